@@ -1,0 +1,37 @@
+#!/bin/sh
+# Installs what `make build`, `make test` and `make demo` need and the machine lacks: system tools
+# from Debian's packages, npm packages from the lockfile. Says what it does; does nothing when all
+# is there; where it may not install, names exactly what is missing and stops.
+set -eu
+cd "$(dirname "$0")/.."
+
+# tool:package. `unshare`, `nsenter` and `setpriv` come with util-linux, on every Debian.
+wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nft:nftables ip:iproute2
+unshare:util-linux nsenter:util-linux setpriv:util-linux git:git'
+
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+missing=''
+for pair in $wanted; do
+  command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
+done
+missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+
+if [ -n "${missing% }" ]; then
+  if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    echo "setup: missing packages: $missing" >&2
+    echo "setup: install them (on Debian, as root: apt-get install $missing), then run this again" >&2
+    exit 1
+  fi
+  echo "setup: installing Debian packages: $missing"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get -qq update
+  apt-get -qq install -y --no-install-recommends $missing >/dev/null
+fi
+
+# npm writes this file last, so an interrupted install is done again.
+stamp=node_modules/.package-lock.json
+if [ ! -e "$stamp" ] || [ package-lock.json -nt "$stamp" ]; then
+  echo 'setup: installing npm packages from package-lock.json'
+  npm ci --ignore-scripts --no-progress --loglevel=error
+  touch "$stamp"
+fi
