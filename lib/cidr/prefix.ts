@@ -1,0 +1,139 @@
+import { isIPv4 } from 'node:net';
+import IPCIDR from 'ip-cidr';
+import { ADDRESS_BITS, type Family, familyOf, normalizeIPv6 } from './address.ts';
+
+/** A network: every address whose first `length` bits equal those of `address`. */
+export interface Prefix {
+  readonly family: Family;
+  /** The network address as an unsigned number; its host bits are zero. */
+  readonly address: bigint;
+  /** 0 to 32 (IPv4) or 0 to 128 (IPv6). */
+  readonly length: number;
+  /** Canonical text, IPv6 as RFC 5952 has it: equal prefixes have equal texts. */
+  readonly text: string;
+}
+
+/** Why a text is no prefix, and what to write instead. */
+export interface PrefixError {
+  readonly message: string;
+  readonly remedy: string;
+}
+
+export type ParsedPrefix = { readonly prefix: Prefix } | { readonly error: PrefixError };
+
+const IPV4_MAPPED = 0xffffn; // the first 96 bits of ::ffff:0:0/96, RFC 4291 section 2.5.5.2
+
+/** Reads a canonical network address in CIDR notation (RFC 4632, RFC 4291); rejects whatever has two readings. */
+export function parsePrefix(text: string): ParsedPrefix {
+  if (text === '') return invalid('is empty', 'remove the item, or write a CIDR such as 10.0.0.0/8');
+  const bare = text.replace(/[\p{White_Space}\p{Cc}\p{Cf}]/gu, '');
+  if (bare !== text) return invalid('contains white space or invisible characters', suggestion(bare));
+
+  const [address = '', length, ...rest] = text.split('/');
+  if (length === undefined) return withoutLength(text);
+  if (rest.length > 0) return invalid('has more than one "/"', suggestion(`${address}/${length}`));
+  if (address.includes('%')) {
+    return invalid('has a zone id', suggestion(`${address.replace(/%.*/, '')}/${length}`));
+  }
+  const family = familyOf(address);
+  if (family === undefined) return badAddress(address, length);
+  const lengthError = checkLength(address, length, family);
+  if (lengthError !== undefined) return { error: lengthError };
+
+  const normalized = family === 'IPv6' ? normalizeIPv6(address) : address;
+  const bits = Number(length);
+  const cidr = new IPCIDR(`${normalized}/${bits}`);
+  const value = IPCIDR.formatIP<bigint>(cidr.address, { type: 'bigInteger' });
+  if (family === 'IPv6' && value >> 32n === IPV4_MAPPED) return ipv4Mapped(value, bits);
+
+  const start = cidr.start<bigint>({ type: 'bigInteger' });
+  if (start !== value) {
+    const network = cidr.start<string>();
+    const canonical = family === 'IPv6' ? normalizeIPv6(network) : network;
+    const host = ADDRESS_BITS[family];
+    return invalid(
+      `is no network address: bits after /${bits} are set`,
+      `write ${canonical}/${bits} for the whole network, or ${normalized}/${host} for this one address`,
+    );
+  }
+  return { prefix: { family, address: value, length: bits, text: `${normalized}/${bits}` } };
+}
+
+/** Whether every address of `inner` is in `outer` (true for equal ones). */
+export function covers(outer: Prefix, inner: Prefix): boolean {
+  if (outer.family !== inner.family || outer.length > inner.length) return false;
+  return truncate(inner.address, outer.length, outer.family) === outer.address;
+}
+
+/** The first `length` bits of an address, the rest set to zero. */
+export function truncate(address: bigint, length: number, family: Family): bigint {
+  const hostBits = BigInt(ADDRESS_BITS[family] - length);
+  return (address >> hostBits) << hostBits;
+}
+
+function invalid(message: string, remedy: string): ParsedPrefix {
+  return { error: { message, remedy } };
+}
+
+/** "write X" where X is right; whatever is wrong with X where it is not. */
+function suggestion(text: string): string {
+  const parsed = parsePrefix(text);
+  return 'prefix' in parsed ? `write ${parsed.prefix.text}` : parsed.error.remedy;
+}
+
+function withoutLength(text: string): ParsedPrefix {
+  const family = familyOf(text.replace(/%.*/, ''));
+  if (family === undefined) {
+    return invalid('is not a CIDR', 'write a network and its prefix length, such as 10.0.0.0/8');
+  }
+  return invalid('has no prefix length', suggestion(`${text}/${ADDRESS_BITS[family]}`));
+}
+
+function badAddress(address: string, length: string): ParsedPrefix {
+  if (/^\d+(\.\d+){3}$/.test(address)) {
+    // inet_aton(3) reads 010 as octal, other readers as decimal: never guess which was meant.
+    const decimal = address.replace(/\b0+(?=\d)/g, '');
+    if (decimal !== address && isIPv4(decimal)) {
+      return invalid('has leading zeros in its address', suggestion(`${decimal}/${length}`));
+    }
+    return invalid(`${address} is not an IPv4 address`, 'write four numbers from 0 to 255 before the "/"');
+  }
+  if (/[+-]/.test(address))
+    return invalid('has a sign in its address', suggestion(`${address.replace(/[+-]/g, '')}/${length}`));
+  return invalid('is not a CIDR', 'write a network and its prefix length, such as 10.0.0.0/8 or fd00::/8');
+}
+
+function checkLength(address: string, length: string, family: Family): PrefixError | undefined {
+  const bits = ADDRESS_BITS[family];
+  if (/^[+-]\d+$/.test(length)) {
+    return {
+      message: 'has a sign in its prefix length',
+      remedy: suggestion(`${address}/${length.slice(1)}`),
+    };
+  }
+  if (/^0\d+$/.test(length)) {
+    return {
+      message: 'has leading zeros in its prefix length',
+      remedy: suggestion(`${address}/${length.replace(/^0+(?=\d)/, '')}`),
+    };
+  }
+  if (family === 'IPv4' && isIPv4(length)) {
+    return {
+      message: 'has a netmask for a prefix length',
+      remedy: 'write the number of leading one bits, such as /24',
+    };
+  }
+  if (!/^\d+$/.test(length) || Number(length) > bits) {
+    return {
+      message: `has a prefix length that is not a number from 0 to ${bits}`,
+      remedy: `write a number from 0 to ${bits} after the "/"`,
+    };
+  }
+  return undefined;
+}
+
+function ipv4Mapped(value: bigint, length: number): ParsedPrefix {
+  const octets = [24n, 16n, 8n, 0n].map((shift) => (value >> shift) & 0xffn).join('.');
+  const remedy = length >= 96 ? suggestion(`${octets}/${length - 96}`) : 'write the IPv4 network itself';
+  return invalid('is an IPv4-mapped IPv6 address, which never appears on the wire', remedy);
+}

@@ -1,0 +1,37 @@
+import { type Prefix, parsePrefix } from './prefix.ts';
+
+/** A network with a meaning of its own, and the RFC that gives it. */
+export interface ReservedRange {
+  readonly prefix: Prefix;
+  readonly rfc: string;
+}
+
+/** What stays unmasqueraded where no source says anything. */
+export const PRIVATE_RANGES: readonly ReservedRange[] = [
+  reserved('10.0.0.0/8', 'RFC 1918'),
+  reserved('172.16.0.0/12', 'RFC 1918'),
+  reserved('192.168.0.0/16', 'RFC 1918'),
+];
+
+/** What `--nomasq-all-reserved-ranges` adds: the ranges of the Go agents, in their order. */
+export const OTHER_RESERVED_RANGES: readonly ReservedRange[] = [
+  reserved('100.64.0.0/10', 'RFC 6598'),
+  reserved('192.0.0.0/24', 'RFC 6890'),
+  reserved('192.0.2.0/24', 'RFC 5737'),
+  reserved('192.88.99.0/24', 'RFC 7526'),
+  reserved('198.18.0.0/15', 'RFC 6815'),
+  reserved('198.51.100.0/24', 'RFC 5737'),
+  reserved('203.0.113.0/24', 'RFC 5737'),
+  reserved('240.0.0.0/4', 'RFC 5735'),
+];
+
+export const LINK_LOCAL = {
+  IPv4: reserved('169.254.0.0/16', 'RFC 3927'),
+  IPv6: reserved('fe80::/10', 'RFC 4291'),
+} as const;
+
+function reserved(cidr: string, rfc: string): ReservedRange {
+  const parsed = parsePrefix(cidr);
+  if ('error' in parsed) throw new Error(`${cidr} ${parsed.error.message}`);
+  return { prefix: parsed.prefix, rfc };
+}

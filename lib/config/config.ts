@@ -1,0 +1,37 @@
+import type { Prefix } from '../cidr/prefix.ts';
+import type { Located } from './origin.ts';
+import type { Conflict } from './problem.ts';
+
+/** What one source says; a key that it does not set is undefined, a list that it does not set is empty. */
+export interface SourceConfig {
+  readonly source: string;
+  readonly nonMasqueradeCIDRs: readonly Located<Prefix>[];
+  readonly masqueradeCIDRs: readonly Located<Prefix>[];
+  readonly masqLinkLocal: Located<boolean> | undefined;
+  readonly masqLinkLocalIPv6: Located<boolean> | undefined;
+  /** Milliseconds. */
+  readonly resyncInterval: Located<number> | undefined;
+}
+
+/** What all sources say together. */
+export interface MergedConfig {
+  /** Names of the sources, in byte order; none where the defaults apply. */
+  readonly sources: readonly string[];
+  readonly nonMasqueradeCIDRs: readonly Located<Prefix>[];
+  readonly masqueradeCIDRs: readonly Located<Prefix>[];
+  readonly masqLinkLocal: boolean;
+  readonly masqLinkLocalIPv6: boolean;
+  /** Milliseconds; undefined where no source sets it. */
+  readonly resyncInterval: number | undefined;
+  readonly conflicts: readonly Conflict[];
+}
+
+/** What the command line decides about reading and merging. */
+export interface ConfigOptions {
+  readonly enableIPv6: boolean;
+  /** Most CIDRs of a source that does not say itself. */
+  readonly cidrLimit: number;
+  /** Whether every warning is an error. */
+  readonly strict: boolean;
+  readonly noMasqAllReservedRanges: boolean;
+}

@@ -1,0 +1,166 @@
+import type { Family } from '../cidr/address.ts';
+import type { Prefix } from '../cidr/prefix.ts';
+import { PrefixMap } from '../cidr/prefix-map.ts';
+import { LINK_LOCAL } from '../cidr/reserved.ts';
+import type { SourceConfig } from './config.ts';
+import type { Located, Origin } from './origin.ts';
+import type { Conflict } from './problem.ts';
+
+const LISTS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
+const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
+
+/** An item of one of the two lists. */
+interface Item extends Located<Prefix> {
+  readonly list: (typeof LISTS)[number];
+}
+
+/** All that two origins disagree about, or say twice; the gravest first, else in order of the sources. */
+export function findConflicts(
+  configs: readonly SourceConfig[],
+  masqLinkLocal: Readonly<Record<Family, boolean>>,
+): readonly Conflict[] {
+  const items = LISTS.flatMap((list) =>
+    configs.flatMap((config) => config[list].map((item) => ({ ...item, list }))),
+  );
+  const { firsts, repeats } = repeatedItems(items);
+  return [
+    ...intervalConflicts(configs),
+    ...repeats,
+    ...linkLocalFlagConflicts(configs, 'IPv4'),
+    ...linkLocalFlagConflicts(configs, 'IPv6'),
+    ...linkLocalItemConflicts(firsts, masqLinkLocal),
+    ...nestedItems(firsts),
+  ].sort((a, b) => RANK[a.severity] - RANK[b.severity]);
+}
+
+const RANK = { error: 0, warning: 1, info: 2 } as const;
+
+function intervalConflicts(configs: readonly SourceConfig[]): Conflict[] {
+  const [first, ...others] = configs.flatMap(({ resyncInterval }) => resyncInterval ?? []);
+  if (first === undefined) return [];
+  return others
+    .filter(({ value }) => value !== first.value)
+    .map(({ value, origin }) => ({
+      severity: 'error',
+      kind: 'resync-interval',
+      at: origin,
+      other: first.origin,
+      message: `resyncInterval is ${value}ms here, but ${first.value}ms in another source`,
+      remedy: 'set it in one source only, or to the same value',
+    }));
+}
+
+/** The first item of each prefix, and a conflict for each later one. */
+function repeatedItems(items: readonly Item[]): { firsts: readonly Item[]; repeats: readonly Conflict[] } {
+  const seen = new PrefixMap<Item>();
+  const firsts: Item[] = [];
+  const repeats: Conflict[] = [];
+  for (const item of items) {
+    const first = seen.get(item.value);
+    if (first === undefined) {
+      seen.set(item.value, item);
+      firsts.push(item);
+    } else {
+      repeats.push(first.list === item.list ? duplicate(item, first) : inBothLists(item, first));
+    }
+  }
+  return { firsts, repeats };
+}
+
+function duplicate(item: Item, first: Item): Conflict {
+  return {
+    severity: 'info',
+    kind: 'duplicate',
+    at: item.origin,
+    other: first.origin,
+    message: `${item.value.text} is listed twice`,
+    remedy: 'one of the two can go',
+  };
+}
+
+function inBothLists(item: Item, first: Item): Conflict {
+  return {
+    severity: 'error',
+    kind: 'both-lists',
+    at: item.origin,
+    other: first.origin,
+    message: `${item.value.text} is in ${first.list} and in ${item.list}`,
+    remedy: 'remove it from one of the two lists',
+  };
+}
+
+function linkLocalFlagConflicts(configs: readonly SourceConfig[], family: Family): Conflict[] {
+  const key = LINK_LOCAL_FLAGS[family];
+  const flags = configs.flatMap((config) => config[key] ?? []);
+  const on = flags.find(({ value }) => value);
+  if (on === undefined) return [];
+  return flags
+    .filter(({ value }) => !value)
+    .map(({ origin }) => ({
+      severity: 'warning',
+      kind: 'link-local-flag',
+      at: origin,
+      other: on.origin,
+      message: `${key} is false here, but true in another source: true wins`,
+      remedy: 'make the sources agree',
+    }));
+}
+
+function linkLocalItemConflicts(
+  items: readonly Item[],
+  masqLinkLocal: Readonly<Record<Family, boolean>>,
+): Conflict[] {
+  return items.flatMap(({ value, list, origin }) => {
+    const flag = LINK_LOCAL_FLAGS[value.family];
+    const masquerade = masqLinkLocal[value.family];
+    if (value.text !== LINK_LOCAL[value.family].prefix.text || masquerade === (list === 'masqueradeCIDRs'))
+      return [];
+    const outcome = masquerade
+      ? 'this entry wins: it is not masqueraded'
+      : 'the flag wins: it is not masqueraded';
+    return {
+      severity: 'warning',
+      kind: 'link-local-entry',
+      at: origin,
+      message: `${value.text} is in ${list}, but ${flag} is ${masquerade}; ${outcome}`,
+      remedy: `remove the entry, or set ${flag}: ${!masquerade}`,
+    };
+  });
+}
+
+function nestedItems(items: readonly Item[]): Conflict[] {
+  const all = new PrefixMap<Item>();
+  for (const item of items) all.set(item.value, item);
+  return items.flatMap((item) => {
+    const around = all.nearestAround(item.value);
+    if (around === undefined) return [];
+    if (around.list === item.list) return covered(item, around);
+    return sourceOf(around.origin) === sourceOf(item.origin) ? [] : oppositeNested(item, around);
+  });
+}
+
+function covered(item: Item, around: Item): Conflict {
+  return {
+    severity: 'info',
+    kind: 'covered',
+    at: item.origin,
+    other: around.origin,
+    message: `${item.value.text} is already covered by ${around.value.text}`,
+    remedy: 'it can go',
+  };
+}
+
+function oppositeNested(item: Item, around: Item): Conflict {
+  return {
+    severity: 'info',
+    kind: 'opposite-nested',
+    at: item.origin,
+    other: around.origin,
+    message: `${item.value.text} in ${item.list} is inside ${around.value.text} in ${around.list} of another source`,
+    remedy: 'nothing to do if meant so: the longest prefix decides',
+  };
+}
+
+function sourceOf(origin: Origin): string {
+  return origin.kind === 'file' ? origin.source : '';
+}

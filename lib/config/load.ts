@@ -1,0 +1,53 @@
+import type { ConfigOptions, MergedConfig } from './config.ts';
+import { mergeConfigs } from './merge.ts';
+import type { Problem } from './problem.ts';
+import { readGeneration } from './read.ts';
+import type { Source } from './source.ts';
+import { validateSource } from './validate.ts';
+
+/** One reading of the config directory. */
+export interface LoadedConfig {
+  /** The merged config; undefined where any problem is an error. */
+  readonly config: MergedConfig | undefined;
+  /** All problems of all sources, conflicts among them, by source and then by gravity. */
+  readonly problems: readonly Problem[];
+  readonly sources: readonly Source[];
+  /** Whether the directory is a projected volume; to be handed to the next call. */
+  readonly projected: boolean;
+}
+
+/**
+ * Reads, validates and merges every source in the directory.
+ *
+ * @param projected whether the last call found a projected volume there.
+ */
+export async function loadConfig(
+  dir: string,
+  options: ConfigOptions,
+  projected = false,
+): Promise<LoadedConfig> {
+  const generation = await readGeneration(dir, projected);
+  const merged = mergeSources(generation.sources, options, generation.problems);
+  return { ...merged, sources: generation.sources, projected: projected || generation.id !== undefined };
+}
+
+/** Validates and merges sources that are already read. The sources must be in byte order of their names. */
+export function mergeSources(
+  sources: readonly Source[],
+  options: ConfigOptions,
+  readProblems: readonly Problem[] = [],
+): Pick<LoadedConfig, 'config' | 'problems'> {
+  const validated = sources.map((source) => validateSource(source, options));
+  const config = mergeConfigs(
+    validated.map((source) => source.config),
+    options.noMasqAllReservedRanges,
+  );
+  const found = [...readProblems, ...validated.flatMap(({ problems }) => problems), ...config.conflicts];
+  const problems = options.strict ? found.map(strictly) : found;
+  const failed = problems.some(({ severity }) => severity === 'error');
+  return { config: failed ? undefined : config, problems };
+}
+
+function strictly(problem: Problem): Problem {
+  return problem.severity === 'warning' ? { ...problem, severity: 'error' } : problem;
+}

@@ -1,0 +1,53 @@
+import type { Prefix } from '../cidr/prefix.ts';
+import { PrefixMap } from '../cidr/prefix-map.ts';
+import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
+import type { MergedConfig, SourceConfig } from './config.ts';
+import { findConflicts } from './conflicts.ts';
+import type { Located } from './origin.ts';
+
+/**
+ * Joins what the sources say. The sources must be in byte order of their names; none of them means the
+ * defaults: RFC 1918 and, where asked for, the other reserved ranges.
+ */
+export function mergeConfigs(
+  configs: readonly SourceConfig[],
+  noMasqAllReservedRanges: boolean,
+): MergedConfig {
+  if (configs.length === 0) return defaultConfig(noMasqAllReservedRanges);
+  const masqLinkLocal = configs.some((config) => config.masqLinkLocal?.value === true);
+  const masqLinkLocalIPv6 = configs.some((config) => config.masqLinkLocalIPv6?.value === true);
+  return {
+    sources: configs.map(({ source }) => source),
+    nonMasqueradeCIDRs: union(configs.flatMap((config) => config.nonMasqueradeCIDRs)),
+    masqueradeCIDRs: union(configs.flatMap((config) => config.masqueradeCIDRs)),
+    masqLinkLocal,
+    masqLinkLocalIPv6,
+    resyncInterval: configs.find((config) => config.resyncInterval !== undefined)?.resyncInterval?.value,
+    conflicts: findConflicts(configs, { IPv4: masqLinkLocal, IPv6: masqLinkLocalIPv6 }),
+  };
+}
+
+function defaultConfig(noMasqAllReservedRanges: boolean): MergedConfig {
+  const ranges = noMasqAllReservedRanges ? [...PRIVATE_RANGES, ...OTHER_RESERVED_RANGES] : PRIVATE_RANGES;
+  return {
+    sources: [],
+    nonMasqueradeCIDRs: ranges.map(({ prefix, rfc }) => ({
+      value: prefix,
+      origin: { kind: 'built-in', reason: rfc },
+    })),
+    masqueradeCIDRs: [],
+    masqLinkLocal: false,
+    masqLinkLocalIPv6: false,
+    resyncInterval: undefined,
+    conflicts: [],
+  };
+}
+
+function union(entries: readonly Located<Prefix>[]): readonly Located<Prefix>[] {
+  const seen = new PrefixMap<true>();
+  return entries.filter(({ value }) => {
+    if (seen.get(value) === true) return false;
+    seen.set(value, true);
+    return true;
+  });
+}

@@ -1,0 +1,39 @@
+/** Where a value came from. */
+export type Origin = FileOrigin | BuiltInOrigin;
+
+/** A place in a source; line and column count from 1, the column in UTF-16 code units. */
+export interface FileOrigin {
+  readonly kind: 'file';
+  readonly source: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/** A default of the agent, with the document that it follows. */
+export interface BuiltInOrigin {
+  readonly kind: 'built-in';
+  readonly reason: string;
+}
+
+/** A value that remembers where it was written. */
+export interface Located<Value> {
+  readonly value: Value;
+  readonly origin: Origin;
+}
+
+/** `ip-masq-cloud:3:5`, or what built the value in. Never contains control characters. */
+export function formatOrigin(origin: Origin): string {
+  if (origin.kind === 'built-in') return `built in (${origin.reason})`;
+  return `${printable(origin.source)}:${origin.line}:${origin.column}`;
+}
+
+/**
+ * The text with everything escaped that a terminal or a log reader could take for more than text:
+ * control characters, line separators, bidirectional overrides, lone surrogates.
+ */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) => {
+    const code = char.codePointAt(0) ?? 0;
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`;
+  });
+}

@@ -1,0 +1,85 @@
+import { type FileOrigin, formatOrigin, type Origin, printable } from './origin.ts';
+import type { Source } from './source.ts';
+
+export type Severity = 'error' | 'warning' | 'info';
+
+/** Something that an owner of a source should know, and what to do about it. */
+export interface Problem {
+  readonly severity: Severity;
+  readonly kind: ProblemKind;
+  /** One sentence, without position and without control characters. */
+  readonly message: string;
+  readonly remedy: string;
+  /** Where it is; absent where it concerns the config directory as a whole. */
+  readonly at?: Origin | FileOnly;
+  /** The other of two origins that disagree. */
+  readonly other?: Origin;
+}
+
+/** A source as a whole: unreadable, too large. */
+export interface FileOnly {
+  readonly kind: 'whole-file';
+  readonly source: string;
+}
+
+export type ProblemKind =
+  | 'unreadable'
+  | 'encoding'
+  | 'syntax'
+  | 'empty'
+  | 'shape'
+  | 'unknown-key'
+  | 'duplicate-key'
+  | 'cidr'
+  | 'ipv6-disabled'
+  | 'cidr-limit'
+  | 'duration'
+  | ConflictKind;
+
+/** Two origins that disagree, or say the same twice. */
+export interface Conflict extends Problem {
+  readonly kind: ConflictKind;
+  readonly at: Origin;
+}
+
+export type ConflictKind =
+  | 'both-lists'
+  | 'resync-interval'
+  | 'link-local-flag'
+  | 'link-local-entry'
+  | 'opposite-nested'
+  | 'duplicate'
+  | 'covered';
+
+/** The problem in one line: where, what, what to do. */
+export function formatProblem(problem: Problem): string {
+  const where = problem.at === undefined ? '' : `${place(problem.at)}: `;
+  const other = problem.other === undefined ? '' : ` (the other: ${formatOrigin(problem.other)})`;
+  return `${where}${problem.severity}: ${problem.message}${other}; ${problem.remedy}`;
+}
+
+/** The problem with the line it stands in and a caret below the column, for people. */
+export function formatProblemFrame(problem: Problem, sources: readonly Source[]): string {
+  const frames = [problem.at, problem.other].flatMap((at) => (at?.kind === 'file' ? frame(at, sources) : []));
+  return [formatProblem(problem), ...frames].join('\n');
+}
+
+function place(at: Origin | FileOnly): string {
+  return at.kind === 'whole-file' ? printable(at.source) : formatOrigin(at);
+}
+
+const FRAME_WIDTH = 120;
+
+function frame(at: FileOrigin, sources: readonly Source[]): string[] {
+  const source = sources.find(({ name }) => name === at.source);
+  const line = source?.text.split('\n', at.line)[at.line - 1]?.replace(/\r$/, '');
+  if (line === undefined) return [];
+  const start = Math.max(0, Math.min(at.column - 1, line.length) - FRAME_WIDTH / 2);
+  const shown = line.slice(start, start + FRAME_WIDTH);
+  const before = printable(shown.slice(0, at.column - 1 - start));
+  const gutter = String(at.line);
+  return [
+    ` ${gutter} | ${printable(shown)}`,
+    ` ${' '.repeat(gutter.length)} | ${' '.repeat(before.length)}^`,
+  ];
+}

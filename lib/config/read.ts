@@ -1,0 +1,203 @@
+import { constants } from 'node:fs';
+import { type FileHandle, open, readlink, realpath, stat } from 'node:fs/promises';
+import { join, sep } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import glob from 'fast-glob';
+import { decodeSource } from './decode.ts';
+import { printable } from './origin.ts';
+import type { Problem } from './problem.ts';
+import type { Source } from './source.ts';
+
+/** The sources of one generation, and what could not be read of it. */
+export interface Generation {
+  /** What `..data` pointed at; undefined for a plain directory. */
+  readonly id: string | undefined;
+  /** In byte order of their names. */
+  readonly sources: readonly Source[];
+  readonly problems: readonly Problem[];
+}
+
+const SOURCE_PREFIX = 'ip-masq-';
+
+/** Whether a file of that name is a source. */
+export function isSourceName(name: string): boolean {
+  return name.startsWith(SOURCE_PREFIX);
+}
+
+/** The link that kubelet's AtomicWriter swaps; see pkg/volume/util/atomic_writer.go in Kubernetes. */
+export const DATA_LINK = '..data';
+
+const MAX_BYTES = 1024 * 1024; // a ConfigMap holds no more than this either
+const MAX_ATTEMPTS = 20;
+const PAUSE_MS = 10;
+
+/** The directory changed under the reader: what was read so far may mix two generations. */
+class Changed extends Error {}
+
+/**
+ * Reads every source of one generation. Two generations are never mixed: when `..data` moves, or a file
+ * changes while it is read, everything is read again.
+ *
+ * @param projected whether the last read found `..data`: it must not have gone since.
+ */
+export async function readGeneration(dir: string, projected: boolean): Promise<Generation> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await readOnce(dir, projected);
+    } catch (error) {
+      if (!(error instanceof Changed)) return failed(directoryProblem(dir, error));
+      if (attempt === MAX_ATTEMPTS) {
+        return failed({
+          severity: 'error',
+          kind: 'unreadable',
+          message: `config directory ${printable(dir)} keeps changing while it is read`,
+          remedy: 'replace config files by renaming a complete file over the old one',
+        });
+      }
+      await delay(PAUSE_MS);
+    }
+  }
+}
+
+async function readOnce(dir: string, projected: boolean): Promise<Generation> {
+  const id = await dataLink(dir);
+  if (id === undefined && projected) {
+    return failed({
+      severity: 'error',
+      kind: 'unreadable',
+      message: `${DATA_LINK} is gone from config directory ${printable(dir)}: the projected volume is broken`,
+      remedy:
+        'restart the pod so that kubelet mounts the volume anew; the rules applied last stay until then',
+    });
+  }
+  const home = await realpath(dir);
+  const paths = await discover(dir, id);
+  const reads = await Promise.all(paths.map((path) => readSource(path, home)));
+  if ((await dataLink(dir)) !== id) throw new Changed();
+
+  const sources = reads.flatMap((read) => ('text' in read ? [read] : []));
+  return { id, sources, problems: reads.flatMap((read) => ('text' in read ? [] : [read])) };
+}
+
+async function dataLink(dir: string): Promise<string | undefined> {
+  try {
+    return await readlink(join(dir, DATA_LINK));
+  } catch (error) {
+    if (code(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+interface SourcePath {
+  readonly name: string;
+  readonly path: string;
+}
+
+/**
+ * The files of the generation, and what else of that name stands beside `..data`. The visible links into
+ * `..data` are passed over: kubelet adds and removes them only after the swap, so they lag behind it.
+ */
+async function discover(dir: string, id: string | undefined): Promise<readonly SourcePath[]> {
+  const visible = await list(dir);
+  if (id === undefined) return visible;
+  const beside = await Promise.all(
+    visible.map(async (entry) => ((await isDataLink(entry)) ? undefined : entry)),
+  );
+  const inside = await list(join(dir, id)).catch((error: unknown) => {
+    throw code(error) === 'ENOENT' ? new Changed() : error;
+  });
+  return [...inside, ...beside.filter((entry) => entry !== undefined)].sort(byName);
+}
+
+async function list(dir: string): Promise<readonly SourcePath[]> {
+  // fast-glob takes a missing directory for an empty one; for us it is an error.
+  await stat(dir);
+  const names = await glob(`${SOURCE_PREFIX}*`, {
+    cwd: dir,
+    deep: 1,
+    onlyFiles: false,
+    followSymbolicLinks: false,
+    caseSensitiveMatch: true,
+  });
+  return names.map((name) => ({ name, path: join(dir, name) })).sort(byName);
+}
+
+async function isDataLink({ name, path }: SourcePath): Promise<boolean> {
+  return (await readlink(path).catch(() => '')) === join(DATA_LINK, name);
+}
+
+function byName(a: SourcePath, b: SourcePath): number {
+  return Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
+}
+
+async function readSource({ name, path }: SourcePath, home: string): Promise<Source | Problem> {
+  const unreadable = (message: string, remedy: string): Problem => ({
+    severity: 'error',
+    kind: 'unreadable',
+    at: { kind: 'whole-file', source: name },
+    message,
+    remedy,
+  });
+  let file: FileHandle | undefined;
+  try {
+    // O_NONBLOCK: opening a FIFO must not wait for a writer.
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    const before = await file.stat();
+    if (!before.isFile())
+      return unreadable('is not a regular file', 'remove it, or mount a file in its place');
+    // What was opened, not what the name says now: nobody can swap it in between (proc(5)).
+    const opened = await readlink(`/proc/self/fd/${file.fd}`);
+    if (!opened.startsWith(home + sep)) {
+      return unreadable('is a link that leads out of the config directory', 'mount the file itself');
+    }
+    if (before.size > MAX_BYTES) {
+      return unreadable(`is larger than 1 MiB (${before.size} bytes)`, 'split it, or use wider CIDRs');
+    }
+    const bytes = await readAtMost(file, MAX_BYTES + 1);
+    const after = await file.stat();
+    if (bytes.length !== after.size || after.mtimeMs !== before.mtimeMs) throw new Changed();
+    return decodeSource(name, bytes);
+  } catch (error) {
+    if (error instanceof Changed) throw error;
+    if (code(error) === 'ENOENT')
+      return unreadable('is a link to nothing', 'remove it, or mount the file it names');
+    return unreadable(`cannot be read: ${reason(error)}`, 'make it readable for the agent');
+  } finally {
+    await file?.close();
+  }
+}
+
+async function readAtMost(file: FileHandle, limit: number): Promise<Buffer> {
+  const buffer = Buffer.allocUnsafe(limit);
+  let length = 0;
+  while (length < limit) {
+    const { bytesRead } = await file.read(buffer, length, limit - length, length);
+    if (bytesRead === 0) break;
+    length += bytesRead;
+  }
+  return buffer.subarray(0, length);
+}
+
+function directoryProblem(dir: string, error: unknown): Problem {
+  const missing = code(error) === 'ENOENT' || code(error) === 'ENOTDIR';
+  return {
+    severity: 'error',
+    kind: 'unreadable',
+    message: missing
+      ? `config directory ${printable(dir)} is missing or not a directory`
+      : `config directory ${printable(dir)} cannot be read: ${reason(error)}`,
+    remedy: 'mount the volume there, or name the right directory with --config-dir',
+  };
+}
+
+function failed(problem: Problem): Generation {
+  return { id: undefined, sources: [], problems: [problem] };
+}
+
+function code(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+}
+
+function reason(error: unknown): string {
+  return printable(error instanceof Error ? error.message : String(error));
+}

@@ -1,0 +1,291 @@
+import { type Prefix, parsePrefix } from '../cidr/prefix.ts';
+import type { ConfigOptions, SourceConfig } from './config.ts';
+import { intervalError, parseDuration } from './duration.ts';
+import { nearest } from './nearest.ts';
+import { type Located, printable } from './origin.ts';
+import type { Problem, ProblemKind, Severity } from './problem.ts';
+import { keys as knownKeys, type SchemaError, validate as validateShape } from './schema.generated.js';
+import { Locator, type Source } from './source.ts';
+import { type MapNode, type Node, parseYaml, YamlError } from './yaml.ts';
+
+export interface ValidatedSource {
+  /** What could be understood; not to be applied where a problem is an error. */
+  readonly config: SourceConfig;
+  readonly problems: readonly Problem[];
+}
+
+/** Reads one source: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems. */
+export function validateSource(source: Source, options: ConfigOptions): ValidatedSource {
+  return new Validation(source, options).run();
+}
+
+type ListKey = 'nonMasqueradeCIDRs' | 'masqueradeCIDRs';
+
+class Validation {
+  readonly #source: Source;
+  readonly #options: ConfigOptions;
+  readonly #locator: Locator;
+  readonly #problems: Problem[] = [];
+  /** Values by key as the schema spells it. */
+  readonly #values = new Map<string, Node>();
+
+  constructor(source: Source, options: ConfigOptions) {
+    this.#source = source;
+    this.#options = options;
+    this.#locator = new Locator(source);
+  }
+
+  run(): ValidatedSource {
+    return { config: this.#config(), problems: this.#problems };
+  }
+
+  #config(): SourceConfig {
+    const root = this.#parse();
+    if (root?.kind === 'map') {
+      this.#collectKeys(root);
+      this.#checkShape();
+    } else if (root !== undefined) {
+      const message = `a config must be a map of keys, but this is ${describe(root)}`;
+      this.#report('error', 'shape', root.offset, message, 'write keys such as "nonMasqueradeCIDRs:"');
+    }
+    const nonMasqueradeCIDRs = this.#prefixes('nonMasqueradeCIDRs');
+    const masqueradeCIDRs = this.#prefixes('masqueradeCIDRs');
+    this.#checkLimit();
+    return {
+      source: this.#source.name,
+      nonMasqueradeCIDRs,
+      masqueradeCIDRs,
+      masqLinkLocal: this.#boolean('masqLinkLocal'),
+      masqLinkLocalIPv6: this.#boolean('masqLinkLocalIPv6'),
+      resyncInterval: this.#interval('resyncInterval'),
+    };
+  }
+
+  #parse(): Node | undefined {
+    try {
+      const root = parseYaml(this.#source.text);
+      if (root === undefined) {
+        const remedy =
+          'write a config, or remove the file: an empty one still turns off the RFC 1918 defaults';
+        this.#report('warning', 'empty', 0, 'the document is empty', remedy);
+      }
+      return root;
+    } catch (error) {
+      if (!(error instanceof YamlError)) throw error;
+      this.#report('error', 'syntax', error.offset, printable(error.message), error.remedy);
+      return undefined;
+    }
+  }
+
+  #collectKeys(root: MapNode): void {
+    if (isManifest(root)) {
+      const message = 'this is a Kubernetes manifest, not the config inside it';
+      const remedy =
+        'keep only what stands below "data:" and its ip-masq-* key, or apply the manifest and mount it';
+      this.#report('error', 'shape', root.offset, message, remedy);
+      return;
+    }
+    const seen = new Map<string, Node>();
+    for (const { key, value } of root.pairs) {
+      const name = keyName(key);
+      const known = knownKeys.find((candidate) => candidate.toLowerCase() === name.toLowerCase()) ?? name;
+      const first = seen.get(known);
+      if (first === undefined) {
+        seen.set(known, key);
+        this.#values.set(known, value);
+      } else {
+        this.#problems.push({
+          ...this.#problem('error', 'duplicate-key', key.offset, `the key ${quote(name)} is set twice`),
+          remedy: 'keep one; keys are the same whatever their case',
+          other: this.#locator.origin(first.offset),
+        });
+      }
+    }
+    for (const [name, key] of seen) {
+      if (!knownKeys.includes(name)) this.#reportUnknownKey(name, key);
+    }
+  }
+
+  #reportUnknownKey(name: string, key: Node): void {
+    const near = nearest(name, knownKeys);
+    const remedy =
+      near === undefined ? `known keys: ${knownKeys.join(', ')}` : `did you mean ${quote(near)}?`;
+    this.#report('error', 'unknown-key', key.offset, `unknown key ${quote(name)}`, remedy);
+  }
+
+  #checkShape(): void {
+    // A null prototype keeps keys such as __proto__ plain data.
+    const value: Record<string, unknown> = Object.create(null);
+    for (const [key, node] of this.#values) value[key] = plainValue(node);
+    if (validateShape(value)) return;
+    for (const error of validateShape.errors ?? []) {
+      // Unknown keys were reported with their own position; texts that are no CIDR or duration are
+      // reported with the reason, which a pattern does not know.
+      if (error.keyword !== 'additionalProperties' && error.keyword !== 'pattern') this.#reportShape(error);
+    }
+  }
+
+  #reportShape(error: SchemaError): void {
+    const [, key = '', index] = error.instancePath.split('/');
+    const list = this.#values.get(key);
+    const node = index !== undefined && list?.kind === 'list' ? list.items[Number(index)] : list;
+    if (node === undefined) throw new Error(`no value at ${error.instancePath}`);
+    const what = index === undefined ? key : `item ${Number(index) + 1} of ${key}`;
+    const message = `${what} ${expectation(error)}, but is ${describe(node)}`;
+    this.#report('error', 'shape', node.offset, message, shapeRemedy(key, index, node));
+  }
+
+  #prefixes(key: ListKey): readonly Located<Prefix>[] {
+    const list = this.#values.get(key);
+    if (list?.kind !== 'list') return [];
+    return list.items.flatMap((item) => {
+      const prefix = this.#prefix(item);
+      return prefix === undefined ? [] : [{ value: prefix, origin: this.#locator.origin(item.offset) }];
+    });
+  }
+
+  #prefix(item: Node): Prefix | undefined {
+    if (item.kind !== 'scalar' || typeof item.value !== 'string') return undefined; // the schema said so
+    const parsed = parsePrefix(item.value);
+    if ('error' in parsed) {
+      const { message, remedy } = parsed.error;
+      this.#report(
+        'error',
+        'cidr',
+        item.offset,
+        `${quote(item.value)} ${printable(message)}`,
+        printable(remedy),
+      );
+      return undefined;
+    }
+    if (parsed.prefix.family === 'IPv6' && !this.#options.enableIPv6) {
+      const message = `${parsed.prefix.text} is IPv6, but IPv6 is not enabled`;
+      this.#report(
+        'error',
+        'ipv6-disabled',
+        item.offset,
+        message,
+        'start the agent with --enable-ipv6, or remove the entry',
+      );
+    }
+    return parsed.prefix;
+  }
+
+  #checkLimit(): void {
+    const items = (['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const).flatMap((key) => {
+      const list = this.#values.get(key);
+      return list?.kind === 'list' ? list.items : [];
+    });
+    const own = this.#values.get('cidrLimit');
+    const limit =
+      own?.kind === 'scalar' && typeof own.value === 'number' ? own.value : this.#options.cidrLimit;
+    const excess = items[limit];
+    if (excess === undefined) return;
+    const message = `${items.length} CIDRs, but this source may list only ${limit}`;
+    this.#report(
+      'error',
+      'cidr-limit',
+      excess.offset,
+      message,
+      'join CIDRs into wider ones, or raise "cidrLimit"',
+    );
+  }
+
+  #boolean(key: string): Located<boolean> | undefined {
+    const node = this.#values.get(key);
+    if (node?.kind !== 'scalar' || typeof node.value !== 'boolean') return undefined;
+    return { value: node.value, origin: this.#locator.origin(node.offset) };
+  }
+
+  #interval(key: string): Located<number> | undefined {
+    const node = this.#values.get(key);
+    if (node?.kind !== 'scalar' || typeof node.value !== 'string') return undefined;
+    const error = intervalError(node.value);
+    if (error !== undefined) {
+      const message = `${key} ${quote(node.value)} ${error}`;
+      this.#report(
+        'error',
+        'duration',
+        node.offset,
+        message,
+        'write a Go duration such as 60s or 1m30s, from 100ms to 576h',
+      );
+      return undefined;
+    }
+    return { value: parseDuration(node.value) ?? 0, origin: this.#locator.origin(node.offset) };
+  }
+
+  #report(severity: Severity, kind: ProblemKind, offset: number, message: string, remedy: string): void {
+    this.#problems.push({ ...this.#problem(severity, kind, offset, message), remedy });
+  }
+
+  #problem(severity: Severity, kind: ProblemKind, offset: number, message: string): Omit<Problem, 'remedy'> {
+    return { severity, kind, message, at: this.#locator.origin(offset) };
+  }
+}
+
+function isManifest(root: MapNode): boolean {
+  const names = root.pairs.map(({ key }) => keyName(key));
+  return names.includes('apiVersion') && names.includes('kind');
+}
+
+function keyName(key: Node): string {
+  return key.kind === 'scalar' ? String(key.value) : `(${describe(key)})`;
+}
+
+function plainValue(node: Node): unknown {
+  switch (node.kind) {
+    case 'scalar':
+      return node.value;
+    case 'list':
+      // One level is all the schema looks at; what is deeper is wrong whatever it holds.
+      return node.items.map((item) => (item.kind === 'scalar' ? item.value : item.kind === 'list' ? [] : {}));
+    case 'map':
+      return {};
+  }
+}
+
+const EXPECTED: Readonly<Record<string, string>> = {
+  array: 'must be a list of CIDRs',
+  boolean: 'must be true or false',
+  integer: 'must be a whole number',
+  string: 'must be text',
+};
+
+function expectation(error: SchemaError): string {
+  if (error.keyword === 'type')
+    return EXPECTED[String(error.params['type'])] ?? `must be ${error.params['type']}`;
+  if (error.keyword === 'minimum') return `must be ${error.params['limit']} or more`;
+  return error.message ?? 'is not as the schema says';
+}
+
+function shapeRemedy(key: string, index: string | undefined, node: Node): string {
+  const empty = node.kind === 'scalar' && node.value === null;
+  const wholeList = index === undefined;
+  switch (key) {
+    case 'nonMasqueradeCIDRs':
+    case 'masqueradeCIDRs':
+      if (empty && wholeList) return 'write [] for an empty list, or remove the key';
+      if (empty) return 'remove it, or write a CIDR such as 10.0.0.0/8 behind a dash';
+      return 'write each CIDR on its own line behind a dash, such as "- 10.0.0.0/8"';
+    case 'masqLinkLocal':
+    case 'masqLinkLocalIPv6':
+      return 'write true or false, without quotes';
+    case 'resyncInterval':
+      return 'write a Go duration such as "60s"';
+    default:
+      return 'write a whole number such as 64, without quotes';
+  }
+}
+
+function describe(node: Node): string {
+  if (node.kind !== 'scalar') return `a ${node.kind}`;
+  if (node.value === null) return 'empty';
+  if (typeof node.value === 'string') return `the text ${quote(node.value)}`;
+  return `the ${typeof node.value} ${node.value}`;
+}
+
+function quote(text: string): string {
+  const shown = text.length > 80 ? `${text.slice(0, 80)}…` : text;
+  return `"${printable(shown)}"`;
+}

@@ -1,0 +1,221 @@
+import {
+  boolYaml11Tag,
+  EVENT_ID,
+  type Event,
+  floatYaml11Tag,
+  getScalarValue,
+  intYaml11Tag,
+  NOT_RESOLVED,
+  nullYaml11Tag,
+  parseEvents,
+  SCALAR_STYLE,
+  type ScalarEvent,
+  YAMLException,
+} from 'js-yaml';
+
+/** A YAML value that knows at which offset of the text it begins. */
+export type Node = ScalarNode | ListNode | MapNode;
+
+export interface ScalarNode {
+  readonly kind: 'scalar';
+  readonly value: string | number | boolean | null;
+  readonly offset: number;
+}
+
+export interface ListNode {
+  readonly kind: 'list';
+  readonly items: readonly Node[];
+  readonly offset: number;
+}
+
+export interface MapNode {
+  readonly kind: 'map';
+  readonly pairs: readonly { readonly key: Node; readonly value: Node }[];
+  readonly offset: number;
+}
+
+/** Why a text is not the YAML that a source may hold, and at which offset. */
+export class YamlError extends Error {
+  readonly offset: number;
+  readonly remedy: string;
+
+  constructor(message: string, offset: number, remedy: string) {
+    super(message);
+    this.offset = offset;
+    this.remedy = remedy;
+  }
+}
+
+/** A source is two levels deep; more is a mistake or an attack. */
+const MAX_DEPTH = 16;
+const MAX_ALIASES = 100;
+
+/**
+ * Reads a text of one YAML 1.1 (or JSON) document, keeping positions; undefined where it holds no value.
+ * Plain scalars are typed as Kubernetes' YAML reader does (yes, no, on and off are booleans; dates are text).
+ *
+ * @throws {YamlError}
+ */
+export function parseYaml(text: string): Node | undefined {
+  const documents = new Composer(text, events(text)).documents();
+  const second = documents[1];
+  if (second !== undefined) {
+    throw new YamlError(
+      'has more than one YAML document',
+      second.offset,
+      'keep one document, without "---" between',
+    );
+  }
+  const [root] = documents;
+  return root?.kind === 'scalar' && root.value === null ? undefined : root;
+}
+
+function events(text: string): readonly Event[] {
+  try {
+    return parseEvents(text, { maxDepth: MAX_DEPTH });
+  } catch (error) {
+    if (!(error instanceof YAMLException)) throw error;
+    const offset = Math.min(error.mark?.position ?? 0, text.length);
+    throw new YamlError(`is not valid YAML: ${error.reason}`, offset, syntaxRemedy(error.reason));
+  }
+}
+
+function syntaxRemedy(reason: string): string {
+  if (reason.includes('tab')) return 'indent with spaces';
+  if (reason.includes('end of the stream')) return 'close the bracket or quote; the file may be cut off';
+  if (reason.includes('maxDepth')) return 'a config is a map of keys with flat lists; remove the nesting';
+  return 'check indentation, quotes and colons of this line and the one before';
+}
+
+/** Builds nodes from the parser's flat list of events. */
+class Composer {
+  readonly #text: string;
+  readonly #events: readonly Event[];
+  readonly #anchors = new Map<string, Node>();
+  #next = 0;
+  #aliases = 0;
+  /** Where the last node ended, to place the empty scalars, which have no offset of their own. */
+  #cursor = 0;
+
+  constructor(text: string, events: readonly Event[]) {
+    this.#text = text;
+    this.#events = events;
+  }
+
+  documents(): readonly Node[] {
+    const roots: Node[] = [];
+    while (this.#take()?.type === EVENT_ID.DOCUMENT) {
+      roots.push(this.#node());
+      this.#anchors.clear();
+      this.#take(); // the end of the document
+    }
+    return roots;
+  }
+
+  #take(): Event | undefined {
+    const event = this.#events[this.#next];
+    this.#next += 1;
+    return event;
+  }
+
+  #ends(): boolean {
+    return this.#events[this.#next]?.type === EVENT_ID.POP;
+  }
+
+  #node(): Node {
+    const event = this.#take();
+    switch (event?.type) {
+      case EVENT_ID.SCALAR:
+        return this.#anchored(event, this.#scalar(event));
+      case EVENT_ID.SEQUENCE:
+        this.#rejectTag(event, ['!!seq']);
+        this.#cursor = event.start;
+        return this.#anchored(event, { kind: 'list', items: this.#list(), offset: event.start });
+      case EVENT_ID.MAPPING:
+        this.#rejectTag(event, ['!!map']);
+        this.#cursor = event.start;
+        return this.#anchored(event, { kind: 'map', pairs: this.#pairs(), offset: event.start });
+      case EVENT_ID.ALIAS:
+        return this.#alias(this.#text.slice(event.anchorStart, event.anchorEnd), event.anchorStart);
+      default:
+        throw new YamlError('is not valid YAML', this.#cursor, 'check the syntax');
+    }
+  }
+
+  #list(): readonly Node[] {
+    const items: Node[] = [];
+    while (!this.#ends()) items.push(this.#node());
+    this.#take();
+    return items;
+  }
+
+  #pairs(): MapNode['pairs'] {
+    const pairs: { key: Node; value: Node }[] = [];
+    while (!this.#ends()) pairs.push({ key: this.#node(), value: this.#node() });
+    this.#take();
+    return pairs;
+  }
+
+  #scalar(event: ScalarEvent): ScalarNode {
+    const offset = event.valueStart === -1 ? this.#emptyScalarOffset() : event.valueStart;
+    this.#cursor = Math.max(this.#cursor, event.valueEnd, offset + 1);
+    return { kind: 'scalar', value: this.#scalarValue(event), offset: Math.min(offset, this.#text.length) };
+  }
+
+  #scalarValue(event: ScalarEvent): ScalarNode['value'] {
+    const text = event.valueStart === -1 ? '' : getScalarValue(this.#text, event);
+    const plain = event.style === SCALAR_STYLE.PLAIN;
+    const tag = this.#rejectTag(event, ['!!str', '!!int', '!!bool', '!!null', '!']);
+    if (tag === '!!str' || tag === '!' || (tag === '' && !plain)) return text;
+    return resolvePlain(text);
+  }
+
+  /** A dash, or the place behind a colon, where the value would have stood. */
+  #emptyScalarOffset(): number {
+    const blank = /(?:\s|#[^\n]*)*/y;
+    blank.lastIndex = this.#cursor;
+    blank.exec(this.#text);
+    return this.#text[blank.lastIndex] === '-' ? blank.lastIndex : this.#cursor;
+  }
+
+  #anchored(event: { anchorStart: number; anchorEnd: number }, node: Node): Node {
+    if (event.anchorStart !== -1)
+      this.#anchors.set(this.#text.slice(event.anchorStart, event.anchorEnd), node);
+    return node;
+  }
+
+  #alias(name: string, offset: number): Node {
+    this.#cursor = offset + name.length;
+    this.#aliases += 1;
+    if (this.#aliases > MAX_ALIASES) {
+      throw new YamlError(`has more than ${MAX_ALIASES} aliases`, offset, 'write the values out');
+    }
+    const node = this.#anchors.get(name);
+    if (node === undefined) {
+      throw new YamlError(
+        'has an alias for an anchor that is not complete here',
+        offset,
+        'define the anchor before',
+      );
+    }
+    return node;
+  }
+
+  #rejectTag(event: { tagStart: number; tagEnd: number }, allowed: readonly string[]): string {
+    const tag = event.tagStart === -1 ? '' : this.#text.slice(event.tagStart, event.tagEnd);
+    if (tag === '' || allowed.includes(tag)) return tag;
+    throw new YamlError(
+      'has a YAML tag that a config does not use',
+      event.tagStart,
+      'remove the word that begins with "!"',
+    );
+  }
+}
+
+function resolvePlain(text: string): ScalarNode['value'] {
+  for (const tag of [nullYaml11Tag, boolYaml11Tag, intYaml11Tag, floatYaml11Tag]) {
+    const value = tag.resolve(text, false, tag.tagName);
+    if (value !== NOT_RESOLVED) return value;
+  }
+  return text;
+}
