@@ -1,0 +1,96 @@
+import { isIP } from 'node:net';
+import { intervalError, parseDuration } from '../../lib/config/duration.ts';
+import { isChainName } from '../../lib/dataplane/iptables/options.ts';
+import { type PortRange, parsePortRanges } from '../../lib/dataplane/ports.ts';
+import { UsageError } from './exit.ts';
+
+/** How the text of a flag becomes its value. */
+export interface FlagKind<Value> {
+  /** What stands for the value in the help; empty for a boolean, which needs none. */
+  readonly placeholder: string;
+  /** @throws {UsageError} with the end of the sentence "--flag=text …" */
+  parse(text: string): Value;
+}
+
+/** The texts that Go's strconv.ParseBool takes. */
+const GO_TRUE = ['1', 't', 'T', 'true', 'TRUE', 'True'];
+const GO_FALSE = ['0', 'f', 'F', 'false', 'FALSE', 'False'];
+
+export const boolean: FlagKind<boolean> = {
+  placeholder: '',
+  parse(text) {
+    if (GO_TRUE.includes(text)) return true;
+    if (GO_FALSE.includes(text)) return false;
+    throw new UsageError('is not a boolean: write true or false');
+  },
+};
+
+export const path: FlagKind<string> = {
+  placeholder: 'PATH',
+  parse(text) {
+    if (text === '' || text.includes('\0')) throw new UsageError('is not a path');
+    return text;
+  },
+};
+
+export const chain: FlagKind<string> = {
+  placeholder: 'NAME',
+  parse(text) {
+    if (isChainName(text)) return text;
+    throw new UsageError('is not a chain name: at most 28 of A-Z a-z 0-9 _ -, no leading dash');
+  },
+};
+
+export const count: FlagKind<number> = {
+  placeholder: 'N',
+  parse(text) {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && Number.isSafeInteger(value)) return value;
+    throw new UsageError('is not a whole number of 0 or more');
+  },
+};
+
+/** Milliseconds, from whole seconds as in the Go agents, or from a Go duration. */
+export const interval: FlagKind<number> = {
+  placeholder: 'DURATION',
+  parse(text) {
+    const duration = /^\d+$/.test(text) ? `${text}s` : text;
+    const error = intervalError(duration);
+    if (error !== undefined) throw new UsageError(`${error}: write seconds, or a Go duration such as 1m30s`);
+    return parseDuration(duration) ?? 0;
+  },
+};
+
+export const ports: FlagKind<readonly PortRange[]> = {
+  placeholder: 'RANGES',
+  parse(text) {
+    const ranges = text === '' ? [] : parsePortRanges(text);
+    if (ranges !== undefined) return ranges;
+    throw new UsageError(
+      'is not a list of port ranges: write ports from 1 to 65535 such as 1024-29999,32768-65535',
+    );
+  },
+};
+
+/** `host:port`, or nothing. */
+export const bindAddress: FlagKind<string> = {
+  placeholder: 'HOST:PORT',
+  parse(text) {
+    const [, bracketed, plain, port] = /^(?:\[(.*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
+    const host = bracketed ?? plain ?? '';
+    const valid = Number(port) <= 65_535 && (host === '' || isIP(host) === (bracketed === undefined ? 4 : 6));
+    if (text === '' || valid) return text;
+    throw new UsageError('is not an address and port: write for example 127.0.0.1:9614 or [::1]:9614');
+  },
+};
+
+export function choice<const Choice extends string>(...choices: readonly Choice[]): FlagKind<Choice> {
+  return {
+    placeholder: choices.join('|'),
+    parse(text) {
+      const chosen = choices.find((candidate) => candidate === text);
+      if (chosen !== undefined) return chosen;
+      throw new UsageError(`is not known: write ${choices.join(' or ')}`);
+    },
+  };
+}

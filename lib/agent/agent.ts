@@ -1,0 +1,249 @@
+import { createHash } from 'node:crypto';
+import type { ConfigOptions, MergedConfig } from '../config/config.ts';
+import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { formatOrigin } from '../config/origin.ts';
+import { formatProblem, formatProblemFrame, type Problem } from '../config/problem.ts';
+import type { Source } from '../config/source.ts';
+import type { Dataplane, Plan, PlannedRule } from '../dataplane/dataplane.ts';
+import { DataplaneError } from '../dataplane/error.ts';
+import { compilePolicy, type Policy } from '../policy/policy.ts';
+import type { Logger } from '../telemetry/log.ts';
+import { retrying } from './retry.ts';
+import { Trigger, type Wake } from './trigger.ts';
+import { watchDirectory } from './watch.ts';
+
+type Family = Policy['family'];
+
+export interface AgentOptions {
+  readonly configDir: string;
+  readonly config: ConfigOptions;
+  /** Milliseconds between two syncs, where no source says otherwise. */
+  readonly resyncInterval: number;
+  /** Milliseconds until a busy kernel is an error. */
+  readonly syncTimeout: number;
+}
+
+/** The config is not to be applied; every problem is in the list. The kernel was not touched. */
+export class InvalidConfigError extends Error {
+  readonly problems: readonly Problem[];
+
+  constructor(problems: readonly Problem[]) {
+    const errors = problems.filter(({ severity }) => severity === 'error');
+    super(
+      `the config has ${errors.length} error${errors.length === 1 ? '' : 's'}; the rules applied last stay`,
+    );
+    this.problems = errors;
+  }
+}
+
+/** Keeps the kernel as the sources say: at the start, at each change, and at every resync. */
+export class Agent {
+  readonly #options: AgentOptions;
+  readonly #open: () => Promise<Dataplane>;
+  readonly #log: Logger;
+  readonly #trigger = new Trigger();
+  readonly #applied = new Map<Family, string>();
+  #opened: Dataplane | undefined;
+  #projected = false;
+  #reported = '';
+  #removedIPv6 = false;
+
+  /** @param open called when there is a valid config for the first time: before, the kernel is not even read */
+  constructor(options: AgentOptions, open: () => Promise<Dataplane>, log: Logger) {
+    this.#options = options;
+    this.#open = open;
+    this.#log = log;
+  }
+
+  /**
+   * Syncs until the signal aborts; the rules stay.
+   *
+   * @throws {InvalidConfigError | DataplaneError}
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    watchDirectory(
+      this.#options.configDir,
+      {
+        onChange: () => this.#trigger.fire('change'),
+        onLost: (error) =>
+          this.#log.warn(`cannot watch the config directory, changes wait for the resync: ${error.message}`),
+        isProjected: () => this.#projected,
+      },
+      signal,
+    );
+    this.#trigger.fire('start');
+    let interval = this.#options.resyncInterval;
+    for (;;) {
+      const wake = await this.#trigger.next(interval, signal);
+      if (wake === undefined) return;
+      try {
+        interval = await this.sync(wake, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        throw error;
+      }
+    }
+  }
+
+  /** Reads the sources again now. */
+  reload(): void {
+    this.#trigger.fire('signal');
+  }
+
+  /**
+   * Reads the sources once and makes the kernel hold what they say.
+   *
+   * @returns milliseconds until the next sync
+   * @throws {InvalidConfigError | DataplaneError}
+   */
+  async sync(wake: Wake, signal: AbortSignal): Promise<number> {
+    const config = await this.#load();
+    await this.#syncFamily(compilePolicy(config, 'IPv4'), wake, signal);
+    if (this.#options.config.enableIPv6) await this.#syncFamily(compilePolicy(config, 'IPv6'), wake, signal);
+    else if (!this.#removedIPv6) await this.#removeLeftIPv6(signal);
+    return config.resyncInterval ?? this.#options.resyncInterval;
+  }
+
+  /** Removes all rules of ours. */
+  async cleanUp(signal: AbortSignal): Promise<void> {
+    await this.#remove('IPv4', signal);
+    if (this.#options.config.enableIPv6) await this.#remove('IPv6', signal);
+  }
+
+  async #load(): Promise<MergedConfig> {
+    const loaded = await loadConfig(this.#options.configDir, this.#options.config, this.#projected);
+    this.#projected = loaded.projected;
+    this.#report(loaded);
+    if (loaded.config === undefined) throw new InvalidConfigError(loaded.problems);
+    return loaded.config;
+  }
+
+  /** Logs what the sources say and what is wrong with it, once for each change of either. */
+  #report({ config, problems, sources }: LoadedConfig): void {
+    const found = fingerprint([config, problems]);
+    if (found === this.#reported) return;
+    this.#reported = found;
+    if (config !== undefined) this.#log.info(describeSources(config), describeConfig(config));
+    for (const problem of problems.slice(0, MAX_LOGGED)) this.#logProblem(problem, sources);
+    if (problems.length > MAX_LOGGED)
+      this.#log.warn(`${problems.length - MAX_LOGGED} more problems are not logged`);
+  }
+
+  #logProblem(problem: Problem, sources: readonly Source[]): void {
+    const [, ...frame] = formatProblemFrame(problem, sources).split('\n');
+    const fields = { kind: problem.kind, ...(frame.length > 0 && { frame }) };
+    this.#log[LOG_LEVEL[problem.severity]](fields, formatProblem(problem));
+  }
+
+  async #syncFamily(policy: Policy, wake: Wake, signal: AbortSignal): Promise<void> {
+    const plan = await this.#apply(policy.family, signal, (dataplane, observation) =>
+      dataplane.plan(observation, policy),
+    );
+    const wanted = fingerprint(policy);
+    const drifted = this.#applied.get(policy.family) === wanted;
+    this.#applied.set(policy.family, wanted);
+    if (plan === undefined)
+      this.#log.debug({ family: policy.family, reason: wake.reason }, 'nothing to change');
+    else this.#logChange(plan, wake, drifted);
+  }
+
+  #logChange(plan: Plan, { reason, since }: Wake, drifted: boolean): void {
+    const { family, found, added, removed, kept } = plan;
+    const counts = `rules added ${added.length}, removed ${removed.length}, kept ${kept}`;
+    const fields = {
+      family,
+      reason,
+      found,
+      took_ms: Math.round((performance.now() - since) * 10) / 10,
+      rules: [
+        ...added.map((rule) => `+ ${describeRule(rule)}`),
+        ...removed.map((rule) => `- ${describeRule(rule)}`),
+      ].slice(0, MAX_LOGGED),
+    };
+    if (drifted)
+      this.#log.warn(
+        fields,
+        `${family}: somebody else changed our rules, repaired: ${found.join(', ')}; ${counts}`,
+      );
+    else this.#log.info(fields, `${family}: ${counts}`);
+  }
+
+  /** A run with --enable-ipv6 may have left a chain behind. Without ip6tables there can be none. */
+  async #removeLeftIPv6(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#remove('IPv6', signal);
+    } catch (error) {
+      if (!(error instanceof DataplaneError)) throw error;
+      const what = `cannot look for IPv6 rules that an earlier run may have left: ${error.message}`;
+      if (error.failure !== 'missing') this.#log.warn(what);
+    }
+    this.#removedIPv6 = true;
+  }
+
+  async #remove(family: Family, signal: AbortSignal): Promise<void> {
+    const plan = await this.#apply(family, signal, (dataplane, observation) =>
+      dataplane.planRemoval(observation),
+    );
+    this.#applied.delete(family);
+    if (plan !== undefined)
+      this.#log.info({ family }, `${family}: removed our chain and ${plan.removed.length} rules`);
+  }
+
+  /** Observes, plans, applies; all again where the kernel was busy or changed in between. */
+  #apply(
+    family: Family,
+    signal: AbortSignal,
+    plan: (dataplane: Dataplane, observation: unknown) => Plan | undefined,
+  ): Promise<Plan | undefined> {
+    const operation = async () => {
+      const dataplane = await this.#dataplane();
+      const next = plan(dataplane, await dataplane.observe(family));
+      if (next !== undefined) await dataplane.apply(next);
+      return next;
+    };
+    return retrying(operation, {
+      timeoutMs: this.#options.syncTimeout,
+      signal,
+      onRetry: (error, attempt) =>
+        this.#log.warn({ family, attempt, failure: error.failure }, `trying again: ${error.message}`),
+    });
+  }
+
+  async #dataplane(): Promise<Dataplane> {
+    if (this.#opened === undefined) {
+      this.#opened = await this.#open();
+      this.#log.info(`using ${this.#opened.name}: ${this.#opened.reason}`);
+    }
+    return this.#opened;
+  }
+}
+
+/** Problems, and rules of one change, that the log shows one by one. */
+const MAX_LOGGED = 100;
+
+const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
+
+function describeConfig({ sources }: MergedConfig): string {
+  if (sources.length === 0) return 'no config found, the defaults apply';
+  return `config read from ${sources.length} source${sources.length === 1 ? '' : 's'}`;
+}
+
+function describeSources(config: MergedConfig): Record<string, unknown> {
+  return {
+    sources: config.sources,
+    nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.length,
+    masqueradeCIDRs: config.masqueradeCIDRs.length,
+    masqLinkLocal: config.masqLinkLocal,
+    masqLinkLocalIPv6: config.masqLinkLocalIPv6,
+  };
+}
+
+function describeRule({ text, entry }: PlannedRule): string {
+  return entry === undefined ? text : `${text} (${formatOrigin(entry.origin)})`;
+}
+
+/** Equal for equal values, short whatever their size. */
+function fingerprint(value: unknown): string {
+  const text = JSON.stringify(value, (_, item: unknown) => (typeof item === 'bigint' ? String(item) : item));
+  return createHash('sha256').update(text).digest('base64');
+}

@@ -1,0 +1,50 @@
+import type { Family } from '../cidr/address.ts';
+import type { Entry, Policy } from '../policy/policy.ts';
+
+/**
+ * Where a policy lives in the kernel: observe what is there, plan what would change, apply just that.
+ * What apply does is one transaction: entirely done, or (with an error) nothing done.
+ */
+export interface Dataplane<Observation = unknown> {
+  /** For logs: `iptables (nft)`. */
+  readonly name: string;
+  /** Why this dataplane and mode, in words. */
+  readonly reason: string;
+  /** @throws {DataplaneError} */
+  observe(family: Family): Promise<Observation>;
+  /** What makes the kernel hold exactly this policy; undefined where it does already. */
+  plan(observation: Observation, policy: Policy): Plan | undefined;
+  /** What removes all that is ours; undefined where nothing is. */
+  planRemoval(observation: Observation): Plan | undefined;
+  /** @throws {DataplaneError} */
+  apply(plan: Plan): Promise<void>;
+}
+
+/** A transaction that has not happened yet. */
+export interface Plan {
+  readonly family: Family;
+  /** How the kernel differs from the policy. */
+  readonly found: readonly Difference[];
+  readonly added: readonly PlannedRule[];
+  readonly removed: readonly PlannedRule[];
+  /** How many rules are there already, and stay. */
+  readonly kept: number;
+  /** What the tool will read: the transaction as text. */
+  readonly script: string;
+}
+
+export interface PlannedRule {
+  /** The rule as the tool prints it. */
+  readonly text: string;
+  /** The entry that asks for it; undefined for a rule that no entry of the policy asks for. */
+  readonly entry: Entry | undefined;
+}
+
+export type Difference =
+  | 'chain missing'
+  | 'rules differ'
+  | 'rule order differs'
+  | 'jump missing'
+  | 'jump duplicated'
+  | 'jump outdated'
+  | 'chain left over';

@@ -1,0 +1,79 @@
+import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { DataplaneError } from './error.ts';
+
+/** The effects that a dataplane has on the machine. */
+export interface Host {
+  /**
+   * Runs a tool without a shell and waits for it, whatever its exit code.
+   *
+   * @throws {DataplaneError} `missing` where there is no such tool, `refused` where it cannot be run or
+   * does not end in time.
+   */
+  run(file: string, args: readonly string[], input?: string): Promise<ToolResult>;
+  /** The text of a file below /proc; undefined where it is absent or secret. */
+  readText(path: string): Promise<string | undefined>;
+}
+
+export interface ToolResult {
+  /** Null where a signal ended the tool. */
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** The system binaries' folders: a container's PATH may lack them. */
+const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+/** The machine that the agent runs on. A tool that runs longer than `timeoutMs` is killed. */
+export function systemHost(timeoutMs: number): Host {
+  return {
+    run: (file, args, input = '') => runTool(file, args, input, timeoutMs),
+    readText: (path) => readFile(path, 'utf8').catch(() => undefined),
+  };
+}
+
+function runTool(file: string, args: readonly string[], input: string, timeout: number): Promise<ToolResult> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(file, args, { env: toolEnvironment(), timeout, killSignal: 'SIGKILL' });
+    const stdout: Buffer[] = [];
+    const stderr: Buffer[] = [];
+    child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk));
+    child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk));
+    child.on('error', (error: NodeJS.ErrnoException) => reject(spawnError(file, error)));
+    child.on('close', (code, signal) => {
+      if (signal === 'SIGKILL') {
+        const remedy = 'look for a process that holds the xtables lock, or raise --sync-timeout';
+        reject(
+          new DataplaneError('refused', `${file} was killed, or did not end within ${timeout} ms`, remedy),
+        );
+      } else {
+        resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() });
+      }
+    });
+    // A tool that ends before it has read everything says why itself.
+    child.stdin.on('error', () => {});
+    child.stdin.end(input);
+  });
+}
+
+/** Only what the tools need: their messages in English, and the XTABLES_* variables of iptables(8). */
+function toolEnvironment(): NodeJS.ProcessEnv {
+  const xtables = Object.entries(process.env).filter(([name]) => name.startsWith('XTABLES_'));
+  return { ...Object.fromEntries(xtables), PATH: process.env['PATH'] ?? SYSTEM_PATH, LC_ALL: 'C' };
+}
+
+function spawnError(file: string, error: NodeJS.ErrnoException): DataplaneError {
+  if (error.code === 'ENOENT') {
+    return new DataplaneError(
+      'missing',
+      `${file} is not installed`,
+      'install it, or use an image that has it',
+    );
+  }
+  return new DataplaneError(
+    'refused',
+    `${file} cannot be run: ${error.message}`,
+    'check the file and the limits of the pod',
+  );
+}

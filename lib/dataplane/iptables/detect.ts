@@ -1,0 +1,93 @@
+import { DataplaneError } from '../error.ts';
+import type { Host } from '../host.ts';
+import type { IptablesMode } from './options.ts';
+import { createTool, type Tool, type ToolVersion, toolVersion } from './tool.ts';
+
+/** The mode to use, how its commands are called, and why, in words. */
+export interface Detected {
+  readonly mode: IptablesMode;
+  readonly suffix: string;
+  readonly version: string;
+  readonly reason: string;
+}
+
+/** Where iptables-restore learnt --wait, and MASQUERADE --random-fully. */
+const OLDEST_VERSION = [1, 6, 2];
+
+/** Chains that kubelet keeps in `mangle` for others to see which mode it uses; see Kubernetes KEP-3178. */
+const KUBELET_CHAINS = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
+
+/** Decides between the two modes. Two agents of one node in different modes would each miss the other's rules. */
+export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Promise<Detected> {
+  if (wanted !== 'auto') return found(await findTool(host, wanted), wanted, 'set by --iptables-mode');
+
+  const nft = await findCommand(host, 'nft');
+  if (nft === undefined)
+    return found(await findTool(host, 'legacy'), 'legacy', 'iptables-nft is not installed');
+  const nftTool = createTool(host, 'IPv4', nft.suffix);
+  const nftChain = await kubeletChain(nftTool);
+  if (nftChain !== undefined) return found(nft, 'nft', `kubelet keeps ${nftChain} in this mode`);
+
+  const legacy = await findCommand(host, 'legacy');
+  if (legacy === undefined) return found(nft, 'nft', 'iptables-legacy is not installed');
+  // Asking iptables-legacy would load its kernel modules; this file tells whether anybody has used it.
+  const tables = await host.readText('/proc/net/ip_tables_names');
+  if (tables === undefined || tables.trim() === '') return found(nft, 'nft', 'no legacy table is in use');
+  const legacyTool = createTool(host, 'IPv4', legacy.suffix);
+  const legacyChain = await kubeletChain(legacyTool);
+  if (legacyChain !== undefined) return found(legacy, 'legacy', `kubelet keeps ${legacyChain} in this mode`);
+
+  const [nftRules, legacyRules] = [await countRules(nftTool), await countRules(legacyTool)];
+  const counts = `built-in nat chains hold ${nftRules} rules in nft mode, ${legacyRules} in legacy mode`;
+  return legacyRules > nftRules ? found(legacy, 'legacy', counts) : found(nft, 'nft', counts);
+}
+
+interface Command extends ToolVersion {
+  readonly suffix: string;
+}
+
+async function findTool(host: Host, mode: IptablesMode): Promise<Command> {
+  const command = await findCommand(host, mode);
+  if (command !== undefined) return command;
+  const remedy = 'install iptables 1.8 or newer, or use an image that has it';
+  throw new DataplaneError('missing', `no iptables of mode ${mode} is installed`, remedy);
+}
+
+/** The command named after the mode, else the plain one where it is of that mode. */
+async function findCommand(host: Host, mode: IptablesMode): Promise<Command | undefined> {
+  for (const suffix of [`-${mode}`, '']) {
+    const version = await toolVersion(host, `iptables${suffix}`);
+    if (version?.mode === mode) return { ...version, suffix };
+  }
+  return undefined;
+}
+
+function found({ suffix, version }: Command, mode: IptablesMode, reason: string): Detected {
+  if (isOlder(version, OLDEST_VERSION)) {
+    const oldest = OLDEST_VERSION.join('.');
+    throw new DataplaneError(
+      'missing',
+      `iptables ${version} is too old`,
+      `install iptables ${oldest} or newer`,
+    );
+  }
+  return { mode, suffix, version, reason };
+}
+
+function isOlder(version: string, than: readonly number[]): boolean {
+  const parts = version.split('.').map(Number);
+  const index = than.findIndex((part, position) => part !== (parts[position] ?? 0));
+  return index !== -1 && (parts[index] ?? 0) < (than[index] ?? 0);
+}
+
+async function kubeletChain(tool: Tool): Promise<string | undefined> {
+  for (const chain of KUBELET_CHAINS) {
+    if (await tool.has('mangle', chain)) return chain;
+  }
+  return undefined;
+}
+
+async function countRules(tool: Tool): Promise<number> {
+  const chains = await Promise.all(['PREROUTING', 'OUTPUT', 'POSTROUTING'].map((chain) => tool.list(chain)));
+  return chains.reduce((sum, rules) => sum + (rules?.length ?? 0), 0);
+}

@@ -1,0 +1,109 @@
+import type { Policy } from '../../policy/policy.ts';
+import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
+import type { IptablesObservation } from './observe.ts';
+import type { IptablesOptions } from './options.ts';
+import { type Rule, renderChain, renderJump } from './render.ts';
+import { ruleKey, sameRule } from './rule.ts';
+
+/** What makes the kernel hold exactly the policy; undefined where it does. */
+export function plan(
+  observed: IptablesObservation,
+  policy: Policy,
+  options: IptablesOptions,
+): Plan | undefined {
+  const { chain } = options;
+  const wanted = renderChain(policy, options);
+  const current = observed.rules ?? [];
+  const rewrite = observed.rules === undefined || !sameRules(current, wanted);
+  const jump = renderJump(chain);
+  const { stale, missing } = compareJumps(observed.jumps, jump);
+  if (!rewrite && stale.length === 0 && !missing) return undefined;
+
+  const rules = compareRules(current, wanted);
+  return {
+    family: observed.family,
+    found: [...ruleDifferences(observed, rules, rewrite), ...jumpDifferences(observed.jumps, jump)],
+    ...rules,
+    script: transaction([
+      // The declaration empties the chain; the rules below fill it within the same transaction.
+      ...(rewrite ? [`:${chain} - [0:0]`, ...wanted.map(({ spec }) => `-A ${chain} ${spec}`)] : []),
+      ...stale.map((spec) => `-D POSTROUTING ${spec}`),
+      ...(missing ? [`-A POSTROUTING ${jump}`] : []),
+    ]),
+  };
+}
+
+/** What removes jump and chain; undefined where neither is there. */
+export function planRemoval(observed: IptablesObservation, chain: string): Plan | undefined {
+  const { family, rules, jumps } = observed;
+  if (rules === undefined && jumps.length === 0) return undefined;
+  return {
+    family,
+    found: ['chain left over'],
+    added: [],
+    removed: (rules ?? []).map(unplanned),
+    kept: 0,
+    script: transaction([
+      `:${chain} - [0:0]`,
+      ...jumps.map((spec) => `-D POSTROUTING ${spec}`),
+      `-X ${chain}`,
+    ]),
+  };
+}
+
+function transaction(lines: readonly string[]): string {
+  return ['*nat', ...lines, 'COMMIT', ''].join('\n');
+}
+
+function sameRules(current: readonly string[], wanted: readonly Rule[]): boolean {
+  return (
+    current.length === wanted.length &&
+    wanted.every(({ spec }, index) => sameRule(spec, current[index] ?? ''))
+  );
+}
+
+/** All jumps but one that is as it should be are stale, and deleted by their text: numbers shift under us. */
+function compareJumps(
+  jumps: readonly string[],
+  jump: string,
+): { stale: readonly string[]; missing: boolean } {
+  const good = jumps.findIndex((spec) => sameRule(spec, jump));
+  return { stale: jumps.filter((_, index) => index !== good), missing: good === -1 };
+}
+
+function compareRules(
+  current: readonly string[],
+  wanted: readonly Rule[],
+): Pick<Plan, 'added' | 'removed' | 'kept'> {
+  const currentKeys = new Set(current.map(ruleKey));
+  const wantedKeys = new Set(wanted.map(({ spec }) => ruleKey(spec)));
+  const added = wanted.filter(({ spec }) => !currentKeys.has(ruleKey(spec)));
+  return {
+    added: added.map(({ spec, entry }) => ({ text: spec, entry })),
+    removed: current.filter((spec) => !wantedKeys.has(ruleKey(spec))).map(unplanned),
+    kept: wanted.length - added.length,
+  };
+}
+
+function unplanned(spec: string): PlannedRule {
+  return { text: spec, entry: undefined };
+}
+
+function ruleDifferences(
+  { rules }: IptablesObservation,
+  { added, removed }: Pick<Plan, 'added' | 'removed'>,
+  rewrite: boolean,
+): readonly Difference[] {
+  if (rules === undefined) return ['chain missing'];
+  if (!rewrite) return [];
+  return added.length + removed.length > 0 ? ['rules differ'] : ['rule order differs'];
+}
+
+function jumpDifferences(jumps: readonly string[], jump: string): readonly Difference[] {
+  const good = jumps.filter((spec) => sameRule(spec, jump)).length;
+  return [
+    ...(jumps.length === 0 ? (['jump missing'] as const) : []),
+    ...(good > 1 ? (['jump duplicated'] as const) : []),
+    ...(good < jumps.length ? (['jump outdated'] as const) : []),
+  ];
+}

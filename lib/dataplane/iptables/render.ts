@@ -1,0 +1,81 @@
+import type { Entry, Policy } from '../../policy/policy.ts';
+import { spreadEvenly } from '../ports.ts';
+import type { IptablesOptions } from './options.ts';
+
+/** A rule of our chain: what stands behind `-A CHAIN`, and the entry that asks for it. */
+export interface Rule {
+  readonly spec: string;
+  /** Undefined for the last rules, which masquerade what no entry holds. */
+  readonly entry: Entry | undefined;
+}
+
+/**
+ * The rules of the chain, in the order in which a packet meets them. iptables takes the first match while
+ * the policy takes the longest, so exceptions call for the most specific first; without exceptions all
+ * entries return, and the order of the sources reads better.
+ */
+export function renderChain(policy: Policy, options: IptablesOptions): readonly Rule[] {
+  const exceptions = policy.entries.some(({ verdict }) => verdict === 'masquerade');
+  const entries = exceptions
+    ? policy.entries.toSorted((a, b) => b.prefix.length - a.prefix.length)
+    : policy.entries;
+  return [
+    ...entries.flatMap((entry) => renderEntry(entry, options)),
+    ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map((spec) => ({
+      spec,
+      entry: undefined,
+    })),
+  ];
+}
+
+/** The only way into the chain. Letter for letter that of ip-masq-agent v1, which finds or leaves just this one. */
+export function renderJump(chain: string): string {
+  const why = `ensure nat POSTROUTING directs all non-LOCAL destination traffic to our custom ${chain} chain`;
+  return `${comment(why)} -m addrtype ! --dst-type LOCAL -j ${chain}`;
+}
+
+function renderEntry(entry: Entry, options: IptablesOptions): readonly Rule[] {
+  // A prefix of length 0 matches everything; iptables prints no -d for it.
+  const destination = entry.prefix.length === 0 ? '' : `-d ${entry.prefix.text} `;
+  const why = `${entry.verdict === 'return' ? 'not masqueraded' : 'masqueraded'} (${author(entry.origin)})`;
+  const specs =
+    entry.verdict === 'return'
+      ? [`${destination}${comment(why)} -j RETURN`]
+      : masquerade(destination, why, options);
+  return specs.map((spec) => ({ spec, entry }));
+}
+
+/** One rule, or with port ranges one for each range and protocol that has ports, and one for the others. */
+function masquerade(
+  destination: string,
+  why: string,
+  { toPorts, randomFully }: IptablesOptions,
+): readonly string[] {
+  const random = randomFully ? ' --random-fully' : '';
+  const withPorts = ['tcp', 'udp', 'sctp'].flatMap((protocol) =>
+    spreadEvenly(toPorts).map(({ range, share }) => {
+      const chance = share === 1 ? '' : `-m statistic --mode random --probability ${probability(share)} `;
+      const ports = `--to-ports ${range.first}${range.last === range.first ? '' : `-${range.last}`}`;
+      return `${destination}-p ${protocol} ${chance}${comment(why)} -j MASQUERADE ${ports}${random}`;
+    }),
+  );
+  return [...withPorts, `${destination}${comment(why)} -j MASQUERADE${random}`];
+}
+
+/** As the kernel keeps it, in 2^31ths, and iptables prints it: else it would look changed at each sync. */
+function probability(share: number): string {
+  return (Math.round(share * 2 ** 31) / 2 ** 31).toFixed(11);
+}
+
+const MAX_COMMENT = 255; // XT_MAX_COMMENT_LEN of the kernel, less the terminating zero
+
+function comment(text: string): string {
+  return `-m comment --comment "${`ip-masq-agent: ${text}`.slice(0, MAX_COMMENT)}"`;
+}
+
+/** No line or column: these move when a source is edited elsewhere, and a moved comment would be a changed rule. */
+function author(origin: Entry['origin']): string {
+  if (origin.kind === 'built-in') return `default, ${origin.reason}`;
+  // The key of a ConfigMap has only these characters; a file may have any, and quotes would end the comment.
+  return `from ${origin.source.replace(/[^A-Za-z0-9._-]/g, '_')}`;
+}

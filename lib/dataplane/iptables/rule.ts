@@ -1,0 +1,43 @@
+import { ADDRESS_BITS, familyOf } from '../../cidr/address.ts';
+import { parsePrefix } from '../../cidr/prefix.ts';
+
+/**
+ * A rule's words as `iptables -S` prints them behind `-A CHAIN`, quotes taken off and addresses made
+ * canonical, so that two texts of one rule give the same words.
+ */
+export function ruleWords(spec: string): readonly string[] {
+  const words = splitWords(spec);
+  return words.map((word, index) =>
+    ['-d', '-s'].includes(words[index - 1] ?? '') ? canonicalCidr(word) : word,
+  );
+}
+
+/** Whether two texts are the same rule. */
+export function sameRule(a: string, b: string): boolean {
+  return a === b || ruleKey(a) === ruleKey(b);
+}
+
+/** Equal for two texts of the same rule. */
+export function ruleKey(spec: string): string {
+  return JSON.stringify(ruleWords(spec));
+}
+
+/** The chain that the rule jumps or goes to, or its target. */
+export function ruleTarget(spec: string): string | undefined {
+  const words = ruleWords(spec);
+  const index = words.findLastIndex((word) => word === '-j' || word === '-g');
+  return index === -1 ? undefined : words[index + 1];
+}
+
+/** Words are parted by spaces; in double quotes a backslash protects the next character (xtables_save_string). */
+function splitWords(spec: string): readonly string[] {
+  return Array.from(spec.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/gs), ([, quoted, bare]) =>
+    quoted === undefined ? (bare ?? '') : quoted.replace(/\\(.)/gs, '$1'),
+  );
+}
+
+function canonicalCidr(word: string): string {
+  const family = familyOf(word);
+  const parsed = parsePrefix(family === undefined ? word : `${word}/${ADDRESS_BITS[family]}`);
+  return 'prefix' in parsed ? parsed.prefix.text : word;
+}

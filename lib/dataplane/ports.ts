@@ -1,0 +1,37 @@
+/** Source ports that masqueraded connections may get, both ends included. */
+export interface PortRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Ranges as `1024-29999,32768-65535`; undefined where the text is none, a port is 0, or ranges overlap. */
+export function parsePortRanges(text: string): readonly PortRange[] | undefined {
+  const ranges: PortRange[] = [];
+  for (const part of text.split(',')) {
+    const match = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(part);
+    if (match === null) return undefined;
+    const first = Number(match[1]);
+    const last = Number(match[2] ?? match[1]);
+    const overlaps = ranges.some((range) => first <= range.last && range.first <= last);
+    if (first < 1 || last > 65_535 || first > last || overlaps) return undefined;
+    ranges.push({ first, last });
+  }
+  return ranges;
+}
+
+/**
+ * The ranges with the share of connections that each takes of those which reach it, so that over the whole
+ * list every port is as likely as any other. The last share is 1.
+ */
+export function spreadEvenly(ranges: readonly PortRange[]): readonly { range: PortRange; share: number }[] {
+  let left = ranges.reduce((sum, range) => sum + size(range), 0);
+  return ranges.map((range) => {
+    const share = size(range) / left;
+    left -= size(range);
+    return { range, share };
+  });
+}
+
+function size({ first, last }: PortRange): number {
+  return last - first + 1;
+}
