@@ -74,21 +74,21 @@ export type FlagValues = {
 };
 
 /** Flags that klog adds to the Go agents: accepted so that their manifests work, and ignored. */
-export const IGNORED_FLAGS: Readonly<Record<string, 'boolean' | 'value'>> = {
-  add_dir_header: 'boolean',
-  alsologtostderr: 'boolean',
-  log_backtrace_at: 'value',
-  log_dir: 'value',
-  log_file: 'value',
-  log_file_max_size: 'value',
-  log_flush_frequency: 'value',
-  logtostderr: 'boolean',
-  one_output: 'boolean',
-  skip_headers: 'boolean',
-  skip_log_headers: 'boolean',
-  stderrthreshold: 'value',
-  vmodule: 'value',
-};
+export const IGNORED_FLAGS: ReadonlyMap<string, 'boolean' | 'value'> = new Map([
+  ['add_dir_header', 'boolean'],
+  ['alsologtostderr', 'boolean'],
+  ['log_backtrace_at', 'value'],
+  ['log_dir', 'value'],
+  ['log_file', 'value'],
+  ['log_file_max_size', 'value'],
+  ['log_flush_frequency', 'value'],
+  ['logtostderr', 'boolean'],
+  ['one_output', 'boolean'],
+  ['skip_headers', 'boolean'],
+  ['skip_log_headers', 'boolean'],
+  ['stderrthreshold', 'value'],
+  ['vmodule', 'value'],
+]);
 
 export function isFlagName(name: string): name is FlagName {
   return Object.hasOwn(FLAGS, name);

@@ -53,7 +53,7 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
 function valueExpected(name: string): boolean {
   if (isFlagName(name)) return FLAGS[name].kind.placeholder !== '';
   if (['help', 'h', 'version'].includes(name)) return false;
-  const kind = IGNORED_FLAGS[name.replaceAll('-', '_')];
+  const kind = IGNORED_FLAGS.get(name.replaceAll('-', '_'));
   if (kind === undefined) throw unknownFlag(name);
   return kind === 'value';
 }

@@ -157,7 +157,8 @@ class Composer {
   }
 
   #scalar(event: ScalarEvent): ScalarNode {
-    const offset = event.valueStart === -1 ? this.#emptyScalarOffset() : event.valueStart;
+    const quoted = event.style === SCALAR_STYLE.SINGLE_QUOTED || event.style === SCALAR_STYLE.DOUBLE_QUOTED;
+    const offset = event.valueStart === -1 ? this.#emptyScalarOffset() : event.valueStart - (quoted ? 1 : 0);
     this.#cursor = Math.max(this.#cursor, event.valueEnd, offset + 1);
     return { kind: 'scalar', value: this.#scalarValue(event), offset: Math.min(offset, this.#text.length) };
   }

@@ -1,0 +1,53 @@
+const COLOURED = process.stdout.isTTY && !process.env['NO_COLOR'];
+
+const STYLES = { bold: 1, dim: 2, red: 31, green: 32, cyan: 36 } as const;
+
+/** The text in a style, where the terminal has styles and NO_COLOR (no-color.org) does not forbid them. */
+export function style(name: keyof typeof STYLES, text: string): string {
+  return COLOURED ? `\x1b[${STYLES[name]}m${text}\x1b[0m` : text;
+}
+
+let steps = 0;
+
+/** Begins a numbered step. */
+export function step(title: string): void {
+  steps += 1;
+  process.stdout.write(`\n${style('bold', `${steps}. ${title}`)}\n`);
+}
+
+/** Prints lines below the step. */
+export function say(...lines: readonly string[]): void {
+  for (const line of lines) process.stdout.write(`   ${line}\n`);
+}
+
+/** Prints what a program said or holds. */
+export function quote(lines: readonly string[]): void {
+  for (const line of lines) process.stdout.write(`     ${style('cyan', line)}\n`);
+}
+
+/** Prints rows in columns. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): void {
+  const widths = head.map((_, column) =>
+    Math.max(...[head, ...rows].map((row) => (row[column] ?? '').length)),
+  );
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd();
+  say(style('dim', line(head)));
+  for (const row of rows) say(line(row));
+}
+
+const checks: boolean[] = [];
+
+/** Prints whether what the demo claims is so. */
+export function check(claim: string, holds: boolean): void {
+  checks.push(holds);
+  say(`${holds ? style('green', 'ok') : style('red', 'NOT SO')}  ${claim}`);
+}
+
+/** Whether every claim so far was so, and how many there were. */
+export function result(): { readonly good: boolean; readonly claims: number } {
+  return { good: checks.every(Boolean), claims: checks.length };
+}

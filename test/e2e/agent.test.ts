@@ -1,0 +1,421 @@
+import assert from 'node:assert/strict';
+import { mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { createNode, eventually, jsonLines, type NodeLab } from './support.ts';
+
+const INSIDE = (...cidrs: string[]) => `nonMasqueradeCIDRs: [${cidrs.join(', ')}]\n`;
+
+describe('the agent', () => {
+  it('follows the swaps of a projected volume, and says what it changed', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({
+      'ip-masq-cloud': INSIDE('10.1.0.0/16'),
+      'ip-masq-operator': INSIDE('10.2.0.0/16'),
+    });
+    const agent = node.start('--resync-interval=1h');
+    await chainHolds(node, ['10.1.0.0/16', '10.2.0.0/16']);
+    await volume.swap({ 'ip-masq-cloud': INSIDE('10.3.0.0/16'), 'ip-masq-operator': INSIDE('10.2.0.0/16') });
+    await chainHolds(node, ['10.3.0.0/16', '10.2.0.0/16']);
+    await volume.swap({ 'ip-masq-operator': INSIDE('10.2.0.0/16') });
+    await chainHolds(node, ['10.2.0.0/16']);
+    await agent.logged(/"reason":"change"/);
+    const change = jsonLines(agent.log()).find(
+      ({ reason, family }) => reason === 'change' && family === 'IPv4',
+    );
+    assert.ok(change);
+    assert.match(String(change['msg']), /IPv4: rules added 1, removed 1, kept 3/);
+    assert.match(JSON.stringify(change['rules']), /\+ -d 10\.3\.0\.0\/16 .*\(ip-masq-cloud:1:22\)/);
+    assert.match(JSON.stringify(change['rules']), /- -d 10\.1\.0\.0\/16 /);
+    await stops(agent);
+  });
+
+  it('goes to the defaults when the last source of a projected volume is taken away', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16') });
+    const agent = node.start('--resync-interval=1h');
+    await chainHolds(node, ['10.1.0.0/16']);
+    await volume.swap({});
+    await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
+    await stops(agent);
+  });
+
+  it('follows files of a plain directory', async () => {
+    await using node = await createNode();
+    const agent = node.start('--resync-interval=1h');
+    await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
+    await writeFile(join(node.configDir, 'ip-masq-x'), INSIDE('10.1.0.0/16'));
+    await chainHolds(node, ['10.1.0.0/16']);
+    await stops(agent);
+  });
+
+  it('ends with exit code 3 at a broken swap; the rules stay, the termination log says why', async () => {
+    await using node = await createNode();
+    const terminationLog = join(node.dir, 'termination-log');
+    await writeFile(
+      terminationLog,
+      'an older reason that is much longer than any that comes after it'.repeat(9),
+      { mode: 0o666 },
+    );
+    const volume = await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16') });
+    const agent = node.start('--resync-interval=1h', `--termination-log=${terminationLog}`);
+    await chainHolds(node, ['10.1.0.0/16']);
+    const before = await node.kernel();
+    await volume.swap({ 'ip-masq-cloud': INSIDE('10.1.0.1/16', 'fd00::/8') });
+    assert.deepEqual(await agent.ended, { code: 3, signal: null });
+    assert.equal(await node.kernel(), before);
+    assert.equal(
+      await readFile(terminationLog, 'utf8'),
+      [
+        'the config has 2 errors; the rules applied last stay',
+        'ip-masq-cloud:1:22: error: "10.1.0.1/16" is no network address: bits after /16 are set; write 10.1.0.0/16 for the whole network, or 10.1.0.1/32 for this one address',
+        'ip-masq-cloud:1:35: error: fd00::/8 is IPv6, but IPv6 is not enabled; start the agent with --enable-ipv6, or remove the entry',
+        '',
+      ].join('\n'),
+    );
+    const errors = jsonLines(agent.log()).filter(({ level }) => level === 'error');
+    assert.deepEqual(errors[0]?.['frame'], [
+      ' 1 | nonMasqueradeCIDRs: [10.1.0.1/16, fd00::/8]',
+      '   |                      ^',
+    ]);
+  });
+
+  it('never makes a termination log that is not there', async () => {
+    await using node = await createNode();
+    await writeFile(join(node.configDir, 'ip-masq-x'), 'nonsense');
+    const path = join(node.dir, 'termination-log');
+    assert.equal((await node.agent(`--termination-log=${path}`)).code, 3);
+    await assert.rejects(stat(path), { code: 'ENOENT' });
+  });
+
+  it('ends with exit code 3 when ..data goes away; the rules stay', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16') });
+    const agent = node.start('--resync-interval=200ms', '--log-format=text');
+    await chainHolds(node, ['10.1.0.0/16']);
+    const before = await node.kernel();
+    await volume.loseData();
+    assert.equal((await agent.ended).code, 3);
+    assert.match(agent.log(), /ERROR error: \.\.data is gone from config directory .*restart the pod/);
+    assert.equal(await node.kernel(), before);
+  });
+
+  it('repairs what somebody else changed, and says what was found', async () => {
+    await using node = await createNode();
+    const agent = node.start('--resync-interval=100ms', '--log-format=text');
+    await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
+    await node.iptables('-F', 'IP-MASQ-AGENT');
+    await agent.logged(
+      /WARN {2}IPv4: somebody else changed our rules, repaired: rules differ; rules added 5, removed 0, kept 0/,
+    );
+    await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
+    await node.iptables('-F', 'POSTROUTING');
+    await agent.logged(/repaired: jump missing/);
+    await stops(agent);
+  });
+
+  it('obeys resyncInterval of a source', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-cloud': `resyncInterval: 100ms\n${INSIDE('10.1.0.0/16')}` });
+    const agent = node.start('--resync-interval=1h');
+    await chainHolds(node, ['10.1.0.0/16']);
+    await node.iptables('-F', 'IP-MASQ-AGENT');
+    await chainHolds(node, ['10.1.0.0/16']);
+    await stops(agent);
+  });
+
+  it('reads the sources again at SIGHUP', async () => {
+    await using node = await createNode();
+    const agent = node.start('--resync-interval=1h', '--v=3');
+    await agent.logged(/rules added/);
+    await node.iptables('-F', 'IP-MASQ-AGENT');
+    agent.kill('SIGHUP');
+    await agent.logged(/"reason":"signal"/);
+    await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
+    await stops(agent);
+  });
+
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    it(`ends with exit code 0 at ${signal}; the rules stay`, async () => {
+      await using node = await createNode();
+      const agent = node.start('--resync-interval=1h');
+      await agent.logged(/rules added/);
+      const before = await node.kernel();
+      agent.kill(signal);
+      assert.deepEqual(await agent.ended, { code: 0, signal: null });
+      assert.equal(await node.kernel(), before);
+    });
+  }
+
+  it('removes the rules of both families at SIGTERM with --cleanup-on-exit', async () => {
+    await using node = await createNode();
+    const before = await node.kernel();
+    const agent = node.start('--resync-interval=1h', '--cleanup-on-exit', '--enable-ipv6');
+    await agent.logged(/IPv6: rules added/);
+    agent.kill('SIGTERM');
+    assert.equal((await agent.ended).code, 0);
+    assert.equal(await node.kernel(), before);
+  });
+
+  it('is silent about syncs that change nothing, below --v=3', async () => {
+    await using node = await createNode();
+    const agent = node.start('--resync-interval=100ms');
+    await agent.logged(/rules added/);
+    const before = agent.log();
+    await delay(500);
+    assert.equal(agent.log(), before);
+    await stops(agent);
+  });
+
+  it('logs syncs that change nothing from --v=3', async () => {
+    await using node = await createNode();
+    const agent = node.start('--resync-interval=100ms', '--v=3');
+    await agent.logged(/"reason":"resync","msg":"nothing to change"/);
+    await stops(agent);
+  });
+
+  it('removes what a run with IPv6 has left when IPv6 is off', async () => {
+    await using node = await createNode();
+    assert.equal((await node.agent('--once', '--enable-ipv6')).code, 0);
+    assert.equal((await node.chain('ip6tables')).length, 2);
+    const { code, stderr } = await node.agent('--once');
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /IPv6: removed our chain and 2 rules/);
+    const { stdout } = await node.box.run('ip6tables-nft', ['-t', 'nat', '-S']);
+    assert.doesNotMatch(stdout, /IP-MASQ-AGENT/);
+  });
+
+  it('notices with one line that klog flags do nothing', async () => {
+    await using node = await createNode();
+    const { code, stderr } = await node.agent('--once', '-logtostderr', '--stderrthreshold=INFO', '-v', '2');
+    assert.equal(code, 0);
+    assert.match(stderr, /ignored, klog is not used here: --logtostderr, --stderrthreshold/);
+  });
+
+  it('reports a conflict once, not at every resync', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-a': 'masqLinkLocal: true\n', 'ip-masq-b': 'masqLinkLocal: false\n' });
+    const agent = node.start('--resync-interval=100ms', '--v=3');
+    await agent.logged(/(?:nothing to change.*\n.*){3}/);
+    assert.equal(agent.log().split('true wins').length, 2);
+    await stops(agent);
+  });
+
+  it('takes a warning for an error with --strict', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-a': 'masqLinkLocal: true\n', 'ip-masq-b': 'masqLinkLocal: false\n' });
+    assert.equal((await node.agent('--once')).code, 0);
+    assert.equal((await node.agent('--once', '--strict')).code, 3);
+  });
+});
+
+describe('a hostile file name', () => {
+  const NAME = 'ip-masq-\n{"level":"info","msg":"forged"}\u001b[2J\u202e"\'$(reboot)`';
+
+  for (const format of ['json', 'text']) {
+    it(`cannot forge a line or reach the terminal in the ${format} log`, async () => {
+      await using node = await createNode();
+      await writeFile(join(node.configDir, NAME), 'nonMasqueradeCIDRs: [nonsense]\n');
+      const { code, stderr } = await node.agent('--once', `--log-format=${format}`);
+      assert.equal(code, 3);
+      assert.doesNotMatch(stderr, /^\s*\{"level":"info","msg":"forged"/m);
+      assert.doesNotMatch(stderr.replaceAll('\n', ''), /[\p{Cc}\p{Cf}]/u);
+      if (format === 'json') assert.ok(jsonLines(stderr).length > 0);
+    });
+  }
+
+  it('becomes a harmless comment', async () => {
+    await using node = await createNode();
+    await writeFile(join(node.configDir, NAME), INSIDE('10.1.0.0/16'));
+    assert.equal((await node.agent('--once')).code, 0);
+    assert.match(
+      (await node.chain()).join('\n'),
+      /"ip-masq-agent: not masqueraded \(from ip-masq-[A-Za-z0-9._-]+\)"/,
+    );
+    const { stderr } = await node.agent('--once', '--v=3');
+    assert.match(stderr, /nothing to change/);
+  });
+});
+
+describe('a system that refuses ends the agent with exit code 1:', () => {
+  it('iptables is missing', async () => {
+    await using node = await createNode();
+    const { code, stderr } = await runWith(node, { PATH: '/nonexistent' }, '--log-format=text');
+    assert.equal(code, 1);
+    assert.match(stderr, /FATAL no iptables of mode legacy is installed/);
+  });
+
+  it('ip6tables is missing although IPv6 is on; without IPv6 it is not missed', async () => {
+    await using node = await createNode();
+    const bin = join(node.dir, 'bin');
+    await mkdir(bin);
+    for (const tool of ['iptables-nft', 'iptables-nft-restore'])
+      await symlink(`/usr/sbin/${tool}`, join(bin, tool));
+    const { code, stderr } = await runWith(node, { PATH: bin }, '--enable-ipv6', '--log-format=text');
+    assert.equal(code, 1);
+    assert.match(stderr, /FATAL ip6tables-nft is not installed/);
+    const without = await runWith(node, { PATH: bin });
+    assert.equal(without.code, 0, without.stderr);
+    assert.doesNotMatch(without.stderr, /"level":"(warn|error)"/);
+  });
+
+  for (const mode of ['nft', 'legacy']) {
+    it(`the capability NET_ADMIN is missing, ${mode} mode`, async () => {
+      await using node = await createNode();
+      const before = await node.kernel();
+      const drop = ['--inh-caps=-all', '--bounding-set=-net_admin'];
+      const agent = [
+        process.execPath,
+        AGENT,
+        `--config-dir=${node.configDir}`,
+        '--once',
+        '--log-format=text',
+        `--iptables-mode=${mode}`,
+      ];
+      const { code, stderr } = await node.box.run('setpriv', [...drop, ...agent]);
+      assert.equal(code, 1, stderr);
+      assert.match(
+        stderr,
+        /FATAL iptables-(nft|legacy) failed: .*(Permission denied|Operation not permitted)/,
+      );
+      assert.equal(await node.kernel(), before);
+    });
+  }
+
+  it('the xtables lock stays busy for --sync-timeout', async () => {
+    await using node = await createNode();
+    const before = await node.kernel();
+    const holder = await holdLock(node);
+    const { code, stderr } = await node.agent(
+      '--once',
+      '--iptables-mode=legacy',
+      '--sync-timeout=1500ms',
+      '--log-format=text',
+    );
+    holder.kill();
+    assert.equal(code, 1, stderr);
+    assert.match(stderr, /WARN {2}trying again: .*xtables lock/);
+    assert.match(stderr, /FATAL gave up after 1500 ms: .*xtables lock/);
+    assert.equal(await node.kernel(), before);
+  });
+
+  it('but not when the lock is free in time', async () => {
+    await using node = await createNode();
+    const holder = await holdLock(node);
+    const agent = node.start('--once', '--iptables-mode=legacy', '--log-format=text');
+    await agent.logged(/trying again: .*xtables lock/);
+    holder.kill();
+    assert.equal((await agent.ended).code, 0, agent.log());
+    await agent.logged(/IPv4: rules added 5/);
+  });
+});
+
+describe('a kill at any instant', () => {
+  it('leaves a chain that is entirely old or entirely new', async () => {
+    await using node = await createNode();
+    const configs = [cidrs(10), cidrs(11)];
+    const volume = await node.volume({ 'ip-masq-x': INSIDE(...(configs[0] ?? [])) });
+    const seen = new Set<string>();
+    for (let round = 0; round < 30; round += 1) {
+      const agent = node.start('--resync-interval=1h');
+      await agent.logged(/"msg":"starting/);
+      // From the start to the rules in the kernel it takes some 50 ms: the kills spread around that.
+      const swap = volume.swap({ 'ip-masq-x': INSIDE(...(configs[(round + 1) % 2] ?? [])) });
+      await delay(round * 3);
+      agent.kill('SIGKILL');
+      await Promise.all([swap, agent.ended]);
+      const now = await destinations(node).catch(() => undefined);
+      if (now === undefined) continue; // killed before there was a chain
+      const whole = configs.find((config) => config.join() === now.join());
+      assert.ok(whole, `half a chain: ${now}`);
+      seen.add(whole.join());
+    }
+    assert.equal(seen.size, 2);
+  });
+});
+
+describe('hundreds of swaps', () => {
+  it('never bring a mixed generation into the kernel, and the last one always arrives', async () => {
+    await using node = await createNode();
+    const generation = (number: number) => ({
+      'ip-masq-a': INSIDE(`10.${number}.0.0/16`),
+      'ip-masq-b': INSIDE(`11.${number}.0.0/16`),
+    });
+    const volume = await node.volume(generation(0));
+    const agent = node.start('--resync-interval=1h');
+    await chainHolds(node, ['10.0.0.0/16', '11.0.0.0/16']);
+    const seen = new Set<string>();
+    let swapping = true;
+    const watcher = (async () => {
+      while (swapping) {
+        const [a = '', b = ''] = await destinations(node);
+        assert.equal(a.slice(3), b.slice(3), `mixed: ${a} and ${b}`);
+        seen.add(a);
+      }
+    })();
+    for (let number = 1; number <= 250; number += 1) await volume.swap(generation(number));
+    swapping = false;
+    await watcher;
+    await chainHolds(node, ['10.250.0.0/16', '11.250.0.0/16']);
+    assert.ok(seen.size > 10, `only ${seen.size} generations were seen`);
+    await stops(agent);
+  });
+});
+
+const AGENT = new URL('../../bin/ip-masq-agent', import.meta.url).pathname;
+
+/** Runs the agent once, with its environment changed. */
+function runWith(node: NodeLab, env: Readonly<Record<string, string>>, ...args: string[]) {
+  const settings = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+  return node.box.run('env', [
+    ...settings,
+    process.execPath,
+    AGENT,
+    `--config-dir=${node.configDir}`,
+    '--once',
+    ...args,
+  ]);
+}
+
+/** Holds the box's xtables lock until killed. */
+async function holdLock(node: NodeLab): Promise<{ kill(): void }> {
+  const lock = node.box.env['XTABLES_LOCKFILE'] ?? '';
+  const child = node.box.spawn('flock', [lock, 'cat'], { stdio: ['pipe', 'ignore', 'ignore'] });
+  await eventually(
+    async () => (await node.box.run('flock', ['--nonblock', lock, 'true'])).code !== 0,
+    () => 'the lock to be held',
+  );
+  return { kill: () => child.stdin?.end() };
+}
+
+async function stops(agent: {
+  kill(signal: NodeJS.Signals): void;
+  readonly ended: Promise<{ code: number | null }>;
+}): Promise<void> {
+  agent.kill('SIGTERM');
+  assert.equal((await agent.ended).code, 0);
+}
+
+/** What the chain returns, link-local left out. */
+async function destinations(node: NodeLab): Promise<readonly string[]> {
+  const rules = await node.chain();
+  return rules
+    .flatMap((rule) => /^-d (\S+)/.exec(rule)?.[1] ?? [])
+    .filter((cidr) => cidr !== '169.254.0.0/16');
+}
+
+async function chainHolds(node: NodeLab, expected: readonly string[]): Promise<void> {
+  let now: readonly string[] = [];
+  await eventually(
+    async () => {
+      now = await destinations(node).catch(() => []);
+      return now.join() === expected.join();
+    },
+    () => `the chain to return ${expected}; it returns ${now}`,
+  );
+}
+
+function cidrs(first: number): readonly string[] {
+  return Array.from({ length: 60 }, (_, index) => `${first}.${index}.0.0/16`);
+}

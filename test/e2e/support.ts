@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type Box, type BoxKind, createBox } from '../lab/box.ts';
+import type { RunResult } from '../lab/run.ts';
+import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
+
+export const BINARY = fileURLToPath(new URL('../../bin/ip-masq-agent', import.meta.url));
+
+/** A node: a private network namespace and a config directory. */
+export interface NodeLab extends AsyncDisposable {
+  readonly box: Box;
+  /** A scratch directory; the config directory is `config` below it. */
+  readonly dir: string;
+  readonly configDir: string;
+  /** Lays out the config directory as a projected volume. */
+  volume(files: Files): Promise<ProjectedVolume>;
+  /** Runs the built agent to its end. */
+  agent(...args: string[]): Promise<RunResult>;
+  /** Starts the built agent. */
+  start(...args: string[]): RunningAgent;
+  /** All of `nat` of both families and modes: what must not change on an error. */
+  kernel(): Promise<string>;
+  /** The rules of our chain, each without `-A CHAIN`. */
+  chain(family?: 'iptables' | 'ip6tables'): Promise<readonly string[]>;
+  iptables(...args: string[]): Promise<string>;
+}
+
+export interface RunningAgent {
+  /** What it has logged so far. */
+  log(): string;
+  /** Waits until the log matches, and returns the match. */
+  logged(pattern: RegExp): Promise<RegExpExecArray>;
+  kill(signal: NodeJS.Signals): void;
+  readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
+}
+
+export async function createNode(kind?: BoxKind): Promise<NodeLab> {
+  await using stack = new AsyncDisposableStack();
+  const box = stack.use(await createBox(kind));
+  const { path: dir } = stack.use(await temporaryDirectory());
+  const configDir = join(dir, 'config');
+  await mkdir(configDir, { mode: 0o755 });
+  const must = async (file: string, args: readonly string[]) => {
+    const { code, stdout, stderr } = await box.run(file, args);
+    assert.equal(code, 0, `${file} ${args.join(' ')}: ${stderr}`);
+    return stdout;
+  };
+  const command = (args: readonly string[]) => [
+    `--config-dir=${configDir}`,
+    `--termination-log=${dir}/none`,
+    ...args,
+  ];
+  const owned = stack.move();
+  return {
+    box,
+    dir,
+    configDir,
+    volume: (files) => ProjectedVolume.create(configDir, files),
+    agent: (...args) => box.run(BINARY, command(args)),
+    start: (...args) => startAgent(box, command(args)),
+    kernel: async () => {
+      const tables = ['iptables-nft', 'ip6tables-nft', 'iptables-legacy', 'ip6tables-legacy'];
+      const listings = await Promise.all(tables.map((table) => must(table, ['-t', 'nat', '-v', '-S'])));
+      return listings.join('');
+    },
+    chain: async (family = 'iptables') => {
+      const lines = (await must(`${family}-nft`, ['-t', 'nat', '-S', 'IP-MASQ-AGENT'])).split('\n');
+      return lines
+        .filter((line) => line.startsWith('-A '))
+        .map((line) => line.slice('-A IP-MASQ-AGENT '.length));
+    },
+    iptables: (...args) => must('iptables-nft', ['-t', 'nat', ...args]),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+function startAgent(box: Box, args: readonly string[]): RunningAgent {
+  const child = box.spawn(BINARY, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+  let text = '';
+  child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
+    text += chunk;
+  });
+  const ended = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) => {
+    child.on('close', (code, signal) => resolve({ code, signal }));
+  });
+  return {
+    log: () => text,
+    logged: async (pattern) => {
+      await eventually(
+        () => pattern.test(text),
+        () => `the log to match ${pattern}; it is:\n${text}`,
+      );
+      const match = pattern.exec(text);
+      assert.ok(match);
+      return match;
+    },
+    kill: (signal) => child.kill(signal),
+    ended,
+  };
+}
+
+/** Far longer than anything takes: only a failure waits so long. */
+const PATIENCE_MS = 20_000;
+
+/** Waits until the condition holds; fails where it never does. */
+export async function eventually(
+  condition: () => boolean | Promise<boolean>,
+  what: () => string,
+): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS;
+  while (!(await condition())) {
+    if (performance.now() > deadline) assert.fail(`waited in vain for ${what()}`);
+    await delay(5);
+  }
+}
+
+/** The lines of a JSON log. */
+export function jsonLines(log: string): readonly Record<string, unknown>[] {
+  return log
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line): Record<string, unknown> => JSON.parse(line));
+}

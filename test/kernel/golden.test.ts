@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { describe, it } from 'node:test';
+import type { ConfigOptions } from '../../lib/config/config.ts';
+import type { IptablesOptions } from '../../lib/dataplane/iptables/options.ts';
+import { createLab, FAMILIES, MODES, policyOf } from './support.ts';
+
+interface Case {
+  /** Also the name of the file with the chains that both modes must hold. */
+  readonly name: string;
+  readonly sources?: Readonly<Record<string, string>>;
+  readonly config?: Partial<ConfigOptions>;
+  readonly iptables?: Partial<IptablesOptions>;
+}
+
+const CASES: readonly Case[] = [
+  { name: 'defaults' },
+  { name: 'all-reserved-ranges', config: { noMasqAllReservedRanges: true } },
+  {
+    name: 'link-local-masqueraded',
+    sources: {
+      'ip-masq-operator': 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true\nmasqLinkLocalIPv6: true\n',
+    },
+  },
+  {
+    name: 'several-sources-with-duplicates',
+    sources: {
+      'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.240.0.0/16, 10.0.0.0/8, fd00::/8]\n',
+      'ip-masq-operator': 'nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16, "FD00:0::/8"]\n',
+    },
+  },
+  {
+    name: 'ipv6',
+    sources: {
+      'ip-masq-operator': 'nonMasqueradeCIDRs: ["2001:DB8::/32", "64:ff9b::10.0.0.0/104", "fd00::1/128"]\n',
+    },
+  },
+  {
+    name: 'exceptions',
+    sources: {
+      'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\n',
+      'ip-masq-operator':
+        'nonMasqueradeCIDRs: [10.20.30.0/24]\nmasqueradeCIDRs: [10.20.0.0/16, 169.254.169.254/32, "fd00:20::/32"]\n',
+    },
+  },
+  {
+    name: 'to-ports',
+    sources: { 'ip-masq-operator': 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeCIDRs: [10.20.0.0/16]\n' },
+    iptables: {
+      toPorts: [
+        { first: 1024, last: 29_999 },
+        { first: 32_768, last: 65_535 },
+        { first: 80, last: 80 },
+      ],
+    },
+  },
+  { name: 'random-fully-off', iptables: { randomFully: false } },
+  {
+    name: 'everything-inside',
+    sources: { 'ip-masq-operator': 'nonMasqueradeCIDRs: [0.0.0.0/0, "::/0"]\n' },
+  },
+];
+
+describe('the chain that the kernel shows', () => {
+  for (const { name, sources = {}, config = {}, iptables = {} } of CASES) {
+    for (const mode of MODES) {
+      it(`${name}, ${mode}`, async () => {
+        const chains: string[] = [];
+        for (const family of FAMILIES) {
+          await using lab = await createLab(
+            process.getuid?.() === 0 ? 'netns' : 'userns',
+            mode,
+            family,
+            iptables,
+          );
+          await lab.sync(policyOf(family, sources, config));
+          chains.push(
+            `# ${family}\n${await lab.iptables('-S', 'POSTROUTING')}${await lab.iptables('-S', 'IP-MASQ-AGENT')}`,
+          );
+        }
+        await assertGolden(new URL(`golden/${name}.txt`, import.meta.url), chains.join(''));
+      });
+    }
+  }
+});
+
+/** `UPDATE_GOLDEN=1` writes what is there now; the difference is then to be read before it is committed. */
+async function assertGolden(file: URL, actual: string): Promise<void> {
+  if (process.env['UPDATE_GOLDEN'] !== undefined) await writeFile(file, actual);
+  assert.equal(actual, await readFile(file, 'utf8'));
+}

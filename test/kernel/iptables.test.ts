@@ -1,0 +1,259 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { renderJump } from '../../lib/dataplane/iptables/render.ts';
+import type { Policy } from '../../lib/policy/policy.ts';
+import { CHAIN, type Family, forEachLab, type Lab, policyOf } from './support.ts';
+
+const CONFIG: Readonly<Record<Family, string>> = {
+  IPv4: 'nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16]',
+  IPv6: 'nonMasqueradeCIDRs: [fd00::/8, "2001:db8::/32"]',
+};
+
+const JUMP = renderJump(CHAIN);
+/** How ip-masq-agent-v2 writes its jump: the quotes are part of the comment. */
+const JUMP_OF_V2 = JUMP.replace(/"(.*)"/, '"\\"$1\\""');
+
+/** A rule of somebody else's whose text is hard to read back. */
+const FOREIGN_RULE = ['-m', 'comment', '--comment', 'it\'s "foreign" \\ odd', '-j', 'ACCEPT'];
+
+interface Damage {
+  readonly what: string;
+  readonly found: readonly string[];
+  readonly inflict: (lab: Lab) => Promise<unknown>;
+}
+
+const DAMAGES: readonly Damage[] = [
+  { what: 'a flushed chain', found: ['rules differ'], inflict: (lab) => lab.iptables('-F', CHAIN) },
+  {
+    what: 'a deleted rule',
+    found: ['rules differ'],
+    inflict: (lab) => lab.iptables('-D', CHAIN, '2'),
+  },
+  {
+    what: 'a rule that somebody put into the chain',
+    found: ['rules differ'],
+    inflict: (lab) => lab.iptables('-I', CHAIN, '-p', 'tcp', '--dport', '53', '-j', 'ACCEPT'),
+  },
+  {
+    what: 'rules in another order',
+    found: ['rule order differs'],
+    inflict: async (lab) => {
+      const [first, second, ...rest] = await rulesOf(lab, CHAIN);
+      await lab.restore(
+        `:${CHAIN} - [0:0]`,
+        ...[second, first, ...rest].map((spec) => `-A ${CHAIN} ${spec}`),
+      );
+    },
+  },
+  {
+    what: 'a deleted jump',
+    found: ['jump missing'],
+    inflict: (lab) => lab.restore(`-D POSTROUTING ${JUMP}`),
+  },
+  {
+    what: 'a jump there three times',
+    found: ['jump duplicated'],
+    inflict: (lab) => lab.restore(`-A POSTROUTING ${JUMP}`, `-I POSTROUTING 1 ${JUMP}`),
+  },
+  {
+    what: 'the jump of ip-masq-agent-v2 beside ours',
+    found: ['jump outdated'],
+    inflict: (lab) => lab.restore(`-A POSTROUTING ${JUMP_OF_V2}`),
+  },
+  {
+    what: 'the jump of ip-masq-agent-v2 in place of ours',
+    found: ['jump outdated'],
+    inflict: (lab) => lab.restore(`-D POSTROUTING ${JUMP}`, `-A POSTROUTING ${JUMP_OF_V2}`),
+  },
+  {
+    what: 'jumps made by hand, one of them going instead of jumping',
+    found: ['jump outdated'],
+    inflict: (lab) => lab.restore(`-I POSTROUTING 1 -j ${CHAIN}`, `-A POSTROUTING -p udp -g ${CHAIN}`),
+  },
+  {
+    what: 'a deleted chain',
+    found: ['chain missing', 'jump missing'],
+    inflict: (lab) => lab.restore(`:${CHAIN} - [0:0]`, `-D POSTROUTING ${JUMP}`, `-X ${CHAIN}`),
+  },
+  {
+    what: 'an emptied table',
+    found: ['chain missing', 'jump missing'],
+    inflict: async (lab) => {
+      const foreign = (await foreignRules(lab)).filter((line) => line.startsWith('-A'));
+      await lab.iptables('-F');
+      await lab.iptables('-X', CHAIN);
+      await lab.restore(...foreign);
+    },
+  },
+];
+
+forEachLab((makeLab, family) => {
+  const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
+
+  it('makes the chain and one jump, then has nothing more to do', async () => {
+    await using lab = await makeLab();
+    const plan = await lab.sync(policy);
+    assert.deepEqual(plan?.found, ['chain missing', 'jump missing']);
+    assert.equal(plan.added.length, 4);
+    await assertExact(lab, policy);
+    assert.equal(await lab.sync(policy), undefined);
+  });
+
+  it('leaves the counters alone where nothing differs', async () => {
+    await using lab = await makeLab();
+    await lab.sync(policy);
+    await sendPacket(lab);
+    const counted = await lab.iptables('-v', '-S', CHAIN);
+    assert.match(counted, /-c 1 \d+ -j RETURN/);
+    assert.equal(await lab.sync(policy), undefined);
+    assert.equal(await lab.iptables('-v', '-S', CHAIN), counted);
+  });
+
+  for (const { what, found, inflict } of DAMAGES) {
+    it(`repairs ${what}`, async () => {
+      await using lab = await makeLab();
+      await addForeignRules(lab);
+      await lab.sync(policy);
+      await lab.iptables('-A', 'POSTROUTING', ...FOREIGN_RULE);
+      const foreign = await foreignRules(lab);
+      await inflict(lab);
+      assert.deepEqual((await lab.sync(policy))?.found, found);
+      await assertExact(lab, policy);
+      assert.deepEqual(await foreignRules(lab), foreign);
+      assert.equal(await lab.sync(policy), undefined);
+    });
+  }
+
+  it('follows a changed policy in one transaction, and says what was added, removed and kept', async () => {
+    await using lab = await makeLab();
+    await lab.sync(policy);
+    const [, kept, gone] = policy.entries;
+    assert.ok(kept !== undefined && gone !== undefined);
+    const changed: Policy = { family, entries: [{ ...gone, verdict: 'masquerade' }, kept] };
+    const before = lab.commands.length;
+    const plan = await lab.sync(changed);
+    assert.deepEqual(plan?.found, ['rules differ']);
+    assert.deepEqual([plan.added.length, plan.removed.length, plan.kept], [1, 2, 2]);
+    assert.equal(lab.commands.slice(before).filter((command) => command.includes('-restore')).length, 1);
+    await assertExact(lab, changed);
+  });
+
+  it('reads two chains and writes once, however many foreign rules there are', async () => {
+    await using lab = await makeLab();
+    const foreign = Array.from({ length: 5_000 }, (_, index) => `KUBE-SVC-${index}`);
+    // In pieces: a user namespace may not raise the buffer of the netlink socket.
+    for (let start = 0; start < foreign.length; start += 500) {
+      const part = foreign.slice(start, start + 500);
+      await lab.restore(
+        ...part.map((chain) => `:${chain} - [0:0]`),
+        ...part.map((chain) => `-A ${chain} -j RETURN`),
+      );
+    }
+    const start = lab.commands.length;
+    await lab.sync(policy);
+    await lab.sync(policy);
+    const commands = lab.commands
+      .slice(start)
+      .map((command) => command.replace(/^ip6?tables-(nft|legacy)/, ''));
+    const reads = [` --wait 1 -t nat -S ${CHAIN}`, ' --wait 1 -t nat -S POSTROUTING'];
+    assert.deepEqual(commands, [...reads, '-restore --noflush --wait 1', ...reads]);
+    assert.equal(
+      (await lab.iptables('-S')).split('\n').filter((line) => line.startsWith('-A KUBE-SVC-')).length,
+      5_000,
+    );
+  });
+
+  it('removes jump and chain, then has nothing more to remove', async () => {
+    await using lab = await makeLab();
+    await addForeignRules(lab);
+    const before = await lab.iptables('-S');
+    await lab.sync(policy);
+    await lab.iptables('-A', 'POSTROUTING', '-j', CHAIN);
+    await lab.remove();
+    assert.equal(await lab.iptables('-S'), before);
+    assert.equal(await lab.remove(), undefined);
+  });
+
+  it('changes nothing at all where one line of the transaction is refused', async () => {
+    await using lab = await makeLab();
+    await lab.sync(policy);
+    await lab.iptables('-N', 'FOREIGN');
+    await lab.iptables('-A', 'FOREIGN', '-j', CHAIN); // a chain in use cannot be removed
+    const before = await lab.iptables('-S');
+    await assert.rejects(lab.remove(), { name: 'Error', failure: /raced|refused|busy/ });
+    assert.equal(await lab.iptables('-S'), before);
+  });
+
+  it('reports a rule that went away between observation and apply as raced, and changes nothing', async () => {
+    await using lab = await makeLab();
+    await lab.sync(policy);
+    await lab.iptables('-A', 'POSTROUTING', '-j', CHAIN);
+    const plan = lab.dataplane.plan(await lab.dataplane.observe(family), policy);
+    assert.ok(plan);
+    await lab.iptables('-D', 'POSTROUTING', '-j', CHAIN);
+    const before = await lab.iptables('-S');
+    await assert.rejects(lab.dataplane.apply(plan), { failure: 'raced', isRetryable: true });
+    assert.equal(await lab.iptables('-S'), before);
+  });
+
+  it('keeps a chain of another name, of up to 28 characters', async () => {
+    const chain = 'A-chain_of-28-characters-123';
+    await using lab = await makeLab({ chain });
+    await lab.sync(policy);
+    assert.equal((await rulesOf(lab, chain)).length, 4);
+    assert.equal(await lab.sync(policy), undefined);
+  });
+});
+
+async function addForeignRules(lab: Lab): Promise<void> {
+  await lab.restore(
+    ':FOREIGN - [0:0]',
+    '-A FOREIGN -m comment --comment "before ours" -j RETURN',
+    '-A POSTROUTING -j FOREIGN',
+  );
+}
+
+async function foreignRules(lab: Lab): Promise<readonly string[]> {
+  return (await lab.iptables('-S')).split('\n').filter((line) => !line.includes(CHAIN));
+}
+
+async function rulesOf(lab: Lab, chain: string): Promise<readonly string[]> {
+  const start = `-A ${chain} `;
+  const lines = (await lab.iptables('-S', chain)).split('\n');
+  return lines.filter((line) => line.startsWith(start)).map((line) => line.slice(start.length));
+}
+
+/** Exactly the policy is in the chain, and exactly one right jump leads to it. */
+async function assertExact(lab: Lab, policy: Policy): Promise<void> {
+  assert.equal((await rulesOf(lab, CHAIN)).length, policy.entries.length + 1);
+  const jumps = (await rulesOf(lab, 'POSTROUTING')).filter((spec) => spec.endsWith(` ${CHAIN}`));
+  assert.deepEqual(jumps, [JUMP]);
+  assert.equal(lab.dataplane.plan(await lab.dataplane.observe(lab.family), policy), undefined);
+}
+
+const INSIDE: Readonly<
+  Record<Family, { readonly here: string; readonly there: string; readonly socket: string }>
+> = {
+  IPv4: { here: '10.1.1.1/24', there: '10.1.1.2', socket: 'udp4' },
+  IPv6: { here: 'fd01::1/64', there: 'fd01::2', socket: 'udp6' },
+};
+
+/** Sends one packet out of the box, to an address that CONFIG leaves alone. */
+async function sendPacket({ box, family }: Lab): Promise<void> {
+  const { here, there, socket } = INSIDE[family];
+  const steps: readonly (readonly [string, ...string[]])[] = [
+    ['ip', 'link', 'add', 'out', 'type', 'veth', 'peer', 'name', 'peer'],
+    ['ip', 'link', 'set', 'peer', 'up'],
+    ['ip', 'link', 'set', 'out', 'up'],
+    ['ip', 'address', 'add', here, 'dev', 'out', ...(family === 'IPv6' ? ['nodad'] : [])],
+    [
+      process.execPath,
+      '-e',
+      `require('dgram').createSocket('${socket}').send('x', 9, '${there}', () => process.exit())`,
+    ],
+  ];
+  for (const [file, ...args] of steps) {
+    const { code, stderr } = await box.run(file, args);
+    assert.equal(code, 0, stderr);
+  }
+}

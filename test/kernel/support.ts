@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { describe } from 'node:test';
+import type { ConfigOptions } from '../../lib/config/config.ts';
+import { mergeSources } from '../../lib/config/load.ts';
+import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
+import type { Host } from '../../lib/dataplane/host.ts';
+import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
+import type { IptablesMode, IptablesOptions } from '../../lib/dataplane/iptables/options.ts';
+import { compilePolicy, type Policy } from '../../lib/policy/policy.ts';
+import { type Box, type BoxKind, createBox } from '../lab/box.ts';
+
+export type Family = Policy['family'];
+
+/** Root tests both ways of making a namespace, everybody else the one without privileges. */
+export const BOX_KINDS: readonly BoxKind[] = process.getuid?.() === 0 ? ['netns', 'userns'] : ['userns'];
+export const MODES: readonly IptablesMode[] = ['nft', 'legacy'];
+export const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
+
+export const CHAIN = 'IP-MASQ-AGENT';
+
+export interface Lab extends AsyncDisposable {
+  readonly box: Box;
+  readonly host: Host;
+  /** Every command that the dataplane has run, in order. */
+  readonly commands: readonly string[];
+  readonly dataplane: Dataplane;
+  readonly mode: IptablesMode;
+  readonly family: Family;
+  /** Runs iptables or ip6tables of the mode, which must succeed; returns its output. */
+  iptables(...args: string[]): Promise<string>;
+  /** Feeds lines of `nat` to iptables-restore. */
+  restore(...lines: string[]): Promise<void>;
+  /** Observes, plans and applies; the plan, or undefined where nothing differed. */
+  sync(policy: Policy): Promise<Plan | undefined>;
+  remove(): Promise<Plan | undefined>;
+}
+
+/** The same tests for every kind of namespace, mode and family. */
+export function forEachLab(
+  tests: (makeLab: (options?: Partial<IptablesOptions>) => Promise<Lab>, family: Family) => void,
+): void {
+  for (const kind of BOX_KINDS) {
+    for (const mode of MODES) {
+      for (const family of FAMILIES) {
+        describe(`${kind}, ${mode}, ${family}`, () =>
+          tests((options) => createLab(kind, mode, family, options), family));
+      }
+    }
+  }
+}
+
+export async function createLab(
+  kind: BoxKind,
+  mode: IptablesMode,
+  family: Family,
+  options: Partial<IptablesOptions> = {},
+): Promise<Lab> {
+  const box = await createBox(kind);
+  const { host, commands } = boxHost(box);
+  const dataplane = await openIptables(
+    { mode, chain: CHAIN, randomFully: true, toPorts: [], ...options },
+    host,
+  );
+  const command = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${mode}`;
+  const must = async (file: string, args: readonly string[], input?: string) => {
+    const { code, stdout, stderr } = await box.run(file, args, input === undefined ? {} : { input });
+    assert.equal(code, 0, `${file} ${args.join(' ')}: ${stderr}`);
+    return stdout;
+  };
+  const apply = async (plan: Plan | undefined) => {
+    if (plan !== undefined) await dataplane.apply(plan);
+    return plan;
+  };
+  return {
+    box,
+    host,
+    commands,
+    dataplane,
+    mode,
+    family,
+    iptables: (...args) => must(command, ['-t', 'nat', ...args]),
+    restore: async (...lines) => {
+      await must(`${command}-restore`, ['--noflush'], ['*nat', ...lines, 'COMMIT', ''].join('\n'));
+    },
+    sync: async (policy) => apply(dataplane.plan(await dataplane.observe(family), policy)),
+    remove: async () => apply(dataplane.planRemoval(await dataplane.observe(family))),
+    [Symbol.asyncDispose]: () => box[Symbol.asyncDispose](),
+  };
+}
+
+/** The inside of the box as a dataplane sees it. */
+export function boxHost(box: Box): { readonly host: Host; readonly commands: readonly string[] } {
+  const commands: string[] = [];
+  const host: Host = {
+    run: async (file, args, input) => {
+      commands.push([file, ...args].join(' '));
+      return box.run(file, args, input === undefined ? {} : { input });
+    },
+    readText: async (path) => {
+      const { code, stdout } = await box.run('cat', [path]);
+      return code === 0 ? stdout : undefined;
+    },
+  };
+  return { host, commands };
+}
+
+const OPTIONS: ConfigOptions = {
+  enableIPv6: true,
+  cidrLimit: 64,
+  strict: false,
+  noMasqAllReservedRanges: false,
+};
+
+/** The policy that sources of these texts ask for; no text means the defaults. */
+export function policyOf(
+  family: Family,
+  texts: Readonly<Record<string, string>>,
+  options: Partial<ConfigOptions> = {},
+): Policy {
+  const sources = Object.entries(texts).map(([name, text]) => ({ name, text }));
+  const { config, problems } = mergeSources(sources, { ...OPTIONS, ...options });
+  assert.ok(config, JSON.stringify(problems));
+  return compilePolicy(config, family);
+}

@@ -1,0 +1,140 @@
+import { type Box, createNeighbour, type HeldBox } from './box.ts';
+import type { Listen } from './echo.ts';
+import { type Helper, startHelper } from './helper.ts';
+import { succeed } from './run.ts';
+import type { Send } from './sender.ts';
+
+/** From where a packet came, as its receiver saw it. */
+export interface Seen {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** A pod, its node, and all the world behind the node, each in a network namespace of its own. */
+export interface Network extends AsyncDisposable {
+  readonly node: Box;
+  readonly pod: Box;
+  readonly outside: Box;
+  /** Sends a UDP packet from the pod and returns the source that it had outside, once the reply is back. */
+  sourceSeen(destination: string): Promise<Seen>;
+}
+
+/** The address that a packet of the pod has where nothing masquerades it. */
+export const POD = { IPv4: '10.244.1.2', IPv6: 'fd00:244:1::2' } as const;
+
+/** The address that the node gives to what it masquerades. */
+export const NODE = { IPv4: '192.0.2.1', IPv6: '2001:db8::1' } as const;
+
+export const EVERYWHERE: readonly string[] = ['0.0.0.0/0', '::/0'];
+
+const GATEWAY = { IPv4: '10.244.1.1', IPv6: 'fd00:244:1::1' } as const;
+const OUTSIDE = { IPv4: '192.0.2.254', IPv6: '2001:db8::fe' } as const;
+const POD_NETWORK = { IPv4: '10.244.1.0/24', IPv6: 'fd00:244:1::/64' } as const;
+const UPLINK_NETWORK = { IPv4: '192.0.2.0/24', IPv6: '2001:db8::/64' } as const;
+const PORT = 4000;
+
+/**
+ * Joins a pod and an outside to the node. The node stays its owner's, who must dispose of it after the network.
+ *
+ * @param prefixes where the outside answers on every address; the networks of pod and node are exempt.
+ */
+export async function createNetwork(node: Box, prefixes: readonly string[] = EVERYWHERE): Promise<Network> {
+  await using stack = new AsyncDisposableStack();
+  const pod = stack.use(await createNeighbour(node));
+  const outside = stack.use(await createNeighbour(node));
+  await setUpLinks(node, pod, outside, prefixes);
+  const echo = stack.use(await startHelper<Listen, true>(outside, new URL('echo.ts', import.meta.url)));
+  const sender = stack.use(await startHelper<Send, Seen>(pod, new URL('sender.ts', import.meta.url)));
+  const owned = stack.move();
+  return {
+    node,
+    pod,
+    outside,
+    sourceSeen: exchange(echo, sender),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+function exchange(echo: Helper<Listen, true>, sender: Helper<Send, Seen>): Network['sourceSeen'] {
+  const listening = new Map<string, Promise<true>>();
+  return async (destination) => {
+    const there = { address: destination, port: PORT };
+    const ready = listening.get(destination) ?? echo.ask(there);
+    listening.set(destination, ready);
+    await ready;
+    return await sender.ask(there);
+  };
+}
+
+async function setUpLinks(
+  node: Box,
+  pod: HeldBox,
+  outside: HeldBox,
+  prefixes: readonly string[],
+): Promise<void> {
+  for (const box of [node, pod, outside]) await prepare(box);
+  await ip(node, [
+    `link add pod0 type veth peer name eth0 netns ${pod.pid}`,
+    `link add uplink0 type veth peer name eth0 netns ${outside.pid}`,
+    ...addresses('pod0', [`${GATEWAY.IPv4}/24`, `${GATEWAY.IPv6}/64`]),
+    ...addresses('uplink0', [`${NODE.IPv4}/24`, `${NODE.IPv6}/64`]),
+    ...defaultRoutes(OUTSIDE),
+  ]);
+  await ip(pod, [...addresses('eth0', [`${POD.IPv4}/24`, `${POD.IPv6}/64`]), ...defaultRoutes(GATEWAY)]);
+  await ip(outside, [
+    ...addresses('eth0', [`${OUTSIDE.IPv4}/24`, `${OUTSIDE.IPv6}/64`]),
+    ...answerOn(prefixes),
+  ]);
+}
+
+/**
+ * The kernel looks into the table `local` first, so the routes back must be there too, or a prefix that
+ * holds the pod's network would swallow the replies.
+ */
+function answerOn(prefixes: readonly string[]): readonly string[] {
+  return [
+    `route add ${POD_NETWORK.IPv4} via ${NODE.IPv4} table local`,
+    `route add ${UPLINK_NETWORK.IPv4} dev eth0 table local`,
+    `route add ${UPLINK_NETWORK.IPv6} dev eth0 table local`,
+    `route add ${POD_NETWORK.IPv6} via ${NODE.IPv6} dev eth0 table local`,
+    'route add fe80::/64 dev eth0 table local',
+    ...prefixes.map((prefix) => `route add local ${prefix} dev lo`),
+  ];
+}
+
+function addresses(link: string, cidrs: readonly string[]): readonly string[] {
+  return [`link set ${link} up`, ...cidrs.map((cidr) => `address add ${cidr} dev ${link}`)];
+}
+
+function defaultRoutes(via: { readonly IPv4: string; readonly IPv6: string }): readonly string[] {
+  return [`route add default via ${via.IPv4}`, `route add default via ${via.IPv6}`];
+}
+
+/** What a new link takes over: no reverse path filter, no waiting for duplicate addresses (RFC 4862). */
+async function prepare(box: Box): Promise<void> {
+  await sysctl(box, '1', ['ipv4/ip_forward', 'ipv6/conf/all/forwarding', 'ipv6/ip_nonlocal_bind']);
+  await sysctl(box, '0', [
+    'ipv4/conf/all/rp_filter',
+    'ipv4/conf/default/rp_filter',
+    'ipv6/conf/all/disable_ipv6',
+    'ipv6/conf/default/disable_ipv6',
+    'ipv6/conf/all/accept_dad',
+    'ipv6/conf/default/accept_dad',
+  ]);
+}
+
+async function sysctl(box: Box, value: string, names: readonly string[]): Promise<void> {
+  await succeed(
+    box.run(
+      'tee',
+      names.map((name) => `/proc/sys/net/${name}`),
+      { input: value },
+    ),
+  );
+}
+
+async function ip(box: Box, commands: readonly string[]): Promise<void> {
+  await succeed(
+    box.run('ip', ['-batch', '-'], { input: commands.map((command) => `${command}\n`).join('') }),
+  );
+}

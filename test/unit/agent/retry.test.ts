@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { retrying } from '../../../lib/agent/retry.ts';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+
+const BUSY = new DataplaneError('busy', 'the lock is held', 'wait');
+const NEVER = new AbortController().signal;
+
+function failing(times: number, error: Error): { operation: () => Promise<string>; calls: () => number } {
+  let calls = 0;
+  const operation = async () => {
+    calls += 1;
+    if (calls <= times) throw error;
+    return 'done';
+  };
+  return { operation, calls: () => calls };
+}
+
+describe('a retry', () => {
+  for (const failure of ['busy', 'raced'] as const) {
+    it(`goes on while the kernel is ${failure}, and counts`, async () => {
+      const { operation } = failing(3, new DataplaneError(failure, 'not now', 'wait'));
+      const attempts: number[] = [];
+      const onRetry = (_: DataplaneError, attempt: number) => attempts.push(attempt);
+      assert.equal(await retrying(operation, { timeoutMs: 10_000, signal: NEVER, onRetry }), 'done');
+      assert.deepEqual(attempts, [1, 2, 3]);
+    });
+  }
+
+  for (const error of [
+    new DataplaneError('refused', 'no', 'ask'),
+    new DataplaneError('missing', 'no', 'install'),
+    new Error('bug'),
+  ]) {
+    it(`does not help against ${error.message}`, async () => {
+      const { operation, calls } = failing(1, error);
+      await assert.rejects(
+        retrying(operation, { timeoutMs: 10_000, signal: NEVER, onRetry: () => {} }),
+        error,
+      );
+      assert.equal(calls(), 1);
+    });
+  }
+
+  it('gives up when the time is over, and keeps the remedy', async () => {
+    const { operation } = failing(Number.POSITIVE_INFINITY, BUSY);
+    await assert.rejects(retrying(operation, { timeoutMs: 120, signal: NEVER, onRetry: () => {} }), {
+      message: 'gave up after 120 ms: the lock is held',
+      remedy: 'wait',
+      failure: 'busy',
+    });
+  });
+
+  it('ends its pause when aborted', async () => {
+    const stop = new AbortController();
+    const { operation } = failing(Number.POSITIVE_INFINITY, BUSY);
+    await assert.rejects(
+      retrying(operation, { timeoutMs: 1e6, signal: stop.signal, onRetry: () => stop.abort() }),
+      {
+        name: 'AbortError',
+      },
+    );
+  });
+});

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ruleTarget, ruleWords, sameRule } from '../../../lib/dataplane/iptables/rule.ts';
+
+describe('a rule as iptables prints it', () => {
+  it('is words, quotes taken off', () => {
+    assert.deepEqual(
+      ruleWords('-d 10.0.0.0/8 -m comment --comment "it\\\'s \\"odd\\" \\\\ here" -j RETURN'),
+      ['-d', '10.0.0.0/8', '-m', 'comment', '--comment', 'it\'s "odd" \\ here', '-j', 'RETURN'],
+    );
+  });
+
+  for (const [a, b] of [
+    ['-d ::10.0.0.0/104 -j RETURN', '-d ::a00:0/104 -j RETURN'],
+    ['-d 10.0.0.1 -j RETURN', '-d 10.0.0.1/32 -j RETURN'],
+    ['-m comment --comment word -j RETURN', '-m comment --comment "word" -j RETURN'],
+  ] as const) {
+    it(`is the same: ${a} and ${b}`, () => assert.ok(sameRule(a, b)));
+  }
+
+  for (const [a, b] of [
+    ['-d 10.0.0.0/8 -j RETURN', '-d 10.0.0.0/9 -j RETURN'],
+    ['-m comment --comment "a b" -j RETURN', '-m comment --comment a b -j RETURN'],
+    ['-j RETURN', '-j MASQUERADE'],
+  ] as const) {
+    it(`is another: ${a} and ${b}`, () => assert.ok(!sameRule(a, b)));
+  }
+
+  for (const [spec, target] of [
+    ['-m comment --comment "-j FAKE" -j REAL', 'REAL'],
+    ['-p tcp -g ELSEWHERE', 'ELSEWHERE'],
+    ['-j MASQUERADE --random-fully', 'MASQUERADE'],
+    ['-m comment --comment nothing', undefined],
+  ] as const) {
+    it(`leads to ${target}: ${spec}`, () => assert.equal(ruleTarget(spec), target));
+  }
+});

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import { type Host, systemHost, type ToolResult } from '../../../lib/dataplane/host.ts';
+import { detectMode } from '../../../lib/dataplane/iptables/detect.ts';
+import { createTool } from '../../../lib/dataplane/iptables/tool.ts';
+
+/** A machine whose tools answer from a table; whatever is not in it is not installed. */
+function fakeHost(answers: Readonly<Record<string, Partial<ToolResult>>>): Host {
+  return {
+    run: async (file, args) => {
+      const answer = answers[[file, ...args].join(' ')] ?? answers[file];
+      if (answer === undefined) throw new DataplaneError('missing', `${file} is not installed`, 'install it');
+      return { code: 0, stdout: '', stderr: '', ...answer };
+    },
+    readText: async () => undefined,
+  };
+}
+
+describe('what iptables says', () => {
+  const CASES: readonly { readonly code: number; readonly stderr: string; readonly failure: string }[] = [
+    {
+      code: 4,
+      stderr: 'Another app is currently holding the xtables lock. Stopped waiting after 1s.',
+      failure: 'busy',
+    },
+    { code: 4, stderr: 'iptables: Resource temporarily unavailable.', failure: 'busy' },
+    {
+      code: 4,
+      stderr: 'Could not fetch rule set generation id: Permission denied (you must be root)',
+      failure: 'refused',
+    },
+    {
+      code: 4,
+      stderr: "Fatal: can't open lock file /run/xtables.lock: Read-only file system",
+      failure: 'refused',
+    },
+    { code: 3, stderr: "can't initialize iptables table `nat': Permission denied", failure: 'refused' },
+    { code: 1, stderr: 'iptables-restore: line 2 failed', failure: 'raced' },
+    {
+      code: 1,
+      stderr: 'line 2 failed: Bad rule (does a matching rule exist in that chain?).',
+      failure: 'raced',
+    },
+    { code: 2, stderr: 'iptables-restore v1.8.9: unknown option "--frobnicate"', failure: 'refused' },
+    { code: 139, stderr: '', failure: 'refused' },
+  ];
+  for (const { code, stderr, failure } of CASES) {
+    it(`means ${failure}: ${stderr || `exit code ${code}`}`, async () => {
+      const tool = createTool(fakeHost({ 'iptables-nft-restore': { code, stderr } }), 'IPv4', '-nft');
+      await assert.rejects(tool.restore('*nat\nCOMMIT\n'), { failure });
+    });
+  }
+
+  for (const stderr of [
+    'iptables: No chain/target/match by that name.',
+    "iptables v1.8.9 (nf_tables): chain `X' in table `nat' is incompatible, use 'nft' tool.",
+    "ip6tables: can't initialize ip6tables table `nat': Table does not exist (do you need to insmod?)",
+  ]) {
+    it(`means there is no such chain: ${stderr}`, async () => {
+      const tool = createTool(fakeHost({ iptables: { code: 1, stderr } }), 'IPv4', '');
+      assert.equal(await tool.list('X'), undefined);
+    });
+  }
+});
+
+describe('an installed iptables', () => {
+  const version = (text: string) => ({ stdout: `iptables ${text}\n` });
+
+  it('of the plain name serves for the mode that it is of', async () => {
+    const host = fakeHost({ 'iptables --version': version('v1.8.11 (nf_tables)') });
+    assert.deepEqual(await detectMode(host, 'nft'), {
+      mode: 'nft',
+      suffix: '',
+      version: '1.8.11',
+      reason: 'set by --iptables-mode',
+    });
+    await assert.rejects(detectMode(host, 'legacy'), { failure: 'missing', message: /mode legacy/ });
+  });
+
+  it('from before 1.8 is of legacy mode', async () => {
+    const detected = await detectMode(fakeHost({ 'iptables --version': version('v1.6.2') }), 'auto');
+    assert.deepEqual([detected.mode, detected.reason], ['legacy', 'iptables-nft is not installed']);
+  });
+
+  for (const old of ['v1.4.21', 'v1.6.1', 'v0.9']) {
+    it(`${old} is too old`, async () => {
+      await assert.rejects(detectMode(fakeHost({ 'iptables --version': version(old) }), 'auto'), {
+        failure: 'missing',
+        message: /too old/,
+        remedy: /1\.6\.2/,
+      });
+    });
+  }
+});
+
+describe('a tool of the system', () => {
+  const host = systemHost(300);
+
+  it('gets its arguments and input as they are', async () => {
+    const { stdout } = await host.run('cat', ['-', '/dev/null'], '$(id) `id` "\'\n');
+    assert.equal(stdout, '$(id) `id` "\'\n');
+  });
+
+  it('that is not installed is missing', async () => {
+    await assert.rejects(host.run('no-such-tool', []), {
+      failure: 'missing',
+      message: /no-such-tool is not installed/,
+    });
+  });
+
+  it('that does not end is killed and refused', async () => {
+    await assert.rejects(host.run('sleep', ['60']), {
+      failure: 'refused',
+      message: /did not end within 300 ms/,
+    });
+  });
+
+  it('may end without reading its input', async () => {
+    assert.equal((await host.run('true', [], 'x'.repeat(1_000_000))).code, 0);
+  });
+
+  it('sees no environment but what it needs', async () => {
+    const { stdout } = await host.run('env', []);
+    const names = stdout.split('\n').flatMap((line) => line.split('=')[0] || []);
+    assert.deepEqual(names.filter((name) => !name.startsWith('XTABLES_')).sort(), ['LC_ALL', 'PATH']);
+  });
+});
