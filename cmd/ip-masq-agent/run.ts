@@ -26,8 +26,13 @@ export async function run({ flags, ignored }: ParsedArgs): Promise<number> {
   const stop = stopSignal(log, flags['cleanup-on-exit']);
   process.on('SIGHUP', () => agent.reload());
   try {
-    if (flags.once) await agent.sync({ reason: 'start', since: performance.now() }, stop);
-    else await agent.run(stop);
+    const work = flags.once
+      ? agent.sync({ reason: 'start', since: performance.now() }, stop)
+      : agent.run(stop);
+    // What fails because of the stop is no failure.
+    await work.catch((error: unknown) => {
+      if (!stop.aborted) throw error;
+    });
     if (stop.aborted && flags['cleanup-on-exit']) await agent.cleanUp(new AbortController().signal);
     return EXIT.ok;
   } catch (error) {

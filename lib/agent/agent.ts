@@ -58,7 +58,7 @@ export class Agent {
   /**
    * Syncs until the signal aborts; the rules stay.
    *
-   * @throws {InvalidConfigError | DataplaneError}
+   * @throws {InvalidConfigError | DataplaneError} or an AbortError, where the signal ends a retry
    */
   async run(signal: AbortSignal): Promise<void> {
     watchDirectory(
@@ -76,12 +76,7 @@ export class Agent {
     for (;;) {
       const wake = await this.#trigger.next(interval, signal);
       if (wake === undefined) return;
-      try {
-        interval = await this.sync(wake, signal);
-      } catch (error) {
-        if (signal.aborted) return;
-        throw error;
-      }
+      interval = await this.sync(wake, signal);
     }
   }
 

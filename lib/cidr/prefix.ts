@@ -31,10 +31,10 @@ export function parsePrefix(text: string): ParsedPrefix {
 
   const [address = '', length, ...rest] = text.split('/');
   if (length === undefined) return withoutLength(text);
-  if (rest.length > 0) return invalid('has more than one "/"', suggestion(`${address}/${length}`));
-  if (address.includes('%')) {
-    return invalid('has a zone id', suggestion(`${address.replace(/%.*/, '')}/${length}`));
+  if (rest.length > 0) {
+    return invalid('has more than one "/"', 'write one network and one prefix length per item');
   }
+  if (text.includes('%')) return invalid('has a zone id', suggestion(text.replace(/%[^/]*/g, '')));
   const family = familyOf(address);
   if (family === undefined) return badAddress(address, length);
   const lengthError = checkLength(address, length, family);
@@ -96,7 +96,10 @@ function badAddress(address: string, length: string): ParsedPrefix {
     if (decimal !== address && isIPv4(decimal)) {
       return invalid('has leading zeros in its address', suggestion(`${decimal}/${length}`));
     }
-    return invalid(`${address} is not an IPv4 address`, 'write four numbers from 0 to 255 before the "/"');
+    return invalid(
+      'has a number above 255 in its address',
+      'write four numbers from 0 to 255 before the "/"',
+    );
   }
   if (/[+-]/.test(address))
     return invalid('has a sign in its address', suggestion(`${address.replace(/[+-]/g, '')}/${length}`));

@@ -1,29 +1,35 @@
-/** Milliseconds in each unit of Go's time.ParseDuration. */
+/** Nanoseconds in each unit of Go's time.ParseDuration. */
 const UNITS: Readonly<Record<string, number>> = {
-  ns: 1e-6,
-  us: 1e-3,
-  µs: 1e-3,
-  μs: 1e-3,
-  ms: 1,
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
+  ns: 1,
+  us: 1e3,
+  µs: 1e3,
+  μs: 1e3,
+  ms: 1e6,
+  s: 1e9,
+  m: 60e9,
+  h: 3600e9,
 };
+const NS_PER_MS = 1e6;
 
 /** The longest delay that Node's timers hold is 2^31-1 ms; 576h is the round number below. */
 const SHORTEST_INTERVAL_MS = 100;
 const LONGEST_INTERVAL_MS = 576 * 3_600_000;
 
-/** A Go duration in milliseconds, fractions kept; undefined where the text is none. See https://pkg.go.dev/time#ParseDuration. */
+const TERM = '(\\d+(?:\\.\\d*)?|\\.\\d+)(ns|us|µs|μs|ms|s|m|h)';
+const DURATION = new RegExp(`^[-+]?(?:${TERM})+$`);
+
+/**
+ * A Go duration in milliseconds, fractions kept; undefined where the text is none. Summed in whole
+ * nanoseconds, so that 1.1h equals 66m. See https://pkg.go.dev/time#ParseDuration.
+ */
 export function parseDuration(text: string): number | undefined {
   if (/^[-+]?0$/.test(text)) return 0;
-  const match = /^([-+]?)((?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)$/.exec(text);
-  if (match === null) return undefined;
+  if (!DURATION.test(text)) return undefined;
   let sum = 0;
-  for (const [, count, unit] of (match[2] ?? '').matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g)) {
-    sum += Number(count) * (UNITS[unit ?? ''] ?? Number.NaN);
+  for (const [, count, unit = ''] of text.matchAll(new RegExp(TERM, 'g'))) {
+    sum += Math.round(Number(count) * (UNITS[unit] ?? Number.NaN));
   }
-  return match[1] === '-' ? -sum : sum;
+  return (text.startsWith('-') ? -sum : sum) / NS_PER_MS;
 }
 
 /** What is wrong with a text as a resync interval, as the end of a sentence; undefined where nothing is. */

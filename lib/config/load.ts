@@ -9,7 +9,7 @@ import { validateSource } from './validate.ts';
 export interface LoadedConfig {
   /** The merged config; undefined where any problem is an error. */
   readonly config: MergedConfig | undefined;
-  /** All problems of all sources, conflicts among them, by source and then by gravity. */
+  /** What could not be read; then what is wrong in each source, from top to bottom; then conflicts by gravity. */
   readonly problems: readonly Problem[];
   readonly sources: readonly Source[];
   /** Whether the directory is a projected volume; to be handed to the next call. */

@@ -72,7 +72,7 @@ const FRAME_WIDTH = 120;
 
 function frame(at: FileOrigin, sources: readonly Source[]): string[] {
   const source = sources.find(({ name }) => name === at.source);
-  const line = source?.text.split('\n', at.line)[at.line - 1]?.replace(/\r$/, '');
+  const line = source && linesOf(source)[at.line - 1];
   if (line === undefined) return [];
   const start = Math.max(0, Math.min(at.column - 1, line.length) - FRAME_WIDTH / 2);
   const shown = line.slice(start, start + FRAME_WIDTH);
@@ -82,4 +82,13 @@ function frame(at: FileOrigin, sources: readonly Source[]): string[] {
     ` ${gutter} | ${printable(shown)}`,
     ` ${' '.repeat(gutter.length)} | ${' '.repeat(before.length)}^`,
   ];
+}
+
+const cutLines = new WeakMap<Source, readonly string[]>();
+
+/** The lines of a source, cut once: a source of 1 MiB can have half a million problems. */
+function linesOf(source: Source): readonly string[] {
+  const lines = cutLines.get(source) ?? source.text.split(/\r?\n/);
+  cutLines.set(source, lines);
+  return lines;
 }

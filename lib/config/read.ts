@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, readlink, realpath, stat } from 'node:fs/promises';
-import { join, sep } from 'node:path';
+import { join, resolve, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import glob from 'fast-glob';
 import { decodeSource } from './decode.ts';
@@ -34,6 +34,19 @@ const PAUSE_MS = 10;
 /** The directory changed under the reader: what was read so far may mix two generations. */
 class Changed extends Error {}
 
+/** `..data` is gone, or does not lead to a generation. */
+class BrokenVolume extends Error {}
+
+/** Something named like a source that cannot be read as one. */
+class Unreadable extends Error {
+  readonly remedy: string;
+
+  constructor(message: string, remedy: string) {
+    super(message);
+    this.remedy = remedy;
+  }
+}
+
 /**
  * Reads every source of one generation. Two generations are never mixed: when `..data` moves, or a file
  * changes while it is read, everything is read again.
@@ -45,15 +58,8 @@ export async function readGeneration(dir: string, projected: boolean): Promise<G
     try {
       return await readOnce(dir, projected);
     } catch (error) {
-      if (!(error instanceof Changed)) return failed(directoryProblem(dir, error));
-      if (attempt === MAX_ATTEMPTS) {
-        return failed({
-          severity: 'error',
-          kind: 'unreadable',
-          message: `config directory ${printable(dir)} keeps changing while it is read`,
-          remedy: 'replace config files by renaming a complete file over the old one',
-        });
-      }
+      if (!(error instanceof Changed) || attempt === MAX_ATTEMPTS)
+        return failed(directoryProblem(dir, error));
       await delay(PAUSE_MS);
     }
   }
@@ -61,17 +67,9 @@ export async function readGeneration(dir: string, projected: boolean): Promise<G
 
 async function readOnce(dir: string, projected: boolean): Promise<Generation> {
   const id = await dataLink(dir);
-  if (id === undefined && projected) {
-    return failed({
-      severity: 'error',
-      kind: 'unreadable',
-      message: `${DATA_LINK} is gone from config directory ${printable(dir)}: the projected volume is broken`,
-      remedy:
-        'restart the pod so that kubelet mounts the volume anew; the rules applied last stay until then',
-    });
-  }
+  if (id === undefined && projected) throw new BrokenVolume('is gone from');
   const home = await realpath(dir);
-  const paths = await discover(dir, id);
+  const paths = id === undefined ? await list(dir) : await discover(dir, await generationDir(home, id));
   const reads = await Promise.all(paths.map((path) => readSource(path, home)));
   if ((await dataLink(dir)) !== id) throw new Changed();
 
@@ -88,6 +86,17 @@ async function dataLink(dir: string): Promise<string | undefined> {
   }
 }
 
+/**
+ * The directory that `..data` names. kubelet removes it only after it has swapped `..data`: one that is
+ * missing while `..data` still names it stays missing.
+ */
+async function generationDir(home: string, id: string): Promise<string> {
+  const generation = await realpath(resolve(home, id) + sep).catch(() => undefined);
+  if (generation?.startsWith(home + sep)) return generation;
+  if ((await dataLink(home)) !== id) throw new Changed();
+  throw new BrokenVolume(generation === undefined ? 'leads to no directory in' : 'leads out of');
+}
+
 interface SourcePath {
   readonly name: string;
   readonly path: string;
@@ -97,13 +106,12 @@ interface SourcePath {
  * The files of the generation, and what else of that name stands beside `..data`. The visible links into
  * `..data` are passed over: kubelet adds and removes them only after the swap, so they lag behind it.
  */
-async function discover(dir: string, id: string | undefined): Promise<readonly SourcePath[]> {
+async function discover(dir: string, generation: string): Promise<readonly SourcePath[]> {
   const visible = await list(dir);
-  if (id === undefined) return visible;
   const beside = await Promise.all(
     visible.map(async (entry) => ((await isDataLink(entry)) ? undefined : entry)),
   );
-  const inside = await list(join(dir, id)).catch((error: unknown) => {
+  const inside = await list(generation).catch((error: unknown) => {
     throw code(error) === 'ENOENT' ? new Changed() : error;
   });
   return [...inside, ...beside.filter((entry) => entry !== undefined)].sort(byName);
@@ -130,41 +138,55 @@ function byName(a: SourcePath, b: SourcePath): number {
   return Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
 }
 
-async function readSource({ name, path }: SourcePath, home: string): Promise<Source | Problem> {
-  const unreadable = (message: string, remedy: string): Problem => ({
-    severity: 'error',
-    kind: 'unreadable',
-    at: { kind: 'whole-file', source: name },
-    message,
-    remedy,
-  });
-  let file: FileHandle | undefined;
+async function readSource(source: SourcePath, home: string): Promise<Source | Problem> {
   try {
-    // O_NONBLOCK: opening a FIFO must not wait for a writer.
-    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    return decodeSource(source.name, await readRegular(source.path, home));
+  } catch (error) {
+    const { message, remedy } = error instanceof Unreadable ? error : await explain(error, source);
+    const at = { kind: 'whole-file', source: source.name } as const;
+    return { severity: 'error', kind: 'unreadable', at, message, remedy };
+  }
+}
+
+/** The bytes of a regular file in the config directory, all from one moment. */
+async function readRegular(path: string, home: string): Promise<Buffer> {
+  // O_NONBLOCK: opening a FIFO must not wait for a writer.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  try {
     const before = await file.stat();
     if (!before.isFile())
-      return unreadable('is not a regular file', 'remove it, or mount a file in its place');
+      throw new Unreadable('is not a regular file', 'remove it, or mount a file in its place');
     // What was opened, not what the name says now: nobody can swap it in between (proc(5)).
     const opened = await readlink(`/proc/self/fd/${file.fd}`);
-    if (!opened.startsWith(home + sep)) {
-      return unreadable('is a link that leads out of the config directory', 'mount the file itself');
-    }
-    if (before.size > MAX_BYTES) {
-      return unreadable(`is larger than 1 MiB (${before.size} bytes)`, 'split it, or use wider CIDRs');
-    }
+    if (!opened.startsWith(home + sep))
+      throw new Unreadable('is a link that leads out of the config directory', 'mount the file itself');
+    if (before.size > MAX_BYTES)
+      throw new Unreadable(`is larger than 1 MiB (${before.size} bytes)`, 'split it, or use wider CIDRs');
     const bytes = await readAtMost(file, MAX_BYTES + 1);
     const after = await file.stat();
     if (bytes.length !== after.size || after.mtimeMs !== before.mtimeMs) throw new Changed();
-    return decodeSource(name, bytes);
-  } catch (error) {
-    if (error instanceof Changed) throw error;
-    if (code(error) === 'ENOENT')
-      return unreadable('is a link to nothing', 'remove it, or mount the file it names');
-    return unreadable(`cannot be read: ${reason(error)}`, 'make it readable for the agent');
+    return bytes;
   } finally {
-    await file?.close();
+    await file.close();
   }
+}
+
+/** Why a file that was listed cannot be read; throws `Changed` where it is merely gone since. */
+async function explain(error: unknown, { name, path }: SourcePath): Promise<Unreadable> {
+  if (error instanceof Changed) throw error;
+  if (code(error) !== 'ENOENT')
+    return new Unreadable(`cannot be read: ${reason(error)}`, 'make it readable for the agent');
+  if (await isLink(path))
+    return new Unreadable('is a link to nothing', 'remove it, or mount the file it names');
+  if (name.includes('\uFFFD')) return new Unreadable('has a name that is not UTF-8', 'rename it');
+  throw new Changed();
+}
+
+async function isLink(path: string): Promise<boolean> {
+  return await readlink(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 async function readAtMost(file: FileHandle, limit: number): Promise<Buffer> {
@@ -179,15 +201,28 @@ async function readAtMost(file: FileHandle, limit: number): Promise<Buffer> {
 }
 
 function directoryProblem(dir: string, error: unknown): Problem {
-  const missing = code(error) === 'ENOENT' || code(error) === 'ENOTDIR';
-  return {
+  const directory = `config directory ${printable(dir)}`;
+  const problem = (message: string, remedy: string): Problem => ({
     severity: 'error',
     kind: 'unreadable',
-    message: missing
-      ? `config directory ${printable(dir)} is missing or not a directory`
-      : `config directory ${printable(dir)} cannot be read: ${reason(error)}`,
-    remedy: 'mount the volume there, or name the right directory with --config-dir',
-  };
+    message,
+    remedy,
+  });
+  if (error instanceof Changed) {
+    const remedy = 'replace config files by renaming a complete file over the old one';
+    return problem(`${directory} keeps changing while it is read`, remedy);
+  }
+  if (error instanceof BrokenVolume) {
+    return problem(
+      `${DATA_LINK} ${error.message} ${directory}: the projected volume is broken`,
+      'restart the pod so that kubelet mounts the volume anew; the rules applied last stay until then',
+    );
+  }
+  const missing = code(error) === 'ENOENT' || code(error) === 'ENOTDIR';
+  return problem(
+    `${directory} ${missing ? 'is missing or not a directory' : `cannot be read: ${reason(error)}`}`,
+    'mount the volume there, or name the right directory with --config-dir',
+  );
 }
 
 function failed(problem: Problem): Generation {

@@ -2,7 +2,7 @@ import { type Prefix, parsePrefix } from '../cidr/prefix.ts';
 import type { ConfigOptions, SourceConfig } from './config.ts';
 import { intervalError, parseDuration } from './duration.ts';
 import { nearest } from './nearest.ts';
-import { type Located, printable } from './origin.ts';
+import { type FileOrigin, type Located, printable } from './origin.ts';
 import type { Problem, ProblemKind, Severity } from './problem.ts';
 import { keys as knownKeys, type SchemaError, validate as validateShape } from './schema.generated.js';
 import { Locator, type Source } from './source.ts';
@@ -19,13 +19,17 @@ export function validateSource(source: Source, options: ConfigOptions): Validate
   return new Validation(source, options).run();
 }
 
+interface PlacedProblem extends Problem {
+  readonly at: FileOrigin;
+}
+
 type ListKey = 'nonMasqueradeCIDRs' | 'masqueradeCIDRs';
 
 class Validation {
   readonly #source: Source;
   readonly #options: ConfigOptions;
   readonly #locator: Locator;
-  readonly #problems: Problem[] = [];
+  readonly #problems: PlacedProblem[] = [];
   /** Values by key as the schema spells it. */
   readonly #values = new Map<string, Node>();
 
@@ -36,7 +40,8 @@ class Validation {
   }
 
   run(): ValidatedSource {
-    return { config: this.#config(), problems: this.#problems };
+    const config = this.#config();
+    return { config, problems: this.#problems.sort(byPlace) };
   }
 
   #config(): SourceConfig {
@@ -219,9 +224,18 @@ class Validation {
     this.#problems.push({ ...this.#problem(severity, kind, offset, message), remedy });
   }
 
-  #problem(severity: Severity, kind: ProblemKind, offset: number, message: string): Omit<Problem, 'remedy'> {
+  #problem(
+    severity: Severity,
+    kind: ProblemKind,
+    offset: number,
+    message: string,
+  ): Omit<PlacedProblem, 'remedy'> {
     return { severity, kind, message, at: this.#locator.origin(offset) };
   }
+}
+
+function byPlace({ at: a }: PlacedProblem, { at: b }: PlacedProblem): number {
+  return a.line - b.line || a.column - b.column;
 }
 
 function isManifest(root: MapNode): boolean {

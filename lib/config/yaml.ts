@@ -81,8 +81,9 @@ function events(text: string): readonly Event[] {
 }
 
 function syntaxRemedy(reason: string): string {
-  if (reason.includes('tab')) return 'indent with spaces';
-  if (reason.includes('end of the stream')) return 'close the bracket or quote; the file may be cut off';
+  if (reason.startsWith('tab ')) return 'indent with spaces';
+  if (reason.startsWith('unexpected end')) return 'close the bracket or quote; the file may be cut off';
+  if (reason.includes('non-printable')) return 'remove the control character';
   if (reason.includes('maxDepth')) return 'a config is a map of keys with flat lists; remove the nesting';
   return 'check indentation, quotes and colons of this line and the one before';
 }

@@ -41,7 +41,7 @@ export interface PlannedRule {
 }
 
 export type Difference =
-  | 'chain missing'
+  | 'no readable chain'
   | 'rules differ'
   | 'rule order differs'
   | 'jump missing'

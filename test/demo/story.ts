@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { load } from 'js-yaml';
 import { type Box, ownBox } from '../lab/box.ts';
+import { type Monitor, monitorRules } from '../lab/monitor.ts';
 import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
 import { type Files, ProjectedVolume } from '../lab/volume.ts';
 import { type Agent, rules, startAgent } from './agent.ts';
-import { type Monitor, monitorRules } from './monitor.ts';
 import { check, quote, result, say, step, style, table } from './show.ts';
 
 const CHAIN = 'IP-MASQ-AGENT';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { renderJump } from '../../lib/dataplane/iptables/render.ts';
+import { renderJump, renderJumpOfV2 } from '../../lib/dataplane/iptables/render.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { CHAIN, type Family, forEachLab, type Lab, policyOf } from './support.ts';
 
@@ -10,8 +10,7 @@ const CONFIG: Readonly<Record<Family, string>> = {
 };
 
 const JUMP = renderJump(CHAIN);
-/** How ip-masq-agent-v2 writes its jump: the quotes are part of the comment. */
-const JUMP_OF_V2 = JUMP.replace(/"(.*)"/, '"\\"$1\\""');
+const JUMP_OF_V2 = renderJumpOfV2(CHAIN);
 
 /** A rule of somebody else's whose text is hard to read back. */
 const FOREIGN_RULE = ['-m', 'comment', '--comment', 'it\'s "foreign" \\ odd', '-j', 'ACCEPT'];
@@ -72,12 +71,12 @@ const DAMAGES: readonly Damage[] = [
   },
   {
     what: 'a deleted chain',
-    found: ['chain missing', 'jump missing'],
+    found: ['no readable chain', 'jump missing'],
     inflict: (lab) => lab.restore(`:${CHAIN} - [0:0]`, `-D POSTROUTING ${JUMP}`, `-X ${CHAIN}`),
   },
   {
     what: 'an emptied table',
-    found: ['chain missing', 'jump missing'],
+    found: ['no readable chain', 'jump missing'],
     inflict: async (lab) => {
       const foreign = (await foreignRules(lab)).filter((line) => line.startsWith('-A'));
       await lab.iptables('-F');
@@ -87,13 +86,13 @@ const DAMAGES: readonly Damage[] = [
   },
 ];
 
-forEachLab((makeLab, family) => {
+forEachLab((makeLab, family, mode) => {
   const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
 
   it('makes the chain and one jump, then has nothing more to do', async () => {
     await using lab = await makeLab();
     const plan = await lab.sync(policy);
-    assert.deepEqual(plan?.found, ['chain missing', 'jump missing']);
+    assert.deepEqual(plan?.found, ['no readable chain', 'jump missing']);
     assert.equal(plan.added.length, 4);
     await assertExact(lab, policy);
     assert.equal(await lab.sync(policy), undefined);
@@ -195,6 +194,33 @@ forEachLab((makeLab, family) => {
     await assert.rejects(lab.dataplane.apply(plan), { failure: 'raced', isRetryable: true });
     assert.equal(await lab.iptables('-S'), before);
   });
+
+  if (mode === 'nft') {
+    it('keeps one jump also where nft rules of others make POSTROUTING unreadable for iptables', async () => {
+      await using lab = await makeLab();
+      await lab.sync(policy);
+      const table = family === 'IPv4' ? 'ip' : 'ip6';
+      const foreign = 'oifname "elsewhere" masquerade';
+      await lab.box.run('nft', ['add', 'rule', table, 'nat', 'POSTROUTING', foreign]);
+      assert.equal(await lab.sync(policy), undefined);
+      await lab.restore(`-D POSTROUTING ${JUMP}`, `-A POSTROUTING ${JUMP_OF_V2}`);
+      assert.deepEqual((await lab.sync(policy))?.found, ['jump outdated']);
+      assert.equal(await lab.sync(policy), undefined);
+      const { stdout } = await lab.box.run('nft', ['list', 'chain', table, 'nat', 'POSTROUTING']);
+      assert.equal(stdout.split(`jump ${CHAIN}`).length, 2, stdout);
+      assert.ok(stdout.includes(foreign));
+    });
+
+    it('replaces an nft rule that makes our chain unreadable for iptables', async () => {
+      await using lab = await makeLab();
+      await lab.sync(policy);
+      const [table, match] = family === 'IPv4' ? ['ip', 'ip daddr'] : ['ip6', 'ip6 daddr'];
+      const address = family === 'IPv4' ? '192.0.2.1' : '2001:db8::1';
+      await lab.box.run('nft', ['add', 'rule', table, 'nat', CHAIN, `${match} { ${address} } masquerade`]);
+      assert.deepEqual((await lab.sync(policy))?.found, ['no readable chain']);
+      await assertExact(lab, policy);
+    });
+  }
 
   it('keeps a chain of another name, of up to 28 characters', async () => {
     const chain = 'A-chain_of-28-characters-123';

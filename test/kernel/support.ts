@@ -43,7 +43,7 @@ export function forEachLab(
     for (const mode of MODES) {
       for (const family of FAMILIES) {
         describe(`${kind}, ${mode}, ${family}`, () =>
-          tests((options) => createLab(kind, mode, family, options), family));
+          tests((options) => createLab(kind, mode, family, options), family, mode));
       }
     }
   }

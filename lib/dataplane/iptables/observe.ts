@@ -1,11 +1,12 @@
 import type { Family } from '../../cidr/address.ts';
+import { renderJump, renderJumpOfV2 } from './render.ts';
 import { ruleTarget } from './rule.ts';
 import type { Tool } from './tool.ts';
 
 /** What the kernel holds of ours in one family. */
 export interface IptablesObservation {
   readonly family: Family;
-  /** What stands behind `-A CHAIN` of each rule, in order; undefined where the chain is missing. */
+  /** What stands behind `-A CHAIN` of each rule, in order; undefined where the chain is missing or unreadable. */
   readonly rules: readonly string[] | undefined;
   /** What stands behind `-A POSTROUTING` of each rule that leads into our chain, in order. */
   readonly jumps: readonly string[];
@@ -14,9 +15,15 @@ export interface IptablesObservation {
 /** Reads our chain and POSTROUTING, and no other: a node can hold 100,000 foreign rules. */
 export async function observe(tool: Tool, chain: string): Promise<IptablesObservation> {
   const [rules, postrouting] = await Promise.all([tool.list(chain), tool.list('POSTROUTING')]);
-  return {
-    family: tool.family,
-    rules,
-    jumps: (postrouting ?? []).filter((spec) => ruleTarget(spec) === chain),
-  };
+  const jumps = postrouting?.filter((spec) => ruleTarget(spec) === chain) ?? (await probeJumps(tool, chain));
+  return { family: tool.family, rules, jumps };
+}
+
+/** One rule made by nft(8) in POSTROUTING is enough for iptables to list none; it still finds those it is asked for. */
+async function probeJumps(tool: Tool, chain: string): Promise<readonly string[]> {
+  const jumps: string[] = [];
+  for (const spec of [renderJump(chain), renderJumpOfV2(chain)]) {
+    if (await tool.holds('POSTROUTING', spec)) jumps.push(spec);
+  }
+  return jumps;
 }

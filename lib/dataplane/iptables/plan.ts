@@ -94,7 +94,7 @@ function ruleDifferences(
   { added, removed }: Pick<Plan, 'added' | 'removed'>,
   rewrite: boolean,
 ): readonly Difference[] {
-  if (rules === undefined) return ['chain missing'];
+  if (rules === undefined) return ['no readable chain'];
   if (!rewrite) return [];
   return added.length + removed.length > 0 ? ['rules differ'] : ['rule order differs'];
 }

@@ -34,6 +34,11 @@ export function renderJump(chain: string): string {
   return `${comment(why)} -m addrtype ! --dst-type LOCAL -j ${chain}`;
 }
 
+/** The jump of ip-masq-agent-v2, in whose comment the quotes are part of the text. */
+export function renderJumpOfV2(chain: string): string {
+  return renderJump(chain).replace(/"(.*)"/, String.raw`"\"$1\""`);
+}
+
 function renderEntry(entry: Entry, options: IptablesOptions): readonly Rule[] {
   // A prefix of length 0 matches everything; iptables prints no -d for it.
   const destination = entry.prefix.length === 0 ? '' : `-d ${entry.prefix.text} `;

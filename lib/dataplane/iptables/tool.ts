@@ -2,14 +2,20 @@ import type { Family } from '../../cidr/address.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import type { IptablesMode } from './options.ts';
+import { ruleWords } from './rule.ts';
 
 /** The iptables commands of one family and mode. */
 export interface Tool {
   readonly family: Family;
-  /** What stands behind `-A CHAIN` of each rule of the chain in `nat`; undefined where there is no such chain. */
+  /**
+   * What stands behind `-A CHAIN` of each rule of the chain in `nat`; undefined where there is no such chain,
+   * or where it holds rules made by nft(8) that iptables cannot read.
+   */
   list(chain: string): Promise<readonly string[] | undefined>;
   /** Whether the chain is in the table. */
   has(table: string, chain: string): Promise<boolean>;
+  /** Whether the chain in `nat` holds the rule; tells it also where the chain cannot be listed. */
+  holds(chain: string, spec: string): Promise<boolean>;
   /** Feeds a transaction to iptables-restore. */
   restore(script: string): Promise<void>;
 }
@@ -19,6 +25,9 @@ const LOCK_WAIT = '1';
 
 /** RESOURCE_PROBLEM of xtables.h: the lock is busy, or memory or permission is lacking. */
 const EXIT_RESOURCE = 4;
+
+/** Of `iptables -C`: there is no such rule. */
+const EXIT_FALSE = 1;
 
 /** @param suffix `-nft` or `-legacy`; empty where the plain command is the one of that mode. */
 export function createTool(host: Host, family: Family, suffix: string): Tool {
@@ -41,6 +50,20 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
     },
     async has(table, chain) {
       return (await listRaw(table, chain)) !== undefined;
+    },
+    async holds(chain, spec) {
+      const result = await host.run(command, [
+        '--wait',
+        LOCK_WAIT,
+        '-t',
+        'nat',
+        '-C',
+        chain,
+        ...ruleWords(spec),
+      ]);
+      if (result.code === 0) return true;
+      if (result.code === EXIT_FALSE || isAbsent(result)) return false;
+      throw failure(command, result);
     },
     async restore(script) {
       const result = await host.run(restore, ['--noflush', '--wait', LOCK_WAIT], script);
@@ -68,7 +91,7 @@ export async function toolVersion(host: Host, command: string): Promise<ToolVers
   }
 }
 
-/** A missing chain or table. iptables-nft 1.8.x calls a chain that is not there "incompatible" with it. */
+/** A missing chain or table. iptables-nft 1.8 calls a chain "incompatible" that is not there, or not readable. */
 function isAbsent({ code, stderr }: ToolResult): boolean {
   return code !== EXIT_RESOURCE && /No chain\/target\/match|is incompatible|does not exist/i.test(stderr);
 }

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Box } from '../lab/box.ts';
+import type { Box } from './box.ts';
 
 const PATIENCE_MS = 10_000;
 
