@@ -37,7 +37,11 @@ export interface Lab extends AsyncDisposable {
 
 /** The same tests for every kind of namespace, mode and family. */
 export function forEachLab(
-  tests: (makeLab: (options?: Partial<IptablesOptions>) => Promise<Lab>, family: Family) => void,
+  tests: (
+    makeLab: (options?: Partial<IptablesOptions>) => Promise<Lab>,
+    family: Family,
+    mode: IptablesMode,
+  ) => void,
 ): void {
   for (const kind of BOX_KINDS) {
     for (const mode of MODES) {
