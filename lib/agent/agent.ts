@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { ConfigOptions, MergedConfig } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
-import { formatOrigin } from '../config/origin.ts';
-import { formatProblem, formatProblemFrame, type Problem } from '../config/problem.ts';
-import type { Source } from '../config/source.ts';
-import type { Dataplane, Plan, PlannedRule } from '../dataplane/dataplane.ts';
+import type { Problem } from '../config/problem.ts';
+import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import { compilePolicy, type Policy } from '../policy/policy.ts';
 import type { Logger } from '../telemetry/log.ts';
+import { logChange, logConfig } from './report.ts';
 import { retrying } from './retry.ts';
 import { Trigger, type Wake } from './trigger.ts';
 import { watchDirectory } from './watch.ts';
@@ -113,21 +112,11 @@ export class Agent {
     return loaded.config;
   }
 
-  /** Logs what the sources say and what is wrong with it, once for each change of either. */
-  #report({ config, problems, sources }: LoadedConfig): void {
-    const found = fingerprint([config, problems]);
-    if (found === this.#reported) return;
+  /** Once for each change of what the sources say, or of what is wrong with it. */
+  #report(loaded: LoadedConfig): void {
+    const found = fingerprint([loaded.config, loaded.problems]);
+    if (found !== this.#reported) logConfig(this.#log, loaded);
     this.#reported = found;
-    if (config !== undefined) this.#log.info(describeSources(config), describeConfig(config));
-    for (const problem of problems.slice(0, MAX_LOGGED)) this.#logProblem(problem, sources);
-    if (problems.length > MAX_LOGGED)
-      this.#log.warn(`${problems.length - MAX_LOGGED} more problems are not logged`);
-  }
-
-  #logProblem(problem: Problem, sources: readonly Source[]): void {
-    const [, ...frame] = formatProblemFrame(problem, sources).split('\n');
-    const fields = { kind: problem.kind, ...(frame.length > 0 && { frame }) };
-    this.#log[LOG_LEVEL[problem.severity]](fields, formatProblem(problem));
   }
 
   async #syncFamily(policy: Policy, wake: Wake, signal: AbortSignal): Promise<void> {
@@ -139,28 +128,7 @@ export class Agent {
     this.#applied.set(policy.family, wanted);
     if (plan === undefined)
       this.#log.debug({ family: policy.family, reason: wake.reason }, 'nothing to change');
-    else this.#logChange(plan, wake, drifted);
-  }
-
-  #logChange(plan: Plan, { reason, since }: Wake, drifted: boolean): void {
-    const { family, found, added, removed, kept } = plan;
-    const counts = `rules added ${added.length}, removed ${removed.length}, kept ${kept}`;
-    const fields = {
-      family,
-      reason,
-      found,
-      took_ms: Math.round((performance.now() - since) * 10) / 10,
-      rules: [
-        ...added.map((rule) => `+ ${describeRule(rule)}`),
-        ...removed.map((rule) => `- ${describeRule(rule)}`),
-      ].slice(0, MAX_LOGGED),
-    };
-    if (drifted)
-      this.#log.warn(
-        fields,
-        `${family}: somebody else changed our rules, repaired: ${found.join(', ')}; ${counts}`,
-      );
-    else this.#log.info(fields, `${family}: ${counts}`);
+    else logChange(this.#log, plan, wake, drifted);
   }
 
   /** A run with --enable-ipv6 may have left a chain behind. Without ip6tables there can be none. */
@@ -211,30 +179,6 @@ export class Agent {
     }
     return this.#opened;
   }
-}
-
-/** Problems, and rules of one change, that the log shows one by one. */
-const MAX_LOGGED = 100;
-
-const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
-
-function describeConfig({ sources }: MergedConfig): string {
-  if (sources.length === 0) return 'no config found, the defaults apply';
-  return `config read from ${sources.length} source${sources.length === 1 ? '' : 's'}`;
-}
-
-function describeSources(config: MergedConfig): Record<string, unknown> {
-  return {
-    sources: config.sources,
-    nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.length,
-    masqueradeCIDRs: config.masqueradeCIDRs.length,
-    masqLinkLocal: config.masqLinkLocal,
-    masqLinkLocalIPv6: config.masqLinkLocalIPv6,
-  };
-}
-
-function describeRule({ text, entry }: PlannedRule): string {
-  return entry === undefined ? text : `${text} (${formatOrigin(entry.origin)})`;
 }
 
 /** Equal for equal values, short whatever their size. */

@@ -1,0 +1,75 @@
+import type { MergedConfig } from '../config/config.ts';
+import type { LoadedConfig } from '../config/load.ts';
+import { formatOrigin } from '../config/origin.ts';
+import { formatProblem, formatProblemFrame, type Problem } from '../config/problem.ts';
+import type { Source } from '../config/source.ts';
+import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
+import type { Logger } from '../telemetry/log.ts';
+import type { Wake } from './trigger.ts';
+
+/** Problems, and rules of one change, that the log shows one by one. */
+const MAX_LOGGED = 100;
+
+const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
+
+/** Logs what the sources say together, and every problem with the line it stands in. */
+export function logConfig(log: Logger, { config, problems, sources }: LoadedConfig): void {
+  if (config !== undefined) log.info(describeConfig(config), headline(config));
+  for (const problem of problems.slice(0, MAX_LOGGED)) logProblem(log, problem, sources);
+  if (problems.length > MAX_LOGGED) log.warn(`${problems.length - MAX_LOGGED} more problems are not logged`);
+}
+
+/**
+ * Logs what a sync has changed in the kernel.
+ *
+ * @param drifted whether the kernel held the same policy before, and somebody else has changed it
+ */
+export function logChange(log: Logger, plan: Plan, { reason, since }: Wake, drifted: boolean): void {
+  const { family, found, added, removed, kept } = plan;
+  const rules = [
+    ...added.map((rule) => `+ ${describeRule(rule)}`),
+    ...removed.map((rule) => `- ${describeRule(rule)}`),
+  ];
+  const fields = {
+    family,
+    reason,
+    found,
+    took_ms: tenths(performance.now() - since),
+    rules: rules.slice(0, MAX_LOGGED),
+  };
+  const counts = `rules added ${added.length}, removed ${removed.length}, kept ${kept}`;
+  if (drifted)
+    log.warn(fields, `${family}: somebody else changed our rules, repaired: ${found.join(', ')}; ${counts}`);
+  else log.info(fields, `${family}: ${counts}`);
+}
+
+function logProblem(log: Logger, problem: Problem, sources: readonly Source[]): void {
+  const [, ...frame] = formatProblemFrame(problem, sources).split('\n');
+  log[LOG_LEVEL[problem.severity]](
+    { kind: problem.kind, ...(frame.length > 0 && { frame }) },
+    formatProblem(problem),
+  );
+}
+
+function headline({ sources }: MergedConfig): string {
+  if (sources.length === 0) return 'no config found, the defaults apply';
+  return `config read from ${sources.length} source${sources.length === 1 ? '' : 's'}`;
+}
+
+function describeConfig(config: MergedConfig): Record<string, unknown> {
+  return {
+    sources: config.sources,
+    nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.length,
+    masqueradeCIDRs: config.masqueradeCIDRs.length,
+    masqLinkLocal: config.masqLinkLocal,
+    masqLinkLocalIPv6: config.masqLinkLocalIPv6,
+  };
+}
+
+function describeRule({ text, entry }: PlannedRule): string {
+  return entry === undefined ? text : `${text} (${formatOrigin(entry.origin)})`;
+}
+
+function tenths(value: number): number {
+  return Math.round(value * 10) / 10;
+}
