@@ -37,7 +37,9 @@ export const chain: FlagKind<string> = {
   placeholder: 'NAME',
   parse(text) {
     if (isChainName(text)) return text;
-    throw new UsageError('is not a chain name: at most 28 of A-Z a-z 0-9 _ -, no leading dash');
+    throw new UsageError(
+      'cannot be a chain of ours: at most 28 of A-Z a-z 0-9 _ -, no leading dash, no chain of iptables or Kubernetes',
+    );
   },
 };
 

@@ -14,7 +14,21 @@ export interface IptablesOptions {
 /** XT_EXTENSION_MAXNAMELEN of the kernel, less the terminating zero. */
 const MAX_CHAIN_LENGTH = 28;
 
-/** Whether iptables takes the text for the name of a chain of our own. */
+/** Chains that are there anyway, and verdicts: the agent would empty the former, and no chain can have the latter's name. */
+const BUILT_IN = [
+  'PREROUTING',
+  'INPUT',
+  'FORWARD',
+  'OUTPUT',
+  'POSTROUTING',
+  'ACCEPT',
+  'DROP',
+  'QUEUE',
+  'RETURN',
+];
+
+/** Whether the text may be the name of a chain of our own: not one of iptables', kubelet's or kube-proxy's. */
 export function isChainName(text: string): boolean {
-  return text.length <= MAX_CHAIN_LENGTH && /^[A-Za-z0-9_][A-Za-z0-9_-]*$/.test(text);
+  const valid = text.length <= MAX_CHAIN_LENGTH && /^[A-Za-z0-9_][A-Za-z0-9_-]*$/.test(text);
+  return valid && !BUILT_IN.includes(text) && !text.startsWith('KUBE-');
 }
