@@ -59,7 +59,11 @@ export const FLAGS = {
     'address of the metrics server, empty for none; this version accepts the flag but has no server yet',
   ),
   'log-format': flag(choice('json', 'text'), 'json', 'json for machines, text for people'),
-  v: flag(count, '2', 'verbosity as in klog: from 3 syncs that change nothing are logged, from 5 everything'),
+  v: flag(
+    count,
+    '2',
+    'verbosity as in klog: from 3 syncs that change nothing are logged too, from 5 the transactions as iptables-restore gets them',
+  ),
   'termination-log': flag(
     path,
     '/dev/termination-log',

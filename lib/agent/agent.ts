@@ -161,7 +161,10 @@ export class Agent {
     const operation = async () => {
       const dataplane = await this.#dataplane();
       const next = plan(dataplane, await dataplane.observe(family));
-      if (next !== undefined) await dataplane.apply(next);
+      if (next !== undefined) {
+        this.#log.trace({ family, transaction: next.script.split('\n') }, 'applying');
+        await dataplane.apply(next);
+      }
       return next;
     };
     return retrying(operation, {

@@ -7,7 +7,7 @@ export type Logger = pino.Logger;
  * A log on standard error, written before the call returns: nothing is lost when the process dies next.
  * No value can forge a line or reach the terminal as more than text.
  *
- * @param verbosity as klog's `--v`: below 3 changes and warnings, from 3 every sync, from 5 all.
+ * @param verbosity as klog's `--v`: below 3 changes and warnings, from 3 every sync, from 5 every transaction.
  */
 export function createLogger(format: LogFormat, verbosity: number): Logger {
   const stderr = pino.destination({ fd: 2, sync: true });
@@ -35,12 +35,13 @@ function escapeJson(line: string): string {
   );
 }
 
-/** `10:20:30.123 INFO  message key=value`, then the lines of `frame` or `rules` where there are any. */
+/** `10:20:30.123 INFO  message key=value`, then the lines of `frame`, `rules` or `transaction`. */
 function formatText(json: string): string {
-  const { time, level, msg, frame, rules, ...fields }: Record<string, unknown> = JSON.parse(json);
+  const { time, level, msg, frame, rules, transaction, ...fields }: Record<string, unknown> =
+    JSON.parse(json);
   const head = `${String(time).slice(11, 23)} ${String(level).toUpperCase().padEnd(5)} ${escapeText(String(msg))}`;
   const pairs = Object.entries(fields).map(([key, value]) => ` ${escapeText(key)}=${textValue(value)}`);
-  const lines = [frame, rules].flat().filter((line) => line !== undefined);
+  const lines = [frame, rules, transaction].flat().filter((line) => line !== undefined);
   return `${[`${head}${pairs.join('')}`, ...lines.map((line) => `  ${escapeText(String(line))}`)].join('\n')}\n`;
 }
 

@@ -243,7 +243,7 @@ describe('a system that refuses ends the agent with exit code 1:', () => {
     await using node = await createNode();
     const { code, stderr } = await runWith(node, { PATH: '/nonexistent' }, '--log-format=text');
     assert.equal(code, 1);
-    assert.match(stderr, /FATAL no iptables of mode legacy is installed/);
+    assert.match(stderr, /FATAL no iptables of either mode is installed/);
   });
 
   it('ip6tables is missing although IPv6 is on; without IPv6 it is not missed', async () => {

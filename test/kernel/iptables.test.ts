@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { renderJump, renderJumpOfV2 } from '../../lib/dataplane/iptables/render.ts';
+import { renderJump, renderQuotedJump } from '../../lib/dataplane/iptables/render.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { CHAIN, type Family, forEachLab, type Lab, policyOf } from './support.ts';
 
@@ -10,7 +10,7 @@ const CONFIG: Readonly<Record<Family, string>> = {
 };
 
 const JUMP = renderJump(CHAIN);
-const JUMP_OF_V2 = renderJumpOfV2(CHAIN);
+const JUMP_OF_V2 = renderQuotedJump(CHAIN);
 
 /** A rule of somebody else's whose text is hard to read back. */
 const FOREIGN_RULE = ['-m', 'comment', '--comment', 'it\'s "foreign" \\ odd', '-j', 'ACCEPT'];

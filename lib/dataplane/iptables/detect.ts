@@ -19,11 +19,13 @@ const KUBELET_CHAINS = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
 
 /** Decides between the two modes. Two agents of one node in different modes would each miss the other's rules. */
 export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Promise<Detected> {
-  if (wanted !== 'auto') return found(await findTool(host, wanted), wanted, 'set by --iptables-mode');
+  if (wanted !== 'auto')
+    return found(await needCommand(host, wanted, `mode ${wanted}`), wanted, 'set by --iptables-mode');
 
   const nft = await findCommand(host, 'nft');
-  if (nft === undefined)
-    return found(await findTool(host, 'legacy'), 'legacy', 'iptables-nft is not installed');
+  if (nft === undefined) {
+    return found(await needCommand(host, 'legacy', 'either mode'), 'legacy', 'iptables-nft is not installed');
+  }
   const nftTool = createTool(host, 'IPv4', nft.suffix);
   const nftChain = await kubeletChain(nftTool);
   if (nftChain !== undefined) return found(nft, 'nft', `kubelet keeps ${nftChain} in this mode`);
@@ -46,11 +48,11 @@ interface Command extends ToolVersion {
   readonly suffix: string;
 }
 
-async function findTool(host: Host, mode: IptablesMode): Promise<Command> {
+async function needCommand(host: Host, mode: IptablesMode, modes: string): Promise<Command> {
   const command = await findCommand(host, mode);
   if (command !== undefined) return command;
   const remedy = 'install iptables 1.8 or newer, or use an image that has it';
-  throw new DataplaneError('missing', `no iptables of mode ${mode} is installed`, remedy);
+  throw new DataplaneError('missing', `no iptables of ${modes} is installed`, remedy);
 }
 
 /** The command named after the mode, else the plain one where it is of that mode. */

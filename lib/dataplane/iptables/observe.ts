@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { renderJump, renderJumpOfV2 } from './render.ts';
+import { renderJump, renderQuotedJump } from './render.ts';
 import { ruleTarget } from './rule.ts';
 import type { Tool } from './tool.ts';
 
@@ -22,7 +22,7 @@ export async function observe(tool: Tool, chain: string): Promise<IptablesObserv
 /** One rule made by nft(8) in POSTROUTING is enough for iptables to list none; it still finds those it is asked for. */
 async function probeJumps(tool: Tool, chain: string): Promise<readonly string[]> {
   const jumps: string[] = [];
-  for (const spec of [renderJump(chain), renderJumpOfV2(chain)]) {
+  for (const spec of [renderJump(chain), renderQuotedJump(chain)]) {
     if (await tool.holds('POSTROUTING', spec)) jumps.push(spec);
   }
   return jumps;

@@ -28,14 +28,14 @@ export function renderChain(policy: Policy, options: IptablesOptions): readonly 
   ];
 }
 
-/** The only way into the chain. Letter for letter that of ip-masq-agent v1, which finds or leaves just this one. */
+/** The only way into the chain, worded as ip-masq-agent v1 worded it: tools that look for that comment find it. */
 export function renderJump(chain: string): string {
   const why = `ensure nat POSTROUTING directs all non-LOCAL destination traffic to our custom ${chain} chain`;
   return `${comment(why)} -m addrtype ! --dst-type LOCAL -j ${chain}`;
 }
 
-/** The jump of ip-masq-agent-v2, in whose comment the quotes are part of the text. */
-export function renderJumpOfV2(chain: string): string {
+/** The jump of ip-masq-agent-v2 and of later v1: the quotes are part of their comment's text. */
+export function renderQuotedJump(chain: string): string {
   return renderJump(chain).replace(/"(.*)"/, String.raw`"\"$1\""`);
 }
 
