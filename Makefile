@@ -24,7 +24,7 @@ test: lint $(BIN) ## lint, type check, then unit, property, kernel and end-to-en
 	node --test --test-timeout=120000 'test/unit/**/*.test.ts' 'test/kernel/**/*.test.ts' 'test/e2e/**/*.test.ts'
 
 lint: setup $(VALIDATOR) ## check format, lint rules and types
-	biome ci --error-on-warnings .
+	biome ci --colors=off --error-on-warnings .
 	tsc
 
 demo: build ## show the agent at work with real packets, in a private lab

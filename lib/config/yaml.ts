@@ -172,7 +172,7 @@ class Composer {
     return resolvePlain(text);
   }
 
-  /** A dash, or the place behind a colon, where the value would have stood. */
+  /** The dash or the colon behind which the value would have stood. */
   #emptyScalarOffset(): number {
     const blank = /(?:\s|#[^\n]*)*/y;
     blank.lastIndex = this.#cursor;
