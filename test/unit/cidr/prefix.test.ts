@@ -1,0 +1,373 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { covers, type ParsedPrefix, parsePrefix, truncate } from '../../../lib/cidr/prefix.ts';
+import schema from '../../../schemas/ip-masq-config.schema.json' with { type: 'json' };
+import {
+  anyAddress,
+  BITS,
+  crowdedPrefix,
+  FAMILIES,
+  holds,
+  ipv6Spelling,
+  naiveText,
+  prefixOf,
+} from './arbitrary.ts';
+
+const IPV4_LENGTH = 'has a prefix length that is not a number from 0 to 32';
+const IPV6_LENGTH = 'has a prefix length that is not a number from 0 to 128';
+const IPV4_REMEDY = 'write a number from 0 to 32 after the "/"';
+const IPV6_REMEDY = 'write a number from 0 to 128 after the "/"';
+const MAPPED = 'is an IPv4-mapped IPv6 address, which never appears on the wire';
+const INVISIBLE = 'contains white space or invisible characters';
+const NO_CIDR = 'is not a CIDR';
+const WRITE_CIDR = 'write a network and its prefix length, such as 10.0.0.0/8 or fd00::/8';
+const WRITE_LENGTH = 'write a network and its prefix length, such as 10.0.0.0/8';
+
+type Rejection = readonly [text: string, message: string, remedy: string];
+
+const REJECTIONS: Readonly<Record<string, readonly Rejection[]>> = {
+  'host bits': [
+    hostBits('10.0.0.1/8', '10.0.0.0', 8, '10.0.0.1/32'),
+    hostBits('10.0.0.1/31', '10.0.0.0', 31, '10.0.0.1/32'),
+    hostBits('1.0.0.0/0', '0.0.0.0', 0, '1.0.0.0/32'),
+    hostBits('fd00::1/8', 'fd00::', 8, 'fd00::1/128'),
+    hostBits('2001:DB8::1/64', '2001:db8::', 64, '2001:db8::1/128'),
+    hostBits('64:ff9b::10.0.0.1/104', '64:ff9b::a00:0', 104, '64:ff9b::a00:1/128'),
+    hostBits('::1/0', '::', 0, '::1/128'),
+  ],
+  'no prefix length': [
+    ['10.0.0.0', 'has no prefix length', 'write 10.0.0.0/32'],
+    ['10.0.0.1', 'has no prefix length', 'write 10.0.0.1/32'],
+    ['FD00::', 'has no prefix length', 'write fd00::/128'],
+    ['fe80::1%eth0', 'has no prefix length', 'write fe80::1/128'],
+    ['::ffff:1.2.3.4', 'has no prefix length', 'write 1.2.3.4/32'],
+    ['10.0.0.0/', IPV4_LENGTH, IPV4_REMEDY],
+    ['fd00::/', IPV6_LENGTH, IPV6_REMEDY],
+  ],
+  'a prefix length out of range': [
+    ['10.0.0.0/33', IPV4_LENGTH, IPV4_REMEDY],
+    ['10.0.0.0/128', IPV4_LENGTH, IPV4_REMEDY],
+    ['10.0.0.0/4294967304', IPV4_LENGTH, IPV4_REMEDY],
+    ['10.0.0.0/99999999999999999999', IPV4_LENGTH, IPV4_REMEDY],
+    ['fd00::/129', IPV6_LENGTH, IPV6_REMEDY],
+  ],
+  'a prefix length that is no number': [
+    ['10.0.0.0/x', IPV4_LENGTH, IPV4_REMEDY],
+    ['10.0.0.0/0x8', IPV4_LENGTH, IPV4_REMEDY],
+    ['10.0.0.0/8.0', IPV4_LENGTH, IPV4_REMEDY],
+    ['10.0.0.0/1e1', IPV4_LENGTH, IPV4_REMEDY],
+    ['fd00::/ffff::', IPV6_LENGTH, IPV6_REMEDY],
+    [
+      '10.0.0.0/255.0.0.0',
+      'has a netmask for a prefix length',
+      'write the number of leading one bits, such as /24',
+    ],
+  ],
+  'leading zeros': [
+    ['10.0.0.0/08', 'has leading zeros in its prefix length', 'write 10.0.0.0/8'],
+    ['fd00::/008', 'has leading zeros in its prefix length', 'write fd00::/8'],
+    ['::/00', 'has leading zeros in its prefix length', 'write ::/0'],
+    ['10.0.0.0/033', 'has leading zeros in its prefix length', IPV4_REMEDY],
+    ['010.0.0.0/8', 'has leading zeros in its address', 'write 10.0.0.0/8'],
+    ['10.00.0.000/8', 'has leading zeros in its address', 'write 10.0.0.0/8'],
+    [
+      '010.0.0.1/08',
+      'has leading zeros in its address',
+      'write 10.0.0.0/8 for the whole network, or 10.0.0.1/32 for this one address',
+    ],
+  ],
+  signs: [
+    ['+10.0.0.0/8', 'has a sign in its address', 'write 10.0.0.0/8'],
+    ['-10.0.0.0/8', 'has a sign in its address', 'write 10.0.0.0/8'],
+    ['10.-0.0.0/8', 'has a sign in its address', 'write 10.0.0.0/8'],
+    ['+fd00::/8', 'has a sign in its address', 'write fd00::/8'],
+    ['10.0.0.0/+8', 'has a sign in its prefix length', 'write 10.0.0.0/8'],
+    ['10.0.0.0/-8', 'has a sign in its prefix length', 'write 10.0.0.0/8'],
+    ['fd00::/-129', 'has a sign in its prefix length', IPV6_REMEDY],
+    ['+/8', 'has a sign in its address', WRITE_CIDR],
+  ],
+  'white space and what nobody sees': [
+    [' 10.0.0.0/8', INVISIBLE, 'write 10.0.0.0/8'],
+    ['10.0.0.0/8\n', INVISIBLE, 'write 10.0.0.0/8'],
+    ['10.0.0.0 / 8', INVISIBLE, 'write 10.0.0.0/8'],
+    ['10.0.0.0/8\u00a0', INVISIBLE, 'write 10.0.0.0/8'],
+    ['10.0.\u200b0.0/8', INVISIBLE, 'write 10.0.0.0/8'],
+    ['\ufeff10.0.0.0/8', INVISIBLE, 'write 10.0.0.0/8'],
+    ['\u202e10.0.0.0/8', INVISIBLE, 'write 10.0.0.0/8'],
+    ['10.0.0.0/8\0', INVISIBLE, 'write 10.0.0.0/8'],
+    ['fd00::/8\u2028', INVISIBLE, 'write fd00::/8'],
+    ['10.0.0.0/8\u001b[31m', INVISIBLE, IPV4_REMEDY],
+    ['10.0.0.0/8 - 11.0.0.0/8', INVISIBLE, 'write one network and one prefix length per item'],
+    [' ', INVISIBLE, 'remove the item, or write a CIDR such as 10.0.0.0/8'],
+  ],
+  'zone ids': [
+    ['fe80::%eth0/10', 'has a zone id', 'write fe80::/10'],
+    ['fe80::/10%eth0', 'has a zone id', 'write fe80::/10'],
+    ['fe80::%/10', 'has a zone id', 'write fe80::/10'],
+    [
+      'fe80::1%25eth0/10',
+      'has a zone id',
+      'write fe80::/10 for the whole network, or fe80::1/128 for this one address',
+    ],
+    ['169.254.0.0%eth0/16', 'has a zone id', 'write 169.254.0.0/16'],
+  ],
+  'IPv4-mapped IPv6': [
+    ['::ffff:10.0.0.0/104', MAPPED, 'write 10.0.0.0/8'],
+    ['::FFFF:a00:0/104', MAPPED, 'write 10.0.0.0/8'],
+    ['0:0:0:0:0:ffff:1.2.3.4/128', MAPPED, 'write 1.2.3.4/32'],
+    ['::ffff:0:0/96', MAPPED, 'write 0.0.0.0/0'],
+    ['::ffff:0:0/95', MAPPED, 'write the IPv4 network itself'],
+    ['::ffff:10.0.0.0/8', MAPPED, 'write the IPv4 network itself'],
+    [
+      '::ffff:10.0.0.1/104',
+      MAPPED,
+      'write 10.0.0.0/8 for the whole network, or 10.0.0.1/32 for this one address',
+    ],
+  ],
+  'more than one network': [
+    ['10.0.0.0/8/8', 'has more than one "/"', 'write one network and one prefix length per item'],
+    ['10.0.0.0/8,11.0.0.0/8', 'has more than one "/"', 'write one network and one prefix length per item'],
+    ['10.0.0.0//8', 'has more than one "/"', 'write one network and one prefix length per item'],
+    ['10.0.0.0-10.0.0.255', NO_CIDR, WRITE_LENGTH],
+  ],
+  'what is no address': [
+    ['', 'is empty', 'remove the item, or write a CIDR such as 10.0.0.0/8'],
+    ['null', NO_CIDR, WRITE_LENGTH],
+    ['010.0.0.0', NO_CIDR, WRITE_LENGTH],
+    ['10.0.0.0\\8', NO_CIDR, WRITE_LENGTH],
+    ['/8', NO_CIDR, WRITE_CIDR],
+    ['/', NO_CIDR, WRITE_CIDR],
+    ['10/8', NO_CIDR, WRITE_CIDR],
+    ['10.0/16', NO_CIDR, WRITE_CIDR],
+    ['0xa.0.0.0/8', NO_CIDR, WRITE_CIDR],
+    ['example.com/24', NO_CIDR, WRITE_CIDR],
+    ['[fd00::]/8', NO_CIDR, WRITE_CIDR],
+    ['fd00:/8', NO_CIDR, WRITE_CIDR],
+    ['12345::/16', NO_CIDR, WRITE_CIDR],
+    ['1::2::3/64', NO_CIDR, WRITE_CIDR],
+    [
+      '256.0.0.0/8',
+      'has a number above 255 in its address',
+      'write four numbers from 0 to 255 before the "/"',
+    ],
+    [
+      '0256.0.0.0/8',
+      'has a number above 255 in its address',
+      'write four numbers from 0 to 255 before the "/"',
+    ],
+  ],
+  'digits that are not ASCII': [
+    ['１０.0.0.0/8', NO_CIDR, WRITE_CIDR],
+    ['١٠.0.0.0/8', NO_CIDR, WRITE_CIDR],
+    ['10.0.0.0/８', IPV4_LENGTH, IPV4_REMEDY],
+    ['10.0.0.0/٨', IPV4_LENGTH, IPV4_REMEDY],
+    ['10.0.0.0／8', NO_CIDR, WRITE_LENGTH],
+    ['10。0。0。0/8', NO_CIDR, WRITE_CIDR],
+    ['fd00：：/8', NO_CIDR, WRITE_CIDR],
+  ],
+};
+
+describe('parsePrefix rejects', () => {
+  for (const [kind, rejections] of Object.entries(REJECTIONS)) {
+    describe(kind, () => {
+      for (const [text, message, remedy] of rejections) {
+        it(JSON.stringify(text), () => assert.deepEqual(parsePrefix(text), { error: { message, remedy } }));
+      }
+    });
+  }
+});
+
+describe('parsePrefix accepts', () => {
+  for (const [text, canonical] of [
+    ['0.0.0.0/0', '0.0.0.0/0'],
+    ['0.0.0.0/32', '0.0.0.0/32'],
+    ['10.0.0.0/8', '10.0.0.0/8'],
+    ['255.255.255.255/32', '255.255.255.255/32'],
+    ['::/0', '::/0'],
+    ['::/96', '::/96'],
+    ['::1/128', '::1/128'],
+    ['FD00:0::/8', 'fd00::/8'],
+    ['2001:0db8:0:0:0:0:0:0/32', '2001:db8::/32'],
+    ['1:0:0:2:0:0:0:3/128', '1:0:0:2::3/128'],
+    ['1:0:2:0:3:0:4:0/112', '1:0:2:0:3:0:4:0/112'],
+    ['64:ff9b::10.0.0.0/104', '64:ff9b::a00:0/104'],
+    ['::10.0.0.0/104', '::a00:0/104'],
+    ['::fffe:0:0/95', '::fffe:0:0/95'],
+  ] as const) {
+    it(`${text} as ${canonical}`, () => assert.equal(accepted(text).text, canonical));
+  }
+
+  for (const family of FAMILIES) {
+    it(`every ${family} network, and reads its canonical text back`, () => {
+      fc.assert(
+        fc.property(anyNetwork(family), (network) => assert.deepEqual(accepted(network.text), network)),
+      );
+    });
+  }
+
+  it('an IPv6 network however it is spelt: equal prefixes have equal texts', () => {
+    const spelt = anyNetwork('IPv6').chain((network) =>
+      fc.tuple(fc.constant(network), ipv6Spelling(network.address)),
+    );
+    fc.assert(
+      fc.property(spelt, ([network, text]) => {
+        assert.deepEqual(accepted(`${text}/${network.length}`), network);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('nothing that the pattern of the schema does not', () => {
+    const pattern = new RegExp(schema.$defs.cidr.pattern);
+    fc.assert(
+      fc.property(almostPrefix(), (text) => {
+        if ('prefix' in parsePrefix(text)) assert.match(text, pattern);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+describe('parsePrefix', () => {
+  for (const family of FAMILIES) {
+    it(`rejects every ${family} address with host bits, and suggests two texts that it accepts`, () => {
+      const withHostBits = fc
+        .tuple(anyAddress(family), fc.nat(BITS[family] - 1))
+        .filter(([address, length]) => prefixOf(family, address, length).address !== address)
+        .filter(([address]) => !isMapped(family, address));
+      fc.assert(
+        fc.property(withHostBits, ([address, length]) => {
+          const { remedy } = rejected(`${naiveText(family, address)}/${length}`);
+          const [network, host] = suggestions(remedy);
+          assert.deepEqual(network && accepted(network), prefixOf(family, address, length));
+          assert.deepEqual(host && accepted(host), prefixOf(family, address, BITS[family]));
+        }),
+      );
+    });
+  }
+
+  it('answers for any text, shortly and printably, and suggests only what it accepts', () => {
+    const anyText = fc.oneof(almostPrefix(), fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }));
+    fc.assert(
+      fc.property(anyText, (text) => {
+        const parsed = parsePrefix(text);
+        if ('prefix' in parsed) return;
+        const { message, remedy } = parsed.error;
+        assert.match(message, /^[ -~]{5,100}$/);
+        assert.match(remedy, /^[ -~]{5,150}$/);
+        for (const suggestion of suggestions(remedy)) accepted(suggestion);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  for (const unit of ['0', '9', '.', ':', '/', '%', '+', ' ', '1.', 'f:', '::', '/8', '1.2.3.4/8,']) {
+    it(`answers at once for 1 MiB of ${JSON.stringify(unit)}`, { timeout: 2_000 }, () => {
+      const long = unit.repeat(2 ** 20 / unit.length);
+      for (const text of [long, `${long}/8`, `10.0.0.0/${long}`, `1.2.3.${long}/32`]) {
+        const { message, remedy } = rejected(text);
+        assert.ok(message.length + remedy.length < 250, message);
+      }
+    });
+  }
+});
+
+describe('covers', () => {
+  for (const [outer, inner, expected] of [
+    ['10.0.0.0/8', '10.0.0.0/8', true],
+    ['10.0.0.0/8', '10.255.255.255/32', true],
+    ['10.0.0.0/8', '11.0.0.0/8', false],
+    ['10.1.0.0/16', '10.0.0.0/8', false],
+    ['0.0.0.0/0', '255.255.255.255/32', true],
+    ['::/0', 'ffff::/16', true],
+    ['::/0', '10.0.0.0/8', false],
+    ['0.0.0.0/0', '::/96', false],
+    ['64:ff9b::10.0.0.0/104', '64:ff9b::10.1.0.0/112', true],
+    ['64:ff9b::10.0.0.0/104', '64:ff9b::11.0.0.0/104', false],
+  ] as const) {
+    it(`says that ${outer} ${expected ? 'covers' : 'does not cover'} ${inner}`, () => {
+      assert.equal(covers(accepted(outer), accepted(inner)), expected);
+    });
+  }
+
+  it('agrees with a naive model', () => {
+    const prefix = fc.oneof(crowdedPrefix('IPv4'), crowdedPrefix('IPv6'));
+    fc.assert(
+      fc.property(prefix, prefix, (outer, inner) => {
+        const expected =
+          outer.family === inner.family && outer.length <= inner.length && holds(outer, inner.address);
+        assert.equal(covers(outer, inner), expected);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+});
+
+describe('truncate', () => {
+  for (const family of FAMILIES) {
+    it(`keeps the first bits of an ${family} address and no others`, () => {
+      fc.assert(
+        fc.property(anyAddress(family), fc.nat(BITS[family]), (address, length) => {
+          const binary = address.toString(2).padStart(BITS[family], '0');
+          const expected = binary.slice(0, length).padEnd(BITS[family], '0');
+          assert.equal(truncate(address, length, family), BigInt(`0b${expected}`));
+        }),
+      );
+    });
+  }
+});
+
+function hostBits(text: string, network: string, length: number, host: string): Rejection {
+  return [
+    text,
+    `is no network address: bits after /${length} are set`,
+    `write ${network}/${length} for the whole network, or ${host} for this one address`,
+  ];
+}
+
+function accepted(text: string) {
+  const parsed: ParsedPrefix = parsePrefix(text);
+  assert.ok('prefix' in parsed, `${text} should be a prefix`);
+  return parsed.prefix;
+}
+
+function rejected(text: string) {
+  const parsed: ParsedPrefix = parsePrefix(text);
+  assert.ok('error' in parsed, `${text.slice(0, 80)} should be no prefix`);
+  return parsed.error;
+}
+
+/** What a remedy says that one should write, where it names something. */
+function suggestions(remedy: string): readonly string[] {
+  const match = /^write (\S+\/\d+)(?: for the whole network, or (\S+) for this one address)?$/.exec(remedy);
+  return match?.slice(1).filter((text) => text !== undefined) ?? [];
+}
+
+function anyNetwork(family: 'IPv4' | 'IPv6') {
+  return fc
+    .tuple(anyAddress(family), fc.nat(BITS[family]))
+    .map(([address, length]) => prefixOf(family, address, length))
+    .filter(({ address }) => !isMapped(family, address));
+}
+
+function isMapped(family: 'IPv4' | 'IPv6', address: bigint): boolean {
+  return family === 'IPv6' && address / 2n ** 32n === 0xffffn;
+}
+
+/** Prefixes with an edit or two, and texts of the characters that prefixes consist of. */
+function almostPrefix(): fc.Arbitrary<string> {
+  const character = fc.constantFrom(...'0123456789abfFx.:/%+- \n\u00a0\u200b８٨');
+  const edited = fc
+    .tuple(
+      fc.oneof(anyNetwork('IPv4'), anyNetwork('IPv6')),
+      fc.array(fc.tuple(fc.nat(50), fc.nat(1), fc.option(character)), { maxLength: 2 }),
+    )
+    .map(([{ text }, edits]) =>
+      edits.reduce((sum, [at, removed, added]) => {
+        const index = at % (sum.length + 1);
+        return `${sum.slice(0, index)}${added ?? ''}${sum.slice(index + removed)}`;
+      }, text),
+    );
+  return fc.oneof(edited, fc.string({ unit: character, maxLength: 20 }));
+}

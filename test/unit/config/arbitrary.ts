@@ -1,0 +1,96 @@
+import fc from 'fast-check';
+import type { Family } from '../../../lib/cidr/address.ts';
+import type { Prefix } from '../../../lib/cidr/prefix.ts';
+import type { SourceConfig } from '../../../lib/config/config.ts';
+import type { Located } from '../../../lib/config/origin.ts';
+import { crowdedPrefix } from '../cidr/arbitrary.ts';
+
+const CONFIGS = [
+  'nonMasqueradeCIDRs:\n  - 10.0.0.0/8\n  - fd00::/8\nmasqueradeCIDRs: [10.1.0.0/16]\nmasqLinkLocal: no\n',
+  '{"nonMasqueradeCIDRs": ["10.0.0.0/8", "172.16.0.0/12"], "resyncInterval": "60s", "cidrLimit": 2}',
+  '---\nnonMasqueradeCIDRs: &all\n- "10.0.0.0/8"\nmasqueradeCIDRs: *all\nresyncInterval: 1m30s # often\n...\n',
+  'MasqLinkLocalIPv6: !!bool yes\r\ncidrLimit: 3\r\nnonMasqueradeCIDRs:\r\n-\r\n- |\r\n  10.0.0.0/8\r\n',
+];
+
+const PIECES = [
+  ...'\n\r\t -?:,[]{}#&*!|>\'"%@`~0aé\0\u0007\u001b\u0085\u00a0\u200b\u2028\ufeff\ufffe',
+  '\ud800',
+  '😀',
+  '---\n',
+  '...\n',
+  '\n- ',
+  '\n  ',
+  ': ',
+  '&a ',
+  '*a',
+  '!!str ',
+  '<<: ',
+  '__proto__',
+  'constructor',
+  'null',
+  'yes',
+  '1e400',
+  '10.0.0.1/8',
+];
+
+/** Configs with a few edits, texts of the pieces that YAML consists of, and texts of anything. */
+export function almostConfig(): fc.Arbitrary<string> {
+  const piece = fc.constantFrom(...PIECES);
+  const edit = fc.tuple(fc.nat(200), fc.nat(4), fc.option(piece));
+  const edited = fc
+    .tuple(fc.constantFrom(...CONFIGS), fc.array(edit, { minLength: 1, maxLength: 4 }))
+    .map(([config, edits]) =>
+      edits.reduce((text, [at, removed, added]) => {
+        const index = at % (text.length + 1);
+        return `${text.slice(0, index)}${added ?? ''}${text.slice(index + removed)}`;
+      }, config),
+    );
+  const cut = fc.tuple(fc.constantFrom(...CONFIGS), fc.nat(200)).map(([text, end]) => text.slice(0, end));
+  const pieces = fc.array(piece, { maxLength: 30 }).map((all) => all.join(''));
+  return fc.oneof(edited, edited, cut, pieces, fc.string({ unit: 'binary' }));
+}
+
+const SOURCE_NAMES = ['a', 'b', 'c', 'd', 'e', 'f'];
+
+/** Small configs whose prefixes often repeat and contain each other, with an origin of its own for each value. */
+export function anySourceConfig(family: Family): fc.Arbitrary<SourceConfig> {
+  const prefixes = fc.array(crowdedPrefix(family), { maxLength: 5 });
+  const flag = fc.option(fc.boolean(), { nil: undefined });
+  return fc
+    .record({
+      source: fc.constantFrom(...SOURCE_NAMES),
+      nonMasqueradeCIDRs: prefixes,
+      masqueradeCIDRs: prefixes,
+      masqLinkLocal: flag,
+      masqLinkLocalIPv6: flag,
+      resyncInterval: fc.option(fc.constantFrom(60_000, 90_000), { nil: undefined, freq: 2 }),
+    })
+    .map((values) => locate(values));
+}
+
+interface Values {
+  readonly source: string;
+  readonly nonMasqueradeCIDRs: readonly Prefix[];
+  readonly masqueradeCIDRs: readonly Prefix[];
+  readonly masqLinkLocal: boolean | undefined;
+  readonly masqLinkLocalIPv6: boolean | undefined;
+  readonly resyncInterval: number | undefined;
+}
+
+function locate(values: Values): SourceConfig {
+  const { source } = values;
+  let line = 0;
+  const at = <Value>(value: Value): Located<Value> => {
+    line += 1;
+    return { value, origin: { kind: 'file', source, line, column: 1 } };
+  };
+  const maybe = <Value>(value: Value | undefined) => (value === undefined ? undefined : at(value));
+  return {
+    source,
+    nonMasqueradeCIDRs: values.nonMasqueradeCIDRs.map(at),
+    masqueradeCIDRs: values.masqueradeCIDRs.map(at),
+    masqLinkLocal: maybe(values.masqLinkLocal),
+    masqLinkLocalIPv6: maybe(values.masqLinkLocalIPv6),
+    resyncInterval: maybe(values.resyncInterval),
+  };
+}

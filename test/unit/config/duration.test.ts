@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { intervalError, parseDuration } from '../../../lib/config/duration.ts';
+
+const HOUR = 3_600_000;
+
+describe('parseDuration reads, as Go does,', () => {
+  // From parseDurationTests in Go's src/time/time_test.go.
+  for (const [text, ms] of [
+    ['0', 0],
+    ['+0', 0],
+    ['-0', 0],
+    ['5s', 5_000],
+    ['30s', 30_000],
+    ['1478s', 1_478_000],
+    ['-5s', -5_000],
+    ['+5s', 5_000],
+    ['5.0s', 5_000],
+    ['5.6s', 5_600],
+    ['5.s', 5_000],
+    ['.5s', 500],
+    ['1.0s', 1_000],
+    ['1.00s', 1_000],
+    ['1.004s', 1_004],
+    ['1.0040s', 1_004],
+    ['100.00100s', 100_001],
+    ['10ns', 0.000_01],
+    ['11us', 0.011],
+    ['12\u00b5s', 0.012],
+    ['12\u03bcs', 0.012],
+    ['13ms', 13],
+    ['14s', 14_000],
+    ['15m', 15 * 60_000],
+    ['16h', 16 * HOUR],
+    ['3h30m', 3.5 * HOUR],
+    ['10.5s4m', 4 * 60_000 + 10_500],
+    ['-2m3.4s', -123_400],
+    ['1h2m3s4ms5us6ns', HOUR + 2 * 60_000 + 3_000 + 4 + 0.005_006],
+    ['39h9m14.425s', 39 * HOUR + 9 * 60_000 + 14_425],
+    ['0.3333333333333333333h', 20 * 60_000],
+    ['0.100000000000000000000h', 6 * 60_000],
+    ['1s1s', 2_000],
+  ] as const) {
+    it(text, () => assert.equal((parseDuration(text) ?? Number.NaN) + 0, ms));
+  }
+});
+
+describe('parseDuration rejects, as Go does,', () => {
+  for (const text of [
+    '',
+    '3',
+    '-',
+    's',
+    '.',
+    '-.',
+    '.s',
+    '+.s',
+    '1d',
+    '60',
+    '1h 30m',
+    ' 1s',
+    '1s ',
+    '1s\n',
+    '1S',
+    '1e3s',
+    '0x1s',
+    '1_000s',
+    '1..5s',
+    '1.5.5s',
+    '--1s',
+    '1-s',
+    '1m-30s',
+    '1:30',
+    '１s',
+    '١s',
+    'Infinitys',
+    'NaNs',
+    'PT1M',
+  ]) {
+    it(JSON.stringify(text), () => assert.equal(parseDuration(text), undefined));
+  }
+
+  it('a long row of digits, at once', { timeout: 1_000 }, () => {
+    assert.equal(parseDuration('1'.repeat(2 ** 20)), undefined);
+    assert.equal(parseDuration(`${'1'.repeat(2 ** 20)}x`), undefined);
+    assert.equal(parseDuration(`${'1h'.repeat(2 ** 19)}x`), undefined);
+  });
+});
+
+describe('parseDuration', () => {
+  it('gives the same number for the same time in every unit', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 576 * HOUR }), (ms) => {
+        const texts = [`${ms}ms`, `${ms * 1_000}us`, `${ms / 1_000}s`, `0h0m0s${ms}ms`];
+        for (const text of texts) assert.equal(parseDuration(text), ms, text);
+      }),
+    );
+    assert.equal(parseDuration('1.1h'), parseDuration('66m'));
+    assert.equal(parseDuration('1.005s'), parseDuration('1005ms'));
+  });
+
+  it('answers with a number or nothing, never with NaN', () => {
+    const unit = fc.constantFrom(...'0123456789.+-nuµmsh ');
+    fc.assert(
+      fc.property(fc.string({ unit, maxLength: 12 }), (text) => {
+        assert.ok(!Number.isNaN(parseDuration(text)));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+describe('a resync interval', () => {
+  for (const text of ['100ms', '0.1s', '500ms', '60s', '1m30s', '576h']) {
+    it(`may be ${text}`, () => assert.equal(intervalError(text), undefined));
+  }
+  for (const text of ['0', '0s', '-1s', '99ms', '99.999999ms', '577h', '576h1ms', '999999999999999h']) {
+    it(`must not be ${text}`, () => assert.equal(intervalError(text), 'is not between 100ms and 576h'));
+  }
+  for (const text of ['', '60', '1d', 'soon']) {
+    it(`is not ${JSON.stringify(text)}`, () => assert.equal(intervalError(text), 'is not a Go duration'));
+  }
+});

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { loadConfig } from '../../../lib/config/load.ts';
+import { formatProblem } from '../../../lib/config/problem.ts';
+import { ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
+import { merge, OPTIONS } from './support.ts';
+
+describe('merging sources', () => {
+  it('yields a config beside warnings and remarks', () => {
+    const { config, lines } = merge({ a: '# nothing', b: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8]' });
+    assert.equal(config?.nonMasqueradeCIDRs.length, 1);
+    assert.equal(lines.length, 2);
+  });
+
+  for (const [name, texts] of Object.entries({
+    'of a conflict': { a: 'resyncInterval: 1m', b: 'resyncInterval: 2m' },
+    'of one bad source among good ones': { a: '{}', b: 'foo: 1', c: '{}' },
+    'of syntax': { a: '[' },
+  })) {
+    it(`yields no config because ${name}`, () => assert.equal(merge(texts).config, undefined));
+  }
+
+  it('takes every warning for an error where it is strict, and leaves remarks alone', () => {
+    const texts = {
+      a: 'masqLinkLocal: true\nnonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8]',
+      b: '# nothing',
+      c: 'masqLinkLocal: false',
+    };
+    const severities = (strict: boolean) => merge(texts, { strict }).problems.map(({ severity }) => severity);
+    assert.deepEqual(severities(false), ['warning', 'warning', 'info']);
+    assert.deepEqual(severities(true), ['error', 'error', 'info']);
+    assert.ok(merge(texts).config);
+    assert.equal(merge(texts, { strict: true }).config, undefined);
+    assert.ok(merge({ a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8]' }, { strict: true }).config);
+  });
+
+  it('reports the problems of all sources at once, source by source, conflicts last', () => {
+    const { lines } = merge({
+      a: 'masqLinkLocal: maybe\nresyncInterval: 1m',
+      b: 'nonMasqueradeCIDRs: [1]\nresyncInterval: 2m',
+      c: '[',
+    });
+    assert.deepEqual(
+      lines.map((line) => line.split(' ', 1)[0]),
+      ['a:1:16:', 'b:1:22:', 'c:1:2:', 'b:2:17:'],
+    );
+  });
+
+  it('names both sources of a conflict though their names are hostile', () => {
+    const { lines } = merge({ 'a\nERROR': 'resyncInterval: 1m', 'b\u001b[2K': 'resyncInterval: 2m' });
+    assert.deepEqual(lines, [
+      'b\\x1b[2K:1:17: error: resyncInterval is 120000ms here, but 60000ms in another source (the other: a\\x0aERROR:1:17); set it in one source only, or to the same value',
+    ]);
+  });
+});
+
+describe('loading a directory', () => {
+  it('reads, validates and merges its sources in byte order', async () => {
+    await using directory = await temporaryDirectory();
+    await writeFile(join(directory.path, 'ip-masq-b'), 'nonMasqueradeCIDRs: [10.0.0.0/8]');
+    await writeFile(join(directory.path, 'ip-masq-B'), 'nonMasqueradeCIDRs: [11.0.0.0/8]');
+    await writeFile(join(directory.path, 'other'), '[');
+    const { config, problems, sources, projected } = await loadConfig(directory.path, OPTIONS);
+    assert.deepEqual(problems, []);
+    assert.deepEqual(config?.sources, ['ip-masq-B', 'ip-masq-b']);
+    assert.deepEqual(
+      config.nonMasqueradeCIDRs.map(({ value }) => value.text),
+      ['11.0.0.0/8', '10.0.0.0/8'],
+    );
+    assert.deepEqual(
+      sources.map(({ name }) => name),
+      ['ip-masq-B', 'ip-masq-b'],
+    );
+    assert.equal(projected, false);
+  });
+
+  it('uses the defaults where there is no source', async () => {
+    await using directory = await temporaryDirectory();
+    const { config, problems } = await loadConfig(directory.path, OPTIONS);
+    assert.deepEqual(problems, []);
+    assert.deepEqual(config?.sources, []);
+    assert.equal(config.nonMasqueradeCIDRs.length, 3);
+    const reserved = await loadConfig(directory.path, { ...OPTIONS, noMasqAllReservedRanges: true });
+    assert.equal(reserved.config?.nonMasqueradeCIDRs.length, 11);
+  });
+
+  it('never uses the defaults where a volume has lost its data', async () => {
+    await using directory = await temporaryDirectory();
+    const volume = await ProjectedVolume.create(directory.path, { 'ip-masq-a': '{}' });
+    const first = await loadConfig(volume.dir, OPTIONS);
+    assert.equal(first.projected, true);
+    await volume.loseData();
+    const second = await loadConfig(volume.dir, OPTIONS, first.projected);
+    assert.equal(second.config, undefined);
+    assert.equal(second.projected, true);
+    assert.deepEqual(second.problems.map(formatProblem), [
+      `error: ..data is gone from config directory ${volume.dir}: the projected volume is broken; restart the pod so that kubelet mounts the volume anew; the rules applied last stay until then`,
+    ]);
+  });
+
+  it('yields no config where one file of several is unreadable, and reports the others too', async () => {
+    await using directory = await temporaryDirectory();
+    await writeFile(join(directory.path, 'ip-masq-a'), 'foo: 1');
+    await writeFile(join(directory.path, 'ip-masq-b'), Buffer.from([0xff]));
+    const { config, problems } = await loadConfig(directory.path, OPTIONS);
+    assert.equal(config, undefined);
+    assert.deepEqual(
+      problems.map(({ kind }) => kind),
+      ['encoding', 'unknown-key'],
+    );
+  });
+});

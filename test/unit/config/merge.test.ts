@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import type { MergedConfig, SourceConfig } from '../../../lib/config/config.ts';
+import { mergeConfigs } from '../../../lib/config/merge.ts';
+import { formatOrigin, type Located } from '../../../lib/config/origin.ts';
+import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
+import { crowdedAddress } from '../cidr/arbitrary.ts';
+import { anySourceConfig } from './arbitrary.ts';
+import { validate } from './support.ts';
+
+describe('without any source', () => {
+  const RFC_1918 = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'];
+
+  it('RFC 1918 is not masqueraded', () => {
+    assert.deepEqual(listed(mergeConfigs([], false).nonMasqueradeCIDRs), RFC_1918);
+  });
+
+  it('all reserved ranges are not masqueraded where that is asked for', () => {
+    assert.deepEqual(listed(mergeConfigs([], true).nonMasqueradeCIDRs), [
+      ...RFC_1918,
+      '100.64.0.0/10',
+      '192.0.0.0/24',
+      '192.0.2.0/24',
+      '192.88.99.0/24',
+      '198.18.0.0/15',
+      '198.51.100.0/24',
+      '203.0.113.0/24',
+      '240.0.0.0/4',
+    ]);
+  });
+
+  it('each range tells where it comes from, and nothing else is set', () => {
+    const { nonMasqueradeCIDRs, ...rest } = mergeConfigs([], true);
+    assert.deepEqual(
+      [...new Set(nonMasqueradeCIDRs.map(({ origin }) => formatOrigin(origin)))],
+      [
+        'built in (RFC 1918)',
+        'built in (RFC 6598)',
+        'built in (RFC 6890)',
+        'built in (RFC 5737)',
+        'built in (RFC 7526)',
+        'built in (RFC 6815)',
+        'built in (RFC 5735)',
+      ],
+    );
+    assert.deepEqual(rest, {
+      sources: [],
+      masqueradeCIDRs: [],
+      masqLinkLocal: false,
+      masqLinkLocalIPv6: false,
+      resyncInterval: undefined,
+      conflicts: [],
+    });
+  });
+});
+
+describe('with a source', () => {
+  for (const allReserved of [false, true]) {
+    it(`nothing is added to what it says${allReserved ? ', not even with all reserved ranges' : ''}`, () => {
+      const merged = mergeConfigs([configOf('a', '{}')], allReserved);
+      assert.deepEqual(merged.sources, ['a']);
+      assert.deepEqual(merged.nonMasqueradeCIDRs, []);
+    });
+  }
+});
+
+describe('several sources', () => {
+  it('join their lists, first seen first, and each entry keeps its first origin', () => {
+    const merged = mergeConfigs(
+      [
+        configOf('a', 'nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16]\nmasqueradeCIDRs: [10.1.0.0/16]'),
+        configOf('b', 'nonMasqueradeCIDRs: [172.16.0.0/12, 10.0.0.0/8, FD00::/8]'),
+        configOf('c', 'masqueradeCIDRs: [10.2.0.0/16, 10.1.0.0/16]\nnonMasqueradeCIDRs: [fd00:0::/8]'),
+      ],
+      false,
+    );
+    assert.deepEqual(merged.sources, ['a', 'b', 'c']);
+    assert.deepEqual(located(merged.nonMasqueradeCIDRs), [
+      '10.0.0.0/8 a:1:22',
+      '192.168.0.0/16 a:1:34',
+      '172.16.0.0/12 b:1:22',
+      'fd00::/8 b:1:49',
+    ]);
+    assert.deepEqual(located(merged.masqueradeCIDRs), ['10.1.0.0/16 a:2:19', '10.2.0.0/16 c:1:19']);
+  });
+
+  for (const [texts, masqLinkLocal] of [
+    [['{}', '{}'], false],
+    [['masqLinkLocal: false', '{}'], false],
+    [['{}', 'masqLinkLocal: true'], true],
+    [['masqLinkLocal: false', 'masqLinkLocal: true'], true],
+    [['masqLinkLocal: true', 'masqLinkLocal: false'], true],
+    [['masqLinkLocal: true', 'masqLinkLocal: true'], true],
+  ] as const) {
+    it(`make masqLinkLocal ${masqLinkLocal}, of either family alone: ${texts.join(' beside ')}`, () => {
+      const forIPv4 = mergeConfigs(texts.map(configNamed), false);
+      assert.equal(forIPv4.masqLinkLocal, masqLinkLocal);
+      assert.equal(forIPv4.masqLinkLocalIPv6, false);
+      const ipv6 = texts.map((text) => text.replace('masqLinkLocal', 'masqLinkLocalIPv6'));
+      const forIPv6 = mergeConfigs(ipv6.map(configNamed), false);
+      assert.equal(forIPv6.masqLinkLocal, false);
+      assert.equal(forIPv6.masqLinkLocalIPv6, masqLinkLocal);
+    });
+  }
+
+  for (const [texts, interval] of [
+    [['{}', '{}'], undefined],
+    [['{}', 'resyncInterval: 90s'], 90_000],
+    [['resyncInterval: 1m30s', 'resyncInterval: 90s', '{}'], 90_000],
+  ] as const) {
+    it(`agree on the resync interval: ${texts.join(' beside ')}`, () => {
+      assert.equal(mergeConfigs(texts.map(configNamed), false).resyncInterval, interval);
+    });
+  }
+});
+
+describe('merging', () => {
+  const sources = fc.array(anySourceConfig('IPv4'), { minLength: 1, maxLength: 4 });
+
+  it('lists every prefix once, with the first of its origins', () => {
+    fc.assert(
+      fc.property(sources, (configs) => {
+        const merged = mergeConfigs(configs, false);
+        for (const key of ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const) {
+          const all = configs.flatMap((config) => config[key]);
+          const first = all.filter(
+            ({ value }, index) => all.findIndex((other) => other.value.text === value.text) === index,
+          );
+          assert.deepEqual(merged[key], first);
+        }
+      }),
+    );
+  });
+
+  it('gains nothing from a source that says the same again', () => {
+    fc.assert(
+      fc.property(sources, fc.nat(), (configs, index) => {
+        const again = configs[index % configs.length];
+        assert.ok(again);
+        const once = mergeConfigs(configs, false);
+        const twice = mergeConfigs([...configs, { ...again, source: 'again' }], false);
+        const { sources: _, conflicts: __, ...onceSaid } = once;
+        assert.deepEqual({ ...onceSaid, sources: twice.sources, conflicts: twice.conflicts }, twice);
+      }),
+    );
+  });
+
+  it('decides about every address alike, in whatever order the sources come, unless they are in conflict', () => {
+    const shuffled = sources.chain((configs) =>
+      fc.tuple(fc.constant(configs), fc.shuffledSubarray(configs, { minLength: configs.length })),
+    );
+    fc.assert(
+      fc.property(shuffled, crowdedAddress('IPv4'), ([configs, others], value) => {
+        const [one, other] = [mergeConfigs(configs, false), mergeConfigs(others, false)];
+        assert.equal(isInConflict(one), isInConflict(other));
+        if (isInConflict(one)) return;
+        assert.equal(one.resyncInterval, other.resyncInterval);
+        assert.equal(verdict(one, value), verdict(other, value));
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+function configOf(name: string, text: string): SourceConfig {
+  const { config, problems } = validate(text, {}, name);
+  assert.deepEqual(problems, []);
+  return config;
+}
+
+function configNamed(text: string, index: number): SourceConfig {
+  return configOf(`source-${index}`, text);
+}
+
+function listed(entries: MergedConfig['nonMasqueradeCIDRs']): readonly string[] {
+  return entries.map(({ value }) => value.text);
+}
+
+function located(entries: readonly Located<{ readonly text: string }>[]): readonly string[] {
+  return entries.map(({ value, origin }) => `${value.text} ${formatOrigin(origin)}`);
+}
+
+function isInConflict({ conflicts }: MergedConfig): boolean {
+  return conflicts.some(({ severity }) => severity === 'error');
+}
+
+function verdict(config: MergedConfig, value: bigint): string | undefined {
+  return decider(compilePolicy(config, 'IPv4'))({ family: 'IPv4', value })?.verdict;
+}

@@ -1,0 +1,31 @@
+import type { ConfigOptions } from '../../../lib/config/config.ts';
+import { mergeSources } from '../../../lib/config/load.ts';
+import { formatProblem } from '../../../lib/config/problem.ts';
+import { validateSource } from '../../../lib/config/validate.ts';
+
+export const OPTIONS: ConfigOptions = {
+  enableIPv6: true,
+  cidrLimit: 64,
+  strict: false,
+  noMasqAllReservedRanges: false,
+};
+
+/** What a terminal or a log reader could take for more than text. */
+export const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
+
+/** Validates a source, named `s` where it has no other name. */
+export function validate(text: string, options: Partial<ConfigOptions> = {}, name = 's') {
+  return validateSource({ name, text }, { ...OPTIONS, ...options });
+}
+
+/** The problems of a source named `s`, one line each. */
+export function problemLines(text: string, options: Partial<ConfigOptions> = {}): readonly string[] {
+  return validate(text, options).problems.map(formatProblem);
+}
+
+/** Validates and merges texts by source name, in the order given. */
+export function merge(texts: Readonly<Record<string, string>>, options: Partial<ConfigOptions> = {}) {
+  const sources = Object.entries(texts).map(([name, text]) => ({ name, text }));
+  const { config, problems } = mergeSources(sources, { ...OPTIONS, ...options });
+  return { config, problems, lines: problems.map(formatProblem) };
+}
