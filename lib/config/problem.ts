@@ -24,6 +24,7 @@ export interface FileOnly {
 
 export type ProblemKind =
   | 'unreadable'
+  | 'not-a-source'
   | 'encoding'
   | 'syntax'
   | 'empty'
@@ -60,8 +61,10 @@ export function formatProblem(problem: Problem): string {
 
 /** The problem with the line it stands in and a caret below the column, for people. */
 export function formatProblemFrame(problem: Problem, sources: readonly Source[]): string {
-  const frames = [problem.at, problem.other].flatMap((at) => (at?.kind === 'file' ? frame(at, sources) : []));
-  return [formatProblem(problem), ...frames].join('\n');
+  const { at, other } = problem;
+  const atFrame = at?.kind === 'file' ? frame(at, sources) : [];
+  const otherFrame = other?.kind === 'file' ? [formatOrigin(other), ...frame(other, sources)] : [];
+  return [formatProblem(problem), ...atFrame, ...otherFrame].join('\n');
 }
 
 function place(at: Origin | FileOnly): string {

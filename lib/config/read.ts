@@ -19,6 +19,9 @@ export interface Generation {
 
 const SOURCE_PREFIX = 'ip-masq-';
 
+/** ip-masq-agent-v2 also reads files that begin so: they may well be meant for us. */
+const NEAR_PREFIX = 'ip-masq';
+
 /** Whether a file of that name is a source. */
 export function isSourceName(name: string): boolean {
   return name.startsWith(SOURCE_PREFIX);
@@ -70,11 +73,27 @@ async function readOnce(dir: string, projected: boolean): Promise<Generation> {
   if (id === undefined && projected) throw new BrokenVolume('is gone from');
   const home = await realpath(dir);
   const paths = id === undefined ? await list(dir) : await discover(dir, await generationDir(home, id));
-  const reads = await Promise.all(paths.map((path) => readSource(path, home)));
+  const reads = await Promise.all(paths.filter(isSource).map((path) => readSource(path, home)));
   if ((await dataLink(dir)) !== id) throw new Changed();
 
   const sources = reads.flatMap((read) => ('text' in read ? [read] : []));
-  return { id, sources, problems: reads.flatMap((read) => ('text' in read ? [] : [read])) };
+  const failures = reads.flatMap((read) => ('text' in read ? [] : [read]));
+  const nearMisses = paths.filter((path) => !isSource(path)).map(nearMiss);
+  return { id, sources, problems: [...failures, ...nearMisses] };
+}
+
+function isSource({ name }: SourcePath): boolean {
+  return isSourceName(name);
+}
+
+function nearMiss({ name }: SourcePath): Problem {
+  return {
+    severity: 'warning',
+    kind: 'not-a-source',
+    at: { kind: 'whole-file', source: name },
+    message: `is not read: the name of a source begins with ${SOURCE_PREFIX}`,
+    remedy: 'rename it',
+  };
 }
 
 async function dataLink(dir: string): Promise<string | undefined> {
@@ -120,7 +139,7 @@ async function discover(dir: string, generation: string): Promise<readonly Sourc
 async function list(dir: string): Promise<readonly SourcePath[]> {
   // fast-glob takes a missing directory for an empty one; for us it is an error.
   await stat(dir);
-  const names = await glob(`${SOURCE_PREFIX}*`, {
+  const names = await glob(`${NEAR_PREFIX}*`, {
     cwd: dir,
     deep: 1,
     onlyFiles: false,

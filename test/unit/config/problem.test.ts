@@ -106,6 +106,7 @@ describe('a problem with its line', () => {
         's:1:4: error: is wrong (the other: other:2:1); do right',
         ' 1 | a: 1',
         '   |    ^',
+        'other:2:1',
         ' 2 | y: 2',
         '   | ^',
       ].join('\n'),

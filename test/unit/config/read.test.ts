@@ -145,10 +145,10 @@ describe('a projected volume', () => {
     const write = async (): Promise<void> => {
       for (let number = 1; number <= 300; number += 1) {
         await volume.swap(generationFiles(number));
-        await delay(number % 4);
+        await delay(number % 3);
       }
     };
-    const readers = [read(), read(), read()];
+    const readers = [read(), read(), read(), read()];
     await Promise.race([write(), ...readers]).finally(() => {
       writer.done = true;
     });
@@ -261,12 +261,27 @@ describe('sources', () => {
   });
 
   it('are not what is called otherwise', async () => {
-    const others = ['ip-masq', 'IP-MASQ-a', '.ip-masq-a', 'xip-masq-a', 'ip_masq_a', 'config', '..ip-masq-a'];
+    const others = ['IP-MASQ-a', '.ip-masq-a', 'xip-masq-a', 'ip_masq_a', 'config', '..ip-masq-a'];
     for (const name of others) assert.equal(isSourceName(name), false, name);
     await using volume = await plainDirectory(Object.fromEntries(others.map((name) => [name, '['])));
     await mkdir(join(volume.path, 'below'));
     await writeFile(join(volume.path, 'below', 'ip-masq-a'), '[');
     assert.deepEqual(await names(volume.path), []);
+  });
+
+  it('are missed with a warning where ip-masq-agent-v2 would have read them', async () => {
+    await using directory = await temporaryDirectory();
+    const files = { 'ip-masq': '[', 'ip-masq.yaml': '[', 'ip-masq-a': '' };
+    const { dir } = await ProjectedVolume.create(directory.path, files);
+    const { sources, problems } = await readGeneration(dir, false);
+    assert.deepEqual(
+      sources.map(({ name }) => name),
+      ['ip-masq-a'],
+    );
+    assert.deepEqual(problems.map(formatProblem), [
+      'ip-masq: warning: is not read: the name of a source begins with ip-masq-; rename it',
+      'ip-masq.yaml: warning: is not read: the name of a source begins with ip-masq-; rename it',
+    ]);
   });
 
   for (const name of [
@@ -495,9 +510,9 @@ async function names(dir: string): Promise<readonly string[]> {
 
 /** Every file carries the number of its generation; some are in every second or third generation only. */
 function generationFiles(number: number): Files {
-  const present = ['a', ...(number % 2 === 0 ? ['b'] : []), ...(number % 3 === 0 ? ['c', 'd'] : []), 'e'];
-  const files = Object.fromEntries(present.map((name) => [`ip-masq-${name}`, `${number}\n`]));
-  return { ...files, other: '[' };
+  const letters = [...'abcdefghijklmnopqrst'];
+  const present = letters.filter((_, index) => number % (1 + (index % 3)) === 0);
+  return Object.fromEntries([...present.map((name) => [`ip-masq-${name}`, `${number}\n`]), ['other', '[']]);
 }
 
 async function emptyOut(dir: string): Promise<void> {
