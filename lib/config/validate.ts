@@ -5,6 +5,7 @@ import { nearest } from './nearest.ts';
 import { type FileOrigin, type Located, printable } from './origin.ts';
 import type { Problem, ProblemKind, Severity } from './problem.ts';
 import { keys as knownKeys, type SchemaError, validate as validateShape } from './schema.generated.js';
+import { describe, expectation, quote, shapeRemedy } from './shape.ts';
 import { Locator, type Source } from './source.ts';
 import { type MapNode, type Node, parseYaml, YamlError } from './yaml.ts';
 
@@ -257,49 +258,4 @@ function plainValue(node: Node): unknown {
     case 'map':
       return {};
   }
-}
-
-const EXPECTED: Readonly<Record<string, string>> = {
-  array: 'must be a list of CIDRs',
-  boolean: 'must be true or false',
-  integer: 'must be a whole number',
-  string: 'must be text',
-};
-
-function expectation(error: SchemaError): string {
-  if (error.keyword === 'type')
-    return EXPECTED[String(error.params['type'])] ?? `must be ${error.params['type']}`;
-  if (error.keyword === 'minimum') return `must be ${error.params['limit']} or more`;
-  return error.message ?? 'is not as the schema says';
-}
-
-function shapeRemedy(key: string, index: string | undefined, node: Node): string {
-  const empty = node.kind === 'scalar' && node.value === null;
-  const wholeList = index === undefined;
-  switch (key) {
-    case 'nonMasqueradeCIDRs':
-    case 'masqueradeCIDRs':
-      if (empty && wholeList) return 'write [] for an empty list, or remove the key';
-      if (empty) return 'remove it, or write a CIDR such as 10.0.0.0/8 behind a dash';
-      return 'write each CIDR on its own line behind a dash, such as "- 10.0.0.0/8"';
-    case 'masqLinkLocal':
-    case 'masqLinkLocalIPv6':
-      return 'write true or false, without quotes';
-    case 'resyncInterval':
-      return 'write a Go duration such as "60s"';
-    default:
-      return 'write a whole number such as 64, without quotes';
-  }
-}
-
-function describe(node: Node): string {
-  if (node.kind !== 'scalar') return `a ${node.kind}`;
-  if (node.value === null) return 'empty';
-  if (typeof node.value === 'string') return `the text ${quote(node.value)}`;
-  return `the ${typeof node.value} ${node.value}`;
-}
-
-function quote(text: string): string {
-  const shown = text.length > 80 ? `${text.slice(0, 80)}…` : text;
-  return `"${printable(shown)}"`;
 }
