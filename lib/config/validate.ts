@@ -187,7 +187,7 @@ class Validation {
       own?.kind === 'scalar' && typeof own.value === 'number' ? own.value : this.#options.cidrLimit;
     const excess = items[limit];
     if (excess === undefined) return;
-    const message = `${items.length} CIDRs, but this source may list only ${limit}`;
+    const message = `${items.length} CIDR${items.length === 1 ? '' : 's'}, but this source may list only ${limit}`;
     this.#report(
       'error',
       'cidr-limit',

@@ -507,7 +507,7 @@ describe('any text in a source of any name', () => {
             assert.doesNotMatch(part, UNPRINTABLE);
           }
           const frame = formatProblemFrame(problem, [source]).split('\n');
-          assert.equal(frame.length, problem.other === undefined ? 3 : 5);
+          assert.equal(frame.length, problem.other === undefined ? 3 : 6);
           for (const row of frame) assert.doesNotMatch(row, UNPRINTABLE);
         }
       }),
@@ -526,10 +526,10 @@ describe('any text in a source of any name', () => {
   });
 
   for (const line of ['-\n', '- 10.0.0.1/8\n', '- 0\n', 'foo: 1\n', 'masqLinkLocal: 1\n']) {
-    it(`is answered soon for 1 MiB of ${JSON.stringify(line)}`, { timeout: 30_000 }, () => {
+    it(`is answered soon for 256 KiB of ${JSON.stringify(line)}`, { timeout: 10_000 }, () => {
       const head = line.startsWith('-') ? 'nonMasqueradeCIDRs:\n' : '';
-      const text = head + line.repeat(2 ** 20 / line.length);
-      assert.ok(validate(text).problems.length > 50_000);
+      const text = head + line.repeat(2 ** 18 / line.length);
+      assert.ok(validate(text).problems.length > 15_000);
     });
   }
 });
