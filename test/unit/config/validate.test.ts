@@ -333,7 +333,7 @@ describe('the limit of CIDRs', () => {
     `${key}:\n${Array.from({ length: count }, (_, index) => `- 10.${index}.0.0/16\n`).join('')}`;
   const REMEDY = 'join CIDRs into wider ones, or raise "cidrLimit"';
   const exceeded = (line: number, count: number, limit: number): string =>
-    `s:${line}:3: error: ${count} CIDRs, but this source may list only ${limit}; ${REMEDY}`;
+    `s:${line}:3: error: ${count} ${count === 1 ? 'CIDR' : 'CIDRs'}, but this source may list only ${limit}; ${REMEDY}`;
 
   for (const [name, text, options, lines] of [
     ['lets 64 pass', listOf(LIST_KEYS[0], 64), {}, []],
