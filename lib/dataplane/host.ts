@@ -11,7 +11,7 @@ export interface Host {
    * does not end in time.
    */
   run(file: string, args: readonly string[], input?: string): Promise<ToolResult>;
-  /** The text of a file below /proc; undefined where it is absent or secret. */
+  /** The text of a file; empty where there is none, undefined where it may not be read. */
   readText(path: string): Promise<string | undefined>;
 }
 
@@ -29,7 +29,10 @@ const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 export function systemHost(timeoutMs: number): Host {
   return {
     run: (file, args, input = '') => runTool(file, args, input, timeoutMs),
-    readText: (path) => readFile(path, 'utf8').catch(() => undefined),
+    readText: (path) =>
+      readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) =>
+        error.code === 'ENOENT' ? '' : undefined,
+      ),
   };
 }
 

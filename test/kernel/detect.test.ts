@@ -11,7 +11,12 @@ const NODES: readonly {
   readonly mode: string;
   readonly reason: RegExp;
 }[] = [
-  { node: 'an empty node', setUp: [], mode: 'nft', reason: /no legacy table is in use/ },
+  {
+    node: 'an empty node',
+    setUp: [],
+    mode: 'nft',
+    reason: /no legacy table is in use|0 rules in nft mode, 0 in legacy mode/,
+  },
   {
     node: 'a node where kubelet left its hint in nft mode',
     setUp: [
@@ -83,7 +88,9 @@ describe('the iptables mode', () => {
     assert.equal((await detectMode(boxHost(box).host, 'legacy')).mode, 'legacy');
   });
 
-  it('is found on an empty node without loading the legacy modules into it', async () => {
+  // In a user namespace the file that tells of legacy tables is somebody else's: there is no way but to ask.
+  const skip = process.getuid?.() === 0 ? false : 'only root may read /proc/net/ip_tables_names';
+  it('is found on an empty node without loading the legacy modules into it', { skip }, async () => {
     await using box = await createBox();
     const { host, commands } = boxHost(box);
     await detectMode(host, 'auto');

@@ -101,8 +101,9 @@ export function boxHost(box: Box): { readonly host: Host; readonly commands: rea
       return box.run(file, args, input === undefined ? {} : { input });
     },
     readText: async (path) => {
-      const { code, stdout } = await box.run('cat', [path]);
-      return code === 0 ? stdout : undefined;
+      const { code, stdout, stderr } = await box.run('cat', [path]);
+      if (code === 0) return stdout;
+      return stderr.includes('No such file') ? '' : undefined;
     },
   };
   return { host, commands };

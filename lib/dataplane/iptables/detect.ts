@@ -33,8 +33,8 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
   const legacy = await findCommand(host, 'legacy');
   if (legacy === undefined) return found(nft, 'nft', 'iptables-legacy is not installed');
   // Asking iptables-legacy would load its kernel modules; this file tells whether anybody has used it.
-  const tables = await host.readText('/proc/net/ip_tables_names');
-  if (tables === undefined || tables.trim() === '') return found(nft, 'nft', 'no legacy table is in use');
+  if ((await host.readText('/proc/net/ip_tables_names')) === '')
+    return found(nft, 'nft', 'no legacy table is in use');
   const legacyTool = createTool(host, 'IPv4', legacy.suffix);
   const legacyChain = await kubeletChain(legacyTool);
   if (legacyChain !== undefined) return found(legacy, 'legacy', `kubelet keeps ${legacyChain} in this mode`);

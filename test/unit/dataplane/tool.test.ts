@@ -13,7 +13,7 @@ function fakeHost(answers: Readonly<Record<string, Partial<ToolResult>>>): Host 
       if (answer === undefined) throw new DataplaneError('missing', `${file} is not installed`, 'install it');
       return { code: 0, stdout: '', stderr: '', ...answer };
     },
-    readText: async () => undefined,
+    readText: async () => '',
   };
 }
 
@@ -95,6 +95,8 @@ describe('an installed iptables', () => {
 });
 
 describe('a tool of the system', () => {
+  // Folders on the PATH that the tests' user may not enter would make a missing tool a refused one.
+  process.env['PATH'] = '/usr/sbin:/usr/bin:/sbin:/bin';
   const host = systemHost(300);
 
   it('gets its arguments and input as they are', async () => {
