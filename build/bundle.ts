@@ -21,8 +21,8 @@ await build({
     'process.env.IP_MASQ_AGENT_COMMIT': JSON.stringify(commit()),
   },
   banner: {
-    // The Node that builds is the one the lockfile pins. CommonJS dependencies look for `require`.
-    js: `#!${process.execPath}\nimport { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);`,
+    // The Node that builds is the one the lockfile pins. SIGUSR1 would open its debugger. CommonJS dependencies look for `require`.
+    js: `#!${process.execPath} --disable-sigusr1\nimport { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);`,
   },
 });
 chmodSync(`${target}.tmp`, 0o755);

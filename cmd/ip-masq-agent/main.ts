@@ -1,3 +1,5 @@
+import './signals.ts';
+import { quote } from '../../lib/config/shape.ts';
 import { writeTerminationMessage } from '../../lib/telemetry/termination.ts';
 import { EXIT, UsageError } from './exit.ts';
 import { FLAGS } from './flags.ts';
@@ -27,11 +29,11 @@ async function dispatch(args: ParsedArgs): Promise<number> {
   if (args.version || command === 'version') return print(`${versionText()}\n`);
   if (command !== 'run') {
     throw new UsageError(
-      `unknown command ${JSON.stringify(command)}: see --help (a boolean flag takes its value as --flag=false)`,
+      `unknown command ${quote(command)}: see --help (a boolean flag takes its value as --flag=false)`,
     );
   }
   if (operands.length > 0)
-    throw new UsageError(`run takes no arguments, but got ${JSON.stringify(operands[0])}`);
+    throw new UsageError(`run takes no arguments, but got ${quote(operands[0] ?? '')}`);
   return run(args);
 }
 

@@ -1,4 +1,5 @@
 import { nearest } from '../../lib/config/nearest.ts';
+import { quote } from '../../lib/config/shape.ts';
 import { UsageError } from './exit.ts';
 import { FLAGS, type FlagName, type FlagValues, IGNORED_FLAGS, isFlagName } from './flags.ts';
 
@@ -32,7 +33,7 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
     }
     const match = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(word);
     if (match === null) {
-      if (word.startsWith('-')) throw new UsageError(`${JSON.stringify(word)} is not a flag`);
+      if (word.startsWith('-')) throw new UsageError(`${quote(word)} is not a flag`);
       operands.push(word);
       continue;
     }
@@ -61,7 +62,7 @@ function valueExpected(name: string): boolean {
 function unknownFlag(name: string): UsageError {
   const near = nearest(name, Object.keys(FLAGS));
   const hint = near === undefined ? 'see --help' : `did you mean --${near}?`;
-  return new UsageError(`unknown flag ${JSON.stringify(`--${name}`)}: ${hint}`);
+  return new UsageError(`unknown flag ${quote(`--${name}`)}: ${hint}`);
 }
 
 function flagValues(texts: ReadonlyMap<FlagName, string>): FlagValues {
@@ -72,7 +73,7 @@ function flagValues(texts: ReadonlyMap<FlagName, string>): FlagValues {
       return kind.parse(text) as FlagValues[Name];
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;
-      throw new UsageError(`--${name}=${JSON.stringify(text)} ${error.message}`);
+      throw new UsageError(`--${name}=${quote(text)} ${error.message}`);
     }
   };
   const names = Object.keys(FLAGS).filter(isFlagName);

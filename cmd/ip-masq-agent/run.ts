@@ -8,6 +8,7 @@ import { writeTerminationMessage } from '../../lib/telemetry/termination.ts';
 import { EXIT } from './exit.ts';
 import type { FlagValues } from './flags.ts';
 import type { ParsedArgs } from './parse-args.ts';
+import { stopSignal } from './signals.ts';
 import { versionText } from './version.ts';
 
 /** A stop that comes in the middle of a sync waits so long for it, so that a pod is gone within a second. */
@@ -23,17 +24,17 @@ export async function run({ flags, ignored }: ParsedArgs): Promise<number> {
     log.info(`ignored, klog is not used here: ${ignored.map((name) => `--${name}`).join(', ')}`);
 
   const agent = createAgent(flags, log);
-  const stop = stopSignal(log, flags['cleanup-on-exit']);
+  announceStop(log, flags['cleanup-on-exit']);
   process.on('SIGHUP', () => agent.reload());
   try {
     const work = flags.once
-      ? agent.sync({ reason: 'start', since: performance.now() }, stop)
-      : agent.run(stop);
+      ? agent.sync({ reason: 'start', since: performance.now() }, stopSignal)
+      : agent.run(stopSignal);
     // What fails because of the stop is no failure.
     await work.catch((error: unknown) => {
-      if (!stop.aborted) throw error;
+      if (!stopSignal.aborted) throw error;
     });
-    if (stop.aborted && flags['cleanup-on-exit']) await agent.cleanUp(new AbortController().signal);
+    if (stopSignal.aborted && flags['cleanup-on-exit']) await agent.cleanUp(new AbortController().signal);
     return EXIT.ok;
   } catch (error) {
     return fail(error);
@@ -62,17 +63,15 @@ function createAgent(flags: FlagValues, log: Logger): Agent {
   return new Agent(options, () => openIptables(dataplane, host), log);
 }
 
-function stopSignal(log: Logger, cleanUp: boolean): AbortSignal {
-  const stop = new AbortController();
-  for (const name of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(name, () => {
-      log.info(`${name}: stopping, ${cleanUp ? 'removing the rules' : 'the rules stay'}`);
-      stop.abort();
-      // A transaction that still runs is the kernel's to finish or refuse as a whole.
-      if (!cleanUp) setTimeout(() => process.exit(EXIT.ok), STOP_MS).unref();
-    });
-  }
-  return stop.signal;
+/** Says that the agent stops, and sees to it that it does. */
+function announceStop(log: Logger, cleanUp: boolean): void {
+  const announce = () => {
+    log.info(`${stopSignal.reason}: stopping, ${cleanUp ? 'removing the rules' : 'the rules stay'}`);
+    // A transaction that still runs is the kernel's to finish or refuse as a whole.
+    if (!cleanUp) setTimeout(() => process.exit(EXIT.ok), STOP_MS).unref();
+  };
+  if (stopSignal.aborted) announce();
+  else stopSignal.addEventListener('abort', announce);
 }
 
 async function reportFailure(error: unknown, log: Logger, terminationLog: string): Promise<number> {

@@ -160,12 +160,13 @@ export class Agent {
   ): Promise<Plan | undefined> {
     const operation = async () => {
       const dataplane = await this.#dataplane();
-      const next = plan(dataplane, await dataplane.observe(family));
-      if (next !== undefined) {
+      const first = plan(dataplane, await dataplane.observe(family));
+      for (let next = first; next !== undefined; ) {
         this.#log.trace({ family, transaction: next.script.split('\n') }, 'applying');
         await dataplane.apply(next);
+        next = next.recheck ? plan(dataplane, await dataplane.observe(family)) : undefined;
       }
-      return next;
+      return first;
     };
     return retrying(operation, {
       timeoutMs: this.#options.syncTimeout,

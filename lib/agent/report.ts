@@ -10,12 +10,18 @@ import type { Wake } from './trigger.ts';
 /** Problems, and rules of one change, that the log shows one by one. */
 const MAX_LOGGED = 100;
 
+const SEVERITIES = ['error', 'warning', 'info'] as const;
+
 const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
 
 /** Logs what the sources say together, and every problem with the line it stands in. */
 export function logConfig(log: Logger, { config, problems, sources }: LoadedConfig): void {
   if (config !== undefined) log.info(describeConfig(config), headline(config));
-  for (const problem of problems.slice(0, MAX_LOGGED)) logProblem(log, problem, sources);
+  // The gravest first: what is cut off must not be the error that ends the agent.
+  const ranked = SEVERITIES.flatMap((severity) =>
+    problems.filter((problem) => problem.severity === severity),
+  );
+  for (const problem of ranked.slice(0, MAX_LOGGED)) logProblem(log, problem, sources);
   if (problems.length > MAX_LOGGED) log.warn(`${problems.length - MAX_LOGGED} more problems are not logged`);
 }
 

@@ -73,7 +73,9 @@ async function readOnce(dir: string, projected: boolean): Promise<Generation> {
   if (id === undefined && projected) throw new BrokenVolume('is gone from');
   const home = await realpath(dir);
   const paths = id === undefined ? await list(dir) : await discover(dir, await generationDir(home, id));
-  const reads = await Promise.all(paths.filter(isSource).map((path) => readSource(path, home)));
+  const reads: (Source | Problem)[] = [];
+  // One at a time: a node has few open files to spare, and hardly ever more than three sources.
+  for (const path of paths.filter(isSource)) reads.push(await readSource(path, home));
   if ((await dataLink(dir)) !== id) throw new Changed();
 
   const sources = reads.flatMap((read) => ('text' in read ? [read] : []));
@@ -181,7 +183,7 @@ async function readRegular(path: string, home: string): Promise<Buffer> {
       throw new Unreadable('is a link that leads out of the config directory', 'mount the file itself');
     if (before.size > MAX_BYTES)
       throw new Unreadable(`is larger than 1 MiB (${before.size} bytes)`, 'split it, or use wider CIDRs');
-    const bytes = await readAtMost(file, MAX_BYTES + 1);
+    const bytes = await readAtMost(file, before.size + 1);
     const after = await file.stat();
     if (bytes.length !== after.size || after.mtimeMs !== before.mtimeMs) throw new Changed();
     return bytes;

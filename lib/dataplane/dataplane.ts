@@ -29,6 +29,8 @@ export interface Plan {
   readonly removed: readonly PlannedRule[];
   /** How many rules are there already, and stay. */
   readonly kept: number;
+  /** Whether another agent, doing the same at the same time, could spoil the result: observe once more then. */
+  readonly recheck: boolean;
   /** What the tool will read: the transaction as text. */
   readonly script: string;
 }

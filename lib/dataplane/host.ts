@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { DataplaneError } from './error.ts';
 
@@ -36,23 +36,35 @@ export function systemHost(timeoutMs: number): Host {
   };
 }
 
-function runTool(file: string, args: readonly string[], input: string, timeout: number): Promise<ToolResult> {
+function runTool(
+  file: string,
+  args: readonly string[],
+  input: string,
+  timeoutMs: number,
+): Promise<ToolResult> {
   return new Promise((resolve, reject) => {
-    const child = spawn(file, args, { env: toolEnvironment(), timeout, killSignal: 'SIGKILL' });
+    const child = start(file, args);
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
+    const timer = setTimeout(() => {
+      child.kill('SIGKILL');
+      // A grandchild may hold the pipes open for as long as it likes.
+      child.stdout.destroy();
+      child.stderr.destroy();
+      const remedy = 'look for what keeps it waiting on the node, or raise --sync-timeout';
+      reject(new DataplaneError('refused', `${file} did not end within ${timeoutMs} ms`, remedy));
+    }, timeoutMs);
     child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk));
     child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk));
-    child.on('error', (error: NodeJS.ErrnoException) => reject(spawnError(file, error)));
+    child.on('error', (error) => {
+      clearTimeout(timer);
+      reject(spawnError(file, error));
+    });
     child.on('close', (code, signal) => {
-      if (signal === 'SIGKILL') {
-        const remedy = 'look for a process that holds the xtables lock, or raise --sync-timeout';
-        reject(
-          new DataplaneError('refused', `${file} was killed, or did not end within ${timeout} ms`, remedy),
-        );
-      } else {
-        resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() });
-      }
+      clearTimeout(timer);
+      const said = Buffer.concat(stderr).toString();
+      const ended = signal === null ? '' : `${file} was ended by ${signal}\n`;
+      resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: `${ended}${said}` });
     });
     // A tool that ends before it has read everything says why itself.
     child.stdin.on('error', () => {});
@@ -60,23 +72,33 @@ function runTool(file: string, args: readonly string[], input: string, timeout: 
   });
 }
 
+/** Node throws at once what it does not report as an event, such as too many open files. */
+function start(file: string, args: readonly string[]): ChildProcessWithoutNullStreams {
+  try {
+    return spawn(file, args, { env: toolEnvironment() });
+  } catch (error) {
+    throw spawnError(file, error);
+  }
+}
+
 /** Only what the tools need: their messages in English, and the XTABLES_* variables of iptables(8). */
 function toolEnvironment(): NodeJS.ProcessEnv {
   const xtables = Object.entries(process.env).filter(([name]) => name.startsWith('XTABLES_'));
-  return { ...Object.fromEntries(xtables), PATH: process.env['PATH'] ?? SYSTEM_PATH, LC_ALL: 'C' };
+  return { ...Object.fromEntries(xtables), PATH: process.env['PATH'] || SYSTEM_PATH, LC_ALL: 'C' };
 }
 
-function spawnError(file: string, error: NodeJS.ErrnoException): DataplaneError {
-  if (error.code === 'ENOENT') {
+function spawnError(file: string, error: unknown): DataplaneError {
+  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') {
     return new DataplaneError(
       'missing',
       `${file} is not installed`,
       'install it, or use an image that has it',
     );
   }
+  const reason = error instanceof Error ? error.message : String(error);
   return new DataplaneError(
     'refused',
-    `${file} cannot be run: ${error.message}`,
-    'check the file and the limits of the pod',
+    `${file} cannot be run: ${reason}`,
+    'check the file, and the limits of the pod',
   );
 }

@@ -1,4 +1,5 @@
 import { pino } from 'pino';
+import { escapeText } from './escape.ts';
 
 export type LogFormat = 'json' | 'text';
 export type Logger = pino.Logger;
@@ -10,11 +11,9 @@ export type Logger = pino.Logger;
  * @param verbosity as klog's `--v`: below 3 changes and warnings, from 3 every sync, from 5 every transaction.
  */
 export function createLogger(format: LogFormat, verbosity: number): Logger {
-  const stderr = pino.destination({ fd: 2, sync: true });
-  // A reader that has gone away is no reason to stop keeping the rules.
-  stderr.on('error', () => {});
+  const stderr = patientStream();
   const write = format === 'json' ? escapeJson : formatText;
-  return pino(
+  const log = pino(
     {
       base: null,
       level: verbosity >= 5 ? 'trace' : verbosity >= 3 ? 'debug' : 'info',
@@ -23,6 +22,34 @@ export function createLogger(format: LogFormat, verbosity: number): Logger {
     },
     { write: (line: string) => stderr.write(write(line)) },
   );
+  let lost = 0;
+  stderr.on('drop', () => {
+    lost += 1;
+  });
+  stderr.on('drain', () => {
+    if (lost > 0) log.warn(`nobody read the log for a while: ${lost} lines are lost`);
+    lost = 0;
+  });
+  return log;
+}
+
+/** How long the agent waits for a reader of the log that has stopped reading, and how much it keeps for him. */
+const PATIENCE_MS = 500;
+const KEPT_BYTES = 1024 * 1024;
+
+/** Standard error, written at once; but a reader that is stuck or gone is no reason to stop keeping the rules. */
+function patientStream(): ReturnType<typeof pino.destination> {
+  let stuckSince: number | undefined;
+  const retryEAGAIN = () => {
+    stuckSince ??= performance.now();
+    return performance.now() - stuckSince < PATIENCE_MS;
+  };
+  const stream = pino.destination({ fd: 2, sync: true, maxLength: KEPT_BYTES, retryEAGAIN });
+  stream.on('write', () => {
+    stuckSince = undefined;
+  });
+  stream.on('error', () => {});
+  return stream;
 }
 
 /** Control and format characters that JSON leaves as they are, although a terminal would not. */
@@ -50,11 +77,4 @@ function textValue(value: unknown): string {
   return /^[\w./:-]+$/.test(text)
     ? text
     : escapeText(typeof value === 'string' ? JSON.stringify(value) : text);
-}
-
-function escapeText(text: string): string {
-  return text.replace(
-    /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu,
-    (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
-  );
 }

@@ -1,5 +1,6 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { escapeText } from './escape.ts';
 
 /** What kubelet keeps of a container's termination message, in bytes (MaxContainerTerminationMessageLength). */
 const MAX_BYTES = 4096;
@@ -19,7 +20,7 @@ export async function writeTerminationMessage(path: string, lines: readonly stri
     throw error;
   }
   try {
-    await file.writeFile(fit(lines));
+    await file.writeFile(fit(lines.map(escapeText)));
   } finally {
     await file.close();
   }

@@ -3,7 +3,7 @@ import { mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createNode, eventually, jsonLines, type NodeLab } from './support.ts';
+import { BINARY, createNode, eventually, jsonLines, type NodeLab } from './support.ts';
 
 const INSIDE = (...cidrs: string[]) => `nonMasqueradeCIDRs: [${cidrs.join(', ')}]\n`;
 
@@ -186,6 +186,27 @@ describe('the agent', () => {
     assert.doesNotMatch(stdout, /IP-MASQ-AGENT/);
   });
 
+  it('opens no debugger at SIGUSR1', async () => {
+    await using node = await createNode();
+    const agent = node.start('--resync-interval=100ms', '--v=3');
+    await agent.logged(/rules added/);
+    agent.kill('SIGUSR1');
+    await agent.logged(/(?:nothing to change.*\n.*){2}/);
+    assert.doesNotMatch(agent.log(), /Debugger/);
+    await stops(agent);
+  });
+
+  it('logs the error that ends it, however many warnings there are', async () => {
+    await using node = await createNode();
+    for (let index = 0; index < 120; index += 1)
+      await writeFile(join(node.configDir, `ip-masq-${index}`), '');
+    await writeFile(join(node.configDir, 'ip-masq-x'), 'nonMasqueradeCIDRs: nonsense\n');
+    const { code, stderr } = await node.agent('--once');
+    assert.equal(code, 3);
+    assert.match(stderr, /"level":"error".*ip-masq-x:1:21/);
+    assert.match(stderr, /21 more problems are not logged/);
+  });
+
   it('notices with one line that klog flags do nothing', async () => {
     await using node = await createNode();
     const { code, stderr } = await node.agent('--once', '-logtostderr', '--stderrthreshold=INFO', '-v', '2');
@@ -207,6 +228,50 @@ describe('the agent', () => {
     await node.volume({ 'ip-masq-a': 'masqLinkLocal: true\n', 'ip-masq-b': 'masqLinkLocal: false\n' });
     assert.equal((await node.agent('--once')).code, 0);
     assert.equal((await node.agent('--once', '--strict')).code, 3);
+  });
+});
+
+describe('two agents on one node', () => {
+  for (const before of ['nothing', 'two jumps']) {
+    it(`that start at the same time leave exactly one jump, beginning with ${before}`, async () => {
+      for (let round = 0; round < 5; round += 1) {
+        await using node = await createNode();
+        if (before === 'two jumps') {
+          assert.equal((await node.agent('--once', '--iptables-mode=nft')).code, 0);
+          const [jump = ''] = (await node.iptables('-S', 'POSTROUTING')).split('\n').slice(1);
+          await node.iptables(
+            '-A',
+            ...(jump.match(/"[^"]*"|\S+/g) ?? []).slice(1).map((word) => word.replaceAll('"', '')),
+          );
+        }
+        const runs = await Promise.all(
+          Array.from({ length: 4 }, () => node.agent('--once', '--iptables-mode=nft')),
+        );
+        for (const { code, stderr } of runs) assert.equal(code, 0, stderr);
+        const jumps = (await node.iptables('-S', 'POSTROUTING'))
+          .split('\n')
+          .filter((line) => line.startsWith('-A'));
+        assert.equal(jumps.length, 1, jumps.join('\n'));
+      }
+    });
+  }
+});
+
+describe('a log that nobody reads', () => {
+  it('keeps the agent neither from its rules nor from its end', async () => {
+    await using node = await createNode();
+    const args = [`--config-dir=${node.configDir}`, '--resync-interval=100ms', '--v=5'];
+    const agent = node.box.spawn(BINARY, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+    agent.stderr?.pause();
+    await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
+    // Each repair logs some kilobytes; a pipe holds 64.
+    for (let round = 0; round < 60; round += 1) {
+      await node.iptables('-F', 'IP-MASQ-AGENT');
+      await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
+    }
+    const ended = new Promise((resolve) => agent.on('exit', resolve));
+    agent.kill('SIGTERM');
+    assert.equal(await ended, 0);
   });
 });
 
@@ -267,7 +332,7 @@ describe('a system that refuses ends the agent with exit code 1:', () => {
       const drop = ['--inh-caps=-all', '--bounding-set=-net_admin'];
       const agent = [
         process.execPath,
-        AGENT,
+        BINARY,
         `--config-dir=${node.configDir}`,
         '--once',
         '--log-format=text',
@@ -363,15 +428,13 @@ describe('hundreds of swaps', () => {
   });
 });
 
-const AGENT = new URL('../../bin/ip-masq-agent', import.meta.url).pathname;
-
 /** Runs the agent once, with its environment changed. */
 function runWith(node: NodeLab, env: Readonly<Record<string, string>>, ...args: string[]) {
   const settings = Object.entries(env).map(([name, value]) => `${name}=${value}`);
   return node.box.run('env', [
     ...settings,
     process.execPath,
-    AGENT,
+    BINARY,
     `--config-dir=${node.configDir}`,
     '--once',
     ...args,

@@ -222,6 +222,31 @@ forEachLab((makeLab, family, mode) => {
     });
   }
 
+  it('sees a rule without match or target, and one that somebody hides in a comment of several lines', async () => {
+    await using lab = await makeLab();
+    await lab.sync(policy);
+    const forged = `hidden\n-A POSTROUTING ${JUMP}\n`;
+    await lab.iptables('-A', 'POSTROUTING', '-m', 'comment', '--comment', forged, '-j', 'ACCEPT');
+    assert.equal(await lab.sync(policy), undefined);
+    await lab.iptables('-I', CHAIN);
+    assert.deepEqual((await lab.sync(policy))?.found, ['rules differ']);
+    assert.equal((await rulesOf(lab, CHAIN)).length, policy.entries.length + 1);
+  });
+
+  it('leaves one jump where two agents repair at the same time', async () => {
+    await using lab = await makeLab();
+    await lab.sync(policy);
+    for (let round = 0; round < 5; round += 1) {
+      await lab.restore(`-A POSTROUTING ${JUMP}`);
+      const plans = await Promise.all(
+        [1, 2].map(async () => lab.dataplane.plan(await lab.dataplane.observe(family), policy)),
+      );
+      const applied = await Promise.allSettled(plans.map(async (plan) => plan && lab.dataplane.apply(plan)));
+      assert.deepEqual(applied.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+      await assertExact(lab, policy);
+    }
+  });
+
   it('keeps a chain of another name, of up to 28 characters', async () => {
     const chain = 'A-chain_of-28-characters-123';
     await using lab = await makeLab({ chain });

@@ -16,21 +16,30 @@ export function plan(
   const current = observed.rules ?? [];
   const rewrite = observed.rules === undefined || !sameRules(current, wanted);
   const jump = renderJump(chain);
-  const { stale, missing } = compareJumps(observed.jumps, jump);
-  if (!rewrite && stale.length === 0 && !missing) return undefined;
+  const jumpRight = observed.jumps.length === 1 && sameRule(observed.jumps[0] ?? '', jump);
+  if (!rewrite && jumpRight) return undefined;
 
   const rules = compareRules(current, wanted);
   return {
     family: observed.family,
     found: [...ruleDifferences(observed, rules, rewrite), ...jumpDifferences(observed.jumps, jump)],
     ...rules,
+    recheck: !jumpRight,
     script: transaction([
       // The declaration empties the chain; the rules below fill it within the same transaction.
       ...(rewrite ? [`:${chain} - [0:0]`, ...wanted.map(({ spec }) => `-A ${chain} ${spec}`)] : []),
-      ...stale.map((spec) => `-D POSTROUTING ${spec}`),
-      ...(missing ? [`-A POSTROUTING ${jump}`] : []),
+      ...(jumpRight ? [] : replaceJumps(observed.jumps, jump)),
     ]),
   };
+}
+
+/**
+ * All jumps go, also a right one, and one comes: of two agents that do this at the same time the second finds
+ * a jump too few, and fails as a whole; had each kept "the first", none would be left. They are deleted by
+ * their text, because numbers shift when others insert rules.
+ */
+function replaceJumps(jumps: readonly string[], jump: string): readonly string[] {
+  return [...jumps.map((spec) => `-D POSTROUTING ${spec}`), `-A POSTROUTING ${jump}`];
 }
 
 /** What removes jump and chain; undefined where neither is there. */
@@ -43,6 +52,7 @@ export function planRemoval(observed: IptablesObservation, chain: string): Plan 
     added: [],
     removed: (rules ?? []).map(unplanned),
     kept: 0,
+    recheck: false,
     script: transaction([
       `:${chain} - [0:0]`,
       ...jumps.map((spec) => `-D POSTROUTING ${spec}`),
@@ -60,15 +70,6 @@ function sameRules(current: readonly string[], wanted: readonly Rule[]): boolean
     current.length === wanted.length &&
     wanted.every(({ spec }, index) => sameRule(spec, current[index] ?? ''))
   );
-}
-
-/** All jumps but one that is as it should be are stale, and deleted by their text: numbers shift under us. */
-function compareJumps(
-  jumps: readonly string[],
-  jump: string,
-): { stale: readonly string[]; missing: boolean } {
-  const good = jumps.findIndex((spec) => sameRule(spec, jump));
-  return { stale: jumps.filter((_, index) => index !== good), missing: good === -1 };
 }
 
 function compareRules(

@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { DataplaneError } from '../error.ts';
+import { DataplaneError, type DataplaneFailure } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import type { IptablesMode } from './options.ts';
 import { ruleWords } from './rule.ts';
@@ -23,9 +23,6 @@ export interface Tool {
 /** Seconds that a command waits for the xtables lock before it reports it busy, and the agent counts a retry. */
 const LOCK_WAIT = '1';
 
-/** RESOURCE_PROBLEM of xtables.h: the lock is busy, or memory or permission is lacking. */
-const EXIT_RESOURCE = 4;
-
 /** Of `iptables -C`: there is no such rule. */
 const EXIT_FALSE = 1;
 
@@ -44,9 +41,8 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
   return {
     family,
     async list(chain) {
-      const lines = (await listRaw('nat', chain))?.split('\n');
-      const start = `-A ${chain} `;
-      return lines?.filter((line) => line.startsWith(start)).map((line) => line.slice(start.length));
+      const listing = await listRaw('nat', chain);
+      return listing === undefined ? undefined : parseListing(command, chain, listing);
     },
     async has(table, chain) {
       return (await listRaw(table, chain)) !== undefined;
@@ -91,37 +87,76 @@ export async function toolVersion(host: Host, command: string): Promise<ToolVers
   }
 }
 
-/** A missing chain or table. iptables-nft 1.8 calls a chain "incompatible" that is not there, or not readable. */
-function isAbsent({ code, stderr }: ToolResult): boolean {
-  return code !== EXIT_RESOURCE && /No chain\/target\/match|is incompatible|does not exist/i.test(stderr);
+/** What stands behind `-A CHAIN`. Comments may hold line breaks: a line ends only outside of quotes. */
+function parseListing(command: string, chain: string, listing: string): readonly string[] {
+  const lines = listing.match(/(?:"(?:[^"\\]|\\.)*"|[^"\n])+/gs) ?? [];
+  const declared = lines.some((line) => line === `-N ${chain}` || line.startsWith(`-P ${chain} `));
+  if (!declared) {
+    // An empty answer must not pass for an empty chain: it would be filled again at each sync.
+    const remedy = 'run the command by hand on the node; is it a wrapper that prints something else?';
+    throw new DataplaneError(
+      'refused',
+      `${command} -t nat -S ${chain} printed no listing of the chain`,
+      remedy,
+    );
+  }
+  const start = `-A ${chain}`;
+  return lines
+    .filter((line) => line === start || line.startsWith(`${start} `))
+    .map((line) => line.slice(start.length + 1));
 }
+
+/** A missing chain or table. iptables-nft 1.8 calls a chain "incompatible" that is not there, or not readable. */
+function isAbsent({ stderr }: ToolResult): boolean {
+  return /No chain\/target\/match|is incompatible|does not exist/i.test(stderr);
+}
+
+interface Symptom {
+  readonly pattern: RegExp;
+  readonly failure: DataplaneFailure;
+  readonly remedy: string;
+}
+
+/** What the tools print when they fail, the more particular first. */
+const SYMPTOMS: readonly Symptom[] = [
+  {
+    pattern: /can't open lock file/i,
+    failure: 'refused',
+    remedy: "mount the host's /run/xtables.lock into the pod, writable",
+  },
+  {
+    pattern: /Permission denied|Operation not permitted/i,
+    failure: 'refused',
+    remedy: 'run the agent as root with the capabilities NET_ADMIN and NET_RAW',
+  },
+  {
+    pattern: /Message too long/i,
+    failure: 'refused',
+    remedy:
+      'a user namespace may not raise the netlink buffer: raise net.core.wmem_default, or run as real root',
+  },
+  {
+    pattern: /holding the xtables lock|Resource temporarily unavailable/i,
+    failure: 'busy',
+    remedy: 'find out which process holds the xtables lock: fuser -v /run/xtables.lock',
+  },
+  {
+    pattern: /Device or resource busy/i,
+    failure: 'refused',
+    remedy: 'a rule of somebody else leads into our chain: remove that rule first',
+  },
+  {
+    // What was there when it was observed is gone; legacy names no more than the line.
+    pattern:
+      /does a matching rule exist|No such file or directory|does not exist|^\S+: line \d+ failed\.?$/im,
+    failure: 'raced',
+    remedy: 'find out which other program changes these rules',
+  },
+];
 
 function failure(command: string, result: ToolResult): DataplaneError {
   const said = result.stderr.trim().replace(/\s*\n\s*/g, '; ') || `exit code ${result.code}`;
-  const message = `${command} failed: ${said}`;
-  if (/can't open lock file/i.test(result.stderr)) {
-    return new DataplaneError(
-      'refused',
-      message,
-      "mount the host's /run/xtables.lock into the pod, writable",
-    );
-  }
-  if (/Permission denied|Operation not permitted/i.test(result.stderr)) {
-    return new DataplaneError(
-      'refused',
-      message,
-      'run the agent as root with the capabilities NET_ADMIN and NET_RAW',
-    );
-  }
-  if (result.code === EXIT_RESOURCE) {
-    return new DataplaneError(
-      'busy',
-      message,
-      'find out which process holds the xtables lock: fuser -v /run/xtables.lock',
-    );
-  }
-  if (/line \d+ failed|does a matching rule exist/i.test(result.stderr)) {
-    return new DataplaneError('raced', message, 'find out which other program changes these rules');
-  }
-  return new DataplaneError('refused', message, 'run the command by hand on the node to see more');
+  const symptom = SYMPTOMS.find(({ pattern }) => pattern.test(result.stderr));
+  const remedy = symptom?.remedy ?? 'run the command by hand on the node to see more';
+  return new DataplaneError(symptom?.failure ?? 'refused', `${command} failed: ${said}`, remedy);
 }

@@ -35,11 +35,42 @@ describe('what iptables says', () => {
       stderr: "Fatal: can't open lock file /run/xtables.lock: Read-only file system",
       failure: 'refused',
     },
+    { code: 4, stderr: 'socket: Address family not supported by protocol', failure: 'refused' },
     { code: 3, stderr: "can't initialize iptables table `nat': Permission denied", failure: 'refused' },
+    {
+      code: 4,
+      stderr: 'iptables-nft-restore: line 5: CHAIN_DEL failed (Device or resource busy): chain X',
+      failure: 'refused',
+    },
+    {
+      code: 4,
+      stderr: 'iptables-nft-restore: line 5: RULE_APPEND failed (Operation not supported): rule in chain X',
+      failure: 'refused',
+    },
+    {
+      code: 1,
+      stderr: 'sendmsg() failed: Message too long\niptables-nft-restore: line 9 failed: Message too long.',
+      failure: 'refused',
+    },
     { code: 1, stderr: 'iptables-restore: line 2 failed', failure: 'raced' },
     {
       code: 1,
       stderr: 'line 2 failed: Bad rule (does a matching rule exist in that chain?).',
+      failure: 'raced',
+    },
+    {
+      code: 4,
+      stderr: 'iptables-nft-restore: line 3: RULE_DELETE failed (No such file or directory)',
+      failure: 'raced',
+    },
+    {
+      code: 2,
+      stderr: "iptables-nft-restore v1.8.9 (nf_tables): Chain 'X' does not exist",
+      failure: 'raced',
+    },
+    {
+      code: 2,
+      stderr: "iptables-restore v1.8.9 (legacy): Couldn't load target `X':No such file or directory",
       failure: 'raced',
     },
     { code: 2, stderr: 'iptables-restore v1.8.9: unknown option "--frobnicate"', failure: 'refused' },
@@ -62,6 +93,26 @@ describe('what iptables says', () => {
       assert.equal(await tool.list('X'), undefined);
     });
   }
+});
+
+describe('a listing', () => {
+  const list = (stdout: string) => createTool(fakeHost({ iptables: { stdout } }), 'IPv4', '').list('X');
+
+  for (const stdout of ['', '\n', 'hello\n', '-P POSTROUTING ACCEPT\n', '-N XY\n', '# -N X\n']) {
+    it(`of another thing is refused, not taken for an empty chain: ${JSON.stringify(stdout)}`, async () => {
+      await assert.rejects(list(stdout), { failure: 'refused', message: /printed no listing/ });
+    });
+  }
+
+  it('is what stands behind -A and the chain, also where that is nothing', async () => {
+    const rules = await list('-N X\n-A X -j RETURN\n-A X\n-A XY -j DROP\n');
+    assert.deepEqual(rules, ['-j RETURN', '']);
+  });
+
+  it('has no rule that is only part of a comment', async () => {
+    const rules = await list('-P X ACCEPT\n-A X -m comment --comment "a \\"\n-A X -j Y\n" -j RETURN\n');
+    assert.deepEqual(rules, ['-m comment --comment "a \\"\n-A X -j Y\n" -j RETURN']);
+  });
 });
 
 describe('an installed iptables', () => {
@@ -116,6 +167,15 @@ describe('a tool of the system', () => {
       failure: 'refused',
       message: /did not end within 300 ms/,
     });
+  });
+
+  it('that leaves a grandchild behind does not keep the agent waiting for it', async () => {
+    await assert.rejects(host.run('perl', ['-e', 'fork or sleep 60; sleep 60']), { failure: 'refused' });
+  });
+
+  it('that a signal ended says so', async () => {
+    const { code, stderr } = await host.run('perl', ['-e', 'kill "TERM", $$; sleep 60']);
+    assert.deepEqual([code, stderr], [null, 'perl was ended by SIGTERM\n']);
   });
 
   it('may end without reading its input', async () => {
