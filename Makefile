@@ -42,5 +42,12 @@ version: ## print the version that a build gets
 $(VALIDATOR): schemas/ip-masq-config.schema.json build/compile-schema.ts | setup
 	node build/compile-schema.ts
 
-$(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts | setup
+$(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts package-lock.json bin/.version | setup
 	node build/bundle.ts $(VERSION)
+
+# Changes only with the version, so that the version in the binary is never an old one.
+bin/.version: FORCE
+	@mkdir -p bin
+	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' > $@
+
+FORCE:

@@ -1,6 +1,6 @@
 /** Bundles the agent into one executable file, bin/ip-masq-agent. Usage: node build/bundle.ts VERSION */
 import { execFileSync } from 'node:child_process';
-import { chmodSync, renameSync, rmSync } from 'node:fs';
+import { chmodSync, renameSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
@@ -28,7 +28,6 @@ await build({
 chmodSync(`${target}.tmp`, 0o755);
 // A build that is interrupted, or a running agent, never meets half a file.
 renameSync(`${target}.tmp`, target);
-rmSync(`${target}.tmp`, { force: true });
 
 function commit(): string {
   try {

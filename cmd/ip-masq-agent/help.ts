@@ -28,7 +28,7 @@ ${Object.entries(FLAGS).map(flagHelp).join('\n')}
       print this
 
 Signals:
-  SIGTERM, SIGINT    stop; the rules stay
+  SIGTERM, SIGINT    stop; the rules stay, unless --cleanup-on-exit
   SIGHUP             read the config files again now
 
 Exit codes:

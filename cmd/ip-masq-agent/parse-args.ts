@@ -1,6 +1,7 @@
 import { nearest } from '../../lib/config/nearest.ts';
 import { quote } from '../../lib/config/shape.ts';
 import { UsageError } from './exit.ts';
+import { boolean } from './flag-kinds.ts';
 import { FLAGS, type FlagName, type FlagValues, IGNORED_FLAGS, isFlagName } from './flags.ts';
 
 export interface ParsedArgs {
@@ -44,8 +45,8 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
     if (text === undefined) throw new UsageError(`--${name} needs a value`);
 
     if (isFlagName(name)) texts.set(name, text);
-    else if (name === 'help' || name === 'h') asked.help = true;
-    else if (name === 'version') asked.version = text !== 'false';
+    else if (name === 'help' || name === 'h') asked.help = boolean.parse(text);
+    else if (name === 'version') asked.version = boolean.parse(text);
     else ignored.push(name);
   }
   return { flags: flagValues(texts), ignored, operands, ...asked };

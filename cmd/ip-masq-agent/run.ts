@@ -30,9 +30,11 @@ export async function run({ flags, ignored }: ParsedArgs): Promise<number> {
     const work = flags.once
       ? agent.sync({ reason: 'start', since: performance.now() }, stopSignal)
       : agent.run(stopSignal);
-    // What fails because of the stop is no failure.
     await work.catch((error: unknown) => {
       if (!stopSignal.aborted) throw error;
+      // What the stop interrupted is no failure; what failed by itself should still be known.
+      if (!(error instanceof Error && error.name === 'AbortError'))
+        log.warn(`while stopping: ${failureLines(error)[0]}`);
     });
     if (stopSignal.aborted && flags['cleanup-on-exit']) await agent.cleanUp(new AbortController().signal);
     return EXIT.ok;
@@ -69,6 +71,8 @@ function announceStop(log: Logger, cleanUp: boolean): void {
     log.info(`${stopSignal.reason}: stopping, ${cleanUp ? 'removing the rules' : 'the rules stay'}`);
     // A transaction that still runs is the kernel's to finish or refuse as a whole.
     if (!cleanUp) setTimeout(() => process.exit(EXIT.ok), STOP_MS).unref();
+    // Whoever asks twice does not want to wait for a busy lock.
+    for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => process.exit(EXIT.system));
   };
   if (stopSignal.aborted) announce();
   else stopSignal.addEventListener('abort', announce);

@@ -6,8 +6,8 @@ import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import { compilePolicy, type Policy } from '../policy/policy.ts';
 import type { Logger } from '../telemetry/log.ts';
+import { type Goal, reconcile } from './reconcile.ts';
 import { logChange, logConfig } from './report.ts';
-import { retrying } from './retry.ts';
 import { Trigger, type Wake } from './trigger.ts';
 import { watchDirectory } from './watch.ts';
 
@@ -65,7 +65,9 @@ export class Agent {
       {
         onChange: () => this.#trigger.fire('change'),
         onLost: (error) =>
-          this.#log.warn(`cannot watch the config directory, changes wait for the resync: ${error.message}`),
+          this.#log.warn(
+            `cannot watch the config directory, changes wait for the resync: ${error.message} (ENOSPC, EMFILE: raise fs.inotify.max_user_watches or max_user_instances)`,
+          ),
         isProjected: () => this.#projected,
       },
       signal,
@@ -92,16 +94,26 @@ export class Agent {
    */
   async sync(wake: Wake, signal: AbortSignal): Promise<number> {
     const config = await this.#load();
-    await this.#syncFamily(compilePolicy(config, 'IPv4'), wake, signal);
-    if (this.#options.config.enableIPv6) await this.#syncFamily(compilePolicy(config, 'IPv6'), wake, signal);
-    else if (!this.#removedIPv6) await this.#removeLeftIPv6(signal);
+    const families: readonly Family[] = this.#options.config.enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
+    const policies = families.map((family) => compilePolicy(config, family));
+    const goals = policies.map((policy) => ({ family: policy.family, policy }));
+    const plans = await this.#reconcile(goals, signal);
+    for (const policy of policies) this.#logSync(policy, plans.get(policy.family), wake);
+    if (!this.#options.config.enableIPv6 && !this.#removedIPv6) await this.#removeLeftIPv6(signal);
     return config.resyncInterval ?? this.#options.resyncInterval;
   }
 
-  /** Removes all rules of ours. */
+  /**
+   * Removes all rules of ours.
+   *
+   * @throws {DataplaneError}
+   */
   async cleanUp(signal: AbortSignal): Promise<void> {
-    await this.#remove('IPv4', signal);
-    if (this.#options.config.enableIPv6) await this.#remove('IPv6', signal);
+    if (this.#options.config.enableIPv6) await this.#remove(['IPv4', 'IPv6'], signal);
+    else {
+      await this.#remove(['IPv4'], signal);
+      await this.#removeLeftIPv6(signal);
+    }
   }
 
   async #load(): Promise<MergedConfig> {
@@ -119,10 +131,7 @@ export class Agent {
     this.#reported = found;
   }
 
-  async #syncFamily(policy: Policy, wake: Wake, signal: AbortSignal): Promise<void> {
-    const plan = await this.#apply(policy.family, signal, (dataplane, observation) =>
-      dataplane.plan(observation, policy),
-    );
+  #logSync(policy: Policy, plan: Plan | undefined, wake: Wake): void {
     const wanted = fingerprint(policy);
     const drifted = this.#applied.get(policy.family) === wanted;
     this.#applied.set(policy.family, wanted);
@@ -134,45 +143,34 @@ export class Agent {
   /** A run with --enable-ipv6 may have left a chain behind. Without ip6tables there can be none. */
   async #removeLeftIPv6(signal: AbortSignal): Promise<void> {
     try {
-      await this.#remove('IPv6', signal);
+      await this.#remove(['IPv6'], signal);
     } catch (error) {
       if (!(error instanceof DataplaneError)) throw error;
-      const what = `cannot look for IPv6 rules that an earlier run may have left: ${error.message}`;
-      if (error.failure !== 'missing') this.#log.warn(what);
+      if (error.failure !== 'missing') {
+        const what = 'cannot remove the IPv6 rules that an earlier run may have left';
+        this.#log.warn(`${what}: ${error.message}; ${error.remedy}`);
+        return;
+      }
     }
     this.#removedIPv6 = true;
   }
 
-  async #remove(family: Family, signal: AbortSignal): Promise<void> {
-    const plan = await this.#apply(family, signal, (dataplane, observation) =>
-      dataplane.planRemoval(observation),
-    );
-    this.#applied.delete(family);
-    if (plan !== undefined)
-      this.#log.info({ family }, `${family}: removed our chain and ${plan.removed.length} rules`);
+  async #remove(families: readonly Family[], signal: AbortSignal): Promise<void> {
+    const goals = families.map((family) => ({ family, policy: undefined }));
+    for (const [family, { removed }] of await this.#reconcile(goals, signal)) {
+      this.#applied.delete(family);
+      this.#log.info({ family }, `${family}: removed our chain and ${removed.length} rules`);
+    }
   }
 
-  /** Observes, plans, applies; all again where the kernel was busy or changed in between. */
-  #apply(
-    family: Family,
-    signal: AbortSignal,
-    plan: (dataplane: Dataplane, observation: unknown) => Plan | undefined,
-  ): Promise<Plan | undefined> {
-    const operation = async () => {
-      const dataplane = await this.#dataplane();
-      const first = plan(dataplane, await dataplane.observe(family));
-      for (let next = first; next !== undefined; ) {
-        this.#log.trace({ family, transaction: next.script.split('\n') }, 'applying');
-        await dataplane.apply(next);
-        next = next.recheck ? plan(dataplane, await dataplane.observe(family)) : undefined;
-      }
-      return first;
-    };
-    return retrying(operation, {
+  #reconcile(goals: readonly Goal[], signal: AbortSignal): Promise<ReadonlyMap<Family, Plan>> {
+    return reconcile(() => this.#dataplane(), goals, {
       timeoutMs: this.#options.syncTimeout,
       signal,
+      onApply: ({ family, script }) =>
+        this.#log.trace({ family, transaction: script.split('\n') }, 'applying'),
       onRetry: (error, attempt) =>
-        this.#log.warn({ family, attempt, failure: error.failure }, `trying again: ${error.message}`),
+        this.#log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`),
     });
   }
 

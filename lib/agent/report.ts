@@ -7,8 +7,11 @@ import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
 import type { Logger } from '../telemetry/log.ts';
 import type { Wake } from './trigger.ts';
 
-/** Problems, and rules of one change, that the log shows one by one. */
-const MAX_LOGGED = 100;
+/** Problems that the log shows one by one: more than anybody reads, and less than a hostile file can make. */
+const MAX_PROBLEMS = 1000;
+
+/** Rules of one change that the log shows one by one. */
+const MAX_RULES = 100;
 
 const SEVERITIES = ['error', 'warning', 'info'] as const;
 
@@ -21,8 +24,9 @@ export function logConfig(log: Logger, { config, problems, sources }: LoadedConf
   const ranked = SEVERITIES.flatMap((severity) =>
     problems.filter((problem) => problem.severity === severity),
   );
-  for (const problem of ranked.slice(0, MAX_LOGGED)) logProblem(log, problem, sources);
-  if (problems.length > MAX_LOGGED) log.warn(`${problems.length - MAX_LOGGED} more problems are not logged`);
+  for (const problem of ranked.slice(0, MAX_PROBLEMS)) logProblem(log, problem, sources);
+  if (problems.length > MAX_PROBLEMS)
+    log.warn(`${problems.length - MAX_PROBLEMS} more problems are not logged`);
 }
 
 /**
@@ -41,12 +45,17 @@ export function logChange(log: Logger, plan: Plan, { reason, since }: Wake, drif
     reason,
     found,
     took_ms: tenths(performance.now() - since),
-    rules: rules.slice(0, MAX_LOGGED),
+    rules: atMost(MAX_RULES, rules),
   };
   const counts = `rules added ${added.length}, removed ${removed.length}, kept ${kept}`;
   if (drifted)
     log.warn(fields, `${family}: somebody else changed our rules, repaired: ${found.join(', ')}; ${counts}`);
   else log.info(fields, `${family}: ${counts}`);
+}
+
+function atMost(count: number, lines: readonly string[]): readonly string[] {
+  if (lines.length <= count) return lines;
+  return [...lines.slice(0, count), `… and ${lines.length - count} more`];
 }
 
 function logProblem(log: Logger, problem: Problem, sources: readonly Source[]): void {

@@ -29,7 +29,7 @@ export function findConflicts(
     ...linkLocalFlagConflicts(configs, 'IPv4'),
     ...linkLocalFlagConflicts(configs, 'IPv6'),
     ...linkLocalItemConflicts(firsts, masqLinkLocal),
-    ...nestedItems(firsts),
+    ...nestedItems(firsts, masqLinkLocal),
   ].sort((a, b) => RANK[a.severity] - RANK[b.severity]);
 }
 
@@ -128,14 +128,23 @@ function linkLocalItemConflicts(
   });
 }
 
-function nestedItems(items: readonly Item[]): Conflict[] {
+function nestedItems(
+  items: readonly Item[],
+  masqLinkLocal: Readonly<Record<Family, boolean>>,
+): readonly Conflict[] {
   const all = new PrefixMap<Item>();
   for (const item of items) all.set(item.value, item);
+  for (const { prefix, rfc } of [LINK_LOCAL.IPv4, LINK_LOCAL.IPv6]) {
+    const origin = { kind: 'built-in', reason: rfc } as const;
+    if (!masqLinkLocal[prefix.family]) all.set(prefix, { value: prefix, origin, list: 'nonMasqueradeCIDRs' });
+  }
   return items.flatMap((item) => {
     const around = all.nearestAround(item.value);
     if (around === undefined) return [];
     if (around.list === item.list) return covered(item, around);
-    return sourceOf(around.origin) === sourceOf(item.origin) ? [] : oppositeNested(item, around);
+    // An exception from a default, or from its own source's entry, is meant as one.
+    const foreign = around.origin.kind === 'file' && sourceOf(around.origin) !== sourceOf(item.origin);
+    return foreign ? oppositeNested(item, around) : [];
   });
 }
 

@@ -22,7 +22,7 @@ export interface ToolResult {
   readonly stderr: string;
 }
 
-/** The system binaries' folders: a container's PATH may lack them. */
+/** Where the tools are when there is no PATH. */
 const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** The machine that the agent runs on. A tool that runs longer than `timeoutMs` is killed. */

@@ -97,7 +97,7 @@ describe('the agent', () => {
     const before = await node.kernel();
     await volume.loseData();
     assert.equal((await agent.ended).code, 3);
-    assert.match(agent.log(), /ERROR error: \.\.data is gone from config directory .*restart the pod/);
+    assert.match(agent.log(), /ERROR error: \.\.data is gone from config directory .*delete the pod/);
     assert.equal(await node.kernel(), before);
   });
 
@@ -198,7 +198,7 @@ describe('the agent', () => {
 
   it('logs the error that ends it, however many warnings there are', async () => {
     await using node = await createNode();
-    for (let index = 0; index < 120; index += 1)
+    for (let index = 0; index < 1020; index += 1)
       await writeFile(join(node.configDir, `ip-masq-${index}`), '');
     await writeFile(join(node.configDir, 'ip-masq-x'), 'nonMasqueradeCIDRs: nonsense\n');
     const { code, stderr } = await node.agent('--once');

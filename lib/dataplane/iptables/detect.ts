@@ -27,8 +27,12 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
     return found(await needCommand(host, 'legacy', 'either mode'), 'legacy', 'iptables-nft is not installed');
   }
   const nftTool = createTool(host, 'IPv4', nft.suffix);
-  const nftChain = await kubeletChain(nftTool);
-  if (nftChain !== undefined) return found(nft, 'nft', `kubelet keeps ${nftChain} in this mode`);
+  try {
+    const nftChain = await kubeletChain(nftTool);
+    if (nftChain !== undefined) return found(nft, 'nft', `kubelet keeps ${nftChain} in this mode`);
+  } catch (error) {
+    return withoutNft(host, error);
+  }
 
   const legacy = await findCommand(host, 'legacy');
   if (legacy === undefined) return found(nft, 'nft', 'iptables-legacy is not installed');
@@ -42,6 +46,14 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
   const [nftRules, legacyRules] = [await countRules(nftTool), await countRules(legacyTool)];
   const counts = `built-in nat chains hold ${nftRules} rules in nft mode, ${legacyRules} in legacy mode`;
   return legacyRules > nftRules ? found(legacy, 'legacy', counts) : found(nft, 'nft', counts);
+}
+
+/** A kernel without nf_tables may still have the older API; where that refuses too, its error is the one to read. */
+async function withoutNft(host: Host, error: unknown): Promise<Detected> {
+  const legacy = await findCommand(host, 'legacy');
+  if (!(error instanceof DataplaneError) || error.isRetryable || legacy === undefined) throw error;
+  await createTool(host, 'IPv4', legacy.suffix).list('POSTROUTING');
+  return found(legacy, 'legacy', `nft mode does not work here: ${error.message}`);
 }
 
 interface Command extends ToolVersion {

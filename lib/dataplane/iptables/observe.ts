@@ -19,11 +19,16 @@ export async function observe(tool: Tool, chain: string): Promise<IptablesObserv
   return { family: tool.family, rules, jumps };
 }
 
-/** One rule made by nft(8) in POSTROUTING is enough for iptables to list none; it still finds those it is asked for. */
+/**
+ * One rule made by nft(8) in POSTROUTING is enough for iptables to list none. It mostly still finds a rule that it
+ * is asked for; where not even that, our chain's own count of references tells whether there is a jump.
+ */
 async function probeJumps(tool: Tool, chain: string): Promise<readonly string[]> {
-  const jumps: string[] = [];
-  for (const spec of [renderJump(chain), renderQuotedJump(chain)]) {
-    if (await tool.holds('POSTROUTING', spec)) jumps.push(spec);
+  const jump = renderJump(chain);
+  for (const spec of [jump, renderQuotedJump(chain)]) {
+    const held = await tool.holds('POSTROUTING', spec);
+    if (held === 'unreadable') return (await tool.references(chain)) > 0 ? [jump] : [];
+    if (held) return [spec];
   }
-  return jumps;
+  return [];
 }

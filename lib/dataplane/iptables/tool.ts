@@ -14,8 +14,10 @@ export interface Tool {
   list(chain: string): Promise<readonly string[] | undefined>;
   /** Whether the chain is in the table. */
   has(table: string, chain: string): Promise<boolean>;
-  /** Whether the chain in `nat` holds the rule; tells it also where the chain cannot be listed. */
-  holds(chain: string, spec: string): Promise<boolean>;
+  /** Whether the chain in `nat` holds the rule; mostly tells it also where the chain cannot be listed. */
+  holds(chain: string, spec: string): Promise<boolean | 'unreadable'>;
+  /** How many rules of `nat` lead into the chain. */
+  references(chain: string): Promise<number>;
   /** Feeds a transaction to iptables-restore. */
   restore(script: string): Promise<void>;
 }
@@ -59,6 +61,13 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
       ]);
       if (result.code === 0) return true;
       if (result.code === EXIT_FALSE || isAbsent(result)) return false;
+      if (/Parsing nftables rule failed/i.test(result.stderr)) return 'unreadable';
+      throw failure(command, result);
+    },
+    async references(chain) {
+      const result = await host.run(command, ['--wait', LOCK_WAIT, '-t', 'nat', '-n', '-L', chain]);
+      if (result.code === 0) return Number(/^Chain \S+ \((\d+) references\)/m.exec(result.stdout)?.[1] ?? 0);
+      if (isAbsent(result)) return 0;
       throw failure(command, result);
     },
     async restore(script) {

@@ -96,7 +96,7 @@ describe('loading a directory', () => {
     assert.equal(second.config, undefined);
     assert.equal(second.projected, true);
     assert.deepEqual(second.problems.map(formatProblem), [
-      `error: ..data is gone from config directory ${volume.dir}: the projected volume is broken; restart the pod so that kubelet mounts the volume anew; the rules applied last stay until then`,
+      `error: ..data is gone from config directory ${volume.dir}: the projected volume is broken; delete the pod, so that kubelet mounts the volume anew; a container that starts on the empty directory would apply the defaults`,
     ]);
   });
 
