@@ -1,3 +1,4 @@
+import { constants, openSync } from 'node:fs';
 import { pino } from 'pino';
 import { escapeText } from './escape.ts';
 
@@ -44,12 +45,29 @@ function patientStream(): ReturnType<typeof pino.destination> {
     stuckSince ??= performance.now();
     return performance.now() - stuckSince < PATIENCE_MS;
   };
-  const stream = pino.destination({ fd: 2, sync: true, maxLength: KEPT_BYTES, retryEAGAIN });
-  stream.on('write', () => {
-    stuckSince = undefined;
+  const stream = pino.destination({
+    fd: nonBlockingStderr(),
+    sync: true,
+    maxLength: KEPT_BYTES,
+    retryEAGAIN,
+  });
+  stream.on('write', (bytes: number) => {
+    if (bytes > 0) stuckSince = undefined;
   });
   stream.on('error', () => {});
   return stream;
+}
+
+/** Opened anew, standard error can be told not to block without telling so to whoever else holds it. */
+function nonBlockingStderr(): number {
+  try {
+    return openSync(
+      '/proc/self/fd/2',
+      constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK | constants.O_NOCTTY,
+    );
+  } catch {
+    return 2; // a socket, or a file of somebody else's, cannot be opened so
+  }
 }
 
 /** Control and format characters that JSON leaves as they are, although a terminal would not. */

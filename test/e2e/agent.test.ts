@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdir, open, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -261,10 +262,13 @@ describe('a log that nobody reads', () => {
   it('keeps the agent neither from its rules nor from its end', async () => {
     await using node = await createNode();
     const args = [`--config-dir=${node.configDir}`, '--resync-interval=100ms', '--v=5'];
-    const agent = node.box.spawn(BINARY, args, { stdio: ['ignore', 'ignore', 'pipe'] });
-    agent.stderr?.pause();
+    // A pipe that is open for reading, and never read: it holds 64 KiB.
+    const path = join(node.dir, 'log');
+    execFileSync('mkfifo', ['-m', '666', path]);
+    await using pipe = await open(path, 'r+');
+    const agent = node.box.spawn(BINARY, args, { stdio: ['ignore', 'ignore', pipe.fd] });
     await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
-    // Each repair logs some kilobytes; a pipe holds 64.
+    // Each repair logs some kilobytes.
     for (let round = 0; round < 60; round += 1) {
       await node.iptables('-F', 'IP-MASQ-AGENT');
       await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);

@@ -211,6 +211,20 @@ forEachLab((makeLab, family, mode) => {
       assert.ok(stdout.includes(foreign));
     });
 
+    it('keeps one jump also where iptables cannot even look for a rule in POSTROUTING', async () => {
+      await using lab = await makeLab();
+      const table = family === 'IPv4' ? 'ip' : 'ip6';
+      await lab.iptables('-S');
+      await lab.restore('-A POSTROUTING -j ACCEPT', '-D POSTROUTING -j ACCEPT');
+      const native = ['add', 'rule', table, 'nat', 'POSTROUTING', 'ct state new counter accept'];
+      assert.equal((await lab.box.run('nft', native)).code, 0);
+      for (const expected of [['no readable chain', 'jump missing'], undefined, undefined]) {
+        assert.deepEqual((await lab.sync(policy))?.found, expected);
+      }
+      const { stdout } = await lab.box.run('nft', ['list', 'chain', table, 'nat', 'POSTROUTING']);
+      assert.equal(stdout.split(`jump ${CHAIN}`).length, 2, stdout);
+    });
+
     it('replaces an nft rule that makes our chain unreadable for iptables', async () => {
       await using lab = await makeLab();
       await lab.sync(policy);

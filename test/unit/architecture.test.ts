@@ -23,6 +23,7 @@ const ENDS: Readonly<Record<string, readonly string[]>> = {
     'lib/agent/watch.ts',
     'lib/config/read.ts',
     'lib/dataplane/host.ts',
+    'lib/telemetry/log.ts',
     'lib/telemetry/termination.ts',
   ],
   'node:child_process': ['lib/dataplane/host.ts'],

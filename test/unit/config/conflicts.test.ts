@@ -143,10 +143,20 @@ const FOUND: Readonly<
         'b:1:22: info: 10.1.0.0/16 is already covered by 10.0.0.0/8 (the other: a:1:33); it can go',
       ],
     ],
+    [
+      'by default',
+      { a: 'nonMasqueradeCIDRs: [169.254.1.0/24]' },
+      [
+        'a:1:22: info: 169.254.1.0/24 is already covered by 169.254.0.0/16 (the other: built in (RFC 3927)); it can go',
+      ],
+    ],
   ],
 };
 
 const NOTHING: Readonly<Record<string, Texts>> = {
+  'an exception from link-local is inside a wider exception': {
+    a: 'masqueradeCIDRs: [169.0.0.0/8, 169.254.1.0/24]',
+  },
   'no source says anything': { a: '{}', b: 'nonMasqueradeCIDRs: []' },
   'lists are apart': {
     a: 'nonMasqueradeCIDRs: [10.0.0.0/8]',

@@ -129,6 +129,24 @@ describe('an installed iptables', () => {
     await assert.rejects(detectMode(host, 'legacy'), { failure: 'missing', message: /mode legacy/ });
   });
 
+  it('of nft mode makes way for legacy on a kernel without nf_tables', async () => {
+    const refusal = { code: 4, stderr: 'Could not fetch rule set generation id: Invalid argument' };
+    const answers = {
+      'iptables-nft --version': version('v1.8.9 (nf_tables)'),
+      'iptables-nft': refusal,
+      'iptables-legacy --version': version('v1.8.9 (legacy)'),
+      'iptables-legacy': { stdout: '-P POSTROUTING ACCEPT\n' },
+    };
+    const { mode, reason } = await detectMode(fakeHost(answers), 'auto');
+    assert.equal(mode, 'legacy');
+    assert.match(reason, /nft mode does not work here: .*Invalid argument/);
+    const { 'iptables-legacy': _, 'iptables-legacy --version': __, ...nftOnly } = answers;
+    await assert.rejects(detectMode(fakeHost(nftOnly), 'auto'), {
+      failure: 'refused',
+      message: /Invalid argument/,
+    });
+  });
+
   it('from before 1.8 is of legacy mode', async () => {
     const detected = await detectMode(fakeHost({ 'iptables --version': version('v1.6.2') }), 'auto');
     assert.deepEqual([detected.mode, detected.reason], ['legacy', 'iptables-nft is not installed']);

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type Goal, reconcile } from '../../../lib/agent/reconcile.ts';
+import type { Dataplane, Plan } from '../../../lib/dataplane/dataplane.ts';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+
+type Family = Plan['family'];
+
+const RACED = new DataplaneError('raced', 'line 2 failed', 'look');
+const GOALS: readonly Goal[] = [
+  { family: 'IPv4', policy: { family: 'IPv4', entries: [] } },
+  { family: 'IPv6', policy: undefined },
+];
+
+function planFor(family: Family, recheck = false): Plan {
+  return { family, found: [], added: [], removed: [], kept: 0, recheck, script: `for ${family}` };
+}
+
+/** A kernel that needs the plans in turn, one at each observation of the family, and notes what is done to it. */
+function fakeKernel(
+  needs: Partial<Record<Family, (Plan | undefined)[]>>,
+  apply: (plan: Plan) => void = () => {},
+) {
+  const done: string[] = [];
+  const dataplane: Dataplane<Plan | undefined> = {
+    name: 'fake',
+    reason: 'a test',
+    observe: async (family) => {
+      done.push(`observe ${family}`);
+      return needs[family]?.shift();
+    },
+    plan: (observation) => observation,
+    planRemoval: (observation) => observation,
+    apply: async (plan) => {
+      done.push(`apply ${plan.family}`);
+      apply(plan);
+    },
+  };
+  const options = {
+    timeoutMs: 5_000,
+    signal: new AbortController().signal,
+    onRetry: () => {},
+    onApply: () => {},
+  };
+  return { done, run: () => reconcile(async () => dataplane, GOALS, options) };
+}
+
+describe('reconciling', () => {
+  it('observes every family before it writes to any', async () => {
+    const kernel = fakeKernel({ IPv4: [planFor('IPv4')], IPv6: [planFor('IPv6')] });
+    const plans = await kernel.run();
+    assert.deepEqual(kernel.done, ['observe IPv4', 'observe IPv6', 'apply IPv4', 'apply IPv6']);
+    assert.deepEqual([...plans.keys()], ['IPv4', 'IPv6']);
+  });
+
+  it('writes nothing where nothing differs', async () => {
+    const kernel = fakeKernel({});
+    assert.equal((await kernel.run()).size, 0);
+    assert.deepEqual(kernel.done, ['observe IPv4', 'observe IPv6']);
+  });
+
+  it('looks once more at what another agent could have spoilt, and begins again where it has', async () => {
+    const kernel = fakeKernel({
+      IPv4: [planFor('IPv4', true), planFor('IPv4', true), planFor('IPv4', true)],
+    });
+    const plans = await kernel.run();
+    assert.equal(kernel.done.filter((step) => step === 'apply IPv4').length, 2);
+    assert.equal(kernel.done.filter((step) => step === 'observe IPv4').length, 4);
+    assert.equal(plans.size, 1);
+  });
+
+  it('observes again after a race', async () => {
+    let failures = 2;
+    const kernel = fakeKernel({ IPv4: [planFor('IPv4'), planFor('IPv4'), planFor('IPv4')] }, () => {
+      failures -= 1;
+      if (failures >= 0) throw RACED;
+    });
+    await kernel.run();
+    assert.equal(kernel.done.filter((step) => step === 'observe IPv4').length, 3);
+  });
+
+  it('gives up a transaction that fails again and again with nothing changed', async () => {
+    const kernel = fakeKernel({ IPv4: Array.from({ length: 9 }, () => planFor('IPv4')) }, () => {
+      throw RACED;
+    });
+    await assert.rejects(kernel.run(), { failure: 'refused', message: /line 2 failed \(3 times/ });
+  });
+});
