@@ -69,10 +69,13 @@ function createAgent(flags: FlagValues, log: Logger): Agent {
 function announceStop(log: Logger, cleanUp: boolean): void {
   const announce = () => {
     log.info(`${stopSignal.reason}: stopping, ${cleanUp ? 'removing the rules' : 'the rules stay'}`);
-    // A transaction that still runs is the kernel's to finish or refuse as a whole.
-    if (!cleanUp) setTimeout(() => process.exit(EXIT.ok), STOP_MS).unref();
-    // Whoever asks twice does not want to wait for a busy lock.
-    for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => process.exit(EXIT.system));
+    if (cleanUp) {
+      // Whoever asks twice does not want to wait for a busy lock.
+      for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => process.exit(EXIT.system));
+    } else {
+      // A transaction that still runs is the kernel's to finish or refuse as a whole.
+      setTimeout(() => process.exit(EXIT.ok), STOP_MS).unref();
+    }
   };
   if (stopSignal.aborted) announce();
   else stopSignal.addEventListener('abort', announce);
