@@ -133,8 +133,8 @@ class Validation {
 
   #reportShape(error: SchemaError): void {
     const [, key = '', index] = error.instancePath.split('/');
-    const list = this.#values.get(key);
-    const node = index !== undefined && list?.kind === 'list' ? list.items[Number(index)] : list;
+    const value = this.#values.get(key);
+    const node = index !== undefined && value?.kind === 'list' ? value.items[Number(index)] : value;
     if (node === undefined) throw new Error(`no value at ${error.instancePath}`);
     const what = index === undefined ? key : `item ${Number(index) + 1} of ${key}`;
     const message = `${what} ${expectation(error)}, but is ${describe(node)}`;

@@ -66,9 +66,11 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
     },
     async references(chain) {
       const result = await host.run(command, ['--wait', LOCK_WAIT, '-t', 'nat', '-n', '-L', chain]);
-      if (result.code === 0) return Number(/^Chain \S+ \((\d+) references\)/m.exec(result.stdout)?.[1] ?? 0);
-      if (isAbsent(result)) return 0;
-      throw failure(command, result);
+      if (result.code !== 0 && isAbsent(result)) return 0;
+      if (result.code !== 0) throw failure(command, result);
+      const count = /^Chain \S+ \((\d+) references\)/m.exec(result.stdout)?.[1];
+      if (count === undefined) throw noListing(command, chain);
+      return Number(count);
     },
     async restore(script) {
       const result = await host.run(restore, ['--noflush', '--wait', LOCK_WAIT], script);
@@ -100,19 +102,17 @@ export async function toolVersion(host: Host, command: string): Promise<ToolVers
 function parseListing(command: string, chain: string, listing: string): readonly string[] {
   const lines = listing.match(/(?:"(?:[^"\\]|\\.)*"|[^"\n])+/gs) ?? [];
   const declared = lines.some((line) => line === `-N ${chain}` || line.startsWith(`-P ${chain} `));
-  if (!declared) {
-    // An empty answer must not pass for an empty chain: it would be filled again at each sync.
-    const remedy = 'run the command by hand on the node; is it a wrapper that prints something else?';
-    throw new DataplaneError(
-      'refused',
-      `${command} -t nat -S ${chain} printed no listing of the chain`,
-      remedy,
-    );
-  }
+  if (!declared) throw noListing(command, chain);
   const start = `-A ${chain}`;
   return lines
     .filter((line) => line === start || line.startsWith(`${start} `))
     .map((line) => line.slice(start.length + 1));
+}
+
+/** An empty answer must not pass for an empty chain: the chain or its jump would be written again at each sync. */
+function noListing(command: string, chain: string): DataplaneError {
+  const remedy = 'run the command by hand on the node; is it a wrapper that prints something else?';
+  return new DataplaneError('refused', `${command} printed no listing of ${chain} in nat`, remedy);
 }
 
 /** A missing chain or table. iptables-nft 1.8 calls a chain "incompatible" that is not there, or not readable. */

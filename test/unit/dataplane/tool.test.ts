@@ -104,6 +104,13 @@ describe('a listing', () => {
     });
   }
 
+  it('without the count of references is refused, not taken for none', async () => {
+    const references = (stdout: string) =>
+      createTool(fakeHost({ iptables: { stdout } }), 'IPv4', '').references('X');
+    assert.equal(await references('Chain X (2 references)\ntarget prot opt source destination\n'), 2);
+    await assert.rejects(references(''), { failure: 'refused', message: /printed no listing/ });
+  });
+
   it('is what stands behind -A and the chain, also where that is nothing', async () => {
     const rules = await list('-N X\n-A X -j RETURN\n-A X\n-A XY -j DROP\n');
     assert.deepEqual(rules, ['-j RETURN', '']);
