@@ -6,6 +6,12 @@ export type Family = 'IPv4' | 'IPv6';
 /** Bits in an address of each family. */
 export const ADDRESS_BITS: Readonly<Record<Family, number>> = { IPv4: 32, IPv6: 128 };
 
+/** How an address is written: groups of so many bits, each a number, with a separator between. */
+const NOTATION = {
+  IPv4: { groups: 4, bits: 8n, radix: 10, separator: '.' },
+  IPv6: { groups: 8, bits: 16n, radix: 16, separator: ':' },
+} as const;
+
 export interface Address {
   readonly family: Family;
   /** The address as an unsigned number, most significant bit first. */
@@ -29,4 +35,15 @@ export function familyOf(text: string): Family | undefined {
 /** IPv6 text in the one form that RFC 5952 recommends, never dotted. The text must be a valid address. */
 export function normalizeIPv6(text: string): string {
   return new URL(`http://[${text}]`).hostname.slice(1, -1);
+}
+
+/** The canonical text of an address, IPv6 as RFC 5952 has it. */
+export function formatAddress({ family, value }: Address): string {
+  const { groups, bits, radix, separator } = NOTATION[family];
+  const parts = Array.from({ length: groups }, (_, index) => {
+    const shift = BigInt(groups - 1 - index) * bits;
+    return ((value >> shift) & ((1n << bits) - 1n)).toString(radix);
+  });
+  const text = parts.join(separator);
+  return family === 'IPv4' ? text : normalizeIPv6(text);
 }

@@ -1,6 +1,6 @@
 import { isIPv4 } from 'node:net';
 import IPCIDR from 'ip-cidr';
-import { ADDRESS_BITS, type Family, familyOf, normalizeIPv6 } from './address.ts';
+import { ADDRESS_BITS, type Family, familyOf, formatAddress, normalizeIPv6 } from './address.ts';
 
 /** A network: every address whose first `length` bits equal those of `address`. */
 export interface Prefix {
@@ -57,6 +57,11 @@ export function parsePrefix(text: string): ParsedPrefix {
     );
   }
   return { prefix: { family, address: value, length: bits, text: `${normalized}/${bits}` } };
+}
+
+/** The prefix of that length and network address; its host bits must be zero. */
+export function prefixAt(family: Family, address: bigint, length: number): Prefix {
+  return { family, address, length, text: `${formatAddress({ family, value: address })}/${length}` };
 }
 
 /** Whether every address of `inner` is in `outer` (true for equal ones). */

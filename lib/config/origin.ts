@@ -5,6 +5,8 @@ export type Origin = FileOrigin | BuiltInOrigin;
 export interface FileOrigin {
   readonly kind: 'file';
   readonly source: string;
+  /** The file that line and column count in, where that is not one of the source's name. */
+  readonly file?: string;
   readonly line: number;
   readonly column: number;
 }
@@ -21,10 +23,10 @@ export interface Located<Value> {
   readonly origin: Origin;
 }
 
-/** `ip-masq-cloud:3:5`, or what built the value in. Never contains control characters. */
+/** `ip-masq-cloud:3:5`, `manifest.yaml:17:9`, or what built the value in. Never contains control characters. */
 export function formatOrigin(origin: Origin): string {
   if (origin.kind === 'built-in') return `built in (${origin.reason})`;
-  return `${printable(origin.source)}:${origin.line}:${origin.column}`;
+  return `${printable(origin.file ?? origin.source)}:${origin.line}:${origin.column}`;
 }
 
 /**

@@ -16,9 +16,10 @@ export interface Problem {
   readonly other?: Origin;
 }
 
-/** A source as a whole: unreadable, too large. */
+/** A file as a whole: unreadable, too large. */
 export interface FileOnly {
   readonly kind: 'whole-file';
+  /** How the file is called in messages; mostly the name of a source. */
   readonly source: string;
 }
 
@@ -74,7 +75,7 @@ function place(at: Origin | FileOnly): string {
 const FRAME_WIDTH = 120;
 
 function frame(at: FileOrigin, sources: readonly Source[]): string[] {
-  const source = sources.find(({ name }) => name === at.source);
+  const source = sources.find(({ name, found }) => name === at.source && found?.file === at.file);
   const line = source && linesOf(source)[at.line - 1];
   if (line === undefined) return [];
   const start = Math.max(0, Math.min(at.column - 1, line.length) - FRAME_WIDTH / 2);
@@ -87,11 +88,12 @@ function frame(at: FileOrigin, sources: readonly Source[]): string[] {
   ];
 }
 
-const cutLines = new WeakMap<Source, readonly string[]>();
+const cutLines = new WeakMap<object, readonly string[]>();
 
-/** The lines of a source, cut once: a source of 1 MiB can have half a million problems. */
+/** The lines of a source's file, cut once: a source of 1 MiB can have half a million problems. */
 function linesOf(source: Source): readonly string[] {
-  const lines = cutLines.get(source) ?? source.text.split(/\r?\n/);
-  cutLines.set(source, lines);
+  const file = source.found ?? source;
+  const lines = cutLines.get(file) ?? file.text.split(/\r?\n/);
+  cutLines.set(file, lines);
   return lines;
 }

@@ -4,6 +4,17 @@ import type { FileOrigin } from './origin.ts';
 export interface Source {
   readonly name: string;
   readonly text: string;
+  /** Where people find the text, where that is not a file of the source's name: in a manifest, say. */
+  readonly found?: FoundIn;
+}
+
+/** A file that holds the text of a source. */
+export interface FoundIn {
+  /** How the file is called in messages. */
+  readonly file: string;
+  readonly text: string;
+  /** Where in the file the character stands that has this offset in the source. */
+  offsetOf(offset: number): number;
 }
 
 /** Turns offsets into a source's text into origins. */
@@ -13,10 +24,13 @@ export class Locator {
 
   constructor(source: Source) {
     this.#source = source;
-    for (const { index } of source.text.matchAll(/\n/g)) this.#lineStarts.push(index + 1);
+    const text = source.found?.text ?? source.text;
+    for (const { index } of text.matchAll(/\n/g)) this.#lineStarts.push(index + 1);
   }
 
-  origin(offset: number): FileOrigin {
+  origin(sourceOffset: number): FileOrigin {
+    const { name, found } = this.#source;
+    const offset = found?.offsetOf(sourceOffset) ?? sourceOffset;
     let low = 0;
     let high = this.#lineStarts.length - 1;
     while (low < high) {
@@ -25,6 +39,7 @@ export class Locator {
       else high = middle - 1;
     }
     const column = offset - (this.#lineStarts[low] ?? 0) + 1;
-    return { kind: 'file', source: this.#source.name, line: low + 1, column };
+    const file = found === undefined ? {} : { file: found.file };
+    return { kind: 'file', source: name, ...file, line: low + 1, column };
   }
 }

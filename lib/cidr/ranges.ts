@@ -1,0 +1,98 @@
+import { ADDRESS_BITS, type Family } from './address.ts';
+import { type Prefix, prefixAt } from './prefix.ts';
+
+/** Consecutive addresses, both ends included. */
+export interface Range {
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+/** Any set of addresses of one family: ascending ranges that neither overlap nor touch. */
+export interface RangeSet {
+  readonly family: Family;
+  readonly ranges: readonly Range[];
+}
+
+export function nothing(family: Family): RangeSet {
+  return { family, ranges: [] };
+}
+
+export function everything(family: Family): RangeSet {
+  return { family, ranges: [{ first: 0n, last: highest(family) }] };
+}
+
+export function rangeOf({ family, address, length }: Prefix): Range {
+  return { first: address, last: address + (1n << BigInt(ADDRESS_BITS[family] - length)) - 1n };
+}
+
+/** The set that ranges make together, in whatever order and however they overlap. */
+export function rangeSet(family: Family, ranges: readonly Range[]): RangeSet {
+  const joined: Range[] = [];
+  for (const { first, last } of ranges.toSorted((a, b) => (a.first < b.first ? -1 : 1))) {
+    const before = joined.at(-1);
+    if (before === undefined || first > before.last + 1n) joined.push({ first, last });
+    else if (last > before.last) joined[joined.length - 1] = { first: before.first, last };
+  }
+  return { family, ranges: joined };
+}
+
+/** What is in either. Both sets must be of one family, as in all that follows. */
+export function union(a: RangeSet, b: RangeSet): RangeSet {
+  return rangeSet(a.family, [...a.ranges, ...b.ranges]);
+}
+
+/** What is not in the set. */
+export function complement({ family, ranges }: RangeSet): RangeSet {
+  const gaps: Range[] = [];
+  let next = 0n;
+  for (const { first, last } of ranges) {
+    if (first > next) gaps.push({ first: next, last: first - 1n });
+    next = last + 1n;
+  }
+  if (next <= highest(family)) gaps.push({ first: next, last: highest(family) });
+  return { family, ranges: gaps };
+}
+
+/** What is in both. */
+export function intersection(a: RangeSet, b: RangeSet): RangeSet {
+  const common: Range[] = [];
+  let [i, j] = [0, 0];
+  for (let x = a.ranges[i], y = b.ranges[j]; x && y; x = a.ranges[i], y = b.ranges[j]) {
+    const first = x.first > y.first ? x.first : y.first;
+    const last = x.last < y.last ? x.last : y.last;
+    if (first <= last) common.push({ first, last });
+    if (x.last < y.last) i += 1;
+    else j += 1;
+  }
+  return { family: a.family, ranges: common };
+}
+
+/** What is in the first and not in the second. */
+export function difference(a: RangeSet, b: RangeSet): RangeSet {
+  return intersection(a, complement(b));
+}
+
+/** The shortest list of prefixes that holds exactly the set, ascending. */
+export function prefixesOf({ family, ranges }: RangeSet): readonly Prefix[] {
+  return ranges.flatMap((range) => [...largestBlocks(range, family)]);
+}
+
+/** Again and again the largest block that begins where the last one ended and does not pass the end. */
+function* largestBlocks({ first, last }: Range, family: Family): Generator<Prefix> {
+  const bits = ADDRESS_BITS[family];
+  for (let address = first; address <= last; ) {
+    let hostBits = 0;
+    while (hostBits < bits && fits(address, hostBits + 1, last)) hostBits += 1;
+    yield prefixAt(family, address, bits - hostBits);
+    address += 1n << BigInt(hostBits);
+  }
+}
+
+function fits(address: bigint, hostBits: number, last: bigint): boolean {
+  const size = 1n << BigInt(hostBits);
+  return address % size === 0n && address + size - 1n <= last;
+}
+
+function highest(family: Family): bigint {
+  return (1n << BigInt(ADDRESS_BITS[family])) - 1n;
+}

@@ -1,0 +1,55 @@
+import { type Range, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import type { Entry, Policy } from './policy.ts';
+
+/** Addresses for all of which the same entry decides. */
+export interface Segment extends Range {
+  readonly entry: Entry;
+}
+
+/**
+ * The policy without nesting: ascending segments that do not overlap, each with the entry that decides there.
+ * No entry decides between them.
+ */
+export function flatten({ entries }: Policy): readonly Segment[] {
+  const segments: Segment[] = [];
+  /** Entries that hold the cursor, each inside the one before. */
+  const open: (Range & { readonly entry: Entry })[] = [];
+  let cursor = 0n;
+  const emit = (last: bigint): void => {
+    const inmost = open.at(-1);
+    if (inmost !== undefined && last >= cursor) segments.push({ first: cursor, last, entry: inmost.entry });
+    cursor = last + 1n;
+  };
+  const close = (before: bigint | undefined): void => {
+    for (let top = open.at(-1); top && (before === undefined || top.last < before); top = open.at(-1)) {
+      emit(top.last);
+      open.pop();
+    }
+  };
+
+  for (const entry of entries.toSorted(byNesting)) {
+    const { first, last } = rangeOf(entry.prefix);
+    close(first);
+    const around = open.at(-1);
+    // Of equal prefixes the first decides; sorting has kept their order.
+    if (around?.first === first && around.last === last) continue;
+    emit(first - 1n);
+    open.push({ first, last, entry });
+  }
+  close(undefined);
+  return segments;
+}
+
+/** All addresses that the policy leaves alone. */
+export function unmasqueraded(policy: Policy): RangeSet {
+  return rangeSet(
+    policy.family,
+    flatten(policy).filter(({ entry }) => entry.verdict === 'return'),
+  );
+}
+
+/** Ascending, a wider prefix before those inside it. */
+function byNesting({ prefix: a }: Entry, { prefix: b }: Entry): number {
+  if (a.address !== b.address) return a.address < b.address ? -1 : 1;
+  return a.length - b.length;
+}
