@@ -14,6 +14,8 @@ await build({
   bundle: true,
   platform: 'node',
   target: 'node20',
+  // What jsonc-parser names as main cannot be bundled (microsoft/node-jsonc-parser#57).
+  mainFields: ['module', 'main'],
   format: 'esm',
   legalComments: 'eof',
   define: {

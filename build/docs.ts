@@ -1,12 +1,23 @@
 /** Writes into README.md what the code is the truth about. Usage: node build/docs.ts */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { exitTable, flagTable } from '../cmd/ip-masq-agent/help.ts';
+import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
+import { commandFlagTable, commandTable, exitTable, flagTable } from '../cmd/ip-masq-agent/help.ts';
+import { FINDING_MEANING } from '../lib/agent/doctor/finding.ts';
+import { CONFLICT_KINDS } from '../lib/config/problem.ts';
+import { KIND_MEANING, KIND_SEVERITY, KINDS } from '../lib/config/report/kinds.ts';
 
 const README = new URL('../README.md', import.meta.url);
 
 /** The generated parts of the README by name. */
 export function generatedSections(): Readonly<Record<string, string>> {
-  return { flags: flagTable(), 'exit codes': exitTable() };
+  return {
+    commands: commandTable(),
+    'flags of commands': commandFlagTable(),
+    flags: flagTable(FLAGS),
+    'exit codes': exitTable(),
+    problems: problemTable(),
+    findings: findingTable(),
+  };
 }
 
 /** The text with each part between its markers replaced. */
@@ -19,6 +30,19 @@ export function withSections(text: string): string {
       throw new Error(`README.md has no part "${begin}" … "${end}"`);
     return `${before}${begin}\n${content}\n${end}${after}`;
   }, text);
+}
+
+/** The kinds of problems that are no conflicts: those have a table of their own. */
+function problemTable(): string {
+  const rows = KINDS.filter((kind) => !CONFLICT_KINDS.some((conflict) => conflict === kind)).map(
+    (kind) => `| \`${kind}\` | ${KIND_MEANING[kind]} | ${KIND_SEVERITY[kind]} |`,
+  );
+  return ['| kind | meaning | severity |', '| --- | --- | --- |', ...rows].join('\n');
+}
+
+function findingTable(): string {
+  const rows = Object.entries(FINDING_MEANING).map(([kind, meaning]) => `| \`${kind}\` | ${meaning} |`);
+  return ['| finding | meaning |', '| --- | --- |', ...rows].join('\n');
 }
 
 if (import.meta.main) writeFileSync(README, withSections(readFileSync(README, 'utf8')));

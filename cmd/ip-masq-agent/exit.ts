@@ -7,7 +7,7 @@ export const EXIT_MEANING: Readonly<Record<number, string>> = {
   [EXIT.system]: 'the kernel or the system refused',
   [EXIT.usage]: 'wrong usage: unknown flag or command, bad flag value',
   [EXIT.config]: 'the config is invalid, in conflict, or unreadable',
-  [EXIT.different]: 'a comparison found a difference',
+  [EXIT.different]: 'a comparison found a difference, or a look at the node something to do',
 };
 
 /** The command line makes no sense; the message says what to write instead. */

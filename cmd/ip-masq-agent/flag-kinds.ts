@@ -33,6 +33,12 @@ export const path: FlagKind<string> = {
   },
 };
 
+/** A path, or nothing. */
+export const optionalPath: FlagKind<string> = {
+  placeholder: 'PATH',
+  parse: (text) => (text === '' ? text : path.parse(text)),
+};
+
 export const chain: FlagKind<string> = {
   placeholder: 'NAME',
   parse(text) {

@@ -1,23 +1,11 @@
-import {
-  bindAddress,
-  boolean,
-  chain,
-  choice,
-  count,
-  type FlagKind,
-  interval,
-  path,
-  ports,
-} from './flag-kinds.ts';
+import { DEFAULT_CIDR_LIMIT } from '../../lib/config/config.ts';
+import { bindAddress, boolean, chain, choice, count, interval, path, ports } from './flag-kinds.ts';
+import { flag, type Values } from './flag-table.ts';
 
-interface Flag<Value> {
-  readonly kind: FlagKind<Value>;
-  /** As somebody would write it on the command line. */
-  readonly default: string;
-  readonly help: string;
-}
-
-/** Every flag of the agent: parser, `--help` and README read this one table. */
+/**
+ * The flags of the daemon. Every command takes them all, so that the arguments of a DaemonSet can stand behind any.
+ * Parser, `--help`, completion and README read this one table.
+ */
 export const FLAGS = {
   'config-dir': flag(path, '/etc/config', 'directory whose files ip-masq-* are the sources'),
   'masq-chain': flag(chain, 'IP-MASQ-AGENT', 'name of the chain in nat that holds the rules'),
@@ -48,7 +36,7 @@ export const FLAGS = {
     'auto',
     'kernel API that iptables uses; auto finds the one that kubelet uses',
   ),
-  'cidr-limit': flag(count, '64', 'most CIDRs of a source that does not set cidrLimit'),
+  'cidr-limit': flag(count, String(DEFAULT_CIDR_LIMIT), 'most CIDRs of a source that does not set cidrLimit'),
   strict: flag(boolean, 'false', 'take every warning for an error'),
   'sync-timeout': flag(interval, '30s', 'how long a busy xtables lock is waited for'),
   once: flag(boolean, 'false', 'sync once and exit'),
@@ -73,9 +61,7 @@ export const FLAGS = {
 
 export type FlagName = keyof typeof FLAGS;
 
-export type FlagValues = {
-  readonly [Name in FlagName]: (typeof FLAGS)[Name] extends Flag<infer Value> ? Value : never;
-};
+export type FlagValues = Values<typeof FLAGS>;
 
 /** Flags that klog adds to the Go agents: accepted so that their manifests work, and ignored. */
 export const IGNORED_FLAGS: ReadonlyMap<string, 'boolean' | 'value'> = new Map([
@@ -93,11 +79,3 @@ export const IGNORED_FLAGS: ReadonlyMap<string, 'boolean' | 'value'> = new Map([
   ['stderrthreshold', 'value'],
   ['vmodule', 'value'],
 ]);
-
-export function isFlagName(name: string): name is FlagName {
-  return Object.hasOwn(FLAGS, name);
-}
-
-function flag<Value>(kind: FlagKind<Value>, value: string, help: string): Flag<Value> {
-  return { kind, default: value, help };
-}

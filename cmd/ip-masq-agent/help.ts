@@ -1,31 +1,43 @@
-import { EXIT_MEANING } from './exit.ts';
+import type { Args, Command } from './command.ts';
+import { COMMANDS } from './commands.ts';
+import { EXIT, EXIT_MEANING } from './exit.ts';
+import type { Flag, FlagTable } from './flag-table.ts';
 import { FLAGS } from './flags.ts';
+import { commandNamed } from './parse-args.ts';
+import { print } from './print.ts';
 
 const WIDTH = 100;
-const INDENT = 6;
+
+/** Prints the help, or that of the command named. */
+export async function help({ operands: [topic] }: Args): Promise<number> {
+  print(topic === undefined ? helpText() : commandHelp(topic, commandNamed(topic)));
+  return EXIT.ok;
+}
 
 /** What `--help` prints. */
 export function helpText(): string {
   return `Keeps a node's masquerade rules exactly as the mounted config files say.
 
 Usage:
-  ip-masq-agent [run] [flags]    sync, then follow the config files and the kernel until stopped
-  ip-masq-agent version          print the version
+  ip-masq-agent [COMMAND] [flags]
 
-Examples:
-  ip-masq-agent --enable-ipv6
-      in a DaemonSet with host network: read /etc/config/ip-masq-*, keep IPv4 and IPv6 rules
-  ip-masq-agent --once --config-dir=./config --log-format=text --v=3
-      sync once from another directory and say what was done
-  ip-masq-agent --iptables-mode=nft --to-ports=1024-29999,32768-65535
-      do not guess the mode; keep masqueraded connections off the node ports
+Commands:
+${Object.entries(COMMANDS)
+  .map(([name, { summary }]) => wrap(`  ${name.padEnd(12)}`, summary))
+  .join('\n')}
+
+  ip-masq-agent COMMAND --help tells more about each.
+
+${exampleLines(COMMANDS['run']?.examples ?? [])}
 
 Flags:
-${Object.entries(FLAGS).map(flagHelp).join('\n')}
+${flagLines(FLAGS)}
   --version
       print the version
   --help
-      print this
+      print this, or the help of the command
+
+Every command takes these flags, so that the arguments of a DaemonSet can stand behind any.
 
 Signals:
   SIGTERM, SIGINT    stop; the rules stay, unless --cleanup-on-exit
@@ -38,37 +50,89 @@ ${Object.entries(EXIT_MEANING)
 `;
 }
 
-/** The flags as a Markdown table, for the README. */
-export function flagTable(): string {
-  const rows = Object.entries(FLAGS).map(([name, { kind, default: preset, help }]) => {
+/** What `COMMAND --help` prints. */
+export function commandHelp(
+  name: string,
+  { summary, details, operands, own, uses, examples }: Command,
+): string {
+  const used = Object.fromEntries(Object.entries(FLAGS).filter(([flag]) => uses.some((use) => use === flag)));
+  return [
+    wrap('', `${capital(summary)}.`),
+    ...(details === undefined ? [] : [wrap('', details)]),
+    `Usage:\n  ip-masq-agent ${[name, operands, '[flags]'].filter((word) => word !== '').join(' ')}`,
+    exampleLines(examples),
+    ...(Object.keys(own).length === 0 ? [] : [`Flags:\n${flagLines(own)}`]),
+    ...(Object.keys(used).length === 0 ? [] : [`Flags of the agent that count here:\n${flagLines(used)}`]),
+  ]
+    .join('\n\n')
+    .concat('\n');
+}
+
+/** Flags as a Markdown table, for the README. */
+export function flagTable(table: FlagTable): string {
+  const rows = Object.entries(table).map(([name, { kind, default: preset, help }]) => {
     const values = kind.placeholder === '' ? 'true\\|false' : kind.placeholder.replaceAll('|', '\\|');
     return `| \`--${name}\` | ${values} | ${preset === '' ? '' : `\`${preset}\``} | ${help} |`;
   });
   return ['| flag | value | default | meaning |', '| --- | --- | --- | --- |', ...rows].join('\n');
 }
 
-/** The exit codes as a Markdown table, for the README. */
+/** The flags that only some commands take, as a Markdown table. */
+export function commandFlagTable(): string {
+  const rows = Object.entries(COMMANDS).flatMap(([command, { own }]) =>
+    Object.entries(own).map(([name, { kind, default: preset, help }]) => {
+      const values = kind.placeholder === '' ? 'true\\|false' : kind.placeholder.replaceAll('|', '\\|');
+      return `| ${command} | \`--${name}\` | ${values} | ${preset === '' ? '' : `\`${preset}\``} | ${help} |`;
+    }),
+  );
+  return ['| command | flag | value | default | meaning |', '| --- | --- | --- | --- | --- |', ...rows].join(
+    '\n',
+  );
+}
+
+/** The commands as a Markdown table. */
+export function commandTable(): string {
+  const rows = Object.entries(COMMANDS).map(([name, { operands, summary }]) => {
+    const usage = operands === '' ? name : `${name} ${operands}`;
+    return `| \`${usage}\` | ${summary} |`;
+  });
+  return ['| command | what it does |', '| --- | --- |', ...rows].join('\n');
+}
+
+/** The exit codes as a Markdown table. */
 export function exitTable(): string {
   const rows = Object.entries(EXIT_MEANING).map(([code, meaning]) => `| ${code} | ${meaning} |`);
   return ['| exit code | meaning |', '| --- | --- |', ...rows].join('\n');
 }
 
-function flagHelp([name, { kind, default: preset, help }]: [
-  string,
-  (typeof FLAGS)[keyof typeof FLAGS],
-]): string {
+function exampleLines(examples: Command['examples']): string {
+  const lines = examples.map(({ line, meaning }) => `  ip-masq-agent ${line}\n${wrap('      ', meaning)}`);
+  return ['Examples:', ...lines].join('\n');
+}
+
+function flagLines(table: FlagTable): string {
+  return Object.entries(table).map(flagHelp).join('\n');
+}
+
+function flagHelp([name, { kind, default: preset, help }]: [string, Flag<unknown>]): string {
   const value = kind.placeholder === '' ? '' : `=${kind.placeholder}`;
   const suffix =
     preset === '' || (kind.placeholder === '' && preset === 'false') ? '' : ` (default ${preset})`;
-  return [`  --${name}${value}`, ...wrap(`${help}${suffix}`)].join('\n');
+  return `  --${name}${value}\n${wrap('      ', `${help}${suffix}`)}`;
 }
 
-function wrap(text: string): readonly string[] {
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Lines that fit a terminal; the first begins with the head, the others with as much space. */
+function wrap(head: string, text: string): string {
   const lines: string[] = [];
   for (const word of text.split(' ')) {
     const line = lines.at(-1);
-    if (line === undefined || line.length + word.length >= WIDTH) lines.push(' '.repeat(INDENT) + word);
+    if (line === undefined || line.length + word.length >= WIDTH)
+      lines.push((line === undefined ? head : ' '.repeat(head.length)) + word);
     else lines[lines.length - 1] = `${line} ${word}`;
   }
-  return lines;
+  return lines.join('\n');
 }

@@ -1,43 +1,54 @@
 import './signals.ts';
-import { quote } from '../../lib/config/shape.ts';
-import { writeTerminationMessage } from '../../lib/telemetry/termination.ts';
-import { EXIT, UsageError } from './exit.ts';
-import { FLAGS } from './flags.ts';
-import { helpText } from './help.ts';
-import { type ParsedArgs, parseArgs } from './parse-args.ts';
-import { run } from './run.ts';
-import { versionText } from './version.ts';
+import { versionText } from './build-info.ts';
+import { COMMANDS } from './commands.ts';
+import { EXIT } from './exit.ts';
+import { commandNamed, type ParsedArgs, parseArgs } from './parse-args.ts';
+import { print } from './print.ts';
+import { stopSignal } from './signals.ts';
 
-process.exit(await main(process.argv.slice(2)));
+const argv = process.argv.slice(2);
+const code = await main();
+// A pipe takes 64 KiB at once, and process.exit() drops what it has not taken yet.
+for (const stream of [process.stdout, process.stderr]) {
+  await new Promise<void>((resolve) => stream.write('', () => resolve()));
+}
+process.exit(code);
 
-async function main(argv: readonly string[]): Promise<number> {
+async function main(): Promise<number> {
   try {
     return await dispatch(parseArgs(argv));
   } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    const message = `ip-masq-agent: ${error.message}`;
-    console.error(message);
-    // The flags are not known, so neither is another place for the message; a pod's is always this.
-    await writeTerminationMessage(FLAGS['termination-log'].default, [message]).catch(() => {});
-    return EXIT.usage;
+    const { tellFailure } = await import('./failure.ts');
+    return tellFailure(error, { terminates: stays() });
   }
 }
 
 async function dispatch(args: ParsedArgs): Promise<number> {
-  const [command = 'run', ...operands] = args.operands;
-  if (args.help || command === 'help') return print(helpText());
-  if (args.version || command === 'version') return print(`${versionText()}\n`);
-  if (command !== 'run') {
-    throw new UsageError(
-      `unknown command ${quote(command)}: see --help (a boolean flag takes its value as --flag=false)`,
-    );
+  if (args.version) {
+    print(`${versionText()}\n`);
+    return EXIT.ok;
   }
-  if (operands.length > 0)
-    throw new UsageError(`run takes no arguments, but got ${quote(operands[0] ?? '')}`);
-  return run(args);
+  if (args.help) return commandNamed('help').run({ ...args, operands: helpTopic(args) });
+  if (!stays()) stopSignal.addEventListener('abort', endByStopSignal);
+  return commandNamed(args.command).run(args);
 }
 
-function print(text: string): number {
-  process.stdout.write(text);
-  return EXIT.ok;
+/**
+ * Whether it is to stay, as the first process of a container: then it stops in order, and tells kubelet why it failed.
+ * What somebody types into a running pod is no reason for its end.
+ */
+function stays(): boolean {
+  const typed = argv.some((word) => word !== 'run' && Object.hasOwn(COMMANDS, word));
+  return !typed || argv.some((word) => /^--?watch(?:=|$)/.test(word));
+}
+
+function helpTopic({ command }: ParsedArgs): readonly string[] {
+  return Object.hasOwn(COMMANDS, command) && argv.includes(command) ? [command] : [];
+}
+
+/** As if there were no handler, so that a shell sees what ended the command. */
+function endByStopSignal(): void {
+  const signal: NodeJS.Signals = stopSignal.reason;
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
 }

@@ -1,18 +1,25 @@
 import { nearest } from '../../lib/config/nearest.ts';
 import { quote } from '../../lib/config/shape.ts';
+import type { Command, CommandLine } from './command.ts';
+import { COMMANDS } from './commands.ts';
 import { UsageError } from './exit.ts';
 import { boolean } from './flag-kinds.ts';
-import { FLAGS, type FlagName, type FlagValues, IGNORED_FLAGS, isFlagName } from './flags.ts';
+import type { Flag } from './flag-table.ts';
+import { FLAGS, IGNORED_FLAGS } from './flags.ts';
 
-export interface ParsedArgs {
-  readonly flags: FlagValues;
-  /** Flags of klog that were given and do nothing. */
-  readonly ignored: readonly string[];
-  /** What is no flag: the command, then its arguments. */
-  readonly operands: readonly string[];
+export interface ParsedArgs extends CommandLine {
+  /** `run` where none is named. */
+  readonly command: string;
   readonly help: boolean;
   readonly version: boolean;
 }
+
+/** Every flag of every command. Flags of one name take a value in all commands, or in none. */
+const ALL_FLAGS: ReadonlyMap<string, Flag<unknown>> = new Map(
+  [FLAGS, ...Object.values(COMMANDS).map(({ own }) => own)].flatMap((table) => Object.entries(table)),
+);
+
+const ASKED = ['help', 'h', 'version'];
 
 /**
  * Reads a command line as Go's flag package does: one dash or two, `=value` or the next word, a boolean
@@ -21,21 +28,18 @@ export interface ParsedArgs {
  * @throws {UsageError}
  */
 export function parseArgs(argv: readonly string[]): ParsedArgs {
-  const texts = new Map<FlagName, string>();
-  const ignored: string[] = [];
-  const operands: string[] = [];
-  const asked = { help: false, version: false };
-
+  const texts = new Map<string, string>();
+  const words: string[] = [];
   for (let index = 0; index < argv.length; index += 1) {
     const word = argv[index] ?? '';
     if (word === '--') {
-      operands.push(...argv.slice(index + 1));
+      words.push(...argv.slice(index + 1));
       break;
     }
     const match = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(word);
     if (match === null) {
-      if (word.startsWith('-')) throw new UsageError(`${quote(word)} is not a flag`);
-      operands.push(word);
+      if (word.startsWith('-') && word !== '-') throw new UsageError(`${quote(word)} is not a flag`);
+      words.push(word);
       continue;
     }
     const [, name = '', inline] = match;
@@ -43,40 +47,62 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
     if (takesValue && inline === undefined) index += 1;
     const text = inline ?? (takesValue ? argv[index] : 'true');
     if (text === undefined) throw new UsageError(`--${name} needs a value`);
-
-    if (isFlagName(name)) texts.set(name, text);
-    else if (name === 'help' || name === 'h') asked.help = boolean.parse(text);
-    else if (name === 'version') asked.version = boolean.parse(text);
-    else ignored.push(name);
+    texts.set(name, text);
   }
-  return { flags: flagValues(texts), ignored, operands, ...asked };
+  const [command = 'run', ...operands] = words;
+  const asked = (...names: readonly string[]) =>
+    names.some((name) => boolean.parse(texts.get(name) ?? 'false'));
+  const [help, version] = [asked('help', 'h'), asked('version')];
+  if (!help && !version) checkCommandLine(command, operands, texts);
+  const ignored = [...texts.keys()].filter((name) => !ALL_FLAGS.has(name) && !ASKED.includes(name));
+  return { command, operands, texts, ignored, help, version };
+}
+
+/**
+ * The command of that name.
+ *
+ * @throws {UsageError} where there is none
+ */
+export function commandNamed(name: string): Command {
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (command !== undefined) return command;
+  const near = nearest(name, Object.keys(COMMANDS));
+  const hint = near === undefined ? 'see --help' : `did you mean ${near}?`;
+  throw new UsageError(
+    `unknown command ${quote(name)}: ${hint} (a boolean flag takes its value as --flag=false)`,
+  );
+}
+
+function checkCommandLine(
+  name: string,
+  operands: readonly string[],
+  texts: ReadonlyMap<string, string>,
+): void {
+  const { operands: wanted, own } = commandNamed(name);
+  const [first] = operands;
+  if (wanted === '' && first !== undefined)
+    throw new UsageError(`${name} takes no arguments, but got ${quote(first)}`);
+  if (['ADDRESS…', 'SHELL'].includes(wanted) && first === undefined)
+    throw new UsageError(`${name} needs an argument: see ${name} --help`);
+  if (!wanted.includes('…') && operands.length > 1)
+    throw new UsageError(`${name} takes one argument, but got ${quote(operands[1] ?? '')} too`);
+  for (const flag of texts.keys()) {
+    const foreign = ALL_FLAGS.has(flag) && !Object.hasOwn(FLAGS, flag) && !Object.hasOwn(own, flag);
+    if (foreign) throw new UsageError(`${name} does not take --${flag}: see ${name} --help`);
+  }
 }
 
 function valueExpected(name: string): boolean {
-  if (isFlagName(name)) return FLAGS[name].kind.placeholder !== '';
-  if (['help', 'h', 'version'].includes(name)) return false;
+  const flag = ALL_FLAGS.get(name);
+  if (flag !== undefined) return flag.kind.placeholder !== '';
+  if (ASKED.includes(name)) return false;
   const kind = IGNORED_FLAGS.get(name.replaceAll('-', '_'));
   if (kind === undefined) throw unknownFlag(name);
   return kind === 'value';
 }
 
 function unknownFlag(name: string): UsageError {
-  const near = nearest(name, Object.keys(FLAGS));
+  const near = nearest(name, [...ALL_FLAGS.keys()]);
   const hint = near === undefined ? 'see --help' : `did you mean --${near}?`;
   return new UsageError(`unknown flag ${quote(`--${name}`)}: ${hint}`);
-}
-
-function flagValues(texts: ReadonlyMap<FlagName, string>): FlagValues {
-  const value = <Name extends FlagName>(name: Name): FlagValues[Name] => {
-    const { kind, default: preset } = FLAGS[name];
-    const text = texts.get(name) ?? preset;
-    try {
-      return kind.parse(text) as FlagValues[Name];
-    } catch (error) {
-      if (!(error instanceof UsageError)) throw error;
-      throw new UsageError(`--${name}=${quote(text)} ${error.message}`);
-    }
-  };
-  const names = Object.keys(FLAGS).filter(isFlagName);
-  return Object.fromEntries(names.map((name) => [name, value(name)])) as FlagValues;
 }

@@ -1,68 +1,52 @@
-import { Agent, InvalidConfigError } from '../../lib/agent/agent.ts';
-import { formatProblem } from '../../lib/config/problem.ts';
-import { DataplaneError } from '../../lib/dataplane/error.ts';
+import { Agent } from '../../lib/agent/agent.ts';
+import { removeAll } from '../../lib/agent/cleanup.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
+import { openInstalled } from '../../lib/dataplane/iptables/installed.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
-import { createLogger, type Logger } from '../../lib/telemetry/log.ts';
-import { writeTerminationMessage } from '../../lib/telemetry/termination.ts';
+import type { Logger } from '../../lib/telemetry/log.ts';
+import { removalText } from './cleanup.ts';
+import type { Args } from './command.ts';
+import { runDaemon } from './daemon.ts';
 import { EXIT } from './exit.ts';
 import type { FlagValues } from './flags.ts';
-import type { ParsedArgs } from './parse-args.ts';
+import { iptablesOptions, sourcesOptions } from './options.ts';
 import { stopSignal } from './signals.ts';
-import { versionText } from './version.ts';
 
 /** A stop that comes in the middle of a sync waits so long for it, so that a pod is gone within a second. */
 const STOP_MS = 800;
 
 /** Keeps the rules until a signal ends it (or once); returns the exit code. */
-export async function run({ flags, ignored }: ParsedArgs): Promise<number> {
-  const log = createLogger(flags['log-format'], flags.v);
-  const fail = (error: unknown) => reportFailure(error, log, flags['termination-log']);
-  process.on('uncaughtException', async (error) => process.exit(await fail(error)));
-  log.info({ pid: process.pid, configDir: flags['config-dir'] }, `starting ${versionText()}`);
-  if (ignored.length > 0)
-    log.info(`ignored, klog is not used here: ${ignored.map((name) => `--${name}`).join(', ')}`);
-
-  const agent = createAgent(flags, log);
-  announceStop(log, flags['cleanup-on-exit']);
-  process.on('SIGHUP', () => agent.reload());
-  try {
-    const work = flags.once
-      ? agent.sync({ reason: 'start', since: performance.now() }, stopSignal)
-      : agent.run(stopSignal);
-    await work.catch((error: unknown) => {
-      if (!stopSignal.aborted) throw error;
-      // What the stop interrupted is no failure; what failed by itself should still be known.
-      if (!(error instanceof Error && error.name === 'AbortError'))
-        log.warn(`while stopping: ${failureLines(error)[0]}`);
-    });
-    if (stopSignal.aborted && flags['cleanup-on-exit']) await agent.cleanUp(new AbortController().signal);
-    return EXIT.ok;
-  } catch (error) {
-    return fail(error);
-  }
+export function run(args: Args): Promise<number> {
+  const { flags } = args;
+  const work = async (log: Logger) => {
+    const agent = createAgent(flags, log);
+    announceStop(log, flags['cleanup-on-exit']);
+    process.on('SIGHUP', () => agent.reload());
+    if (flags.once) await agent.sync({ reason: 'start', since: performance.now() }, stopSignal);
+    else await agent.run(stopSignal);
+  };
+  return runDaemon(args, 'the rules applied last stay', work, async (log) => {
+    if (flags['cleanup-on-exit']) await cleanUp(flags, log);
+  });
 }
 
 function createAgent(flags: FlagValues, log: Logger): Agent {
   const host = systemHost(flags['sync-timeout']);
-  const dataplane = {
-    mode: flags['iptables-mode'],
-    chain: flags['masq-chain'],
-    randomFully: flags['random-fully'],
-    toPorts: flags['to-ports'],
-  };
-  const options = {
-    configDir: flags['config-dir'],
-    config: {
-      enableIPv6: flags['enable-ipv6'],
-      cidrLimit: flags['cidr-limit'],
-      strict: flags.strict,
-      noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
-    },
-    resyncInterval: flags['resync-interval'],
-    syncTimeout: flags['sync-timeout'],
-  };
-  return new Agent(options, () => openIptables(dataplane, host), log);
+  const options = { ...sourcesOptions(flags), syncTimeout: flags['sync-timeout'] };
+  return new Agent(options, () => openIptables(iptablesOptions(flags), host), log);
+}
+
+async function cleanUp(flags: FlagValues, log: Logger): Promise<void> {
+  const places = await openInstalled(iptablesOptions(flags), systemHost(flags['sync-timeout']));
+  const removals = await removeAll(places, {
+    timeoutMs: flags['sync-timeout'],
+    signal: new AbortController().signal,
+    onRetry: (error, attempt) => log.warn({ attempt }, `trying again: ${error.message}`),
+  });
+  for (const removal of removals) {
+    if (removal.removed.length > 0)
+      log.info({ family: removal.family, rules: removal.removed }, removalText(removal));
+  }
 }
 
 /** Says that the agent stops, and sees to it that it does. */
@@ -79,23 +63,4 @@ function announceStop(log: Logger, cleanUp: boolean): void {
   };
   if (stopSignal.aborted) announce();
   else stopSignal.addEventListener('abort', announce);
-}
-
-async function reportFailure(error: unknown, log: Logger, terminationLog: string): Promise<number> {
-  const lines = failureLines(error);
-  if (error instanceof InvalidConfigError || error instanceof DataplaneError)
-    log.fatal(lines[0] ?? error.message);
-  else log.fatal({ err: error }, 'bug in ip-masq-agent, please report it');
-  try {
-    await writeTerminationMessage(terminationLog, lines);
-  } catch (cause) {
-    log.warn(`cannot write ${terminationLog}: ${cause instanceof Error ? cause.message : cause}`);
-  }
-  return error instanceof InvalidConfigError ? EXIT.config : EXIT.system;
-}
-
-function failureLines(error: unknown): readonly string[] {
-  if (error instanceof InvalidConfigError) return [error.message, ...error.problems.map(formatProblem)];
-  if (error instanceof DataplaneError) return [`${error.message}; ${error.remedy}`];
-  return [error instanceof Error ? (error.stack ?? error.message) : String(error)];
 }

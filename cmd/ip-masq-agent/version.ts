@@ -1,7 +1,20 @@
-/** The version and commit that the build was made from, and the Node that runs it. */
-export function versionText(): string {
-  // The build puts these in; run from sources there are none.
-  const version = process.env['IP_MASQ_AGENT_VERSION'] ?? 'unbuilt';
-  const commit = process.env['IP_MASQ_AGENT_COMMIT'] ?? 'unknown';
-  return `ip-masq-agent ${version} (commit ${commit}, Node.js ${process.version})`;
+import { prettyJson } from '../../lib/config/report/json.ts';
+import { systemHost } from '../../lib/dataplane/host.ts';
+import { installedTools } from '../../lib/dataplane/tools.ts';
+import { buildInfo, versionText } from './build-info.ts';
+import type { Args } from './command.ts';
+import type { VERSION_FLAGS } from './commands.ts';
+import { EXIT } from './exit.ts';
+import { print } from './print.ts';
+
+/** Prints the version, and those of the tools that the agent would find. */
+export async function version({ flags }: Args<typeof VERSION_FLAGS>): Promise<number> {
+  const tools = await installedTools(systemHost(flags['sync-timeout']));
+  if (flags.output === 'json') {
+    print(prettyJson({ ...buildInfo(), tools }));
+    return EXIT.ok;
+  }
+  const lines = tools.map(({ name, version }) => `  ${name}: ${version ?? 'not installed'}`);
+  print(`${[versionText(), ...lines].join('\n')}\n`);
+  return EXIT.ok;
 }

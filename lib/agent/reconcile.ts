@@ -51,13 +51,21 @@ export async function reconcile(
 
 async function planAll(dataplane: Dataplane, goals: readonly Goal[]): Promise<readonly Plan[]> {
   const plans: Plan[] = [];
-  for (const { family, policy } of goals) {
-    const observation = await dataplane.observe(family);
-    const plan =
-      policy === undefined ? dataplane.planRemoval(observation) : dataplane.plan(observation, policy);
+  for (const goal of goals) {
+    const plan = await planFor(dataplane, goal);
     if (plan !== undefined) plans.push(plan);
   }
   return plans;
+}
+
+/**
+ * What makes the kernel hold what it is to hold; undefined where it does.
+ *
+ * @throws {DataplaneError}
+ */
+export async function planFor(dataplane: Dataplane, { family, policy }: Goal): Promise<Plan | undefined> {
+  const observation = await dataplane.observe(family);
+  return policy === undefined ? dataplane.planRemoval(observation) : dataplane.plan(observation, policy);
 }
 
 async function applyCounting(dataplane: Dataplane, plan: Plan, failures: Map<string, number>): Promise<void> {

@@ -76,8 +76,8 @@ function describeConfig(config: MergedConfig): Record<string, unknown> {
     sources: config.sources,
     nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.length,
     masqueradeCIDRs: config.masqueradeCIDRs.length,
-    masqLinkLocal: config.masqLinkLocal,
-    masqLinkLocalIPv6: config.masqLinkLocalIPv6,
+    masqLinkLocal: config.masqLinkLocal.value,
+    masqLinkLocalIPv6: config.masqLinkLocalIPv6.value,
   };
 }
 

@@ -19,10 +19,10 @@ export interface MergedConfig {
   readonly sources: readonly string[];
   readonly nonMasqueradeCIDRs: readonly Located<Prefix>[];
   readonly masqueradeCIDRs: readonly Located<Prefix>[];
-  readonly masqLinkLocal: boolean;
-  readonly masqLinkLocalIPv6: boolean;
+  readonly masqLinkLocal: Located<boolean>;
+  readonly masqLinkLocalIPv6: Located<boolean>;
   /** Milliseconds; undefined where no source sets it. */
-  readonly resyncInterval: number | undefined;
+  readonly resyncInterval: Located<number> | undefined;
   readonly conflicts: readonly Conflict[];
 }
 
@@ -35,3 +35,6 @@ export interface ConfigOptions {
   readonly strict: boolean;
   readonly noMasqAllReservedRanges: boolean;
 }
+
+/** Most CIDRs of a source where nobody says otherwise, as in the Go agents. */
+export const DEFAULT_CIDR_LIMIT = 64;

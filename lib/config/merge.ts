@@ -14,17 +14,24 @@ export function mergeConfigs(
   noMasqAllReservedRanges: boolean,
 ): MergedConfig {
   if (configs.length === 0) return defaultConfig(noMasqAllReservedRanges);
-  const masqLinkLocal = configs.some((config) => config.masqLinkLocal?.value === true);
-  const masqLinkLocalIPv6 = configs.some((config) => config.masqLinkLocalIPv6?.value === true);
+  const masqLinkLocal = anyTrue(configs.map((config) => config.masqLinkLocal));
+  const masqLinkLocalIPv6 = anyTrue(configs.map((config) => config.masqLinkLocalIPv6));
   return {
     sources: configs.map(({ source }) => source),
     nonMasqueradeCIDRs: union(configs.flatMap((config) => config.nonMasqueradeCIDRs)),
     masqueradeCIDRs: union(configs.flatMap((config) => config.masqueradeCIDRs)),
     masqLinkLocal,
     masqLinkLocalIPv6,
-    resyncInterval: configs.find((config) => config.resyncInterval !== undefined)?.resyncInterval?.value,
-    conflicts: findConflicts(configs, { IPv4: masqLinkLocal, IPv6: masqLinkLocalIPv6 }),
+    resyncInterval: configs.find((config) => config.resyncInterval !== undefined)?.resyncInterval,
+    conflicts: findConflicts(configs, { IPv4: masqLinkLocal.value, IPv6: masqLinkLocalIPv6.value }),
   };
+}
+
+const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', reason: 'default' } };
+
+/** The first that is true decides; where none is, the first that says so. */
+function anyTrue(flags: readonly (Located<boolean> | undefined)[]): Located<boolean> {
+  return flags.find((flag) => flag?.value === true) ?? flags.find((flag) => flag !== undefined) ?? UNSET;
 }
 
 function defaultConfig(noMasqAllReservedRanges: boolean): MergedConfig {
@@ -36,8 +43,8 @@ function defaultConfig(noMasqAllReservedRanges: boolean): MergedConfig {
       origin: { kind: 'built-in', reason: rfc },
     })),
     masqueradeCIDRs: [],
-    masqLinkLocal: false,
-    masqLinkLocalIPv6: false,
+    masqLinkLocal: UNSET,
+    masqLinkLocalIPv6: UNSET,
     resyncInterval: undefined,
     conflicts: [],
   };

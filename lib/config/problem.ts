@@ -1,3 +1,4 @@
+import { lineStarts } from './lines.ts';
 import { type FileOrigin, formatOrigin, type Origin, printable } from './origin.ts';
 import type { Source } from './source.ts';
 
@@ -26,6 +27,8 @@ export interface FileOnly {
 export type ProblemKind =
   | 'unreadable'
   | 'not-a-source'
+  | 'no-source'
+  | 'same-name'
   | 'encoding'
   | 'syntax'
   | 'empty'
@@ -44,14 +47,17 @@ export interface Conflict extends Problem {
   readonly at: Origin;
 }
 
-export type ConflictKind =
-  | 'both-lists'
-  | 'resync-interval'
-  | 'link-local-flag'
-  | 'link-local-entry'
-  | 'opposite-nested'
-  | 'duplicate'
-  | 'covered';
+export const CONFLICT_KINDS = [
+  'both-lists',
+  'resync-interval',
+  'link-local-flag',
+  'link-local-entry',
+  'opposite-nested',
+  'duplicate',
+  'covered',
+] as const;
+
+export type ConflictKind = (typeof CONFLICT_KINDS)[number];
 
 /** The problem in one line: where, what, what to do. */
 export function formatProblem(problem: Problem): string {
@@ -76,7 +82,7 @@ const FRAME_WIDTH = 120;
 
 function frame(at: FileOrigin, sources: readonly Source[]): string[] {
   const source = sources.find(({ name, found }) => name === at.source && found?.file === at.file);
-  const line = source && linesOf(source)[at.line - 1];
+  const line = source && lineAt(source.found?.text ?? source.text, at.line);
   if (line === undefined) return [];
   const start = Math.max(0, Math.min(at.column - 1, line.length) - FRAME_WIDTH / 2);
   const shown = line.slice(start, start + FRAME_WIDTH);
@@ -88,12 +94,8 @@ function frame(at: FileOrigin, sources: readonly Source[]): string[] {
   ];
 }
 
-const cutLines = new WeakMap<object, readonly string[]>();
-
-/** The lines of a source's file, cut once: a source of 1 MiB can have half a million problems. */
-function linesOf(source: Source): readonly string[] {
-  const file = source.found ?? source;
-  const lines = cutLines.get(file) ?? file.text.split(/\r?\n/);
-  cutLines.set(file, lines);
-  return lines;
+function lineAt(text: string, number: number): string | undefined {
+  const starts = lineStarts(text);
+  const start = starts[number - 1];
+  return start === undefined ? undefined : text.slice(start, starts[number]).replace(/\r?\n$/, '');
 }

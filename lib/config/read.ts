@@ -6,7 +6,7 @@ import glob from 'fast-glob';
 import { decodeSource } from './decode.ts';
 import { printable } from './origin.ts';
 import type { Problem } from './problem.ts';
-import type { Source } from './source.ts';
+import { byteOrder, type Source } from './source.ts';
 
 /** The sources of one generation, and what could not be read of it. */
 export interface Generation {
@@ -27,10 +27,19 @@ export function isSourceName(name: string): boolean {
   return name.startsWith(SOURCE_PREFIX);
 }
 
+/** Whether a file of that name may well be meant for a source. */
+export function isNearMiss(name: string): boolean {
+  return name.startsWith(NEAR_PREFIX) && !isSourceName(name);
+}
+
+/** What is wrong with a near miss: the end of a sentence. */
+export const nearMissMessage = `is not read: the name of a source begins with ${SOURCE_PREFIX}`;
+
 /** The link that kubelet's AtomicWriter swaps; see pkg/volume/util/atomic_writer.go in Kubernetes. */
 export const DATA_LINK = '..data';
 
-const MAX_BYTES = 1024 * 1024; // a ConfigMap holds no more than this either
+/** The largest source. */
+export const MAX_BYTES = 1024 * 1024; // a ConfigMap holds no more than this either
 const OPEN_AT_ONCE = 8; // a process may have few open files to spare
 const MAX_ATTEMPTS = 20;
 const PAUSE_MS = 10;
@@ -97,7 +106,7 @@ function nearMiss({ name }: SourcePath): Problem {
     severity: 'warning',
     kind: 'not-a-source',
     at: { kind: 'whole-file', source: name },
-    message: `is not read: the name of a source begins with ${SOURCE_PREFIX}`,
+    message: nearMissMessage,
     remedy: 'rename it',
   };
 }
@@ -160,7 +169,7 @@ async function isDataLink({ name, path }: SourcePath): Promise<boolean> {
 }
 
 function byName(a: SourcePath, b: SourcePath): number {
-  return Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
+  return byteOrder(a.name, b.name);
 }
 
 async function readSource(source: SourcePath, home: string): Promise<Source | Problem> {

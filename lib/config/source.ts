@@ -1,3 +1,4 @@
+import { lineStarts } from './lines.ts';
 import type { FileOrigin } from './origin.ts';
 
 /** One config file as text, known by its file name. */
@@ -20,12 +21,11 @@ export interface FoundIn {
 /** Turns offsets into a source's text into origins. */
 export class Locator {
   readonly #source: Source;
-  readonly #lineStarts: number[] = [0];
+  readonly #lineStarts: readonly number[];
 
   constructor(source: Source) {
     this.#source = source;
-    const text = source.found?.text ?? source.text;
-    for (const { index } of text.matchAll(/\n/g)) this.#lineStarts.push(index + 1);
+    this.#lineStarts = lineStarts(source.found?.text ?? source.text);
   }
 
   origin(sourceOffset: number): FileOrigin {
@@ -42,4 +42,9 @@ export class Locator {
     const file = found === undefined ? {} : { file: found.file };
     return { kind: 'file', source: name, ...file, line: low + 1, column };
   }
+}
+
+/** The order in which sources are merged: that of the bytes of their names. */
+export function byteOrder(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

@@ -20,6 +20,8 @@ export interface ScalarNode {
   readonly kind: 'scalar';
   readonly value: string | number | boolean | null;
   readonly offset: number;
+  /** Where its text ends, before a closing quote. */
+  readonly end: number;
 }
 
 export interface ListNode {
@@ -46,9 +48,16 @@ export class YamlError extends Error {
   }
 }
 
-/** A source is two levels deep; more is a mistake or an attack. */
-const MAX_DEPTH = 16;
-const MAX_ALIASES = 100;
+/** How much a text may hold; more is a mistake or an attack. */
+export interface YamlLimits {
+  readonly depth: number;
+  readonly aliases: number;
+  /** Whether tags that a config does not use are passed over. */
+  readonly anyTag: boolean;
+}
+
+/** A source is two levels deep. */
+const SOURCE_LIMITS: YamlLimits = { depth: 16, aliases: 100, anyTag: false };
 
 /**
  * Reads a text of one YAML 1.1 (or JSON) document, keeping positions; undefined where it holds no value.
@@ -57,7 +66,7 @@ const MAX_ALIASES = 100;
  * @throws {YamlError}
  */
 export function parseYaml(text: string): Node | undefined {
-  const documents = new Composer(text, events(text)).documents();
+  const documents = parseDocuments(text, SOURCE_LIMITS);
   const second = documents[1];
   if (second !== undefined) {
     throw new YamlError(
@@ -70,19 +79,33 @@ export function parseYaml(text: string): Node | undefined {
   return root?.kind === 'scalar' && root.value === null ? undefined : root;
 }
 
-function events(text: string): readonly Event[] {
+/**
+ * Reads a text of any number of documents, as `parseYaml` reads one. The value of a document without any is null.
+ *
+ * @throws {YamlError}
+ */
+export function parseDocuments(text: string, limits: YamlLimits): readonly Node[] {
+  return new Composer(text, events(text, limits.depth), limits).documents();
+}
+
+function events(text: string, maxDepth: number): readonly Event[] {
   try {
-    return parseEvents(text, { maxDepth: MAX_DEPTH });
+    return parseEvents(text, { maxDepth });
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error;
     const offset = Math.min(error.mark?.position ?? 0, text.length);
-    throw new YamlError(`is not valid YAML: ${error.reason}`, offset, syntaxRemedy(error.reason));
+    throw new YamlError(
+      `is not valid YAML: ${error.reason}`,
+      offset,
+      syntaxRemedy(error.reason, offset === text.length),
+    );
   }
 }
 
-function syntaxRemedy(reason: string): string {
+function syntaxRemedy(reason: string, atEnd: boolean): string {
   if (reason.startsWith('tab ')) return 'indent with spaces';
-  if (reason.startsWith('unexpected end')) return 'close the bracket or quote; the file may be cut off';
+  if (atEnd || reason.startsWith('unexpected end'))
+    return 'close the bracket or quote; the file may be cut off';
   if (reason.includes('non-printable')) return 'remove the control character';
   if (reason.includes('maxDepth')) return 'a config is a map of keys with flat lists; remove the nesting';
   return 'check indentation, quotes and colons of this line and the one before';
@@ -93,14 +116,16 @@ class Composer {
   readonly #text: string;
   readonly #events: readonly Event[];
   readonly #anchors = new Map<string, Node>();
+  readonly #limits: YamlLimits;
   #next = 0;
   #aliases = 0;
   /** Where the last node ended, to place the empty scalars, which have no offset of their own. */
   #cursor = 0;
 
-  constructor(text: string, events: readonly Event[]) {
+  constructor(text: string, events: readonly Event[], limits: YamlLimits) {
     this.#text = text;
     this.#events = events;
+    this.#limits = limits;
   }
 
   documents(): readonly Node[] {
@@ -161,7 +186,13 @@ class Composer {
     const quoted = event.style === SCALAR_STYLE.SINGLE_QUOTED || event.style === SCALAR_STYLE.DOUBLE_QUOTED;
     const offset = event.valueStart === -1 ? this.#emptyScalarOffset() : event.valueStart - (quoted ? 1 : 0);
     this.#cursor = Math.max(this.#cursor, event.valueEnd, offset + 1);
-    return { kind: 'scalar', value: this.#scalarValue(event), offset: Math.min(offset, this.#text.length) };
+    const start = Math.min(offset, this.#text.length);
+    return {
+      kind: 'scalar',
+      value: this.#scalarValue(event),
+      offset: start,
+      end: Math.max(start, event.valueEnd),
+    };
   }
 
   #scalarValue(event: ScalarEvent): ScalarNode['value'] {
@@ -189,8 +220,8 @@ class Composer {
   #alias(name: string, offset: number): Node {
     this.#cursor = offset + name.length;
     this.#aliases += 1;
-    if (this.#aliases > MAX_ALIASES) {
-      throw new YamlError(`has more than ${MAX_ALIASES} aliases`, offset, 'write the values out');
+    if (this.#aliases > this.#limits.aliases) {
+      throw new YamlError(`has more than ${this.#limits.aliases} aliases`, offset, 'write the values out');
     }
     const node = this.#anchors.get(name);
     if (node === undefined) {
@@ -205,7 +236,7 @@ class Composer {
 
   #rejectTag(event: { tagStart: number; tagEnd: number }, allowed: readonly string[]): string {
     const tag = event.tagStart === -1 ? '' : this.#text.slice(event.tagStart, event.tagEnd);
-    if (tag === '' || allowed.includes(tag)) return tag;
+    if (this.#limits.anyTag || tag === '' || allowed.includes(tag)) return tag;
     throw new YamlError(
       'has a YAML tag that a config does not use',
       event.tagStart,

@@ -1,5 +1,6 @@
-import type { Family } from '../cidr/address.ts';
-import type { Entry, Policy } from '../policy/policy.ts';
+import type { Address, Family } from '../cidr/address.ts';
+import type { Entry, Policy, Verdict } from '../policy/policy.ts';
+import type { NodeRules } from './foreign/node.ts';
 
 /**
  * Where a policy lives in the kernel: observe what is there, plan what would change, apply just that.
@@ -16,6 +17,15 @@ export interface Dataplane<Observation = unknown> {
   plan(observation: Observation, policy: Policy): Plan | undefined;
   /** What removes all that is ours; undefined where nothing is. */
   planRemoval(observation: Observation): Plan | undefined;
+  /** What the rules of ours that were observed do with packets to an address. */
+  verdict(observation: Observation, address: Address): KernelVerdict;
+  /**
+   * Every rule of the node, whoever made it and in whatever way, that may masquerade. Lists no more than the chains
+   * of NAT at the hook postrouting and what they lead to.
+   *
+   * @throws {DataplaneError}
+   */
+  survey(families: readonly Family[]): Promise<NodeRules>;
   /** @throws {DataplaneError} */
   apply(plan: Plan): Promise<void>;
 }
@@ -29,6 +39,10 @@ export interface Plan {
   readonly removed: readonly PlannedRule[];
   /** How many rules are there already, and stay. */
   readonly kept: number;
+  /** All of ours that the kernel holds, in order: the jump, then the rules. */
+  readonly current: readonly string[];
+  /** All of ours that it will hold, in the same words where it is the same rule. */
+  readonly wanted: readonly PlannedRule[];
   /** Whether another agent, doing the same at the same time, could spoil the result: observe once more then. */
   readonly recheck: boolean;
   /** What the tool will read: the transaction as text. */
@@ -40,6 +54,15 @@ export interface PlannedRule {
   readonly text: string;
   /** The entry that asks for it; undefined for a rule that no entry of the policy asks for. */
   readonly entry: Entry | undefined;
+}
+
+/** What becomes of a packet by the rules of ours in the kernel; rules of others may do more to it. */
+export interface KernelVerdict {
+  /** Without chain, or without a jump into it, packets are left alone. */
+  readonly state: 'applied' | 'no chain' | 'no jump';
+  readonly verdict: Verdict;
+  /** The rule that decides, as the tool prints it; undefined where none does. */
+  readonly rule: string | undefined;
 }
 
 export type Difference =

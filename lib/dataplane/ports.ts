@@ -19,19 +19,23 @@ export function parsePortRanges(text: string): readonly PortRange[] | undefined 
   return ranges;
 }
 
-/**
- * The ranges with the share of connections that each takes of those which reach it, so that over the whole
- * list every port is as likely as any other. The last share is 1.
- */
-export function spreadEvenly(ranges: readonly PortRange[]): readonly { range: PortRange; share: number }[] {
-  let left = ranges.reduce((sum, range) => sum + size(range), 0);
+/** A range, and how many of the connections that reach it are to take it: `size` out of every `left`. */
+export interface PortShare {
+  readonly range: PortRange;
+  readonly size: number;
+  readonly left: number;
+}
+
+/** Shares with which every port is as likely as any other over the whole list. The last range takes all that is left. */
+export function spreadEvenly(ranges: readonly PortRange[]): readonly PortShare[] {
+  let left = ranges.reduce((sum, range) => sum + sizeOf(range), 0);
   return ranges.map((range) => {
-    const share = size(range) / left;
-    left -= size(range);
-    return { range, share };
+    const share = { range, size: sizeOf(range), left };
+    left -= share.size;
+    return share;
   });
 }
 
-function size({ first, last }: PortRange): number {
+function sizeOf({ first, last }: PortRange): number {
   return last - first + 1;
 }

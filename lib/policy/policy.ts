@@ -27,7 +27,7 @@ export interface Policy {
 
 /** The policy of one family that a merged config asks for. */
 export function compilePolicy(config: MergedConfig, family: Family): Policy {
-  const masqLinkLocal = family === 'IPv4' ? config.masqLinkLocal : config.masqLinkLocalIPv6;
+  const masqLinkLocal = (family === 'IPv4' ? config.masqLinkLocal : config.masqLinkLocalIPv6).value;
   const { prefix, rfc } = LINK_LOCAL[family];
   const linkLocal: Entry = { prefix, verdict: 'return', origin: { kind: 'built-in', reason: rfc } };
   const entries = (located: readonly Located<Prefix>[], verdict: Verdict): Entry[] =>

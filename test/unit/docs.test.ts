@@ -2,10 +2,15 @@ import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { load } from 'js-yaml';
-import { InvalidConfigError } from '../../lib/agent/agent.ts';
+import { InvalidConfigError } from '../../lib/agent/invalid-config.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import { type LoadedConfig, mergeSources } from '../../lib/config/load.ts';
-import { type ConflictKind, formatProblem, formatProblemFrame } from '../../lib/config/problem.ts';
+import {
+  type ConflictKind,
+  formatProblem,
+  formatProblemFrame,
+  type Problem,
+} from '../../lib/config/problem.ts';
 import type { Source } from '../../lib/config/source.ts';
 
 const README = read('README.md');
@@ -75,14 +80,14 @@ describe("the README's", () => {
           (problem) =>
             [problem.severity, problem.kind, formatProblemFrame(problem, sources).split('\n')] as const,
         ),
-        ['fatal', undefined, [new InvalidConfigError(problems).message]],
+        ['fatal', undefined, [lastWords(problems)]],
       ]);
     });
   }
 
   it('termination message is that of the invalid file', () => {
-    const error = new InvalidConfigError(merge(sourcesIn(section('An invalid file'))).problems);
-    const message = [error.message, ...error.problems.map(formatProblem)].join('\n');
+    const { problems } = merge(sourcesIn(section('An invalid file')));
+    const message = [lastWords(problems), ...problems.map(formatProblem)].join('\n');
     assert.ok(section('Exit codes').includes(`Message:      ${message}\n`));
   });
 
@@ -138,6 +143,11 @@ function exists(path: string): boolean {
 
 function merge(sources: readonly Source[]): Pick<LoadedConfig, 'config' | 'problems'> {
   return mergeSources(sources, OPTIONS);
+}
+
+/** What the agent says at its end. */
+function lastWords(problems: readonly Problem[]): string {
+  return `${new InvalidConfigError(problems).message}; the rules applied last stay`;
 }
 
 /** All severities that the conflict has in the cases. */

@@ -43,9 +43,9 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
   const legacyChain = await kubeletChain(legacyTool);
   if (legacyChain !== undefined) return found(legacy, 'legacy', `kubelet keeps ${legacyChain} in this mode`);
 
-  const [nftRules, legacyRules] = [await countRules(nftTool), await countRules(legacyTool)];
-  const counts = `built-in nat chains hold ${nftRules} rules in nft mode, ${legacyRules} in legacy mode`;
-  return legacyRules > nftRules ? found(legacy, 'legacy', counts) : found(nft, 'nft', counts);
+  const [nftRules, legacyRules] = [await builtInRules(nftTool), await builtInRules(legacyTool)];
+  const counts = `built-in nat chains hold ${nftRules.length} rules in nft mode, ${legacyRules.length} in legacy mode`;
+  return legacyRules.length > nftRules.length ? found(legacy, 'legacy', counts) : found(nft, 'nft', counts);
 }
 
 /** A kernel without nf_tables may still have the older API; where that refuses too, its error is the one to read. */
@@ -101,7 +101,11 @@ async function kubeletChain(tool: Tool): Promise<string | undefined> {
   return undefined;
 }
 
-async function countRules(tool: Tool): Promise<number> {
-  const chains = await Promise.all(['PREROUTING', 'OUTPUT', 'POSTROUTING'].map((chain) => tool.list(chain)));
-  return chains.reduce((sum, rules) => sum + (rules?.length ?? 0), 0);
+/** The rules in the chains of `nat` that every packet meets, without those that these lead to, as `iptables -S` prints them. */
+export async function builtInRules(tool: Tool): Promise<readonly string[]> {
+  const names = ['PREROUTING', 'OUTPUT', 'POSTROUTING'];
+  const chains = await Promise.all(
+    names.map(async (chain) => (await tool.list(chain))?.map((spec) => `-A ${chain} ${spec}`) ?? []),
+  );
+  return chains.flat();
 }

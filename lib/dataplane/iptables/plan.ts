@@ -24,6 +24,7 @@ export function plan(
     family: observed.family,
     found: [...ruleDifferences(observed, rules, rewrite), ...jumpDifferences(observed.jumps, jump)],
     ...rules,
+    ...listings(observed, wanted, jump, chain),
     recheck: !jumpRight,
     script: transaction([
       // The declaration empties the chain; the rules below fill it within the same transaction.
@@ -52,6 +53,7 @@ export function planRemoval(observed: IptablesObservation, chain: string): Plan 
     added: [],
     removed: (rules ?? []).map(unplanned),
     kept: 0,
+    ...listings(observed, [], undefined, chain),
     recheck: false,
     script: transaction([
       `:${chain} - [0:0]`,
@@ -59,6 +61,25 @@ export function planRemoval(observed: IptablesObservation, chain: string): Plan 
       `-X ${chain}`,
     ]),
   };
+}
+
+/** Jumps and rules as `iptables -S` prints them, before and after; a rule that stays has the same text in both. */
+function listings(
+  { rules, jumps }: IptablesObservation,
+  wanted: readonly Rule[],
+  jump: string | undefined,
+  chain: string,
+): Pick<Plan, 'current' | 'wanted'> {
+  const after = [
+    ...(jump === undefined ? [] : [{ text: `-A POSTROUTING ${jump}`, entry: undefined }]),
+    ...wanted.map(({ spec, entry }) => ({ text: `-A ${chain} ${spec}`, entry })),
+  ];
+  const texts = new Map(after.map(({ text }) => [ruleKey(text), text]));
+  const before = [
+    ...jumps.map((spec) => `-A POSTROUTING ${spec}`),
+    ...(rules ?? []).map((spec) => `-A ${chain} ${spec}`),
+  ];
+  return { current: before.map((text) => texts.get(ruleKey(text)) ?? text), wanted: after };
 }
 
 function transaction(lines: readonly string[]): string {

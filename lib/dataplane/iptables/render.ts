@@ -58,8 +58,9 @@ function masquerade(
 ): readonly string[] {
   const random = randomFully ? ' --random-fully' : '';
   const withPorts = ['tcp', 'udp', 'sctp'].flatMap((protocol) =>
-    spreadEvenly(toPorts).map(({ range, share }) => {
-      const chance = share === 1 ? '' : `-m statistic --mode random --probability ${probability(share)} `;
+    spreadEvenly(toPorts).map(({ range, size, left }) => {
+      const chance =
+        size === left ? '' : `-m statistic --mode random --probability ${probability(size / left)} `;
       const ports = `--to-ports ${range.first}${range.last === range.first ? '' : `-${range.last}`}`;
       return `${destination}-p ${protocol} ${chance}${comment(why)} -j MASQUERADE ${ports}${random}`;
     }),

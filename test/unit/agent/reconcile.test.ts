@@ -13,7 +13,8 @@ const GOALS: readonly Goal[] = [
 ];
 
 function planFor(family: Family, recheck = false): Plan {
-  return { family, found: [], added: [], removed: [], kept: 0, recheck, script: `for ${family}` };
+  const rules = { added: [], removed: [], kept: 0, current: [], wanted: [] };
+  return { family, found: [], ...rules, recheck, script: `for ${family}` };
 }
 
 /** A kernel that needs the plans in turn, one at each observation of the family, and notes what is done to it. */
@@ -31,6 +32,8 @@ function fakeKernel(
     },
     plan: (observation) => observation,
     planRemoval: (observation) => observation,
+    survey: async () => ({ baseChains: [], unread: [] }),
+    verdict: () => ({ state: 'no chain', verdict: 'return', rule: undefined }),
     apply: async (plan) => {
       done.push(`apply ${plan.family}`);
       apply(plan);

@@ -2,8 +2,11 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { generatedSections, withSections } from '../../../build/docs.ts';
+import { COMMANDS } from '../../../cmd/ip-masq-agent/commands.ts';
+import { flagValues } from '../../../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../../../cmd/ip-masq-agent/flags.ts';
-import { helpText } from '../../../cmd/ip-masq-agent/help.ts';
+import { commandHelp, helpText } from '../../../cmd/ip-masq-agent/help.ts';
+import { parseArgs } from '../../../cmd/ip-masq-agent/parse-args.ts';
 
 describe('the documentation', () => {
   it('of the command line names every flag and no other', () => {
@@ -11,11 +14,32 @@ describe('the documentation', () => {
     assert.deepEqual(named, [...Object.keys(FLAGS), 'version', 'help']);
   });
 
+  for (const [name, command] of Object.entries(COMMANDS)) {
+    it(`of ${name} has its flags, and two or three examples that the parser takes`, () => {
+      const text = commandHelp(name, command);
+      const named = [...text.matchAll(/^ {2}--([a-z0-9-]+)/gm)].map(([, flag]) => flag);
+      assert.deepEqual(named, [
+        ...Object.keys(command.own),
+        ...Object.keys(FLAGS).filter((flag) => command.uses.some((use) => use === flag)),
+      ]);
+      assert.ok([2, 3].includes(command.examples.length));
+      for (const { line } of command.examples) {
+        assert.ok(text.includes(`  ip-masq-agent ${line}\n`));
+        const words = line.replace(/ >.*/, '').split(' ');
+        const parsed = parseArgs(words);
+        assert.equal(parsed.command, name);
+        assert.doesNotThrow(() => flagValues({ ...FLAGS, ...command.own }, parsed.texts));
+      }
+    });
+  }
+
   it('fits a terminal', () => {
+    const texts = [
+      helpText(),
+      ...Object.entries(COMMANDS).map(([name, command]) => commandHelp(name, command)),
+    ];
     assert.deepEqual(
-      helpText()
-        .split('\n')
-        .filter((line) => line.length > 100),
+      texts.flatMap((text) => text.split('\n')).filter((line) => line.length > 100),
       [],
     );
   });

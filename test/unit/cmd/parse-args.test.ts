@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { COMMANDS } from '../../../cmd/ip-masq-agent/commands.ts';
 import { UsageError } from '../../../cmd/ip-masq-agent/exit.ts';
+import { flagValues } from '../../../cmd/ip-masq-agent/flag-table.ts';
+import { FLAGS } from '../../../cmd/ip-masq-agent/flags.ts';
 import { parseArgs } from '../../../cmd/ip-masq-agent/parse-args.ts';
 
 describe('the command line', () => {
   it('has the defaults of the table', () => {
-    const { flags, operands, ignored } = parseArgs([]);
+    const { command, operands, ignored } = parseArgs([]);
+    const flags = flagsOf([]);
+    assert.equal(command, 'run');
     assert.equal(flags['config-dir'], '/etc/config');
     assert.equal(flags['masq-chain'], 'IP-MASQ-AGENT');
     assert.equal(flags['enable-ipv6'], false);
@@ -18,7 +23,7 @@ describe('the command line', () => {
   });
 
   for (const argv of [['--v=4'], ['-v=4'], ['--v', '4'], ['-v', '4'], ['run', '-v', '4'], ['-v=1', '-v=4']]) {
-    it(`takes the value from ${argv.join(' ')}`, () => assert.equal(parseArgs(argv).flags.v, 4));
+    it(`takes the value from ${argv.join(' ')}`, () => assert.equal(flagsOf(argv).v, 4));
   }
 
   for (const argv of [
@@ -28,15 +33,15 @@ describe('the command line', () => {
     ['--enable-ipv6=1'],
     ['--enable-ipv6=T'],
   ]) {
-    it(`turns a boolean on with ${argv}`, () => assert.equal(parseArgs(argv).flags['enable-ipv6'], true));
+    it(`turns a boolean on with ${argv}`, () => assert.equal(flagsOf(argv)['enable-ipv6'], true));
   }
 
   for (const argv of [['--random-fully=false'], ['--random-fully=0'], ['--random-fully=F']]) {
-    it(`turns a boolean off with ${argv}`, () => assert.equal(parseArgs(argv).flags['random-fully'], false));
+    it(`turns a boolean off with ${argv}`, () => assert.equal(flagsOf(argv)['random-fully'], false));
   }
 
   it('does not take the next word as the value of a boolean, as Go does not', () => {
-    assert.deepEqual(parseArgs(['--enable-ipv6', 'false']).operands, ['false']);
+    assert.throws(() => parseArgs(['--enable-ipv6', 'false']), /unknown command "false".*--flag=false/);
   });
 
   for (const [text, ms] of [
@@ -46,20 +51,20 @@ describe('the command line', () => {
     ['500ms', 500],
   ] as const) {
     it(`reads --resync-interval=${text} as ${ms} ms`, () =>
-      assert.equal(parseArgs([`--resync-interval=${text}`]).flags['resync-interval'], ms));
+      assert.equal(flagsOf([`--resync-interval=${text}`])['resync-interval'], ms));
   }
 
   it('keeps "=" in a value, and an empty value', () => {
-    const { flags } = parseArgs(['--config-dir=/a=b', '--metrics-bind-address=']);
+    const flags = flagsOf(['--config-dir=/a=b', '--metrics-bind-address=']);
     assert.deepEqual([flags['config-dir'], flags['metrics-bind-address']], ['/a=b', '']);
   });
 
   it('takes all behind -- for operands', () => {
-    assert.deepEqual(parseArgs(['--', '--v=4', 'x']).operands, ['--v=4', 'x']);
+    assert.deepEqual(parseArgs(['check', '--', '--v=4', 'x']).operands, ['--v=4', 'x']);
   });
 
   it('reads port ranges', () => {
-    assert.deepEqual(parseArgs(['--to-ports=80,1024-2000']).flags['to-ports'], [
+    assert.deepEqual(flagsOf(['--to-ports=80,1024-2000'])['to-ports'], [
       { first: 80, last: 80 },
       { first: 1024, last: 2000 },
     ]);
@@ -75,8 +80,8 @@ describe('the command line', () => {
     ['localhost:9614', false],
   ] as const) {
     it(`${ok ? 'takes' : 'rejects'} --metrics-bind-address=${address}`, () => {
-      const parse = () => parseArgs([`--metrics-bind-address=${address}`]);
-      if (ok) assert.equal(parse().flags['metrics-bind-address'], address);
+      const parse = () => flagsOf([`--metrics-bind-address=${address}`]);
+      if (ok) assert.equal(parse()['metrics-bind-address'], address);
       else assert.throws(parse, UsageError);
     });
   }
@@ -92,22 +97,65 @@ describe('the command line', () => {
     assert.deepEqual(ignored, ['logtostderr', 'alsologtostderr', 'vmodule', 'log-dir']);
   });
 
-  for (const argv of [
-    ['--__proto__'],
-    ['--constructor=1'],
-    ['--toString'],
-    ['-'],
-    ['---v'],
-    ['--=x'],
-    ['--v'],
-  ]) {
+  for (const argv of [['--__proto__'], ['--constructor=1'], ['--toString'], ['---v'], ['--=x'], ['--v']]) {
     it(`rejects ${argv}`, () => {
-      if (argv[0] === '-') assert.throws(() => parseArgs(argv), /"-" is not a flag/);
-      else assert.throws(() => parseArgs(argv), UsageError);
+      assert.throws(() => parseArgs(argv), UsageError);
     });
   }
+
+  for (const [argv, message] of [
+    [['chek'], /unknown command "chek": did you mean check\?/],
+    [['__proto__'], /unknown command "__proto__"/],
+    [['run', 'x'], /run takes no arguments, but got "x"/],
+    [['diff', 'x'], /diff takes no arguments, but got "x"/],
+    [['explain'], /explain needs an argument: see explain --help/],
+    [['completion'], /completion needs an argument/],
+    [['completion', 'bash', 'zsh'], /completion takes one argument, but got "zsh" too/],
+    [['diff', '--live'], /diff does not take --live: see diff --help/],
+    [['--output=json'], /run does not take --output/],
+  ] as const) {
+    it(`rejects ${argv.join(' ')}`, () => assert.throws(() => parseArgs(argv), message));
+  }
+
+  it('takes a lone dash for an operand, and operands on either side of flags', () => {
+    const { command, operands } = parseArgs(['--strict', 'check', 'a', '--output', 'json', '-']);
+    assert.deepEqual([command, operands], ['check', ['a', '-']]);
+  });
+
+  for (const name of Object.keys(COMMANDS)) {
+    it(`lets the flags of the daemon stand behind ${name}`, () => {
+      const { operands } = COMMANDS[name] ?? {};
+      const words = operands === 'ADDRESS…' || operands === 'SHELL' ? ['x'] : [];
+      const argv = [
+        name,
+        ...words,
+        '--cleanup-on-exit',
+        '--to-ports=1-2',
+        '--metrics-bind-address',
+        ':1',
+        '--v=3',
+      ];
+      assert.equal(parseArgs(argv).command, name);
+    });
+  }
+
+  it('has flags of one name take a value in all commands, or in none', () => {
+    const arities = new Map<string, Set<boolean>>();
+    for (const table of [FLAGS, ...Object.values(COMMANDS).map(({ own }) => own)]) {
+      for (const [flag, { kind }] of Object.entries(table))
+        arities.set(flag, (arities.get(flag) ?? new Set()).add(kind.placeholder === ''));
+    }
+    assert.deepEqual(
+      [...arities].filter(([, kinds]) => kinds.size > 1),
+      [],
+    );
+  });
 
   it('says which flag was meant', () => {
     assert.throws(() => parseArgs(['--enable-ipv4']), /did you mean --enable-ipv6\?/);
   });
 });
+
+function flagsOf(argv: readonly string[]) {
+  return flagValues(FLAGS, parseArgs(argv).texts);
+}

@@ -10,6 +10,7 @@ import { anySourceConfig } from './arbitrary.ts';
 import { validate } from './support.ts';
 
 describe('without any source', () => {
+  const UNSET = { value: false, origin: { kind: 'built-in', reason: 'default' } };
   const RFC_1918 = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'];
 
   it('RFC 1918 is not masqueraded', () => {
@@ -47,8 +48,8 @@ describe('without any source', () => {
     assert.deepEqual(rest, {
       sources: [],
       masqueradeCIDRs: [],
-      masqLinkLocal: false,
-      masqLinkLocalIPv6: false,
+      masqLinkLocal: UNSET,
+      masqLinkLocalIPv6: UNSET,
       resyncInterval: undefined,
       conflicts: [],
     });
@@ -85,22 +86,23 @@ describe('several sources', () => {
     assert.deepEqual(located(merged.masqueradeCIDRs), ['10.1.0.0/16 a:2:19', '10.2.0.0/16 c:1:19']);
   });
 
-  for (const [texts, masqLinkLocal] of [
-    [['{}', '{}'], false],
-    [['masqLinkLocal: false', '{}'], false],
-    [['{}', 'masqLinkLocal: true'], true],
-    [['masqLinkLocal: false', 'masqLinkLocal: true'], true],
-    [['masqLinkLocal: true', 'masqLinkLocal: false'], true],
-    [['masqLinkLocal: true', 'masqLinkLocal: true'], true],
+  for (const [texts, masqLinkLocal, decider] of [
+    [['{}', '{}'], false, 'built in (default)'],
+    [['masqLinkLocal: false', '{}'], false, 'source-0:1:16'],
+    [['{}', 'masqLinkLocal: true'], true, 'source-1:1:16'],
+    [['masqLinkLocal: false', 'masqLinkLocal: true'], true, 'source-1:1:16'],
+    [['masqLinkLocal: true', 'masqLinkLocal: false'], true, 'source-0:1:16'],
+    [['masqLinkLocal: true', 'masqLinkLocal: true'], true, 'source-0:1:16'],
   ] as const) {
     it(`make masqLinkLocal ${masqLinkLocal}, of either family alone: ${texts.join(' beside ')}`, () => {
       const forIPv4 = mergeConfigs(texts.map(configNamed), false);
-      assert.equal(forIPv4.masqLinkLocal, masqLinkLocal);
-      assert.equal(forIPv4.masqLinkLocalIPv6, false);
+      assert.equal(forIPv4.masqLinkLocal.value, masqLinkLocal);
+      assert.equal(formatOrigin(forIPv4.masqLinkLocal.origin), decider);
+      assert.equal(forIPv4.masqLinkLocalIPv6.value, false);
       const ipv6 = texts.map((text) => text.replace('masqLinkLocal', 'masqLinkLocalIPv6'));
       const forIPv6 = mergeConfigs(ipv6.map(configNamed), false);
-      assert.equal(forIPv6.masqLinkLocal, false);
-      assert.equal(forIPv6.masqLinkLocalIPv6, masqLinkLocal);
+      assert.equal(forIPv6.masqLinkLocal.value, false);
+      assert.equal(forIPv6.masqLinkLocalIPv6.value, masqLinkLocal);
     });
   }
 
@@ -110,7 +112,7 @@ describe('several sources', () => {
     [['resyncInterval: 1m30s', 'resyncInterval: 90s', '{}'], 90_000],
   ] as const) {
     it(`agree on the resync interval: ${texts.join(' beside ')}`, () => {
-      assert.equal(mergeConfigs(texts.map(configNamed), false).resyncInterval, interval);
+      assert.equal(mergeConfigs(texts.map(configNamed), false).resyncInterval?.value, interval);
     });
   }
 });
@@ -155,7 +157,7 @@ describe('merging', () => {
         const [one, other] = [mergeConfigs(configs, false), mergeConfigs(others, false)];
         assert.equal(isInConflict(one), isInConflict(other));
         if (isInConflict(one)) return;
-        assert.equal(one.resyncInterval, other.resyncInterval);
+        assert.equal(one.resyncInterval?.value, other.resyncInterval?.value);
         assert.equal(verdict(one, value), verdict(other, value));
       }),
       { numRuns: 500 },

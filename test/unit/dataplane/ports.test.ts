@@ -41,7 +41,8 @@ describe('port ranges', () => {
         });
         const total = sizes.reduce((sum, size) => sum + size, 0);
         let reached = 1; // the share of connections that come as far as this range
-        for (const { range, share } of spreadEvenly(ranges)) {
+        for (const { range, size, left } of spreadEvenly(ranges)) {
+          const share = size / left;
           const perPort = (reached * share) / (range.last - range.first + 1);
           assert.ok(Math.abs(perPort * total - 1) < 1e-6);
           reached *= 1 - share;

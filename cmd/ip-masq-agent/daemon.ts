@@ -1,0 +1,63 @@
+import { InvalidConfigError } from '../../lib/agent/invalid-config.ts';
+import { OutputError } from '../../lib/agent/output-file.ts';
+import { DataplaneError } from '../../lib/dataplane/error.ts';
+import { createLogger, type Logger } from '../../lib/telemetry/log.ts';
+import { writeTerminationMessage } from '../../lib/telemetry/termination.ts';
+import { versionText } from './build-info.ts';
+import type { Args } from './command.ts';
+import { EXIT } from './exit.ts';
+import { exitCode, failureLines } from './failure.ts';
+import { stopSignal } from './signals.ts';
+
+/**
+ * Does the work of a container that is to stay: it logs, stops at a signal, and leaves the reason of a failure in the
+ * termination log. Returns the exit code.
+ *
+ * @param stays what an invalid config leaves as it is, in words
+ * @param work ends, or fails with an AbortError, once a signal has stopped it
+ * @param afterStop what is left to do when a signal has stopped it
+ */
+export async function runDaemon(
+  { flags, ignored }: Args,
+  stays: string,
+  work: (log: Logger) => Promise<unknown>,
+  afterStop: (log: Logger) => Promise<unknown> = async () => {},
+): Promise<number> {
+  const log = createLogger(flags['log-format'], flags.v);
+  const fail = (error: unknown) => reportFailure(error, stays, log, flags['termination-log']);
+  process.on('uncaughtException', async (error) => process.exit(await fail(error)));
+  log.info({ pid: process.pid, configDir: flags['config-dir'] }, `starting ${versionText()}`);
+  if (ignored.length > 0)
+    log.info(`ignored, klog is not used here: ${ignored.map((name) => `--${name}`).join(', ')}`);
+  try {
+    await work(log).catch((error: unknown) => {
+      if (!stopSignal.aborted) throw error;
+      // What the stop interrupted is no failure; what failed by itself should still be known.
+      if (!(error instanceof Error && error.name === 'AbortError'))
+        log.warn(`while stopping: ${failureLines(error)[0]}`);
+    });
+    if (stopSignal.aborted) await afterStop(log);
+    return EXIT.ok;
+  } catch (error) {
+    return fail(error);
+  }
+}
+
+async function reportFailure(
+  error: unknown,
+  stays: string,
+  log: Logger,
+  terminationLog: string,
+): Promise<number> {
+  const [first = '', ...rest] = failureLines(error);
+  const lines = [error instanceof InvalidConfigError ? `${first}; ${stays}` : first, ...rest];
+  if (error instanceof InvalidConfigError || error instanceof DataplaneError || error instanceof OutputError)
+    log.fatal(lines[0] ?? '');
+  else log.fatal({ err: error }, 'bug in ip-masq-agent, please report it');
+  try {
+    await writeTerminationMessage(terminationLog, lines);
+  } catch (cause) {
+    log.warn(`cannot write ${terminationLog}: ${cause instanceof Error ? cause.message : cause}`);
+  }
+  return exitCode(error);
+}

@@ -1,0 +1,46 @@
+import { InvalidConfigError } from '../../lib/agent/invalid-config.ts';
+import { OutputError } from '../../lib/agent/output-file.ts';
+import { formatProblem, formatProblemFrame } from '../../lib/config/problem.ts';
+import { DataplaneError } from '../../lib/dataplane/error.ts';
+import { writeTerminationMessage } from '../../lib/telemetry/termination.ts';
+import { EXIT, UsageError } from './exit.ts';
+import { FLAGS } from './flags.ts';
+
+/** How the process ends after the error. */
+export function exitCode(error: unknown): number {
+  if (error instanceof UsageError) return EXIT.usage;
+  return error instanceof InvalidConfigError ? EXIT.config : EXIT.system;
+}
+
+/** What to tell about the error: in one line what happened and what to do, then the particulars. */
+export function failureLines(error: unknown): readonly string[] {
+  if (error instanceof InvalidConfigError) return [error.message, ...error.problems.map(formatProblem)];
+  if (error instanceof DataplaneError) return [`${error.message}; ${error.remedy}`];
+  if (error instanceof OutputError) return [error.message];
+  return [error instanceof Error ? (error.stack ?? error.message) : String(error)];
+}
+
+/**
+ * Tells on standard error why a command failed, and returns the exit code.
+ *
+ * @param terminates whether the reason of a wrong command line is to be left for kubelet too
+ */
+export async function tellFailure(error: unknown, { terminates }: { terminates: boolean }): Promise<number> {
+  for (const line of plainLines(error)) console.error(line);
+  // The flags are not known, so neither is another place for the message; a pod's is always this.
+  if (terminates && error instanceof UsageError)
+    await writeTerminationMessage(FLAGS['termination-log'].default, plainLines(error)).catch(() => {});
+  return exitCode(error);
+}
+
+function plainLines(error: unknown): readonly string[] {
+  if (error instanceof UsageError) return [`ip-masq-agent: ${error.message}`];
+  if (error instanceof InvalidConfigError)
+    return [
+      ...error.problems.map((problem) => formatProblemFrame(problem, error.sources)),
+      `ip-masq-agent: ${error.message}`,
+    ];
+  const [first = '', ...rest] = failureLines(error);
+  if (error instanceof DataplaneError || error instanceof OutputError) return [`ip-masq-agent: ${first}`];
+  return [`ip-masq-agent: bug in ip-masq-agent, please report it: ${first}`, ...rest];
+}

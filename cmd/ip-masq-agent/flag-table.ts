@@ -1,0 +1,43 @@
+import { quote } from '../../lib/config/shape.ts';
+import { UsageError } from './exit.ts';
+import type { FlagKind } from './flag-kinds.ts';
+
+export interface Flag<Value> {
+  readonly kind: FlagKind<Value>;
+  /** As somebody would write it on the command line. */
+  readonly default: string;
+  readonly help: string;
+}
+
+/** Flags by name, without dashes. */
+export type FlagTable = Readonly<Record<string, Flag<unknown>>>;
+
+export type Values<Table extends FlagTable> = {
+  readonly [Name in keyof Table]: Table[Name] extends Flag<infer Value> ? Value : never;
+};
+
+export function flag<Value>(kind: FlagKind<Value>, value: string, help: string): Flag<Value> {
+  return { kind, default: value, help };
+}
+
+/**
+ * The values of all flags of the table.
+ *
+ * @param texts what the command line gives for them; the default counts where it gives nothing
+ * @throws {UsageError}
+ */
+export function flagValues<Table extends FlagTable>(
+  table: Table,
+  texts: ReadonlyMap<string, string>,
+): Values<Table> {
+  const values = Object.entries(table).map(([name, { kind, default: preset }]) => {
+    const text = texts.get(name) ?? preset;
+    try {
+      return [name, kind.parse(text)];
+    } catch (error) {
+      if (!(error instanceof UsageError)) throw error;
+      throw new UsageError(`--${name}=${quote(text)} ${error.message}`);
+    }
+  });
+  return Object.fromEntries(values) as Values<Table>;
+}

@@ -1,0 +1,68 @@
+import { formatOrigin } from '../config/origin.ts';
+import type { Entry, Verdict } from '../policy/policy.ts';
+import type { Answer, LiveAnswer } from './explain.ts';
+import { foreignEvidence } from './foreign.ts';
+
+const VERDICT: Readonly<Record<Verdict, string>> = { return: 'not masqueraded', masquerade: 'masqueraded' };
+
+/** The answer for people: a sentence, then what it rests on. */
+export function answerText({ explanation, isKept, live }: Answer): string {
+  const { text, verdict, decidedBy, overridden } = explanation;
+  const said = isKept
+    ? [
+        `${text} is ${VERDICT[verdict]}: ${because(decidedBy)}`,
+        ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
+      ]
+    : [`${text} is left as it is: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it`];
+  const seen = live === undefined ? [] : liveLines(live, isKept ? verdict : 'return');
+  return `${[...said, ...seen].join('\n')}\n`;
+}
+
+function because(entry: Entry | undefined): string {
+  return entry === undefined
+    ? 'no entry holds it'
+    : `${entry.prefix.text} of ${formatOrigin(entry.origin)} decides`;
+}
+
+function entryText({ prefix, verdict, origin }: Entry): string {
+  return `${prefix.text} of ${formatOrigin(origin)}, ${VERDICT[verdict]}`;
+}
+
+function liveLines(live: LiveAnswer, wanted: Verdict): readonly string[] {
+  return [
+    ...(live.isLocal ? ['  it is an address of this node itself: such traffic never meets our rules'] : []),
+    `  kernel ${live.agrees ? 'agrees' : 'DISAGREES'}: ${kernelText(live)}`,
+    ...foreignLines(live, wanted).map((line) => `  ${line}`),
+    ...live.unread.map((what) => `  not looked at: ${what}`),
+  ];
+}
+
+function kernelText({ kernel: { state, verdict, rule } }: LiveAnswer): string {
+  switch (state) {
+    case 'no chain':
+      return 'there is no chain of ours; is the agent running? See ip-masq-agent diff';
+    case 'no jump':
+      return 'nothing leads into our chain; is the agent running? See ip-masq-agent diff';
+    case 'applied':
+      return rule === undefined ? `no rule of ours holds it: ${VERDICT[verdict]}` : rule;
+  }
+}
+
+function foreignLines({ foreign }: LiveAnswer, wanted: Verdict): readonly string[] {
+  const { masquerading, endedBy } = foreign;
+  const before =
+    endedBy === undefined
+      ? []
+      : [
+          `a rule of somebody else in ${endedBy.where} ends it before our chain is met:`,
+          ...endedBy.path.map((text) => `  ${text}`),
+        ];
+  // What is masqueraded anyway, others may masquerade too.
+  if (wanted === 'masquerade') return before;
+  const others = masquerading.flatMap((rule) => [
+    `but a rule of ${rule.author === 'unknown' ? 'somebody else' : rule.author} in ${rule.where} may masquerade it:`,
+    ...foreignEvidence({ rules: [rule] }).map((text) => `  ${text}`),
+    `  ${rule.remedy}`,
+  ]);
+  return [...before, ...others];
+}

@@ -1,0 +1,68 @@
+import { formatOrigin } from '../config/origin.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
+import { DataplaneError } from '../dataplane/error.ts';
+import type { ForeignRule } from '../dataplane/foreign/find.ts';
+import { type ForeignGroup, findForeignGroups } from '../dataplane/foreign/group.ts';
+import type { Policy } from '../policy/policy.ts';
+import type { Logger } from '../telemetry/log.ts';
+
+/** Entries that a sentence names one by one. */
+const NAMED = 4;
+
+/** Rules of one author that are shown. */
+const SHOWN = 3;
+
+/** What rules of somebody else do to what the policy leaves alone, in a sentence. */
+export function describeForeign({ author, where, rules, entries }: ForeignGroup): string {
+  const who = author === 'unknown' ? 'somebody else' : author;
+  const what = rules.length === 1 ? `a rule of ${who}` : `${rules.length} rules of ${who}`;
+  const names = entries
+    .slice(0, NAMED)
+    .map(({ prefix, origin }) => `${prefix.text} (${formatOrigin(origin)})`);
+  const more = entries.length > NAMED ? ` and ${entries.length - NAMED} more` : '';
+  return `${what} in ${where} may masquerade traffic to ${names.join(', ')}${more}, which the config leaves alone`;
+}
+
+/** The rules, those that lead to them, and what else must be so. */
+export function foreignEvidence({ rules }: Pick<ForeignGroup, 'rules'>): readonly string[] {
+  const more = rules.length > SHOWN ? [`… and ${rules.length - SHOWN} more`] : [];
+  return [...rules.slice(0, SHOWN).flatMap(ruleEvidence), ...more];
+}
+
+function ruleEvidence({ path, conditions }: ForeignRule): readonly string[] {
+  return [...path, ...(conditions.length === 0 ? [] : [`only where: ${conditions.join('; ')}`])];
+}
+
+/** Warns of foreign rules, of each author once as long as they stay. */
+export class ForeignWatch {
+  readonly #log: Logger;
+  #known = new Set<string>();
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  /** Looks at the node. That it cannot is told once too, and is no reason to stop keeping the rules. */
+  async look(dataplane: Dataplane, policies: readonly Policy[]): Promise<void> {
+    const found = new Map<string, () => void>();
+    try {
+      const rules = await dataplane.survey(policies.map(({ family }) => family));
+      for (const group of policies.flatMap((policy) => findForeignGroups(rules, policy)))
+        found.set(group.key, () => this.#warn(group));
+      for (const what of rules.unread)
+        found.set(what, () => this.#log.info(`not looked at for rules of others: ${what}`));
+    } catch (error) {
+      if (!(error instanceof DataplaneError)) throw error;
+      const { message, remedy } = error;
+      found.set(message, () => this.#log.warn(`cannot look for rules of others: ${message}; ${remedy}`));
+    }
+    for (const [key, tell] of found) if (!this.#known.has(key)) tell();
+    this.#known = new Set(found.keys());
+  }
+
+  #warn(group: ForeignGroup): void {
+    const { family, remedy } = group;
+    const fields = { family, rules: foreignEvidence(group) };
+    this.#log.warn(fields, `${family}: ${describeForeign(group)}; ${remedy}`);
+  }
+}

@@ -1,0 +1,16 @@
+import type { Problem } from '../config/problem.ts';
+import type { Source } from '../config/source.ts';
+
+/** The config is not to be applied; every error is in the list. Nothing was changed. */
+export class InvalidConfigError extends Error {
+  readonly problems: readonly Problem[];
+  /** The texts that the problems point into. */
+  readonly sources: readonly Source[];
+
+  constructor(problems: readonly Problem[], sources: readonly Source[] = []) {
+    const errors = problems.filter(({ severity }) => severity === 'error');
+    super(`the config has ${errors.length} error${errors.length === 1 ? '' : 's'}`);
+    this.problems = errors;
+    this.sources = sources;
+  }
+}

@@ -1,0 +1,110 @@
+import { readFile } from 'node:fs/promises';
+import { withExceptionList } from '../config/cni/exception-list.ts';
+import type { MergedConfig } from '../config/config.ts';
+import { decodeSource } from '../config/decode.ts';
+import type { Problem } from '../config/problem.ts';
+import { singleSource, sourceText } from '../config/single-source.ts';
+import { Locator, type Source } from '../config/source.ts';
+import type { IptablesOptions } from '../dataplane/iptables/options.ts';
+import { renderTransaction } from '../dataplane/iptables/transaction.ts';
+import { flatPrefixes, flatSource } from '../policy/flat-source.ts';
+import { compilePolicy } from '../policy/policy.ts';
+import { InvalidConfigError } from './invalid-config.ts';
+
+/** What is to be made of the merged config. */
+export type RenderFormat =
+  | { readonly kind: 'iptables'; readonly options: IptablesOptions }
+  | { readonly kind: 'config'; readonly flatten: boolean }
+  | { readonly kind: 'win-bridge'; readonly inputFile: string };
+
+export interface Rendered {
+  readonly text: string;
+  /** What the reader of the text should know. */
+  readonly notes: readonly string[];
+  /** Whether no file at all says the same as the text, and says it to readers with other defaults too. */
+  readonly isDefault: boolean;
+}
+
+/**
+ * The merged config as others read it.
+ *
+ * @throws {InvalidConfigError} where the CNI config cannot be read or changed
+ */
+export async function renderAs(
+  format: RenderFormat,
+  config: MergedConfig,
+  enableIPv6: boolean,
+): Promise<Rendered> {
+  switch (format.kind) {
+    case 'iptables': {
+      const policies = (enableIPv6 ? (['IPv4', 'IPv6'] as const) : (['IPv4'] as const)).map((family) =>
+        compilePolicy(config, family),
+      );
+      return { text: renderTransaction(policies, format.options), notes: [], isDefault: false };
+    }
+    case 'config':
+      return renderConfig(config, enableIPv6, format.flatten);
+    case 'win-bridge':
+      return renderCniConfig(config, format.inputFile);
+  }
+}
+
+/** The most that ip-masq-agent v1 and v2 take where `cidrLimit` is not known. */
+const COMMON_LIMIT = 64;
+
+function renderConfig(config: MergedConfig, enableIPv6: boolean, flatten: boolean): Rendered {
+  const source = flatten ? flatSource(config, enableIPv6) : singleSource(config, enableIPv6);
+  const count = source.nonMasqueradeCIDRs.length;
+  const notes = [
+    ...(source.masqueradeCIDRs.length > 0
+      ? [
+          'masqueradeCIDRs are known to this agent only, others ignore them: --flatten writes them as nonMasqueradeCIDRs',
+        ]
+      : []),
+    ...(count > COMMON_LIMIT
+      ? [`${count} nonMasqueradeCIDRs: older agents take no more than ${COMMON_LIMIT}`]
+      : []),
+  ];
+  return { text: sourceText(source), notes, isDefault: config.sources.length === 0 };
+}
+
+async function renderCniConfig(config: MergedConfig, path: string): Promise<Rendered> {
+  const input = await readCniConfig(path);
+  const cidrs = flatPrefixes(compilePolicy(config, 'IPv4')).map(({ prefix }) => prefix.text);
+  const result = withExceptionList(input.text, cidrs);
+  if ('error' in result) {
+    const { message, remedy, offset } = result.error;
+    const at = new Locator(input).origin(offset);
+    throw new InvalidConfigError([{ severity: 'error', kind: 'shape', at, message, remedy }], [input]);
+  }
+  const dropped = [...config.nonMasqueradeCIDRs, ...config.masqueradeCIDRs].filter(
+    ({ value }) => value.family === 'IPv6',
+  ).length;
+  const notes =
+    dropped > 0
+      ? [`IPv6 is left out, because an ExceptionList is IPv4 only: ${dropped} CIDR${dropped > 1 ? 's' : ''}`]
+      : [];
+  return { text: result.text, notes, isDefault: false };
+}
+
+async function readCniConfig(path: string): Promise<Source> {
+  const fail = (problem: Problem) => new InvalidConfigError([problem]);
+  let bytes: Buffer;
+  try {
+    bytes = await readFile(path);
+  } catch (error) {
+    const message = `cannot be read: ${error instanceof Error ? error.message : error}`;
+    const at = { kind: 'whole-file', source: path } as const;
+    throw fail({
+      severity: 'error',
+      kind: 'unreadable',
+      at,
+      message,
+      remedy: 'name the CNI config with --input-file',
+    });
+  }
+  const decoded = decodeSource(path, bytes);
+  if (!('text' in decoded)) throw fail(decoded);
+  // A byte order mark, which decoding drops, belongs to the form of the file.
+  return { name: path, text: bytes.toString('utf8') };
+}

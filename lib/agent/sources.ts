@@ -1,0 +1,79 @@
+import type { ConfigOptions, MergedConfig } from '../config/config.ts';
+import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import type { Logger } from '../telemetry/log.ts';
+import { fingerprint } from './fingerprint.ts';
+import { InvalidConfigError } from './invalid-config.ts';
+import { logConfig } from './report.ts';
+import { Trigger, type Wake } from './trigger.ts';
+import { watchDirectory } from './watch.ts';
+
+export interface SourcesOptions {
+  readonly configDir: string;
+  readonly config: ConfigOptions;
+  /** Milliseconds between two readings, where no source says otherwise. */
+  readonly resyncInterval: number;
+}
+
+/** The sources of a config directory over time: read again at each change, and at every resync. */
+export class Sources {
+  readonly #options: SourcesOptions;
+  readonly #log: Logger;
+  readonly #trigger = new Trigger();
+  #projected = false;
+  #reported = '';
+  #interval: number;
+
+  constructor(options: SourcesOptions, log: Logger) {
+    this.#options = options;
+    this.#log = log;
+    this.#interval = options.resyncInterval;
+  }
+
+  /**
+   * What the sources say now. Logs it once for each change of what they say, or of what is wrong with it.
+   *
+   * @throws {InvalidConfigError}
+   */
+  async load(): Promise<MergedConfig> {
+    const loaded = await loadConfig(this.#options.configDir, this.#options.config, this.#projected);
+    this.#projected = loaded.projected;
+    this.#report(loaded);
+    if (loaded.config === undefined) throw new InvalidConfigError(loaded.problems, loaded.sources);
+    this.#interval = loaded.config.resyncInterval?.value ?? this.#options.resyncInterval;
+    return loaded.config;
+  }
+
+  /** Reacts at once, and then to every change and every resync, until the signal aborts or a reaction fails. */
+  async follow(react: (wake: Wake) => Promise<void>, signal: AbortSignal): Promise<void> {
+    this.#watch(signal);
+    this.#trigger.fire('start');
+    for (;;) {
+      const wake = await this.#trigger.next(this.#interval, signal);
+      if (wake === undefined) return;
+      await react(wake);
+    }
+  }
+
+  /** Makes a follower react now. */
+  reload(): void {
+    this.#trigger.fire('signal');
+  }
+
+  #watch(signal: AbortSignal): void {
+    const events = {
+      onChange: () => this.#trigger.fire('change'),
+      onLost: (error: Error) =>
+        this.#log.warn(
+          `cannot watch the config directory, changes wait for the resync: ${error.message} (ENOSPC, EMFILE: raise fs.inotify.max_user_watches or max_user_instances)`,
+        ),
+      isProjected: () => this.#projected,
+    };
+    watchDirectory(this.#options.configDir, events, signal);
+  }
+
+  #report(loaded: LoadedConfig): void {
+    const found = fingerprint([loaded.config, loaded.problems]);
+    if (found !== this.#reported) logConfig(this.#log, loaded);
+    this.#reported = found;
+  }
+}

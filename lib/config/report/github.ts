@@ -1,0 +1,43 @@
+import { printable } from '../origin.ts';
+import type { Problem, Severity } from '../problem.ts';
+import { type CheckReport, fileOf, sentence } from './report.ts';
+
+const COMMAND: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'notice' };
+
+/**
+ * The problems as annotations, one line each, that GitHub Actions takes from a step's output
+ * (GitHub documentation, "Workflow commands for GitHub Actions").
+ */
+export function githubReport({ problems }: CheckReport): string {
+  return problems.map((problem) => `${annotation(problem)}\n`).join('');
+}
+
+function annotation(problem: Problem): string {
+  const properties = Object.entries(propertiesOf(problem)).map(
+    ([name, value]) => `${name}=${escapeProperty(value)}`,
+  );
+  return `::${COMMAND[problem.severity]} ${properties.join(',')}::${escapeData(sentence(problem))}`;
+}
+
+function propertiesOf({ at, kind }: Problem): Readonly<Record<string, string>> {
+  const file = fileOf(at);
+  return {
+    ...(file === undefined ? {} : { file: printable(file) }),
+    ...(at?.kind === 'file' ? { line: String(at.line), col: String(at.column) } : {}),
+    title: `ip-masq-agent ${kind}`,
+  };
+}
+
+/** The text as it may stand behind the command, so that the runner reads it back the same. */
+export function escapeData(text: string): string {
+  return text.replace(/[%\r\n]/g, percentEncoded);
+}
+
+/** The text as it may stand for the value of a property, so that the runner reads it back the same. */
+export function escapeProperty(text: string): string {
+  return text.replace(/[%\r\n:,]/g, percentEncoded);
+}
+
+function percentEncoded(char: string): string {
+  return `%${char.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
+}

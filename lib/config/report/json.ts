@@ -1,0 +1,60 @@
+import type { Prefix } from '../../cidr/prefix.ts';
+import type { MergedConfig } from '../config.ts';
+import type { Located } from '../origin.ts';
+import type { Problem } from '../problem.ts';
+import { type CheckReport, fileOf, summarize } from './report.ts';
+
+/** All that was found, and the merged config, for programs. Names and messages can be read back as they were. */
+export function jsonReport({ problems, config, sources }: CheckReport): string {
+  const summary = summarize(problems);
+  return prettyJson({
+    valid: summary.errors === 0,
+    summary,
+    sources: sources.map(({ name, found }) => ({ name, file: found?.file ?? name })),
+    problems: problems.map(problemValue),
+    merged: config === undefined ? null : mergedValue(config),
+  });
+}
+
+function problemValue({ severity, kind, message, remedy, at, other }: Problem) {
+  return { severity, kind, message, remedy, at: placeValue(at), other: placeValue(other) };
+}
+
+function mergedValue(config: MergedConfig) {
+  return {
+    sources: config.sources,
+    nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.map(entryValue),
+    masqueradeCIDRs: config.masqueradeCIDRs.map(entryValue),
+    masqLinkLocal: config.masqLinkLocal.value,
+    masqLinkLocalIPv6: config.masqLinkLocalIPv6.value,
+    resyncIntervalMs: config.resyncInterval?.value ?? null,
+  };
+}
+
+function entryValue({ value, origin }: Located<Prefix>) {
+  return { cidr: value.text, origin: placeValue(origin) };
+}
+
+/**
+ * A place as plain values. A file as a whole has the keys of a place in it, so that programs need not ask which
+ * keys there are.
+ */
+export function placeValue(at: Problem['at']) {
+  if (at === undefined) return null;
+  if (at.kind === 'built-in') return { builtIn: at.reason };
+  const [line, column] = at.kind === 'file' ? [at.line, at.column] : [null, null];
+  return { source: at.source, file: fileOf(at), line, column };
+}
+
+/**
+ * The value as indented JSON (RFC 8259) and a line feed. Of what a terminal could take for more than text
+ * nothing stands in it as such: JSON's own escapes name it.
+ */
+export function prettyJson(value: unknown): string {
+  return `${JSON.stringify(value, null, 2).replace(/[^\P{Cc}\n]|[\p{Cf}\p{Zl}\p{Zp}]/gu, escaped)}\n`;
+}
+
+function escaped(char: string): string {
+  const units = Array.from({ length: char.length }, (_, index) => char.charCodeAt(index));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
+}

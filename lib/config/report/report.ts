@@ -1,0 +1,52 @@
+import type { MergedConfig } from '../config.ts';
+import { formatOrigin, printable } from '../origin.ts';
+import type { Problem, Severity } from '../problem.ts';
+import type { Source } from '../source.ts';
+
+/** What checking configs has found, whatever the form in which it is reported. */
+export interface CheckReport {
+  readonly problems: readonly Problem[];
+  /** The merged config; undefined where any problem is an error. */
+  readonly config: MergedConfig | undefined;
+  readonly sources: readonly Source[];
+  /** Other texts that a problem may point into: the manifests that the sources are in. */
+  readonly texts?: readonly Source[];
+}
+
+/** How many problems there are of each severity. */
+export interface Summary {
+  readonly errors: number;
+  readonly warnings: number;
+  readonly infos: number;
+}
+
+export function summarize(problems: readonly Problem[]): Summary {
+  const count = (wanted: Severity) => problems.filter(({ severity }) => severity === wanted).length;
+  return { errors: count('error'), warnings: count('warning'), infos: count('info') };
+}
+
+const RANK: Readonly<Record<Severity, number>> = { error: 0, warning: 1, info: 2 };
+
+/** Errors, then warnings, then infos; else in the order given. */
+export function gravestFirst(problems: readonly Problem[]): readonly Problem[] {
+  return problems.toSorted((a, b) => RANK[a.severity] - RANK[b.severity]);
+}
+
+/** The problem in one printable line as in the agent's log, but without its place and severity. */
+export function sentence({ message, other, remedy }: Problem): string {
+  const theOther = other === undefined ? '' : ` (the other: ${formatOrigin(other)})`;
+  return printable(`${message}${theOther}; ${remedy}`);
+}
+
+/** The name of the file in which people find the place; undefined where it is in none. May be hostile. */
+export function fileOf(at: Problem['at']): string | undefined {
+  switch (at?.kind) {
+    case 'file':
+      return at.file ?? at.source;
+    case 'whole-file':
+      return at.source;
+    case 'built-in':
+    case undefined:
+      return undefined;
+  }
+}

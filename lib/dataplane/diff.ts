@@ -1,0 +1,64 @@
+import type { Plan, PlannedRule } from './dataplane.ts';
+
+/** A line of a difference: a rule that stays, comes or goes. */
+export interface DiffLine {
+  readonly change: 'kept' | 'added' | 'removed';
+  readonly rule: PlannedRule;
+}
+
+/**
+ * How the rules in the kernel become those of the plan, in the order of the latter. Of rules that change their
+ * places as few as possible are taken for removed and added.
+ */
+export function diffOf({ current, wanted }: Pick<Plan, 'current' | 'wanted'>): readonly DiffLine[] {
+  const stays = longestCommon(current, wanted);
+  const lines: DiffLine[] = [];
+  let [from, to] = [0, 0];
+  // What goes comes before what comes, up to the next rule that stays.
+  for (const end of [...stays, { from: current.length, to: wanted.length }]) {
+    for (const text of current.slice(from, end.from))
+      lines.push({ change: 'removed', rule: { text, entry: undefined } });
+    for (const rule of wanted.slice(to, end.to)) lines.push({ change: 'added', rule });
+    const rule = wanted[end.to];
+    if (rule !== undefined) lines.push({ change: 'kept', rule });
+    [from, to] = [end.from + 1, end.to + 1];
+  }
+  return lines;
+}
+
+/** The rules that stay in their place. */
+function longestCommon(current: readonly string[], wanted: readonly PlannedRule[]): readonly Pair[] {
+  const places = new Map<string, number[]>();
+  for (const [index, { text }] of wanted.entries()) places.set(text, [...(places.get(text) ?? []), index]);
+  const pairs = current.flatMap((text, from) => {
+    const to = places.get(text)?.shift();
+    return to === undefined ? [] : [{ from, to }];
+  });
+  return longestAscending(pairs);
+}
+
+/** A rule's index among the current and among the wanted rules. */
+interface Pair {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The longest part of the list in which `to` ascends (patience sorting). */
+function longestAscending(pairs: readonly Pair[]): readonly Pair[] {
+  interface Chain extends Pair {
+    readonly before: Chain | undefined;
+  }
+  const ends: Chain[] = [];
+  for (const pair of pairs) {
+    let low = 0;
+    for (let high = ends.length; low < high; ) {
+      const middle = (low + high) >> 1;
+      if ((ends[middle]?.to ?? 0) < pair.to) low = middle + 1;
+      else high = middle;
+    }
+    ends[low] = { ...pair, before: ends[low - 1] };
+  }
+  const longest: Pair[] = [];
+  for (let end = ends.at(-1); end !== undefined; end = end.before) longest.push(end);
+  return longest.reverse();
+}

@@ -1,0 +1,366 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { type Command, type Environment, type RunOptions, run } from '../lab/run.ts';
+import { type TemporaryDirectory, temporaryDirectory } from '../lab/volume.ts';
+import { BINARY } from './support.ts';
+
+const MISTAKES = fileURLToPath(new URL('fixtures/twenty-mistakes.yaml', import.meta.url));
+const EXAMPLES = fileURLToPath(new URL('../../examples/', import.meta.url));
+const SETPRIV = '/usr/bin/setpriv';
+const SCRIPT = '/usr/bin/script';
+const NOBODY = '65534';
+
+/** Kind, severity, line, column and what stands there; of a conflict also line and column of the other place. */
+const EXPECTED = [
+  ['cidr', 'error', 12, 9, '10.0.0.1/8'],
+  ['shape', 'error', 13, 7, '-'],
+  ['covered', 'info', 15, 9, '172.16.5.0/24', [14, 9]],
+  ['unknown-key', 'error', 20, 15, 'masqueradeCIDR:'],
+  ['duration', 'error', 22, 5, '\\u0065very minute'],
+  ['duplicate-key', 'error', 24, 39, '"MasqLinkLocal"', [24, 16]],
+  ['ipv6-disabled', 'error', 26, 47, '"fd00::/8"'],
+  ['both-lists', 'error', 43, 28, '192.168.0.0/16', [16, 9]],
+  ['opposite-nested', 'info', 44, 7, '172.16.7.0/24', [14, 9]],
+  ['duplicate', 'info', 44, 22, '192.0.2.0/24', [21, 17]],
+  ['link-local-flag', 'warning', 45, 22, 'no', [18, 20]],
+  ['resync-interval', 'error', 47, 23, '90s', [17, 21]],
+  ['cidr-limit', 'error', 51, 45, '169.254.0.0/16'],
+  ['link-local-entry', 'warning', 51, 45, '169.254.0.0/16'],
+  ['syntax', 'error', 55, 7, '\t- 198.18.0.0/15'],
+  ['empty', 'warning', 58, 7, '# nothing but words'],
+  ['encoding', 'error', 61, 16, 'eA==='],
+  ['syntax', 'error', 66, 37, '-ip-masq'],
+  ['not-a-source', 'warning', 73, 5, '"ip-masq.yaml"'],
+  ['same-name', 'error', 74, 19, '# 20: same-name', [10, 5]],
+] as const;
+
+interface Found {
+  readonly kind: string;
+  readonly severity: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+const FOUND: readonly Found[] = EXPECTED.map(([kind, severity, line, column]) => ({
+  kind,
+  severity,
+  line,
+  column,
+}));
+
+describe('check, without root, kernel tools and PATH', () => {
+  let scratch: TemporaryDirectory;
+  before(async () => {
+    scratch = await temporaryDirectory();
+  });
+  after(() => scratch[Symbol.asyncDispose]());
+
+  describe('finds all twenty mistakes at their places', () => {
+    it('which are where the manifest has them', () => {
+      const lines = readFileSync(MISTAKES, 'utf8').split('\n');
+      assert.equal(EXPECTED.length, 20);
+      for (const [kind, , line, column, text] of EXPECTED)
+        assert.ok(lines[line - 1]?.startsWith(text, column - 1), `${kind} ${line}:${column}`);
+    });
+
+    it('in text, each with its line and a caret below the column', async () => {
+      const { code, stdout, stderr } = await check(MISTAKES);
+      assert.deepEqual({ code, stderr }, { code: 3, stderr: '' });
+      const lines = stdout.split('\n');
+      const source = readFileSync(MISTAKES, 'utf8').split('\n');
+      const found = lines.flatMap((text, index) => {
+        const [, line, column, severity = ''] = /:(\d+):(\d+): (error|warning|info): /.exec(text) ?? [];
+        if (line === undefined || column === undefined) return [];
+        const shown = (source[Number(line) - 1] ?? '').replace('\t', '\\x09');
+        assert.equal(lines[index + 1], ` ${line} | ${shown}`);
+        assert.equal(lines[index + 2], `    | ${' '.repeat(Number(column) - 1)}^`);
+        return [{ severity, line: Number(line), column: Number(column) }];
+      });
+      assert.deepEqual(
+        found.sort(byPlace),
+        FOUND.map(({ kind: _, ...rest }) => rest),
+      );
+      assert.equal(lines.at(-2), '8 sources, 13 errors, 4 warnings, 3 infos');
+    });
+
+    it('in JSON, with the other place of each conflict', async () => {
+      const { code, stdout } = await check('--output=json', MISTAKES);
+      assert.equal(code, 3);
+      const report: JsonReport = JSON.parse(stdout);
+      assert.equal(report.valid, false);
+      assert.equal(report.merged, null);
+      assert.deepEqual(report.summary, { errors: 13, warnings: 4, infos: 3 });
+      const found = report.problems.map(({ kind, severity, at, other }) => {
+        assert.equal(at.file, MISTAKES);
+        const { line, column } = at;
+        return {
+          kind,
+          severity,
+          line,
+          column,
+          other: other === null ? undefined : [other.line, other.column],
+        };
+      });
+      assert.deepEqual(
+        found.sort(byPlace),
+        FOUND.map((one, index) => ({ ...one, other: EXPECTED[index]?.[5] })),
+      );
+    });
+
+    it('in annotations for GitHub', async () => {
+      const { code, stdout } = await check('--output=github', MISTAKES);
+      assert.equal(code, 3);
+      const annotation =
+        /^::(error|warning|notice) file=([^,:]+),line=(\d+),col=(\d+),title=ip-masq-agent ([a-z0-9-]+)::.+$/;
+      const found = stdout
+        .trimEnd()
+        .split('\n')
+        .map((text): Found => {
+          const [, level = '', file, line, column, kind = ''] = annotation.exec(text) ?? assert.fail(text);
+          assert.equal(file, MISTAKES);
+          return {
+            kind,
+            severity: level.replace('notice', 'info'),
+            line: Number(line),
+            column: Number(column),
+          };
+        });
+      assert.deepEqual(found.sort(byPlace), FOUND);
+    });
+
+    it('in valid SARIF', async () => {
+      const { code, stdout } = await check('--output=sarif', MISTAKES);
+      assert.equal(code, 3);
+      const log: SarifLog = JSON.parse(stdout);
+      const ajv = new Ajv2020({ strict: false });
+      formats.default(ajv);
+      const tools = import.meta.resolve('@microsoft/sarif-multitool-ts');
+      const schema = readFileSync(new URL('../assets/sarif-2.1.0.schema.json', tools), 'utf8');
+      assert.ok(ajv.validate(JSON.parse(schema), log), ajv.errorsText());
+      const found = (log.runs[0]?.results ?? []).map(({ ruleId, level, locations: [place] }): Found => {
+        const { artifactLocation, region } = place?.physicalLocation ?? assert.fail(ruleId);
+        assert.equal(artifactLocation.uri, `file://${MISTAKES}`);
+        return {
+          kind: ruleId,
+          severity: level.replace('note', 'info'),
+          line: region.startLine,
+          column: region.startColumn,
+        };
+      });
+      assert.deepEqual(found.sort(byPlace), FOUND);
+    });
+
+    it('from standard input', async () => {
+      const { code, stdout } = await runCheck(['-'], { input: readFileSync(MISTAKES, 'utf8') });
+      assert.equal(code, 3);
+      assert.match(stdout, /^standard input:12:9: error: "10\.0\.0\.1\/8" is no network address/m);
+      assert.match(stdout, /^8 sources, 13 errors, 4 warnings, 3 infos$/m);
+    });
+  });
+
+  it('shows what the examples say together', async () => {
+    const paths = globSync('*.yaml', { cwd: EXAMPLES })
+      .sort()
+      .map((name) => join(EXAMPLES, name));
+    assert.deepEqual(await check('--strict', ...paths), {
+      code: 0,
+      signal: null,
+      stdout: `# Merged by ip-masq-agent from ip-masq-cloud, ip-masq-operator. Changes are overwritten.
+nonMasqueradeCIDRs:
+  - 10.224.0.0/12 # ${EXAMPLES}config-cloud.yaml:15:9
+  - 10.244.0.0/16 # ${EXAMPLES}config-cloud.yaml:16:9
+  - 10.0.0.0/16 # ${EXAMPLES}config-cloud.yaml:17:9
+  - 172.16.0.0/12 # ${EXAMPLES}config-operator.yaml:17:9
+  - 192.168.0.0/16 # ${EXAMPLES}config-operator.yaml:18:9
+masqueradeCIDRs:
+  - 172.20.99.0/24 # ${EXAMPLES}config-operator.yaml:21:9
+masqLinkLocal: true # ${EXAMPLES}config-cloud.yaml:19:20
+resyncInterval: 60s # ${EXAMPLES}config-operator.yaml:24:21
+
+2 sources, 0 errors, 0 warnings, 0 infos
+`,
+      stderr: '',
+    });
+  });
+
+  it('takes each example by itself', async () => {
+    for (const name of globSync('*.yaml', { cwd: EXAMPLES }))
+      assert.equal((await check('--strict', join(EXAMPLES, name))).code, 0, name);
+  });
+
+  for (const [name, args, input, code, says] of [
+    ['0 for a warning', ['-'], '# nothing\n', 0, /warning: the document is empty/],
+    [
+      '3 for a warning that --strict makes an error',
+      ['--strict', '-'],
+      '# nothing\n',
+      3,
+      /error: the document is empty/,
+    ],
+    [
+      '0 for IPv6 where it is enabled',
+      ['--enable-ipv6', '-'],
+      'masqueradeCIDRs: ["fd00::/8"]',
+      0,
+      /fd00::\/8/,
+    ],
+    ['3 for IPv6 where it is not', ['-'], 'masqueradeCIDRs: ["fd00::/8"]', 3, /IPv6 is not enabled/],
+    ['3 for nothing at all', ['-'], '', 3, /no source in standard input: nothing was checked/],
+    ['3 for a missing file', ['DIR/none'], '', 3, /DIR\/none: error: cannot be read: ENOENT/],
+    [
+      '3 for a file without the right to read it',
+      ['DIR/secret'],
+      '',
+      3,
+      /DIR\/secret: error: cannot be read: EACCES/,
+    ],
+    [
+      '3 for a missing config directory',
+      ['--config-dir=DIR/none'],
+      '',
+      3,
+      /DIR\/none: error: cannot be read: ENOENT/,
+    ],
+    ['0 for an empty config directory', ['--config-dir=DIR/empty'], '', 0, /built in \(RFC 1918\)/],
+    ['2 for an unknown output', ['--output=yaml'], '', 2, /--output/],
+    ['2 for an unknown flag', ['--outptu=json', '-'], '', 2, /--output/],
+  ] as const) {
+    it(`ends with ${name}`, async () => {
+      const dir = scratch.path;
+      await mkdir(join(dir, 'empty'), { recursive: true });
+      await writeFile(join(dir, 'secret'), 'masqLinkLocal: true\n');
+      await chmod(join(dir, 'secret'), 0o200);
+      const result = await runCheck(
+        args.map((arg) => arg.replace('DIR', dir)),
+        { input },
+      );
+      const text = `${result.stdout}${result.stderr}`.replaceAll(dir, 'DIR');
+      assert.match(text, says);
+      assert.equal(result.code, code);
+    });
+  }
+
+  it('prints nothing on a terminal that the terminal could take for more than text', async () => {
+    const input =
+      'apiVersion: v1\nkind: ConfigMap\ndata: {"ip-masq-\\e[2J\\u202e": "\\u009b1m: \\e]0;x\\a"}\n';
+    for (const output of ['text', 'json', 'github', 'sarif']) {
+      const { code, stdout } = await runCheck([`--output=${output}`, '-'], { input });
+      assert.equal(code, 3);
+      assert.doesNotMatch(stdout, /[^\P{Cc}\n]|\p{Cf}/u);
+    }
+  });
+
+  for (const [name, env, coloured] of [
+    ['has colours', {}, true],
+    ['has no colours with NO_COLOR', { NO_COLOR: '1' }, false],
+    ['has colours where NO_COLOR is empty', { NO_COLOR: '' }, true],
+    ['has no colours on a dumb terminal', { TERM: 'dumb' }, false],
+  ] as const) {
+    it(`${name}, on a terminal`, { skip: !existsSync(SCRIPT) && 'script(1) is not installed' }, async () => {
+      const args = ['-qec', `'${BINARY}' check '${MISTAKES}'`, '/dev/null'];
+      const { code, stdout } = await run({ file: SCRIPT, args }, { TERM: 'xterm', SHELL: '/bin/sh', ...env });
+      assert.equal(code, 3);
+      assert.equal(stdout.includes('\u001b[31merror\u001b[39m: "10.0.0.1/8"'), coloured);
+      assert.equal(stdout.includes('\u001b'), coloured);
+    });
+  }
+
+  it('has no colours in a pipe', async () => assert.doesNotMatch((await check(MISTAKES)).stdout, /\u001b/));
+
+  it('is not upset by a reader that has seen enough', async () => {
+    const { file, args } = command([await largeConfig(scratch.path)]);
+    const child = spawn(file, args, { env: {}, stdio: ['ignore', 'pipe', 'pipe'] });
+    let stderr = '';
+    child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+      stderr += chunk;
+    });
+    child.stdout.once('data', () => child.stdout.destroy());
+    assert.deepEqual(await once(child, 'close'), [0, null]);
+    assert.equal(stderr, '');
+  });
+
+  it('keeps nothing back from a reader that is slow', async () => {
+    const { stdout } = await check('--output=json', await largeConfig(scratch.path));
+    assert.equal(JSON.parse(stdout).merged.nonMasqueradeCIDRs.length, 20_000);
+  });
+
+  it('takes a few seconds at most for a ConfigMap of 1 MiB', async () => {
+    const begin = performance.now();
+    const entries = '    - 10.0.0.1/8\n'.repeat(60_000);
+    const input = `apiVersion: v1\nkind: ConfigMap\ndata:\n  ip-masq-a: |\n    nonMasqueradeCIDRs:\n${entries}`;
+    const { code } = await runCheck(['-'], { input });
+    assert.equal(code, 3);
+    assert.ok(performance.now() - begin < 5000, `took ${performance.now() - begin} ms`);
+  });
+});
+
+interface JsonReport {
+  readonly valid: boolean;
+  readonly summary: unknown;
+  readonly merged: unknown;
+  readonly problems: readonly {
+    readonly kind: string;
+    readonly severity: string;
+    readonly at: JsonPlace;
+    readonly other: JsonPlace | null;
+  }[];
+}
+
+interface JsonPlace {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+interface SarifLog {
+  readonly runs: readonly {
+    readonly results: readonly {
+      readonly ruleId: string;
+      readonly level: string;
+      readonly locations: readonly {
+        readonly physicalLocation: {
+          readonly artifactLocation: { readonly uri: string };
+          readonly region: { readonly startLine: number; readonly startColumn: number };
+        };
+      }[];
+    }[];
+  }[];
+}
+
+function check(...args: readonly string[]) {
+  return runCheck(args);
+}
+
+function runCheck(args: readonly string[], options: RunOptions = {}, env: Environment = { PATH: '' }) {
+  return run(command(args), env, options);
+}
+
+/** As nobody, where it would be root. */
+function command(args: readonly string[]): Command {
+  const words = ['check', ...args];
+  if (process.getuid?.() !== 0) return { file: BINARY, args: words };
+  return {
+    file: SETPRIV,
+    args: [`--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups', BINARY, ...words],
+  };
+}
+
+/** A config that makes more output than a pipe holds. */
+async function largeConfig(dir: string): Promise<string> {
+  const path = join(dir, 'large');
+  const entries = Array.from({ length: 20_000 }, (_, index) => `  - 10.${index >> 8}.${index & 255}.0/24\n`);
+  await writeFile(path, `cidrLimit: 20000\nnonMasqueradeCIDRs:\n${entries.join('')}`);
+  return path;
+}
+
+function byPlace(a: Omit<Found, 'kind'>, b: Omit<Found, 'kind'>): number {
+  return a.line - b.line || a.column - b.column;
+}

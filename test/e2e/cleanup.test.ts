@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { BINARY, createNode, type NodeLab } from './support.ts';
+
+const MODES = ['nft', 'legacy'] as const;
+
+describe('cleanup', () => {
+  it('removes jump and chain of both families in both modes, says so, and touches nothing else', async () => {
+    await using node = await createNode();
+    await foreignRules(node);
+    const before = await node.kernel();
+    for (const mode of MODES) await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+    const { code, stdout, stderr } = await node.agent('cleanup');
+    assert.equal(await node.kernel(), before);
+    assert.deepEqual([code, stderr], [0, '']);
+    assert.deepEqual(
+      stdout
+        .split('\n')
+        .filter((line) => /^\S/.test(line))
+        .map(versionless),
+      [
+        'IPv4, iptables X (nft): removed our chain: 6 rules, the jump among them',
+        'IPv6, iptables X (nft): removed our chain: 3 rules, the jump among them',
+        'IPv4, iptables X (legacy): removed our chain: 6 rules, the jump among them',
+        'IPv6, iptables X (legacy): removed our chain: 3 rules, the jump among them',
+      ],
+    );
+    assert.match(stdout, /^ {2}-A POSTROUTING .* -j IP-MASQ-AGENT$/m);
+    assert.match(stdout, /^ {2}-A IP-MASQ-AGENT -d 172\.16\.0\.0\/12 .*RFC 1918.*$/m);
+  });
+
+  it('succeeds where there is nothing, and writes nothing', async () => {
+    await using node = await createNode();
+    await foreignRules(node);
+    const before = await node.kernel();
+    const { code, stdout } = await node.agent('cleanup');
+    assert.equal(await node.kernel(), before);
+    assert.equal(code, 0);
+    assert.match(
+      versionless(stdout),
+      /^IPv4, iptables X \(nft\): nothing of ours\nIPv6, iptables X \(nft\): nothing of ours\n/,
+    );
+  });
+
+  it('leaves the chain of another name alone', async () => {
+    await using node = await createNode();
+    await node.agent('--once', '--masq-chain=OTHER');
+    const before = await node.kernel();
+    assert.equal((await node.agent('cleanup')).code, 0);
+    assert.equal(await node.kernel(), before);
+    assert.match((await node.agent('cleanup', '--masq-chain=OTHER')).stdout, /removed our chain: 6 rules/);
+    assert.doesNotMatch(await node.kernel(), /OTHER/);
+  });
+
+  for (const mode of MODES) {
+    it(`removes nothing, says why, and ends with exit code 1 where a foreign rule leads into our chain, ${mode}`, async () => {
+      await using node = await createNode();
+      await node.agent('--once', `--iptables-mode=${mode}`);
+      await iptables(node, mode, '-N', 'THEIRS');
+      await iptables(node, mode, '-A', 'THEIRS', '-j', 'IP-MASQ-AGENT');
+      const before = await node.kernel();
+      const { code, stderr } = await node.agent('cleanup');
+      assert.equal(await node.kernel(), before);
+      assert.equal(code, 1);
+      assert.match(
+        stderr,
+        /^ip-masq-agent: iptables-\w+-restore failed: .*; .*(?:foreign rule|somebody else)/m,
+      );
+    });
+  }
+
+  it('is what --cleanup-on-exit does: rules that are left in the other mode go too', async () => {
+    await using node = await createNode();
+    const before = await node.kernel();
+    await node.agent('--once', '--enable-ipv6', '--iptables-mode=legacy');
+    const agent = node.start('--iptables-mode=nft', '--cleanup-on-exit', '--resync-interval=1h');
+    await agent.logged(/IPv4: rules added/);
+    agent.kill('SIGTERM');
+    assert.deepEqual(await agent.ended, { code: 0, signal: null });
+    assert.equal(await node.kernel(), before);
+    for (const where of [
+      'IPv4, iptables [\\d.]+ \\(nft\\)',
+      'IPv4, iptables [\\d.]+ \\(legacy\\)',
+      'IPv6, iptables [\\d.]+ \\(legacy\\)',
+    ])
+      assert.match(agent.log(), new RegExp(`${where}: removed our chain`));
+  });
+
+  it('ends with exit code 1 where no iptables is installed', async () => {
+    await using node = await createNode();
+    const { code, stderr } = await node.box.run('env', ['PATH=/nowhere', BINARY, 'cleanup']);
+    assert.equal(code, 1);
+    assert.match(stderr, /^ip-masq-agent: no iptables of .* is installed; /);
+  });
+});
+
+/** Rules of others, some of which look much like ours. */
+async function foreignRules(node: NodeLab): Promise<void> {
+  for (const mode of MODES) {
+    for (const rule of [
+      ['-N', 'IP-MASQ'],
+      ['-A', 'IP-MASQ', '-m', 'comment', '--comment', 'ip-masq-agent: mine', '-j', 'RETURN'],
+      ['-A', 'POSTROUTING', '-m', 'comment', '--comment', 'to IP-MASQ-AGENT', '-j', 'IP-MASQ'],
+      ['-A', 'POSTROUTING', '-s', '172.17.0.0/16', '-j', 'MASQUERADE'],
+    ])
+      await iptables(node, mode, ...rule);
+  }
+}
+
+async function iptables(node: NodeLab, mode: string, ...args: readonly string[]): Promise<void> {
+  const { code, stderr } = await node.box.run(`iptables-${mode}`, ['-t', 'nat', ...args]);
+  assert.equal(code, 0, stderr);
+}
+
+function versionless(text: string): string {
+  return text.replace(/iptables \d[\d.]*/g, 'iptables X');
+}

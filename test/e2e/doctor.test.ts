@@ -1,0 +1,332 @@
+import assert from 'node:assert/strict';
+import { chmod, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { FINDING_MEANING } from '../../lib/agent/doctor/finding.ts';
+import { NEIGHBOURS } from '../lab/neighbours-iptables.ts';
+import type { RunResult } from '../lab/run.ts';
+import { BINARY, createNode, type NodeLab } from './support.ts';
+
+const MODES = ['nft', 'legacy'] as const;
+type Mode = (typeof MODES)[number];
+
+const CONFIG = 'nonMasqueradeCIDRs:\n  - 10.0.0.0/8\n  - "fd00::/8"\n';
+
+/** What makes a healthy node a sick one, and what the doctor says of it: kind, family, message, evidence, remedy. */
+interface Case {
+  readonly what: string;
+  readonly make: (node: NodeLab, mode: Mode) => Promise<unknown>;
+  readonly findings: readonly (readonly [kind: string, message: RegExp, evidence: RegExp, remedy: RegExp])[];
+}
+
+const NOT_LAST = [
+  'jump-not-last IPv4',
+  /our jump is not the last rule/,
+  /-A POSTROUTING/,
+  /foreign-rule/,
+] as const;
+
+const CASES: readonly Case[] = [
+  {
+    what: 'a jump that is missing',
+    make: (node, mode) => iptables(node, mode, '-F POSTROUTING'),
+    findings: [['out-of-sync IPv4', /jump missing/, /^missing: -A POSTROUTING/, /ip-masq-agent diff/]],
+  },
+  {
+    what: 'a jump too many',
+    make: (node, mode) => iptables(node, mode, '-A POSTROUTING -j IP-MASQ-AGENT'),
+    findings: [['out-of-sync IPv4', /jump outdated/, /^there: -A POSTROUTING -j IP-MASQ-AGENT$/, /diff/]],
+  },
+  {
+    what: 'a rule of ours that is gone',
+    make: (node, mode) => iptables(node, mode, '-D IP-MASQ-AGENT 2'),
+    findings: [['out-of-sync IPv4', /rules differ/, /^missing: -A IP-MASQ-AGENT -d 10\.0\.0\.0\/8 /, /diff/]],
+  },
+  {
+    what: 'a rule behind our jump that does no harm',
+    make: (node, mode) => iptables(node, mode, '-A POSTROUTING -d 192.0.2.1 -j ACCEPT'),
+    findings: [NOT_LAST],
+  },
+  {
+    what: 'forwarding turned off',
+    make: async (node) => {
+      await sysctl(node, 'ipv4/ip_forward', '0');
+      await sysctl(node, 'ipv6/conf/all/forwarding', '0');
+    },
+    findings: [
+      [
+        'forwarding-off IPv4',
+        /does not forward/,
+        /^net\.ipv4\.ip_forward = 0$/,
+        /sysctl -w net\.ipv4\.ip_forward=1/,
+      ],
+      ['forwarding-off IPv6', /does not forward/, /^net\.ipv6\.conf\.all\.forwarding = 0$/, /sysctl -w/],
+    ],
+  },
+  {
+    what: 'a config directory that is missing',
+    make: (node) => rm(node.configDir, { recursive: true }),
+    findings: [
+      [
+        'config-unreadable',
+        /the config directory .* cannot be read/,
+        /missing or not a directory/,
+        /--config-dir/,
+      ],
+    ],
+  },
+  {
+    what: 'a config with mistakes',
+    make: (node) => writeFile(join(node.configDir, 'ip-masq-x'), 'masqLinkLocal: 1\n'),
+    findings: [
+      ['config-invalid', /the config has 1 error$/, /^ip-masq-x:1:16: error: /, /ip-masq-agent check/],
+    ],
+  },
+];
+
+for (const mode of MODES) {
+  describe(`the doctor, ${mode}`, () => {
+    it('finds nothing on a healthy node with the rules of kube-proxy', async () => {
+      await using node = await healthyNode(mode);
+      const { code, stdout, stderr } = await node.agent('doctor', ...flags(mode));
+      assert.deepEqual([code, stderr], [0, '']);
+      assert.match(
+        stdout,
+        /^looked at 1 source in .*\nlooked at iptables .*\n(?:looked at ip6?tables \(.*\n){2,}nothing found\n$/,
+      );
+    });
+
+    for (const { what, make, findings } of CASES) {
+      it(`finds ${what}, and nothing else`, async () => {
+        await using node = await healthyNode(mode);
+        await make(node, mode);
+        const before = await node.kernel();
+        const result = await node.agent('doctor', ...flags(mode), '--output=json');
+        assert.equal(await node.kernel(), before);
+        finds(result, findings);
+        const text = await node.agent('doctor', ...flags(mode));
+        assert.equal(text.code, 4);
+        for (const [kind] of findings)
+          assert.match(text.stdout, new RegExp(`^${kind.replace(/ (.*)/, ' \\($1\\)')}: `, 'm'));
+      });
+    }
+
+    for (const { name, lines, found } of NEIGHBOURS) {
+      it(`finds the rules of ${name} in both families, and nothing else`, async () => {
+        await using node = await healthyNode(mode);
+        for (const family of ['IPv4', 'IPv6'] as const) await restore(node, mode, family, lines[family]);
+        const foreign = (family: 'IPv4' | 'IPv6') => {
+          const author = found[family][0]?.split(':')[0] ?? '';
+          const message = new RegExp(
+            `(a|\\d) rules? of ${literal(author)} in ip6?tables \\(${mode}\\) nat POSTROUTING may`,
+          );
+          return [`foreign-rule ${family}`, message, /-j MASQUERADE/, /./] as const;
+        };
+        finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
+          NOT_LAST,
+          ['jump-not-last IPv6', /our jump is not the last rule/, /-A POSTROUTING/, /foreign-rule/],
+          foreign('IPv4'),
+          foreign('IPv6'),
+        ]);
+      });
+    }
+
+    it('takes the rules that a CNI plugin makes for each pod for one finding', async () => {
+      await using node = await healthyNode(mode);
+      const chain = (pod: number) => `CNI-${pod}7b0d2e1c4f5a6978812345a`;
+      const pods = Array.from({ length: 5 }, (_, pod) => [
+        `:${chain(pod)} - [0:0]`,
+        `-A ${chain(pod)} -d 10.88.0.0/16 -j ACCEPT`,
+        `-A ${chain(pod)} ! -d 224.0.0.0/4 -j MASQUERADE`,
+        `-A POSTROUTING -s 10.88.0.${pod}/32 -m comment --comment "name: \\"net\\" id: \\"${pod}\\"" -j ${chain(pod)}`,
+      ]);
+      await restore(node, mode, 'IPv4', pods.flat());
+      finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
+        NOT_LAST,
+        ['foreign-rule IPv4', /5 rules of a CNI plugin in /, /… and 2 more$/, /./],
+      ]);
+    });
+
+    it('finds that there is no source', async () => {
+      await using node = await healthyNode(mode);
+      await rm(join(node.configDir, 'ip-masq-cloud'));
+      await node.agent('--once', ...flags(mode));
+      finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
+        ['config-empty', /the defaults apply/, /has no file ip-masq-\*/, /ip-masq-/],
+      ]);
+    });
+
+    it('finds rules in both modes, and ours in the one that is not used', async () => {
+      await using node = await healthyNode(mode);
+      const other = mode === 'nft' ? 'legacy' : 'nft';
+      await node.agent('--once', ...flags(other));
+      finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
+        [
+          'both-modes IPv4',
+          /both iptables modes/,
+          /iptables .* \(nft\):\n.*-A POSTROUTING[\s\S]*\(legacy\):\n.*-A POSTROUTING/,
+          /one mode/,
+        ],
+        ['both-modes IPv6', /both iptables modes/, /-A POSTROUTING/, /one mode/],
+        [
+          'chain-elsewhere IPv4',
+          new RegExp(`\\(${other}\\) too, but iptables .* \\(${mode}\\) is used`),
+          /-A IP-MASQ-AGENT/,
+          /cleanup/,
+        ],
+        ['chain-elsewhere IPv6', new RegExp(`\\(${other}\\) too`), /-A IP-MASQ-AGENT/, /cleanup/],
+      ]);
+    });
+  });
+}
+
+describe('the doctor', () => {
+  it('finds rules of others in a chain of nftables', async () => {
+    await using node = await healthyNode('nft');
+    const table =
+      'table ip theirs { chain post { type nat hook postrouting priority 100; ip daddr != 192.0.2.0/24 masquerade; }; }';
+    assert.equal((await node.box.run('nft', ['-f', '-'], { input: table })).code, 0);
+    finds(await node.agent('doctor', ...flags('nft'), '--output=json'), [
+      [
+        'foreign-rule IPv4',
+        /in nftables ip theirs post may masquerade traffic to/,
+        /daddr != 192\.0\.2\.0\/24/,
+        /./,
+      ],
+    ]);
+  });
+
+  it('finds a chain of IPv6 that is left although IPv6 is off', async () => {
+    await using node = await healthyNode('nft');
+    await writeFile(join(node.configDir, 'ip-masq-cloud'), 'nonMasqueradeCIDRs: [10.0.0.0/8]\n');
+    finds(await node.agent('doctor', '--iptables-mode=nft', '--output=json'), [
+      ['out-of-sync IPv6', /chain left over/, /^there: /, /diff/],
+    ]);
+  });
+
+  it('finds that NET_ADMIN is missing, and looks at no rule then', async () => {
+    await using node = await healthyNode('nft');
+    const without = [
+      '--bounding-set=-net_admin',
+      '--inh-caps=-net_admin',
+      ...(process.getuid?.() === 0 ? [] : ['--ambient-caps=-all']),
+    ];
+    const command = [BINARY, 'doctor', `--config-dir=${node.configDir}`, ...flags('nft'), '--output=json'];
+    finds(await node.box.run('setpriv', [...without, ...command]), [
+      ['no-capability', /lacks NET_ADMIN:/, /NET_ADMIN is not in CapEff/, /NET_ADMIN and NET_RAW/],
+    ]);
+  });
+
+  it('finds that iptables is not installed', async () => {
+    await using node = await healthyNode('nft');
+    const result = await withTools(node, []);
+    finds(result, [['tool-missing', /no iptables of .* is installed/, /./, /install iptables/]]);
+  });
+
+  it('finds that ip6tables is missing where IPv6 is on, and that nft is', async () => {
+    await using node = await healthyNode('nft');
+    const result = await withTools(node, ['iptables-nft', 'iptables-nft-restore']);
+    const kinds = JSON.parse(result.stdout).findings.map(({ kind }: { kind: string }) => kind);
+    assert.equal(result.code, 4);
+    assert.ok(kinds.includes('tool-missing') || kinds.includes('not-looked-at'), kinds.join());
+    assert.match(result.stdout, /ip6tables-nft is not installed/);
+    assert.match(result.stdout, /nft is not installed/);
+  });
+
+  it('finds that iptables is too old', async () => {
+    await using node = await healthyNode('nft');
+    const result = await withTools(node, [], { iptables: '#!/bin/sh\necho "iptables v1.4.21"\n' });
+    finds(result, [
+      ['tool-missing', /iptables 1\.4\.21 is too old/, /./, /install iptables 1\.6\.2 or newer/],
+    ]);
+  });
+
+  it('has a meaning for every kind that these tests know', () => {
+    const known = new Set(CASES.flatMap(({ findings }) => findings.map(([kind]) => kind.split(' ')[0])));
+    for (const kind of known) assert.ok(kind !== undefined && kind in FINDING_MEANING, kind);
+  });
+});
+
+function finds({ code, stdout, stderr }: RunResult, expected: Case['findings']): void {
+  assert.equal(stderr, '');
+  const { findings } = JSON.parse(stdout);
+  const kinds = findings.map(({ kind, family }: { kind: string; family?: string }) =>
+    family === undefined ? kind : `${kind} ${family}`,
+  );
+  assert.deepEqual(
+    kinds,
+    expected.map(([kind]) => kind),
+    stdout,
+  );
+  for (const [index, [, message, evidence, remedy]] of expected.entries()) {
+    assert.match(findings[index].message, message);
+    assert.match(findings[index].evidence.join('\n'), evidence);
+    assert.match(findings[index].remedy, remedy);
+  }
+  assert.equal(code, 4);
+}
+
+function literal(text: string): string {
+  return text.replace(/[()]/g, '\\$&');
+}
+
+async function restore(
+  node: NodeLab,
+  mode: Mode,
+  family: 'IPv4' | 'IPv6',
+  lines: readonly string[],
+): Promise<void> {
+  const command = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${mode}-restore`;
+  const input = ['*nat', ...lines, 'COMMIT', ''].join('\n');
+  const { code, stderr } = await node.box.run(command, ['--noflush'], { input });
+  assert.equal(code, 0, stderr);
+}
+
+/** Forwards, has a config and its rules, and those that kube-proxy makes before. */
+async function healthyNode(mode: Mode): Promise<NodeLab> {
+  const node = await createNode();
+  await sysctl(node, 'ipv4/ip_forward', '1');
+  await sysctl(node, 'ipv6/conf/all/forwarding', '1');
+  await writeFile(join(node.configDir, 'ip-masq-cloud'), CONFIG);
+  for (const rule of [
+    '-N KUBE-POSTROUTING',
+    '-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN',
+    '-A KUBE-POSTROUTING -j MARK --xor-mark 0x4000',
+    '-A KUBE-POSTROUTING -j MASQUERADE --random-fully',
+    '-A POSTROUTING -j KUBE-POSTROUTING',
+  ])
+    await iptables(node, mode, rule);
+  assert.equal((await node.agent('--once', ...flags(mode))).code, 0);
+  return node;
+}
+
+function flags(mode: Mode): readonly string[] {
+  return ['--enable-ipv6', `--iptables-mode=${mode}`];
+}
+
+async function iptables(node: NodeLab, mode: Mode, rule: string): Promise<void> {
+  const { code, stderr } = await node.box.run(`iptables-${mode}`, ['-t', 'nat', ...rule.split(' ')]);
+  assert.equal(code, 0, stderr);
+}
+
+async function sysctl(node: NodeLab, name: string, value: string): Promise<void> {
+  const { code, stderr } = await node.box.run('tee', [`/proc/sys/net/${name}`], { input: value });
+  assert.equal(code, 0, stderr);
+}
+
+/** Runs the doctor where only these of the machine's tools are found, and these scripts. */
+async function withTools(
+  node: NodeLab,
+  tools: readonly string[],
+  scripts: Readonly<Record<string, string>> = {},
+): Promise<RunResult> {
+  const bin = join(node.dir, 'bin');
+  await mkdir(bin);
+  for (const tool of tools) await symlink(`/usr/sbin/${tool}`, join(bin, tool));
+  for (const [name, text] of Object.entries(scripts)) {
+    await writeFile(join(bin, name), text);
+    await chmod(join(bin, name), 0o755);
+  }
+  const command = [BINARY, 'doctor', `--config-dir=${node.configDir}`, '--enable-ipv6', '--output=json'];
+  return node.box.run('env', [`PATH=${bin}`, ...command]);
+}

@@ -1,0 +1,209 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { createNode, type NodeLab } from './support.ts';
+
+const CLOUD = 'nonMasqueradeCIDRs: [10.0.0.0/8, "fd00::/8"]\n';
+const OPERATOR = 'masqueradeCIDRs: [10.20.0.0/16]\nnonMasqueradeCIDRs: [10.20.30.0/24]\n';
+
+describe('explain', () => {
+  it('says the verdict, the entry that decides, and those that it overrides', async () => {
+    await using node = await configured();
+    const { code, stdout, stderr } = await node.agent(
+      'explain',
+      '--enable-ipv6',
+      '10.20.30.4',
+      '8.8.8.8',
+      'fd00::1',
+    );
+    assert.deepEqual([code, stderr], [0, '']);
+    assert.equal(
+      stdout,
+      [
+        '10.20.30.4 is not masqueraded: 10.20.30.0/24 of ip-masq-operator:2:22 decides',
+        '  overrides 10.20.0.0/16 of ip-masq-operator:1:19, masqueraded',
+        '  overrides 10.0.0.0/8 of ip-masq-cloud:1:22, not masqueraded',
+        '8.8.8.8 is masqueraded: no entry holds it',
+        'fd00::1 is not masqueraded: fd00::/8 of ip-masq-cloud:1:34 decides',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('says that IPv6 is left as it is where it is not enabled', async () => {
+    await using node = await createNode();
+    const { code, stdout } = await node.agent('explain', '2001:DB8::1');
+    assert.equal(code, 0);
+    assert.equal(
+      stdout,
+      '2001:db8::1 is left as it is: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it\n',
+    );
+  });
+
+  it('prints JSON for programs', async () => {
+    await using node = await configured();
+    const { stdout } = await node.agent(
+      'explain',
+      '--enable-ipv6',
+      '--output=json',
+      '10.20.1.1',
+      '2001:db8::1',
+    );
+    const file = (source: string, line: number, column: number) => ({ source, file: source, line, column });
+    assert.deepEqual(JSON.parse(stdout), [
+      {
+        address: '10.20.1.1',
+        verdict: 'masquerade',
+        decidedBy: { cidr: '10.20.0.0/16', verdict: 'masquerade', origin: file('ip-masq-operator', 1, 19) },
+        overridden: [{ cidr: '10.0.0.0/8', verdict: 'return', origin: file('ip-masq-cloud', 1, 22) }],
+      },
+      { address: '2001:db8::1', verdict: 'masquerade', decidedBy: null, overridden: [] },
+    ]);
+  });
+
+  for (const [text, remedy] of [
+    ['10.0.0.0/8', 'write one address of it, without the prefix length'],
+    ['10.0.0', 'write it such as 10.1.2.3 or fd00::1'],
+    ['fe80::1%eth0', 'write it such as 10.1.2.3 or fd00::1'],
+    ['', 'write it such as 10.1.2.3 or fd00::1'],
+  ] as const) {
+    it(`rejects ${JSON.stringify(text)}`, async () => {
+      await using node = await createNode();
+      const { code, stderr } = await node.agent('explain', text);
+      assert.deepEqual([code, stderr], [2, `ip-masq-agent: "${text}" is not an IP address: ${remedy}\n`]);
+    });
+  }
+});
+
+for (const mode of ['nft', 'legacy'] as const) {
+  describe(`explain --live, ${mode}`, () => {
+    const LIVE = ['explain', '--live', '--enable-ipv6', `--iptables-mode=${mode}`];
+
+    it('agrees with what a sync has made, for both families, and shows the rule', async () => {
+      await using node = await configured();
+      await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+      const { code, stdout } = await node.agent(...LIVE, '10.20.30.4', '8.8.8.8', 'fd00::1');
+      assert.equal(code, 0);
+      assert.deepEqual(
+        stdout.split('\n').filter((line) => line.startsWith('  kernel')),
+        [
+          '  kernel agrees: -A IP-MASQ-AGENT -d 10.20.30.0/24 -m comment --comment "ip-masq-agent: not masqueraded (from ip-masq-operator)" -j RETURN',
+          '  kernel agrees: -A IP-MASQ-AGENT -m comment --comment "ip-masq-agent: everything else is masqueraded (must be last in chain)" -j MASQUERADE --random-fully',
+          '  kernel agrees: -A IP-MASQ-AGENT -d fd00::/8 -m comment --comment "ip-masq-agent: not masqueraded (from ip-masq-cloud)" -j RETURN',
+        ],
+      );
+    });
+
+    it('disagrees, with exit code 4, where there is no chain or no jump, or where a rule was changed', async () => {
+      await using node = await configured();
+      const disagrees = async (address: string, why: RegExp) => {
+        const { code, stdout } = await node.agent(...LIVE, address);
+        assert.equal(code, 4);
+        assert.match(stdout, why);
+      };
+      await disagrees('10.1.1.1', /kernel DISAGREES: there is no chain of ours; is the agent running\?/);
+      await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+      await iptables(node, mode, '-I', 'IP-MASQ-AGENT', '1', '-d', '10.1.0.0/16', '-j', 'MASQUERADE');
+      await disagrees('10.1.1.1', /kernel DISAGREES: -A IP-MASQ-AGENT -d 10\.1\.0\.0\/16 -j MASQUERADE/);
+      await iptables(node, mode, '-F', 'POSTROUTING');
+      await disagrees('10.2.1.1', /kernel DISAGREES: nothing leads into our chain/);
+    });
+
+    it('names a rule of somebody else that masquerades it nevertheless, or ends it before', async () => {
+      await using node = await configured();
+      await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+      await iptables(
+        node,
+        mode,
+        '-A',
+        'POSTROUTING',
+        '-s',
+        '172.17.0.0/16',
+        '!',
+        '-o',
+        'docker0',
+        '-j',
+        'MASQUERADE',
+      );
+      await iptables(node, mode, '-I', 'POSTROUTING', '1', '-d', '192.0.2.0/24', '-j', 'ACCEPT');
+      const { code, stdout } = await node.agent(...LIVE, '10.20.30.4', '192.0.2.1', '8.8.8.8');
+      assert.equal(code, 0);
+      const [inside = '', ended = '', outside = ''] = stdout.split(/^(?=\S)/m);
+      assert.match(
+        inside,
+        /\n {2}but a rule of Docker in iptables \(\w+\) nat POSTROUTING may masquerade it:\n {4}-A POSTROUTING -s 172\.17\.0\.0\/16 ! -o docker0 -j MASQUERADE\n {4}only where: .*172\.17\.0\.0\/16.*\n {4}start dockerd with --ip-masq=false/,
+      );
+      assert.match(
+        ended,
+        /\n {2}a rule of somebody else in iptables \(\w+\) nat POSTROUTING ends it before our chain is met:\n {4}-A POSTROUTING -d 192\.0\.2\.0\/24 -j ACCEPT\n/,
+      );
+      assert.doesNotMatch(outside, /Docker|somebody else/);
+    });
+
+    it('has it all in JSON', async () => {
+      await using node = await configured();
+      await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+      await iptables(
+        node,
+        mode,
+        '-A',
+        'POSTROUTING',
+        '-d',
+        '10.1.0.0/16',
+        '-j',
+        'SNAT',
+        '--to-source',
+        '192.0.2.9',
+      );
+      const { stdout } = await node.agent(...LIVE, '--output=json', '10.1.1.1');
+      const [{ live }] = JSON.parse(stdout);
+      assert.deepEqual(
+        [live.agrees, live.isLocal, live.state, live.verdict, live.endedBy, live.unread],
+        [true, false, 'applied', 'return', null, []],
+      );
+      assert.match(live.rule, /^-A IP-MASQ-AGENT -d 10\.0\.0\.0\/8 .* -j RETURN$/);
+      assert.deepEqual(live.foreign[0].evidence, [
+        '-A POSTROUTING -d 10.1.0.0/16 -j SNAT --to-source 192.0.2.9',
+      ]);
+    });
+
+    it('says of addresses of the node itself that they never meet our rules', async () => {
+      await using node = await configured();
+      await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+      for (const command of [
+        'address add 198.51.100.7/32 dev lo',
+        'address add 2001:db8::7/128 dev lo nodad',
+        'link set lo up',
+      ]) {
+        assert.equal((await node.box.run('ip', command.split(' '))).code, 0, command);
+      }
+      const { stdout } = await node.agent(
+        ...LIVE,
+        '198.51.100.7',
+        '127.9.9.9',
+        '2001:db8::7',
+        '198.51.100.8',
+      );
+      const local = stdout
+        .split(/^(?=\S)/m)
+        .filter((text) => text.includes('an address of this node itself'));
+      assert.deepEqual(
+        local.map((text) => text.split(' ')[0]),
+        ['198.51.100.7', '127.9.9.9', '2001:db8::7'],
+      );
+    });
+  });
+}
+
+async function configured(): Promise<NodeLab> {
+  const node = await createNode();
+  await writeFile(join(node.configDir, 'ip-masq-cloud'), CLOUD);
+  await writeFile(join(node.configDir, 'ip-masq-operator'), OPERATOR);
+  return node;
+}
+
+async function iptables(node: NodeLab, mode: string, ...args: string[]): Promise<void> {
+  const { code, stderr } = await node.box.run(`iptables-${mode}`, ['-t', 'nat', ...args]);
+  assert.equal(code, 0, stderr);
+}

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { BINARY, createNode, type NodeLab } from './support.ts';
+
+const README = new URL('../../README.md', import.meta.url);
+
+/** A fenced block of commands, each behind a dollar sign, and what they print. */
+const CONSOLE = /^```console\n(.*?)^```$/gms;
+
+/** With UPDATE_GOLDEN=1 the README is written anew instead. */
+const UPDATE = process.env['UPDATE_GOLDEN'] === '1';
+
+/** What happens on the node before the block that comes next, in the order of the README. */
+const BEFORE: Readonly<Record<string, (node: NodeLab) => Promise<unknown>>> = {
+  'explain --live 10.244.3.4': (node) => node.agent('--once'),
+  diff: (node) => node.iptables('-D', 'IP-MASQ-AGENT', '2'),
+  doctor: async (node) => {
+    await node.agent('--once');
+    await node.iptables('-A', 'POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0', '-j', 'MASQUERADE');
+  },
+};
+
+describe('the README', () => {
+  it('shows what the commands print', async () => {
+    const text = await readFile(README, 'utf8');
+    await using node = await readmeNode(text);
+    const shown = [...text.matchAll(CONSOLE)].map(([, content = '']) => content);
+    assert.ok(shown.length >= 7);
+    const printed: string[] = [];
+    for (const content of shown) {
+      const commands = content.split('\n').filter((line) => line.startsWith('$ '));
+      const outputs: string[] = [];
+      for (const command of commands) outputs.push(`${command}\n${await print(node, command)}`);
+      printed.push(outputs.join(''));
+    }
+    if (UPDATE) {
+      const next = printed.values();
+      await writeFile(
+        README,
+        text.replace(CONSOLE, () => `\`\`\`console\n${next.next().value}\`\`\``),
+      );
+    } else {
+      assert.deepEqual(printed.map(alike), shown.map(alike));
+    }
+  });
+});
+
+/** Runs a command as the README has it, in the directory of its files. */
+async function print(node: NodeLab, command: string): Promise<string> {
+  const [name, ...words] = command.slice('$ '.length).split(' ');
+  assert.equal(name, 'ip-masq-agent');
+  await BEFORE[words.join(' ')]?.(node);
+  const args = ['-C', node.dir, BINARY, ...words, '--config-dir=config'];
+  const { stdout, stderr } = await node.box.run('env', args);
+  return (stderr + stdout).replaceAll(
+    /looked at 2 sources in config$/gm,
+    'looked at 2 sources in /etc/config',
+  );
+}
+
+/** A node with the sources and the manifest of the README. */
+async function readmeNode(text: string): Promise<NodeLab> {
+  const node = await createNode();
+  await node.box.run('tee', ['/proc/sys/net/ipv4/ip_forward'], { input: '1' });
+  const blocks = [...text.matchAll(/^```yaml\n(.*?)^```$/gms)].map(([, content = '']) => content);
+  const [cloud, operator] = blocks;
+  const manifest = blocks.find((content) => content.startsWith('apiVersion: v1\nkind: ConfigMap\n'));
+  assert.ok(cloud && operator && manifest);
+  await writeFile(join(node.configDir, 'ip-masq-cloud'), cloud);
+  await writeFile(join(node.configDir, 'ip-masq-operator'), operator);
+  await writeFile(join(node.dir, 'ip-masq.yaml'), manifest);
+  return node;
+}
+
+/** Versions are those of the machine; the clean-up also tells of modes that are in use here and not there. */
+function alike(text: string): string {
+  return text
+    .replace(/\b\d+(?:\.\d+)+(?= \((?:nft|nf_tables|legacy)\))/g, 'X')
+    .replace(/^( {2}nft): .*$/m, '$1: X')
+    .replace(/^(ip-masq-agent) \S+ \(commit \w+, Node\.js v[\d.]+\)$/m, '$1 X')
+    .replace(/^IPv[46], iptables X \(legacy\): nothing of ours\n/gm, '')
+    .replace(/looked at iptables X \((\w+)\): .*/g, 'looked at iptables X ($1)');
+}

@@ -1,0 +1,237 @@
+import assert from 'node:assert/strict';
+import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { createNode, eventually, type NodeLab, type RunningAgent } from './support.ts';
+
+/** A node with a sidecar's output directory. */
+interface SidecarLab {
+  readonly node: NodeLab;
+  readonly outDir: string;
+  readonly out: string;
+  start(...args: string[]): RunningAgent;
+  /** Waits until the output file has that content, or is gone. */
+  outputIs(text: string | undefined): Promise<void>;
+}
+
+async function withSidecar(test: (lab: SidecarLab) => Promise<void>): Promise<void> {
+  await using node = await createNode();
+  const outDir = join(node.dir, 'out');
+  const out = join(outDir, 'ip-masq-agent');
+  await mkdir(outDir);
+  const args = ['render', '--format=config', `--output-file=${out}`, '--watch', '--resync-interval=1h'];
+  await test({
+    node,
+    outDir,
+    out,
+    start: (...more) => node.start(...args, ...more),
+    outputIs: async (text) => {
+      let now: string | undefined;
+      await eventually(
+        async () => {
+          now = await contentOf(out);
+          return now === text;
+        },
+        () => `the output to be\n${text}; it is\n${now}`,
+      );
+    },
+  });
+}
+
+const LIST_LENGTH = 60;
+
+/** A source that is long enough to be caught half-written. */
+function generation(number: number): { readonly 'ip-masq-x': string } {
+  const list = Array.from({ length: LIST_LENGTH }, (_, index) => `10.${number}.${2 * index}.0/24`);
+  return { 'ip-masq-x': `nonMasqueradeCIDRs:\n${list.map((cidr) => `- ${cidr}\n`).join('')}` };
+}
+
+/** What the sidecar makes of it. */
+function outputOf(number: number): string {
+  const items = Array.from(
+    { length: LIST_LENGTH },
+    (_, index) => `  - 10.${number}.${2 * index}.0/24 # ip-masq-x:${index + 2}:3\n`,
+  );
+  return `# Merged by ip-masq-agent from ip-masq-x. Changes are overwritten.\nnonMasqueradeCIDRs:\n${items.join('')}masqLinkLocal: false # built in (default)\n`;
+}
+
+describe('the sidecar', () => {
+  it('follows the swaps of a projected volume, and says what it did', () =>
+    withSidecar(async ({ node, outDir, start, outputIs }) => {
+      const volume = await node.volume(generation(1));
+      const sidecar = start();
+      await outputIs(outputOf(1));
+      await volume.swap(generation(2));
+      await outputIs(outputOf(2));
+      await sidecar.logged(/"reason":"start","file":"[^"]*\/out\/ip-masq-agent","msg":"output written"/);
+      await sidecar.logged(/"reason":"change","file":"[^"]*\/out\/ip-masq-agent","msg":"output written"/);
+      assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
+      await stops(sidecar);
+      await outputIs(outputOf(2));
+    }));
+
+  it('removes the file when the last source goes, because its reader has defaults; and makes it again', () =>
+    withSidecar(async ({ node, outDir, start, outputIs }) => {
+      const volume = await node.volume(generation(1));
+      const sidecar = start();
+      await outputIs(outputOf(1));
+      await volume.swap({});
+      await outputIs(undefined);
+      assert.deepEqual(await readdir(outDir), []);
+      await sidecar.logged(/no source is left: output removed, its reader takes its defaults/);
+      await volume.swap(generation(2));
+      await outputIs(outputOf(2));
+      await stops(sidecar);
+    }));
+
+  it('does not touch a file that says all already, and removes what a killed one has left', () =>
+    withSidecar(async ({ node, out, outDir, start }) => {
+      await node.volume(generation(1));
+      await writeFile(out, outputOf(1));
+      await writeFile(join(outDir, '.ip-masq-agent.tmp-0123456789ab'), outputOf(1).slice(0, 100));
+      const before = await stat(out);
+      const sidecar = start('--v=3');
+      await sidecar.logged(/output is as it should be/);
+      const now = await stat(out);
+      assert.deepEqual([now.ino, now.mtimeMs], [before.ino, before.mtimeMs]);
+      assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
+      await stops(sidecar);
+    }));
+
+  it('puts back at the resync what somebody else has changed or removed', () =>
+    withSidecar(async ({ node, out, start, outputIs }) => {
+      await node.volume(generation(1));
+      const sidecar = start('--resync-interval=100ms');
+      await outputIs(outputOf(1));
+      await writeFile(out, 'changed by hand\n');
+      await outputIs(outputOf(1));
+      await rm(out);
+      await outputIs(outputOf(1));
+      await stops(sidecar);
+    }));
+
+  it('reads the sources again at SIGHUP', () =>
+    withSidecar(async ({ node, out, start, outputIs }) => {
+      await node.volume(generation(1));
+      const sidecar = start();
+      await outputIs(outputOf(1));
+      await rm(out);
+      sidecar.kill('SIGHUP');
+      await outputIs(outputOf(1));
+      await stops(sidecar);
+    }));
+
+  it('says once, not at every resync, what readers of the file should know', () =>
+    withSidecar(async ({ node, start }) => {
+      await node.volume({ 'ip-masq-x': 'masqueradeCIDRs: [10.1.0.0/16]\n' });
+      const sidecar = start('--resync-interval=100ms', '--v=3');
+      await sidecar.logged(/(?:as it should be.*\n.*){3}/);
+      assert.equal(sidecar.log().split('others ignore them').length, 2);
+      await stops(sidecar);
+    }));
+
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    it(`ends with exit code 0 at ${signal}; the output stays`, () =>
+      withSidecar(async ({ node, start, outputIs }) => {
+        await node.volume(generation(1));
+        const sidecar = start();
+        await outputIs(outputOf(1));
+        sidecar.kill(signal);
+        assert.deepEqual(await sidecar.ended, { code: 0, signal: null });
+        await outputIs(outputOf(1));
+      }));
+  }
+});
+
+describe('the sidecar ends, and the output written last stays:', () => {
+  it('with exit code 3 at a bad config, and the termination log says why', () =>
+    withSidecar(async ({ node, out, outDir, start, outputIs }) => {
+      const volume = await node.volume(generation(1));
+      const terminationLog = join(node.dir, 'termination-log');
+      await writeFile(terminationLog, 'an older reason', { mode: 0o666 });
+      const sidecar = start(`--termination-log=${terminationLog}`);
+      await outputIs(outputOf(1));
+      const before = await stat(out);
+      await volume.swap({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.0]\n' });
+      assert.deepEqual(await sidecar.ended, { code: 3, signal: null });
+      await outputIs(outputOf(1));
+      assert.equal((await stat(out)).ino, before.ino);
+      assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
+      assert.equal(
+        await readFile(terminationLog, 'utf8'),
+        'the config has 1 error; the output written last stays\nip-masq-x:1:22: error: "10.0.0.0" has no prefix length; write 10.0.0.0/32\n',
+      );
+    }));
+
+  it('with exit code 3 when ..data goes away, and again when it is started then', () =>
+    withSidecar(async ({ node, start, outputIs }) => {
+      const volume = await node.volume(generation(1));
+      const sidecar = start('--resync-interval=200ms');
+      await outputIs(outputOf(1));
+      await volume.loseData();
+      assert.equal((await sidecar.ended).code, 3);
+      assert.match(sidecar.log(), /the projected volume is broken.*the output written last stays/s);
+      assert.equal((await start().ended).code, 3);
+      await outputIs(outputOf(1));
+    }));
+
+  it('with exit code 1 when the output cannot be written, and says what to do', () =>
+    withSidecar(async ({ node, out, start, outputIs }) => {
+      const volume = await node.volume(generation(1));
+      const sidecar = start('--log-format=text');
+      await outputIs(outputOf(1));
+      await rm(out);
+      await mkdir(out);
+      await volume.swap(generation(2));
+      assert.equal((await sidecar.ended).code, 1);
+      assert.match(
+        sidecar.log(),
+        /FATAL cannot write .*it is a directory; name another file with --output-file/,
+      );
+    }));
+});
+
+describe('a reader of the output', () => {
+  it('sees only complete ones, however often the sources are swapped and the sidecar is killed', () =>
+    withSidecar(async ({ node, out, outDir, start, outputIs }) => {
+      const known = new Map(Array.from({ length: 250 }, (_, number) => [outputOf(number), number]));
+      const volume = await node.volume(generation(0));
+      let sidecar = start();
+      await outputIs(outputOf(0));
+      const seen = new Set<number | undefined>();
+      let swapping = true;
+      const reader = (async () => {
+        while (swapping) {
+          const text = await readFile(out, 'utf8');
+          assert.ok(known.has(text), `a half-written output:\n${text}`);
+          seen.add(known.get(text));
+        }
+      })();
+      for (let number = 1; number < known.size; number += 1) {
+        await volume.swap(generation(number));
+        // From a swap to the end of its write it takes some milliseconds: the kills spread around that.
+        await delay(number % 7);
+        if (number % 6 !== 0) continue;
+        sidecar.kill('SIGKILL');
+        await sidecar.ended;
+        sidecar = start('--v=3');
+        await sidecar.logged(/output (?:written|is as it should be)/);
+      }
+      await outputIs(outputOf(known.size - 1));
+      swapping = false;
+      await reader;
+      assert.ok(seen.size > 30, `only ${seen.size} outputs were seen`);
+      assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
+      await stops(sidecar);
+    }));
+});
+
+async function contentOf(path: string): Promise<string | undefined> {
+  return await readFile(path, 'utf8').catch(() => undefined);
+}
+
+async function stops(sidecar: RunningAgent): Promise<void> {
+  sidecar.kill('SIGTERM');
+  assert.equal((await sidecar.ended).code, 0);
+}

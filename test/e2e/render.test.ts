@@ -1,0 +1,218 @@
+import assert from 'node:assert/strict';
+import { mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { after, before, beforeEach, describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { BINARY, createNode, type NodeLab } from './support.ts';
+
+const SOURCES = {
+  'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.0/14]\n',
+  'ip-masq-operator': 'masqueradeCIDRs: [10.1.0.0/16]\nmasqLinkLocal: true\n',
+};
+
+const IPTABLES = `# Input of iptables-restore --noflush; without --noflush all other rules of nat would go.
+*nat
+:IP-MASQ-AGENT - [0:0]
+-A IP-MASQ-AGENT -d 10.1.0.0/16 -m comment --comment "ip-masq-agent: masqueraded (from ip-masq-operator)" -j MASQUERADE --random-fully
+-A IP-MASQ-AGENT -d 10.0.0.0/14 -m comment --comment "ip-masq-agent: not masqueraded (from ip-masq-cloud)" -j RETURN
+-A IP-MASQ-AGENT -m comment --comment "ip-masq-agent: everything else is masqueraded (must be last in chain)" -j MASQUERADE --random-fully
+-A POSTROUTING -m comment --comment "ip-masq-agent: ensure nat POSTROUTING directs all non-LOCAL destination traffic to our custom IP-MASQ-AGENT chain" -m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT
+COMMIT
+`;
+
+const CONFIG = `# Merged by ip-masq-agent from ip-masq-cloud, ip-masq-operator. Changes are overwritten.
+nonMasqueradeCIDRs:
+  - 10.0.0.0/14 # ip-masq-cloud:1:22
+masqueradeCIDRs:
+  - 10.1.0.0/16 # ip-masq-operator:1:19
+masqLinkLocal: true # ip-masq-operator:2:16
+`;
+
+const FLAT = `# Merged by ip-masq-agent from ip-masq-cloud, ip-masq-operator. Changes are overwritten.
+nonMasqueradeCIDRs:
+  - 10.0.0.0/16 # ip-masq-cloud:1:22
+  - 10.2.0.0/15 # ip-masq-cloud:1:22
+masqLinkLocal: true # ip-masq-operator:2:16
+`;
+
+const KNOWN_TO_US =
+  'ip-masq-agent: note: masqueradeCIDRs are known to this agent only, others ignore them: --flatten writes them as nonMasqueradeCIDRs\n';
+
+let node: NodeLab;
+let out: string;
+
+before(async () => {
+  node = await createNode();
+});
+
+after(() => node[Symbol.asyncDispose]());
+
+beforeEach(async () => {
+  await sources(SOURCES);
+  await rm(join(node.dir, 'out'), { recursive: true, force: true });
+  await mkdir(join(node.dir, 'out'));
+  out = join(node.dir, 'out', 'ip-masq-agent');
+});
+
+describe('render prints', () => {
+  for (const { what, args, text, notes = '' } of [
+    { what: 'what iptables-restore reads', args: [], text: IPTABLES },
+    { what: 'the same where that is asked for', args: ['--format=iptables'], text: IPTABLES },
+    {
+      what: 'one merged source, and says who understands it',
+      args: ['--format=config'],
+      text: CONFIG,
+      notes: KNOWN_TO_US,
+    },
+    {
+      what: 'one source without exceptions',
+      args: ['--format=config', '--flatten'],
+      text: FLAT,
+    },
+  ]) {
+    it(what, async () => {
+      const { code, stdout, stderr } = await node.agent('render', ...args);
+      assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: text, stderr: notes });
+    });
+  }
+
+  it('rules of both families with --enable-ipv6, and obeys the flags that shape rules', async () => {
+    const { stdout } = await node.agent('render', '--enable-ipv6', '--random-fully=false', '--masq-chain=X');
+    const lines = stdout.split('\n');
+    assert.ok(
+      lines.includes(
+        '-4 -A X -d 10.1.0.0/16 -m comment --comment "ip-masq-agent: masqueraded (from ip-masq-operator)" -j MASQUERADE',
+      ),
+    );
+    assert.ok(
+      lines.includes(
+        '-6 -A X -d fe80::/10 -m comment --comment "ip-masq-agent: not masqueraded (default, RFC 4291)" -j RETURN',
+      ),
+    );
+  });
+
+  it('the defaults where there is no source', async () => {
+    await sources({});
+    const { stdout } = await node.agent('render', '--format=config');
+    assert.match(
+      stdout,
+      /^# Merged by ip-masq-agent from its defaults\..*\nnonMasqueradeCIDRs:\n {2}- 10\.0\.0\.0\/8 # built in \(RFC 1918\)\n/,
+    );
+  });
+
+  it('that more entries than older agents take are there', async () => {
+    const list = Array.from({ length: 65 }, (_, index) => `10.${2 * index}.0.0/16`);
+    await sources({ 'ip-masq-x': `cidrLimit: 65\nnonMasqueradeCIDRs: [${list}]\n` });
+    const { code, stdout, stderr } = await node.agent('render', '--format=config');
+    assert.equal(code, 0);
+    assert.equal(stderr, 'ip-masq-agent: note: 65 nonMasqueradeCIDRs: older agents take no more than 64\n');
+    assert.match(stdout, /\ncidrLimit: 65\n$/);
+  });
+
+  it('all of it to a reader that is slower, however much it is', async () => {
+    const exceptions = Array.from({ length: 60 }, (_, index) => `"fd00:${index + 1}::1/128"`);
+    await sources({ 'ip-masq-x': `nonMasqueradeCIDRs: ["fd00::/8"]\nmasqueradeCIDRs: [${exceptions}]\n` });
+    await node.agent('render', '--format=config', '--flatten', '--enable-ipv6', `--output-file=${out}`);
+    const expected = await readFile(out, 'utf8');
+    assert.ok(expected.length > 3 * 65_536);
+    const child = node.box.spawn(
+      BINARY,
+      ['render', '--format=config', '--flatten', '--enable-ipv6', `--config-dir=${node.configDir}`],
+      { stdio: ['ignore', 'pipe', 'ignore'] },
+    );
+    await delay(500);
+    assert.equal(child.stdout && (await text(child.stdout)), expected);
+  });
+
+  it('nothing where the config is bad: exit code 3, and where the mistake is', async () => {
+    await sources({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' });
+    const { code, stdout, stderr } = await node.agent('render');
+    assert.deepEqual({ code, stdout }, { code: 3, stdout: '' });
+    assert.match(stderr, /^ip-masq-x:1:22: error: "10\.0\.0\.1\/8" is no network address/);
+  });
+});
+
+describe('render writes a file', () => {
+  it('once, and not again while it says the same', async () => {
+    const write = () => node.agent('render', '--format=config', '--flatten', `--output-file=${out}`);
+    const first = await write();
+    assert.deepEqual(first, { code: 0, signal: null, stdout: '', stderr: `${out}: written\n` });
+    assert.equal(await readFile(out, 'utf8'), FLAT);
+    const { ino, mtimeMs } = await stat(out);
+    assert.equal((await write()).stderr, `${out}: unchanged\n`);
+    const again = await stat(out);
+    assert.deepEqual([again.ino, again.mtimeMs], [ino, mtimeMs]);
+    assert.deepEqual(await readdir(join(node.dir, 'out')), ['ip-masq-agent']);
+  });
+
+  it('of merged config only where there is a source, and says why not', async () => {
+    await writeFile(out, 'old\n');
+    await sources({});
+    const write = () => node.agent('render', '--format=config', `--output-file=${out}`);
+    const why = 'because there is no source: its reader takes its defaults';
+    assert.equal((await write()).stderr, `${out}: removed, ${why}\n`);
+    assert.equal((await write()).stderr, `${out}: absent, ${why}\n`);
+  });
+
+  it('of rules even where there is no source', async () => {
+    await sources({});
+    assert.equal((await node.agent('render', `--output-file=${out}`)).stderr, `${out}: written\n`);
+    assert.match(await readFile(out, 'utf8'), /-d 10\.0\.0\.0\/8 .*default, RFC 1918/);
+  });
+
+  it('beside the sources, where its name is not one of a source', async () => {
+    const path = join(node.configDir, 'merged');
+    assert.equal((await node.agent('render', `--output-file=${path}`)).stderr, `${path}: written\n`);
+  });
+
+  it('and leaves the old one alone where the config is bad', async () => {
+    await writeFile(out, 'old\n');
+    await sources({ 'ip-masq-x': 'nonsense' });
+    assert.equal((await node.agent('render', `--output-file=${out}`)).code, 3);
+    assert.equal(await readFile(out, 'utf8'), 'old\n');
+  });
+
+  it('or ends with exit code 1 and says what to do', async () => {
+    const path = join(node.dir, 'missing', 'x');
+    const { code, stderr } = await node.agent('render', `--output-file=${path}`);
+    assert.equal(code, 1);
+    assert.equal(
+      stderr,
+      `ip-masq-agent: cannot write ${path}: ENOENT: no such file or directory; make the directory ${node.dir}/missing, or mount a volume there\n`,
+    );
+  });
+});
+
+describe('wrong usage of render ends it with exit code 2, and nothing is written:', () => {
+  for (const [args, says] of [
+    [['--format=json'], /write iptables or config or win-bridge/],
+    [['--flatten'], /--flatten needs --format=config/],
+    [['--watch'], /--watch needs --output-file/],
+    [['--format=win-bridge'], /--format=win-bridge and --input-file need each other/],
+    [['--input-file=x'], /--format=win-bridge and --input-file need each other/],
+    [
+      ['--output-file=CONFIG/ip-masq-agent'],
+      /would be a source of the next sync: write it to another directory/,
+    ],
+    [['--output-file=CONFIG/../config/ip-masq-agent'], /would be a source of the next sync/],
+    [['--output-file=LINK/ip-masq-agent'], /would be a source of the next sync/],
+  ] as const) {
+    it(args.join(' '), async () => {
+      await symlink(node.configDir, join(node.dir, 'link')).catch(() => {});
+      const paths = args.map((arg) =>
+        arg.replace('CONFIG', node.configDir).replace('LINK', join(node.dir, 'link')),
+      );
+      const { code, stdout, stderr } = await node.agent('render', ...paths);
+      assert.deepEqual({ code, stdout }, { code: 2, stdout: '' });
+      assert.match(stderr, says);
+      assert.deepEqual((await readdir(node.configDir)).toSorted(), Object.keys(SOURCES));
+    });
+  }
+});
+
+async function sources(texts: Readonly<Record<string, string>>): Promise<void> {
+  await rm(node.configDir, { recursive: true, force: true });
+  await mkdir(node.configDir);
+  for (const [name, text] of Object.entries(texts)) await writeFile(join(node.configDir, name), text);
+}

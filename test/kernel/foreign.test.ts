@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type Address, parseAddress } from '../../lib/cidr/address.ts';
+import { prefixesOf } from '../../lib/cidr/ranges.ts';
+import { explainForeign, type ForeignRule, findForeignRules } from '../../lib/dataplane/foreign/find.ts';
+import { type NodeRules, readNode } from '../../lib/dataplane/foreign/node.ts';
+import { COMMON, kubeProxyRules } from '../lab/kube-proxy.ts';
+import { ALL, NEIGHBOURS } from '../lab/neighbours-iptables.ts';
+import { NATIVE } from '../lab/neighbours-nftables.ts';
+import { BOX_KINDS, CHAIN, createLab, type Family, forEachLab, type Lab, policyOf } from './support.ts';
+
+/** What the agent leaves alone in these tests, besides link-local. */
+const INSIDE: Readonly<Record<Family, string>> = { IPv4: '10.0.0.0/8', IPv6: 'fd00::/8' };
+
+const policy = (family: Family) =>
+  policyOf(family, { 'ip-masq-x': `nonMasqueradeCIDRs: ["${INSIDE[family]}"]` });
+
+/** What the agent sees of its own family, where it uses iptables of the lab's mode. */
+async function look(lab: Lab): Promise<NodeRules> {
+  const iptables = { mode: lab.mode, suffix: `-${lab.mode}` };
+  return await readNode(lab.host, { families: [lab.family], ownChain: CHAIN, iptables });
+}
+
+async function find(lab: Lab): Promise<readonly ForeignRule[]> {
+  const { baseChains, unread } = await look(lab);
+  assert.deepEqual(unread, []);
+  return findForeignRules(baseChains, policy(lab.family));
+}
+
+/** Author, destinations, and conditions. */
+function summary({ author, destinations, conditions }: ForeignRule): string {
+  const prefixes = prefixesOf(destinations).map(({ text }) => text);
+  return `${author}: ${prefixes.join(' ')}${conditions.length === 0 ? '' : ` if ${conditions.join(', ')}`}`;
+}
+
+async function nft(lab: Lab, script: string): Promise<void> {
+  const { code, stderr } = await lab.box.run('nft', ['-f', '-'], { input: script });
+  assert.equal(code, 0, stderr);
+}
+
+function address(text: string): Address {
+  const parsed = parseAddress(text);
+  assert.ok(parsed);
+  return parsed;
+}
+
+describe('foreign rules of iptables', () => {
+  forEachLab((makeLab, family) => {
+    it('are silent on a clean node', async () => {
+      await using lab = await makeLab();
+      assert.deepEqual(await find(lab), []);
+      await lab.restore(...COMMON);
+      await lab.restore(
+        ':CNI-HOSTPORT-MASQ - [0:0]',
+        '-A POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ',
+        '-A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE',
+      );
+      await lab.sync(policy(family));
+      assert.deepEqual(await find(lab), []);
+    });
+
+    for (const { name, lines, found } of NEIGHBOURS) {
+      it(`of ${name} are found, before and behind our own`, async () => {
+        await using lab = await makeLab();
+        await lab.restore(...COMMON);
+        await lab.restore(...lines[family]);
+        const rules = await find(lab);
+        assert.deepEqual(rules.map(summary), found[family]);
+        await lab.iptables('-F', 'POSTROUTING');
+        await lab.sync(policy(family));
+        await lab.restore(...lines[family].filter((line) => line.startsWith('-A POSTROUTING')));
+        assert.deepEqual(
+          (await find(lab)).map(({ key }) => key),
+          rules.map(({ key }) => key),
+        );
+      });
+    }
+
+    it('that accept are told where they keep packets from our own', async () => {
+      await using lab = await makeLab();
+      const [inside, other] = family === 'IPv4' ? ['10.1.2.3', '8.8.8.8'] : ['fd00::1', '2001:db8::1'];
+      await lab.iptables('-A', 'POSTROUTING', '-d', inside, '-j', 'ACCEPT');
+      await lab.sync(policy(family));
+      const { baseChains } = await look(lab);
+      assert.match(explainForeign(baseChains, address(inside)).endedBy?.path.join() ?? '', /ACCEPT/);
+      assert.equal(explainForeign(baseChains, address(other)).endedBy, undefined);
+    });
+  });
+});
+
+/** Services in one transaction: a user namespace may not raise the netlink buffer that a transaction must fit in. */
+const PART = { netns: 500, userns: 20 };
+
+const TABLE: Readonly<Record<Family, string>> = { IPv4: 'ip', IPv6: 'ip6' };
+
+describe('foreign rules of nftables', () => {
+  for (const kind of BOX_KINDS) {
+    for (const family of ['IPv4', 'IPv6'] as const) {
+      for (const { name, script, found } of NATIVE) {
+        it(`of ${name} are found (${kind}, ${family})`, async () => {
+          for (const mode of ['nft', 'legacy'] as const) {
+            await using lab = await createLab(kind, mode, family);
+            await nft(lab, script);
+            await lab.sync(policy(family));
+            assert.deepEqual((await find(lab)).map(summary), found[family], mode);
+          }
+        });
+      }
+
+      it(`are found in a table of iptables, which iptables then cannot read (${kind}, ${family})`, async () => {
+        await using lab = await createLab(kind, 'nft', family);
+        await lab.restore(...COMMON);
+        // Everything is masqueraded by our own chain here, which must not be taken for somebody else's.
+        await lab.sync(policyOf(family, { 'ip-masq-x': 'masqLinkLocal: true\nmasqLinkLocalIPv6: true' }));
+        const inside = family === 'IPv4' ? '10.9.0.0/16' : 'fd09::/16';
+        const ip = TABLE[family];
+        const type = family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
+        await nft(lab, `add set ${ip} nat site { type ${type}; flags interval; elements = { ${inside} }; }`);
+        await nft(lab, `add rule ${ip} nat POSTROUTING ${ip} daddr @site masquerade`);
+        await nft(lab, `add chain ${ip} nat mine { type nat hook postrouting priority 90; }`);
+        await nft(lab, `add rule ${ip} nat mine oifname "eth9" masquerade`);
+        assert.deepEqual((await find(lab)).map(summary), [
+          `unknown: ${inside}`,
+          `unknown: ${ALL[family]} if oifname eth9`,
+        ]);
+      });
+
+      it(`are found in the mode of iptables that the agent does not use (${kind}, ${family})`, async () => {
+        for (const [own, other] of [
+          ['nft', 'legacy'],
+          ['legacy', 'nft'],
+        ] as const) {
+          await using lab = await createLab(kind, own, family);
+          const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
+          const args = ['-t', 'nat', '-A', 'POSTROUTING', '-j', 'MASQUERADE'];
+          assert.equal((await lab.box.run(`${command}-${other}`, args)).code, 0);
+          await lab.sync(policy(family));
+          const rules = await find(lab);
+          assert.deepEqual(rules.map(summary), [`unknown: ${ALL[family]}`], own);
+          assert.deepEqual(
+            rules.map(({ where }) => where),
+            [`${command} (${other}) nat POSTROUTING`],
+          );
+        }
+      });
+    }
+  }
+});
+
+describe('a node with 75,000 rules of kube-proxy', () => {
+  it('has only those chains read that packets meet behind POSTROUTING', async (t) => {
+    const kind = BOX_KINDS[0] ?? 'userns';
+    await using lab = await createLab(kind, 'nft', 'IPv4');
+    for (const part of kubeProxyRules(75_000, PART[kind])) await lab.restore(...part);
+    await lab.restore(...(NEIGHBOURS.find(({ name }) => name.includes('IP-MASQ'))?.lines.IPv4 ?? []));
+    await lab.sync(policy('IPv4'));
+    const before = lab.commands.length;
+    const start = performance.now();
+    const rules = await find(lab);
+    t.diagnostic(`${Math.round(performance.now() - start)} ms`);
+    assert.deepEqual(rules.map(summary), ['a cloud node setup (IP-MASQ): 10.128.0.0/9']);
+    // In a user namespace nobody may read which legacy tables are in use; the agent has to ask then.
+    const commands = lab.commands.slice(before).filter((command) => !command.startsWith('iptables-legacy'));
+    assert.deepEqual(commands, [
+      'nft -j list chains',
+      ...['POSTROUTING', 'KUBE-POSTROUTING', 'IP-MASQ'].map(
+        (chain) => `iptables-nft --wait 1 -t nat -S ${chain}`,
+      ),
+    ]);
+  });
+});

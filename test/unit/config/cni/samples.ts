@@ -1,0 +1,174 @@
+/** As in the CNI plugins' sample for HNS API 1. */
+export const WIN_BRIDGE = `{
+  "name": "cbr0",
+  "type": "win-bridge",
+  "dns": {
+    "nameservers": [
+      "11.0.0.10"
+    ]
+  },
+  "policies": [
+    {
+      "name": "EndpointPolicy",
+      "value": {
+        "Type": "OutBoundNAT",
+        "ExceptionList": [
+          "192.168.0.0/16",
+          "11.0.0.0/8",
+          "10.137.196.0/23"
+        ]
+      }
+    },
+    {
+      "name": "EndpointPolicy",
+      "value": {
+        "Type": "ROUTE",
+        "DestinationPrefix": "11.0.0.0/8",
+        "NeedEncap": true
+      }
+    }
+  ],
+  "loopbackDSR": true
+}
+`;
+
+/** Capitalized as OVN-Kubernetes writes it, indented with tabs. */
+export const WIN_OVERLAY = `{
+\t"CniVersion":"0.2.0",
+\t"Name":"OVNKubernetesHybridOverlayNetwork",
+\t"Type":"win-overlay",
+\t"apiVersion": 2,
+\t"Policies":[
+\t\t{
+\t\t\t"Name": "EndpointPolicy",
+\t\t\t"Value": {
+\t\t\t\t"Type": "OutBoundNAT",
+\t\t\t\t"Settings": {
+\t\t\t\t\t"Exceptions": [
+\t\t\t\t\t\t"172.30.0.0/16"
+\t\t\t\t\t]
+\t\t\t\t}
+\t\t\t}
+\t\t}
+\t]
+}`;
+
+export const AZURE = `{
+    "cniVersion": "0.3.0",
+    "name": "azure",
+    "adapterName" : "",
+    "plugins": [
+        {
+            "type": "azure-vnet",
+            "mode": "bridge",
+            "ipam": {
+                "type": "azure-cns"
+            },
+            "AdditionalArgs": [
+                {
+                    "Name": "EndpointPolicy",
+                    "Value": {
+                        "Type": "OutBoundNAT",
+                        "ExceptionList": [
+                            "10.240.0.0/16",
+                            "10.0.0.0/8"
+                        ]
+                    }
+                },
+                {
+                    "Name":  "EndpointPolicy",
+                    "Value":  {
+                        "Type":  "ACL",
+                        "Action":  "Block",
+                        "Priority":  200
+                    }
+                }
+            ]
+        },
+        {
+            "type": "portmap",
+            "capabilities": {"portMappings": true},
+            "snat": true
+        }
+    ]
+}
+`;
+
+/** The comma stands before the item, as in Microsoft's dual-stack example. */
+export const SDNBRIDGE = `{
+    "cniVersion": "0.2.0",
+    "name": "ContainerHostA",
+    "type": "sdnbridge",
+    "AdditionalArgs": [
+        {
+            "Name": "EndpointPolicy",
+            "Value": {
+                "Type":"ACL",
+                "Settings": {
+                    "Action": "Allow"
+                }
+            }
+        }
+        ,{
+            "Name": "EndpointPolicy",
+            "Value": {
+                "Type": "OutBoundNAT",
+                "Settings": {
+                    "Exceptions": [
+                        "192.168.100.0/24"
+                        ,"192.168.100.2/32"
+                    ]
+                }
+            }
+        }
+    ]
+}
+`;
+
+/** As the flannel scripts write it: a policy on one line. */
+export const FLANNEL = `{
+  "cniVersion": "0.2.0",
+  "name": "vxlan0",
+  "type": "flannel",
+  "delegate": {
+     "type": "win-bridge",
+      "policies" : [
+        {
+          "Name" : "EndpointPolicy", "Value" : { "Type" : "OutBoundNAT", "ExceptionList": [ "10.244.0.0/16", "10.96.0.0/12" ] }
+        },
+        {
+          "Name" : "EndpointPolicy", "Value" : { "Type" : "ROUTE", "NeedEncap" : true }
+        }
+      ]
+    }
+}`;
+
+/** As PowerShell's ConvertTo-Json writes it. */
+export const POWERSHELL = [
+  '\ufeff{',
+  '    "type":  "win-bridge",',
+  '    "policies":  [',
+  '                     {',
+  '                         "name":  "EndpointPolicy",',
+  '                         "value":  {',
+  '                                       "Type":  "OutBoundNAT",',
+  '                                       "ExceptionList":  [',
+  '                                                             "10.244.0.0/16"',
+  '                                                         ]',
+  '                                   }',
+  '                     }',
+  '                 ]',
+  '}',
+  '',
+].join('\r\n');
+
+export const MINIFIED =
+  '{"type":"win-bridge","policies":[{"name":"EndpointPolicy","value":{"Type":"OutBoundNAT","ExceptionList":["10.96.0.0/12"]}}]}';
+
+export function lineWith(list: string): string {
+  return `{"type": "win-bridge", "policies": [{"name": "EndpointPolicy", "value": {"Type": "OutBoundNAT", "ExceptionList": ${list}}}]}`;
+}
+
+export function policyOf(value: string): string {
+  return `{"type":"win-bridge","policies":[{"name":"EndpointPolicy","value":${value}}]}`;
+}
