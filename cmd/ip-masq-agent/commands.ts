@@ -11,7 +11,14 @@ const CONFIG_FLAGS = [
   'cidr-limit',
   'strict',
 ] as const;
-const KERNEL_FLAGS = ['masq-chain', 'iptables-mode', 'random-fully', 'to-ports', 'sync-timeout'] as const;
+const KERNEL_FLAGS = [
+  'backend',
+  'masq-chain',
+  'iptables-mode',
+  'random-fully',
+  'to-ports',
+  'sync-timeout',
+] as const;
 
 export const CHECK_FLAGS = {
   output: flag(
@@ -28,9 +35,9 @@ export const EXPLAIN_FLAGS = {
 
 export const RENDER_FLAGS = {
   format: flag(
-    choice('iptables', 'config', 'win-bridge'),
+    choice('iptables', 'nftables', 'config', 'win-bridge'),
     'iptables',
-    'iptables for the input of iptables-restore, config for one merged source, win-bridge for the CNI config of a Windows node',
+    'iptables for the input of iptables-restore, nftables for that of nft -f, config for one merged source, win-bridge for the CNI config of a Windows node',
   ),
   flatten: flag(
     boolean,
@@ -164,7 +171,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     load: async () => (await import('./doctor.ts')).doctor,
   }),
   cleanup: command({
-    summary: 'remove the jump and chain of ours, of both families and in both iptables modes',
+    summary: 'remove all rules of ours, of both families, in both iptables modes and in nftables',
     details: 'Succeeds where there is nothing to remove. Stop the agent first, or it makes them again.',
     operands: '',
     own: {},

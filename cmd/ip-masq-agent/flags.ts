@@ -8,7 +8,11 @@ import { flag, type Values } from './flag-table.ts';
  */
 export const FLAGS = {
   'config-dir': flag(path, '/etc/config', 'directory whose files ip-masq-* are the sources'),
-  'masq-chain': flag(chain, 'IP-MASQ-AGENT', 'name of the chain in nat that holds the rules'),
+  'masq-chain': flag(
+    chain,
+    'IP-MASQ-AGENT',
+    'name of the chain in nat that holds the rules of --backend=iptables',
+  ),
   'nomasq-all-reserved-ranges': flag(
     boolean,
     'false',
@@ -27,14 +31,14 @@ export const FLAGS = {
     'source ports for masqueraded TCP, UDP and SCTP connections, such as 1024-29999,32768-65535, every port as likely as any other',
   ),
   backend: flag(
-    choice('iptables'),
+    choice('iptables', 'nftables'),
     'iptables',
-    'what keeps the rules in the kernel; this version has only iptables',
+    'what keeps the rules in the kernel: a chain of iptables, or an nftables table, in which a packet costs the same with any number of CIDRs',
   ),
   'iptables-mode': flag(
     choice('auto', 'nft', 'legacy'),
     'auto',
-    'kernel API that iptables uses; auto finds the one that kubelet uses',
+    'kernel API that --backend=iptables uses; auto finds the one that kubelet uses',
   ),
   'cidr-limit': flag(count, String(DEFAULT_CIDR_LIMIT), 'most CIDRs of a source that does not set cidrLimit'),
   strict: flag(boolean, 'false', 'take every warning for an error'),
@@ -50,7 +54,7 @@ export const FLAGS = {
   v: flag(
     count,
     '2',
-    'verbosity as in klog: from 3 syncs that change nothing are logged too, from 5 the transactions as iptables-restore gets them',
+    'verbosity as in klog: from 3 syncs that change nothing are logged too, from 5 the transactions as iptables-restore or nft gets them',
   ),
   'termination-log': flag(
     path,

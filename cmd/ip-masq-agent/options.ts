@@ -1,6 +1,6 @@
 import type { SourcesOptions } from '../../lib/agent/sources.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
-import type { IptablesOptions } from '../../lib/dataplane/iptables/options.ts';
+import type { DataplaneOptions } from '../../lib/dataplane/open.ts';
 import type { FlagValues } from './flags.ts';
 
 /** What the flags say about reading and merging. */
@@ -13,9 +13,10 @@ export function configOptions(flags: FlagValues): ConfigOptions {
   };
 }
 
-/** What the flags say about the chain. */
-export function iptablesOptions(flags: FlagValues): IptablesOptions {
+/** What the flags say about the rules in the kernel. */
+export function dataplaneOptions(flags: FlagValues): DataplaneOptions {
   return {
+    backend: flags.backend,
     mode: flags['iptables-mode'],
     chain: flags['masq-chain'],
     randomFully: flags['random-fully'],

@@ -12,7 +12,7 @@ import type { RENDER_FLAGS } from './commands.ts';
 import { readConfig } from './config.ts';
 import { runDaemon } from './daemon.ts';
 import { EXIT, UsageError } from './exit.ts';
-import { iptablesOptions, sourcesOptions } from './options.ts';
+import { dataplaneOptions, sourcesOptions } from './options.ts';
 import { print } from './print.ts';
 import { stopSignal } from './signals.ts';
 
@@ -56,7 +56,8 @@ function formatOf(flags: RenderArgs['flags']): RenderFormat {
     throw new UsageError('--output-file would be a source of the next sync: write it to another directory');
   switch (format) {
     case 'iptables':
-      return { kind: 'iptables', options: iptablesOptions(flags) };
+    case 'nftables':
+      return { kind: format, options: dataplaneOptions(flags) };
     case 'config':
       return { kind: 'config', flatten };
     case 'win-bridge':

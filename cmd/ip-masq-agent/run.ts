@@ -1,15 +1,14 @@
 import { Agent } from '../../lib/agent/agent.ts';
 import { removeAll } from '../../lib/agent/cleanup.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
-import { openInstalled } from '../../lib/dataplane/iptables/installed.ts';
-import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
+import { openDataplane, openPlaces } from '../../lib/dataplane/open.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import { removalText } from './cleanup.ts';
 import type { Args } from './command.ts';
 import { runDaemon } from './daemon.ts';
 import { EXIT } from './exit.ts';
 import type { FlagValues } from './flags.ts';
-import { iptablesOptions, sourcesOptions } from './options.ts';
+import { dataplaneOptions, sourcesOptions } from './options.ts';
 import { stopSignal } from './signals.ts';
 
 /** A stop that comes in the middle of a sync waits so long for it, so that a pod is gone within a second. */
@@ -33,11 +32,15 @@ export function run(args: Args): Promise<number> {
 function createAgent(flags: FlagValues, log: Logger): Agent {
   const host = systemHost(flags['sync-timeout']);
   const options = { ...sourcesOptions(flags), syncTimeout: flags['sync-timeout'] };
-  return new Agent(options, () => openIptables(iptablesOptions(flags), host), log);
+  const dataplanes = {
+    open: () => openDataplane(dataplaneOptions(flags), host),
+    places: () => openPlaces(dataplaneOptions(flags), host),
+  };
+  return new Agent(options, dataplanes, log);
 }
 
 async function cleanUp(flags: FlagValues, log: Logger): Promise<void> {
-  const places = await openInstalled(iptablesOptions(flags), systemHost(flags['sync-timeout']));
+  const places = await openPlaces(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
   const removals = await removeAll(places, {
     timeoutMs: flags['sync-timeout'],
     signal: new AbortController().signal,

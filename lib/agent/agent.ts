@@ -1,12 +1,14 @@
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
+import type { Place } from '../dataplane/open.ts';
 import { compilePolicy, type Policy } from '../policy/policy.ts';
 import type { Logger } from '../telemetry/log.ts';
-import { orNothing } from './cleanup.ts';
+import { leftoverPlaces, removeAll } from './cleanup.ts';
 import { fingerprint } from './fingerprint.ts';
 import { ForeignWatch } from './foreign.ts';
 import { type Goal, reconcile } from './reconcile.ts';
 import { logChange } from './report.ts';
+import type { RetryOptions } from './retry.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
 import type { Wake } from './trigger.ts';
 
@@ -15,6 +17,22 @@ type Family = Policy['family'];
 export interface AgentOptions extends SourcesOptions {
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
+}
+
+/** How the agent gets at the kernel. */
+export interface Dataplanes {
+  /**
+   * The one to use.
+   *
+   * @throws {DataplaneError}
+   */
+  open(): Promise<Dataplane>;
+  /**
+   * All that the machine has.
+   *
+   * @throws {DataplaneError}
+   */
+  places(): Promise<readonly Place[]>;
 }
 
 /** What a sync has come to. */
@@ -28,18 +46,18 @@ export interface Synced {
 /** Keeps the kernel as the sources say: at the start, at each change, and at every resync. */
 export class Agent {
   readonly #options: AgentOptions;
-  readonly #open: () => Promise<Dataplane>;
+  readonly #dataplanes: Dataplanes;
   readonly #log: Logger;
   readonly #sources: Sources;
   readonly #foreign: ForeignWatch;
   readonly #applied = new Map<Family, string>();
   #opened: Dataplane | undefined;
-  #removedIPv6 = false;
+  #isAlone = false;
 
-  /** @param open called when there is a valid config for the first time: before, the kernel is not even read */
-  constructor(options: AgentOptions, open: () => Promise<Dataplane>, log: Logger) {
+  /** @param dataplanes asked when there is a valid config for the first time: before, the kernel is not even read */
+  constructor(options: AgentOptions, dataplanes: Dataplanes, log: Logger) {
     this.#options = options;
-    this.#open = open;
+    this.#dataplanes = dataplanes;
     this.#log = log;
     this.#sources = new Sources(options, log);
     this.#foreign = new ForeignWatch(log);
@@ -74,7 +92,7 @@ export class Agent {
     const goals = policies.map((policy) => ({ family: policy.family, policy }));
     const plans = await this.#reconcile(goals, signal);
     for (const policy of policies) this.#logSync(policy, plans.get(policy.family), wake);
-    if (!this.#options.config.enableIPv6 && !this.#removedIPv6) await this.#removeLeftIPv6(signal);
+    if (!this.#isAlone) this.#isAlone = await this.#removeLeftovers(families, signal);
     return { policies, changed: plans.size > 0 };
   }
 
@@ -87,36 +105,52 @@ export class Agent {
     else logChange(this.#log, plan, wake, drifted);
   }
 
-  /** A run with --enable-ipv6 may have left a chain behind. */
-  async #removeLeftIPv6(signal: AbortSignal): Promise<void> {
+  /**
+   * An earlier run may have used another dataplane or mode, or IPv6. What it has left goes only now that the rules of
+   * this run are in the kernel: there is no moment without any.
+   *
+   * @returns whether nothing is left
+   */
+  async #removeLeftovers(kept: readonly Family[], signal: AbortSignal): Promise<boolean> {
+    const used = await this.#dataplane();
     try {
-      const left = this.#reconcile([{ family: 'IPv6', policy: undefined }], signal);
-      const plan = (await orNothing('IPv6', left))?.get('IPv6');
-      if (plan !== undefined)
-        this.#log.info({ family: 'IPv6' }, `IPv6: removed our chain and ${plan.removed.length} rules`);
+      const places = leftoverPlaces(await this.#dataplanes.places(), used, kept);
+      for (const { family, where, removed } of await removeAll(places, this.#retryOptions(signal))) {
+        if (removed.length > 0)
+          this.#log.info(
+            { family, rules: removed },
+            `${family}: removed what an earlier run has left in ${where}: ${removed.length} rules`,
+          );
+      }
+      return true;
     } catch (error) {
       if (!(error instanceof DataplaneError)) throw error;
-      const what = 'cannot remove the IPv6 rules that an earlier run may have left';
+      const what = 'cannot remove what an earlier run may have left in another dataplane, mode or family';
       this.#log.warn(`${what}: ${error.message}; ${error.remedy}`);
-      return;
+      return false;
     }
-    this.#removedIPv6 = true;
   }
 
   #reconcile(goals: readonly Goal[], signal: AbortSignal): Promise<ReadonlyMap<Family, Plan>> {
     return reconcile(() => this.#dataplane(), goals, {
-      timeoutMs: this.#options.syncTimeout,
-      signal,
+      ...this.#retryOptions(signal),
       onApply: ({ family, script }) =>
         this.#log.trace({ family, transaction: script.split('\n') }, 'applying'),
+    });
+  }
+
+  #retryOptions(signal: AbortSignal): RetryOptions {
+    return {
+      timeoutMs: this.#options.syncTimeout,
+      signal,
       onRetry: (error, attempt) =>
         this.#log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`),
-    });
+    };
   }
 
   async #dataplane(): Promise<Dataplane> {
     if (this.#opened === undefined) {
-      this.#opened = await this.#open();
+      this.#opened = await this.#dataplanes.open();
       this.#log.info(`using ${this.#opened.name}: ${this.#opened.reason}`);
     }
     return this.#opened;

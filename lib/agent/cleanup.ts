@@ -1,6 +1,6 @@
-import type { Plan } from '../dataplane/dataplane.ts';
+import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
-import type { InstalledIptables } from '../dataplane/iptables/installed.ts';
+import type { Place } from '../dataplane/open.ts';
 import { reconcile } from './reconcile.ts';
 import type { RetryOptions } from './retry.ts';
 
@@ -21,7 +21,7 @@ export interface Removal {
  * @throws {DataplaneError}
  */
 export async function removeAll(
-  places: readonly InstalledIptables[],
+  places: readonly Place[],
   options: RetryOptions,
 ): Promise<readonly Removal[]> {
   const removals: Removal[] = [];
@@ -38,12 +38,27 @@ export async function removeAll(
   return removals;
 }
 
-/** Without ip6tables there can be no IPv6 rules of ours. */
-export async function orNothing<Result>(family: Family, work: Promise<Result>): Promise<Result | undefined> {
+/** The places and families other than those in which rules are kept. */
+export function leftoverPlaces(
+  places: readonly Place[],
+  used: Dataplane,
+  kept: readonly Family[],
+): readonly Place[] {
+  return places.map(({ dataplane, families }) => ({
+    dataplane,
+    families: dataplane.name === used.name ? families.filter((family) => !kept.includes(family)) : families,
+  }));
+}
+
+/** Without ip6tables, or where the kernel has no such rules at all, there can be none of ours. */
+async function orNothing<Result>(family: Family, work: Promise<Result>): Promise<Result | undefined> {
   try {
     return await work;
   } catch (error) {
-    if (family === 'IPv6' && error instanceof DataplaneError && error.failure === 'missing') return undefined;
+    const isNothing =
+      error instanceof DataplaneError &&
+      (error.failure === 'unsupported' || (family === 'IPv6' && error.failure === 'missing'));
+    if (isNothing) return undefined;
     throw error;
   }
 }

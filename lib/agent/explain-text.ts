@@ -43,6 +43,8 @@ function kernelText({ kernel: { state, verdict, rule } }: LiveAnswer): string {
       return 'there is no chain of ours; is the agent running? See ip-masq-agent diff';
     case 'no jump':
       return 'nothing leads into our chain; is the agent running? See ip-masq-agent diff';
+    case 'changed':
+      return `somebody has changed rules of ours${rule === undefined ? '' : `: ${rule}`}; see ip-masq-agent diff`;
     case 'applied':
       return rule === undefined ? `no rule of ours holds it: ${VERDICT[verdict]}` : rule;
   }

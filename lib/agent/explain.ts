@@ -55,7 +55,7 @@ export async function liveAnswers(
   const answers: Answer[] = [];
   for (const address of addresses) {
     const said = answer(config, address, enableIPv6);
-    const kernel = dataplane.verdict(await dataplane.observe(address.family), address);
+    const kernel = (await dataplane.observe(address.family)).verdict(address);
     const foreign = explainForeign(baseChains, address);
     const agrees = agree(said, kernel);
     answers.push({

@@ -41,6 +41,10 @@ async function previewOne(dataplane: Dataplane, goal: Goal): Promise<Preview> {
   } catch (error) {
     if (goal.policy !== undefined || !(error instanceof DataplaneError)) throw error;
     // Without ip6tables there can be nothing left.
-    return { family, plan: undefined, ...(error.failure !== 'missing' && { unreadable: error }) };
+    return {
+      family,
+      plan: undefined,
+      ...(!['missing', 'unsupported'].includes(error.failure) && { unreadable: error }),
+    };
   }
 }

@@ -64,8 +64,8 @@ async function planAll(dataplane: Dataplane, goals: readonly Goal[]): Promise<re
  * @throws {DataplaneError}
  */
 export async function planFor(dataplane: Dataplane, { family, policy }: Goal): Promise<Plan | undefined> {
-  const observation = await dataplane.observe(family);
-  return policy === undefined ? dataplane.planRemoval(observation) : dataplane.plan(observation, policy);
+  const observed = await dataplane.observe(family);
+  return policy === undefined ? observed.planRemoval() : observed.plan(policy);
 }
 
 async function applyCounting(dataplane: Dataplane, plan: Plan, failures: Map<string, number>): Promise<void> {

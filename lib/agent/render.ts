@@ -5,15 +5,16 @@ import { decodeSource } from '../config/decode.ts';
 import type { Problem } from '../config/problem.ts';
 import { singleSource, sourceText } from '../config/single-source.ts';
 import { Locator, type Source } from '../config/source.ts';
-import type { IptablesOptions } from '../dataplane/iptables/options.ts';
 import { renderTransaction } from '../dataplane/iptables/transaction.ts';
+import { renderTables } from '../dataplane/nftables/render.ts';
+import type { DataplaneOptions } from '../dataplane/open.ts';
 import { flatPrefixes, flatSource } from '../policy/flat-source.ts';
-import { compilePolicy } from '../policy/policy.ts';
+import { compilePolicy, type Policy } from '../policy/policy.ts';
 import { InvalidConfigError } from './invalid-config.ts';
 
 /** What is to be made of the merged config. */
 export type RenderFormat =
-  | { readonly kind: 'iptables'; readonly options: IptablesOptions }
+  | { readonly kind: 'iptables' | 'nftables'; readonly options: DataplaneOptions }
   | { readonly kind: 'config'; readonly flatten: boolean }
   | { readonly kind: 'win-bridge'; readonly inputFile: string };
 
@@ -36,17 +37,24 @@ export async function renderAs(
   enableIPv6: boolean,
 ): Promise<Rendered> {
   switch (format.kind) {
-    case 'iptables': {
-      const policies = (enableIPv6 ? (['IPv4', 'IPv6'] as const) : (['IPv4'] as const)).map((family) =>
-        compilePolicy(config, family),
-      );
-      return { text: renderTransaction(policies, format.options), notes: [], isDefault: false };
-    }
+    case 'iptables':
+      return renderRules(renderTransaction(policiesOf(config, enableIPv6), format.options));
+    case 'nftables':
+      return renderRules(renderTables(policiesOf(config, enableIPv6), format.options));
     case 'config':
       return renderConfig(config, enableIPv6, format.flatten);
     case 'win-bridge':
       return renderCniConfig(config, format.inputFile);
   }
+}
+
+function policiesOf(config: MergedConfig, enableIPv6: boolean): readonly Policy[] {
+  const families = enableIPv6 ? (['IPv4', 'IPv6'] as const) : (['IPv4'] as const);
+  return families.map((family) => compilePolicy(config, family));
+}
+
+function renderRules(text: string): Rendered {
+  return { text, notes: [], isDefault: false };
 }
 
 /** The most that ip-masq-agent v1 and v2 take where `cidrLimit` is not known. */

@@ -6,19 +6,21 @@ import type { NodeRules } from './foreign/node.ts';
  * Where a policy lives in the kernel: observe what is there, plan what would change, apply just that.
  * What apply does is one transaction: entirely done, or (with an error) nothing done.
  */
-export interface Dataplane<Observation = unknown> {
-  /** For logs: `iptables (nft)`. */
+export interface Dataplane {
+  /** For logs: `iptables 1.8.9 (nft)`, `nftables 1.0.6`. */
   readonly name: string;
   /** Why this dataplane and mode, in words. */
   readonly reason: string;
   /** @throws {DataplaneError} */
-  observe(family: Family): Promise<Observation>;
-  /** What makes the kernel hold exactly this policy; undefined where it does already. */
-  plan(observation: Observation, policy: Policy): Plan | undefined;
-  /** What removes all that is ours; undefined where nothing is. */
-  planRemoval(observation: Observation): Plan | undefined;
-  /** What the rules of ours that were observed do with packets to an address. */
-  verdict(observation: Observation, address: Address): KernelVerdict;
+  observe(family: Family): Promise<Observed>;
+  /** @throws {DataplaneError} */
+  apply(plan: Plan): Promise<void>;
+  /**
+   * What the entries of a policy that is in the kernel have counted. Lists nobody else's rules.
+   *
+   * @throws {DataplaneError}
+   */
+  count(policy: Policy): Promise<readonly EntryCount[]>;
   /**
    * Every rule of the node, whoever made it and in whatever way, that may masquerade. Lists no more than the chains
    * of NAT at the hook postrouting and what they lead to.
@@ -26,8 +28,20 @@ export interface Dataplane<Observation = unknown> {
    * @throws {DataplaneError}
    */
   survey(families: readonly Family[]): Promise<NodeRules>;
-  /** @throws {DataplaneError} */
-  apply(plan: Plan): Promise<void>;
+}
+
+/** What the kernel held of ours in one family, at one moment. */
+export interface Observed {
+  /**
+   * What makes the kernel hold exactly this policy; undefined where it does already.
+   *
+   * @throws {DataplaneError} where what is there is not to be touched
+   */
+  plan(policy: Policy): Plan | undefined;
+  /** What removes all that is ours; undefined where nothing is. */
+  planRemoval(): Plan | undefined;
+  /** What the rules of ours do with packets to an address. */
+  verdict(address: Address): KernelVerdict;
 }
 
 /** A transaction that has not happened yet. */
@@ -39,7 +53,7 @@ export interface Plan {
   readonly removed: readonly PlannedRule[];
   /** How many rules are there already, and stay. */
   readonly kept: number;
-  /** All of ours that the kernel holds, in order: the jump, then the rules. */
+  /** All of ours that the kernel holds, in order. */
   readonly current: readonly string[];
   /** All of ours that it will hold, in the same words where it is the same rule. */
   readonly wanted: readonly PlannedRule[];
@@ -56,15 +70,6 @@ export interface PlannedRule {
   readonly entry: Entry | undefined;
 }
 
-/** What becomes of a packet by the rules of ours in the kernel; rules of others may do more to it. */
-export interface KernelVerdict {
-  /** Without chain, or without a jump into it, packets are left alone. */
-  readonly state: 'applied' | 'no chain' | 'no jump';
-  readonly verdict: Verdict;
-  /** The rule that decides, as the tool prints it; undefined where none does. */
-  readonly rule: string | undefined;
-}
-
 export type Difference =
   | 'no readable chain'
   | 'rules differ'
@@ -72,4 +77,25 @@ export type Difference =
   | 'jump missing'
   | 'jump duplicated'
   | 'jump outdated'
-  | 'chain left over';
+  | 'chain left over'
+  | 'table missing'
+  | 'elements differ'
+  | 'table left over';
+
+/** What becomes of a packet by the rules of ours in the kernel; rules of others may do more to it. */
+export interface KernelVerdict {
+  /** Without chain, or without a jump into it, packets are left alone; what somebody has changed, nobody can tell. */
+  readonly state: 'applied' | 'no chain' | 'no jump' | 'changed';
+  readonly verdict: Verdict;
+  /** The rule that decides, or that is not ours, as the tool prints it; undefined where there is none. */
+  readonly rule: string | undefined;
+}
+
+/** First packets of connections, and their bytes, since the rules were made. */
+export interface EntryCount {
+  /** Undefined for what no entry holds. */
+  readonly entry: Entry | undefined;
+  readonly verdict: Verdict;
+  readonly packets: bigint;
+  readonly bytes: bigint;
+}

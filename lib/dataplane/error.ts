@@ -2,9 +2,10 @@
  * - `busy`: somebody else holds the lock; trying again helps.
  * - `raced`: the kernel changed between observation and apply; observing again helps.
  * - `missing`: the tool is not installed, or too old.
+ * - `unsupported`: the kernel has not been built with this kind of rules.
  * - `refused`: the kernel or the tool said no.
  */
-export type DataplaneFailure = 'busy' | 'raced' | 'missing' | 'refused';
+export type DataplaneFailure = 'busy' | 'raced' | 'missing' | 'unsupported' | 'refused';
 
 /** Why the kernel could not be read or changed; whatever failed left it as it was. */
 export class DataplaneError extends Error {

@@ -90,7 +90,7 @@ async function idle(mode: IptablesMode): Promise<readonly Row[]> {
   const options = { configDir: `${dir.path}/config`, config, resyncInterval: 60_000, syncTimeout: 30_000 };
   const log = createLogger('json', 0);
   log.level = 'silent';
-  const agent = new Agent(options, open, log);
+  const agent = new Agent(options, { open, places: async () => [] }, log);
   const sync = () => agent.sync({ reason: 'resync', since: performance.now() }, new AbortController().signal);
   await sync();
   const counts: { processes: number; writes: number }[] = [];

@@ -5,11 +5,12 @@ import { BINARY, createNode, type NodeLab } from './support.ts';
 const MODES = ['nft', 'legacy'] as const;
 
 describe('cleanup', () => {
-  it('removes jump and chain of both families in both modes, says so, and touches nothing else', async () => {
+  it('removes what is ours of both families, in both modes and in nftables, says so, and touches nothing else', async () => {
     await using node = await createNode();
     await foreignRules(node);
     const before = await node.kernel();
-    for (const mode of MODES) await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+    for (const mode of MODES) await makeRules(node, mode);
+    await makeTables(node);
     const { code, stdout, stderr } = await node.agent('cleanup');
     assert.equal(await node.kernel(), before);
     assert.deepEqual([code, stderr], [0, '']);
@@ -19,10 +20,12 @@ describe('cleanup', () => {
         .filter((line) => /^\S/.test(line))
         .map(versionless),
       [
-        'IPv4, iptables X (nft): removed our chain: 6 rules, the jump among them',
-        'IPv6, iptables X (nft): removed our chain: 3 rules, the jump among them',
-        'IPv4, iptables X (legacy): removed our chain: 6 rules, the jump among them',
-        'IPv6, iptables X (legacy): removed our chain: 3 rules, the jump among them',
+        'IPv4, iptables X (nft): removed 6 rules of ours',
+        'IPv6, iptables X (nft): removed 3 rules of ours',
+        'IPv4, iptables X (legacy): removed 6 rules of ours',
+        'IPv6, iptables X (legacy): removed 3 rules of ours',
+        'IPv4, nftables X: removed 10 rules of ours',
+        'IPv6, nftables X: removed 7 rules of ours',
       ],
     );
     assert.match(stdout, /^ {2}-A POSTROUTING .* -j IP-MASQ-AGENT$/m);
@@ -48,7 +51,7 @@ describe('cleanup', () => {
     const before = await node.kernel();
     assert.equal((await node.agent('cleanup')).code, 0);
     assert.equal(await node.kernel(), before);
-    assert.match((await node.agent('cleanup', '--masq-chain=OTHER')).stdout, /removed our chain: 6 rules/);
+    assert.match((await node.agent('cleanup', '--masq-chain=OTHER')).stdout, /removed 6 rules of ours/);
     assert.doesNotMatch(await node.kernel(), /OTHER/);
   });
 
@@ -72,9 +75,10 @@ describe('cleanup', () => {
   it('is what --cleanup-on-exit does: rules that are left in the other mode go too', async () => {
     await using node = await createNode();
     const before = await node.kernel();
-    await node.agent('--once', '--enable-ipv6', '--iptables-mode=legacy');
     const agent = node.start('--iptables-mode=nft', '--cleanup-on-exit', '--resync-interval=1h');
     await agent.logged(/IPv4: rules added/);
+    await makeRules(node, 'legacy');
+    await makeTables(node);
     agent.kill('SIGTERM');
     assert.deepEqual(await agent.ended, { code: 0, signal: null });
     assert.equal(await node.kernel(), before);
@@ -83,16 +87,28 @@ describe('cleanup', () => {
       'IPv4, iptables [\\d.]+ \\(legacy\\)',
       'IPv6, iptables [\\d.]+ \\(legacy\\)',
     ])
-      assert.match(agent.log(), new RegExp(`${where}: removed our chain`));
+      assert.match(agent.log(), new RegExp(`${where}: removed \\d+ rules of ours`));
   });
 
-  it('ends with exit code 1 where no iptables is installed', async () => {
+  it('ends with exit code 1 where neither iptables nor nft is installed', async () => {
     await using node = await createNode();
     const { code, stderr } = await node.box.run('env', ['PATH=/nowhere', BINARY, 'cleanup']);
     assert.equal(code, 1);
-    assert.match(stderr, /^ip-masq-agent: no iptables of .* is installed; /);
+    assert.match(stderr, /^ip-masq-agent: neither iptables nor nft is installed; install /);
   });
 });
+
+/** The rules of the agent in a mode: an agent itself would remove those in the other. */
+async function makeRules(node: NodeLab, mode: string): Promise<void> {
+  const { stdout } = await node.agent('render', '--enable-ipv6');
+  for (const command of [`iptables-${mode}-restore`, `ip6tables-${mode}-restore`])
+    assert.equal((await node.box.run(command, ['--noflush'], { input: stdout })).code, 0);
+}
+
+async function makeTables(node: NodeLab): Promise<void> {
+  const { stdout } = await node.agent('render', '--format=nftables', '--enable-ipv6');
+  assert.equal((await node.box.run('nft', ['-f', '-'], { input: stdout })).code, 0);
+}
 
 /** Rules of others, some of which look much like ours. */
 async function foreignRules(node: NodeLab): Promise<void> {
@@ -113,5 +129,5 @@ async function iptables(node: NodeLab, mode: string, ...args: readonly string[])
 }
 
 function versionless(text: string): string {
-  return text.replace(/iptables \d[\d.]*/g, 'iptables X');
+  return text.replace(/(iptables|nftables) \d[\d.]*/g, '$1 X');
 }

@@ -159,7 +159,7 @@ for (const mode of MODES) {
     it('finds rules in both modes, and ours in the one that is not used', async () => {
       await using node = await healthyNode(mode);
       const other = mode === 'nft' ? 'legacy' : 'nft';
-      await node.agent('--once', ...flags(other));
+      await makeRules(node, other);
       finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
         [
           'both-modes IPv4',
@@ -280,6 +280,13 @@ async function restore(
   const input = ['*nat', ...lines, 'COMMIT', ''].join('\n');
   const { code, stderr } = await node.box.run(command, ['--noflush'], { input });
   assert.equal(code, 0, stderr);
+}
+
+/** The rules of the agent in a mode: an agent itself would remove those in the other. */
+async function makeRules(node: NodeLab, mode: Mode): Promise<void> {
+  const { stdout } = await node.agent('render', '--enable-ipv6');
+  for (const command of [`iptables-${mode}-restore`, `ip6tables-${mode}-restore`])
+    assert.equal((await node.box.run(command, ['--noflush'], { input: stdout })).code, 0);
 }
 
 /** Forwards, has a config and its rules, and those that kube-proxy makes before. */

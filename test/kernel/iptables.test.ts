@@ -187,7 +187,7 @@ forEachLab((makeLab, family, mode) => {
     await using lab = await makeLab();
     await lab.sync(policy);
     await lab.iptables('-A', 'POSTROUTING', '-j', CHAIN);
-    const plan = lab.dataplane.plan(await lab.dataplane.observe(family), policy);
+    const plan = (await lab.dataplane.observe(family)).plan(policy);
     assert.ok(plan);
     await lab.iptables('-D', 'POSTROUTING', '-j', CHAIN);
     const before = await lab.iptables('-S');
@@ -253,7 +253,7 @@ forEachLab((makeLab, family, mode) => {
     for (let round = 0; round < 5; round += 1) {
       await lab.restore(`-A POSTROUTING ${JUMP}`);
       const plans = await Promise.all(
-        [1, 2].map(async () => lab.dataplane.plan(await lab.dataplane.observe(family), policy)),
+        [1, 2].map(async () => (await lab.dataplane.observe(family)).plan(policy)),
       );
       const applied = await Promise.allSettled(plans.map(async (plan) => plan && lab.dataplane.apply(plan)));
       assert.deepEqual(applied.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
@@ -293,7 +293,7 @@ async function assertExact(lab: Lab, policy: Policy): Promise<void> {
   assert.equal((await rulesOf(lab, CHAIN)).length, policy.entries.length + 1);
   const jumps = (await rulesOf(lab, 'POSTROUTING')).filter((spec) => spec.endsWith(` ${CHAIN}`));
   assert.deepEqual(jumps, [JUMP]);
-  assert.equal(lab.dataplane.plan(await lab.dataplane.observe(lab.family), policy), undefined);
+  assert.equal((await lab.dataplane.observe(lab.family)).plan(policy), undefined);
 }
 
 const INSIDE: Readonly<Record<Family, { readonly here: string; readonly there: string }>> = {

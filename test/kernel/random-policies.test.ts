@@ -1,13 +1,9 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
-import { ADDRESS_BITS } from '../../lib/cidr/address.ts';
-import { type Prefix, parsePrefix, truncate } from '../../lib/cidr/prefix.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
-import type { IptablesOptions } from '../../lib/dataplane/iptables/options.ts';
-import type { PortRange } from '../../lib/dataplane/ports.ts';
-import type { Entry, Policy } from '../../lib/policy/policy.ts';
-import { CHAIN, type Family, forEachLab } from './support.ts';
+import { policies, ruleOptions } from './arbitrary.ts';
+import { forEachLab } from './support.ts';
 
 /** Random policies are many small kernel transactions; each run is one. */
 const RUNS = 15;
@@ -16,74 +12,13 @@ forEachLab((makeLab, family) => {
   it('reads back whatever it writes as the same rules', async () => {
     await using lab = await makeLab();
     await fc.assert(
-      fc.asyncProperty(policies(family), iptablesOptions(), async (policy, options) => {
+      fc.asyncProperty(policies(family), ruleOptions(), async (policy, options) => {
         const dataplane = await openIptables({ mode: lab.mode, ...options }, lab.host);
-        const plan = dataplane.plan(await dataplane.observe(family), policy);
+        const plan = (await dataplane.observe(family)).plan(policy);
         if (plan !== undefined) await dataplane.apply(plan);
-        assert.equal(dataplane.plan(await dataplane.observe(family), policy), undefined, plan?.script);
+        assert.equal((await dataplane.observe(family)).plan(policy), undefined, plan?.script);
       }),
       { numRuns: RUNS },
     );
   });
 });
-
-function policies(family: Family): fc.Arbitrary<Policy> {
-  return fc
-    .uniqueArray(entries(family), { maxLength: 12, selector: ({ prefix }) => prefix.text })
-    .map((list) => ({
-      family,
-      entries: list,
-    }));
-}
-
-function entries(family: Family): fc.Arbitrary<Entry> {
-  return fc.record({
-    prefix: prefixes(family),
-    verdict: fc.constantFrom('return', 'masquerade'),
-    origin: fc.record({
-      kind: fc.constant('file'),
-      // Names of any length and with any characters: the comment must survive them.
-      source: fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), fc.string({ maxLength: 20 })),
-      line: fc.constant(1),
-      column: fc.constant(1),
-    }),
-  });
-}
-
-function prefixes(family: Family): fc.Arbitrary<Prefix> {
-  const bits = ADDRESS_BITS[family];
-  const groups = family === 'IPv4' ? 4 : 8;
-  // Groups that are often zero give IPv6 texts with every kind of "::".
-  const group = fc.oneof(fc.constant(0), fc.nat(2 ** (bits / groups) - 1));
-  return fc
-    .tuple(fc.array(group, { minLength: groups, maxLength: groups }), fc.nat(bits))
-    .map(([parts, length]) => {
-      const value = parts.reduce((sum, part) => (sum << BigInt(bits / groups)) + BigInt(part), 0n);
-      const network = truncate(value, length, family);
-      const shown = parts.map(
-        (_, index) =>
-          (network >> BigInt((bits / groups) * (groups - 1 - index))) % (1n << BigInt(bits / groups)),
-      );
-      return parsePrefix(
-        family === 'IPv4'
-          ? `${shown.join('.')}/${length}`
-          : `${shown.map((part) => part.toString(16)).join(':')}/${length}`,
-      );
-    })
-    .filter((parsed) => 'prefix' in parsed)
-    .map(({ prefix }) => prefix);
-}
-
-function iptablesOptions(): fc.Arbitrary<Omit<IptablesOptions, 'mode'>> {
-  return fc.record({ chain: fc.constant(CHAIN), randomFully: fc.boolean(), toPorts: portRanges() });
-}
-
-function portRanges(): fc.Arbitrary<readonly PortRange[]> {
-  return fc.uniqueArray(fc.integer({ min: 1, max: 65_535 }), { maxLength: 8 }).map((ports) => {
-    const sorted = ports.toSorted((a, b) => a - b);
-    return sorted.flatMap((first, index) => {
-      const last = sorted[index + 1];
-      return index % 2 === 0 && last !== undefined ? [{ first, last }] : [];
-    });
-  });
-}

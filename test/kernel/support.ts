@@ -86,8 +86,8 @@ export async function createLab(
     restore: async (...lines) => {
       await must(`${command}-restore`, ['--noflush'], ['*nat', ...lines, 'COMMIT', ''].join('\n'));
     },
-    sync: async (policy) => apply(dataplane.plan(await dataplane.observe(family), policy)),
-    remove: async () => apply(dataplane.planRemoval(await dataplane.observe(family))),
+    sync: async (policy) => apply((await dataplane.observe(family)).plan(policy)),
+    remove: async () => apply((await dataplane.observe(family)).planRemoval()),
     [Symbol.asyncDispose]: () => box[Symbol.asyncDispose](),
   };
 }

@@ -1,21 +1,13 @@
 import { type Box, createNeighbour, type HeldBox } from './box.ts';
-import type { Listen } from './echo.ts';
-import { type Helper, startHelper } from './helper.ts';
 import { succeed } from './run.ts';
-import type { Send } from './sender.ts';
-
-/** From where a packet came, as its receiver saw it. */
-export interface Seen {
-  readonly address: string;
-  readonly port: number;
-}
+import { openRange, type Range, type Seen } from './volley.ts';
 
 /** A pod, its node, and all the world behind the node, each in a network namespace of its own. */
-export interface Network extends AsyncDisposable {
+export interface Network extends Range {
   readonly node: Box;
   readonly pod: Box;
   readonly outside: Box;
-  /** Sends a UDP packet from the pod and returns the source that it had outside, once the reply is back. */
+  /** Sends a UDP packet from the pod and returns the source that it had outside. */
   sourceSeen(destination: string): Promise<Seen>;
 }
 
@@ -27,42 +19,35 @@ export const NODE = { IPv4: '192.0.2.1', IPv6: '2001:db8::1' } as const;
 
 export const EVERYWHERE: readonly string[] = ['0.0.0.0/0', '::/0'];
 
-const GATEWAY = { IPv4: '10.244.1.1', IPv6: 'fd00:244:1::1' } as const;
+/** The node, as the pod reaches it. */
+export const GATEWAY = { IPv4: '10.244.1.1', IPv6: 'fd00:244:1::1' } as const;
 const OUTSIDE = { IPv4: '192.0.2.254', IPv6: '2001:db8::fe' } as const;
-const POD_NETWORK = { IPv4: '10.244.1.0/24', IPv6: 'fd00:244:1::/64' } as const;
-const UPLINK_NETWORK = { IPv4: '192.0.2.0/24', IPv6: '2001:db8::/64' } as const;
-const PORT = 4000;
+export const POD_NETWORK = { IPv4: '10.244.1.0/24', IPv6: 'fd00:244:1::/64' } as const;
+export const UPLINK_NETWORK = { IPv4: '192.0.2.0/24', IPv6: '2001:db8::/64' } as const;
 
 /**
  * Joins a pod and an outside to the node. The node stays its owner's, who must dispose of it after the network.
  *
- * @param prefixes where the outside answers on every address; the networks of pod and node are exempt.
+ * @param prefixes where every packet to the outside arrives, whatever its address; the networks of pod and node are exempt.
  */
 export async function createNetwork(node: Box, prefixes: readonly string[] = EVERYWHERE): Promise<Network> {
   await using stack = new AsyncDisposableStack();
   const pod = stack.use(await createNeighbour(node));
   const outside = stack.use(await createNeighbour(node));
   await setUpLinks(node, pod, outside, prefixes);
-  const echo = stack.use(await startHelper<Listen, true>(outside, new URL('echo.ts', import.meta.url)));
-  const sender = stack.use(await startHelper<Send, Seen>(pod, new URL('sender.ts', import.meta.url)));
+  const { sourcesSeen } = stack.use(await openRange(pod, outside));
   const owned = stack.move();
   return {
     node,
     pod,
     outside,
-    sourceSeen: exchange(echo, sender),
+    sourcesSeen,
+    async sourceSeen(destination) {
+      const [seen] = await sourcesSeen([destination]);
+      if (seen === undefined) throw new Error('one packet has one source');
+      return seen;
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
-
-function exchange(echo: Helper<Listen, true>, sender: Helper<Send, Seen>): Network['sourceSeen'] {
-  const listening = new Map<string, Promise<true>>();
-  return async (destination) => {
-    const there = { address: destination, port: PORT };
-    const ready = listening.get(destination) ?? echo.ask(there);
-    listening.set(destination, ready);
-    await ready;
-    return await sender.ask(there);
   };
 }
 

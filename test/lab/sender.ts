@@ -1,54 +1,88 @@
-/** Runs in the pod: sends a UDP packet and returns what the other side saw as its source. */
-import { createSocket, type Socket } from 'node:dgram';
+/** Sends volleys: one packet, or one connection, to each of many destinations. */
+import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { isIPv6 } from 'node:net';
+import { connect, isIPv6 } from 'node:net';
 import { answer } from './helper.ts';
-import type { Seen } from './network.ts';
+import { PORT, type Seen } from './volley.ts';
 
-/** Where to send. */
-export interface Send {
-  readonly address: string;
-  readonly port: number;
+/** A packet is known by its volley and its number in it. */
+export interface Salvo {
+  readonly volley: number;
+  readonly protocol: 'udp' | 'tcp';
+  readonly packets: readonly { readonly index: number; readonly destination: string }[];
+  /** The source that the packets leave with; any where undefined. All are of its family then. */
+  readonly source: Seen | undefined;
 }
 
-const RESEND_MS = 250;
-const TIMEOUT_MS = 3_000;
-const PORTS = { first: 20_000, last: 60_000 };
+/** As many connections at a time as fit into a listener's queue, and into few file descriptors. */
+const AT_ONCE = 100;
+const TIMEOUT_MS = 5_000;
+const SOURCE_PORTS = { first: 20_000, last: 30_000 };
 
-let port = PORTS.first;
+let port = SOURCE_PORTS.first;
 
 /**
- * A port of its own for each packet: conntrack keeps the address translation of a flow that it has seen,
- * whatever the rules say meanwhile.
+ * A port of its own for each volley: conntrack keeps the address translation of a flow that it has seen,
+ * whatever the rules say meanwhile. Below the ephemeral ports (ip_local_port_range), which others may hold.
  */
 function nextPort(): number {
-  port = port === PORTS.last ? PORTS.first : port + 1;
+  port = port === SOURCE_PORTS.last ? SOURCE_PORTS.first : port + 1;
   return port;
 }
 
-async function ask(socket: Socket): Promise<Seen> {
-  const send = () => socket.send('?');
-  const resend = setInterval(send, RESEND_MS);
-  send();
-  try {
-    const [message]: Buffer[] = await once(socket, 'message', { signal: AbortSignal.timeout(TIMEOUT_MS) });
-    return JSON.parse(String(message));
-  } finally {
-    clearInterval(resend);
+async function sendPackets({ volley, packets, source }: Salvo): Promise<void> {
+  const inIPv6 = (packet: Salvo['packets'][number]) => isIPv6(packet.destination);
+  for (const [type, own] of [
+    ['udp4', packets.filter((packet) => !inIPv6(packet))],
+    ['udp6', packets.filter(inIPv6)],
+  ] as const) {
+    if (own.length === 0) continue;
+    const socket = createSocket(type);
+    try {
+      socket.bind(source?.port ?? nextPort(), source?.address);
+      await once(socket, 'listening');
+      const sent = own.map(({ index, destination }) =>
+        sending(destination, (done) => socket.send(`${volley} ${index}`, PORT, destination, done)),
+      );
+      await Promise.all(sent);
+    } finally {
+      socket.close();
+    }
   }
 }
 
-answer<Send, Seen>(async ({ address, port }) => {
-  const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
-  try {
-    socket.bind(nextPort());
-    await once(socket, 'listening');
-    socket.connect(port, address);
-    await once(socket, 'connect');
-    return await ask(socket);
-  } catch (error) {
-    throw new Error(`no answer from ${address}: ${error instanceof Error ? error.message : error}`);
-  } finally {
-    socket.close();
+function sending(to: string, send: (done: (error: Error | null) => void) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    send((error) =>
+      error === null ? resolve() : reject(new Error(`cannot send to ${to}: ${error.message}`)),
+    );
+  });
+}
+
+async function openConnections({ volley, packets, source }: Salvo): Promise<void> {
+  const from = source === undefined ? {} : { localAddress: source.address, localPort: source.port };
+  for (let start = 0; start < packets.length; start += AT_ONCE) {
+    const some = packets.slice(start, start + AT_ONCE);
+    await Promise.all(
+      some.map(async ({ index, destination }) => {
+        const socket = connect({ host: destination, port: PORT, ...from });
+        socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error('no answer')));
+        socket.resume().write(`${volley} ${index}`);
+        try {
+          await once(socket, 'end');
+        } catch (error) {
+          throw new Error(
+            `cannot connect to ${destination}: ${error instanceof Error ? error.message : error}`,
+          );
+        } finally {
+          socket.destroy();
+        }
+      }),
+    );
   }
+}
+
+answer<Salvo, true>(async (salvo) => {
+  await (salvo.protocol === 'udp' ? sendPackets(salvo) : openConnections(salvo));
+  return true;
 });

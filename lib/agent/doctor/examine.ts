@@ -1,9 +1,8 @@
 import { loadConfig } from '../../config/load.ts';
 import { DataplaneError } from '../../dataplane/error.ts';
 import type { Host } from '../../dataplane/host.ts';
-import { openInstalled } from '../../dataplane/iptables/installed.ts';
-import { openIptables } from '../../dataplane/iptables/iptables.ts';
-import type { IptablesOptions } from '../../dataplane/iptables/options.ts';
+import { installedIptables } from '../../dataplane/iptables/installed.ts';
+import { type DataplaneOptions, openDataplane, openPlaces } from '../../dataplane/open.ts';
 import { compilePolicy } from '../../policy/policy.ts';
 import { goalsFor, preview } from '../preview.ts';
 import type { SourcesOptions } from '../sources.ts';
@@ -22,7 +21,7 @@ export interface Examination {
 /** Looks at the node and changes nothing. What cannot be looked at is a finding too. */
 export async function examine(
   { configDir, config: configOptions }: SourcesOptions,
-  options: IptablesOptions,
+  options: DataplaneOptions,
   host: Host,
 ): Promise<Examination> {
   const { enableIPv6 } = configOptions;
@@ -41,7 +40,7 @@ export async function examine(
   if (findings.some(({ kind }) => kind === 'no-capability')) return { findings, seen };
 
   await look(async () => {
-    const dataplane = await openIptables(options, host);
+    const dataplane = await openDataplane(options, host);
     seen.push(`${dataplane.name}: ${dataplane.reason}`);
     for (const goal of config === undefined ? [] : goalsFor(config, enableIPv6))
       await look(async () => ownRuleFindings(await preview(dataplane, [goal])));
@@ -53,9 +52,10 @@ export async function examine(
         config === undefined ? [] : families.map((family) => compilePolicy(config, family)),
       );
     });
-    const places = await openInstalled(options, host);
-    for (const family of families) await look(() => bothModesFindings(places, family));
-    for (const place of places) await look(() => elsewhereFindings(dataplane, place));
+    const modes = await installedIptables(options, host);
+    for (const family of families) await look(() => bothModesFindings(modes, family));
+    for (const place of await openPlaces(options, host))
+      await look(() => elsewhereFindings(dataplane, place));
     return [];
   });
   return { findings, seen };

@@ -27,7 +27,7 @@ export const FINDING_MEANING = {
   'jump-not-last': 'rules of POSTROUTING follow our jump',
   'foreign-rule': 'a rule of somebody else may masquerade what the config leaves alone',
   'both-modes': 'both iptables modes hold rules in nat',
-  'chain-elsewhere': 'a chain of ours is in the iptables mode that is not used',
+  'chain-elsewhere': 'rules of ours are in a dataplane or iptables mode that is not used',
   'forwarding-off': 'the kernel does not forward packets',
   'not-looked-at': 'something could not be looked at',
 } as const;

@@ -3,6 +3,7 @@ import { diffOf } from '../../dataplane/diff.ts';
 import { findForeignGroups } from '../../dataplane/foreign/group.ts';
 import type { NodeRules } from '../../dataplane/foreign/node.ts';
 import type { InstalledIptables } from '../../dataplane/iptables/installed.ts';
+import type { Place } from '../../dataplane/open.ts';
 import type { Policy } from '../../policy/policy.ts';
 import { describeForeign, foreignEvidence } from '../foreign.ts';
 import type { Preview } from '../preview.ts';
@@ -55,18 +56,18 @@ export function neighbourFindings(node: NodeRules, policies: readonly Policy[]):
 }
 
 /**
- * Whether rules of ours are in a mode that is not used.
+ * Whether rules of ours are in a dataplane or mode that is not used.
  *
  * @throws {DataplaneError}
  */
 export async function elsewhereFindings(
   used: Dataplane,
-  { dataplane, families }: InstalledIptables,
+  { dataplane, families }: Place,
 ): Promise<readonly Finding[]> {
   if (dataplane.name === used.name) return [];
   const findings: Finding[] = [];
   for (const family of families) {
-    const left = dataplane.planRemoval(await dataplane.observe(family));
+    const left = (await dataplane.observe(family)).planRemoval();
     if (left === undefined) continue;
     findings.push({
       kind: 'chain-elsewhere',

@@ -1,8 +1,9 @@
 import type { Dataplane } from '../dataplane.ts';
 import { readNode } from '../foreign/node.ts';
 import type { Host } from '../host.ts';
+import { countRules } from './count.ts';
 import { type Detected, detectMode } from './detect.ts';
-import { type IptablesObservation, observe } from './observe.ts';
+import { observe } from './observe.ts';
 import type { IptablesOptions } from './options.ts';
 import { plan, planRemoval } from './plan.ts';
 import { createTool } from './tool.ts';
@@ -13,10 +14,7 @@ import { kernelVerdict } from './verdict.ts';
  *
  * @throws {DataplaneError} where no iptables of the mode is installed, or it refuses.
  */
-export async function openIptables(
-  options: IptablesOptions,
-  host: Host,
-): Promise<Dataplane<IptablesObservation>> {
+export async function openIptables(options: IptablesOptions, host: Host): Promise<Dataplane> {
   return iptablesDataplane(await detectMode(host, options.mode), options, host);
 }
 
@@ -25,16 +23,22 @@ export function iptablesDataplane(
   { mode, suffix, version, reason }: Detected,
   options: IptablesOptions,
   host: Host,
-): Dataplane<IptablesObservation> {
+): Dataplane {
+  const { chain } = options;
   const tools = { IPv4: createTool(host, 'IPv4', suffix), IPv6: createTool(host, 'IPv6', suffix) };
   return {
     name: `iptables ${version} (${mode})`,
     reason,
-    observe: (family) => observe(tools[family], options.chain),
-    plan: (observation, policy) => plan(observation, policy, options),
-    planRemoval: (observation) => planRemoval(observation, options.chain),
-    survey: (families) => readNode(host, { families, ownChain: options.chain, iptables: { mode, suffix } }),
-    verdict: (observation, address) => kernelVerdict(observation, options.chain, address),
+    async observe(family) {
+      const observed = await observe(tools[family], chain);
+      return {
+        plan: (policy) => plan(observed, policy, options),
+        planRemoval: () => planRemoval(observed, chain),
+        verdict: (address) => kernelVerdict(observed, chain, address),
+      };
+    },
     apply: ({ family, script }) => tools[family].restore(script),
+    count: async (policy) => countRules(await tools[policy.family].listCounts(chain), policy, options),
+    survey: (families) => readNode(host, { families, ownChain: chain, iptables: { mode, suffix } }),
   };
 }

@@ -12,6 +12,8 @@ export interface Tool {
    * or where it holds rules made by nft(8) that iptables cannot read.
    */
   list(chain: string): Promise<readonly string[] | undefined>;
+  /** The same with what each rule has counted; empty where there is no such chain. */
+  listCounts(chain: string): Promise<readonly CountedRule[]>;
   /** Whether the chain is in the table. */
   has(table: string, chain: string): Promise<boolean>;
   /** Whether the chain in `nat` holds the rule; mostly tells it also where the chain cannot be listed. */
@@ -20,6 +22,13 @@ export interface Tool {
   references(chain: string): Promise<number>;
   /** Feeds a transaction to iptables-restore. */
   restore(script: string): Promise<void>;
+}
+
+/** A rule and what it has counted. */
+export interface CountedRule {
+  readonly spec: string;
+  readonly packets: bigint;
+  readonly bytes: bigint;
 }
 
 /** Seconds that a command waits for the xtables lock before it reports it busy, and the agent counts a retry. */
@@ -33,8 +42,12 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
   const command = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}${suffix}`;
   const restore = `${command.replace(/(-nft|-legacy)?$/, '$1-restore')}`;
 
-  const listRaw = async (table: string, chain: string): Promise<string | undefined> => {
-    const result = await host.run(command, ['--wait', LOCK_WAIT, '-t', table, '-S', chain]);
+  const listRaw = async (
+    table: string,
+    chain: string,
+    ...options: readonly string[]
+  ): Promise<string | undefined> => {
+    const result = await host.run(command, ['--wait', LOCK_WAIT, '-t', table, ...options, '-S', chain]);
     if (result.code === 0) return result.stdout;
     if (isAbsent(result)) return undefined;
     throw failure(command, result);
@@ -45,6 +58,10 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
     async list(chain) {
       const listing = await listRaw('nat', chain);
       return listing === undefined ? undefined : parseListing(command, chain, listing);
+    },
+    async listCounts(chain) {
+      const listing = await listRaw('nat', chain, '-v');
+      return listing === undefined ? [] : parseListing(command, chain, listing).map(parseCounts);
     },
     async has(table, chain) {
       return (await listRaw(table, chain)) !== undefined;
@@ -109,6 +126,12 @@ function parseListing(command: string, chain: string, listing: string): readonly
     .map((line) => line.slice(start.length + 1));
 }
 
+/** iptables puts `-c PACKETS BYTES` before the target, and never into a comment of ours. */
+function parseCounts(spec: string): CountedRule {
+  const [text, packets = '0', bytes = '0'] = / -c (\d+) (\d+)(?= -[jg] )/.exec(spec) ?? [''];
+  return { spec: spec.replace(text, ''), packets: BigInt(packets), bytes: BigInt(bytes) };
+}
+
 /** An empty answer must not pass for an empty chain: the chain or its jump would be written again at each sync. */
 function noListing(command: string, chain: string): DataplaneError {
   const remedy = 'run the command by hand on the node; is it a wrapper that prints something else?';
@@ -137,6 +160,11 @@ const SYMPTOMS: readonly Symptom[] = [
     pattern: /Permission denied|Operation not permitted/i,
     failure: 'refused',
     remedy: 'run the agent as root with the capabilities NET_ADMIN and NET_RAW',
+  },
+  {
+    pattern: /Protocol not supported/i,
+    failure: 'unsupported',
+    remedy: 'the kernel has no nf_tables: use --iptables-mode=legacy',
   },
   {
     pattern: /Message too long/i,

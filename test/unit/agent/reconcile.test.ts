@@ -23,17 +23,17 @@ function fakeKernel(
   apply: (plan: Plan) => void = () => {},
 ) {
   const done: string[] = [];
-  const dataplane: Dataplane<Plan | undefined> = {
+  const dataplane: Dataplane = {
     name: 'fake',
     reason: 'a test',
     observe: async (family) => {
       done.push(`observe ${family}`);
-      return needs[family]?.shift();
+      const plan = needs[family]?.shift();
+      const verdict = { state: 'no chain', verdict: 'return', rule: undefined } as const;
+      return { plan: () => plan, planRemoval: () => plan, verdict: () => verdict };
     },
-    plan: (observation) => observation,
-    planRemoval: (observation) => observation,
     survey: async () => ({ baseChains: [], unread: [] }),
-    verdict: () => ({ state: 'no chain', verdict: 'return', rule: undefined }),
+    count: async () => [],
     apply: async (plan) => {
       done.push(`apply ${plan.family}`);
       apply(plan);

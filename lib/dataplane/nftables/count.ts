@@ -1,0 +1,28 @@
+import type { Policy } from '../../policy/policy.ts';
+import type { EntryCount } from '../dataplane.ts';
+import type { NftablesObservation } from './observe.ts';
+import type { NftablesOptions } from './options.ts';
+import { renderTable } from './render.ts';
+
+/**
+ * What each entry has counted, in all its elements together, and what was masqueraded. Exceptions have no element:
+ * what they hold is counted with the rest that is masqueraded.
+ */
+export function countTable(
+  { table }: NftablesObservation,
+  policy: Policy,
+  options: NftablesOptions,
+): readonly EntryCount[] {
+  if (table?.isOurs !== true) return [];
+  const wanted = renderTable(policy, options);
+  const elements = Array.from(table.elements, ([text, count]): readonly EntryCount[] => {
+    const entry = wanted.elements.get(text);
+    return entry === undefined ? [] : [{ entry, verdict: 'return', ...count }];
+  });
+  const masquerade = Array.from(table.counts, ([, count]) => ({
+    entry: undefined,
+    verdict: 'masquerade' as const,
+    ...count,
+  }));
+  return [...elements.flat(), ...masquerade];
+}

@@ -1,0 +1,24 @@
+import type { Family } from '../../cidr/address.ts';
+import type { PortRange } from '../ports.ts';
+
+export interface NftablesOptions {
+  /** The chain of the iptables dataplane, which may be left from an earlier run. */
+  readonly chain: string;
+  readonly randomFully: boolean;
+  /** Empty for any port. */
+  readonly toPorts: readonly PortRange[];
+}
+
+/** How nft(8) calls each family and the type of its addresses. */
+export const NFT_FAMILY = {
+  IPv4: { protocol: 'ip', type: 'ipv4_addr' },
+  IPv6: { protocol: 'ip6', type: 'ipv6_addr' },
+} as const satisfies Readonly<Record<Family, object>>;
+
+/** What is ours in each of the two families. */
+export const TABLE = 'ip-masq-agent';
+export const CHAIN = 'postrouting';
+export const SET = 'not-masqueraded';
+
+/** How every comment of ours begins: whatever has none of them in a table of our name is somebody else's. */
+export const MARK = 'ip-masq-agent: ';

@@ -1,0 +1,128 @@
+import type { Policy } from '../../policy/policy.ts';
+import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
+import { DataplaneError } from '../error.ts';
+import type { ListedTable, NftablesObservation } from './observe.ts';
+import { NFT_FAMILY, type NftablesOptions, SET, TABLE } from './options.ts';
+import { type NftablesTable, renderTable, renderTransaction } from './render.ts';
+
+type Family = Policy['family'];
+
+/**
+ * What makes the kernel hold exactly the policy; undefined where it does. Where only elements differ, only these
+ * are written, and the others keep their counts; where anything else does, the whole table is.
+ *
+ * @throws {DataplaneError} where somebody else has a table of our name
+ */
+export function plan(
+  { family, table }: NftablesObservation,
+  policy: Policy,
+  options: NftablesOptions,
+): Plan | undefined {
+  if (table?.isOurs === false) throw notOurs(family);
+  const wanted = renderTable(policy, options);
+  const sameShape = table !== undefined && sameLines(table.shape, wanted.shape);
+  const come = [...wanted.elements.keys()].filter((text) => table?.elements.has(text) !== true);
+  const go = [...(table?.elements.keys() ?? [])].filter((text) => !wanted.elements.has(text));
+  if (sameShape && come.length === 0 && go.length === 0) return undefined;
+  return {
+    family,
+    found: differences(table, sameShape, come.length + go.length > 0),
+    ...compare(linesOf(table), plannedLines(wanted)),
+    recheck: false,
+    script: sameShape ? change(family, go, come) : renderTransaction(family, wanted),
+  };
+}
+
+/** What removes the table; undefined where there is none, or it is somebody else's. */
+export function planRemoval({ family, table }: NftablesObservation): Plan | undefined {
+  if (table?.isOurs !== true) return undefined;
+  return {
+    family,
+    found: ['table left over'],
+    ...compare(linesOf(table), []),
+    recheck: false,
+    script: `delete table ${NFT_FAMILY[family].protocol} ${TABLE}\n`,
+  };
+}
+
+function differences(
+  table: ListedTable | undefined,
+  sameShape: boolean,
+  elementsDiffer: boolean,
+): readonly Difference[] {
+  if (table === undefined) return ['table missing'];
+  return [
+    ...(sameShape ? [] : ['rules differ' as const]),
+    ...(elementsDiffer ? ['elements differ' as const] : []),
+  ];
+}
+
+/** Those that go first: one that comes may overlap them. */
+function change(family: Family, go: readonly string[], come: readonly string[]): string {
+  const set = `${NFT_FAMILY[family].protocol} ${TABLE} ${SET}`;
+  const line = (verb: string, elements: readonly string[]) =>
+    elements.length === 0 ? [] : [`${verb} element ${set} { ${elements.join(', ')} }`];
+  return [...line('delete', go), ...line('add', come), ''].join('\n');
+}
+
+/** Everything in the table for people, one line each. */
+function linesOf(table: ListedTable | undefined): readonly string[] {
+  if (table === undefined) return [];
+  return [...objectsOf(table.shape), ...[...table.elements.keys()].map(elementLine)];
+}
+
+function plannedLines({ shape, elements }: NftablesTable): readonly PlannedRule[] {
+  return [
+    ...objectsOf(shape).map((text) => ({ text, entry: undefined })),
+    ...Array.from(elements, ([text, entry]) => ({ text: elementLine(text), entry })),
+  ];
+}
+
+/** The objects of a shape: a set or a chain with what it says of itself, and each rule of a chain. */
+function objectsOf(shape: readonly string[]): readonly string[] {
+  const objects: string[] = [];
+  let block: { readonly head: string; readonly says: string[] } | undefined;
+  const close = () => {
+    if (block !== undefined) objects.push(`${block.head} ${block.says.join('; ')}`);
+    block = undefined;
+  };
+  for (const line of shape) {
+    const [, head] = /^(.*) \{$/.exec(line) ?? [];
+    if (head !== undefined) block = { head, says: [] };
+    else if (line === '}') close();
+    else if (block?.head.startsWith('chain ') === true && !/^(?:comment|type) /.test(line)) {
+      close();
+      objects.push(`rule ${line}`);
+    } else if (block === undefined)
+      objects.push(line.startsWith('comment ') ? `table ${line}` : `rule ${line}`);
+    else block.says.push(line.replace(/;$/, ''));
+  }
+  return objects;
+}
+
+function elementLine(text: string): string {
+  return `element ${text}`;
+}
+
+function compare(
+  current: readonly string[],
+  wanted: readonly PlannedRule[],
+): Pick<Plan, 'added' | 'removed' | 'kept' | 'current' | 'wanted'> {
+  const [before, after] = [new Set(current), new Set(wanted.map(({ text }) => text))];
+  const added = wanted.filter(({ text }) => !before.has(text));
+  const removed = current.filter((text) => !after.has(text)).map((text) => ({ text, entry: undefined }));
+  return { added, removed, kept: wanted.length - added.length, current, wanted };
+}
+
+function sameLines(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((line, index) => line === b[index]);
+}
+
+function notOurs(family: Family): DataplaneError {
+  const name = `${NFT_FAMILY[family].protocol} ${TABLE}`;
+  return new DataplaneError(
+    'refused',
+    `the table ${name} is somebody else's: nothing in it has a comment that begins "ip-masq-agent: "`,
+    `find out who made it, and rename or delete it: nft delete table ${name}`,
+  );
+}

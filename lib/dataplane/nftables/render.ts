@@ -1,0 +1,91 @@
+import { ADDRESS_BITS, type Family, formatAddress } from '../../cidr/address.ts';
+import { flatten, type Segment } from '../../policy/flatten.ts';
+import type { Entry, Policy } from '../../policy/policy.ts';
+import { spreadEvenly } from '../ports.ts';
+import { CHAIN, MARK, NFT_FAMILY, type NftablesOptions, SET, TABLE } from './options.ts';
+
+/** The table in the very words in which nft(8) lists it, counts left out. */
+export interface NftablesTable {
+  /** Everything but the elements, line by line, without indentation. */
+  readonly shape: readonly string[];
+  /** Destinations that are left alone: prefixes, addresses or ranges, each with the entry that asks for it. */
+  readonly elements: ReadonlyMap<string, Entry>;
+}
+
+/**
+ * The table in the order in which a packet meets it. However many elements the set has, a packet costs one look into
+ * it; exceptions are not in it.
+ */
+export function renderTable(policy: Policy, options: NftablesOptions): NftablesTable {
+  const { protocol, type } = NFT_FAMILY[policy.family];
+  const shape = [
+    comment('kept by ip-masq-agent, changes are undone'),
+    `set ${SET} {`,
+    `type ${type}`,
+    'flags interval',
+    'counter',
+    comment('what the config leaves alone'),
+    '}',
+    `chain ${CHAIN} {`,
+    comment('what is masqueraded'),
+    'type nat hook postrouting priority srcnat; policy accept;',
+    `fib daddr type local return ${comment('addresses of the node itself')}`,
+    `${protocol} daddr @${SET} return ${comment('left alone by the config')}`,
+    ...renderMasquerade(options).map((rule) => `${rule} ${comment('everything else is masqueraded')}`),
+    '}',
+  ];
+  const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'return');
+  return { shape, elements: new Map(segments.map((one) => [elementText(policy.family, one), one.entry])) };
+}
+
+/** One rule, or with port ranges one for each range and protocol that has ports, and one for the others. */
+function renderMasquerade({ toPorts, randomFully }: NftablesOptions): readonly string[] {
+  const random = randomFully ? ' fully-random' : '';
+  const withPorts = ['tcp', 'udp', 'sctp'].flatMap((protocol) =>
+    spreadEvenly(toPorts).map(({ range, size, left }) => {
+      const chance = size === left ? '' : ` numgen random mod ${left} < ${size}`;
+      const ports = `${range.first}${range.last === range.first ? '' : `-${range.last}`}`;
+      return `meta l4proto ${protocol}${chance} counter masquerade to :${ports}${random}`;
+    }),
+  );
+  return [...withPorts, `counter masquerade${random}`];
+}
+
+/** As nft(8) prints it: a prefix where it is one, else an address or a range. */
+function elementText(family: Family, { first, last }: Segment): string {
+  const address = formatAddress({ family, value: first });
+  if (first === last) return address;
+  const size = last - first + 1n;
+  const hostBits = size.toString(2).length - 1;
+  const isPrefix = size === 1n << BigInt(hostBits) && first % size === 0n;
+  return isPrefix
+    ? `${address}/${ADDRESS_BITS[family] - hostBits}`
+    : `${address}-${formatAddress({ family, value: last })}`;
+}
+
+/** The transaction that makes the table, whatever was there of that name. */
+export function renderTransaction(family: Family, { shape, elements }: NftablesTable): string {
+  const name = `${NFT_FAMILY[family].protocol} ${TABLE}`;
+  const end = shape.indexOf('}');
+  const list = elements.size === 0 ? [] : [`elements = { ${[...elements.keys()].join(', ')} }`];
+  return [
+    // Without the first line the second would fail where there is none.
+    `add table ${name}`,
+    `delete table ${name}`,
+    `table ${name} {`,
+    ...shape.slice(0, end),
+    ...list,
+    ...shape.slice(end),
+    '}',
+    '',
+  ].join('\n');
+}
+
+/** What nft -f reads to make the tables of all the policies, whatever is there. */
+export function renderTables(policies: readonly Policy[], options: NftablesOptions): string {
+  return policies.map((policy) => renderTransaction(policy.family, renderTable(policy, options))).join('');
+}
+
+function comment(text: string): string {
+  return `comment "${MARK}${text}"`;
+}

@@ -1,0 +1,113 @@
+import type { Family } from '../../cidr/address.ts';
+import { DataplaneError, type DataplaneFailure } from '../error.ts';
+import type { Host, ToolResult } from '../host.ts';
+import { NFT_FAMILY, TABLE } from './options.ts';
+
+/** The command nft, as far as our own tables need it. */
+export interface NftTool {
+  readonly version: string;
+  /**
+   * What nft lists of our table; undefined where there is none.
+   *
+   * @throws {DataplaneError}
+   */
+  list(family: Family): Promise<string | undefined>;
+  /**
+   * Carries out a transaction: all of it or, with an error, nothing.
+   *
+   * @throws {DataplaneError}
+   */
+  run(script: string): Promise<void>;
+}
+
+/** As in Ubuntu 22.04; older ones were never tried. */
+const OLDEST_VERSION = [1, 0, 2];
+
+/**
+ * Finds nft.
+ *
+ * @throws {DataplaneError} where there is none, or one that is too old
+ */
+export async function openNft(host: Host): Promise<NftTool> {
+  const { stdout } = await host.run('nft', ['--version']);
+  const version = /^nftables v(\d+(?:\.\d+)*)/.exec(stdout)?.[1];
+  if (version === undefined)
+    throw new DataplaneError('missing', 'nft does not tell its version', 'install nftables 1.0.2 or newer');
+  if (isOlder(version, OLDEST_VERSION)) {
+    const remedy = `install nftables ${OLDEST_VERSION.join('.')} or newer`;
+    throw new DataplaneError('missing', `nft ${version} is too old`, remedy);
+  }
+  return {
+    version,
+    async list(family) {
+      const result = await host.run('nft', ['list', 'table', NFT_FAMILY[family].protocol, TABLE]);
+      if (result.code === 0) return result.stdout;
+      if (/No such file or directory/.test(result.stderr)) return undefined;
+      throw failure(result);
+    },
+    async run(script) {
+      const result = await host.run('nft', ['-f', '-'], script);
+      if (result.code !== 0) throw failure(result);
+    },
+  };
+}
+
+interface Symptom {
+  readonly pattern: RegExp;
+  readonly failure: DataplaneFailure;
+  readonly remedy: string;
+}
+
+/** What nft prints when it fails, the more particular first. */
+const SYMPTOMS: readonly Symptom[] = [
+  {
+    pattern: /Operation not permitted|Permission denied/,
+    failure: 'refused',
+    remedy: 'run the agent as root with the capability NET_ADMIN',
+  },
+  {
+    pattern: /Message too long|No buffer space/,
+    failure: 'refused',
+    remedy: 'a user namespace may not raise the netlink buffer: raise net.core.wmem_max, or run as real root',
+  },
+  {
+    pattern: /Protocol not supported/,
+    failure: 'unsupported',
+    remedy: 'the kernel has no nf_tables: use --backend=iptables',
+  },
+  {
+    pattern: /Operation not supported/,
+    failure: 'refused',
+    remedy: 'the kernel lacks a module (nft_masq, nft_fib, nft_numgen): load it, or use --backend=iptables',
+  },
+  {
+    pattern: /Device or resource busy|Resource temporarily unavailable|Interrupted system call/,
+    failure: 'busy',
+    remedy: 'find out which other program changes rules all the time',
+  },
+  {
+    // What was there when it was observed is gone, or there is more.
+    pattern: /No such file or directory|File exists|does not exist|interval overlaps|conflicting intervals/,
+    failure: 'raced',
+    remedy: 'find out which other program changes the table',
+  },
+];
+
+function failure(result: ToolResult): DataplaneError {
+  const said = firstLines(result.stderr) || `exit code ${result.code}`;
+  const symptom = SYMPTOMS.find(({ pattern }) => pattern.test(result.stderr));
+  const remedy = symptom?.remedy ?? 'run the command by hand on the node to see more';
+  return new DataplaneError(symptom?.failure ?? 'refused', `nft failed: ${said}`, remedy);
+}
+
+/** The errors, without the lines of the script below each. */
+function firstLines(stderr: string): string {
+  const errors = stderr.split('\n').filter((line) => /\bError\b|^internal:|^netlink:/.test(line));
+  return (errors.length > 0 ? errors : [stderr.trim()]).slice(0, 3).join('; ');
+}
+
+function isOlder(version: string, than: readonly number[]): boolean {
+  const parts = version.split('.').map(Number);
+  const index = than.findIndex((part, position) => part !== (parts[position] ?? 0));
+  return index !== -1 && (parts[index] ?? 0) < (than[index] ?? 0);
+}

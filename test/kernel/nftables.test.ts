@@ -1,0 +1,243 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
+import { DataplaneError } from '../../lib/dataplane/error.ts';
+import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
+import type { NftablesOptions } from '../../lib/dataplane/nftables/options.ts';
+import type { Policy } from '../../lib/policy/policy.ts';
+import { type Box, createBox } from '../lab/box.ts';
+import { BOX_KINDS, boxHost, CHAIN, FAMILIES, type Family, policyOf } from './support.ts';
+
+interface NftLab extends AsyncDisposable {
+  readonly box: Box;
+  readonly family: Family;
+  readonly dataplane: Dataplane;
+  /** Every command that the dataplane has run, in order. */
+  readonly commands: readonly string[];
+  /** Runs nft, which must succeed; returns its output. */
+  nft(command: string): Promise<string>;
+  /** Observes, plans and applies; the plan, or undefined where nothing differed. */
+  sync(policy: Policy): Promise<Plan | undefined>;
+}
+
+const CONFIG: Readonly<Record<Family, string>> = {
+  IPv4: 'nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16]',
+  IPv6: 'nonMasqueradeCIDRs: [fd00::/8, "2001:db8::/32"]',
+};
+const MORE: Readonly<Record<Family, string>> = {
+  IPv4: 'nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16, 172.16.0.0/12]',
+  IPv6: 'nonMasqueradeCIDRs: [fd00::/8, "2001:db8::/32", "64:ff9b::/96"]',
+};
+const IP: Readonly<Record<Family, string>> = { IPv4: 'ip', IPv6: 'ip6' };
+const TABLE = (family: Family) => `${IP[family]} ip-masq-agent`;
+
+interface Damage {
+  readonly what: string;
+  readonly found: readonly string[];
+  readonly command: (table: string, family: Family) => string;
+}
+
+const DAMAGES: readonly Damage[] = [
+  {
+    what: 'a rule that somebody added',
+    found: ['rules differ'],
+    command: (table) => `insert rule ${table} postrouting tcp dport { 53, 54 } accept`,
+  },
+  {
+    what: 'a flushed chain',
+    found: ['rules differ'],
+    command: (table) => `flush chain ${table} postrouting`,
+  },
+  {
+    what: 'a flushed table',
+    found: ['rules differ'],
+    command: (table) => `flush table ${table}`,
+  },
+  { what: 'a deleted table', found: ['table missing'], command: (table) => `delete table ${table}` },
+  {
+    what: 'a removed element',
+    found: ['elements differ'],
+    command: (table, family) =>
+      `delete element ${table} not-masqueraded { ${family === 'IPv4' ? '10.0.0.0/8' : 'fd00::/8'} }`,
+  },
+  {
+    what: 'an added element',
+    found: ['elements differ'],
+    command: (table, family) =>
+      `add element ${table} not-masqueraded { ${family === 'IPv4' ? '8.8.8.8' : '2001:4860::8'} }`,
+  },
+  {
+    what: 'a flushed set',
+    found: ['elements differ'],
+    command: (table) => `flush set ${table} not-masqueraded`,
+  },
+  {
+    what: 'another priority',
+    found: ['rules differ', 'elements differ'],
+    command: (table, family) =>
+      `delete table ${table}; table ${table} { set not-masqueraded { type ${family === 'IPv4' ? 'ipv4' : 'ipv6'}_addr; flags interval; counter; }; chain postrouting { comment "ip-masq-agent: what is masqueraded"; type nat hook postrouting priority 50; masquerade; }; }`,
+  },
+  {
+    what: 'a chain that somebody added',
+    found: ['rules differ'],
+    command: (table) => `add chain ${table} theirs { type nat hook postrouting priority 90; }`,
+  },
+  {
+    what: 'a set that somebody added',
+    found: ['rules differ'],
+    command: (table) => `add set ${table} theirs { type inet_service; elements = { 80, 443 }; }`,
+  },
+];
+
+for (const kind of BOX_KINDS) {
+  for (const family of FAMILIES) {
+    const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
+    const lab = (options?: Partial<NftablesOptions>) => createNftLab(kind, family, options);
+
+    describe(`nftables, ${kind}, ${family}`, () => {
+      it('makes the table, then has nothing more to do but to list it', async () => {
+        await using node = await lab();
+        const plan = await node.sync(policy);
+        assert.deepEqual(plan?.found, ['table missing']);
+        await assertExact(node, policy);
+        const before = node.commands.length;
+        assert.equal(await node.sync(policy), undefined);
+        assert.deepEqual(node.commands.slice(before), [`nft list table ${TABLE(family)}`]);
+      });
+
+      it('changes the elements that differ, in one transaction, and no other', async () => {
+        await using node = await lab();
+        await node.sync(policy);
+        const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
+        const added = family === 'IPv4' ? '172.16.0.0/12' : '64:ff9b::/96';
+        const coming = await node.sync(more);
+        assert.equal(coming?.script, `add element ${TABLE(family)} not-masqueraded { ${added} }\n`);
+        assert.deepEqual(
+          coming.added.map(({ text }) => text),
+          [`element ${added}`],
+        );
+        await assertExact(node, more);
+        const going = await node.sync(policy);
+        assert.equal(going?.script, `delete element ${TABLE(family)} not-masqueraded { ${added} }\n`);
+        await assertExact(node, policy);
+      });
+
+      for (const { what, found, command } of DAMAGES) {
+        it(`repairs ${what}`, async () => {
+          await using node = await lab();
+          await node.nft(
+            `table ${IP[family]} theirs { chain c { type nat hook postrouting priority 10; counter; }; }`,
+          );
+          await node.sync(policy);
+          const foreign = await node.nft(`list table ${IP[family]} theirs`);
+          await node.nft(command(TABLE(family), family));
+          assert.deepEqual((await node.sync(policy))?.found, found);
+          await assertExact(node, policy);
+          assert.equal(await node.nft(`list table ${IP[family]} theirs`), foreign);
+        });
+      }
+
+      it('has rules for port ranges that make every port as likely as any other, and reads them back', async () => {
+        const toPorts = [
+          { first: 1024, last: 29_999 },
+          { first: 40_000, last: 40_000 },
+          { first: 50_000, last: 65_535 },
+        ];
+        await using node = await lab({ toPorts, randomFully: false });
+        await node.sync(policy);
+        assert.equal((await node.dataplane.observe(family)).plan(policy), undefined);
+        const rules = (await node.nft(`list table ${TABLE(family)}`)).match(
+          /meta l4proto udp .*(?= comment)/g,
+        );
+        assert.deepEqual(
+          rules?.map((rule) => rule.replace(/counter packets 0 bytes 0/, 'counter')),
+          [
+            'meta l4proto udp numgen random mod 44513 < 28976 counter masquerade to :1024-29999',
+            'meta l4proto udp numgen random mod 15537 < 1 counter masquerade to :40000',
+            'meta l4proto udp counter masquerade to :50000-65535',
+          ],
+        );
+      });
+
+      it("touches nothing of a table of its name that is somebody else's, and says so", async () => {
+        await using node = await lab();
+        await node.nft(`table ${TABLE(family)} { chain theirs { counter; }; }`);
+        const before = await node.nft(`list table ${TABLE(family)}`);
+        await assert.rejects(
+          node.sync(policy),
+          (error) =>
+            error instanceof DataplaneError &&
+            error.failure === 'refused' &&
+            error.message.includes(`the table ${TABLE(family)} is somebody else's`) &&
+            error.remedy.includes(`nft delete table ${TABLE(family)}`),
+        );
+        assert.equal((await node.dataplane.observe(family)).planRemoval(), undefined);
+        assert.equal(await node.nft(`list table ${TABLE(family)}`), before);
+      });
+
+      it('leaves everything as it was where the kernel refuses a transaction', async () => {
+        await using node = await lab();
+        await node.sync(policy);
+        const before = await node.nft(`list table ${TABLE(family)}`);
+        const plan = (await node.dataplane.observe(family)).plan(policyOf(family, { a: MORE[family] }));
+        assert.ok(plan);
+        const element = family === 'IPv4' ? '1.2.3.4' : '::5';
+        const script = `${plan.script}delete element ${TABLE(family)} not-masqueraded { ${element} }\n`;
+        await assert.rejects(
+          node.dataplane.apply({ ...plan, script }),
+          (error) => error instanceof DataplaneError && error.failure === 'raced',
+        );
+        assert.equal(await node.nft(`list table ${TABLE(family)}`), before);
+      });
+
+      it('removes its table and no other, then has nothing to remove', async () => {
+        await using node = await lab();
+        await node.nft(`table ${IP[family]} theirs { chain c { counter; }; }`);
+        const before = await node.nft(`list table ${IP[family]} theirs`);
+        await node.sync(policy);
+        const plan = (await node.dataplane.observe(family)).planRemoval();
+        assert.deepEqual(plan?.found, ['table left over']);
+        await node.dataplane.apply(plan);
+        assert.equal(await node.nft('list tables'), `table ${IP[family]} theirs\n`);
+        assert.equal((await node.dataplane.observe(family)).planRemoval(), undefined);
+        assert.equal(await node.nft(`list table ${IP[family]} theirs`), before);
+      });
+    });
+  }
+}
+
+async function createNftLab(
+  kind: (typeof BOX_KINDS)[number],
+  family: Family,
+  options: Partial<NftablesOptions> = {},
+): Promise<NftLab> {
+  const box = await createBox(kind);
+  const { host, commands } = boxHost(box);
+  const dataplane = await openNftables({ chain: CHAIN, randomFully: true, toPorts: [], ...options }, host);
+  return {
+    box,
+    family,
+    dataplane,
+    commands,
+    nft: async (command) => {
+      const { code, stdout, stderr } = await box.run('nft', ['-f', '-'], { input: `${command}\n` });
+      assert.equal(code, 0, stderr);
+      return stdout;
+    },
+    sync: async (policy) => {
+      const plan = (await dataplane.observe(family)).plan(policy);
+      if (plan !== undefined) await dataplane.apply(plan);
+      return plan;
+    },
+    [Symbol.asyncDispose]: () => box[Symbol.asyncDispose](),
+  };
+}
+
+/** Holds what the policy says, letter for letter as a new node would. */
+async function assertExact(node: NftLab, policy: Policy): Promise<void> {
+  assert.equal((await node.dataplane.observe(node.family)).plan(policy), undefined);
+  await using other = await createNftLab(node.box.kind === 'userns' ? 'userns' : 'netns', node.family);
+  await other.sync(policy);
+  const list = `list table ${TABLE(node.family)}`;
+  assert.equal(await node.nft(list), await other.nft(list));
+}

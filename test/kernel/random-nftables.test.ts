@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { ADDRESS_BITS } from '../../lib/cidr/address.ts';
+import { rangeOf } from '../../lib/cidr/ranges.ts';
+import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
+import { decider, type Policy } from '../../lib/policy/policy.ts';
+import { createBox } from '../lab/box.ts';
+import { policies, ruleOptions } from './arbitrary.ts';
+import { BOX_KINDS, boxHost, FAMILIES } from './support.ts';
+
+/** Random policies are many small kernel transactions; each run is one or two. */
+const RUNS = 40;
+
+for (const kind of BOX_KINDS) {
+  for (const family of FAMILIES) {
+    describe(`nftables, ${kind}, ${family}`, () => {
+      it('reads back whatever it writes, after whatever was there before, and decides as the policy does', async () => {
+        await using box = await createBox(kind);
+        const { host } = boxHost(box);
+        await fc.assert(
+          fc.asyncProperty(policies(family), ruleOptions(), async (policy, options) => {
+            const dataplane = await openNftables(options, host);
+            const plan = (await dataplane.observe(family)).plan(policy);
+            if (plan !== undefined) await dataplane.apply(plan);
+            const after = await dataplane.observe(family);
+            assert.equal(after.plan(policy), undefined, plan?.script);
+            const decide = decider(policy);
+            for (const value of edgesOf(policy)) {
+              const address = { family, value };
+              const expected = decide(address)?.verdict ?? 'masquerade';
+              const { state, verdict } = after.verdict(address);
+              assert.deepEqual({ state, verdict }, { state: 'applied', verdict: expected });
+            }
+          }),
+          { numRuns: RUNS },
+        );
+      });
+    });
+  }
+}
+
+/** The addresses on both sides of both ends of every entry. */
+function edgesOf({ family, entries }: Policy): readonly bigint[] {
+  const highest = 2n ** BigInt(ADDRESS_BITS[family]) - 1n;
+  return entries
+    .flatMap(({ prefix }) => {
+      const { first, last } = rangeOf(prefix);
+      return [first - 1n, first, last, last + 1n];
+    })
+    .filter((value) => value >= 0n && value <= highest);
+}
