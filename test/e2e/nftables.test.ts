@@ -1,0 +1,253 @@
+import assert from 'node:assert/strict';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { BINARY, createNode, eventually, jsonLines, type NodeLab, type RunningAgent } from './support.ts';
+
+const INSIDE = (...cidrs: string[]) =>
+  `nonMasqueradeCIDRs: [${cidrs.map((cidr) => `"${cidr}"`).join(', ')}]\n`;
+const NFTABLES = ['--backend=nftables', '--enable-ipv6'];
+
+describe('the agent with --backend=nftables', () => {
+  it('follows the swaps of a projected volume, and writes only what differs', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16', 'fd01::/16') });
+    const agent = node.start(...NFTABLES, '--resync-interval=1h', '--v=5');
+    await holds(node, ['10.1.0.0/16', '169.254.0.0/16', 'fd01::/16', 'fe80::/10']);
+    await volume.swap({ 'ip-masq-cloud': INSIDE('10.1.0.0/16', '10.3.0.0/16', 'fd02::/16') });
+    await holds(node, ['10.1.0.0/16', '10.3.0.0/16', '169.254.0.0/16', 'fd02::/16', 'fe80::/10']);
+    await agent.logged(/"family":"IPv6","reason":"change"/);
+    const transactions = jsonLines(agent.log()).flatMap(({ transaction }) =>
+      transaction === undefined ? [] : [transaction],
+    );
+    assert.deepEqual(transactions.slice(2), [
+      ['add element ip ip-masq-agent not-masqueraded { 10.3.0.0/16 }', ''],
+      [
+        'delete element ip6 ip-masq-agent not-masqueraded { fd01::/16 }',
+        'add element ip6 ip-masq-agent not-masqueraded { fd02::/16 }',
+        '',
+      ],
+    ]);
+    await stopped(agent);
+  });
+
+  it('repairs what somebody else changes, and says what it found', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16') });
+    const agent = node.start('--backend=nftables', '--resync-interval=100ms');
+    await holds(node, ['10.1.0.0/16', '169.254.0.0/16']);
+    await nft(node, 'delete element ip ip-masq-agent not-masqueraded { 10.1.0.0/16 }');
+    await agent.logged(
+      /IPv4: somebody else changed our rules, repaired: elements differ; rules added 1, removed 0/,
+    );
+    await nft(node, 'insert rule ip ip-masq-agent postrouting accept');
+    await agent.logged(/repaired: rules differ; rules added 0, removed 1/);
+    await nft(node, 'delete table ip ip-masq-agent');
+    await agent.logged(/repaired: table missing; rules added 8, removed 0/);
+    await holds(node, ['10.1.0.0/16', '169.254.0.0/16']);
+    await stopped(agent);
+  });
+
+  it('makes what render --format=nftables prints, and diff then has nothing to show', async () => {
+    await using node = await createNode();
+    await using other = await createNode();
+    for (const { configDir } of [node, other])
+      await writeFile(
+        join(configDir, 'ip-masq-x'),
+        `${INSIDE('10.0.0.0/8', 'fd00::/8')}masqueradeCIDRs: [10.1.0.0/16]\n`,
+      );
+    const flags = [...NFTABLES, '--to-ports=1024-2000,3000-4000', '--random-fully=false'];
+    assert.equal((await node.agent('--once', ...flags)).code, 0);
+    const { stdout } = await other.agent('render', '--format=nftables', ...flags);
+    await nft(other, stdout);
+    for (const family of ['ip', 'ip6']) {
+      const list = `list table ${family} ip-masq-agent`;
+      assert.equal(await nft(node, list), await nft(other, list));
+    }
+    const { code, stdout: shown } = await other.agent('diff', ...flags);
+    assert.equal(code, 0);
+    assert.match(
+      shown,
+      /^IPv4, nftables [\d.]+: nothing to change\nIPv6, nftables [\d.]+: nothing to change\n$/,
+    );
+  });
+
+  it('is explained: by the element that holds an address, or by what somebody has changed', async () => {
+    await using node = await createNode();
+    await writeFile(join(node.configDir, 'ip-masq-x'), INSIDE('10.0.0.0/8'));
+    const explain = (...addresses: string[]) =>
+      node.agent('explain', '--live', '--backend=nftables', ...addresses);
+    assert.match((await explain('10.1.1.1')).stdout, /kernel DISAGREES: there is no chain of ours/);
+    await node.agent('--once', '--backend=nftables');
+    const agreed = await explain('10.1.1.1', '8.8.8.8');
+    assert.equal(agreed.code, 0);
+    assert.match(
+      agreed.stdout,
+      /kernel agrees: ip postrouting: ip daddr @not-masqueraded return .*, element 10\.0\.0\.0\/8\n/,
+    );
+    assert.match(agreed.stdout, /kernel agrees: ip postrouting: counter masquerade fully-random /);
+    await nft(node, 'insert rule ip ip-masq-agent postrouting ip daddr 10.0.0.0/9 masquerade');
+    const changed = await explain('10.1.1.1');
+    assert.equal(changed.code, 4);
+    assert.match(
+      changed.stdout,
+      /kernel DISAGREES: somebody has changed rules of ours: ip daddr 10\.0\.0\.0\/9 masquerade; see ip-masq-agent diff/,
+    );
+  });
+});
+
+describe('a start with another dataplane', () => {
+  const WAYS = ['--backend=nftables', '--iptables-mode=nft', '--iptables-mode=legacy'];
+  for (const from of WAYS) {
+    for (const to of WAYS.filter((way) => way !== from)) {
+      it(`from ${from} to ${to} leaves the rules of the new one only`, async () => {
+        await using node = await createNode();
+        await writeFile(join(node.configDir, 'ip-masq-x'), INSIDE('10.0.0.0/8', 'fd00::/8'));
+        await node.agent('--once', '--enable-ipv6', to);
+        const wanted = await everything(node);
+        await node.agent('cleanup');
+        await node.agent('--once', '--enable-ipv6', from);
+        const { code, stderr } = await node.agent('--once', '--enable-ipv6', to);
+        assert.equal(code, 0);
+        assert.equal(stderr.match(/removed what an earlier run has left in/g)?.length, 2);
+        assert.equal(await everything(node), wanted);
+      });
+    }
+  }
+
+  it('makes the new rules before the old ones go', async () => {
+    await using node = await createNode();
+    await node.agent('--once');
+    const monitor = node.box.spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'ignore'] });
+    let events = '';
+    monitor.stdout?.on('data', (chunk) => {
+      events += chunk;
+    });
+    // The monitor tells nothing of its own start: it listens when it sees this.
+    await eventually(
+      async () => {
+        await nft(node, 'add table ip probe; delete table ip probe');
+        return events.includes('probe');
+      },
+      () => 'the monitor',
+    );
+    await node.agent('--once', '--backend=nftables');
+    await eventually(
+      () => /delete chain ip nat IP-MASQ-AGENT/.test(events),
+      () => `the old chain to go: ${events}`,
+    );
+    monitor.kill();
+    const [made, gone] = [/^add rule ip ip-masq-agent /m, /^delete chain ip nat IP-MASQ-AGENT/m].map(
+      (event) => events.search(event),
+    );
+    assert.ok(made !== undefined && gone !== undefined && made !== -1 && made < gone, events);
+  });
+
+  it('heals both being there by accident', async () => {
+    await using node = await createNode();
+    await node.agent('--once', '--backend=nftables');
+    const { stdout } = await node.agent('render');
+    assert.equal((await node.box.run('iptables-nft-restore', ['--noflush'], { input: stdout })).code, 0);
+    assert.match(
+      (await node.agent('doctor', '--backend=nftables')).stdout,
+      /^chain-elsewhere \(IPv4\): rules of ours are in iptables [\d.]+ \(nft\) too, but nftables [\d.]+ is used$/m,
+    );
+    await node.agent('--once', '--backend=nftables');
+    assert.doesNotMatch(await node.kernel(), /IP-MASQ-AGENT/);
+  });
+});
+
+describe('a system that refuses nftables ends the agent with exit code 1:', () => {
+  for (const [what, script, says] of [
+    ['nft is missing', undefined, /FATAL nft is not installed; install it/],
+    [
+      'nft is too old',
+      'echo "nftables v0.9.8 (E.D.S.)"',
+      /FATAL nft 0\.9\.8 is too old; install nftables 1\.0\.2 or newer/,
+    ],
+    ['nft is something else', 'echo hello', /FATAL nft does not tell its version; install nftables 1\.0\.2/],
+  ] as const) {
+    it(what, async () => {
+      await using node = await createNode();
+      const bin = join(node.dir, 'bin');
+      await mkdir(bin);
+      if (script !== undefined) {
+        await writeFile(join(bin, 'nft'), `#!/bin/sh\n${script}\n`);
+        await chmod(join(bin, 'nft'), 0o755);
+      }
+      const agent = [
+        BINARY,
+        '--once',
+        '--backend=nftables',
+        `--config-dir=${node.configDir}`,
+        '--log-format=text',
+      ];
+      const { code, stderr } = await node.box.run('env', [`PATH=${bin}`, ...agent]);
+      assert.equal(code, 1);
+      assert.match(stderr, says);
+    });
+  }
+
+  it('the capability NET_ADMIN is missing', async () => {
+    await using node = await createNode();
+    const agent = [
+      BINARY,
+      '--once',
+      '--backend=nftables',
+      `--config-dir=${node.configDir}`,
+      '--log-format=text',
+    ];
+    const drop = ['--inh-caps=-all', '--bounding-set=-net_admin'];
+    const { code, stderr } = await node.box.run('setpriv', [...drop, ...agent]);
+    assert.equal(code, 1);
+    assert.match(stderr, /FATAL nft failed: .*Operation not permitted.*NET_ADMIN/);
+  });
+
+  it("the table is somebody else's", async () => {
+    await using node = await createNode();
+    await nft(node, 'table ip ip-masq-agent { chain theirs { counter; }; }');
+    const before = await nft(node, 'list table ip ip-masq-agent');
+    const { code, stderr } = await node.agent('--once', '--backend=nftables', '--log-format=text');
+    assert.equal(code, 1);
+    assert.match(stderr, /FATAL the table ip ip-masq-agent is somebody else's: .*; find out who made it/);
+    assert.equal(await nft(node, 'list table ip ip-masq-agent'), before);
+    assert.match((await node.agent('cleanup')).stdout, /^IPv4, nftables [\d.]+: nothing of ours$/m);
+    assert.equal(await nft(node, 'list table ip ip-masq-agent'), before);
+  });
+});
+
+/** Waits until the sets of both families hold just these elements. */
+async function holds(node: NodeLab, elements: readonly string[]): Promise<void> {
+  const shown = async () => {
+    const listings = await Promise.all(
+      ['ip', 'ip6'].map((family) => node.box.run('nft', ['list', 'table', family, 'ip-masq-agent'])),
+    );
+    return listings.flatMap(({ stdout }) =>
+      [...stdout.matchAll(/([0-9a-f.:/-]+) counter packets/g)].map(([, element = '']) => element),
+    );
+  };
+  await eventually(
+    async () => (await shown()).filter((one) => /[.:]/.test(one)).join() === elements.join(),
+    () => elements.join(),
+  );
+}
+
+/** All of NAT in every dataplane, counts left out. */
+async function everything(node: NodeLab): Promise<string> {
+  const tables = ['ip', 'ip6'].map((family) =>
+    node.box.run('nft', ['list', 'table', family, 'ip-masq-agent']),
+  );
+  const listings = (await Promise.all(tables)).map(({ stdout }) => stdout);
+  return `${await node.kernel()}${listings.join('')}`.replace(/ -c \d+ \d+/g, '');
+}
+
+async function nft(node: NodeLab, script: string): Promise<string> {
+  const { code, stdout, stderr } = await node.box.run('nft', ['-f', '-'], { input: `${script}\n` });
+  assert.equal(code, 0, stderr);
+  return stdout;
+}
+
+async function stopped(agent: RunningAgent): Promise<void> {
+  agent.kill('SIGTERM');
+  assert.equal((await agent.ended).code, 0);
+}
