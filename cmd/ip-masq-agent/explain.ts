@@ -6,13 +6,12 @@ import type { MergedConfig } from '../../lib/config/config.ts';
 import { prettyJson } from '../../lib/config/report/json.ts';
 import { quote } from '../../lib/config/shape.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
-import { openDataplane } from '../../lib/dataplane/open.ts';
 import type { Args } from './command.ts';
 import type { EXPLAIN_FLAGS } from './commands.ts';
 import { readConfig } from './config.ts';
+import { readableDataplane } from './dataplane.ts';
 import { EXIT, UsageError } from './exit.ts';
 import type { FlagValues } from './flags.ts';
-import { dataplaneOptions } from './options.ts';
 import { print } from './print.ts';
 
 /** Says of each address whether traffic to it is masqueraded, and why. */
@@ -33,7 +32,7 @@ async function askNode(
   flags: FlagValues,
 ): Promise<readonly Answer[]> {
   const host = systemHost(flags['sync-timeout']);
-  const dataplane = await openDataplane(dataplaneOptions(flags), host);
+  const dataplane = await readableDataplane(flags, host);
   return liveAnswers(config, addresses, flags['enable-ipv6'], dataplane, host);
 }
 

@@ -70,24 +70,23 @@ export function commandHelp(
 
 /** Flags as a Markdown table, for the README. */
 export function flagTable(table: FlagTable): string {
-  const rows = Object.entries(table).map(([name, { kind, default: preset, help }]) => {
-    const values = kind.placeholder === '' ? 'true\\|false' : kind.placeholder.replaceAll('|', '\\|');
-    return `| \`--${name}\` | ${values} | ${preset === '' ? '' : `\`${preset}\``} | ${help} |`;
-  });
+  const rows = Object.entries(table).map(flagRow);
   return ['| flag | value | default | meaning |', '| --- | --- | --- | --- |', ...rows].join('\n');
 }
 
 /** The flags that only some commands take, as a Markdown table. */
 export function commandFlagTable(): string {
   const rows = Object.entries(COMMANDS).flatMap(([command, { own }]) =>
-    Object.entries(own).map(([name, { kind, default: preset, help }]) => {
-      const values = kind.placeholder === '' ? 'true\\|false' : kind.placeholder.replaceAll('|', '\\|');
-      return `| ${command} | \`--${name}\` | ${values} | ${preset === '' ? '' : `\`${preset}\``} | ${help} |`;
-    }),
+    Object.entries(own).map((entry) => `| ${command} ${flagRow(entry)}`),
   );
   return ['| command | flag | value | default | meaning |', '| --- | --- | --- | --- | --- |', ...rows].join(
     '\n',
   );
+}
+
+function flagRow([name, { kind, default: preset, help }]: [string, Flag<unknown>]): string {
+  const values = kind.placeholder === '' ? 'true\\|false' : kind.placeholder.replaceAll('|', '\\|');
+  return `| \`--${name}\` | ${values} | ${preset === '' ? '' : `\`${preset}\``} | ${help} |`;
 }
 
 /** The commands as a Markdown table. */

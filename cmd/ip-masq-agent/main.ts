@@ -15,11 +15,14 @@ for (const stream of [process.stdout, process.stderr]) {
 process.exit(code);
 
 async function main(): Promise<number> {
+  let terminates = !argv.some((word) => word !== 'run' && Object.hasOwn(COMMANDS, word));
   try {
-    return await dispatch(parseArgs(argv));
+    const args = parseArgs(argv);
+    terminates = isFirstProcess(args);
+    return await dispatch(args);
   } catch (error) {
     const { tellFailure } = await import('./failure.ts');
-    return tellFailure(error, { terminates: stays() });
+    return tellFailure(error, { terminates });
   }
 }
 
@@ -28,8 +31,9 @@ async function dispatch(args: ParsedArgs): Promise<number> {
     print(`${versionText()}\n`);
     return EXIT.ok;
   }
-  if (args.help) return commandNamed('help').run({ ...args, operands: helpTopic(args) });
-  if (!stays()) stopSignal.addEventListener('abort', endByStopSignal);
+  if (args.help)
+    return commandNamed('help').run({ ...args, operands: args.command === 'run' ? [] : [args.command] });
+  if (!isFirstProcess(args)) stopSignal.addEventListener('abort', endByStopSignal);
   return commandNamed(args.command).run(args);
 }
 
@@ -37,13 +41,11 @@ async function dispatch(args: ParsedArgs): Promise<number> {
  * Whether it is to stay, as the first process of a container: then it stops in order, and tells kubelet why it failed.
  * What somebody types into a running pod is no reason for its end.
  */
-function stays(): boolean {
-  const typed = argv.some((word) => word !== 'run' && Object.hasOwn(COMMANDS, word));
-  return !typed || argv.some((word) => /^--?watch(?:=|$)/.test(word));
-}
-
-function helpTopic({ command }: ParsedArgs): readonly string[] {
-  return Object.hasOwn(COMMANDS, command) && argv.includes(command) ? [command] : [];
+function isFirstProcess({ command, texts }: ParsedArgs): boolean {
+  return (
+    command === 'run' ||
+    (command === 'render' && ['true', 't', '1'].includes(texts.get('watch')?.toLowerCase() ?? ''))
+  );
 }
 
 /** As if there were no handler, so that a shell sees what ended the command. */

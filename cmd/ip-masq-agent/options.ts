@@ -1,7 +1,9 @@
+import type { RetryOptions } from '../../lib/agent/retry.ts';
 import type { SourcesOptions } from '../../lib/agent/sources.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/open.ts';
 import type { FlagValues } from './flags.ts';
+import { stopSignal } from './signals.ts';
 
 /** What the flags say about reading and merging. */
 export function configOptions(flags: FlagValues): ConfigOptions {
@@ -30,5 +32,14 @@ export function sourcesOptions(flags: FlagValues): SourcesOptions {
     configDir: flags['config-dir'],
     config: configOptions(flags),
     resyncInterval: flags['resync-interval'],
+  };
+}
+
+/** How long a one-shot command waits for a busy kernel. */
+export function retryOptions(flags: FlagValues): RetryOptions {
+  return {
+    timeoutMs: flags['sync-timeout'],
+    signal: stopSignal,
+    onRetry: ({ message }) => console.error(`ip-masq-agent: trying again: ${message}`),
   };
 }

@@ -4,7 +4,7 @@ import type { Command, CommandLine } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { UsageError } from './exit.ts';
 import { boolean } from './flag-kinds.ts';
-import type { Flag } from './flag-table.ts';
+import { type Flag, flag, flagValues } from './flag-table.ts';
 import { FLAGS, IGNORED_FLAGS } from './flags.ts';
 
 export interface ParsedArgs extends CommandLine {
@@ -19,7 +19,12 @@ const ALL_FLAGS: ReadonlyMap<string, Flag<unknown>> = new Map(
   [FLAGS, ...Object.values(COMMANDS).map(({ own }) => own)].flatMap((table) => Object.entries(table)),
 );
 
-const ASKED = ['help', 'h', 'version'];
+/** Flags that ask for something else than the command does. */
+const ASKED_FLAGS = {
+  help: flag(boolean, 'false', ''),
+  h: flag(boolean, 'false', ''),
+  version: flag(boolean, 'false', ''),
+} as const;
 
 /**
  * Reads a command line as Go's flag package does: one dash or two, `=value` or the next word, a boolean
@@ -50,11 +55,13 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
     texts.set(name, text);
   }
   const [command = 'run', ...operands] = words;
-  const asked = (...names: readonly string[]) =>
-    names.some((name) => boolean.parse(texts.get(name) ?? 'false'));
-  const [help, version] = [asked('help', 'h'), asked('version')];
-  if (!help && !version) checkCommandLine(command, operands, texts);
-  const ignored = [...texts.keys()].filter((name) => !ALL_FLAGS.has(name) && !ASKED.includes(name));
+  const asked = flagValues(ASKED_FLAGS, texts);
+  const [help, version] = [asked.help || asked.h, asked.version];
+  if (help) commandNamed(command);
+  else if (!version) checkCommandLine(command, operands, texts);
+  const ignored = [...texts.keys()].filter(
+    (name) => !ALL_FLAGS.has(name) && !Object.hasOwn(ASKED_FLAGS, name),
+  );
   return { command, operands, texts, ignored, help, version };
 }
 
@@ -86,16 +93,16 @@ function checkCommandLine(
     throw new UsageError(`${name} needs an argument: see ${name} --help`);
   if (!wanted.includes('…') && operands.length > 1)
     throw new UsageError(`${name} takes one argument, but got ${quote(operands[1] ?? '')} too`);
-  for (const flag of texts.keys()) {
-    const foreign = ALL_FLAGS.has(flag) && !Object.hasOwn(FLAGS, flag) && !Object.hasOwn(own, flag);
-    if (foreign) throw new UsageError(`${name} does not take --${flag}: see ${name} --help`);
+  for (const given of texts.keys()) {
+    const foreign = ALL_FLAGS.has(given) && !Object.hasOwn(FLAGS, given) && !Object.hasOwn(own, given);
+    if (foreign) throw new UsageError(`${name} does not take --${given}: see ${name} --help`);
   }
 }
 
 function valueExpected(name: string): boolean {
   const flag = ALL_FLAGS.get(name);
   if (flag !== undefined) return flag.kind.placeholder !== '';
-  if (ASKED.includes(name)) return false;
+  if (Object.hasOwn(ASKED_FLAGS, name)) return false;
   const kind = IGNORED_FLAGS.get(name.replaceAll('-', '_'));
   if (kind === undefined) throw unknownFlag(name);
   return kind === 'value';

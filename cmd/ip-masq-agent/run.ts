@@ -1,9 +1,8 @@
 import { Agent } from '../../lib/agent/agent.ts';
-import { removeAll } from '../../lib/agent/cleanup.ts';
+import { describeRemoval, removeAll } from '../../lib/agent/cleanup.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { openDataplane, openPlaces } from '../../lib/dataplane/open.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
-import { removalText } from './cleanup.ts';
 import type { Args } from './command.ts';
 import { runDaemon } from './daemon.ts';
 import { EXIT } from './exit.ts';
@@ -47,9 +46,13 @@ async function cleanUp(flags: FlagValues, log: Logger): Promise<void> {
     onRetry: (error, attempt) => log.warn({ attempt }, `trying again: ${error.message}`),
   });
   for (const removal of removals) {
-    if (removal.removed.length > 0)
-      log.info({ family: removal.family, rules: removal.removed }, removalText(removal));
+    const { family, outcome } = removal;
+    if (outcome.kind === 'removed') log.info({ family, rules: outcome.rules }, describeRemoval(removal));
+    // What could not be removed in one place is a failure, but only after all others were tried.
+    if (outcome.kind === 'failed') log.error({ family }, describeRemoval(removal));
   }
+  const failed = removals.flatMap(({ outcome }) => (outcome.kind === 'failed' ? [outcome.error] : []));
+  if (failed[0] !== undefined) throw failed[0];
 }
 
 /** Says that the agent stops, and sees to it that it does. */

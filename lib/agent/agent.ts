@@ -3,7 +3,7 @@ import { DataplaneError } from '../dataplane/error.ts';
 import type { Place } from '../dataplane/open.ts';
 import { compilePolicy, type Policy } from '../policy/policy.ts';
 import type { Logger } from '../telemetry/log.ts';
-import { leftoverPlaces, removeAll } from './cleanup.ts';
+import { describeRemoval, leftoverPlaces, removeAll } from './cleanup.ts';
 import { fingerprint } from './fingerprint.ts';
 import { ForeignWatch } from './foreign.ts';
 import { type Goal, reconcile } from './reconcile.ts';
@@ -71,7 +71,7 @@ export class Agent {
   run(signal: AbortSignal): Promise<void> {
     return this.#sources.follow(async (wake) => {
       const { policies, changed } = await this.sync(wake, signal);
-      if (wake.reason === 'start' || changed) await this.#foreign.look(await this.#dataplane(), policies);
+      if (wake.reason === 'start' || changed) this.#foreign.look(await this.#dataplane(), policies);
     }, signal);
   }
 
@@ -113,19 +113,22 @@ export class Agent {
    */
   async #removeLeftovers(kept: readonly Family[], signal: AbortSignal): Promise<boolean> {
     const used = await this.#dataplane();
+    const what = 'cannot remove what an earlier run may have left in another dataplane, mode or family';
     try {
       const places = leftoverPlaces(await this.#dataplanes.places(), used, kept);
-      for (const { family, where, removed } of await removeAll(places, this.#retryOptions(signal))) {
-        if (removed.length > 0)
+      const removals = await removeAll(places, this.#retryOptions(signal));
+      for (const removal of removals) {
+        const { family, outcome } = removal;
+        if (outcome.kind === 'removed')
           this.#log.info(
-            { family, rules: removed },
-            `${family}: removed what an earlier run has left in ${where}: ${removed.length} rules`,
+            { family, rules: outcome.rules },
+            `left by an earlier run: ${describeRemoval(removal)}`,
           );
+        if (outcome.kind === 'failed') this.#log.warn({ family }, `${what}: ${describeRemoval(removal)}`);
       }
-      return true;
+      return removals.every(({ outcome }) => outcome.kind !== 'failed');
     } catch (error) {
       if (!(error instanceof DataplaneError)) throw error;
-      const what = 'cannot remove what an earlier run may have left in another dataplane, mode or family';
       this.#log.warn(`${what}: ${error.message}; ${error.remedy}`);
       return false;
     }

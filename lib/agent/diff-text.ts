@@ -1,4 +1,4 @@
-import { formatOrigin } from '../config/origin.ts';
+import { formatOrigin, printable } from '../config/origin.ts';
 import { type DiffLine, diffOf } from '../dataplane/diff.ts';
 import type { Preview } from './preview.ts';
 
@@ -55,6 +55,8 @@ function show(line: Shown, colour: boolean): string {
   if (line.change === 'skipped')
     return `  … ${line.count} rule${line.count === 1 ? '' : 's'} that stay${line.count === 1 ? 's' : ''}`;
   const { text, entry } = line.rule;
-  const plain = `${SIGN[line.change]} ${text}${entry === undefined ? '' : `  # ${formatOrigin(entry.origin)}`}`;
+  const plain = printable(
+    `${SIGN[line.change]} ${text}${entry === undefined ? '' : `  # ${formatOrigin(entry.origin)}`}`,
+  );
   return colour && line.change !== 'kept' ? `${COLOUR[line.change]}${plain}${RESET}` : plain;
 }

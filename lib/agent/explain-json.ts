@@ -1,16 +1,18 @@
 import { placeValue } from '../config/report/json.ts';
+import { groupForeignRules } from '../dataplane/foreign/group.ts';
 import type { Entry } from '../policy/policy.ts';
 import type { Answer, LiveAnswer } from './explain.ts';
 import { foreignEvidence } from './foreign.ts';
 
 /** The answer as plain values, for programs. */
 export function answerJson({ explanation, isKept, live }: Answer): object {
-  const { text, verdict, decidedBy, overridden } = explanation;
+  const { text, verdict, decidedBy, flag, overridden } = explanation;
   return {
     address: text,
     // Nobody decides about what the agent keeps no rules for.
     verdict: isKept ? verdict : null,
     decidedBy: isKept && decidedBy !== undefined ? entryJson(decidedBy) : null,
+    flag: isKept && flag !== undefined ? { value: flag.value, origin: placeValue(flag.origin) } : null,
     overridden: isKept ? overridden.map(entryJson) : [],
     ...(live !== undefined && { live: liveJson(live) }),
   };
@@ -27,11 +29,11 @@ function liveJson({ isLocal, kernel, agrees, foreign, unread }: LiveAnswer): obj
     state: kernel.state,
     verdict: kernel.verdict,
     rule: kernel.rule ?? null,
-    foreign: foreign.masquerading.map((rule) => ({
-      author: rule.author,
-      where: rule.where,
-      evidence: foreignEvidence({ rules: [rule] }),
-      remedy: rule.remedy,
+    foreign: groupForeignRules(foreign.masquerading).map((group) => ({
+      author: group.author,
+      where: group.where,
+      evidence: foreignEvidence(group),
+      remedy: group.remedy,
     })),
     endedBy: foreign.endedBy ?? null,
     unread,

@@ -1,27 +1,31 @@
-import { formatOrigin } from '../config/origin.ts';
+import { formatOrigin, printable } from '../config/origin.ts';
+import { groupForeignRules } from '../dataplane/foreign/group.ts';
+import type { Explanation } from '../policy/explain.ts';
 import type { Entry, Verdict } from '../policy/policy.ts';
 import type { Answer, LiveAnswer } from './explain.ts';
-import { foreignEvidence } from './foreign.ts';
+import { describeAuthor, foreignEvidence } from './foreign.ts';
 
 const VERDICT: Readonly<Record<Verdict, string>> = { return: 'not masqueraded', masquerade: 'masqueraded' };
 
 /** The answer for people: a sentence, then what it rests on. */
 export function answerText({ explanation, isKept, live }: Answer): string {
-  const { text, verdict, decidedBy, overridden } = explanation;
+  const { text, verdict, overridden } = explanation;
   const said = isKept
     ? [
-        `${text} is ${VERDICT[verdict]}: ${because(decidedBy)}`,
+        `${text} is ${VERDICT[verdict]}: ${because(explanation)}`,
         ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
       ]
     : [`${text} is left as it is: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it`];
   const seen = live === undefined ? [] : liveLines(live, isKept ? verdict : 'return');
-  return `${[...said, ...seen].join('\n')}\n`;
+  // Rules of others may hold any character.
+  return [...said, ...seen].map((line) => `${printable(line)}\n`).join('');
 }
 
-function because(entry: Entry | undefined): string {
-  return entry === undefined
-    ? 'no entry holds it'
-    : `${entry.prefix.text} of ${formatOrigin(entry.origin)} decides`;
+function because({ address, decidedBy, flag }: Explanation): string {
+  if (decidedBy !== undefined) return `${decidedBy.prefix.text} of ${formatOrigin(decidedBy.origin)} decides`;
+  if (flag === undefined) return 'no entry holds it';
+  const key = address.family === 'IPv4' ? 'masqLinkLocal' : 'masqLinkLocalIPv6';
+  return `${key} of ${formatOrigin(flag.origin)} is true, and no entry holds it`;
 }
 
 function entryText({ prefix, verdict, origin }: Entry): string {
@@ -61,10 +65,10 @@ function foreignLines({ foreign }: LiveAnswer, wanted: Verdict): readonly string
         ];
   // What is masqueraded anyway, others may masquerade too.
   if (wanted === 'masquerade') return before;
-  const others = masquerading.flatMap((rule) => [
-    `but a rule of ${rule.author === 'unknown' ? 'somebody else' : rule.author} in ${rule.where} may masquerade it:`,
-    ...foreignEvidence({ rules: [rule] }).map((text) => `  ${text}`),
-    `  ${rule.remedy}`,
+  const others = groupForeignRules(masquerading).flatMap((group) => [
+    `but ${describeAuthor(group)} may masquerade it:`,
+    ...foreignEvidence(group).map((text) => `  ${text}`),
+    `  ${group.remedy}`,
   ]);
   return [...before, ...others];
 }

@@ -4,7 +4,6 @@ import { explainForeign, type ForeignVerdict } from '../dataplane/foreign/find.t
 import type { Host } from '../dataplane/host.ts';
 import { isLocal } from '../dataplane/local.ts';
 import { type Explanation, explain } from '../policy/explain.ts';
-import { compilePolicy } from '../policy/policy.ts';
 
 type Address = Explanation['address'];
 
@@ -32,7 +31,7 @@ export interface LiveAnswer {
 
 /** What the config says of an address. */
 export function answer(config: MergedConfig, address: Address, enableIPv6: boolean): Answer {
-  const explanation = explain(compilePolicy(config, address.family), address);
+  const explanation = explain(config, address);
   return { explanation, isKept: enableIPv6 || address.family === 'IPv4', live: undefined };
 }
 

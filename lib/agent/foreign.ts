@@ -2,7 +2,7 @@ import { formatOrigin } from '../config/origin.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignRule } from '../dataplane/foreign/find.ts';
-import { type ForeignGroup, findForeignGroups } from '../dataplane/foreign/group.ts';
+import { type ForeignFinding, type ForeignGroup, findForeignGroups } from '../dataplane/foreign/group.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { Logger } from '../telemetry/log.ts';
 
@@ -13,14 +13,19 @@ const NAMED = 4;
 const SHOWN = 3;
 
 /** What rules of somebody else do to what the policy leaves alone, in a sentence. */
-export function describeForeign({ author, where, rules, entries }: ForeignGroup): string {
-  const who = author === 'unknown' ? 'somebody else' : author;
-  const what = rules.length === 1 ? `a rule of ${who}` : `${rules.length} rules of ${who}`;
+export function describeForeign(finding: ForeignFinding): string {
+  const { entries } = finding;
   const names = entries
     .slice(0, NAMED)
     .map(({ prefix, origin }) => `${prefix.text} (${formatOrigin(origin)})`);
   const more = entries.length > NAMED ? ` and ${entries.length - NAMED} more` : '';
-  return `${what} in ${where} may masquerade traffic to ${names.join(', ')}${more}, which the config leaves alone`;
+  return `${describeAuthor(finding)} may masquerade traffic to ${names.join(', ')}${more}, which the config leaves alone`;
+}
+
+/** Whose rules, and where: the beginning of a sentence. */
+export function describeAuthor({ author, where, rules }: ForeignGroup): string {
+  const who = author === 'unknown' ? 'somebody else' : author;
+  return `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${who} in ${where}`;
 }
 
 /** The rules, those that lead to them, and what else must be so. */
@@ -33,17 +38,34 @@ function ruleEvidence({ path, conditions }: ForeignRule): readonly string[] {
   return [...path, ...(conditions.length === 0 ? [] : [`only where: ${conditions.join('; ')}`])];
 }
 
-/** Warns of foreign rules, of each author once as long as they stay. */
+/** Warns of foreign rules, of each author once as long as they stay. Looks beside the syncs, which do not wait for it. */
 export class ForeignWatch {
   readonly #log: Logger;
   #known = new Set<string>();
+  #isLooking = false;
+  #next: (() => Promise<void>) | undefined;
 
   constructor(log: Logger) {
     this.#log = log;
   }
 
-  /** Looks at the node. That it cannot is told once too, and is no reason to stop keeping the rules. */
-  async look(dataplane: Dataplane, policies: readonly Policy[]): Promise<void> {
+  /** Looks at the node soon: now, or when the look that is under way has ended. */
+  look(dataplane: Dataplane, policies: readonly Policy[]): void {
+    this.#next = () => this.#look(dataplane, policies);
+    if (!this.#isLooking) void this.#lookOn();
+  }
+
+  async #lookOn(): Promise<void> {
+    this.#isLooking = true;
+    for (let next = this.#next; next !== undefined; next = this.#next) {
+      this.#next = undefined;
+      await next();
+    }
+    this.#isLooking = false;
+  }
+
+  /** That it cannot look is told once too, and is no reason to stop keeping the rules. */
+  async #look(dataplane: Dataplane, policies: readonly Policy[]): Promise<void> {
     const found = new Map<string, () => void>();
     try {
       const rules = await dataplane.survey(policies.map(({ family }) => family));
@@ -60,7 +82,7 @@ export class ForeignWatch {
     this.#known = new Set(found.keys());
   }
 
-  #warn(group: ForeignGroup): void {
+  #warn(group: ForeignFinding): void {
     const { family, remedy } = group;
     const fields = { family, rules: foreignEvidence(group) };
     this.#log.warn(fields, `${family}: ${describeForeign(group)}; ${remedy}`);

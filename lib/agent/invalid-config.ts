@@ -7,9 +7,10 @@ export class InvalidConfigError extends Error {
   /** The texts that the problems point into. */
   readonly sources: readonly Source[];
 
-  constructor(problems: readonly Problem[], sources: readonly Source[] = []) {
+  /** @param subject what has the errors, in words */
+  constructor(problems: readonly Problem[], sources: readonly Source[] = [], subject = 'the config') {
     const errors = problems.filter(({ severity }) => severity === 'error');
-    super(`the config has ${errors.length} error${errors.length === 1 ? '' : 's'}`);
+    super(`${subject} has ${errors.length} error${errors.length === 1 ? '' : 's'}`);
     this.problems = errors;
     this.sources = sources;
   }

@@ -1,4 +1,5 @@
-import { readFile } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { withExceptionList } from '../config/cni/exception-list.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { decodeSource } from '../config/decode.ts';
@@ -83,7 +84,7 @@ async function renderCniConfig(config: MergedConfig, path: string): Promise<Rend
   if ('error' in result) {
     const { message, remedy, offset } = result.error;
     const at = new Locator(input).origin(offset);
-    throw new InvalidConfigError([{ severity: 'error', kind: 'shape', at, message, remedy }], [input]);
+    throw cniConfigError({ severity: 'error', kind: 'shape', at, message, remedy }, [input]);
   }
   const dropped = [...config.nonMasqueradeCIDRs, ...config.masqueradeCIDRs].filter(
     ({ value }) => value.family === 'IPv6',
@@ -96,23 +97,31 @@ async function renderCniConfig(config: MergedConfig, path: string): Promise<Rend
 }
 
 async function readCniConfig(path: string): Promise<Source> {
-  const fail = (problem: Problem) => new InvalidConfigError([problem]);
-  let bytes: Buffer;
-  try {
-    bytes = await readFile(path);
-  } catch (error) {
-    const message = `cannot be read: ${error instanceof Error ? error.message : error}`;
+  const unreadable = (message: string) => {
     const at = { kind: 'whole-file', source: path } as const;
-    throw fail({
-      severity: 'error',
-      kind: 'unreadable',
-      at,
-      message,
-      remedy: 'name the CNI config with --input-file',
-    });
+    const remedy = 'name the CNI config with --input-file';
+    return cniConfigError({ severity: 'error', kind: 'unreadable', at, message, remedy });
+  };
+  // O_NONBLOCK: opening a FIFO must not wait for a writer.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: Error) => {
+    throw unreadable(`cannot be read: ${error.message}`);
+  });
+  try {
+    const stats = await file.stat();
+    if (!stats.isFile()) throw unreadable('is not a regular file');
+    if (stats.size > MAX_CNI_CONFIG_BYTES) throw unreadable('is larger than 256 KiB');
+    const bytes = await file.readFile();
+    const decoded = decodeSource(path, bytes);
+    if (!('text' in decoded)) throw cniConfigError(decoded);
+    // A byte order mark, which decoding drops, belongs to the form of the file.
+    return { name: path, text: bytes.toString('utf8') };
+  } finally {
+    await file.close();
   }
-  const decoded = decodeSource(path, bytes);
-  if (!('text' in decoded)) throw fail(decoded);
-  // A byte order mark, which decoding drops, belongs to the form of the file.
-  return { name: path, text: bytes.toString('utf8') };
+}
+
+const MAX_CNI_CONFIG_BYTES = 256 * 1024;
+
+function cniConfigError(problem: Problem, sources: readonly Source[] = []): InvalidConfigError {
+  return new InvalidConfigError([problem], sources, 'the CNI config');
 }

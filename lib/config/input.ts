@@ -1,12 +1,12 @@
 import { open, readdir, stat } from 'node:fs/promises';
-import { basename, join, resolve } from 'node:path';
+import { basename, join, normalize, resolve } from 'node:path';
 import { decodeSource } from './decode.ts';
 import { readManifest } from './manifest.ts';
 import { printable } from './origin.ts';
 import type { FileOnly, Problem } from './problem.ts';
 import { MAX_BYTES, readGeneration } from './read.ts';
 import { quote } from './shape.ts';
-import { byteOrder, Locator, type Source } from './source.ts';
+import { byteOrder, Locator, type Source, STDIN_NAME } from './source.ts';
 
 /** Sources from wherever people keep them. */
 export interface Inputs {
@@ -25,9 +25,8 @@ interface Input extends Inputs {
 
 const NOTHING: Input = { sources: [], texts: [], problems: [], mayBeEmpty: false };
 
-/** The path that stands for standard input, and how that is called in messages. */
+/** The path that stands for standard input. */
 const STDIN = '-';
-const STDIN_NAME = 'standard input';
 
 /** More than all ConfigMaps of most clusters, and little enough to be read at once. */
 const MAX_INPUT_BYTES = 64 * 1024 * 1024;
@@ -42,7 +41,7 @@ export async function readInputs(
   stdin: () => AsyncIterable<Buffer>,
 ): Promise<Inputs> {
   const inputs: Input[] = [];
-  for (const path of distinct(paths)) inputs.push(await readInput(path, stdin));
+  for (const path of distinct(paths)) inputs.push(withoutKnown(await readInput(path, stdin), inputs));
   const sources = inputs.flatMap((input) => input.sources).sort((a, b) => byteOrder(a.name, b.name));
   const problems = inputs.flatMap((input) => input.problems);
   return {
@@ -50,6 +49,13 @@ export async function readInputs(
     texts: [...inputs.flatMap((input) => input.texts), ...sources],
     problems: [...problems, ...sameNames(sources), ...nothingFound(paths, inputs)],
   };
+}
+
+/** A file may be named by itself and through its directory. */
+function withoutKnown(input: Input, before: readonly Input[]): Input {
+  const place = ({ name, found }: Source) => `${resolve(found?.file ?? name)}\0${name}`;
+  const known = new Set(before.flatMap(({ sources }) => sources.map(place)));
+  return { ...input, sources: input.sources.filter((source) => !known.has(place(source))) };
 }
 
 /** Each path once, as it was written first. */
@@ -66,7 +72,7 @@ async function readInput(path: string, stdin: () => AsyncIterable<Buffer>): Prom
   try {
     if (path === STDIN) return readStdin(await collect(stdin()));
     if ((await stat(path)).isDirectory()) return await readDirectory(path);
-    return readText(path, await collect((await open(path)).createReadStream()));
+    return readText(normalize(path), await collect((await open(path)).createReadStream()));
   } catch (error) {
     if (!(error instanceof Error && 'code' in error)) throw error; // a mistake of ours
     return failed(

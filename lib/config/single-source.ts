@@ -41,7 +41,7 @@ export function sourceText(source: SingleSource): string {
   const { nonMasqueradeCIDRs, masqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = source;
   const count = nonMasqueradeCIDRs.length + masqueradeCIDRs.length;
   const lines = [
-    `# Merged by ip-masq-agent from ${source.sources.map((name) => comment(printable(name))).join(', ') || 'its defaults'}. Changes are overwritten.`,
+    `# Merged by ip-masq-agent from ${source.sources.map((name) => comment(printable(name))).join(', ') || 'its defaults'}`,
     ...listLines('nonMasqueradeCIDRs', nonMasqueradeCIDRs),
     ...(masqueradeCIDRs.length > 0 ? listLines('masqueradeCIDRs', masqueradeCIDRs) : []),
     scalarLine('masqLinkLocal', masqLinkLocal),

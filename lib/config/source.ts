@@ -9,6 +9,9 @@ export interface Source {
   readonly found?: FoundIn;
 }
 
+/** How standard input is called in messages. */
+export const STDIN_NAME = 'standard input';
+
 /** A file that holds the text of a source. */
 export interface FoundIn {
   /** How the file is called in messages. */

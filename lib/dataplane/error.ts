@@ -3,9 +3,10 @@
  * - `raced`: the kernel changed between observation and apply; observing again helps.
  * - `missing`: the tool is not installed, or too old.
  * - `unsupported`: the kernel has not been built with this kind of rules.
+ * - `denied`: this process may not.
  * - `refused`: the kernel or the tool said no.
  */
-export type DataplaneFailure = 'busy' | 'raced' | 'missing' | 'unsupported' | 'refused';
+export type DataplaneFailure = 'busy' | 'raced' | 'missing' | 'unsupported' | 'denied' | 'refused';
 
 /** Why the kernel could not be read or changed; whatever failed left it as it was. */
 export class DataplaneError extends Error {

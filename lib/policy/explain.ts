@@ -1,8 +1,11 @@
 import { ADDRESS_BITS, type Address, formatAddress } from '../cidr/address.ts';
 import { covers, prefixAt } from '../cidr/prefix.ts';
-import { decider, type Entry, type Policy, type Verdict } from './policy.ts';
+import { LINK_LOCAL } from '../cidr/reserved.ts';
+import type { MergedConfig } from '../config/config.ts';
+import type { Located } from '../config/origin.ts';
+import { compilePolicy, decider, type Entry, type Verdict } from './policy.ts';
 
-/** What the policy says about an address, and why. */
+/** What the config says about an address, and why. */
 export interface Explanation {
   readonly address: Address;
   /** The address as RFC 5952 has it. */
@@ -10,22 +13,29 @@ export interface Explanation {
   readonly verdict: Verdict;
   /** The entry that decides; undefined where none holds the address, which is masqueraded then. */
   readonly decidedBy: Entry | undefined;
+  /** The flag that keeps link-local from being left alone, where the address is such and no entry decides. */
+  readonly flag: Located<boolean> | undefined;
   /** The other entries that hold the address, the most specific first. */
   readonly overridden: readonly Entry[];
 }
 
-/** Why an address of the policy's family is masqueraded, or is not. */
-export function explain(policy: Policy, address: Address): Explanation {
+/** Why an address is masqueraded, or is not. */
+export function explain(config: MergedConfig, address: Address): Explanation {
+  const { family } = address;
+  const policy = compilePolicy(config, family);
   const decidedBy = decider(policy)(address);
-  const host = prefixAt(address.family, address.value, ADDRESS_BITS[address.family]);
+  const host = prefixAt(family, address.value, ADDRESS_BITS[family]);
   const overridden = policy.entries
     .filter((entry) => entry !== decidedBy && covers(entry.prefix, host))
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
+  const flag = family === 'IPv4' ? config.masqLinkLocal : config.masqLinkLocalIPv6;
+  const isLinkLocal = covers(LINK_LOCAL[family].prefix, host);
   return {
     address,
     text: formatAddress(address),
     verdict: decidedBy?.verdict ?? 'masquerade',
     decidedBy,
+    flag: decidedBy === undefined && isLinkLocal ? flag : undefined,
     overridden,
   };
 }

@@ -182,7 +182,7 @@ describe('the agent', () => {
     assert.equal((await node.chain('ip6tables')).length, 2);
     const { code, stderr } = await node.agent('--once');
     assert.equal(code, 0, stderr);
-    assert.match(stderr, /IPv6: removed what an earlier run has left in iptables [\d.]+ \(nft\): 3 rules/);
+    assert.match(stderr, /left by an earlier run: IPv6, iptables [\d.]+ \(nft\): removed 3 rules of ours/);
     const { stdout } = await node.box.run('ip6tables-nft', ['-t', 'nat', '-S']);
     assert.doesNotMatch(stdout, /IP-MASQ-AGENT/);
   });

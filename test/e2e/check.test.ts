@@ -173,7 +173,7 @@ describe('check, without root, kernel tools and PATH', () => {
     assert.deepEqual(await check('--strict', ...paths), {
       code: 0,
       signal: null,
-      stdout: `# Merged by ip-masq-agent from ip-masq-cloud, ip-masq-operator. Changes are overwritten.
+      stdout: `# Merged by ip-masq-agent from ip-masq-cloud, ip-masq-operator
 nonMasqueradeCIDRs:
   - 10.224.0.0/12 # ${EXAMPLES}config-cloud.yaml:15:9
   - 10.244.0.0/16 # ${EXAMPLES}config-cloud.yaml:16:9

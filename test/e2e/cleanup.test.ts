@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { mkdir, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { BINARY, createNode, type NodeLab } from './support.ts';
 
@@ -67,10 +69,37 @@ describe('cleanup', () => {
       assert.equal(code, 1);
       assert.match(
         stderr,
-        /^ip-masq-agent: iptables-\w+-restore failed: .*; .*(?:foreign rule|somebody else)/m,
+        /^ip-masq-agent: IPv4, iptables .*: iptables-\w+-restore failed: .*; .*(?:foreign rule|somebody else)/m,
       );
     });
   }
+
+  it('goes on to the other family where one fails, and says what became of each', async () => {
+    await using node = await createNode();
+    await node.agent('--once', '--enable-ipv6');
+    await iptables(node, 'nft', '-N', 'THEIRS');
+    await iptables(node, 'nft', '-A', 'THEIRS', '-j', 'IP-MASQ-AGENT');
+    const { code, stdout, stderr } = await node.agent('cleanup');
+    assert.equal(code, 1);
+    assert.match(stderr, /^ip-masq-agent: IPv4, iptables /m);
+    assert.match(stdout, /^IPv6, iptables [\d.]+ \(nft\): removed 3 rules of ours$/m);
+  });
+
+  it('removes an empty chain without a jump too, and tells where it could not look', async () => {
+    await using node = await createNode();
+    await iptables(node, 'nft', '-N', 'IP-MASQ-AGENT');
+    const bin = join(node.dir, 'bin');
+    await mkdir(bin);
+    for (const tool of ['iptables-nft', 'iptables-nft-restore'])
+      await symlink(`/usr/sbin/${tool}`, join(bin, tool));
+    const { code, stdout } = await node.box.run('env', [`PATH=${bin}`, BINARY, 'cleanup']);
+    assert.equal(code, 0);
+    assert.equal(
+      versionless(stdout),
+      'IPv4, iptables X (nft): removed an empty chain of ours\nIPv6, iptables X (nft): not looked at: ip6tables-nft is not installed\n',
+    );
+    assert.doesNotMatch(await node.kernel(), /IP-MASQ-AGENT/);
+  });
 
   it('is what --cleanup-on-exit does: rules that are left in the other mode go too', async () => {
     await using node = await createNode();

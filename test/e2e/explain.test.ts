@@ -31,6 +31,19 @@ describe('explain', () => {
     );
   });
 
+  it('names the flag that has link-local masqueraded', async () => {
+    await using node = await createNode();
+    await writeFile(join(node.configDir, 'ip-masq-x'), 'nonMasqueradeCIDRs: []\nmasqLinkLocal: true\n');
+    const { stdout } = await node.agent('explain', '169.254.169.254');
+    assert.equal(
+      stdout,
+      '169.254.169.254 is masqueraded: masqLinkLocal of ip-masq-x:2:16 is true, and no entry holds it\n',
+    );
+    const json = await node.agent('explain', '--output=json', '169.254.169.254');
+    const origin = { source: 'ip-masq-x', file: 'ip-masq-x', line: 2, column: 16 };
+    assert.deepEqual(JSON.parse(json.stdout)[0].flag, { value: true, origin });
+  });
+
   it('says that IPv6 is left as it is where it is not enabled', async () => {
     await using node = await createNode();
     const { code, stdout } = await node.agent('explain', '2001:DB8::1');
@@ -56,9 +69,10 @@ describe('explain', () => {
         address: '10.20.1.1',
         verdict: 'masquerade',
         decidedBy: { cidr: '10.20.0.0/16', verdict: 'masquerade', origin: file('ip-masq-operator', 1, 19) },
+        flag: null,
         overridden: [{ cidr: '10.0.0.0/8', verdict: 'return', origin: file('ip-masq-cloud', 1, 22) }],
       },
-      { address: '2001:db8::1', verdict: 'masquerade', decidedBy: null, overridden: [] },
+      { address: '2001:db8::1', verdict: 'masquerade', decidedBy: null, flag: null, overridden: [] },
     ]);
   });
 
@@ -108,6 +122,41 @@ for (const mode of ['nft', 'legacy'] as const) {
       await disagrees('10.1.1.1', /kernel DISAGREES: -A IP-MASQ-AGENT -d 10\.1\.0\.0\/16 -j MASQUERADE/);
       await iptables(node, mode, '-F', 'POSTROUTING');
       await disagrees('10.2.1.1', /kernel DISAGREES: nothing leads into our chain/);
+    });
+
+    it('disagrees where somebody has put a rule into the chain, or narrowed the jump', async () => {
+      await using node = await configured();
+      await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+      await iptables(node, mode, '-I', 'IP-MASQ-AGENT', '1', '-s', '10.244.0.0/16', '-j', 'ACCEPT');
+      const changed = await node.agent(...LIVE, '10.1.1.1');
+      assert.equal(changed.code, 4);
+      assert.match(
+        changed.stdout,
+        /kernel DISAGREES: somebody has changed rules of ours: -A IP-MASQ-AGENT -s 10\.244\.0\.0\/16 -j ACCEPT; see/,
+      );
+      await iptables(node, mode, '-F', 'POSTROUTING');
+      await iptables(node, mode, '-A', 'POSTROUTING', '-s', '192.0.2.1', '-j', 'IP-MASQ-AGENT');
+      const narrowed = await node.agent(...LIVE, '10.1.1.1');
+      assert.equal(narrowed.code, 4);
+      assert.match(narrowed.stdout, /kernel DISAGREES: nothing leads into our chain/);
+    });
+
+    it('lets no comment of a rule reach the terminal as more than text', async () => {
+      await using node = await configured();
+      await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+      const comment = ['-m', 'comment', '--comment', '\x1b[2J\nIPv6: forged'];
+      await iptables(node, mode, '-A', 'POSTROUTING', '-d', '10.0.0.0/8', ...comment, '-j', 'MASQUERADE');
+      await iptables(node, mode, '-I', 'IP-MASQ-AGENT', '1', ...comment, '-j', 'RETURN');
+      for (const command of [
+        LIVE.concat('10.1.1.1'),
+        ['diff', ...LIVE.slice(2)],
+        ['doctor', ...LIVE.slice(2)],
+        ['cleanup'],
+      ]) {
+        const { stdout, stderr } = await node.agent(...command);
+        assert.doesNotMatch(stdout + stderr, /\x1b|^IPv6: forged/m);
+        assert.match(stdout + stderr, /\\x1b\[2J\\x0aIPv6: forged/);
+      }
     });
 
     it('names a rule of somebody else that masquerades it nevertheless, or ends it before', async () => {

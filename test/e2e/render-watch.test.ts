@@ -53,7 +53,7 @@ function outputOf(number: number): string {
     { length: LIST_LENGTH },
     (_, index) => `  - 10.${number}.${2 * index}.0/24 # ip-masq-x:${index + 2}:3\n`,
   );
-  return `# Merged by ip-masq-agent from ip-masq-x. Changes are overwritten.\nnonMasqueradeCIDRs:\n${items.join('')}masqLinkLocal: false # built in (default)\n`;
+  return `# Merged by ip-masq-agent from ip-masq-x\nnonMasqueradeCIDRs:\n${items.join('')}masqLinkLocal: false # built in (default)\n`;
 }
 
 describe('the sidecar', () => {

@@ -1,10 +1,13 @@
+import type { MergedConfig } from '../../config/config.ts';
 import { loadConfig } from '../../config/load.ts';
 import { DataplaneError } from '../../dataplane/error.ts';
 import type { Host } from '../../dataplane/host.ts';
 import { installedIptables } from '../../dataplane/iptables/installed.ts';
 import { type DataplaneOptions, openDataplane, openPlaces } from '../../dataplane/open.ts';
 import { compilePolicy } from '../../policy/policy.ts';
+import { patient } from '../patient.ts';
 import { goalsFor, preview } from '../preview.ts';
+import { type RetryOptions, retrying } from '../retry.ts';
 import type { SourcesOptions } from '../sources.ts';
 import { configFindings } from './config.ts';
 import type { Family, Finding } from './finding.ts';
@@ -18,53 +21,90 @@ export interface Examination {
   readonly seen: readonly string[];
 }
 
+/** What to look with. */
+export interface Examiner {
+  readonly sources: SourcesOptions;
+  readonly dataplane: DataplaneOptions;
+  readonly host: Host;
+  /** For a busy kernel. */
+  readonly retry: RetryOptions;
+}
+
 /** Looks at the node and changes nothing. What cannot be looked at is a finding too. */
-export async function examine(
-  { configDir, config: configOptions }: SourcesOptions,
-  options: DataplaneOptions,
-  host: Host,
-): Promise<Examination> {
-  const { enableIPv6 } = configOptions;
-  const families: readonly Family[] = enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
+export async function examine(examiner: Examiner): Promise<Examination> {
+  const { configDir, config: configOptions } = examiner.sources;
+  const { host } = examiner;
   const loaded = await loadConfig(configDir, configOptions);
-  const { config, sources } = loaded;
+  const families: readonly Family[] = configOptions.enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
+  const capabilities = await capabilityFindings(host);
   const findings = [
     ...configFindings(configDir, loaded),
     ...(await forwardingFindings(host, families)),
-    ...(await capabilityFindings(host)),
+    ...capabilities,
   ];
-  const seen = [`${sources.length} source${sources.length === 1 ? '' : 's'} in ${configDir}`];
-  const look = async (found: () => Promise<readonly Finding[]>): Promise<void> => {
-    findings.push(...(await found().catch(dataplaneFinding)));
-  };
-  if (findings.some(({ kind }) => kind === 'no-capability')) return { findings, seen };
+  const count = loaded.sources.length;
+  const seen = [`${count} source${count === 1 ? '' : 's'} in ${configDir}`];
+  if (capabilities.length === 0) {
+    const kernel = await examineKernel(examiner, loaded.config, families);
+    findings.push(...kernel.findings);
+    seen.push(...kernel.seen);
+  } else {
+    findings.push(...(await toolFindings(examiner)));
+  }
+  return { findings: findings.filter(isFirst), seen };
+}
 
+/** What can be told of the tools without any right. */
+async function toolFindings({ dataplane, host }: Examiner): Promise<readonly Finding[]> {
+  return await openPlaces(dataplane, host).then(
+    () => [],
+    (error: unknown) => dataplaneFinding(error),
+  );
+}
+
+async function examineKernel(
+  { sources, dataplane: options, host, retry }: Examiner,
+  config: MergedConfig | undefined,
+  families: readonly Family[],
+): Promise<Examination> {
+  const findings: Finding[] = [];
+  const seen: string[] = [];
+  const look = async (found: () => Promise<readonly Finding[]>, family?: Family): Promise<void> => {
+    findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
+  };
   await look(async () => {
-    const dataplane = await openDataplane(options, host);
+    const dataplane = patient(await retrying(() => openDataplane(options, host), retry), retry);
     seen.push(`${dataplane.name}: ${dataplane.reason}`);
-    for (const goal of config === undefined ? [] : goalsFor(config, enableIPv6))
-      await look(async () => ownRuleFindings(await preview(dataplane, [goal])));
+    for (const goal of config === undefined ? [] : goalsFor(config, sources.config.enableIPv6))
+      await look(async () => ownRuleFindings(await preview(dataplane, [goal])), goal.family);
     await look(async () => {
       const rules = await dataplane.survey(families);
       seen.push(...rules.baseChains.map(({ where }) => where));
-      return neighbourFindings(
-        rules,
-        config === undefined ? [] : families.map((family) => compilePolicy(config, family)),
-      );
+      const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
+      return neighbourFindings(rules, policies);
     });
     const modes = await installedIptables(options, host);
-    for (const family of families) await look(() => bothModesFindings(modes, family));
+    for (const family of families) await look(() => bothModesFindings(modes, family), family);
     for (const place of await openPlaces(options, host))
-      await look(() => elsewhereFindings(dataplane, place));
+      await look(() =>
+        elsewhereFindings(dataplane, { ...place, dataplane: patient(place.dataplane, retry) }),
+      );
     return [];
   });
   return { findings, seen };
 }
 
-function dataplaneFinding(error: unknown): readonly Finding[] {
+/** What keeps the doctor from looking, as a finding; nothing where there is nothing to see. */
+function dataplaneFinding(error: unknown, family?: Family): readonly Finding[] {
   if (!(error instanceof DataplaneError)) throw error;
   const { failure, message, remedy } = error;
-  return [
-    { kind: failure === 'missing' ? 'tool-missing' : 'kernel-refused', message, evidence: [message], remedy },
-  ];
+  if (failure === 'unsupported') return [];
+  const kind = failure === 'missing' ? 'tool-missing' : 'kernel-refused';
+  return [{ kind, ...(family !== undefined && { family }), message, evidence: [], remedy }];
+}
+
+/** The same may stand in the way of several looks; what was seen is told each time. */
+function isFirst({ kind, message, evidence }: Finding, index: number, findings: readonly Finding[]): boolean {
+  if (evidence.length > 0) return true;
+  return findings.findIndex((other) => other.kind === kind && other.message === message) === index;
 }

@@ -21,7 +21,7 @@ export const FINDING_MEANING = {
   'config-invalid': 'the sources have errors',
   'config-empty': 'there is no source, so the defaults apply',
   'no-capability': 'the capability NET_ADMIN or NET_RAW is missing',
-  'tool-missing': 'iptables, ip6tables or nft is not installed or too old',
+  'tool-missing': 'what keeps the rules (iptables, ip6tables, nft) is not installed or too old',
   'kernel-refused': 'the kernel or a tool refused',
   'out-of-sync': 'chain or jump of ours are not as the config wants them',
   'jump-not-last': 'rules of POSTROUTING follow our jump',

@@ -1,5 +1,6 @@
 import { printable } from '../origin.ts';
 import type { Problem, Severity } from '../problem.ts';
+import { STDIN_NAME } from '../source.ts';
 import { type CheckReport, fileOf, sentence } from './report.ts';
 
 const COMMAND: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'notice' };
@@ -21,8 +22,10 @@ function annotation(problem: Problem): string {
 
 function propertiesOf({ at, kind }: Problem): Readonly<Record<string, string>> {
   const file = fileOf(at);
+  // Standard input is no file of the repository.
+  const isFile = file !== undefined && file !== STDIN_NAME;
   return {
-    ...(file === undefined ? {} : { file: printable(file) }),
+    ...(isFile ? { file: printable(file) } : {}),
     ...(at?.kind === 'file' ? { line: String(at.line), col: String(at.column) } : {}),
     title: `ip-masq-agent ${kind}`,
   };

@@ -8,22 +8,32 @@ export interface ForeignGroup extends Pick<ForeignRule, 'family' | 'where' | 'au
   /** Equal for the same author in the same place at another time. */
   readonly key: string;
   readonly rules: readonly ForeignRule[];
+}
+
+/** Such rules, and what they concern. */
+export interface ForeignFinding extends ForeignGroup {
   /** What the policy leaves alone, and the rules may masquerade, all or a part of it. */
   readonly entries: readonly Entry[];
 }
 
-/** What others may do to the policy. Rules whose author nobody knows stand alone. */
-export function findForeignGroups({ baseChains }: NodeRules, policy: Policy): readonly ForeignGroup[] {
-  const groups = new Map<string, ForeignRule[]>();
-  for (const rule of findForeignRules(baseChains, policy)) {
-    const key = rule.author === 'unknown' ? rule.key : [rule.family, rule.where, rule.author].join('\n');
-    groups.set(key, [...(groups.get(key) ?? []), rule]);
-  }
-  return [...groups].flatMap(([key, rules]) => {
-    const [first] = rules;
+/** What others may do to the policy. */
+export function findForeignGroups({ baseChains }: NodeRules, policy: Policy): readonly ForeignFinding[] {
+  return groupForeignRules(findForeignRules(baseChains, policy)).map((group) => ({
+    ...group,
+    entries: concerned(policy, group.rules),
+  }));
+}
+
+/** The rules by author and place. Those whose author nobody knows stand alone. */
+export function groupForeignRules(rules: readonly ForeignRule[]): readonly ForeignGroup[] {
+  const groups = Map.groupBy(rules, ({ key, family, where, author }) =>
+    author === 'unknown' ? key : [family, where, author].join('\n'),
+  );
+  return [...groups].flatMap(([key, members]) => {
+    const [first] = members;
     if (first === undefined) return [];
     const { family, where, author, remedy } = first;
-    return [{ key, family, where, author, remedy, rules, entries: concerned(policy, rules) }];
+    return [{ key, family, where, author, remedy, rules: members }];
   });
 }
 

@@ -51,7 +51,8 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
 /** A kernel without nf_tables may still have the older API; where that refuses too, its error is the one to read. */
 async function withoutNft(host: Host, error: unknown): Promise<Detected> {
   const legacy = await findCommand(host, 'legacy');
-  if (!(error instanceof DataplaneError) || error.isRetryable || legacy === undefined) throw error;
+  const isFinal = !(error instanceof DataplaneError) || error.isRetryable || error.failure === 'denied';
+  if (isFinal || legacy === undefined) throw error;
   await createTool(host, 'IPv4', legacy.suffix).list('POSTROUTING');
   return found(legacy, 'legacy', `nft mode does not work here: ${error.message}`);
 }

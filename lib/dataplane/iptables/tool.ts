@@ -158,13 +158,14 @@ const SYMPTOMS: readonly Symptom[] = [
   },
   {
     pattern: /Permission denied|Operation not permitted/i,
-    failure: 'refused',
+    failure: 'denied',
     remedy: 'run the agent as root with the capabilities NET_ADMIN and NET_RAW',
   },
   {
-    pattern: /Protocol not supported/i,
+    pattern: /Protocol not supported|Address family not supported/i,
     failure: 'unsupported',
-    remedy: 'the kernel has no nf_tables: use --iptables-mode=legacy',
+    remedy:
+      'the kernel has no such rules: is IPv6 turned off, or nf_tables missing (--iptables-mode=legacy)?',
   },
   {
     pattern: /Message too long/i,

@@ -1,42 +1,71 @@
 import { ADDRESS_BITS, type Address } from '../../cidr/address.ts';
-import { covers, parsePrefix, prefixAt } from '../../cidr/prefix.ts';
+import { covers, type Prefix, parsePrefix, prefixAt } from '../../cidr/prefix.ts';
 import type { KernelVerdict } from '../dataplane.ts';
 import type { IptablesObservation } from './observe.ts';
 import { ruleTarget, ruleWords } from './rule.ts';
 
-/** What the chain does with packets to an address: the first rule decides that asks for nothing but the destination. */
+/**
+ * What the chain does with packets to an address: the first rule decides that asks for nothing but the destination.
+ * A rule of somebody else's before it, which may hold the address and asks for more, leaves it open.
+ */
 export function kernelVerdict(
   { rules, jumps }: IptablesObservation,
   chain: string,
   address: Address,
 ): KernelVerdict {
   if (rules === undefined) return { state: 'no chain', verdict: 'return', rule: undefined };
-  if (jumps.length === 0) return { state: 'no jump', verdict: 'return', rule: undefined };
-  const rule = rules.find((spec) => isDecisive(spec) && holds(spec, address));
-  const masquerades = rule !== undefined && ruleTarget(rule) === 'MASQUERADE';
+  if (!jumps.some((spec) => leadsIn(spec, chain)))
+    return { state: 'no jump', verdict: 'return', rule: undefined };
+  const rule = rules.map(parseRule).find((one) => holds(one, address) && !one.isPortRule);
+  if (rule === undefined) return { state: 'applied', verdict: 'return', rule: undefined };
   return {
-    state: 'applied',
-    verdict: masquerades ? 'masquerade' : 'return',
-    rule: rule === undefined ? undefined : `-A ${chain} ${rule}`,
+    state: rule.isDecisive ? 'applied' : 'changed',
+    verdict: rule.target === 'MASQUERADE' ? 'masquerade' : 'return',
+    rule: `-A ${chain} ${rule.spec}`,
   };
 }
 
-/** Words of our own rules that have no say in which packet they match, or only by its destination. */
-const HARMLESS = /^(?:-d|-m comment|--comment|--random-fully|--random|-j (?:RETURN|MASQUERADE|ACCEPT))$/;
-
-function isDecisive(spec: string): boolean {
-  const words = ruleWords(spec);
-  const options = words.flatMap((word, index) => {
-    if (!word.startsWith('-') || words[index - 1] === '--comment') return word === '!' ? [word] : [];
-    return ['-m', '-j', '-g'].includes(word) ? [`${word} ${words[index + 1]}`] : [word];
-  });
-  return options.every((option) => HARMLESS.test(option));
+interface ParsedRule {
+  readonly spec: string;
+  readonly target: string | undefined;
+  readonly destination: Prefix | undefined;
+  /** Whether it asks for nothing but the destination, and does nothing but return or masquerade. */
+  readonly isDecisive: boolean;
+  /** One of ours that gives some masqueraded connections a port; the rule without ports behind it says the same. */
+  readonly isPortRule: boolean;
 }
 
-function holds(spec: string, { family, value }: Address): boolean {
-  const words = ruleWords(spec);
-  const at = words.indexOf('-d');
-  if (at === -1) return true;
-  const parsed = parsePrefix(words[at + 1] ?? '');
-  return 'prefix' in parsed && covers(parsed.prefix, prefixAt(family, value, ADDRESS_BITS[family]));
+function parseRule(spec: string): ParsedRule {
+  const words = withoutComment(ruleWords(spec));
+  const target = ruleTarget(spec);
+  const at = words[0] === '-d' ? 1 : -1;
+  const parsed = parsePrefix(words[at] ?? '');
+  const rest = words.slice(at + 1).filter((word) => word !== '--random-fully' && word !== '--random');
+  const isDecisive =
+    rest.length === 2 && rest[0] === '-j' && ['RETURN', 'ACCEPT', 'MASQUERADE'].includes(rest[1] ?? '');
+  const isPortRule =
+    spec.includes('"ip-masq-agent: ') && target === 'MASQUERADE' && rest.includes('--to-ports');
+  return {
+    spec,
+    target,
+    destination: 'prefix' in parsed ? parsed.prefix : undefined,
+    isDecisive,
+    isPortRule,
+  };
+}
+
+/** Whether the rule may hold the address: it does, or it asks for more than can be told here. */
+function holds({ destination }: ParsedRule, { family, value }: Address): boolean {
+  return destination === undefined || covers(destination, prefixAt(family, value, ADDRESS_BITS[family]));
+}
+
+/** Whether every packet to another host gets in by the jump. */
+function leadsIn(jump: string, chain: string): boolean {
+  const words = withoutComment(ruleWords(jump)).join(' ');
+  return words === `-j ${chain}` || words === `-m addrtype ! --dst-type LOCAL -j ${chain}`;
+}
+
+function withoutComment(words: readonly string[]): readonly string[] {
+  const at = words.indexOf('--comment');
+  return at === -1 ? words : words.toSpliced(at - 2, 4);
 }

@@ -62,7 +62,7 @@ interface Symptom {
 const SYMPTOMS: readonly Symptom[] = [
   {
     pattern: /Operation not permitted|Permission denied/,
-    failure: 'refused',
+    failure: 'denied',
     remedy: 'run the agent as root with the capability NET_ADMIN',
   },
   {

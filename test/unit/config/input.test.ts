@@ -95,7 +95,7 @@ const CASES: Readonly<Record<string, Case>> = {
     files: { 'c/ip-masq-a': CONFIG, 'm.yaml': manifest('ip-masq-b') },
     paths: ['DIR/c', 'DIR/c/', 'DIR/./m.yaml', 'DIR/c/../m.yaml', '-', '-'],
     stdin: manifest('ip-masq-c'),
-    sources: ['DIR/c/ip-masq-a:ip-masq-a', 'DIR/./m.yaml:ip-masq-b', 'standard input:ip-masq-c'],
+    sources: ['DIR/c/ip-masq-a:ip-masq-a', 'DIR/m.yaml:ip-masq-b', 'standard input:ip-masq-c'],
   },
   'two sources of one name are an error': {
     files: { 'a/ip-masq-a': CONFIG, 'm.yaml': `${manifest('ip-masq-a')}---\n${manifest('ip-masq-a')}` },

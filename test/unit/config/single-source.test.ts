@@ -16,7 +16,7 @@ describe('all sources as one', () => {
     assert.equal(
       single(texts),
       [
-        '# Merged by ip-masq-agent from ip-masq-cloud, ip-masq-operator. Changes are overwritten.',
+        '# Merged by ip-masq-agent from ip-masq-cloud, ip-masq-operator',
         'nonMasqueradeCIDRs:',
         '  - 10.224.0.0/12 # ip-masq-cloud:2:5',
         '  - "fd00::/8" # ip-masq-cloud:3:5',
@@ -35,7 +35,7 @@ describe('all sources as one', () => {
     assert.equal(
       single({ 'ip-masq-x': 'masqLinkLocal: no\n' }),
       [
-        '# Merged by ip-masq-agent from ip-masq-x. Changes are overwritten.',
+        '# Merged by ip-masq-agent from ip-masq-x',
         'nonMasqueradeCIDRs: []',
         'masqLinkLocal: false # ip-masq-x:1:16',
         'masqLinkLocalIPv6: false # built in (default)',
@@ -53,7 +53,7 @@ describe('all sources as one', () => {
     assert.equal(
       single({}, false),
       [
-        '# Merged by ip-masq-agent from its defaults. Changes are overwritten.',
+        '# Merged by ip-masq-agent from its defaults',
         'nonMasqueradeCIDRs:',
         '  - 10.0.0.0/8 # built in (RFC 1918)',
         '  - 172.16.0.0/12 # built in (RFC 1918)',

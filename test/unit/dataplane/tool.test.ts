@@ -28,15 +28,15 @@ describe('what iptables says', () => {
     {
       code: 4,
       stderr: 'Could not fetch rule set generation id: Permission denied (you must be root)',
-      failure: 'refused',
+      failure: 'denied',
     },
     {
       code: 4,
       stderr: "Fatal: can't open lock file /run/xtables.lock: Read-only file system",
       failure: 'refused',
     },
-    { code: 4, stderr: 'socket: Address family not supported by protocol', failure: 'refused' },
-    { code: 3, stderr: "can't initialize iptables table `nat': Permission denied", failure: 'refused' },
+    { code: 4, stderr: 'socket: Address family not supported by protocol', failure: 'unsupported' },
+    { code: 3, stderr: "can't initialize iptables table `nat': Permission denied", failure: 'denied' },
     {
       code: 4,
       stderr: 'iptables-nft-restore: line 5: CHAIN_DEL failed (Device or resource busy): chain X',
@@ -52,6 +52,7 @@ describe('what iptables says', () => {
       stderr: 'sendmsg() failed: Message too long\niptables-nft-restore: line 9 failed: Message too long.',
       failure: 'refused',
     },
+    { code: 4, stderr: 'iptables: Failed to initialize nft: Protocol not supported', failure: 'unsupported' },
     { code: 1, stderr: 'iptables-restore: line 2 failed', failure: 'raced' },
     {
       code: 1,

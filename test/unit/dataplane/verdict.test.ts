@@ -36,13 +36,6 @@ describe('the verdict of a chain in the kernel', () => {
     ],
     ['of IPv6 too', ['-d fd00::/8 -j RETURN', '-j MASQUERADE'], 'fd12::1', 'return', 0],
     [
-      'not that of a rule with more conditions',
-      ['-s 10.0.0.0/8 -j RETURN', '-p tcp -j RETURN', '! -d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'],
-      '10.1.2.3',
-      'masquerade',
-      3,
-    ],
-    [
       'blind for words in comments',
       ['-m comment --comment "-s ! -p" -j RETURN', '-j MASQUERADE'],
       '10.1.2.3',
@@ -51,7 +44,7 @@ describe('the verdict of a chain in the kernel', () => {
     ],
     [
       'that of the rule without ports behind those with',
-      ['-p tcp -m comment --comment "x" -j MASQUERADE --to-ports 1-2', '-j MASQUERADE'],
+      ['-p tcp -m comment --comment "ip-masq-agent: x" -j MASQUERADE --to-ports 1-2', '-j MASQUERADE'],
       '192.0.2.1',
       'masquerade',
       1,
@@ -66,11 +59,30 @@ describe('the verdict of a chain in the kernel', () => {
     });
   }
 
+  for (const rule of [
+    '-s 10.0.0.0/8 -j RETURN',
+    '-p tcp -m tcp --dport 53 -j ACCEPT',
+    '! -d 10.0.0.0/8 -j RETURN',
+    '-d 10.1.0.0/16 -j SNAT --to-source 192.0.2.1',
+    '-j THEIRS',
+    '-p tcp -m comment --comment "x" -j MASQUERADE --to-ports 1-2',
+  ]) {
+    it(`is open where somebody has put ${rule} before`, () => {
+      const address = parseAddress('10.1.2.3');
+      assert.ok(address);
+      const observed = { family: 'IPv4', rules: [rule, '-j MASQUERADE'], jumps: JUMPS } as const;
+      const { state, rule: decisive } = kernelVerdict(observed, 'OURS', address);
+      assert.deepEqual([state, decisive], ['changed', `-A OURS ${rule}`]);
+    });
+  }
+
   for (const [state, rules, jumps] of [
     ['no chain', undefined, JUMPS],
     ['no jump', ['-j MASQUERADE'], []],
+    ['no jump', ['-j MASQUERADE'], ['-s 192.0.2.1/32 -j OURS']],
+    ['no jump', ['-j MASQUERADE'], ['-p tcp -g OURS']],
   ] as const) {
-    it(`is to leave everything alone where there is ${state}`, () => {
+    it(`is to leave everything alone where there is ${state}: ${jumps}`, () => {
       const address = { family: 'IPv4', value: 1n } as const;
       const observed = { family: 'IPv4', rules, jumps } as const;
       assert.deepEqual(kernelVerdict(observed, 'OURS', address), {

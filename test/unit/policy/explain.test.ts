@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { parseAddress } from '../../../lib/cidr/address.ts';
 import { formatOrigin } from '../../../lib/config/origin.ts';
 import { explain } from '../../../lib/policy/explain.ts';
-import { compilePolicy, type Entry } from '../../../lib/policy/policy.ts';
+import type { Entry } from '../../../lib/policy/policy.ts';
 import { merge } from '../config/support.ts';
 
 describe('why an address is masqueraded', () => {
@@ -39,7 +39,7 @@ describe('why an address is masqueraded', () => {
       const found = parseAddress(address);
       const { config } = merge(texts);
       assert.ok(found && config);
-      const explanation = explain(compilePolicy(config, found.family), found);
+      const explanation = explain(config, found);
       assert.equal(explanation.verdict, verdict);
       assert.equal(explanation.decidedBy && line(explanation.decidedBy), decidedBy);
       assert.deepEqual(explanation.overridden.map(line), overridden);
