@@ -90,7 +90,7 @@ export class Agent {
     const families: readonly Family[] = this.#options.config.enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
     const policies = families.map((family) => compilePolicy(config, family));
     const goals = policies.map((policy) => ({ family: policy.family, policy }));
-    const plans = await this.#reconcile(goals, signal);
+    const plans = await this.#reconcile(goals, wake, signal);
     for (const policy of policies) this.#logSync(policy, plans.get(policy.family), wake);
     if (!this.#isAlone) this.#isAlone = await this.#removeLeftovers(families, signal);
     return { policies, changed: plans.size > 0 };
@@ -134,9 +134,15 @@ export class Agent {
     }
   }
 
-  #reconcile(goals: readonly Goal[], signal: AbortSignal): Promise<ReadonlyMap<Family, Plan>> {
+  #reconcile(
+    goals: readonly Goal[],
+    { reason }: Wake,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<Family, Plan>> {
     return reconcile(() => this.#dataplane(), goals, {
       ...this.#retryOptions(signal),
+      // What others change is found, and repaired, at the resync.
+      recall: reason === 'change',
       onApply: ({ family, script }) =>
         this.#log.trace({ family, transaction: script.split('\n') }, 'applying'),
     });

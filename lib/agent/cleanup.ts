@@ -40,7 +40,11 @@ async function remove(
 ): Promise<Removal['outcome']> {
   try {
     const goals = [{ family, policy: undefined }];
-    const plans = await reconcile(async () => dataplane, goals, { ...options, onApply: () => {} });
+    const plans = await reconcile(async () => dataplane, goals, {
+      ...options,
+      recall: false,
+      onApply: () => {},
+    });
     const plan = plans.get(family);
     return plan === undefined ? { kind: 'nothing' } : { kind: 'removed', rules: plan.current };
   } catch (error) {

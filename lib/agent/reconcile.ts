@@ -13,6 +13,8 @@ export interface Goal {
 }
 
 export interface ReconcileOptions extends RetryOptions {
+  /** Whether to go by what this process remembers of the kernel, where it does: see `Dataplane.recall`. */
+  readonly recall: boolean;
   readonly onApply: (plan: Plan) => void;
 }
 
@@ -33,15 +35,17 @@ export async function reconcile(
 ): Promise<ReadonlyMap<Family, Plan>> {
   const first = new Map<Family, Plan>();
   const failures = new Map<string, number>();
+  let { recall } = options;
   await retrying(async () => {
     const dataplane = await open();
-    const plans = await planAll(dataplane, goals);
+    const plans = await planAll(dataplane, goals, recall);
+    recall = false;
     for (const plan of plans) {
       if (!first.has(plan.family)) first.set(plan.family, plan);
       options.onApply(plan);
       await applyCounting(dataplane, plan, failures);
     }
-    if (plans.some(({ recheck }) => recheck) && (await planAll(dataplane, goals)).length > 0) {
+    if (plans.some(({ recheck }) => recheck) && (await planAll(dataplane, goals, false)).length > 0) {
       const remedy = 'find out which other program, or second agent, keeps these rules';
       throw new DataplaneError('raced', 'what was written a moment ago has been changed', remedy);
     }
@@ -49,10 +53,14 @@ export async function reconcile(
   return first;
 }
 
-async function planAll(dataplane: Dataplane, goals: readonly Goal[]): Promise<readonly Plan[]> {
+async function planAll(
+  dataplane: Dataplane,
+  goals: readonly Goal[],
+  recall: boolean,
+): Promise<readonly Plan[]> {
   const plans: Plan[] = [];
   for (const goal of goals) {
-    const plan = await planFor(dataplane, goal);
+    const plan = await planFor(dataplane, goal, recall);
     if (plan !== undefined) plans.push(plan);
   }
   return plans;
@@ -63,8 +71,12 @@ async function planAll(dataplane: Dataplane, goals: readonly Goal[]): Promise<re
  *
  * @throws {DataplaneError}
  */
-export async function planFor(dataplane: Dataplane, { family, policy }: Goal): Promise<Plan | undefined> {
-  const observed = await dataplane.observe(family);
+export async function planFor(
+  dataplane: Dataplane,
+  { family, policy }: Goal,
+  recall = false,
+): Promise<Plan | undefined> {
+  const observed = (recall ? dataplane.recall(family) : undefined) ?? (await dataplane.observe(family));
   return policy === undefined ? observed.planRemoval() : observed.plan(policy);
 }
 

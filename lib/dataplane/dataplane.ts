@@ -13,6 +13,11 @@ export interface Dataplane {
   readonly reason: string;
   /** @throws {DataplaneError} */
   observe(family: Family): Promise<Observed>;
+  /**
+   * What this process itself has put there last, if that is known: reading it back can cost far more than a small
+   * change. Whatever somebody else has changed since is not in it, and makes apply fail where it matters.
+   */
+  recall(family: Family): Observed | undefined;
   /** @throws {DataplaneError} */
   apply(plan: Plan): Promise<void>;
   /**

@@ -48,6 +48,18 @@ describe('the agent with --backend=nftables', () => {
     await stopped(agent);
   });
 
+  it('applies a change although somebody has just deleted the table', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16') });
+    const agent = node.start('--backend=nftables', '--resync-interval=1h');
+    await holds(node, ['10.1.0.0/16', '169.254.0.0/16']);
+    await nft(node, 'delete table ip ip-masq-agent');
+    await volume.swap({ 'ip-masq-cloud': INSIDE('10.1.0.0/16', '10.2.0.0/16') });
+    await agent.logged(/trying again: nft failed: .*No such file or directory/);
+    await holds(node, ['10.1.0.0/16', '10.2.0.0/16', '169.254.0.0/16']);
+    await stopped(agent);
+  });
+
   it('makes what render --format=nftables prints, and diff then has nothing to show', async () => {
     await using node = await createNode();
     await using other = await createNode();

@@ -190,6 +190,35 @@ for (const kind of BOX_KINDS) {
         assert.equal(await node.nft(`list table ${TABLE(family)}`), before);
       });
 
+      it('remembers what it has put there: a change is one transaction, without a look', async () => {
+        await using node = await lab();
+        assert.equal(node.dataplane.recall(family), undefined);
+        await node.sync(policy);
+        const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
+        const before = node.commands.length;
+        const plan = node.dataplane.recall(family)?.plan(more);
+        assert.equal(plan?.added.length, 1);
+        await node.dataplane.apply(plan);
+        assert.deepEqual(node.commands.slice(before), ['nft -f -']);
+        await assertExact(node, more);
+      });
+
+      it('forgets it where the kernel refuses what rests on it, because somebody has changed the table', async () => {
+        await using node = await lab();
+        await node.sync(policy);
+        await node.nft(`delete table ${TABLE(family)}`);
+        const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
+        const plan = node.dataplane.recall(family)?.plan(more);
+        assert.ok(plan);
+        await assert.rejects(
+          node.dataplane.apply(plan),
+          (error) => error instanceof DataplaneError && error.failure === 'raced',
+        );
+        assert.equal(node.dataplane.recall(family), undefined);
+        assert.deepEqual((await node.sync(more))?.found, ['table missing']);
+        await assertExact(node, more);
+      });
+
       it('removes its table and no other, then has nothing to remove', async () => {
         await using node = await lab();
         await node.nft(`table ${IP[family]} theirs { chain c { counter; }; }`);

@@ -37,6 +37,7 @@ export function iptablesDataplane(
         verdict: (address) => kernelVerdict(observed, chain, address),
       };
     },
+    recall: () => undefined,
     apply: ({ family, script }) => tools[family].restore(script),
     count: async (policy) => countRules(await tools[policy.family].listCounts(chain), policy, options),
     survey: (families) => readNode(host, { families, ownChain: chain, iptables: { mode, suffix } }),

@@ -1,6 +1,6 @@
 import type { Policy } from '../../policy/policy.ts';
 import type { EntryCount } from '../dataplane.ts';
-import type { NftablesObservation } from './observe.ts';
+import type { ListedTable, NftablesObservation } from './observe.ts';
 import type { NftablesOptions } from './options.ts';
 import { renderTable } from './render.ts';
 
@@ -9,7 +9,7 @@ import { renderTable } from './render.ts';
  * what they hold is counted with the rest that is masqueraded.
  */
 export function countTable(
-  { table }: NftablesObservation,
+  { table }: NftablesObservation<ListedTable>,
   policy: Policy,
   options: NftablesOptions,
 ): readonly EntryCount[] {

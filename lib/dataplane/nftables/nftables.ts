@@ -1,10 +1,12 @@
-import type { Dataplane } from '../dataplane.ts';
+import type { Family } from '../../cidr/address.ts';
+import type { Dataplane, Observed, Plan } from '../dataplane.ts';
 import { readNode } from '../foreign/node.ts';
 import type { Host } from '../host.ts';
 import { countTable } from './count.ts';
-import { observe } from './observe.ts';
+import { type NftablesObservation, observe } from './observe.ts';
 import type { NftablesOptions } from './options.ts';
-import { plan, planRemoval } from './plan.ts';
+import { planRemoval, planTable } from './plan.ts';
+import type { NftablesTable } from './render.ts';
 import { openNft } from './tool.ts';
 import { kernelVerdict } from './verdict.ts';
 
@@ -15,18 +17,35 @@ import { kernelVerdict } from './verdict.ts';
  */
 export async function openNftables(options: NftablesOptions, host: Host): Promise<Dataplane> {
   const tool = await openNft(host);
+  /** What this process has put into the kernel last, or found there as it should be. */
+  const known = new Map<Family, NftablesTable>();
+  const results = new WeakMap<Plan, NftablesTable>();
+
+  const observed = (observation: NftablesObservation): Observed => ({
+    plan(policy) {
+      const { plan, result } = planTable(observation, policy, options);
+      if (plan === undefined) known.set(observation.family, result);
+      else results.set(plan, result);
+      return plan;
+    },
+    planRemoval: () => planRemoval(observation),
+    verdict: (address) => kernelVerdict(observation, options, address),
+  });
+
   return {
     name: `nftables ${tool.version}`,
     reason: 'set by --backend',
-    async observe(family) {
-      const observed = await observe(tool, family);
-      return {
-        plan: (policy) => plan(observed, policy, options),
-        planRemoval: () => planRemoval(observed),
-        verdict: (address) => kernelVerdict(observed, options, address),
-      };
+    observe: async (family) => observed(await observe(tool, family)),
+    recall(family) {
+      const table = known.get(family);
+      return table && observed({ family, table: { isOurs: true, ...table } });
     },
-    apply: ({ script }) => tool.run(script),
+    async apply(plan) {
+      known.delete(plan.family);
+      await tool.run(plan.script);
+      const result = results.get(plan);
+      if (result !== undefined) known.set(plan.family, result);
+    },
     count: async (policy) => countTable(await observe(tool, policy.family), policy, options),
     survey: (families) => readNode(host, { families, ownChain: options.chain, iptables: undefined }),
   };

@@ -3,21 +3,26 @@ import { MARK, SET } from './options.ts';
 import type { NftTool } from './tool.ts';
 
 /** What the kernel holds in the table of our name. */
-export interface NftablesObservation {
+export interface NftablesObservation<Table extends TableContent = TableContent> {
   readonly family: Family;
   /** Undefined where there is no such table. */
-  readonly table: ListedTable | undefined;
+  readonly table: Table | undefined;
 }
 
-/** A table as nft(8) lists it. */
-export interface ListedTable {
+/** What is in a table. */
+export interface TableContent {
   /** Whether anything in it says that it is ours. */
   readonly isOurs: boolean;
-  /** Every line but those elements, without indentation and counts. */
+  /** Every line as nft(8) lists it but the elements of our set, without indentation and counts. */
   readonly shape: readonly string[];
+  /** The elements of our set: prefixes, addresses or ranges. */
+  readonly elements: ReadonlyMap<string, unknown>;
+}
+
+/** The same with what it has counted. */
+export interface ListedTable extends TableContent {
   /** What the lines of the shape have counted, of those that count, by their index. */
   readonly counts: ReadonlyMap<number, Count>;
-  /** The elements of its set: prefixes, addresses or ranges. */
   readonly elements: ReadonlyMap<string, Count>;
 }
 
@@ -28,7 +33,7 @@ export interface Count {
 }
 
 /** @throws {DataplaneError} */
-export async function observe(tool: NftTool, family: Family): Promise<NftablesObservation> {
+export async function observe(tool: NftTool, family: Family): Promise<NftablesObservation<ListedTable>> {
   const listing = await tool.list(family);
   return { family, table: listing === undefined ? undefined : parseTable(listing) };
 }

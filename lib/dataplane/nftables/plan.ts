@@ -1,36 +1,44 @@
 import type { Policy } from '../../policy/policy.ts';
 import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
-import type { ListedTable, NftablesObservation } from './observe.ts';
+import type { NftablesObservation, TableContent } from './observe.ts';
 import { NFT_FAMILY, type NftablesOptions, SET, TABLE } from './options.ts';
 import { type NftablesTable, renderTable, renderTransaction } from './render.ts';
 
 type Family = Policy['family'];
 
+/** What makes the kernel hold exactly the policy, and what it holds then. */
+export interface TablePlan {
+  /** Undefined where nothing differs. */
+  readonly plan: Plan | undefined;
+  readonly result: NftablesTable;
+}
+
 /**
- * What makes the kernel hold exactly the policy; undefined where it does. Where only elements differ, only these
+ * How the kernel comes to hold exactly the policy. Where only elements differ, only these
  * are written, and the others keep their counts; where anything else does, the whole table is.
  *
  * @throws {DataplaneError} where somebody else has a table of our name
  */
-export function plan(
+export function planTable(
   { family, table }: NftablesObservation,
   policy: Policy,
   options: NftablesOptions,
-): Plan | undefined {
+): TablePlan {
   if (table?.isOurs === false) throw notOurs(family);
   const wanted = renderTable(policy, options);
   const sameShape = table !== undefined && sameLines(table.shape, wanted.shape);
   const come = [...wanted.elements.keys()].filter((text) => table?.elements.has(text) !== true);
   const go = [...(table?.elements.keys() ?? [])].filter((text) => !wanted.elements.has(text));
-  if (sameShape && come.length === 0 && go.length === 0) return undefined;
-  return {
+  if (sameShape && come.length === 0 && go.length === 0) return { plan: undefined, result: wanted };
+  const plan = {
     family,
     found: differences(table, sameShape, come.length + go.length > 0),
     ...compare(linesOf(table), plannedLines(wanted)),
     recheck: false,
     script: sameShape ? change(family, go, come) : renderTransaction(family, wanted),
   };
+  return { plan, result: wanted };
 }
 
 /** What removes the table; undefined where there is none, or it is somebody else's. */
@@ -46,7 +54,7 @@ export function planRemoval({ family, table }: NftablesObservation): Plan | unde
 }
 
 function differences(
-  table: ListedTable | undefined,
+  table: TableContent | undefined,
   sameShape: boolean,
   elementsDiffer: boolean,
 ): readonly Difference[] {
@@ -66,7 +74,7 @@ function change(family: Family, go: readonly string[], come: readonly string[]):
 }
 
 /** Everything in the table for people, one line each. */
-function linesOf(table: ListedTable | undefined): readonly string[] {
+function linesOf(table: TableContent | undefined): readonly string[] {
   if (table === undefined) return [];
   return [...objectsOf(table.shape), ...[...table.elements.keys()].map(elementLine)];
 }

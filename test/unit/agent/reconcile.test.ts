@@ -32,8 +32,9 @@ function fakeKernel(
       const verdict = { state: 'no chain', verdict: 'return', rule: undefined } as const;
       return { plan: () => plan, planRemoval: () => plan, verdict: () => verdict };
     },
-    survey: async () => ({ baseChains: [], unread: [] }),
+    survey: async () => ({ baseChains: [], unread: [], skipped: [] }),
     count: async () => [],
+    recall: () => undefined,
     apply: async (plan) => {
       done.push(`apply ${plan.family}`);
       apply(plan);
@@ -44,6 +45,7 @@ function fakeKernel(
     signal: new AbortController().signal,
     onRetry: () => {},
     onApply: () => {},
+    recall: false,
   };
   return { done, run: () => reconcile(async () => dataplane, GOALS, options) };
 }
