@@ -1,4 +1,7 @@
-/** Measures the agent in private namespaces and prints a table; `make bench` runs it. Judges nothing. */
+/**
+ * Measures the agent in private namespaces and prints a table; `make bench` runs it. Judges nothing.
+ * Usage: node test/bench/bench.ts [starts] [reaction] [idle] [scale] [connections]
+ */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -10,6 +13,8 @@ import { boxHost } from '../kernel/support.ts';
 import { type Box, createBox } from '../lab/box.ts';
 import { monitorRules } from '../lab/monitor.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
+import { connections } from './connections.ts';
+import { scale } from './scale.ts';
 import { type Row, table } from './stats.ts';
 
 const BINARY = fileURLToPath(new URL('../../bin/ip-masq-agent', import.meta.url));
@@ -110,7 +115,19 @@ async function idle(mode: IptablesMode): Promise<readonly Row[]> {
   ];
 }
 
-const rows = [...(await starts()), await reaction(), ...(await idle('nft')), ...(await idle('legacy'))];
+const parts: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
+  starts,
+  reaction: async () => [await reaction()],
+  idle: async () => [...(await idle('nft')), ...(await idle('legacy'))],
+  scale: () => scale([10_000, 100_000]),
+  connections,
+};
+
+const wanted = process.argv.slice(2);
+const rows: Row[] = [];
+for (const [name, part] of Object.entries(parts)) {
+  if (wanted.length === 0 || wanted.includes(name)) rows.push(...(await part()));
+}
 console.log(table(rows));
 await mkdir(OUT, { recursive: true });
 await writeFile(new URL('bench.json', OUT), `${JSON.stringify({ node: process.version, rows }, null, 2)}\n`);

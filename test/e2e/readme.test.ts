@@ -16,6 +16,7 @@ const UPDATE = process.env['UPDATE_GOLDEN'] === '1';
 const BEFORE: Readonly<Record<string, (node: NodeLab) => Promise<unknown>>> = {
   'explain --live 10.244.3.4': (node) => node.agent('--once'),
   diff: (node) => node.iptables('-D', 'IP-MASQ-AGENT', '2'),
+  'list table ip ip-masq-agent': (node) => node.agent('--once', '--backend=nftables'),
   doctor: async (node) => {
     await node.agent('--once');
     await node.iptables('-A', 'POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0', '-j', 'MASQUERADE');
@@ -50,8 +51,9 @@ describe('the README', () => {
 /** Runs a command as the README has it, in the directory of its files. */
 async function print(node: NodeLab, command: string): Promise<string> {
   const [name, ...words] = command.slice('$ '.length).split(' ');
-  assert.equal(name, 'ip-masq-agent');
   await BEFORE[words.join(' ')]?.(node);
+  if (name === 'nft') return (await node.box.run(name, words)).stdout;
+  assert.equal(name, 'ip-masq-agent');
   const args = ['-C', node.dir, BINARY, ...words, '--config-dir=config'];
   const { stdout, stderr } = await node.box.run('env', args);
   return (stderr + stdout).replaceAll(
@@ -81,5 +83,7 @@ function alike(text: string): string {
     .replace(/^( {2}nft): .*$/m, '$1: X')
     .replace(/^(ip-masq-agent) \S+ \(commit \w+, Node\.js v[\d.]+\)$/m, '$1 X')
     .replace(/^IPv[46], iptables X \(legacy\): nothing of ours\n/gm, '')
+    .replace(/nftables \d[\d.]*/g, 'nftables X')
+    .replace(/,\n\t+ +/g, ', ')
     .replace(/looked at iptables X \((\w+)\): .*/g, 'looked at iptables X ($1)');
 }
