@@ -76,14 +76,20 @@ describe('foreign rules of iptables', () => {
       });
     }
 
-    it('that accept are told where they keep packets from our own', async () => {
+    it('that accept or return are told where they keep packets from our own', async () => {
       await using lab = await makeLab();
       const [inside, other] = family === 'IPv4' ? ['10.1.2.3', '8.8.8.8'] : ['fd00::1', '2001:db8::1'];
-      await lab.iptables('-A', 'POSTROUTING', '-d', inside, '-j', 'ACCEPT');
-      await lab.sync(policy(family));
-      const { baseChains } = await look(lab);
-      assert.match(explainForeign(baseChains, address(inside)).endedBy?.path.join() ?? '', /ACCEPT/);
-      assert.equal(explainForeign(baseChains, address(other)).endedBy, undefined);
+      for (const target of ['ACCEPT', 'RETURN']) {
+        await lab.iptables('-F', 'POSTROUTING');
+        await lab.iptables('-A', 'POSTROUTING', '-d', inside, '-j', target);
+        await lab.sync(policy(family));
+        const { baseChains } = await look(lab);
+        assert.match(
+          explainForeign(baseChains, address(inside)).endedBy?.path.join() ?? '',
+          new RegExp(target),
+        );
+        assert.equal(explainForeign(baseChains, address(other)).endedBy, undefined);
+      }
     });
   });
 });
@@ -123,6 +129,38 @@ describe('foreign rules of nftables', () => {
           `unknown: ${inside}`,
           `unknown: ${ALL[family]} if oifname eth9`,
         ]);
+      });
+
+      it(`are found whatever names nft gives them (${kind}, ${family})`, async () => {
+        await using lab = await createLab(kind, 'nft', family);
+        const at = { family: TABLE[family], table: 'maps' };
+        const hook = { type: 'nat', hook: 'postrouting', prio: 90, policy: 'accept' };
+        const odd = 'it is; odd';
+        const added = [
+          { table: { family: at.family, name: at.table } },
+          { chain: { ...at, name: 'chain', ...hook } },
+          { chain: { ...at, name: odd } },
+          { rule: { ...at, chain: 'chain', expr: [{ jump: { target: odd } }] } },
+          { rule: { ...at, chain: odd, expr: [{ masquerade: null }] } },
+        ];
+        const script = JSON.stringify({ nftables: added.map((one) => ({ add: one })) });
+        const { code, stderr } = await lab.box.run('nft', ['-j', script]);
+        assert.equal(code, 0, stderr);
+        await lab.sync(policy(family));
+        const rules = await find(lab);
+        assert.deepEqual(rules.map(summary), [`unknown: ${ALL[family]}`]);
+        assert.deepEqual(rules[0]?.path, [`chain chain: jump ${odd}`, `chain ${odd}: masquerade`]);
+      });
+
+      it(`are told to be left out in the table of kube-proxy (${kind}, ${family})`, async () => {
+        await using lab = await createLab(kind, 'nft', family);
+        const { script } = NATIVE.find(({ name }) => name.includes('kube-proxy')) ?? { script: '' };
+        await nft(lab, script);
+        const { skipped } = await look(lab);
+        assert.deepEqual(
+          skipped.map((text) => text.replace(/:.*/, '')),
+          [`nftables ${TABLE[family]} kube-proxy`],
+        );
       });
 
       it(`are found in the mode of iptables that the agent does not use (${kind}, ${family})`, async () => {

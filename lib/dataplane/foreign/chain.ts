@@ -12,8 +12,8 @@ export type Outcome =
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
   /** Leads to the agent's own chain. */
   | { readonly kind: 'ours' }
-  /** Changes the packet's mark, and the next rule follows. */
-  | { readonly kind: 'marks' }
+  /** Changes the packet, mostly its mark, and the next rule follows. */
+  | { readonly kind: 'changes' }
   /** Nothing that matters here, and the next rule follows. */
   | { readonly kind: 'goes on' };
 
@@ -36,14 +36,19 @@ export interface BaseChain {
   readonly name: string;
   /** The rules of this chain and of every chain that it leads to. One that is missing passes everything on. */
   readonly chains: ReadonlyMap<string, readonly Rule[]>;
-  /** Chains that it leads to and that could not be read. */
+  /** What could not be read of them, in words. */
   readonly unread: readonly string[];
 }
 
-/** What a tool says of a chain; undefined where there is none that it could read. */
-export type ReadRules = (chain: string) => Promise<readonly Rule[] | undefined>;
+/** What a tool says of a chain: its rules, or why it cannot tell; undefined where it knows no such chain. */
+export type ReadRules = (chain: string) => Promise<readonly Rule[] | Unreadable | undefined>;
 
-/** Reads a base chain and, each once, the chains that it leads to, at most so many; undefined where it cannot be read. */
+export interface Unreadable {
+  /** In words; names the chain. */
+  readonly reason: string;
+}
+
+/** Reads a base chain and, each once, the chains that it leads to, at most so many; undefined where there is none. */
 export async function collectChains(
   base: string,
   most: number,
@@ -54,15 +59,23 @@ export async function collectChains(
   const names = new Set([base]);
   // A Set is iterated in order of insertion, what is added on the way included.
   for (const name of names) {
-    const rules = chains.size < most ? await readRules(name) : undefined;
-    if (rules === undefined) {
-      unread.push(name);
-      continue;
+    if (chains.size + unread.length === most) {
+      // In words that stay the same whatever chains come and go: who has told it once need not tell it again.
+      unread.push(`only ${most} of the chains that it leads to are read`);
+      break;
     }
-    chains.set(name, rules);
-    for (const { outcome } of rules) {
-      if (outcome.kind === 'jump' || outcome.kind === 'goto') names.add(outcome.chain);
+    const rules = await readRules(name);
+    if (rules === undefined && name === base) return undefined;
+    if (rules === undefined) unread.push(`chain ${name}`);
+    else if ('reason' in rules) unread.push(rules.reason);
+    else {
+      chains.set(name, rules);
+      for (const to of rules.flatMap(leadsTo)) names.add(to);
     }
   }
-  return chains.has(base) ? { chains, unread } : undefined;
+  return { chains, unread };
+}
+
+function leadsTo({ outcome }: Rule): readonly string[] {
+  return outcome.kind === 'jump' || outcome.kind === 'goto' ? [outcome.chain] : [];
 }

@@ -2,7 +2,12 @@ import type { Family } from '../../cidr/address.ts';
 import { everything, intersection, nothing, type RangeSet } from '../../cidr/ranges.ts';
 
 /** What a rule asks of a packet besides its destination. */
-export type Condition = MarkCondition | { readonly kind: 'other'; readonly text: string };
+export type Condition =
+  | MarkCondition
+  /** The same text gets the same answer from a packet, for as long as nothing changes it: source, interfaces, ports. */
+  | { readonly kind: 'steady'; readonly text: string }
+  /** May be so for one rule, and not for the next: chances, limits, sets that others change meanwhile. */
+  | { readonly kind: 'other'; readonly text: string };
 
 /** Marks are kept apart because they say who masquerades what: the owner of a mark sets it on packets of its own. */
 export interface MarkCondition {
@@ -24,6 +29,10 @@ export type Test =
 
 export const ALWAYS: Test = { kind: 'always' };
 export const NEVER: Test = { kind: 'never' };
+
+export function steadyCondition(text: string): Test {
+  return { kind: 'condition', condition: { kind: 'steady', text } };
+}
 
 export function otherCondition(text: string): Test {
   return { kind: 'condition', condition: { kind: 'other', text } };
@@ -65,14 +74,14 @@ export function combine(
 }
 
 export function conditionText(condition: Condition): string {
-  if (condition.kind === 'other') return condition.text;
+  if (condition.kind !== 'mark') return condition.text;
   const mask = condition.mask === 0xffffffff ? '' : `/${hex(condition.mask)}`;
   return `mark ${condition.is ? '' : 'not '}${hex(condition.value)}${mask}`;
 }
 
 export function sameCondition(a: Condition, b: Condition): boolean {
   if (a.kind === 'mark' && b.kind === 'mark') return sameMark(a, b) && a.is === b.is && a.past === b.past;
-  return a.kind === 'other' && b.kind === 'other' && a.text === b.text;
+  return a.kind !== 'mark' && a.kind === b.kind && a.text === b.text;
 }
 
 /** Whether no packet fulfils both. */

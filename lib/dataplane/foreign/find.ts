@@ -3,9 +3,9 @@ import { intersection, prefixesOf, type RangeSet } from '../../cidr/ranges.ts';
 import { unmasqueraded } from '../../policy/flatten.ts';
 import type { Policy } from '../../policy/policy.ts';
 import { type AuthorName, asksForMasquerade, authorOf } from './author.ts';
-import type { BaseChain } from './chain.ts';
+import type { BaseChain, Outcome } from './chain.ts';
 import { type Condition, conditionText } from './condition.ts';
-import { type Reached, reach } from './reach.ts';
+import { narrow, type Reached, reach } from './reach.ts';
 
 /** A rule of somebody else that masquerades packets to some destinations. */
 export interface ForeignRule {
@@ -29,30 +29,32 @@ export function findForeignRules(baseChains: readonly BaseChain[], policy: Polic
   return foreignRules(baseChains, unmasqueraded(policy));
 }
 
+/** How packets may leave a base chain without being masqueraded; a chain that it goes to does not come back. */
+const ENDING: readonly Outcome['kind'][] = ['ends', 'returns', 'goto'];
+
 /** What foreign rules mean for one address. */
 export interface ForeignVerdict {
   /** Rules that may masquerade packets to it, whatever the policy says of it. */
   readonly masquerading: readonly ForeignRule[];
-  /** A rule without conditions that ends the chain before the agent's own is met; its path. */
+  /** A rule without conditions (ACCEPT, RETURN or the like) that ends the chain before the agent's own is met; its path. */
   readonly endedBy: { readonly where: string; readonly path: readonly string[] } | undefined;
 }
 
 /** Which foreign rules decide about packets to an address that is not one of the node's own. */
 export function explainForeign(baseChains: readonly BaseChain[], { family, value }: Address): ForeignVerdict {
   const only: RangeSet = { family, ranges: [{ first: value, last: value }] };
-  const ends = baseChains
-    .filter((base) => base.family === family)
-    .flatMap((base) => endBeforeOurs(base, only) ?? []);
-  return { masquerading: foreignRules(baseChains, only), endedBy: ends[0] };
+  const narrowed = baseChains.filter((base) => base.family === family).map((base) => narrow(base, only));
+  const ends = narrowed.flatMap((base) => endBeforeOurs(base, only) ?? []);
+  return { masquerading: foreignRules(narrowed, only), endedBy: ends[0] };
 }
 
-/** Accepting ends only one base chain: those without our jump do not matter. */
+/** Only one base chain is ended: those without our jump do not matter. */
 function endBeforeOurs(base: BaseChain, only: RangeSet): ForeignVerdict['endedBy'] {
   const reached = reach(base).filter(({ destinations }) => meets(destinations, only));
   const jumps = [...base.chains.values()].flat().filter(({ outcome }) => outcome.kind === 'ours');
   if (jumps.length === 0 || reached.some(({ rule }) => rule.outcome.kind === 'ours')) return undefined;
   const end = reached.find(
-    ({ rule, conditions }) => rule.outcome.kind === 'ends' && conditions.every(isOrdinary),
+    ({ rule, conditions }) => ENDING.includes(rule.outcome.kind) && conditions.every(isOrdinary),
   );
   return end && { where: base.where, path: end.path.map(({ text }) => text) };
 }

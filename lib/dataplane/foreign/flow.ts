@@ -1,4 +1,4 @@
-import { complement, difference, intersection, type RangeSet, union } from '../../cidr/ranges.ts';
+import { complement, difference, intersection, type RangeSet, rangeSet, union } from '../../cidr/ranges.ts';
 import type { Rule } from './chain.ts';
 import { type Condition, contradict, type MarkCondition, sameCondition } from './condition.ts';
 
@@ -31,6 +31,14 @@ export function miss(flow: Flow, rule: Rule): readonly Flow[] {
   if (conditions === undefined) return withoutEmpty([outside]);
   const destinations = intersection(flow.destinations, rule.destinations);
   return withoutEmpty([outside, { destinations, conditions }]);
+}
+
+/** The flow without what certainly matches one of the rules. */
+export function leave(flow: Flow, rules: readonly Rule[]): readonly Flow[] {
+  const sure = rules.filter(({ conditions }) => isSubset(conditions, flow.conditions));
+  const ranges = sure.flatMap(({ destinations }) => destinations.ranges);
+  const taken = rangeSet(flow.destinations.family, ranges);
+  return withoutEmpty([{ ...flow, destinations: difference(flow.destinations, taken) }]);
 }
 
 /** The flow behind a rule that has changed its mark: what was asked of the old one says nothing of the new one. */

@@ -3,7 +3,7 @@ import { parsePrefix } from '../../cidr/prefix.ts';
 import { complement, rangeOf, rangeSet } from '../../cidr/ranges.ts';
 import { ruleWords } from '../iptables/rule.ts';
 import type { Outcome, Rule } from './chain.ts';
-import { ALWAYS, combine, markTest, NEVER, otherCondition, type Test } from './condition.ts';
+import { ALWAYS, combine, markTest, NEVER, otherCondition, steadyCondition, type Test } from './condition.ts';
 
 /** An option with its values, such as `! --dst-type LOCAL`. */
 interface Option {
@@ -14,12 +14,15 @@ interface Option {
 
 const MASQUERADING = ['MASQUERADE', 'SNAT', 'NETMAP', 'SAME'];
 const ENDING = ['ACCEPT', 'DROP', 'QUEUE', 'NFQUEUE', 'REJECT'];
-const MARKING = ['MARK', 'CONNMARK'];
+const CHANGING = ['MARK', 'CONNMARK'];
 /** Targets that may stand without options, as jumps to chains do. */
 const GOING_ON = ['LOG', 'NFLOG', 'ULOG', 'TRACE', 'NOTRACK', 'CT', 'CHECKSUM', 'CLASSIFY', 'AUDIT', 'DSCP'];
 
 /** Matches that say nothing by themselves: comments, and protocols, which `-p` has named before. */
 const SILENT_MATCHES = ['comment', 'tcp', 'udp', 'udplite', 'sctp', 'dccp', 'icmp', 'icmp6', 'ipv6-icmp'];
+
+/** Matches that ask a packet for what it is, and each option by itself: those of addrtype change what others mean. */
+const STEADY_MATCHES = [...SILENT_MATCHES, 'multiport', 'iprange'];
 
 const SHORT_OPTIONS: Readonly<Record<string, string>> = {
   '-s': 'source',
@@ -93,16 +96,18 @@ function testOf(family: Family, match: string, option: Option): Test {
       return markTest(mark, mask, !negated);
     }
   }
-  const long = `${match} ${name.replace(/^-+/, '')}`.trim();
-  const text = SHORT_OPTIONS[name] ?? long;
-  return otherCondition(`${text} ${negated ? 'not ' : ''}${value}`.trimEnd());
+  const short = SHORT_OPTIONS[name];
+  const what = short ?? `${match} ${name.replace(/^-+/, '')}`.trim();
+  const text = `${what} ${negated ? 'not ' : ''}${value}`.trimEnd();
+  const isSteady = short !== undefined || STEADY_MATCHES.includes(match);
+  return isSteady ? steadyCondition(text) : otherCondition(text);
 }
 
 function destinationTest(family: Family, value: string, negated: boolean): Test {
   const parsed = parsePrefix(value);
   // A mask with holes is no prefix.
   if (!('prefix' in parsed) || parsed.prefix.family !== family) {
-    return otherCondition(`destination ${negated ? 'not ' : ''}${value}`);
+    return steadyCondition(`destination ${negated ? 'not ' : ''}${value}`);
   }
   const set = rangeSet(family, [rangeOf(parsed.prefix)]);
   return { kind: 'destinations', set: negated ? complement(set) : set };
@@ -115,7 +120,7 @@ function outcomeOf([target, ...more]: readonly Option[], ownChain: string): Outc
   if (MASQUERADING.includes(name)) return { kind: 'masquerades' };
   if (ENDING.includes(name)) return { kind: 'ends' };
   if (name === 'RETURN') return { kind: 'returns' };
-  if (MARKING.includes(name)) return { kind: 'marks' };
+  if (CHANGING.includes(name)) return { kind: 'changes' };
   // A jump to a chain has no options.
   if (more.length > 0 || GOING_ON.includes(name)) return { kind: 'goes on' };
   return { kind: 'jump', chain: name };

@@ -1,8 +1,17 @@
 import { ADDRESS_BITS, type Family, parseAddress } from '../../cidr/address.ts';
 import { truncate } from '../../cidr/prefix.ts';
 import { complement, type Range, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
-import { ALWAYS, markTest, NEVER, otherCondition, type Test } from './condition.ts';
-import { elementValue, isObject, type Json, listAt, nameAndBody, objectAt, textAt } from './nft-json.ts';
+import { ALWAYS, markTest, NEVER, otherCondition, steadyCondition, type Test } from './condition.ts';
+import {
+  elementValue,
+  isObject,
+  type Json,
+  type JsonObject,
+  listAt,
+  nameAndBody,
+  objectAt,
+  textAt,
+} from './nft-json.ts';
 import { statementText } from './nft-text.ts';
 
 /** The elements of the named sets and maps of a table. */
@@ -15,7 +24,8 @@ const PROTOCOLS: Readonly<Record<string, Family>> = { ip: 'IPv4', ip6: 'IPv6', i
 export function readMatch(family: Family, statement: Json, named: NamedElements): Test {
   const match = objectAt(statement, 'match');
   const op = match?.['op'];
-  const other = otherCondition(statementText(statement));
+  const text = statementText(statement);
+  const other = isSteady(match) ? steadyCondition(text) : otherCondition(text);
   // "in" is how some versions write == of flags and sets.
   if (match === undefined || !['==', '!=', 'in'].includes(String(op))) return other;
   const is = op !== '!=';
@@ -31,6 +41,31 @@ export function readMatch(family: Family, statement: Json, named: NamedElements)
   return (
     familyTest(family, left, right, is) ?? typeTest(left, right, is) ?? ownMark(left, right, is) ?? other
   );
+}
+
+/** What of `meta` a packet keeps, whatever rules do. */
+const STEADY_META = [
+  'iif',
+  'oif',
+  'iifname',
+  'oifname',
+  'iiftype',
+  'oiftype',
+  'l4proto',
+  'nfproto',
+  'protocol',
+];
+
+/** Whether it asks for what a packet is, in a text that says all: long sets are cut off, named ones may change. */
+function isSteady(match: JsonObject | undefined): boolean {
+  const { left, op, right } = match ?? {};
+  const payload = objectAt(left, 'payload');
+  const field = textAt(payload, 'protocol') && textAt(payload, 'field');
+  const isKept = field !== undefined || STEADY_META.includes(textAt(objectAt(left, 'meta'), 'key') ?? '');
+  const isName = typeof right === 'string' && right.startsWith('@');
+  const isValue =
+    ['string', 'number'].includes(typeof right) || ['prefix', 'range'].includes(nameAndBody(right)[0]);
+  return isKept && isValue && !isName && (op === '==' || op === '!=');
 }
 
 /** Whether a protocol or family, as nft(8) names it, is that of the family. */

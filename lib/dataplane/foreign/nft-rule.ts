@@ -95,7 +95,7 @@ function testOf(family: Family, statement: Json, named: NamedElements): Test {
 function outcomeOf(statements: readonly Json[]): Outcome {
   const verdict = statements.map(verdictOf).find((outcome) => outcome !== undefined);
   if (verdict !== undefined) return verdict;
-  return statements.some(changesMark) ? { kind: 'marks' } : { kind: 'goes on' };
+  return statements.some(changes) ? { kind: 'changes' } : { kind: 'goes on' };
 }
 
 function verdictOf(statement: Json): Outcome | undefined {
@@ -123,9 +123,10 @@ function verdictOf(statement: Json): Outcome | undefined {
   }
 }
 
-function changesMark(statement: Json): boolean {
+function changes(statement: Json): boolean {
   if (isObject(statement) && textAt(statement['xt'], 'type') === 'target') {
     return ['MARK', 'CONNMARK'].includes(textAt(statement['xt'], 'name') ?? '');
   }
-  return textAt(objectAt(objectAt(objectAt(statement, 'mangle'), 'key'), 'meta'), 'key') === 'mark';
+  const key = objectAt(objectAt(statement, 'mangle'), 'key');
+  return objectAt(key, 'payload') !== undefined || textAt(objectAt(key, 'meta'), 'key') === 'mark';
 }

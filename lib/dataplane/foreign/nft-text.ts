@@ -3,6 +3,8 @@ import { elementValue, isObject, type Json, listAt, nameAndBody, textAt } from '
 /** Keys of `meta` that nft(8) writes without the word. */
 const BARE_META = ['iif', 'oif', 'iifname', 'oifname', 'iiftype', 'oiftype', 'skuid', 'skgid'];
 
+const VERDICTS = ['accept', 'drop', 'continue', 'return', 'jump', 'goto', 'queue'];
+
 /** A statement as nft(8) writes it, near enough for people to recognise it; empty for a counter. */
 export function statementText(statement: Json): string {
   const [name, body] = nameAndBody(statement);
@@ -56,6 +58,8 @@ export function expressionText(value: Json): string {
       return Array.isArray(body) ? body.map(expressionText).join(` ${name} `) : name;
     case 'fib':
       return `fib ${expressionText(member(body, 'flags'))} ${textAt(body, 'result') ?? ''}`;
+    case 'map':
+      return `${expressionText(member(body, 'key'))} map ${dataText(member(body, 'data'))}`;
     case 'ct':
       return `ct ${textAt(body, 'key') ?? ''}`;
     case 'elem':
@@ -84,9 +88,13 @@ function dataText(data: Json): string {
   return `{ ${[...texts, ...(elements.length > MOST_ELEMENTS ? ['…'] : [])].join(', ')} }`;
 }
 
-/** An element of a verdict map. */
-export function pairText([key, verdict]: readonly Json[]): string {
-  return `${expressionText(key)} : ${statementText(verdict)}`;
+/** An element of a verdict map, or of another map. */
+export function pairText([key, value]: readonly Json[]): string {
+  return `${expressionText(key)} : ${isVerdict(value) ? statementText(value) : expressionText(value)}`;
+}
+
+function isVerdict(value: Json): boolean {
+  return VERDICTS.includes(nameAndBody(value)[0]);
 }
 
 function natWords(body: Json): readonly string[] {

@@ -3,10 +3,10 @@ import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { usesLegacyNat } from '../iptables/legacy.ts';
 import type { IptablesMode } from '../iptables/options.ts';
-import { createTool, type Tool, toolVersion } from '../iptables/tool.ts';
+import { createTool, toolVersion } from '../iptables/tool.ts';
 import type { BaseChain } from './chain.ts';
 import { POSTROUTING, readIptables } from './iptables.ts';
-import { createNftReader, type NftChain, type NftReader } from './nftables.ts';
+import { createNftReader, isMetBy, type NftChain, type NftReader } from './nftables.ts';
 
 export interface NodeOptions {
   readonly families: readonly Family[];
@@ -16,10 +16,13 @@ export interface NodeOptions {
   readonly iptables: { readonly mode: IptablesMode; readonly suffix: string } | undefined;
 }
 
-/** The rules of the node that may masquerade, and what could not be read of them, in words. */
+/** The rules of the node that may masquerade. */
 export interface NodeRules {
   readonly baseChains: readonly BaseChain[];
+  /** What could not be read, in words; the same words as long as it is the same. */
   readonly unread: readonly string[];
+  /** What was not looked into on purpose, and why that does no harm, in words. */
+  readonly skipped: readonly string[];
 }
 
 /** The agent's own table in nftables mode. */
@@ -29,34 +32,63 @@ const OWN_TABLE = 'ip-masq-agent';
  * kube-proxy's table in nftables mode masquerades only what kube-proxy itself has marked. To list any chain of it
  * nft(8) fetches every element of all its maps, and they have one for each Service.
  */
-const SKIPPED_TABLES = [OWN_TABLE, 'kube-proxy'];
+const SKIPPED_TABLE = 'kube-proxy';
 
 /** The tables that iptables-nft keeps in nf_tables are `ip nat` and `ip6 nat`. */
 const IPTABLES_FAMILIES: Readonly<Record<Family, string>> = { IPv4: 'ip', IPv6: 'ip6' };
 
 /**
  * Reads every chain of NAT at the hook postrouting, of iptables in both modes and of nftables, and what they lead to.
+ * One process after the other: a node may be small.
  *
  * @throws {DataplaneError} where the kernel refuses, or the tools that the agent itself uses fail
  */
 export async function readNode(host: Host, options: NodeOptions): Promise<NodeRules> {
-  const nft = createNftReader(host, options.ownChain);
-  const look = await nft.look();
-  const listed = look.kind === 'read' ? look.baseChains : undefined;
-  const unread = look.kind === 'read' ? [] : [look.reason];
-  const baseChains: BaseChain[] = [];
-  for (const family of options.families) {
-    const found = [
-      await readNftMode(host, options, family, nft, listed),
-      await readLegacyMode(host, options, family, unread),
-      ...(await readNative(nft, listed ?? [], family)),
-    ];
-    baseChains.push(...found.filter((base) => base !== undefined));
+  const { families, ownChain, iptables } = options;
+  const nft = createNftReader(host, ownChain);
+  const unread: string[] = [];
+  const listed = await attempt(unread, iptables === undefined, () => nft.look());
+  const native = listed?.filter(({ table }) => table !== OWN_TABLE) ?? [];
+  const baseChains: (BaseChain | undefined)[] = [];
+  const skipped: string[] = [];
+  for (const family of families) {
+    baseChains.push(
+      await attempt(unread, iptables?.mode === 'nft', () => readNftMode(host, options, family, nft, listed)),
+      await attempt(unread, iptables?.mode === 'legacy', () => readLegacyMode(host, options, family)),
+    );
+    for (const base of native) {
+      if (isIptables(base, family) || !isMetBy(family, base)) continue;
+      if (base.table === SKIPPED_TABLE) skipped.push(skippedText(base));
+      else baseChains.push(await nft.read(base, family));
+    }
   }
-  const chains = baseChains.flatMap(({ where, unread: names }) =>
-    names.map((name) => `${where}: chain ${name}`),
-  );
-  return { baseChains, unread: [...unread, ...chains] };
+  const read = baseChains.filter((base) => base !== undefined);
+  unread.push(...read.flatMap((base) => base.unread.map((what) => `${base.where}: ${what}`)));
+  return { baseChains: read, unread: [...new Set(unread)], skipped: [...new Set(skipped)] };
+}
+
+/**
+ * What one way of reading tells; undefined where it fails. Where the agent itself works in another way, this one need
+ * not work at all.
+ */
+async function attempt<Found>(
+  unread: string[],
+  isOwn: boolean,
+  read: () => Promise<Found>,
+): Promise<Found | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof DataplaneError)) throw error;
+    if (isOwn && !['missing', 'unsupported'].includes(error.failure)) throw error;
+    // Rules that the kernel does not know cannot be there.
+    if (error.failure !== 'unsupported') unread.push(error.message);
+    return undefined;
+  }
+}
+
+function skippedText({ family, table }: NftChain): string {
+  return `nftables ${family} ${table}: not looked into, because it masquerades only what kube-proxy itself has marked`;
 }
 
 /** @param listed the base chains that nft knows; undefined where it knows nothing */
@@ -71,7 +103,7 @@ async function readNftMode(
   if (listed !== undefined && base === undefined) return undefined;
   const suffix = iptables?.mode === 'nft' ? iptables.suffix : await otherSuffix(host, 'nft');
   if (suffix === undefined) return base && (await nft.read(base, family));
-  const elsewhere = base && ((chain: string) => nft.rules({ ...base, chain }, family));
+  const elsewhere = base && nft.rules(base, family);
   return await readIptables(createTool(host, family, suffix), 'nft', ownChain, elsewhere);
 }
 
@@ -79,38 +111,15 @@ async function readLegacyMode(
   host: Host,
   { iptables, ownChain }: NodeOptions,
   family: Family,
-  unread: string[],
 ): Promise<BaseChain | undefined> {
-  const read = (tool: Tool) => readIptables(tool, 'legacy', ownChain);
-  if (iptables?.mode === 'legacy') return await read(createTool(host, family, iptables.suffix));
-  const inUse = await usesLegacyNat(host, family);
+  const isOwn = iptables?.mode === 'legacy';
+  const inUse = isOwn || (await usesLegacyNat(host, family));
   if (inUse === false) return undefined;
-  const suffix = await otherSuffix(host, 'legacy');
-  if (suffix === undefined) {
-    if (inUse) unread.push(`iptables-legacy is in use (${family}), but is not installed here`);
-    return undefined;
-  }
-  try {
-    return await read(createTool(host, family, suffix));
-  } catch (error) {
-    // Where the agent itself works in the other mode, this one need not work at all.
-    if (!(error instanceof DataplaneError)) throw error;
-    unread.push(error.message);
-    return undefined;
-  }
-}
-
-async function readNative(
-  nft: NftReader,
-  listed: readonly NftChain[],
-  family: Family,
-): Promise<readonly (BaseChain | undefined)[]> {
-  const found: (BaseChain | undefined)[] = [];
-  for (const base of listed) {
-    if (SKIPPED_TABLES.includes(base.table) || isIptables(base, family)) continue;
-    found.push(await nft.read(base, family));
-  }
-  return found;
+  const suffix = isOwn ? iptables.suffix : await otherSuffix(host, 'legacy');
+  if (suffix !== undefined) return await readIptables(createTool(host, family, suffix), 'legacy', ownChain);
+  if (inUse === undefined) return undefined;
+  const message = `iptables-legacy is in use (${family}), but is not installed here`;
+  throw new DataplaneError('missing', message, 'install it, or use an image that has it');
 }
 
 function isIptables({ family: tableFamily, table, chain }: NftChain, family: Family): boolean {

@@ -1,6 +1,7 @@
-import { everything, rangeSet } from '../../cidr/ranges.ts';
+import { everything, intersection, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
 import type { BaseChain, Rule } from './chain.ts';
-import { afterMark, type Flow, joinFlows, meet, miss } from './flow.ts';
+import { sameCondition } from './condition.ts';
+import { afterMark, type Flow, joinFlows, leave, meet, miss } from './flow.ts';
 
 /** Packets that may get to a rule that decides, and how. */
 export interface Reached extends Flow {
@@ -10,23 +11,40 @@ export interface Reached extends Flow {
   readonly path: readonly Rule[];
 }
 
+/** Of more rules with conditions the first ones are forgotten: more packets get on then, never fewer. */
+const MOST_TAKERS = 256;
+
 /**
- * The packets that may get to each rule that masquerades, ends the base chain, or leads to the agent's own
- * chain, in the order in which they meet them. A packet that fulfils the conditions gets there, unless an
- * earlier rule with conditions of its own has decided about it.
+ * The packets that may get to each rule that masquerades, ends the base chain in whatever way, or leads to the
+ * agent's own chain, in the order in which they meet them. A packet that fulfils the conditions gets there, unless an
+ * earlier rule with other conditions of its own has decided about it. The first of RETURNs in a row stands for all,
+ * unless the chain is narrowed to what only one of them is about.
  */
 export function reach(base: BaseChain): readonly Reached[] {
   const walk: Walk = {
     chains: new Map([...base.chains].map(([name, rules]) => [name, joinReturns(rules)])),
     found: [],
+    takers: [],
+    changes: 0,
   };
   walkChain(walk, base.name, [{ destinations: everything(base.family), conditions: [] }], []);
   return walk.found;
 }
 
+/** The base chain without the rules that no packet to these destinations can match. */
+export function narrow(base: BaseChain, to: RangeSet): BaseChain {
+  const mayMatch = ({ destinations }: Rule) => intersection(destinations, to).ranges.length > 0;
+  const narrowed = [...base.chains].map(([name, rules]) => [name, rules.filter(mayMatch)] as const);
+  return { ...base, chains: new Map(narrowed) };
+}
+
 interface Walk {
   readonly chains: ReadonlyMap<string, readonly Rule[]>;
   readonly found: Reached[];
+  /** Rules with conditions: what matches them has been taken out of the flows. */
+  takers: readonly Rule[];
+  /** How many rules may have changed packets so far. */
+  changes: number;
 }
 
 /** What happens to the packets that a chain is given. */
@@ -43,6 +61,7 @@ function walkChain(
   entering: readonly Flow[],
   path: readonly Rule[],
 ): readonly Flow[] {
+  const { takers, changes } = walk;
   let flows = entering;
   const returned: Flow[] = [];
   for (const rule of walk.chains.get(chain) ?? []) {
@@ -55,6 +74,8 @@ function walkChain(
     returned.push(...back);
     if (flows.length === 0) break;
   }
+  // What the chain has returned goes on as if it had never been there.
+  walk.takers = walk.changes === changes ? takers : [];
   return joinFlows([...flows, ...returned]);
 }
 
@@ -68,49 +89,76 @@ function pass(
 ): Passage {
   const { outcome } = rule;
   const missed = () => flows.flatMap((flow) => miss(flow, rule));
-  const report = () => walk.found.push(...met.map((flow) => ({ ...flow, rule, path })));
+  const isBase = path.length === 1;
   switch (outcome.kind) {
     case 'masquerades':
     case 'ends':
-      report();
+      report(walk, met, path, rule);
+      take(walk, rule);
       return { next: missed(), back: [] };
     case 'ours':
-      report();
+      report(walk, met, path, rule);
       return { next: flows, back: [] };
     case 'returns':
+      if (isBase) report(walk, met, path, rule);
+      take(walk, rule);
       return { next: missed(), back: met };
     case 'jump':
       return { next: [...missed(), ...walkChain(walk, outcome.chain, met, path)], back: [] };
-    case 'goto':
-      return { next: missed(), back: walkChain(walk, outcome.chain, met, path) };
-    case 'marks':
+    case 'goto': {
+      const back = walkChain(walk, outcome.chain, met, path);
+      if (isBase) report(walk, back, path, rule);
+      take(walk, rule);
+      return { next: missed(), back };
+    }
+    case 'changes':
+      walk.changes += 1;
+      walk.takers = [];
       return { next: [...missed(), ...met.map(afterMark)], back: [] };
     case 'goes on':
       return { next: flows, back: [] };
   }
 }
 
+function report(walk: Walk, flows: readonly Flow[], path: readonly Rule[], rule: Rule): void {
+  const left = flows.flatMap((flow) => leave(flow, walk.takers));
+  walk.found.push(...left.map((flow) => ({ ...flow, rule, path })));
+}
+
+/** Without conditions, flows tell by themselves what has been taken; conditions that are not steady tell nothing. */
+function take(walk: Walk, rule: Rule): void {
+  const { conditions } = rule;
+  if (conditions.length === 0 || conditions.some(({ kind }) => kind === 'other')) return;
+  walk.takers = [...walk.takers, rule].slice(-MOST_TAKERS);
+}
+
 /**
- * The same rules with every run of unconditional RETURNs as one. Other agents list thousands of CIDRs that way,
- * and to take them away one by one would cost their number squared.
+ * The same rules with every run of RETURNs of the same conditions as one. Other agents list thousands of CIDRs that
+ * way, and to take them away one by one would cost their number squared.
  */
 function joinReturns(rules: readonly Rule[]): readonly Rule[] {
-  const joined: Rule[] = [];
-  let run: Rule[] = [];
-  const close = () => {
-    const [first] = run;
-    if (first === undefined) return;
-    const ranges = run.flatMap(({ destinations }) => destinations.ranges);
-    joined.push({ ...first, destinations: rangeSet(first.destinations.family, ranges) });
-    run = [];
-  };
+  const runs: Rule[][] = [];
   for (const rule of rules) {
-    if (rule.outcome.kind === 'returns' && rule.conditions.length === 0) run.push(rule);
-    else {
-      close();
-      joined.push(rule);
-    }
+    const run = runs.at(-1);
+    if (run?.[0] !== undefined && isSameReturn(rule, run[0])) run.push(rule);
+    else runs.push([rule]);
   }
-  close();
-  return joined;
+  return runs.flatMap((run) => {
+    const [first, ...more] = run;
+    if (first === undefined || more.length === 0) return run;
+    const ranges = run.flatMap(({ destinations }) => destinations.ranges);
+    return [{ ...first, destinations: rangeSet(first.destinations.family, ranges) }];
+  });
+}
+
+function isSameReturn({ outcome, conditions }: Rule, other: Rule): boolean {
+  return (
+    outcome.kind === 'returns' &&
+    other.outcome.kind === 'returns' &&
+    conditions.length === other.conditions.length &&
+    conditions.every((one, index) => {
+      const same = other.conditions[index];
+      return same !== undefined && sameCondition(one, same);
+    })
+  );
 }

@@ -20,7 +20,7 @@ const IPV4: readonly Case[] = [
   { spec: '-j RETURN', outcome: 'returns' },
   { spec: '-j LOG', outcome: 'goes on' },
   { spec: '-j SOMETHING --with option', outcome: 'goes on' },
-  { spec: '-j MARK --set-xmark 0x4000/0x0', outcome: 'marks' },
+  { spec: '-j MARK --set-xmark 0x4000/0x0', outcome: 'changes' },
   { spec: '-j FLANNEL-POSTRTG', outcome: 'jump FLANNEL-POSTRTG' },
   { spec: '-g ELSEWHERE', outcome: 'goto ELSEWHERE' },
   { spec: '-m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT', outcome: 'ours' },
@@ -72,6 +72,25 @@ describe('a rule of iptables -S', () => {
       assert.deepEqual(rule.conditions.map(conditionText), conditions);
       const { kind } = rule.outcome;
       assert.equal('chain' in rule.outcome ? `${kind} ${rule.outcome.chain}` : kind, outcome);
+    });
+  }
+
+  for (const [spec, kinds] of [
+    ['-s 10.0.0.0/8 ! -o eth0 -p tcp -m tcp --dport 80', ['steady', 'steady', 'steady', 'steady']],
+    ['-p udp -m multiport --dports 53,67 -d 10.0.0.0/255.0.255.0', ['steady', 'steady', 'steady']],
+    ['-m iprange --src-range 10.0.0.1-10.0.0.9', ['steady']],
+    ['-m statistic --mode random --probability 0.5', ['other', 'other']],
+    ['-m limit --limit 3/min', ['other']],
+    ['-m addrtype --src-type LOCAL --limit-iface-out', ['other']],
+    ['-m set --match-set pods src', ['other']],
+    ['-m mark --mark 0x1', ['mark']],
+  ] as const) {
+    it(`asks for something ${[...new Set(kinds)].join(', ')}: ${spec}`, () => {
+      const { conditions } = parseIptablesRule('IPv4', 'X', `${spec} -j RETURN`, OWN);
+      assert.deepEqual(
+        conditions.map(({ kind }) => kind),
+        kinds,
+      );
     });
   }
 

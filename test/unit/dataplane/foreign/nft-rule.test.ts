@@ -42,7 +42,9 @@ const CASES: readonly { readonly expr: readonly unknown[]; readonly rules: reado
   { expr: [{ jump: { target: 'x' } }], rules: ['all | | jump x'] },
   { expr: [{ goto: { target: 'x' } }], rules: ['all | | goto x'] },
   { expr: [{ log: { prefix: 'x' } }], rules: ['all | | goes on'] },
-  { expr: [{ mangle: { key: mark, value: 1 } }], rules: ['all | | marks'] },
+  { expr: [{ mangle: { key: mark, value: 1 } }], rules: ['all | | changes'] },
+  { expr: [{ mangle: { key: saddr, value: '1.2.3.4' } }], rules: ['all | | changes'] },
+  { expr: [{ mangle: { key: { ct: { key: 'mark' } }, value: 1 } }], rules: ['all | | goes on'] },
   {
     expr: [{ limit: { rate: 1, per: 'second' } }, { masquerade: null }],
     rules: ['all | limit rate 1/second | masquerades'],
@@ -155,20 +157,6 @@ describe('a rule of nft -j', () => {
       assert.deepEqual(texts, rules);
     });
   }
-
-  it('is shown as nft writes it, without its counter', () => {
-    const expr = [
-      match(saddr, '==', ten),
-      match(daddr, '!=', prefix('224.0.0.0', 4)),
-      { counter: { packets: 1, bytes: 2 } },
-      { masquerade: { port: { range: [1024, 2000] }, flags: ['random', 'persistent'] } },
-    ];
-    const [rule] = parseNftRule('IPv4', { chain: 'post', expr, comment: 'mine' }, NAMED);
-    assert.equal(
-      rule?.text,
-      'chain post: ip saddr 10.0.0.0/8 ip daddr != 224.0.0.0/4 masquerade to :1024-2000 random,persistent comment "mine"',
-    );
-  });
 
   it('names the sets and maps that it needs, those of other fields excepted', () => {
     const expr = [match(daddr, '!=', '@a'), match(saddr, '==', '@b'), { vmap: { key: oifname, data: '@c' } }];

@@ -1,30 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { DataplaneError } from '../../../../lib/dataplane/error.ts';
 import { createNftReader } from '../../../../lib/dataplane/foreign/nftables.ts';
-import { readNode } from '../../../../lib/dataplane/foreign/node.ts';
-import type { Host, ToolResult } from '../../../../lib/dataplane/host.ts';
-import { OWN } from './support.ts';
-
-/** A machine whose tools answer from a table; whatever is not in it is not installed. */
-function fakeHost(answers: Readonly<Record<string, Partial<ToolResult>>>, commands: string[] = []): Host {
-  return {
-    run: async (file, args) => {
-      const command = [file, ...args].join(' ');
-      commands.push(command);
-      const answer = answers[command] ?? answers[file];
-      if (answer === undefined) throw new DataplaneError('missing', `${file} is not installed`, 'install it');
-      return { code: 0, stdout: '', stderr: '', ...answer };
-    },
-    readText: async () => '',
-  };
-}
-
-const nftables = (...objects: readonly unknown[]) => ({ stdout: JSON.stringify({ nftables: objects }) });
-const base = (family: string, table: string, name: string) => ({
-  chain: { family, table, name, handle: 1, type: 'nat', hook: 'postrouting', prio: 100, policy: 'accept' },
-});
-const rule = (chain: string, ...expr: readonly unknown[]) => ({ rule: { chain, expr } });
+import { base, fakeHost, listing, nftables, OWN, rule } from './support.ts';
 
 describe('what nft says of base chains', () => {
   it('is taken from those of nat at postrouting, whatever else it prints', async () => {
@@ -39,112 +16,111 @@ describe('what nft says of base chains', () => {
         base('inet', 'site', 'post'),
       ),
     });
-    assert.deepEqual(await createNftReader(host, OWN).look(), {
-      kind: 'read',
-      baseChains: [{ family: 'inet', table: 'site', chain: 'post' }],
-    });
+    const found = await createNftReader(host, OWN).look();
+    assert.deepEqual(found, [{ family: 'inet', table: 'site', chain: 'post' }]);
   });
 
-  for (const [name, answers] of [
-    ['it is not installed', {}],
-    ['it has no JSON', { nft: { code: 1, stderr: 'Error: JSON support not compiled-in' } }],
-    ['the kernel has no nf_tables', { nft: { code: 1, stderr: 'netlink: Error: Protocol not supported' } }],
-    ['it prints something else', { nft: { stdout: 'table ip nat' } }],
+  for (const [name, answer, failure, message] of [
+    ['is not installed', undefined, 'missing', /^nft is not installed$/],
+    [
+      'has no JSON',
+      { code: 1, stderr: 'Error: JSON support not compiled-in' },
+      'missing',
+      /not compiled-in$/,
+    ],
+    [
+      'finds no nf_tables',
+      { code: 1, stderr: 'Error: Operation not supported' },
+      'unsupported',
+      /supported$/,
+    ],
+    ['prints something else', { stdout: 'table ip nat' }, 'refused', /something else than JSON$/],
+    ['says nothing', { code: 3 }, 'refused', /^nft -j list chains failed: exit code 3$/],
+    [
+      'may not look',
+      { code: 1, stderr: 'Operation not permitted (you must be root)\nx' },
+      'denied',
+      /root\)$/,
+    ],
   ] as const) {
-    it(`is unavailable where ${name}`, async () => {
-      const found = await createNftReader(fakeHost(answers), OWN).look();
-      assert.equal(found.kind, 'unavailable');
+    it(`is an error of its own kind where it ${name}`, async () => {
+      const reader = createNftReader(fakeHost(answer === undefined ? {} : { nft: answer }), OWN);
+      await assert.rejects(reader.look(), { failure, message });
     });
   }
-
-  it('is an error with a remedy where the kernel refuses', async () => {
-    const stderr = 'Operation not permitted (you must be root)\nnetlink: Error: cache initialization failed';
-    await assert.rejects(createNftReader(fakeHost({ nft: { code: 1, stderr } }), OWN).look(), {
-      failure: 'refused',
-      remedy: /NET_ADMIN/,
-    });
-  });
 });
 
 describe('a chain of nftables', () => {
   it('is read once, with what it leads to and the sets that it needs', async () => {
     const commands: string[] = [];
     const daddr = { payload: { protocol: 'ip', field: 'daddr' } };
+    const odd = 'no "name"; add table ip x';
     const host = fakeHost(
       {
-        'nft -j list chain inet t post': nftables(
-          base('inet', 't', 'post'),
+        [listing('chain', 'inet', 'maps', 'post')]: nftables(
+          base('inet', 'maps', 'post'),
           rule('post', { match: { op: '==', left: daddr, right: '@s' } }, { accept: null }),
-          rule('post', { jump: { target: 'x' } }),
-          rule('post', { goto: { target: 'x' } }),
+          rule('post', { jump: { target: 'accept' } }),
+          rule('post', { goto: { target: 'accept' } }),
           rule('post', { jump: { target: 'gone' } }),
-          rule('post', { jump: { target: 'no name; add table ip x' } }),
+          rule('post', { jump: { target: odd } }),
         ),
-        'nft -j list chain inet t x': nftables(rule('x', { masquerade: null })),
-        'nft -j list set inet t s': nftables({ set: { name: 's' } }),
+        [listing('chain', 'inet', 'maps', 'accept')]: nftables(rule('accept', { masquerade: null })),
+        [listing('chain', 'inet', 'maps', odd)]: nftables(rule(odd, { masquerade: null })),
+        [listing('set', 'inet', 'maps', 's')]: nftables({ set: { name: 's' } }),
         nft: { code: 1, stderr: 'Error: No such file or directory' },
       },
       commands,
     );
     const reader = createNftReader(host, OWN);
-    const chain = { family: 'inet', table: 't', chain: 'post' };
+    const chain = { family: 'inet', table: 'maps', chain: 'post' };
     const [four, six] = [await reader.read(chain, 'IPv4'), await reader.read(chain, 'IPv6')];
-    assert.deepEqual([...(four?.chains.keys() ?? [])], ['post', 'x']);
-    assert.deepEqual(six?.unread, ['gone', 'no name; add table ip x']);
-    assert.equal(four?.where, 'nftables inet t post');
+    assert.deepEqual([...(four?.chains.keys() ?? [])], ['post', 'accept', odd]);
+    assert.deepEqual(six?.unread, ['chain gone']);
+    assert.equal(four?.where, 'nftables inet maps post');
     assert.deepEqual(commands, [
-      'nft -j list chain inet t post',
-      'nft -j list set inet t s',
-      'nft -j list chain inet t x',
-      'nft -j list chain inet t gone',
+      listing('chain', 'inet', 'maps', 'post'),
+      listing('set', 'inet', 'maps', 's'),
+      listing('chain', 'inet', 'maps', 'accept'),
+      listing('chain', 'inet', 'maps', 'gone'),
+      listing('chain', 'inet', 'maps', odd),
     ]);
   });
 
-  it('is none where it has gone, or is of the other family', async () => {
-    const reader = createNftReader(
-      fakeHost({ nft: { code: 1, stderr: 'Error: No such file or directory' } }),
-      OWN,
-    );
+  it('is none where it has gone', async () => {
+    const host = fakeHost({ nft: { code: 1, stderr: 'internal:0:0-0: Error: No such file or directory' } });
+    const reader = createNftReader(host, OWN);
     assert.equal(await reader.read({ family: 'ip', table: 't', chain: 'p' }, 'IPv4'), undefined);
-    assert.equal(await reader.read({ family: 'ip', table: 't', chain: 'p' }, 'IPv6'), undefined);
-  });
-});
-
-describe('a node', () => {
-  const listing = { stdout: '-P POSTROUTING ACCEPT\n-A POSTROUTING -j MASQUERADE\n' };
-
-  it('without nft is read by iptables, and says what it lacks', async () => {
-    const host = fakeHost({ 'iptables-nft': listing });
-    const iptables = { mode: 'nft', suffix: '-nft' } as const;
-    const { baseChains, unread } = await readNode(host, { families: ['IPv4'], ownChain: OWN, iptables });
-    assert.deepEqual(
-      baseChains.map(({ where }) => where),
-      ['iptables (nft) nat POSTROUTING'],
-    );
-    assert.deepEqual(unread, ['nft is not installed']);
   });
 
-  it('without iptables is read by nft', async () => {
+  it('is told where nft cannot read it, or a map that says where it leads', async () => {
+    const vmap = { vmap: { key: { meta: { key: 'oifname' } }, data: '@jumps' } };
+    const stderr = 'internal:0:0-0: Error: syntax error\nmore';
     const host = fakeHost({
-      'nft -j list chains': nftables(base('ip', 'nat', 'POSTROUTING')),
-      'nft -j list chain ip nat POSTROUTING': nftables(
-        rule('POSTROUTING', { jump: { target: OWN } }),
-        rule('POSTROUTING', { masquerade: null }),
-      ),
+      [listing('chain', 'ip', 'b', 'p')]: nftables(rule('p', vmap)),
+      nft: { code: 1, stderr },
     });
-    const { baseChains, unread } = await readNode(host, {
-      families: ['IPv4', 'IPv6'],
-      ownChain: OWN,
-      iptables: undefined,
-    });
-    assert.deepEqual(
-      baseChains.map(({ where }) => where),
-      ['nftables ip nat POSTROUTING'],
-    );
-    assert.deepEqual(
-      baseChains.flatMap(({ chains }) => [...chains.values()].flat().map(({ outcome }) => outcome.kind)),
-      ['ours', 'masquerades'],
-    );
-    assert.deepEqual(unread, []);
+    const reader = createNftReader(host, OWN);
+    const unread = async (table: string) =>
+      (await reader.read({ family: 'ip', table, chain: 'p' }, 'IPv4'))?.unread;
+    assert.deepEqual(await unread('a'), ['nft -j list chain ip a p failed: Error: syntax error']);
+    assert.deepEqual(await unread('b'), ['nft -j list map ip b jumps failed: Error: syntax error']);
+  });
+
+  it('that leads to more chains than can be read says so, in the same words whichever they are', async () => {
+    const unread = async (letter: string) => {
+      const targets = Array.from({ length: 300 }, (_, index) => `${letter}${index}`);
+      const host = fakeHost({
+        [listing('chain', 'ip', 't', 'p')]: nftables(
+          ...targets.map((target) => rule('p', { jump: { target } })),
+        ),
+        nft: nftables(),
+      });
+      return await createNftReader(host, OWN).read({ family: 'ip', table: 't', chain: 'p' }, 'IPv4');
+    };
+    const [a, b] = [await unread('a'), await unread('b')];
+    assert.equal(a?.chains.size, 256);
+    assert.deepEqual(a?.unread, ['only 256 of the chains that it leads to are read']);
+    assert.deepEqual(b?.unread, a?.unread);
   });
 });

@@ -2,11 +2,21 @@ import assert from 'node:assert/strict';
 import { parseAddress } from '../../../../lib/cidr/address.ts';
 import { parsePrefix } from '../../../../lib/cidr/prefix.ts';
 import { prefixesOf, type RangeSet, rangeOf, rangeSet } from '../../../../lib/cidr/ranges.ts';
+import { DataplaneError } from '../../../../lib/dataplane/error.ts';
 import type { BaseChain, Rule } from '../../../../lib/dataplane/foreign/chain.ts';
 import { parseIptablesRule } from '../../../../lib/dataplane/foreign/iptables-rule.ts';
+import type { Host, ToolResult } from '../../../../lib/dataplane/host.ts';
 import type { Policy } from '../../../../lib/policy/policy.ts';
 
 export const OWN = 'IP-MASQ-AGENT';
+
+/** What a node with kube-proxy always has. */
+export const KUBE_PROXY = [
+  '-A POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING',
+  '-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN',
+  '-A KUBE-POSTROUTING -j MARK --set-xmark 0x4000/0x0',
+  '-A KUBE-POSTROUTING -j MASQUERADE --random-fully',
+];
 
 /** The shortest list of prefixes, with a space between them; `all` for everything. */
 export function textOf(set: RangeSet): string {
@@ -62,4 +72,44 @@ function words(line: string): { readonly chain: string; readonly spec: string } 
   const [, chain = '', spec = ''] = /^-A (\S+) ?(.*)$/s.exec(line) ?? [];
   assert.ok(chain, line);
   return { chain, spec };
+}
+
+/** What tools say, by their whole command or just their name. */
+export type Answers = Readonly<Record<string, Partial<ToolResult>>>;
+
+/** A machine whose tools answer from a table; whatever is not in it is not installed. */
+export function fakeHost(
+  answers: Answers,
+  commands: string[] = [],
+  files: Readonly<Record<string, string>> = {},
+): Host {
+  return {
+    run: async (file, args) => {
+      const command = [file, ...args].join(' ');
+      commands.push(command);
+      const answer = answers[command] ?? answers[file];
+      if (answer === undefined) throw new DataplaneError('missing', `${file} is not installed`, 'install it');
+      return { code: 0, stdout: '', stderr: '', ...answer };
+    },
+    readText: async (path) => files[path] ?? '',
+  };
+}
+
+/** What `nft -j` prints. */
+export function nftables(...objects: readonly unknown[]): Partial<ToolResult> {
+  return { stdout: JSON.stringify({ nftables: objects }) };
+}
+
+export function base(family: string, table: string, name: string): unknown {
+  const hooked = { type: 'nat', hook: 'postrouting', prio: 100, policy: 'accept' };
+  return { chain: { family, table, name, handle: 1, ...hooked } };
+}
+
+export function rule(chain: string, ...expr: readonly unknown[]): unknown {
+  return { rule: { chain, expr } };
+}
+
+/** The command that lists something by its name. */
+export function listing(kind: 'chain' | 'set' | 'map', family: string, table: string, name: string): string {
+  return `nft -j ${JSON.stringify({ nftables: [{ list: { [kind]: { family, table, name } } }] })}`;
 }
