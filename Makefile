@@ -20,8 +20,8 @@ setup: ## install what is missing: Debian packages, npm packages
 
 build: setup $(BIN) ## build bin/ip-masq-agent
 
-test: lint $(BIN) ## lint, type check, then unit, property, kernel and end-to-end tests
-	node --test --test-timeout=120000 'test/unit/**/*.test.ts' 'test/kernel/**/*.test.ts' 'test/e2e/**/*.test.ts'
+test: lint $(BIN) ## lint, type check, then unit, property, kernel, end-to-end and packet tests
+	node --test --test-timeout=120000 'test/unit/**/*.test.ts' 'test/kernel/**/*.test.ts' 'test/e2e/**/*.test.ts' 'test/packets/**/*.test.ts'
 
 lint: setup $(VALIDATOR) ## check format, lint rules and types
 	biome ci --colors=off --error-on-warnings .
@@ -30,7 +30,7 @@ lint: setup $(VALIDATOR) ## check format, lint rules and types
 demo: build ## show the agent at work with real packets, in a private lab
 	@node test/demo/demo.ts
 
-bench: build ## measure: reaction, start, idle resync
+bench: build ## measure: starts, reaction, idle resync, many entries, new connections
 	@node test/bench/bench.ts
 
 clean: ## remove what build made

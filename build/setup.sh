@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 # tool:package. `unshare`, `nsenter` and `setpriv` come with util-linux, on every Debian.
-wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nft:nftables ip:iproute2 zsh:zsh
+wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nft:nftables ip:iproute2 zsh:zsh perl:perl-base
 unshare:util-linux nsenter:util-linux setpriv:util-linux'
 
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"

@@ -15,6 +15,10 @@ export const ALL: Readonly<Record<Family, string>> = {
   IPv6: 'fd00::/8 fe80::/10',
 };
 
+/** The same without the pods of flannel, 10.244.0.0/16. */
+const WITHOUT_FLANNEL =
+  '10.0.0.0/9 10.128.0.0/10 10.192.0.0/11 10.224.0.0/12 10.240.0.0/14 10.245.0.0/16 10.246.0.0/15 10.248.0.0/13 169.254.0.0/16';
+
 /** As these programs write their rules; of flannel and the clouds also what they no longer write. */
 export const NEIGHBOURS: readonly Neighbour[] = [
   {
@@ -103,8 +107,8 @@ export const NEIGHBOURS: readonly Neighbour[] = [
     },
     found: {
       IPv4: [
-        `flannel: ${ALL.IPv4} if source 10.244.0.0/16`,
-        'flannel: 10.244.0.0/16 if source not 10.244.0.0/16',
+        `flannel: ${WITHOUT_FLANNEL} if source 10.244.0.0/16`,
+        'flannel: 10.244.0.0/24 10.244.2.0/23 10.244.4.0/22 10.244.8.0/21 10.244.16.0/20 10.244.32.0/19 10.244.64.0/18 10.244.128.0/17 if source not 10.244.0.0/16',
       ],
       IPv6: [`flannel: ${ALL.IPv6} if source fd44::/48`],
     },

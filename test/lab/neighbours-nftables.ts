@@ -86,6 +86,25 @@ export const NATIVE: readonly {
     found: { IPv4: ['unknown: 10.128.0.0/9'], IPv6: ['unknown: fd00::/9 fd80::/126'] },
   },
   {
+    name: 'somebody who leaves alone what goes from pod to pod, and decides by maps',
+    script: `
+      table inet site {
+        map to4 { type ipv4_addr : ipv4_addr; elements = { 10.1.2.3 : 192.0.2.1 }; }
+        map to6 { type ipv6_addr : ipv6_addr; elements = { fd01::3 : 2001:db8::1 }; }
+        chain post {
+          type nat hook postrouting priority 110; policy accept;
+          ip saddr 10.1.0.0/16 ip daddr 10.0.0.0/8 return
+          ip6 saddr fd01::/16 ip6 daddr fd00::/8 oifname "eth0" return
+          ip saddr 10.1.0.0/16 snat ip to ip saddr map @to4
+          ip6 saddr fd01::/16 oifname "eth0" snat ip6 to ip6 saddr map @to6
+        }
+      }`,
+    found: {
+      IPv4: ['unknown: 169.254.0.0/16 if ip saddr 10.1.0.0/16'],
+      IPv6: ['unknown: fe80::/10 if ip6 saddr fd01::/16, oifname eth0'],
+    },
+  },
+  {
     name: 'nobody but kube-proxy, the CNI plugin portmap, and ourselves',
     script: ['ip', 'ip6']
       .map(

@@ -1,12 +1,14 @@
 import { type Box, createNeighbour, type HeldBox } from './box.ts';
 import { succeed } from './run.ts';
-import { openRange, type Range, type Seen } from './volley.ts';
+import { type Seen, type Sender, startWitness, type Witness } from './volley.ts';
 
 /** A pod, its node, and all the world behind the node, each in a network namespace of its own. */
-export interface Network extends Range {
+export interface Network extends Sender {
   readonly node: Box;
   readonly pod: Box;
   readonly outside: Box;
+  /** Sees what arrives outside. */
+  readonly witness: Witness;
   /** Sends a UDP packet from the pod and returns the source that it had outside. */
   sourceSeen(destination: string): Promise<Seen>;
 }
@@ -35,12 +37,14 @@ export async function createNetwork(node: Box, prefixes: readonly string[] = EVE
   const pod = stack.use(await createNeighbour(node));
   const outside = stack.use(await createNeighbour(node));
   await setUpLinks(node, pod, outside, prefixes);
-  const { sourcesSeen } = stack.use(await openRange(pod, outside));
+  const witness = stack.use(await startWitness(outside));
+  const { sourcesSeen } = stack.use(await witness.openSender(pod));
   const owned = stack.move();
   return {
     node,
     pod,
     outside,
+    witness,
     sourcesSeen,
     async sourceSeen(destination) {
       const [seen] = await sourcesSeen([destination]);

@@ -79,7 +79,7 @@ async function examineKernel(
       await look(async () => ownRuleFindings(await preview(dataplane, [goal])), goal.family);
     await look(async () => {
       const rules = await dataplane.survey(families);
-      seen.push(...rules.baseChains.map(({ where }) => where));
+      seen.push(...rules.baseChains.map(({ where }) => where), ...rules.skipped);
       const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
       return neighbourFindings(rules, policies);
     });

@@ -1,0 +1,116 @@
+import { ADDRESS_BITS, type Family } from '../../lib/cidr/address.ts';
+import { type Prefix, parsePrefix, prefixAt, truncate } from '../../lib/cidr/prefix.ts';
+import type { MergedConfig } from '../../lib/config/config.ts';
+import { mergeSources } from '../../lib/config/load.ts';
+import type { Random } from './random.ts';
+
+/** A config that is valid, and the sources that it is merged from. */
+export interface RandomConfig {
+  readonly config: MergedConfig;
+  /** Texts by name. */
+  readonly sources: Readonly<Record<string, string>>;
+}
+
+/** What a random source says, in the words of the config. */
+interface RandomSource {
+  readonly nonMasqueradeCIDRs: string[];
+  readonly masqueradeCIDRs: string[];
+  readonly masqLinkLocal?: boolean;
+  readonly masqLinkLocalIPv6?: boolean;
+}
+
+/** Where prefixes cluster: so few places that most prefixes lie in, around or beside others. */
+const PLACES: Readonly<Record<Family, readonly [string, ...string[]]>> = {
+  IPv4: [
+    '10.0.0.0/8',
+    '10.244.0.0/16',
+    '169.254.0.0/16',
+    '172.16.0.0/12',
+    '192.0.0.0/16',
+    '128.0.0.0/1',
+    '255.255.255.254/31',
+  ],
+  IPv6: ['fd00::/8', 'fd00:244::/32', 'fe80::/10', '2001:db8::/32', '2000::/3', '8000::/1', '64:ff9b::/96'],
+};
+
+const NAMES = ['ip-masq-a', 'ip-masq-b', 'ip-masq-c'] as const;
+const MOST_ENTRIES = 12;
+
+/** Makes sources up until they are valid together, as a rule at the first attempt. */
+export function randomConfig(random: Random): RandomConfig {
+  for (;;) {
+    const sources = randomSources(random);
+    const { config } = mergeSources(
+      Object.entries(sources).map(([name, text]) => ({ name, text })),
+      { enableIPv6: true, cidrLimit: 64, strict: false, noMasqAllReservedRanges: random.chance(0.5) },
+    );
+    if (config !== undefined) return { config, sources };
+  }
+}
+
+/** None now and then: the defaults apply then. */
+function randomSources(random: Random): Readonly<Record<string, string>> {
+  const count = random.chance(0.03) ? 0 : random.int(1, NAMES.length);
+  const sources = NAMES.slice(0, count).map(
+    (): RandomSource => ({
+      nonMasqueradeCIDRs: [],
+      masqueradeCIDRs: [],
+      ...(random.chance(0.3) ? { masqLinkLocal: random.chance(0.7) } : {}),
+      ...(random.chance(0.3) ? { masqLinkLocalIPv6: random.chance(0.7) } : {}),
+    }),
+  );
+  const [first, ...others] = sources;
+  if (first === undefined) return {};
+  for (const family of ['IPv4', 'IPv6'] as const) {
+    /** One prefix with opposite verdicts would be an error. */
+    const lists = new Map<string, 'nonMasqueradeCIDRs' | 'masqueradeCIDRs'>();
+    for (const { text } of randomPrefixes(random, family)) {
+      const list = lists.get(text) ?? (random.chance(0.5) ? 'nonMasqueradeCIDRs' : 'masqueradeCIDRs');
+      lists.set(text, list);
+      random.pick([first, ...others])[list].push(text);
+    }
+  }
+  return Object.fromEntries(sources.map((source, index) => [NAMES[index], JSON.stringify(source)]));
+}
+
+/** Each is made from one before it, so that they nest, touch and repeat. */
+function randomPrefixes(random: Random, family: Family): readonly Prefix[] {
+  const count = random.chance(0.1) ? 0 : random.int(1, MOST_ENTRIES);
+  const prefixes: Prefix[] = [];
+  while (prefixes.length < count) {
+    const [first, ...others] = prefixes;
+    const from =
+      first === undefined || random.chance(0.15) ? place(random, family) : random.pick([first, ...others]);
+    prefixes.push(relative(random, from));
+  }
+  return prefixes;
+}
+
+function place(random: Random, family: Family): Prefix {
+  const text = random.pick(PLACES[family]);
+  const parsed = parsePrefix(text);
+  if ('error' in parsed) throw new Error(`${text} ${parsed.error.message}`);
+  return parsed.prefix;
+}
+
+/** A prefix somehow akin to this one: itself, around it, inside it, beside it, at its edge, or everything. */
+function relative(random: Random, from: Prefix): Prefix {
+  const { family, address, length } = from;
+  const most = ADDRESS_BITS[family];
+  const at = (value: bigint, bits: number) => prefixAt(family, truncate(value, bits, family), bits);
+  const longer = Math.min(most, length + random.int(1, random.pick([1, 4, 16, most])));
+  const inside = address | random.bits(most - length);
+  const step = 1n << BigInt(most - length);
+  return random.pick([
+    () => from,
+    () => at(address, Math.max(0, length - random.int(1, 8))),
+    () => at(inside, longer),
+    () => at(inside, longer),
+    () => at(inside, longer),
+    () => at(inside, most),
+    () => at(address ^ step, length === 0 ? 0 : length),
+    () => at(address, longer),
+    () => at(address | (step - 1n), longer),
+    () => at(address, random.chance(0.2) ? 0 : longer),
+  ])();
+}

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import type { MergedConfig } from '../../lib/config/config.ts';
+import { mergeSources } from '../../lib/config/load.ts';
+import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
+import type { Host } from '../../lib/dataplane/host.ts';
+import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
+import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
+import type { PortRange } from '../../lib/dataplane/ports.ts';
+import { compilePolicy } from '../../lib/policy/policy.ts';
+import { CHAIN, FAMILIES } from '../kernel/support.ts';
+import { createBox } from '../lab/box.ts';
+import { startHost } from '../lab/host.ts';
+import { createNetwork, type Network } from '../lab/network.ts';
+
+/** What the command line says of ports. */
+export interface PortOptions {
+  readonly randomFully: boolean;
+  /** Empty for any port. */
+  readonly toPorts: readonly PortRange[];
+}
+
+/** A way to bring a policy into the kernel. */
+export interface DataplaneKind {
+  readonly name: string;
+  /** What makes the agent use it. */
+  readonly flags: readonly string[];
+  readonly open: (options: PortOptions & { readonly chain: string }, host: Host) => Promise<Dataplane>;
+}
+
+export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = [
+  {
+    name: 'iptables-nft',
+    flags: ['--backend=iptables', '--iptables-mode=nft'],
+    open: (options, host) => openIptables({ mode: 'nft', ...options }, host),
+  },
+  {
+    name: 'iptables-legacy',
+    flags: ['--backend=iptables', '--iptables-mode=legacy'],
+    open: (options, host) => openIptables({ mode: 'legacy', ...options }, host),
+  },
+  { name: 'nftables', flags: ['--backend=nftables'], open: openNftables },
+];
+
+/** What the agent does where no flag says otherwise. */
+export const DEFAULT_PORTS: PortOptions = { randomFully: true, toPorts: [] };
+
+/**
+ * Why there can be no lab; false where there can. Some kernels let only root make namespaces or rules: then it is
+ * said that the tests are skipped. For root nothing is: there they fail.
+ */
+export const NO_LAB = process.getuid?.() === 0 ? false : await whyNoLab();
+
+async function whyNoLab(): Promise<string | false> {
+  try {
+    for (const kind of DATAPLANES) {
+      await using lab = await createPacketLab(kind);
+      await sync(lab.dataplane, configOf('{}'));
+    }
+    return false;
+  } catch (error) {
+    return `without root no packet lab is to be had: ${error instanceof Error ? error.message : error}`;
+  }
+}
+
+/** A pod, a node with one dataplane, and an outside that sees where packets come from. */
+export interface PacketLab extends AsyncDisposable {
+  readonly network: Network;
+  readonly host: Host;
+  readonly dataplane: Dataplane;
+}
+
+export async function createPacketLab(
+  kind: DataplaneKind,
+  options: Partial<PortOptions> = {},
+): Promise<PacketLab> {
+  await using stack = new AsyncDisposableStack();
+  const node = stack.use(await createBox());
+  const network = stack.use(await createNetwork(node));
+  const host = stack.use(await startHost(node));
+  const dataplane = await openDataplane(kind, host, options);
+  const owned = stack.move();
+  return { network, host, dataplane, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+export function openDataplane(
+  kind: DataplaneKind,
+  host: Host,
+  options: Partial<PortOptions> = {},
+): Promise<Dataplane> {
+  return kind.open({ chain: CHAIN, ...DEFAULT_PORTS, ...options }, host);
+}
+
+/** Makes the kernel hold the policies of both families. */
+export async function sync(dataplane: Dataplane, config: MergedConfig): Promise<void> {
+  for (const family of FAMILIES) {
+    const plan = (await dataplane.observe(family)).plan(compilePolicy(config, family));
+    if (plan !== undefined) await dataplane.apply(plan);
+  }
+}
+
+/** Makes the kernel hold nothing of ours. */
+export async function remove(dataplane: Dataplane): Promise<void> {
+  for (const family of FAMILIES) {
+    const plan = (await dataplane.observe(family)).planRemoval();
+    if (plan !== undefined) await dataplane.apply(plan);
+  }
+}
+
+/** The config of one source. */
+export function configOf(text: string): MergedConfig {
+  const options = { enableIPv6: true, cidrLimit: 64, strict: false, noMasqAllReservedRanges: false };
+  const { config, problems } = mergeSources([{ name: 'ip-masq-test', text }], options);
+  assert.ok(config, JSON.stringify(problems));
+  return config;
+}

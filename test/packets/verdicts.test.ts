@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Family } from '../../lib/cidr/address.ts';
+import type { Observed } from '../../lib/dataplane/dataplane.ts';
+import type { PortRange } from '../../lib/dataplane/ports.ts';
+import { type Explanation, explain } from '../../lib/policy/explain.ts';
+import { compilePolicy, type Verdict } from '../../lib/policy/policy.ts';
+import { FAMILIES } from '../kernel/support.ts';
+import { NODE, POD } from '../lab/network.ts';
+import type { Seen } from '../lab/volley.ts';
+import { addressesNear } from './addresses.ts';
+import { type Random, seededRandom } from './random.ts';
+import { type RandomConfig, randomConfig } from './random-config.ts';
+import { createPacketLab, DATAPLANES, NO_LAB, type PacketLab, type PortOptions } from './support.ts';
+
+/** To search further than every time, or to see a failure again: PACKETS_SEED=7 PACKETS_CONFIGS=3000 node --test … */
+const SEED = Number(process.env['PACKETS_SEED'] ?? 1);
+/** For each dataplane. */
+const CONFIGS = Number(process.env['PACKETS_CONFIGS'] ?? 300);
+
+const RANGES: readonly PortRange[] = [
+  { first: 2000, last: 2999 },
+  { first: 40_000, last: 40_000 },
+  { first: 50_000, last: 59_999 },
+];
+
+/** Seconds are usual; a machine that is busy with other things may take longer. */
+const PATIENCE_MS = 600_000;
+
+/** Each changes the rules; the configs are shared out among them. */
+const PORTS: readonly (readonly [name: string, PortOptions])[] = [
+  ['random ports', { randomFully: true, toPorts: [] }],
+  ['ports kept', { randomFully: false, toPorts: [] }],
+  ['ports from ranges', { randomFully: true, toPorts: RANGES }],
+];
+
+/** A packet that was sent, what the policy says of it, and what was seen of it. */
+interface Shot {
+  readonly explained: Explanation;
+  readonly seen: Seen;
+  /** What the dataplane reads out of the kernel's rules, where it was asked. */
+  readonly kernel: Verdict | undefined;
+}
+
+/** Reading rules takes longer than sending packets. */
+const READ_EVERY = 5;
+
+describe('real packets arrive from where `explain` says', { concurrency: true, skip: NO_LAB }, () => {
+  for (const kind of DATAPLANES) {
+    describe(kind.name, { concurrency: 1 }, () => {
+      for (const [index, [name, ports]] of PORTS.entries()) {
+        it(name, { timeout: PATIENCE_MS }, async (test) => {
+          await using lab = await createPacketLab(kind, ports);
+          // Every dataplane meets the same configs.
+          const random = seededRandom(SEED * PORTS.length + index);
+          test.diagnostic(await shootAll(lab, random, Math.ceil(CONFIGS / PORTS.length)));
+        });
+      }
+    });
+  }
+});
+
+async function shootAll(lab: PacketLab, random: Random, configs: number): Promise<string> {
+  const sent: Record<Verdict, number> = { return: 0, masquerade: 0 };
+  const kernel = new Map<Family, Observed>();
+  for (let number = 1; number <= configs; number += 1) {
+    const made = randomConfig(random);
+    const shots = await shoot(lab, made, random, kernel);
+    for (const { explained } of shots) sent[explained.verdict] += 1;
+    const wrong = shots.filter((shot) => !isAsExplained(shot)).map(describeShot);
+    assert.equal(wrong.length, 0, report(number, made, wrong));
+  }
+  const total = `${configs} configs, ${sent.return} packets left alone, ${sent.masquerade} masqueraded`;
+  // Usual are about 15 of each a config; far fewer would prove little.
+  assert.ok(Math.min(sent.return, sent.masquerade) > configs * 5, `too few packets: ${total}`);
+  return total;
+}
+
+/**
+ * Brings the config into the kernel and sends packets to addresses near all its boundaries.
+ *
+ * @param kernel what was observed last: nobody else writes there
+ */
+async function shoot(
+  { dataplane, network }: PacketLab,
+  { config }: RandomConfig,
+  random: Random,
+  kernel: Map<Family, Observed>,
+): Promise<readonly Shot[]> {
+  const aims = [];
+  for (const family of FAMILIES) {
+    const policy = compilePolicy(config, family);
+    const plan = (kernel.get(family) ?? (await dataplane.observe(family))).plan(policy);
+    if (plan !== undefined) await dataplane.apply(plan);
+    const observed = await dataplane.observe(family);
+    assert.equal(observed.plan(policy), undefined, `not what was applied: ${plan?.script}`);
+    kernel.set(family, observed);
+    const prefixes = policy.entries.map(({ prefix }) => prefix);
+    for (const [index, address] of addressesNear(random, family, prefixes).entries()) {
+      const kernel = index % READ_EVERY === 0 ? observed.verdict(address).verdict : undefined;
+      aims.push({ explained: explain(config, address), kernel });
+    }
+  }
+  const seen = await network.sourcesSeen(aims.map(({ explained }) => explained.text));
+  return aims.flatMap((aim, index) => {
+    const one = seen[index];
+    return one === undefined ? [] : [{ ...aim, seen: one }];
+  });
+}
+
+function isAsExplained({ explained, seen, kernel }: Shot): boolean {
+  const source = explained.verdict === 'return' ? POD : NODE;
+  return (
+    seen.address === source[explained.address.family] && (kernel ?? explained.verdict) === explained.verdict
+  );
+}
+
+function describeShot({ explained, seen, kernel }: Shot): string {
+  const { text, verdict, decidedBy } = explained;
+  const by = decidedBy === undefined ? 'no entry' : decidedBy.prefix.text;
+  const rules = kernel === undefined ? '' : `, and the rules read as ${kernel}`;
+  return `${text}: ${verdict} (by ${by}), but it arrived from ${seen.address}${rules}`;
+}
+
+function report(number: number, { sources }: RandomConfig, wrong: readonly string[]): string {
+  return [`PACKETS_SEED=${SEED}, config ${number}: ${JSON.stringify(sources, undefined, 2)}`, ...wrong].join(
+    '\n',
+  );
+}
