@@ -5,6 +5,7 @@ import { commandFlagTable, commandTable, exitTable, flagTable } from '../cmd/ip-
 import { FINDING_MEANING } from '../lib/agent/doctor/finding.ts';
 import { CONFLICT_KINDS } from '../lib/config/problem.ts';
 import { KIND_MEANING, KIND_SEVERITY, KINDS } from '../lib/config/report/kinds.ts';
+import { METRIC_PREFIX, METRICS } from '../lib/telemetry/metrics.ts';
 
 const README = new URL('../README.md', import.meta.url);
 
@@ -17,6 +18,7 @@ export function generatedSections(): Readonly<Record<string, string>> {
     'exit codes': exitTable(),
     problems: problemTable(),
     findings: findingTable(),
+    metrics: metricTable(),
   };
 }
 
@@ -38,6 +40,14 @@ function problemTable(): string {
     (kind) => `| \`${kind}\` | ${KIND_MEANING[kind]} | ${KIND_SEVERITY[kind]} |`,
   );
   return ['| kind | meaning | severity |', '| --- | --- | --- |', ...rows].join('\n');
+}
+
+function metricTable(): string {
+  const rows = Object.entries(METRICS).map(
+    ([name, { type, labels, help }]) =>
+      `| \`${METRIC_PREFIX}${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(', ')} | ${help} |`,
+  );
+  return ['| metric | type | labels | meaning |', '| --- | --- | --- | --- |', ...rows].join('\n');
 }
 
 function findingTable(): string {

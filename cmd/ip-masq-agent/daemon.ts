@@ -1,12 +1,10 @@
 import { InvalidConfigError } from '../../lib/agent/invalid-config.ts';
-import { OutputError } from '../../lib/agent/output-file.ts';
-import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { createLogger, type Logger } from '../../lib/telemetry/log.ts';
 import { writeTerminationMessage } from '../../lib/telemetry/termination.ts';
 import { versionText } from './build-info.ts';
 import type { Args } from './command.ts';
 import { EXIT } from './exit.ts';
-import { exitCode, failureLines } from './failure.ts';
+import { exitCode, failureLines, isExpected } from './failure.ts';
 import { stopSignal } from './signals.ts';
 
 /**
@@ -51,8 +49,7 @@ async function reportFailure(
 ): Promise<number> {
   const [first = '', ...rest] = failureLines(error);
   const lines = [error instanceof InvalidConfigError ? `${first}; ${stays}` : first, ...rest];
-  if (error instanceof InvalidConfigError || error instanceof DataplaneError || error instanceof OutputError)
-    log.fatal(lines[0] ?? '');
+  if (isExpected(error)) log.fatal(lines[0] ?? '');
   else log.fatal({ err: error }, 'bug in ip-masq-agent, please report it');
   try {
     await writeTerminationMessage(terminationLog, lines);

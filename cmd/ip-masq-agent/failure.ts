@@ -2,6 +2,7 @@ import { InvalidConfigError } from '../../lib/agent/invalid-config.ts';
 import { OutputError } from '../../lib/agent/output-file.ts';
 import { formatProblem, formatProblemFrame } from '../../lib/config/problem.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
+import { ListenError } from '../../lib/telemetry/listen-error.ts';
 import { writeTerminationMessage } from '../../lib/telemetry/termination.ts';
 import { EXIT, UsageError } from './exit.ts';
 import { FLAGS } from './flags.ts';
@@ -12,11 +13,16 @@ export function exitCode(error: unknown): number {
   return error instanceof InvalidConfigError ? EXIT.config : EXIT.system;
 }
 
+/** Whether it is the world that has failed, and not the agent. */
+export function isExpected(error: unknown): boolean {
+  return [InvalidConfigError, DataplaneError, OutputError, ListenError].some((kind) => error instanceof kind);
+}
+
 /** What to tell about the error: in one line what happened and what to do, then the particulars. */
 export function failureLines(error: unknown): readonly string[] {
   if (error instanceof InvalidConfigError) return [error.message, ...error.problems.map(formatProblem)];
   if (error instanceof DataplaneError) return [`${error.message}; ${error.remedy}`];
-  if (error instanceof OutputError) return [error.message];
+  if (error instanceof OutputError || error instanceof ListenError) return [error.message];
   return [error instanceof Error ? (error.stack ?? error.message) : String(error)];
 }
 
@@ -41,6 +47,6 @@ function plainLines(error: unknown): readonly string[] {
       `ip-masq-agent: ${error.message}`,
     ];
   const [first = '', ...rest] = failureLines(error);
-  if (error instanceof DataplaneError || error instanceof OutputError) return [`ip-masq-agent: ${first}`];
+  if (isExpected(error)) return [`ip-masq-agent: ${first}`];
   return [`ip-masq-agent: bug in ip-masq-agent, please report it: ${first}`, ...rest];
 }

@@ -48,7 +48,7 @@ export const FLAGS = {
   'metrics-bind-address': flag(
     bindAddress,
     '127.0.0.1:9614',
-    'address of the metrics server, empty for none; this version accepts the flag but has no server yet',
+    'address of the server for metrics, probes and status pages, empty for none',
   ),
   'log-format': flag(choice('json', 'text'), 'json', 'json for machines, text for people'),
   v: flag(

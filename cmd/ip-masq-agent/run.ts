@@ -1,5 +1,7 @@
 import { Agent } from '../../lib/agent/agent.ts';
 import { describeRemoval, removeAll } from '../../lib/agent/cleanup.ts';
+import { Recorder } from '../../lib/agent/recorder.ts';
+import { Status } from '../../lib/agent/status.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { openDataplane, openPlaces } from '../../lib/dataplane/open.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
@@ -17,25 +19,41 @@ const STOP_MS = 800;
 export function run(args: Args): Promise<number> {
   const { flags } = args;
   const work = async (log: Logger) => {
-    const agent = createAgent(flags, log);
+    const recorder = new Recorder();
+    const status = new Status(recorder);
+    const agent = createAgent(flags, log, status);
     announceStop(log, flags['cleanup-on-exit']);
     process.on('SIGHUP', () => agent.reload());
     if (flags.once) await agent.sync({ reason: 'start', since: performance.now() }, stopSignal);
-    else await agent.run(stopSignal);
+    else await agent.run(stopSignal, () => serveStatus(flags, log, agent, status, recorder));
   };
   return runDaemon(args, 'the rules applied last stay', work, async (log) => {
     if (flags['cleanup-on-exit']) await cleanUp(flags, log);
   });
 }
 
-function createAgent(flags: FlagValues, log: Logger): Agent {
+function createAgent(flags: FlagValues, log: Logger, status: Status): Agent {
   const host = systemHost(flags['sync-timeout']);
   const options = { ...sourcesOptions(flags), syncTimeout: flags['sync-timeout'] };
   const dataplanes = {
     open: () => openDataplane(dataplaneOptions(flags), host),
     places: () => openPlaces(dataplaneOptions(flags), host),
   };
-  return new Agent(options, dataplanes, log);
+  return new Agent(options, dataplanes, log, status);
+}
+
+/** Tells whoever asks how the agent is. The modules for it are loaded only now that the rules are in the kernel. */
+async function serveStatus(
+  flags: FlagValues,
+  log: Logger,
+  agent: Agent,
+  status: Status,
+  recorder: Recorder,
+): Promise<void> {
+  const address = flags['metrics-bind-address'];
+  if (address === '') return recorder.discard();
+  const { startServer } = await import('./server.ts');
+  await startServer({ flags, log, agent, status, recorder });
 }
 
 async function cleanUp(flags: FlagValues, log: Logger): Promise<void> {

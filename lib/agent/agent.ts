@@ -10,6 +10,7 @@ import { type Goal, reconcile } from './reconcile.ts';
 import { logChange } from './report.ts';
 import type { RetryOptions } from './retry.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
+import type { Status } from './status.ts';
 import type { Wake } from './trigger.ts';
 
 type Family = Policy['family'];
@@ -48,6 +49,7 @@ export class Agent {
   readonly #options: AgentOptions;
   readonly #dataplanes: Dataplanes;
   readonly #log: Logger;
+  readonly #status: Status;
   readonly #sources: Sources;
   readonly #foreign: ForeignWatch;
   readonly #applied = new Map<Family, string>();
@@ -55,24 +57,32 @@ export class Agent {
   #isAlone = false;
 
   /** @param dataplanes asked when there is a valid config for the first time: before, the kernel is not even read */
-  constructor(options: AgentOptions, dataplanes: Dataplanes, log: Logger) {
+  constructor(options: AgentOptions, dataplanes: Dataplanes, log: Logger, status: Status) {
     this.#options = options;
     this.#dataplanes = dataplanes;
     this.#log = log;
-    this.#sources = new Sources(options, log);
-    this.#foreign = new ForeignWatch(log);
+    this.#status = status;
+    this.#sources = new Sources(options, log, (loaded) => status.onLoad(loaded));
+    this.#foreign = new ForeignWatch(log, status);
   }
 
   /**
    * Syncs until the signal aborts; the rules stay.
    *
+   * @param onFirstSync what needs no haste, and may end the agent by failing
    * @throws {InvalidConfigError | DataplaneError} or an AbortError, where the signal ends a retry
    */
-  run(signal: AbortSignal): Promise<void> {
+  run(signal: AbortSignal, onFirstSync: () => Promise<void> = async () => {}): Promise<void> {
     return this.#sources.follow(async (wake) => {
       const { policies, changed } = await this.sync(wake, signal);
+      if (wake.reason === 'start') await onFirstSync();
       if (wake.reason === 'start' || changed) this.#foreign.look(await this.#dataplane(), policies);
     }, signal);
+  }
+
+  /** Milliseconds between two syncs, as the sources say. */
+  get interval(): number {
+    return this.#sources.interval;
   }
 
   /** Reads the sources again now. */
@@ -90,16 +100,20 @@ export class Agent {
     const families: readonly Family[] = this.#options.config.enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
     const policies = families.map((family) => compilePolicy(config, family));
     const goals = policies.map((policy) => ({ family: policy.family, policy }));
-    const plans = await this.#reconcile(goals, wake, signal);
-    for (const policy of policies) this.#logSync(policy, plans.get(policy.family), wake);
+    const plans = await this.#reconcile(goals, wake, signal).catch((error: unknown) => {
+      this.#status.onFailure(families);
+      throw error;
+    });
+    for (const policy of policies) this.#noteSync(policy, plans.get(policy.family), wake);
     if (!this.#isAlone) this.#isAlone = await this.#removeLeftovers(families, signal);
     return { policies, changed: plans.size > 0 };
   }
 
-  #logSync(policy: Policy, plan: Plan | undefined, wake: Wake): void {
+  #noteSync(policy: Policy, plan: Plan | undefined, wake: Wake): void {
     const wanted = fingerprint(policy);
-    const drifted = this.#applied.get(policy.family) === wanted;
+    const drifted = plan !== undefined && this.#applied.get(policy.family) === wanted;
     this.#applied.set(policy.family, wanted);
+    this.#status.onSync({ policy, plan, drifted, wake, duration: (performance.now() - wake.since) / 1000 });
     if (plan === undefined)
       this.#log.debug({ family: policy.family, reason: wake.reason }, 'nothing to change');
     else logChange(this.#log, plan, wake, drifted);
@@ -152,14 +166,17 @@ export class Agent {
     return {
       timeoutMs: this.#options.syncTimeout,
       signal,
-      onRetry: (error, attempt) =>
-        this.#log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`),
+      onRetry: (error, attempt, waited) => {
+        this.#log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`);
+        this.#status.onRetry(error, waited / 1000);
+      },
     };
   }
 
   async #dataplane(): Promise<Dataplane> {
     if (this.#opened === undefined) {
       this.#opened = await this.#dataplanes.open();
+      this.#status.onDataplane(this.#opened);
       this.#log.info(`using ${this.#opened.name}: ${this.#opened.reason}`);
     }
     return this.#opened;

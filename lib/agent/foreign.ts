@@ -5,6 +5,7 @@ import type { ForeignRule } from '../dataplane/foreign/find.ts';
 import { type ForeignFinding, type ForeignGroup, findForeignGroups } from '../dataplane/foreign/group.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { Logger } from '../telemetry/log.ts';
+import type { Status } from './status.ts';
 
 /** Entries that a sentence names one by one. */
 const NAMED = 4;
@@ -41,12 +42,14 @@ function ruleEvidence({ path, conditions }: ForeignRule): readonly string[] {
 /** Warns of foreign rules, of each author once as long as they stay. Looks beside the syncs, which do not wait for it. */
 export class ForeignWatch {
   readonly #log: Logger;
+  readonly #status: Status;
   #known = new Set<string>();
   #isLooking = false;
   #next: (() => Promise<void>) | undefined;
 
-  constructor(log: Logger) {
+  constructor(log: Logger, status: Status) {
     this.#log = log;
+    this.#status = status;
   }
 
   /** Looks at the node soon: now, or when the look that is under way has ended. */
@@ -68,9 +71,11 @@ export class ForeignWatch {
   async #look(dataplane: Dataplane, policies: readonly Policy[]): Promise<void> {
     const found = new Map<string, () => void>();
     try {
-      const rules = await dataplane.survey(policies.map(({ family }) => family));
-      for (const group of policies.flatMap((policy) => findForeignGroups(rules, policy)))
-        found.set(group.key, () => this.#warn(group));
+      const families = policies.map(({ family }) => family);
+      const rules = await dataplane.survey(families);
+      const findings = policies.flatMap((policy) => findForeignGroups(rules, policy));
+      this.#status.onSurvey(families, findings);
+      for (const finding of findings) found.set(finding.key, () => this.#warn(finding));
       for (const what of rules.unread)
         found.set(what, () => this.#log.info(`not looked at for rules of others: ${what}`));
     } catch (error) {

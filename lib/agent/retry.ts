@@ -4,7 +4,8 @@ import { DataplaneError } from '../dataplane/error.ts';
 export interface RetryOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
-  readonly onRetry: (error: DataplaneError, attempt: number) => void;
+  /** @param waited milliseconds that the failed attempt has taken, and the pause before the next one will */
+  readonly onRetry: (error: DataplaneError, attempt: number, waited: number) => void;
 }
 
 const FIRST_PAUSE_MS = 50;
@@ -22,6 +23,7 @@ export async function retrying<Result>(
   const { timeoutMs, signal, onRetry } = options;
   const deadline = performance.now() + timeoutMs;
   for (let attempt = 1; ; attempt += 1) {
+    const start = performance.now();
     try {
       return await operation();
     } catch (error) {
@@ -29,7 +31,7 @@ export async function retrying<Result>(
       const pause =
         Math.min(FIRST_PAUSE_MS * 2 ** (attempt - 1), LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
       if (performance.now() + pause > deadline) throw gaveUp(error, timeoutMs);
-      onRetry(error, attempt);
+      onRetry(error, attempt, performance.now() - start + pause);
       await delay(pause, undefined, { signal });
     }
   }

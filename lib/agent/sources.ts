@@ -18,14 +18,17 @@ export interface SourcesOptions {
 export class Sources {
   readonly #options: SourcesOptions;
   readonly #log: Logger;
+  readonly #onLoad: (loaded: LoadedConfig) => void;
   readonly #trigger = new Trigger();
   #projected = false;
   #reported = '';
   #interval: number;
 
-  constructor(options: SourcesOptions, log: Logger) {
+  /** @param onLoad gets every reading, valid or not */
+  constructor(options: SourcesOptions, log: Logger, onLoad: (loaded: LoadedConfig) => void = () => {}) {
     this.#options = options;
     this.#log = log;
+    this.#onLoad = onLoad;
     this.#interval = options.resyncInterval;
   }
 
@@ -38,6 +41,7 @@ export class Sources {
     const loaded = await loadConfig(this.#options.configDir, this.#options.config, this.#projected);
     this.#projected = loaded.projected;
     this.#report(loaded);
+    this.#onLoad(loaded);
     if (loaded.config === undefined) throw new InvalidConfigError(loaded.problems, loaded.sources);
     this.#interval = loaded.config.resyncInterval?.value ?? this.#options.resyncInterval;
     return loaded.config;
@@ -52,6 +56,11 @@ export class Sources {
       if (wake === undefined) return;
       await react(wake);
     }
+  }
+
+  /** Milliseconds until the next reading, if nothing happens before. */
+  get interval(): number {
+    return this.#interval;
   }
 
   /** Makes a follower react now. */

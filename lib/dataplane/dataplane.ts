@@ -18,6 +18,8 @@ export interface Dataplane {
    * change. Whatever somebody else has changed since is not in it, and makes apply fail where it matters.
    */
   recall(family: Family): Observed | undefined;
+  /** How many rules, or elements of sets, the policy makes. */
+  size(policy: Policy): number;
   /** @throws {DataplaneError} */
   apply(plan: Plan): Promise<void>;
   /**

@@ -6,6 +6,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Agent } from '../../lib/agent/agent.ts';
+import { Recorder } from '../../lib/agent/recorder.ts';
+import { Status } from '../../lib/agent/status.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import type { IptablesMode } from '../../lib/dataplane/iptables/options.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
@@ -95,7 +97,7 @@ async function idle(mode: IptablesMode): Promise<readonly Row[]> {
   const options = { configDir: `${dir.path}/config`, config, resyncInterval: 60_000, syncTimeout: 30_000 };
   const log = createLogger('json', 0);
   log.level = 'silent';
-  const agent = new Agent(options, { open, places: async () => [] }, log);
+  const agent = new Agent(options, { open, places: async () => [] }, log, new Status(new Recorder()));
   const sync = () => agent.sync({ reason: 'resync', since: performance.now() }, new AbortController().signal);
   await sync();
   const counts: { processes: number; writes: number }[] = [];

@@ -51,6 +51,8 @@ export async function createNode(kind?: BoxKind): Promise<NodeLab> {
   const command = (args: readonly string[]) => [
     `--config-dir=${configDir}`,
     `--termination-log=${dir}/none`,
+    // Several agents may run in one box; who wants the server says so behind.
+    '--metrics-bind-address=',
     ...args,
   ];
   const owned = stack.move();

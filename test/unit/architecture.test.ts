@@ -34,6 +34,8 @@ const ENDS: Readonly<Record<string, readonly string[]>> = {
   'js-yaml': ['lib/config/yaml.ts'],
   'jsonc-parser': ['lib/config/cni/strict-json.ts'],
   pino: ['lib/telemetry/log.ts'],
+  'prom-client': ['lib/telemetry/metrics.ts'],
+  'node:http': ['lib/telemetry/server.ts'],
 };
 
 interface Import {

@@ -16,11 +16,11 @@ export function jsonReport({ problems, config, sources }: CheckReport): string {
   });
 }
 
-function problemValue({ severity, kind, message, remedy, at, other }: Problem) {
+export function problemValue({ severity, kind, message, remedy, at, other }: Problem) {
   return { severity, kind, message, remedy, at: placeValue(at), other: placeValue(other) };
 }
 
-function mergedValue(config: MergedConfig) {
+export function mergedValue(config: MergedConfig) {
   return {
     sources: config.sources,
     nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.map(entryValue),

@@ -6,6 +6,7 @@ import { type Detected, detectMode } from './detect.ts';
 import { observe } from './observe.ts';
 import type { IptablesOptions } from './options.ts';
 import { plan, planRemoval } from './plan.ts';
+import { renderChain } from './render.ts';
 import { createTool } from './tool.ts';
 import { kernelVerdict } from './verdict.ts';
 
@@ -38,6 +39,7 @@ export function iptablesDataplane(
       };
     },
     recall: () => undefined,
+    size: (policy) => renderChain(policy, options).length,
     apply: ({ family, script }) => tools[family].restore(script),
     count: async (policy) => countRules(await tools[policy.family].listCounts(chain), policy, options),
     survey: (families) => readNode(host, { families, ownChain: chain, iptables: { mode, suffix } }),

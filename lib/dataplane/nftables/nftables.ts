@@ -6,7 +6,7 @@ import { countTable } from './count.ts';
 import { type NftablesObservation, observe } from './observe.ts';
 import type { NftablesOptions } from './options.ts';
 import { planRemoval, planTable } from './plan.ts';
-import type { NftablesTable } from './render.ts';
+import { type NftablesTable, renderTable } from './render.ts';
 import { openNft } from './tool.ts';
 import { kernelVerdict } from './verdict.ts';
 
@@ -40,6 +40,7 @@ export async function openNftables(options: NftablesOptions, host: Host): Promis
       const table = known.get(family);
       return table && observed({ family, table: { isOurs: true, ...table } });
     },
+    size: (policy) => renderTable(policy, options).elements.size,
     async apply(plan) {
       known.delete(plan.family);
       await tool.run(plan.script);

@@ -35,6 +35,7 @@ function fakeKernel(
     survey: async () => ({ baseChains: [], unread: [], skipped: [] }),
     count: async () => [],
     recall: () => undefined,
+    size: () => 0,
     apply: async (plan) => {
       done.push(`apply ${plan.family}`);
       apply(plan);

@@ -1,0 +1,45 @@
+import type { Agent } from '../../lib/agent/agent.ts';
+import { routes } from '../../lib/agent/endpoints.ts';
+import { PacketCounts } from '../../lib/agent/packet-counts.ts';
+import type { Recorder } from '../../lib/agent/recorder.ts';
+import type { Status } from '../../lib/agent/status.ts';
+import type { Logger } from '../../lib/telemetry/log.ts';
+import { Metrics } from '../../lib/telemetry/metrics.ts';
+import { serve } from '../../lib/telemetry/server.ts';
+import { buildInfo, versionText } from './build-info.ts';
+import type { FlagValues } from './flags.ts';
+import { stopSignal } from './signals.ts';
+
+/** What the server tells about. */
+export interface Served {
+  readonly flags: FlagValues;
+  readonly log: Logger;
+  readonly agent: Agent;
+  readonly status: Status;
+  readonly recorder: Recorder;
+}
+
+/**
+ * Serves metrics, probes and status pages until the agent stops.
+ *
+ * @throws {ListenError}
+ */
+export async function startServer({ flags, log, agent, status, recorder }: Served): Promise<void> {
+  const metrics = new Metrics();
+  recorder.attach(metrics);
+  const { version, commit, node } = buildInfo();
+  metrics.set('build_info', { version, commit, node, dataplane: status.dataplane?.name ?? '' }, 1);
+  const endpoints = {
+    status,
+    metrics,
+    counts: new PacketCounts(),
+    families: flags['enable-ipv6'] ? (['IPv4', 'IPv6'] as const) : (['IPv4'] as const),
+    interval: () => agent.interval,
+    version: versionText(),
+  };
+  const address = flags['metrics-bind-address'];
+  await serve(address, routes(endpoints), stopSignal, (error) =>
+    log.error({ err: error }, 'the metrics server has failed; the rules are kept all the same'),
+  );
+  log.info(`metrics, probes and status on http://${address}: /metrics /healthz /readyz /configz /statusz`);
+}

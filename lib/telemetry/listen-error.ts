@@ -1,0 +1,2 @@
+/** Nobody can be served at the address. */
+export class ListenError extends Error {}

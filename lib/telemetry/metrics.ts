@@ -1,0 +1,180 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+
+interface Definition {
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly labels: readonly string[];
+  readonly help: string;
+}
+
+/** How all names begin. */
+export const METRIC_PREFIX = 'ip_masq_agent_';
+
+/** Every metric of the agent itself, without the prefix: what is exposed, and the README, are made from this table. */
+export const METRICS = {
+  build_info: {
+    type: 'gauge',
+    labels: ['version', 'commit', 'node', 'dataplane'],
+    help: 'Always 1; what runs is in the labels.',
+  },
+  syncs_total: {
+    type: 'counter',
+    labels: ['family', 'result'],
+    help: 'Syncs by result: changed, unchanged or failed.',
+  },
+  sync_duration_seconds: {
+    type: 'histogram',
+    labels: ['family'],
+    help: 'From the beginning of a sync until the kernel holds what the config says.',
+  },
+  last_sync_success_timestamp_seconds: {
+    type: 'gauge',
+    labels: ['family'],
+    help: 'When a sync has succeeded last.',
+  },
+  last_change_timestamp_seconds: {
+    type: 'gauge',
+    labels: ['family'],
+    help: 'When the rules in the kernel were changed last.',
+  },
+  reaction_duration_seconds: {
+    type: 'histogram',
+    labels: [],
+    help: 'From a change of the config files until the kernel holds it.',
+  },
+  lock_wait_seconds_total: {
+    type: 'counter',
+    labels: [],
+    help: 'Time spent on a busy kernel or xtables lock: attempts that failed, and the pauses after them.',
+  },
+  sync_retries_total: {
+    type: 'counter',
+    labels: ['reason'],
+    help: 'Attempts that were made again: busy (a lock) or raced (the kernel changed in between).',
+  },
+  drift_repairs_total: {
+    type: 'counter',
+    labels: ['family', 'found'],
+    help: 'Repairs of what somebody else has changed, by what was found.',
+  },
+  config_sources: { type: 'gauge', labels: [], help: 'Sources that are merged; 0 where the defaults apply.' },
+  config_entries: {
+    type: 'gauge',
+    labels: ['family', 'verdict'],
+    help: 'Entries of the policy by what they ask for: return or masquerade.',
+  },
+  config_conflicts: {
+    type: 'gauge',
+    labels: ['severity', 'kind'],
+    help: 'Conflicts between sources, or within one.',
+  },
+  config_loads_total: {
+    type: 'counter',
+    labels: ['result'],
+    help: 'Readings of the sources: valid or invalid.',
+  },
+  config_info: {
+    type: 'gauge',
+    labels: ['hash'],
+    help: 'Always 1; the hash is equal on all nodes whose merged config is equal.',
+  },
+  rules: {
+    type: 'gauge',
+    labels: ['family'],
+    help: 'Rules, and elements of sets, that the kernel is to hold.',
+  },
+  foreign_masquerade_rules: {
+    type: 'gauge',
+    labels: ['family'],
+    help: 'Rules of others that may masquerade what the config leaves alone.',
+  },
+  masqueraded_packets_total: {
+    type: 'counter',
+    labels: ['family'],
+    help: 'First packets of connections that were masqueraded.',
+  },
+  masqueraded_bytes_total: { type: 'counter', labels: ['family'], help: 'Bytes of those packets.' },
+  not_masqueraded_packets_total: {
+    type: 'counter',
+    labels: ['family', 'source'],
+    help: 'First packets of connections that were left alone, by the source that asks for it.',
+  },
+  not_masqueraded_bytes_total: {
+    type: 'counter',
+    labels: ['family', 'source'],
+    help: 'Bytes of those packets.',
+  },
+} as const satisfies Readonly<Record<string, Definition>>;
+
+type Table = typeof METRICS;
+type Named<Type extends Definition['type']> = {
+  [Name in keyof Table]: Table[Name]['type'] extends Type ? Name : never;
+}[keyof Table];
+type Labels<Name extends keyof Table> = Readonly<Record<Table[Name]['labels'][number], string>>;
+
+/** From 1 ms to 30 s, as long as a busy lock is waited for. */
+const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+/** What Prometheus scrapes: the metrics of the table, and those that prom-client has of Node.js. */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #counters = new Map<string, Counter>();
+  readonly #gauges = new Map<string, Gauge>();
+  readonly #histograms = new Map<string, Histogram>();
+
+  constructor() {
+    for (const [suffix, { type, labels, help }] of Object.entries<Definition>(METRICS)) {
+      const config = {
+        name: METRIC_PREFIX + suffix,
+        help,
+        labelNames: [...labels],
+        registers: [this.#registry],
+      };
+      switch (type) {
+        case 'counter':
+          this.#counters.set(suffix, new Counter(config));
+          break;
+        case 'gauge':
+          this.#gauges.set(suffix, new Gauge(config));
+          break;
+        case 'histogram':
+          this.#histograms.set(suffix, new Histogram({ ...config, buckets: BUCKETS }));
+          break;
+      }
+    }
+    collectDefaultMetrics({ register: this.#registry });
+  }
+
+  /** Counts up. */
+  add<Name extends Named<'counter'>>(name: Name, labels: Labels<Name>, value = 1): void {
+    this.#counters.get(name)?.inc(labels, value);
+  }
+
+  set<Name extends Named<'gauge'>>(name: Name, labels: Labels<Name>, value: number): void {
+    this.#gauges.get(name)?.set(labels, value);
+  }
+
+  /** Sets a gauge for just these labels: all others that it had are gone. */
+  replace<Name extends Named<'gauge'>>(
+    name: Name,
+    values: readonly { readonly labels: Labels<Name>; readonly value: number }[],
+  ): void {
+    this.#gauges.get(name)?.reset();
+    for (const { labels, value } of values) this.set(name, labels, value);
+  }
+
+  /** Adds a duration, in seconds, to a histogram. */
+  observe<Name extends Named<'histogram'>>(name: Name, labels: Labels<Name>, seconds: number): void {
+    this.#histograms.get(name)?.observe(labels, seconds);
+  }
+
+  /** The exposition, in the text format of Prometheus or, where asked for, of OpenMetrics 1.0. */
+  async text(openMetrics: boolean): Promise<{ readonly type: string; readonly body: string }> {
+    const registry: Registry<
+      typeof Registry.OPENMETRICS_CONTENT_TYPE | typeof Registry.PROMETHEUS_CONTENT_TYPE
+    > = this.#registry;
+    registry.setContentType(
+      openMetrics ? Registry.OPENMETRICS_CONTENT_TYPE : Registry.PROMETHEUS_CONTENT_TYPE,
+    );
+    return { type: registry.contentType, body: await registry.metrics() };
+  }
+}
