@@ -1,5 +1,6 @@
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
+import { isOlder } from '../version.ts';
 import type { IptablesMode } from './options.ts';
 import { createTool, type Tool, type ToolVersion, toolVersion } from './tool.ts';
 
@@ -87,12 +88,6 @@ function found({ suffix, version }: Command, mode: IptablesMode, reason: string)
     );
   }
   return { mode, suffix, version, reason };
-}
-
-function isOlder(version: string, than: readonly number[]): boolean {
-  const parts = version.split('.').map(Number);
-  const index = than.findIndex((part, position) => part !== (parts[position] ?? 0));
-  return index !== -1 && (parts[index] ?? 0) < (than[index] ?? 0);
 }
 
 async function kubeletChain(tool: Tool): Promise<string | undefined> {

@@ -1,6 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
 import { DataplaneError, type DataplaneFailure } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
+import { isOlder } from '../version.ts';
 import { NFT_FAMILY, TABLE } from './options.ts';
 
 /** The command nft, as far as our own tables need it. */
@@ -104,10 +105,4 @@ function failure(result: ToolResult): DataplaneError {
 function firstLines(stderr: string): string {
   const errors = stderr.split('\n').filter((line) => /\bError\b|^internal:|^netlink:/.test(line));
   return (errors.length > 0 ? errors : [stderr.trim()]).slice(0, 3).join('; ');
-}
-
-function isOlder(version: string, than: readonly number[]): boolean {
-  const parts = version.split('.').map(Number);
-  const index = than.findIndex((part, position) => part !== (parts[position] ?? 0));
-  return index !== -1 && (parts[index] ?? 0) < (than[index] ?? 0);
 }
