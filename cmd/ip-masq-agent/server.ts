@@ -28,7 +28,7 @@ export async function startServer({ flags, log, agent, status, recorder }: Serve
   const metrics = new Metrics();
   recorder.attach(metrics);
   const { version, commit, node } = buildInfo();
-  metrics.set('build_info', { version, commit, node, dataplane: status.dataplane?.name ?? '' }, 1);
+  metrics.set('build_info', { version, commit, nodejs: node, dataplane: status.dataplane?.name ?? '' }, 1);
   const endpoints = {
     status,
     metrics,

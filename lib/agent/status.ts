@@ -1,6 +1,6 @@
 import type { LoadedConfig } from '../config/load.ts';
 import type { SourceCount } from '../dataplane/counts.ts';
-import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
+import { type Dataplane, DIFFERENCES, type Plan } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../dataplane/foreign/group.ts';
 import type { Policy } from '../policy/policy.ts';
@@ -100,6 +100,7 @@ export class Status {
       lastFound: plan?.found ?? before?.lastFound ?? [],
     });
     this.#recorder.record((metrics) => {
+      if (before === undefined) beginAtZero(metrics, family);
       metrics.add('syncs_total', { family, result: plan === undefined ? 'unchanged' : 'changed' });
       metrics.observe('sync_duration_seconds', { family }, duration);
       metrics.set('last_sync_success_timestamp_seconds', { family }, now / 1000);
@@ -162,4 +163,12 @@ export class Status {
       }
     });
   }
+}
+
+/** A series that is not there before its first event hides that event from rate() and increase() of Prometheus. */
+function beginAtZero(metrics: Metrics, family: Family): void {
+  for (const result of ['changed', 'unchanged', 'failed']) metrics.add('syncs_total', { family, result }, 0);
+  for (const found of DIFFERENCES) metrics.add('drift_repairs_total', { family, found }, 0);
+  for (const result of ['valid', 'invalid']) metrics.add('config_loads_total', { result }, 0);
+  for (const reason of ['busy', 'raced']) metrics.add('sync_retries_total', { reason }, 0);
 }

@@ -77,17 +77,21 @@ export interface PlannedRule {
   readonly entry: Entry | undefined;
 }
 
-export type Difference =
-  | 'no readable chain'
-  | 'rules differ'
-  | 'rule order differs'
-  | 'jump missing'
-  | 'jump duplicated'
-  | 'jump outdated'
-  | 'chain left over'
-  | 'table missing'
-  | 'elements differ'
-  | 'table left over';
+/** Every way in which the kernel can differ. */
+export const DIFFERENCES = [
+  'no readable chain',
+  'rules differ',
+  'rule order differs',
+  'jump missing',
+  'jump duplicated',
+  'jump outdated',
+  'chain left over',
+  'table missing',
+  'elements differ',
+  'table left over',
+] as const;
+
+export type Difference = (typeof DIFFERENCES)[number];
 
 /** What becomes of a packet by the rules of ours in the kernel; rules of others may do more to it. */
 export interface KernelVerdict {

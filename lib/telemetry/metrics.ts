@@ -13,7 +13,7 @@ export const METRIC_PREFIX = 'ip_masq_agent_';
 export const METRICS = {
   build_info: {
     type: 'gauge',
-    labels: ['version', 'commit', 'node', 'dataplane'],
+    labels: ['version', 'commit', 'nodejs', 'dataplane'],
     help: 'Always 1; what runs is in the labels.',
   },
   syncs_total: {
@@ -44,7 +44,7 @@ export const METRICS = {
   lock_wait_seconds_total: {
     type: 'counter',
     labels: [],
-    help: 'Time spent on a busy kernel or xtables lock: attempts that failed, and the pauses after them.',
+    help: 'Time spent on a busy kernel or xtables lock: attempts that failed, and the pauses after them; not what iptables itself waits, up to a second.',
   },
   sync_retries_total: {
     type: 'counter',

@@ -85,5 +85,6 @@ function alike(text: string): string {
     .replace(/^IPv[46], iptables X \(legacy\): nothing of ours\n/gm, '')
     .replace(/nftables \d[\d.]*/g, 'nftables X')
     .replace(/,\n\t+ +/g, ', ')
-    .replace(/looked at iptables X \((\w+)\): .*/g, 'looked at iptables X ($1)');
+    .replace(/looked at iptables X \((\w+)\): .*/g, 'looked at iptables X ($1)')
+    .replace(/^looked at iptables \(legacy\) nat POSTROUTING\n/gm, '');
 }
