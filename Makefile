@@ -21,7 +21,7 @@ setup: ## install what is missing: Debian packages, npm packages
 build: setup $(BIN) ## build bin/ip-masq-agent
 
 test: lint $(BIN) ## lint, type check, then unit, property, kernel, end-to-end and packet tests
-	node --test --test-timeout=120000 'test/unit/**/*.test.ts' 'test/kernel/**/*.test.ts' 'test/e2e/**/*.test.ts' 'test/packets/**/*.test.ts'
+	node --test --test-timeout=120000 'test/unit/**/*.test.ts' 'test/kernel/**/*.test.ts' 'test/e2e/**/*.test.ts' 'test/packets/**/*.test.ts' 'test/prometheus/**/*.test.ts'
 
 lint: setup $(VALIDATOR) ## check format, lint rules and types
 	biome ci --colors=off --error-on-warnings .

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 # tool:package. `unshare`, `nsenter` and `setpriv` come with util-linux, on every Debian.
 wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nft:nftables ip:iproute2 zsh:zsh perl:perl-base
-unshare:util-linux nsenter:util-linux setpriv:util-linux'
+unshare:util-linux nsenter:util-linux setpriv:util-linux prometheus:prometheus promtool:prometheus'
 
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 missing=''
@@ -24,8 +24,19 @@ if [ -n "${missing% }" ]; then
   fi
   echo "setup: installing Debian packages: $missing"
   export DEBIAN_FRONTEND=noninteractive
+  # Tests start Prometheus where they need it. Debian would start a daemon of it now and at each boot, on all
+  # addresses: dpkg's policy layer forbids the first, `disable` takes back the second.
+  policy=/usr/sbin/policy-rc.d
+  if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' > "$policy"
+    chmod 755 "$policy"
+  fi
   apt-get -qq update
   apt-get -qq install -y --no-install-recommends $missing >/dev/null
+  case "$missing" in
+    *prometheus*) systemctl --quiet disable prometheus.service >/dev/null 2>&1 || true ;;
+  esac
 fi
 
 # npm writes this file last, so an interrupted install is done again.

@@ -76,7 +76,8 @@ export class Agent {
     return this.#sources.follow(async (wake) => {
       const { policies, changed } = await this.sync(wake, signal);
       if (wake.reason === 'start') await onFirstSync();
-      if (wake.reason === 'start' || changed) this.#foreign.look(await this.#dataplane(), policies);
+      if (changed || this.#foreign.isDue(performance.now()))
+        this.#foreign.look(await this.#dataplane(), policies);
     }, signal);
   }
 

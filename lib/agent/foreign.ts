@@ -10,6 +10,9 @@ import type { Status } from './status.ts';
 /** Entries that a sentence names one by one. */
 const NAMED = 4;
 
+/** Nothing tells when others change their rules: a metric of them is never older. */
+const LOOK_AGAIN_MS = 300_000;
+
 /** Rules of one author that are shown. */
 const SHOWN = 3;
 
@@ -45,6 +48,7 @@ export class ForeignWatch {
   readonly #status: Status;
   #known = new Set<string>();
   #isLooking = false;
+  #lookedAt = -LOOK_AGAIN_MS;
   #next: (() => Promise<void>) | undefined;
 
   constructor(log: Logger, status: Status) {
@@ -52,8 +56,14 @@ export class ForeignWatch {
     this.#status = status;
   }
 
+  /** Whether it has not looked for so long that others may have changed what nothing here tells of. */
+  isDue(now: number): boolean {
+    return now - this.#lookedAt >= LOOK_AGAIN_MS;
+  }
+
   /** Looks at the node soon: now, or when the look that is under way has ended. */
   look(dataplane: Dataplane, policies: readonly Policy[]): void {
+    this.#lookedAt = performance.now();
     this.#next = () => this.#look(dataplane, policies);
     if (!this.#isLooking) void this.#lookOn();
   }

@@ -114,6 +114,13 @@ type Labels<Name extends keyof Table> = Readonly<Record<Table[Name]['labels'][nu
 /** From 1 ms to 30 s, as long as a busy lock is waited for. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
+/** Gauges of prom-client whose names say that they are counters; promtool objects to them. */
+const MISNAMED = [
+  'nodejs_active_handles_total',
+  'nodejs_active_requests_total',
+  'nodejs_active_resources_total',
+];
+
 /** What Prometheus scrapes: the metrics of the table, and those that prom-client has of Node.js. */
 export class Metrics {
   readonly #registry = new Registry();
@@ -142,6 +149,7 @@ export class Metrics {
       }
     }
     collectDefaultMetrics({ register: this.#registry });
+    for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
   }
 
   /** Counts up. */

@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { METRIC_PREFIX, METRICS } from '../../lib/telemetry/metrics.ts';
+import { createNode, eventually, type NodeLab, type RunningAgent } from '../e2e/support.ts';
+import type { Fetch, Fetched } from '../lab/fetcher.ts';
+import { startHelper } from '../lab/helper.ts';
+import { type Prometheus, startPrometheus } from '../lab/prometheus.ts';
+import { hurriedRules } from './support.ts';
+
+const ADDRESS = '127.0.0.1:9614';
+const INSIDE = 'nonMasqueradeCIDRs: [10.1.0.0/16]\n';
+const DOCKER = ['-A', 'POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0', '-j', 'MASQUERADE'];
+
+/** What may have no series on a node without trouble. */
+const TROUBLE: ReadonlySet<string> = new Set([
+  'sync_retries_total',
+  'drift_repairs_total',
+  'config_conflicts',
+]);
+
+const EVALUATION_MS = 1000;
+const POD = { namespace: 'kube-system', pod: 'ip-masq-agent-0', node: 'node-0' };
+
+// They mostly wait, each with a node of its own.
+describe('Prometheus', { concurrency: true }, () => {
+  it('scrapes every metric of the agent and no other, and no alert fires on a healthy node', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-x': INSIDE });
+    const agent = await start(node);
+    await using prometheus = await watch(node);
+    const samples = await prometheus.query(`{__name__=~"${METRIC_PREFIX}.+"}`);
+    const names = new Set(samples.map(({ metric: { __name__: name = '' } }) => tableName(name)));
+    const known = Object.keys(METRICS);
+    const missing = known.filter((name) => !names.has(name) && !TROUBLE.has(name));
+    assert.deepEqual(missing, []);
+    assert.deepEqual(
+      [...names].filter((name) => !known.includes(name)),
+      [],
+    );
+    for (const { metric } of samples) assert.partialDeepStrictEqual(metric, { job: 'ip-masq-agent', ...POD });
+    const end = performance.now() + 3 * EVALUATION_MS;
+    for (; performance.now() < end; await delay(200)) assert.deepEqual(await prometheus.firing(), []);
+    await stop(agent);
+  });
+
+  it('takes what the agent exposes for well formed', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-x': INSIDE });
+    const agent = await start(node);
+    await using fetcher = await startHelper<Fetch, Fetched>(
+      node.box,
+      new URL('../lab/fetcher.ts', import.meta.url),
+    );
+    const { status, body } = await fetcher.ask({ url: `http://${ADDRESS}/metrics` });
+    assert.equal(status, 200);
+    const { stdout, stderr } = await node.box.run('promtool', ['check', 'metrics'], { input: body });
+    const complaints = (stdout + stderr).split('\n').filter((line) => line !== '');
+    assert.deepEqual(complaints, []);
+    await stop(agent);
+  });
+
+  it('alerts on rules that are flushed again and again, on rules of Docker, and on a conflict, and on no more', async () => {
+    await using node = await createNode();
+    await node.volume({
+      'ip-masq-x': `${INSIDE}masqLinkLocal: true\n`,
+      'ip-masq-y': 'masqLinkLocal: false\n',
+    });
+    await node.iptables(...DOCKER);
+    const agent = await start(node);
+    await using prometheus = await watch(node);
+    await fires(
+      prometheus,
+      [
+        {
+          name: 'IpMasqAgentConfigConflicts',
+          labels: {
+            severity: 'warning',
+            namespace: 'kube-system',
+            job: 'ip-masq-agent',
+            kind: 'link-local-flag',
+          },
+        },
+        { name: 'IpMasqAgentDriftRepeating', labels: { severity: 'warning', ...POD, family: 'IPv4' } },
+        { name: 'IpMasqAgentForeignRules', labels: { severity: 'warning', ...POD, family: 'IPv4' } },
+      ],
+      async () => {
+        if ((await node.chain()).length > 0) await node.iptables('-F', 'IP-MASQ-AGENT');
+      },
+    );
+    await stop(agent);
+  });
+
+  it('alerts on syncs that have stopped', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-x': INSIDE });
+    const agent = await start(node, '--resync-interval=1h');
+    await using prometheus = await watch(node);
+    await fires(prometheus, [
+      { name: 'IpMasqAgentSyncStale', labels: { severity: 'warning', ...POD, family: 'IPv4' } },
+    ]);
+    await stop(agent);
+  });
+
+  it('alerts on an agent that has ended on an invalid config, its rules still there, and on nothing else', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-x': INSIDE });
+    const agent = await start(node);
+    await using prometheus = await watch(node);
+    const rules = await node.chain();
+    await volume.swap({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.1.0.1/16]\n' });
+    assert.deepEqual(await agent.ended, { code: 3, signal: null });
+    await fires(prometheus, [
+      {
+        name: 'IpMasqAgentDown',
+        labels: { severity: 'warning', job: 'ip-masq-agent', instance: ADDRESS, ...POD },
+      },
+    ]);
+    assert.deepEqual(await node.chain(), rules);
+  });
+});
+
+/** The name in the table of metrics: histograms expose three. */
+function tableName(name: string): string {
+  return name.slice(METRIC_PREFIX.length).replace(/_(bucket|count|sum)$/, '');
+}
+
+async function start(node: NodeLab, ...flags: readonly string[]): Promise<RunningAgent> {
+  const agent = node.start(`--metrics-bind-address=${ADDRESS}`, '--resync-interval=1s', ...flags);
+  await agent.logged(/metrics, probes and status on/);
+  return agent;
+}
+
+async function stop(agent: RunningAgent): Promise<void> {
+  agent.kill('SIGTERM');
+  assert.deepEqual(await agent.ended, { code: 0, signal: null });
+}
+
+/** Waits until the agent has been scraped, and is known to the rules too. */
+async function watch(node: NodeLab): Promise<Prometheus> {
+  const prometheus = await startPrometheus(node.box, { scrape: [ADDRESS], rules: [hurriedRules()] });
+  await eventually(
+    async () => (await prometheus.query('up == 1')).length === 1 && !(await isAbsent(prometheus)),
+    () => 'a scrape of the agent',
+  );
+  return prometheus;
+}
+
+/** It is for the first five seconds, in which Prometheus gathers its targets. */
+async function isAbsent(prometheus: Prometheus): Promise<boolean> {
+  return (await prometheus.firing()).some(({ name }) => name === 'IpMasqAgentAbsent');
+}
+
+type Alerts = Awaited<ReturnType<Prometheus['firing']>>;
+
+/** Waits until just these alerts fire. */
+async function fires(
+  prometheus: Prometheus,
+  expected: Alerts,
+  disturb: () => Promise<void> = async () => {},
+): Promise<void> {
+  let firing: Alerts = [];
+  await eventually(
+    async () => {
+      await disturb();
+      firing = [...(await prometheus.firing())].sort((a, b) => (a.name < b.name ? -1 : 1));
+      return (
+        JSON.stringify(firing.map(({ name }) => name)) === JSON.stringify(expected.map(({ name }) => name))
+      );
+    },
+    () => `${expected.map(({ name }) => name).join(', ')}; what fires is ${JSON.stringify(firing)}`,
+  );
+  assert.deepEqual(firing, expected);
+}

@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { load } from 'js-yaml';
+
+/** What is given to people who run Prometheus. */
+export function examplePath(name: string): string {
+  return fileURLToPath(new URL(`../../examples/prometheus/${name}`, import.meta.url));
+}
+
+export function example(name: string): string {
+  return readFileSync(examplePath(name), 'utf8');
+}
+
+export interface Rule {
+  readonly record?: string;
+  readonly alert?: string;
+  readonly expr: string;
+  readonly for?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+interface RuleFile {
+  readonly groups: readonly { readonly name: string; readonly rules: readonly Rule[] }[];
+}
+
+/** All rules of the example, in order. */
+export function exampleRules(): readonly Rule[] {
+  const { groups } = load(example('rules.yaml')) as RuleFile;
+  return groups.flatMap(({ rules }) => rules);
+}
+
+/** The rules of the example as they are, but with seconds for a patience of minutes. */
+export function hurriedRules(): string {
+  return example('rules.yaml')
+    .replaceAll(/^( +for:) \d+m$/gm, '$1 3s')
+    .replaceAll(/\[\d+m\]/g, '[20s]')
+    .replace('_timestamp_seconds) > 600', '_timestamp_seconds) > 10');
+}
