@@ -10,7 +10,7 @@ VALIDATOR := lib/config/schema.generated.js
 BIN := bin/ip-masq-agent
 SOURCES := $(shell find cmd lib -name '*.ts') package.json
 
-.PHONY: help setup build test lint demo bench clean version
+.PHONY: help setup setup-test build test lint demo bench clean version
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -18,9 +18,12 @@ help: ## list the targets
 setup: ## install what is missing: Debian packages, npm packages
 	@build/setup.sh
 
+setup-test:
+	@build/setup.sh test
+
 build: setup $(BIN) ## build bin/ip-masq-agent
 
-test: lint $(BIN) ## lint, type check, then unit, property, kernel, end-to-end and packet tests
+test: setup-test lint $(BIN) ## lint, type check, then unit, property, kernel, end-to-end and packet tests
 	node --test --test-timeout=120000 'test/unit/**/*.test.ts' 'test/kernel/**/*.test.ts' 'test/e2e/**/*.test.ts' 'test/packets/**/*.test.ts' 'test/prometheus/**/*.test.ts'
 
 lint: setup $(VALIDATOR) ## check format, lint rules and types

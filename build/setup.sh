@@ -1,18 +1,22 @@
 #!/bin/sh
-# Installs what `make build`, `make test` and `make demo` need and the machine lacks: system tools
-# from Debian's packages, npm packages from the lockfile. Says what it does; does nothing when all
-# is there; where it may not install, names exactly what is missing and stops.
+# Installs what `make build` and `make demo` need, and with the argument `test` also what `make test` does, as far as
+# the machine lacks it: system tools from Debian's packages, npm packages from the lockfile. Says what it does; does
+# nothing when all is there; where it may not install, names exactly what is missing and stops.
 set -eu
 cd "$(dirname "$0")/.."
 
-# tool:package. `unshare`, `nsenter` and `setpriv` come with util-linux, on every Debian.
-wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nft:nftables ip:iproute2 zsh:zsh perl:perl-base
-unshare:util-linux nsenter:util-linux setpriv:util-linux prometheus:prometheus promtool:prometheus'
+# tool:package, or file:package. `unshare`, `nsenter` and `setpriv` come with util-linux, on every Debian.
+wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nft:nftables ip:iproute2
+unshare:util-linux nsenter:util-linux setpriv:util-linux'
+if [ "${1:-}" = test ]; then
+  wanted="$wanted perl:perl-base zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium
+  /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"
+fi
 
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 missing=''
 for pair in $wanted; do
-  command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
+  command -v "${pair%%:*}" >/dev/null 2>&1 || [ -e "${pair%%:*}" ] || missing="$missing ${pair##*:}"
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
 

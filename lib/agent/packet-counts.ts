@@ -10,43 +10,65 @@ const FRESH_MS = 15_000;
 
 /** What the rules have counted, over all their rewrites: the kernel begins anew with each. */
 export class PacketCounts {
-  readonly #totals = new Map<Family, ReadonlyMap<string, SourceCount>>();
-  readonly #entries = new Map<Family, readonly EntryCount[]>();
+  readonly #entries = new Map<Family, ReadonlyMap<string, EntryCount>>();
   readonly #readAt = new Map<Family, number>();
 
-  /** What each entry has counted since the rules were made, as read last. */
+  /** What each entry has counted since its rules were made, as read last. */
   entries(family: Family): readonly EntryCount[] {
-    return this.#entries.get(family) ?? [];
+    return [...(this.#entries.get(family)?.values() ?? [])];
   }
 
   /**
    * What has been counted since the last call; nothing where that was a moment ago, or where the kernel cannot be
-   * read now: the next call makes up for it.
+   * read now: a later call makes up for it.
+   *
+   * @param now milliseconds of a clock that never goes back
    */
-  async since(dataplane: Dataplane, policy: Policy): Promise<readonly SourceCount[]> {
+  async since(
+    dataplane: Dataplane,
+    policy: Policy,
+    now = performance.now(),
+  ): Promise<readonly SourceCount[]> {
     const { family } = policy;
-    const now = performance.now();
-    if (now - (this.#readAt.get(family) ?? -FRESH_MS) < FRESH_MS) return [];
-    this.#readAt.set(family, now);
-    const counts = await dataplane.count(policy).catch((error: unknown) => {
-      if (error instanceof DataplaneError) return undefined;
-      throw error;
-    });
-    if (counts === undefined) return [];
-    this.#entries.set(family, counts);
-    return this.#grown(family, countsBySource(counts));
+    if (now - (this.#readAt.get(family) ?? Number.NEGATIVE_INFINITY) < FRESH_MS) return [];
+    // Never two readings at once: the older one, if it ended last, would look like a rewrite.
+    this.#readAt.set(family, Number.POSITIVE_INFINITY);
+    try {
+      const before = this.#entries.get(family);
+      const after = countsByEntry(await dataplane.count(policy));
+      this.#entries.set(family, after);
+      return countsBySource(Array.from(after, ([key, count]) => grown(before?.get(key), count)));
+    } catch (error) {
+      if (!(error instanceof DataplaneError)) throw error;
+      return [];
+    } finally {
+      this.#readAt.set(family, now);
+    }
   }
+}
 
-  #grown(family: Family, counts: readonly SourceCount[]): readonly SourceCount[] {
-    const before = this.#totals.get(family);
-    const after = new Map(counts.map((count) => [`${count.verdict} ${count.source ?? ''}`, count]));
-    this.#totals.set(family, after);
-    return Array.from(after, ([key, count]) => {
-      const last = before?.get(key);
-      // Less than before: the rules were made anew, and have counted all of it since.
-      const [packets, bytes] =
-        last === undefined || count.packets < last.packets ? [0n, 0n] : [last.packets, last.bytes];
-      return { ...count, packets: count.packets - packets, bytes: count.bytes - bytes };
-    });
+/** The same for an entry whoever asks for it, as its rules are the same. */
+export function countKey({ entry, verdict }: Pick<EntryCount, 'entry' | 'verdict'>): string {
+  return `${verdict} ${entry?.prefix.text ?? 'everything else'}`;
+}
+
+/** The rules of each entry together, by its key. */
+function countsByEntry(counts: readonly EntryCount[]): ReadonlyMap<string, EntryCount> {
+  const sums = new Map<string, EntryCount>();
+  for (const count of counts) {
+    const key = countKey(count);
+    const { packets, bytes } = sums.get(key) ?? { packets: 0n, bytes: 0n };
+    sums.set(key, { ...count, packets: packets + count.packets, bytes: bytes + count.bytes });
   }
+  return sums;
+}
+
+/**
+ * What one entry has counted since it was read before. Sums of several entries could not tell: one entry that goes
+ * looks like a rewrite of all.
+ */
+function grown(before: EntryCount | undefined, after: EntryCount): EntryCount {
+  // Less than before: the rules were made anew, and have counted all of it since.
+  if (before === undefined || after.packets < before.packets || after.bytes < before.bytes) return after;
+  return { ...after, packets: after.packets - before.packets, bytes: after.bytes - before.bytes };
 }

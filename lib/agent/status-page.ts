@@ -5,18 +5,21 @@ import type { Endpoints } from './endpoints.ts';
 import { configHash } from './fingerprint.ts';
 import { describeForeign, foreignEvidence } from './foreign.ts';
 import { escapeHtml, tableHtml } from './html.ts';
+import { countKey } from './packet-counts.ts';
 import type { FamilyStatus } from './status.ts';
 
 /** Entries that the page shows: a page of 100,000 helps nobody. */
 const MOST_ENTRIES = 500;
 
 /** Grows with the reader's letters, fits a phone, and follows the reader's choice of light or dark. */
-const STYLE = `:root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif}
-body{margin:0 auto;max-width:70rem;padding:1rem}
-h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
-.wide{overflow-x:auto}table{border-collapse:collapse;width:100%}
-th,td{border-bottom:1px solid color-mix(in srgb,currentColor 25%,transparent);padding:.3rem .8rem .3rem 0;text-align:left;vertical-align:top}
-td{font-variant-numeric:tabular-nums}pre{overflow-x:auto}.bad{color:light-dark(#b00020,#ff8a80)}`;
+const STYLE = `:root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif;--line:light-dark(#d0d7de,#3d444d);--soft:light-dark(#57606a,#9aa4af)}
+body{margin:0 auto;max-width:70rem;padding:1.5rem 1rem;background:light-dark(#fff,#0d1117);color:light-dark(#1f2328,#e6edf3);overflow-wrap:anywhere}
+h1{font-size:1.6rem;margin:0}h1+p{color:var(--soft);margin:.2rem 0}h2{font-size:1.15rem;margin:2rem 0 .4rem}
+table{border-collapse:collapse;width:100%}th,td{border-bottom:1px solid var(--line);padding:.4rem .8rem .4rem 0;text-align:left;vertical-align:top}
+th{color:var(--soft);font-size:.85rem}td{font-variant-numeric:tabular-nums}td:first-child{font-weight:600}
+pre{overflow-x:auto;padding:.8rem;border:1px solid var(--line);border-radius:.4rem}.bad{color:light-dark(#b00020,#ff8a80)}
+@media(max-width:40rem){thead{display:none}tr{display:block;border-bottom:1px solid var(--line);padding:.4rem 0}td{display:block;border:0;padding:0}td:empty{display:none}
+td+td::before{content:attr(data-name) ": ";color:var(--soft)}}`;
 
 /** One page for a person: what is applied, why, and what is odd. */
 export function statusPage(endpoints: Endpoints): string {
@@ -100,10 +103,10 @@ function foreignHtml({ status }: Endpoints): string {
 function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): string {
   const shown = policy.entries.slice(0, MOST_ENTRIES);
   const more = policy.entries.length - shown.length;
-  const counted = (entry: EntryCount['entry']) => {
-    const own = counts.filter((count) => isSame(count.entry, entry));
-    return own.length === 0 ? '' : String(own.reduce((sum, { packets }) => sum + packets, 0n));
-  };
+  // Counts are read with a policy that was compiled before: its entries are others, and mean the same.
+  const packets = new Map(counts.map((count) => [countKey(count), String(count.packets)]));
+  const counted = (entry: EntryCount['entry']) =>
+    packets.get(countKey({ entry, verdict: entry?.verdict ?? 'masquerade' })) ?? '';
   const rows = [
     ...shown.map((entry) => [
       entry.prefix.text,
@@ -115,11 +118,6 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
   ];
   const note = more > 0 ? `<p>… and ${more} more: see /configz</p>` : '';
   return `${tableHtml(['destination', 'verdict', 'asked for by', 'connections'], rows)}${note}`;
-}
-
-/** Counts are read with a policy that was compiled before: its entries are others, and mean the same. */
-function isSame(a: EntryCount['entry'], b: EntryCount['entry']): boolean {
-  return a?.prefix.text === b?.prefix.text && a?.verdict === b?.verdict;
 }
 
 function time(at: number | undefined): string {

@@ -177,12 +177,20 @@ export class Metrics {
 
   /** The exposition, in the text format of Prometheus or, where asked for, of OpenMetrics 1.0. */
   async text(openMetrics: boolean): Promise<{ readonly type: string; readonly body: string }> {
-    const registry: Registry<
-      typeof Registry.OPENMETRICS_CONTENT_TYPE | typeof Registry.PROMETHEUS_CONTENT_TYPE
-    > = this.#registry;
-    registry.setContentType(
-      openMetrics ? Registry.OPENMETRICS_CONTENT_TYPE : Registry.PROMETHEUS_CONTENT_TYPE,
-    );
-    return { type: registry.contentType, body: await registry.metrics() };
+    const body = await this.#registry.metrics();
+    if (!openMetrics) return { type: Registry.PROMETHEUS_CONTENT_TYPE, body };
+    return { type: Registry.OPENMETRICS_CONTENT_TYPE, body: toOpenMetrics(body) };
   }
+}
+
+/**
+ * The same in OpenMetrics 1.0, where a counter's family has no `_total`, no line is empty, and the last one says so.
+ * prom-client would do it, but renames its counters for good, so that the next scrape of Prometheus misses them.
+ */
+function toOpenMetrics(text: string): string {
+  const renamed = text.replace(
+    /^# HELP (\S+)_total (.*)\n# TYPE \1_total counter$/gm,
+    '# HELP $1 $2\n# TYPE $1 counter',
+  );
+  return `${renamed.replace(/\n{2,}/g, '\n')}# EOF\n`;
 }

@@ -1,4 +1,11 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import type { Duplex } from 'node:stream';
 import { ListenError } from './listen-error.ts';
 
 /** What a path answers. */
@@ -18,9 +25,13 @@ export interface Question {
 export type Routes = Readonly<Record<string, (question: Question) => Promise<Answer> | Answer>>;
 
 const MAX_URL_LENGTH = 512;
+const MAX_HEADER_BYTES = 8 * 1024;
 
-/** A scrape and a few people; whoever asks for more waits. */
+/** A scrape, the probes and a few people; connections of others beyond that are closed at once. */
 const MAX_CONNECTIONS = 32;
+
+/** How long a client may take for each step: to send a request, to read the answer, to send the next request. */
+const STEP_MS = 10_000;
 
 /** No script, no foreign content, no framing, no cache: what is shown is of this moment and of this node. */
 const HEADERS: Readonly<Record<string, string>> = {
@@ -31,11 +42,19 @@ const HEADERS: Readonly<Record<string, string>> = {
   'X-Frame-Options': 'DENY',
 };
 
+/** What Node.js refuses before there is a request, by the code of its error; anything else is no HTTP. */
+const REFUSALS: Readonly<Record<string, number>> = {
+  HPE_HEADER_OVERFLOW: 431,
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
+
 /**
  * Serves GET and HEAD on an address until the signal aborts.
  *
  * @param address `host:port`; no host means all addresses
  * @param onError gets what a route has failed with, which the client does not see
+ * @param stepMs how long a client may take for each step
  * @throws {ListenError}
  */
 export async function serve(
@@ -43,39 +62,75 @@ export async function serve(
   routes: Routes,
   signal: AbortSignal,
   onError: (error: unknown) => void,
+  stepMs = STEP_MS,
 ): Promise<Server> {
-  const server = createServer(
-    { maxHeaderSize: 8 * 1024, headersTimeout: 5_000, requestTimeout: 5_000, keepAliveTimeout: 5_000 },
-    (request, response) => {
-      reply(request, response, routes).catch((error: unknown) => {
-        onError(error);
-        send(request, response, plain(500, 'internal error, see the log'));
-      });
-    },
-  );
-  server.maxConnections = MAX_CONNECTIONS;
-  server.maxRequestsPerSocket = 1000;
-  const [, host = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(address) ?? [];
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(address, error)));
-    server.listen({ port: Number(port), ...(host !== '' && { host }) }, resolve);
+  const server = createStrictServer(stepMs, (request, response) => {
+    const late = setTimeout(() => request.socket.destroy(), stepMs).unref();
+    response.on('close', () => clearTimeout(late));
+    reply(request, response, routes).catch((error: unknown) => {
+      onError(error);
+      send(request, response, plain(500, 'internal error, see the log'));
+    });
   });
+  await listen(server, address);
   server.on('error', onError);
-  signal.addEventListener('abort', () => {
+  const stop = () => {
     server.close();
     server.closeAllConnections();
-  });
+  };
+  if (signal.aborted) stop();
+  else signal.addEventListener('abort', stop);
   // The server alone does not keep the process alive: what it tells about does.
   server.unref();
   return server;
 }
 
+type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+
+function createStrictServer(stepMs: number, handle: Handler): Server {
+  const options = {
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headersTimeout: stepMs,
+    requestTimeout: stepMs,
+    keepAliveTimeout: stepMs,
+    // Node.js looks every 30 s else, and lets slow clients stay as long.
+    connectionsCheckingInterval: Math.ceil(stepMs / 10),
+    // `reply` refuses instead, with the headers of every other answer.
+    requireHostHeader: false,
+  };
+  const server = createServer(options, handle);
+  server.maxConnections = MAX_CONNECTIONS;
+  // Connections that are only kept make room for those that want something.
+  server.on('drop', () => server.closeIdleConnections());
+  server.on('checkExpectation', handle);
+  server.on('connect', (_, socket: Duplex) => refuse(socket, 405, { Allow: 'GET, HEAD' }));
+  server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, socket: Duplex) =>
+    refuse(socket, REFUSALS[code] ?? 400),
+  );
+  return server;
+}
+
+async function listen(server: Server, address: string): Promise<void> {
+  const [, host = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(address) ?? [];
+  await new Promise<void>((resolve, reject) => {
+    const fail = (error: NodeJS.ErrnoException) => reject(listenError(address, error));
+    server.once('error', fail);
+    server.listen({ port: Number(port), ...(host !== '' && { host }) }, () => {
+      server.off('error', fail);
+      resolve();
+    });
+  });
+}
+
 async function reply(request: IncomingMessage, response: ServerResponse, routes: Routes): Promise<void> {
-  const { method, url = '/', headers } = request;
+  const { method, url = '/', headers, httpVersion } = request;
   if (method !== 'GET' && method !== 'HEAD') {
     response.setHeader('Allow', 'GET, HEAD');
     return send(request, response, plain(405, 'GET and HEAD only'));
   }
+  // RFC 9112, section 3.2.
+  if (headers.host === undefined && httpVersion === '1.1')
+    return send(request, response, plain(400, 'the header Host is missing'));
   if (url.length > MAX_URL_LENGTH) return send(request, response, plain(414, 'the URL is too long'));
   const [path = '', query = ''] = url.split('?');
   const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
@@ -96,6 +151,17 @@ function send({ method }: IncomingMessage, response: ServerResponse, { status, t
   const bytes = Buffer.from(body);
   response.writeHead(status, { ...HEADERS, 'Content-Type': type, 'Content-Length': bytes.length });
   response.end(method === 'HEAD' ? undefined : bytes);
+}
+
+/** Answers where there is no request to answer, and closes. */
+function refuse(socket: Duplex, status: number, headers: Readonly<Record<string, string>> = {}): void {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const all = { ...HEADERS, ...headers, Connection: 'close', 'Content-Length': '0' };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n`, () => socket.destroy());
 }
 
 function listenError(address: string, { code, message }: NodeJS.ErrnoException): ListenError {

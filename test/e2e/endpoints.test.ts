@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { createNode, type NodeLab, type RunningAgent } from './support.ts';
+
+const SERVED = '--metrics-bind-address=127.0.0.1:9614';
+const CONFIG = 'nonMasqueradeCIDRs: [10.1.0.0/16]\n';
+
+/** Asks the agent from within its node: a program there, as the port is the node's own. */
+const FETCH = `const [url, accept] = process.argv.slice(1);
+const response = await fetch(url, { headers: { accept } });
+console.log(JSON.stringify({ status: response.status, type: response.headers.get('content-type'), body: await response.text() }));`;
+
+async function ask(node: NodeLab, path: string, accept = '*/*') {
+  const args = ['--input-type=module', '-e', FETCH, `http://127.0.0.1:9614${path}`, accept];
+  const { stdout, stderr } = await node.box.run(process.execPath, args);
+  assert.ok(stdout, stderr);
+  return JSON.parse(stdout) as { status: number; type: string; body: string };
+}
+
+async function serving(agent: RunningAgent): Promise<void> {
+  await agent.logged(/metrics, probes and status on/);
+}
+
+describe('the endpoints of the agent', () => {
+  it('tell health, metrics in both formats, the config with its origins, and the status', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-a': CONFIG, 'ip-masq-<script>alert(1)': CONFIG });
+    const agent = node.start(SERVED);
+    await serving(agent);
+    assert.equal((await ask(node, '/healthz')).body, 'ok\n');
+    assert.match((await ask(node, '/readyz?verbose')).body, /^\[\+\] sync IPv4: last sync .*\nok\n$/);
+    const prometheus = await ask(node, '/metrics');
+    assert.match(prometheus.type, /^text\/plain; version=0\.0\.4/);
+    assert.match(prometheus.body, /^ip_masq_agent_syncs_total\{family="IPv4",result="changed"\} 1$/m);
+    const configz = JSON.parse((await ask(node, '/configz')).body);
+    assert.match(JSON.stringify(configz.merged.nonMasqueradeCIDRs), /10\.1\.0\.0\/16.*"line":1/);
+    assert.ok(Array.isArray(configz.conflicts));
+    const { body } = await ask(node, '/statusz');
+    assert.match(body, /10\.1\.0\.0\/16/);
+    assert.doesNotMatch(body, /<script/);
+    const open = await ask(node, '/metrics', 'application/openmetrics-text; version=1.0.0');
+    assert.match(open.type, /^application\/openmetrics-text; version=1\.0\.0/);
+    assert.match(open.body, /\n# EOF\n$/);
+    agent.kill('SIGTERM');
+    assert.equal((await agent.ended).code, 0);
+  });
+
+  it('end the agent where another one listens already, with its rules in the kernel', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-a': CONFIG });
+    const first = node.start(SERVED);
+    await serving(first);
+    const message = join(node.dir, 'termination-log');
+    await writeFile(message, '', { mode: 0o666 });
+    const flags = [SERVED, '--masq-chain=SECOND', `--termination-log=${message}`];
+    const { code } = await node.agent(...flags);
+    assert.equal(code, 1);
+    assert.match(
+      await readFile(message, 'utf8'),
+      /^cannot listen on 127\.0\.0\.1:9614: .*choose another --metrics-bind-address\n$/,
+    );
+    assert.match(await node.iptables('-S', 'SECOND'), /10\.1\.0\.0\/16/);
+    first.kill('SIGTERM');
+    assert.equal((await first.ended).code, 0);
+  });
+
+  it('are none where the address is empty', async () => {
+    await using node = await createNode();
+    const agent = node.start('--metrics-bind-address=', '--resync-interval=100ms', '--v=3');
+    await agent.logged(/nothing to change/);
+    assert.doesNotMatch(agent.log(), /metrics, probes/);
+    agent.kill('SIGTERM');
+    assert.equal((await agent.ended).code, 0);
+  });
+});
