@@ -1,6 +1,7 @@
 import { type Answer, answer, liveAnswers } from '../../lib/agent/explain.ts';
 import { answerJson } from '../../lib/agent/explain-json.ts';
 import { answerText } from '../../lib/agent/explain-text.ts';
+import { openPatiently } from '../../lib/agent/patient.ts';
 import { type Address, parseAddress } from '../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../lib/config/config.ts';
 import { prettyJson } from '../../lib/config/report/json.ts';
@@ -9,9 +10,9 @@ import { systemHost } from '../../lib/dataplane/host.ts';
 import type { Args } from './command.ts';
 import type { EXPLAIN_FLAGS } from './commands.ts';
 import { readConfig } from './config.ts';
-import { readableDataplane } from './dataplane.ts';
 import { EXIT, UsageError } from './exit.ts';
 import type { FlagValues } from './flags.ts';
+import { dataplaneOptions, retryOptions } from './options.ts';
 import { print } from './print.ts';
 
 /** Says of each address whether traffic to it is masqueraded, and why. */
@@ -32,7 +33,7 @@ async function askNode(
   flags: FlagValues,
 ): Promise<readonly Answer[]> {
   const host = systemHost(flags['sync-timeout']);
-  const dataplane = await readableDataplane(flags, host);
+  const dataplane = await openPatiently(dataplaneOptions(flags), host, retryOptions(flags));
   return liveAnswers(config, addresses, flags['enable-ipv6'], dataplane, host);
 }
 

@@ -1,4 +1,6 @@
 import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { Host } from '../dataplane/host.ts';
+import { type DataplaneOptions, openDataplane } from '../dataplane/open.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
 /** The dataplane, whose readings wait for a busy kernel. */
@@ -8,4 +10,17 @@ export function patient(dataplane: Dataplane, options: RetryOptions): Dataplane 
     observe: (family) => retrying(() => dataplane.observe(family), options),
     survey: (families) => retrying(() => dataplane.survey(families), options),
   };
+}
+
+/**
+ * The dataplane of the agent with these options, to be read.
+ *
+ * @throws {DataplaneError}
+ */
+export async function openPatiently(
+  options: DataplaneOptions,
+  host: Host,
+  retry: RetryOptions,
+): Promise<Dataplane> {
+  return patient(await retrying(() => openDataplane(options, host), retry), retry);
 }

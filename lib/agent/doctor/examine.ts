@@ -3,11 +3,11 @@ import { loadConfig } from '../../config/load.ts';
 import { DataplaneError } from '../../dataplane/error.ts';
 import type { Host } from '../../dataplane/host.ts';
 import { installedIptables } from '../../dataplane/iptables/installed.ts';
-import { type DataplaneOptions, openDataplane, openPlaces } from '../../dataplane/open.ts';
+import { type DataplaneOptions, openPlaces } from '../../dataplane/open.ts';
 import { compilePolicy } from '../../policy/policy.ts';
-import { patient } from '../patient.ts';
+import { openPatiently, patient } from '../patient.ts';
 import { goalsFor, preview } from '../preview.ts';
-import { type RetryOptions, retrying } from '../retry.ts';
+import type { RetryOptions } from '../retry.ts';
 import type { SourcesOptions } from '../sources.ts';
 import { configFindings } from './config.ts';
 import type { Family, Finding } from './finding.ts';
@@ -73,7 +73,7 @@ async function examineKernel(
     findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
   };
   await look(async () => {
-    const dataplane = patient(await retrying(() => openDataplane(options, host), retry), retry);
+    const dataplane = await openPatiently(options, host, retry);
     seen.push(`${dataplane.name}: ${dataplane.reason}`);
     for (const goal of config === undefined ? [] : goalsFor(config, sources.config.enableIPv6))
       await look(async () => ownRuleFindings(await preview(dataplane, [goal])), goal.family);
