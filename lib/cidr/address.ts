@@ -1,5 +1,4 @@
 import { isIPv4, isIPv6 } from 'node:net';
-import IPCIDR from 'ip-cidr';
 
 export type Family = 'IPv4' | 'IPv6';
 
@@ -22,8 +21,19 @@ export interface Address {
 export function parseAddress(text: string): Address | undefined {
   const family = familyOf(text);
   if (family === undefined) return undefined;
-  const address = IPCIDR.createAddress(family === 'IPv6' ? normalizeIPv6(text) : text);
-  return { family, value: IPCIDR.formatIP<bigint>(address, { type: 'bigInteger' }) };
+  return { family, value: family === 'IPv4' ? valueOfIPv4(text) : valueOfIPv6(normalizeIPv6(text)) };
+}
+
+/** The number that a valid IPv4 address stands for. */
+export function valueOfIPv4(text: string): bigint {
+  return BigInt(text.split('.').reduce((value, octet) => value * 256 + Number(octet), 0));
+}
+
+/** The number that an IPv6 address stands for, whose text is in the form of `normalizeIPv6`. */
+export function valueOfIPv6(text: string): bigint {
+  const [before = [], after = []] = text.split('::').map((side) => (side === '' ? [] : side.split(':')));
+  const zeros = Array.from({ length: NOTATION.IPv6.groups - before.length - after.length }, () => '0');
+  return BigInt(`0x${[...before, ...zeros, ...after].map((group) => group.padStart(4, '0')).join('')}`);
 }
 
 /** The family of an address that stands alone, without zone id and without leading zeros. */

@@ -1,6 +1,13 @@
 import { isIPv4 } from 'node:net';
-import IPCIDR from 'ip-cidr';
-import { ADDRESS_BITS, type Family, familyOf, formatAddress, normalizeIPv6 } from './address.ts';
+import {
+  ADDRESS_BITS,
+  type Family,
+  familyOf,
+  formatAddress,
+  normalizeIPv6,
+  valueOfIPv4,
+  valueOfIPv6,
+} from './address.ts';
 
 /** A network: every address whose first `length` bits equal those of `address`. */
 export interface Prefix {
@@ -42,18 +49,15 @@ export function parsePrefix(text: string): ParsedPrefix {
 
   const normalized = family === 'IPv6' ? normalizeIPv6(address) : address;
   const bits = Number(length);
-  const cidr = new IPCIDR(`${normalized}/${bits}`);
-  const value = IPCIDR.formatIP<bigint>(cidr.address, { type: 'bigInteger' });
+  const value = family === 'IPv6' ? valueOfIPv6(normalized) : valueOfIPv4(normalized);
   if (family === 'IPv6' && value >> 32n === IPV4_MAPPED) return ipv4Mapped(value, bits);
 
-  const start = cidr.start<bigint>({ type: 'bigInteger' });
-  if (start !== value) {
-    const network = cidr.start<string>();
-    const canonical = family === 'IPv6' ? normalizeIPv6(network) : network;
-    const host = ADDRESS_BITS[family];
+  const network = truncate(value, bits, family);
+  if (network !== value) {
+    const whole = prefixAt(family, network, bits).text;
     return invalid(
       `is no network address: bits after /${bits} are set`,
-      `write ${canonical}/${bits} for the whole network, or ${normalized}/${host} for this one address`,
+      `write ${whole} for the whole network, or ${normalized}/${ADDRESS_BITS[family]} for this one address`,
     );
   }
   return { prefix: { family, address: value, length: bits, text: `${normalized}/${bits}` } };

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import IPCIDR from 'ip-cidr';
 import { covers, type ParsedPrefix, parsePrefix, truncate } from '../../../lib/cidr/prefix.ts';
+import { rangeOf } from '../../../lib/cidr/ranges.ts';
 import schema from '../../../schemas/ip-masq-config.schema.json' with { type: 'json' };
 import {
   anyAddress,
@@ -217,6 +219,20 @@ describe('parsePrefix accepts', () => {
       { numRuns: 500 },
     );
   });
+
+  for (const family of FAMILIES) {
+    it(`every ${family} network with the address and the ends that ip-cidr finds`, () => {
+      const number = { type: 'bigInteger' } as const;
+      fc.assert(
+        fc.property(crowdedPrefix(family), ({ text }) => {
+          const prefix = accepted(text);
+          const cidr = new IPCIDR(text);
+          assert.equal(prefix.address, cidr.start<bigint>(number));
+          assert.equal(rangeOf(prefix).last, cidr.end<bigint>(number));
+        }),
+      );
+    });
+  }
 
   it('nothing that the pattern of the schema does not', () => {
     const pattern = new RegExp(schema.$defs.cidr.pattern);
