@@ -1,5 +1,5 @@
 import { InvalidConfigError } from '../../lib/agent/invalid-config.ts';
-import { OutputError } from '../../lib/agent/output-file.ts';
+import { OutputError } from '../../lib/agent/output-error.ts';
 import { formatProblem, formatProblemFrame } from '../../lib/config/problem.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { ListenError } from '../../lib/telemetry/listen-error.ts';

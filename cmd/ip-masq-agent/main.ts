@@ -7,12 +7,15 @@ import { print } from './print.ts';
 import { stopSignal } from './signals.ts';
 
 const argv = process.argv.slice(2);
-const code = await main();
-// A pipe takes 64 KiB at once, and process.exit() drops what it has not taken yet.
-for (const stream of [process.stdout, process.stderr]) {
-  await new Promise<void>((resolve) => stream.write('', () => resolve()));
+void main().then(end);
+
+/** Ends the process once its output is out: process.exit() drops what a pipe, 64 KiB at once, has not taken yet. */
+async function end(code: number): Promise<never> {
+  for (const stream of [process.stdout, process.stderr]) {
+    await new Promise<void>((resolve) => stream.write('', () => resolve()));
+  }
+  process.exit(code);
 }
-process.exit(code);
 
 async function main(): Promise<number> {
   let terminates = !argv.some((word) => word !== 'run' && Object.hasOwn(COMMANDS, word));

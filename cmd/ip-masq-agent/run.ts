@@ -10,6 +10,7 @@ import { runDaemon } from './daemon.ts';
 import { EXIT } from './exit.ts';
 import type { FlagValues } from './flags.ts';
 import { dataplaneOptions, sourcesOptions } from './options.ts';
+import { settleSoon } from './settle.ts';
 import { stopSignal } from './signals.ts';
 
 /** A stop that comes in the middle of a sync waits so long for it, so that a pod is gone within a second. */
@@ -25,7 +26,7 @@ export function run(args: Args): Promise<number> {
     announceStop(log, flags['cleanup-on-exit']);
     process.on('SIGHUP', () => agent.reload());
     if (flags.once) await agent.sync({ reason: 'start', since: performance.now() }, stopSignal);
-    else await agent.run(stopSignal, () => serveStatus(flags, log, agent, status, recorder));
+    else await agent.run(stopSignal, () => serveStatus(flags, log, agent, status, recorder), settleSoon);
   };
   return runDaemon(args, 'the rules applied last stay', work, async (log) => {
     if (flags['cleanup-on-exit']) await cleanUp(flags, log);

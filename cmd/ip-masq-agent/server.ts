@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import type { Agent } from '../../lib/agent/agent.ts';
 import { routes } from '../../lib/agent/endpoints.ts';
 import { PacketCounts } from '../../lib/agent/packet-counts.ts';
@@ -6,9 +7,12 @@ import type { Status } from '../../lib/agent/status.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import { Metrics } from '../../lib/telemetry/metrics.ts';
 import { serve } from '../../lib/telemetry/server.ts';
-import { buildInfo, versionText } from './build-info.ts';
+import { buildInfo } from './build-info.ts';
 import type { FlagValues } from './flags.ts';
 import { stopSignal } from './signals.ts';
+
+/** As many digits of a commit as a person compares. */
+const SHORT_HASH = 12;
 
 /** What the server tells about. */
 export interface Served {
@@ -35,7 +39,8 @@ export async function startServer({ flags, log, agent, status, recorder }: Serve
     counts: new PacketCounts(),
     families: flags['enable-ipv6'] ? (['IPv4', 'IPv6'] as const) : (['IPv4'] as const),
     interval: () => agent.interval,
-    version: versionText(),
+    version: `ip-masq-agent ${version} (commit ${commit.slice(0, SHORT_HASH)}, Node.js ${node})`,
+    node: hostname(),
   };
   const address = flags['metrics-bind-address'];
   await serve(address, routes(endpoints), stopSignal, (error) =>

@@ -1,10 +1,10 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Place } from '../dataplane/open.ts';
 import { compilePolicy, type Policy } from '../policy/policy.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { describeRemoval, leftoverPlaces, removeAll } from './cleanup.ts';
-import { fingerprint } from './fingerprint.ts';
 import { ForeignWatch } from './foreign.ts';
 import { type Goal, reconcile } from './reconcile.ts';
 import { logChange } from './report.ts';
@@ -52,7 +52,7 @@ export class Agent {
   readonly #status: Status;
   readonly #sources: Sources;
   readonly #foreign: ForeignWatch;
-  readonly #applied = new Map<Family, string>();
+  readonly #applied = new Map<Family, Policy>();
   #opened: Dataplane | undefined;
   #isAlone = false;
 
@@ -70,12 +70,18 @@ export class Agent {
    * Syncs until the signal aborts; the rules stay.
    *
    * @param onFirstSync what needs no haste, and may end the agent by failing
+   * @param onChanged called after every sync that has changed the kernel, and after the first one
    * @throws {InvalidConfigError | DataplaneError} or an AbortError, where the signal ends a retry
    */
-  run(signal: AbortSignal, onFirstSync: () => Promise<void> = async () => {}): Promise<void> {
+  run(
+    signal: AbortSignal,
+    onFirstSync: () => Promise<void> = async () => {},
+    onChanged: () => void = () => {},
+  ): Promise<void> {
     return this.#sources.follow(async (wake) => {
       const { policies, changed } = await this.sync(wake, signal);
       if (wake.reason === 'start') await onFirstSync();
+      if (changed || wake.reason === 'start') onChanged();
       if (changed || this.#foreign.isDue(performance.now()))
         this.#foreign.look(await this.#dataplane(), policies);
     }, signal);
@@ -111,9 +117,8 @@ export class Agent {
   }
 
   #noteSync(policy: Policy, plan: Plan | undefined, wake: Wake): void {
-    const wanted = fingerprint(policy);
-    const drifted = plan !== undefined && this.#applied.get(policy.family) === wanted;
-    this.#applied.set(policy.family, wanted);
+    const drifted = plan !== undefined && isDeepStrictEqual(this.#applied.get(policy.family), policy);
+    this.#applied.set(policy.family, policy);
     this.#status.onSync({ policy, plan, drifted, wake, duration: (performance.now() - wake.since) / 1000 });
     if (plan === undefined)
       this.#log.debug({ family: policy.family, reason: wake.reason }, 'nothing to change');

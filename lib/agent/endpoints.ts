@@ -1,7 +1,7 @@
 import { mergedValue, prettyJson, problemValue } from '../config/report/json.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Answer, Routes } from '../telemetry/server.ts';
-import { configHash } from './fingerprint.ts';
+import { configHash } from './config-hash.ts';
 import { checksText, readiness } from './health.ts';
 import type { PacketCounts } from './packet-counts.ts';
 import type { Status } from './status.ts';
@@ -20,6 +20,8 @@ export interface Endpoints {
   readonly interval: () => number;
   /** What runs, in one line. */
   readonly version: string;
+  /** The name of the node. */
+  readonly node: string;
 }
 
 /** Who waits longer for the kernel's counts gets the older ones. */
@@ -39,7 +41,7 @@ export function routes(endpoints: Endpoints): Routes {
       health([{ name: 'loop', isGood: true, reason: 'the event loop answers' }], query.has('verbose')),
     '/readyz': ({ query }) => {
       const { status, families, interval } = endpoints;
-      return health(readiness(status, families, interval(), Date.now()), query.has('verbose'));
+      return health(readiness(status, families, interval(), performance.now()), query.has('verbose'));
     },
     '/configz': () => configz(endpoints),
     '/statusz': async () => {

@@ -11,7 +11,11 @@ export interface Check {
 /** Syncs may be late by a busy lock; three intervals are more than that. */
 const INTERVALS = 3;
 
-/** Whether traffic can rely on the rules: every family is synced, and lately. */
+/**
+ * Whether traffic can rely on the rules: every family is synced, and lately.
+ *
+ * @param now milliseconds of `performance.now()`: a node whose clock is set is no reason to drain it
+ */
 export function readiness(
   { families }: Pick<Status, 'families'>,
   kept: readonly Policy['family'][],
@@ -27,10 +31,15 @@ function lately(
   now: number,
 ): Pick<Check, 'isGood' | 'reason'> {
   if (status === undefined) return { isGood: false, reason: 'no sync has succeeded yet' };
-  const age = Math.round((now - status.lastSuccess) / 1000);
-  const most = Math.round((INTERVALS * intervalMs) / 1000);
-  const reason = `last sync ${age} s ago, at most ${most} s are good`;
-  return { isGood: now - status.lastSuccess <= INTERVALS * intervalMs, reason };
+  const age = now - status.syncedAt;
+  const most = INTERVALS * intervalMs;
+  const reason = `last sync ${seconds(age)} s ago, at most ${seconds(most)} s are good`;
+  return { isGood: age <= most, reason };
+}
+
+/** To the millisecond, so that it never reads as if a sync that is too late were not. */
+function seconds(ms: number): number {
+  return Math.ceil(ms) / 1000;
 }
 
 /** The checks as text: one word where all is good, and the reasons where it is not or where they are asked for. */

@@ -3,12 +3,10 @@ import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { printable } from '../config/origin.ts';
+import { OutputError } from './output-error.ts';
 
 /** What was done to an output file. */
 export type OutputChange = 'unchanged' | 'written' | 'removed' | 'absent';
-
-/** The output file cannot be read, written or removed; it is as it was. */
-export class OutputError extends Error {}
 
 /**
  * Makes the file hold the text, or not exist. Readers meet the old or the new content, whole, even where the process

@@ -12,6 +12,12 @@ const FRESH_MS = 15_000;
 export class PacketCounts {
   readonly #entries = new Map<Family, ReadonlyMap<string, EntryCount>>();
   readonly #readAt = new Map<Family, number>();
+  readonly #now: () => number;
+
+  /** @param now milliseconds of a clock that never goes back */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
 
   /** What each entry has counted since its rules were made, as read last. */
   entries(family: Family): readonly EntryCount[] {
@@ -21,15 +27,10 @@ export class PacketCounts {
   /**
    * What has been counted since the last call; nothing where that was a moment ago, or where the kernel cannot be
    * read now: a later call makes up for it.
-   *
-   * @param now milliseconds of a clock that never goes back
    */
-  async since(
-    dataplane: Dataplane,
-    policy: Policy,
-    now = performance.now(),
-  ): Promise<readonly SourceCount[]> {
+  async since(dataplane: Dataplane, policy: Policy): Promise<readonly SourceCount[]> {
     const { family } = policy;
+    const now = this.#now();
     if (now - (this.#readAt.get(family) ?? Number.NEGATIVE_INFINITY) < FRESH_MS) return [];
     // Never two readings at once: the older one, if it ended last, would look like a rewrite.
     this.#readAt.set(family, Number.POSITIVE_INFINITY);

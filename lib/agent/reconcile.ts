@@ -58,12 +58,8 @@ async function planAll(
   goals: readonly Goal[],
   recall: boolean,
 ): Promise<readonly Plan[]> {
-  const plans: Plan[] = [];
-  for (const goal of goals) {
-    const plan = await planFor(dataplane, goal, recall);
-    if (plan !== undefined) plans.push(plan);
-  }
-  return plans;
+  const plans = await Promise.all(goals.map((goal) => planFor(dataplane, goal, recall)));
+  return plans.filter((plan) => plan !== undefined);
 }
 
 /**

@@ -1,7 +1,7 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { ConfigOptions, MergedConfig } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import type { Logger } from '../telemetry/log.ts';
-import { fingerprint } from './fingerprint.ts';
 import { InvalidConfigError } from './invalid-config.ts';
 import { logConfig } from './report.ts';
 import { Trigger, type Wake } from './trigger.ts';
@@ -20,11 +20,10 @@ export class Sources {
   readonly #log: Logger;
   readonly #onLoad: (loaded: LoadedConfig) => void;
   readonly #trigger = new Trigger();
-  #projected = false;
-  #reported = '';
+  #loaded: LoadedConfig | undefined;
   #interval: number;
 
-  /** @param onLoad gets every reading, valid or not */
+  /** @param onLoad gets every reading, valid or not; the same object again where nothing has changed */
   constructor(options: SourcesOptions, log: Logger, onLoad: (loaded: LoadedConfig) => void = () => {}) {
     this.#options = options;
     this.#log = log;
@@ -33,14 +32,15 @@ export class Sources {
   }
 
   /**
-   * What the sources say now. Logs it once for each change of what they say, or of what is wrong with it.
+   * What the sources say now; the same object as long as they do not change. Logs it once for each change of what they
+   * say, or of what is wrong with it.
    *
    * @throws {InvalidConfigError}
    */
   async load(): Promise<MergedConfig> {
-    const loaded = await loadConfig(this.#options.configDir, this.#options.config, this.#projected);
-    this.#projected = loaded.projected;
-    this.#report(loaded);
+    const loaded = await loadConfig(this.#options.configDir, this.#options.config, this.#loaded);
+    if (!saysTheSame(loaded, this.#loaded)) logConfig(this.#log, loaded);
+    this.#loaded = loaded;
     this.#onLoad(loaded);
     if (loaded.config === undefined) throw new InvalidConfigError(loaded.problems, loaded.sources);
     this.#interval = loaded.config.resyncInterval?.value ?? this.#options.resyncInterval;
@@ -75,14 +75,14 @@ export class Sources {
         this.#log.warn(
           `cannot watch the config directory, changes wait for the resync: ${error.message} (ENOSPC, EMFILE: raise fs.inotify.max_user_watches or max_user_instances)`,
         ),
-      isProjected: () => this.#projected,
+      isProjected: () => this.#loaded?.projected ?? false,
     };
     watchDirectory(this.#options.configDir, events, signal);
   }
+}
 
-  #report(loaded: LoadedConfig): void {
-    const found = fingerprint([loaded.config, loaded.problems]);
-    if (found !== this.#reported) logConfig(this.#log, loaded);
-    this.#reported = found;
-  }
+function saysTheSame(loaded: LoadedConfig, last: LoadedConfig | undefined): boolean {
+  return (
+    loaded === last || isDeepStrictEqual([loaded.config, loaded.problems], [last?.config, last?.problems])
+  );
 }

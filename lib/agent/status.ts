@@ -5,15 +5,17 @@ import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../dataplane/foreign/group.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { configHash } from './fingerprint.ts';
+import { configHash } from './config-hash.ts';
 import type { Recorder } from './recorder.ts';
 import type { Wake } from './trigger.ts';
 
 type Family = Policy['family'];
 
-/** How one family stands. Times are those of Date.now(). */
+/** How one family stands. Times are those of Date.now(), but for `syncedAt`. */
 export interface FamilyStatus {
   readonly policy: Policy;
+  /** The same as `lastSuccess`, but of performance.now(), which nobody can set. */
+  readonly syncedAt: number;
   readonly lastSuccess: number;
   readonly lastChange: number | undefined;
   /** How the kernel differed at the last change. */
@@ -69,11 +71,12 @@ export class Status {
   }
 
   onLoad(loaded: LoadedConfig): void {
-    this.#loaded = loaded;
     const { config } = loaded;
+    const isNew = loaded !== this.#loaded;
+    this.#loaded = loaded;
     this.#recorder.record((metrics) => {
       metrics.add('config_loads_total', { result: config === undefined ? 'invalid' : 'valid' });
-      if (config === undefined) return;
+      if (config === undefined || !isNew) return;
       metrics.set('config_sources', {}, config.sources.length);
       metrics.replace('config_info', [{ labels: { hash: configHash(config) }, value: 1 }]);
       const conflicts = Map.groupBy(config.conflicts, ({ severity, kind }) => `${severity} ${kind}`);
@@ -95,6 +98,7 @@ export class Status {
     const isNew = plan !== undefined || before === undefined;
     this.#families.set(family, {
       policy,
+      syncedAt: performance.now(),
       lastSuccess: now,
       lastChange: plan === undefined ? before?.lastChange : now,
       lastFound: plan?.found ?? before?.lastFound ?? [],

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { ConfigOptions, MergedConfig } from './config.ts';
 import { mergeConfigs } from './merge.ts';
 import type { Problem } from './problem.ts';
@@ -12,23 +13,26 @@ export interface LoadedConfig {
   /** What could not be read; then what is wrong in each source, from top to bottom; then conflicts by gravity. */
   readonly problems: readonly Problem[];
   readonly sources: readonly Source[];
-  /** Whether the directory is a projected volume; to be handed to the next call. */
+  /** What could not be read: the first of the problems. */
+  readonly unread: readonly Problem[];
+  /** Whether the directory is, or was, a projected volume. */
   readonly projected: boolean;
 }
 
 /**
  * Reads, validates and merges every source in the directory.
  *
- * @param projected whether the last call found a projected volume there.
+ * @param last what the last call has returned: where nothing has changed since, the same object is returned again
  */
 export async function loadConfig(
   dir: string,
   options: ConfigOptions,
-  projected = false,
+  last?: LoadedConfig,
 ): Promise<LoadedConfig> {
-  const generation = await readGeneration(dir, projected);
-  const merged = mergeSources(generation.sources, options, generation.problems);
-  return { ...merged, sources: generation.sources, projected: projected || generation.id !== undefined };
+  const { id, sources, problems: unread } = await readGeneration(dir, last?.projected ?? false);
+  if (isDeepStrictEqual([sources, unread], [last?.sources, last?.unread]) && last !== undefined) return last;
+  const projected = last?.projected || id !== undefined;
+  return { ...mergeSources(sources, options, unread), sources, unread, projected };
 }
 
 /** Validates and merges sources that are already read. The sources must be in byte order of their names. */

@@ -1,5 +1,6 @@
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
+import type { Readable, Writable } from 'node:stream';
 import { DataplaneError } from './error.ts';
 
 /** The effects that a dataplane has on the machine. */
@@ -27,8 +28,9 @@ const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 /** The machine that the agent runs on. A tool that runs longer than `timeoutMs` is killed. */
 export function systemHost(timeoutMs: number): Host {
+  const settings = { env: toolEnvironment(), timeoutMs };
   return {
-    run: (file, args, input = '') => runTool(file, args, input, timeoutMs),
+    run: (file, args, input) => runTool(file, args, input, settings),
     readText: (path) =>
       readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) =>
         error.code === 'ENOENT' ? '' : undefined,
@@ -36,14 +38,19 @@ export function systemHost(timeoutMs: number): Host {
   };
 }
 
+interface Settings {
+  readonly env: NodeJS.ProcessEnv;
+  readonly timeoutMs: number;
+}
+
 function runTool(
   file: string,
   args: readonly string[],
-  input: string,
-  timeoutMs: number,
+  input: string | undefined,
+  { env, timeoutMs }: Settings,
 ): Promise<ToolResult> {
   return new Promise((resolve, reject) => {
-    const child = start(file, args);
+    const child = start(file, args, input === undefined ? 'ignore' : 'pipe', env);
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
     const timer = setTimeout(() => {
@@ -67,15 +74,22 @@ function runTool(
       resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: `${ended}${said}` });
     });
     // A tool that ends before it has read everything says why itself.
-    child.stdin.on('error', () => {});
-    child.stdin.end(input);
+    child.stdin?.on('error', () => {});
+    child.stdin?.end(input);
   });
 }
 
 /** Node throws at once what it does not report as an event, such as too many open files. */
-function start(file: string, args: readonly string[]): ChildProcessWithoutNullStreams {
+function start(
+  file: string,
+  args: readonly string[],
+  stdin: 'ignore' | 'pipe',
+  env: NodeJS.ProcessEnv,
+): ChildProcessByStdio<Writable | null, Readable, Readable> {
   try {
-    return spawn(file, args, { env: toolEnvironment() });
+    // One pipe less at every look at the kernel.
+    if (stdin === 'ignore') return spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    return spawn(file, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
   } catch (error) {
     throw spawnError(file, error);
   }

@@ -164,10 +164,15 @@ function refuse(socket: Duplex, status: number, headers: Readonly<Record<string,
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n`, () => socket.destroy());
 }
 
-function listenError(address: string, { code, message }: NodeJS.ErrnoException): ListenError {
-  const remedy =
-    code === 'EADDRINUSE'
-      ? 'another program listens there, or another agent of this node: choose another --metrics-bind-address'
-      : 'choose another --metrics-bind-address, or an empty one for no server';
-  return new ListenError(`cannot listen on ${address}: ${message}; ${remedy}`);
+/** What the codes mean here. */
+const CAUSES: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another program listens there, or another agent of this node',
+  EADDRNOTAVAIL: 'the node has no such address',
+  EACCES: 'a port below 1024 needs the capability NET_BIND_SERVICE',
+};
+
+function listenError(address: string, { code = '', message }: NodeJS.ErrnoException): ListenError {
+  const cause = CAUSES[code] === undefined ? message : `${message} (${CAUSES[code]})`;
+  const remedy = 'choose another --metrics-bind-address, or an empty one for no server';
+  return new ListenError(`cannot listen on ${address}: ${cause}; ${remedy}`);
 }

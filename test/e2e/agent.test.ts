@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BINARY, createNode, eventually, jsonLines, type NodeLab } from './support.ts';
+import { holdLock } from './xtables-lock.ts';
 
 const INSIDE = (...cidrs: string[]) => `nonMasqueradeCIDRs: [${cidrs.join(', ')}]\n`;
 
@@ -455,17 +456,6 @@ function runWith(node: NodeLab, env: Readonly<Record<string, string>>, ...args: 
     '--once',
     ...args,
   ]);
-}
-
-/** Holds the box's xtables lock until killed. */
-async function holdLock(node: NodeLab): Promise<{ kill(): void }> {
-  const lock = node.box.env['XTABLES_LOCKFILE'] ?? '';
-  const child = node.box.spawn('flock', [lock, 'cat'], { stdio: ['pipe', 'ignore', 'ignore'] });
-  await eventually(
-    async () => (await node.box.run('flock', ['--nonblock', lock, 'true'])).code !== 0,
-    () => 'the lock to be held',
-  );
-  return { kill: () => child.stdin?.end() };
 }
 
 async function stops(agent: {

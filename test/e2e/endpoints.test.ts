@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { createNode, type NodeLab, type RunningAgent } from './support.ts';
+import { createNode, jsonLines, type NodeLab, type RunningAgent } from './support.ts';
 
 const SERVED = '--metrics-bind-address=127.0.0.1:9614';
 const CONFIG = 'nonMasqueradeCIDRs: [10.1.0.0/16]\n';
@@ -52,18 +52,19 @@ describe('the endpoints of the agent', () => {
     await node.volume({ 'ip-masq-a': CONFIG });
     const first = node.start(SERVED);
     await serving(first);
-    const message = join(node.dir, 'termination-log');
-    await writeFile(message, '', { mode: 0o666 });
-    const flags = [SERVED, '--masq-chain=SECOND', `--termination-log=${message}`];
-    const { code } = await node.agent(...flags);
-    assert.equal(code, 1);
-    assert.match(
-      await readFile(message, 'utf8'),
-      /^cannot listen on 127\.0\.0\.1:9614: .*choose another --metrics-bind-address\n$/,
+    await cannotListen(
+      node,
+      '127.0.0.1:9614',
+      /: another program listens there, or another agent of this node$/,
     );
-    assert.match(await node.iptables('-S', 'SECOND'), /10\.1\.0\.0\/16/);
     first.kill('SIGTERM');
     assert.equal((await first.ended).code, 0);
+  });
+
+  it('end the agent where the node does not have the address, with its rules in the kernel', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-a': CONFIG });
+    await cannotListen(node, '192.0.2.77:9614', /: the node has no such address$/);
   });
 
   it('are none where the address is empty', async () => {
@@ -75,3 +76,24 @@ describe('the endpoints of the agent', () => {
     assert.equal((await agent.ended).code, 0);
   });
 });
+
+/** What kubelet is told, and the log: what has failed, why, and what to do. */
+async function cannotListen(node: NodeLab, address: string, why: RegExp): Promise<void> {
+  const file = join(node.dir, 'termination-log');
+  await writeFile(file, '', { mode: 0o666 });
+  const { code, stderr } = await node.agent(
+    `--metrics-bind-address=${address}`,
+    '--masq-chain=SECOND',
+    `--termination-log=${file}`,
+  );
+  assert.equal(code, 1);
+  const message = await readFile(file, 'utf8');
+  const [, reason = ''] =
+    /^cannot listen on (.*); choose another --metrics-bind-address, or an empty one for no server\n$/.exec(
+      message,
+    ) ?? [];
+  assert.ok(reason.startsWith(`${address}: listen E`), message);
+  assert.match(reason.replace(/ \((.*)\)$/, ': $1'), why);
+  assert.equal(jsonLines(stderr).at(-1)?.['msg'], message.trim());
+  assert.match(await node.iptables('-S', 'SECOND'), /10\.1\.0\.0\/16/);
+}

@@ -40,7 +40,8 @@ const NEW_DATA = '..data_tmp';
 export class ProjectedVolume {
   readonly dir: string;
 
-  private constructor(dir: string) {
+  /** @param dir a directory in which there is nothing yet but earlier generations of such a volume */
+  constructor(dir: string) {
     this.dir = dir;
   }
 

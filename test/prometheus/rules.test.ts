@@ -11,6 +11,10 @@ import { temporaryDirectory } from '../lab/volume.ts';
 import { example, examplePath, exampleRules } from './support.ts';
 
 const UNIT_TESTS = fileURLToPath(new URL('rules.promtool.yaml', import.meta.url));
+const PODMONITOR = new URL(
+  '../../examples/kubernetes/components/podmonitor/podmonitor.yaml',
+  import.meta.url,
+);
 const ALERTS = exampleRules().filter((rule) => rule.alert !== undefined);
 const NAMES = ALERTS.map(({ alert = '' }) => alert);
 const SUFFIXES = /_(bucket|count|sum)$/;
@@ -111,7 +115,7 @@ describe('the scrape configs of examples/prometheus', () => {
   });
 
   it('select the same pods, port and node label with the Operator', () => {
-    const { spec } = load(example('podmonitor.yaml')) as { spec: unknown };
+    const { spec } = load(readFileSync(PODMONITOR, 'utf8')) as { spec: unknown };
     assert.deepEqual(spec, {
       jobLabel: 'app.kubernetes.io/name',
       selector: { matchLabels: { 'app.kubernetes.io/name': 'ip-masq-agent' } },

@@ -20,22 +20,25 @@ const KUBELET_CHAINS = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
 
 /** Decides between the two modes. Two agents of one node in different modes would each miss the other's rules. */
 export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Promise<Detected> {
-  if (wanted !== 'auto')
-    return found(await needCommand(host, wanted, `mode ${wanted}`), wanted, 'set by --iptables-mode');
+  if (wanted !== 'auto') {
+    const command = await findCommand(host, wanted);
+    if (command === undefined) throw notInstalled(`mode ${wanted}`);
+    return found(command, wanted, 'set by --iptables-mode');
+  }
 
-  const nft = await findCommand(host, 'nft');
+  const [nft, legacy] = await Promise.all([findCommand(host, 'nft'), findCommand(host, 'legacy')]);
   if (nft === undefined) {
-    return found(await needCommand(host, 'legacy', 'either mode'), 'legacy', 'iptables-nft is not installed');
+    if (legacy === undefined) throw notInstalled('either mode');
+    return found(legacy, 'legacy', 'iptables-nft is not installed');
   }
   const nftTool = createTool(host, 'IPv4', nft.suffix);
   try {
     const nftChain = await kubeletChain(nftTool);
     if (nftChain !== undefined) return found(nft, 'nft', `kubelet keeps ${nftChain} in this mode`);
   } catch (error) {
-    return withoutNft(host, error);
+    return withoutNft(host, legacy, error);
   }
 
-  const legacy = await findCommand(host, 'legacy');
   if (legacy === undefined) return found(nft, 'nft', 'iptables-legacy is not installed');
   // Asking iptables-legacy would load its kernel modules; this file tells whether anybody has used it.
   if ((await host.readText('/proc/net/ip_tables_names')) === '')
@@ -44,14 +47,13 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
   const legacyChain = await kubeletChain(legacyTool);
   if (legacyChain !== undefined) return found(legacy, 'legacy', `kubelet keeps ${legacyChain} in this mode`);
 
-  const [nftRules, legacyRules] = [await builtInRules(nftTool), await builtInRules(legacyTool)];
+  const [nftRules, legacyRules] = await Promise.all([builtInRules(nftTool), builtInRules(legacyTool)]);
   const counts = `built-in nat chains hold ${nftRules.length} rules in nft mode, ${legacyRules.length} in legacy mode`;
   return legacyRules.length > nftRules.length ? found(legacy, 'legacy', counts) : found(nft, 'nft', counts);
 }
 
 /** A kernel without nf_tables may still have the older API; where that refuses too, its error is the one to read. */
-async function withoutNft(host: Host, error: unknown): Promise<Detected> {
-  const legacy = await findCommand(host, 'legacy');
+async function withoutNft(host: Host, legacy: Command | undefined, error: unknown): Promise<Detected> {
   const isFinal = !(error instanceof DataplaneError) || error.isRetryable || error.failure === 'denied';
   if (isFinal || legacy === undefined) throw error;
   await createTool(host, 'IPv4', legacy.suffix).list('POSTROUTING');
@@ -62,11 +64,9 @@ interface Command extends ToolVersion {
   readonly suffix: string;
 }
 
-async function needCommand(host: Host, mode: IptablesMode, modes: string): Promise<Command> {
-  const command = await findCommand(host, mode);
-  if (command !== undefined) return command;
+function notInstalled(modes: string): DataplaneError {
   const remedy = 'install iptables 1.8 or newer, or use an image that has it';
-  throw new DataplaneError('missing', `no iptables of ${modes} is installed`, remedy);
+  return new DataplaneError('missing', `no iptables of ${modes} is installed`, remedy);
 }
 
 /** The command named after the mode, else the plain one where it is of that mode. */
@@ -91,10 +91,8 @@ function found({ suffix, version }: Command, mode: IptablesMode, reason: string)
 }
 
 async function kubeletChain(tool: Tool): Promise<string | undefined> {
-  for (const chain of KUBELET_CHAINS) {
-    if (await tool.has('mangle', chain)) return chain;
-  }
-  return undefined;
+  const present = await Promise.all(KUBELET_CHAINS.map((chain) => tool.has('mangle', chain)));
+  return KUBELET_CHAINS.find((_, index) => present[index]);
 }
 
 /** The rules in the chains of `nat` that every packet meets, without those that these lead to, as `iptables -S` prints them. */

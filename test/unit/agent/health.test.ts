@@ -3,8 +3,9 @@ import { describe, it } from 'node:test';
 import { checksText, readiness } from '../../../lib/agent/health.ts';
 import type { FamilyStatus } from '../../../lib/agent/status.ts';
 
-function synced(lastSuccess: number): FamilyStatus {
-  return { policy: { family: 'IPv4', entries: [] }, lastSuccess, lastChange: undefined, lastFound: [] };
+function synced(syncedAt: number): FamilyStatus {
+  const policy = { family: 'IPv4', entries: [] } as const;
+  return { policy, syncedAt, lastSuccess: 0, lastChange: undefined, lastFound: [] };
 }
 
 describe('readiness', () => {

@@ -4,7 +4,8 @@ import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { OutputError, writeOutput } from '../../../lib/agent/output-file.ts';
+import { OutputError } from '../../../lib/agent/output-error.ts';
+import { writeOutput } from '../../../lib/agent/output-file.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../../lab/volume.ts';
 
 const IS_ROOT = process.getuid?.() === 0;

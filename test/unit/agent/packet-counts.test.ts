@@ -25,17 +25,25 @@ function kernel(read: () => readonly EntryCount[] | Promise<readonly EntryCount[
   return { count: async () => read() } as unknown as Dataplane;
 }
 
+/** Packet counts that are read at a time, in milliseconds, that the test says. */
+function countsInTime() {
+  let now = 0;
+  const counts = new PacketCounts(() => now);
+  return {
+    since: (dataplane: Dataplane, at: number) => {
+      now = at;
+      return counts.since(dataplane, POLICY);
+    },
+  };
+}
+
 describe('packet counts', () => {
   it('are what was counted since the last reading, by source and verdict', async () => {
-    const counts = new PacketCounts();
+    const counts = countsInTime();
     let listed = [count(FIRST, 1n), count(SECOND, 2n), count(undefined, 5n)];
     const source = kernel(() => listed);
     const read = async (now: number) =>
-      (await counts.since(source, POLICY, now)).map(({ source: name, packets, bytes }) => [
-        name,
-        packets,
-        bytes,
-      ]);
+      (await counts.since(source, now)).map(({ source: name, packets, bytes }) => [name, packets, bytes]);
     assert.deepEqual(await read(0), [
       ['a', 3n, 180n],
       [undefined, 5n, 300n],
@@ -48,38 +56,37 @@ describe('packet counts', () => {
   });
 
   it('are read once in 15 seconds, and never twice at once', async () => {
-    const counts = new PacketCounts();
+    const counts = countsInTime();
     let readings = 0;
     const ready = Promise.withResolvers<readonly EntryCount[]>();
     const source = kernel(() => {
       readings += 1;
       return ready.promise;
     });
-    const first = counts.since(source, POLICY, 0);
-    assert.deepEqual(await counts.since(source, POLICY, 10 * STEP), []);
+    const first = counts.since(source, 0);
+    assert.deepEqual(await counts.since(source, 10 * STEP), []);
     ready.resolve([count(FIRST, 1n)]);
     await first;
-    assert.deepEqual(await counts.since(source, POLICY, STEP - 1), []);
+    assert.deepEqual(await counts.since(source, STEP - 1), []);
     assert.equal(readings, 1);
-    await counts.since(source, POLICY, STEP);
+    await counts.since(source, STEP);
     assert.equal(readings, 2);
   });
 
   it('of a reading that fails come with a later one', async () => {
-    const counts = new PacketCounts();
+    const counts = countsInTime();
     let isBusy = true;
     const source = kernel(() => {
       if (isBusy) throw new DataplaneError('busy', 'locked', 'wait');
       return [count(FIRST, 7n)];
     });
-    assert.deepEqual(await counts.since(source, POLICY, 0), []);
+    assert.deepEqual(await counts.since(source, 0), []);
     isBusy = false;
-    const [later] = await counts.since(source, POLICY, STEP);
+    const [later] = await counts.since(source, STEP);
     assert.equal(later?.packets, 7n);
     await assert.rejects(
       counts.since(
         kernel(() => assert.fail('a bug')),
-        POLICY,
         2 * STEP,
       ),
       /a bug/,
@@ -87,30 +94,26 @@ describe('packet counts', () => {
   });
 
   it('do not begin anew for a source one of whose entries goes', async () => {
-    const counts = new PacketCounts();
+    const counts = countsInTime();
     await counts.since(
       kernel(() => [count(FIRST, 100n), count(SECOND, 50n)]),
-      POLICY,
       0,
     );
     const [left] = await counts.since(
       kernel(() => [count(FIRST, 101n)]),
-      POLICY,
       STEP,
     );
     assert.equal(left?.packets, 1n);
   });
 
   it('see by its bytes that a rule was made anew where it has counted more packets since', async () => {
-    const counts = new PacketCounts();
+    const counts = countsInTime();
     await counts.since(
       kernel(() => [count(FIRST, 10n, 15_000n)]),
-      POLICY,
       0,
     );
     const [anew] = await counts.since(
       kernel(() => [count(FIRST, 12n, 720n)]),
-      POLICY,
       STEP,
     );
     assert.deepEqual([anew?.packets, anew?.bytes], [12n, 720n]);
@@ -120,7 +123,7 @@ describe('packet counts', () => {
     const step = fc.record({ first: fc.nat(50), second: fc.nat(50), isRewritten: fc.boolean() });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
-        const counts = new PacketCounts();
+        const counts = countsInTime();
         let [first, second, sent, told, now, hidden] = [0, 0, 0, 0, 0, 0];
         for (const { first: one, second: two, isRewritten } of steps) {
           for (const before of isRewritten ? [first, second] : []) hidden += before;
@@ -129,7 +132,7 @@ describe('packet counts', () => {
           second += two;
           sent += one + two;
           const source = kernel(() => [count(FIRST, BigInt(first)), count(SECOND, BigInt(second))]);
-          for (const { packets, bytes } of await counts.since(source, POLICY, now)) {
+          for (const { packets, bytes } of await counts.since(source, now)) {
             assert.ok(packets >= 0n && bytes === packets * 60n);
             told += Number(packets);
           }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { loadConfig } from '../../../lib/config/load.ts';
+import { type LoadedConfig, loadConfig } from '../../../lib/config/load.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import { ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
 import { merge, OPTIONS } from './support.ts';
@@ -86,13 +86,37 @@ describe('loading a directory', () => {
     assert.equal(reserved.config?.nonMasqueradeCIDRs.length, 11);
   });
 
+  it('returns the same object as long as nothing changes, valid or not', async () => {
+    await using directory = await temporaryDirectory();
+    const load = (last?: LoadedConfig) => loadConfig(directory.path, OPTIONS, last);
+    const write = (name: string, text: string) => writeFile(join(directory.path, name), text);
+    await write('ip-masq-a', 'nonMasqueradeCIDRs: [10.0.0.0/8]');
+    let last = await load();
+    assert.equal(await load(last), last);
+    for (const change of [
+      () => write('ip-masq-a', '[broken'),
+      () => write('ip-masq-a', 'nonMasqueradeCIDRs: [11.0.0.0/8]'),
+      () => write('ip-masqx', ''), // no source, but a warning
+      () => rm(join(directory.path, 'ip-masqx')),
+      () => rename(join(directory.path, 'ip-masq-a'), join(directory.path, 'ip-masq-b')),
+      () => rm(join(directory.path, 'ip-masq-b')),
+    ]) {
+      await change();
+      const next = await load(last);
+      assert.notEqual(next, last);
+      assert.deepEqual(next, await load());
+      assert.equal(await load(next), next);
+      last = next;
+    }
+  });
+
   it('never uses the defaults where a volume has lost its data', async () => {
     await using directory = await temporaryDirectory();
     const volume = await ProjectedVolume.create(directory.path, { 'ip-masq-a': '{}' });
     const first = await loadConfig(volume.dir, OPTIONS);
     assert.equal(first.projected, true);
     await volume.loseData();
-    const second = await loadConfig(volume.dir, OPTIONS, first.projected);
+    const second = await loadConfig(volume.dir, OPTIONS, first);
     assert.equal(second.config, undefined);
     assert.equal(second.projected, true);
     assert.deepEqual(second.problems.map(formatProblem), [

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdir, readdir, readlink, rename, rm, symlink, unlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readlink, rm, symlink, unlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as breathe } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import { type Generation, isSourceName, readGeneration } from '../../../lib/config/read.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
 import { UNPRINTABLE } from './support.ts';
+import { generationFiles, type Swapping } from './swapper.ts';
 
 const MIB = 2 ** 20;
 const MOUNT = 'mount the volume there, or name the right directory with --config-dir';
@@ -123,74 +124,37 @@ describe('a projected volume', () => {
   it('never yields a mix of two generations, over hundreds of swaps', { timeout: 60_000 }, async () => {
     await using directory = await temporaryDirectory();
     const volume = await ProjectedVolume.create(directory.path, generationFiles(0));
-    const writer = { done: false };
+    await using _ = swapper(volume.dir, 'swaps');
     const seen = new Set<string>();
-    let reads = 0;
-    const read = async (): Promise<void> => {
-      while (!writer.done) {
-        const { sources, problems } = await readGeneration(volume.dir, true);
-        const number = sources[0]?.text.trim() ?? '';
-        const expected = Object.entries(generationFiles(Number(number))).filter(([name]) =>
-          isSourceName(name),
-        );
-        assert.deepEqual(problems.map(formatProblem), []);
-        assert.deepEqual(
-          sources.map(({ name, text }) => [name, text]),
-          expected,
-        );
-        seen.add(number);
-        reads += 1;
-      }
-    };
-    const write = async (): Promise<void> => {
-      // On a slow machine it takes more swaps until the readers have seen enough.
-      const enough = () => reads > 200 && seen.size > 50;
-      for (let number = 1; number <= 300 || (!enough() && number <= 10_000); number += 1) {
-        await volume.swap(generationFiles(number));
-        await delay(number % 4);
-      }
-    };
-    const readers = [read(), read(), read()];
-    await Promise.race([write(), ...readers]).finally(() => {
-      writer.done = true;
-    });
-    await Promise.all(readers);
-    assert.ok(reads > 200, `${reads} reads`);
-    assert.ok(seen.size > 50, `${seen.size} generations`);
+    while (seen.size < 150) {
+      const { sources, problems } = await readGeneration(volume.dir, true);
+      const number = sources[0]?.text.trim() ?? '';
+      const expected = Object.entries(generationFiles(Number(number))).filter(([name]) => isSourceName(name));
+      assert.deepEqual(problems.map(formatProblem), []);
+      assert.deepEqual(
+        sources.map(({ name, text }) => [name, text]),
+        expected,
+      );
+      seen.add(number);
+      await breathe();
+    }
   });
 
   it('is never read in part, however slowly an old generation goes away', { timeout: 60_000 }, async () => {
     await using directory = await plainDirectory({});
-    const path = (name: string): string => join(directory.path, name);
-    const writer = { done: false };
-    const write = async (): Promise<void> => {
-      for (let number = 1; number <= 150; number += 1) {
-        await mkdir(path(`..${number}`));
-        for (const name of ['a', 'b']) await writeFile(path(`..${number}/ip-masq-${name}`), `${number}`);
-        await symlink(`..${number}`, path('..data_tmp'));
-        await rename(path('..data_tmp'), path('..data'));
-        if (number > 1) await unlink(path(`..${number - 1}/ip-masq-a`));
-        await delay(3);
-        if (number > 1) await rm(path(`..${number - 1}`), { recursive: true });
-      }
-    };
-    const read = async (): Promise<void> => {
-      while (!writer.done) {
-        const { id, sources, problems } = await readGeneration(directory.path, false);
-        assert.deepEqual(problems.map(formatProblem), []);
-        if (id === undefined) continue;
-        const text = id.slice('..'.length);
-        assert.deepEqual(sources, [
-          { name: 'ip-masq-a', text },
-          { name: 'ip-masq-b', text },
-        ]);
-      }
-    };
-    const readers = [read(), read()];
-    await Promise.race([write(), ...readers]).finally(() => {
-      writer.done = true;
-    });
-    await Promise.all(readers);
+    await using _ = swapper(directory.path, 'slow-removal');
+    const seen = new Set<string>();
+    while (seen.size < 75) {
+      const { id, sources, problems } = await readGeneration(directory.path, false);
+      assert.deepEqual(problems.map(formatProblem), []);
+      const text = id?.slice('..'.length);
+      assert.deepEqual(
+        sources,
+        text === undefined ? [] : ['ip-masq-a', 'ip-masq-b'].map((name) => ({ name, text })),
+      );
+      seen.add(text ?? '');
+      await breathe();
+    }
   });
 });
 
@@ -508,28 +472,19 @@ describe('what changes while it is read', () => {
 
   it('is whole: files replaced by renaming are old or new, and those removed are no error', async () => {
     await using volume = await plainDirectory({});
-    const path = (name: string): string => join(volume.path, name);
-    const writer = { done: false };
-    const write = async (): Promise<void> => {
-      for (let round = 0; round < 300; round += 1) {
-        await writeFile(path('new'), `${round % 10}`.repeat(50_000));
-        await rename(path('new'), path('ip-masq-a'));
-        await writeFile(path('new'), '');
-        await rename(path('new'), path('ip-masq-b'));
-        await unlink(path('ip-masq-b'));
+    await using _ = swapper(volume.path, 'renames');
+    const seen = { digits: new Set<string>(), both: 0, one: 0 };
+    while (seen.digits.size < 10 || seen.both < 20 || seen.one < 20) {
+      const { sources, problems } = await readGeneration(volume.path, false);
+      assert.deepEqual(problems.map(formatProblem), []);
+      const text = sources.find(({ name }) => name === 'ip-masq-a')?.text;
+      if (text !== undefined) {
+        assert.match(text, /^(\d)\1{49999}$/);
+        seen.digits.add(text.slice(0, 1));
+        seen[sources.length === 2 ? 'both' : 'one'] += 1;
       }
-      writer.done = true;
-    };
-    const read = async (): Promise<void> => {
-      while (!writer.done) {
-        const { sources, problems } = await readGeneration(volume.path, false);
-        assert.deepEqual(problems.map(formatProblem), []);
-        for (const { name, text } of sources) {
-          if (name === 'ip-masq-a') assert.match(text, /^(\d)\1{49999}$/);
-        }
-      }
-    };
-    await Promise.all([write(), read(), read()]);
+      await breathe();
+    }
   });
 });
 
@@ -546,10 +501,16 @@ async function names(dir: string): Promise<readonly string[]> {
 }
 
 /** Every file carries the number of its generation; some are in every second or third generation only. */
-function generationFiles(number: number): Files {
-  const present = ['a', ...(number % 2 === 0 ? ['b'] : []), ...(number % 3 === 0 ? ['c', 'd'] : []), 'e'];
-  const files = Object.fromEntries(present.map((name) => [`ip-masq-${name}`, `${number}\n`]));
-  return { ...files, other: '[' };
+/** Changes the directory on another thread: reading blocks this one. */
+function swapper(dir: string, swapping: Swapping): AsyncDisposable {
+  const worker = new Worker(new URL('swapper.ts', import.meta.url), { workerData: { dir, swapping } });
+  const exit = once(worker, 'exit');
+  return {
+    [Symbol.asyncDispose]: async () => {
+      worker.postMessage('end');
+      await exit;
+    },
+  };
 }
 
 async function emptyOut(dir: string): Promise<void> {

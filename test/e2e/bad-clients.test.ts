@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Cling, Clung } from '../lab/clinger.ts';
+import type { Fetch, Fetched } from '../lab/fetcher.ts';
+import { type Helper, startHelper } from '../lab/helper.ts';
+import { BINARY, createNode, eventually, jsonLines, type NodeLab } from './support.ts';
+
+const PORT = 9614;
+const SERVED = `--metrics-bind-address=127.0.0.1:${PORT}`;
+const INSIDE = (cidr: string) => ({ 'ip-masq-a': `nonMasqueradeCIDRs: [${cidr}]\n` });
+const request = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
+
+/** Asks for far more than the buffers of a connection hold, and reads none of it. */
+const SLOW = request('/statusz').repeat(5_000);
+
+/** More than is on its way to a client that reads. */
+const STUCK_BYTES = 100_000;
+
+/** Half of what the server gives a client for any step; far more than the agent takes to end. */
+const END_MS = 5_000;
+
+describe('SIGTERM ends the agent with code 0 although clients keep their connections open', () => {
+  for (const [what, flags, stays] of [
+    ['and the rules stay', [], true],
+    ['and the rules go, with --cleanup-on-exit', ['--cleanup-on-exit'], false],
+  ] as const) {
+    it(what, async () => {
+      await using node = await createNode();
+      await node.volume(INSIDE('10.1.0.0/16'));
+      const agent = node.start(SERVED, ...flags);
+      await agent.logged(/metrics, probes and status on/);
+      await using clinger = await startClinger(node);
+      const texts = [request('/healthz'), 'GET /metrics HTTP/1.1\r\nHost: x\r\nX-Ha', '', SLOW];
+      await clinger.ask({ port: PORT, texts });
+      await eventually(
+        async () => (await queues(node)).some((bytes) => bytes > STUCK_BYTES),
+        () => 'the server to have sent all that the slow client can take',
+      );
+      assert.deepEqual(await clinger.ask({ port: PORT, texts: [] }), { open: texts.length });
+      agent.kill('SIGTERM');
+      const waited = delay(END_MS, 'it waits for its clients', { ref: false });
+      assert.deepEqual(await Promise.race([agent.ended, waited]), { code: 0, signal: null });
+      assert.equal((await node.kernel()).includes('10.1.0.0/16'), stays);
+    });
+  }
+});
+
+describe('the rules are kept', () => {
+  it('while more clients connect than there may be open files', async () => {
+    await using node = await createNode();
+    const volume = await node.volume(INSIDE('10.1.0.0/16'));
+    const agent = node.start(SERVED, '--resync-interval=100ms');
+    await agent.logged(/metrics, probes and status on/);
+    const pid = jsonLines(agent.log())[0]?.['pid'];
+    await node.box.run('prlimit', ['--pid', `${pid}`, '--nofile=100']);
+    await using clinger = await startClinger(node);
+    await using fetcher = await startFetcher(node);
+    await clinger.ask({ port: PORT, texts: Array.from({ length: 300 }, () => 'GET /') });
+    await volume.swap(INSIDE('10.2.0.0/16'));
+    await holds(node, '10.2.0.0/16');
+    await clinger[Symbol.asyncDispose]();
+    await answers(fetcher);
+    agent.kill('SIGTERM');
+    assert.equal((await agent.ended).code, 0, agent.log());
+  });
+
+  it('when the server fails, which is logged', async () => {
+    await using node = await createNode();
+    const volume = await node.volume(INSIDE('10.1.0.0/16'));
+    const args = [`--config-dir=${node.configDir}`, `--termination-log=${node.dir}/none`, SERVED];
+    const agent = node.box.spawn(BINARY, args, {
+      stdio: ['ignore', 'ignore', 'pipe'],
+      env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(FAIL_ON_SIGUSR2)}` },
+    });
+    let log = '';
+    agent.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
+      log += chunk;
+    });
+    const ended = once(agent, 'exit');
+    const logged = (pattern: RegExp) =>
+      eventually(
+        () => pattern.test(log),
+        () => `${pattern} in ${log}`,
+      );
+    await logged(/metrics, probes and status on/);
+    agent.kill('SIGUSR2');
+    await logged(
+      /"level":"error".*accept EMFILE.*the metrics server has failed; the rules are kept all the same/,
+    );
+    await volume.swap(INSIDE('10.2.0.0/16'));
+    await holds(node, '10.2.0.0/16');
+    await using fetcher = await startFetcher(node);
+    await answers(fetcher);
+    agent.kill('SIGTERM');
+    assert.deepEqual(await ended, [0, null]);
+  });
+});
+
+/** As Node.js tells that a connection could not be accepted. Loaded into the agent before its own code. */
+const FAIL_ON_SIGUSR2 = `
+import { Server } from 'node:net';
+const { listen } = Server.prototype;
+Server.prototype.listen = function (...args) {
+  const error = Object.assign(new Error('accept EMFILE'), { code: 'EMFILE', syscall: 'accept' });
+  process.on('SIGUSR2', () => this.emit('error', error));
+  return listen.apply(this, args);
+};`;
+
+function startClinger({ box }: NodeLab): Promise<Helper<Cling, Clung>> {
+  return startHelper(box, new URL('../lab/clinger.ts', import.meta.url));
+}
+
+function startFetcher({ box }: NodeLab): Promise<Helper<Fetch, Fetched>> {
+  return startHelper(box, new URL('../lab/fetcher.ts', import.meta.url));
+}
+
+/** Bytes that wait in each connection of the server for its client. */
+async function queues({ box }: NodeLab): Promise<readonly number[]> {
+  const { stdout } = await box.run('ss', ['-Htn', 'state', 'established', 'sport', '=', `:${PORT}`]);
+  return stdout.split('\n').flatMap((line) => {
+    const [, sent] = line.trim().split(/\s+/);
+    return sent === undefined ? [] : [Number(sent)];
+  });
+}
+
+async function holds(node: NodeLab, cidr: string): Promise<void> {
+  await eventually(
+    async () => (await node.chain()).some((rule) => rule.startsWith(`-d ${cidr}`)),
+    () => `a rule for ${cidr}`,
+  );
+}
+
+/** Connections that are still being closed may be in its way at first. */
+async function answers(fetcher: Helper<Fetch, Fetched>): Promise<void> {
+  await eventually(
+    async () => (await fetcher.ask({ url: `http://127.0.0.1:${PORT}/healthz` })).status === 200,
+    () => 'the server to answer',
+  );
+}

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Fetch, Fetched } from '../lab/fetcher.ts';
+import { startHelper } from '../lab/helper.ts';
+import { createNode, eventually } from './support.ts';
+import { holdLock } from './xtables-lock.ts';
+
+const FETCHER = new URL('../lab/fetcher.ts', import.meta.url);
+const SERVED = '--metrics-bind-address=127.0.0.1:9614';
+
+describe('readiness', () => {
+  it('ends with a reason while no sync succeeds, and comes back with the first that does', async () => {
+    await using node = await createNode();
+    await using fetcher = await startHelper<Fetch, Fetched>(node.box, FETCHER);
+    const ask = (path: string) => fetcher.ask({ url: `http://127.0.0.1:9614${path}` });
+    const answers = async (path: string, status: number, body: RegExp) => {
+      let last: Fetched | undefined;
+      await eventually(
+        async () => {
+          last = await ask(path);
+          return last.status === status && body.test(last.body);
+        },
+        () => `${path} to answer ${status} and ${body}; it answers ${JSON.stringify(last)}`,
+      );
+    };
+    const flags = [
+      '--iptables-mode=legacy',
+      '--enable-ipv6',
+      '--resync-interval=200ms',
+      '--sync-timeout=10m',
+    ];
+    const agent = node.start(SERVED, ...flags);
+    await agent.logged(/metrics, probes and status on/);
+    await answers('/readyz', 200, /^ok\n$/);
+
+    const lock = await holdLock(node);
+    const late = /^(\[-\] sync IPv[46]: last sync [\d.]+ s ago, at most 0\.6 s are good\n){2}not ok\n$/;
+    await answers('/readyz', 503, late);
+    await answers('/readyz?verbose', 503, late);
+    await answers('/statusz', 200, /: not ready, sync IPv4: last sync [\d.]+ s ago/);
+    assert.deepEqual(await ask('/healthz'), { status: 200, body: 'ok\n' });
+
+    lock.kill();
+    await answers('/readyz', 200, /^ok\n$/);
+    const good = /^(\[\+\] sync IPv[46]: last sync [\d.]+ s ago, at most 0\.6 s are good\n){2}ok\n$/;
+    await answers('/readyz?verbose', 200, good);
+    await answers('/statusz', 200, /: ready</);
+    agent.kill('SIGTERM');
+    assert.equal((await agent.ended).code, 0);
+  });
+});

@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { load } from 'js-yaml';
+import { validateSource } from '../../lib/config/validate.ts';
+import { anySources } from '../unit/config/any-sources.ts';
+import { almostConfig } from '../unit/config/arbitrary.ts';
+import { anyWriting } from './any-writing.ts';
+import { type ConfigMap, ofKind } from './documents.ts';
+import { KUBERNETES, kustomizationsOf } from './kustomize.ts';
+import { readPolicy } from './policy.ts';
+import { schemaProblems } from './schema.ts';
+import { objectsOf } from './support.ts';
+
+const errors = readPolicy('errors.yaml');
+const warnings = readPolicy('warnings.yaml');
+
+/** What people write, and what they are told to do. */
+const SLIPS: readonly (readonly [name: string, text: string, said: RegExp])[] = [
+  ['bits after the prefix', 'nonMasqueradeCIDRs:\n  - 10.0.0.1/8\n', /address.*: 10\.0\.0\.1\/8; write/],
+  ['bits after the prefix of IPv6', 'nonMasqueradeCIDRs:\n- "FD00::1/8" # ours\n', /: FD00::1\/8; write/],
+  [
+    'bits after the prefix in brackets',
+    'masqueradeCIDRs: [10.0.0.0/8, 10.0.0.1/8]',
+    /: 10\.0\.0\.1\/8; write/,
+  ],
+  [
+    'bits after the prefix in JSON',
+    '{"masqueradeCIDRs":["10.0.0.1/8","10.0.0.0/8"]}',
+    /: 10\.0\.0\.1\/8; write/,
+  ],
+  ['a prefix out of range', 'nonMasqueradeCIDRs: [10.0.0.0/33]', /: 10\.0\.0\.0\/33; write/],
+  [
+    'an address without its prefix length',
+    'nonMasqueradeCIDRs:\n  - 10.0.0.1\n',
+    /prefix length: 10\.0\.0\.1; write/,
+  ],
+  ['an IPv6 address without it', "nonMasqueradeCIDRs: ['fd00::1']", /prefix length: fd00::1; write/],
+  ['a netmask', 'nonMasqueradeCIDRs:\n  - 10.0.0.0/255.0.0.0\n', /: 10\.0\.0\.0\/255\.0\.0\.0; write/],
+  ['leading zeros', 'nonMasqueradeCIDRs: [10.0.0.0/08]', /: 10\.0\.0\.0\/08; write/],
+  [
+    'IPv4 mapped into IPv6',
+    'nonMasqueradeCIDRs: ["::ffff:10.0.0.0/104"]',
+    /: ::ffff:10\.0\.0\.0\/104; write/,
+  ],
+  ['a range', 'nonMasqueradeCIDRs:\n  - 10.0.0.0/8-10.0.0.255\n', /: 10\.0\.0\.0\/8-10\.0\.0\.255; write/],
+  ['a list in one text', 'nonMasqueradeCIDRs: 10.0.0.0/8\n', /are lists; write \[/],
+  ['a misspelt key', 'nonMasqueradeCIDR:\n  - 10.0.0.0/8\n', /unknown key: nonMasqueradeCIDR; write non/],
+  ['a misspelt key in JSON', '{"masqLinkLocalIpv4": true}', /unknown key: masqLinkLocalIpv4; write non/],
+  ['a key of another program', 'snatTarget: 10.0.0.1\n', /unknown key: snatTarget; write non/],
+  [
+    'a manifest in the place of its data',
+    'apiVersion: v1\nkind: ConfigMap\n',
+    /unknown key: apiVersion, kind; /,
+  ],
+  [
+    'a key twice',
+    'masqLinkLocal: true\nmasqueradeCIDRs: []\nMasqLinkLocal: true\n',
+    /masqLinkLocal is set twice/,
+  ],
+  ['a boolean in quotes', 'masqLinkLocal: "true"\n', /are booleans; write true or false, without quotes/],
+  ['an interval without unit', 'resyncInterval: 60 # seconds\n', /no unit; write 60s or 1m30s/],
+  ['a tab in the indentation', 'nonMasqueradeCIDRs:\n\t- 10.0.0.0/8\n', /with a tab.*; indent with spaces/],
+];
+
+/** Much that is a config, however odd. */
+const CONFIGS = [
+  '',
+  '# nonMasqueradeCIDRs: [10.0.0.1/8]\n#key: 1\n',
+  'nonMasqueradeCIDRs: # inside: 10.0.0.1/8, "a b": c\n  - 10.0.0.0/8 # see: docs/net.md\n',
+  'NONMASQUERADECIDRS:\n-   "10.0.0.0/8"\n- \'FD00::/8\'\n-\n    10.1.0.0/16\n',
+  '{\n\t"nonMasqueradeCIDRs": [\n\t\t"10.0.0.0/8",\n\t\t"0:0:0:0:0:0:0:0/0"\n\t],\n\t"masqLinkLocal" : false\n}\n',
+  'nonMasqueradeCIDRs: [10.0.0.0/8,172.16.0.0/12,\n  "::/0"]\r\nmasqLinkLocal: yes\r\nresyncInterval: 1m30s\r\n',
+  'nonMasqueradeCIDRs: &a [10.0.0.0/8]\n',
+  'resyncInterval: |-\n  60s\n',
+  '%YAML 1.1\n---\ncidrLimit: 70\n...\n',
+  'nonMasqueradeCIDRs:\n  - "10.0.0.\\\n    0/8"\n',
+  '? nonMasqueradeCIDRs\n: - 10.0.0.0/8\n',
+];
+
+describe('the policy that refuses', () => {
+  it('denies, and lets pass what it cannot evaluate', () => assert.deepEqual(errors.actions, ['Deny']));
+
+  for (const [name, text, said] of SLIPS)
+    it(`refuses ${name}, and says what to write`, () => {
+      assert.equal(isConfig(text), false, 'the agent takes it');
+      const messages = errors.review(configMap({ 'ip-masq-a': text }));
+      assert.match(messages.join('\n'), said);
+    });
+
+  for (const text of CONFIGS)
+    it(`takes ${JSON.stringify(text)}`, () => {
+      assert.equal(isConfig(text), true, 'the agent does not take it');
+      assert.deepEqual(errors.review(configMap({ 'ip-masq-a': text })), []);
+    });
+
+  it('takes what the agent takes, in all of the examples', async () => {
+    for (const path of ['base', ...kustomizationsOf('overlays')])
+      for (const object of ofKind('ConfigMap', await objectsOf(path))) {
+        assert.deepEqual(errors.review(object), [], path);
+        assert.deepEqual(warnings.review(object), [], path);
+      }
+  });
+
+  it('takes the examples that stand beside', () => {
+    for (const name of ['config-cloud.yaml', 'config-operator.yaml']) {
+      const text = readFileSync(join(KUBERNETES, '..', name), 'utf8');
+      const object = load(text) as ConfigMap;
+      assert.deepEqual([...schemaProblems(object), ...errors.review(object), ...warnings.review(object)], []);
+    }
+  });
+
+  it('takes every config that the agent takes', () => {
+    const texts = fc.oneof(
+      anySources().map(({ texts }) => Object.values(texts)),
+      fc.array(almostConfig(), { minLength: 1, maxLength: 3 }),
+      fc.array(anyWriting(), { minLength: 1, maxLength: 3 }),
+    );
+    fc.assert(
+      fc.property(texts, (some) => {
+        const taken = some.filter(isConfig);
+        const data = Object.fromEntries(taken.map((text, index) => [`ip-masq-${index}`, text]));
+        assert.deepEqual(errors.review(configMap(data)), []);
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  it('looks at each source of a ConfigMap, and at nothing else in it', () => {
+    const [good, bad] = ['masqLinkLocal: true\n', 'masqLinklocal4: true\n'];
+    const review = (data: Record<string, string>, name?: string) =>
+      errors.review(configMap(data, name)).length;
+    assert.equal(review({ 'ip-masq-a': good, 'ip-masq-b': bad }), 1);
+    assert.equal(review({ 'ip-masq-a': good, 'README.md': bad, config: bad }), 0);
+    assert.equal(review({ config: bad }, 'ip-masq-agent'), 1);
+    assert.equal(review({ config: bad }, 'another'), 0);
+    assert.deepEqual(errors.review({ kind: 'ConfigMap', metadata: { name: 'x' } }), []);
+  });
+
+  it('leaves to the agent what would cost the API server too much', () => {
+    const text = 'nonMasqueradeCIDRs: [10.0.0.1/8]\n';
+    const long = (size: number) =>
+      configMap({ 'ip-masq-a': `#${'x'.repeat(size - text.length - 2)}\n${text}` });
+    assert.equal(errors.review(long(65_536)).length, 1);
+    assert.deepEqual(errors.review(long(65_537)), []);
+  });
+});
+
+describe('the policy that warns', () => {
+  it('warns, and stores', () => assert.deepEqual(warnings.actions, ['Warn']));
+
+  for (const [data, name, said] of [
+    [{ 'ip-masq': '' }, 'x', /does not read the key ip-masq: .* begins with ip-masq-; rename it/],
+    [{ 'ip-masq.yaml': '', 'ip-masq-a': '' }, 'x', /the key ip-masq\.yaml/],
+    [{ nonMasqueradeCIDRs: '' }, 'ip-masq-operator', /no key of ConfigMap ip-masq-operator/],
+    [{ config: '' }, 'azure-ipmasq', /no key of ConfigMap azure-ipmasq/],
+  ] as const)
+    it(`tells of ${Object.keys(data)} in ${name}`, () => {
+      assert.match(warnings.review(configMap(data, name)).join('\n'), said);
+      assert.deepEqual(errors.review(configMap(data, name)), []);
+    });
+
+  for (const [data, name] of [
+    [{ 'ip-masq-a': '' }, 'x'],
+    [{ config: '' }, 'ip-masq-agent'],
+    [{ config: '' }, 'coredns'],
+  ] as const)
+    it(`is silent about ${Object.keys(data)} in ${name}`, () =>
+      assert.deepEqual(warnings.review(configMap(data, name)), []));
+});
+
+describe('both policies', () => {
+  it('are what Kubernetes knows', async () => {
+    const objects = await objectsOf('admission');
+    assert.equal(objects.length, 4);
+    for (const object of objects) assert.deepEqual(schemaProblems(object), []);
+  });
+});
+
+function configMap(data: Readonly<Record<string, string>>, name = 'ip-masq-x'): ConfigMap {
+  return { kind: 'ConfigMap', metadata: { name }, data };
+}
+
+/** Whether `check` finds no error in it, with flags that let it be whatever it can. */
+function isConfig(text: string): boolean {
+  const options = { enableIPv6: true, cidrLimit: 1_000, strict: false, noMasqAllReservedRanges: false };
+  const { problems } = validateSource({ name: 'ip-masq-a', text }, options);
+  return problems.every(({ severity }) => severity !== 'error');
+}

@@ -1,0 +1,94 @@
+import { COMMANDS } from '../../cmd/ip-masq-agent/commands.ts';
+import { UsageError } from '../../cmd/ip-masq-agent/exit.ts';
+import { flagValues, type Values } from '../../cmd/ip-masq-agent/flag-table.ts';
+import { FLAGS } from '../../cmd/ip-masq-agent/flags.ts';
+import { parseArgs } from '../../cmd/ip-masq-agent/parse-args.ts';
+import { mergeSources } from '../../lib/config/load.ts';
+import { formatProblem } from '../../lib/config/problem.ts';
+import { byteOrder } from '../../lib/config/source.ts';
+import {
+  type Container,
+  containersOf,
+  type DaemonSet,
+  isOurs,
+  type KubernetesObject,
+  ofKind,
+} from './documents.ts';
+
+/** What kubelet may put for a field of the pod: what is to be understood whatever it is. */
+const FIELDS: Readonly<Record<string, string>> = { 'status.hostIP': '192.0.2.1' };
+
+/** Flags that the agent would refuse. The other program that reads our configs, v1, takes none that we do not. */
+export function flagProblems(daemonSet: DaemonSet): readonly string[] {
+  return containersOf(daemonSet).flatMap((container) => {
+    try {
+      lineOf(container);
+      return [];
+    } catch (error) {
+      if (error instanceof UsageError) return [`${container.name}: ${error.message}`];
+      throw error;
+    }
+  });
+}
+
+/** What the agent would refuse, or warn of, in what the ConfigMaps hold. */
+export function configProblems(
+  daemonSet: DaemonSet,
+  objects: readonly KubernetesObject[],
+): readonly string[] {
+  const sources = mountedSources(daemonSet, objects);
+  return containersOf(daemonSet)
+    .filter(isOurs)
+    .flatMap((container) => {
+      const { flags } = lineOf(container);
+      const { problems } = mergeSources(sources, {
+        enableIPv6: flags['enable-ipv6'],
+        cidrLimit: flags['cidr-limit'],
+        noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
+        strict: true, // an example is without even a warning
+      });
+      return problems.filter(({ severity }) => severity === 'error').map(formatProblem);
+    });
+}
+
+/** Where the server of the container listens; undefined where it has none. */
+export function listenHost(
+  container: Container,
+): { readonly host: string; readonly port: number } | undefined {
+  const { command, flags } = lineOf(container);
+  const [, host = '', port] = /^\[?(.*?)\]?:(\d+)$/.exec(flags['metrics-bind-address']) ?? [];
+  return command === 'run' && port !== undefined ? { host, port: Number(port) } : undefined;
+}
+
+type Flags = Values<typeof FLAGS>;
+
+/** @throws {UsageError} */
+function lineOf(container: Container): { readonly command: string; readonly flags: Flags } {
+  const { command, texts } = parseArgs((container.args ?? []).map((arg) => substituted(arg, container)));
+  // All that a command has of its own is looked at too, but only what all have is of interest.
+  flagValues(COMMANDS[command]?.own ?? {}, texts);
+  return { command, flags: flagValues(FLAGS, texts) };
+}
+
+/** As kubelet does it: `$(NAME)` of a variable that there is. */
+function substituted(arg: string, { env = [] }: Container): string {
+  return arg.replace(/\$\((\w+)\)/g, (reference, name: string) => {
+    const variable = env.find((candidate) => candidate.name === name);
+    return variable?.value ?? FIELDS[variable?.valueFrom?.fieldRef?.fieldPath ?? ''] ?? reference;
+  });
+}
+
+/** The files of /etc/config as the projected volume makes them. */
+function mountedSources({ spec }: DaemonSet, objects: readonly KubernetesObject[]) {
+  const items = spec.template.spec.volumes.flatMap(({ projected }) =>
+    (projected?.sources ?? []).flatMap(({ configMap }) =>
+      (configMap?.items ?? []).map(({ key, path }) => ({ configMap: configMap?.name, key, path })),
+    ),
+  );
+  const texts = items.flatMap(({ configMap, key, path }) => {
+    const found = ofKind('ConfigMap', objects).find(({ metadata }) => metadata.name === configMap);
+    const text = found?.data?.[key];
+    return text === undefined ? [] : [{ name: path, text }];
+  });
+  return texts.sort((a, b) => byteOrder(a.name, b.name));
+}

@@ -1,0 +1,117 @@
+import { isDeepStrictEqual } from 'node:util';
+import { configProblems, flagProblems, listenHost } from './args.ts';
+import {
+  type Container,
+  containersOf,
+  type DaemonSet,
+  isOurs,
+  type KubernetesObject,
+  ofKind,
+  type Probe,
+} from './documents.ts';
+import { schemaProblems } from './schema.ts';
+import { volumeProblems } from './volumes.ts';
+
+/**
+ * What is wrong with objects that are applied together: each by itself by Kubernetes' schema, and all together by what
+ * no schema knows. Empty where they do what they are for.
+ */
+export function audit(objects: readonly KubernetesObject[]): readonly string[] {
+  const invalid = objects.flatMap((object) =>
+    schemaProblems(object).map((problem) => `${object.kind} ${object.metadata?.name}: ${problem}`),
+  );
+  // What is not of the types of the schema cannot be looked at any further, and flags not for what they mean.
+  if (invalid.length > 0) return invalid;
+  const daemonSets = ofKind('DaemonSet', objects);
+  const misused = daemonSets.flatMap(flagProblems);
+  if (misused.length > 0) return misused;
+  return [
+    ...objects
+      .filter(({ metadata }) => metadata.namespace !== 'kube-system')
+      .map(({ metadata }) => `${metadata.name}: not in kube-system`),
+    ...daemonSets.flatMap((daemonSet) => [
+      ...referenceProblems(daemonSet, objects),
+      ...volumeProblems(daemonSet, objects),
+      ...configProblems(daemonSet, objects),
+      ...containersOf(daemonSet).flatMap((container) => networkProblems(container, daemonSet)),
+    ]),
+    ...ofKind('PodMonitor', objects).flatMap(({ spec }) =>
+      daemonSets.flatMap((daemonSet) => scrapeProblems(spec, daemonSet)),
+    ),
+  ];
+}
+
+function referenceProblems({ spec }: DaemonSet, objects: readonly KubernetesObject[]): readonly string[] {
+  const account = spec.template.spec.serviceAccountName;
+  const accounts = ofKind('ServiceAccount', objects).map(({ metadata }) => metadata.name);
+  return [
+    ...(account !== undefined && accounts.includes(account) ? [] : [`no service account ${account}`]),
+    ...(isSubset(spec.selector.matchLabels, spec.template.metadata.labels)
+      ? []
+      : ['the selector selects no pod of its own']),
+  ];
+}
+
+/** With the network of the node every port is one of the node; probes come from the node, and Prometheus from afar. */
+function networkProblems(container: Container, { spec }: DaemonSet): readonly string[] {
+  const { name, ports = [] } = container;
+  const probes = Object.entries({
+    startupProbe: container.startupProbe,
+    livenessProbe: container.livenessProbe,
+    readinessProbe: container.readinessProbe,
+  });
+  const host = isOurs(container) ? listenHost(container) : undefined;
+  return [
+    ...(spec.template.spec.hostNetwork === true ? [] : [`${name}: not in the network of the node`]),
+    ...ports
+      .filter(({ containerPort, hostPort }) => hostPort !== containerPort)
+      .map(({ containerPort }) => `${name}: port ${containerPort} is not said to be taken on the node`),
+    ...(host !== undefined && !ports.some((port) => port.containerPort === host.port)
+      ? [`${name}: port ${host.port} is not among the ports`]
+      : []),
+    ...probes.flatMap(([kind, probe]) =>
+      probe === undefined ? [] : probeProblems(`${name}: ${kind}`, probe, container),
+    ),
+  ];
+}
+
+function probeProblems(what: string, { httpGet }: Probe, container: Container): readonly string[] {
+  const port = container.ports?.find(({ name, containerPort }) =>
+    [name, containerPort].includes(httpGet.port),
+  );
+  const listens = listenHost(container);
+  const loopback = listens?.host === '127.0.0.1';
+  return [
+    ...(port?.containerPort === listens?.port ? [] : [`${what} asks a port on which nobody listens`]),
+    ...(httpGet.host === (loopback ? '127.0.0.1' : undefined)
+      ? []
+      : [`${what} asks an address on which nobody listens`]),
+  ];
+}
+
+function scrapeProblems(
+  {
+    selector,
+    podMetricsEndpoints,
+  }: {
+    readonly selector: { readonly matchLabels: object };
+    readonly podMetricsEndpoints: readonly { readonly port: string }[];
+  },
+  daemonSet: DaemonSet,
+): readonly string[] {
+  const { template } = daemonSet.spec;
+  const scraped = template.spec.containers.filter(({ ports = [] }) =>
+    ports.some(({ name }) => podMetricsEndpoints.some(({ port }) => port === name)),
+  );
+  return [
+    ...(isSubset(selector.matchLabels, template.metadata.labels) ? [] : ['the PodMonitor selects no pod']),
+    ...(scraped.length > 0 ? [] : ['the PodMonitor asks for a port that no container has']),
+    ...scraped
+      .filter((container) => listenHost(container)?.host === '127.0.0.1')
+      .map(({ name }) => `${name}: Prometheus cannot reach loopback`),
+  ];
+}
+
+function isSubset(some: object, all: object = {}): boolean {
+  return isDeepStrictEqual({ ...all, ...some }, { ...all });
+}

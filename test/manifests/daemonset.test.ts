@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import { type Container, containersOf, type DaemonSet, isOurs, theDaemonSet } from './documents.ts';
+import { kustomizationsOf } from './kustomize.ts';
+import { objectsOf } from './support.ts';
+
+const PATHS = ['base', ...kustomizationsOf('overlays')];
+const KEEPERS = PATHS.filter((path) => !path.endsWith('merger-sidecar'));
+
+const daemonSets = new Map(
+  await Promise.all(PATHS.map(async (path) => [path, theDaemonSet(await objectsOf(path))] as const)),
+);
+
+describe('the pods', () => {
+  /** What every pod has, whatever it is for. */
+  const everywhere: readonly (readonly [
+    what: string,
+    of: (daemonSet: DaemonSet) => unknown,
+    expected: unknown,
+  ])[] = [
+    ['no token of the API server', ({ spec }) => spec.template.spec.automountServiceAccountToken, false],
+    ['the priority of what a node cannot do without', pod('priorityClassName'), 'system-node-critical'],
+    ['no process of the node in sight', pod('hostPID'), undefined],
+    ['no memory of the node in sight', pod('hostIPC'), undefined],
+    [
+      'the default filter of system calls',
+      ({ spec }) => spec.template.spec.securityContext?.seccompProfile,
+      { type: 'RuntimeDefault' },
+    ],
+    [
+      'a place on every tainted node',
+      pod('tolerations'),
+      [
+        { operator: 'Exists', effect: 'NoSchedule' },
+        { operator: 'Exists', effect: 'NoExecute' },
+        { operator: 'Exists', key: 'CriticalAddonsOnly' },
+      ],
+    ],
+    ['Linux nodes only', ({ spec }) => spec.template.spec.nodeSelector?.['kubernetes.io/os'], 'linux'],
+    [
+      'an update that reaches a tenth of the nodes at once',
+      ({ spec }) => spec.updateStrategy,
+      {
+        type: 'RollingUpdate',
+        rollingUpdate: { maxUnavailable: '10%' },
+      },
+    ],
+    ['the name that the alerts know', ({ metadata }) => metadata.name, 'ip-masq-agent'],
+    [
+      'the label that the alerts know',
+      ({ spec }) => spec.template.metadata.labels?.['app.kubernetes.io/name'],
+      'ip-masq-agent',
+    ],
+    [
+      'of the node only the lock',
+      ({ spec }) => spec.template.spec.volumes.flatMap(({ hostPath }) => hostPath ?? []),
+      [{ path: '/run/xtables.lock', type: 'FileOrCreate' }],
+    ],
+  ];
+  for (const [path, daemonSet] of daemonSets)
+    for (const [what, of, expected] of everywhere)
+      it(`${path}: ${what}`, () => assert.deepEqual(of(daemonSet), expected));
+});
+
+describe('the containers', () => {
+  for (const [path, daemonSet] of daemonSets)
+    for (const container of containersOf(daemonSet)) {
+      const { name, securityContext: context = {}, resources } = container;
+      it(`${path}: ${name} can gain no right`, () => {
+        assert.equal(context.privileged, false);
+        assert.equal(context.allowPrivilegeEscalation, false);
+        assert.deepEqual(context.capabilities?.drop, ['ALL']);
+      });
+      it(`${path}: ${name} has limits of memory, and none of CPU, which would only make it late`, () => {
+        const { requests, limits } = resources as { requests: object; limits: object };
+        assert.deepEqual(
+          [Object.keys(requests).toSorted(), Object.keys(limits)],
+          [['cpu', 'memory'], ['memory']],
+        );
+      });
+    }
+
+  it('have exactly the rights of those who keep rules, or none', () => {
+    const rights = [...daemonSets].flatMap(([path, daemonSet]) =>
+      containersOf(daemonSet).map(({ name, securityContext }) => [
+        `${path} ${name}`,
+        securityContext?.capabilities?.add ?? [],
+        securityContext?.runAsUser ?? daemonSet.spec.template.spec.securityContext?.runAsUser,
+      ]),
+    );
+    const sidecar = 'overlays/merger-sidecar';
+    assert.deepEqual(Object.fromEntries(rights.map(([name, ...of]) => [name, of])), {
+      ...Object.fromEntries(KEEPERS.map((path) => [`${path} ip-masq-agent`, [['NET_ADMIN', 'NET_RAW'], 0]])),
+      [`${sidecar} merge-once`]: [[], 65534],
+      [`${sidecar} ip-masq-agent`]: [[], 65534],
+      [`${sidecar} ip-masq-agent-v1`]: [['NET_ADMIN', 'NET_RAW'], 0],
+    });
+  });
+
+  for (const [path, daemonSet] of daemonSets)
+    for (const container of containersOf(daemonSet).filter(isOurs))
+      it(`${path}: ${container.name} writes nothing but what it is for`, () => {
+        assert.equal(container.securityContext?.readOnlyRootFilesystem, true);
+        const { volumes } = daemonSet.spec.template.spec;
+        const writable = container.volumeMounts.filter(({ readOnly }) => readOnly !== true);
+        const kinds = writable.map(({ name }) => volumes.find((volume) => volume.name === name));
+        for (const volume of kinds) assert.ok(volume?.emptyDir ?? volume?.hostPath, volume?.name);
+      });
+
+  for (const path of KEEPERS) {
+    const container = agentOf(path);
+    it(`${path}: the port of the metrics is the one that the alerts and the PodMonitor ask for`, () => {
+      assert.equal(container.name, 'ip-masq-agent');
+      assert.deepEqual(container.ports, [
+        { name: 'metrics', containerPort: 9614, hostPort: 9614, protocol: 'TCP' },
+      ]);
+    });
+    it(`${path}: reads the config in /etc/config, and cannot change it`, () => {
+      const mount = container.volumeMounts.find(({ mountPath }) => mountPath === '/etc/config');
+      assert.deepEqual(mount, { name: 'config', mountPath: '/etc/config', readOnly: true });
+    });
+    it(`${path}: has the time to wait for a busy lock in both families before kubelet ends it`, () => {
+      const { periodSeconds = 0, failureThreshold = 0 } = container.startupProbe ?? {};
+      assert.ok(periodSeconds * failureThreshold >= 2 * 30 + 10);
+      assert.equal(container.startupProbe?.httpGet.path, '/healthz');
+      assert.equal(container.livenessProbe?.httpGet.path, '/healthz');
+      assert.equal(container.readinessProbe?.httpGet.path, '/readyz');
+    });
+  }
+});
+
+describe('the overlays', () => {
+  const flags = {
+    base: ['--v=2', '--metrics-bind-address=127.0.0.1:9614'],
+    'overlays/dual-stack': ['--enable-ipv6'],
+    'overlays/nftables': ['--backend=nftables'],
+    'overlays/strict': ['--strict'],
+    'overlays/gke-style': ['--masq-chain=IP-MASQ', '--nomasq-all-reserved-ranges'],
+    'overlays/aks-style': [],
+    'overlays/v1-compatible': [],
+  };
+  for (const [path, own] of Object.entries(flags))
+    it(`${path}: has the flags ${own.join(' ') || 'of the base'}`, () => {
+      assert.deepEqual(agentOf(path).args, path === 'base' ? own : [...flags.base, ...own]);
+    });
+
+  it('v1-compatible takes the place of v1: its selector, its ConfigMap, its nodes', () => {
+    const { spec } = daemonSets.get('overlays/v1-compatible') ?? assert.fail();
+    assert.deepEqual(spec.selector.matchLabels, { 'k8s-app': 'ip-masq-agent' });
+    assert.deepEqual(spec.template.spec.nodeSelector, {
+      'kubernetes.io/os': 'linux',
+      'node.kubernetes.io/masq-agent-ds-ready': 'true',
+    });
+    assert.deepEqual(filesOf('overlays/v1-compatible'), ['ip-masq-agent config ip-masq-agent']);
+  });
+
+  it('gke-style has the one ConfigMap of v1, on all nodes', () => {
+    const { spec } = daemonSets.get('overlays/gke-style') ?? assert.fail();
+    assert.deepEqual(spec.template.spec.nodeSelector, { 'kubernetes.io/os': 'linux' });
+    assert.deepEqual(filesOf('overlays/gke-style'), ['ip-masq-agent config ip-masq-agent']);
+  });
+
+  it('aks-style has the ConfigMaps of AKS by their names and keys', () => {
+    assert.deepEqual(filesOf('overlays/aks-style'), [
+      'azure-ip-masq-agent-config-reconciled ip-masq-agent-reconciled ip-masq-agent-reconciled',
+      'azure-ip-masq-agent-config ip-masq-agent ip-masq-agent',
+    ]);
+  });
+
+  it('the component podmonitor and the config of Prometheus without the Operator show the same flag', async () => {
+    const daemonSet = theDaemonSet(await objectsOf('base', ['components/podmonitor']));
+    const [container] = daemonSet.spec.template.spec.containers;
+    const [, , flag = ''] =
+      /^#.*(['"])(--metrics.*)\1/m.exec(
+        readFileSync(new URL('../../examples/prometheus/scrape.yaml', import.meta.url), 'utf8'),
+      ) ?? [];
+    assert.ok(container?.args?.includes(flag), flag);
+  });
+});
+
+function pod(key: string): (daemonSet: DaemonSet) => unknown {
+  return ({ spec }) => (spec.template.spec as unknown as Record<string, unknown>)[key];
+}
+
+function agentOf(path: string): Container {
+  const daemonSet = daemonSets.get(path) ?? assert.fail(path);
+  return containersOf(daemonSet).find(isOurs) ?? assert.fail(path);
+}
+
+/** ConfigMap, key and file of every source. */
+function filesOf(path: string): readonly string[] {
+  const { spec } = daemonSets.get(path) ?? assert.fail(path);
+  return spec.template.spec.volumes.flatMap(({ projected }) =>
+    (projected?.sources ?? []).flatMap(({ configMap }) =>
+      (configMap?.items ?? []).map(({ key, path: file }) => `${configMap?.name} ${key} ${file}`),
+    ),
+  );
+}

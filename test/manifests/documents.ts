@@ -1,0 +1,140 @@
+/** The parts of Kubernetes' objects that are looked at here; the schema has seen to it that they are of these types. */
+export interface ConfigMap {
+  readonly kind: 'ConfigMap';
+  readonly metadata: Metadata;
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+interface Metadata {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+export interface DaemonSet {
+  readonly kind: 'DaemonSet';
+  readonly metadata: Metadata;
+  readonly spec: {
+    readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+    readonly updateStrategy: unknown;
+    readonly template: { readonly metadata: Metadata; readonly spec: PodSpec };
+  };
+}
+
+export interface PodSpec {
+  readonly hostNetwork?: boolean;
+  readonly serviceAccountName?: string;
+  readonly automountServiceAccountToken?: boolean;
+  readonly nodeSelector?: Readonly<Record<string, string>>;
+  readonly securityContext?: SecurityContext;
+  readonly containers: readonly Container[];
+  readonly initContainers?: readonly Container[];
+  readonly volumes: readonly Volume[];
+}
+
+export interface Container {
+  readonly name: string;
+  readonly image: string;
+  readonly args?: readonly string[];
+  readonly env?: readonly EnvVar[];
+  readonly ports?: readonly Port[];
+  readonly securityContext?: SecurityContext;
+  readonly resources?: unknown;
+  readonly startupProbe?: Probe;
+  readonly livenessProbe?: Probe;
+  readonly readinessProbe?: Probe;
+  readonly volumeMounts: readonly VolumeMount[];
+}
+
+interface EnvVar {
+  readonly name: string;
+  readonly value?: string;
+  readonly valueFrom?: { readonly fieldRef?: { readonly fieldPath: string } };
+}
+
+interface Port {
+  readonly name?: string;
+  readonly containerPort: number;
+  readonly hostPort?: number;
+}
+
+export interface SecurityContext {
+  readonly runAsUser?: number;
+  readonly runAsNonRoot?: boolean;
+  readonly privileged?: boolean;
+  readonly allowPrivilegeEscalation?: boolean;
+  readonly readOnlyRootFilesystem?: boolean;
+  readonly seccompProfile?: { readonly type: string };
+  readonly capabilities?: { readonly add?: readonly string[]; readonly drop?: readonly string[] };
+}
+
+export interface Probe {
+  readonly httpGet: { readonly host?: string; readonly port: number | string; readonly path: string };
+  readonly periodSeconds: number;
+  readonly failureThreshold: number;
+}
+
+interface VolumeMount {
+  readonly name: string;
+  readonly mountPath: string;
+  readonly readOnly?: boolean;
+}
+
+export interface Volume {
+  readonly name: string;
+  readonly projected?: { readonly defaultMode?: number; readonly sources: readonly ProjectedSource[] };
+  readonly hostPath?: { readonly path: string; readonly type?: string };
+  readonly emptyDir?: unknown;
+}
+
+interface ProjectedSource {
+  readonly configMap?: {
+    readonly name: string;
+    readonly optional?: boolean;
+    readonly items: readonly { readonly key: string; readonly path: string; readonly mode?: number }[];
+  };
+}
+
+export interface PodMonitor {
+  readonly kind: 'PodMonitor';
+  readonly metadata: Metadata;
+  readonly spec: {
+    readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+    readonly podMetricsEndpoints: readonly { readonly port: string }[];
+  };
+}
+
+interface ServiceAccount {
+  readonly kind: 'ServiceAccount';
+  readonly metadata: Metadata;
+  readonly automountServiceAccountToken?: boolean;
+}
+
+export type KubernetesObject = ConfigMap | DaemonSet | PodMonitor | ServiceAccount;
+
+/** The objects of one kind. */
+export function ofKind<Kind extends KubernetesObject['kind']>(
+  kind: Kind,
+  objects: readonly KubernetesObject[],
+): readonly Extract<KubernetesObject, { readonly kind: Kind }>[] {
+  return objects.filter(
+    (object): object is Extract<KubernetesObject, { readonly kind: Kind }> => object.kind === kind,
+  );
+}
+
+/** The one DaemonSet there is. */
+export function theDaemonSet(objects: readonly KubernetesObject[]): DaemonSet {
+  const [daemonSet, ...others] = ofKind('DaemonSet', objects);
+  if (daemonSet === undefined || others.length > 0) throw new Error('not one DaemonSet');
+  return daemonSet;
+}
+
+/** All containers, in the order in which they start. */
+export function containersOf({ spec }: DaemonSet): readonly Container[] {
+  return [...(spec.template.spec.initContainers ?? []), ...spec.template.spec.containers];
+}
+
+/** Whether a program of ours runs in it, and not one beside it. */
+export function isOurs({ image }: Container): boolean {
+  return /(?:^|\/)ip-masq-agent(?::|$)/.test(image) && !image.startsWith('registry.k8s.io/');
+}

@@ -1,0 +1,69 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { loadAll } from 'js-yaml';
+import { compile, type Program } from './cel.ts';
+import type { ConfigMap } from './documents.ts';
+import { KUBERNETES } from './kustomize.ts';
+
+interface PolicySpec {
+  readonly failurePolicy: string;
+  readonly matchConditions: readonly Named[];
+  readonly variables: readonly Named[];
+  readonly validations: readonly Validation[];
+}
+
+interface Named {
+  readonly name: string;
+  readonly expression: string;
+}
+
+interface Validation {
+  readonly expression: string;
+  readonly message?: string;
+  readonly messageExpression?: string;
+}
+
+interface Binding {
+  readonly metadata: { readonly name: string };
+  readonly spec: { readonly policyName: string; readonly validationActions: readonly string[] };
+}
+
+/** A ValidatingAdmissionPolicy that is bound. */
+export interface Policy {
+  readonly actions: readonly string[];
+  /** The messages of the validations that fail; none where the policy does not match. Throws where CEL fails. */
+  review(object: ConfigMap): readonly string[];
+}
+
+/** The policy of a file of the examples, and how it is bound. */
+export function readPolicy(file: string): Policy {
+  const text = readFileSync(join(KUBERNETES, 'admission', file), 'utf8');
+  const [policy, binding] = loadAll(text) as [{ metadata: { name: string }; spec: PolicySpec }, Binding];
+  if (binding.spec.policyName !== policy.metadata.name) throw new Error(`${file}: nothing is bound`);
+  return { actions: binding.spec.validationActions, review: reviewer(policy.spec) };
+}
+
+function reviewer(spec: PolicySpec): Policy['review'] {
+  const conditions = spec.matchConditions.map(({ expression }) => compile(expression));
+  const variables = spec.variables.map(({ name, expression }) => [name, compile(expression)] as const);
+  const validations = spec.validations.map(({ expression, message, messageExpression }) => ({
+    holds: compile(expression),
+    message: messageExpression === undefined ? (): string => message ?? '' : compile(messageExpression),
+  }));
+  return (object) => {
+    const known = { object: object as never, variables: {} as Record<string, never> };
+    if (!conditions.every((condition) => condition(known) === true)) return [];
+    for (const [name, value] of variables) known.variables[name] = value(known) as never;
+    return validations
+      .filter(({ holds }) => holds(known) !== true)
+      .map(({ message }) => textOf(message, known));
+  };
+}
+
+/** @throws {Error} where the API server would not show the message: it shows one line, and not an empty one */
+function textOf(message: Program | (() => string), known: Parameters<Program>[0]): string {
+  const text = message(known);
+  if (typeof text !== 'string' || text.trim() === '' || text.includes('\n'))
+    throw new Error(`no message: ${text}`);
+  return text;
+}

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import type { KubernetesObject } from './documents.ts';
+import { type Builder, buildWith, documentsOf, findBuilders, KUBERNETES } from './kustomize.ts';
+
+/** Every program at hand that builds kustomizations. */
+export const builders = await findBuilders();
+
+/** What is applied for a kustomization of the examples, with components on it. */
+export function objectsOf(
+  path: string,
+  components: readonly string[] = [],
+): Promise<readonly KubernetesObject[]> {
+  const [builder] = builders;
+  assert.ok(builder !== undefined);
+  return objectsBy(builder, path, components);
+}
+
+/** As `objectsOf`, built by one program. Fails where readers of YAML do not agree on what it has built. */
+export async function objectsBy(
+  builder: Builder,
+  path: string,
+  components: readonly string[] = [],
+): Promise<readonly KubernetesObject[]> {
+  const { yaml11, yaml12 } = documentsOf(await built(builder, path, components));
+  assert.deepEqual(yaml11, yaml12, 'YAML 1.1 and 1.2');
+  return yaml11 as KubernetesObject[];
+}
+
+const texts = new Map<string, Promise<string>>();
+
+/** A build takes up to a second: it is done once. */
+function built(builder: Builder, path: string, components: readonly string[]): Promise<string> {
+  const key = [builder.name, path, ...components].join(' ');
+  const text =
+    texts.get(key) ??
+    (components.length === 0 ? builder.build(join(KUBERNETES, path)) : buildWith(builder, path, components));
+  texts.set(key, text);
+  return text;
+}
+
+/** All selections of some of the items, none among them. */
+export function subsets<Item>(items: readonly Item[]): readonly (readonly Item[])[] {
+  const [first, ...others] = items;
+  if (first === undefined) return [[]];
+  const without = subsets(others);
+  return [...without, ...without.map((some) => [first, ...some])];
+}

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import type { AddressInfo } from 'node:net';
+import { pino } from 'pino';
+import { Agent } from '../../lib/agent/agent.ts';
+import { routes } from '../../lib/agent/endpoints.ts';
+import { PacketCounts } from '../../lib/agent/packet-counts.ts';
+import { Recorder } from '../../lib/agent/recorder.ts';
+import { Status } from '../../lib/agent/status.ts';
+import { Metrics } from '../../lib/telemetry/metrics.ts';
+import { serve } from '../../lib/telemetry/server.ts';
+import { eventually } from '../e2e/support.ts';
+import { FAMILIES } from '../kernel/support.ts';
+import { createBox } from '../lab/box.ts';
+import { type HeldHost, startHost } from '../lab/host.ts';
+import { createNetwork, type Network } from '../lab/network.ts';
+import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
+import { type DataplaneKind, openDataplane } from './support.ts';
+
+/** An agent of this process, whose rules are in a box, and for whose counters time passes as a test wants. */
+export interface AgentLab extends AsyncDisposable {
+  readonly network: Network;
+  readonly host: HeldHost;
+  readonly volume: ProjectedVolume;
+  readonly agent: Agent;
+  /** What `/metrics` answers. */
+  scrape(): Promise<string>;
+  /** Waits until the metrics match. */
+  seen(pattern: RegExp): Promise<void>;
+  /** Makes what was read of the kernel's counters so much older. */
+  age(ms: number): void;
+}
+
+const CONFIG = { enableIPv6: true, cidrLimit: 64, strict: false, noMasqAllReservedRanges: false };
+/** Nothing happens that a test does not ask for. */
+const INTERVALS = { resyncInterval: 3_600_000, syncTimeout: 30_000 };
+
+/** Starts it, and waits until its rules are in the kernel. */
+export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<AgentLab> {
+  await using stack = new AsyncDisposableStack();
+  const box = stack.use(await createBox());
+  const network = stack.use(await createNetwork(box));
+  const host = stack.use(await startHost(box));
+  const { path } = stack.use(await temporaryDirectory());
+  const volume = await ProjectedVolume.create(path, files);
+  const recorder = new Recorder();
+  const metrics = new Metrics();
+  recorder.attach(metrics);
+  const status = new Status(recorder);
+  const dataplanes = { open: () => openDataplane(kind, host), places: async () => [] };
+  const options = { configDir: path, config: CONFIG, ...INTERVALS };
+  const agent = new Agent(options, dataplanes, pino({ level: 'silent' }), status);
+  let now = 0;
+  const counts = new PacketCounts(() => now);
+  const about = { families: FAMILIES, interval: () => agent.interval, version: '', node: '' };
+  const stop = new AbortController();
+  const answers = routes({ status, metrics, counts, ...about });
+  const server = await serve('127.0.0.1:0', answers, stop.signal, (error) => assert.fail(String(error)));
+  const { port } = server.address() as AddressInfo;
+  const running = agent.run(stop.signal);
+  stack.defer(async () => {
+    stop.abort();
+    await running;
+  });
+  const scrape = async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const seen = (pattern: RegExp) =>
+    eventually(
+      async () => pattern.test(await scrape()),
+      () => `metrics like ${pattern}`,
+    );
+  await seen(/^ip_masq_agent_syncs_total\{family="IPv6",result="changed"\} 1$/m);
+  const owned = stack.move();
+  const age = (ms: number) => {
+    now += ms;
+  };
+  return {
+    network,
+    host,
+    volume,
+    agent,
+    scrape,
+    seen,
+    age,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
