@@ -1,4 +1,4 @@
-import { isIP } from 'node:net';
+import { isIP, isIPv4 } from 'node:net';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';
 import { isChainName } from '../../lib/dataplane/iptables/options.ts';
 import { type PortRange, parsePortRanges } from '../../lib/dataplane/ports.ts';
@@ -80,13 +80,14 @@ export const ports: FlagKind<readonly PortRange[]> = {
   },
 };
 
-/** `host:port`, or nothing. */
+/** `host:port`, or nothing. Brackets around IPv4 too, as Go has it: one manifest serves nodes of either family. */
 export const bindAddress: FlagKind<string> = {
   placeholder: 'HOST:PORT',
   parse(text) {
     const [, bracketed, plain, port] = /^(?:\[(.*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
     const host = bracketed ?? plain ?? '';
-    const valid = Number(port) <= 65_535 && (host === '' || isIP(host) === (bracketed === undefined ? 4 : 6));
+    const isHost = host === '' || (bracketed === undefined ? isIPv4(host) : isIP(host) !== 0);
+    const valid = Number(port) <= 65_535 && isHost;
     if (text === '' || valid) return text;
     throw new UsageError('is not an address and port: write for example 127.0.0.1:9614 or [::1]:9614');
   },
