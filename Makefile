@@ -6,25 +6,76 @@ SHELL := /bin/sh
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# Where images are pushed to, such as registry.example/team.
+REGISTRY ?=
+ARCH ?= $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
+ALL_ARCH := amd64 arm64
+# Any Debian 12 or newer: iptables and nftables come from it, or are installed in it. The digest is that of the index of
+# all architectures.
+BASE_IMAGE ?= debian:bookworm-slim@sha256:7c7b2c966bc9ee8cedfeef67e0e279108992c77681fa595db4a9d65c06ccc587
+DOCKER ?= docker
+# `true` where all is installed already, and nothing is to be looked for.
+SETUP := build/setup.sh
+# More flags for docker build and docker manifest, such as --network=host and --insecure.
+DOCKER_BUILD_FLAGS ?=
+DOCKER_MANIFEST_FLAGS ?=
+# The time that the image says it was built, and that of the agent's files in it; see reproducible-builds.org.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+# The repository, without a name or password that the address may hold.
+SOURCE ?= $(shell git config --get remote.origin.url 2>/dev/null | sed 's|//[^/@]*@|//|')
+REVISION := $(shell git rev-parse HEAD 2>/dev/null)
+
 VALIDATOR := lib/config/schema.generated.js
 BIN := bin/ip-masq-agent
 SOURCES := $(shell find cmd lib -name '*.ts') package.json
+NAME := $(if $(REGISTRY),$(REGISTRY:/=)/)ip-masq-agent
+IMAGE := $(NAME)-$(ARCH):$(VERSION)
+CONTEXT := bin/image/$(ARCH)
 
-.PHONY: help setup setup-test build test lint demo bench clean version
+.PHONY: help setup setup-test build all-build container all-container push all-push manifest test lint demo bench clean \
+	version context need-registry
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what is missing: Debian packages, npm packages
-	@build/setup.sh
+	@$(SETUP)
 
 setup-test:
-	@build/setup.sh test
+	@$(SETUP) test
 
-build: setup $(BIN) ## build bin/ip-masq-agent
+build: setup $(BIN) ## build bin/ip-masq-agent, which runs on this machine
 
-test: setup-test lint $(BIN) ## lint, type check, then unit, property, kernel, end-to-end and packet tests
-	node --test --test-timeout=120000 'test/unit/**/*.test.ts' 'test/kernel/**/*.test.ts' 'test/e2e/**/*.test.ts' 'test/packets/**/*.test.ts' 'test/prometheus/**/*.test.ts'
+all-build: build $(ALL_ARCH:%=build-%) ## build also what goes into the images of all ARCHs, in bin/image
+
+container: context ## build the image of one ARCH with docker: $(REGISTRY)/ip-masq-agent-$(ARCH):$(VERSION)
+	sed -e 's|@BASE_IMAGE@|$(BASE_IMAGE)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REVISION@|$(REVISION)|' \
+	    -e 's|@CREATED@|$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)|' -e 's|@SOURCE@|$(SOURCE)|' \
+	    -e 's|@ENVIRONMENT@|$(shell node build/image/environment.ts)|' \
+	    -e 's|@LICENCES@|$(shell node -p 'require("./package.json").license')|' \
+	    -e '/="" \\$$/d' Dockerfile.in > $(CONTEXT)/Dockerfile
+	$(DOCKER) build $(DOCKER_BUILD_FLAGS) --tag $(IMAGE) $(CONTEXT)
+	node build/image/normalise.ts $(DOCKER) $(IMAGE) $(ARCH) $(SOURCE_DATE_EPOCH)
+	@# For a release: the bill of materials and the licences, as they are in the image.
+	@id=$$($(DOCKER) create $(IMAGE) 2>/dev/null) && trap "$(DOCKER) rm $$id >/dev/null" EXIT && \
+	    $(DOCKER) cp $$id:/usr/share/sbom/ip-masq-agent.cdx.json $(CONTEXT) && \
+	    $(DOCKER) cp $$id:/usr/share/doc/ip-masq-agent/THIRD-PARTY-LICENCES $(CONTEXT)
+	@echo $(IMAGE)
+
+all-container: $(ALL_ARCH:%=container-%) ## build the images of all ARCHs
+
+push: need-registry container ## build and push the image of one ARCH
+	$(DOCKER) push $(IMAGE)
+
+all-push: $(ALL_ARCH:%=push-%) ## build and push the images of all ARCHs
+
+manifest: all-push ## push all, and $(REGISTRY)/ip-masq-agent:$(VERSION), which is the image of each machine's own ARCH
+	$(DOCKER) manifest rm $(NAME):$(VERSION) 2>/dev/null || true
+	$(DOCKER) manifest create $(DOCKER_MANIFEST_FLAGS) $(NAME):$(VERSION) $(ALL_ARCH:%=$(NAME)-%:$(VERSION))
+	$(DOCKER) manifest push --purge $(DOCKER_MANIFEST_FLAGS) $(NAME):$(VERSION)
+
+test: setup-test lint $(BIN) ## lint, type check, then all tests
+	node --test --test-timeout=120000 'test/{unit,kernel,e2e,packets,prometheus,manifests,image}/**/*.test.ts'
 
 lint: setup $(VALIDATOR) ## check format, lint rules and types
 	biome ci --colors=off --error-on-warnings .
@@ -45,8 +96,23 @@ version: ## print the version that a build gets
 $(VALIDATOR): schemas/ip-masq-config.schema.json build/compile-schema.ts | setup
 	node build/compile-schema.ts
 
-$(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts package-lock.json bin/.version | setup
+$(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts build/launch.ts package-lock.json bin/.version | setup
 	node build/bundle.ts $(VERSION)
+
+$(ALL_ARCH:%=build-%): build-%: FORCE
+	@$(MAKE) --no-print-directory context ARCH=$*
+
+$(ALL_ARCH:%=container-%): container-%: FORCE
+	@$(MAKE) --no-print-directory container ARCH=$*
+
+$(ALL_ARCH:%=push-%): push-%: FORCE
+	@$(MAKE) --no-print-directory push ARCH=$*
+
+context: setup $(VALIDATOR)
+	node build/image/stage.ts $(ARCH) $(VERSION) $(SOURCE_DATE_EPOCH)
+
+need-registry:
+	@test -n '$(REGISTRY)' || { echo 'push: set REGISTRY, for example REGISTRY=registry.example/team' >&2; exit 1; }
 
 # Changes only with the version, so that the version in the binary is never an old one.
 bin/.version: FORCE

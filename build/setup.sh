@@ -10,6 +10,7 @@ wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nf
 unshare:util-linux nsenter:util-linux setpriv:util-linux'
 if [ "${1:-}" = test ]; then
   wanted="$wanted perl:perl-base zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium
+  dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap
   /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"
 fi
 
@@ -28,8 +29,8 @@ if [ -n "${missing% }" ]; then
   fi
   echo "setup: installing Debian packages: $missing"
   export DEBIAN_FRONTEND=noninteractive
-  # Tests start Prometheus where they need it. Debian would start a daemon of it now and at each boot, on all
-  # addresses: dpkg's policy layer forbids the first, `disable` takes back the second.
+  # Tests start Prometheus, Docker and a registry where they need them. Debian would start a daemon of each now and at
+  # each boot, on all addresses: dpkg's policy layer forbids the first, `disable` takes back the second.
   policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
@@ -38,9 +39,15 @@ if [ -n "${missing% }" ]; then
   fi
   apt-get -qq update
   apt-get -qq install -y --no-install-recommends $missing >/dev/null
-  case "$missing" in
-    *prometheus*) systemctl --quiet disable prometheus.service >/dev/null 2>&1 || true ;;
-  esac
+  for package in $missing; do
+    case "$package" in
+      prometheus) units=prometheus.service ;;
+      docker.io) units='docker.service docker.socket containerd.service' ;;
+      docker-registry) units=docker-registry.service ;;
+      *) continue ;;
+    esac
+    systemctl --quiet disable $units >/dev/null 2>&1 || true
+  done
 fi
 
 # npm writes this file last, so an interrupted install is done again.

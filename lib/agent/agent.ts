@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { MergedConfig } from '../config/config.ts';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Place } from '../dataplane/open.ts';
@@ -53,6 +54,7 @@ export class Agent {
   readonly #sources: Sources;
   readonly #foreign: ForeignWatch;
   readonly #applied = new Map<Family, Policy>();
+  #compiled: { readonly config: MergedConfig; readonly policies: readonly Policy[] } | undefined;
   #opened: Dataplane | undefined;
   #isAlone = false;
 
@@ -105,7 +107,7 @@ export class Agent {
   async sync(wake: Wake, signal: AbortSignal): Promise<Synced> {
     const config = await this.#sources.load();
     const families: readonly Family[] = this.#options.config.enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
-    const policies = families.map((family) => compilePolicy(config, family));
+    const policies = this.#compile(config, families);
     const goals = policies.map((policy) => ({ family: policy.family, policy }));
     const plans = await this.#reconcile(goals, wake, signal).catch((error: unknown) => {
       this.#status.onFailure(families);
@@ -114,6 +116,13 @@ export class Agent {
     for (const policy of policies) this.#noteSync(policy, plans.get(policy.family), wake);
     if (!this.#isAlone) this.#isAlone = await this.#removeLeftovers(families, signal);
     return { policies, changed: plans.size > 0 };
+  }
+
+  /** The same objects as long as the config is the same one: what is made of a policy can be kept with it. */
+  #compile(config: MergedConfig, families: readonly Family[]): readonly Policy[] {
+    if (this.#compiled?.config !== config)
+      this.#compiled = { config, policies: families.map((family) => compilePolicy(config, family)) };
+    return this.#compiled.policies;
   }
 
   #noteSync(policy: Policy, plan: Plan | undefined, wake: Wake): void {

@@ -5,11 +5,7 @@ export type Family = 'IPv4' | 'IPv6';
 /** Bits in an address of each family. */
 export const ADDRESS_BITS: Readonly<Record<Family, number>> = { IPv4: 32, IPv6: 128 };
 
-/** How an address is written: groups of so many bits, each a number, with a separator between. */
-const NOTATION = {
-  IPv4: { groups: 4, bits: 8n, radix: 10, separator: '.' },
-  IPv6: { groups: 8, bits: 16n, radix: 16, separator: ':' },
-} as const;
+const IPV6_GROUPS = 8;
 
 export interface Address {
   readonly family: Family;
@@ -32,7 +28,7 @@ export function valueOfIPv4(text: string): bigint {
 /** The number that an IPv6 address stands for, whose text is in the form of `normalizeIPv6`. */
 export function valueOfIPv6(text: string): bigint {
   const [before = [], after = []] = text.split('::').map((side) => (side === '' ? [] : side.split(':')));
-  const zeros = Array.from({ length: NOTATION.IPv6.groups - before.length - after.length }, () => '0');
+  const zeros = Array.from({ length: IPV6_GROUPS - before.length - after.length }, () => '0');
   return BigInt(`0x${[...before, ...zeros, ...after].map((group) => group.padStart(4, '0')).join('')}`);
 }
 
@@ -49,11 +45,10 @@ export function normalizeIPv6(text: string): string {
 
 /** The canonical text of an address, IPv6 as RFC 5952 has it. */
 export function formatAddress({ family, value }: Address): string {
-  const { groups, bits, radix, separator } = NOTATION[family];
-  const parts = Array.from({ length: groups }, (_, index) => {
-    const shift = BigInt(groups - 1 - index) * bits;
-    return ((value >> shift) & ((1n << bits) - 1n)).toString(radix);
-  });
-  const text = parts.join(separator);
-  return family === 'IPv4' ? text : normalizeIPv6(text);
+  if (family === 'IPv4') {
+    const bits = Number(value);
+    return [bits >>> 24, (bits >>> 16) & 0xff, (bits >>> 8) & 0xff, bits & 0xff].join('.');
+  }
+  const digits = value.toString(16).padStart(4 * IPV6_GROUPS, '0');
+  return normalizeIPv6(digits.replace(/.{4}(?!$)/g, '$&:'));
 }

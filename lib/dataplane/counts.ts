@@ -12,12 +12,14 @@ export interface SourceCount {
 
 /** The counts of each source and verdict together, in the order in which they come first. */
 export function countsBySource(counts: readonly EntryCount[]): readonly SourceCount[] {
-  const sums = new Map<string, SourceCount>();
+  const sums = new Map<string, { -readonly [Key in keyof SourceCount]: SourceCount[Key] }>();
   for (const { entry, verdict, packets, bytes } of counts) {
     const source = entry?.origin.kind === 'file' ? entry.origin.source : entry?.origin.reason;
-    const key = JSON.stringify([verdict, entry?.origin.kind, source]);
+    const key = `${verdict} ${entry?.origin.kind} ${source}`;
     const sum = sums.get(key) ?? { source, verdict, packets: 0n, bytes: 0n };
-    sums.set(key, { ...sum, packets: sum.packets + packets, bytes: sum.bytes + bytes });
+    sum.packets += packets;
+    sum.bytes += bytes;
+    sums.set(key, sum);
   }
   return [...sums.values()];
 }

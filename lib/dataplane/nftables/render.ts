@@ -17,6 +17,17 @@ export interface NftablesTable {
  * it; exceptions are not in it.
  */
 export function renderTable(policy: Policy, options: NftablesOptions): NftablesTable {
+  const rendered = tables.get(policy);
+  if (rendered?.options === options) return rendered.table;
+  const table = render(policy, options);
+  tables.set(policy, { options, table });
+  return table;
+}
+
+/** Every sync, count and scrape needs the table of the same policy, and with many entries it is dear. */
+const tables = new WeakMap<Policy, { readonly options: NftablesOptions; readonly table: NftablesTable }>();
+
+function render(policy: Policy, options: NftablesOptions): NftablesTable {
   const { protocol, type } = NFT_FAMILY[policy.family];
   const shape = [
     comment('kept by ip-masq-agent, changes are undone'),
@@ -52,15 +63,17 @@ function renderMasquerade({ toPorts, randomFully }: NftablesOptions): readonly s
 }
 
 /** As nft(8) prints it: a prefix where it is one, else an address or a range. */
-function elementText(family: Family, { first, last }: Segment): string {
-  const address = formatAddress({ family, value: first });
-  if (first === last) return address;
+function elementText(family: Family, { first, last, entry }: Segment): string {
+  const address = () => formatAddress({ family, value: first });
+  if (first === last) return address();
   const size = last - first + 1n;
   const hostBits = size.toString(2).length - 1;
   const isPrefix = size === 1n << BigInt(hostBits) && first % size === 0n;
-  return isPrefix
-    ? `${address}/${ADDRESS_BITS[family] - hostBits}`
-    : `${address}-${formatAddress({ family, value: last })}`;
+  if (!isPrefix) return `${address()}-${formatAddress({ family, value: last })}`;
+  const length = ADDRESS_BITS[family] - hostBits;
+  // Mostly nothing is cut out of an entry.
+  const isWhole = first === entry.prefix.address && length === entry.prefix.length;
+  return isWhole ? entry.prefix.text : `${address()}/${length}`;
 }
 
 /** The transaction that makes the table, whatever was there of that name. */

@@ -1,0 +1,161 @@
+import { once } from 'node:events';
+import { access, readdir, readFile, rmdir } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { createBox, createNeighbour, type HeldBox } from '../lab/box.ts';
+import { type Environment, type RunResult, run, succeed } from '../lab/run.ts';
+import { temporaryDirectory } from '../lab/volume.ts';
+
+/** A Docker of its own. Its network of the host is that of the node: what `hostNetwork: true` gives to a pod. */
+export interface Docker extends AsyncDisposable {
+  readonly node: HeldBox;
+  /** The client, as a program. */
+  readonly client: string;
+  /** For programs that are to reach it. */
+  readonly env: Environment;
+  /** Runs the client to its end. */
+  run(...args: string[]): Promise<RunResult>;
+  /** The same, with more environment. */
+  runWith(environment: Environment, ...args: string[]): Promise<RunResult>;
+  /** The output of the client, which must succeed, without white space around it. */
+  must(...args: string[]): Promise<string>;
+  /** The most memory that a container has used, in bytes, as its limit counts it. */
+  peakMemory(id: string): Promise<number>;
+}
+
+const PATIENCE_MS = 30_000;
+const MINUTES_MS = 300_000;
+
+/** Why there can be no Docker here; undefined where there can. */
+export async function whyNoDocker(): Promise<string | undefined> {
+  if (process.getuid?.() !== 0) return 'Docker runs as root only, and this is another user';
+  const capabilities = /^CapEff:\s*(\S+)/m.exec(await readFile('/proc/self/status', 'utf8'))?.[1] ?? '0';
+  const SYS_ADMIN = 1n << 21n;
+  if ((BigInt(`0x${capabilities}`) & SYS_ADMIN) === 0n)
+    return 'Docker needs the capability SYS_ADMIN, and this is root without it';
+  return undefined;
+}
+
+/**
+ * Starts dockerd in a network namespace of its own. It and its containers die with this process, however that dies; no
+ * mount, rule or link of the machine's own changes.
+ */
+export async function startDocker(): Promise<Docker> {
+  await using stack = new AsyncDisposableStack();
+  const { path: dir } = stack.use(await temporaryDirectory());
+  const cgroup = basename(dir);
+  stack.defer(() => removeCgroups(cgroup));
+  // Of the two kinds of boxes this one leaves /sys as it is, and with it the cgroups.
+  const node = stack.use(await createNeighbour(stack.use(await createBox('netns'))));
+  const host = `unix://${dir}/docker.sock`;
+  const child = node.spawn('unshare', [...OWN_NAMESPACES, 'dockerd', ...daemonFlags(dir, host, cgroup)], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let log = '';
+  child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
+    log += chunk;
+  });
+  await once(child, 'spawn');
+  stack.defer(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  });
+  const env = { ...node.env, DOCKER_HOST: host, HOME: dir };
+  const client = await clientFor(env, () => {
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error(`dockerd ended: ${log}`);
+    return log;
+  });
+  const docker = (args: readonly string[], more: Environment = {}) =>
+    run({ file: client, args }, { ...env, ...more }, { timeoutMs: MINUTES_MS });
+  const owned = stack.move();
+  return {
+    node,
+    client,
+    env,
+    run: (...args) => docker(args),
+    runWith: (environment, ...args) => docker(args, environment),
+    must: async (...args) => (await succeed(docker(args))).trim(),
+    peakMemory: (id) => peakMemory(cgroup, id),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+const OWN_NAMESPACES = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
+
+function daemonFlags(dir: string, host: string, cgroup: string): readonly string[] {
+  const paths = [`--data-root=${dir}/data`, `--exec-root=${dir}/exec`, `--pidfile=${dir}/docker.pid`];
+  const aloof = [
+    '--bridge=none',
+    '--iptables=false',
+    '--ip6tables=false',
+    '--ip-forward=false',
+    '--ip-masq=false',
+  ];
+  return [
+    `--host=${host}`,
+    ...paths,
+    ...aloof,
+    '--exec-opt=native.cgroupdriver=cgroupfs',
+    `--cgroup-parent=/${cgroup}`,
+    '--insecure-registry=127.0.0.0/8',
+    '--log-level=warn',
+  ];
+}
+
+/** Waits until the daemon answers. Of several clients on the path the one of its own version knows it best. */
+async function clientFor(env: Environment, alive: () => string): Promise<string> {
+  const dirs = [...new Set((env['PATH'] ?? '').split(':'))];
+  const clients: string[] = [];
+  for (const file of dirs.map((dir) => join(dir, 'docker')))
+    if (
+      await access(file).then(
+        () => true,
+        () => false,
+      )
+    )
+      clients.push(file);
+  const [first] = clients;
+  if (first === undefined) throw new Error('there is no docker on the path');
+  for (const deadline = Date.now() + PATIENCE_MS; ; await delay(50)) {
+    const log = alive();
+    const { code, stderr } = await run({ file: first, args: ['info'] }, env);
+    if (code === 0) break;
+    if (Date.now() > deadline) throw new Error(`dockerd does not answer: ${stderr}${log}`);
+  }
+  for (const file of clients) {
+    const args = ['version', '--format={{eq .Client.Version .Server.Version}}'];
+    if ((await run({ file, args }, env)).stdout.trim() === 'true') return file;
+  }
+  return first;
+}
+
+const CGROUPS = '/sys/fs/cgroup';
+
+/** cgroup v1 has a directory for each controller, v2 one for all. */
+async function peakMemory(cgroup: string, id: string): Promise<number> {
+  const files = [
+    `${CGROUPS}/memory/${cgroup}/${id}/memory.max_usage_in_bytes`,
+    `${CGROUPS}/${cgroup}/${id}/memory.peak`,
+  ];
+  for (const file of files) {
+    const text = await readFile(file, 'utf8').catch(() => undefined);
+    if (text !== undefined) return Number(text);
+  }
+  throw new Error(`none of ${files.join(', ')} is there`);
+}
+
+/** Docker leaves the parent of its containers' cgroups. */
+async function removeCgroups(cgroup: string): Promise<void> {
+  const controllers = await readdir(CGROUPS).catch(() => []);
+  for (const dir of [CGROUPS, ...controllers.map((controller) => join(CGROUPS, controller))])
+    await removeCgroup(join(dir, cgroup));
+}
+
+/** The files of a cgroup go with it, and cannot be removed; the groups in it can. */
+async function removeCgroup(dir: string): Promise<void> {
+  const entries = await readdir(dir, { withFileTypes: true }).catch(() => []);
+  for (const entry of entries) if (entry.isDirectory()) await removeCgroup(join(dir, entry.name));
+  // A controller may be another name of a second one, and then it is gone already.
+  await rmdir(dir).catch(() => undefined);
+}

@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, it } from 'node:test';
+import { eventually, jsonLines } from '../e2e/support.ts';
+import type { Fetch, Fetched } from '../lab/fetcher.ts';
+import { type Helper, startHelper } from '../lab/helper.ts';
+import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
+import { succeed } from '../lab/run.ts';
+import type { AgentContainer, ImageLab } from './support.ts';
+
+const BEFORE = { 'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.0/8, "fd00:a::/32"]\n' };
+const AFTER = { 'ip-masq-operator': 'nonMasqueradeCIDRs: [198.18.0.0/15, "fd00:b::/32"]\n' };
+
+/** How each dataplane is asked for, and how its rules are seen. */
+const DATAPLANES = {
+  'iptables in nft mode': {
+    args: ['--iptables-mode=nft'],
+    listings: [
+      ['iptables-nft', '-t', 'nat', '-S'],
+      ['ip6tables-nft', '-t', 'nat', '-S'],
+    ],
+  },
+  'iptables in legacy mode': {
+    args: ['--iptables-mode=legacy'],
+    listings: [
+      ['iptables-legacy', '-t', 'nat', '-S'],
+      ['ip6tables-legacy', '-t', 'nat', '-S'],
+    ],
+  },
+  nftables: {
+    args: ['--backend=nftables'],
+    listings: [
+      ['nft', 'list', 'table', 'ip', 'ip-masq-agent'],
+      ['nft', 'list', 'table', 'ip6', 'ip-masq-agent'],
+    ],
+  },
+} as const;
+
+/** What the container does, with the security context, the memory limit and the volumes of the manifest. */
+export function running(get: () => ImageLab): void {
+  let network: Network;
+  let fetcher: Helper<Fetch, Fetched>;
+  const stack = new AsyncDisposableStack();
+  before(async () => {
+    network = stack.use(await createNetwork(get().docker.node));
+    const script = new URL('../lab/fetcher.ts', import.meta.url);
+    fetcher = stack.use(await startHelper<Fetch, Fetched>(get().docker.node, script));
+  });
+  after(() => stack.disposeAsync());
+
+  const status = async (path: string) => (await fetcher.ask({ url: `http://127.0.0.1:9614${path}` })).status;
+  const ready = async (agent: AgentContainer) => {
+    await eventually(
+      async () => (await status('/readyz')) === 200,
+      () => 'the agent to be ready',
+    ).catch(async (error) => assert.fail(`${error.message}; its log is:\n${await agent.logs()}`));
+  };
+  const listing = async (commands: readonly (readonly string[])[]) => {
+    const parts = await Promise.all(
+      commands.map(([file = '', ...args]) => get().docker.node.run(file, args)),
+    );
+    return parts.map(({ stdout }) => stdout).join('');
+  };
+  /** What kubelet does to a pod that goes. Docker tells 137 where it had to kill. */
+  const stop = async ({ id }: AgentContainer) => {
+    await get().docker.must('stop', '--time', '10', id);
+    const state = '{{.State.ExitCode}} {{.State.OOMKilled}}';
+    return await get().docker.must('inspect', '--format', state, id);
+  };
+
+  for (const [name, { args, listings }] of Object.entries(DATAPLANES)) {
+    it(`keeps the rules of both families with ${name}, follows the files, and leaves the rules at its end`, async (t) => {
+      await using agent = await get().start(BEFORE, '--enable-ipv6', ...args);
+      await ready(agent);
+      const rules = await listing(listings);
+      assert.match(rules, /10\.0\.0\.0\/8/);
+      assert.match(rules, /fd00:a::\/32/);
+      const sources = await network.sourcesSeen(['10.1.2.3', 'fd00:a::1', '203.0.113.9', '2001:db8:9::1']);
+      assert.deepEqual(
+        sources.map(({ address }) => address),
+        [POD.IPv4, POD.IPv6, NODE.IPv4, NODE.IPv6],
+      );
+
+      await agent.volume.swap(AFTER);
+      await eventually(
+        async () => /198\.18\.0\.0\/15[\s\S]*fd00:b::\/32/.test(await listing(listings)),
+        () => 'the new rules of both families',
+      );
+      assert.doesNotMatch(await listing(listings), /10\.0\.0\.0\/8|fd00:a::/);
+
+      t.diagnostic(
+        `most memory charged: ${Math.round((await get().docker.peakMemory(agent.id)) / 2 ** 20)} MiB`,
+      );
+      assert.equal(await stop(agent), '0 false');
+      assert.match(await listing(listings), /198\.18\.0\.0\/15[\s\S]*fd00:b::\/32/);
+      assert.equal(await readFile(agent.terminationMessage, 'utf8'), '');
+
+      await using cleaner = await get().start(AFTER, 'cleanup');
+      assert.equal(await cleaner.exitCode(), 0);
+      assert.doesNotMatch(await listing(listings), /ip-masq-agent/i);
+    });
+  }
+
+  it('answers its probes', async () => {
+    await using agent = await get().start(BEFORE, '--enable-ipv6');
+    await ready(agent);
+    assert.equal(await status('/healthz'), 200);
+  });
+
+  it('runs the commands that people type into the pod, within its memory', async () => {
+    await using agent = await get().start(BEFORE, '--enable-ipv6');
+    await ready(agent);
+    const exec = (...words: string[]) => get().docker.run('exec', agent.id, 'ip-masq-agent', ...words);
+
+    const explained = await exec('explain', '--enable-ipv6', '--live', '10.1.2.3', '203.0.113.9');
+    assert.equal(explained.code, 0, explained.stderr);
+    assert.match(
+      explained.stdout,
+      /^10\.1\.2\.3 is not masqueraded: 10\.0\.0\.0\/8 of ip-masq-cloud:1:22 decides/,
+    );
+    assert.match(explained.stdout, /^203\.0\.113\.9 is masqueraded/m);
+    const diff = await exec('diff', '--enable-ipv6');
+    assert.equal(diff.code, 0, diff.stdout + diff.stderr);
+    const doctor = await exec('doctor', '--enable-ipv6');
+    assert.equal(doctor.code, 0, doctor.stdout + doctor.stderr);
+    assert.match((await exec('version')).stdout, /nft: \d/);
+
+    assert.equal(await stop(agent), '0 false');
+  });
+
+  it('ends with code 3 on a bad config, says why where kubelet reads it, and touches no rule', async () => {
+    const before = await listing(DATAPLANES['iptables in nft mode'].listings);
+    await using agent = await get().start({ 'ip-masq-operator': 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' });
+    assert.equal(await agent.exitCode(), 3);
+    assert.match(
+      await readFile(agent.terminationMessage, 'utf8'),
+      /ip-masq-operator:1:22: .*write 10\.0\.0\.0\/8/,
+    );
+    assert.equal(await listing(DATAPLANES['iptables in nft mode'].listings), before);
+  });
+
+  it('ends with code 3 when a good config turns bad', async () => {
+    await using agent = await get().start(BEFORE, '--enable-ipv6');
+    await ready(agent);
+    await agent.volume.swap({ 'ip-masq-operator': 'nonMasqueradeCIDR: []\n' });
+    assert.equal(await agent.exitCode(), 3);
+    assert.match(await listing(DATAPLANES['iptables in nft mode'].listings), /10\.0\.0\.0\/8/);
+  });
+
+  it('removes its rules at its end with --cleanup-on-exit', async () => {
+    const { listings } = DATAPLANES['iptables in nft mode'];
+    await using agent = await get().start(BEFORE, '--enable-ipv6', '--cleanup-on-exit');
+    await ready(agent);
+    assert.match(await listing(listings), /10\.0\.0\.0\/8/);
+    assert.equal(await stop(agent), '0 false');
+    assert.doesNotMatch(await listing(listings), /ip-masq-agent/i);
+  });
+
+  it('waits for the lock of the node, as all do who change its rules', async () => {
+    const { node } = get().docker;
+    const lock = node.env['XTABLES_LOCKFILE'] ?? '';
+    const holder = node.spawn('flock', [lock, 'cat'], { stdio: ['pipe', 'pipe', 'inherit'] });
+    // Whatever comes back comes from `cat`, so the lock is held.
+    const held = new Promise((resolve) => holder.stdout?.once('data', resolve));
+    holder.stdin?.write('\n');
+    await held;
+    await using agent = await get().start(BEFORE, '--enable-ipv6', '--iptables-mode=legacy');
+    await eventually(
+      async () => /xtables lock/.test(await agent.logs()),
+      () => 'the agent to say that the lock is held',
+    );
+    assert.doesNotMatch(await succeed(node.run('iptables-legacy-save', ['-t', 'nat'])), /10\.0\.0\.0\/8/);
+    holder.stdin?.end();
+    await ready(agent);
+    assert.match(await listing(DATAPLANES['iptables in legacy mode'].listings), /10\.0\.0\.0\/8/);
+    assert.equal(await stop(agent), '0 false');
+    const log = jsonLines(await agent.logs());
+    assert.ok(log.length > 0);
+  });
+}
