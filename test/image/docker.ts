@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { access, readdir, readFile, rmdir } from 'node:fs/promises';
+import { access, constants, readdir, readFile, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createBox, createNeighbour, type HeldBox } from '../lab/box.ts';
@@ -33,7 +33,10 @@ export async function whyNoDocker(): Promise<string | undefined> {
   const SYS_ADMIN = 1n << 21n;
   if ((BigInt(`0x${capabilities}`) & SYS_ADMIN) === 0n)
     return 'Docker needs the capability SYS_ADMIN, and this is root without it';
-  return undefined;
+  return await access(CGROUPS, constants.W_OK).then(
+    () => undefined,
+    (error: Error) => `Docker needs cgroups that it may make groups in: ${error.message}`,
+  );
 }
 
 /**
