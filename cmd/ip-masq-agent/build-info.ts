@@ -6,6 +6,7 @@ export interface BuildInfo {
   readonly node: string;
 }
 
+/** What the build has put in; placeholders where the sources run without one. */
 export function buildInfo(): BuildInfo {
   return {
     // The build puts these in; run from sources there are none.
@@ -15,8 +16,12 @@ export function buildInfo(): BuildInfo {
   };
 }
 
-/** In one line. */
-export function versionText(): string {
+/**
+ * In one line.
+ *
+ * @param digits of the commit; all where absent
+ */
+export function versionText(digits?: number): string {
   const { version, commit, node } = buildInfo();
-  return `ip-masq-agent ${version} (commit ${commit}, Node.js ${node})`;
+  return `ip-masq-agent ${version} (commit ${commit.slice(0, digits)}, Node.js ${node})`;
 }

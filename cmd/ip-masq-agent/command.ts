@@ -32,12 +32,14 @@ export interface Description {
   readonly examples: readonly Example[];
 }
 
+/** A command line that somebody may want to use. */
 export interface Example {
   /** What stands behind `ip-masq-agent`. */
   readonly line: string;
   readonly meaning: string;
 }
 
+/** A command: what it is, and what it does. */
 export interface Command extends Description {
   /** Flags that no other command needs to know. */
   readonly own: FlagTable;

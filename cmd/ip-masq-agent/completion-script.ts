@@ -2,6 +2,7 @@ import { COMMANDS } from './commands.ts';
 import type { Flag, FlagTable } from './flag-table.ts';
 import { FLAGS } from './flags.ts';
 
+/** The shells that a script can be made for. */
 export type Shell = 'bash' | 'zsh';
 
 /** A script that makes the shell complete commands, their flags, and the values of those. */

@@ -16,6 +16,7 @@ export interface FlagKind<Value> {
 const GO_TRUE = ['1', 't', 'T', 'true', 'TRUE', 'True'];
 const GO_FALSE = ['0', 'f', 'F', 'false', 'FALSE', 'False'];
 
+/** As Go reads it. */
 export const boolean: FlagKind<boolean> = {
   placeholder: '',
   parse(text) {
@@ -25,6 +26,7 @@ export const boolean: FlagKind<boolean> = {
   },
 };
 
+/** Of a file or directory, not empty. */
 export const path: FlagKind<string> = {
   placeholder: 'PATH',
   parse(text) {
@@ -39,6 +41,7 @@ export const optionalPath: FlagKind<string> = {
   parse: (text) => (text === '' ? text : path.parse(text)),
 };
 
+/** The name of a chain of our own. */
 export const chain: FlagKind<string> = {
   placeholder: 'NAME',
   parse(text) {
@@ -49,6 +52,7 @@ export const chain: FlagKind<string> = {
   },
 };
 
+/** A whole number of 0 or more. */
 export const count: FlagKind<number> = {
   placeholder: 'N',
   parse(text) {
@@ -69,6 +73,7 @@ export const interval: FlagKind<number> = {
   },
 };
 
+/** Port ranges; none for any port. */
 export const ports: FlagKind<readonly PortRange[]> = {
   placeholder: 'RANGES',
   parse(text) {
@@ -93,6 +98,7 @@ export const bindAddress: FlagKind<string> = {
   },
 };
 
+/** One of these words. */
 export function choice<const Choice extends string>(...choices: readonly Choice[]): FlagKind<Choice> {
   return {
     placeholder: choices.join('|'),

@@ -2,6 +2,7 @@ import { quote } from '../../lib/config/shape.ts';
 import { UsageError } from './exit.ts';
 import type { FlagKind } from './flag-kinds.ts';
 
+/** What a flag takes, and what it means. */
 export interface Flag<Value> {
   readonly kind: FlagKind<Value>;
   /** As somebody would write it on the command line. */
@@ -12,10 +13,12 @@ export interface Flag<Value> {
 /** Flags by name, without dashes. */
 export type FlagTable = Readonly<Record<string, Flag<unknown>>>;
 
+/** The values of the flags of a table, by name. */
 export type Values<Table extends FlagTable> = {
   readonly [Name in keyof Table]: Table[Name] extends Flag<infer Value> ? Value : never;
 };
 
+/** A flag whose default is `value`. */
 export function flag<Value>(kind: FlagKind<Value>, value: string, help: string): Flag<Value> {
   return { kind, default: value, help };
 }

@@ -7,6 +7,7 @@ import { boolean } from './flag-kinds.ts';
 import { type Flag, flag, flagValues } from './flag-table.ts';
 import { FLAGS, IGNORED_FLAGS } from './flags.ts';
 
+/** A command line, and what it asks for. */
 export interface ParsedArgs extends CommandLine {
   /** `run` where none is named. */
   readonly command: string;

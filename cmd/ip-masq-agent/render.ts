@@ -6,7 +6,7 @@ import { keepOutput } from '../../lib/agent/sidecar.ts';
 import { Sources } from '../../lib/agent/sources.ts';
 import type { MergedConfig } from '../../lib/config/config.ts';
 import { printable } from '../../lib/config/origin.ts';
-import { isSourceName } from '../../lib/config/read.ts';
+import { isSourceName } from '../../lib/config/source-name.ts';
 import type { Args } from './command.ts';
 import type { RENDER_FLAGS } from './commands.ts';
 import { readConfig } from './config.ts';

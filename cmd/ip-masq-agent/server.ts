@@ -4,10 +4,11 @@ import { routes } from '../../lib/agent/endpoints.ts';
 import { PacketCounts } from '../../lib/agent/packet-counts.ts';
 import type { Recorder } from '../../lib/agent/recorder.ts';
 import type { Status } from '../../lib/agent/status.ts';
+import { keptFamilies } from '../../lib/policy/policy.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import { Metrics } from '../../lib/telemetry/metrics.ts';
 import { serve } from '../../lib/telemetry/server.ts';
-import { buildInfo } from './build-info.ts';
+import { buildInfo, versionText } from './build-info.ts';
 import type { FlagValues } from './flags.ts';
 import { stopSignal } from './signals.ts';
 
@@ -37,9 +38,9 @@ export async function startServer({ flags, log, agent, status, recorder }: Serve
     status,
     metrics,
     counts: new PacketCounts(),
-    families: flags['enable-ipv6'] ? (['IPv4', 'IPv6'] as const) : (['IPv4'] as const),
+    families: keptFamilies(flags['enable-ipv6']),
     interval: () => agent.interval,
-    version: `ip-masq-agent ${version} (commit ${commit.slice(0, SHORT_HASH)}, Node.js ${node})`,
+    version: versionText(SHORT_HASH),
     node: hostname(),
   };
   const address = flags['metrics-bind-address'];

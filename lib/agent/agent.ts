@@ -3,7 +3,7 @@ import type { MergedConfig } from '../config/config.ts';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Place } from '../dataplane/open.ts';
-import { compilePolicy, type Policy } from '../policy/policy.ts';
+import { compilePolicy, type Family, keptFamilies, type Policy } from '../policy/policy.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { describeRemoval, leftoverPlaces, removeAll } from './cleanup.ts';
 import { ForeignWatch } from './foreign.ts';
@@ -13,8 +13,6 @@ import type { RetryOptions } from './retry.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
 import type { Status } from './status.ts';
 import type { Wake } from './trigger.ts';
-
-type Family = Policy['family'];
 
 export interface AgentOptions extends SourcesOptions {
   /** Milliseconds until a busy kernel is an error. */
@@ -106,7 +104,7 @@ export class Agent {
    */
   async sync(wake: Wake, signal: AbortSignal): Promise<Synced> {
     const config = await this.#sources.load();
-    const families: readonly Family[] = this.#options.config.enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
+    const families = keptFamilies(this.#options.config.enableIPv6);
     const policies = this.#compile(config, families);
     const goals = policies.map((policy) => ({ family: policy.family, policy }));
     const plans = await this.#reconcile(goals, wake, signal).catch((error: unknown) => {

@@ -1,10 +1,10 @@
-import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
+import { counted } from '../config/counted.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Place } from '../dataplane/open.ts';
+import type { Family } from '../policy/policy.ts';
 import { reconcile } from './reconcile.ts';
 import type { RetryOptions } from './retry.ts';
-
-type Family = Plan['family'];
 
 /** What became of the rules of ours in one family of one dataplane. */
 export interface Removal {
@@ -65,9 +65,7 @@ function describeOutcome(outcome: Removal['outcome']): string {
       return 'nothing of ours';
     case 'removed': {
       const { length } = outcome.rules;
-      return length === 0
-        ? 'removed an empty chain of ours'
-        : `removed ${length} rule${length === 1 ? '' : 's'} of ours`;
+      return length === 0 ? 'removed an empty chain of ours' : `removed ${counted(length, 'rule')} of ours`;
     }
     case 'not looked at':
       return `not looked at: ${outcome.error.message}`;

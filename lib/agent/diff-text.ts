@@ -1,3 +1,4 @@
+import { counted } from '../config/counted.ts';
 import { formatOrigin, printable } from '../config/origin.ts';
 import { type DiffLine, diffOf } from '../dataplane/diff.ts';
 import type { Preview } from './preview.ts';
@@ -53,7 +54,7 @@ function shorten(lines: readonly DiffLine[]): readonly Shown[] {
 
 function show(line: Shown, colour: boolean): string {
   if (line.change === 'skipped')
-    return `  … ${line.count} rule${line.count === 1 ? '' : 's'} that stay${line.count === 1 ? 's' : ''}`;
+    return `  … ${counted(line.count, 'rule')} that stay${line.count === 1 ? 's' : ''}`;
   const { text, entry } = line.rule;
   const plain = printable(
     `${SIGN[line.change]} ${text}${entry === undefined ? '' : `  # ${formatOrigin(entry.origin)}`}`,

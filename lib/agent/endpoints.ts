@@ -1,4 +1,5 @@
 import { mergedValue, prettyJson, problemValue } from '../config/report/json.ts';
+import type { Family } from '../policy/policy.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Answer, Routes } from '../telemetry/server.ts';
 import { configHash } from './config-hash.ts';
@@ -6,8 +7,6 @@ import { checksText, readiness } from './health.ts';
 import type { PacketCounts } from './packet-counts.ts';
 import type { Status } from './status.ts';
 import { statusPage } from './status-page.ts';
-
-type Family = Parameters<PacketCounts['entries']>[0];
 
 /** What the endpoints tell about. */
 export interface Endpoints {

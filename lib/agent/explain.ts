@@ -1,11 +1,10 @@
 import type { MergedConfig } from '../config/config.ts';
-import type { Dataplane, KernelVerdict } from '../dataplane/dataplane.ts';
+import type { Dataplane, KernelVerdict, Observed } from '../dataplane/dataplane.ts';
 import { explainForeign, type ForeignVerdict } from '../dataplane/foreign/find.ts';
 import type { Host } from '../dataplane/host.ts';
 import { isLocal } from '../dataplane/local.ts';
 import { type Explanation, explain } from '../policy/explain.ts';
-
-type Address = Explanation['address'];
+import { type Address, keptFamilies } from '../policy/policy.ts';
 
 /** What becomes of traffic to an address. */
 export interface Answer {
@@ -32,7 +31,7 @@ export interface LiveAnswer {
 /** What the config says of an address. */
 export function answer(config: MergedConfig, address: Address, enableIPv6: boolean): Answer {
   const explanation = explain(config, address);
-  return { explanation, isKept: enableIPv6 || address.family === 'IPv4', live: undefined };
+  return { explanation, isKept: keptFamilies(enableIPv6).includes(address.family), live: undefined };
 }
 
 /**
@@ -51,10 +50,13 @@ export async function liveAnswers(
     addresses.some(({ family }) => family === wanted),
   );
   const { baseChains, unread } = await dataplane.survey(families);
+  const observed: Partial<Record<Address['family'], Observed>> = {};
   const answers: Answer[] = [];
   for (const address of addresses) {
     const said = answer(config, address, enableIPv6);
-    const kernel = (await dataplane.observe(address.family)).verdict(address);
+    const seen = observed[address.family] ?? (await dataplane.observe(address.family));
+    observed[address.family] = seen;
+    const kernel = seen.verdict(address);
     const foreign = explainForeign(baseChains, address);
     const agrees = agree(said, kernel);
     answers.push({

@@ -1,4 +1,4 @@
-import type { Policy } from '../policy/policy.ts';
+import type { Family } from '../policy/policy.ts';
 import type { FamilyStatus, Status } from './status.ts';
 
 /** Whether something holds, and why. */
@@ -18,7 +18,7 @@ const INTERVALS = 3;
  */
 export function readiness(
   { families }: Pick<Status, 'families'>,
-  kept: readonly Policy['family'][],
+  kept: readonly Family[],
   intervalMs: number,
   now: number,
 ): readonly Check[] {

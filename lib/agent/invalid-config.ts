@@ -1,3 +1,4 @@
+import { counted } from '../config/counted.ts';
 import type { Problem } from '../config/problem.ts';
 import type { Source } from '../config/source.ts';
 
@@ -10,7 +11,7 @@ export class InvalidConfigError extends Error {
   /** @param subject what has the errors, in words */
   constructor(problems: readonly Problem[], sources: readonly Source[] = [], subject = 'the config') {
     const errors = problems.filter(({ severity }) => severity === 'error');
-    super(`${subject} has ${errors.length} error${errors.length === 1 ? '' : 's'}`);
+    super(`${subject} has ${counted(errors.length, 'error')}`);
     this.problems = errors;
     this.sources = sources;
   }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { errorCode } from '../config/error-code.ts';
 import { printable } from '../config/origin.ts';
 import { OutputError } from './output-error.ts';
 
@@ -79,7 +80,7 @@ async function replace(path: string, bytes: Buffer, before: Stats | undefined): 
     return await rename(temporary, path).then(
       () => true,
       async (error: unknown) => {
-        if (code(error) !== 'ENOENT' || !(await isGone(temporary))) throw error;
+        if (errorCode(error) !== 'ENOENT' || !(await isGone(temporary))) throw error;
         return false;
       },
     );
@@ -128,12 +129,12 @@ function outputError(path: string, verb: 'write' | 'remove', error: unknown): Ou
   const dir = printable(dirname(path));
   // "EACCES: permission denied, open '/out/.file.tmp-…'": the temporary file says nothing to an operator.
   const reason = error instanceof Error ? error.message.replace(/, [a-z]+(?: '.*)?$/s, '') : String(error);
-  const remedy = error instanceof Refusal ? error.remedy : remedyFor(code(error), dir);
+  const remedy = error instanceof Refusal ? error.remedy : remedyFor(errorCode(error), dir);
   return new OutputError(`cannot ${verb} ${printable(path)}: ${reason}; ${remedy}`);
 }
 
-function remedyFor(errorCode: string | undefined, dir: string): string {
-  switch (errorCode) {
+function remedyFor(code: string | undefined, dir: string): string {
+  switch (code) {
     case 'ENOENT':
     case 'ENOTDIR':
       return `make the directory ${dir}, or mount a volume there`;
@@ -158,9 +159,5 @@ async function isGone(path: string): Promise<boolean> {
 }
 
 function ignoreMissing(error: unknown): undefined {
-  if (code(error) !== 'ENOENT') throw error;
-}
-
-function code(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+  if (errorCode(error) !== 'ENOENT') throw error;
 }

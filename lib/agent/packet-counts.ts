@@ -1,16 +1,21 @@
 import { countsBySource, type SourceCount } from '../dataplane/counts.ts';
-import type { Dataplane, EntryCount } from '../dataplane/dataplane.ts';
+import type { Dataplane, EntryCount, RuleCount } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
-import type { Policy } from '../policy/policy.ts';
-
-type Family = Policy['family'];
+import type { Family, Policy } from '../policy/policy.ts';
 
 /** Reading costs a process for each family: often enough for every scrape interval in use. */
 const FRESH_MS = 15_000;
 
+/** Counts of one family, as read last. */
+interface Reading {
+  readonly remade: number;
+  /** By the text of the rule. */
+  readonly rules: ReadonlyMap<string, RuleCount>;
+}
+
 /** What the rules have counted, over all their rewrites: the kernel begins anew with each. */
 export class PacketCounts {
-  readonly #entries = new Map<Family, ReadonlyMap<string, EntryCount>>();
+  readonly #readings = new Map<Family, Reading>();
   readonly #readAt = new Map<Family, number>();
   readonly #now: () => number;
 
@@ -21,7 +26,8 @@ export class PacketCounts {
 
   /** What each entry has counted since its rules were made, as read last. */
   entries(family: Family): readonly EntryCount[] {
-    return [...(this.#entries.get(family)?.values() ?? [])];
+    const rules = this.#readings.get(family)?.rules.values() ?? [];
+    return [...summed(rules, countKey).values()];
   }
 
   /**
@@ -35,10 +41,11 @@ export class PacketCounts {
     // Never two readings at once: the older one, if it ended last, would look like a rewrite.
     this.#readAt.set(family, Number.POSITIVE_INFINITY);
     try {
-      const before = this.#entries.get(family);
-      const after = countsByEntry(await dataplane.count(policy));
-      this.#entries.set(family, after);
-      return countsBySource(Array.from(after, ([key, count]) => grown(before?.get(key), count)));
+      const before = this.#readings.get(family);
+      const { remade, rules } = await dataplane.count(policy);
+      const after = { remade, rules: summed(rules, ({ rule }) => rule) };
+      this.#readings.set(family, after);
+      return countsBySource(growth(before, after));
     } catch (error) {
       if (!(error instanceof DataplaneError)) throw error;
       return [];
@@ -53,23 +60,35 @@ export function countKey({ entry, verdict }: Pick<EntryCount, 'entry' | 'verdict
   return `${verdict} ${entry?.prefix.text ?? 'everything else'}`;
 }
 
-/** The rules of each entry together, by its key. */
-function countsByEntry(counts: readonly EntryCount[]): ReadonlyMap<string, EntryCount> {
-  const sums = new Map<string, EntryCount>();
+/** Those of equal keys together. */
+function summed<Count extends EntryCount>(
+  counts: Iterable<Count>,
+  keyOf: (count: Count) => string,
+): ReadonlyMap<string, Count> {
+  const sums = new Map<string, Count>();
   for (const count of counts) {
-    const key = countKey(count);
-    const { packets, bytes } = sums.get(key) ?? { packets: 0n, bytes: 0n };
-    sums.set(key, { ...count, packets: packets + count.packets, bytes: bytes + count.bytes });
+    const key = keyOf(count);
+    const sum = sums.get(key);
+    const { packets, bytes } = count;
+    sums.set(
+      key,
+      sum === undefined ? count : { ...sum, packets: sum.packets + packets, bytes: sum.bytes + bytes },
+    );
   }
   return sums;
 }
 
 /**
- * What one entry has counted since it was read before. Sums of several entries could not tell: one entry that goes
- * looks like a rewrite of all.
+ * What each rule has counted since it was read before. Sums of several rules could not tell: one that goes looks like a
+ * rewrite of all.
  */
-function grown(before: EntryCount | undefined, after: EntryCount): EntryCount {
-  // Less than before: the rules were made anew, and have counted all of it since.
+function growth(before: Reading | undefined, after: Reading): readonly EntryCount[] {
+  const known = before?.remade === after.remade ? before.rules : undefined;
+  return Array.from(after.rules, ([rule, count]) => grown(known?.get(rule), count));
+}
+
+function grown(before: RuleCount | undefined, after: RuleCount): EntryCount {
+  // Less than before: somebody else has made the rule anew, and it has counted all of it since.
   if (before === undefined || after.packets < before.packets || after.bytes < before.bytes) return after;
   return { ...after, packets: after.packets - before.packets, bytes: after.bytes - before.bytes };
 }

@@ -1,10 +1,8 @@
 import type { MergedConfig } from '../config/config.ts';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
-import { compilePolicy } from '../policy/policy.ts';
+import { compilePolicy, type Family } from '../policy/policy.ts';
 import { type Goal, planFor } from './reconcile.ts';
-
-type Family = Plan['family'];
 
 /** What a sync would do in one family. */
 export interface Preview {

@@ -1,9 +1,7 @@
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
-import type { Policy } from '../policy/policy.ts';
+import type { Family, Policy } from '../policy/policy.ts';
 import { type RetryOptions, retrying } from './retry.ts';
-
-type Family = Policy['family'];
 
 /** What one family of the kernel is to hold of ours. */
 export interface Goal {
@@ -58,8 +56,11 @@ async function planAll(
   goals: readonly Goal[],
   recall: boolean,
 ): Promise<readonly Plan[]> {
-  const plans = await Promise.all(goals.map((goal) => planFor(dataplane, goal, recall)));
-  return plans.filter((plan) => plan !== undefined);
+  const planned = await Promise.allSettled(goals.map((goal) => planFor(dataplane, goal, recall)));
+  // All have ended: what is observed late must not mix with what is observed again after a failure.
+  const failed = planned.find((one) => one.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+  return planned.flatMap((one) => (one.status === 'fulfilled' ? (one.value ?? []) : []));
 }
 
 /**

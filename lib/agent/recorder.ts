@@ -1,21 +1,22 @@
 import type { Metrics } from '../telemetry/metrics.ts';
 
 /** What happened, as a change of metrics. */
-export type Record = (metrics: Metrics) => void;
+type Event = (metrics: Metrics) => void;
 
 /** Keeps what happens until there are metrics to record it in: these are loaded only after the first sync. */
 export class Recorder {
   #metrics: Metrics | undefined;
-  #waiting: Record[] | undefined = [];
+  #waiting: Event[] | undefined = [];
 
-  record(record: Record): void {
-    if (this.#metrics === undefined) this.#waiting?.push(record);
-    else record(this.#metrics);
+  /** Records it now, or once there are metrics. */
+  record(event: Event): void {
+    if (this.#metrics === undefined) this.#waiting?.push(event);
+    else event(this.#metrics);
   }
 
   /** From now on everything goes to these metrics, what has happened so far first. */
   attach(metrics: Metrics): void {
-    for (const record of this.#waiting ?? []) record(metrics);
+    for (const event of this.#waiting ?? []) event(metrics);
     this.#waiting = undefined;
     this.#metrics = metrics;
   }

@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { withExceptionList } from '../config/cni/exception-list.ts';
 import type { MergedConfig } from '../config/config.ts';
+import { counted } from '../config/counted.ts';
 import { decodeSource } from '../config/decode.ts';
 import type { Problem } from '../config/problem.ts';
 import { singleSource, sourceText } from '../config/single-source.ts';
@@ -10,7 +11,7 @@ import { renderTransaction } from '../dataplane/iptables/transaction.ts';
 import { renderTables } from '../dataplane/nftables/render.ts';
 import type { DataplaneOptions } from '../dataplane/open.ts';
 import { flatPrefixes, flatSource } from '../policy/flat-source.ts';
-import { compilePolicy, type Policy } from '../policy/policy.ts';
+import { compilePolicy, keptFamilies, type Policy } from '../policy/policy.ts';
 import { InvalidConfigError } from './invalid-config.ts';
 
 /** What is to be made of the merged config. */
@@ -19,6 +20,7 @@ export type RenderFormat =
   | { readonly kind: 'config'; readonly flatten: boolean }
   | { readonly kind: 'win-bridge'; readonly inputFile: string };
 
+/** What was made of the merged config. */
 export interface Rendered {
   readonly text: string;
   /** What the reader of the text should know. */
@@ -50,8 +52,7 @@ export async function renderAs(
 }
 
 function policiesOf(config: MergedConfig, enableIPv6: boolean): readonly Policy[] {
-  const families = enableIPv6 ? (['IPv4', 'IPv6'] as const) : (['IPv4'] as const);
-  return families.map((family) => compilePolicy(config, family));
+  return keptFamilies(enableIPv6).map((family) => compilePolicy(config, family));
 }
 
 function renderRules(text: string): Rendered {
@@ -91,7 +92,7 @@ async function renderCniConfig(config: MergedConfig, path: string): Promise<Rend
   ).length;
   const notes =
     dropped > 0
-      ? [`IPv6 is left out, because an ExceptionList is IPv4 only: ${dropped} CIDR${dropped > 1 ? 's' : ''}`]
+      ? [`IPv6 is left out, because an ExceptionList is IPv4 only: ${counted(dropped, 'CIDR')}`]
       : [];
   return { text: result.text, notes, isDefault: false };
 }

@@ -1,7 +1,8 @@
 import type { MergedConfig } from '../config/config.ts';
+import { counted } from '../config/counted.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatOrigin } from '../config/origin.ts';
-import { formatProblem, formatProblemFrame, type Problem } from '../config/problem.ts';
+import { formatProblem, formatProblemFrame, gravestFirst, type Problem } from '../config/problem.ts';
 import type { Source } from '../config/source.ts';
 import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
 import type { Logger } from '../telemetry/log.ts';
@@ -13,18 +14,13 @@ const MAX_PROBLEMS = 1000;
 /** Rules of one change that the log shows one by one. */
 const MAX_RULES = 100;
 
-const SEVERITIES = ['error', 'warning', 'info'] as const;
-
 const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
 
 /** Logs what the sources say together, and every problem with the line it stands in. */
 export function logConfig(log: Logger, { config, problems, sources }: LoadedConfig): void {
   if (config !== undefined) log.info(describeConfig(config), headline(config));
   // The gravest first: what is cut off must not be the error that ends the agent.
-  const ranked = SEVERITIES.flatMap((severity) =>
-    problems.filter((problem) => problem.severity === severity),
-  );
-  for (const problem of ranked.slice(0, MAX_PROBLEMS)) logProblem(log, problem, sources);
+  for (const problem of gravestFirst(problems).slice(0, MAX_PROBLEMS)) logProblem(log, problem, sources);
   if (problems.length > MAX_PROBLEMS)
     log.warn(`${problems.length - MAX_PROBLEMS} more problems are not logged`);
 }
@@ -68,7 +64,7 @@ function logProblem(log: Logger, problem: Problem, sources: readonly Source[]): 
 
 function headline({ sources }: MergedConfig): string {
   if (sources.length === 0) return 'no config found, the defaults apply';
-  return `config read from ${sources.length} source${sources.length === 1 ? '' : 's'}`;
+  return `config read from ${counted(sources.length, 'source')}`;
 }
 
 function describeConfig(config: MergedConfig): Record<string, unknown> {

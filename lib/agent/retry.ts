@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../dataplane/error.ts';
 
+/** How long to try, and whom to tell. */
 export interface RetryOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;

@@ -3,13 +3,11 @@ import type { SourceCount } from '../dataplane/counts.ts';
 import { type Dataplane, DIFFERENCES, type Plan } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../dataplane/foreign/group.ts';
-import type { Policy } from '../policy/policy.ts';
+import type { Family, Policy } from '../policy/policy.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { configHash } from './config-hash.ts';
 import type { Recorder } from './recorder.ts';
 import type { Wake } from './trigger.ts';
-
-type Family = Policy['family'];
 
 /** How one family stands. Times are those of Date.now(), but for `syncedAt`. */
 export interface FamilyStatus {
@@ -66,10 +64,12 @@ export class Status {
     return this.#foreign;
   }
 
+  /** The dataplane to use has been found. */
   onDataplane(dataplane: Dataplane): void {
     this.#dataplane = dataplane;
   }
 
+  /** The sources were read, whatever has come of it. */
   onLoad(loaded: LoadedConfig): void {
     const { config } = loaded;
     const isNew = loaded !== this.#loaded;
@@ -91,11 +91,12 @@ export class Status {
     });
   }
 
+  /** A family was synced. */
   onSync({ policy, plan, drifted, wake, duration }: SyncEvent): void {
     const { family } = policy;
     const now = Date.now();
     const before = this.#families.get(family);
-    const isNew = plan !== undefined || before === undefined;
+    const isNew = policy !== before?.policy;
     this.#families.set(family, {
       policy,
       syncedAt: performance.now(),
@@ -140,6 +141,7 @@ export class Status {
     });
   }
 
+  /** These families were looked at for rules of others. */
   onSurvey(families: readonly Family[], findings: readonly ForeignFinding[]): void {
     this.#foreign = findings;
     this.#recorder.record((metrics) => {

@@ -1,6 +1,7 @@
 /** Why a sync happens. */
 export type SyncReason = 'start' | 'change' | 'resync' | 'signal';
 
+/** What a sync reacts to. */
 export interface Wake {
   readonly reason: SyncReason;
   /** When the event came, as performance.now() has it. */
@@ -12,6 +13,7 @@ export class Trigger {
   #pending: Wake | undefined;
   #wake: (() => void) | undefined;
 
+  /** Something has happened; unless something else has before that nobody has reacted to yet. */
   fire(reason: SyncReason): void {
     this.#pending ??= { reason, since: performance.now() };
     this.#wake?.();

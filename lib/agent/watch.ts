@@ -1,6 +1,7 @@
 import { watch } from 'node:fs';
 import { basename } from 'node:path';
-import { DATA_LINK, isSourceName } from '../config/read.ts';
+import { DATA_LINK } from '../config/read.ts';
+import { isSourceName } from '../config/source-name.ts';
 
 export interface WatchEvents {
   readonly onChange: () => void;

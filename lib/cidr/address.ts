@@ -1,5 +1,6 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
+/** The two kinds of IP addresses. */
 export type Family = 'IPv4' | 'IPv6';
 
 /** Bits in an address of each family. */
@@ -7,6 +8,7 @@ export const ADDRESS_BITS: Readonly<Record<Family, number>> = { IPv4: 32, IPv6: 
 
 const IPV6_GROUPS = 8;
 
+/** One IP address. */
 export interface Address {
   readonly family: Family;
   /** The address as an unsigned number, most significant bit first. */

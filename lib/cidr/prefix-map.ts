@@ -8,10 +8,12 @@ export class PrefixMap<Value> {
     IPv6: new Map<number, Map<bigint, Value>>(),
   };
 
+  /** The value of just this prefix. */
   get(prefix: Prefix): Value | undefined {
     return this.#byLength[prefix.family].get(prefix.length)?.get(prefix.address);
   }
 
+  /** Gives the prefix a value, in place of the one that it may have. */
   set(prefix: Prefix, value: Value): void {
     const lengths = this.#byLength[prefix.family];
     const addresses = lengths.get(prefix.length) ?? new Map<bigint, Value>();

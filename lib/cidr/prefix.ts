@@ -26,6 +26,7 @@ export interface PrefixError {
   readonly remedy: string;
 }
 
+/** A prefix, or why there is none. */
 export type ParsedPrefix = { readonly prefix: Prefix } | { readonly error: PrefixError };
 
 const IPV4_MAPPED = 0xffffn; // the first 96 bits of ::ffff:0:0/96, RFC 4291 section 2.5.5.2

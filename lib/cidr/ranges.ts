@@ -13,16 +13,24 @@ export interface RangeSet {
   readonly ranges: readonly Range[];
 }
 
+/** No address. */
 export function nothing(family: Family): RangeSet {
   return { family, ranges: [] };
 }
 
+/** Every address. */
 export function everything(family: Family): RangeSet {
   return { family, ranges: [{ first: 0n, last: highest(family) }] };
 }
 
-export function rangeOf({ family, address, length }: Prefix): Range {
+/** The addresses of a prefix. */
+export function rangeOf({ family, address, length }: Omit<Prefix, 'text'>): Range {
   return { first: address, last: address + (1n << BigInt(ADDRESS_BITS[family] - length)) - 1n };
+}
+
+/** Whether the address is in the range; both of one family. */
+export function isIn(value: bigint, { first, last }: Range): boolean {
+  return first <= value && value <= last;
 }
 
 /** The set that ranges make together, in whatever order and however they overlap. */

@@ -25,6 +25,7 @@ export const OTHER_RESERVED_RANGES: readonly ReservedRange[] = [
   reserved('240.0.0.0/4', 'RFC 5735'),
 ];
 
+/** Addresses that no router forwards. */
 export const LINK_LOCAL = {
   IPv4: reserved('169.254.0.0/16', 'RFC 3927'),
   IPv6: reserved('fe80::/10', 'RFC 4291'),

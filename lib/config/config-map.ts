@@ -2,9 +2,9 @@ import { alignScalar } from './align.ts';
 import { decodeSource } from './decode.ts';
 import { keyName, type Pair, pairsOf, textAt, valueAt } from './pairs.ts';
 import type { Problem, ProblemKind, Severity } from './problem.ts';
-import { isNearMiss, isSourceName, MAX_BYTES, nearMissMessage } from './read.ts';
 import { describe, quote } from './shape.ts';
-import type { Locator, Source } from './source.ts';
+import { type Locator, MAX_BYTES, type Source } from './source.ts';
+import { isNearMiss, isSourceName, nearMissMessage } from './source-name.ts';
 import type { MapNode, Node, ScalarNode } from './yaml.ts';
 
 /** A key of `data` or `binaryData`. */
@@ -33,6 +33,7 @@ export class ConfigMapReader {
     this.#start = start;
   }
 
+  /** Adds the sources of a ConfigMap. */
   read(configMap: MapNode): void {
     const fields = this.#firsts(pairsOf(configMap), isDataField).filter(({ key }) =>
       isDataField(keyName(key)),

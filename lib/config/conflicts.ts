@@ -4,7 +4,7 @@ import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { SourceConfig } from './config.ts';
 import type { Located, Origin } from './origin.ts';
-import type { Conflict } from './problem.ts';
+import { type Conflict, gravestFirst } from './problem.ts';
 
 const LISTS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
 const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
@@ -23,17 +23,15 @@ export function findConflicts(
     configs.flatMap((config) => config[list].map((item) => ({ ...item, list }))),
   );
   const { firsts, repeats } = repeatedItems(items);
-  return [
+  return gravestFirst([
     ...intervalConflicts(configs),
     ...repeats,
     ...linkLocalFlagConflicts(configs, 'IPv4'),
     ...linkLocalFlagConflicts(configs, 'IPv6'),
     ...linkLocalItemConflicts(firsts, masqLinkLocal),
     ...nestedItems(firsts, masqLinkLocal),
-  ].sort((a, b) => RANK[a.severity] - RANK[b.severity]);
+  ]);
 }
-
-const RANK = { error: 0, warning: 1, info: 2 } as const;
 
 function intervalConflicts(configs: readonly SourceConfig[]): Conflict[] {
   const [first, ...others] = configs.flatMap(({ resyncInterval }) => resyncInterval ?? []);

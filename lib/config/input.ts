@@ -1,12 +1,13 @@
 import { open, readdir, stat } from 'node:fs/promises';
 import { basename, join, normalize, resolve } from 'node:path';
 import { decodeSource } from './decode.ts';
+import { errorCode } from './error-code.ts';
 import { readManifest } from './manifest.ts';
 import { printable } from './origin.ts';
 import type { FileOnly, Problem } from './problem.ts';
-import { MAX_BYTES, readGeneration } from './read.ts';
+import { readGeneration } from './read.ts';
 import { quote } from './shape.ts';
-import { byteOrder, Locator, type Source, STDIN_NAME } from './source.ts';
+import { byteOrder, Locator, MAX_BYTES, type Source, STDIN_NAME } from './source.ts';
 
 /** Sources from wherever people keep them. */
 export interface Inputs {
@@ -74,7 +75,7 @@ async function readInput(path: string, stdin: () => AsyncIterable<Buffer>): Prom
     if ((await stat(path)).isDirectory()) return await readDirectory(path);
     return readText(normalize(path), await collect((await open(path)).createReadStream()));
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error)) throw error; // a mistake of ours
+    if (!(error instanceof Error) || errorCode(error) === undefined) throw error; // a mistake of ours
     return failed(
       path === STDIN ? STDIN_NAME : path,
       `cannot be read: ${printable(error.message)}`,

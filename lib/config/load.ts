@@ -30,8 +30,12 @@ export async function loadConfig(
   last?: LoadedConfig,
 ): Promise<LoadedConfig> {
   const { id, sources, problems: unread } = await readGeneration(dir, last?.projected ?? false);
-  if (isDeepStrictEqual([sources, unread], [last?.sources, last?.unread]) && last !== undefined) return last;
   const projected = last?.projected || id !== undefined;
+  const isSame = isDeepStrictEqual(
+    [sources, unread, projected],
+    [last?.sources, last?.unread, last?.projected],
+  );
+  if (isSame && last !== undefined) return last;
   return { ...mergeSources(sources, options, unread), sources, unread, projected };
 }
 

@@ -2,6 +2,7 @@ import { lineStarts } from './lines.ts';
 import { type FileOrigin, formatOrigin, type Origin, printable } from './origin.ts';
 import type { Source } from './source.ts';
 
+/** How grave a problem is: an error keeps the config from being applied. */
 export type Severity = 'error' | 'warning' | 'info';
 
 /** Something that an owner of a source should know, and what to do about it. */
@@ -59,11 +60,17 @@ export const CONFLICT_KINDS = [
 
 export type ConflictKind = (typeof CONFLICT_KINDS)[number];
 
+const RANK: Readonly<Record<Severity, number>> = { error: 0, warning: 1, info: 2 };
+
+/** Errors, then warnings, then infos; else in the order given. */
+export function gravestFirst<One extends Problem>(problems: readonly One[]): readonly One[] {
+  return problems.toSorted((a, b) => RANK[a.severity] - RANK[b.severity]);
+}
+
 /** The problem in one line: where, what, what to do. */
 export function formatProblem(problem: Problem): string {
-  const where = problem.at === undefined ? '' : `${place(problem.at)}: `;
-  const other = problem.other === undefined ? '' : ` (the other: ${formatOrigin(problem.other)})`;
-  return `${where}${problem.severity}: ${problem.message}${other}; ${problem.remedy}`;
+  const where = problem.at === undefined ? '' : `${formatPlace(problem.at)}: `;
+  return `${where}${problem.severity}: ${sentence(problem)}`;
 }
 
 /** The problem with the line it stands in and a caret below the column, for people. */
@@ -74,7 +81,14 @@ export function formatProblemFrame(problem: Problem, sources: readonly Source[])
   return [formatProblem(problem), ...atFrame, ...otherFrame].join('\n');
 }
 
-function place(at: Origin | FileOnly): string {
+/** What and what to do, without where. */
+export function sentence({ message, other, remedy }: Problem): string {
+  const theOther = other === undefined ? '' : ` (the other: ${formatOrigin(other)})`;
+  return `${message}${theOther}; ${remedy}`;
+}
+
+/** Where it is, as `formatOrigin` has it; the name alone of a file as a whole. */
+export function formatPlace(at: Origin | FileOnly): string {
   return at.kind === 'whole-file' ? printable(at.source) : formatOrigin(at);
 }
 

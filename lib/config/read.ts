@@ -12,9 +12,11 @@ import { join, resolve, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import glob from 'fast-glob';
 import { decodeSource } from './decode.ts';
+import { errorCode } from './error-code.ts';
 import { printable } from './origin.ts';
 import type { Problem } from './problem.ts';
-import { byteOrder, type Source } from './source.ts';
+import { byteOrder, MAX_BYTES, type Source } from './source.ts';
+import { isSourceName, NEAR_PREFIX, nearMissMessage } from './source-name.ts';
 
 /** The sources of one generation, and what could not be read of it. */
 export interface Generation {
@@ -25,29 +27,9 @@ export interface Generation {
   readonly problems: readonly Problem[];
 }
 
-const SOURCE_PREFIX = 'ip-masq-';
-
-/** ip-masq-agent-v2 also reads files that begin so: they may well be meant for us. */
-const NEAR_PREFIX = 'ip-masq';
-
-/** Whether a file of that name is a source. */
-export function isSourceName(name: string): boolean {
-  return name.startsWith(SOURCE_PREFIX);
-}
-
-/** Whether a file of that name may well be meant for a source. */
-export function isNearMiss(name: string): boolean {
-  return name.startsWith(NEAR_PREFIX) && !isSourceName(name);
-}
-
-/** What is wrong with a near miss: the end of a sentence. */
-export const nearMissMessage = `is not read: the name of a source begins with ${SOURCE_PREFIX}`;
-
 /** The link that kubelet's AtomicWriter swaps; see pkg/volume/util/atomic_writer.go in Kubernetes. */
 export const DATA_LINK = '..data';
 
-/** The largest source. */
-export const MAX_BYTES = 1024 * 1024; // a ConfigMap holds no more than this either
 const MAX_ATTEMPTS = 20;
 const PAUSE_MS = 10;
 
@@ -118,7 +100,7 @@ function dataLink(dir: string): string | undefined {
   try {
     return readlinkSync(join(dir, DATA_LINK));
   } catch (error) {
-    if (code(error) === 'ENOENT') return undefined;
+    if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
   }
 }
@@ -148,7 +130,7 @@ function discover(dir: string, generation: string): readonly SourcePath[] {
   try {
     return [...list(generation), ...beside].sort(byName);
   } catch (error) {
-    throw code(error) === 'ENOENT' ? new Changed() : error;
+    throw errorCode(error) === 'ENOENT' ? new Changed() : error;
   }
 }
 
@@ -209,7 +191,7 @@ function readRegular(path: string, home: string): Buffer {
 /** Why a file that was listed cannot be read; throws `Changed` where it is merely gone since. */
 function explain(error: unknown, { name, path }: SourcePath): Unreadable {
   if (error instanceof Changed) throw error;
-  if (code(error) !== 'ENOENT')
+  if (errorCode(error) !== 'ENOENT')
     return new Unreadable(`cannot be read: ${reason(error)}`, 'make it readable for the agent');
   if (orUndefined(() => readlinkSync(path)) !== undefined)
     return new Unreadable('is a link to nothing', 'remove it, or mount the file it names');
@@ -254,7 +236,7 @@ function directoryProblem(dir: string, error: unknown): Problem {
       'delete the pod, so that kubelet mounts the volume anew; a container that starts on the empty directory would apply the defaults',
     );
   }
-  const missing = code(error) === 'ENOENT' || code(error) === 'ENOTDIR';
+  const missing = errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR';
   return problem(
     `${directory} ${missing ? 'is missing or not a directory' : `cannot be read: ${reason(error)}`}`,
     'mount the volume there, or name the right directory with --config-dir',
@@ -263,10 +245,6 @@ function directoryProblem(dir: string, error: unknown): Problem {
 
 function failed(problem: Problem): Generation {
   return { id: undefined, sources: [], problems: [problem] };
-}
-
-function code(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
 function reason(error: unknown): string {

@@ -1,6 +1,5 @@
 import type { Prefix } from '../cidr/prefix.ts';
-import type { MergedConfig } from './config.ts';
-import { DEFAULT_CIDR_LIMIT } from './config.ts';
+import { DEFAULT_CIDR_LIMIT, type MergedConfig } from './config.ts';
 import { formatOrigin, type Located, type Origin, printable } from './origin.ts';
 
 /** One source that says what all sources say together, for programs that read a single file. */

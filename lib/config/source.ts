@@ -9,6 +9,9 @@ export interface Source {
   readonly found?: FoundIn;
 }
 
+/** The most that a source may hold; a ConfigMap holds no more either. */
+export const MAX_BYTES = 1024 * 1024;
+
 /** How standard input is called in messages. */
 export const STDIN_NAME = 'standard input';
 
@@ -31,6 +34,7 @@ export class Locator {
     this.#lineStarts = lineStarts(source.found?.text ?? source.text);
   }
 
+  /** Where people find the character at this offset of the source. */
   origin(sourceOffset: number): FileOrigin {
     const { name, found } = this.#source;
     const offset = found?.offsetOf(sourceOffset) ?? sourceOffset;

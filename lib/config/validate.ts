@@ -1,9 +1,10 @@
 import { type Prefix, parsePrefix } from '../cidr/prefix.ts';
 import type { ConfigOptions, SourceConfig } from './config.ts';
+import { counted } from './counted.ts';
 import { intervalError, parseDuration } from './duration.ts';
 import { nearest } from './nearest.ts';
 import { type FileOrigin, type Located, printable } from './origin.ts';
-import type { Problem, ProblemKind, Severity } from './problem.ts';
+import type { Problem, ProblemKind } from './problem.ts';
 import { keys as knownKeys, type SchemaError, validate as validateShape } from './schema.generated.js';
 import { describe, expectation, quote, shapeRemedy } from './shape.ts';
 import { Locator, type Source } from './source.ts';
@@ -52,7 +53,7 @@ class Validation {
       this.#checkShape();
     } else if (root !== undefined) {
       const message = `a config must be a map of keys, but this is ${describe(root)}`;
-      this.#report('error', 'shape', root.offset, message, 'write keys such as "nonMasqueradeCIDRs:"');
+      this.#reportError('shape', root.offset, message, 'write keys such as "nonMasqueradeCIDRs:"');
     }
     const nonMasqueradeCIDRs = this.#prefixes('nonMasqueradeCIDRs');
     const masqueradeCIDRs = this.#prefixes('masqueradeCIDRs');
@@ -73,12 +74,15 @@ class Validation {
       if (root === undefined) {
         const remedy =
           'write a config, or remove the file: an empty one still turns off the RFC 1918 defaults';
-        this.#report('warning', 'empty', 0, 'the document is empty', remedy);
+        this.#problems.push({
+          ...this.#error('empty', 0, 'the document is empty', remedy),
+          severity: 'warning',
+        });
       }
       return root;
     } catch (error) {
       if (!(error instanceof YamlError)) throw error;
-      this.#report('error', 'syntax', error.offset, printable(error.message), error.remedy);
+      this.#reportError('syntax', error.offset, printable(error.message), error.remedy);
       return undefined;
     }
   }
@@ -88,7 +92,7 @@ class Validation {
       const message = 'this is a Kubernetes manifest, not the config inside it';
       const remedy =
         'keep only what stands below "data:" and its ip-masq-* key, or apply the manifest and mount it';
-      this.#report('error', 'shape', root.offset, message, remedy);
+      this.#reportError('shape', root.offset, message, remedy);
       return;
     }
     const seen = new Map<string, Node>();
@@ -100,9 +104,9 @@ class Validation {
         seen.set(known, key);
         this.#values.set(known, value);
       } else {
+        const remedy = 'keep one; keys are the same whatever their case';
         this.#problems.push({
-          ...this.#problem('error', 'duplicate-key', key.offset, `the key ${quote(name)} is set twice`),
-          remedy: 'keep one; keys are the same whatever their case',
+          ...this.#error('duplicate-key', key.offset, `the key ${quote(name)} is set twice`, remedy),
           other: this.#locator.origin(first.offset),
         });
       }
@@ -116,7 +120,7 @@ class Validation {
     const near = nearest(name, knownKeys);
     const remedy =
       near === undefined ? `known keys: ${knownKeys.join(', ')}` : `did you mean ${quote(near)}?`;
-    this.#report('error', 'unknown-key', key.offset, `unknown key ${quote(name)}`, remedy);
+    this.#reportError('unknown-key', key.offset, `unknown key ${quote(name)}`, remedy);
   }
 
   #checkShape(): void {
@@ -138,7 +142,7 @@ class Validation {
     if (node === undefined) throw new Error(`no value at ${error.instancePath}`);
     const what = index === undefined ? key : `item ${Number(index) + 1} of ${key}`;
     const message = `${what} ${expectation(error)}, but is ${describe(node)}`;
-    this.#report('error', 'shape', node.offset, message, shapeRemedy(key, index, node));
+    this.#reportError('shape', node.offset, message, shapeRemedy(key, index, node));
   }
 
   #prefixes(key: ListKey): readonly Located<Prefix>[] {
@@ -155,24 +159,13 @@ class Validation {
     const parsed = parsePrefix(item.value);
     if ('error' in parsed) {
       const { message, remedy } = parsed.error;
-      this.#report(
-        'error',
-        'cidr',
-        item.offset,
-        `${quote(item.value)} ${printable(message)}`,
-        printable(remedy),
-      );
+      this.#reportError('cidr', item.offset, `${quote(item.value)} ${printable(message)}`, printable(remedy));
       return undefined;
     }
     if (parsed.prefix.family === 'IPv6' && !this.#options.enableIPv6) {
       const message = `${parsed.prefix.text} is IPv6, but IPv6 is not enabled`;
-      this.#report(
-        'error',
-        'ipv6-disabled',
-        item.offset,
-        message,
-        'start the agent with --enable-ipv6, or remove the entry',
-      );
+      const remedy = 'start the agent with --enable-ipv6, or remove the entry';
+      this.#reportError('ipv6-disabled', item.offset, message, remedy);
     }
     return parsed.prefix;
   }
@@ -187,14 +180,9 @@ class Validation {
       own?.kind === 'scalar' && typeof own.value === 'number' ? own.value : this.#options.cidrLimit;
     const excess = items[limit];
     if (excess === undefined) return;
-    const message = `${items.length} CIDR${items.length === 1 ? '' : 's'}, but this source may list only ${limit}`;
-    this.#report(
-      'error',
-      'cidr-limit',
-      excess.offset,
-      message,
-      'join CIDRs into wider ones, or raise "cidrLimit"',
-    );
+    const message = `${counted(items.length, 'CIDR')}, but this source may list only ${limit}`;
+    const remedy = 'join CIDRs into wider ones, or raise "cidrLimit"';
+    this.#reportError('cidr-limit', excess.offset, message, remedy);
   }
 
   #boolean(key: string): Located<boolean> | undefined {
@@ -209,29 +197,19 @@ class Validation {
     const error = intervalError(node.value);
     if (error !== undefined) {
       const message = `${key} ${quote(node.value)} ${error}`;
-      this.#report(
-        'error',
-        'duration',
-        node.offset,
-        message,
-        'write a Go duration such as 60s or 1m30s, from 100ms to 576h',
-      );
+      const remedy = 'write a Go duration such as 60s or 1m30s, from 100ms to 576h';
+      this.#reportError('duration', node.offset, message, remedy);
       return undefined;
     }
     return { value: parseDuration(node.value) ?? 0, origin: this.#locator.origin(node.offset) };
   }
 
-  #report(severity: Severity, kind: ProblemKind, offset: number, message: string, remedy: string): void {
-    this.#problems.push({ ...this.#problem(severity, kind, offset, message), remedy });
+  #reportError(kind: ProblemKind, offset: number, message: string, remedy: string): void {
+    this.#problems.push(this.#error(kind, offset, message, remedy));
   }
 
-  #problem(
-    severity: Severity,
-    kind: ProblemKind,
-    offset: number,
-    message: string,
-  ): Omit<PlacedProblem, 'remedy'> {
-    return { severity, kind, message, at: this.#locator.origin(offset) };
+  #error(kind: ProblemKind, offset: number, message: string, remedy: string): PlacedProblem {
+    return { severity: 'error', kind, message, remedy, at: this.#locator.origin(offset) };
   }
 }
 

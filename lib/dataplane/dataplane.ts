@@ -23,11 +23,11 @@ export interface Dataplane {
   /** @throws {DataplaneError} */
   apply(plan: Plan): Promise<void>;
   /**
-   * What the entries of a policy that is in the kernel have counted. Lists nobody else's rules.
+   * What the rules of a policy that is in the kernel have counted. Lists nobody else's rules.
    *
-   * @throws {DataplaneError}
+   * @throws {DataplaneError} `raced` where this process has changed them meanwhile, too
    */
-  count(policy: Policy): Promise<readonly EntryCount[]>;
+  count(policy: Policy): Promise<Counts>;
   /**
    * Every rule of the node, whoever made it and in whatever way, that may masquerade. Lists no more than the chains
    * of NAT at the hook postrouting and what they lead to.
@@ -64,12 +64,15 @@ export interface Plan {
   readonly current: readonly string[];
   /** All of ours that it will hold, in the same words where it is the same rule. */
   readonly wanted: readonly PlannedRule[];
+  /** Whether all rules are made anew, those that stay among them: they count from zero then. */
+  readonly remakes: boolean;
   /** Whether another agent, doing the same at the same time, could spoil the result: observe once more then. */
   readonly recheck: boolean;
   /** What the tool will read: the transaction as text. */
   readonly script: string;
 }
 
+/** A rule, jump or element that comes, goes or stays. */
 export interface PlannedRule {
   /** The rule as the tool prints it. */
   readonly text: string;
@@ -102,7 +105,20 @@ export interface KernelVerdict {
   readonly rule: string | undefined;
 }
 
-/** First packets of connections, and their bytes, since the rules were made. */
+/** What the rules of one family have counted. */
+export interface Counts {
+  /** How often this process has made all of them anew: what was counted before says nothing of what is counted then. */
+  readonly remade: number;
+  readonly rules: readonly RuleCount[];
+}
+
+/** What one rule, or element of a set, has counted since it was made. */
+export interface RuleCount extends EntryCount {
+  /** As the tool prints it: equal for the same rule at another time. */
+  readonly rule: string;
+}
+
+/** First packets of connections, and their bytes. */
 export interface EntryCount {
   /** Undefined for what no entry holds. */
   readonly entry: Entry | undefined;

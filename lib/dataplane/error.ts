@@ -19,6 +19,7 @@ export class DataplaneError extends Error {
     this.remedy = remedy;
   }
 
+  /** Whether the same may succeed a moment later. */
   get isRetryable(): boolean {
     return this.failure === 'busy' || this.failure === 'raced';
   }

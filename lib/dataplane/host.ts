@@ -16,6 +16,7 @@ export interface Host {
   readText(path: string): Promise<string | undefined>;
 }
 
+/** How a tool ended, and what it wrote. */
 export interface ToolResult {
   /** Null where a signal ended the tool. */
   readonly code: number | null;

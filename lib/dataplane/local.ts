@@ -1,6 +1,6 @@
 import type { Address } from '../cidr/address.ts';
 import { parsePrefix } from '../cidr/prefix.ts';
-import { rangeOf } from '../cidr/ranges.ts';
+import { isIn, rangeOf } from '../cidr/ranges.ts';
 import type { Host } from './host.ts';
 
 /** Whether the address is one of the node itself, to which packets never meet our rules. */
@@ -9,8 +9,7 @@ export async function isLocal(host: Host, address: Address): Promise<boolean> {
   return prefixes.some((text) => {
     const parsed = parsePrefix(text);
     if ('error' in parsed) return false;
-    const { first, last } = rangeOf(parsed.prefix);
-    return first <= address.value && address.value <= last;
+    return isIn(address.value, rangeOf(parsed.prefix));
   });
 }
 

@@ -7,6 +7,7 @@ import { openIptables } from './iptables/iptables.ts';
 import type { IptablesOptions } from './iptables/options.ts';
 import { openNftables } from './nftables/nftables.ts';
 
+/** What the command line decides about the rules in the kernel. */
 export interface DataplaneOptions extends IptablesOptions {
   readonly backend: 'iptables' | 'nftables';
 }

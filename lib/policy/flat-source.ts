@@ -5,17 +5,14 @@ import type { MergedConfig } from '../config/config.ts';
 import type { Located, Origin } from '../config/origin.ts';
 import type { ListedPrefix, SingleSource } from '../config/single-source.ts';
 import { flatten, unmasqueraded } from './flatten.ts';
-import { compilePolicy, type Policy } from './policy.ts';
-
-type Family = Policy['family'];
+import { compilePolicy, type Family, keptFamilies, type Policy } from './policy.ts';
 
 /**
  * The merged config as one source without exceptions, its list the shortest that means the same. A reader of it
  * adds link-local where `masqLinkLocal` is false, as all agents do.
  */
 export function flatSource(config: MergedConfig, enableIPv6: boolean): SingleSource {
-  const families: readonly Family[] = enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
-  const flat = families.map((family) => flatFamily(config, family));
+  const flat = keptFamilies(enableIPv6).map((family) => flatFamily(config, family));
   return {
     sources: config.sources,
     nonMasqueradeCIDRs: flat.flatMap(({ list }) => list),

@@ -5,6 +5,9 @@ import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { Located, Origin } from '../config/origin.ts';
 
+/** The words of addresses that a policy is written in, for those who know nothing else of them. */
+export type { Address, Family };
+
 /** `return` leaves a packet alone, `masquerade` gives it the node's address. */
 export type Verdict = 'return' | 'masquerade';
 
@@ -23,6 +26,11 @@ export interface Policy {
   readonly family: Family;
   /** Link-local first, then in merge order: what is not masqueraded, then the exceptions. */
   readonly entries: readonly Entry[];
+}
+
+/** The families whose rules are kept. */
+export function keptFamilies(enableIPv6: boolean): readonly Family[] {
+  return enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
 }
 
 /** The policy of one family that a merged config asks for. */

@@ -22,6 +22,7 @@ export interface Question {
   readonly accept: string;
 }
 
+/** What is answered, by path. */
 export type Routes = Readonly<Record<string, (question: Question) => Promise<Answer> | Answer>>;
 
 const MAX_URL_LENGTH = 512;

@@ -190,14 +190,7 @@ describe('a system that refuses nftables ends the agent with exit code 1:', () =
         await writeFile(join(bin, 'nft'), `#!/bin/sh\n${script}\n`);
         await chmod(join(bin, 'nft'), 0o755);
       }
-      const agent = [
-        BINARY,
-        '--once',
-        '--backend=nftables',
-        `--config-dir=${node.configDir}`,
-        '--log-format=text',
-      ];
-      const { code, stderr } = await node.box.run('env', [`PATH=${bin}`, ...agent]);
+      const { code, stderr } = await node.box.run('env', [`PATH=${bin}`, ...onceIn(node)]);
       assert.equal(code, 1);
       assert.match(stderr, says);
     });
@@ -205,15 +198,8 @@ describe('a system that refuses nftables ends the agent with exit code 1:', () =
 
   it('the capability NET_ADMIN is missing', async () => {
     await using node = await createNode();
-    const agent = [
-      BINARY,
-      '--once',
-      '--backend=nftables',
-      `--config-dir=${node.configDir}`,
-      '--log-format=text',
-    ];
     const drop = ['--inh-caps=-all', '--bounding-set=-net_admin'];
-    const { code, stderr } = await node.box.run('setpriv', [...drop, ...agent]);
+    const { code, stderr } = await node.box.run('setpriv', [...drop, ...onceIn(node)]);
     assert.equal(code, 1);
     assert.match(stderr, /FATAL nft failed: .*Operation not permitted.*NET_ADMIN/);
   });
@@ -265,4 +251,9 @@ async function nft(node: NodeLab, script: string): Promise<string> {
 async function stopped(agent: RunningAgent): Promise<void> {
   agent.kill('SIGTERM');
   assert.equal((await agent.ended).code, 0);
+}
+
+/** The command that syncs once, for a program that starts it. */
+function onceIn({ configDir }: NodeLab): readonly string[] {
+  return [BINARY, '--once', '--backend=nftables', `--config-dir=${configDir}`, '--log-format=text'];
 }

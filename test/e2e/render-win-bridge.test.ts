@@ -1,27 +1,8 @@
 import assert from 'node:assert/strict';
-import { chmod, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, beforeEach, describe, it } from 'node:test';
-import { createNode, type NodeLab } from './support.ts';
-
-const SOURCES = {
-  'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.0/14]\n',
-  'ip-masq-operator': 'masqueradeCIDRs: [10.1.0.0/16]\nmasqLinkLocal: true\n',
-};
-
-let node: NodeLab;
-
-before(async () => {
-  node = await createNode();
-});
-
-after(() => node[Symbol.asyncDispose]());
-
-beforeEach(async () => {
-  await sources(SOURCES);
-  await rm(join(node.dir, 'out'), { recursive: true, force: true });
-  await mkdir(join(node.dir, 'out'));
-});
+import { describe, it } from 'node:test';
+import { node, outDir, SOURCES, writeSources } from './render-support.ts';
 
 const NAT = (list: string) =>
   `{"name": "EndpointPolicy", "value": {"Type": "OutBoundNAT", "ExceptionList": ${list}}}`;
@@ -43,7 +24,7 @@ describe('render --format=win-bridge', () => {
     ['cni.conflist', CONFLIST],
   ] as const) {
     it(`changes the ExceptionList of a ${name.split('.')[1]} and nothing else, also in place`, async () => {
-      const path = join(node.dir, 'out', name);
+      const path = join(outDir, name);
       await writeFile(path, form('["1.2.3.0/24", "1.2.4.0/24"]'));
       const args = ['render', '--format=win-bridge', `--input-file=${path}`];
       assert.deepEqual(await node.agent(...args), {
@@ -61,8 +42,8 @@ describe('render --format=win-bridge', () => {
   }
 
   it('says how much IPv6 it leaves out', async () => {
-    await sources({ ...SOURCES, 'ip-masq-x': 'nonMasqueradeCIDRs: ["fd00::/8", "fc00::/8"]\n' });
-    const path = join(node.dir, 'out', 'cni.conf');
+    await writeSources({ ...SOURCES, 'ip-masq-x': 'nonMasqueradeCIDRs: ["fd00::/8", "fc00::/8"]\n' });
+    const path = join(outDir, 'cni.conf');
     await writeFile(path, CONF('[]'));
     const { code, stdout, stderr } = await node.agent(
       'render',
@@ -91,7 +72,7 @@ describe('render --format=win-bridge', () => {
     ['has no place for the list', '{"type": "bridge"}', /cni\.conf:1:1: error: has no OutBoundNAT policy/],
   ] as const) {
     it(`ends with exit code 3 where the CNI config ${what}`, async () => {
-      const path = join(node.dir, 'out', 'cni.conf');
+      const path = join(outDir, 'cni.conf');
       if (text !== undefined) await writeFile(path, text);
       const { code, stdout, stderr } = await node.agent(
         'render',
@@ -103,9 +84,3 @@ describe('render --format=win-bridge', () => {
     });
   }
 });
-
-async function sources(texts: Readonly<Record<string, string>>): Promise<void> {
-  await rm(node.configDir, { recursive: true, force: true });
-  await mkdir(node.configDir);
-  for (const [name, text] of Object.entries(texts)) await writeFile(join(node.configDir, name), text);
-}

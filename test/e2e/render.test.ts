@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { after, before, beforeEach, describe, it } from 'node:test';
+import { beforeEach, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { BINARY, createNode, type NodeLab } from './support.ts';
-
-const SOURCES = {
-  'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.0/14]\n',
-  'ip-masq-operator': 'masqueradeCIDRs: [10.1.0.0/16]\nmasqLinkLocal: true\n',
-};
+import { node, outDir, SOURCES, writeSources } from './render-support.ts';
+import { BINARY } from './support.ts';
 
 const IPTABLES = `# Input of iptables-restore --noflush; without --noflush all other rules of nat would go.
 *nat
@@ -39,20 +35,10 @@ masqLinkLocal: true # ip-masq-operator:2:16
 const KNOWN_TO_US =
   'ip-masq-agent: note: masqueradeCIDRs are known to this agent only, others ignore them: --flatten writes them as nonMasqueradeCIDRs\n';
 
-let node: NodeLab;
 let out: string;
 
-before(async () => {
-  node = await createNode();
-});
-
-after(() => node[Symbol.asyncDispose]());
-
-beforeEach(async () => {
-  await sources(SOURCES);
-  await rm(join(node.dir, 'out'), { recursive: true, force: true });
-  await mkdir(join(node.dir, 'out'));
-  out = join(node.dir, 'out', 'ip-masq-agent');
+beforeEach(() => {
+  out = join(outDir, 'ip-masq-agent');
 });
 
 describe('render prints', () => {
@@ -93,7 +79,7 @@ describe('render prints', () => {
   });
 
   it('the defaults where there is no source', async () => {
-    await sources({});
+    await writeSources({});
     const { stdout } = await node.agent('render', '--format=config');
     assert.match(
       stdout,
@@ -103,7 +89,7 @@ describe('render prints', () => {
 
   it('that more entries than older agents take are there', async () => {
     const list = Array.from({ length: 65 }, (_, index) => `10.${2 * index}.0.0/16`);
-    await sources({ 'ip-masq-x': `cidrLimit: 65\nnonMasqueradeCIDRs: [${list}]\n` });
+    await writeSources({ 'ip-masq-x': `cidrLimit: 65\nnonMasqueradeCIDRs: [${list}]\n` });
     const { code, stdout, stderr } = await node.agent('render', '--format=config');
     assert.equal(code, 0);
     assert.equal(stderr, 'ip-masq-agent: note: 65 nonMasqueradeCIDRs: older agents take no more than 64\n');
@@ -112,7 +98,9 @@ describe('render prints', () => {
 
   it('all of it to a reader that is slower, however much it is', async () => {
     const exceptions = Array.from({ length: 60 }, (_, index) => `"fd00:${index + 1}::1/128"`);
-    await sources({ 'ip-masq-x': `nonMasqueradeCIDRs: ["fd00::/8"]\nmasqueradeCIDRs: [${exceptions}]\n` });
+    await writeSources({
+      'ip-masq-x': `nonMasqueradeCIDRs: ["fd00::/8"]\nmasqueradeCIDRs: [${exceptions}]\n`,
+    });
     await node.agent('render', '--format=config', '--flatten', '--enable-ipv6', `--output-file=${out}`);
     const expected = await readFile(out, 'utf8');
     assert.ok(expected.length > 3 * 65_536);
@@ -126,7 +114,7 @@ describe('render prints', () => {
   });
 
   it('nothing where the config is bad: exit code 3, and where the mistake is', async () => {
-    await sources({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' });
+    await writeSources({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' });
     const { code, stdout, stderr } = await node.agent('render');
     assert.deepEqual({ code, stdout }, { code: 3, stdout: '' });
     assert.match(stderr, /^ip-masq-x:1:22: error: "10\.0\.0\.1\/8" is no network address/);
@@ -143,12 +131,12 @@ describe('render writes a file', () => {
     assert.equal((await write()).stderr, `${out}: unchanged\n`);
     const again = await stat(out);
     assert.deepEqual([again.ino, again.mtimeMs], [ino, mtimeMs]);
-    assert.deepEqual(await readdir(join(node.dir, 'out')), ['ip-masq-agent']);
+    assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
   });
 
   it('of merged config only where there is a source, and says why not', async () => {
     await writeFile(out, 'old\n');
-    await sources({});
+    await writeSources({});
     const write = () => node.agent('render', '--format=config', `--output-file=${out}`);
     const why = 'because there is no source: its reader takes its defaults';
     assert.equal((await write()).stderr, `${out}: removed, ${why}\n`);
@@ -156,7 +144,7 @@ describe('render writes a file', () => {
   });
 
   it('of rules even where there is no source', async () => {
-    await sources({});
+    await writeSources({});
     assert.equal((await node.agent('render', `--output-file=${out}`)).stderr, `${out}: written\n`);
     assert.match(await readFile(out, 'utf8'), /-d 10\.0\.0\.0\/8 .*default, RFC 1918/);
   });
@@ -168,7 +156,7 @@ describe('render writes a file', () => {
 
   it('and leaves the old one alone where the config is bad', async () => {
     await writeFile(out, 'old\n');
-    await sources({ 'ip-masq-x': 'nonsense' });
+    await writeSources({ 'ip-masq-x': 'nonsense' });
     assert.equal((await node.agent('render', `--output-file=${out}`)).code, 3);
     assert.equal(await readFile(out, 'utf8'), 'old\n');
   });
@@ -210,9 +198,3 @@ describe('wrong usage of render ends it with exit code 2, and nothing is written
     });
   }
 });
-
-async function sources(texts: Readonly<Record<string, string>>): Promise<void> {
-  await rm(node.configDir, { recursive: true, force: true });
-  await mkdir(node.configDir);
-  for (const [name, text] of Object.entries(texts)) await writeFile(join(node.configDir, name), text);
-}

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
 import type { ConfigOptions } from '../../lib/config/config.ts';
-import { mergeSources } from '../../lib/config/load.ts';
 import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../lib/dataplane/host.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import type { IptablesMode, IptablesOptions } from '../../lib/dataplane/iptables/options.ts';
-import { compilePolicy, type Policy } from '../../lib/policy/policy.ts';
+import { compilePolicy, type Family, type Policy } from '../../lib/policy/policy.ts';
 import { type Box, type BoxKind, createBox } from '../lab/box.ts';
+import { mergedOf } from '../unit/config/support.ts';
 
-export type Family = Policy['family'];
+export type { Family };
 
 /** Root tests both ways of making a namespace, everybody else the one without privileges. */
 export const BOX_KINDS: readonly BoxKind[] = process.getuid?.() === 0 ? ['netns', 'userns'] : ['userns'];
@@ -109,21 +109,11 @@ export function boxHost(box: Box): { readonly host: Host; readonly commands: rea
   return { host, commands };
 }
 
-const OPTIONS: ConfigOptions = {
-  enableIPv6: true,
-  cidrLimit: 64,
-  strict: false,
-  noMasqAllReservedRanges: false,
-};
-
 /** The policy that sources of these texts ask for; no text means the defaults. */
 export function policyOf(
   family: Family,
   texts: Readonly<Record<string, string>>,
   options: Partial<ConfigOptions> = {},
 ): Policy {
-  const sources = Object.entries(texts).map(([name, text]) => ({ name, text }));
-  const { config, problems } = mergeSources(sources, { ...OPTIONS, ...options });
-  assert.ok(config, JSON.stringify(problems));
-  return compilePolicy(config, family);
+  return compilePolicy(mergedOf(texts, options), family);
 }

@@ -19,7 +19,7 @@ export const POD = { IPv4: '10.244.1.2', IPv6: 'fd00:244:1::2' } as const;
 /** The address that the node gives to what it masquerades. */
 export const NODE = { IPv4: '192.0.2.1', IPv6: '2001:db8::1' } as const;
 
-export const EVERYWHERE: readonly string[] = ['0.0.0.0/0', '::/0'];
+const EVERYWHERE: readonly string[] = ['0.0.0.0/0', '::/0'];
 
 /** The node, as the pod reaches it. */
 export const GATEWAY = { IPv4: '10.244.1.1', IPv6: 'fd00:244:1::1' } as const;

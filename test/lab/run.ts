@@ -28,7 +28,8 @@ export type Environment = Readonly<Record<string, string>>;
 export function run({ file, args }: Command, env: Environment, options: RunOptions = {}): Promise<RunResult> {
   const { input = '', timeoutMs = 30_000 } = options;
   return new Promise((resolve, reject) => {
-    const child = spawn(file, args, { env, stdio: 'pipe', timeout: timeoutMs, killSignal: 'SIGKILL' });
+    const child = spawn(file, args, { env, stdio: 'pipe' });
+    const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs);
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
     child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk));
@@ -36,8 +37,12 @@ export function run({ file, args }: Command, env: Environment, options: RunOptio
     // A program that ends without reading its input is no error (EPIPE).
     child.stdin.on('error', () => {});
     child.stdin.end(input);
-    child.on('error', reject);
+    child.on('error', (error) => {
+      clearTimeout(timer);
+      reject(error);
+    });
     child.on('close', (code, signal) => {
+      clearTimeout(timer);
       resolve({ code, signal, stdout: text(stdout), stderr: text(stderr) });
     });
   });

@@ -28,7 +28,7 @@ const UNREACHABLE: Readonly<Record<Family, readonly Prefix[]>> = {
 const IPV4_MAPPED = 0xffffn << 32n;
 
 /** Whether a packet of the pod to that address goes through the node and arrives outside. */
-export function isSendable({ family, value }: Address): boolean {
+function isSendable({ family, value }: Address): boolean {
   if (family === 'IPv6' && value >> 32n === IPV4_MAPPED >> 32n) return false;
   const host = prefixAt(family, value, ADDRESS_BITS[family]);
   return !UNREACHABLE[family].some((range) => covers(range, host));

@@ -108,7 +108,8 @@ function relative(random: Random, from: Prefix): Prefix {
     () => at(inside, longer),
     () => at(inside, longer),
     () => at(inside, most),
-    () => at(address ^ step, length === 0 ? 0 : length),
+    // Beside everything there is nothing.
+    () => at(length === 0 ? 0n : address ^ step, length),
     () => at(address, longer),
     () => at(address | (step - 1n), longer),
     () => at(address, random.chance(0.2) ? 0 : longer),

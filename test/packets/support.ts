@@ -1,6 +1,4 @@
-import assert from 'node:assert/strict';
 import type { MergedConfig } from '../../lib/config/config.ts';
-import { mergeSources } from '../../lib/config/load.ts';
 import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../lib/dataplane/host.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
@@ -11,6 +9,7 @@ import { CHAIN, FAMILIES } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
 import { startHost } from '../lab/host.ts';
 import { createNetwork, type Network } from '../lab/network.ts';
+import { mergedOf } from '../unit/config/support.ts';
 
 /** What the command line says of ports. */
 export interface PortOptions {
@@ -42,7 +41,7 @@ export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = [
 ];
 
 /** What the agent does where no flag says otherwise. */
-export const DEFAULT_PORTS: PortOptions = { randomFully: true, toPorts: [] };
+const DEFAULT_PORTS: PortOptions = { randomFully: true, toPorts: [] };
 
 /**
  * Why there can be no lab; false where there can. Some kernels let only root make namespaces or rules: then it is
@@ -108,8 +107,5 @@ export async function remove(dataplane: Dataplane): Promise<void> {
 
 /** The config of one source. */
 export function configOf(text: string): MergedConfig {
-  const options = { enableIPv6: true, cidrLimit: 64, strict: false, noMasqAllReservedRanges: false };
-  const { config, problems } = mergeSources([{ name: 'ip-masq-test', text }], options);
-  assert.ok(config, JSON.stringify(problems));
-  return config;
+  return mergedOf({ 'ip-masq-test': text });
 }

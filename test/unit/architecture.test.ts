@@ -61,6 +61,7 @@ describe('imports', () => {
       'import {\n  type I,\n  i,\n} from "./i.ts";',
       "type J = import('./j.ts').J;",
       "const k = require('./k.ts');",
+      "const l = process.getBuiltinModule('node:l');",
     ].join('\n');
     assert.deepEqual(
       importsOf('lib/x/x.ts', text).map(({ from, typeOnly }) => `${from}${typeOnly ? ' type' : ''}`),
@@ -76,6 +77,7 @@ describe('imports', () => {
         'lib/x/i.ts',
         'lib/x/j.ts',
         'lib/x/k.ts',
+        'node:l',
       ],
     );
   });
@@ -153,7 +155,7 @@ describe('the code', () => {
 
 function importsOf(file: string, text: string): readonly Import[] {
   const statement =
-    /^\s*(?:import|export)\s+(?:(type)\s+)?(?:[\w*{][^'";]*?\s+from\s+)?(['"])([^'"]+)\2|\b(?:import|require)\(\s*(['"])([^'"]+)\4/gm;
+    /^\s*(?:import|export)\s+(?:(type)\s+)?(?:[\w*{][^'";]*?\s+from\s+)?(['"])([^'"]+)\2|\b(?:import|require|getBuiltinModule)\(\s*(['"])([^'"]+)\4/gm;
   return [...withoutComments(text).matchAll(statement)].map(([, type, , named, , called]) => {
     const from = named ?? called ?? '';
     return {

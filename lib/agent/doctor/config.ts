@@ -1,3 +1,4 @@
+import { counted } from '../../config/counted.ts';
 import type { LoadedConfig } from '../../config/load.ts';
 import { formatProblem } from '../../config/problem.ts';
 import type { Finding } from './finding.ts';
@@ -20,7 +21,7 @@ export function configFindings(dir: string, { config, problems, sources }: Loade
     return [
       {
         kind: 'config-invalid',
-        message: `the config has ${errors.length} error${errors.length === 1 ? '' : 's'}`,
+        message: `the config has ${counted(errors.length, 'error')}`,
         evidence,
         remedy: 'repair the sources: ip-masq-agent check shows each error in its line',
       },

@@ -1,16 +1,17 @@
 import type { MergedConfig } from '../../config/config.ts';
+import { counted } from '../../config/counted.ts';
 import { loadConfig } from '../../config/load.ts';
 import { DataplaneError } from '../../dataplane/error.ts';
 import type { Host } from '../../dataplane/host.ts';
 import { installedIptables } from '../../dataplane/iptables/installed.ts';
 import { type DataplaneOptions, openPlaces } from '../../dataplane/open.ts';
-import { compilePolicy } from '../../policy/policy.ts';
+import { compilePolicy, type Family, keptFamilies } from '../../policy/policy.ts';
 import { openPatiently, patient } from '../patient.ts';
 import { goalsFor, preview } from '../preview.ts';
 import type { RetryOptions } from '../retry.ts';
 import type { SourcesOptions } from '../sources.ts';
 import { configFindings } from './config.ts';
-import type { Family, Finding } from './finding.ts';
+import type { Finding } from './finding.ts';
 import { capabilityFindings, forwardingFindings } from './machine.ts';
 import { bothModesFindings, elsewhereFindings, neighbourFindings, ownRuleFindings } from './rules.ts';
 
@@ -35,15 +36,14 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const { configDir, config: configOptions } = examiner.sources;
   const { host } = examiner;
   const loaded = await loadConfig(configDir, configOptions);
-  const families: readonly Family[] = configOptions.enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
+  const families = keptFamilies(configOptions.enableIPv6);
   const capabilities = await capabilityFindings(host);
   const findings = [
     ...configFindings(configDir, loaded),
     ...(await forwardingFindings(host, families)),
     ...capabilities,
   ];
-  const count = loaded.sources.length;
-  const seen = [`${count} source${count === 1 ? '' : 's'} in ${configDir}`];
+  const seen = [`${counted(loaded.sources.length, 'source')} in ${configDir}`];
   if (capabilities.length === 0) {
     const kernel = await examineKernel(examiner, loaded.config, families);
     findings.push(...kernel.findings);

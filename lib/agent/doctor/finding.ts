@@ -1,6 +1,4 @@
-import type { Policy } from '../../policy/policy.ts';
-
-export type Family = Policy['family'];
+import type { Family } from '../../policy/policy.ts';
 
 /** Something on the node that breaks masquerading, or may. */
 export interface Finding {

@@ -1,6 +1,7 @@
 import { missingCapabilities } from '../../dataplane/capabilities.ts';
 import type { Host } from '../../dataplane/host.ts';
-import type { Family, Finding } from './finding.ts';
+import type { Family } from '../../policy/policy.ts';
+import type { Finding } from './finding.ts';
 
 /** Where the kernel tells whether it forwards; see ip-sysctl in the kernel's documentation. */
 const FORWARDING: Readonly<Record<Family, string>> = {

@@ -4,10 +4,10 @@ import { findForeignGroups } from '../../dataplane/foreign/group.ts';
 import type { NodeRules } from '../../dataplane/foreign/node.ts';
 import type { InstalledIptables } from '../../dataplane/iptables/installed.ts';
 import type { Place } from '../../dataplane/open.ts';
-import type { Policy } from '../../policy/policy.ts';
+import type { Family, Policy } from '../../policy/policy.ts';
 import { describeForeign, foreignEvidence } from '../foreign.ts';
 import type { Preview } from '../preview.ts';
-import type { Family, Finding } from './finding.ts';
+import type { Finding } from './finding.ts';
 
 /** How the rules of ours differ from what the config wants. */
 export function ownRuleFindings(previews: readonly Preview[]): readonly Finding[] {

@@ -1,3 +1,4 @@
+import { counted } from '../../config/counted.ts';
 import { printable } from '../../config/origin.ts';
 import type { Examination } from './examine.ts';
 
@@ -17,8 +18,7 @@ export function examinationText({ findings, seen }: Examination): string {
       '',
     ];
   });
-  const count =
-    findings.length === 0 ? 'nothing found' : `${findings.length} finding${findings.length === 1 ? '' : 's'}`;
+  const count = findings.length === 0 ? 'nothing found' : counted(findings.length, 'finding');
   const lines = [...found, ...seen.map((what) => `looked at ${what}`), count];
   return lines.map((line) => `${printable(line)}\n`).join('');
 }

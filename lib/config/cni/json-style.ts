@@ -23,6 +23,7 @@ export interface Layout extends Style {
 /** Objects, lists and text of JSON. */
 export type Tree = string | readonly Tree[] | { readonly [key: string]: Tree };
 
+/** How the config is written, as its first member shows. */
 export function styleOf(text: string, root: Node): Style {
   const style = { text, eol: /\r\n|\n|\r/.exec(text)?.[0] ?? '\n', unit: '  ', colon: ': ' };
   const first = members(root).at(0);
@@ -54,6 +55,7 @@ export function startsLine({ text }: Style, node: Node): boolean {
   return /^[ \t]*,?[ \t]*$/.test(lineBefore(text, node));
 }
 
+/** Whether the text goes over several lines. */
 export function hasLineBreak(text: string): boolean {
   return /[\r\n]/.test(text);
 }
@@ -76,6 +78,7 @@ export function render(tree: Tree, layout: Layout): string {
   return `${open}${innerLine}${texts.join(`,${innerLine}`)}${line}${close}`;
 }
 
+/** A key and its value. */
 export function renderMember(key: string, value: Tree, layout: Layout): string {
   return `${JSON.stringify(key)}${layout.colon}${render(value, layout)}`;
 }

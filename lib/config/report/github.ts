@@ -1,7 +1,7 @@
 import { printable } from '../origin.ts';
 import type { Problem, Severity } from '../problem.ts';
 import { STDIN_NAME } from '../source.ts';
-import { type CheckReport, fileOf, sentence } from './report.ts';
+import { type CheckReport, fileOf, printedSentence } from './report.ts';
 
 const COMMAND: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'notice' };
 
@@ -17,7 +17,7 @@ function annotation(problem: Problem): string {
   const properties = Object.entries(propertiesOf(problem)).map(
     ([name, value]) => `${name}=${escapeProperty(value)}`,
   );
-  return `::${COMMAND[problem.severity]} ${properties.join(',')}::${escapeData(sentence(problem))}`;
+  return `::${COMMAND[problem.severity]} ${properties.join(',')}::${escapeData(printedSentence(problem))}`;
 }
 
 function propertiesOf({ at, kind }: Problem): Readonly<Record<string, string>> {

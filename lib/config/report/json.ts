@@ -16,10 +16,12 @@ export function jsonReport({ problems, config, sources }: CheckReport): string {
   });
 }
 
+/** A problem as plain values. */
 export function problemValue({ severity, kind, message, remedy, at, other }: Problem) {
   return { severity, kind, message, remedy, at: placeValue(at), other: placeValue(other) };
 }
 
+/** A merged config as plain values, each entry with its place. */
 export function mergedValue(config: MergedConfig) {
   return {
     sources: config.sources,

@@ -1,6 +1,6 @@
 import type { MergedConfig } from '../config.ts';
-import { formatOrigin, printable } from '../origin.ts';
-import type { Problem, Severity } from '../problem.ts';
+import { printable } from '../origin.ts';
+import { type Problem, type Severity, sentence } from '../problem.ts';
 import type { Source } from '../source.ts';
 
 /** What checking configs has found, whatever the form in which it is reported. */
@@ -20,22 +20,15 @@ export interface Summary {
   readonly infos: number;
 }
 
+/** How many problems there are of each severity. */
 export function summarize(problems: readonly Problem[]): Summary {
   const count = (wanted: Severity) => problems.filter(({ severity }) => severity === wanted).length;
   return { errors: count('error'), warnings: count('warning'), infos: count('info') };
 }
 
-const RANK: Readonly<Record<Severity, number>> = { error: 0, warning: 1, info: 2 };
-
-/** Errors, then warnings, then infos; else in the order given. */
-export function gravestFirst(problems: readonly Problem[]): readonly Problem[] {
-  return problems.toSorted((a, b) => RANK[a.severity] - RANK[b.severity]);
-}
-
 /** The problem in one printable line as in the agent's log, but without its place and severity. */
-export function sentence({ message, other, remedy }: Problem): string {
-  const theOther = other === undefined ? '' : ` (the other: ${formatOrigin(other)})`;
-  return printable(`${message}${theOther}; ${remedy}`);
+export function printedSentence(problem: Problem): string {
+  return printable(sentence(problem));
 }
 
 /** The name of the file in which people find the place; undefined where it is in none. May be hostile. */

@@ -1,7 +1,7 @@
 import type { Problem, Severity } from '../problem.ts';
 import { prettyJson } from './json.ts';
 import { KIND_MEANING, KIND_SEVERITY, KINDS } from './kinds.ts';
-import { type CheckReport, fileOf, sentence } from './report.ts';
+import { type CheckReport, fileOf, printedSentence } from './report.ts';
 
 /** What made the report. */
 export interface Tool {
@@ -34,7 +34,7 @@ function result(problem: Problem) {
     ruleId: kind,
     ruleIndex: KINDS.indexOf(kind),
     level: LEVEL[severity],
-    message: { text: plainText(sentence(problem)) },
+    message: { text: plainText(printedSentence(problem)) },
     locations: locations(at),
     ...(related.length === 0 ? {} : { relatedLocations: related }),
   };

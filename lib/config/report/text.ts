@@ -1,7 +1,8 @@
-import { formatOrigin, printable } from '../origin.ts';
-import { formatProblemFrame, type Problem, type Severity } from '../problem.ts';
+import { counted } from '../counted.ts';
+import { printable } from '../origin.ts';
+import { formatPlace, formatProblemFrame, gravestFirst, type Problem, type Severity } from '../problem.ts';
 import type { Source } from '../source.ts';
-import { type CheckReport, gravestFirst, summarize } from './report.ts';
+import { type CheckReport, summarize } from './report.ts';
 
 export interface TextOptions {
   /** Whether to use the colours of terminals (ECMA-48, Select Graphic Rendition). */
@@ -34,10 +35,6 @@ function summaryLine(problems: readonly Problem[], sources: readonly Source[]): 
   ].join(', ');
 }
 
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
-}
-
 const RED = 31;
 const YELLOW = 33;
 const CYAN = 36;
@@ -52,7 +49,7 @@ function coloured(line: string, index: number, { severity, at }: Problem): strin
 
 function colouredHead(line: string, severity: Severity, at: Problem['at']): string {
   if (at === undefined) return `${inColour(severity, severity)}${line.slice(severity.length)}`;
-  const where = at.kind === 'whole-file' ? printable(at.source) : formatOrigin(at);
+  const where = formatPlace(at);
   const rest = line.slice(`${where}: ${severity}`.length);
   return `${bold(where)}: ${inColour(severity, severity)}${rest}`;
 }

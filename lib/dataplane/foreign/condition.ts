@@ -27,13 +27,17 @@ export type Test =
   | { readonly kind: 'always' }
   | { readonly kind: 'never' };
 
+/** Says nothing that could fail. */
 export const ALWAYS: Test = { kind: 'always' };
+/** No packet passes it. */
 export const NEVER: Test = { kind: 'never' };
 
+/** A condition to which a packet gives the same answer each time. */
 export function steadyCondition(text: string): Test {
   return { kind: 'condition', condition: { kind: 'steady', text } };
 }
 
+/** A condition that may be so for one rule, and not for the next. */
 export function otherCondition(text: string): Test {
   return { kind: 'condition', condition: { kind: 'other', text } };
 }
@@ -73,12 +77,14 @@ export function combine(
   return { destinations, conditions };
 }
 
+/** The condition for people. */
 export function conditionText(condition: Condition): string {
   if (condition.kind !== 'mark') return condition.text;
   const mask = condition.mask === 0xffffffff ? '' : `/${hex(condition.mask)}`;
   return `mark ${condition.is ? '' : 'not '}${hex(condition.value)}${mask}`;
 }
 
+/** Whether both ask for the same. */
 export function sameCondition(a: Condition, b: Condition): boolean {
   if (a.kind === 'mark' && b.kind === 'mark') return sameMark(a, b) && a.is === b.is && a.past === b.past;
   return a.kind !== 'mark' && a.kind === b.kind && a.text === b.text;

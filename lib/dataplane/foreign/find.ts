@@ -1,7 +1,7 @@
 import { ADDRESS_BITS, type Address } from '../../cidr/address.ts';
 import { intersection, prefixesOf, type RangeSet } from '../../cidr/ranges.ts';
 import { unmasqueraded } from '../../policy/flatten.ts';
-import type { Policy } from '../../policy/policy.ts';
+import type { Family, Policy } from '../../policy/policy.ts';
 import { type AuthorName, asksForMasquerade, authorOf } from './author.ts';
 import type { BaseChain, Outcome } from './chain.ts';
 import { type Condition, conditionText } from './condition.ts';
@@ -11,7 +11,7 @@ import { narrow, type Reached, reach } from './reach.ts';
 export interface ForeignRule {
   /** Equal for the same rule in the same place at another time, whatever the policy. */
   readonly key: string;
-  readonly family: Policy['family'];
+  readonly family: Family;
   /** The base chain. */
   readonly where: string;
   /** The rules that lead to it, as their tool writes them; the last one is the rule itself. */

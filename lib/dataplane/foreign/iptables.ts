@@ -3,6 +3,7 @@ import type { Tool } from '../iptables/tool.ts';
 import { type BaseChain, collectChains, type ReadRules } from './chain.ts';
 import { parseIptablesRule } from './iptables-rule.ts';
 
+/** The chain of iptables at the hook postrouting. */
 export const POSTROUTING = 'POSTROUTING';
 
 /** Most chains to read: each costs a process, in legacy mode one that loads the whole table. */

@@ -3,6 +3,7 @@ export type Json = unknown;
 
 export type JsonObject = Readonly<Record<string, Json>>;
 
+/** Whether it has members. */
 export function isObject(value: Json): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
@@ -13,11 +14,13 @@ export function objectAt(value: Json, key: string): JsonObject | undefined {
   return isObject(member) ? member : undefined;
 }
 
+/** The member of an object, a text. */
 export function textAt(value: Json, key: string): string | undefined {
   const member = isObject(value) ? value[key] : undefined;
   return typeof member === 'string' ? member : undefined;
 }
 
+/** The member of an object, a list. */
 export function listAt(value: Json, key: string): readonly Json[] | undefined {
   const member = isObject(value) ? value[key] : undefined;
   return Array.isArray(member) ? member : undefined;

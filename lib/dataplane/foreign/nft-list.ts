@@ -1,5 +1,6 @@
-import { DataplaneError, type DataplaneFailure } from '../error.ts';
+import type { DataplaneError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
+import { type Symptom, toolError } from '../symptom.ts';
 import { isObject, type JsonObject, listAt } from './nft-json.ts';
 
 /** Something with a name in a table of nftables. */
@@ -43,12 +44,6 @@ function parse(stdout: string): readonly JsonObject[] | undefined {
   }
 }
 
-interface Symptom {
-  readonly pattern: RegExp;
-  readonly failure: DataplaneFailure;
-  readonly remedy: string;
-}
-
 const SYMPTOMS: readonly Symptom[] = [
   {
     pattern: /Operation not permitted|Permission denied/i,
@@ -63,8 +58,5 @@ const SYMPTOMS: readonly Symptom[] = [
 function failure(words: string, { code, stderr }: ToolResult): DataplaneError {
   const [line = ''] = stderr.trim().split('\n');
   const said = code === 0 ? 'it printed something else than JSON' : line.replace(/^internal:\S+ /, '');
-  const symptom = SYMPTOMS.find(({ pattern }) => pattern.test(stderr));
-  const remedy = symptom?.remedy ?? 'run the command by hand on the node to see more';
-  const message = `nft -j ${words} failed: ${said || `exit code ${code}`}`;
-  return new DataplaneError(symptom?.failure ?? 'refused', message, remedy);
+  return toolError(SYMPTOMS, stderr, `nft -j ${words} failed: ${said || `exit code ${code}`}`);
 }

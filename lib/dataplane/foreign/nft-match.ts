@@ -1,6 +1,6 @@
 import { ADDRESS_BITS, type Family, parseAddress } from '../../cidr/address.ts';
 import { truncate } from '../../cidr/prefix.ts';
-import { complement, type Range, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
+import { complement, type Range, type RangeSet, rangeOf, rangeSet } from '../../cidr/ranges.ts';
 import { ALWAYS, markTest, NEVER, otherCondition, steadyCondition, type Test } from './condition.ts';
 import {
   elementValue,
@@ -69,7 +69,7 @@ function isSteady(match: JsonObject | undefined): boolean {
 }
 
 /** Whether a protocol or family, as nft(8) names it, is that of the family. */
-export function isOfFamily(family: Family, name: string | undefined): boolean {
+function isOfFamily(family: Family, name: string | undefined): boolean {
   return name !== undefined && PROTOCOLS[name] === family;
 }
 
@@ -79,7 +79,7 @@ export function isOfOther(family: Family, name: string | undefined): boolean {
 }
 
 /** The addresses that the right side of a match stands for; undefined where it is anything else. */
-export function addressesOf(family: Family, right: Json, named: NamedElements): RangeSet | undefined {
+function addressesOf(family: Family, right: Json, named: NamedElements): RangeSet | undefined {
   const elements =
     typeof right === 'string' && right.startsWith('@')
       ? named.get(right.slice(1))
@@ -97,8 +97,7 @@ function rangeOfElement(family: Family, element: Json): Range | undefined {
   const length = body['len'];
   if (first === undefined || typeof length !== 'number' || length < 0 || length > ADDRESS_BITS[family])
     return undefined;
-  const network = truncate(first, length, family);
-  return { first: network, last: network + (1n << BigInt(ADDRESS_BITS[family] - length)) - 1n };
+  return rangeOf({ family, address: truncate(first, length, family), length });
 }
 
 function rangeBetween(family: Family, from: Json, to: Json): Range | undefined {

@@ -33,6 +33,7 @@ export function statementText(statement: Json): string {
   }
 }
 
+/** An expression as nft(8) writes it, near enough for people to recognise it. */
 export function expressionText(value: Json): string {
   if (Array.isArray(value)) return value.map(expressionText).join(',');
   if (!isObject(value)) return String(value);

@@ -1,6 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
+import { NFT_FAMILY } from '../nftables/options.ts';
 import { type BaseChain, collectChains, type ReadRules, type Rule } from './chain.ts';
 import { type Json, type JsonObject, listAt, objectAt, textAt } from './nft-json.ts';
 import { listNft, type NftName } from './nft-list.ts';
@@ -12,12 +13,6 @@ export interface NftChain {
   readonly table: string;
   readonly chain: string;
 }
-
-/** Families of tables that see packets of a family. */
-const TABLE_FAMILIES: Readonly<Record<Family, readonly string[]>> = {
-  IPv4: ['ip', 'inet'],
-  IPv6: ['ip6', 'inet'],
-};
 
 /** Most chains to read of one base chain: each costs a process. */
 const MOST_CHAINS = 256;
@@ -64,7 +59,7 @@ export function createNftReader(host: Host, ownChain: string): NftReader {
 
 /** Whether packets of the family meet the chain at all. */
 export function isMetBy(family: Family, { family: tableFamily }: NftChain): boolean {
-  return TABLE_FAMILIES[family].includes(tableFamily);
+  return tableFamily === NFT_FAMILY[family].protocol || tableFamily === 'inet';
 }
 
 type List = (what: NftName) => Promise<readonly JsonObject[] | undefined>;

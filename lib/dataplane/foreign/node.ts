@@ -1,9 +1,12 @@
 import type { Family } from '../../cidr/address.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
+import { findCommand } from '../iptables/detect.ts';
 import { usesLegacyNat } from '../iptables/legacy.ts';
 import type { IptablesMode } from '../iptables/options.ts';
-import { createTool, toolVersion } from '../iptables/tool.ts';
+import { createTool } from '../iptables/tool.ts';
+import { inTurns } from '../iptables/turns.ts';
+import { NFT_FAMILY, TABLE } from '../nftables/options.ts';
 import type { BaseChain } from './chain.ts';
 import { POSTROUTING, readIptables } from './iptables.ts';
 import { createNftReader, isMetBy, type NftChain, type NftReader } from './nftables.ts';
@@ -25,17 +28,11 @@ export interface NodeRules {
   readonly skipped: readonly string[];
 }
 
-/** The agent's own table in nftables mode. */
-const OWN_TABLE = 'ip-masq-agent';
-
 /**
  * kube-proxy's table in nftables mode masquerades only what kube-proxy itself has marked. To list any chain of it
  * nft(8) fetches every element of all its maps, and they have one for each Service.
  */
 const SKIPPED_TABLE = 'kube-proxy';
-
-/** The tables that iptables-nft keeps in nf_tables are `ip nat` and `ip6 nat`. */
-const IPTABLES_FAMILIES: Readonly<Record<Family, string>> = { IPv4: 'ip', IPv6: 'ip6' };
 
 /**
  * Reads every chain of NAT at the hook postrouting, of iptables in both modes and of nftables, and what they lead to.
@@ -48,7 +45,7 @@ export async function readNode(host: Host, options: NodeOptions): Promise<NodeRu
   const nft = createNftReader(host, ownChain);
   const unread: string[] = [];
   const listed = await attempt(unread, iptables === undefined, () => nft.look());
-  const native = listed?.filter(({ table }) => table !== OWN_TABLE) ?? [];
+  const native = listed?.filter(({ table }) => table !== TABLE) ?? [];
   const baseChains: (BaseChain | undefined)[] = [];
   const skipped: string[] = [];
   for (const family of families) {
@@ -116,20 +113,21 @@ async function readLegacyMode(
   const inUse = isOwn || (await usesLegacyNat(host, family));
   if (inUse === false) return undefined;
   const suffix = isOwn ? iptables.suffix : await otherSuffix(host, 'legacy');
-  if (suffix !== undefined) return await readIptables(createTool(host, family, suffix), 'legacy', ownChain);
+  if (suffix !== undefined) {
+    const tool = createTool(inTurns(host, 'legacy'), family, suffix);
+    return await readIptables(tool, 'legacy', ownChain);
+  }
   if (inUse === undefined) return undefined;
   const message = `iptables-legacy is in use (${family}), but is not installed here`;
   throw new DataplaneError('missing', message, 'install it, or use an image that has it');
 }
 
+/** Whether it is a chain of iptables-nft, which keeps its tables in nf_tables as `ip nat` and `ip6 nat`. */
 function isIptables({ family: tableFamily, table, chain }: NftChain, family: Family): boolean {
-  return tableFamily === IPTABLES_FAMILIES[family] && table === 'nat' && chain === POSTROUTING;
+  return tableFamily === NFT_FAMILY[family].protocol && table === 'nat' && chain === POSTROUTING;
 }
 
 /** How the commands of a mode are called that the agent itself does not use; undefined where they are not installed. */
 async function otherSuffix(host: Host, mode: IptablesMode): Promise<string | undefined> {
-  for (const suffix of [`-${mode}`, '']) {
-    if ((await toolVersion(host, `iptables${suffix}`))?.mode === mode) return suffix;
-  }
-  return undefined;
+  return (await findCommand(host, mode))?.suffix;
 }

@@ -1,8 +1,10 @@
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { isOlder } from '../version.ts';
+import { legacyTables } from './legacy.ts';
 import type { IptablesMode } from './options.ts';
 import { createTool, type Tool, type ToolVersion, toolVersion } from './tool.ts';
+import { inTurns } from './turns.ts';
 
 /** The mode to use, how its commands are called, and why, in words. */
 export interface Detected {
@@ -26,8 +28,12 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
     return found(command, wanted, 'set by --iptables-mode');
   }
 
-  const [nft, legacy] = await Promise.all([findCommand(host, 'nft'), findCommand(host, 'legacy')]);
+  // Asked at once, to be quick; but where nft mode decides, a legacy command that is broken does no harm.
+  const asked = findCommand(host, 'legacy');
+  asked.catch(() => {});
+  const nft = await findCommand(host, 'nft');
   if (nft === undefined) {
+    const legacy = await asked;
     if (legacy === undefined) throw notInstalled('either mode');
     return found(legacy, 'legacy', 'iptables-nft is not installed');
   }
@@ -36,14 +42,14 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
     const nftChain = await kubeletChain(nftTool);
     if (nftChain !== undefined) return found(nft, 'nft', `kubelet keeps ${nftChain} in this mode`);
   } catch (error) {
-    return withoutNft(host, legacy, error);
+    return withoutNft(host, await asked, error);
   }
 
+  const legacy = await asked;
   if (legacy === undefined) return found(nft, 'nft', 'iptables-legacy is not installed');
   // Asking iptables-legacy would load its kernel modules; this file tells whether anybody has used it.
-  if ((await host.readText('/proc/net/ip_tables_names')) === '')
-    return found(nft, 'nft', 'no legacy table is in use');
-  const legacyTool = createTool(host, 'IPv4', legacy.suffix);
+  if ((await legacyTables(host, 'IPv4'))?.length === 0) return found(nft, 'nft', 'no legacy table is in use');
+  const legacyTool = createTool(inTurns(host, 'legacy'), 'IPv4', legacy.suffix);
   const legacyChain = await kubeletChain(legacyTool);
   if (legacyChain !== undefined) return found(legacy, 'legacy', `kubelet keeps ${legacyChain} in this mode`);
 
@@ -60,7 +66,9 @@ async function withoutNft(host: Host, legacy: Command | undefined, error: unknow
   return found(legacy, 'legacy', `nft mode does not work here: ${error.message}`);
 }
 
-interface Command extends ToolVersion {
+/** How the commands of a mode are called. */
+export interface Command extends ToolVersion {
+  /** What stands behind `iptables` or `ip6tables`. */
   readonly suffix: string;
 }
 
@@ -70,7 +78,7 @@ function notInstalled(modes: string): DataplaneError {
 }
 
 /** The command named after the mode, else the plain one where it is of that mode. */
-async function findCommand(host: Host, mode: IptablesMode): Promise<Command | undefined> {
+export async function findCommand(host: Host, mode: IptablesMode): Promise<Command | undefined> {
   for (const suffix of [`-${mode}`, '']) {
     const version = await toolVersion(host, `iptables${suffix}`);
     if (version?.mode === mode) return { ...version, suffix };

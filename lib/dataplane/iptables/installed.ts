@@ -7,6 +7,7 @@ import { iptablesDataplane } from './iptables.ts';
 import { usesLegacyNat } from './legacy.ts';
 import type { IptablesMode, IptablesOptions } from './options.ts';
 import { createTool } from './tool.ts';
+import { inTurns } from './turns.ts';
 
 /** A mode of iptables that the machine has, and the families in which it can hold rules of ours. */
 export interface InstalledIptables {
@@ -34,7 +35,7 @@ export async function installedIptables(
         mode,
         dataplane: iptablesDataplane(detected, options, host),
         families: await familiesInUse(mode, host),
-        builtInRules: (family) => builtInRules(createTool(host, family, detected.suffix)),
+        builtInRules: (family) => builtInRules(createTool(inTurns(host, mode), family, detected.suffix)),
       });
     } catch (error) {
       if (!(error instanceof DataplaneError) || error.failure !== 'missing') throw error;

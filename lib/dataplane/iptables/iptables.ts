@@ -1,6 +1,7 @@
 import type { Dataplane } from '../dataplane.ts';
 import { readNode } from '../foreign/node.ts';
 import type { Host } from '../host.ts';
+import { Remakes } from '../remakes.ts';
 import { countRules } from './count.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { observe } from './observe.ts';
@@ -8,6 +9,7 @@ import type { IptablesOptions } from './options.ts';
 import { plan, planRemoval } from './plan.ts';
 import { renderChain } from './render.ts';
 import { createTool } from './tool.ts';
+import { inTurns } from './turns.ts';
 import { kernelVerdict } from './verdict.ts';
 
 /**
@@ -26,7 +28,9 @@ export function iptablesDataplane(
   host: Host,
 ): Dataplane {
   const { chain } = options;
-  const tools = { IPv4: createTool(host, 'IPv4', suffix), IPv6: createTool(host, 'IPv6', suffix) };
+  const remakes = new Remakes();
+  const runner = inTurns(host, mode);
+  const tools = { IPv4: createTool(runner, 'IPv4', suffix), IPv6: createTool(runner, 'IPv6', suffix) };
   return {
     name: `iptables ${version} (${mode})`,
     reason,
@@ -40,8 +44,12 @@ export function iptablesDataplane(
     },
     recall: () => undefined,
     size: (policy) => renderChain(policy, options).length,
-    apply: ({ family, script }) => tools[family].restore(script),
-    count: async (policy) => countRules(await tools[policy.family].listCounts(chain), policy, options),
+    apply: (transaction) =>
+      remakes.apply(transaction, () => tools[transaction.family].restore(transaction.script)),
+    count: (policy) =>
+      remakes.count(policy.family, async () =>
+        countRules(await tools[policy.family].listCounts(chain), policy, options),
+      ),
     survey: (families) => readNode(host, { families, ownChain: chain, iptables: { mode, suffix } }),
   };
 }

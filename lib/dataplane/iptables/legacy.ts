@@ -7,8 +7,12 @@ const TABLES: Readonly<Record<Family, string>> = {
   IPv6: '/proc/net/ip6_tables_names',
 };
 
-/** Whether `nat` of the legacy mode is in use; undefined where the kernel tells root only. */
+/** The tables of the legacy mode that are in use; undefined where the kernel tells root only. */
+export async function legacyTables(host: Host, family: Family): Promise<readonly string[] | undefined> {
+  return (await host.readText(TABLES[family]))?.split('\n').filter((name) => name !== '');
+}
+
+/** Whether `nat` is one of them; undefined where the kernel tells root only. */
 export async function usesLegacyNat(host: Host, family: Family): Promise<boolean | undefined> {
-  const tables = await host.readText(TABLES[family]);
-  return tables?.split('\n').includes('nat');
+  return (await legacyTables(host, family))?.includes('nat');
 }

@@ -3,6 +3,7 @@ import type { PortRange } from '../ports.ts';
 /** Which of the two kernel APIs iptables speaks: nf_tables, or the older ip_tables. */
 export type IptablesMode = 'nft' | 'legacy';
 
+/** What the command line decides about the chain. */
 export interface IptablesOptions {
   readonly mode: IptablesMode | 'auto';
   readonly chain: string;

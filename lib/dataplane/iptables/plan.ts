@@ -25,6 +25,7 @@ export function plan(
     found: [...ruleDifferences(observed, rules, rewrite), ...jumpDifferences(observed.jumps, jump)],
     ...rules,
     ...listings(observed, wanted, jump, chain),
+    remakes: rewrite,
     recheck: !jumpRight,
     script: transaction([
       // The declaration empties the chain; the rules below fill it within the same transaction.
@@ -54,6 +55,7 @@ export function planRemoval(observed: IptablesObservation, chain: string): Plan 
     removed: (rules ?? []).map(unplanned),
     kept: 0,
     ...listings(observed, [], undefined, chain),
+    remakes: true,
     recheck: false,
     script: transaction([
       `:${chain} - [0:0]`,

@@ -1,4 +1,5 @@
 import type { Entry, Policy } from '../../policy/policy.ts';
+import { COMMENT_START } from '../comment.ts';
 import { spreadEvenly } from '../ports.ts';
 import type { IptablesOptions } from './options.ts';
 
@@ -76,7 +77,7 @@ function probability(share: number): string {
 const MAX_COMMENT = 255; // XT_MAX_COMMENT_LEN of the kernel, less the terminating zero
 
 function comment(text: string): string {
-  return `-m comment --comment "${`ip-masq-agent: ${text}`.slice(0, MAX_COMMENT)}"`;
+  return `-m comment --comment "${`${COMMENT_START}${text}`.slice(0, MAX_COMMENT)}"`;
 }
 
 /** No line or column: these move when a source is edited elsewhere, and a moved comment would be a changed rule. */

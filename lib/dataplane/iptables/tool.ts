@@ -1,6 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
-import { DataplaneError, type DataplaneFailure } from '../error.ts';
+import { DataplaneError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
+import { type Symptom, toolError } from '../symptom.ts';
 import type { IptablesMode } from './options.ts';
 import { ruleWords } from './rule.ts';
 
@@ -42,12 +43,10 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
   const command = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}${suffix}`;
   const restore = `${command.replace(/(-nft|-legacy)?$/, '$1-restore')}`;
 
-  const listRaw = async (
-    table: string,
-    chain: string,
-    ...options: readonly string[]
-  ): Promise<string | undefined> => {
-    const result = await host.run(command, ['--wait', LOCK_WAIT, '-t', table, ...options, '-S', chain]);
+  const look = (table: string, ...args: readonly string[]) =>
+    host.run(command, ['--wait', LOCK_WAIT, '-t', table, ...args]);
+  const listRaw = async (table: string, chain: string, ...options: readonly string[]) => {
+    const result = await look(table, ...options, '-S', chain);
     if (result.code === 0) return result.stdout;
     if (isAbsent(result)) return undefined;
     throw failure(command, result);
@@ -67,22 +66,14 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
       return (await listRaw(table, chain)) !== undefined;
     },
     async holds(chain, spec) {
-      const result = await host.run(command, [
-        '--wait',
-        LOCK_WAIT,
-        '-t',
-        'nat',
-        '-C',
-        chain,
-        ...ruleWords(spec),
-      ]);
+      const result = await look('nat', '-C', chain, ...ruleWords(spec));
       if (result.code === 0) return true;
       if (result.code === EXIT_FALSE || isAbsent(result)) return false;
       if (/Parsing nftables rule failed/i.test(result.stderr)) return 'unreadable';
       throw failure(command, result);
     },
     async references(chain) {
-      const result = await host.run(command, ['--wait', LOCK_WAIT, '-t', 'nat', '-n', '-L', chain]);
+      const result = await look('nat', '-n', '-L', chain);
       if (result.code !== 0 && isAbsent(result)) return 0;
       if (result.code !== 0) throw failure(command, result);
       const count = /^Chain \S+ \((\d+) references\)/m.exec(result.stdout)?.[1];
@@ -96,6 +87,7 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
   };
 }
 
+/** What a command says of itself. */
 export interface ToolVersion {
   /** `1.8.9` */
   readonly version: string;
@@ -143,12 +135,6 @@ function isAbsent({ stderr }: ToolResult): boolean {
   return /No chain\/target\/match|is incompatible|does not exist/i.test(stderr);
 }
 
-interface Symptom {
-  readonly pattern: RegExp;
-  readonly failure: DataplaneFailure;
-  readonly remedy: string;
-}
-
 /** What the tools print when they fail, the more particular first. */
 const SYMPTOMS: readonly Symptom[] = [
   {
@@ -194,7 +180,5 @@ const SYMPTOMS: readonly Symptom[] = [
 
 function failure(command: string, result: ToolResult): DataplaneError {
   const said = result.stderr.trim().replace(/\s*\n\s*/g, '; ') || `exit code ${result.code}`;
-  const symptom = SYMPTOMS.find(({ pattern }) => pattern.test(result.stderr));
-  const remedy = symptom?.remedy ?? 'run the command by hand on the node to see more';
-  return new DataplaneError(symptom?.failure ?? 'refused', `${command} failed: ${said}`, remedy);
+  return toolError(SYMPTOMS, result.stderr, `${command} failed: ${said}`);
 }

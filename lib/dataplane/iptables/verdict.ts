@@ -1,5 +1,6 @@
 import { ADDRESS_BITS, type Address } from '../../cidr/address.ts';
 import { covers, type Prefix, parsePrefix, prefixAt } from '../../cidr/prefix.ts';
+import { COMMENT_START } from '../comment.ts';
 import type { KernelVerdict } from '../dataplane.ts';
 import type { IptablesObservation } from './observe.ts';
 import { ruleTarget, ruleWords } from './rule.ts';
@@ -44,7 +45,7 @@ function parseRule(spec: string): ParsedRule {
   const isDecisive =
     rest.length === 2 && rest[0] === '-j' && ['RETURN', 'ACCEPT', 'MASQUERADE'].includes(rest[1] ?? '');
   const isPortRule =
-    spec.includes('"ip-masq-agent: ') && target === 'MASQUERADE' && rest.includes('--to-ports');
+    spec.includes(`"${COMMENT_START}`) && target === 'MASQUERADE' && rest.includes('--to-ports');
   return {
     spec,
     target,

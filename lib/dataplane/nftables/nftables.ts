@@ -2,6 +2,7 @@ import type { Family } from '../../cidr/address.ts';
 import type { Dataplane, Observed, Plan } from '../dataplane.ts';
 import { readNode } from '../foreign/node.ts';
 import type { Host } from '../host.ts';
+import { Remakes } from '../remakes.ts';
 import { countTable } from './count.ts';
 import { type NftablesObservation, observe } from './observe.ts';
 import type { NftablesOptions } from './options.ts';
@@ -17,6 +18,7 @@ import { kernelVerdict } from './verdict.ts';
  */
 export async function openNftables(options: NftablesOptions, host: Host): Promise<Dataplane> {
   const tool = await openNft(host);
+  const remakes = new Remakes();
   /** What this process has put into the kernel last, or found there as it should be. */
   const known = new Map<Family, NftablesTable>();
   const results = new WeakMap<Plan, NftablesTable>();
@@ -43,11 +45,14 @@ export async function openNftables(options: NftablesOptions, host: Host): Promis
     size: (policy) => renderTable(policy, options).elements.size,
     async apply(plan) {
       known.delete(plan.family);
-      await tool.run(plan.script);
+      await remakes.apply(plan, () => tool.run(plan.script));
       const result = results.get(plan);
       if (result !== undefined) known.set(plan.family, result);
     },
-    count: async (policy) => countTable(await observe(tool, policy.family), policy, options),
+    count: (policy) =>
+      remakes.count(policy.family, async () =>
+        countTable(await observe(tool, policy.family), policy, options),
+      ),
     survey: (families) => readNode(host, { families, ownChain: options.chain, iptables: undefined }),
   };
 }

@@ -1,5 +1,6 @@
 import { type Family, normalizeIPv6 } from '../../cidr/address.ts';
-import { MARK, SET } from './options.ts';
+import { COMMENT_START } from '../comment.ts';
+import { SET } from './options.ts';
 import type { NftTool } from './tool.ts';
 
 /** What the kernel holds in the table of our name. */
@@ -11,7 +12,7 @@ export interface NftablesObservation<Table extends TableContent = TableContent> 
 
 /** What is in a table. */
 export interface TableContent {
-  /** Whether anything in it says that it is ours. */
+  /** Whether any comment in it begins as ours do: a table of our name without one is somebody else's. */
   readonly isOurs: boolean;
   /** Every line as nft(8) lists it but the elements of our set, without indentation and counts. */
   readonly shape: readonly string[];
@@ -47,7 +48,7 @@ const ELEMENT = /([0-9a-f.:/-]+)(?:[^,]*? counter packets (\d+) bytes (\d+))?[^,
 const COUNTER = /\bcounter packets (\d+) bytes (\d+)/;
 
 /** Reads what `nft list table` prints. */
-export function parseTable(listing: string): ListedTable {
+function parseTable(listing: string): ListedTable {
   const [, , list = ''] = ELEMENTS.exec(listing) ?? [];
   const elements = new Map<string, Count>();
   for (const [, text = '', packets, bytes] of list.matchAll(ELEMENT)) {
@@ -65,7 +66,7 @@ export function parseTable(listing: string): ListedTable {
     if (packets !== undefined) counts.set(index, { packets: BigInt(packets), bytes: BigInt(bytes ?? 0) });
   }
   return {
-    isOurs: shape.some((line) => line.includes(`comment "${MARK}`)),
+    isOurs: shape.some((line) => line.includes(`comment "${COMMENT_START}`)),
     shape: shape.map((line) => line.replace(COUNTER, 'counter')),
     counts,
     elements,

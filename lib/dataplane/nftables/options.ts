@@ -1,6 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
 import type { PortRange } from '../ports.ts';
 
+/** What the command line decides about the table. */
 export interface NftablesOptions {
   /** The chain of the iptables dataplane, which may be left from an earlier run. */
   readonly chain: string;
@@ -19,6 +20,3 @@ export const NFT_FAMILY = {
 export const TABLE = 'ip-masq-agent';
 export const CHAIN = 'postrouting';
 export const SET = 'not-masqueraded';
-
-/** How every comment of ours begins: whatever has none of them in a table of our name is somebody else's. */
-export const MARK = 'ip-masq-agent: ';

@@ -1,11 +1,10 @@
-import type { Policy } from '../../policy/policy.ts';
+import type { Family, Policy } from '../../policy/policy.ts';
+import { COMMENT_START } from '../comment.ts';
 import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { NftablesObservation, TableContent } from './observe.ts';
 import { NFT_FAMILY, type NftablesOptions, SET, TABLE } from './options.ts';
 import { type NftablesTable, renderTable, renderTransaction } from './render.ts';
-
-type Family = Policy['family'];
 
 /** What makes the kernel hold exactly the policy, and what it holds then. */
 export interface TablePlan {
@@ -35,6 +34,7 @@ export function planTable(
     family,
     found: differences(table, sameShape, come.length + go.length > 0),
     ...compare(linesOf(table), plannedLines(wanted)),
+    remakes: !sameShape,
     recheck: false,
     script: sameShape ? change(family, go, come) : renderTransaction(family, wanted),
   };
@@ -48,6 +48,7 @@ export function planRemoval({ family, table }: NftablesObservation): Plan | unde
     family,
     found: ['table left over'],
     ...compare(linesOf(table), []),
+    remakes: true,
     recheck: false,
     script: `delete table ${NFT_FAMILY[family].protocol} ${TABLE}\n`,
   };
@@ -130,7 +131,7 @@ function notOurs(family: Family): DataplaneError {
   const name = `${NFT_FAMILY[family].protocol} ${TABLE}`;
   return new DataplaneError(
     'refused',
-    `the table ${name} is somebody else's: nothing in it has a comment that begins "ip-masq-agent: "`,
+    `the table ${name} is somebody else's: nothing in it has a comment that begins "${COMMENT_START}"`,
     `find out who made it, and rename or delete it: nft delete table ${name}`,
   );
 }

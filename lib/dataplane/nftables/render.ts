@@ -1,8 +1,9 @@
 import { ADDRESS_BITS, type Family, formatAddress } from '../../cidr/address.ts';
 import { flatten, type Segment } from '../../policy/flatten.ts';
 import type { Entry, Policy } from '../../policy/policy.ts';
+import { COMMENT_START } from '../comment.ts';
 import { spreadEvenly } from '../ports.ts';
-import { CHAIN, MARK, NFT_FAMILY, type NftablesOptions, SET, TABLE } from './options.ts';
+import { CHAIN, NFT_FAMILY, type NftablesOptions, SET, TABLE } from './options.ts';
 
 /** The table in the very words in which nft(8) lists it, counts left out. */
 export interface NftablesTable {
@@ -100,5 +101,5 @@ export function renderTables(policies: readonly Policy[], options: NftablesOptio
 }
 
 function comment(text: string): string {
-  return `comment "${MARK}${text}"`;
+  return `comment "${COMMENT_START}${text}"`;
 }

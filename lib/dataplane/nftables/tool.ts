@@ -1,6 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
-import { DataplaneError, type DataplaneFailure } from '../error.ts';
+import { DataplaneError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
+import { type Symptom, toolError } from '../symptom.ts';
 import { isOlder } from '../version.ts';
 import { NFT_FAMILY, TABLE } from './options.ts';
 
@@ -53,12 +54,6 @@ export async function openNft(host: Host): Promise<NftTool> {
   };
 }
 
-interface Symptom {
-  readonly pattern: RegExp;
-  readonly failure: DataplaneFailure;
-  readonly remedy: string;
-}
-
 /** What nft prints when it fails, the more particular first. */
 const SYMPTOMS: readonly Symptom[] = [
   {
@@ -96,9 +91,7 @@ const SYMPTOMS: readonly Symptom[] = [
 
 function failure(result: ToolResult): DataplaneError {
   const said = firstLines(result.stderr) || `exit code ${result.code}`;
-  const symptom = SYMPTOMS.find(({ pattern }) => pattern.test(result.stderr));
-  const remedy = symptom?.remedy ?? 'run the command by hand on the node to see more';
-  return new DataplaneError(symptom?.failure ?? 'refused', `nft failed: ${said}`, remedy);
+  return toolError(SYMPTOMS, result.stderr, `nft failed: ${said}`);
 }
 
 /** The errors, without the lines of the script below each. */

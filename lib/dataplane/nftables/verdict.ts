@@ -1,7 +1,6 @@
-import type { Address } from '../../cidr/address.ts';
-import { parseAddress } from '../../cidr/address.ts';
+import { type Address, parseAddress } from '../../cidr/address.ts';
 import { parsePrefix } from '../../cidr/prefix.ts';
-import { type Range, rangeOf } from '../../cidr/ranges.ts';
+import { isIn, type Range, rangeOf } from '../../cidr/ranges.ts';
 import type { KernelVerdict } from '../dataplane.ts';
 import type { NftablesObservation } from './observe.ts';
 import { CHAIN, NFT_FAMILY, type NftablesOptions, SET } from './options.ts';
@@ -33,7 +32,7 @@ export function kernelVerdict(
 
 function holds(element: string, { value }: Address): boolean {
   const range = rangeFrom(element);
-  return range !== undefined && range.first <= value && value <= range.last;
+  return range !== undefined && isIn(value, range);
 }
 
 /** A prefix, an address or a range, as nft(8) prints it. */

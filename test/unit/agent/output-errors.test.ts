@@ -1,31 +1,14 @@
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { OutputError } from '../../../lib/agent/output-error.ts';
 import { writeOutput } from '../../../lib/agent/output-file.ts';
-import { type TemporaryDirectory, temporaryDirectory } from '../../lab/volume.ts';
+import { dir, out } from './scratch.ts';
 
 const IS_ROOT = process.getuid?.() === 0;
 const NOBODY = 65534;
-
-let scratch: TemporaryDirectory;
-let dir: string;
-let out: string;
-
-beforeEach(async () => {
-  scratch = await temporaryDirectory();
-  dir = join(scratch.path, 'dir');
-  out = join(dir, 'out');
-  await mkdir(dir, { mode: 0o755 });
-});
-
-afterEach(async () => {
-  await chmod(dir, 0o755).catch(() => {});
-  await scratch[Symbol.asyncDispose]();
-});
 
 interface Obstacle {
   readonly what: string;

@@ -1,28 +1,13 @@
 import assert from 'node:assert/strict';
 import { chmod, chown, mkdir, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { writeOutput } from '../../../lib/agent/output-file.ts';
-import { type TemporaryDirectory, temporaryDirectory } from '../../lab/volume.ts';
+import { dir, out } from './scratch.ts';
 
 const IS_ROOT = process.getuid?.() === 0;
 const NOBODY = 65534;
 const LEFT_OVER = '.out.tmp-0123456789ab';
-
-let scratch: TemporaryDirectory;
-let dir: string;
-let out: string;
-
-beforeEach(async () => {
-  scratch = await temporaryDirectory();
-  dir = join(scratch.path, 'dir');
-  out = join(dir, 'out');
-  await mkdir(dir, { mode: 0o755 });
-});
-
-afterEach(async () => {
-  await scratch[Symbol.asyncDispose]();
-});
 
 describe('an output file', () => {
   it('is written where it is missing', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Goal, reconcile } from '../../../lib/agent/reconcile.ts';
 import type { Dataplane, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
@@ -14,13 +15,14 @@ const GOALS: readonly Goal[] = [
 
 function planFor(family: Family, recheck = false): Plan {
   const rules = { added: [], removed: [], kept: 0, current: [], wanted: [] };
-  return { family, found: [], ...rules, recheck, script: `for ${family}` };
+  return { family, found: [], ...rules, remakes: true, recheck, script: `for ${family}` };
 }
 
 /** A kernel that needs the plans in turn, one at each observation of the family, and notes what is done to it. */
 function fakeKernel(
   needs: Partial<Record<Family, (Plan | undefined)[]>>,
   apply: (plan: Plan) => void = () => {},
+  read: (family: Family) => Promise<void> = async () => {},
 ) {
   const done: string[] = [];
   const dataplane: Dataplane = {
@@ -28,12 +30,13 @@ function fakeKernel(
     reason: 'a test',
     observe: async (family) => {
       done.push(`observe ${family}`);
+      await read(family);
       const plan = needs[family]?.shift();
       const verdict = { state: 'no chain', verdict: 'return', rule: undefined } as const;
       return { plan: () => plan, planRemoval: () => plan, verdict: () => verdict };
     },
     survey: async () => ({ baseChains: [], unread: [], skipped: [] }),
-    count: async () => [],
+    count: async () => ({ remade: 0, rules: [] }),
     recall: () => undefined,
     size: () => 0,
     apply: async (plan) => {
@@ -83,6 +86,24 @@ describe('reconciling', () => {
     });
     await kernel.run();
     assert.equal(kernel.done.filter((step) => step === 'observe IPv4').length, 3);
+  });
+
+  it('begins again only when no family is being read any more', async () => {
+    let failures = 1;
+    let isReading = false;
+    const kernel = fakeKernel({}, undefined, async (family) => {
+      assert.ok(!isReading, `${family} is read while another reading is under way`);
+      if (family === 'IPv4') {
+        failures -= 1;
+        if (failures >= 0) throw RACED;
+      } else {
+        isReading = true;
+        await delay(200);
+        isReading = false;
+      }
+    });
+    await kernel.run();
+    assert.equal(kernel.done.filter((step) => step === 'observe IPv6').length, 2);
   });
 
   it('gives up a transaction that fails again and again with nothing changed', async () => {

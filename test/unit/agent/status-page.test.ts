@@ -7,7 +7,7 @@ import { statusPage } from '../../../lib/agent/status-page.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { Metrics } from '../../../lib/telemetry/metrics.ts';
-import { merge } from '../config/support.ts';
+import { mergedOf } from '../config/support.ts';
 
 describe('the status page', () => {
   it('says where nothing has been synced yet', () => {
@@ -23,8 +23,8 @@ describe('the status page', () => {
     const policy = status.families.get('IPv4')?.policy;
     assert.ok(policy);
     const entry = policy.entries.find(({ prefix }) => prefix.text === '10.0.0.0/8');
-    const read = [{ entry, verdict: 'return', packets: 7n, bytes: 420n }];
-    await counts.since({ count: async () => read } as unknown as Dataplane, policy);
+    const rules = [{ rule: '10.0.0.0/8', entry, verdict: 'return', packets: 7n, bytes: 420n }];
+    await counts.since({ count: async () => ({ remade: 0, rules }) } as unknown as Dataplane, policy);
     const page = textOf(pageOf(status, counts));
     assert.match(page, /^ip-masq-agent on node-1 .*Z: ready ip-masq-agent 1\.2\.3 /);
     assert.match(page, / 10\.0\.0\.0\/8 not masqueraded a:1:22 7 everything else masqueraded $/);
@@ -54,10 +54,9 @@ describe('the status page', () => {
 });
 
 function synced(texts: Readonly<Record<string, string>>): Status {
-  const { config, problems } = merge(texts);
-  assert.ok(config, String(problems));
+  const config = mergedOf(texts);
   const status = new Status(new Recorder());
-  status.onLoad({ config, problems, sources: [], unread: [], projected: true });
+  status.onLoad({ config, problems: config.conflicts, sources: [], unread: [], projected: true });
   const policy = compilePolicy(config, 'IPv4');
   const wake = { reason: 'start', since: 0 } as const;
   status.onSync({ policy, plan: undefined, drifted: false, wake, duration: 0 });

@@ -9,7 +9,7 @@ import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { ForeignFinding } from '../../../lib/dataplane/foreign/group.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
 import { METRIC_PREFIX, Metrics } from '../../../lib/telemetry/metrics.ts';
-import { merge } from '../config/support.ts';
+import { merge, mergedOf } from '../config/support.ts';
 
 const TEXTS = {
   a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8, fd00::/8]\nmasqueradeCIDRs: [10.1.0.0/16]\n',
@@ -124,6 +124,10 @@ describe('the status', () => {
     assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="return"'), 1);
     assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="masquerade"'), 1);
     assert.equal(await value('rules', 'family="IPv4"'), 102);
+    // As in nftables, where an exception from nothing makes no element: nothing differs in the kernel.
+    status.onSync(sync({ policy: policy('IPv4', { a: 'masqueradeCIDRs: [8.8.8.0/24, 9.9.9.0/24]\n' }) }));
+    assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="masquerade"'), 2);
+    assert.equal(await value('rules', 'family="IPv4"'), 103);
   });
 
   it('counts attempts that were made again, and the time lost to a busy kernel', async () => {
@@ -190,9 +194,7 @@ function loaded(texts: Readonly<Record<string, string>>): LoadedConfig {
 }
 
 function policy(family: Policy['family'], texts: Readonly<Record<string, string>> = TEXTS): Policy {
-  const { config } = merge(texts);
-  assert.ok(config);
-  return compilePolicy(config, family);
+  return compilePolicy(mergedOf(texts), family);
 }
 
 interface SyncOptions {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { rm, writeFile } from 'node:fs/promises';
+import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -48,18 +48,27 @@ describe('the watch', () => {
     assert.equal(watched.changes(), 1);
   });
 
-  it('waits until a file of a plain directory is quiet, and passes over other files', async () => {
+  it('waits until a file of a plain directory is quiet, and passes over other files', async ({ mock }) => {
+    mock.timers.enable({ apis: ['setTimeout'] });
     await using dir = await temporaryDirectory();
     using watched = watchFor(dir.path, false);
     const changed = watched.changed();
-    await writeFile(join(dir.path, 'other'), 'x');
-    for (let write = 0; write < 10; write += 1) {
+    for (let write = 0; write < 10; write += 1)
       await writeFile(join(dir.path, 'ip-masq-a'), 'x'.repeat(write));
-      await delay(10);
-    }
+    // It is told of at once, and behind all that came before.
+    await symlink('anywhere', join(dir.path, '..data'));
     await changed;
-    await delay(150);
     assert.equal(watched.changes(), 1);
+    mock.timers.tick(99);
+    assert.equal(watched.changes(), 1);
+    mock.timers.tick(1);
+    assert.equal(watched.changes(), 2);
+    await writeFile(join(dir.path, 'other'), 'x');
+    const changedAgain = watched.changed();
+    await rm(join(dir.path, '..data'));
+    await changedAgain;
+    mock.timers.tick(10_000);
+    assert.equal(watched.changes(), 3);
   });
 
   it('sees that the directory itself goes away', async () => {

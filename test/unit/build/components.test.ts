@@ -6,6 +6,7 @@ import type { Component } from '../../../build/image/component.ts';
 import { commonLicences, licencesText } from '../../../build/image/licences.ts';
 import { bundledPackages, npmComponent } from '../../../build/image/npm-components.ts';
 import { sbom } from '../../../build/image/sbom.ts';
+import { partsOf } from '../../../build/image/stage.ts';
 import { cycloneDxErrors } from '../../image/cyclonedx.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 
@@ -33,6 +34,20 @@ const SUBJECT = {
   time: 86_400,
   properties: { baseImage: 'debian:12' },
 };
+
+describe('the parts of Node.js', () => {
+  it('are what it tells a version of, but itself and its interfaces', () => {
+    const versions = {
+      node: '24.1.0',
+      modules: '137',
+      napi: '10',
+      v8: '13.6',
+      ngtcp2: '',
+      nghttp3: undefined,
+    };
+    assert.deepEqual(partsOf(versions), { v8: '13.6' });
+  });
+});
 
 describe('the packages of a bundle', () => {
   it('are those of which a byte is in it, one also where it is in another or in a scope', () => {

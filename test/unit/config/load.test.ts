@@ -110,6 +110,17 @@ describe('loading a directory', () => {
     }
   });
 
+  it('knows a volume from the first reading on that finds one, although nothing else has changed', async () => {
+    await using directory = await temporaryDirectory();
+    const plain = await loadConfig(directory.path, OPTIONS);
+    assert.equal(plain.projected, false);
+    const volume = await ProjectedVolume.create(directory.path, {});
+    const projected = await loadConfig(volume.dir, OPTIONS, plain);
+    assert.equal(projected.projected, true);
+    await volume.loseData();
+    assert.equal((await loadConfig(volume.dir, OPTIONS, projected)).config, undefined);
+  });
+
   it('never uses the defaults where a volume has lost its data', async () => {
     await using directory = await temporaryDirectory();
     const volume = await ProjectedVolume.create(directory.path, { 'ip-masq-a': '{}' });

@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
+import fs, { appendFileSync } from 'node:fs';
 import { chmod, mkdir, readdir, readlink, rm, symlink, unlink, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it, mock } from 'node:test';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { formatProblem } from '../../../lib/config/problem.ts';
-import { type Generation, isSourceName, readGeneration } from '../../../lib/config/read.ts';
+import { type Generation, readGeneration } from '../../../lib/config/read.ts';
+import { isSourceName } from '../../../lib/config/source-name.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
 import { UNPRINTABLE } from './support.ts';
 import { generationFiles, type Swapping } from './swapper.ts';
@@ -457,15 +460,23 @@ describe('a source is rejected', () => {
 });
 
 describe('what changes while it is read', () => {
-  it('is read again: a file that keeps growing is never taken in part', { timeout: 60_000 }, async () => {
+  it('is read again: a file that grows is never taken in part', async () => {
     await using volume = await plainDirectory({ 'ip-masq-a': '#'.repeat(500_000) });
-    await using _ = await growing(join(volume.path, 'ip-masq-a'));
-    const lines: string[] = [];
-    while (lines.length === 0) {
-      const { problems } = await readGeneration(volume.path, false);
-      lines.push(...problems.map(formatProblem));
-    }
-    assert.deepEqual(lines, [
+    let times = 3;
+    using _ = atEachRead(() => {
+      times -= 1;
+      if (times >= 0) appendFileSync(join(volume.path, 'ip-masq-a'), '#');
+    });
+    const { sources, problems } = await readGeneration(volume.path, false);
+    assert.deepEqual(problems, []);
+    assert.equal(sources[0]?.text.length, 500_003);
+  });
+
+  it('is an error where it never stops to change', async () => {
+    await using volume = await plainDirectory({ 'ip-masq-a': '#' });
+    using _ = atEachRead(() => appendFileSync(join(volume.path, 'ip-masq-a'), '#'));
+    const { problems } = await readGeneration(volume.path, false);
+    assert.deepEqual(problems.map(formatProblem), [
       `error: config directory ${volume.path} keeps changing while it is read; replace config files by renaming a complete file over the old one`,
     ]);
   });
@@ -500,7 +511,6 @@ async function names(dir: string): Promise<readonly string[]> {
   return sources.map(({ name }) => name);
 }
 
-/** Every file carries the number of its generation; some are in every second or third generation only. */
 /** Changes the directory on another thread: reading blocks this one. */
 function swapper(dir: string, swapping: Swapping): AsyncDisposable {
   const worker = new Worker(new URL('swapper.ts', import.meta.url), { workerData: { dir, swapping } });
@@ -528,20 +538,19 @@ async function withoutPrivileges(read: () => Promise<Generation>): Promise<Gener
   }
 }
 
-/** Appends to a file, byte by byte, as fast as a thread can. */
-async function growing(path: string): Promise<AsyncDisposable> {
-  const code = `
-    const { appendFileSync } = require('node:fs');
-    const { parentPort, workerData } = require('node:worker_threads');
-    for (let first = true; ; first = false) {
-      appendFileSync(workerData, '#');
-      if (first) parentPort.postMessage('growing');
-    }`;
-  const worker = new Worker(code, { eval: true, workerData: path });
-  await once(worker, 'message');
+/** Lets something happen whenever this process begins to read from an open file. */
+function atEachRead(happen: () => void): Disposable {
+  const { readSync } = fs;
+  const changed = (...args: unknown[]) => {
+    happen();
+    return Reflect.apply(readSync, fs, args);
+  };
+  const { mock: wrapped } = mock.method(fs, 'readSync', changed);
+  syncBuiltinESMExports();
   return {
-    [Symbol.asyncDispose]: async () => {
-      await worker.terminate();
+    [Symbol.dispose]: () => {
+      wrapped.restore();
+      syncBuiltinESMExports();
     },
   };
 }

@@ -1,4 +1,5 @@
-import type { ConfigOptions } from '../../../lib/config/config.ts';
+import assert from 'node:assert/strict';
+import type { ConfigOptions, MergedConfig } from '../../../lib/config/config.ts';
 import { mergeSources } from '../../../lib/config/load.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import { validateSource } from '../../../lib/config/validate.ts';
@@ -28,4 +29,14 @@ export function merge(texts: Readonly<Record<string, string>>, options: Partial<
   const sources = Object.entries(texts).map(([name, text]) => ({ name, text }));
   const { config, problems } = mergeSources(sources, { ...OPTIONS, ...options });
   return { config, problems, lines: problems.map(formatProblem) };
+}
+
+/** The config of texts by source name, which must be valid; no text means the defaults. */
+export function mergedOf(
+  texts: Readonly<Record<string, string>>,
+  options: Partial<ConfigOptions> = {},
+): MergedConfig {
+  const { config, lines } = merge(texts, options);
+  assert.ok(config, lines.join('\n'));
+  return config;
 }

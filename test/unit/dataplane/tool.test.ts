@@ -155,6 +155,21 @@ describe('an installed iptables', () => {
     });
   });
 
+  it('of legacy mode that cannot be run is no reason not to use nft mode where that decides', async () => {
+    const working = fakeHost({
+      'iptables-nft --version': version('v1.8.9 (nf_tables)'),
+      'iptables-nft': { stdout: '-N KUBE-IPTABLES-HINT\n-N KUBE-KUBELET-CANARY\n' },
+    });
+    const host: Host = {
+      ...working,
+      async run(file, args) {
+        if (file === 'iptables-legacy') throw new DataplaneError('refused', 'EACCES', 'look');
+        return working.run(file, args);
+      },
+    };
+    assert.equal((await detectMode(host, 'auto')).mode, 'nft');
+  });
+
   it('from before 1.8 is of legacy mode', async () => {
     const detected = await detectMode(fakeHost({ 'iptables --version': version('v1.6.2') }), 'auto');
     assert.deepEqual([detected.mode, detected.reason], ['legacy', 'iptables-nft is not installed']);

@@ -8,7 +8,7 @@ import { flatSource } from '../../../lib/policy/flat-source.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { BITS, prefixOf } from '../cidr/arbitrary.ts';
 import { anySources, assertDecideAlike, edges } from '../config/any-sources.ts';
-import { merge } from '../config/support.ts';
+import { merge, mergedOf } from '../config/support.ts';
 
 interface Flattened {
   readonly what: string;
@@ -114,7 +114,7 @@ describe('the text of a source without exceptions', () => {
   it('read by the agent as the only source decides as all sources do, without a warning', () => {
     fc.assert(
       fc.property(anySources(), ({ texts, enableIPv6 }) => {
-        const [config, text] = [merged(texts, enableIPv6), flat(texts, enableIPv6)];
+        const [config, text] = [mergedOf(texts, { enableIPv6 }), flat(texts, enableIPv6)];
         const back = merge({ 'ip-masq-agent': text }, { enableIPv6, strict: true });
         assert.ok(back.config, back.lines.join('\n'));
         assertDecideAlike(config, back.config, enableIPv6);
@@ -127,7 +127,7 @@ describe('the text of a source without exceptions', () => {
   it('has the shortest list that does so', () => {
     fc.assert(
       fc.property(anySources(), ({ texts }) => {
-        const config = merged(texts, true);
+        const config = mergedOf(texts, { enableIPv6: true });
         const { nonMasqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6 } = flatSource(config, true);
         const expected =
           shortest(config, 'IPv4', masqLinkLocal.value) +
@@ -176,12 +176,6 @@ const LINK_LOCAL = {
   IPv6: prefixOf('IPv6', 0xfe80n << 112n, 10),
 } as const;
 
-function merged(texts: Readonly<Record<string, string>>, enableIPv6: boolean): MergedConfig {
-  const { config, lines } = merge(texts, { enableIPv6 });
-  assert.ok(config, lines.join('\n'));
-  return config;
-}
-
 function flat(texts: Readonly<Record<string, string>>, enableIPv6 = true): string {
-  return sourceText(flatSource(merged(texts, enableIPv6), enableIPv6));
+  return sourceText(flatSource(mergedOf(texts, { enableIPv6 }), enableIPv6));
 }

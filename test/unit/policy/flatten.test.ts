@@ -7,13 +7,11 @@ import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, decider, type Entry, type Policy } from '../../../lib/policy/policy.ts';
 import { BITS, crowdedAddress, crowdedPrefix, FAMILIES, holds } from '../cidr/arbitrary.ts';
-import { merge } from '../config/support.ts';
+import { mergedOf } from '../config/support.ts';
 
 describe('a flattened policy', () => {
   const texts = { a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.1.128.0/17]\nmasqueradeCIDRs: [10.1.0.0/16]' };
-  const { config } = merge(texts);
-  assert.ok(config);
-  const policy = compilePolicy(config, 'IPv4');
+  const policy = compilePolicy(mergedOf(texts), 'IPv4');
 
   it('has a segment for each stretch of addresses, with the entry that decides there', () => {
     assert.deepEqual(

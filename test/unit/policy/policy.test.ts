@@ -5,7 +5,7 @@ import { type Family, parseAddress } from '../../../lib/cidr/address.ts';
 import { formatOrigin } from '../../../lib/config/origin.ts';
 import { compilePolicy, decider, type Entry, type Policy, type Verdict } from '../../../lib/policy/policy.ts';
 import { crowdedAddress, crowdedPrefix, FAMILIES, holds, longest } from '../cidr/arbitrary.ts';
-import { merge } from '../config/support.ts';
+import { mergedOf } from '../config/support.ts';
 
 describe('a policy', () => {
   const texts = {
@@ -118,9 +118,7 @@ describe('who decides for an address', () => {
 });
 
 function policyOf(texts: Readonly<Record<string, string>>, family: Family): Policy {
-  const { config, lines } = merge(texts);
-  assert.ok(config, lines.join('\n'));
-  return compilePolicy(config, family);
+  return compilePolicy(mergedOf(texts), family);
 }
 
 function lines(policy: Policy): readonly string[] {

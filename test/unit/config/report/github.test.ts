@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { printable } from '../../../../lib/config/origin.ts';
 import type { Problem } from '../../../../lib/config/problem.ts';
 import { escapeData, escapeProperty, githubReport } from '../../../../lib/config/report/github.ts';
-import { fileOf, sentence } from '../../../../lib/config/report/report.ts';
+import { fileOf, printedSentence } from '../../../../lib/config/report/report.ts';
 import { UNPRINTABLE } from '../support.ts';
 import { anyProblem, check, hostile, PROBLEMS, reportOf } from './support.ts';
 
@@ -73,7 +73,7 @@ describe('the report for GitHub Actions', () => {
           problems.map((problem) => ({
             command: { error: 'error', warning: 'warning', info: 'notice' }[problem.severity],
             properties: readableProperties(problem),
-            data: sentence(problem),
+            data: printedSentence(problem),
           })),
         );
         for (const line of lines) assert.doesNotMatch(line, UNPRINTABLE);

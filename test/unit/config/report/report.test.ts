@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { formatProblem } from '../../../../lib/config/problem.ts';
-import { fileOf, gravestFirst, sentence, summarize } from '../../../../lib/config/report/report.ts';
+import { formatProblem, gravestFirst } from '../../../../lib/config/problem.ts';
+import { fileOf, printedSentence, summarize } from '../../../../lib/config/report/report.ts';
 import { UNPRINTABLE } from '../support.ts';
 import { anyProblem, PROBLEMS } from './support.ts';
 
@@ -26,13 +26,15 @@ describe('the sentence of a problem', () => {
     fc.assert(
       fc.property(anyProblem(), ({ at: _, ...problem }) => {
         const printed = { ...problem, message: 'is wrong', remedy: 'do right' };
-        assert.equal(`${problem.severity}: ${sentence(printed)}`, formatProblem(printed));
+        assert.equal(`${problem.severity}: ${printedSentence(printed)}`, formatProblem(printed));
       }),
     );
   });
 
   it('is printable, whatever the problem holds', () => {
-    fc.assert(fc.property(anyProblem(), (problem) => assert.doesNotMatch(sentence(problem), UNPRINTABLE)));
+    fc.assert(
+      fc.property(anyProblem(), (problem) => assert.doesNotMatch(printedSentence(problem), UNPRINTABLE)),
+    );
   });
 });
 

@@ -6,7 +6,7 @@ import formats from 'ajv-formats';
 import fc from 'fast-check';
 import type { Problem } from '../../../../lib/config/problem.ts';
 import { KIND_MEANING, KINDS } from '../../../../lib/config/report/kinds.ts';
-import { sentence } from '../../../../lib/config/report/report.ts';
+import { printedSentence } from '../../../../lib/config/report/report.ts';
 import { sarifReport } from '../../../../lib/config/report/sarif.ts';
 import { UNPRINTABLE } from '../support.ts';
 import { anyProblem, check, hostile, PROBLEMS, reportOf } from './support.ts';
@@ -200,7 +200,7 @@ describe('the message of a SARIF result', () => {
         assert.doesNotMatch(text.replaceAll('{{', '').replaceAll('}}', ''), /[{}]/);
         const unescaped = text.replace(/\{\{|\}\}/g, (pair) => pair.charAt(0));
         const read = unescaped.replace(/(\\*)\\\]\(/g, (_, run: string) => `${run.slice(run.length / 2)}](`);
-        assert.equal(read, sentence(problem));
+        assert.equal(read, printedSentence(problem));
       }),
     );
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { parseAddress } from '../../../../lib/cidr/address.ts';
 import { parsePrefix } from '../../../../lib/cidr/prefix.ts';
-import { prefixesOf, type RangeSet, rangeOf, rangeSet } from '../../../../lib/cidr/ranges.ts';
+import { prefixesOf, type RangeSet } from '../../../../lib/cidr/ranges.ts';
 import { DataplaneError } from '../../../../lib/dataplane/error.ts';
 import type { BaseChain, Rule } from '../../../../lib/dataplane/foreign/chain.ts';
 import { parseIptablesRule } from '../../../../lib/dataplane/foreign/iptables-rule.ts';
@@ -22,13 +22,6 @@ export const KUBE_PROXY = [
 export function textOf(set: RangeSet): string {
   const texts = prefixesOf(set).map(({ text }) => text);
   return ['0.0.0.0/0', '::/0'].includes(texts.join()) ? 'all' : texts.join(' ');
-}
-
-export function setOf(family: Policy['family'], ...cidrs: readonly string[]): RangeSet {
-  return rangeSet(
-    family,
-    cidrs.map((text) => rangeOf(prefixOf(text))),
-  );
 }
 
 function prefixOf(text: string) {
