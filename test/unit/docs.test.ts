@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync, statSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { load } from 'js-yaml';
 import { InvalidConfigError } from '../../lib/agent/invalid-config.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import { type LoadedConfig, mergeSources } from '../../lib/config/load.ts';
@@ -12,6 +10,7 @@ import {
   type Problem,
 } from '../../lib/config/problem.ts';
 import type { Source } from '../../lib/config/source.ts';
+import { block, blocks, column, read, section as sectionOf } from './docs/markdown.ts';
 
 const README = read('README.md');
 const OPTIONS: ConfigOptions = {
@@ -95,50 +94,10 @@ describe("the README's", () => {
     const [, ipv4 = ''] = /^# IPv4\n(.*)^# IPv6$/ms.exec(read('test/kernel/golden/exceptions.txt')) ?? [];
     assert.equal(block(section('Reading the chain'), 'text'), ipv4);
   });
-
-  it('volume mounts each ConfigMap under a name that the agent reads, and can do without it', () => {
-    const { volumes } = load(block(section('Where the files come from'), 'yaml')) as PodSpec;
-    const configMaps = volumes.flatMap(({ projected }) => projected?.sources ?? []);
-    assert.equal(configMaps.length, 2);
-    for (const { configMap } of configMaps) {
-      assert.equal(configMap.optional, true);
-      for (const { path } of configMap.items) assert.match(path, /^ip-masq-/);
-    }
-  });
-
-  it('links lead somewhere', () => {
-    const anchors = [...README.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
-      title
-        .toLowerCase()
-        .replace(/[^\w -]/g, '')
-        .replaceAll(' ', '-'),
-    );
-    for (const [, target = ''] of README.matchAll(/\]\(([^)]+)\)/g)) {
-      if (target.startsWith('#')) assert.ok(anchors.includes(target.slice(1)), target);
-      else if (!target.startsWith('https://')) assert.ok(exists(target), target);
-    }
-  });
 });
 
-interface PodSpec {
-  readonly volumes: readonly {
-    readonly projected?: {
-      readonly sources: readonly {
-        readonly configMap: {
-          readonly optional?: boolean;
-          readonly items: readonly { readonly path: string }[];
-        };
-      }[];
-    };
-  }[];
-}
-
-function read(path: string): string {
-  return readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
-}
-
-function exists(path: string): boolean {
-  return statSync(new URL(`../../${path}`, import.meta.url), { throwIfNoEntry: false }) !== undefined;
+function section(title: string): string {
+  return sectionOf(README, title);
 }
 
 function merge(sources: readonly Source[]): Pick<LoadedConfig, 'config' | 'problems'> {
@@ -162,47 +121,12 @@ function severitiesOf(kind: string, cases: readonly (readonly string[])[]): Read
   );
 }
 
-/** What stands below a heading, up to the next heading of any level. */
-function section(title: string): string {
-  const [, text] = README.split(new RegExp(`^#+ ${title}\\n`, 'm'));
-  assert.ok(text !== undefined, `the README has no heading "${title}"`);
-  // In a fenced block a comment looks like a heading.
-  const lines = text.split('\n');
-  let fenced = false;
-  const end = lines.findIndex((line) => {
-    if (line.startsWith('```')) fenced = !fenced;
-    return !fenced && /^#+ /.test(line);
-  });
-  return lines.slice(0, end === -1 ? lines.length : end).join('\n');
-}
-
-function blocks(text: string, language: string): readonly string[] {
-  return [...text.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))].map(
-    ([, content = '']) => content,
-  );
-}
-
-function block(text: string, language: string): string {
-  const [first] = blocks(text, language);
-  assert.ok(first !== undefined, `no block of ${language}`);
-  return first;
-}
-
 /** The YAML blocks whose first line is a comment that begins with the file's name. */
 function sourcesIn(text: string): readonly Source[] {
   return blocks(text, 'yaml').flatMap((content) => {
     const [, name] = /^# (ip-masq-[\w-]+)/.exec(content) ?? [];
     return name === undefined ? [] : [{ name, text: content }];
   });
-}
-
-/** The cells of a column of the first table, code marks taken off; the head comes first. */
-function column(text: string, index: number): readonly string[] {
-  const [table = ''] = /^\|.*\|$(?:\n\|.*\|$)*/m.exec(text) ?? [];
-  const rows = table.split('\n').map((row) => row.split(/(?<!\\)\|/).slice(1, -1));
-  return rows
-    .filter((_, row) => row !== 1)
-    .map((cells) => (cells[index] ?? '').trim().replace(/^`(.*)`$/, '$1'));
 }
 
 type LogLine = readonly [level: string, kind: string | undefined, lines: readonly string[]];
