@@ -1,4 +1,4 @@
-# The targets that people of the ip-masq-agent projects know; `make help` lists them.
+# The targets that people of the ip-masq-agent projects know; `make help` lists them, and the variables.
 SHELL := /bin/sh
 .DEFAULT_GOAL := build
 
@@ -35,8 +35,12 @@ CONTEXT := bin/image/$(ARCH)
 .PHONY: help setup setup-test build all-build container all-container push all-push manifest test lint demo bench clean \
 	version context need-registry
 
-help: ## list the targets
+help: ## list the targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo '  Variables, as in `make push REGISTRY=registry.example/team`, and what they are now:'
+	@$(foreach name,REGISTRY VERSION ARCH BASE_IMAGE SOURCE_DATE_EPOCH DOCKER DOCKER_BUILD_FLAGS DOCKER_MANIFEST_FLAGS,\
+	    printf '  %-21s %s\n' '$(name)' '$($(name))';)
 
 setup: ## install what is missing: Debian packages, npm packages
 	@$(SETUP)

@@ -16,8 +16,22 @@ export const NODE_FLAGS: readonly string[] = [
 /** One heap of malloc(3) for all threads, instead of one for each. */
 export const ENVIRONMENT: Readonly<Record<string, string>> = { MALLOC_ARENA_MAX: '1' };
 
-/** The first line of a program that a node starts, without `#!`. More than one argument needs env(1), from coreutils 8.30 on. */
+/** Bytes that Linux reads of a program's first line; it cuts off the rest without a word (BINPRM_BUF_SIZE). */
+const LONGEST_LINE = 255;
+
+/**
+ * The first line of a program that a node starts, without `#!`. More than one argument needs env(1), from coreutils 8.30
+ * on.
+ *
+ * @throws {Error} where Linux would cut it off
+ */
 export function interpreterLine(node: string): string {
   const variables = Object.entries(ENVIRONMENT).map(([name, value]) => `${name}=${value}`);
-  return ['/usr/bin/env -S', ...variables, `"${node}"`, ...NODE_FLAGS].join(' ');
+  const line = ['/usr/bin/env -S', ...variables, `"${node}"`, ...NODE_FLAGS].join(' ');
+  const tooMany = Buffer.byteLength(`#!${line}`) - LONGEST_LINE;
+  if (tooMany > 0)
+    throw new Error(
+      `the path ${node} is ${tooMany} bytes too long: build in a directory with a shorter path`,
+    );
+  return line;
 }

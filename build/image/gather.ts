@@ -45,8 +45,8 @@ layer('system', 0, (dir) => {
   write(dir, '/etc/nsswitch.conf', 'hosts: files dns\nprotocols: files\nservices: files\n');
   write(dir, '/usr/lib/os-release', readFileSync('/usr/lib/os-release', 'utf8'));
   link(dir, '/etc/os-release', '../usr/lib/os-release');
-  // Where volumes are mounted; a read-only root has no room for a new directory.
-  for (const path of ['/etc/config', '/run']) mkdirSync(join(dir, path), { recursive: true });
+  // For the lock. No /etc/config: where nobody has mounted a volume the agent is to say so, and not to find no source.
+  mkdirSync(join(dir, '/run'), { recursive: true });
 });
 layer('node', 0, (dir) => copy(join(CONTEXT, 'node'), dir, '/usr/bin/node', 0o755));
 layer('agent', recipe.time, (dir) => {

@@ -103,12 +103,21 @@ function nodeComponent(prefix: string, cpu: string, lockfile: Lockfile): Compone
     throw new Error(
       `the build runs with Node.js ${process.version}, but the image gets ${component.version}`,
     );
-  const parts = Object.entries(process.versions).filter(([name]) => !NO_PARTS.includes(name));
   return {
     ...component,
     cpe: `cpe:2.3:a:nodejs:node.js:${component.version}:*:*:*:*:*:*:*`,
-    holds: Object.fromEntries(parts.map(([name, version]) => [name, version ?? ''])),
+    holds: partsOf(process.versions),
   };
+}
+
+/** What is built into Node.js, by its own account: versions by name. What it names without a version is left out of it. */
+export function partsOf(
+  versions: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string>> {
+  const parts = Object.entries(versions).flatMap(([name, version = '']) =>
+    version === '' || NO_PARTS.includes(name) ? [] : [[name, version] as const],
+  );
+  return Object.fromEntries(parts);
 }
 
 function json(path: string) {

@@ -1,4 +1,5 @@
-import { access, mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { WANTED } from '../../build/image/contents.ts';
@@ -15,13 +16,7 @@ const PATIENCE_MS = 600_000;
  */
 export async function debianRoot(): Promise<string> {
   const archive = join(CACHE, `${SUITE}.tar`);
-  if (
-    await access(archive).then(
-      () => true,
-      () => false,
-    )
-  )
-    return archive;
+  if (existsSync(archive)) return archive;
   const dir = join(CACHE, `${SUITE}-${process.pid}`);
   try {
     await mkdir(dir, { recursive: true });

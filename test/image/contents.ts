@@ -29,7 +29,14 @@ const SBOM = '/usr/share/sbom/ip-masq-agent.cdx.json';
 
 interface Bom {
   readonly metadata: { readonly component: { readonly version: string } };
-  readonly components: readonly { readonly name: string; readonly version: string; readonly purl: string }[];
+  readonly components: readonly BomComponent[];
+}
+
+interface BomComponent {
+  readonly name: string;
+  readonly version: string;
+  readonly purl: string;
+  readonly components?: readonly Pick<BomComponent, 'name' | 'version'>[];
 }
 
 /** What is in the images, and what is not. */
@@ -121,6 +128,8 @@ export function contents(get: () => ImageLab): void {
     const { metadata, components } = bom(image);
     assert.deepEqual(cycloneDxErrors(image.json(SBOM)), []);
     assert.equal(metadata.component.version, get().version);
+    for (const { name, version } of components.flatMap((one) => [one, ...(one.components ?? [])]))
+      assert.ok(version, name);
     const purls = components.map(({ purl }) => purl);
     const { version } = JSON.parse(
       readFileSync(new URL('../../node_modules/pino/package.json', import.meta.url), 'utf8'),

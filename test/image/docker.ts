@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { access, constants, readdir, readFile, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -109,15 +110,7 @@ function daemonFlags(dir: string, host: string, cgroup: string): readonly string
 /** Waits until the daemon answers. Of several clients on the path the one of its own version knows it best. */
 async function clientFor(env: Environment, alive: () => string): Promise<string> {
   const dirs = [...new Set((env['PATH'] ?? '').split(':'))];
-  const clients: string[] = [];
-  for (const file of dirs.map((dir) => join(dir, 'docker')))
-    if (
-      await access(file).then(
-        () => true,
-        () => false,
-      )
-    )
-      clients.push(file);
+  const clients = dirs.map((dir) => join(dir, 'docker')).filter((file) => existsSync(file));
   const [first] = clients;
   if (first === undefined) throw new Error('there is no docker on the path');
   for (const deadline = Date.now() + PATIENCE_MS; ; await delay(50)) {

@@ -1,4 +1,4 @@
-import { closeSync, type Dirent, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
+import { closeSync, type Dirent, mkdirSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { run, succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
@@ -27,7 +27,7 @@ export async function exportImage(docker: Docker, image: string): Promise<Export
   await docker.must('rm', id);
   const root = join(dir, 'root');
   const env = { PATH: process.env['PATH'] ?? '' };
-  await succeed(run({ file: 'mkdir', args: [root] }, env));
+  mkdirSync(root);
   const extract = ['-x', '-p', '--same-owner', '-f', join(dir, 'image.tar'), '-C', root];
   // What Docker makes for the container, and what is no part of the image.
   const ofDocker = [

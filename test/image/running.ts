@@ -6,6 +6,7 @@ import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { type Helper, startHelper } from '../lab/helper.ts';
 import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
+import { OWN } from './architectures.ts';
 import type { AgentContainer, ImageLab } from './support.ts';
 
 const BEFORE = { 'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.0/8, "fd00:a::/32"]\n' };
@@ -137,6 +138,12 @@ export function running(get: () => ImageLab): void {
       /ip-masq-operator:1:22: .*write 10\.0\.0\.0\/8/,
     );
     assert.equal(await listing(DATAPLANES['iptables in nft mode'].listings), before);
+  });
+
+  it('ends with code 3 where nobody has mounted a directory for the config, instead of taking it for empty', async () => {
+    const { code, stderr } = await get().docker.run('run', '--rm', '--network=host', get().image(OWN));
+    assert.equal(code, 3);
+    assert.match(stderr, /config directory \/etc\/config is missing/);
   });
 
   it('ends with code 3 when a good config turns bad', async () => {
