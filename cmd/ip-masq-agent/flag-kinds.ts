@@ -90,8 +90,7 @@ export const bindAddress: FlagKind<string> = {
   placeholder: 'HOST:PORT',
   parse(text) {
     const [, bracketed, plain, port] = /^(?:\[(.*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
-    const host = bracketed ?? plain ?? '';
-    const isHost = host === '' || (bracketed === undefined ? isIPv4(host) : isIP(host) !== 0);
+    const isHost = bracketed === undefined ? plain === '' || isIPv4(plain ?? '') : isIP(bracketed) !== 0;
     const valid = Number(port) <= 65_535 && isHost;
     if (text === '' || valid) return text;
     throw new UsageError('is not an address and port: write for example 127.0.0.1:9614 or [::1]:9614');

@@ -14,8 +14,14 @@ export interface TablePlan {
 }
 
 /**
- * How the kernel comes to hold exactly the policy. Where only elements differ, only these
- * are written, and the others keep their counts; where anything else does, the whole table is.
+ * Deletions, times the elements of the set, up to which elements are deleted one by one. In nft 1.0.6 each deletion
+ * takes some 2 µs for every element of the set: 100 of 50,000 take 18 s, where the whole table is made in 1.
+ */
+const MOST_DELETING = 100_000;
+
+/**
+ * How the kernel comes to hold exactly the policy. Where only elements differ, and not very many go, only these
+ * are written, and the others keep their counts; else the whole table is.
  *
  * @throws {DataplaneError} where somebody else has a table of our name
  */
@@ -30,13 +36,14 @@ export function planTable(
   const come = [...wanted.elements.keys()].filter((text) => table?.elements.has(text) !== true);
   const go = [...(table?.elements.keys() ?? [])].filter((text) => !wanted.elements.has(text));
   if (sameShape && come.length === 0 && go.length === 0) return { plan: undefined, result: wanted };
+  const remakes = !sameShape || go.length * table.elements.size > MOST_DELETING;
   const plan = {
     family,
     found: differences(table, sameShape, come.length + go.length > 0),
     ...compare(linesOf(table), plannedLines(wanted)),
-    remakes: !sameShape,
+    remakes,
     recheck: false,
-    script: sameShape ? change(family, go, come) : renderTransaction(family, wanted),
+    script: remakes ? renderTransaction(family, wanted) : change(family, go, come),
   };
   return { plan, result: wanted };
 }

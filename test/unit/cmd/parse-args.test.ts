@@ -76,6 +76,7 @@ describe('the command line', () => {
     [':9614', true],
     ['::1:9614', false],
     ['[127.0.0.1]:9614', true],
+    ['[]:9614', false],
     ['127.0.0.1:65536', false],
     ['localhost:9614', false],
   ] as const) {
