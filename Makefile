@@ -32,7 +32,7 @@ NAME := $(if $(REGISTRY),$(REGISTRY:/=)/)ip-masq-agent
 IMAGE := $(NAME)-$(ARCH):$(VERSION)
 CONTEXT := bin/image/$(ARCH)
 
-.PHONY: help setup setup-test build all-build container all-container push all-push manifest test lint demo bench clean \
+.PHONY: help setup setup-test build all-build container all-container push all-push manifest test lint demo bench soak clean \
 	version context need-registry
 
 help: ## list the targets and variables
@@ -88,8 +88,11 @@ lint: setup $(VALIDATOR) ## check format, lint rules and types
 demo: build ## show the agent at work with real packets, in a private lab
 	@node test/demo/demo.ts
 
-bench: build ## measure: starts, reaction, idle resync, many entries, new connections
+bench: build ## measure, beside what the older agents do: starts, reaction, idle resync, memory, many entries, scrapes
 	@node test/bench/bench.ts
+
+soak: build ## 10,000 changes, scrapes and repairs at full speed: memory, handles and reaction over time
+	@node test/bench/soak.ts
 
 clean: ## remove what build made
 	rm -rf bin lib/config/*.generated.js test/bench/out

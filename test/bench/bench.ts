@@ -1,135 +1,83 @@
 /**
- * Measures the agent in private namespaces and prints a table; `make bench` runs it. Judges nothing.
- * Usage: node test/bench/bench.ts [starts] [reaction] [idle] [scale] [connections]
+ * Measures the built agent in private network namespaces, beside baselines of the same run, and prints a table. Judges
+ * nothing by its exit code. `--help` lists what can be measured alone.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
-import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { Agent } from '../../lib/agent/agent.ts';
-import { Recorder } from '../../lib/agent/recorder.ts';
-import { Status } from '../../lib/agent/status.ts';
-import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
-import type { IptablesMode } from '../../lib/dataplane/iptables/options.ts';
-import { createLogger } from '../../lib/telemetry/log.ts';
-import { boxHost } from '../kernel/support.ts';
-import { type Box, createBox } from '../lab/box.ts';
-import { monitorRules } from '../lab/monitor.ts';
-import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
+import { arch, availableParallelism, loadavg, release } from 'node:os';
+import { parseArgs } from 'node:util';
 import { connections } from './connections.ts';
+import { idle } from './idle.ts';
+import { load } from './load.ts';
+import { memoryPart } from './memory.ts';
+import { NODE_KINDS, type NodeKind } from './node.ts';
+import type { Part } from './part.ts';
+import { reaction } from './reaction.ts';
+import { type Row, resultsOf } from './row.ts';
 import { scale } from './scale.ts';
-import { type Row, table } from './stats.ts';
+import { scrape } from './scrape.ts';
+import { starts } from './starts.ts';
+import { table } from './table.ts';
 
-const BINARY = fileURLToPath(new URL('../../bin/ip-masq-agent', import.meta.url));
+const PARTS: readonly Part[] = [starts, reaction, idle, memoryPart, load, scale, connections, scrape];
+
+const HELP = `Usage: node test/bench/bench.ts [PART…] [--node=NAME]… [--idle=SECONDS]
+
+Parts, all where none is named:
+${PARTS.map(({ name, about }) => `  ${name.padEnd(12)} ${about}`).join('\n')}
+
+  --node=NAME      of reaction, idle and memory: only on this kind of node (${NODE_KINDS.map(({ name }) => name).join(', ')})
+  --idle=SECONDS   of memory: how long the agents idle before they are looked at; 60 where absent
+
+BENCH_BINARY=FILE in the environment measures another build than bin/ip-masq-agent.
+The table goes to standard output; test/bench/out/bench.json has all samples.`;
+
 const OUT = new URL('out/', import.meta.url);
-const NODE_START = 'bare Node start';
 
-/** Three owners with 20 ranges each; the number makes each generation's rules its own. */
-function sources(number: number): Files {
-  const owner = (octet: number) =>
-    Array.from({ length: 20 }, (_, index) => `  - ${octet}.${index}.${number}.0/24\n`);
-  const text = (octet: number) => `nonMasqueradeCIDRs:\n${owner(octet).join('')}`;
-  return { 'ip-masq-a': text(10), 'ip-masq-b': text(11), 'ip-masq-c': text(12) };
-}
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    help: { type: 'boolean' },
+    node: { type: 'string', multiple: true },
+    idle: { type: 'string', default: '60' },
+  },
+});
 
-async function timed(times: number, action: (run: number) => Promise<unknown>): Promise<readonly number[]> {
-  const samples: number[] = [];
-  for (let run = 0; run < times; run += 1) {
+if (values.help) console.log(HELP);
+else await main(named(PARTS, positionals, 'part'), named(NODE_KINDS, values.node ?? [], 'kind of node'));
+
+async function main(parts: readonly Part[], nodes: readonly NodeKind[]): Promise<void> {
+  const rows: Row[] = [];
+  const begin = performance.now();
+  for (const { name, measure } of parts) {
     const start = performance.now();
-    await action(run);
-    samples.push(performance.now() - start);
+    process.stderr.write(`${name} …`);
+    rows.push(...(await measure({ nodes, idleMs: Number(values.idle) * 1000 })));
+    process.stderr.write(` ${Math.round((performance.now() - start) / 1000)} s\n`);
   }
-  return samples;
+  const results = resultsOf(rows);
+  const machine = {
+    processors: availableParallelism(),
+    arch: arch(),
+    kernel: release(),
+    node: process.version,
+    load: loadavg()[0],
+  };
+  console.log(table(results));
+  const minutes = ((performance.now() - begin) / 60_000).toFixed(1);
+  console.log(
+    `\n${machine.processors} processors, ${machine.arch}, Linux ${machine.kernel}, Node.js ${machine.node}; ${minutes} minutes`,
+  );
+  await mkdir(OUT, { recursive: true });
+  await writeFile(new URL('bench.json', OUT), `${JSON.stringify({ machine, results }, null, 2)}\n`);
 }
 
-async function succeed(box: Box, file: string, args: readonly string[]): Promise<void> {
-  const { code, stderr } = await box.run(file, args);
-  if (code !== 0) throw new Error(`${file} ended with ${code}: ${stderr}`);
+/** Those with the names; all where there are none. */
+function named<Thing extends { readonly name: string }>(
+  things: readonly Thing[],
+  names: readonly string[],
+  what: string,
+): readonly Thing[] {
+  const unknown = names.find((name) => !things.some((thing) => thing.name === name));
+  if (unknown !== undefined) throw new Error(`no ${what} "${unknown}"; see --help`);
+  return names.length === 0 ? things : things.filter(({ name }) => names.includes(name));
 }
-
-/** From exec to exit, the cost of entering the namespace included in both rows. */
-async function starts(): Promise<readonly Row[]> {
-  await using box = await createBox();
-  await using dir = await temporaryDirectory();
-  const once = [`--config-dir=${dir.path}/config`, '--once', '--enable-ipv6'];
-  const volume = await ProjectedVolume.create(`${dir.path}/config`, sources(0));
-  const bare = await timed(30, () => succeed(box, process.execPath, ['-e', '0']));
-  const same = await timed(30, () => succeed(box, BINARY, once));
-  const changed: number[] = [];
-  for (let run = 1; run <= 30; run += 1) {
-    await volume.swap(sources(run));
-    changed.push(...(await timed(1, () => succeed(box, BINARY, once))));
-  }
-  return [
-    { name: NODE_START, unit: 'ms', samples: bare },
-    { name: '--once, nothing to change', unit: 'ms', samples: same, baseline: NODE_START },
-    { name: '--once, rules of 3 sources change', unit: 'ms', samples: changed, baseline: NODE_START },
-  ];
-}
-
-/** From the rename of ..data until the kernel announces the new rules. Legacy rules are not announced. */
-async function reaction(): Promise<Row> {
-  await using box = await createBox();
-  await using dir = await temporaryDirectory();
-  const volume = await ProjectedVolume.create(`${dir.path}/config`, sources(0));
-  const monitor = monitorRules(box);
-  const agent = box.spawn(BINARY, [`--config-dir=${dir.path}/config`, '--resync-interval=1h'], {
-    stdio: 'ignore',
-  });
-  await monitor.announced('10.0.0.0/24');
-  const samples: number[] = [];
-  for (let run = 1; run <= 50; run += 1) {
-    const renamed = await volume.swap(sources(run));
-    samples.push((await monitor.announced(`10.0.${run}.0/24`)) - renamed);
-    await delay(20);
-  }
-  agent.kill();
-  return { name: '..data renamed → rules in the kernel, nft mode', unit: 'ms', samples };
-}
-
-/** A resync that finds nothing to do, with the commands it runs. */
-async function idle(mode: IptablesMode): Promise<readonly Row[]> {
-  await using box = await createBox();
-  await using dir = await temporaryDirectory();
-  await ProjectedVolume.create(`${dir.path}/config`, sources(0));
-  const { host, commands } = boxHost(box);
-  const open = () => openIptables({ mode, chain: 'IP-MASQ-AGENT', randomFully: true, toPorts: [] }, host);
-  const config = { enableIPv6: true, cidrLimit: 64, strict: false, noMasqAllReservedRanges: false };
-  const options = { configDir: `${dir.path}/config`, config, resyncInterval: 60_000, syncTimeout: 30_000 };
-  const log = createLogger('json', 0);
-  log.level = 'silent';
-  const agent = new Agent(options, { open, places: async () => [] }, log, new Status(new Recorder()));
-  const sync = () => agent.sync({ reason: 'resync', since: performance.now() }, new AbortController().signal);
-  await sync();
-  const counts: { processes: number; writes: number }[] = [];
-  const samples = await timed(50, async () => {
-    const start = commands.length;
-    await sync();
-    const run = commands.slice(start);
-    counts.push({
-      processes: run.length / 2,
-      writes: run.filter((command) => command.includes('-restore')).length,
-    });
-  });
-  return [
-    { name: `idle resync, ${mode} mode, both families`, unit: 'ms', samples },
-    { name: '  processes per family', unit: '', samples: counts.map(({ processes }) => processes) },
-    { name: '  kernel writes', unit: '', samples: counts.map(({ writes }) => writes) },
-  ];
-}
-
-const parts: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
-  starts,
-  reaction: async () => [await reaction()],
-  idle: async () => [...(await idle('nft')), ...(await idle('legacy'))],
-  scale: () => scale([10_000, 100_000]),
-  connections,
-};
-
-const wanted = process.argv.slice(2);
-const rows: Row[] = [];
-for (const [name, part] of Object.entries(parts)) {
-  if (wanted.length === 0 || wanted.includes(name)) rows.push(...(await part()));
-}
-console.log(table(rows));
-await mkdir(OUT, { recursive: true });
-await writeFile(new URL('bench.json', OUT), `${JSON.stringify({ node: process.version, rows }, null, 2)}\n`);

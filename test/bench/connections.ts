@@ -1,12 +1,13 @@
 /** What a new connection costs in the kernel, by dataplane and number of entries. */
 import { fileURLToPath } from 'node:url';
 import { type DataplaneOptions, openDataplane } from '../../lib/dataplane/open.ts';
-import type { Entry, Policy } from '../../lib/policy/policy.ts';
-import { boxHost, policyOf } from '../kernel/support.ts';
+import { boxHost } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
 import { createNetwork } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
-import type { Row } from './stats.ts';
+import { manyPolicy } from './many.ts';
+import type { Part } from './part.ts';
+import type { Row } from './row.ts';
 
 const FLOWS_SCRIPT = fileURLToPath(new URL('flows.pl', import.meta.url));
 const FLOWS = 8_000;
@@ -26,10 +27,17 @@ const DATAPLANES: readonly {
   { name: 'nftables', options: { backend: 'nftables' }, most: 100_000 },
 ];
 
-const NO_RULES = 'new connection, no rules';
+const GROUP = 'new connection, one UDP packet through the node';
+const NO_RULES = 'no rules';
+
+export const connections: Part = {
+  name: 'connections',
+  about: 'what a new connection costs, by dataplane and number of entries',
+  measure,
+};
 
 /** Masqueraded UDP connections that no entry holds: the longest way through the rules. */
-export async function connections(): Promise<readonly Row[]> {
+async function measure(): Promise<readonly Row[]> {
   const rows: Row[] = [];
   for (const { name, options, most } of DATAPLANES) {
     await using node = await createBox();
@@ -49,13 +57,14 @@ export async function connections(): Promise<readonly Row[]> {
       for (let run = 0; run < RUNS; run += 1) taken.push(await sample());
       return taken;
     };
-    if (rows.length === 0) rows.push({ name: NO_RULES, unit: 'µs', samples: await samples() });
+    if (rows.length === 0) rows.push({ group: GROUP, name: NO_RULES, unit: 'µs', samples: await samples() });
     const dataplane = await openDataplane({ ...DEFAULTS, ...options }, boxHost(node).host);
     for (const count of COUNTS.filter((entries) => entries <= most)) {
-      const plan = (await dataplane.observe('IPv4')).plan(policyWith(count));
+      const plan = (await dataplane.observe('IPv4')).plan(manyPolicy(count));
       if (plan !== undefined) await dataplane.apply(plan);
       rows.push({
-        name: `new connection, ${name}, ${count.toLocaleString('en')} entries`,
+        group: GROUP,
+        name: `${name}, ${count.toLocaleString('en')} entries`,
         unit: 'µs',
         samples: await samples(),
         baseline: NO_RULES,
@@ -72,15 +81,3 @@ const DEFAULTS: DataplaneOptions = {
   randomFully: true,
   toPorts: [],
 };
-
-/** So many entries that do not touch each other, and link-local. */
-export function policyWith(count: number): Policy {
-  const { entries } = policyOf('IPv4', { 'ip-masq-a': 'nonMasqueradeCIDRs: []' });
-  const origin = { kind: 'file', source: 'ip-masq-a', line: 1, column: 1 } as const;
-  const more = Array.from({ length: count }, (_, index): Entry => {
-    const address = (11n << 24n) + BigInt(index) * 32n;
-    const text = `${[24n, 16n, 8n, 0n].map((shift) => (address >> shift) & 255n).join('.')}/28`;
-    return { prefix: { family: 'IPv4', address, length: 28, text }, verdict: 'return', origin };
-  });
-  return { family: 'IPv4', entries: [...entries, ...more] };
-}

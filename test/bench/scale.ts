@@ -1,98 +1,71 @@
 /** What many entries cost in the nftables dataplane: time, and memory of the agent and of nft. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import { boxHost } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
-import { policyWith } from './connections.ts';
-import type { Row } from './stats.ts';
+import { BINARY } from './agent.ts';
+import { manyPolicy, manySources } from './many.ts';
+import { type Part, takeTurns } from './part.ts';
+import { watchPeaks } from './proc.ts';
+import type { Row } from './row.ts';
 
-const BINARY = fileURLToPath(new URL('../../bin/ip-masq-agent', import.meta.url));
+const COUNTS = [10_000, 100_000];
 const RUNS = 5;
 
-/** Rows for each number of entries. */
-export async function scale(counts: readonly number[]): Promise<readonly Row[]> {
-  const rows: Row[] = [];
-  for (const count of counts) rows.push(...(await times(count)), ...(await memory(count)));
-  return rows;
+const NAMES = {
+  first: 'apply on a node without any',
+  change: 'apply of one more',
+  idle: 'idle resync',
+  agent: '--once: peak memory of the agent',
+  nft: '--once: peak memory of nft',
+} as const;
+
+export const scale: Part = {
+  name: 'scale',
+  about: 'apply of 10,000 and 100,000 CIDRs in the nftables dataplane, and its memory',
+  async measure() {
+    const rows: Row[] = [];
+    for (const count of COUNTS) rows.push(...(await times(count)), ...(await memory(count)));
+    return rows;
+  },
+};
+
+function row(count: number, name: string, unit: string, samples: readonly number[]): Row {
+  return { group: `apply ${count.toLocaleString('en')} CIDRs, nftables`, name, unit, samples };
 }
 
 async function times(count: number): Promise<readonly Row[]> {
-  const [first, change, idle]: number[][] = [[], [], []];
-  for (let run = 0; run < RUNS; run += 1) {
-    await using box = await createBox();
-    const options = { chain: 'IP-MASQ-AGENT', randomFully: true, toPorts: [] };
-    const dataplane = await openNftables(options, boxHost(box).host);
-    const sync = async (entries: number, recall: boolean): Promise<number> => {
-      const policy = policyWith(entries);
-      const start = performance.now();
-      const observed = (recall ? dataplane.recall('IPv4') : undefined) ?? (await dataplane.observe('IPv4'));
-      const plan = observed.plan(policy);
-      if (plan !== undefined) await dataplane.apply(plan);
-      return performance.now() - start;
-    };
-    first?.push(await sync(count, false));
-    change?.push(await sync(count + 1, true));
-    idle?.push(await sync(count + 1, false));
-  }
-  const name = (what: string) => `nftables, ${count.toLocaleString('en')} entries: ${what}`;
-  return [
-    { name: name('first apply'), unit: 'ms', samples: first ?? [] },
-    { name: name('one more entry'), unit: 'ms', samples: change ?? [] },
-    { name: name('idle resync'), unit: 'ms', samples: idle ?? [] },
-  ];
+  const [policy, more] = [manyPolicy(count), manyPolicy(count + 1)];
+  const samplesOf = await takeTurns(RUNS, [
+    async () => {
+      await using box = await createBox();
+      const options = { chain: 'IP-MASQ-AGENT', randomFully: true, toPorts: [] };
+      const dataplane = await openNftables(options, boxHost(box).host);
+      const sync = async (wanted: typeof policy, recall: boolean): Promise<number> => {
+        const start = performance.now();
+        const observed = (recall ? dataplane.recall('IPv4') : undefined) ?? (await dataplane.observe('IPv4'));
+        const plan = observed.plan(wanted);
+        if (plan !== undefined) await dataplane.apply(plan);
+        return performance.now() - start;
+      };
+      const first = await sync(policy, false);
+      const change = await sync(more, true);
+      return { [NAMES.first]: first, [NAMES.change]: change, [NAMES.idle]: await sync(more, false) };
+    },
+  ]);
+  return [NAMES.first, NAMES.change, NAMES.idle].map((name) => row(count, name, 'ms', samplesOf(name)));
 }
 
-const POLL_MS = 2;
-
-/** Runs the agent once on files, and watches how large it and its children become. */
+/** Runs the agent once on files, and watches how large it and its tools become. */
 async function memory(count: number): Promise<readonly Row[]> {
   await using box = await createBox();
   await using dir = await temporaryDirectory();
-  const perSource = 25_000;
-  const cidrs = policyWith(count)
-    .entries.slice(1)
-    .map(({ prefix }) => `  - ${prefix.text}\n`);
-  for (let at = 0; at < count; at += perSource) {
-    const text = `cidrLimit: ${perSource}\nnonMasqueradeCIDRs:\n${cidrs.slice(at, at + perSource).join('')}`;
-    await writeFile(`${dir.path}/ip-masq-${at}`, text);
-  }
-  const peaks = { agent: 0, nft: 0 };
-  const timer = setInterval(() => {
-    for (const { command, peak } of processes(dir.path)) peaks[command] = Math.max(peaks[command], peak);
-  }, POLL_MS);
-  const flags = ['--once', '--backend=nftables', `--config-dir=${dir.path}`, '--log-format=text'];
-  const { code, stderr } = await box.run(BINARY, flags, { timeoutMs: 120_000 });
-  clearInterval(timer);
-  if (code !== 0) throw new Error(`the agent ended with ${code}: ${stderr.slice(-1000)}`);
-  const name = (what: string) => `nftables, ${count.toLocaleString('en')} entries: peak memory of ${what}`;
-  return [
-    { name: name('the agent'), unit: 'MiB', samples: [peaks.agent / 1024] },
-    { name: name('nft'), unit: 'MiB', samples: [peaks.nft / 1024] },
-  ];
-}
-
-interface Seen {
-  readonly command: 'agent' | 'nft';
-  /** KiB. */
-  readonly peak: number;
-}
-
-/** The agent of that config directory, and nft, as far as they run: their largest resident size so far (proc(5)). */
-function processes(configDir: string): readonly Seen[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .flatMap((pid): readonly Seen[] => {
-      try {
-        const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-        const isAgent = line.includes(configDir) && line.startsWith(process.execPath);
-        const isNft = /^nft\0(?:-f\0|list\0table\0)/.test(line);
-        const peak = Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0);
-        return isAgent ? [{ command: 'agent', peak }] : isNft ? [{ command: 'nft', peak }] : [];
-      } catch {
-        return []; // it has ended in the meantime
-      }
-    });
+  for (const [name, text] of Object.entries(manySources(count))) await writeFile(`${dir.path}/${name}`, text);
+  const flags = ['--once', '--backend=nftables', `--config-dir=${dir.path}`];
+  const child = box.spawn(BINARY, flags, { stdio: 'ignore' });
+  const { own, tools } = await watchPeaks(child.pid ?? Number.NaN, () => once(child, 'exit'));
+  if (child.exitCode !== 0) throw new Error(`the agent ended with ${child.exitCode}`);
+  return [row(count, NAMES.agent, 'MB', [own]), row(count, NAMES.nft, 'MB', [tools])];
 }
