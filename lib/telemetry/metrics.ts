@@ -114,6 +114,9 @@ type Labels<Name extends keyof Table> = Readonly<Record<Table[Name]['labels'][nu
 /** From 1 ms to 30 s, as long as a busy lock is waited for. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
+/** How often the delay of the event loop is looked at. prom-client would wake an idle process a hundred times a second. */
+const EVENT_LOOP_PRECISION_MS = 1_000;
+
 /** Gauges of prom-client whose names say that they are counters; promtool objects to them. */
 const MISNAMED = [
   'nodejs_active_handles_total',
@@ -148,7 +151,10 @@ export class Metrics {
           break;
       }
     }
-    collectDefaultMetrics({ register: this.#registry });
+    collectDefaultMetrics({
+      register: this.#registry,
+      eventLoopMonitoringPrecision: EVENT_LOOP_PRECISION_MS,
+    });
     for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
   }
 

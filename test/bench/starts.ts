@@ -11,6 +11,7 @@ import { type Families, sources } from './sources.ts';
 
 const ROUNDS = 25;
 const NODE_START = 'bare Node start';
+const NODE_CPU = 'bare Node start: CPU';
 const KIND = { name: 'nft', mode: 'nft', foreignRules: 0 } as const;
 const ALL_FAMILIES: readonly Families[] = ['IPv4', 'both'];
 
@@ -32,7 +33,7 @@ export const starts: Part = {
       rows.push(...rowsOf(families));
     }
     const samplesOf = await takeTurns(ROUNDS, subjects);
-    return [row(NODE_START), ...rows].map((row) => ({ ...row, samples: samplesOf(row.name) }));
+    return [row(NODE_START), row(NODE_CPU), ...rows].map((row) => ({ ...row, samples: samplesOf(row.name) }));
   },
 };
 
@@ -42,20 +43,21 @@ function names(families: Families) {
     script: `${what}: plain tool calls`,
     rules: `${what}: exec → first rules in the kernel`,
     exit: `${what}: exec → exit`,
+    cpu: `${what}: exec → exit: CPU, tools included`,
     unchanged: `${what}: exec → exit, nothing to change`,
   };
 }
 
 function bareNode({ box }: BenchNode) {
   return async () => {
-    const { took } = await runCall(box, call(process.execPath, '-e', '0'));
-    return { [NODE_START]: took };
+    const { took, cpu } = await runCall(box, call(process.execPath, '-e', '0'));
+    return { [NODE_START]: took, [NODE_CPU]: cpu };
   };
 }
 
 /** The agent on a node that has no rules of it, and again where they are there. */
 function once(node: BenchNode, families: Families) {
-  const { rules, exit, unchanged } = names(families);
+  const { rules, exit, cpu, unchanged } = names(families);
   return async () => {
     await using dir = await temporaryDirectory();
     const volume = await ProjectedVolume.create(`${dir.path}/config`, sources(0, families));
@@ -65,7 +67,7 @@ function once(node: BenchNode, families: Families) {
     const first = await runCall(node.box, command);
     const second = await runCall(node.box, command);
     const { at } = generations.drain().at(families === 'both' ? 1 : 0) ?? { at: Number.NaN };
-    return { [rules]: at - first.start, [exit]: first.took, [unchanged]: second.took };
+    return { [rules]: at - first.start, [exit]: first.took, [cpu]: first.cpu, [unchanged]: second.took };
   };
 }
 
@@ -74,7 +76,7 @@ function row(name: string): Row {
 }
 
 function rowsOf(families: Families): readonly Row[] {
-  const { script, rules, exit, unchanged } = names(families);
+  const { script, rules, exit, cpu, unchanged } = names(families);
   const target = {
     text: '≤ 3 × bare Node start + tool calls',
     limit: (medianOf: (name: string) => number) => 3 * medianOf(NODE_START) + medianOf(script),
@@ -83,6 +85,7 @@ function rowsOf(families: Families): readonly Row[] {
     row(script),
     { ...row(rules), baseline: NODE_START, targets: [target] },
     { ...row(exit), baseline: NODE_START },
+    { ...row(cpu), baseline: NODE_CPU },
     { ...row(unchanged), baseline: NODE_START },
   ];
 }
