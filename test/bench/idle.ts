@@ -1,5 +1,8 @@
 /** What a resync costs that finds nothing to do, beside what others do at every interval. */
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import type { Box } from '../lab/box.ts';
+import { succeed } from '../lab/run.ts';
 import { type RunningAgent, startAgent } from './agent.ts';
 import { type Call, peakOfCalls, runCalls } from './calls.ts';
 import { type BenchNode, createNode, describeNode, type NodeKind } from './node.ts';
@@ -11,6 +14,7 @@ import { CHAIN } from './sources.ts';
 import { appendJump, ensureAndRestore, listChain, readChainAndJump, STAND_IN_CHAIN } from './stand-in.ts';
 import { countWrites } from './writes.ts';
 
+const BARE_STARTER = fileURLToPath(new URL('bare-starter.ts', import.meta.url));
 const FAMILIES = 'both';
 const ROUNDS = 5;
 const WATCHED = 5;
@@ -25,6 +29,7 @@ const NAMES = {
   read: 'reading of chain and jump: CPU',
   standIn: 'stand-in: CPU',
   agent: 'agent and its tools: CPU',
+  bare: 'bare Node that starts the reading: CPU of its own',
   own: '  the agent itself: CPU',
   tools: '  its tools: CPU (mean)',
 } as const;
@@ -53,6 +58,7 @@ async function measure(kind: NodeKind): Promise<readonly Row[]> {
     script(NAMES.list, listChain(kind)),
     script(NAMES.read, readChainAndJump(kind, FAMILIES)),
     script(NAMES.standIn, standIn),
+    async () => ({ [NAMES.bare]: await cpuOfStarting(node.box, readChainAndJump(kind, FAMILIES), times) }),
     () => cpuOfResyncs(agent, times),
   ]);
   const row = rowMaker(kind);
@@ -62,7 +68,8 @@ async function measure(kind: NodeKind): Promise<readonly Row[]> {
     cpu(NAMES.read),
     cpu(NAMES.standIn),
     { ...cpu(NAMES.agent), baseline: NAMES.standIn, targets: targetsOn(kind) },
-    cpu(NAMES.own),
+    cpu(NAMES.bare),
+    { ...cpu(NAMES.own), baseline: NAMES.bare },
     row(NAMES.tools, 'ms', [mean(samplesOf(NAMES.tools))]),
     row('agent between resyncs: CPU in a minute', 'ms', [await cpuOfRest(agent)]),
     ...(await beside(node, agent, idle, standIn)),
@@ -84,6 +91,12 @@ async function cpuOfResyncs(agent: RunningAgent, times: number): Promise<Sample>
   const own = (after.own - before.own) / resyncs;
   const tools = (after.children - before.children) / resyncs;
   return { [NAMES.agent]: own + tools, [NAMES.own]: own, [NAMES.tools]: tools };
+}
+
+/** Of a Node.js that only starts the tools. */
+async function cpuOfStarting(box: Box, calls: readonly Call[], times: number): Promise<number> {
+  const input = JSON.stringify(calls.map(({ command }) => command));
+  return Number(await succeed(box.run(process.execPath, [BARE_STARTER, `${times}`], { input })));
 }
 
 /** Of the timers that an agent has which waits for the next resync. */

@@ -74,7 +74,10 @@ describe('what the README says of the manifest', () => {
       limits: { memory: '64Mi' },
     });
     assert.match(sentences('Sizing'), /asks for 10m CPU and 48Mi, and sets a limit of 64Mi,/);
-    assert.deepEqual(updateStrategy, { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: '10%' } });
+    assert.deepEqual(updateStrategy, {
+      type: 'RollingUpdate',
+      rollingUpdate: { maxSurge: 0, maxUnavailable: '10%' },
+    });
     assert.match(sentences('Upgrade'), /10% of the nodes at a time/);
   });
 
