@@ -1,6 +1,6 @@
 /**
- * How Node is started for the agent. Measured with `make bench memory` on 2 cores: together they take a third of the
- * anonymous memory of an idle agent away, and half of what 100,000 CIDRs need at their peak.
+ * How Node is started for the agent. Together they take a third of the anonymous memory of an idle agent away, and two
+ * fifths of what 100,000 CIDRs need at their peak; BENCH_BINARY lets test/bench compare another build.
  */
 export const NODE_FLAGS: readonly string[] = [
   // The signal would open Node's debugger.

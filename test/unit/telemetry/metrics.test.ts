@@ -1,8 +1,20 @@
 import assert from 'node:assert/strict';
+import perfHooks from 'node:perf_hooks';
 import { describe, it } from 'node:test';
 import { METRIC_PREFIX, METRICS, Metrics } from '../../../lib/telemetry/metrics.ts';
 
 describe('the metrics', () => {
+  it('wake an idle process no more than once a second', (t) => {
+    const monitor = t.mock.method(perfHooks, 'monitorEventLoopDelay');
+    new Metrics();
+    const resolutions = monitor.mock.calls.map((call) => call.arguments[0]?.resolution ?? 10);
+    assert.equal(resolutions.length, 1);
+    assert.ok(
+      resolutions.every((resolution) => resolution >= 1_000),
+      `${resolutions} ms`,
+    );
+  });
+
   it('of the table are all exposed, with type and help', async () => {
     const { body, type } = await new Metrics().text(false);
     assert.match(type, /^text\/plain; version=0\.0\.4/);
