@@ -2,10 +2,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
 import { commandFlagTable, commandTable, exitTable, flagTable } from '../cmd/ip-masq-agent/help.ts';
-import { FINDING_MEANING } from '../lib/agent/doctor/finding.ts';
 import { CONFLICT_KINDS } from '../lib/config/problem.ts';
-import { KIND_MEANING, KIND_SEVERITY, KINDS } from '../lib/config/report/kinds.ts';
-import { METRIC_PREFIX, METRICS } from '../lib/telemetry/metrics.ts';
+import { KIND_MEANING, KIND_SEVERITY, KINDS } from '../lib/config/problem-kinds.ts';
+import { FINDING_MEANING } from '../lib/neighbours/finding.ts';
+import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
 
 const README = new URL('../README.md', import.meta.url);
 

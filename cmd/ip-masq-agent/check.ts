@@ -1,15 +1,15 @@
-import { checkPaths } from '../../lib/config/check.ts';
-import { githubReport } from '../../lib/config/report/github.ts';
-import { jsonReport } from '../../lib/config/report/json.ts';
-import type { CheckReport } from '../../lib/config/report/report.ts';
-import { sarifReport } from '../../lib/config/report/sarif.ts';
-import { textReport } from '../../lib/config/report/text.ts';
-import { singleSource, sourceText } from '../../lib/config/single-source.ts';
+import { checkPaths } from '../../lib/lint/check.ts';
+import { githubReport } from '../../lib/lint/github.ts';
+import { jsonReport } from '../../lib/lint/json.ts';
+import type { CheckReport } from '../../lib/lint/report.ts';
+import { sarifReport } from '../../lib/lint/sarif.ts';
+import { singleSource, sourceText } from '../../lib/lint/single-source.ts';
+import { textReport } from '../../lib/lint/text-report.ts';
 import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CHECK_FLAGS } from './commands.ts';
 import { EXIT } from './exit.ts';
-import { configOptions } from './options.ts';
+import { configOptions } from './from-flags.ts';
 import { print, wantsColour } from './print.ts';
 
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];

@@ -1,10 +1,10 @@
-import { describeRemoval, removeAll } from '../../lib/agent/cleanup.ts';
-import { printable } from '../../lib/config/origin.ts';
+import { describeRemoval, removeAll } from '../../lib/agent/remove.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { openPlaces } from '../../lib/dataplane/open.ts';
+import { printable } from '../../lib/text/escape.ts';
 import type { Args } from './command.ts';
 import { EXIT } from './exit.ts';
-import { dataplaneOptions, retryOptions } from './options.ts';
+import { dataplaneOptions, retryOptions } from './from-flags.ts';
 import { print } from './print.ts';
 
 /** Removes all rules of ours from the node. */

@@ -78,7 +78,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
         meaning: 'do not guess the mode; keep masqueraded connections off the node ports',
       },
     ],
-    load: async () => (await import('./run.ts')).run,
+    load: async () => (await import('./run/run.ts')).run,
   }),
   check: command({
     summary: 'validate and merge config without a kernel and without root',
@@ -112,7 +112,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
         meaning: 'on a node: whether the kernel agrees, and whether a rule of others interferes',
       },
     ],
-    load: async () => (await import('./explain.ts')).explain,
+    load: async () => (await import('./explain/explain.ts')).explain,
   }),
   diff: command({
     summary: 'show what a sync would change in the kernel now',
@@ -124,7 +124,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
       { line: 'diff', meaning: 'on a node, with the flags of its agent' },
       { line: 'diff --config-dir=./next --enable-ipv6', meaning: 'what another config would change' },
     ],
-    load: async () => (await import('./diff.ts')).diff,
+    load: async () => (await import('./diff/diff.ts')).diff,
   }),
   render: command({
     summary: 'print the rules, or the merged config for other programs',
@@ -153,7 +153,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
         meaning: 'update the ExceptionList of a Windows node',
       },
     ],
-    load: async () => (await import('./render.ts')).render,
+    load: async () => (await import('./render/render.ts')).render,
   }),
   doctor: command({
     summary: 'look at the node for what breaks masquerading: rules of others, tools, rights, settings',
@@ -168,7 +168,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
         meaning: 'for a program that collects the findings of all nodes',
       },
     ],
-    load: async () => (await import('./doctor.ts')).doctor,
+    load: async () => (await import('./doctor/doctor.ts')).doctor,
   }),
   cleanup: command({
     summary: 'remove all rules of ours, of both families, in both iptables modes and in nftables',

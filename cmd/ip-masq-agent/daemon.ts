@@ -1,6 +1,6 @@
-import { InvalidConfigError } from '../../lib/agent/invalid-config.ts';
-import { createLogger, type Logger } from '../../lib/telemetry/log.ts';
-import { writeTerminationMessage } from '../../lib/telemetry/termination.ts';
+import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
+import { createLogger, type Logger } from '../../lib/log/log.ts';
+import { writeTerminationMessage } from '../../lib/log/termination.ts';
 import { versionText } from './build-info.ts';
 import type { Args } from './command.ts';
 import { EXIT } from './exit.ts';

@@ -1,11 +1,11 @@
-import { InvalidConfigError } from '../../lib/agent/invalid-config.ts';
-import { OutputError } from '../../lib/agent/output-error.ts';
+import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { formatProblem, formatProblemFrame } from '../../lib/config/problem.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
-import { ListenError } from '../../lib/telemetry/listen-error.ts';
-import { writeTerminationMessage } from '../../lib/telemetry/termination.ts';
+import { writeTerminationMessage } from '../../lib/log/termination.ts';
+import { ListenError } from '../../lib/status/listen-error.ts';
 import { EXIT, UsageError } from './exit.ts';
 import { FLAGS } from './flags.ts';
+import { OutputError } from './render/output-error.ts';
 
 /** How the process ends after the error. */
 export function exitCode(error: unknown): number {

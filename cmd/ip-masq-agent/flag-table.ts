@@ -1,4 +1,4 @@
-import { quote } from '../../lib/config/shape.ts';
+import { quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 import type { FlagKind } from './flag-kinds.ts';
 

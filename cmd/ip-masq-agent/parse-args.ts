@@ -1,5 +1,5 @@
-import { nearest } from '../../lib/config/nearest.ts';
-import { quote } from '../../lib/config/shape.ts';
+import { quote } from '../../lib/text/escape.ts';
+import { nearest } from '../../lib/text/nearest.ts';
 import type { Command, CommandLine } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { UsageError } from './exit.ts';

@@ -1,6 +1,6 @@
-import { prettyJson } from '../../lib/config/report/json.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { installedTools } from '../../lib/dataplane/tools.ts';
+import { prettyJson } from '../../lib/text/escape.ts';
 import { buildInfo, versionText } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { VERSION_FLAGS } from './commands.ts';

@@ -1,11 +1,11 @@
 import type { MergedConfig } from '../config/config.ts';
-import { counted } from '../config/counted.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatOrigin } from '../config/origin.ts';
 import { formatProblem, formatProblemFrame, gravestFirst, type Problem } from '../config/problem.ts';
 import type { Source } from '../config/source.ts';
 import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
-import type { Logger } from '../telemetry/log.ts';
+import type { Logger } from '../log/log.ts';
+import { counted } from '../text/words.ts';
 import type { Wake } from './trigger.ts';
 
 /** Problems that the log shows one by one: more than anybody reads, and less than a hostile file can make. */

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigOptions, MergedConfig } from '../config/config.ts';
+import { InvalidConfigError } from '../config/invalid-config.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
-import type { Logger } from '../telemetry/log.ts';
-import { InvalidConfigError } from './invalid-config.ts';
+import type { Logger } from '../log/log.ts';
 import { logConfig } from './report.ts';
 import { Trigger, type Wake } from './trigger.ts';
 import { watchDirectory } from './watch.ts';

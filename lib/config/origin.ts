@@ -1,3 +1,5 @@
+import { printable } from '../text/escape.ts';
+
 /** Where a value came from. */
 export type Origin = FileOrigin | BuiltInOrigin;
 
@@ -27,15 +29,4 @@ export interface Located<Value> {
 export function formatOrigin(origin: Origin): string {
   if (origin.kind === 'built-in') return `built in (${origin.reason})`;
   return `${printable(origin.file ?? origin.source)}:${origin.line}:${origin.column}`;
-}
-
-/**
- * The text with everything escaped that a terminal or a log reader could take for more than text:
- * control characters, line separators, bidirectional overrides, lone surrogates.
- */
-export function printable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) => {
-    const code = char.codePointAt(0) ?? 0;
-    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`;
-  });
 }

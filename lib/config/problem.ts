@@ -1,5 +1,6 @@
+import { printable } from '../text/escape.ts';
 import { lineStarts } from './lines.ts';
-import { type FileOrigin, formatOrigin, type Origin, printable } from './origin.ts';
+import { type FileOrigin, formatOrigin, type Origin } from './origin.ts';
 import type { Source } from './source.ts';
 
 /** How grave a problem is: an error keeps the config from being applied. */

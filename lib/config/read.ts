@@ -11,9 +11,9 @@ import {
 import { join, resolve, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import glob from 'fast-glob';
+import { errorCode } from '../text/error-code.ts';
+import { printable } from '../text/escape.ts';
 import { decodeSource } from './decode.ts';
-import { errorCode } from './error-code.ts';
-import { printable } from './origin.ts';
 import type { Problem } from './problem.ts';
 import { byteOrder, MAX_BYTES, type Source } from './source.ts';
 import { isSourceName, NEAR_PREFIX, nearMissMessage } from './source-name.ts';

@@ -1,4 +1,4 @@
-import { printable } from './origin.ts';
+import { quote } from '../text/escape.ts';
 import type { SchemaError } from './schema.generated.js';
 import type { Node } from './yaml.ts';
 
@@ -47,10 +47,4 @@ export function describe(node: Node): string {
   if (node.value === null) return 'empty';
   if (typeof node.value === 'string') return `the text ${quote(node.value)}`;
   return `the ${typeof node.value} ${node.value}`;
-}
-
-/** The text in quotes, harmless and not too long. */
-export function quote(text: string): string {
-  const shown = text.length > 80 ? `${text.slice(0, 80)}…` : text;
-  return `"${printable(shown)}"`;
 }

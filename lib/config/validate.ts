@@ -1,12 +1,13 @@
 import { type Prefix, parsePrefix } from '../cidr/prefix.ts';
+import { printable, quote } from '../text/escape.ts';
+import { nearest } from '../text/nearest.ts';
+import { counted } from '../text/words.ts';
 import type { ConfigOptions, SourceConfig } from './config.ts';
-import { counted } from './counted.ts';
 import { intervalError, parseDuration } from './duration.ts';
-import { nearest } from './nearest.ts';
-import { type FileOrigin, type Located, printable } from './origin.ts';
+import type { FileOrigin, Located } from './origin.ts';
 import type { Problem, ProblemKind } from './problem.ts';
 import { keys as knownKeys, type SchemaError, validate as validateShape } from './schema.generated.js';
-import { describe, expectation, quote, shapeRemedy } from './shape.ts';
+import { describe, expectation, shapeRemedy } from './shape.ts';
 import { Locator, type Source } from './source.ts';
 import { type MapNode, type Node, parseYaml, YamlError } from './yaml.ts';
 

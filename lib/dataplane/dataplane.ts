@@ -1,6 +1,6 @@
 import type { Address, Family } from '../cidr/address.ts';
+import type { NodeRules } from '../neighbours/read-node.ts';
 import type { Entry, Policy, Verdict } from '../policy/policy.ts';
-import type { NodeRules } from './foreign/node.ts';
 
 /**
  * Where a policy lives in the kernel: observe what is there, plan what would change, apply just that.

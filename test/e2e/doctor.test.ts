@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { chmod, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { FINDING_MEANING } from '../../lib/agent/doctor/finding.ts';
+import { FINDING_MEANING } from '../../lib/neighbours/finding.ts';
 import { NEIGHBOURS } from '../lab/neighbours-iptables.ts';
 import type { RunResult } from '../lab/run.ts';
 import { BINARY, createNode, type NodeLab } from './support.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { renderJump, renderQuotedJump } from '../../lib/dataplane/iptables/render.ts';
+import { renderJump, renderQuotedJump } from '../../lib/dataplane/iptables/chain.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { CHAIN, type Family, forEachLab, type Lab, policyOf } from './support.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { METRIC_PREFIX } from '../../lib/telemetry/metrics.ts';
+import { METRIC_PREFIX } from '../../lib/status/metrics.ts';
 import { createNode, eventually } from '../e2e/support.ts';
 import { CHAIN, FAMILIES } from '../kernel/support.ts';
 import type { Fetch, Fetched } from '../lab/fetcher.ts';

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { Family } from '../../lib/cidr/address.ts';
 import type { Observed } from '../../lib/dataplane/dataplane.ts';
 import type { PortRange } from '../../lib/dataplane/ports.ts';
-import { type Explanation, explain } from '../../lib/policy/explain.ts';
+import { type Explanation, explain } from '../../lib/policy/decision.ts';
 import { compilePolicy, type Verdict } from '../../lib/policy/policy.ts';
 import { FAMILIES } from '../kernel/support.ts';
 import { NODE, POD } from '../lab/network.ts';

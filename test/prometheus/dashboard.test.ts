@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { METRIC_PREFIX, METRICS, Metrics } from '../../lib/telemetry/metrics.ts';
+import { METRIC_PREFIX, METRICS, Metrics } from '../../lib/status/metrics.ts';
 import { createNode, eventually, type NodeLab } from '../e2e/support.ts';
 import { type Prometheus, type Sample, startPrometheus } from '../lab/prometheus.ts';
 import { succeed } from '../lab/run.ts';

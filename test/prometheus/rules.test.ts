@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { load } from 'js-yaml';
-import { METRIC_PREFIX, METRICS } from '../../lib/telemetry/metrics.ts';
+import { METRIC_PREFIX, METRICS } from '../../lib/status/metrics.ts';
 import { run, succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import { example, examplePath, exampleRules } from './support.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { METRIC_PREFIX, METRICS } from '../../lib/telemetry/metrics.ts';
+import { METRIC_PREFIX, METRICS } from '../../lib/status/metrics.ts';
 import { createNode, eventually, type NodeLab, type RunningAgent } from '../e2e/support.ts';
 import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { startHelper } from '../lab/helper.ts';

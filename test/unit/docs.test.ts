@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { InvalidConfigError } from '../../lib/agent/invalid-config.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
+import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { type LoadedConfig, mergeSources } from '../../lib/config/load.ts';
 import {
   type ConflictKind,

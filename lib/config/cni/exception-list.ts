@@ -1,4 +1,4 @@
-import { quote } from '../shape.ts';
+import { quote } from '../../text/escape.ts';
 import { CniError } from './cni-error.ts';
 import { appendItem, applyEdits, type Edit, setMember, setStrings } from './json-edit.ts';
 import { field, member, members, stringOf } from './json-node.ts';

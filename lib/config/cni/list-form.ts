@@ -1,4 +1,4 @@
-import { quote } from '../shape.ts';
+import { quote } from '../../text/escape.ts';
 import { CniError } from './cni-error.ts';
 import { field, type Member, requireType } from './json-node.ts';
 import { NAT, policyMember } from './nat-policy.ts';

@@ -1,4 +1,4 @@
-import { quote } from '../shape.ts';
+import { quote } from '../../text/escape.ts';
 import { CniError } from './cni-error.ts';
 import {
   field,

@@ -1,7 +1,7 @@
 import type { Policy } from '../../policy/policy.ts';
 import type { RuleCount } from '../dataplane.ts';
+import { renderChain } from './chain.ts';
 import type { IptablesOptions } from './options.ts';
-import { renderChain } from './render.ts';
 import { ruleKey, ruleTarget } from './rule.ts';
 import type { CountedRule } from './tool.ts';
 

@@ -1,13 +1,13 @@
+import { readNode } from '../../neighbours/read-node.ts';
 import type { Dataplane } from '../dataplane.ts';
-import { readNode } from '../foreign/node.ts';
 import type { Host } from '../host.ts';
 import { Remakes } from '../remakes.ts';
+import { renderChain } from './chain.ts';
 import { countRules } from './count.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { observe } from './observe.ts';
 import type { IptablesOptions } from './options.ts';
 import { plan, planRemoval } from './plan.ts';
-import { renderChain } from './render.ts';
 import { createTool } from './tool.ts';
 import { inTurns } from './turns.ts';
 import { kernelVerdict } from './verdict.ts';

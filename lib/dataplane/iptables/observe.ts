@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { renderJump, renderQuotedJump } from './render.ts';
+import { renderJump, renderQuotedJump } from './chain.ts';
 import { ruleTarget } from './rule.ts';
 import type { Tool } from './tool.ts';
 

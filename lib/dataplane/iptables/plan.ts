@@ -1,8 +1,8 @@
 import type { Policy } from '../../policy/policy.ts';
 import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
+import { type Rule, renderChain, renderJump } from './chain.ts';
 import type { IptablesObservation } from './observe.ts';
 import type { IptablesOptions } from './options.ts';
-import { type Rule, renderChain, renderJump } from './render.ts';
 import { ruleKey, sameRule } from './rule.ts';
 
 /** What makes the kernel hold exactly the policy; undefined where it does. */

@@ -2,7 +2,7 @@ import type { Policy } from '../../policy/policy.ts';
 import type { RuleCount } from '../dataplane.ts';
 import type { ListedTable, NftablesObservation } from './observe.ts';
 import type { NftablesOptions } from './options.ts';
-import { renderTable } from './render.ts';
+import { renderTable } from './table.ts';
 
 /**
  * What each element has counted, and what was masqueraded. Exceptions have no element: what they hold is counted with

@@ -1,13 +1,13 @@
 import type { Family } from '../../cidr/address.ts';
+import { readNode } from '../../neighbours/read-node.ts';
 import type { Dataplane, Observed, Plan } from '../dataplane.ts';
-import { readNode } from '../foreign/node.ts';
 import type { Host } from '../host.ts';
 import { Remakes } from '../remakes.ts';
 import { countTable } from './count.ts';
 import { type NftablesObservation, observe } from './observe.ts';
 import type { NftablesOptions } from './options.ts';
 import { planRemoval, planTable } from './plan.ts';
-import { type NftablesTable, renderTable } from './render.ts';
+import { type NftablesTable, renderTable } from './table.ts';
 import { openNft } from './tool.ts';
 import { kernelVerdict } from './verdict.ts';
 

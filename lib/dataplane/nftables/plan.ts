@@ -4,7 +4,7 @@ import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { NftablesObservation, TableContent } from './observe.ts';
 import { NFT_FAMILY, type NftablesOptions, SET, TABLE } from './options.ts';
-import { type NftablesTable, renderTable, renderTransaction } from './render.ts';
+import { type NftablesTable, renderTable, renderTransaction } from './table.ts';
 
 /** What makes the kernel hold exactly the policy, and what it holds then. */
 export interface TablePlan {

@@ -4,7 +4,7 @@ import { isIn, type Range, rangeOf } from '../../cidr/ranges.ts';
 import type { KernelVerdict } from '../dataplane.ts';
 import type { NftablesObservation } from './observe.ts';
 import { CHAIN, NFT_FAMILY, type NftablesOptions, SET } from './options.ts';
-import { renderTable } from './render.ts';
+import { renderTable } from './table.ts';
 
 /** What the table does with packets to an address. */
 export function kernelVerdict(

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { settleSoon } from '../../../cmd/ip-masq-agent/settle.ts';
+import { settleSoon } from '../../../cmd/ip-masq-agent/run/collect-garbage.ts';
 
 it('collects garbage once for all changes of a while, also where they never stop coming', (t) => {
   let collected = 0;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { parseAddress } from '../../../lib/cidr/address.ts';
-import { renderChain } from '../../../lib/dataplane/iptables/render.ts';
+import { renderChain } from '../../../lib/dataplane/iptables/chain.ts';
 import { kernelVerdict } from '../../../lib/dataplane/iptables/verdict.ts';
 import { decider, type Policy } from '../../../lib/policy/policy.ts';
 import { crowdedAddress, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';

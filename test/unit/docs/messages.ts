@@ -6,17 +6,17 @@ import { join } from 'node:path';
 import { UsageError } from '../../../cmd/ip-masq-agent/exit.ts';
 import { failureLines } from '../../../cmd/ip-masq-agent/failure.ts';
 import { parseArgs } from '../../../cmd/ip-masq-agent/parse-args.ts';
-import { Agent } from '../../../lib/agent/agent.ts';
-import { Recorder } from '../../../lib/agent/recorder.ts';
+import { Agent } from '../../../lib/agent/loop.ts';
 import { Sources } from '../../../lib/agent/sources.ts';
-import { Status } from '../../../lib/agent/status.ts';
 import type { ConfigOptions } from '../../../lib/config/config.ts';
 import type { Dataplane, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { detectMode } from '../../../lib/dataplane/iptables/detect.ts';
-import type { Logger } from '../../../lib/telemetry/log.ts';
-import { serve } from '../../../lib/telemetry/server.ts';
+import type { Logger } from '../../../lib/log/log.ts';
+import { Recorder } from '../../../lib/status/recorder.ts';
+import { serve } from '../../../lib/status/server.ts';
+import { Status } from '../../../lib/status/status.ts';
 import { type Files, temporaryDirectory } from '../../lab/volume.ts';
-import { fakeHost } from '../dataplane/foreign/support.ts';
+import { fakeHost } from '../neighbours/support.ts';
 
 export const CONFIG_OPTIONS: ConfigOptions = {
   enableIPv6: false,

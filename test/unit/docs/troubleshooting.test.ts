@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { describeRemoval } from '../../../lib/agent/cleanup.ts';
-import { diffText } from '../../../lib/agent/diff-text.ts';
-import { answer } from '../../../lib/agent/explain.ts';
-import { answerText } from '../../../lib/agent/explain-text.ts';
-import { checksText, readiness } from '../../../lib/agent/health.ts';
-import { InvalidConfigError } from '../../../lib/agent/invalid-config.ts';
+import { diffText } from '../../../cmd/ip-masq-agent/diff/diff-text.ts';
+import { answerText } from '../../../cmd/ip-masq-agent/explain/explain-text.ts';
+import { answer } from '../../../cmd/ip-masq-agent/explain/live.ts';
 import { reconcile } from '../../../lib/agent/reconcile.ts';
+import { describeRemoval } from '../../../lib/agent/remove.ts';
+import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { mergeSources } from '../../../lib/config/load.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import type { Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
-import { explainForeign } from '../../../lib/dataplane/foreign/find.ts';
 import { plan } from '../../../lib/dataplane/iptables/plan.ts';
 import { createTool } from '../../../lib/dataplane/iptables/tool.ts';
+import { explainForeign } from '../../../lib/neighbours/find.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
-import { addressOf, baseChainOf, fakeHost } from '../dataplane/foreign/support.ts';
+import { checksText, readiness } from '../../../lib/status/health.ts';
+import { addressOf, baseChainOf, fakeHost } from '../neighbours/support.ts';
 import { blocks, read } from './markdown.ts';
 import {
   agentLog,

@@ -1,0 +1,21 @@
+import { systemHost } from '../../../lib/dataplane/host.ts';
+import { prettyJson } from '../../../lib/text/escape.ts';
+import type { Args } from '../command.ts';
+import type { DOCTOR_FLAGS } from '../commands.ts';
+import { EXIT } from '../exit.ts';
+import { dataplaneOptions, retryOptions, sourcesOptions } from '../from-flags.ts';
+import { print } from '../print.ts';
+import { examinationText } from './doctor-text.ts';
+import { examine } from './examine.ts';
+
+/** Looks at the node for what breaks masquerading. */
+export async function doctor({ flags }: Args<typeof DOCTOR_FLAGS>): Promise<number> {
+  const examination = await examine({
+    sources: sourcesOptions(flags),
+    dataplane: dataplaneOptions(flags),
+    host: systemHost(flags['sync-timeout']),
+    retry: retryOptions(flags),
+  });
+  print(flags.output === 'json' ? prettyJson(examination) : examinationText(examination));
+  return examination.findings.length === 0 ? EXIT.ok : EXIT.different;
+}

@@ -1,0 +1,115 @@
+import type { RetryOptions } from '../../../lib/agent/retry.ts';
+import type { SourcesOptions } from '../../../lib/agent/sources.ts';
+import type { MergedConfig } from '../../../lib/config/config.ts';
+import { loadConfig } from '../../../lib/config/load.ts';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import type { Host } from '../../../lib/dataplane/host.ts';
+import { installedIptables } from '../../../lib/dataplane/iptables/installed.ts';
+import { type DataplaneOptions, openPlaces } from '../../../lib/dataplane/open.ts';
+import type { Finding } from '../../../lib/neighbours/finding.ts';
+import { capabilityFindings, forwardingFindings } from '../../../lib/neighbours/machine-findings.ts';
+import {
+  bothModesFindings,
+  elsewhereFindings,
+  neighbourFindings,
+  ownRuleFindings,
+} from '../../../lib/neighbours/rule-findings.ts';
+import { compilePolicy, type Family, keptFamilies } from '../../../lib/policy/policy.ts';
+import { counted } from '../../../lib/text/words.ts';
+import { goalsFor, preview } from '../diff/preview.ts';
+import { openPatiently, patient } from '../patient.ts';
+import { configFindings } from './config-findings.ts';
+
+/** A look at the node. */
+export interface Examination {
+  readonly findings: readonly Finding[];
+  /** What was looked at, in words. */
+  readonly seen: readonly string[];
+}
+
+/** What to look with. */
+export interface Examiner {
+  readonly sources: SourcesOptions;
+  readonly dataplane: DataplaneOptions;
+  readonly host: Host;
+  /** For a busy kernel. */
+  readonly retry: RetryOptions;
+}
+
+/** Looks at the node and changes nothing. What cannot be looked at is a finding too. */
+export async function examine(examiner: Examiner): Promise<Examination> {
+  const { configDir, config: configOptions } = examiner.sources;
+  const { host } = examiner;
+  const loaded = await loadConfig(configDir, configOptions);
+  const families = keptFamilies(configOptions.enableIPv6);
+  const capabilities = await capabilityFindings(host);
+  const findings = [
+    ...configFindings(configDir, loaded),
+    ...(await forwardingFindings(host, families)),
+    ...capabilities,
+  ];
+  const seen = [`${counted(loaded.sources.length, 'source')} in ${configDir}`];
+  if (capabilities.length === 0) {
+    const kernel = await examineKernel(examiner, loaded.config, families);
+    findings.push(...kernel.findings);
+    seen.push(...kernel.seen);
+  } else {
+    findings.push(...(await toolFindings(examiner)));
+  }
+  return { findings: findings.filter(isFirst), seen };
+}
+
+/** What can be told of the tools without any right. */
+async function toolFindings({ dataplane, host }: Examiner): Promise<readonly Finding[]> {
+  return await openPlaces(dataplane, host).then(
+    () => [],
+    (error: unknown) => dataplaneFinding(error),
+  );
+}
+
+async function examineKernel(
+  { sources, dataplane: options, host, retry }: Examiner,
+  config: MergedConfig | undefined,
+  families: readonly Family[],
+): Promise<Examination> {
+  const findings: Finding[] = [];
+  const seen: string[] = [];
+  const look = async (found: () => Promise<readonly Finding[]>, family?: Family): Promise<void> => {
+    findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
+  };
+  await look(async () => {
+    const dataplane = await openPatiently(options, host, retry);
+    seen.push(`${dataplane.name}: ${dataplane.reason}`);
+    for (const goal of config === undefined ? [] : goalsFor(config, sources.config.enableIPv6))
+      await look(async () => ownRuleFindings(await preview(dataplane, [goal])), goal.family);
+    await look(async () => {
+      const rules = await dataplane.survey(families);
+      seen.push(...rules.baseChains.map(({ where }) => where), ...rules.skipped);
+      const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
+      return neighbourFindings(rules, policies);
+    });
+    const modes = await installedIptables(options, host);
+    for (const family of families) await look(() => bothModesFindings(modes, family), family);
+    for (const place of await openPlaces(options, host))
+      await look(() =>
+        elsewhereFindings(dataplane, { ...place, dataplane: patient(place.dataplane, retry) }),
+      );
+    return [];
+  });
+  return { findings, seen };
+}
+
+/** What keeps the doctor from looking, as a finding; nothing where there is nothing to see. */
+function dataplaneFinding(error: unknown, family?: Family): readonly Finding[] {
+  if (!(error instanceof DataplaneError)) throw error;
+  const { failure, message, remedy } = error;
+  if (failure === 'unsupported') return [];
+  const kind = failure === 'missing' ? 'tool-missing' : 'kernel-refused';
+  return [{ kind, ...(family !== undefined && { family }), message, evidence: [], remedy }];
+}
+
+/** The same may stand in the way of several looks; what was seen is told each time. */
+function isFirst({ kind, message, evidence }: Finding, index: number, findings: readonly Finding[]): boolean {
+  if (evidence.length > 0) return true;
+  return findings.findIndex((other) => other.kind === kind && other.message === message) === index;
+}

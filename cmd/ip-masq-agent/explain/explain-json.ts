@@ -1,0 +1,41 @@
+import { placeValue } from '../../../lib/lint/json.ts';
+import { groupForeignRules } from '../../../lib/neighbours/group.ts';
+import { foreignEvidence } from '../../../lib/neighbours/watch.ts';
+import type { Entry } from '../../../lib/policy/policy.ts';
+import type { Answer, LiveAnswer } from './live.ts';
+
+/** The answer as plain values, for programs. */
+export function answerJson({ explanation, isKept, live }: Answer): object {
+  const { text, verdict, decidedBy, flag, overridden } = explanation;
+  return {
+    address: text,
+    // Nobody decides about what the agent keeps no rules for.
+    verdict: isKept ? verdict : null,
+    decidedBy: isKept && decidedBy !== undefined ? entryJson(decidedBy) : null,
+    flag: isKept && flag !== undefined ? { value: flag.value, origin: placeValue(flag.origin) } : null,
+    overridden: isKept ? overridden.map(entryJson) : [],
+    ...(live !== undefined && { live: liveJson(live) }),
+  };
+}
+
+function entryJson({ prefix, verdict, origin }: Entry): object {
+  return { cidr: prefix.text, verdict, origin: placeValue(origin) };
+}
+
+function liveJson({ isLocal, kernel, agrees, foreign, unread }: LiveAnswer): object {
+  return {
+    agrees,
+    isLocal,
+    state: kernel.state,
+    verdict: kernel.verdict,
+    rule: kernel.rule ?? null,
+    foreign: groupForeignRules(foreign.masquerading).map((group) => ({
+      author: group.author,
+      where: group.where,
+      evidence: foreignEvidence(group),
+      remedy: group.remedy,
+    })),
+    endedBy: foreign.endedBy ?? null,
+    unread,
+  };
+}

@@ -1,0 +1,56 @@
+import { covers } from '../../../lib/cidr/prefix.ts';
+import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
+import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
+import type { MergedConfig } from '../../../lib/config/config.ts';
+import type { Located, Origin } from '../../../lib/config/origin.ts';
+import type { ListedPrefix, SingleSource } from '../../../lib/lint/single-source.ts';
+import { flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
+import { compilePolicy, type Family, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
+
+/**
+ * The merged config as one source without exceptions, its list the shortest that means the same. A reader of it
+ * adds link-local where `masqLinkLocal` is false, as all agents do.
+ */
+export function flatSource(config: MergedConfig, enableIPv6: boolean): SingleSource {
+  const flat = keptFamilies(enableIPv6).map((family) => flatFamily(config, family));
+  return {
+    sources: config.sources,
+    nonMasqueradeCIDRs: flat.flatMap(({ list }) => list),
+    masqueradeCIDRs: [],
+    masqLinkLocal: flat[0]?.masqLinkLocal ?? config.masqLinkLocal,
+    masqLinkLocalIPv6: flat[1]?.masqLinkLocal,
+    resyncInterval: config.resyncInterval,
+  };
+}
+
+/** Everything that the policy of the family leaves alone, link-local included, as the shortest list. */
+export function flatPrefixes(policy: Policy): readonly ListedPrefix[] {
+  const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'return');
+  let next = 0;
+  return prefixesOf(unmasqueraded(policy)).map((prefix) => {
+    const { first, last } = rangeOf(prefix);
+    while ((segments[next]?.last ?? first) < first) next += 1;
+    const origins = new Set<Origin>();
+    for (let index = next; (segments[index]?.first ?? last + 1n) <= last; index += 1) {
+      const origin = segments[index]?.entry.origin;
+      if (origin !== undefined) origins.add(origin);
+    }
+    return { prefix, origins: [...origins] };
+  });
+}
+
+function flatFamily(
+  config: MergedConfig,
+  family: Family,
+): { readonly list: readonly ListedPrefix[]; readonly masqLinkLocal: Located<boolean> } {
+  const said = family === 'IPv4' ? config.masqLinkLocal : config.masqLinkLocalIPv6;
+  const linkLocal = LINK_LOCAL[family].prefix;
+  const list = flatPrefixes(compilePolicy(config, family));
+  // Where there is an exception inside of link-local, the reader must not add the whole of it.
+  const value = !list.some(({ prefix }) => covers(prefix, linkLocal));
+  const origin: Origin = said.value === value ? said.origin : { kind: 'built-in', reason: 'flattened' };
+  return {
+    list: value ? list : list.filter(({ prefix }) => prefix.text !== linkLocal.text),
+    masqLinkLocal: { value, origin },
+  };
+}

@@ -1,0 +1,128 @@
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { withExceptionList } from '../../../lib/config/cni/exception-list.ts';
+import type { MergedConfig } from '../../../lib/config/config.ts';
+import { decodeSource } from '../../../lib/config/decode.ts';
+import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
+import type { Problem } from '../../../lib/config/problem.ts';
+import { Locator, type Source } from '../../../lib/config/source.ts';
+import { renderTransaction } from '../../../lib/dataplane/iptables/transaction.ts';
+import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
+import type { DataplaneOptions } from '../../../lib/dataplane/open.ts';
+import { singleSource, sourceText } from '../../../lib/lint/single-source.ts';
+import { compilePolicy, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
+import { counted } from '../../../lib/text/words.ts';
+import { flatPrefixes, flatSource } from './flat-source.ts';
+
+/** What is to be made of the merged config. */
+export type RenderFormat =
+  | { readonly kind: 'iptables' | 'nftables'; readonly options: DataplaneOptions }
+  | { readonly kind: 'config'; readonly flatten: boolean }
+  | { readonly kind: 'win-bridge'; readonly inputFile: string };
+
+/** What was made of the merged config. */
+export interface Rendered {
+  readonly text: string;
+  /** What the reader of the text should know. */
+  readonly notes: readonly string[];
+  /** Whether no file at all says the same as the text, and says it to readers with other defaults too. */
+  readonly isDefault: boolean;
+}
+
+/**
+ * The merged config as others read it.
+ *
+ * @throws {InvalidConfigError} where the CNI config cannot be read or changed
+ */
+export async function renderAs(
+  format: RenderFormat,
+  config: MergedConfig,
+  enableIPv6: boolean,
+): Promise<Rendered> {
+  switch (format.kind) {
+    case 'iptables':
+      return renderRules(renderTransaction(policiesOf(config, enableIPv6), format.options));
+    case 'nftables':
+      return renderRules(renderTables(policiesOf(config, enableIPv6), format.options));
+    case 'config':
+      return renderConfig(config, enableIPv6, format.flatten);
+    case 'win-bridge':
+      return renderCniConfig(config, format.inputFile);
+  }
+}
+
+function policiesOf(config: MergedConfig, enableIPv6: boolean): readonly Policy[] {
+  return keptFamilies(enableIPv6).map((family) => compilePolicy(config, family));
+}
+
+function renderRules(text: string): Rendered {
+  return { text, notes: [], isDefault: false };
+}
+
+/** The most that ip-masq-agent v1 and v2 take where `cidrLimit` is not known. */
+const COMMON_LIMIT = 64;
+
+function renderConfig(config: MergedConfig, enableIPv6: boolean, flatten: boolean): Rendered {
+  const source = flatten ? flatSource(config, enableIPv6) : singleSource(config, enableIPv6);
+  const count = source.nonMasqueradeCIDRs.length;
+  const notes = [
+    ...(source.masqueradeCIDRs.length > 0
+      ? [
+          'masqueradeCIDRs are known to this agent only, others ignore them: --flatten writes them as nonMasqueradeCIDRs',
+        ]
+      : []),
+    ...(count > COMMON_LIMIT
+      ? [`${count} nonMasqueradeCIDRs: older agents take no more than ${COMMON_LIMIT}`]
+      : []),
+  ];
+  return { text: sourceText(source), notes, isDefault: config.sources.length === 0 };
+}
+
+async function renderCniConfig(config: MergedConfig, path: string): Promise<Rendered> {
+  const input = await readCniConfig(path);
+  const cidrs = flatPrefixes(compilePolicy(config, 'IPv4')).map(({ prefix }) => prefix.text);
+  const result = withExceptionList(input.text, cidrs);
+  if ('error' in result) {
+    const { message, remedy, offset } = result.error;
+    const at = new Locator(input).origin(offset);
+    throw cniConfigError({ severity: 'error', kind: 'shape', at, message, remedy }, [input]);
+  }
+  const dropped = [...config.nonMasqueradeCIDRs, ...config.masqueradeCIDRs].filter(
+    ({ value }) => value.family === 'IPv6',
+  ).length;
+  const notes =
+    dropped > 0
+      ? [`IPv6 is left out, because an ExceptionList is IPv4 only: ${counted(dropped, 'CIDR')}`]
+      : [];
+  return { text: result.text, notes, isDefault: false };
+}
+
+async function readCniConfig(path: string): Promise<Source> {
+  const unreadable = (message: string) => {
+    const at = { kind: 'whole-file', source: path } as const;
+    const remedy = 'name the CNI config with --input-file';
+    return cniConfigError({ severity: 'error', kind: 'unreadable', at, message, remedy });
+  };
+  // O_NONBLOCK: opening a FIFO must not wait for a writer.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: Error) => {
+    throw unreadable(`cannot be read: ${error.message}`);
+  });
+  try {
+    const stats = await file.stat();
+    if (!stats.isFile()) throw unreadable('is not a regular file');
+    if (stats.size > MAX_CNI_CONFIG_BYTES) throw unreadable('is larger than 256 KiB');
+    const bytes = await file.readFile();
+    const decoded = decodeSource(path, bytes);
+    if (!('text' in decoded)) throw cniConfigError(decoded);
+    // A byte order mark, which decoding drops, belongs to the form of the file.
+    return { name: path, text: bytes.toString('utf8') };
+  } finally {
+    await file.close();
+  }
+}
+
+const MAX_CNI_CONFIG_BYTES = 256 * 1024;
+
+function cniConfigError(problem: Problem, sources: readonly Source[] = []): InvalidConfigError {
+  return new InvalidConfigError([problem], sources, 'the CNI config');
+}

@@ -1,0 +1,75 @@
+import { realpathSync } from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
+import { Sources } from '../../../lib/agent/sources.ts';
+import type { MergedConfig } from '../../../lib/config/config.ts';
+import { isSourceName } from '../../../lib/config/source-name.ts';
+import { printable } from '../../../lib/text/escape.ts';
+import type { Args } from '../command.ts';
+import type { RENDER_FLAGS } from '../commands.ts';
+import { runDaemon } from '../daemon.ts';
+import { EXIT, UsageError } from '../exit.ts';
+import { dataplaneOptions, sourcesOptions } from '../from-flags.ts';
+import { print } from '../print.ts';
+import { readConfig } from '../read-config.ts';
+import { stopSignal } from '../signals.ts';
+import { type RenderFormat, renderAs } from './formats.ts';
+import { writeOutput } from './output-file.ts';
+import { keepOutput } from './sidecar.ts';
+
+type RenderArgs = Args<typeof RENDER_FLAGS>;
+
+/** Prints or writes what would be applied, or the merged config as others read it. */
+export async function render(args: RenderArgs): Promise<number> {
+  const { flags } = args;
+  const format = formatOf(flags);
+  const outputFile = flags['output-file'];
+  const renderConfig = (config: MergedConfig) => renderAs(format, config, flags['enable-ipv6']);
+  if (flags.watch) {
+    return runDaemon(args, 'the output written last stays', (log) => {
+      const sources = new Sources(sourcesOptions(flags), log);
+      process.on('SIGHUP', () => sources.reload());
+      return keepOutput(outputFile, renderConfig, sources, log, stopSignal);
+    });
+  }
+  const { text, notes, isDefault } = await renderConfig(await readConfig(flags));
+  for (const note of notes) console.error(`ip-masq-agent: note: ${note}`);
+  if (outputFile === '') print(text);
+  else console.error(`${printable(outputFile)}: ${await write(outputFile, isDefault ? undefined : text)}`);
+  return EXIT.ok;
+}
+
+async function write(path: string, text: string | undefined): Promise<string> {
+  const change = await writeOutput(path, text);
+  return text === undefined ? `${change}, because there is no source: its reader takes its defaults` : change;
+}
+
+/** @throws {UsageError} where the flags do not go together */
+function formatOf(flags: RenderArgs['flags']): RenderFormat {
+  const { format, flatten } = flags;
+  const inputFile = flags['input-file'];
+  const outputFile = flags['output-file'];
+  if (flatten && format !== 'config') throw new UsageError('--flatten needs --format=config');
+  if (flags.watch && outputFile === '') throw new UsageError('--watch needs --output-file');
+  if ((inputFile !== '') !== (format === 'win-bridge'))
+    throw new UsageError('--format=win-bridge and --input-file need each other');
+  if (isSourceName(basename(outputFile)) && placeOf(dirname(outputFile)) === placeOf(flags['config-dir']))
+    throw new UsageError('--output-file would be a source of the next sync: write it to another directory');
+  switch (format) {
+    case 'iptables':
+    case 'nftables':
+      return { kind: format, options: dataplaneOptions(flags) };
+    case 'config':
+      return { kind: 'config', flatten };
+    case 'win-bridge':
+      return { kind: 'win-bridge', inputFile };
+  }
+}
+
+/** The same for two paths of one directory, whatever links are on the way. */
+function placeOf(dir: string): string {
+  try {
+    return realpathSync(dir);
+  } catch {
+    return resolve(dir);
+  }
+}

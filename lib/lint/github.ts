@@ -1,0 +1,46 @@
+import type { Problem, Severity } from '../config/problem.ts';
+import { STDIN_NAME } from '../config/source.ts';
+import { printable } from '../text/escape.ts';
+import { type CheckReport, fileOf, printedSentence } from './report.ts';
+
+const COMMAND: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'notice' };
+
+/**
+ * The problems as annotations, one line each, that GitHub Actions takes from a step's output
+ * (GitHub documentation, "Workflow commands for GitHub Actions").
+ */
+export function githubReport({ problems }: CheckReport): string {
+  return problems.map((problem) => `${annotation(problem)}\n`).join('');
+}
+
+function annotation(problem: Problem): string {
+  const properties = Object.entries(propertiesOf(problem)).map(
+    ([name, value]) => `${name}=${escapeProperty(value)}`,
+  );
+  return `::${COMMAND[problem.severity]} ${properties.join(',')}::${escapeData(printedSentence(problem))}`;
+}
+
+function propertiesOf({ at, kind }: Problem): Readonly<Record<string, string>> {
+  const file = fileOf(at);
+  // Standard input is no file of the repository.
+  const isFile = file !== undefined && file !== STDIN_NAME;
+  return {
+    ...(isFile ? { file: printable(file) } : {}),
+    ...(at?.kind === 'file' ? { line: String(at.line), col: String(at.column) } : {}),
+    title: `ip-masq-agent ${kind}`,
+  };
+}
+
+/** The text as it may stand behind the command, so that the runner reads it back the same. */
+export function escapeData(text: string): string {
+  return text.replace(/[%\r\n]/g, percentEncoded);
+}
+
+/** The text as it may stand for the value of a property, so that the runner reads it back the same. */
+export function escapeProperty(text: string): string {
+  return text.replace(/[%\r\n:,]/g, percentEncoded);
+}
+
+function percentEncoded(char: string): string {
+  return `%${char.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
+}

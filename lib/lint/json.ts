@@ -1,0 +1,50 @@
+import type { Prefix } from '../cidr/prefix.ts';
+import type { MergedConfig } from '../config/config.ts';
+import type { Located } from '../config/origin.ts';
+import type { Problem } from '../config/problem.ts';
+import { prettyJson } from '../text/escape.ts';
+import { type CheckReport, fileOf, summarize } from './report.ts';
+
+/** All that was found, and the merged config, for programs. Names and messages can be read back as they were. */
+export function jsonReport({ problems, config, sources }: CheckReport): string {
+  const summary = summarize(problems);
+  return prettyJson({
+    valid: summary.errors === 0,
+    summary,
+    sources: sources.map(({ name, found }) => ({ name, file: found?.file ?? name })),
+    problems: problems.map(problemValue),
+    merged: config === undefined ? null : mergedValue(config),
+  });
+}
+
+/** A problem as plain values. */
+export function problemValue({ severity, kind, message, remedy, at, other }: Problem) {
+  return { severity, kind, message, remedy, at: placeValue(at), other: placeValue(other) };
+}
+
+/** A merged config as plain values, each entry with its place. */
+export function mergedValue(config: MergedConfig) {
+  return {
+    sources: config.sources,
+    nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.map(entryValue),
+    masqueradeCIDRs: config.masqueradeCIDRs.map(entryValue),
+    masqLinkLocal: config.masqLinkLocal.value,
+    masqLinkLocalIPv6: config.masqLinkLocalIPv6.value,
+    resyncIntervalMs: config.resyncInterval?.value ?? null,
+  };
+}
+
+function entryValue({ value, origin }: Located<Prefix>) {
+  return { cidr: value.text, origin: placeValue(origin) };
+}
+
+/**
+ * A place as plain values. A file as a whole has the keys of a place in it, so that programs need not ask which
+ * keys there are.
+ */
+export function placeValue(at: Problem['at']) {
+  if (at === undefined) return null;
+  if (at.kind === 'built-in') return { builtIn: at.reason };
+  const [line, column] = at.kind === 'file' ? [at.line, at.column] : [null, null];
+  return { source: at.source, file: fileOf(at), line, column };
+}

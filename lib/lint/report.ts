@@ -1,0 +1,45 @@
+import type { MergedConfig } from '../config/config.ts';
+import { type Problem, type Severity, sentence } from '../config/problem.ts';
+import type { Source } from '../config/source.ts';
+import { printable } from '../text/escape.ts';
+
+/** What checking configs has found, whatever the form in which it is reported. */
+export interface CheckReport {
+  readonly problems: readonly Problem[];
+  /** The merged config; undefined where any problem is an error. */
+  readonly config: MergedConfig | undefined;
+  readonly sources: readonly Source[];
+  /** Other texts that a problem may point into: the manifests that the sources are in. */
+  readonly texts?: readonly Source[];
+}
+
+/** How many problems there are of each severity. */
+export interface Summary {
+  readonly errors: number;
+  readonly warnings: number;
+  readonly infos: number;
+}
+
+/** How many problems there are of each severity. */
+export function summarize(problems: readonly Problem[]): Summary {
+  const count = (wanted: Severity) => problems.filter(({ severity }) => severity === wanted).length;
+  return { errors: count('error'), warnings: count('warning'), infos: count('info') };
+}
+
+/** The problem in one printable line as in the agent's log, but without its place and severity. */
+export function printedSentence(problem: Problem): string {
+  return printable(sentence(problem));
+}
+
+/** The name of the file in which people find the place; undefined where it is in none. May be hostile. */
+export function fileOf(at: Problem['at']): string | undefined {
+  switch (at?.kind) {
+    case 'file':
+      return at.file ?? at.source;
+    case 'whole-file':
+      return at.source;
+    case 'built-in':
+    case undefined:
+      return undefined;
+  }
+}

@@ -1,0 +1,66 @@
+import type { Problem, Severity } from '../config/problem.ts';
+import { KIND_MEANING, KIND_SEVERITY, KINDS } from '../config/problem-kinds.ts';
+import { prettyJson } from '../text/escape.ts';
+import { type CheckReport, fileOf, printedSentence } from './report.ts';
+
+/** What made the report. */
+export interface Tool {
+  readonly version: string;
+}
+
+const SCHEMA = 'https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json';
+
+const LEVEL: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'note' };
+
+/** The problems for editors and code scanning (OASIS, "Static Analysis Results Interchange Format", 2.1.0). */
+export function sarifReport({ problems }: CheckReport, tool: Tool): string {
+  const driver = { name: 'ip-masq-agent', version: tool.version, rules: rules() };
+  const run = { tool: { driver }, columnKind: 'utf16CodeUnits', results: problems.map(result) };
+  return prettyJson({ version: '2.1.0', $schema: SCHEMA, runs: [run] });
+}
+
+function rules() {
+  return KINDS.map((kind) => ({
+    id: kind,
+    shortDescription: { text: plainText(KIND_MEANING[kind]) },
+    defaultConfiguration: { level: LEVEL[KIND_SEVERITY[kind]] },
+  }));
+}
+
+function result(problem: Problem) {
+  const { kind, severity, at, other } = problem;
+  const related = locations(other).map((place) => ({ ...place, message: { text: 'The other of the two.' } }));
+  return {
+    ruleId: kind,
+    ruleIndex: KINDS.indexOf(kind),
+    level: LEVEL[severity],
+    message: { text: plainText(printedSentence(problem)) },
+    locations: locations(at),
+    ...(related.length === 0 ? {} : { relatedLocations: related }),
+  };
+}
+
+/** One location, or none for what stands in no file. */
+function locations(at: Problem['at']) {
+  const file = fileOf(at);
+  if (file === undefined) return [];
+  const artifactLocation = { uri: uriReference(file) };
+  const region = at?.kind === 'file' ? { region: { startLine: at.line, startColumn: at.column } } : {};
+  return [{ physicalLocation: { artifactLocation, ...region } }];
+}
+
+/**
+ * The path as a URI reference (RFC 3986), relative where the path is. Empty segments and "." go, but not ".."
+ * (SARIF, 3.10.2: a link on the way may make it another file). What is no path, such as the name of the
+ * standard input, becomes a relative reference too.
+ */
+function uriReference(path: string): string {
+  const segments = path.split('/').filter((segment) => segment !== '' && segment !== '.');
+  const encoded = segments.map((segment) => encodeURIComponent(segment.toWellFormed())).join('/');
+  return path.startsWith('/') ? `file:///${encoded}` : encoded;
+}
+
+/** The text with what would be a placeholder (SARIF, 3.11.5) or an embedded link (3.11.6) taken literally. */
+function plainText(text: string): string {
+  return text.replace(/[{}]/g, '$&$&').replace(/(\\*)\]\(/g, '$1$1\\](');
+}

@@ -1,0 +1,84 @@
+import type { Prefix } from '../cidr/prefix.ts';
+import { DEFAULT_CIDR_LIMIT, type MergedConfig } from '../config/config.ts';
+import { formatOrigin, type Located, type Origin } from '../config/origin.ts';
+import { printable } from '../text/escape.ts';
+
+/** One source that says what all sources say together, for programs that read a single file. */
+export interface SingleSource {
+  /** Names of the sources that it stands for. */
+  readonly sources: readonly string[];
+  readonly nonMasqueradeCIDRs: readonly ListedPrefix[];
+  readonly masqueradeCIDRs: readonly ListedPrefix[];
+  readonly masqLinkLocal: Located<boolean>;
+  /** Undefined where IPv6 is not enabled: not every reader knows the key. */
+  readonly masqLinkLocalIPv6: Located<boolean> | undefined;
+  /** Milliseconds. */
+  readonly resyncInterval: Located<number> | undefined;
+}
+
+/** A prefix and everybody who asks for it. */
+export interface ListedPrefix {
+  readonly prefix: Prefix;
+  readonly origins: readonly Origin[];
+}
+
+/** The merged config as one source, order and exceptions kept. */
+export function singleSource(config: MergedConfig, enableIPv6: boolean): SingleSource {
+  const list = (items: readonly Located<Prefix>[]): readonly ListedPrefix[] =>
+    items.map(({ value, origin }) => ({ prefix: value, origins: [origin] }));
+  return {
+    sources: config.sources,
+    nonMasqueradeCIDRs: list(config.nonMasqueradeCIDRs),
+    masqueradeCIDRs: list(config.masqueradeCIDRs),
+    masqLinkLocal: config.masqLinkLocal,
+    masqLinkLocalIPv6: enableIPv6 ? config.masqLinkLocalIPv6 : undefined,
+    resyncInterval: config.resyncInterval,
+  };
+}
+
+/** The source as YAML, each value with its origin as a comment. The same source gives the same bytes. */
+export function sourceText(source: SingleSource): string {
+  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = source;
+  const count = nonMasqueradeCIDRs.length + masqueradeCIDRs.length;
+  const lines = [
+    `# Merged by ip-masq-agent from ${source.sources.map((name) => comment(printable(name))).join(', ') || 'its defaults'}`,
+    ...listLines('nonMasqueradeCIDRs', nonMasqueradeCIDRs),
+    ...(masqueradeCIDRs.length > 0 ? listLines('masqueradeCIDRs', masqueradeCIDRs) : []),
+    scalarLine('masqLinkLocal', masqLinkLocal),
+    ...(masqLinkLocalIPv6 === undefined ? [] : [scalarLine('masqLinkLocalIPv6', masqLinkLocalIPv6)]),
+    ...(resyncInterval === undefined
+      ? []
+      : [scalarLine('resyncInterval', { ...resyncInterval, value: durationText(resyncInterval.value) })]),
+    ...(count > DEFAULT_CIDR_LIMIT ? [`cidrLimit: ${count}`] : []),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function listLines(key: string, items: readonly ListedPrefix[]): readonly string[] {
+  // Without the key, some readers would take their defaults.
+  if (items.length === 0) return [`${key}: []`];
+  return [
+    `${key}:`,
+    ...items.map(({ prefix: { family, text }, origins }) => {
+      const item = family === 'IPv6' ? `"${text}"` : text; // a colon has a meaning in YAML
+      return `  - ${item} # ${[...new Set(origins.map(originComment))].join(', ')}`;
+    }),
+  ];
+}
+
+function scalarLine(key: string, { value, origin }: Located<boolean | string>): string {
+  return `${key}: ${value} # ${originComment(origin)}`;
+}
+
+function originComment(origin: Origin): string {
+  return comment(formatOrigin(origin));
+}
+
+/** The only printable characters that YAML does not allow, not even in comments: go-yaml refuses the file (YAML 1.1, 5.1). */
+function comment(printableText: string): string {
+  return printableText.replace(/[\ufffe\uffff]/g, '\ufffd');
+}
+
+function durationText(ms: number): string {
+  return ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`;
+}

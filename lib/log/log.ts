@@ -1,0 +1,88 @@
+import { constants, openSync } from 'node:fs';
+import { pino } from 'pino';
+import { escapeJson, printable } from '../text/escape.ts';
+
+export type LogFormat = 'json' | 'text';
+export type Logger = pino.Logger;
+
+/**
+ * A log on standard error, written before the call returns: nothing is lost when the process dies next.
+ * No value can forge a line or reach the terminal as more than text.
+ *
+ * @param verbosity as klog's `--v`: below 3 changes and warnings, from 3 every sync, from 5 every transaction.
+ */
+export function createLogger(format: LogFormat, verbosity: number): Logger {
+  const stderr = patientStream();
+  const write = format === 'json' ? escapeJson : formatText;
+  const log = pino(
+    {
+      base: null,
+      level: verbosity >= 5 ? 'trace' : verbosity >= 3 ? 'debug' : 'info',
+      timestamp: () => `,"time":"${new Date().toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    { write: (line: string) => stderr.write(write(line)) },
+  );
+  let lost = 0;
+  stderr.on('drop', () => {
+    lost += 1;
+  });
+  stderr.on('drain', () => {
+    if (lost > 0) log.warn(`nobody read the log for a while: ${lost} lines are lost`);
+    lost = 0;
+  });
+  return log;
+}
+
+/** How long the agent waits for a reader of the log that has stopped reading, and how much it keeps for him. */
+const PATIENCE_MS = 500;
+const KEPT_BYTES = 1024 * 1024;
+
+/** Standard error, written at once; but a reader that is stuck or gone is no reason to stop keeping the rules. */
+function patientStream(): ReturnType<typeof pino.destination> {
+  let stuckSince: number | undefined;
+  const retryEAGAIN = () => {
+    stuckSince ??= performance.now();
+    return performance.now() - stuckSince < PATIENCE_MS;
+  };
+  const stream = pino.destination({
+    fd: nonBlockingStderr(),
+    sync: true,
+    maxLength: KEPT_BYTES,
+    retryEAGAIN,
+  });
+  stream.on('write', (bytes: number) => {
+    if (bytes > 0) stuckSince = undefined;
+  });
+  stream.on('error', () => {});
+  return stream;
+}
+
+/** Opened anew, standard error can be told not to block without telling so to whoever else holds it. */
+function nonBlockingStderr(): number {
+  try {
+    return openSync(
+      '/proc/self/fd/2',
+      constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK | constants.O_NOCTTY,
+    );
+  } catch {
+    return 2; // a socket, or a file of somebody else's, cannot be opened so
+  }
+}
+
+/** `10:20:30.123 INFO  message key=value`, then the lines of `frame`, `rules` or `transaction`. */
+function formatText(json: string): string {
+  const { time, level, msg, frame, rules, transaction, ...fields }: Record<string, unknown> =
+    JSON.parse(json);
+  const head = `${String(time).slice(11, 23)} ${String(level).toUpperCase().padEnd(5)} ${printable(String(msg))}`;
+  const pairs = Object.entries(fields).map(([key, value]) => ` ${printable(key)}=${textValue(value)}`);
+  const lines = [frame, rules, transaction].flat().filter((line) => line !== undefined);
+  return `${[`${head}${pairs.join('')}`, ...lines.map((line) => `  ${printable(String(line))}`)].join('\n')}\n`;
+}
+
+function textValue(value: unknown): string {
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return /^[\w./:-]+$/.test(text)
+    ? text
+    : printable(typeof value === 'string' ? JSON.stringify(value) : text);
+}

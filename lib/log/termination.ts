@@ -1,0 +1,48 @@
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { printable } from '../text/escape.ts';
+
+/** What kubelet keeps of a container's termination message, in bytes (MaxContainerTerminationMessageLength). */
+const MAX_BYTES = 4096;
+
+/**
+ * Leaves the reason for the end where `kubectl describe pod` shows it. Written only where the file exists,
+ * as kubelet makes it; the lines that do not fit are counted.
+ *
+ * @throws where the file is there but cannot be written
+ */
+export async function writeTerminationMessage(path: string, lines: readonly string[]): Promise<void> {
+  let file: Awaited<ReturnType<typeof open>>;
+  try {
+    file = await open(path, constants.O_WRONLY | constants.O_TRUNC | constants.O_NONBLOCK);
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return;
+    throw error;
+  }
+  try {
+    await file.writeFile(fit(lines.map(printable)));
+  } finally {
+    await file.close();
+  }
+}
+
+function fit(lines: readonly string[]): string {
+  const more = (count: number) => `… and ${count} more, see the log\n`;
+  let text = '';
+  for (const [index, line] of lines.entries()) {
+    const next = `${text}${line}\n`;
+    const rest = lines.length - index - 1;
+    if (Buffer.byteLength(next) + (rest > 0 ? Buffer.byteLength(more(rest)) : 0) > MAX_BYTES) {
+      return `${text}${index === 0 ? `${truncate(line)}\n` : more(rest + 1)}`;
+    }
+    text = next;
+  }
+  return text;
+}
+
+function truncate(line: string): string {
+  return Buffer.from(line)
+    .subarray(0, MAX_BYTES - 8)
+    .toString('utf8')
+    .replace(/\uFFFD$/, '…');
+}

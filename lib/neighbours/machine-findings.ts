@@ -1,0 +1,45 @@
+import type { Host } from '../dataplane/host.ts';
+import type { Family } from '../policy/policy.ts';
+import { missingCapabilities } from './capabilities.ts';
+import type { Finding } from './finding.ts';
+
+/** Where the kernel tells whether it forwards; see ip-sysctl in the kernel's documentation. */
+const FORWARDING: Readonly<Record<Family, string>> = {
+  IPv4: '/proc/sys/net/ipv4/ip_forward',
+  IPv6: '/proc/sys/net/ipv6/conf/all/forwarding',
+};
+
+/** Whether the kernel forwards the packets of pods at all. */
+export async function forwardingFindings(
+  host: Host,
+  families: readonly Family[],
+): Promise<readonly Finding[]> {
+  const findings: Finding[] = [];
+  for (const family of families) {
+    const value = (await host.readText(FORWARDING[family]))?.trim();
+    if (value !== '0') continue;
+    const name = FORWARDING[family].replace('/proc/sys/', '').replaceAll('/', '.');
+    findings.push({
+      kind: 'forwarding-off',
+      family,
+      message: 'the kernel does not forward packets, so pods reach nothing outside of the node',
+      evidence: [`${name} = 0`],
+      remedy: `set it: sysctl -w ${name}=1`,
+    });
+  }
+  return findings;
+}
+
+/** Whether this process may look at rules. */
+export async function capabilityFindings(host: Host): Promise<readonly Finding[]> {
+  const missing = await missingCapabilities(host);
+  if (missing.length === 0) return [];
+  return [
+    {
+      kind: 'no-capability',
+      message: `this process lacks ${missing.join(' and ')}: rules cannot be looked at`,
+      evidence: missing.map((name) => `${name} is not in CapEff of /proc/self/status`),
+      remedy: 'run it as root, in a container with the capabilities NET_ADMIN and NET_RAW',
+    },
+  ];
+}

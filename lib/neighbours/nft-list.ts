@@ -1,0 +1,62 @@
+import type { DataplaneError } from '../dataplane/error.ts';
+import type { Host, ToolResult } from '../dataplane/host.ts';
+import { type Symptom, toolError } from '../dataplane/symptom.ts';
+import { isObject, type JsonObject, listAt } from './nft-json.ts';
+
+/** Something with a name in a table of nftables. */
+export interface NftName {
+  readonly kind: 'chain' | 'set' | 'map';
+  readonly family: string;
+  readonly table: string;
+  readonly name: string;
+}
+
+/**
+ * The names of all chains. Other ways to find base chains ("list tables", "list hooks") read all rules: seconds with
+ * 75,000 of them.
+ */
+const ALL_CHAINS = ['list', 'chains'];
+
+/**
+ * Lists what is named, or all chains; undefined where there is no such thing (any more).
+ *
+ * @throws {DataplaneError} `unsupported` where the kernel has no nf_tables, `missing` where there is no nft with JSON
+ */
+export async function listNft(host: Host, what?: NftName): Promise<readonly JsonObject[] | undefined> {
+  const result = await host.run('nft', ['-j', ...(what === undefined ? ALL_CHAINS : [request(what)])]);
+  if (result.code !== 0 && /No such file or directory|does not exist/i.test(result.stderr)) return undefined;
+  const objects = result.code === 0 ? parse(result.stdout) : undefined;
+  if (objects !== undefined) return objects;
+  const words = what === undefined ? ALL_CHAINS : ['list', what.kind, what.family, what.table, what.name];
+  throw failure(words.join(' '), result);
+}
+
+/** On its command line nft(8) cannot read every name that there may be: a table may well be called "maps". */
+function request({ kind, ...name }: NftName): string {
+  return JSON.stringify({ nftables: [{ list: { [kind]: name } }] });
+}
+
+function parse(stdout: string): readonly JsonObject[] | undefined {
+  try {
+    return listAt(JSON.parse(stdout), 'nftables')?.filter((object) => isObject(object));
+  } catch {
+    return undefined;
+  }
+}
+
+const SYMPTOMS: readonly Symptom[] = [
+  {
+    pattern: /Operation not permitted|Permission denied/i,
+    failure: 'denied',
+    remedy: 'run the agent as root with the capability NET_ADMIN',
+  },
+  { pattern: /not supported/i, failure: 'unsupported', remedy: 'the kernel has no nf_tables' },
+  { pattern: /compiled/i, failure: 'missing', remedy: 'install an nft that was built with JSON' },
+];
+
+/** @param words the request as one would type it */
+function failure(words: string, { code, stderr }: ToolResult): DataplaneError {
+  const [line = ''] = stderr.trim().split('\n');
+  const said = code === 0 ? 'it printed something else than JSON' : line.replace(/^internal:\S+ /, '');
+  return toolError(SYMPTOMS, stderr, `nft -j ${words} failed: ${said || `exit code ${code}`}`);
+}

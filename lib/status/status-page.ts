@@ -1,0 +1,141 @@
+import { formatOrigin } from '../config/origin.ts';
+import { formatProblem } from '../config/problem.ts';
+import type { EntryCount } from '../dataplane/dataplane.ts';
+import { describeForeign, foreignEvidence } from '../neighbours/watch.ts';
+import { escapeHtml } from '../text/escape.ts';
+import { configHash } from './config-hash.ts';
+import type { Endpoints } from './endpoints.ts';
+import { readiness } from './health.ts';
+import { pairsHtml, tableHtml } from './html.ts';
+import { countKey } from './packet-counts.ts';
+import type { FamilyStatus } from './status.ts';
+
+/** What the page shows of entries, and of conflicts: a page of 100,000 helps nobody. */
+const MOST_ENTRIES = 500;
+const MOST_CONFLICTS = 100;
+
+/** Grows with the reader's letters, fits a phone, and follows the reader's choice of light or dark. */
+const STYLE = `:root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif;--line:light-dark(#d0d7de,#3d444d);--soft:light-dark(#57606a,#9aa4af)}
+body{margin:0 auto;max-width:70rem;padding:1.5rem 1rem;background:light-dark(#fff,#0d1117);color:light-dark(#1f2328,#e6edf3);overflow-wrap:anywhere}
+h1{font-size:1.6rem;line-height:1.25;margin:0}h2{font-size:1.15rem;margin:2rem 0 .4rem}p{margin:.4rem 0}ul{margin:.4rem 0;padding-left:1.2rem}
+thead th,dt,.soft{color:var(--soft)}.good{color:light-dark(#116329,#6fdd8b)}.bad{color:light-dark(#b00020,#ff8a80)}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}th,td{border-bottom:1px solid var(--line);padding:.4rem 2rem .4rem 0;text-align:left;vertical-align:top}
+thead th{font-size:.85rem}th:first-child{width:1%;white-space:nowrap}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.4rem 2rem;margin:.4rem 0}dd{margin:0}
+pre{white-space:pre-wrap;margin:.6rem 0;padding:.8rem;border:1px solid var(--line);border-radius:.4rem}
+@media(max-width:44rem){thead{display:none}tr{display:block;border-bottom:1px solid var(--line);padding:.4rem 0}
+tbody th,td{display:block;border:0;padding:0}tbody th:first-child{white-space:normal;width:auto}td:empty{display:none}td::before{content:attr(data-name) ": ";color:var(--soft)}
+dl{display:block}dd{margin-bottom:.4rem}}`;
+
+/** One page for a person: what is applied, why, and what is odd. */
+export function statusPage(endpoints: Endpoints): string {
+  const { status, node } = endpoints;
+  const title = `ip-masq-agent on ${node}`;
+  const parts = [
+    `<h1>${escapeHtml(title)}</h1>`,
+    stateHtml(endpoints),
+    section('Syncs', tableHtml(['family', 'last sync', 'last change', 'because'], syncRows(endpoints))),
+    section('Config', configHtml(endpoints)),
+    section('Conflicts', conflictsHtml(endpoints)),
+    section('Rules of others', foreignHtml(endpoints)),
+    ...[...status.families].map(([family, one]) =>
+      section(`${family} entries`, entriesHtml(one, endpoints.counts.entries(family))),
+    ),
+  ];
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${escapeHtml(title)}</title>
+<style>${STYLE}</style>
+</head>
+<body>
+${parts.join('\n')}
+</body>
+</html>
+`;
+}
+
+/** Whether all is well, why not, and what runs. */
+function stateHtml({ status, families, interval, version }: Endpoints): string {
+  const checks = readiness(status, families, interval(), performance.now());
+  const bad = checks.filter(({ isGood }) => !isGood).map(({ name, reason }) => `${name}: ${reason}`);
+  const state = `${time(Date.now())}: ${bad.length === 0 ? 'ready' : `not ready, ${bad.join('; ')}`}`;
+  const runs = [...(status.dataplane === undefined ? [] : [status.dataplane.name]), version].join(', ');
+  return `<p class="${bad.length === 0 ? 'good' : 'bad'}">${escapeHtml(state)}</p>\n<p class="soft">${escapeHtml(runs)}</p>`;
+}
+
+function section(title: string, html: string): string {
+  return `<section>\n<h2>${escapeHtml(title)}</h2>\n${html}\n</section>`;
+}
+
+function conflictsHtml({ status: { loaded } }: Endpoints): string {
+  const conflicts = loaded?.config?.conflicts ?? [];
+  if (conflicts.length === 0) return '<p>none</p>';
+  const items = conflicts.slice(0, MOST_CONFLICTS).map((one) => `<li>${escapeHtml(formatProblem(one))}</li>`);
+  return `<ul>\n${items.join('\n')}\n</ul>${moreHtml(conflicts.length - items.length)}`;
+}
+
+function moreHtml(more: number): string {
+  return more > 0 ? `<p>… and ${more} more: see /configz</p>` : '';
+}
+
+function syncRows({ status, families }: Endpoints): readonly (readonly string[])[] {
+  return families.map((family) => {
+    const one = status.families.get(family);
+    if (one === undefined) return [family, 'none yet', '', ''];
+    return [family, time(one.lastSuccess), time(one.lastChange), one.lastFound.join(', ')];
+  });
+}
+
+function configHtml({ status: { loaded }, interval }: Endpoints): string {
+  const config = loaded?.config;
+  if (config === undefined) return '<p class="bad">no valid config has been read</p>';
+  const { sources, masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = config;
+  const asked = resyncInterval === undefined ? '--resync-interval' : formatOrigin(resyncInterval.origin);
+  return pairsHtml([
+    ['hash', configHash(config)],
+    ['sources', sources.join(', ') || 'none: the defaults apply'],
+    ['masqLinkLocal', flag(masqLinkLocal)],
+    ['masqLinkLocalIPv6', flag(masqLinkLocalIPv6)],
+    ['resyncInterval', `${interval() / 1000} s, ${asked}`],
+  ]);
+}
+
+function flag({ value, origin }: { value: boolean; origin: Parameters<typeof formatOrigin>[0] }): string {
+  return `${value}, ${formatOrigin(origin)}`;
+}
+
+function foreignHtml({ status }: Endpoints): string {
+  if (status.foreign.length === 0) return '<p>none found</p>';
+  return status.foreign
+    .map((finding) => {
+      const evidence = foreignEvidence(finding).map(escapeHtml).join('\n');
+      return `<p class="bad">${escapeHtml(`${finding.family}: ${describeForeign(finding)}`)}</p>\n<pre>${evidence}</pre>\n<p>${escapeHtml(finding.remedy)}</p>`;
+    })
+    .join('\n');
+}
+
+function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): string {
+  const shown = policy.entries.slice(0, MOST_ENTRIES);
+  // Counts are read with a policy that was compiled before: its entries are others, and mean the same.
+  const packets = new Map(counts.map((count) => [countKey(count), String(count.packets)]));
+  const counted = (entry: EntryCount['entry']) =>
+    packets.get(countKey({ entry, verdict: entry?.verdict ?? 'masquerade' })) ?? '';
+  const rows = [
+    ...shown.map((entry) => [
+      entry.prefix.text,
+      entry.verdict === 'return' ? 'not masqueraded' : 'masqueraded',
+      formatOrigin(entry.origin),
+      counted(entry),
+    ]),
+    ['everything else', 'masqueraded', '', counted(undefined)],
+  ];
+  const table = tableHtml(['destination', 'verdict', 'asked for by', 'connections'], rows);
+  return `${table}${moreHtml(policy.entries.length - shown.length)}`;
+}
+
+function time(at: number | undefined): string {
+  return at === undefined ? '' : new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
+}

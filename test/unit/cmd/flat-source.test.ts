@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { flatSource } from '../../../cmd/ip-masq-agent/render/flat-source.ts';
+import type { Family } from '../../../lib/cidr/address.ts';
+import type { MergedConfig } from '../../../lib/config/config.ts';
+import { sourceText } from '../../../lib/lint/single-source.ts';
+import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
+import { BITS, prefixOf } from '../cidr/arbitrary.ts';
+import { anySources, assertDecideAlike, edges } from '../config/any-sources.ts';
+import { merge, mergedOf } from '../config/support.ts';
+
+interface Flattened {
+  readonly what: string;
+  readonly texts: Readonly<Record<string, string>>;
+  /** Without the first line. */
+  readonly lines: readonly string[];
+}
+
+const FLATTENED: readonly Flattened[] = [
+  {
+    what: 'cuts an exception out',
+    texts: { 'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.0/14]\nmasqueradeCIDRs: [10.1.0.0/16]\n' },
+    lines: [
+      'nonMasqueradeCIDRs:',
+      '  - 10.0.0.0/16 # ip-masq-x:1:22',
+      '  - 10.2.0.0/15 # ip-masq-x:1:22',
+      'masqLinkLocal: false # built in (default)',
+      'masqLinkLocalIPv6: false # built in (default)',
+    ],
+  },
+  {
+    what: 'joins what touches, and names everybody who asks for it',
+    texts: {
+      'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16, fd80::/9, 10.0.128.0/17]\n',
+      'ip-masq-b': 'nonMasqueradeCIDRs: [10.0.0.0/17, fd00::/9]\nresyncInterval: 60s\n',
+    },
+    lines: [
+      'nonMasqueradeCIDRs:',
+      '  - 10.0.0.0/15 # ip-masq-b:1:22, ip-masq-a:1:45, ip-masq-a:1:22',
+      '  - "fd00::/8" # ip-masq-b:1:35, ip-masq-a:1:35',
+      'masqLinkLocal: false # built in (default)',
+      'masqLinkLocalIPv6: false # built in (default)',
+      'resyncInterval: 60s # ip-masq-b:2:17',
+    ],
+  },
+  {
+    what: 'leaves link-local to the reader where all of it is left alone',
+    texts: { 'ip-masq-x': 'nonMasqueradeCIDRs: [169.254.0.0/16]\nmasqLinkLocal: false\n' },
+    lines: [
+      'nonMasqueradeCIDRs: []',
+      'masqLinkLocal: false # ip-masq-x:2:16',
+      'masqLinkLocalIPv6: false # built in (default)',
+    ],
+  },
+  {
+    what: 'writes link-local out where it has an exception',
+    texts: { 'ip-masq-x': 'masqueradeCIDRs: [169.254.128.0/17, fe80::/11]\n' },
+    lines: [
+      'nonMasqueradeCIDRs:',
+      '  - 169.254.0.0/17 # built in (RFC 3927)',
+      '  - "fea0::/11" # built in (RFC 4291)',
+      'masqLinkLocal: true # built in (flattened)',
+      'masqLinkLocalIPv6: true # built in (flattened)',
+    ],
+  },
+  {
+    what: 'keeps link-local masqueraded where a source says so',
+    texts: { 'ip-masq-x': 'masqLinkLocal: true\nmasqLinkLocalIPv6: true\n' },
+    lines: [
+      'nonMasqueradeCIDRs: []',
+      'masqLinkLocal: true # ip-masq-x:1:16',
+      'masqLinkLocalIPv6: true # ip-masq-x:2:20',
+    ],
+  },
+  {
+    what: 'settles a contradiction about link-local as it is applied',
+    texts: { 'ip-masq-x': 'masqLinkLocal: true\nnonMasqueradeCIDRs: [169.254.0.0/16]\n' },
+    lines: [
+      'nonMasqueradeCIDRs: []',
+      'masqLinkLocal: false # built in (flattened)',
+      'masqLinkLocalIPv6: false # built in (default)',
+    ],
+  },
+  {
+    what: 'keeps the neighbour of link-local that was joined with it',
+    texts: { 'ip-masq-x': 'nonMasqueradeCIDRs: [169.255.0.0/16]\n' },
+    lines: [
+      'nonMasqueradeCIDRs:',
+      '  - 169.254.0.0/15 # built in (RFC 3927), ip-masq-x:1:22',
+      'masqLinkLocal: false # built in (default)',
+      'masqLinkLocalIPv6: false # built in (default)',
+    ],
+  },
+];
+
+describe('a source without exceptions', () => {
+  for (const { what, texts, lines } of FLATTENED) {
+    it(what, () => assert.deepEqual(flat(texts).split('\n').slice(1), [...lines, '']));
+  }
+
+  it('says nothing of IPv6 where it is not enabled', () => {
+    assert.doesNotMatch(flat({ 'ip-masq-x': 'masqLinkLocalIPv6: true\n' }, false), /IPv6/);
+  });
+
+  it('raises its limit as it needs', () => {
+    const text = flat({ 'ip-masq-x': 'nonMasqueradeCIDRs: ["::/0"]\nmasqueradeCIDRs: ["fd00::1/128"]\n' });
+    assert.match(text, /\ncidrLimit: 128\n$/);
+    assert.deepEqual(merge({ 'ip-masq-agent': text }).problems, []);
+  });
+});
+
+describe('the text of a source without exceptions', () => {
+  it('read by the agent as the only source decides as all sources do, without a warning', () => {
+    fc.assert(
+      fc.property(anySources(), ({ texts, enableIPv6 }) => {
+        const [config, text] = [mergedOf(texts, { enableIPv6 }), flat(texts, enableIPv6)];
+        const back = merge({ 'ip-masq-agent': text }, { enableIPv6, strict: true });
+        assert.ok(back.config, back.lines.join('\n'));
+        assertDecideAlike(config, back.config, enableIPv6);
+        assert.deepEqual(back.config.masqueradeCIDRs, []);
+        assert.equal(back.config.resyncInterval?.value, config.resyncInterval?.value);
+      }),
+    );
+  });
+
+  it('has the shortest list that does so', () => {
+    fc.assert(
+      fc.property(anySources(), ({ texts }) => {
+        const config = mergedOf(texts, { enableIPv6: true });
+        const { nonMasqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6 } = flatSource(config, true);
+        const expected =
+          shortest(config, 'IPv4', masqLinkLocal.value) +
+          shortest(config, 'IPv6', masqLinkLocalIPv6?.value ?? false);
+        assert.equal(nonMasqueradeCIDRs.length, expected);
+      }),
+    );
+  });
+
+  it('is the same for the same sources', () => {
+    fc.assert(
+      fc.property(anySources(), ({ texts, enableIPv6 }) => {
+        assert.equal(flat(texts, enableIPv6), flat(structuredClone(texts), enableIPv6));
+      }),
+    );
+  });
+});
+
+type Need = 'must' | 'may' | 'must not';
+
+/**
+ * The fewest prefixes of a list that decides as the config, for a reader that adds link-local where it is not
+ * masqueraded: found by cutting in halves each block that holds both what must and what must not be listed.
+ */
+function shortest(config: MergedConfig, family: Family, masqLinkLocal: boolean): number {
+  const policy = compilePolicy(config, family);
+  const decide = decider(policy);
+  const linkLocal = LINK_LOCAL[family];
+  const needs = edges(family, [linkLocal, ...policy.entries.map(({ prefix }) => prefix)]).map((first) => {
+    const free = !masqLinkLocal && prefixOf(family, first, linkLocal.length).address === linkLocal.address;
+    const need: Need = decide({ family, value: first })?.verdict === 'return' ? 'must' : 'must not';
+    return { first, need: free ? 'may' : need };
+  });
+  const cost = (first: bigint, size: bigint): number => {
+    const start = needs.findLastIndex((stretch) => stretch.first <= first);
+    const inside = needs.slice(start).filter((stretch) => stretch.first < first + size);
+    const has = (need: Need) => inside.some((stretch) => stretch.need === need);
+    if (!has('must')) return 0;
+    return has('must not') ? cost(first, size / 2n) + cost(first + size / 2n, size / 2n) : 1;
+  };
+  return cost(0n, 2n ** BigInt(BITS[family]));
+}
+
+const LINK_LOCAL = {
+  IPv4: prefixOf('IPv4', 0xa9fe_0000n, 16),
+  IPv6: prefixOf('IPv6', 0xfe80n << 112n, 10),
+} as const;
+
+function flat(texts: Readonly<Record<string, string>>, enableIPv6 = true): string {
+  return sourceText(flatSource(mergedOf(texts, { enableIPv6 }), enableIPv6));
+}

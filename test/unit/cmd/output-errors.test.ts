@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { execFile, execFileSync } from 'node:child_process';
+import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { OutputError } from '../../../cmd/ip-masq-agent/render/output-error.ts';
+import { writeOutput } from '../../../cmd/ip-masq-agent/render/output-file.ts';
+import { dir, out } from '../agent/scratch.ts';
+
+const IS_ROOT = process.getuid?.() === 0;
+const NOBODY = 65534;
+
+interface Obstacle {
+  readonly what: string;
+  readonly make: () => Promise<unknown>;
+  readonly says: string;
+}
+
+const OBSTACLES: readonly Obstacle[] = [
+  {
+    what: 'its directory is missing',
+    make: () => rm(dir, { recursive: true }),
+    says: 'cannot write <dir>/out: ENOENT: no such file or directory; make the directory <dir>, or mount a volume there',
+  },
+  {
+    what: 'its directory is a file',
+    make: () => rm(dir, { recursive: true }).then(() => writeFile(dir, '')),
+    says: 'cannot write <dir>/out: ENOTDIR: not a directory; make the directory <dir>, or mount a volume there',
+  },
+  {
+    what: 'it is a directory',
+    make: () => mkdir(out),
+    says: 'cannot write <dir>/out: it is a directory; name another file with --output-file',
+  },
+  {
+    what: 'it is a link',
+    make: () => symlink('elsewhere', out),
+    says: 'cannot write <dir>/out: it is a link; remove it, or name the file that it leads to with --output-file',
+  },
+  {
+    what: 'it is a pipe, which nobody writes to',
+    make: async () => execFileSync('mkfifo', [out]),
+    says: 'cannot write <dir>/out: it is no regular file; name another file with --output-file',
+  },
+  {
+    what: 'its directory is read-only',
+    make: () => chmod(dir, 0o555),
+    says: 'cannot write <dir>/out: EACCES: permission denied; give this user the right to make and rename files in <dir>',
+  },
+];
+
+describe('an output file that cannot be written is an error that says what to do, and nothing changes:', () => {
+  for (const { what, make, says } of OBSTACLES) {
+    it(what, async () => {
+      await make();
+      const before = await readdir(dir).catch(() => undefined);
+      assert.equal(await asNobody(() => message(writeOutput(out, 'new\n'))), says.replaceAll('<dir>', dir));
+      assert.deepEqual(await readdir(dir).catch(() => undefined), before);
+    });
+  }
+
+  it('it can be read but not removed', async () => {
+    await writeFile(out, 'old\n');
+    await chmod(dir, 0o555);
+    const says = `cannot remove ${out}: EACCES: permission denied; give this user the right to make and rename files in ${dir}`;
+    assert.equal(await asNobody(() => message(writeOutput(out, undefined))), says);
+    assert.equal(await readFile(out, 'utf8'), 'old\n');
+  });
+});
+
+const MOUNTS = [
+  {
+    what: 'no space is left',
+    script: 'mount -t tmpfs -o size=8k none .',
+    says: 'ENOSPC: no space left on device; free space in <dir>',
+    left: '',
+  },
+  {
+    what: 'the file system is read-only',
+    script: 'mount -t tmpfs -o ro none .',
+    says: 'EROFS: read-only file system; mount <dir> writable',
+    left: '',
+  },
+  {
+    what: 'the file alone is mounted',
+    script: 'echo old > out && mount --bind out out',
+    says: 'EBUSY: resource busy or locked; mount the directory <dir> instead of the single file, which cannot be replaced while it is a mount point',
+    left: 'out',
+  },
+];
+
+describe('a mount that is in the way is an error that says what to do, and leaves nothing behind:', () => {
+  const module = fileURLToPath(new URL('../../../cmd/ip-masq-agent/render/output-file.ts', import.meta.url));
+  const program = `import { readdirSync } from 'node:fs';
+    import { writeOutput } from ${JSON.stringify(module)};
+    const dir = process.argv[1];
+    const said = await writeOutput(dir + '/out', 'x'.repeat(10000)).catch((error) => error.message);
+    console.log(JSON.stringify([said, readdirSync(dir).join()]));`;
+
+  for (const { what, script, says, left } of MOUNTS) {
+    it(what, async (t) => {
+      const shell = `cd "$1" && ${script} && exec "$2" --input-type=module -e "$3" "$1"`;
+      const args = [
+        '--user',
+        '--map-root-user',
+        '--mount',
+        'sh',
+        '-c',
+        shell,
+        'sh',
+        dir,
+        process.execPath,
+        program,
+      ];
+      const { error, stdout } = await new Promise<{ error: Error | null; stdout: string }>((resolve) => {
+        execFile('unshare', args, (error, stdout) => resolve({ error, stdout }));
+      });
+      if (error !== null) return t.skip(`no mounts here: ${error.message}`);
+      const expected = `cannot write ${dir}/out: ${says.replaceAll('<dir>', dir)}`;
+      assert.deepEqual(JSON.parse(stdout), [expected, left]);
+    });
+  }
+});
+
+/** As a user for whom the modes of directories count: not as root. */
+async function asNobody<Result>(work: () => Promise<Result>): Promise<Result> {
+  if (!IS_ROOT) return await work();
+  process.seteuid?.(NOBODY);
+  try {
+    return await work();
+  } finally {
+    process.seteuid?.(0);
+  }
+}
+
+async function message(running: Promise<unknown>): Promise<string> {
+  const error = await running.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  assert.ok(error instanceof OutputError, String(error));
+  return error.message;
+}

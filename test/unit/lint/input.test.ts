@@ -1,0 +1,327 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdir, symlink, truncate, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { formatProblem } from '../../../lib/config/problem.ts';
+import { checkPaths } from '../../../lib/lint/check.ts';
+import { readInputs } from '../../../lib/lint/input.ts';
+import { textReport } from '../../../lib/lint/text-report.ts';
+import {
+  type Files,
+  ProjectedVolume,
+  type TemporaryDirectory,
+  temporaryDirectory,
+} from '../../lab/volume.ts';
+import { OPTIONS } from '../config/support.ts';
+
+const CONFIG = 'nonMasqueradeCIDRs: [10.0.0.0/8]\n';
+const HOST_BITS =
+  '"10.0.0.1/8" is no network address: bits after /8 are set; write 10.0.0.0/8 for the whole network, or 10.0.0.1/32 for this one address';
+
+function manifest(...keys: readonly string[]): string {
+  return `apiVersion: v1\nkind: ConfigMap\ndata:\n${keys.map((key) => `  ${key}: "masqLinkLocal: true"\n`).join('')}`;
+}
+
+const NOTHING = (paths: string) =>
+  `error: no source in ${paths}: nothing was checked; name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
+const UNREADABLE = 'name a file or directory that is there and readable';
+
+interface Case {
+  readonly files?: Files;
+  /** DIR stands for the scratch directory. */
+  readonly paths: readonly string[];
+  readonly stdin?: string;
+  /** Each as FILE:NAME, in their order. */
+  readonly sources?: readonly string[];
+  readonly problems?: readonly string[];
+}
+
+const CASES: Readonly<Record<string, Case>> = {
+  'a directory is read as the agent reads it': {
+    files: {
+      'c/ip-masq-b': CONFIG,
+      'c/ip-masq-a': CONFIG,
+      'c/ip-masq.yaml': CONFIG,
+      'c/other': '',
+      'c/ip-masq-c/d': CONFIG,
+    },
+    paths: ['DIR/c'],
+    sources: ['DIR/c/ip-masq-a:ip-masq-a', 'DIR/c/ip-masq-b:ip-masq-b'],
+    problems: [
+      'DIR/c/ip-masq-c: error: is not a regular file; remove it, or mount a file in its place',
+      'DIR/c/ip-masq.yaml: warning: is not read: the name of a source begins with ip-masq-; rename it',
+    ],
+  },
+  'a directory may have no source at all': { files: { 'c/other': '' }, paths: ['DIR/c'] },
+  'a directory of manifests is taken for none': {
+    files: { 'c/b.yaml': manifest('ip-masq-b'), 'c/a.json': '{}', 'c/README.md': '' },
+    paths: ['DIR/c'],
+    problems: [
+      'DIR/c: warning: has no source; of a directory only files ip-masq-* are read, and not "a.json"; name the files themselves, if they are manifests',
+    ],
+  },
+  'a broken file of a directory is named with the directory': {
+    files: { 'c/ip-masq-a': 'a\n\0' },
+    paths: ['DIR/c'],
+    problems: ['DIR/c/ip-masq-a:2:1: error: has a NUL byte; save the file as plain text'],
+  },
+  'a file is a source of its name, whatever that is': {
+    files: { 'ip-masq-b': CONFIG, 'a.yaml': CONFIG },
+    paths: ['DIR/ip-masq-b', 'DIR/a.yaml'],
+    sources: ['DIR/a.yaml:a.yaml', 'DIR/ip-masq-b:ip-masq-b'],
+  },
+  'an empty file is a source': { files: { a: '' }, paths: ['DIR/a'], sources: ['DIR/a:a'] },
+  'sources of all paths are in the order of their names': {
+    files: {
+      'm.yaml': manifest('ip-masq-d', 'ip-masq-b', 'ip-masq-Z'),
+      'c/ip-masq-c': CONFIG,
+      'ip-masq-a': CONFIG,
+    },
+    paths: ['DIR/m.yaml', 'DIR/c', 'DIR/ip-masq-a', '-'],
+    stdin: manifest('ip-masq-ab'),
+    sources: [
+      'DIR/m.yaml:ip-masq-Z',
+      'DIR/ip-masq-a:ip-masq-a',
+      'standard input:ip-masq-ab',
+      'DIR/m.yaml:ip-masq-b',
+      'DIR/c/ip-masq-c:ip-masq-c',
+      'DIR/m.yaml:ip-masq-d',
+    ],
+  },
+  'a path counts once, however often and in however many ways it is written': {
+    files: { 'c/ip-masq-a': CONFIG, 'm.yaml': manifest('ip-masq-b') },
+    paths: ['DIR/c', 'DIR/c/', 'DIR/./m.yaml', 'DIR/c/../m.yaml', '-', '-'],
+    stdin: manifest('ip-masq-c'),
+    sources: ['DIR/c/ip-masq-a:ip-masq-a', 'DIR/m.yaml:ip-masq-b', 'standard input:ip-masq-c'],
+  },
+  'two sources of one name are an error': {
+    files: { 'a/ip-masq-a': CONFIG, 'm.yaml': `${manifest('ip-masq-a')}---\n${manifest('ip-masq-a')}` },
+    paths: ['DIR/a', 'DIR/m.yaml'],
+    sources: ['DIR/a/ip-masq-a:ip-masq-a', 'DIR/m.yaml:ip-masq-a', 'DIR/m.yaml:ip-masq-a'],
+    problems: [
+      'DIR/m.yaml:4:15: error: two sources are named ip-masq-a, of which a volume can hold one (the other: DIR/a/ip-masq-a:1:1); rename one; or, where they are meant for different nodes, check them one by one',
+      'DIR/m.yaml:9:15: error: two sources are named ip-masq-a, of which a volume can hold one (the other: DIR/m.yaml:4:15); rename one; or, where they are meant for different nodes, check them one by one',
+    ],
+  },
+  'standard input may be a config': {
+    paths: ['-'],
+    stdin: CONFIG,
+    sources: ['standard input:standard input'],
+  },
+  'standard input may be a manifest': {
+    paths: ['-'],
+    stdin: manifest('ip-masq-a'),
+    sources: ['standard input:ip-masq-a'],
+  },
+  'standard input without a byte is no config, but a program that has failed': {
+    paths: ['-'],
+    stdin: '',
+    problems: [NOTHING('standard input')],
+  },
+  'a manifest may begin with a byte order mark': {
+    paths: ['-'],
+    stdin: `\ufeff${manifest('ip-masq-a')}`,
+    sources: ['standard input:ip-masq-a'],
+  },
+  'nothing to check is an error': {
+    files: {
+      'a.yaml': 'apiVersion: v1\nkind: Secret\ndata: {ip-masq-a: YQ==}\n',
+      'b.yaml': manifest('other'),
+    },
+    paths: ['DIR/a.yaml', 'DIR/b.yaml'],
+    problems: [NOTHING('DIR/a.yaml, DIR/b.yaml')],
+  },
+  'a manifest without a source is none beside one that has some': {
+    files: { 'a.yaml': manifest('other'), 'b.yaml': manifest('ip-masq-b') },
+    paths: ['DIR/a.yaml', 'DIR/b.yaml'],
+    sources: ['DIR/b.yaml:ip-masq-b'],
+  },
+  'a missing file is an error, and hides no other': {
+    files: { a: CONFIG },
+    paths: ['DIR/\u001b[2J', 'DIR/a'],
+    sources: ['DIR/a:a'],
+    problems: [
+      `DIR/\\x1b[2J: error: cannot be read: ENOENT: no such file or directory, stat 'DIR/\\x1b[2J'; ${UNREADABLE}`,
+    ],
+  },
+  'what is below a file is missing': {
+    files: { a: CONFIG },
+    paths: ['DIR/a/b'],
+    problems: [`DIR/a/b: error: cannot be read: ENOTDIR: not a directory, stat 'DIR/a/b'; ${UNREADABLE}`],
+  },
+  'a path of no characters is missing': {
+    paths: [''],
+    problems: [`: error: cannot be read: ENOENT: no such file or directory, stat ''; ${UNREADABLE}`],
+  },
+  'a binary file is an error': {
+    files: { a: Buffer.from('7f454c460a00ff', 'hex'), b: Buffer.from('fffe6100', 'hex') },
+    paths: ['DIR/a', 'DIR/b'],
+    problems: [
+      'DIR/a:2:2: error: has a byte that is not UTF-8; save the file as UTF-8',
+      'DIR/b:1:1: error: is UTF-16, not UTF-8; save it as UTF-8',
+    ],
+  },
+  'a config is not larger than the agent takes': {
+    files: {
+      a: `${CONFIG}#${'x'.repeat(1024 * 1024)}`,
+      b: `${CONFIG}#${'x'.repeat(1024 * 1024 - CONFIG.length - 1)}`,
+    },
+    paths: ['DIR/a', 'DIR/b'],
+    sources: ['DIR/b:b'],
+    problems: ['DIR/a: error: is larger than 1 MiB (1048610 bytes); split it, or use wider CIDRs'],
+  },
+  'a manifest may be larger than a config': {
+    files: { a: `${manifest('ip-masq-a')}# ${'x'.repeat(1024 * 1024)}\n` },
+    paths: ['DIR/a'],
+    sources: ['DIR/a:ip-masq-a'],
+  },
+  'a large manifest that is no YAML is still one': {
+    files: { a: `# ${'x'.repeat(1024 * 1024)}\napiVersion: v1\ndata: "` },
+    paths: ['DIR/a'],
+    problems: [
+      'DIR/a:3:8: error: is not valid YAML: unexpected end of the stream within a double quoted scalar; close the bracket or quote; the file may be cut off',
+    ],
+  },
+};
+
+describe('reading inputs', () => {
+  let scratch: TemporaryDirectory;
+  const path = (name: string) => name.replace(/^DIR(?=\/|$)/, scratch.path);
+  const shown = (text: string) => text.replaceAll(scratch.path, 'DIR');
+
+  beforeEach(async () => {
+    scratch = await temporaryDirectory();
+  });
+  afterEach(() => scratch[Symbol.asyncDispose]());
+
+  /** What is found, as a case has it. */
+  async function read(paths: readonly string[], stdin?: AsyncIterable<Buffer>) {
+    let calls = 0;
+    const { sources, problems } = await readInputs(paths.map(path), () => {
+      calls += 1;
+      return stdin ?? assert.fail('nobody asked for standard input');
+    });
+    assert.ok(calls <= 1);
+    return {
+      sources: sources.map(({ name, found }) => shown(`${found?.file}:${name}`)),
+      problems: problems.map((problem) => shown(formatProblem(problem))),
+    };
+  }
+
+  async function write(files: Files): Promise<void> {
+    for (const [name, content] of Object.entries(files)) {
+      await mkdir(dirname(join(scratch.path, name)), { recursive: true });
+      await writeFile(join(scratch.path, name), content);
+    }
+  }
+
+  for (const [name, { files = {}, paths, stdin, sources = [], problems = [] }] of Object.entries(CASES)) {
+    it(name, async () => {
+      await write(files);
+      const input = stdin === undefined ? undefined : chunks(Buffer.from(stdin));
+      assert.deepEqual(await read(paths, input), { sources, problems });
+    });
+  }
+
+  it('reads a projected volume, and calls its files by their visible paths', async () => {
+    await ProjectedVolume.create(path('DIR/volume'), { 'ip-masq-a': CONFIG, 'ip-masq': CONFIG });
+    assert.deepEqual(await read(['DIR/volume']), {
+      sources: ['DIR/volume/ip-masq-a:ip-masq-a'],
+      problems: [
+        'DIR/volume/ip-masq: warning: is not read: the name of a source begins with ip-masq-; rename it',
+      ],
+    });
+  });
+
+  it('reads a file that is a link out of its directory, which is nobody’s volume', async () => {
+    await write({ 'a/b': manifest('ip-masq-a') });
+    await symlink('a/b', path('DIR/link'));
+    assert.deepEqual(await read(['DIR/link']), { sources: ['DIR/link:ip-masq-a'], problems: [] });
+  });
+
+  it('reads a pipe to its end', async () => {
+    execFileSync('mkfifo', [path('DIR/pipe')]);
+    const reading = read(['DIR/pipe']);
+    await writeFile(path('DIR/pipe'), manifest('ip-masq-a'));
+    assert.deepEqual(await reading, { sources: ['DIR/pipe:ip-masq-a'], problems: [] });
+  });
+
+  it('reads no more than it may of what never ends', async () => {
+    let read64 = 0;
+    const endless = (async function* () {
+      for (; read64 < 200; read64 += 1) yield Buffer.alloc(1024 * 1024, '#');
+    })();
+    const problems = ['larger than 64 MiB; check fewer manifests at once'];
+    assert.deepEqual((await read(['-'], endless)).problems, [`standard input: error: is ${problems}`]);
+    assert.equal(read64, 64);
+    await writeFile(path('DIR/huge'), '');
+    await truncate(path('DIR/huge'), 2 ** 40);
+    assert.deepEqual((await read(['DIR/huge', '/dev/zero'])).problems, [
+      `DIR/huge: error: is ${problems}`,
+      `/dev/zero: error: is ${problems}`,
+    ]);
+  });
+
+  it('says of a socket that it cannot be read', async () => {
+    const server = createServer().listen(path('DIR/socket'));
+    await once(server, 'listening');
+    const { problems } = await read(['DIR/socket']).finally(() => server.close());
+    assert.deepEqual(problems, [
+      `DIR/socket: error: cannot be read: ENXIO: no such device or address, open 'DIR/socket'; ${UNREADABLE}`,
+    ]);
+  });
+
+  it('says of what it has no right to read that it cannot be read', {
+    skip: process.getuid?.() === 0 && 'root may read everything',
+  }, async () => {
+    await write({ a: CONFIG, 'c/ip-masq-a': CONFIG });
+    await chmod(path('DIR/a'), 0);
+    await chmod(path('DIR/c'), 0);
+    assert.deepEqual((await read(['DIR/a', 'DIR/c'])).problems, [
+      `DIR/a: error: cannot be read: EACCES: permission denied, open 'DIR/a'; ${UNREADABLE}`,
+      "error: config directory DIR/c cannot be read: EACCES: permission denied, readlink 'DIR/c/..data'; mount the volume there, or name the right directory with --config-dir",
+    ]);
+    await chmod(path('DIR/c'), 0o755);
+  });
+
+  it('says of standard input that fails that it cannot be read', async () => {
+    const failing = (async function* () {
+      yield Buffer.from(CONFIG);
+      throw Object.assign(new Error('EISDIR: illegal operation on a directory, read'), { code: 'EISDIR' });
+    })();
+    assert.deepEqual((await read(['-'], failing)).problems, [
+      `standard input: error: cannot be read: EISDIR: illegal operation on a directory, read; ${UNREADABLE}`,
+    ]);
+  });
+
+  it('merges all of them, and shows each conflict with both places', async () => {
+    await write({
+      'c/ip-masq-a': CONFIG,
+      'm.yaml':
+        'apiVersion: v1\nkind: ConfigMap\ndata:\n  ip-masq-b: "masqueradeCIDRs:\\n- 10.0.0.0/8\\n- 10.0.0.1/8"\n',
+    });
+    const report = await checkPaths([path('DIR/c'), path('DIR/m.yaml')], OPTIONS, () => chunks());
+    assert.equal(report.config, undefined);
+    assert.equal(
+      shown(textReport(report, { colour: false })),
+      `DIR/m.yaml:4:49: error: ${HOST_BITS}
+ 4 |   ip-masq-b: "masqueradeCIDRs:\\n- 10.0.0.0/8\\n- 10.0.0.1/8"
+   |                                                 ^
+DIR/m.yaml:4:35: error: 10.0.0.0/8 is in nonMasqueradeCIDRs and in masqueradeCIDRs (the other: DIR/c/ip-masq-a:1:22); remove it from one of the two lists
+ 4 |   ip-masq-b: "masqueradeCIDRs:\\n- 10.0.0.0/8\\n- 10.0.0.1/8"
+   |                                   ^
+DIR/c/ip-masq-a:1:22
+ 1 | nonMasqueradeCIDRs: [10.0.0.0/8]
+   |                      ^
+2 sources, 2 errors, 0 warnings, 0 infos
+`,
+    );
+  });
+});
+
+async function* chunks(bytes = Buffer.alloc(0)): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += 7) yield bytes.subarray(at, at + 7);
+}

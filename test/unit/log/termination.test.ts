@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { writeTerminationMessage } from '../../../lib/log/termination.ts';
+
+describe('the termination message', () => {
+  let dir: string;
+  let path: string;
+
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'termination-'));
+    path = join(dir, 'log');
+  });
+  afterEach(() => rm(dir, { recursive: true }));
+
+  it('replaces what was there', async () => {
+    await writeFile(path, 'something longer');
+    await writeTerminationMessage(path, ['short']);
+    assert.equal(await readFile(path, 'utf8'), 'short\n');
+  });
+
+  it('is not written where there is no file', async () => {
+    await writeTerminationMessage(path, ['short']);
+    assert.deepEqual(await readdir(dir), []);
+  });
+
+  it('fits what kubelet keeps, says how many lines did not, and cuts no character', async () => {
+    await writeFile(path, '');
+    await writeTerminationMessage(
+      path,
+      Array.from({ length: 500 }, (_, index) => `problem ${index} äöü`),
+    );
+    const text = await readFile(path, 'utf8');
+    assert.ok(Buffer.byteLength(text) <= 4096);
+    const shown = text.split('\n').filter((line) => line.startsWith('problem')).length;
+    assert.ok(text.endsWith(`… and ${500 - shown} more, see the log\n`));
+  });
+
+  it('cuts a single endless line', async () => {
+    await writeFile(path, '');
+    await writeTerminationMessage(path, ['ä'.repeat(5000), 'more']);
+    const bytes = await readFile(path);
+    assert.ok(bytes.length <= 4096 && bytes.length > 4000);
+    assert.doesNotMatch(bytes.toString('utf8'), /\uFFFD/);
+  });
+
+  it('that cannot be written is an error', async () => {
+    await assert.rejects(writeTerminationMessage(dir, ['short']), { code: 'EISDIR' });
+  });
+});

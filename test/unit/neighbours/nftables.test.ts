@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { createNftReader } from '../../../lib/neighbours/read-nftables.ts';
+import { base, fakeHost, listing, nftables, OWN, rule } from './support.ts';
+
+describe('what nft says of base chains', () => {
+  it('is taken from those of nat at postrouting, whatever else it prints', async () => {
+    const host = fakeHost({
+      nft: nftables(
+        { metainfo: { version: '1.0.6' } },
+        { chain: { family: 'ip', table: 'nat', name: 'KUBE-SERVICES', handle: 1 } },
+        { chain: { family: 'ip', table: 'f', name: 'x', type: 'filter', hook: 'postrouting' } },
+        { chain: { family: 'ip', table: 'n', name: 'x', type: 'nat', hook: 'prerouting' } },
+        { chain: { type: 'nat', hook: 'postrouting' } },
+        null,
+        base('inet', 'site', 'post'),
+      ),
+    });
+    const found = await createNftReader(host, OWN).look();
+    assert.deepEqual(found, [{ family: 'inet', table: 'site', chain: 'post' }]);
+  });
+
+  for (const [name, answer, failure, message] of [
+    ['is not installed', undefined, 'missing', /^nft is not installed$/],
+    [
+      'has no JSON',
+      { code: 1, stderr: 'Error: JSON support not compiled-in' },
+      'missing',
+      /not compiled-in$/,
+    ],
+    [
+      'finds no nf_tables',
+      { code: 1, stderr: 'Error: Operation not supported' },
+      'unsupported',
+      /supported$/,
+    ],
+    ['prints something else', { stdout: 'table ip nat' }, 'refused', /something else than JSON$/],
+    ['says nothing', { code: 3 }, 'refused', /^nft -j list chains failed: exit code 3$/],
+    [
+      'may not look',
+      { code: 1, stderr: 'Operation not permitted (you must be root)\nx' },
+      'denied',
+      /root\)$/,
+    ],
+  ] as const) {
+    it(`is an error of its own kind where it ${name}`, async () => {
+      const reader = createNftReader(fakeHost(answer === undefined ? {} : { nft: answer }), OWN);
+      await assert.rejects(reader.look(), { failure, message });
+    });
+  }
+});
+
+describe('a chain of nftables', () => {
+  it('is read once, with what it leads to and the sets that it needs', async () => {
+    const commands: string[] = [];
+    const daddr = { payload: { protocol: 'ip', field: 'daddr' } };
+    const odd = 'no "name"; add table ip x';
+    const host = fakeHost(
+      {
+        [listing('chain', 'inet', 'maps', 'post')]: nftables(
+          base('inet', 'maps', 'post'),
+          rule('post', { match: { op: '==', left: daddr, right: '@s' } }, { accept: null }),
+          rule('post', { jump: { target: 'accept' } }),
+          rule('post', { goto: { target: 'accept' } }),
+          rule('post', { jump: { target: 'gone' } }),
+          rule('post', { jump: { target: odd } }),
+        ),
+        [listing('chain', 'inet', 'maps', 'accept')]: nftables(rule('accept', { masquerade: null })),
+        [listing('chain', 'inet', 'maps', odd)]: nftables(rule(odd, { masquerade: null })),
+        [listing('set', 'inet', 'maps', 's')]: nftables({ set: { name: 's' } }),
+        nft: { code: 1, stderr: 'Error: No such file or directory' },
+      },
+      commands,
+    );
+    const reader = createNftReader(host, OWN);
+    const chain = { family: 'inet', table: 'maps', chain: 'post' };
+    const [four, six] = [await reader.read(chain, 'IPv4'), await reader.read(chain, 'IPv6')];
+    assert.deepEqual([...(four?.chains.keys() ?? [])], ['post', 'accept', odd]);
+    assert.deepEqual(six?.unread, ['chain gone']);
+    assert.equal(four?.where, 'nftables inet maps post');
+    assert.deepEqual(commands, [
+      listing('chain', 'inet', 'maps', 'post'),
+      listing('set', 'inet', 'maps', 's'),
+      listing('chain', 'inet', 'maps', 'accept'),
+      listing('chain', 'inet', 'maps', 'gone'),
+      listing('chain', 'inet', 'maps', odd),
+    ]);
+  });
+
+  it('is none where it has gone', async () => {
+    const host = fakeHost({ nft: { code: 1, stderr: 'internal:0:0-0: Error: No such file or directory' } });
+    const reader = createNftReader(host, OWN);
+    assert.equal(await reader.read({ family: 'ip', table: 't', chain: 'p' }, 'IPv4'), undefined);
+  });
+
+  it('is told where nft cannot read it, or a map that says where it leads', async () => {
+    const vmap = { vmap: { key: { meta: { key: 'oifname' } }, data: '@jumps' } };
+    const stderr = 'internal:0:0-0: Error: syntax error\nmore';
+    const host = fakeHost({
+      [listing('chain', 'ip', 'b', 'p')]: nftables(rule('p', vmap)),
+      nft: { code: 1, stderr },
+    });
+    const reader = createNftReader(host, OWN);
+    const unread = async (table: string) =>
+      (await reader.read({ family: 'ip', table, chain: 'p' }, 'IPv4'))?.unread;
+    assert.deepEqual(await unread('a'), ['nft -j list chain ip a p failed: Error: syntax error']);
+    assert.deepEqual(await unread('b'), ['nft -j list map ip b jumps failed: Error: syntax error']);
+  });
+
+  it('that leads to more chains than can be read says so, in the same words whichever they are', async () => {
+    const unread = async (letter: string) => {
+      const targets = Array.from({ length: 300 }, (_, index) => `${letter}${index}`);
+      const host = fakeHost({
+        [listing('chain', 'ip', 't', 'p')]: nftables(
+          ...targets.map((target) => rule('p', { jump: { target } })),
+        ),
+        nft: nftables(),
+      });
+      return await createNftReader(host, OWN).read({ family: 'ip', table: 't', chain: 'p' }, 'IPv4');
+    };
+    const [a, b] = [await unread('a'), await unread('b')];
+    assert.equal(a?.chains.size, 256);
+    assert.deepEqual(a?.unread, ['only 256 of the chains that it leads to are read']);
+    assert.deepEqual(b?.unread, a?.unread);
+  });
+});

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { checksText, readiness } from '../../../lib/status/health.ts';
+import type { FamilyStatus } from '../../../lib/status/status.ts';
+
+function synced(syncedAt: number): FamilyStatus {
+  const policy = { family: 'IPv4', entries: [] } as const;
+  return { policy, syncedAt, lastSuccess: 0, lastChange: undefined, lastFound: [] };
+}
+
+describe('readiness', () => {
+  for (const [what, families, expected] of [
+    ['is missing before the first sync', new Map(), false],
+    ['lasts three intervals', new Map([['IPv4', synced(70_000)]]), true],
+    ['ends after three intervals', new Map([['IPv4', synced(69_999)]]), false],
+  ] as const) {
+    it(what, () => {
+      const checks = readiness({ families: new Map(families) }, ['IPv4'], 10_000, 100_000);
+      assert.deepEqual(
+        checks.map(({ isGood }) => isGood),
+        [expected],
+      );
+    });
+  }
+
+  it('needs every family that is kept', () => {
+    const checks = readiness({ families: new Map([['IPv4', synced(0)]]) }, ['IPv4', 'IPv6'], 1000, 0);
+    assert.equal(
+      checksText(checks, true),
+      '[+] sync IPv4: last sync 0 s ago, at most 3 s are good\n[-] sync IPv6: no sync has succeeded yet\nnot ok\n',
+    );
+    assert.equal(checksText(checks, false), '[-] sync IPv6: no sync has succeeded yet\nnot ok\n');
+  });
+
+  it('is one word where all is good, and nobody asks for more', () => {
+    const checks = readiness({ families: new Map([['IPv4', synced(0)]]) }, ['IPv4'], 1000, 0);
+    assert.equal(checksText(checks, false), 'ok\n');
+  });
+});

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import perfHooks from 'node:perf_hooks';
+import { describe, it } from 'node:test';
+import { METRIC_PREFIX, METRICS, Metrics } from '../../../lib/status/metrics.ts';
+
+describe('the metrics', () => {
+  it('wake an idle process no more than once a second', (t) => {
+    const monitor = t.mock.method(perfHooks, 'monitorEventLoopDelay');
+    new Metrics();
+    const resolutions = monitor.mock.calls.map((call) => call.arguments[0]?.resolution ?? 10);
+    assert.equal(resolutions.length, 1);
+    assert.ok(
+      resolutions.every((resolution) => resolution >= 1_000),
+      `${resolutions} ms`,
+    );
+  });
+
+  it('of the table are all exposed, with type and help', async () => {
+    const { body, type } = await new Metrics().text(false);
+    assert.match(type, /^text\/plain; version=0\.0\.4/);
+    for (const [name, definition] of Object.entries(METRICS)) {
+      assert.ok(body.includes(`# HELP ${METRIC_PREFIX}${name} ${definition.help}\n`), name);
+      assert.ok(body.includes(`# TYPE ${METRIC_PREFIX}${name} ${definition.type}\n`), name);
+    }
+  });
+
+  it('are the same in OpenMetrics, and in the format of Prometheus before and after', async () => {
+    const metrics = new Metrics();
+    metrics.add('syncs_total', { family: 'IPv4', result: 'changed' }, 3);
+    const ours = async () => ownLines((await metrics.text(false)).body);
+    const before = await ours();
+    const { body, type } = await metrics.text(true);
+    assert.deepEqual(await ours(), before);
+    assert.match(type, /^application\/openmetrics-text; version=1\.0\.0/);
+    assert.match(
+      body,
+      /^# TYPE ip_masq_agent_syncs counter\nip_masq_agent_syncs_total\{family="IPv4",result="changed"\} 3$/m,
+    );
+    assert.ok(body.endsWith('\n# EOF\n'));
+    assert.doesNotMatch(body, /^$\n/m);
+    assert.deepEqual(samples(ownLines(body)), samples(before));
+  });
+
+  it('replace what they have said of other labels', async () => {
+    const metrics = new Metrics();
+    metrics.set('config_info', { hash: 'a' }, 1);
+    metrics.replace('config_info', [{ labels: { hash: 'b' }, value: 1 }]);
+    const { body } = await metrics.text(false);
+    assert.deepEqual(
+      samples(ownLines(body)).filter((line) => line.includes('config_info')),
+      ['ip_masq_agent_config_info{hash="b"} 1'],
+    );
+  });
+});
+
+function ownLines(body: string): readonly string[] {
+  return body.split('\n').filter((line) => line.includes(METRIC_PREFIX));
+}
+
+function samples(lines: readonly string[]): readonly string[] {
+  return lines.filter((line) => !line.startsWith('#'));
+}

@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import type { Counts, Dataplane, RuleCount } from '../../../lib/dataplane/dataplane.ts';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import { compilePolicy, type Entry } from '../../../lib/policy/policy.ts';
+import { PacketCounts } from '../../../lib/status/packet-counts.ts';
+import { mergedOf } from '../config/support.ts';
+
+const config = mergedOf({
+  a: 'nonMasqueradeCIDRs: [10.1.0.0/16, 10.2.0.0/16]',
+  b: 'nonMasqueradeCIDRs: [10.3.0.0/16]',
+});
+const POLICY = compilePolicy(config, 'IPv4');
+const [, FIRST, SECOND] = POLICY.entries;
+const STEP = 15_000;
+
+function count(entry: Entry | undefined, packets: bigint, bytes = packets * 60n): RuleCount {
+  const rule = `${entry?.prefix.text}`;
+  return { rule, entry, verdict: entry?.verdict ?? 'masquerade', packets, bytes };
+}
+
+/** A kernel that is read as the function says, whose rules this process has made anew so many times. */
+function kernel(read: () => Counts['rules'] | Promise<Counts['rules']>, remade = 0): Dataplane {
+  return { count: async () => ({ remade, rules: await read() }) } as unknown as Dataplane;
+}
+
+/** Packet counts that are read at a time, in milliseconds, that the test says. */
+function countsInTime() {
+  let now = 0;
+  const counts = new PacketCounts(() => now);
+  return {
+    since: (dataplane: Dataplane, at: number) => {
+      now = at;
+      return counts.since(dataplane, POLICY);
+    },
+    entries: () => counts.entries(POLICY.family),
+  };
+}
+
+describe('packet counts', () => {
+  it('are what was counted since the last reading, by source and verdict', async () => {
+    const counts = countsInTime();
+    let listed = [count(FIRST, 1n), count(SECOND, 2n), count(undefined, 5n)];
+    const source = kernel(() => listed);
+    const read = async (now: number) =>
+      (await counts.since(source, now)).map(({ source: name, packets, bytes }) => [name, packets, bytes]);
+    assert.deepEqual(await read(0), [
+      ['a', 3n, 180n],
+      [undefined, 5n, 300n],
+    ]);
+    listed = [count(FIRST, 1n), count(SECOND, 4n), count(undefined, 5n)];
+    assert.deepEqual(await read(STEP), [
+      ['a', 2n, 120n],
+      [undefined, 0n, 0n],
+    ]);
+  });
+
+  it('are read once in 15 seconds, and never twice at once', async () => {
+    const counts = countsInTime();
+    let readings = 0;
+    const ready = Promise.withResolvers<Counts['rules']>();
+    const source = kernel(() => {
+      readings += 1;
+      return ready.promise;
+    });
+    const first = counts.since(source, 0);
+    assert.deepEqual(await counts.since(source, 10 * STEP), []);
+    ready.resolve([count(FIRST, 1n)]);
+    await first;
+    assert.deepEqual(await counts.since(source, STEP - 1), []);
+    assert.equal(readings, 1);
+    await counts.since(source, STEP);
+    assert.equal(readings, 2);
+  });
+
+  it('of a reading that fails come with a later one', async () => {
+    const counts = countsInTime();
+    let isBusy = true;
+    const source = kernel(() => {
+      if (isBusy) throw new DataplaneError('busy', 'locked', 'wait');
+      return [count(FIRST, 7n)];
+    });
+    assert.deepEqual(await counts.since(source, 0), []);
+    isBusy = false;
+    const [later] = await counts.since(source, STEP);
+    assert.equal(later?.packets, 7n);
+    await assert.rejects(
+      counts.since(
+        kernel(() => assert.fail('a bug')),
+        2 * STEP,
+      ),
+      /a bug/,
+    );
+  });
+
+  it('do not begin anew for a source one of whose entries goes', async () => {
+    const counts = countsInTime();
+    await counts.since(
+      kernel(() => [count(FIRST, 100n), count(SECOND, 50n)]),
+      0,
+    );
+    const [left] = await counts.since(
+      kernel(() => [count(FIRST, 101n)]),
+      STEP,
+    );
+    assert.equal(left?.packets, 1n);
+  });
+
+  it('are right where one of the rules of an entry goes', async () => {
+    const counts = countsInTime();
+    const part = (rule: string, packets: bigint) => ({ ...count(FIRST, packets), rule });
+    await counts.since(
+      kernel(() => [part('lower half', 50n), part('upper half', 20n)]),
+      0,
+    );
+    const [left] = await counts.since(
+      kernel(() => [part('upper half', 23n)]),
+      STEP,
+    );
+    assert.equal(left?.packets, 3n);
+  });
+
+  it('are told of an entry as a whole', async () => {
+    const { since, entries } = countsInTime();
+    const part = (rule: string, packets: bigint) => ({ ...count(FIRST, packets), rule });
+    await since(
+      kernel(() => [part('lower half', 5n), count(SECOND, 3n), part('upper half', 2n)]),
+      0,
+    );
+    assert.deepEqual(
+      entries().map(({ entry, packets, bytes }) => [entry, packets, bytes]),
+      [
+        [FIRST, 7n, 420n],
+        [SECOND, 3n, 180n],
+      ],
+    );
+  });
+
+  it('see by its bytes that a rule was made anew where it has counted more packets since', async () => {
+    const counts = countsInTime();
+    await counts.since(
+      kernel(() => [count(FIRST, 10n, 15_000n)]),
+      0,
+    );
+    const [anew] = await counts.since(
+      kernel(() => [count(FIRST, 12n, 720n)]),
+      STEP,
+    );
+    assert.deepEqual([anew?.packets, anew?.bytes], [12n, 720n]);
+  });
+
+  for (const [whose, misses] of [
+    ['this process', 'nothing'],
+    ['somebody else', 'nothing but what a rewrite between two readings hides'],
+  ] as const) {
+    it(`never go down where ${whose} rewrites the rules, and miss ${misses}`, async () => {
+      const step = fc.record({ first: fc.nat(50), second: fc.nat(50), isRewritten: fc.boolean() });
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
+          const counts = countsInTime();
+          let [first, second, sent, told, now, hidden, remade] = [0, 0, 0, 0, 0, 0, 0];
+          for (const { first: one, second: two, isRewritten } of steps) {
+            if (isRewritten && whose === 'this process') remade += 1;
+            if (isRewritten && whose === 'somebody else') hidden += first + second;
+            if (isRewritten) [first, second] = [0, 0];
+            first += one;
+            second += two;
+            sent += one + two;
+            const rules = [count(FIRST, BigInt(first)), count(SECOND, BigInt(second))];
+            for (const { packets, bytes } of await counts.since(
+              kernel(() => rules, remade),
+              now,
+            )) {
+              assert.ok(packets >= 0n && bytes === packets * 60n);
+              told += Number(packets);
+            }
+            now += STEP;
+          }
+          assert.ok(told <= sent && told >= sent - hidden, `${told} of ${sent}`);
+        }),
+      );
+    });
+  }
+});

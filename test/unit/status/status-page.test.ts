@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
+import { compilePolicy } from '../../../lib/policy/policy.ts';
+import { Metrics } from '../../../lib/status/metrics.ts';
+import { PacketCounts } from '../../../lib/status/packet-counts.ts';
+import { Recorder } from '../../../lib/status/recorder.ts';
+import { Status } from '../../../lib/status/status.ts';
+import { statusPage } from '../../../lib/status/status-page.ts';
+import { mergedOf } from '../config/support.ts';
+
+describe('the status page', () => {
+  it('says where nothing has been synced yet', () => {
+    const page = textOf(pageOf(new Status(new Recorder())));
+    assert.match(page, /Z: not ready, sync IPv4: no sync has succeeded yet/);
+    assert.match(page, /no valid config has been read/);
+    assert.match(page, /IPv4 none yet/);
+  });
+
+  it('shows what runs where, what is applied, and who asks for it', async () => {
+    const status = synced({ a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nresyncInterval: 90s\n' });
+    const counts = new PacketCounts();
+    const policy = status.families.get('IPv4')?.policy;
+    assert.ok(policy);
+    const entry = policy.entries.find(({ prefix }) => prefix.text === '10.0.0.0/8');
+    const rules = [{ rule: '10.0.0.0/8', entry, verdict: 'return', packets: 7n, bytes: 420n }];
+    await counts.since({ count: async () => ({ remade: 0, rules }) } as unknown as Dataplane, policy);
+    const page = textOf(pageOf(status, counts));
+    assert.match(page, /^ip-masq-agent on node-1 .*Z: ready ip-masq-agent 1\.2\.3 /);
+    assert.match(page, / 10\.0\.0\.0\/8 not masqueraded a:1:22 7 everything else masqueraded $/);
+    assert.match(page, / sources a .* resyncInterval 90 s, a:2:17 /);
+    assert.match(page, / Conflicts none Rules of others none found /);
+  });
+
+  it('shows the first of many entries and of many conflicts, and how many more there are', () => {
+    const cidrs = Array.from({ length: 600 }, (_, index) => `10.${index >> 8}.${index & 255}.0/24`);
+    const page = textOf(
+      pageOf(
+        synced({
+          a: `cidrLimit: 1000\nnonMasqueradeCIDRs: [${cidrs}]\n`,
+          b: `cidrLimit: 1000\nnonMasqueradeCIDRs: [${cidrs}]\n`,
+        }),
+      ),
+    );
+    // Link-local is an entry too.
+    assert.match(
+      page,
+      / 10\.1\.242\.0\/24 not masqueraded .* everything else masqueraded … and 101 more: see \/configz $/,
+    );
+    assert.doesNotMatch(page, /10\.1\.243\.0\/24 not/);
+    assert.match(page, / 10\.0\.99\.0\/24 is listed twice .* … and 500 more: see \/configz Rules of others /);
+    assert.doesNotMatch(page, /10\.0\.100\.0\/24 is/);
+  });
+});
+
+function synced(texts: Readonly<Record<string, string>>): Status {
+  const config = mergedOf(texts);
+  const status = new Status(new Recorder());
+  status.onLoad({ config, problems: config.conflicts, sources: [], unread: [], projected: true });
+  const policy = compilePolicy(config, 'IPv4');
+  const wake = { reason: 'start', since: 0 } as const;
+  status.onSync({ policy, plan: undefined, drifted: false, wake, duration: 0 });
+  return status;
+}
+
+function pageOf(status: Status, counts = new PacketCounts()): string {
+  const interval = () => status.loaded?.config?.resyncInterval?.value ?? 60_000;
+  const about = { families: ['IPv4'], interval, version: 'ip-masq-agent 1.2.3', node: 'node-1' } as const;
+  return statusPage({ status, metrics: new Metrics(), counts, ...about });
+}
+
+/** What a reader sees, in one line. */
+function textOf(page: string): string {
+  const [, body = ''] = /<body>(.*)<\/body>/s.exec(page) ?? [];
+  return body
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll(/\s+/g, ' ')
+    .trimStart();
+}

@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { SyncReason } from '../../../lib/agent/trigger.ts';
+import type { LoadedConfig } from '../../../lib/config/load.ts';
+import type { Dataplane, Difference, Plan } from '../../../lib/dataplane/dataplane.ts';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import type { ForeignFinding } from '../../../lib/neighbours/group.ts';
+import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
+import { METRIC_PREFIX, Metrics } from '../../../lib/status/metrics.ts';
+import { Recorder } from '../../../lib/status/recorder.ts';
+import { Status, type SyncEvent } from '../../../lib/status/status.ts';
+import { merge, mergedOf } from '../config/support.ts';
+
+const TEXTS = {
+  a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8, fd00::/8]\nmasqueradeCIDRs: [10.1.0.0/16]\n',
+  b: 'masqLinkLocal: true\n',
+};
+
+describe('the status', () => {
+  it('counts readings of the sources, and describes the last valid one', async () => {
+    const { status, value, series } = create();
+    status.onLoad(loaded({ ...TEXTS, c: 'masqLinkLocal: false\n' }));
+    assert.equal(await value('config_sources'), 3);
+    assert.equal(await value('config_conflicts', 'severity="warning"', 'kind="link-local-flag"'), 1);
+    assert.equal(await value('config_conflicts', 'severity="info"', 'kind="duplicate"'), 1);
+    const [first] = await series('config_info');
+    status.onLoad(loaded({ a: 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' }));
+    assert.deepEqual(await series('config_info'), [first]);
+    assert.equal(await value('config_sources'), 3);
+    status.onLoad(loaded({ b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }));
+    assert.deepEqual(await series('config_conflicts'), []);
+    const [second, ...more] = await series('config_info');
+    assert.deepEqual(more, []);
+    assert.notEqual(second, first);
+    assert.equal(await value('config_loads_total', 'result="valid"'), 2);
+    assert.equal(await value('config_loads_total', 'result="invalid"'), 1);
+    assert.deepEqual(status.loaded?.config?.sources, ['b']);
+  });
+
+  it('knows of each family when it was synced and changed, and why', () => {
+    const { status } = create();
+    const before = [Date.now(), performance.now()] as const;
+    status.onSync(sync({ found: ['no readable chain', 'jump missing'] }));
+    const first = status.families.get('IPv4');
+    assert.ok(first !== undefined && first.lastSuccess >= before[0] && first.syncedAt >= before[1]);
+    assert.equal(first.lastChange, first.lastSuccess);
+    assert.deepEqual(first.lastFound, ['no readable chain', 'jump missing']);
+    assert.equal(status.families.get('IPv6'), undefined);
+    const other = policy('IPv4', { a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' });
+    status.onSync(sync({ policy: other }));
+    const second = status.families.get('IPv4');
+    assert.ok(second !== undefined && second.syncedAt >= first.syncedAt);
+    assert.equal(second.policy, other);
+    assert.equal(second.lastChange, first.lastChange);
+    assert.deepEqual(second.lastFound, first.lastFound);
+  });
+
+  it('has no change to tell of where the first sync has found the rules as they are to be', () => {
+    const { status } = create();
+    status.onSync(sync());
+    assert.equal(status.families.get('IPv4')?.lastChange, undefined);
+    assert.deepEqual(status.families.get('IPv4')?.lastFound, []);
+  });
+
+  it('counts syncs by family and result, beginning with zero for each', async () => {
+    const { status, value, series } = create();
+    status.onSync(sync({ found: ['no readable chain'] }));
+    assert.equal(await value('syncs_total', 'family="IPv4"', 'result="unchanged"'), 0);
+    assert.equal(await value('syncs_total', 'family="IPv4"', 'result="failed"'), 0);
+    assert.equal(await value('drift_repairs_total', 'family="IPv4"', 'found="jump missing"'), 0);
+    assert.equal(await value('sync_retries_total', 'reason="raced"'), 0);
+    assert.ok((await series('syncs_total')).every((line) => line.includes('IPv4')));
+    status.onSync(sync());
+    status.onFailure(['IPv4', 'IPv6']);
+    for (const [result, count] of [
+      ['changed', 1],
+      ['unchanged', 1],
+      ['failed', 1],
+    ] as const)
+      assert.equal(await value('syncs_total', 'family="IPv4"', `result="${result}"`), count, result);
+    assert.equal(await value('syncs_total', 'family="IPv6"', 'result="failed"'), 1);
+    assert.equal(await value('sync_duration_seconds_count', 'family="IPv4"'), 2);
+    assert.equal(await value('sync_duration_seconds_sum', 'family="IPv4"'), 0.5);
+  });
+
+  it('gives the times of the last success and the last change in seconds', async () => {
+    const { status, value } = create();
+    status.onSync(sync({ found: ['rules differ'] }));
+    const changed = (status.families.get('IPv4')?.lastChange ?? 0) / 1000;
+    status.onSync(sync());
+    const synced = (status.families.get('IPv4')?.lastSuccess ?? 0) / 1000;
+    assert.equal(await value('last_change_timestamp_seconds', 'family="IPv4"'), changed);
+    assert.equal(await value('last_sync_success_timestamp_seconds', 'family="IPv4"'), synced);
+  });
+
+  for (const [reason, found, reactions] of [
+    ['change', ['rules differ'], 1],
+    ['change', undefined, 0],
+    ['resync', ['rules differ'], 0],
+    ['start', ['rules differ'], 0],
+    ['signal', ['rules differ'], 0],
+  ] as const) {
+    it(`takes a sync for ${reactions === 1 ? 'a' : 'no'} reaction: ${reason}, ${found ?? 'unchanged'}`, async () => {
+      const { status, value } = create();
+      status.onSync(sync({ reason, found }));
+      assert.equal(await value('reaction_duration_seconds_count'), reactions);
+      assert.equal(await value('reaction_duration_seconds_sum'), reactions * 0.25);
+    });
+  }
+
+  it('counts repairs of what others have changed by all that was found, and no changes of the config', async () => {
+    const { status, value } = create();
+    status.onSync(sync({ found: ['rules differ'] }));
+    status.onSync(sync({ found: ['rules differ', 'jump missing'], drifted: true }));
+    status.onSync(sync({ found: ['jump missing'], drifted: true }));
+    assert.equal(await value('drift_repairs_total', 'family="IPv4"', 'found="rules differ"'), 1);
+    assert.equal(await value('drift_repairs_total', 'family="IPv4"', 'found="jump missing"'), 2);
+  });
+
+  it('counts the entries of a policy by verdict, and what they make in the kernel', async () => {
+    const { status, value } = create();
+    status.onDataplane({ size: ({ entries }: Policy) => entries.length + 100 } as Dataplane);
+    status.onSync(sync({ found: ['rules differ'] }));
+    assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="return"'), 1);
+    assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="masquerade"'), 1);
+    assert.equal(await value('rules', 'family="IPv4"'), 102);
+    // As in nftables, where an exception from nothing makes no element: nothing differs in the kernel.
+    status.onSync(sync({ policy: policy('IPv4', { a: 'masqueradeCIDRs: [8.8.8.0/24, 9.9.9.0/24]\n' }) }));
+    assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="masquerade"'), 2);
+    assert.equal(await value('rules', 'family="IPv4"'), 103);
+  });
+
+  it('counts attempts that were made again, and the time lost to a busy kernel', async () => {
+    const { status, value } = create();
+    status.onRetry(new DataplaneError('busy', '', ''), 1.5);
+    status.onRetry(new DataplaneError('busy', '', ''), 2);
+    status.onRetry(new DataplaneError('raced', '', ''), 4);
+    assert.equal(await value('sync_retries_total', 'reason="busy"'), 2);
+    assert.equal(await value('sync_retries_total', 'reason="raced"'), 1);
+    assert.equal(await value('lock_wait_seconds_total'), 3.5);
+  });
+
+  it('counts the rules of others in each family that was looked at, also where there are none any more', async () => {
+    const { status, value, series } = create();
+    const finding = (family: Policy['family'], rules: number) =>
+      ({ family, rules: Array.from({ length: rules }) }) as unknown as ForeignFinding;
+    status.onSurvey(['IPv4'], [finding('IPv4', 2), finding('IPv4', 3)]);
+    assert.equal(await value('foreign_masquerade_rules', 'family="IPv4"'), 5);
+    assert.equal((await series('foreign_masquerade_rules')).length, 1);
+    assert.equal(status.foreign.length, 2);
+    status.onSurvey(['IPv4', 'IPv6'], [finding('IPv6', 1)]);
+    assert.equal(await value('foreign_masquerade_rules', 'family="IPv4"'), 0);
+    assert.equal(await value('foreign_masquerade_rules', 'family="IPv6"'), 1);
+  });
+
+  it('adds up what has been counted, by source where it is left alone', async () => {
+    const { status, value } = create();
+    for (const packets of [1n, 2n])
+      status.onCounts('IPv4', [
+        { source: 'a', verdict: 'return', packets, bytes: 60n * packets },
+        { source: 'b', verdict: 'return', packets: 10n, bytes: 600n },
+        { source: 'b', verdict: 'masquerade', packets: 100n, bytes: 6000n },
+        { source: undefined, verdict: 'masquerade', packets: 1000n, bytes: 60_000n },
+      ]);
+    assert.equal(await value('not_masqueraded_packets_total', 'family="IPv4"', 'source="a"'), 3);
+    assert.equal(await value('not_masqueraded_bytes_total', 'family="IPv4"', 'source="a"'), 180);
+    assert.equal(await value('not_masqueraded_packets_total', 'family="IPv4"', 'source="b"'), 20);
+    assert.equal(await value('masqueraded_packets_total', 'family="IPv4"'), 2200);
+    assert.equal(await value('masqueraded_bytes_total', 'family="IPv4"'), 132_000);
+  });
+});
+
+/** A status, and what its metrics say. */
+function create() {
+  const recorder = new Recorder();
+  const metrics = new Metrics();
+  recorder.attach(metrics);
+  const series = async (name: string): Promise<readonly string[]> => {
+    const { body } = await metrics.text(false);
+    return body.split('\n').filter((line) => new RegExp(`^${METRIC_PREFIX}${name}[{ ]`).test(line));
+  };
+  /** Of the only series with these labels; undefined where there is none. */
+  const value = async (name: string, ...labels: readonly string[]): Promise<number | undefined> => {
+    const found = (await series(name)).filter((line) => labels.every((label) => line.includes(label)));
+    assert.ok(found.length <= 1, `several: ${found}`);
+    return found[0] === undefined ? undefined : Number(found[0].split(' ').at(-1));
+  };
+  return { status: new Status(recorder), series, value };
+}
+
+function loaded(texts: Readonly<Record<string, string>>): LoadedConfig {
+  const { config, problems } = merge(texts);
+  return { config, problems, sources: [], unread: [], projected: true };
+}
+
+function policy(family: Policy['family'], texts: Readonly<Record<string, string>> = TEXTS): Policy {
+  return compilePolicy(mergedOf(texts), family);
+}
+
+interface SyncOptions {
+  readonly policy?: Policy;
+  /** Undefined where nothing differed. */
+  readonly found?: readonly Difference[] | undefined;
+  readonly drifted?: boolean;
+  readonly reason?: SyncReason;
+}
+
+/** A sync of IPv4 that has taken a quarter of a second. */
+function sync({ found, drifted = false, reason = 'resync', policy: given }: SyncOptions = {}): SyncEvent {
+  const plan = found === undefined ? undefined : ({ found } as unknown as Plan);
+  return { policy: given ?? policy('IPv4'), plan, drifted, wake: { reason, since: 0 }, duration: 0.25 };
+}

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { escapeHtml, printable } from '../../../lib/text/escape.ts';
+import { UNPRINTABLE } from '../config/support.ts';
+
+describe('a printable text', () => {
+  for (const [name, text, expected] of [
+    ['a line break', 'a\nb', 'a\\x0ab'],
+    ['a carriage return', 'a\rb', 'a\\x0db'],
+    ['an escape sequence', '\u001b[31mred', '\\x1b[31mred'],
+    ['a NUL', '\0', '\\x00'],
+    ['a tab', '\t', '\\x09'],
+    ['a C1 control', '\u009b31m', '\\x9b31m'],
+    ['a next line', '\u0085', '\\x85'],
+    ['a soft hyphen', '\u00ad', '\\xad'],
+    ['a zero width space', '\u200b', '\\u{200b}'],
+    ['a bidirectional override', '\u202e', '\\u{202e}'],
+    ['a line separator', '\u2028', '\\u{2028}'],
+    ['a paragraph separator', '\u2029', '\\u{2029}'],
+    ['a byte order mark', '\ufeff', '\\u{feff}'],
+    ['a lone surrogate', '\ud800', '\\u{d800}'],
+    ['a tag character', '\u{e0041}', '\\u{e0041}'],
+  ] as const) {
+    it(`has ${name} escaped`, () => assert.equal(printable(text), expected));
+  }
+
+  it('keeps whatever people can see', () => {
+    for (const text of ['ip-masq-cloud', 'é ü ß', '日本語', '😀', '"\'`\\$*?']) {
+      assert.equal(printable(text), text);
+    }
+  });
+
+  it('is free of control characters, whatever it is made from', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        assert.doesNotMatch(printable(text), UNPRINTABLE);
+      }),
+    );
+  });
+});
+
+describe('a text escaped for HTML', () => {
+  it('cannot end a text or an attribute, and shows what cannot be seen', () => {
+    assert.equal(
+      escapeHtml('<a title="x" href=\'y\'>&amp;</a>\u202e'),
+      '&#60;a title=&#34;x&#34; href=&#39;y&#39;&#62;&#38;amp;&#60;/a&#62;\\u{202e}',
+    );
+    assert.equal(escapeHtml('10.0.0.0/8 – ü'), '10.0.0.0/8 – ü');
+  });
+});
