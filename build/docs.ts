@@ -1,5 +1,6 @@
 /** Writes into README.md what the code is the truth about. Usage: node build/docs.ts */
 import { readFileSync, writeFileSync } from 'node:fs';
+import { COMMANDS } from '../cmd/ip-masq-agent/commands.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
 import { commandFlagTable, commandTable, exitTable, flagTable } from '../cmd/ip-masq-agent/help.ts';
 import { CONFLICT_KINDS } from '../lib/config/problem.ts';
@@ -12,8 +13,8 @@ const README = new URL('../README.md', import.meta.url);
 /** The generated parts of the README by name. */
 export function generatedSections(): Readonly<Record<string, string>> {
   return {
-    commands: commandTable(),
-    'flags of commands': commandFlagTable(),
+    commands: commandTable(COMMANDS),
+    'flags of commands': commandFlagTable(COMMANDS),
     flags: flagTable(FLAGS),
     'exit codes': exitTable(),
     problems: problemTable(),

@@ -7,7 +7,7 @@ import { singleSource, sourceText } from '../../lib/lint/single-source.ts';
 import { textReport } from '../../lib/lint/text-report.ts';
 import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
-import type { CHECK_FLAGS } from './commands.ts';
+import type { CHECK_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { configOptions } from './from-flags.ts';
 import { print, wantsColour } from './print.ts';

@@ -1,6 +1,6 @@
 import { describeRemoval, removeAll } from '../../lib/agent/remove.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
-import { openPlaces } from '../../lib/dataplane/open.ts';
+import { installedDataplanes } from '../../lib/dataplane/open.ts';
 import { printable } from '../../lib/text/escape.ts';
 import type { Args } from './command.ts';
 import { EXIT } from './exit.ts';
@@ -9,7 +9,7 @@ import { print } from './print.ts';
 
 /** Removes all rules of ours from the node. */
 export async function cleanup({ flags }: Args): Promise<number> {
-  const places = await openPlaces(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
+  const places = await installedDataplanes(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
   const removals = await removeAll(places, retryOptions(flags));
   for (const removal of removals) {
     const { outcome } = removal;

@@ -1,3 +1,6 @@
+import { quote } from '../../lib/text/escape.ts';
+import { nearest } from '../../lib/text/nearest.ts';
+import { UsageError } from './exit.ts';
 import type { FlagTable, Values } from './flag-table.ts';
 import { flagValues } from './flag-table.ts';
 import { FLAGS, type FlagName, type FlagValues } from './flags.ts';
@@ -67,4 +70,22 @@ export function command<Own extends FlagTable>(
       return work({ flags, operands, ignored });
     },
   };
+}
+
+/** Every command by name. */
+export type Commands = Readonly<Record<string, Command>>;
+
+/**
+ * The command of that name.
+ *
+ * @throws {UsageError} if there is none
+ */
+export function commandNamed(name: string, commands: Commands): Command {
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command !== undefined) return command;
+  const near = nearest(name, Object.keys(commands));
+  const hint = near === undefined ? 'see --help' : `did you mean ${near}?`;
+  throw new UsageError(
+    `unknown command ${quote(name)}: ${hint} (a boolean flag takes its value as --flag=false)`,
+  );
 }

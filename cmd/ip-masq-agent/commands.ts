@@ -1,9 +1,7 @@
-import { type Command, command } from './command.ts';
-import { boolean, choice, optionalPath } from './flag-kinds.ts';
-import { flag } from './flag-table.ts';
+import { type Commands, command } from './command.ts';
+import { CHECK_FLAGS, DOCTOR_FLAGS, EXPLAIN_FLAGS, RENDER_FLAGS, VERSION_FLAGS } from './command-flags.ts';
 import { FLAGS, type FlagName } from './flags.ts';
 
-const OUTPUT = flag(choice('text', 'json'), 'text', 'text for people, json for programs');
 const CONFIG_FLAGS = [
   'config-dir',
   'enable-ipv6',
@@ -20,44 +18,8 @@ const KERNEL_FLAGS = [
   'sync-timeout',
 ] as const;
 
-export const CHECK_FLAGS = {
-  output: flag(
-    choice('text', 'json', 'github', 'sarif'),
-    'text',
-    'text for people, json for programs, github for annotations of a workflow, sarif (2.1.0) for code scanning',
-  ),
-} as const;
-
-export const EXPLAIN_FLAGS = {
-  live: flag(boolean, 'false', 'also ask the kernel of this node, and look for rules of others'),
-  output: OUTPUT,
-} as const;
-
-export const RENDER_FLAGS = {
-  format: flag(
-    choice('iptables', 'nftables', 'config', 'win-bridge'),
-    'iptables',
-    'iptables for the input of iptables-restore, nftables for that of nft -f, config for one merged source, win-bridge for the CNI config of a Windows node',
-  ),
-  flatten: flag(
-    boolean,
-    'false',
-    'with --format=config: no masqueradeCIDRs, but the shortest nonMasqueradeCIDRs that mean the same',
-  ),
-  'input-file': flag(optionalPath, '', 'with --format=win-bridge: the CNI config to change'),
-  'output-file': flag(
-    optionalPath,
-    '',
-    'file to write instead of standard output: atomically, and only where the content changes',
-  ),
-  watch: flag(boolean, 'false', 'with --output-file: stay, and follow the sources'),
-} as const;
-
-export const DOCTOR_FLAGS = { output: OUTPUT } as const;
-export const VERSION_FLAGS = { output: OUTPUT } as const;
-
 /** Every command by name. */
-export const COMMANDS: Readonly<Record<string, Command>> = {
+export const COMMANDS: Commands = {
   run: command({
     summary:
       'sync, then follow the config files and the kernel until stopped; what runs where no command is given',
@@ -205,7 +167,10 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
       },
       { line: 'completion zsh > ~/.zfunc/_ip-masq-agent', meaning: 'in a directory of $fpath' },
     ],
-    load: async () => (await import('./completion.ts')).completion,
+    load: async () => {
+      const { completion } = await import('./completion.ts');
+      return (args) => completion(args, COMMANDS);
+    },
   }),
   help: command({
     summary: 'print the help, of one command where it is named',
@@ -216,6 +181,9 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
       { line: 'help', meaning: 'commands, flags, exit codes' },
       { line: 'help check', meaning: 'the same as check --help' },
     ],
-    load: async () => (await import('./help.ts')).help,
+    load: async () => {
+      const { help } = await import('./help.ts');
+      return (args) => help(args, COMMANDS);
+    },
   }),
 };

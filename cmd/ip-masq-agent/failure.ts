@@ -2,10 +2,9 @@ import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { formatProblem, formatProblemFrame } from '../../lib/config/problem.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { writeTerminationMessage } from '../../lib/log/termination.ts';
-import { ListenError } from '../../lib/status/listen-error.ts';
+import { SystemError } from '../../lib/text/error.ts';
 import { EXIT, UsageError } from './exit.ts';
 import { FLAGS } from './flags.ts';
-import { OutputError } from './render/output-error.ts';
 
 /** How the process ends after the error. */
 export function exitCode(error: unknown): number {
@@ -15,14 +14,14 @@ export function exitCode(error: unknown): number {
 
 /** Whether it is the world that has failed, and not the agent. */
 export function isExpected(error: unknown): boolean {
-  return [InvalidConfigError, DataplaneError, OutputError, ListenError].some((kind) => error instanceof kind);
+  return [InvalidConfigError, DataplaneError, SystemError].some((kind) => error instanceof kind);
 }
 
 /** What to tell about the error: in one line what happened and what to do, then the particulars. */
 export function failureLines(error: unknown): readonly string[] {
   if (error instanceof InvalidConfigError) return [error.message, ...error.problems.map(formatProblem)];
   if (error instanceof DataplaneError) return [`${error.message}; ${error.remedy}`];
-  if (error instanceof OutputError || error instanceof ListenError) return [error.message];
+  if (error instanceof SystemError) return [error.message];
   return [error instanceof Error ? (error.stack ?? error.message) : String(error)];
 }
 

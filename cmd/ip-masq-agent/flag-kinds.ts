@@ -1,6 +1,6 @@
 import { isIP, isIPv4 } from 'node:net';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';
-import { isChainName } from '../../lib/dataplane/iptables/options.ts';
+import { isChainName } from '../../lib/dataplane/iptables/chain.ts';
 import { type PortRange, parsePortRanges } from '../../lib/dataplane/ports.ts';
 import { UsageError } from './exit.ts';
 

@@ -1,7 +1,7 @@
+import type { SourcesOptions } from '../../lib/agent/load.ts';
 import type { RetryOptions } from '../../lib/agent/retry.ts';
-import type { SourcesOptions } from '../../lib/agent/sources.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
-import type { DataplaneOptions } from '../../lib/dataplane/open.ts';
+import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 import type { FlagValues } from './flags.ts';
 import { stopSignal } from './signals.ts';
 

@@ -1,34 +1,32 @@
-import type { Args, Command } from './command.ts';
-import { COMMANDS } from './commands.ts';
+import { type Args, type Command, type Commands, commandNamed } from './command.ts';
 import { EXIT, EXIT_MEANING } from './exit.ts';
 import type { Flag, FlagTable } from './flag-table.ts';
 import { FLAGS } from './flags.ts';
-import { commandNamed } from './parse-args.ts';
 import { print } from './print.ts';
 
 const WIDTH = 100;
 
 /** Prints the help, or that of the command named. */
-export async function help({ operands: [topic] }: Args): Promise<number> {
-  print(topic === undefined ? helpText() : commandHelp(topic, commandNamed(topic)));
+export async function help({ operands: [topic] }: Args, commands: Commands): Promise<number> {
+  print(topic === undefined ? helpText(commands) : commandHelp(topic, commandNamed(topic, commands)));
   return EXIT.ok;
 }
 
 /** What `--help` prints. */
-export function helpText(): string {
+export function helpText(commands: Commands): string {
   return `Keeps a node's masquerade rules exactly as the mounted config files say.
 
 Usage:
   ip-masq-agent [COMMAND] [flags]
 
 Commands:
-${Object.entries(COMMANDS)
+${Object.entries(commands)
   .map(([name, { summary }]) => wrap(`  ${name.padEnd(12)}`, summary))
   .join('\n')}
 
   ip-masq-agent COMMAND --help tells more about each.
 
-${exampleLines(COMMANDS['run']?.examples ?? [])}
+${exampleLines(commands['run']?.examples ?? [])}
 
 Flags:
 ${flagLines(FLAGS)}
@@ -75,8 +73,8 @@ export function flagTable(table: FlagTable): string {
 }
 
 /** The flags that only some commands take, as a Markdown table. */
-export function commandFlagTable(): string {
-  const rows = Object.entries(COMMANDS).flatMap(([command, { own }]) =>
+export function commandFlagTable(commands: Commands): string {
+  const rows = Object.entries(commands).flatMap(([command, { own }]) =>
     Object.entries(own).map((entry) => `| ${command} ${flagRow(entry)}`),
   );
   return ['| command | flag | value | default | meaning |', '| --- | --- | --- | --- | --- |', ...rows].join(
@@ -90,8 +88,8 @@ function flagRow([name, { kind, default: preset, help }]: [string, Flag<unknown>
 }
 
 /** The commands as a Markdown table. */
-export function commandTable(): string {
-  const rows = Object.entries(COMMANDS).map(([name, { operands, summary }]) => {
+export function commandTable(commands: Commands): string {
+  const rows = Object.entries(commands).map(([name, { operands, summary }]) => {
     const usage = operands === '' ? name : `${name} ${operands}`;
     return `| \`${usage}\` | ${summary} |`;
   });

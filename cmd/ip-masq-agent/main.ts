@@ -1,8 +1,9 @@
 import './signals.ts';
 import { versionText } from './build-info.ts';
+import { commandNamed } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { EXIT } from './exit.ts';
-import { commandNamed, type ParsedArgs, parseArgs } from './parse-args.ts';
+import { type ParsedArgs, parseArgs } from './parse-args.ts';
 import { print } from './print.ts';
 import { stopSignal } from './signals.ts';
 
@@ -35,9 +36,12 @@ async function dispatch(args: ParsedArgs): Promise<number> {
     return EXIT.ok;
   }
   if (args.help)
-    return commandNamed('help').run({ ...args, operands: args.command === 'run' ? [] : [args.command] });
+    return commandNamed('help', COMMANDS).run({
+      ...args,
+      operands: args.command === 'run' ? [] : [args.command],
+    });
   if (!isFirstProcess(args)) stopSignal.addEventListener('abort', endByStopSignal);
-  return commandNamed(args.command).run(args);
+  return commandNamed(args.command, COMMANDS).run(args);
 }
 
 /**

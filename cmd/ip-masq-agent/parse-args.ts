@@ -1,6 +1,6 @@
 import { quote } from '../../lib/text/escape.ts';
 import { nearest } from '../../lib/text/nearest.ts';
-import type { Command, CommandLine } from './command.ts';
+import { type CommandLine, commandNamed } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { UsageError } from './exit.ts';
 import { boolean } from './flag-kinds.ts';
@@ -58,7 +58,7 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
   const [command = 'run', ...operands] = words;
   const asked = flagValues(ASKED_FLAGS, texts);
   const [help, version] = [asked.help || asked.h, asked.version];
-  if (help) commandNamed(command);
+  if (help) commandNamed(command, COMMANDS);
   else if (!version) checkCommandLine(command, operands, texts);
   const ignored = [...texts.keys()].filter(
     (name) => !ALL_FLAGS.has(name) && !Object.hasOwn(ASKED_FLAGS, name),
@@ -66,27 +66,12 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
   return { command, operands, texts, ignored, help, version };
 }
 
-/**
- * The command of that name.
- *
- * @throws {UsageError} where there is none
- */
-export function commandNamed(name: string): Command {
-  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  if (command !== undefined) return command;
-  const near = nearest(name, Object.keys(COMMANDS));
-  const hint = near === undefined ? 'see --help' : `did you mean ${near}?`;
-  throw new UsageError(
-    `unknown command ${quote(name)}: ${hint} (a boolean flag takes its value as --flag=false)`,
-  );
-}
-
 function checkCommandLine(
   name: string,
   operands: readonly string[],
   texts: ReadonlyMap<string, string>,
 ): void {
-  const { operands: wanted, own } = commandNamed(name);
+  const { operands: wanted, own } = commandNamed(name, COMMANDS);
   const [first] = operands;
   if (wanted === '' && first !== undefined)
     throw new UsageError(`${name} takes no arguments, but got ${quote(first)}`);

@@ -1,19 +1,19 @@
 import { type RetryOptions, retrying } from '../../lib/agent/retry.ts';
 import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../lib/dataplane/host.ts';
-import { type DataplaneOptions, openDataplane } from '../../lib/dataplane/open.ts';
+import { openDataplane } from '../../lib/dataplane/open.ts';
+import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 
-/** The dataplane, whose readings wait for a busy kernel. */
+/** The dataplane, whose observations wait for a busy kernel. */
 export function patient(dataplane: Dataplane, options: RetryOptions): Dataplane {
   return {
     ...dataplane,
-    observe: (family) => retrying(() => dataplane.observe(family), options),
-    survey: (families) => retrying(() => dataplane.survey(families), options),
+    observe: (family, from) => retrying(() => dataplane.observe(family, from), options),
   };
 }
 
 /**
- * The dataplane of the agent with these options, to be read.
+ * Opens the dataplane that the agent with these options uses, to look at it.
  *
  * @throws {DataplaneError}
  */

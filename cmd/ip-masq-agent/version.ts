@@ -1,9 +1,9 @@
 import { systemHost } from '../../lib/dataplane/host.ts';
-import { installedTools } from '../../lib/dataplane/tools.ts';
+import { installedTools } from '../../lib/dataplane/versions.ts';
 import { prettyJson } from '../../lib/text/escape.ts';
 import { buildInfo, versionText } from './build-info.ts';
 import type { Args } from './command.ts';
-import type { VERSION_FLAGS } from './commands.ts';
+import type { VERSION_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { print } from './print.ts';
 

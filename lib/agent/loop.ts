@@ -1,197 +1,134 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { MergedConfig } from '../config/config.ts';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
-import { DataplaneError } from '../dataplane/error.ts';
-import type { Place } from '../dataplane/open.ts';
+import type { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
-import { ForeignWatch } from '../neighbours/watch.ts';
 import { compilePolicy, type Family, keptFamilies, type Policy } from '../policy/policy.ts';
-import type { Status } from '../status/status.ts';
-import { type Goal, reconcile } from './reconcile.ts';
-import { describeRemoval, leftoverPlaces, removeAll } from './remove.ts';
+import { load, resyncInterval, type SourcesOptions, type ValidConfig } from './load.ts';
+import { reconcile } from './reconcile.ts';
 import { logChange } from './report.ts';
-import type { RetryOptions } from './retry.ts';
-import { Sources, type SourcesOptions } from './sources.ts';
-import type { Wake } from './trigger.ts';
+import { type RetryOptions, retrying } from './retry.ts';
+import type { Wake } from './wakes.ts';
 
-export interface AgentOptions extends SourcesOptions {
+export interface AgentOptions {
+  readonly sources: SourcesOptions;
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
-}
-
-/** How the agent gets at the kernel. */
-export interface Dataplanes {
   /**
-   * The one to use.
+   * Finds the dataplane. Called after the first valid config: before that, the kernel is not even read.
    *
    * @throws {DataplaneError}
    */
-  open(): Promise<Dataplane>;
-  /**
-   * All that the machine has.
-   *
-   * @throws {DataplaneError}
-   */
-  places(): Promise<readonly Place[]>;
+  readonly open: () => Promise<Dataplane>;
 }
 
-/** What a sync has come to. */
-export interface Synced {
-  /** Of each family that is kept. */
+/** Is told what happens during a sync, and does nothing about it. */
+export interface Observer {
+  /** The sources were read. */
+  onLoad(loaded: ValidConfig): void;
+  /** The dataplane was found. */
+  onDataplane(dataplane: Dataplane): void;
+  /** An attempt has failed and will be made again; `seconds` is what it and the pause after it take. */
+  onRetry(error: DataplaneError, seconds: number): void;
+  /** A family holds what its policy says. */
+  onSync(event: SyncEvent): void;
+  /** The sync of these families has failed. */
+  onFailure(families: readonly Family[]): void;
+}
+
+/** The end of a sync of one family. */
+export interface SyncEvent {
+  readonly policy: Policy;
+  /** What was written; undefined if nothing differed. */
+  readonly plan: Plan | undefined;
+  /** Whether the kernel held the policy before, and somebody else has changed it. */
+  readonly drifted: boolean;
+  readonly wake: Wake;
+  /** Seconds since the wake. */
+  readonly duration: number;
+}
+
+/** A sync of all families. */
+export interface Sync {
+  readonly wake: Wake;
+  /** One of each family that is kept. */
   readonly policies: readonly Policy[];
+  readonly dataplane: Dataplane;
   /** Whether anything was written. */
   readonly changed: boolean;
+  /** Milliseconds until the next sync, as the sources say. */
+  readonly interval: number;
 }
 
-/** Keeps the kernel as the sources say: at the start, at each change, and at every resync. */
-export class Agent {
-  readonly #options: AgentOptions;
-  readonly #dataplanes: Dataplanes;
-  readonly #log: Logger;
-  readonly #status: Status;
-  readonly #sources: Sources;
-  readonly #foreign: ForeignWatch;
-  readonly #applied = new Map<Family, Policy>();
-  #compiled: { readonly config: MergedConfig; readonly policies: readonly Policy[] } | undefined;
-  #opened: Dataplane | undefined;
-  #isAlone = false;
+/**
+ * Makes the kernel hold what the sources say, once for each wake. The sources are read before the kernel is touched: an
+ * error in them ends the loop and leaves the rules as they are.
+ *
+ * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
+ */
+export async function* syncs(
+  { sources, syncTimeout, open }: AgentOptions,
+  wakes: AsyncIterable<Wake> | Iterable<Wake>,
+  observer: Observer,
+  log: Logger,
+  signal: AbortSignal,
+): AsyncGenerator<Sync, void> {
+  const families = keptFamilies(sources.config.enableIPv6);
+  const retry = retryOptions(syncTimeout, observer, log, signal);
+  const applied = new Map<Family, Policy>();
+  let loaded: ValidConfig | undefined;
+  let policies: readonly Policy[] = [];
+  let dataplane: Dataplane | undefined;
 
-  /** @param dataplanes asked when there is a valid config for the first time: before, the kernel is not even read */
-  constructor(options: AgentOptions, dataplanes: Dataplanes, log: Logger, status: Status) {
-    this.#options = options;
-    this.#dataplanes = dataplanes;
-    this.#log = log;
-    this.#status = status;
-    this.#sources = new Sources(options, log, (loaded) => status.onLoad(loaded));
-    this.#foreign = new ForeignWatch(log, status);
-  }
+  for await (const wake of wakes) {
+    const before = loaded;
+    loaded = await load(sources, before, log);
+    observer.onLoad(loaded);
+    const { config } = loaded;
+    // The same policies as long as the config is the same: what is made of a policy can be kept with it.
+    if (config !== before?.config) policies = families.map((family) => compilePolicy(config, family));
 
-  /**
-   * Syncs until the signal aborts; the rules stay.
-   *
-   * @param onFirstSync what needs no haste, and may end the agent by failing
-   * @param onChanged called after every sync that has changed the kernel, and after the first one
-   * @throws {InvalidConfigError | DataplaneError} or an AbortError, where the signal ends a retry
-   */
-  run(
-    signal: AbortSignal,
-    onFirstSync: () => Promise<void> = async () => {},
-    onChanged: () => void = () => {},
-  ): Promise<void> {
-    return this.#sources.follow(async (wake) => {
-      const { policies, changed } = await this.sync(wake, signal);
-      if (wake.reason === 'start') await onFirstSync();
-      if (changed || wake.reason === 'start') onChanged();
-      if (changed || this.#foreign.isDue(performance.now()))
-        this.#foreign.look(await this.#dataplane(), policies);
-    }, signal);
-  }
-
-  /** Milliseconds between two syncs, as the sources say. */
-  get interval(): number {
-    return this.#sources.interval;
-  }
-
-  /** Reads the sources again now. */
-  reload(): void {
-    this.#sources.reload();
-  }
-
-  /**
-   * Reads the sources once and makes the kernel hold what they say.
-   *
-   * @throws {InvalidConfigError | DataplaneError}
-   */
-  async sync(wake: Wake, signal: AbortSignal): Promise<Synced> {
-    const config = await this.#sources.load();
-    const families = keptFamilies(this.#options.config.enableIPv6);
-    const policies = this.#compile(config, families);
-    const goals = policies.map((policy) => ({ family: policy.family, policy }));
-    const plans = await this.#reconcile(goals, wake, signal).catch((error: unknown) => {
-      this.#status.onFailure(families);
+    if (dataplane === undefined) {
+      dataplane = await retrying(open, retry);
+      observer.onDataplane(dataplane);
+      log.info(`using ${dataplane.name}: ${dataplane.reason}`);
+    }
+    const plans = await reconcile(dataplane, policies, {
+      ...retry,
+      // At a change this process goes by what it wrote itself; what others did is found at the resync.
+      from: wake.reason === 'change' ? 'memory' : 'kernel',
+      onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
+    }).catch((error: unknown) => {
+      observer.onFailure(families);
       throw error;
     });
-    for (const policy of policies) this.#noteSync(policy, plans.get(policy.family), wake);
-    if (!this.#isAlone) this.#isAlone = await this.#removeLeftovers(families, signal);
-    return { policies, changed: plans.size > 0 };
-  }
 
-  /** The same objects as long as the config is the same one: what is made of a policy can be kept with it. */
-  #compile(config: MergedConfig, families: readonly Family[]): readonly Policy[] {
-    if (this.#compiled?.config !== config)
-      this.#compiled = { config, policies: families.map((family) => compilePolicy(config, family)) };
-    return this.#compiled.policies;
-  }
-
-  #noteSync(policy: Policy, plan: Plan | undefined, wake: Wake): void {
-    const drifted = plan !== undefined && isDeepStrictEqual(this.#applied.get(policy.family), policy);
-    this.#applied.set(policy.family, policy);
-    this.#status.onSync({ policy, plan, drifted, wake, duration: (performance.now() - wake.since) / 1000 });
-    if (plan === undefined)
-      this.#log.debug({ family: policy.family, reason: wake.reason }, 'nothing to change');
-    else logChange(this.#log, plan, wake, drifted);
-  }
-
-  /**
-   * An earlier run may have used another dataplane or mode, or IPv6. What it has left goes only now that the rules of
-   * this run are in the kernel: there is no moment without any.
-   *
-   * @returns whether nothing is left
-   */
-  async #removeLeftovers(kept: readonly Family[], signal: AbortSignal): Promise<boolean> {
-    const used = await this.#dataplane();
-    const what = 'cannot remove what an earlier run may have left in another dataplane, mode or family';
-    try {
-      const places = leftoverPlaces(await this.#dataplanes.places(), used, kept);
-      const removals = await removeAll(places, this.#retryOptions(signal));
-      for (const removal of removals) {
-        const { family, outcome } = removal;
-        if (outcome.kind === 'removed')
-          this.#log.info(
-            { family, rules: outcome.rules },
-            `left by an earlier run: ${describeRemoval(removal)}`,
-          );
-        if (outcome.kind === 'failed') this.#log.warn({ family }, `${what}: ${describeRemoval(removal)}`);
-      }
-      return removals.every(({ outcome }) => outcome.kind !== 'failed');
-    } catch (error) {
-      if (!(error instanceof DataplaneError)) throw error;
-      this.#log.warn(`${what}: ${error.message}; ${error.remedy}`);
-      return false;
+    for (const policy of policies) {
+      const { family } = policy;
+      const plan = plans.get(family);
+      const drifted = plan !== undefined && isDeepStrictEqual(applied.get(family), policy);
+      applied.set(family, policy);
+      observer.onSync({ policy, plan, drifted, wake, duration: (performance.now() - wake.since) / 1000 });
+      if (plan === undefined) log.debug({ family, reason: wake.reason }, 'nothing to change');
+      else logChange(log, plan, wake, drifted);
     }
+    const interval = resyncInterval(loaded, sources);
+    yield { wake, policies, dataplane, changed: plans.size > 0, interval };
   }
+}
 
-  #reconcile(
-    goals: readonly Goal[],
-    { reason }: Wake,
-    signal: AbortSignal,
-  ): Promise<ReadonlyMap<Family, Plan>> {
-    return reconcile(() => this.#dataplane(), goals, {
-      ...this.#retryOptions(signal),
-      // What others change is found, and repaired, at the resync.
-      recall: reason === 'change',
-      onApply: ({ family, script }) =>
-        this.#log.trace({ family, transaction: script.split('\n') }, 'applying'),
-    });
-  }
-
-  #retryOptions(signal: AbortSignal): RetryOptions {
-    return {
-      timeoutMs: this.#options.syncTimeout,
-      signal,
-      onRetry: (error, attempt, waited) => {
-        this.#log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`);
-        this.#status.onRetry(error, waited / 1000);
-      },
-    };
-  }
-
-  async #dataplane(): Promise<Dataplane> {
-    if (this.#opened === undefined) {
-      this.#opened = await this.#dataplanes.open();
-      this.#status.onDataplane(this.#opened);
-      this.#log.info(`using ${this.#opened.name}: ${this.#opened.reason}`);
-    }
-    return this.#opened;
-  }
+/** How the agent waits for a busy kernel: it logs, and tells the observer. */
+export function retryOptions(
+  timeoutMs: number,
+  observer: Observer,
+  log: Logger,
+  signal: AbortSignal,
+): RetryOptions {
+  return {
+    timeoutMs,
+    signal,
+    onRetry(error, attempt, waited) {
+      log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`);
+      observer.onRetry(error, waited / 1000);
+    },
+  };
 }

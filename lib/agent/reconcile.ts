@@ -3,47 +3,40 @@ import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
-/** What one family of the kernel is to hold of ours. */
-export interface Goal {
-  readonly family: Family;
-  /** Undefined for nothing. */
-  readonly policy: Policy | undefined;
-}
-
 export interface ReconcileOptions extends RetryOptions {
-  /** Whether to go by what this process remembers of the kernel, where it does: see `Dataplane.recall`. */
-  readonly recall: boolean;
+  /** Where the first attempt looks for what the kernel holds; see `Dataplane.observe`. */
+  readonly from: 'kernel' | 'memory';
   readonly onApply: (plan: Plan) => void;
 }
 
-/** A transaction that fails so often, although what it is made for has not changed, will never succeed. */
+/** A transaction that fails so often, although nothing has changed meanwhile, never succeeds. */
 const MOST_FAILURES = 3;
 
 /**
- * Observes and plans every family, then applies what differs: a family that cannot be read stops all before
- * anything is written. Begins again where the kernel was busy, or changed in between.
+ * Makes each family of the kernel hold its policy: observes and plans all of them, then applies what differs. A family
+ * that cannot be read stops everything before anything is written. Begins again if the kernel was busy, or changed in
+ * between.
  *
  * @returns the plan of each family that differed, as it was at first
  * @throws {DataplaneError}
  */
 export async function reconcile(
-  open: () => Promise<Dataplane>,
-  goals: readonly Goal[],
+  dataplane: Dataplane,
+  policies: readonly Policy[],
   options: ReconcileOptions,
 ): Promise<ReadonlyMap<Family, Plan>> {
-  const first = new Map<Family, Plan>();
   const failures = new Map<string, number>();
-  let { recall } = options;
+  const first = new Map<Family, Plan>();
+  let { from } = options;
   await retrying(async () => {
-    const dataplane = await open();
-    const plans = await planAll(dataplane, goals, recall);
-    recall = false;
+    const plans = await planAll(dataplane, policies, from);
+    from = 'kernel';
     for (const plan of plans) {
       if (!first.has(plan.family)) first.set(plan.family, plan);
       options.onApply(plan);
       await applyCounting(dataplane, plan, failures);
     }
-    if (plans.some(({ recheck }) => recheck) && (await planAll(dataplane, goals, false)).length > 0) {
+    if (plans.some(({ recheck }) => recheck) && (await planAll(dataplane, policies, 'kernel')).length > 0) {
       const remedy = 'find out which other program, or second agent, keeps these rules';
       throw new DataplaneError('raced', 'what was written a moment ago has been changed', remedy);
     }
@@ -51,30 +44,37 @@ export async function reconcile(
   return first;
 }
 
-async function planAll(
-  dataplane: Dataplane,
-  goals: readonly Goal[],
-  recall: boolean,
-): Promise<readonly Plan[]> {
-  const planned = await Promise.allSettled(goals.map((goal) => planFor(dataplane, goal, recall)));
-  // All have ended: what is observed late must not mix with what is observed again after a failure.
-  const failed = planned.find((one) => one.status === 'rejected');
-  if (failed !== undefined) throw failed.reason;
-  return planned.flatMap((one) => (one.status === 'fulfilled' ? (one.value ?? []) : []));
-}
-
 /**
- * What makes the kernel hold what it is to hold; undefined where it does.
+ * Removes the agent's rules of one family. Begins again if the kernel was busy, or changed in between.
  *
+ * @returns what was removed, jumps included; undefined if there was nothing
  * @throws {DataplaneError}
  */
-export async function planFor(
+export async function removeRules(
   dataplane: Dataplane,
-  { family, policy }: Goal,
-  recall = false,
-): Promise<Plan | undefined> {
-  const observed = (recall ? dataplane.recall(family) : undefined) ?? (await dataplane.observe(family));
-  return policy === undefined ? observed.planRemoval() : observed.plan(policy);
+  family: Family,
+  options: RetryOptions,
+): Promise<readonly string[] | undefined> {
+  const failures = new Map<string, number>();
+  return retrying(async () => {
+    const plan = (await dataplane.observe(family)).remove();
+    if (plan !== undefined) await applyCounting(dataplane, plan, failures);
+    return plan?.current;
+  }, options);
+}
+
+async function planAll(
+  dataplane: Dataplane,
+  policies: readonly Policy[],
+  from: 'kernel' | 'memory',
+): Promise<readonly Plan[]> {
+  const observed = await Promise.allSettled(
+    policies.map(async (policy) => (await dataplane.observe(policy.family, from)).plan(policy)),
+  );
+  // All have ended: what is observed late must not mix with what is observed again after a failure.
+  const failed = observed.find(({ status }) => status === 'rejected');
+  if (failed?.status === 'rejected') throw failed.reason;
+  return observed.flatMap((one) => (one.status === 'fulfilled' ? (one.value ?? []) : []));
 }
 
 async function applyCounting(dataplane: Dataplane, plan: Plan, failures: Map<string, number>): Promise<void> {
@@ -86,7 +86,7 @@ async function applyCounting(dataplane: Dataplane, plan: Plan, failures: Map<str
     failures.set(plan.script, count);
     if (count < MOST_FAILURES) throw error;
     const remedy =
-      'is a kernel module missing (xt_comment, xt_addrtype, nft_compat), or does a foreign rule lead into our chain?';
+      "is a kernel module missing (xt_comment, xt_addrtype, nft_compat), or does a foreign rule lead into the agent's chain?";
     throw new DataplaneError('refused', `${error.message} (${count} times, with nothing changed)`, remedy);
   }
 }

@@ -1,12 +1,11 @@
-import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { Installed } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
-import type { Place } from '../dataplane/open.ts';
 import type { Family } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
-import { reconcile } from './reconcile.ts';
+import { removeRules } from './reconcile.ts';
 import type { RetryOptions } from './retry.ts';
 
-/** What became of the rules of ours in one family of one dataplane. */
+/** What became of the agent's rules in one family of one dataplane. */
 export interface Removal {
   readonly family: Family;
   /** The dataplane's name. */
@@ -15,43 +14,34 @@ export interface Removal {
     | { readonly kind: 'nothing' }
     /** Everything that is gone, jumps included. */
     | { readonly kind: 'removed'; readonly rules: readonly string[] }
-    /** The tool of the family is not installed: nobody can tell. */
+    /** The tool of the family is not installed, so it cannot look. */
     | { readonly kind: 'not looked at'; readonly error: DataplaneError }
     | { readonly kind: 'failed'; readonly error: DataplaneError };
 }
 
-/** Removes all that is ours, wherever it can be. What fails in one place does not keep it from the others. */
+/** Removes the agent's rules everywhere. A failure in one place does not stop the others. */
 export async function removeAll(
-  places: readonly Place[],
+  installed: readonly Installed[],
   options: RetryOptions,
 ): Promise<readonly Removal[]> {
   const removals: Removal[] = [];
-  for (const { dataplane, families } of places) {
-    for (const family of families)
-      removals.push({ family, where: dataplane.name, outcome: await remove(dataplane, family, options) });
+  for (const { dataplane, families } of installed) {
+    for (const family of families) {
+      const outcome = await removeRules(dataplane, family, options).then(removed, notRemoved);
+      removals.push({ family, where: dataplane.name, outcome });
+    }
   }
   return removals;
 }
 
-async function remove(
-  dataplane: Dataplane,
-  family: Family,
-  options: RetryOptions,
-): Promise<Removal['outcome']> {
-  try {
-    const goals = [{ family, policy: undefined }];
-    const plans = await reconcile(async () => dataplane, goals, {
-      ...options,
-      recall: false,
-      onApply: () => {},
-    });
-    const plan = plans.get(family);
-    return plan === undefined ? { kind: 'nothing' } : { kind: 'removed', rules: plan.current };
-  } catch (error) {
-    if (!(error instanceof DataplaneError)) throw error;
-    if (error.failure === 'unsupported') return { kind: 'nothing' };
-    return { kind: error.failure === 'missing' ? 'not looked at' : 'failed', error };
-  }
+function removed(rules: readonly string[] | undefined): Removal['outcome'] {
+  return rules === undefined ? { kind: 'nothing' } : { kind: 'removed', rules };
+}
+
+function notRemoved(error: unknown): Removal['outcome'] {
+  if (!(error instanceof DataplaneError)) throw error;
+  if (error.failure === 'unsupported') return { kind: 'nothing' };
+  return { kind: error.failure === 'missing' ? 'not looked at' : 'failed', error };
 }
 
 /** What was done in one place, in a sentence. */
@@ -62,26 +52,16 @@ export function describeRemoval({ family, where, outcome }: Removal): string {
 function describeOutcome(outcome: Removal['outcome']): string {
   switch (outcome.kind) {
     case 'nothing':
-      return 'nothing of ours';
+      return 'no rules of the agent';
     case 'removed': {
       const { length } = outcome.rules;
-      return length === 0 ? 'removed an empty chain of ours' : `removed ${counted(length, 'rule')} of ours`;
+      return length === 0
+        ? "removed the agent's chain, which was empty"
+        : `removed ${counted(length, 'rule')}`;
     }
     case 'not looked at':
       return `not looked at: ${outcome.error.message}`;
     case 'failed':
       return `${outcome.error.message}; ${outcome.error.remedy}`;
   }
-}
-
-/** The places and families other than those in which rules are kept. */
-export function leftoverPlaces(
-  places: readonly Place[],
-  used: Dataplane,
-  kept: readonly Family[],
-): readonly Place[] {
-  return places.map(({ dataplane, families }) => ({
-    dataplane,
-    families: dataplane.name === used.name ? families.filter((family) => !kept.includes(family)) : families,
-  }));
 }

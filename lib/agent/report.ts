@@ -6,7 +6,7 @@ import type { Source } from '../config/source.ts';
 import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
 import { counted } from '../text/words.ts';
-import type { Wake } from './trigger.ts';
+import type { Wake } from './wakes.ts';
 
 /** Problems that the log shows one by one: more than anybody reads, and less than a hostile file can make. */
 const MAX_PROBLEMS = 1000;

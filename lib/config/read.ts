@@ -11,7 +11,7 @@ import {
 import { join, resolve, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import glob from 'fast-glob';
-import { errorCode } from '../text/error-code.ts';
+import { errorCode } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import { decodeSource } from './decode.ts';
 import type { Problem } from './problem.ts';

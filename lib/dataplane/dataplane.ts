@@ -1,54 +1,55 @@
 import type { Address, Family } from '../cidr/address.ts';
-import type { NodeRules } from '../neighbours/read-node.ts';
 import type { Entry, Policy, Verdict } from '../policy/policy.ts';
+import type { IptablesMode } from './options.ts';
+
+/** Every comment in the agent's rules begins so. */
+export const COMMENT_START = 'ip-masq-agent: ';
 
 /**
- * Where a policy lives in the kernel: observe what is there, plan what would change, apply just that.
- * What apply does is one transaction: entirely done, or (with an error) nothing done.
+ * The place in the kernel where a policy is kept: observe what is there, plan what would change, apply exactly that.
+ * It reads and changes the agent's own rules only. All methods throw DataplaneError.
  */
 export interface Dataplane {
   /** For logs: `iptables 1.8.9 (nft)`, `nftables 1.0.6`. */
   readonly name: string;
-  /** Why this dataplane and mode, in words. */
+  /** Why this dataplane and mode are used, in words. */
   readonly reason: string;
-  /** @throws {DataplaneError} */
-  observe(family: Family): Promise<Observed>;
+  /** The commands of iptables that it runs; undefined if it runs others. */
+  readonly iptables: IptablesCommands | undefined;
   /**
-   * What this process itself has put there last, if that is known: reading it back can cost far more than a small
-   * change. Whatever somebody else has changed since is not in it, and makes apply fail where it matters.
+   * Looks at the agent's rules of one family.
+   *
+   * @param from `memory` if what this process wrote last is good enough: with many entries, reading them back costs far
+   * more than a small change. If somebody else has changed the rules since, apply fails with `raced`.
    */
-  recall(family: Family): Observed | undefined;
-  /** How many rules, or elements of sets, the policy makes. */
-  size(policy: Policy): number;
-  /** @throws {DataplaneError} */
+  observe(family: Family, from?: 'kernel' | 'memory'): Promise<Observed>;
+  /** Carries out a plan as one transaction: entirely or, with an error, not at all. */
   apply(plan: Plan): Promise<void>;
-  /**
-   * What the rules of a policy that is in the kernel have counted. Lists nobody else's rules.
-   *
-   * @throws {DataplaneError} `raced` where this process has changed them meanwhile, too
-   */
+  /** Reads what the rules of a policy that is in the kernel have counted; `raced` if they changed meanwhile. */
   count(policy: Policy): Promise<Counts>;
-  /**
-   * Every rule of the node, whoever made it and in whatever way, that may masquerade. Lists no more than the chains
-   * of NAT at the hook postrouting and what they lead to.
-   *
-   * @throws {DataplaneError}
-   */
-  survey(families: readonly Family[]): Promise<NodeRules>;
 }
 
-/** What the kernel held of ours in one family, at one moment. */
+/** What the kernel held of the agent's rules in one family, at one moment. */
 export interface Observed {
-  /**
-   * What makes the kernel hold exactly this policy; undefined where it does already.
-   *
-   * @throws {DataplaneError} where what is there is not to be touched
-   */
+  /** What makes the kernel hold exactly this policy; undefined if it does already. */
   plan(policy: Policy): Plan | undefined;
-  /** What removes all that is ours; undefined where nothing is. */
-  planRemoval(): Plan | undefined;
-  /** What the rules of ours do with packets to an address. */
+  /** What removes all of the agent's rules; undefined if there are none. */
+  remove(): Plan | undefined;
+  /** What the agent's rules do with packets to an address. */
   verdict(address: Address): KernelVerdict;
+}
+
+/** A dataplane that the machine has, and the families in which it can hold the agent's rules. */
+export interface Installed {
+  readonly dataplane: Dataplane;
+  readonly families: readonly Family[];
+}
+
+/** A mode of iptables, and what its commands have behind `iptables` or `ip6tables`. */
+export interface IptablesCommands {
+  readonly mode: IptablesMode;
+  /** `-nft`, `-legacy`, or empty if the plain command is the one of the mode. */
+  readonly suffix: string;
 }
 
 /** A transaction that has not happened yet. */

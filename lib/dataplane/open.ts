@@ -1,21 +1,17 @@
-import type { Family } from '../cidr/address.ts';
-import type { Dataplane } from './dataplane.ts';
+import type { Policy } from '../policy/policy.ts';
+import type { Dataplane, Installed } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
-import { installedIptables } from './iptables/installed.ts';
-import { openIptables } from './iptables/iptables.ts';
-import type { IptablesOptions } from './iptables/options.ts';
+import { renderChain } from './iptables/chain.ts';
+import { installedIptables, openIptables } from './iptables/iptables.ts';
 import { openNftables } from './nftables/nftables.ts';
-
-/** What the command line decides about the rules in the kernel. */
-export interface DataplaneOptions extends IptablesOptions {
-  readonly backend: 'iptables' | 'nftables';
-}
+import { renderTable } from './nftables/table.ts';
+import type { DataplaneOptions } from './options.ts';
 
 /**
  * The dataplane to use.
  *
- * @throws {DataplaneError} where its tools are not installed, or refuse
+ * @throws {DataplaneError} if its tools are not installed, or refuse
  */
 export function openDataplane(options: DataplaneOptions, host: Host): Promise<Dataplane> {
   switch (options.backend) {
@@ -26,25 +22,32 @@ export function openDataplane(options: DataplaneOptions, host: Host): Promise<Da
   }
 }
 
-/** A dataplane that the machine has, and the families in which it can hold rules of ours. */
-export interface Place {
-  readonly dataplane: Dataplane;
-  readonly families: readonly Family[];
+/** How many rules, or elements of sets, hold the policy in the kernel. */
+export function ruleCount(policy: Policy, options: DataplaneOptions): number {
+  switch (options.backend) {
+    case 'iptables':
+      return renderChain(policy, options).length;
+    case 'nftables':
+      return renderTable(policy, options).elements.size;
+  }
 }
 
 /**
  * Every dataplane of the machine: an earlier run may have used another one, or another mode.
  *
- * @throws {DataplaneError} where there is none
+ * @throws {DataplaneError} if there is none
  */
-export async function openPlaces(options: DataplaneOptions, host: Host): Promise<readonly Place[]> {
-  const places: Place[] = [...(await installedIptables(options, host))];
+export async function installedDataplanes(
+  options: DataplaneOptions,
+  host: Host,
+): Promise<readonly Installed[]> {
+  const installed = [...(await installedIptables(options, host))];
   try {
-    places.push({ dataplane: await openNftables(options, host), families: ['IPv4', 'IPv6'] });
+    installed.push({ dataplane: await openNftables(options, host), families: ['IPv4', 'IPv6'] });
   } catch (error) {
     if (!(error instanceof DataplaneError) || error.failure !== 'missing') throw error;
   }
-  if (places.length > 0) return places;
+  if (installed.length > 0) return installed;
   const remedy = 'install iptables or nftables, or use an image that has them';
   throw new DataplaneError('missing', 'neither iptables nor nft is installed', remedy);
 }

@@ -4,7 +4,7 @@ import { decodeSource } from '../config/decode.ts';
 import type { FileOnly, Problem } from '../config/problem.ts';
 import { readGeneration } from '../config/read.ts';
 import { byteOrder, Locator, MAX_BYTES, type Source, STDIN_NAME } from '../config/source.ts';
-import { errorCode } from '../text/error-code.ts';
+import { errorCode } from '../text/error.ts';
 import { printable, quote } from '../text/escape.ts';
 import { readManifest } from './manifest.ts';
 

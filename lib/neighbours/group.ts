@@ -1,30 +1,43 @@
 import { intersection, rangeOf } from '../cidr/ranges.ts';
-import type { Entry, Policy } from '../policy/policy.ts';
+import { formatOrigin } from '../config/origin.ts';
+import type { Entry, Family, Policy } from '../policy/policy.ts';
 import { type ForeignRule, findForeignRules } from './find.ts';
 import type { NodeRules } from './read-node.ts';
 
-/** Rules of one author in one place: a CNI plugin, say, makes one for each pod. */
+/** Foreign rules of one author in one place: a CNI plugin, say, makes one for each pod. */
 export interface ForeignGroup extends Pick<ForeignRule, 'family' | 'where' | 'author' | 'remedy'> {
   /** Equal for the same author in the same place at another time. */
   readonly key: string;
   readonly rules: readonly ForeignRule[];
 }
 
-/** Such rules, and what they concern. */
-export interface ForeignFinding extends ForeignGroup {
-  /** What the policy leaves alone, and the rules may masquerade, all or a part of it. */
-  readonly entries: readonly Entry[];
+/** Foreign rules that may masquerade what a policy leaves alone, in words. */
+export interface ForeignFinding {
+  /** Equal for the same author in the same place at another time. */
+  readonly key: string;
+  readonly family: Family;
+  /** How many rules. */
+  readonly rules: number;
+  /** One sentence: whose rules, where, and which entries they concern. */
+  readonly message: string;
+  /** The rules, those that lead to them, and what else they ask for. */
+  readonly evidence: readonly string[];
+  readonly remedy: string;
 }
 
-/** What others may do to the policy. */
-export function findForeignGroups({ baseChains }: NodeRules, policy: Policy): readonly ForeignFinding[] {
+/** The foreign rules of a node that may masquerade what the policy leaves alone. */
+export function findForeign({ baseChains }: NodeRules, policy: Policy): readonly ForeignFinding[] {
   return groupForeignRules(findForeignRules(baseChains, policy)).map((group) => ({
-    ...group,
-    entries: concerned(policy, group.rules),
+    key: group.key,
+    family: group.family,
+    rules: group.rules.length,
+    message: `${describeAuthor(group)} may masquerade traffic to ${named(concerned(policy, group.rules))}, which the config leaves alone`,
+    evidence: foreignEvidence(group),
+    remedy: group.remedy,
   }));
 }
 
-/** The rules by author and place. Those whose author nobody knows stand alone. */
+/** The rules by author and place. Those of an unknown author stand alone. */
 export function groupForeignRules(rules: readonly ForeignRule[]): readonly ForeignGroup[] {
   const groups = Map.groupBy(rules, ({ key, family, where, author }) =>
     author === 'unknown' ? key : [family, where, author].join('\n'),
@@ -35,6 +48,35 @@ export function groupForeignRules(rules: readonly ForeignRule[]): readonly Forei
     const { family, where, author, remedy } = first;
     return [{ key, family, where, author, remedy, rules: members }];
   });
+}
+
+/** Whose rules, and where: the beginning of a sentence. */
+export function describeAuthor({ author, where, rules }: ForeignGroup): string {
+  const who = author === 'unknown' ? 'an unknown author' : author;
+  return `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${who} in ${where}`;
+}
+
+/** Rules of one group that are shown. */
+const SHOWN = 3;
+
+/** The rules, those that lead to them, and what else they ask for. */
+export function foreignEvidence({ rules }: Pick<ForeignGroup, 'rules'>): readonly string[] {
+  const more = rules.length > SHOWN ? [`… and ${rules.length - SHOWN} more`] : [];
+  return [...rules.slice(0, SHOWN).flatMap(ruleEvidence), ...more];
+}
+
+function ruleEvidence({ path, conditions }: ForeignRule): readonly string[] {
+  return [...path, ...(conditions.length === 0 ? [] : [`only if: ${conditions.join('; ')}`])];
+}
+
+/** Entries that a sentence names one by one. */
+const NAMED = 4;
+
+function named(entries: readonly Entry[]): string {
+  const names = entries
+    .slice(0, NAMED)
+    .map(({ prefix, origin }) => `${prefix.text} (${formatOrigin(origin)})`);
+  return `${names.join(', ')}${entries.length > NAMED ? ` and ${entries.length - NAMED} more` : ''}`;
 }
 
 function concerned({ family, entries }: Policy, rules: readonly ForeignRule[]): readonly Entry[] {

@@ -1,6 +1,5 @@
 import type { Host } from '../dataplane/host.ts';
 import type { Family } from '../policy/policy.ts';
-import { missingCapabilities } from './capabilities.ts';
 import type { Finding } from './finding.ts';
 
 /** Where the kernel tells whether it forwards; see ip-sysctl in the kernel's documentation. */
@@ -42,4 +41,18 @@ export async function capabilityFindings(host: Host): Promise<readonly Finding[]
       remedy: 'run it as root, in a container with the capabilities NET_ADMIN and NET_RAW',
     },
   ];
+}
+
+/** Numbers of capabilities that the tools need; see capabilities(7) and linux/capability.h. */
+const NEEDED = { NET_ADMIN: 12n, NET_RAW: 13n } as const;
+
+/** The capabilities that the tools need and this process lacks; none if the kernel does not say. */
+async function missingCapabilities(host: Host): Promise<readonly string[]> {
+  const status = (await host.readText('/proc/self/status')) ?? '';
+  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
+  if (effective === undefined) return [];
+  const mask = BigInt(`0x${effective}`);
+  return Object.entries(NEEDED)
+    .filter(([, bit]) => ((mask >> bit) & 1n) === 0n)
+    .map(([name]) => name);
 }

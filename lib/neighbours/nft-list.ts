@@ -1,6 +1,6 @@
 import type { DataplaneError } from '../dataplane/error.ts';
+import { type Symptom, toolError } from '../dataplane/error.ts';
 import type { Host, ToolResult } from '../dataplane/host.ts';
-import { type Symptom, toolError } from '../dataplane/symptom.ts';
 import { isObject, type JsonObject, listAt } from './nft-json.ts';
 
 /** Something with a name in a table of nftables. */

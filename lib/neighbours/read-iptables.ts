@@ -1,5 +1,5 @@
-import type { IptablesMode } from '../dataplane/iptables/options.ts';
 import type { Tool } from '../dataplane/iptables/tool.ts';
+import type { IptablesMode } from '../dataplane/options.ts';
 import { type BaseChain, collectChains, type ReadRules } from './base-chain.ts';
 import { parseIptablesRule } from './iptables-rule.ts';
 

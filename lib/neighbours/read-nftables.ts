@@ -1,7 +1,7 @@
 import type { Family } from '../cidr/address.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { NFT_FAMILY } from '../dataplane/nftables/options.ts';
+import { NFT_FAMILY } from '../dataplane/nftables/names.ts';
 import { type BaseChain, collectChains, type ReadRules, type Rule } from './base-chain.ts';
 import { type Json, type JsonObject, listAt, objectAt, textAt } from './nft-json.ts';
 import { listNft, type NftName } from './nft-list.ts';

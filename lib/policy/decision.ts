@@ -6,7 +6,7 @@ import type { Located } from '../config/origin.ts';
 import { compilePolicy, decider, type Entry, type Verdict } from './policy.ts';
 
 /** What the config says about an address, and why. */
-export interface Explanation {
+export interface Decision {
   readonly address: Address;
   /** The address as RFC 5952 has it. */
   readonly text: string;
@@ -20,7 +20,7 @@ export interface Explanation {
 }
 
 /** Why an address is masqueraded, or is not. */
-export function explain(config: MergedConfig, address: Address): Explanation {
+export function decide(config: MergedConfig, address: Address): Decision {
   const { family } = address;
   const policy = compilePolicy(config, family);
   const decidedBy = decider(policy)(address);

@@ -1,27 +1,14 @@
-import { mergedValue, problemValue } from '../lint/json.ts';
-import type { Family } from '../policy/policy.ts';
-import { prettyJson } from '../text/escape.ts';
-import { configHash } from './config-hash.ts';
+import type { MergedConfig } from '../config/config.ts';
 import { checksText, readiness } from './health.ts';
 import type { Metrics } from './metrics.ts';
-import type { PacketCounts } from './packet-counts.ts';
-import type { Answer, Routes } from './server.ts';
-import type { Status } from './status.ts';
-import { statusPage } from './status-page.ts';
+import type { Reply, Routes } from './server.ts';
+import { type Overview, statusPage } from './status-page.ts';
 
 /** What the endpoints tell about. */
-export interface Endpoints {
-  readonly status: Status;
+export interface Endpoints extends Overview {
   readonly metrics: Metrics;
-  readonly counts: PacketCounts;
-  /** The families that are kept. */
-  readonly families: readonly Family[];
-  /** Milliseconds between two syncs at the moment. */
-  readonly interval: () => number;
-  /** What runs, in one line. */
-  readonly version: string;
-  /** The name of the node. */
-  readonly node: string;
+  /** The merged config, its hash and its conflicts as JSON; undefined if no valid config has been read yet. */
+  readonly configJson: (config: MergedConfig | undefined) => string;
 }
 
 /** Who waits longer for the kernel's counts gets the older ones. */
@@ -51,19 +38,14 @@ export function routes(endpoints: Endpoints): Routes {
   };
 }
 
-function health(checks: Parameters<typeof checksText>[0], verbose: boolean): Answer {
+function health(checks: Parameters<typeof checksText>[0], verbose: boolean): Reply {
   const status = checks.every(({ isGood }) => isGood) ? 200 : 503;
   return { status, type: 'text/plain; charset=utf-8', body: checksText(checks, verbose) };
 }
 
-function configz({ status: { loaded } }: Endpoints): Answer {
+function configz({ status: { loaded }, configJson }: Endpoints): Reply {
   const config = loaded?.config;
-  const body = prettyJson({
-    hash: config === undefined ? null : configHash(config),
-    merged: config === undefined ? null : mergedValue(config),
-    conflicts: (config?.conflicts ?? []).map(problemValue),
-  });
-  return { status: config === undefined ? 503 : 200, type: 'application/json', body };
+  return { status: config === undefined ? 503 : 200, type: 'application/json', body: configJson(config) };
 }
 
 /** Adds what has been counted since the last time. */

@@ -1,7 +1,6 @@
-import { countsBySource, type SourceCount } from '../dataplane/counts.ts';
 import type { Dataplane, EntryCount, RuleCount } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
-import type { Family, Policy } from '../policy/policy.ts';
+import type { Family, Policy, Verdict } from '../policy/policy.ts';
 
 /** Reading costs a process for each family: often enough for every scrape interval in use. */
 const FRESH_MS = 15_000;
@@ -11,6 +10,15 @@ interface Reading {
   readonly remade: number;
   /** By the text of the rule. */
   readonly rules: ReadonlyMap<string, RuleCount>;
+}
+
+/** What all entries of one source have counted. */
+export interface SourceCount {
+  /** The source, or the document that a default follows; undefined for what no entry holds. */
+  readonly source: string | undefined;
+  readonly verdict: Verdict;
+  readonly packets: bigint;
+  readonly bytes: bigint;
 }
 
 /** What the rules have counted, over all their rewrites: the kernel begins anew with each. */
@@ -91,4 +99,18 @@ function grown(before: RuleCount | undefined, after: RuleCount): EntryCount {
   // Less than before: somebody else has made the rule anew, and it has counted all of it since.
   if (before === undefined || after.packets < before.packets || after.bytes < before.bytes) return after;
   return { ...after, packets: after.packets - before.packets, bytes: after.bytes - before.bytes };
+}
+
+/** The counts of each source and verdict together, in the order in which they come first. */
+function countsBySource(counts: readonly EntryCount[]): readonly SourceCount[] {
+  const sums = new Map<string, { -readonly [Key in keyof SourceCount]: SourceCount[Key] }>();
+  for (const { entry, verdict, packets, bytes } of counts) {
+    const source = entry?.origin.kind === 'file' ? entry.origin.source : entry?.origin.reason;
+    const key = `${verdict} ${entry?.origin.kind} ${source}`;
+    const sum = sums.get(key) ?? { source, verdict, packets: 0n, bytes: 0n };
+    sum.packets += packets;
+    sum.bytes += bytes;
+    sums.set(key, sum);
+  }
+  return [...sums.values()];
 }

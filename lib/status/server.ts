@@ -6,10 +6,10 @@ import {
   STATUS_CODES,
 } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { ListenError } from './listen-error.ts';
+import { SystemError } from '../text/error.ts';
 
 /** What a path answers. */
-export interface Answer {
+export interface Reply {
   readonly status: number;
   readonly type: string;
   readonly body: string;
@@ -23,7 +23,7 @@ export interface Question {
 }
 
 /** What is answered, by path. */
-export type Routes = Readonly<Record<string, (question: Question) => Promise<Answer> | Answer>>;
+export type Routes = Readonly<Record<string, (question: Question) => Promise<Reply> | Reply>>;
 
 const MAX_URL_LENGTH = 512;
 const MAX_HEADER_BYTES = 8 * 1024;
@@ -56,7 +56,7 @@ const REFUSALS: Readonly<Record<string, number>> = {
  * @param address `host:port`; no host means all addresses
  * @param onError gets what a route has failed with, which the client does not see
  * @param stepMs how long a client may take for each step
- * @throws {ListenError}
+ * @throws {SystemError}
  */
 export async function serve(
   address: string,
@@ -114,7 +114,7 @@ function createStrictServer(stepMs: number, handle: Handler): Server {
 async function listen(server: Server, address: string): Promise<void> {
   const [, host = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(address) ?? [];
   await new Promise<void>((resolve, reject) => {
-    const fail = (error: NodeJS.ErrnoException) => reject(listenError(address, error));
+    const fail = (error: NodeJS.ErrnoException) => reject(cannotListen(address, error));
     server.once('error', fail);
     server.listen({ port: Number(port), ...(host !== '' && { host }) }, () => {
       server.off('error', fail);
@@ -143,11 +143,11 @@ async function reply(request: IncomingMessage, response: ServerResponse, routes:
 }
 
 /** A short answer in plain text. */
-export function plain(status: number, line: string): Answer {
+export function plain(status: number, line: string): Reply {
   return { status, type: 'text/plain; charset=utf-8', body: `${line}\n` };
 }
 
-function send({ method }: IncomingMessage, response: ServerResponse, { status, type, body }: Answer): void {
+function send({ method }: IncomingMessage, response: ServerResponse, { status, type, body }: Reply): void {
   if (response.headersSent) return;
   const bytes = Buffer.from(body);
   response.writeHead(status, { ...HEADERS, 'Content-Type': type, 'Content-Length': bytes.length });
@@ -172,8 +172,8 @@ const CAUSES: Readonly<Record<string, string>> = {
   EACCES: 'a port below 1024 needs the capability NET_BIND_SERVICE',
 };
 
-function listenError(address: string, { code = '', message }: NodeJS.ErrnoException): ListenError {
+function cannotListen(address: string, { code = '', message }: NodeJS.ErrnoException): SystemError {
   const cause = CAUSES[code] === undefined ? message : `${message} (${CAUSES[code]})`;
   const remedy = 'choose another --metrics-bind-address, or an empty one for no server';
-  return new ListenError(`cannot listen on ${address}: ${cause}; ${remedy}`);
+  return new SystemError(`cannot listen on ${address}: ${cause}; ${remedy}`);
 }

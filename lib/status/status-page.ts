@@ -1,14 +1,26 @@
 import { formatOrigin } from '../config/origin.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
-import { describeForeign, foreignEvidence } from '../neighbours/watch.ts';
+import type { Family } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
 import { configHash } from './config-hash.ts';
-import type { Endpoints } from './endpoints.ts';
 import { readiness } from './health.ts';
-import { pairsHtml, tableHtml } from './html.ts';
-import { countKey } from './packet-counts.ts';
-import type { FamilyStatus } from './status.ts';
+import { countKey, type PacketCounts } from './packet-counts.ts';
+import type { FamilyStatus, Status } from './status.ts';
+
+/** What the page tells about. */
+export interface Overview {
+  readonly status: Status;
+  readonly counts: PacketCounts;
+  /** The families that are kept. */
+  readonly families: readonly Family[];
+  /** Milliseconds between two syncs at the moment. */
+  readonly interval: () => number;
+  /** What runs, in one line. */
+  readonly version: string;
+  /** The name of the node. */
+  readonly node: string;
+}
 
 /** What the page shows of entries, and of conflicts: a page of 100,000 helps nobody. */
 const MOST_ENTRIES = 500;
@@ -28,18 +40,18 @@ tbody th,td{display:block;border:0;padding:0}tbody th:first-child{white-space:no
 dl{display:block}dd{margin-bottom:.4rem}}`;
 
 /** One page for a person: what is applied, why, and what is odd. */
-export function statusPage(endpoints: Endpoints): string {
-  const { status, node } = endpoints;
+export function statusPage(overview: Overview): string {
+  const { status, node } = overview;
   const title = `ip-masq-agent on ${node}`;
   const parts = [
     `<h1>${escapeHtml(title)}</h1>`,
-    stateHtml(endpoints),
-    section('Syncs', tableHtml(['family', 'last sync', 'last change', 'because'], syncRows(endpoints))),
-    section('Config', configHtml(endpoints)),
-    section('Conflicts', conflictsHtml(endpoints)),
-    section('Rules of others', foreignHtml(endpoints)),
+    stateHtml(overview),
+    section('Syncs', tableHtml(['family', 'last sync', 'last change', 'because'], syncRows(overview))),
+    section('Config', configHtml(overview)),
+    section('Conflicts', conflictsHtml(overview)),
+    section('Foreign rules', foreignHtml(overview)),
     ...[...status.families].map(([family, one]) =>
-      section(`${family} entries`, entriesHtml(one, endpoints.counts.entries(family))),
+      section(`${family} entries`, entriesHtml(one, overview.counts.entries(family))),
     ),
   ];
   return `<!doctype html>
@@ -58,7 +70,7 @@ ${parts.join('\n')}
 }
 
 /** Whether all is well, why not, and what runs. */
-function stateHtml({ status, families, interval, version }: Endpoints): string {
+function stateHtml({ status, families, interval, version }: Overview): string {
   const checks = readiness(status, families, interval(), performance.now());
   const bad = checks.filter(({ isGood }) => !isGood).map(({ name, reason }) => `${name}: ${reason}`);
   const state = `${time(Date.now())}: ${bad.length === 0 ? 'ready' : `not ready, ${bad.join('; ')}`}`;
@@ -70,7 +82,7 @@ function section(title: string, html: string): string {
   return `<section>\n<h2>${escapeHtml(title)}</h2>\n${html}\n</section>`;
 }
 
-function conflictsHtml({ status: { loaded } }: Endpoints): string {
+function conflictsHtml({ status: { loaded } }: Overview): string {
   const conflicts = loaded?.config?.conflicts ?? [];
   if (conflicts.length === 0) return '<p>none</p>';
   const items = conflicts.slice(0, MOST_CONFLICTS).map((one) => `<li>${escapeHtml(formatProblem(one))}</li>`);
@@ -81,7 +93,7 @@ function moreHtml(more: number): string {
   return more > 0 ? `<p>… and ${more} more: see /configz</p>` : '';
 }
 
-function syncRows({ status, families }: Endpoints): readonly (readonly string[])[] {
+function syncRows({ status, families }: Overview): readonly (readonly string[])[] {
   return families.map((family) => {
     const one = status.families.get(family);
     if (one === undefined) return [family, 'none yet', '', ''];
@@ -89,7 +101,7 @@ function syncRows({ status, families }: Endpoints): readonly (readonly string[])
   });
 }
 
-function configHtml({ status: { loaded }, interval }: Endpoints): string {
+function configHtml({ status: { loaded }, interval }: Overview): string {
   const config = loaded?.config;
   if (config === undefined) return '<p class="bad">no valid config has been read</p>';
   const { sources, masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = config;
@@ -107,12 +119,12 @@ function flag({ value, origin }: { value: boolean; origin: Parameters<typeof for
   return `${value}, ${formatOrigin(origin)}`;
 }
 
-function foreignHtml({ status }: Endpoints): string {
+function foreignHtml({ status }: Overview): string {
   if (status.foreign.length === 0) return '<p>none found</p>';
   return status.foreign
-    .map((finding) => {
-      const evidence = foreignEvidence(finding).map(escapeHtml).join('\n');
-      return `<p class="bad">${escapeHtml(`${finding.family}: ${describeForeign(finding)}`)}</p>\n<pre>${evidence}</pre>\n<p>${escapeHtml(finding.remedy)}</p>`;
+    .map(({ family, message, evidence, remedy }) => {
+      const rules = evidence.map(escapeHtml).join('\n');
+      return `<p class="bad">${escapeHtml(`${family}: ${message}`)}</p>\n<pre>${rules}</pre>\n<p>${escapeHtml(remedy)}</p>`;
     })
     .join('\n');
 }
@@ -138,4 +150,23 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
 
 function time(at: number | undefined): string {
   return at === undefined ? '' : new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
+}
+
+/** A table; every cell is escaped, and names its column for narrow screens that show no head. The first names its row. */
+export function tableHtml(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  if (rows.length === 0) return '<p>none</p>';
+  const row = ([first = '', ...cells]: readonly string[]) =>
+    `<tr><th scope="row">${escapeHtml(first)}</th>${cells.map((cell, index) => cellHtml(head[index + 1], cell)).join('')}</tr>`;
+  const names = head.map((name) => `<th>${escapeHtml(name)}</th>`).join('');
+  return `<table>\n<thead><tr>${names}</tr></thead>\n<tbody>\n${rows.map(row).join('\n')}\n</tbody>\n</table>`;
+}
+
+function cellHtml(column: string | undefined, cell: string): string {
+  return `<td data-name="${escapeHtml(column ?? '')}">${escapeHtml(cell)}</td>`;
+}
+
+/** Names and their values, all escaped. */
+export function pairsHtml(pairs: readonly (readonly [name: string, value: string])[]): string {
+  const items = pairs.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`);
+  return `<dl>\n${items.join('\n')}\n</dl>`;
 }

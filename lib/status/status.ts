@@ -1,13 +1,11 @@
-import type { Wake } from '../agent/trigger.ts';
+import type { Observer, SyncEvent } from '../agent/loop.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import type { SourceCount } from '../dataplane/counts.ts';
-import { type Dataplane, DIFFERENCES, type Plan } from '../dataplane/dataplane.ts';
+import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
-import type { ForeignFinding } from '../neighbours/group.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { configHash } from './config-hash.ts';
 import type { Metrics } from './metrics.ts';
-import type { Recorder } from './recorder.ts';
+import type { SourceCount } from './packet-counts.ts';
 
 /** How one family stands. Times are those of Date.now(), but for `syncedAt`. */
 export interface FamilyStatus {
@@ -20,28 +18,58 @@ export interface FamilyStatus {
   readonly lastFound: readonly string[];
 }
 
-/** A sync that has ended well. */
-export interface SyncEvent {
-  readonly policy: Policy;
-  /** Undefined where nothing differed. */
-  readonly plan: Plan | undefined;
-  /** Whether somebody else had changed the rules. */
-  readonly drifted: boolean;
-  readonly wake: Wake;
-  /** Seconds. */
-  readonly duration: number;
+/** What a look at the neighbours has found: foreign rules that may masquerade what the policy leaves alone. */
+export interface ForeignFinding {
+  readonly family: Family;
+  /** How many rules. */
+  readonly rules: number;
+  /** One sentence. */
+  readonly message: string;
+  /** The rules, and what they ask for. */
+  readonly evidence: readonly string[];
+  readonly remedy: string;
+}
+
+/** What happened, as a change of metrics. */
+type Change = (metrics: Metrics) => void;
+
+/** Keeps what happens until there are metrics to record it in: these are loaded only after the first sync. */
+export class Recorder {
+  #metrics: Metrics | undefined;
+  #waiting: Change[] | undefined = [];
+
+  /** Records it now, or once there are metrics. */
+  record(event: Change): void {
+    if (this.#metrics === undefined) this.#waiting?.push(event);
+    else event(this.#metrics);
+  }
+
+  /** From now on everything goes to these metrics, what has happened so far first. */
+  attach(metrics: Metrics): void {
+    for (const event of this.#waiting ?? []) event(metrics);
+    this.#waiting = undefined;
+    this.#metrics = metrics;
+  }
+
+  /** Nobody will ask. */
+  discard(): void {
+    this.#waiting = undefined;
+  }
 }
 
 /** What the agent knows of itself, for those who ask: endpoints and metrics. */
-export class Status {
+export class Status implements Observer {
   readonly #recorder: Recorder;
+  readonly #ruleCount: (policy: Policy) => number;
   readonly #families = new Map<Family, FamilyStatus>();
   #loaded: LoadedConfig | undefined;
   #dataplane: Dataplane | undefined;
   #foreign: readonly ForeignFinding[] = [];
 
-  constructor(recorder: Recorder) {
+  /** @param ruleCount tells how many rules hold a policy in the kernel */
+  constructor(recorder: Recorder, ruleCount: (policy: Policy) => number) {
     this.#recorder = recorder;
+    this.#ruleCount = ruleCount;
   }
 
   /** Of each family that has been synced. */
@@ -59,7 +87,7 @@ export class Status {
     return this.#dataplane;
   }
 
-  /** What the last look has found of others. */
+  /** What the last look at the neighbours has found. */
   get foreign(): readonly ForeignFinding[] {
     return this.#foreign;
   }
@@ -119,7 +147,7 @@ export class Status {
 
   #recordPolicy(metrics: Metrics, policy: Policy): void {
     const { family, entries } = policy;
-    metrics.set('rules', { family }, this.#dataplane?.size(policy) ?? 0);
+    metrics.set('rules', { family }, this.#ruleCount(policy));
     for (const verdict of ['return', 'masquerade'] as const) {
       const count = entries.filter((entry) => entry.verdict === verdict).length;
       metrics.set('config_entries', { family, verdict }, count);
@@ -141,15 +169,15 @@ export class Status {
     });
   }
 
-  /** These families were looked at for rules of others. */
-  onSurvey(families: readonly Family[], findings: readonly ForeignFinding[]): void {
+  /** These families were looked at for foreign rules. */
+  onNeighbours(families: readonly Family[], findings: readonly ForeignFinding[]): void {
     this.#foreign = findings;
     this.#recorder.record((metrics) => {
       for (const family of families) {
         const rules = findings
           .filter((finding) => finding.family === family)
-          .flatMap((finding) => finding.rules);
-        metrics.set('foreign_masquerade_rules', { family }, rules.length);
+          .reduce((sum, finding) => sum + finding.rules, 0);
+        metrics.set('foreign_masquerade_rules', { family }, rules);
       }
     });
   }

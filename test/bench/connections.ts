@@ -1,6 +1,7 @@
 /** What a new connection costs in the kernel, by dataplane and number of entries. */
 import { fileURLToPath } from 'node:url';
-import { type DataplaneOptions, openDataplane } from '../../lib/dataplane/open.ts';
+import { openDataplane } from '../../lib/dataplane/open.ts';
+import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 import { boxHost } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
 import { createNetwork } from '../lab/network.ts';

@@ -1,4 +1,4 @@
-import type { IptablesMode } from '../../lib/dataplane/iptables/options.ts';
+import type { IptablesMode } from '../../lib/dataplane/options.ts';
 import { type Box, createBox } from '../lab/box.ts';
 import { COMMON, kubeProxyRules } from '../lab/kube-proxy.ts';
 import { succeed } from '../lab/run.ts';

@@ -45,7 +45,7 @@ async function times(count: number): Promise<readonly Row[]> {
       const dataplane = await openNftables(options, boxHost(box).host);
       const sync = async (wanted: typeof policy, recall: boolean): Promise<number> => {
         const start = performance.now();
-        const observed = (recall ? dataplane.recall('IPv4') : undefined) ?? (await dataplane.observe('IPv4'));
+        const observed = await dataplane.observe('IPv4', recall ? 'memory' : 'kernel');
         const plan = observed.plan(wanted);
         if (plan !== undefined) await dataplane.apply(plan);
         return performance.now() - start;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { ADDRESS_BITS } from '../../lib/cidr/address.ts';
 import { type Prefix, parsePrefix, truncate } from '../../lib/cidr/prefix.ts';
-import type { IptablesOptions } from '../../lib/dataplane/iptables/options.ts';
+import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import type { PortRange } from '../../lib/dataplane/ports.ts';
 import type { Entry, Policy } from '../../lib/policy/policy.ts';
 import { CHAIN, type Family } from './support.ts';
@@ -53,7 +53,7 @@ function prefixes(family: Family): fc.Arbitrary<Prefix> {
     .map(({ prefix }) => prefix);
 }
 
-export function ruleOptions(): fc.Arbitrary<Omit<IptablesOptions, 'mode'>> {
+export function ruleOptions(): fc.Arbitrary<Omit<RuleOptions, 'mode'>> {
   return fc.record({ chain: fc.constant(CHAIN), randomFully: fc.boolean(), toPorts: portRanges() });
 }
 

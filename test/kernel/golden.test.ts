@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import type { ConfigOptions } from '../../lib/config/config.ts';
-import type { IptablesOptions } from '../../lib/dataplane/iptables/options.ts';
+import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import { createLab, FAMILIES, MODES, policyOf } from './support.ts';
 
 interface Case {
@@ -10,7 +10,7 @@ interface Case {
   readonly name: string;
   readonly sources?: Readonly<Record<string, string>>;
   readonly config?: Partial<ConfigOptions>;
-  readonly iptables?: Partial<IptablesOptions>;
+  readonly iptables?: Partial<RuleOptions>;
 }
 
 const CASES: readonly Case[] = [

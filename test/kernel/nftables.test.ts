@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
-import type { NftablesOptions } from '../../lib/dataplane/nftables/options.ts';
+import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { type Box, createBox } from '../lab/box.ts';
 import { BOX_KINDS, boxHost, CHAIN, FAMILIES, type Family, policyOf } from './support.ts';
@@ -105,7 +105,7 @@ const DAMAGES: readonly Damage[] = [
 for (const kind of BOX_KINDS) {
   for (const family of FAMILIES) {
     const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
-    const lab = (options?: Partial<NftablesOptions>) => createNftLab(kind, family, options);
+    const lab = (options?: Partial<RuleOptions>) => createNftLab(kind, family, options);
 
     describe(`nftables, ${kind}, ${family}`, () => {
       it('makes the table, then has nothing more to do but to list it', async () => {
@@ -198,7 +198,7 @@ for (const kind of BOX_KINDS) {
             error.message.includes(`the table ${TABLE(family)} is somebody else's`) &&
             error.remedy.includes(`nft delete table ${TABLE(family)}`),
         );
-        assert.equal((await node.dataplane.observe(family)).planRemoval(), undefined);
+        assert.equal((await node.dataplane.observe(family)).remove(), undefined);
         assert.equal(await node.nft(`list table ${TABLE(family)}`), before);
       });
 
@@ -219,11 +219,10 @@ for (const kind of BOX_KINDS) {
 
       it('remembers what it has put there: a change is one transaction, without a look', async () => {
         await using node = await lab();
-        assert.equal(node.dataplane.recall(family), undefined);
         await node.sync(policy);
         const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
         const before = node.commands.length;
-        const plan = node.dataplane.recall(family)?.plan(more);
+        const plan = (await node.dataplane.observe(family, 'memory')).plan(more);
         assert.equal(plan?.added.length, 1);
         await node.dataplane.apply(plan);
         assert.deepEqual(node.commands.slice(before), ['nft -f -']);
@@ -235,13 +234,15 @@ for (const kind of BOX_KINDS) {
         await node.sync(policy);
         await node.nft(`delete table ${TABLE(family)}`);
         const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
-        const plan = node.dataplane.recall(family)?.plan(more);
+        const plan = (await node.dataplane.observe(family, 'memory')).plan(more);
         assert.ok(plan);
         await assert.rejects(
           node.dataplane.apply(plan),
           (error) => error instanceof DataplaneError && error.failure === 'raced',
         );
-        assert.equal(node.dataplane.recall(family), undefined);
+        assert.deepEqual((await node.dataplane.observe(family, 'memory')).plan(more)?.found, [
+          'table missing',
+        ]);
         assert.deepEqual((await node.sync(more))?.found, ['table missing']);
         await assertExact(node, more);
       });
@@ -251,11 +252,11 @@ for (const kind of BOX_KINDS) {
         await node.nft(`table ${IP[family]} theirs { chain c { counter; }; }`);
         const before = await node.nft(`list table ${IP[family]} theirs`);
         await node.sync(policy);
-        const plan = (await node.dataplane.observe(family)).planRemoval();
+        const plan = (await node.dataplane.observe(family)).remove();
         assert.deepEqual(plan?.found, ['table left over']);
         await node.dataplane.apply(plan);
         assert.equal(await node.nft('list tables'), `table ${IP[family]} theirs\n`);
-        assert.equal((await node.dataplane.observe(family)).planRemoval(), undefined);
+        assert.equal((await node.dataplane.observe(family)).remove(), undefined);
         assert.equal(await node.nft(`list table ${IP[family]} theirs`), before);
       });
     });
@@ -265,7 +266,7 @@ for (const kind of BOX_KINDS) {
 async function createNftLab(
   kind: (typeof BOX_KINDS)[number],
   family: Family,
-  options: Partial<NftablesOptions> = {},
+  options: Partial<RuleOptions> = {},
 ): Promise<NftLab> {
   const box = await createBox(kind);
   const { host, commands } = boxHost(box);

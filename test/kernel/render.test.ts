@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { IptablesMode, IptablesOptions } from '../../lib/dataplane/iptables/options.ts';
-import { renderTransaction } from '../../lib/dataplane/iptables/transaction.ts';
+import { renderTransaction } from '../../lib/dataplane/iptables/plan.ts';
+import type { IptablesMode, IptablesOptions, RuleOptions } from '../../lib/dataplane/options.ts';
 import { BOX_KINDS, CHAIN, createLab, FAMILIES, forEachLab, type Lab, MODES, policyOf } from './support.ts';
 
 interface Case {
   readonly what: string;
   readonly texts: Readonly<Record<string, string>>;
-  readonly options?: Partial<IptablesOptions>;
+  readonly options?: Partial<RuleOptions>;
 }
 
 const EXCEPTIONS = {
@@ -94,6 +94,6 @@ async function feed({ box, mode, family }: Lab, text: string): Promise<void> {
   assert.equal(stdout + stderr, '');
 }
 
-function rulesOptions(mode: IptablesMode, options: Partial<IptablesOptions> = {}): IptablesOptions {
+function rulesOptions(mode: IptablesMode, options: Partial<RuleOptions> = {}): IptablesOptions {
   return { mode, chain: CHAIN, randomFully: true, toPorts: [], ...options };
 }

@@ -4,7 +4,7 @@ import type { ConfigOptions } from '../../lib/config/config.ts';
 import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../lib/dataplane/host.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
-import type { IptablesMode, IptablesOptions } from '../../lib/dataplane/iptables/options.ts';
+import type { IptablesMode, RuleOptions } from '../../lib/dataplane/options.ts';
 import { compilePolicy, type Family, type Policy } from '../../lib/policy/policy.ts';
 import { type Box, type BoxKind, createBox } from '../lab/box.ts';
 import { mergedOf } from '../unit/config/support.ts';
@@ -38,7 +38,7 @@ export interface Lab extends AsyncDisposable {
 /** The same tests for every kind of namespace, mode and family. */
 export function forEachLab(
   tests: (
-    makeLab: (options?: Partial<IptablesOptions>) => Promise<Lab>,
+    makeLab: (options?: Partial<RuleOptions>) => Promise<Lab>,
     family: Family,
     mode: IptablesMode,
   ) => void,
@@ -57,7 +57,7 @@ export async function createLab(
   kind: BoxKind,
   mode: IptablesMode,
   family: Family,
-  options: Partial<IptablesOptions> = {},
+  options: Partial<RuleOptions> = {},
 ): Promise<Lab> {
   const box = await createBox(kind);
   const { host, commands } = boxHost(box);
@@ -87,7 +87,7 @@ export async function createLab(
       await must(`${command}-restore`, ['--noflush'], ['*nat', ...lines, 'COMMIT', ''].join('\n'));
     },
     sync: async (policy) => apply((await dataplane.observe(family)).plan(policy)),
-    remove: async () => apply((await dataplane.observe(family)).planRemoval()),
+    remove: async () => apply((await dataplane.observe(family)).remove()),
     [Symbol.asyncDispose]: () => box[Symbol.asyncDispose](),
   };
 }

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
-import { Agent } from '../../lib/agent/loop.ts';
+import { syncs } from '../../lib/agent/loop.ts';
+import { Wakes } from '../../lib/agent/wakes.ts';
 import { routes } from '../../lib/status/endpoints.ts';
 import { Metrics } from '../../lib/status/metrics.ts';
 import { PacketCounts } from '../../lib/status/packet-counts.ts';
-import { Recorder } from '../../lib/status/recorder.ts';
 import { serve } from '../../lib/status/server.ts';
-import { Status } from '../../lib/status/status.ts';
+import { Recorder, Status } from '../../lib/status/status.ts';
 import { eventually } from '../e2e/support.ts';
 import { FAMILIES } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
@@ -21,7 +21,8 @@ export interface AgentLab extends AsyncDisposable {
   readonly network: Network;
   readonly host: HeldHost;
   readonly volume: ProjectedVolume;
-  readonly agent: Agent;
+  /** What makes the agent sync. */
+  readonly wakes: Wakes;
   /** What `/metrics` answers. */
   scrape(): Promise<string>;
   /** Waits until the metrics match. */
@@ -31,8 +32,8 @@ export interface AgentLab extends AsyncDisposable {
 }
 
 const CONFIG = { enableIPv6: true, cidrLimit: 64, strict: false, noMasqAllReservedRanges: false };
-/** Nothing happens that a test does not ask for. */
-const INTERVALS = { resyncInterval: 3_600_000, syncTimeout: 30_000 };
+/** Milliseconds: nothing happens that a test does not ask for. */
+const RESYNC = 3_600_000;
 
 /** Starts it, and waits until its rules are in the kernel. */
 export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<AgentLab> {
@@ -45,18 +46,21 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   const recorder = new Recorder();
   const metrics = new Metrics();
   recorder.attach(metrics);
-  const status = new Status(recorder);
-  const dataplanes = { open: () => openDataplane(kind, host), places: async () => [] };
-  const options = { configDir: path, config: CONFIG, ...INTERVALS };
-  const agent = new Agent(options, dataplanes, pino({ level: 'silent' }), status);
+  const status = new Status(recorder, ({ entries }) => entries.length);
+  const log = pino({ level: 'silent' });
+  const sources = { configDir: path, config: CONFIG, resyncInterval: RESYNC };
+  const agent = { sources, syncTimeout: 30_000, open: () => openDataplane(kind, host) };
   let now = 0;
   const counts = new PacketCounts(() => now);
-  const about = { families: FAMILIES, interval: () => agent.interval, version: '', node: '' };
+  const about = { families: FAMILIES, interval: () => RESYNC, version: '', node: '', configJson: () => '' };
   const stop = new AbortController();
+  const wakes = new Wakes(path, RESYNC, log, stop.signal);
   const answers = routes({ status, metrics, counts, ...about });
   const server = await serve('127.0.0.1:0', answers, stop.signal, (error) => assert.fail(String(error)));
   const { port } = server.address() as AddressInfo;
-  const running = agent.run(stop.signal);
+  const running = (async () => {
+    for await (const { interval } of syncs(agent, wakes, status, log, stop.signal)) wakes.interval = interval;
+  })();
   stack.defer(async () => {
     stop.abort();
     await running;
@@ -76,7 +80,7 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
     network,
     host,
     volume,
-    agent,
+    wakes,
     scrape,
     seen,
     age,

@@ -100,7 +100,7 @@ export async function sync(dataplane: Dataplane, config: MergedConfig): Promise<
 /** Makes the kernel hold nothing of ours. */
 export async function remove(dataplane: Dataplane): Promise<void> {
   for (const family of FAMILIES) {
-    const plan = (await dataplane.observe(family)).planRemoval();
+    const plan = (await dataplane.observe(family)).remove();
     if (plan !== undefined) await dataplane.apply(plan);
   }
 }

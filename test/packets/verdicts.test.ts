@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { Family } from '../../lib/cidr/address.ts';
 import type { Observed } from '../../lib/dataplane/dataplane.ts';
 import type { PortRange } from '../../lib/dataplane/ports.ts';
-import { type Explanation, explain } from '../../lib/policy/decision.ts';
+import { type Decision, decide } from '../../lib/policy/decision.ts';
 import { compilePolicy, type Verdict } from '../../lib/policy/policy.ts';
 import { FAMILIES } from '../kernel/support.ts';
 import { NODE, POD } from '../lab/network.ts';
@@ -36,7 +36,7 @@ const PORTS: readonly (readonly [name: string, PortOptions])[] = [
 
 /** A packet that was sent, what the policy says of it, and what was seen of it. */
 interface Shot {
-  readonly explained: Explanation;
+  readonly explained: Decision;
   readonly seen: Seen;
   /** What the dataplane reads out of the kernel's rules, where it was asked. */
   readonly kernel: Verdict | undefined;
@@ -98,7 +98,7 @@ async function shoot(
     const prefixes = policy.entries.map(({ prefix }) => prefix);
     for (const [index, address] of addressesNear(random, family, prefixes).entries()) {
       const kernel = index % READ_EVERY === 0 ? observed.verdict(address).verdict : undefined;
-      aims.push({ explained: explain(config, address), kernel });
+      aims.push({ explained: decide(config, address), kernel });
     }
   }
   const seen = await network.sourcesSeen(aims.map(({ explained }) => explained.text));

@@ -2,7 +2,7 @@ import { formatOrigin } from '../../../lib/config/origin.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { counted } from '../../../lib/text/words.ts';
-import type { Preview } from './preview.ts';
+import type { Preview } from '../preview.ts';
 
 /** Rules that stay which are shown on either side of one that does not. */
 const CONTEXT = 3;

@@ -1,7 +1,7 @@
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
-import type { DOCTOR_FLAGS } from '../commands.ts';
+import type { DOCTOR_FLAGS } from '../command-flags.ts';
 import { EXIT } from '../exit.ts';
 import { dataplaneOptions, retryOptions, sourcesOptions } from '../from-flags.ts';
 import { print } from '../print.ts';

@@ -1,23 +1,24 @@
-import type { RetryOptions } from '../../../lib/agent/retry.ts';
-import type { SourcesOptions } from '../../../lib/agent/sources.ts';
+import type { SourcesOptions } from '../../../lib/agent/load.ts';
+import { type RetryOptions, retrying } from '../../../lib/agent/retry.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { loadConfig } from '../../../lib/config/load.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
-import { installedIptables } from '../../../lib/dataplane/iptables/installed.ts';
-import { type DataplaneOptions, openPlaces } from '../../../lib/dataplane/open.ts';
+import { installedDataplanes } from '../../../lib/dataplane/open.ts';
+import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import type { Finding } from '../../../lib/neighbours/finding.ts';
+import { leftoverFindings } from '../../../lib/neighbours/leftovers.ts';
 import { capabilityFindings, forwardingFindings } from '../../../lib/neighbours/machine-findings.ts';
+import { readNode } from '../../../lib/neighbours/read-node.ts';
 import {
   bothModesFindings,
-  elsewhereFindings,
   neighbourFindings,
   ownRuleFindings,
 } from '../../../lib/neighbours/rule-findings.ts';
 import { compilePolicy, type Family, keptFamilies } from '../../../lib/policy/policy.ts';
 import { counted } from '../../../lib/text/words.ts';
-import { goalsFor, preview } from '../diff/preview.ts';
 import { openPatiently, patient } from '../patient.ts';
+import { preview } from '../preview.ts';
 import { configFindings } from './config-findings.ts';
 
 /** A look at the node. */
@@ -61,7 +62,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
 
 /** What can be told of the tools without any right. */
 async function toolFindings({ dataplane, host }: Examiner): Promise<readonly Finding[]> {
-  return await openPlaces(dataplane, host).then(
+  return await installedDataplanes(dataplane, host).then(
     () => [],
     (error: unknown) => dataplaneFinding(error),
   );
@@ -80,20 +81,28 @@ async function examineKernel(
   await look(async () => {
     const dataplane = await openPatiently(options, host, retry);
     seen.push(`${dataplane.name}: ${dataplane.reason}`);
-    for (const goal of config === undefined ? [] : goalsFor(config, sources.config.enableIPv6))
-      await look(async () => ownRuleFindings(await preview(dataplane, [goal])), goal.family);
-    await look(async () => {
-      const rules = await dataplane.survey(families);
-      seen.push(...rules.baseChains.map(({ where }) => where), ...rules.skipped);
-      const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
-      return neighbourFindings(rules, policies);
-    });
-    const modes = await installedIptables(options, host);
-    for (const family of families) await look(() => bothModesFindings(modes, family), family);
-    for (const place of await openPlaces(options, host))
-      await look(() =>
-        elsewhereFindings(dataplane, { ...place, dataplane: patient(place.dataplane, retry) }),
+    const { enableIPv6 } = sources.config;
+    for (const family of ['IPv4', 'IPv6'] as const) {
+      if (config === undefined) break;
+      await look(
+        async () => ownRuleFindings(family, (await preview(dataplane, config, family, enableIPv6)).plan),
+        family,
       );
+    }
+    await look(async () => {
+      const { iptables } = dataplane;
+      const node = await retrying(
+        () => readNode(host, { families, ownChain: options.chain, iptables }),
+        retry,
+      );
+      seen.push(...node.baseChains.map(({ where }) => where), ...node.skipped);
+      const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
+      return neighbourFindings(node, policies);
+    });
+    const installed = await installedDataplanes(options, host);
+    for (const family of families) await look(() => bothModesFindings(host, installed, family), family);
+    for (const one of installed)
+      await look(() => leftoverFindings(dataplane, { ...one, dataplane: patient(one.dataplane, retry) }));
     return [];
   });
   return { findings, seen };

@@ -1,12 +1,11 @@
 import { placeValue } from '../../../lib/lint/json.ts';
-import { groupForeignRules } from '../../../lib/neighbours/group.ts';
-import { foreignEvidence } from '../../../lib/neighbours/watch.ts';
+import { foreignEvidence, groupForeignRules } from '../../../lib/neighbours/group.ts';
 import type { Entry } from '../../../lib/policy/policy.ts';
-import type { Answer, LiveAnswer } from './live.ts';
+import type { Explained, LiveVerdict } from './live.ts';
 
 /** The answer as plain values, for programs. */
-export function answerJson({ explanation, isKept, live }: Answer): object {
-  const { text, verdict, decidedBy, flag, overridden } = explanation;
+export function explainedJson({ decision, isKept, live }: Explained): object {
+  const { text, verdict, decidedBy, flag, overridden } = decision;
   return {
     address: text,
     // Nobody decides about what the agent keeps no rules for.
@@ -22,7 +21,7 @@ function entryJson({ prefix, verdict, origin }: Entry): object {
   return { cidr: prefix.text, verdict, origin: placeValue(origin) };
 }
 
-function liveJson({ isLocal, kernel, agrees, foreign, unread }: LiveAnswer): object {
+function liveJson({ isLocal, kernel, agrees, foreign, unread }: LiveVerdict): object {
   return {
     agrees,
     isLocal,

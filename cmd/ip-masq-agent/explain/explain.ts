@@ -1,18 +1,20 @@
+import { retrying } from '../../../lib/agent/retry.ts';
 import { type Address, parseAddress } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
+import { readNode } from '../../../lib/neighbours/read-node.ts';
 import { prettyJson, quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
-import type { EXPLAIN_FLAGS } from '../commands.ts';
+import type { EXPLAIN_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, retryOptions } from '../from-flags.ts';
 import { openPatiently } from '../patient.ts';
 import { print } from '../print.ts';
 import { readConfig } from '../read-config.ts';
-import { answerJson } from './explain-json.ts';
-import { answerText } from './explain-text.ts';
-import { type Answer, answer, liveAnswers } from './live.ts';
+import { explainedJson } from './explain-json.ts';
+import { explainedText } from './explain-text.ts';
+import { type Explained, explained, explainedLive } from './live.ts';
 
 /** Says of each address whether traffic to it is masqueraded, and why. */
 export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): Promise<number> {
@@ -20,9 +22,9 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
   const config = await readConfig(flags);
   const answers = flags.live
     ? await askNode(config, addresses, flags)
-    : addresses.map((address) => answer(config, address, flags['enable-ipv6']));
-  if (flags.output === 'json') print(prettyJson(answers.map(answerJson)));
-  else print(answers.map(answerText).join(''));
+    : addresses.map((address) => explained(config, address, flags['enable-ipv6']));
+  if (flags.output === 'json') print(prettyJson(answers.map(explainedJson)));
+  else print(answers.map(explainedText).join(''));
   return answers.every(({ live }) => live?.agrees ?? true) ? EXIT.ok : EXIT.different;
 }
 
@@ -30,10 +32,14 @@ async function askNode(
   config: MergedConfig,
   addresses: readonly Address[],
   flags: FlagValues,
-): Promise<readonly Answer[]> {
+): Promise<readonly Explained[]> {
   const host = systemHost(flags['sync-timeout']);
-  const dataplane = await openPatiently(dataplaneOptions(flags), host, retryOptions(flags));
-  return liveAnswers(config, addresses, flags['enable-ipv6'], dataplane, host);
+  const retry = retryOptions(flags);
+  const dataplane = await openPatiently(dataplaneOptions(flags), host, retry);
+  const families = [...new Set(addresses.map(({ family }) => family))];
+  const options = { families, ownChain: flags['masq-chain'], iptables: dataplane.iptables };
+  const node = await retrying(() => readNode(host, options), retry);
+  return explainedLive(config, addresses, flags['enable-ipv6'], dataplane, node, host);
 }
 
 function addressOf(text: string): Address {

@@ -1,37 +1,39 @@
+import { parsePrefix } from '../../../lib/cidr/prefix.ts';
+import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { Dataplane, KernelVerdict, Observed } from '../../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/neighbours/find.ts';
-import { isLocal } from '../../../lib/neighbours/local.ts';
-import { type Explanation, explain } from '../../../lib/policy/decision.ts';
+import type { NodeRules } from '../../../lib/neighbours/read-node.ts';
+import { type Decision, decide } from '../../../lib/policy/decision.ts';
 import { type Address, keptFamilies } from '../../../lib/policy/policy.ts';
 
 /** What becomes of traffic to an address. */
-export interface Answer {
+export interface Explained {
   /** What the config says. */
-  readonly explanation: Explanation;
+  readonly decision: Decision;
   /** False for IPv6 where it is not enabled: whatever the config says, the agent keeps no rules then. */
   readonly isKept: boolean;
   /** What the kernel does; undefined where it was not asked. */
-  readonly live: LiveAnswer | undefined;
+  readonly live: LiveVerdict | undefined;
 }
 
 /** What the kernel of this node does with traffic to an address. */
-export interface LiveAnswer {
-  /** Whether it is an address of the node itself, which no rule of ours concerns. */
+export interface LiveVerdict {
+  /** Whether it is an address of the node itself, which never meets the agent's rules. */
   readonly isLocal: boolean;
   readonly kernel: KernelVerdict;
-  /** Whether our rules in the kernel do what the config says. */
+  /** Whether the agent's rules in the kernel do what the config says. */
   readonly agrees: boolean;
   readonly foreign: ForeignVerdict;
-  /** What could not be read of the rules of others. */
+  /** Foreign rules that could not be read. */
   readonly unread: readonly string[];
 }
 
 /** What the config says of an address. */
-export function answer(config: MergedConfig, address: Address, enableIPv6: boolean): Answer {
-  const explanation = explain(config, address);
-  return { explanation, isKept: keptFamilies(enableIPv6).includes(address.family), live: undefined };
+export function explained(config: MergedConfig, address: Address, enableIPv6: boolean): Explained {
+  const decision = decide(config, address);
+  return { decision, isKept: keptFamilies(enableIPv6).includes(address.family), live: undefined };
 }
 
 /**
@@ -39,21 +41,18 @@ export function answer(config: MergedConfig, address: Address, enableIPv6: boole
  *
  * @throws {DataplaneError}
  */
-export async function liveAnswers(
+export async function explainedLive(
   config: MergedConfig,
   addresses: readonly Address[],
   enableIPv6: boolean,
   dataplane: Dataplane,
+  { baseChains, unread }: NodeRules,
   host: Host,
-): Promise<readonly Answer[]> {
-  const families = (['IPv4', 'IPv6'] as const).filter((wanted) =>
-    addresses.some(({ family }) => family === wanted),
-  );
-  const { baseChains, unread } = await dataplane.survey(families);
+): Promise<readonly Explained[]> {
   const observed: Partial<Record<Address['family'], Observed>> = {};
-  const answers: Answer[] = [];
+  const answers: Explained[] = [];
   for (const address of addresses) {
-    const said = answer(config, address, enableIPv6);
+    const said = explained(config, address, enableIPv6);
     const seen = observed[address.family] ?? (await dataplane.observe(address.family));
     observed[address.family] = seen;
     const kernel = seen.verdict(address);
@@ -67,8 +66,34 @@ export async function liveAnswers(
   return answers;
 }
 
-/** Of a family that is off, the kernel is to hold nothing of ours. */
-function agree({ explanation, isKept }: Answer, { state, verdict }: KernelVerdict): boolean {
+/** If a family is off, the kernel should hold none of the agent's rules. */
+function agree({ decision, isKept }: Explained, { state, verdict }: KernelVerdict): boolean {
   if (!isKept) return state === 'no chain';
-  return state === 'applied' && verdict === explanation.verdict;
+  return state === 'applied' && verdict === decision.verdict;
+}
+
+/** Whether the address is one of the node itself, to which packets never meet the agent's rules. */
+async function isLocal(host: Host, address: Address): Promise<boolean> {
+  const prefixes = address.family === 'IPv4' ? await localIPv4(host) : await localIPv6(host);
+  return prefixes.some((text) => {
+    const parsed = parsePrefix(text);
+    if ('error' in parsed) return false;
+    return isIn(address.value, rangeOf(parsed.prefix));
+  });
+}
+
+/** What the routing tables call LOCAL, as `addrtype --dst-type LOCAL` of iptables-extensions(8) does. */
+async function localIPv4(host: Host): Promise<readonly string[]> {
+  const trie = (await host.readText('/proc/net/fib_trie')) ?? '';
+  return Array.from(
+    trie.matchAll(/\|-- (\S+)\n\s+\/(\d+) host LOCAL/g),
+    ([, address, length]) => `${address}/${length}`,
+  );
+}
+
+async function localIPv6(host: Host): Promise<readonly string[]> {
+  const interfaces = (await host.readText('/proc/net/if_inet6')) ?? '';
+  return Array.from(interfaces.matchAll(/^([0-9a-f]{32}) /gm), ([, digits = '']) => {
+    return `${digits.replace(/(.{4})(?=.)/g, '$1:')}/128`;
+  });
 }

@@ -2,9 +2,8 @@ import { randomBytes } from 'node:crypto';
 import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { errorCode } from '../../../lib/text/error-code.ts';
+import { errorCode, SystemError } from '../../../lib/text/error.ts';
 import { printable } from '../../../lib/text/escape.ts';
-import { OutputError } from './output-error.ts';
 
 /** What was done to an output file. */
 export type OutputChange = 'unchanged' | 'written' | 'removed' | 'absent';
@@ -16,7 +15,7 @@ export type OutputChange = 'unchanged' | 'written' | 'removed' | 'absent';
  * left alone: renaming over a link or over /dev/stdout would put a file in its place.
  *
  * @param text undefined where there is to be no such file
- * @throws {OutputError}
+ * @throws {SystemError}
  */
 export async function writeOutput(path: string, text: string | undefined): Promise<OutputChange> {
   try {
@@ -125,12 +124,12 @@ class Refusal extends Error {
   }
 }
 
-function outputError(path: string, verb: 'write' | 'remove', error: unknown): OutputError {
+function outputError(path: string, verb: 'write' | 'remove', error: unknown): SystemError {
   const dir = printable(dirname(path));
   // "EACCES: permission denied, open '/out/.file.tmp-…'": the temporary file says nothing to an operator.
   const reason = error instanceof Error ? error.message.replace(/, [a-z]+(?: '.*)?$/s, '') : String(error);
   const remedy = error instanceof Refusal ? error.remedy : remedyFor(errorCode(error), dir);
-  return new OutputError(`cannot ${verb} ${printable(path)}: ${reason}; ${remedy}`);
+  return new SystemError(`cannot ${verb} ${printable(path)}: ${reason}; ${remedy}`);
 }
 
 function remedyFor(code: string | undefined, dir: string): string {

@@ -1,11 +1,11 @@
 import { realpathSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { Sources } from '../../../lib/agent/sources.ts';
+import { Wakes } from '../../../lib/agent/wakes.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { isSourceName } from '../../../lib/config/source-name.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
-import type { RENDER_FLAGS } from '../commands.ts';
+import type { RENDER_FLAGS } from '../command-flags.ts';
 import { runDaemon } from '../daemon.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import { dataplaneOptions, sourcesOptions } from '../from-flags.ts';
@@ -26,9 +26,10 @@ export async function render(args: RenderArgs): Promise<number> {
   const renderConfig = (config: MergedConfig) => renderAs(format, config, flags['enable-ipv6']);
   if (flags.watch) {
     return runDaemon(args, 'the output written last stays', (log) => {
-      const sources = new Sources(sourcesOptions(flags), log);
-      process.on('SIGHUP', () => sources.reload());
-      return keepOutput(outputFile, renderConfig, sources, log, stopSignal);
+      const sources = sourcesOptions(flags);
+      const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
+      process.on('SIGHUP', () => wakes.add('signal'));
+      return keepOutput(outputFile, renderConfig, sources, wakes, log);
     });
   }
   const { text, notes, isDefault } = await renderConfig(await readConfig(flags));
@@ -52,7 +53,10 @@ function formatOf(flags: RenderArgs['flags']): RenderFormat {
   if (flags.watch && outputFile === '') throw new UsageError('--watch needs --output-file');
   if ((inputFile !== '') !== (format === 'win-bridge'))
     throw new UsageError('--format=win-bridge and --input-file need each other');
-  if (isSourceName(basename(outputFile)) && placeOf(dirname(outputFile)) === placeOf(flags['config-dir']))
+  if (
+    isSourceName(basename(outputFile)) &&
+    realDirectory(dirname(outputFile)) === realDirectory(flags['config-dir'])
+  )
     throw new UsageError('--output-file would be a source of the next sync: write it to another directory');
   switch (format) {
     case 'iptables':
@@ -66,7 +70,7 @@ function formatOf(flags: RenderArgs['flags']): RenderFormat {
 }
 
 /** The same for two paths of one directory, whatever links are on the way. */
-function placeOf(dir: string): string {
+function realDirectory(dir: string): string {
   try {
     return realpathSync(dir);
   } catch {

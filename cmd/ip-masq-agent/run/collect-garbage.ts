@@ -8,7 +8,7 @@ let isDue = false;
  * garbage has come up, and on a quiet node that takes days: meanwhile a quarter of the heap would be what the start, or
  * a change of the rules, has left behind. Does nothing where Node runs without --expose-gc.
  */
-export function settleSoon(): void {
+export function collectGarbageSoon(): void {
   if (isDue) return;
   isDue = true;
   setTimeout(collectGarbage, SETTLE_MS).unref();

@@ -1,65 +1,116 @@
-import { Agent } from '../../../lib/agent/loop.ts';
+import { retryOptions, syncs } from '../../../lib/agent/loop.ts';
 import { describeRemoval, removeAll } from '../../../lib/agent/remove.ts';
-import { systemHost } from '../../../lib/dataplane/host.ts';
-import { openDataplane, openPlaces } from '../../../lib/dataplane/open.ts';
+import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
+import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
+import { installedDataplanes, openDataplane, ruleCount } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
-import { Recorder } from '../../../lib/status/recorder.ts';
-import { Status } from '../../../lib/status/status.ts';
+import { keptFamilies } from '../../../lib/policy/policy.ts';
+import { Recorder, Status } from '../../../lib/status/status.ts';
 import type { Args } from '../command.ts';
 import { runDaemon } from '../daemon.ts';
 import { EXIT } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, sourcesOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
-import { settleSoon } from './collect-garbage.ts';
+import { collectGarbageSoon } from './collect-garbage.ts';
+import type { NeighbourWatch } from './neighbour-watch.ts';
 
-/** A stop that comes in the middle of a sync waits so long for it, so that a pod is gone within a second. */
+/** A stop in the middle of a sync waits so long for it, so that a pod is gone within a second. */
 const STOP_MS = 800;
 
 /** Keeps the rules until a signal ends it (or once); returns the exit code. */
 export function run(args: Args): Promise<number> {
   const { flags } = args;
-  const work = async (log: Logger) => {
-    const recorder = new Recorder();
-    const status = new Status(recorder);
-    const agent = createAgent(flags, log, status);
-    announceStop(log, flags['cleanup-on-exit']);
-    process.on('SIGHUP', () => agent.reload());
-    if (flags.once) await agent.sync({ reason: 'start', since: performance.now() }, stopSignal);
-    else await agent.run(stopSignal, () => serveStatus(flags, log, agent, status, recorder), settleSoon);
-  };
-  return runDaemon(args, 'the rules applied last stay', work, async (log) => {
-    if (flags['cleanup-on-exit']) await cleanUp(flags, log);
-  });
+  return runDaemon(
+    args,
+    'the rules on this node do not change',
+    (log) => keepRules(flags, log),
+    async (log) => {
+      if (flags['cleanup-on-exit']) await cleanUp(flags, log);
+    },
+  );
 }
 
-function createAgent(flags: FlagValues, log: Logger, status: Status): Agent {
+/** Syncs at each wake. What needs no haste is loaded only after the first sync: the server, the look at neighbours. */
+async function keepRules(flags: FlagValues, log: Logger): Promise<void> {
   const host = systemHost(flags['sync-timeout']);
-  const options = { ...sourcesOptions(flags), syncTimeout: flags['sync-timeout'] };
-  const dataplanes = {
-    open: () => openDataplane(dataplaneOptions(flags), host),
-    places: () => openPlaces(dataplaneOptions(flags), host),
-  };
-  return new Agent(options, dataplanes, log, status);
+  const dataplane = dataplaneOptions(flags);
+  const sources = sourcesOptions(flags);
+  const recorder = new Recorder();
+  const status = new Status(recorder, (policy) => ruleCount(policy, dataplane));
+  const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
+  const agent = { sources, syncTimeout: flags['sync-timeout'], open: () => openDataplane(dataplane, host) };
+  announceStop(log, flags['cleanup-on-exit']);
+  process.on('SIGHUP', () => wakes.add('signal'));
+
+  let neighbours: NeighbourWatch | undefined;
+  let hasLeftovers = true;
+  for await (const sync of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal)) {
+    wakes.interval = sync.interval;
+    if (hasLeftovers) hasLeftovers = !(await removeLeftovers(flags, host, sync.dataplane, log, status));
+    if (flags.once) continue;
+    if (neighbours === undefined) {
+      await serveStatus(flags, log, status, recorder, () => wakes.interval);
+      const watch = await import('./neighbour-watch.ts');
+      neighbours = new watch.NeighbourWatch(host, log, status);
+      collectGarbageSoon();
+    }
+    if (sync.changed) collectGarbageSoon();
+    if (sync.changed || neighbours.isDue) neighbours.look({ ...sync, chain: flags['masq-chain'] });
+  }
 }
 
-/** Tells whoever asks how the agent is. The modules for it are loaded only now that the rules are in the kernel. */
+/**
+ * Removes what an earlier run has left in another dataplane, mode or family. It goes only after the rules of
+ * this run are in the kernel, so that the node is never without rules.
+ *
+ * @returns whether nothing is left
+ */
+async function removeLeftovers(
+  flags: FlagValues,
+  host: Host,
+  used: Dataplane,
+  log: Logger,
+  status: Status,
+): Promise<boolean> {
+  const what = 'cannot remove what an earlier run may have left in another dataplane, mode or family';
+  const { leftoverPlaces } = await import('../../../lib/neighbours/leftovers.ts');
+  try {
+    const installed = await installedDataplanes(dataplaneOptions(flags), host);
+    const places = leftoverPlaces(installed, used, keptFamilies(flags['enable-ipv6']));
+    const removals = await removeAll(places, retryOptions(flags['sync-timeout'], status, log, stopSignal));
+    for (const removal of removals) {
+      const { family, outcome } = removal;
+      if (outcome.kind === 'removed')
+        log.info({ family, rules: outcome.rules }, `left by an earlier run: ${describeRemoval(removal)}`);
+      if (outcome.kind === 'failed') log.warn({ family }, `${what}: ${describeRemoval(removal)}`);
+    }
+    return removals.every(({ outcome }) => outcome.kind !== 'failed');
+  } catch (error) {
+    if (!(error instanceof DataplaneError)) throw error;
+    log.warn(`${what}: ${error.message}; ${error.remedy}`);
+    return false;
+  }
+}
+
+/** Serves metrics, probes and status. The modules for it are loaded only now that the rules are in the kernel. */
 async function serveStatus(
   flags: FlagValues,
   log: Logger,
-  agent: Agent,
   status: Status,
   recorder: Recorder,
+  interval: () => number,
 ): Promise<void> {
-  const address = flags['metrics-bind-address'];
-  if (address === '') return recorder.discard();
+  if (flags['metrics-bind-address'] === '') return recorder.discard();
   const { startServer } = await import('./server.ts');
-  await startServer({ flags, log, agent, status, recorder });
+  await startServer({ flags, log, status, recorder, interval });
 }
 
 async function cleanUp(flags: FlagValues, log: Logger): Promise<void> {
-  const places = await openPlaces(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
-  const removals = await removeAll(places, {
+  const installed = await installedDataplanes(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
+  const removals = await removeAll(installed, {
     timeoutMs: flags['sync-timeout'],
     signal: new AbortController().signal,
     onRetry: (error, attempt) => log.warn({ attempt }, `trying again: ${error.message}`),
@@ -67,19 +118,19 @@ async function cleanUp(flags: FlagValues, log: Logger): Promise<void> {
   for (const removal of removals) {
     const { family, outcome } = removal;
     if (outcome.kind === 'removed') log.info({ family, rules: outcome.rules }, describeRemoval(removal));
-    // What could not be removed in one place is a failure, but only after all others were tried.
+    // A failure in one place counts, but only after all others were tried.
     if (outcome.kind === 'failed') log.error({ family }, describeRemoval(removal));
   }
   const failed = removals.flatMap(({ outcome }) => (outcome.kind === 'failed' ? [outcome.error] : []));
   if (failed[0] !== undefined) throw failed[0];
 }
 
-/** Says that the agent stops, and sees to it that it does. */
+/** Says that the agent stops, and makes sure that it does. */
 function announceStop(log: Logger, cleanUp: boolean): void {
   const announce = () => {
     log.info(`${stopSignal.reason}: stopping, ${cleanUp ? 'removing the rules' : 'the rules stay'}`);
     if (cleanUp) {
-      // Whoever asks twice does not want to wait for a busy lock.
+      // A second signal ends a wait for a busy lock.
       for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => process.exit(EXIT.system));
     } else {
       // A transaction that still runs is the kernel's to finish or refuse as a whole.

@@ -1,13 +1,15 @@
 import { hostname } from 'node:os';
-import type { Agent } from '../../../lib/agent/loop.ts';
+import type { MergedConfig } from '../../../lib/config/config.ts';
+import { mergedValue, problemValue } from '../../../lib/lint/json.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { keptFamilies } from '../../../lib/policy/policy.ts';
+import { configHash } from '../../../lib/status/config-hash.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';
-import type { Recorder } from '../../../lib/status/recorder.ts';
 import { serve } from '../../../lib/status/server.ts';
-import type { Status } from '../../../lib/status/status.ts';
+import type { Recorder, Status } from '../../../lib/status/status.ts';
+import { prettyJson } from '../../../lib/text/escape.ts';
 import { buildInfo, versionText } from '../build-info.ts';
 import type { FlagValues } from '../flags.ts';
 import { stopSignal } from '../signals.ts';
@@ -19,17 +21,18 @@ const SHORT_HASH = 12;
 export interface Served {
   readonly flags: FlagValues;
   readonly log: Logger;
-  readonly agent: Agent;
   readonly status: Status;
   readonly recorder: Recorder;
+  /** Milliseconds between two syncs at the moment. */
+  readonly interval: () => number;
 }
 
 /**
  * Serves metrics, probes and status pages until the agent stops.
  *
- * @throws {ListenError}
+ * @throws {SystemError} if it cannot listen
  */
-export async function startServer({ flags, log, agent, status, recorder }: Served): Promise<void> {
+export async function startServer({ flags, log, status, recorder, interval }: Served): Promise<void> {
   const metrics = new Metrics();
   recorder.attach(metrics);
   const { version, commit, node } = buildInfo();
@@ -39,13 +42,23 @@ export async function startServer({ flags, log, agent, status, recorder }: Serve
     metrics,
     counts: new PacketCounts(),
     families: keptFamilies(flags['enable-ipv6']),
-    interval: () => agent.interval,
+    interval,
     version: versionText(SHORT_HASH),
     node: hostname(),
+    configJson,
   };
   const address = flags['metrics-bind-address'];
   await serve(address, routes(endpoints), stopSignal, (error) =>
-    log.error({ err: error }, 'the metrics server has failed; the rules are kept all the same'),
+    log.error({ err: error }, 'the metrics server has failed; the agent still keeps the rules'),
   );
   log.info(`metrics, probes and status on http://${address}: /metrics /healthz /readyz /configz /statusz`);
+}
+
+/** What `/configz` answers. */
+function configJson(config: MergedConfig | undefined): string {
+  return prettyJson({
+    hash: config === undefined ? null : configHash(config),
+    merged: config === undefined ? null : mergedValue(config),
+    conflicts: (config?.conflicts ?? []).map(problemValue),
+  });
 }

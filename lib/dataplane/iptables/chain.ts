@@ -1,10 +1,10 @@
 import type { Entry, Policy } from '../../policy/policy.ts';
-import { COMMENT_START } from '../comment.ts';
+import { COMMENT_START } from '../dataplane.ts';
+import type { RuleOptions } from '../options.ts';
 import { spreadEvenly } from '../ports.ts';
-import type { IptablesOptions } from './options.ts';
 
 /** A rule of our chain: what stands behind `-A CHAIN`, and the entry that asks for it. */
-export interface Rule {
+export interface ChainRule {
   readonly spec: string;
   /** Undefined for the last rules, which masquerade what no entry holds. */
   readonly entry: Entry | undefined;
@@ -15,7 +15,7 @@ export interface Rule {
  * the policy takes the longest, so exceptions call for the most specific first; without exceptions all
  * entries return, and the order of the sources reads better.
  */
-export function renderChain(policy: Policy, options: IptablesOptions): readonly Rule[] {
+export function renderChain(policy: Policy, options: RuleOptions): readonly ChainRule[] {
   const exceptions = policy.entries.some(({ verdict }) => verdict === 'masquerade');
   const entries = exceptions
     ? policy.entries.toSorted((a, b) => b.prefix.length - a.prefix.length)
@@ -40,7 +40,7 @@ export function renderQuotedJump(chain: string): string {
   return renderJump(chain).replace(/"(.*)"/, String.raw`"\"$1\""`);
 }
 
-function renderEntry(entry: Entry, options: IptablesOptions): readonly Rule[] {
+function renderEntry(entry: Entry, options: RuleOptions): readonly ChainRule[] {
   // A prefix of length 0 matches everything; iptables prints no -d for it.
   const destination = entry.prefix.length === 0 ? '' : `-d ${entry.prefix.text} `;
   const why = `${entry.verdict === 'return' ? 'not masqueraded' : 'masqueraded'} (${author(entry.origin)})`;
@@ -55,7 +55,7 @@ function renderEntry(entry: Entry, options: IptablesOptions): readonly Rule[] {
 function masquerade(
   destination: string,
   why: string,
-  { toPorts, randomFully }: IptablesOptions,
+  { toPorts, randomFully }: RuleOptions,
 ): readonly string[] {
   const random = randomFully ? ' --random-fully' : '';
   const withPorts = ['tcp', 'udp', 'sctp'].flatMap((protocol) =>
@@ -85,4 +85,26 @@ function author(origin: Entry['origin']): string {
   if (origin.kind === 'built-in') return `default, ${origin.reason}`;
   // The key of a ConfigMap has only these characters; a file may have any, and quotes would end the comment.
   return `from ${origin.source.replace(/[^A-Za-z0-9._-]/g, '_')}`;
+}
+
+/** XT_EXTENSION_MAXNAMELEN of the kernel, less the terminating zero. */
+const MAX_CHAIN_LENGTH = 28;
+
+/** Chains that are there anyway, and verdicts: the agent would empty the former, and no chain can have the latter's name. */
+const BUILT_IN = [
+  'PREROUTING',
+  'INPUT',
+  'FORWARD',
+  'OUTPUT',
+  'POSTROUTING',
+  'ACCEPT',
+  'DROP',
+  'QUEUE',
+  'RETURN',
+];
+
+/** Whether the text may be the name of a chain of our own: not one of iptables', kubelet's or kube-proxy's. */
+export function isChainName(text: string): boolean {
+  const valid = text.length <= MAX_CHAIN_LENGTH && /^[A-Za-z0-9_][A-Za-z0-9_-]*$/.test(text);
+  return valid && !BUILT_IN.includes(text) && !text.startsWith('KUBE-');
 }

@@ -1,10 +1,9 @@
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
-import { isOlder } from '../version.ts';
-import { legacyTables } from './legacy.ts';
-import type { IptablesMode } from './options.ts';
+import type { IptablesMode } from '../options.ts';
+import { isOlder } from '../versions.ts';
+import { inTurns, legacyTables } from './legacy.ts';
 import { createTool, type Tool, type ToolVersion, toolVersion } from './tool.ts';
-import { inTurns } from './turns.ts';
 
 /** The mode to use, how its commands are called, and why, in words. */
 export interface Detected {

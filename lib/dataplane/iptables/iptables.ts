@@ -1,30 +1,46 @@
-import { readNode } from '../../neighbours/read-node.ts';
-import type { Dataplane } from '../dataplane.ts';
+import type { Family } from '../../cidr/address.ts';
+import type { Policy } from '../../policy/policy.ts';
+import type { Dataplane, Installed, RuleCount } from '../dataplane.ts';
+import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
+import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
 import { Remakes } from '../remakes.ts';
 import { renderChain } from './chain.ts';
-import { countRules } from './count.ts';
 import { type Detected, detectMode } from './detect.ts';
+import { inTurns, usesLegacyNat } from './legacy.ts';
 import { observe } from './observe.ts';
-import type { IptablesOptions } from './options.ts';
 import { plan, planRemoval } from './plan.ts';
-import { createTool } from './tool.ts';
-import { inTurns } from './turns.ts';
+import { ruleKey, ruleTarget } from './rule.ts';
+import { type CountedRule, createTool } from './tool.ts';
 import { kernelVerdict } from './verdict.ts';
 
 /**
  * The policy as one chain of `nat`, entered from POSTROUTING.
  *
- * @throws {DataplaneError} where no iptables of the mode is installed, or it refuses.
+ * @throws {DataplaneError} if no iptables of the mode is installed, or it refuses
  */
 export async function openIptables(options: IptablesOptions, host: Host): Promise<Dataplane> {
   return iptablesDataplane(await detectMode(host, options.mode), options, host);
 }
 
-/** The same, where the mode is known already. */
+/** Every mode of iptables that is installed. */
+export async function installedIptables(options: RuleOptions, host: Host): Promise<readonly Installed[]> {
+  const installed: Installed[] = [];
+  for (const mode of ['nft', 'legacy'] as const) {
+    try {
+      const dataplane = iptablesDataplane(await detectMode(host, mode), options, host);
+      installed.push({ dataplane, families: await familiesInUse(mode, host) });
+    } catch (error) {
+      if (!(error instanceof DataplaneError) || error.failure !== 'missing') throw error;
+    }
+  }
+  return installed;
+}
+
+/** The same, if the mode is known already. */
 export function iptablesDataplane(
   { mode, suffix, version, reason }: Detected,
-  options: IptablesOptions,
+  options: RuleOptions,
   host: Host,
 ): Dataplane {
   const { chain } = options;
@@ -34,22 +50,43 @@ export function iptablesDataplane(
   return {
     name: `iptables ${version} (${mode})`,
     reason,
+    iptables: { mode, suffix },
     async observe(family) {
       const observed = await observe(tools[family], chain);
       return {
         plan: (policy) => plan(observed, policy, options),
-        planRemoval: () => planRemoval(observed, chain),
+        remove: () => planRemoval(observed, chain),
         verdict: (address) => kernelVerdict(observed, chain, address),
       };
     },
-    recall: () => undefined,
-    size: (policy) => renderChain(policy, options).length,
     apply: (transaction) =>
       remakes.apply(transaction, () => tools[transaction.family].restore(transaction.script)),
     count: (policy) =>
       remakes.count(policy.family, async () =>
         countRules(await tools[policy.family].listCounts(chain), policy, options),
       ),
-    survey: (families) => readNode(host, { families, ownChain: chain, iptables: { mode, suffix } }),
   };
+}
+
+/** What each rule has counted, of those that the policy asks for. */
+function countRules(
+  rules: readonly CountedRule[],
+  policy: Policy,
+  options: RuleOptions,
+): readonly RuleCount[] {
+  const entries = new Map(renderChain(policy, options).map(({ spec, entry }) => [ruleKey(spec), entry]));
+  return rules.flatMap(({ spec, packets, bytes }) => {
+    const key = ruleKey(spec);
+    if (!entries.has(key)) return [];
+    const verdict = ruleTarget(spec) === 'MASQUERADE' ? 'masquerade' : 'return';
+    return [{ rule: key, entry: entries.get(key), verdict, packets, bytes }];
+  });
+}
+
+async function familiesInUse(mode: IptablesMode, host: Host): Promise<readonly Family[]> {
+  const families: Family[] = [];
+  for (const family of ['IPv4', 'IPv6'] as const) {
+    if (mode === 'nft' || (await usesLegacyNat(host, family)) !== false) families.push(family);
+  }
+  return families;
 }

@@ -1,16 +1,12 @@
 import type { Policy } from '../../policy/policy.ts';
 import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
-import { type Rule, renderChain, renderJump } from './chain.ts';
+import type { RuleOptions } from '../options.ts';
+import { type ChainRule, renderChain, renderJump } from './chain.ts';
 import type { IptablesObservation } from './observe.ts';
-import type { IptablesOptions } from './options.ts';
 import { ruleKey, sameRule } from './rule.ts';
 
 /** What makes the kernel hold exactly the policy; undefined where it does. */
-export function plan(
-  observed: IptablesObservation,
-  policy: Policy,
-  options: IptablesOptions,
-): Plan | undefined {
+export function plan(observed: IptablesObservation, policy: Policy, options: RuleOptions): Plan | undefined {
   const { chain } = options;
   const wanted = renderChain(policy, options);
   const current = observed.rules ?? [];
@@ -68,7 +64,7 @@ export function planRemoval(observed: IptablesObservation, chain: string): Plan 
 /** Jumps and rules as `iptables -S` prints them, before and after; a rule that stays has the same text in both. */
 function listings(
   { rules, jumps }: IptablesObservation,
-  wanted: readonly Rule[],
+  wanted: readonly ChainRule[],
   jump: string | undefined,
   chain: string,
 ): Pick<Plan, 'current' | 'wanted'> {
@@ -88,7 +84,7 @@ function transaction(lines: readonly string[]): string {
   return ['*nat', ...lines, 'COMMIT', ''].join('\n');
 }
 
-function sameRules(current: readonly string[], wanted: readonly Rule[]): boolean {
+function sameRules(current: readonly string[], wanted: readonly ChainRule[]): boolean {
   return (
     current.length === wanted.length &&
     wanted.every(({ spec }, index) => sameRule(spec, current[index] ?? ''))
@@ -97,7 +93,7 @@ function sameRules(current: readonly string[], wanted: readonly Rule[]): boolean
 
 function compareRules(
   current: readonly string[],
-  wanted: readonly Rule[],
+  wanted: readonly ChainRule[],
 ): Pick<Plan, 'added' | 'removed' | 'kept'> {
   const currentKeys = new Set(current.map(ruleKey));
   const wantedKeys = new Set(wanted.map(({ spec }) => ruleKey(spec)));
@@ -130,4 +126,32 @@ function jumpDifferences(jumps: readonly string[], jump: string): readonly Diffe
     ...(good > 1 ? (['jump duplicated'] as const) : []),
     ...(good < jumps.length ? (['jump outdated'] as const) : []),
   ];
+}
+
+/** Rules behind these are for one of iptables-restore and ip6tables-restore, and passed over by the other; see iptables(8). */
+const ONLY = { IPv4: '-4', IPv6: '-6' } as const;
+const TOOL = { IPv4: 'iptables-restore', IPv6: 'ip6tables-restore' } as const;
+
+/**
+ * What iptables-restore reads to make chain and jump on a node that has neither. With policies of both families the
+ * same text is for ip6tables-restore too.
+ */
+export function renderTransaction(policies: readonly Policy[], options: RuleOptions): string {
+  const scripts = policies.map((policy) => {
+    const nothing = { family: policy.family, rules: undefined, jumps: [] };
+    return { family: policy.family, lines: (plan(nothing, policy, options)?.script ?? '').split('\n') };
+  });
+  const both = scripts.length > 1;
+  const rules = scripts.flatMap(({ family, lines }) =>
+    lines.filter((line) => line.startsWith('-')).map((line) => (both ? `${ONLY[family]} ${line}` : line)),
+  );
+  const tools = scripts.map(({ family }) => `${TOOL[family]} --noflush`).join(' and ');
+  return [
+    `# Input of ${tools}; without --noflush all other rules of nat would go.`,
+    '*nat',
+    `:${options.chain} - [0:0]`,
+    ...rules,
+    'COMMIT',
+    '',
+  ].join('\n');
 }

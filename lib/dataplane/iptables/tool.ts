@@ -1,8 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
-import { DataplaneError } from '../error.ts';
+import { DataplaneError, type Symptom, toolError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
-import { type Symptom, toolError } from '../symptom.ts';
-import type { IptablesMode } from './options.ts';
+import type { IptablesMode } from '../options.ts';
 import { ruleWords } from './rule.ts';
 
 /** The iptables commands of one family and mode. */

@@ -1,7 +1,7 @@
 import { ADDRESS_BITS, type Address } from '../../cidr/address.ts';
 import { covers, type Prefix, parsePrefix, prefixAt } from '../../cidr/prefix.ts';
-import { COMMENT_START } from '../comment.ts';
 import type { KernelVerdict } from '../dataplane.ts';
+import { COMMENT_START } from '../dataplane.ts';
 import type { IptablesObservation } from './observe.ts';
 import { ruleTarget, ruleWords } from './rule.ts';
 

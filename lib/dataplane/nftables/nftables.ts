@@ -1,25 +1,24 @@
 import type { Family } from '../../cidr/address.ts';
-import { readNode } from '../../neighbours/read-node.ts';
-import type { Dataplane, Observed, Plan } from '../dataplane.ts';
+import type { Policy } from '../../policy/policy.ts';
+import type { Dataplane, Observed, Plan, RuleCount } from '../dataplane.ts';
 import type { Host } from '../host.ts';
+import type { RuleOptions } from '../options.ts';
 import { Remakes } from '../remakes.ts';
-import { countTable } from './count.ts';
-import { type NftablesObservation, observe } from './observe.ts';
-import type { NftablesOptions } from './options.ts';
+import { type ListedTable, type NftablesObservation, observe } from './observe.ts';
 import { planRemoval, planTable } from './plan.ts';
 import { type NftablesTable, renderTable } from './table.ts';
 import { openNft } from './tool.ts';
 import { kernelVerdict } from './verdict.ts';
 
 /**
- * The policy as one interval set in a table of our own.
+ * The policy as one interval set in a table of the agent's own.
  *
- * @throws {DataplaneError} where nft is not installed, or too old
+ * @throws {DataplaneError} if nft is not installed, or too old
  */
-export async function openNftables(options: NftablesOptions, host: Host): Promise<Dataplane> {
+export async function openNftables(options: RuleOptions, host: Host): Promise<Dataplane> {
   const tool = await openNft(host);
   const remakes = new Remakes();
-  /** What this process has put into the kernel last, or found there as it should be. */
+  /** What this process has written last, or found as it should be. */
   const known = new Map<Family, NftablesTable>();
   const results = new WeakMap<Plan, NftablesTable>();
 
@@ -30,19 +29,20 @@ export async function openNftables(options: NftablesOptions, host: Host): Promis
       else results.set(plan, result);
       return plan;
     },
-    planRemoval: () => planRemoval(observation),
+    remove: () => planRemoval(observation),
     verdict: (address) => kernelVerdict(observation, options, address),
   });
 
   return {
     name: `nftables ${tool.version}`,
     reason: 'set by --backend',
-    observe: async (family) => observed(await observe(tool, family)),
-    recall(family) {
-      const table = known.get(family);
-      return table && observed({ family, table: { isOurs: true, ...table } });
+    iptables: undefined,
+    async observe(family, from = 'kernel') {
+      const table = from === 'memory' ? known.get(family) : undefined;
+      return observed(
+        table === undefined ? await observe(tool, family) : { family, table: { isOurs: true, ...table } },
+      );
     },
-    size: (policy) => renderTable(policy, options).elements.size,
     async apply(plan) {
       known.delete(plan.family);
       await remakes.apply(plan, () => tool.run(plan.script));
@@ -53,6 +53,29 @@ export async function openNftables(options: NftablesOptions, host: Host): Promis
       remakes.count(policy.family, async () =>
         countTable(await observe(tool, policy.family), policy, options),
       ),
-    survey: (families) => readNode(host, { families, ownChain: options.chain, iptables: undefined }),
   };
+}
+
+/**
+ * What each element has counted, and what was masqueraded. Exceptions have no element: what they hold is counted with
+ * the rest that is masqueraded.
+ */
+function countTable(
+  { table }: NftablesObservation<ListedTable>,
+  policy: Policy,
+  options: RuleOptions,
+): readonly RuleCount[] {
+  if (table?.isOurs !== true) return [];
+  const wanted = renderTable(policy, options);
+  const elements = Array.from(table.elements, ([text, count]): readonly RuleCount[] => {
+    const entry = wanted.elements.get(text);
+    return entry === undefined ? [] : [{ rule: text, entry, verdict: 'return', ...count }];
+  });
+  const masquerade = Array.from(table.counts, ([line, count]) => ({
+    rule: table.shape[line] ?? '',
+    entry: undefined,
+    verdict: 'masquerade' as const,
+    ...count,
+  }));
+  return [...elements.flat(), ...masquerade];
 }

@@ -1,6 +1,6 @@
 import { type Family, normalizeIPv6 } from '../../cidr/address.ts';
-import { COMMENT_START } from '../comment.ts';
-import { SET } from './options.ts';
+import { COMMENT_START } from '../dataplane.ts';
+import { SET } from './names.ts';
 import type { NftTool } from './tool.ts';
 
 /** What the kernel holds in the table of our name. */

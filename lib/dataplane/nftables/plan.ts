@@ -1,9 +1,10 @@
 import type { Family, Policy } from '../../policy/policy.ts';
-import { COMMENT_START } from '../comment.ts';
 import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
+import { COMMENT_START } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
+import type { RuleOptions } from '../options.ts';
+import { NFT_FAMILY, SET, TABLE } from './names.ts';
 import type { NftablesObservation, TableContent } from './observe.ts';
-import { NFT_FAMILY, type NftablesOptions, SET, TABLE } from './options.ts';
 import { type NftablesTable, renderTable, renderTransaction } from './table.ts';
 
 /** What makes the kernel hold exactly the policy, and what it holds then. */
@@ -28,7 +29,7 @@ const MOST_DELETING = 100_000;
 export function planTable(
   { family, table }: NftablesObservation,
   policy: Policy,
-  options: NftablesOptions,
+  options: RuleOptions,
 ): TablePlan {
   if (table?.isOurs === false) throw notOurs(family);
   const wanted = renderTable(policy, options);

@@ -1,9 +1,10 @@
 import { ADDRESS_BITS, type Family, formatAddress } from '../../cidr/address.ts';
 import { flatten, type Segment } from '../../policy/flatten.ts';
 import type { Entry, Policy } from '../../policy/policy.ts';
-import { COMMENT_START } from '../comment.ts';
+import { COMMENT_START } from '../dataplane.ts';
+import type { RuleOptions } from '../options.ts';
 import { spreadEvenly } from '../ports.ts';
-import { CHAIN, NFT_FAMILY, type NftablesOptions, SET, TABLE } from './options.ts';
+import { CHAIN, NFT_FAMILY, SET, TABLE } from './names.ts';
 
 /** The table in the very words in which nft(8) lists it, counts left out. */
 export interface NftablesTable {
@@ -17,7 +18,7 @@ export interface NftablesTable {
  * The table in the order in which a packet meets it. However many elements the set has, a packet costs one look into
  * it; exceptions are not in it.
  */
-export function renderTable(policy: Policy, options: NftablesOptions): NftablesTable {
+export function renderTable(policy: Policy, options: RuleOptions): NftablesTable {
   const rendered = tables.get(policy);
   if (rendered?.options === options) return rendered.table;
   const table = render(policy, options);
@@ -26,9 +27,9 @@ export function renderTable(policy: Policy, options: NftablesOptions): NftablesT
 }
 
 /** Every sync, count and scrape needs the table of the same policy, and with many entries it is dear. */
-const tables = new WeakMap<Policy, { readonly options: NftablesOptions; readonly table: NftablesTable }>();
+const tables = new WeakMap<Policy, { readonly options: RuleOptions; readonly table: NftablesTable }>();
 
-function render(policy: Policy, options: NftablesOptions): NftablesTable {
+function render(policy: Policy, options: RuleOptions): NftablesTable {
   const { protocol, type } = NFT_FAMILY[policy.family];
   const shape = [
     comment('kept by ip-masq-agent, changes are undone'),
@@ -51,7 +52,7 @@ function render(policy: Policy, options: NftablesOptions): NftablesTable {
 }
 
 /** One rule, or with port ranges one for each range and protocol that has ports, and one for the others. */
-function renderMasquerade({ toPorts, randomFully }: NftablesOptions): readonly string[] {
+function renderMasquerade({ toPorts, randomFully }: RuleOptions): readonly string[] {
   const random = randomFully ? ' fully-random' : '';
   const withPorts = ['tcp', 'udp', 'sctp'].flatMap((protocol) =>
     spreadEvenly(toPorts).map(({ range, size, left }) => {
@@ -96,7 +97,7 @@ export function renderTransaction(family: Family, { shape, elements }: NftablesT
 }
 
 /** What nft -f reads to make the tables of all the policies, whatever is there. */
-export function renderTables(policies: readonly Policy[], options: NftablesOptions): string {
+export function renderTables(policies: readonly Policy[], options: RuleOptions): string {
   return policies.map((policy) => renderTransaction(policy.family, renderTable(policy, options))).join('');
 }
 

@@ -1,9 +1,8 @@
 import type { Family } from '../../cidr/address.ts';
-import { DataplaneError } from '../error.ts';
+import { DataplaneError, type Symptom, toolError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
-import { type Symptom, toolError } from '../symptom.ts';
-import { isOlder } from '../version.ts';
-import { NFT_FAMILY, TABLE } from './options.ts';
+import { isOlder } from '../versions.ts';
+import { NFT_FAMILY, TABLE } from './names.ts';
 
 /** The command nft, as far as our own tables need it. */
 export interface NftTool {

@@ -2,14 +2,15 @@ import { type Address, parseAddress } from '../../cidr/address.ts';
 import { parsePrefix } from '../../cidr/prefix.ts';
 import { isIn, type Range, rangeOf } from '../../cidr/ranges.ts';
 import type { KernelVerdict } from '../dataplane.ts';
+import type { RuleOptions } from '../options.ts';
+import { CHAIN, NFT_FAMILY, SET } from './names.ts';
 import type { NftablesObservation } from './observe.ts';
-import { CHAIN, NFT_FAMILY, type NftablesOptions, SET } from './options.ts';
 import { renderTable } from './table.ts';
 
 /** What the table does with packets to an address. */
 export function kernelVerdict(
   { family, table }: NftablesObservation,
-  options: NftablesOptions,
+  options: RuleOptions,
   address: Address,
 ): KernelVerdict {
   if (table?.isOurs !== true || !table.shape.includes(`chain ${CHAIN} {`))

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Goal, reconcile } from '../../../lib/agent/reconcile.ts';
+import { reconcile } from '../../../lib/agent/reconcile.ts';
 import type { Dataplane, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 
 type Family = Plan['family'];
 
 const RACED = new DataplaneError('raced', 'line 2 failed', 'look');
-const GOALS: readonly Goal[] = [
-  { family: 'IPv4', policy: { family: 'IPv4', entries: [] } },
-  { family: 'IPv6', policy: undefined },
-];
+const POLICIES = [
+  { family: 'IPv4', entries: [] },
+  { family: 'IPv6', entries: [] },
+] as const;
 
 function planFor(family: Family, recheck = false): Plan {
   const rules = { added: [], removed: [], kept: 0, current: [], wanted: [] };
@@ -28,17 +28,15 @@ function fakeKernel(
   const dataplane: Dataplane = {
     name: 'fake',
     reason: 'a test',
+    iptables: undefined,
     observe: async (family) => {
       done.push(`observe ${family}`);
       await read(family);
       const plan = needs[family]?.shift();
       const verdict = { state: 'no chain', verdict: 'return', rule: undefined } as const;
-      return { plan: () => plan, planRemoval: () => plan, verdict: () => verdict };
+      return { plan: () => plan, remove: () => plan, verdict: () => verdict };
     },
-    survey: async () => ({ baseChains: [], unread: [], skipped: [] }),
     count: async () => ({ remade: 0, rules: [] }),
-    recall: () => undefined,
-    size: () => 0,
     apply: async (plan) => {
       done.push(`apply ${plan.family}`);
       apply(plan);
@@ -49,9 +47,9 @@ function fakeKernel(
     signal: new AbortController().signal,
     onRetry: () => {},
     onApply: () => {},
-    recall: false,
-  };
-  return { done, run: () => reconcile(async () => dataplane, GOALS, options) };
+    from: 'kernel',
+  } as const;
+  return { done, run: () => reconcile(dataplane, POLICIES, options) };
 }
 
 describe('reconciling', () => {

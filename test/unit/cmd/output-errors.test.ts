@@ -3,8 +3,8 @@ import { execFile, execFileSync } from 'node:child_process';
 import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { OutputError } from '../../../cmd/ip-masq-agent/render/output-error.ts';
 import { writeOutput } from '../../../cmd/ip-masq-agent/render/output-file.ts';
+import { SystemError } from '../../../lib/text/error.ts';
 import { dir, out } from '../agent/scratch.ts';
 
 const IS_ROOT = process.getuid?.() === 0;
@@ -138,6 +138,6 @@ async function message(running: Promise<unknown>): Promise<string> {
     () => undefined,
     (error: unknown) => error,
   );
-  assert.ok(error instanceof OutputError, String(error));
+  assert.ok(error instanceof SystemError, String(error));
   return error.message;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { settleSoon } from '../../../cmd/ip-masq-agent/run/collect-garbage.ts';
+import { collectGarbageSoon } from '../../../cmd/ip-masq-agent/run/collect-garbage.ts';
 
 it('collects garbage once for all changes of a while, also where they never stop coming', (t) => {
   let collected = 0;
@@ -14,7 +14,7 @@ it('collects garbage once for all changes of a while, also where they never stop
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const change = (times: number) => {
     for (let time = 0; time < times; time += 1) {
-      settleSoon();
+      collectGarbageSoon();
       t.mock.timers.tick(100);
     }
   };

@@ -4,7 +4,7 @@ import { setImmediate as soon } from 'node:timers/promises';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { iptablesDataplane } from '../../../lib/dataplane/iptables/iptables.ts';
-import { inTurns } from '../../../lib/dataplane/iptables/turns.ts';
+import { inTurns } from '../../../lib/dataplane/iptables/legacy.ts';
 
 const OPTIONS = { chain: 'X', randomFully: true, toPorts: [] };
 

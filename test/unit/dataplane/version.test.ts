@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { isOlder } from '../../../lib/dataplane/version.ts';
+import { isOlder } from '../../../lib/dataplane/versions.ts';
 
 describe('a version', () => {
   for (const [version, than, older] of [

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseAddress } from '../../../lib/cidr/address.ts';
 import { formatOrigin } from '../../../lib/config/origin.ts';
-import { explain } from '../../../lib/policy/decision.ts';
+import { decide } from '../../../lib/policy/decision.ts';
 import type { Entry } from '../../../lib/policy/policy.ts';
 import { merge } from '../config/support.ts';
 
@@ -39,10 +39,10 @@ describe('why an address is masqueraded', () => {
       const found = parseAddress(address);
       const { config } = merge(texts);
       assert.ok(found && config);
-      const explanation = explain(config, found);
-      assert.equal(explanation.verdict, verdict);
-      assert.equal(explanation.decidedBy && line(explanation.decidedBy), decidedBy);
-      assert.deepEqual(explanation.overridden.map(line), overridden);
+      const decision = decide(config, found);
+      assert.equal(decision.verdict, verdict);
+      assert.equal(decision.decidedBy && line(decision.decidedBy), decidedBy);
+      assert.deepEqual(decision.overridden.map(line), overridden);
     });
   }
 });

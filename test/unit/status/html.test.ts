@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { pairsHtml, tableHtml } from '../../../lib/status/html.ts';
+import { pairsHtml, tableHtml } from '../../../lib/status/status-page.ts';
 
 const HOSTILE = '<a title="x" href=\'y\'>&amp;</a>\u202e';
 const ESCAPED = '&#60;a title=&#34;x&#34; href=&#39;y&#39;&#62;&#38;amp;&#60;/a&#62;\\u{202e}';

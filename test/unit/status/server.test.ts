@@ -6,8 +6,8 @@ import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { ListenError } from '../../../lib/status/listen-error.ts';
 import { plain, type Question, type Routes, serve } from '../../../lib/status/server.ts';
+import { SystemError } from '../../../lib/text/error.ts';
 
 const SECURITY = {
   'cache-control': 'no-store',
@@ -439,7 +439,7 @@ describe('listening', () => {
     const address = `127.0.0.1:${(other.address() as AddressInfo).port}`;
     const { signal } = new AbortController();
     await assert.rejects(serve(address, ROUTES, signal, unexpected), (error) => {
-      assert.ok(error instanceof ListenError);
+      assert.ok(error instanceof SystemError);
       assert.match(error.message, /^cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE/);
       assert.match(
         error.message,
@@ -453,7 +453,7 @@ describe('listening', () => {
   it('fails at an address that the node does not have with an error that says what to do', async () => {
     const { signal } = new AbortController();
     await assert.rejects(serve('192.0.2.77:0', ROUTES, signal, unexpected), (error) => {
-      assert.ok(error instanceof ListenError);
+      assert.ok(error instanceof SystemError);
       assert.match(
         error.message,
         /^cannot listen on 192\.0\.2\.77:0: .*; choose another .*, or an empty one/,

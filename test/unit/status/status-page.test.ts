@@ -2,16 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
-import { Metrics } from '../../../lib/status/metrics.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';
-import { Recorder } from '../../../lib/status/recorder.ts';
-import { Status } from '../../../lib/status/status.ts';
+import { Recorder, Status } from '../../../lib/status/status.ts';
 import { statusPage } from '../../../lib/status/status-page.ts';
 import { mergedOf } from '../config/support.ts';
 
 describe('the status page', () => {
   it('says where nothing has been synced yet', () => {
-    const page = textOf(pageOf(new Status(new Recorder())));
+    const page = textOf(pageOf(createStatus()));
     assert.match(page, /Z: not ready, sync IPv4: no sync has succeeded yet/);
     assert.match(page, /no valid config has been read/);
     assert.match(page, /IPv4 none yet/);
@@ -29,7 +27,7 @@ describe('the status page', () => {
     assert.match(page, /^ip-masq-agent on node-1 .*Z: ready ip-masq-agent 1\.2\.3 /);
     assert.match(page, / 10\.0\.0\.0\/8 not masqueraded a:1:22 7 everything else masqueraded $/);
     assert.match(page, / sources a .* resyncInterval 90 s, a:2:17 /);
-    assert.match(page, / Conflicts none Rules of others none found /);
+    assert.match(page, / Conflicts none Foreign rules none found /);
   });
 
   it('shows the first of many entries and of many conflicts, and how many more there are', () => {
@@ -48,14 +46,18 @@ describe('the status page', () => {
       / 10\.1\.242\.0\/24 not masqueraded .* everything else masqueraded … and 101 more: see \/configz $/,
     );
     assert.doesNotMatch(page, /10\.1\.243\.0\/24 not/);
-    assert.match(page, / 10\.0\.99\.0\/24 is listed twice .* … and 500 more: see \/configz Rules of others /);
+    assert.match(page, / 10\.0\.99\.0\/24 is listed twice .* … and 500 more: see \/configz Foreign rules /);
     assert.doesNotMatch(page, /10\.0\.100\.0\/24 is/);
   });
 });
 
+function createStatus(): Status {
+  return new Status(new Recorder(), () => 0);
+}
+
 function synced(texts: Readonly<Record<string, string>>): Status {
   const config = mergedOf(texts);
-  const status = new Status(new Recorder());
+  const status = createStatus();
   status.onLoad({ config, problems: config.conflicts, sources: [], unread: [], projected: true });
   const policy = compilePolicy(config, 'IPv4');
   const wake = { reason: 'start', since: 0 } as const;
@@ -66,7 +68,7 @@ function synced(texts: Readonly<Record<string, string>>): Status {
 function pageOf(status: Status, counts = new PacketCounts()): string {
   const interval = () => status.loaded?.config?.resyncInterval?.value ?? 60_000;
   const about = { families: ['IPv4'], interval, version: 'ip-masq-agent 1.2.3', node: 'node-1' } as const;
-  return statusPage({ status, metrics: new Metrics(), counts, ...about });
+  return statusPage({ status, counts, ...about });
 }
 
 /** What a reader sees, in one line. */

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { SyncReason } from '../../../lib/agent/trigger.ts';
+import type { SyncEvent } from '../../../lib/agent/loop.ts';
+import type { SyncReason } from '../../../lib/agent/wakes.ts';
 import type { LoadedConfig } from '../../../lib/config/load.ts';
-import type { Dataplane, Difference, Plan } from '../../../lib/dataplane/dataplane.ts';
+import type { Difference, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
-import type { ForeignFinding } from '../../../lib/neighbours/group.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
 import { METRIC_PREFIX, Metrics } from '../../../lib/status/metrics.ts';
-import { Recorder } from '../../../lib/status/recorder.ts';
-import { Status, type SyncEvent } from '../../../lib/status/status.ts';
+import { type ForeignFinding, Recorder, Status } from '../../../lib/status/status.ts';
 import { merge, mergedOf } from '../config/support.ts';
 
 const TEXTS = {
@@ -119,7 +118,6 @@ describe('the status', () => {
 
   it('counts the entries of a policy by verdict, and what they make in the kernel', async () => {
     const { status, value } = create();
-    status.onDataplane({ size: ({ entries }: Policy) => entries.length + 100 } as Dataplane);
     status.onSync(sync({ found: ['rules differ'] }));
     assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="return"'), 1);
     assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="masquerade"'), 1);
@@ -140,15 +138,16 @@ describe('the status', () => {
     assert.equal(await value('lock_wait_seconds_total'), 3.5);
   });
 
-  it('counts the rules of others in each family that was looked at, also where there are none any more', async () => {
+  it('counts the foreign rules in each family that was looked at, also if there are none any more', async () => {
     const { status, value, series } = create();
-    const finding = (family: Policy['family'], rules: number) =>
-      ({ family, rules: Array.from({ length: rules }) }) as unknown as ForeignFinding;
-    status.onSurvey(['IPv4'], [finding('IPv4', 2), finding('IPv4', 3)]);
+    const finding = (family: Policy['family'], rules: number): ForeignFinding => {
+      return { family, rules, message: '', evidence: [], remedy: '' };
+    };
+    status.onNeighbours(['IPv4'], [finding('IPv4', 2), finding('IPv4', 3)]);
     assert.equal(await value('foreign_masquerade_rules', 'family="IPv4"'), 5);
     assert.equal((await series('foreign_masquerade_rules')).length, 1);
     assert.equal(status.foreign.length, 2);
-    status.onSurvey(['IPv4', 'IPv6'], [finding('IPv6', 1)]);
+    status.onNeighbours(['IPv4', 'IPv6'], [finding('IPv6', 1)]);
     assert.equal(await value('foreign_masquerade_rules', 'family="IPv4"'), 0);
     assert.equal(await value('foreign_masquerade_rules', 'family="IPv6"'), 1);
   });
@@ -185,7 +184,7 @@ function create() {
     assert.ok(found.length <= 1, `several: ${found}`);
     return found[0] === undefined ? undefined : Number(found[0].split(' ').at(-1));
   };
-  return { status: new Status(recorder), series, value };
+  return { status: new Status(recorder, ({ entries }) => entries.length + 100), series, value };
 }
 
 function loaded(texts: Readonly<Record<string, string>>): LoadedConfig {

@@ -1,14 +1,4 @@
 import type { Family } from '../../cidr/address.ts';
-import type { PortRange } from '../ports.ts';
-
-/** What the command line decides about the table. */
-export interface NftablesOptions {
-  /** The chain of the iptables dataplane, which may be left from an earlier run. */
-  readonly chain: string;
-  readonly randomFully: boolean;
-  /** Empty for any port. */
-  readonly toPorts: readonly PortRange[];
-}
 
 /** How nft(8) calls each family and the type of its addresses. */
 export const NFT_FAMILY = {

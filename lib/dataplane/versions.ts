@@ -1,10 +1,17 @@
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
 
+/** Whether a version such as `1.8.9` comes before another, given as its numbers. */
+export function isOlder(version: string, than: readonly number[]): boolean {
+  const parts = version.split('.').map(Number);
+  const index = than.findIndex((part, position) => part !== (parts[position] ?? 0));
+  return index !== -1 && (parts[index] ?? 0) < (than[index] ?? 0);
+}
+
 /** A program that a dataplane runs. */
 export interface InstalledTool {
   readonly name: string;
-  /** What it says of itself, such as `1.8.9 (nf_tables)`; null where it is not installed or does not say. */
+  /** What it says of itself, such as `1.8.9 (nf_tables)`; null if it is not installed or does not say. */
   readonly version: string | null;
 }
 

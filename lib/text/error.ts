@@ -2,3 +2,6 @@
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
+
+/** The system refuses something that the agent needs; the message says what, and what to do. */
+export class SystemError extends Error {}

@@ -1,0 +1,40 @@
+import { boolean, choice, optionalPath } from './flag-kinds.ts';
+import { flag } from './flag-table.ts';
+
+const OUTPUT = flag(choice('text', 'json'), 'text', 'text for people, json for programs');
+
+export const CHECK_FLAGS = {
+  output: flag(
+    choice('text', 'json', 'github', 'sarif'),
+    'text',
+    'text for people, json for programs, github for annotations of a workflow, sarif (2.1.0) for code scanning',
+  ),
+} as const;
+
+export const EXPLAIN_FLAGS = {
+  live: flag(boolean, 'false', 'also ask the kernel of this node, and look for rules of others'),
+  output: OUTPUT,
+} as const;
+
+export const RENDER_FLAGS = {
+  format: flag(
+    choice('iptables', 'nftables', 'config', 'win-bridge'),
+    'iptables',
+    'iptables for the input of iptables-restore, nftables for that of nft -f, config for one merged source, win-bridge for the CNI config of a Windows node',
+  ),
+  flatten: flag(
+    boolean,
+    'false',
+    'with --format=config: no masqueradeCIDRs, but the shortest nonMasqueradeCIDRs that mean the same',
+  ),
+  'input-file': flag(optionalPath, '', 'with --format=win-bridge: the CNI config to change'),
+  'output-file': flag(
+    optionalPath,
+    '',
+    'file to write instead of standard output: atomically, and only where the content changes',
+  ),
+  watch: flag(boolean, 'false', 'with --output-file: stay, and follow the sources'),
+} as const;
+
+export const DOCTOR_FLAGS = { output: OUTPUT } as const;
+export const VERSION_FLAGS = { output: OUTPUT } as const;

@@ -1,0 +1,43 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { ConfigOptions, MergedConfig } from '../config/config.ts';
+import { InvalidConfigError } from '../config/invalid-config.ts';
+import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import type { Logger } from '../log/log.ts';
+import { logConfig } from './report.ts';
+
+/** What the command line decides about the sources. */
+export interface SourcesOptions {
+  readonly configDir: string;
+  readonly config: ConfigOptions;
+  /** Milliseconds between two readings, if no source says otherwise. */
+  readonly resyncInterval: number;
+}
+
+/** A reading of the sources that may be applied. */
+export interface ValidConfig extends LoadedConfig {
+  readonly config: MergedConfig;
+}
+
+/**
+ * Reads the sources, and logs what they say, and what is wrong with it, if that has changed.
+ *
+ * @param last what the last call has returned; returned again if no source has changed since
+ * @throws {InvalidConfigError}
+ */
+export async function load(
+  { configDir, config: options }: SourcesOptions,
+  last: ValidConfig | undefined,
+  log: Logger,
+): Promise<ValidConfig> {
+  const loaded = await loadConfig(configDir, options, last);
+  if (last !== undefined && loaded === last) return last;
+  const { config, problems, sources } = loaded;
+  if (!isDeepStrictEqual([config, problems], [last?.config, last?.problems])) logConfig(log, loaded);
+  if (config === undefined) throw new InvalidConfigError(problems, sources);
+  return { ...loaded, config };
+}
+
+/** Milliseconds until the sources are read again, if nothing happens before. */
+export function resyncInterval({ config }: ValidConfig, options: SourcesOptions): number {
+  return config.resyncInterval?.value ?? options.resyncInterval;
+}

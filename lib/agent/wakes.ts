@@ -1,0 +1,106 @@
+import { existsSync, watch } from 'node:fs';
+import { basename, join } from 'node:path';
+import { DATA_LINK } from '../config/read.ts';
+import { isSourceName } from '../config/source-name.ts';
+import type { Logger } from '../log/log.ts';
+
+/** Why a sync happens. */
+export type SyncReason = 'start' | 'change' | 'resync' | 'signal';
+
+/** What a sync reacts to. */
+export interface Wake {
+  readonly reason: SyncReason;
+  /** When the event came, in milliseconds of performance.now(). */
+  readonly since: number;
+}
+
+/** The wake of a process that starts now. */
+export function startWake(): Wake {
+  return { reason: 'start', since: performance.now() };
+}
+
+/** A file of a plain directory is written in steps; it is read after it has been quiet for so long. */
+const QUIET_MS = 100;
+
+/**
+ * Everything that a config directory is read again for: the start, each change, each signal, and each resync. However
+ * many events come while nobody waits, they make one wake.
+ */
+export class Wakes implements AsyncIterable<Wake> {
+  /** Milliseconds until a resync if nothing happens before. */
+  interval: number;
+  readonly #dir: string;
+  readonly #log: Logger;
+  readonly #signal: AbortSignal;
+  #pending: Wake | undefined;
+  #wake: (() => void) | undefined;
+
+  /** @param signal ends the iteration */
+  constructor(dir: string, interval: number, log: Logger, signal: AbortSignal) {
+    this.#dir = dir;
+    this.interval = interval;
+    this.#log = log;
+    this.#signal = signal;
+  }
+
+  /** Adds a wake; an event that nobody has reacted to yet stands for all that follow it. */
+  add(reason: SyncReason): void {
+    this.#pending ??= { reason, since: performance.now() };
+    this.#wake?.();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Wake, void> {
+    // The watch is there before the first reading: no change falls between the two.
+    this.#watch();
+    this.#pending = startWake();
+    while (!this.#signal.aborted) {
+      if (this.#pending === undefined) await this.#sleep();
+      const wake = this.#pending ?? { reason: 'resync', since: performance.now() };
+      this.#pending = undefined;
+      if (!this.#signal.aborted) yield wake;
+    }
+  }
+
+  #sleep(): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = () => {
+        clearTimeout(timer);
+        this.#signal.removeEventListener('abort', wake);
+        this.#wake = undefined;
+        resolve();
+      };
+      const timer = setTimeout(wake, this.interval);
+      this.#signal.addEventListener('abort', wake);
+      this.#wake = wake;
+    });
+  }
+
+  /**
+   * Watches the directory itself: the files' inodes go away at each swap. In a projected volume only the swap of
+   * `..data` counts, and counts at once.
+   */
+  #watch(): void {
+    let quiet: NodeJS.Timeout | undefined;
+    try {
+      watch(this.#dir, { signal: this.#signal })
+        .on('change', (_, name) => {
+          if (name === null || name === DATA_LINK || name === basename(this.#dir)) {
+            this.add('change');
+          } else if (isSourceName(String(name)) && !existsSync(join(this.#dir, DATA_LINK))) {
+            clearTimeout(quiet);
+            quiet = setTimeout(() => this.add('change'), QUIET_MS);
+          }
+        })
+        .on('close', () => clearTimeout(quiet))
+        .on('error', (error) => this.#warn(error));
+    } catch (error) {
+      this.#warn(error);
+    }
+  }
+
+  #warn(error: unknown): void {
+    const message = error instanceof Error ? error.message : String(error);
+    const remedy = 'ENOSPC, EMFILE: raise fs.inotify.max_user_watches or max_user_instances';
+    this.#log.warn(`cannot watch the config directory, changes wait for the resync: ${message} (${remedy})`);
+  }
+}

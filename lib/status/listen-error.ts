@@ -1,2 +1,0 @@
-/** Nobody can be served at the address. */
-export class ListenError extends Error {}

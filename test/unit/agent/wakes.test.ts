@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { setImmediate as immediate } from 'node:timers/promises';
+import { pino } from 'pino';
+import { type Wake, Wakes } from '../../../lib/agent/wakes.ts';
+import { ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
+
+const LONG = 1_000_000;
+
+interface Watched extends Disposable {
+  readonly wakes: Wakes;
+  readonly warnings: readonly string[];
+  /** The reason of the next wake; undefined after the last one. */
+  next(): Promise<Wake['reason'] | undefined>;
+}
+
+/** Wakes of a directory, of which the first one, the start, has been taken. */
+async function watch(dir: string, interval = LONG): Promise<Watched & { readonly stop: AbortController }> {
+  const stop = new AbortController();
+  const warnings: string[] = [];
+  const log = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) });
+  const wakes = new Wakes(dir, interval, log, stop.signal);
+  const iterator = wakes[Symbol.asyncIterator]();
+  const next = async () => (await iterator.next()).value?.reason;
+  assert.equal(await next(), 'start');
+  return { wakes, warnings, next, stop, [Symbol.dispose]: () => stop.abort() };
+}
+
+/** Waits until everything that happened in the directory so far is seen: events come in order. */
+async function told(dir: string, watched: Watched): Promise<void> {
+  const link = join(dir, '..data');
+  for (const happen of [() => symlink('anywhere', link), () => rm(link)]) {
+    const next = watched.next();
+    await happen();
+    assert.equal(await next, 'change');
+  }
+}
+
+function isPending(promise: Promise<unknown>): Promise<boolean> {
+  return Promise.race([promise.then(() => false), immediate(true)]);
+}
+
+describe('wakes', () => {
+  it('make one of all events that come while nobody waits: the first', async () => {
+    await using dir = await temporaryDirectory();
+    using watched = await watch(dir.path);
+    watched.wakes.add('signal');
+    for (let event = 0; event < 100; event += 1) watched.wakes.add('change');
+    assert.equal(await watched.next(), 'signal');
+    watched.wakes.interval = 1;
+    assert.equal(await watched.next(), 'resync');
+  });
+
+  it('come at once to those who wait', async () => {
+    await using dir = await temporaryDirectory();
+    using watched = await watch(dir.path);
+    const next = watched.next();
+    watched.wakes.add('signal');
+    assert.equal(await next, 'signal');
+  });
+
+  it('end with the signal, before or while somebody waits, whatever is pending', async () => {
+    await using dir = await temporaryDirectory();
+    using waiting = await watch(dir.path);
+    const next = waiting.next();
+    waiting.stop.abort();
+    assert.equal(await next, undefined);
+    using pending = await watch(dir.path);
+    pending.wakes.add('change');
+    pending.stop.abort();
+    assert.equal(await pending.next(), undefined);
+  });
+
+  it('see a swap of ..data once, whatever else kubelet does around it', async () => {
+    await using dir = await temporaryDirectory();
+    const volume = await ProjectedVolume.create(dir.path, { 'ip-masq-a': '' });
+    using watched = await watch(dir.path);
+    const next = watched.next();
+    await volume.swap({ 'ip-masq-b': '' });
+    assert.equal(await next, 'change');
+    watched.wakes.interval = 150;
+    assert.equal(await watched.next(), 'resync');
+  });
+
+  it('wait until a file of a plain directory is quiet, and ignore other files', async ({ mock }) => {
+    await using dir = await temporaryDirectory();
+    using watched = await watch(dir.path);
+    mock.timers.enable({ apis: ['setTimeout'] });
+    for (let write = 0; write < 10; write += 1)
+      await writeFile(join(dir.path, 'ip-masq-a'), 'x'.repeat(write));
+    await told(dir.path, watched);
+    const next = watched.next();
+    mock.timers.tick(99);
+    assert.ok(await isPending(next));
+    mock.timers.tick(1);
+    assert.equal(await next, 'change');
+    await writeFile(join(dir.path, 'other'), 'x');
+    await told(dir.path, watched);
+    const last = watched.next();
+    mock.timers.tick(LONG);
+    assert.equal(await last, 'resync');
+  });
+
+  it('see that the directory itself goes away', async () => {
+    await using dir = await temporaryDirectory();
+    using watched = await watch(dir.path);
+    const next = watched.next();
+    await rm(dir.path, { recursive: true });
+    assert.equal(await next, 'change');
+  });
+
+  it('go on without a watch if there can be none, and say so', async () => {
+    using watched = await watch('/nonexistent', 1);
+    assert.match(watched.warnings.join(), /cannot watch the config directory/);
+    assert.equal(await watched.next(), 'resync');
+  });
+});
