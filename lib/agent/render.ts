@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { withExceptionList } from '../config/cni/exception-list.ts';
+import { withExceptionList } from '../cni/exception-list.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { counted } from '../config/counted.ts';
 import { decodeSource } from '../config/decode.ts';
