@@ -69,9 +69,13 @@ describe('render --format=win-bridge', () => {
     ],
     ['is no JSON', '{\n  "type": ,\n}', /cni\.conf:2:11: error: is not valid JSON/],
     ['is no text', Buffer.from([0xff, 0xfe]), /cni\.conf:1:1: error: /],
-    ['has no place for the list', '{"type": "bridge"}', /cni\.conf:1:1: error: has no OutBoundNAT policy/],
+    [
+      'has no OutBoundNAT policy',
+      '{"type": "win-bridge"}',
+      /cni\.conf:1:1: error: has no OutBoundNAT policy.*; add \{"name": .*\} to the list "policies" of/,
+    ],
   ] as const) {
-    it(`ends with exit code 3 where the CNI config ${what}`, async () => {
+    it(`ends with exit code 3 if the CNI config ${what}`, async () => {
       const path = join(outDir, 'cni.conf');
       if (text !== undefined) await writeFile(path, text);
       const { code, stdout, stderr } = await node.agent(

@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { withExceptionList } from '../../../lib/config/cni/exception-list.ts';
+import { withExceptionList } from '../../../lib/cni/exception-list.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { decodeSource } from '../../../lib/config/decode.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';

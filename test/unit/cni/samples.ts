@@ -2,11 +2,6 @@
 export const WIN_BRIDGE = `{
   "name": "cbr0",
   "type": "win-bridge",
-  "dns": {
-    "nameservers": [
-      "11.0.0.10"
-    ]
-  },
   "policies": [
     {
       "name": "EndpointPolicy",
@@ -14,8 +9,7 @@ export const WIN_BRIDGE = `{
         "Type": "OutBoundNAT",
         "ExceptionList": [
           "192.168.0.0/16",
-          "11.0.0.0/8",
-          "10.137.196.0/23"
+          "11.0.0.0/8"
         ]
       }
     },
@@ -23,17 +17,15 @@ export const WIN_BRIDGE = `{
       "name": "EndpointPolicy",
       "value": {
         "Type": "ROUTE",
-        "DestinationPrefix": "11.0.0.0/8",
         "NeedEncap": true
       }
     }
-  ],
-  "loopbackDSR": true
+  ]
 }
 `;
 
 /** Capitalized as OVN-Kubernetes writes it, indented with tabs. */
-export const WIN_OVERLAY = `{
+export const OVN = `{
 \t"CniVersion":"0.2.0",
 \t"Name":"OVNKubernetesHybridOverlayNetwork",
 \t"Type":"win-overlay",
@@ -54,41 +46,25 @@ export const WIN_OVERLAY = `{
 }`;
 
 export const AZURE = `{
-    "cniVersion": "0.3.0",
-    "name": "azure",
-    "adapterName" : "",
+    "cniVersion" : "0.3.0",
     "plugins": [
         {
             "type": "azure-vnet",
-            "mode": "bridge",
-            "ipam": {
-                "type": "azure-cns"
-            },
             "AdditionalArgs": [
                 {
                     "Name": "EndpointPolicy",
                     "Value": {
                         "Type": "OutBoundNAT",
                         "ExceptionList": [
-                            "10.240.0.0/16",
-                            "10.0.0.0/8"
+                            "10.240.0.0/16"
                         ]
-                    }
-                },
-                {
-                    "Name":  "EndpointPolicy",
-                    "Value":  {
-                        "Type":  "ACL",
-                        "Action":  "Block",
-                        "Priority":  200
                     }
                 }
             ]
         },
         {
             "type": "portmap",
-            "capabilities": {"portMappings": true},
-            "snat": true
+            "capabilities": {"portMappings": true}
         }
     ]
 }
@@ -96,17 +72,12 @@ export const AZURE = `{
 
 /** The comma stands before the item, as in Microsoft's dual-stack example. */
 export const SDNBRIDGE = `{
-    "cniVersion": "0.2.0",
-    "name": "ContainerHostA",
     "type": "sdnbridge",
     "AdditionalArgs": [
         {
             "Name": "EndpointPolicy",
             "Value": {
-                "Type":"ACL",
-                "Settings": {
-                    "Action": "Allow"
-                }
+                "Type":"ACL"
             }
         }
         ,{
@@ -127,8 +98,6 @@ export const SDNBRIDGE = `{
 
 /** As the flannel scripts write it: a policy on one line. */
 export const FLANNEL = `{
-  "cniVersion": "0.2.0",
-  "name": "vxlan0",
   "type": "flannel",
   "delegate": {
      "type": "win-bridge",
@@ -162,13 +131,15 @@ export const POWERSHELL = [
   '',
 ].join('\r\n');
 
-export const MINIFIED =
-  '{"type":"win-bridge","policies":[{"name":"EndpointPolicy","value":{"Type":"OutBoundNAT","ExceptionList":["10.96.0.0/12"]}}]}';
-
-export function lineWith(list: string): string {
-  return `{"type": "win-bridge", "policies": [{"name": "EndpointPolicy", "value": {"Type": "OutBoundNAT", "ExceptionList": ${list}}}]}`;
+/** A win-bridge config with this OutBoundNAT policy. */
+export function withNat(content: string): string {
+  return policyOf(`{"Type":"OutBoundNAT",${content}}`);
 }
 
-export function policyOf(value: string): string {
-  return `{"type":"win-bridge","policies":[{"name":"EndpointPolicy","value":${value}}]}`;
+/** A win-bridge config with this policy. */
+export function policyOf(policy: string): string {
+  return `{"type":"win-bridge","policies":[{"name":"EndpointPolicy","value":${policy}}]}`;
 }
+
+/** On one line without white space. */
+export const MINIFIED = withNat('"ExceptionList":["10.96.0.0/12"]');

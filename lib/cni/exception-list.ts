@@ -1,0 +1,71 @@
+import { isDeepStrictEqual } from 'node:util';
+import { applyEdits, type Edit, findNodeAtLocation, getNodePath, getNodeValue, modify } from 'jsonc-parser';
+import { CniError, type Node, parseStrict, requireType } from './json.ts';
+import { type NatPolicy, natPolicies } from './nat-policy.ts';
+
+/** The config with the new list, or the first reason why it cannot be written. */
+export type ExceptionListResult = { readonly text: string } | { readonly error: CniError };
+
+/**
+ * A Windows node's CNI config with `cidrs` as the destinations that are not SNATed.
+ *
+ * The list is in the endpoint policy of Type OutBoundNAT, and every plugin with such a policy gets it. Nothing
+ * else in the text changes, and nothing at all if the list is the same. A config without such a policy is an
+ * error, and so is everything that needs a guess: two such policies in a plugin, both forms of the list at once,
+ * a form or key that the plugin does not read.
+ *
+ * @param cidrs IPv4 CIDRs, written as they are
+ */
+export function withExceptionList(text: string, cidrs: readonly string[]): ExceptionListResult {
+  try {
+    // PowerShell 5 writes a byte order mark. A space in its place keeps the offsets.
+    const json = text.replace(/^\ufeff/, ' ');
+    const edits = natPolicies(parseStrict(json)).flatMap((found) => editsOf(json, found, cidrs));
+    return { text: applyEdits(text, edits) };
+  } catch (error) {
+    if (error instanceof CniError) return { error };
+    throw error;
+  }
+}
+
+function editsOf(json: string, found: NatPolicy, cidrs: readonly string[]): readonly Edit[] {
+  const { policy, path } = found;
+  const list = findNodeAtLocation(policy, [...path]);
+  if (list === undefined) return insertion(json, found, cidrs);
+  if (list.type !== 'null') requireType(list, 'array', `"${path.join('.')}"`);
+  if (isDeepStrictEqual(getNodeValue(list), cidrs)) return [];
+  return [{ offset: list.offset, length: list.length, content: listText(json, list, cidrs) }];
+}
+
+/** Adds the list as the last member, which begins on a line of its own if the one before it does. */
+function insertion(json: string, { policy, path }: NatPolicy, cidrs: readonly string[]): readonly Edit[] {
+  const object = findNodeAtLocation(policy, path.slice(0, -1)) ?? policy;
+  const previous = object.children?.at(-1);
+  const gap = previous === undefined ? '' : blankBefore(json, previous);
+  return modify(json, [...getNodePath(policy), ...path], cidrs, {}).map((edit) => ({
+    ...edit,
+    content: edit.content.replace(/^,/, `,${gap}`),
+  }));
+}
+
+/** The list with the white space that it has; a list of fewer than two items does not show all of it. */
+function listText(json: string, list: Node, cidrs: readonly string[]): string {
+  if (cidrs.length === 0) return '[]';
+  const [first, second] = list.children ?? [];
+  const last = list.children?.at(-1);
+  const open = first ? json.slice(list.offset, first.offset) : '[';
+  const close = last ? json.slice(endOf(last), endOf(list)) : ']';
+  const shown = first && second && json.slice(endOf(first), second.offset);
+  const comma = shown ?? `,${open.slice(1) || blankBefore(json, list)}`;
+  return `${open}${cidrs.map((cidr) => JSON.stringify(cidr)).join(comma)}${close}`;
+}
+
+/** The white space between a node and the text before it. */
+function blankBefore(json: string, { offset }: Node): string {
+  const before = json.slice(0, offset);
+  return before.slice(before.trimEnd().length);
+}
+
+function endOf({ offset, length }: Node): number {
+  return offset + length;
+}

@@ -1,0 +1,106 @@
+import { type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
+import { quote } from '../text/escape.ts';
+
+/** A value of the text, and where it is. */
+export type { Node } from 'jsonc-parser';
+
+/** The reason why the list of a CNI config cannot be set. */
+export class CniError extends Error {
+  readonly remedy: string;
+  /** Where in the text, in UTF-16 code units. */
+  readonly offset: number;
+
+  /** @param message one sentence, without position and without control characters */
+  constructor(message: string, at: { readonly offset: number }, remedy: string) {
+    super(message);
+    this.offset = at.offset;
+    this.remedy = remedy;
+  }
+}
+
+/** A CNI config has a few kilobytes and some 50 objects and lists; more is a mistake or an attack. */
+const MAX_LENGTH = 256 * 1024;
+/** The most objects and lists; this bounds how deep the parser recurses. */
+const MAX_ITEMS = 1000;
+
+const START = { offset: 0 };
+const GIVE = 'give the CNI config of a Windows node';
+
+/**
+ * The one value of a JSON text.
+ *
+ * @throws {CniError} for everything that Go's encoding/json refuses, such as comments and trailing commas
+ */
+export function parseStrict(json: string): Node {
+  if (json.length > MAX_LENGTH) throw new CniError('is longer than 256 KiB', START, GIVE);
+  if (json.split(/[[{]/).length - 1 > MAX_ITEMS)
+    throw new CniError(`has more than ${MAX_ITEMS} objects and lists`, START, GIVE);
+  const errors: ParseError[] = [];
+  // Not JSON.parse: it has no offsets, and V8 13.6 can return a wrong key if a key contains \".
+  const root = parseTree(json, errors, { disallowComments: true, allowEmptyContent: true });
+  const [error] = errors;
+  if (error !== undefined) throw syntaxError(json, error);
+  if (root === undefined) throw new CniError('is empty', START, GIVE);
+  return root;
+}
+
+function syntaxError(json: string, { error, offset }: ParseError): CniError {
+  const name = printParseErrorCode(error);
+  if (name === 'InvalidCommentToken')
+    return new CniError('has a comment, and CNI configs are plain JSON', { offset }, 'remove the comment');
+  const before = json.slice(0, offset).trimEnd();
+  if (before.endsWith(',') && /[}\]]/.test(json.charAt(offset)))
+    return new CniError('has a comma after the last item', { offset: before.length - 1 }, 'remove the comma');
+  const words = name.replace(/(?!^)[A-Z]/g, (letter) => ` ${letter}`).toLowerCase();
+  const remedy = 'check quotes, commas and brackets here and just before';
+  return new CniError(`is not valid JSON: ${words}`, { offset }, remedy);
+}
+
+/**
+ * The value that Go's encoding/json takes for the field of this name: it matches keys in any case.
+ *
+ * @throws {CniError} if there are two, of which Go takes the last
+ */
+export function member(object: Node, name: string): Node | undefined {
+  const properties = object.type === 'object' ? (object.children ?? []) : [];
+  const [first, second] = properties.filter((property) => equalFold(keyOf(property), name));
+  if (second === undefined) return first?.children?.[1];
+  const message = `has ${quote(keyOf(second))} more than once in one object; case makes no difference`;
+  throw new CniError(message, second, 'keep one of them');
+}
+
+/**
+ * The value of a key whose reader does not match in any case.
+ *
+ * @throws {CniError} if the key is written in another case
+ */
+export function exactMember(object: Node, name: string): Node | undefined {
+  const value = member(object, name);
+  const property = value?.parent;
+  if (property === undefined || keyOf(property) === name) return value;
+  const message = `has ${quote(keyOf(property))}, and only "${name}" is read`;
+  throw new CniError(message, property, `write "${name}"`);
+}
+
+/** The text of a string; undefined for everything else. */
+export function textOf(node: Node | undefined): string | undefined {
+  return node?.type === 'string' ? String(node.value) : undefined;
+}
+
+/** Whether Go's strings.EqualFold takes two names for the same. */
+export function equalFold(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
+}
+
+const WANTED = { object: 'an object in braces', array: 'a list in brackets' };
+
+/** @param what the name of the value in the error */
+export function requireType(node: Node, type: keyof typeof WANTED, what: string): Node {
+  if (node.type === type) return node;
+  const message = `${what} must be ${WANTED[type]}, and is of type ${node.type}`;
+  throw new CniError(message, node, `write ${WANTED[type]}`);
+}
+
+function keyOf(property: Node): string {
+  return String(property.children?.[0]?.value);
+}

@@ -1,0 +1,111 @@
+import { CniError, equalFold, exactMember, member, type Node, requireType, textOf } from './json.ts';
+import {
+  HNS_API_1,
+  HNS_API_2,
+  KNOWN_PLUGINS,
+  type ListPath,
+  type Plugin,
+  type PolicyKey,
+  pluginsOf,
+} from './plugins.ts';
+
+/** The Type of the policy that has the list. */
+const NAT = 'OutBoundNAT';
+/** The name of an item whose value is a policy for HNS. */
+const ENDPOINT = 'EndpointPolicy';
+
+/** Mixtures of the two HNS APIs, which nobody reads. */
+const MIXTURES: readonly ListPath[] = [['Exceptions'], ['Settings', 'ExceptionList']];
+
+/** A policy of Type OutBoundNAT. */
+export interface NatPolicy {
+  readonly policy: Node;
+  /** Where the list is or belongs. */
+  readonly path: ListPath;
+}
+
+/**
+ * The OutBoundNAT policies of a CNI config, at most one for each plugin.
+ *
+ * @throws {CniError} if there is none, or if it is not certain what the plugin reads
+ */
+export function natPolicies(root: Node): readonly NatPolicy[] {
+  const plugins = pluginsOf(root);
+  const found = plugins.flatMap(natPolicyOf);
+  if (found.length === 0) throw missingPolicy(root, plugins);
+  return found;
+}
+
+function natPolicyOf(plugin: Plugin): readonly NatPolicy[] {
+  const { title, config, key } = plugin;
+  const keys: readonly PolicyKey[] = key === undefined ? ['policies', 'AdditionalArgs'] : [key];
+  const [policy, second] = keys.flatMap((key) => natPoliciesIn(config, key));
+  if (policy === undefined) return [];
+  if (second === undefined) return [{ policy, path: pathOf(plugin, policy) }];
+  const remedy = 'keep one; HNS would apply both, and it is not clear which has the list';
+  throw new CniError(`has more than one ${NAT} policy in ${title}`, second, remedy);
+}
+
+/** Readers of AdditionalArgs compare exactly, the others in any case. */
+function natPoliciesIn(config: Node, key: PolicyKey): readonly Node[] {
+  const items = member(config, key)?.children ?? [];
+  const isSame = key === 'policies' ? equalFold : Object.is;
+  return items.flatMap((item) => {
+    const policy = member(item, 'value');
+    if (policy === undefined || !isSame(textOf(member(item, 'name')) ?? '', ENDPOINT)) return [];
+    return isSame(textOf(member(policy, 'Type')) ?? '', NAT) ? [policy] : [];
+  });
+}
+
+function pathOf({ title, path }: Plugin, policy: Node): ListPath {
+  exactMember(policy, 'Type');
+  const settings = exactMember(policy, 'Settings');
+  if (settings !== undefined) requireType(settings, 'object', '"Settings"');
+
+  const written = [HNS_API_1, HNS_API_2, ...MIXTURES].filter((path) => valueAt(policy, path) !== undefined);
+  const asWritten = written.includes(HNS_API_1) || settings === undefined ? HNS_API_1 : HNS_API_2;
+  const right = path ?? asWritten;
+  const wrong = written.find((path) => path !== right);
+  if (wrong === undefined) return right;
+
+  const found = `has "${wrong.join('.')}" in an ${NAT} policy`;
+  const at = valueAt(policy, wrong)?.parent ?? policy;
+  if (path !== undefined)
+    throw new CniError(`${found}, which ${title} does not read`, at, `write ${sample(path)} instead`);
+  throw new CniError(
+    `${found}, and HNS reads either "ExceptionList" or "Settings.Exceptions"`,
+    at,
+    `write either ${sample(HNS_API_1)} for HNS API 1 or ${sample(HNS_API_2)} for API 2`,
+  );
+}
+
+/** The value under several keys, which HNS and win-bridge read exactly. */
+function valueAt(policy: Node, path: ListPath): Node | undefined {
+  return path.reduce<Node | undefined>((node, key) => node && exactMember(node, key), policy);
+}
+
+function missingPolicy(root: Node, plugins: readonly Plugin[]): CniError {
+  const known = plugins.filter(({ key }) => key !== undefined);
+  const [first] = known;
+  if (first === undefined) {
+    const makers = `plugin that is known to make Windows endpoints (${KNOWN_PLUGINS.join(', ')})`;
+    const remedy = `add ${samplePolicy({})} to the list "policies" of the plugin that makes them`;
+    return new CniError(`has no ${NAT} policy, and no ${makers}`, root, remedy);
+  }
+  const titles = known.map(({ title }) => title).join(' or ');
+  const additions = known.map(
+    (plugin) => `${samplePolicy(plugin)} to the list "${plugin.key}" of ${plugin.title}`,
+  );
+  return new CniError(`has no ${NAT} policy in ${titles}`, first.config, `add ${additions.join(', or ')}`);
+}
+
+/** How to write a policy with an empty list. */
+function samplePolicy({ key, path = HNS_API_1 }: Partial<Plugin>): string {
+  const [name, value] = key === 'AdditionalArgs' ? ['Name', 'Value'] : ['name', 'value'];
+  return `{"${name}": "${ENDPOINT}", "${value}": {"Type": "${NAT}", ${sample(path)}}}`;
+}
+
+/** How to write an empty list. */
+function sample(path: ListPath): string {
+  return path.reduceRight((value, key) => `{"${key}": ${value}}`, '[]').slice(1, -1);
+}

@@ -1,0 +1,93 @@
+import { quote } from '../text/escape.ts';
+import { CniError, exactMember, member, type Node, requireType, textOf } from './json.ts';
+
+/** The keys from an OutBoundNAT policy to its list. */
+export type ListPath = readonly string[];
+
+/** `{"Type": "OutBoundNAT", "ExceptionList": [...]}` */
+export const HNS_API_1: ListPath = ['ExceptionList'];
+/** `{"Type": "OutBoundNAT", "Settings": {"Exceptions": [...]}}` */
+export const HNS_API_2: ListPath = ['Settings', 'Exceptions'];
+
+/** The key of a plugin that holds its policies. */
+export type PolicyKey = 'policies' | 'AdditionalArgs';
+
+/** How a plugin reads its policies. */
+interface Dialect {
+  readonly key: PolicyKey;
+  /** Undefined if `apiVersion` or the policy itself decides. */
+  readonly path?: ListPath;
+}
+
+const DIALECTS: ReadonlyMap<string, Dialect> = new Map<string, Dialect>([
+  // containernetworking/plugins, pkg/hns/netconf_windows.go: hands the policy to HNS as it is written.
+  ['win-bridge', { key: 'policies' }],
+  ['win-overlay', { key: 'policies' }],
+  // projectcalico/calico, winpol/windows_policy.go: reads API 1 and makes API 2 of it itself.
+  ['calico', { key: 'policies', path: HNS_API_1 }],
+  // Azure/azure-container-networking, network/policy/policy_windows.go: so does this.
+  ['azure-vnet', { key: 'AdditionalArgs', path: HNS_API_1 }],
+  // microsoft/windows-container-networking, cni/cni.go and example/: calls API 2 only.
+  ['sdnbridge', { key: 'AdditionalArgs', path: HNS_API_2 }],
+  ['sdnoverlay', { key: 'AdditionalArgs', path: HNS_API_2 }],
+]);
+
+/** Runs another plugin, with the config in its `delegate`: flannel-io/cni-plugin, flannel_windows.go. */
+const DELEGATING = 'flannel';
+const DEFAULT_DELEGATE = 'win-bridge';
+
+/** The plugins that are known to make endpoints. */
+export const KNOWN_PLUGINS: readonly string[] = [...DIALECTS.keys(), DELEGATING];
+
+/** A plugin that may have policies. */
+export interface Plugin {
+  /** The name of the plugin in messages, such as `plugin "win-bridge"`. */
+  readonly title: string;
+  /** The object that has the policies: the plugin's own or the one it delegates to. */
+  readonly config: Node;
+  /** Undefined if the plugin is not known to make endpoints. */
+  readonly key: PolicyKey | undefined;
+  /** The one path that the plugin reads; undefined if the policy itself decides. */
+  readonly path: ListPath | undefined;
+}
+
+/** The plugins of a `.conflist`, or the one of a `.conf`; `plugins` at the top tells which it is. */
+export function pluginsOf(root: Node): readonly Plugin[] {
+  // libcni takes this one key from a map, which does not match in any case.
+  const list = exactMember(requireType(root, 'object', 'a CNI config'), 'plugins');
+  if (list === undefined) return [pluginOf(root)];
+  const type = member(root, 'type')?.parent;
+  if (type !== undefined) {
+    const message = 'has both "plugins" and "type": a .conflist has the first, a .conf the second';
+    throw new CniError(message, type, 'remove the one that does not belong here');
+  }
+  const items = requireType(list, 'array', '"plugins"').children ?? [];
+  return items.map((item) => pluginOf(requireType(item, 'object', 'a plugin')));
+}
+
+function pluginOf(object: Node): Plugin {
+  const name = textOf(member(object, 'type'));
+  if (name === undefined) {
+    const remedy = 'write the name of the plugin, such as "type": "win-bridge"';
+    throw new CniError('has a plugin without "type"', object, remedy);
+  }
+  if (programName(name) !== DELEGATING) return pluginNamed(name, object);
+  const delegate = member(object, 'delegate');
+  if (delegate?.type === 'object')
+    return pluginNamed(textOf(member(delegate, 'type')) ?? DEFAULT_DELEGATE, delegate);
+  const message = `has no "delegate" in its plugin "${DELEGATING}", which makes no endpoint itself`;
+  throw new CniError(message, object, 'write "delegate": {"type": "win-bridge"} or "win-overlay"');
+}
+
+function pluginNamed(name: string, config: Node): Plugin {
+  const dialect = DIALECTS.get(programName(name));
+  const title = `plugin ${quote(name)}`;
+  if (dialect?.path !== undefined || member(config, 'apiVersion')?.value !== 2)
+    return { title, config, key: dialect?.key, path: dialect?.path };
+  return { title: `${title} with apiVersion 2`, config, key: dialect?.key, path: HNS_API_2 };
+}
+
+/** Windows finds `Win-Bridge.exe` as well. */
+function programName(name: string): string {
+  return name.toLowerCase().replace(/\.exe$/, '');
+}
