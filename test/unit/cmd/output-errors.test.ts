@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { writeOutput } from '../../../cmd/ip-masq-agent/render/output-file.ts';
 import { SystemError } from '../../../lib/text/error.ts';
-import { dir, out } from '../agent/scratch.ts';
+import { dir, out } from './scratch.ts';
 
 const IS_ROOT = process.getuid?.() === 0;
 const NOBODY = 65534;
@@ -20,32 +20,32 @@ const OBSTACLES: readonly Obstacle[] = [
   {
     what: 'its directory is missing',
     make: () => rm(dir, { recursive: true }),
-    says: 'cannot write <dir>/out: ENOENT: no such file or directory; make the directory <dir>, or mount a volume there',
+    says: 'cannot write <dir>/out: ENOENT: no such file or directory; make the directory <dir>, or mount a volume there; if it is there, let one program write the file',
   },
   {
     what: 'its directory is a file',
     make: () => rm(dir, { recursive: true }).then(() => writeFile(dir, '')),
-    says: 'cannot write <dir>/out: ENOTDIR: not a directory; make the directory <dir>, or mount a volume there',
+    says: 'cannot write <dir>/out: ENOTDIR: not a directory; make the directory <dir>, or mount a volume there; if it is there, let one program write the file',
   },
   {
     what: 'it is a directory',
     make: () => mkdir(out),
-    says: 'cannot write <dir>/out: it is a directory; name another file with --output-file',
+    says: 'cannot write <dir>/out: it is a directory; give --output-file another file',
   },
   {
     what: 'it is a link',
     make: () => symlink('elsewhere', out),
-    says: 'cannot write <dir>/out: it is a link; remove it, or name the file that it leads to with --output-file',
+    says: 'cannot write <dir>/out: it is a link; remove it, or give --output-file the file that it leads to',
   },
   {
     what: 'it is a pipe, which nobody writes to',
     make: async () => execFileSync('mkfifo', [out]),
-    says: 'cannot write <dir>/out: it is no regular file; name another file with --output-file',
+    says: 'cannot write <dir>/out: it is not a regular file; give --output-file another file',
   },
   {
     what: 'its directory is read-only',
     make: () => chmod(dir, 0o555),
-    says: 'cannot write <dir>/out: EACCES: permission denied; give this user the right to make and rename files in <dir>',
+    says: 'cannot write <dir>/out: EACCES: permission denied; give this user the right to create and rename files in <dir>',
   },
 ];
 
@@ -62,7 +62,7 @@ describe('an output file that cannot be written is an error that says what to do
   it('it can be read but not removed', async () => {
     await writeFile(out, 'old\n');
     await chmod(dir, 0o555);
-    const says = `cannot remove ${out}: EACCES: permission denied; give this user the right to make and rename files in ${dir}`;
+    const says = `cannot remove ${out}: EACCES: permission denied; give this user the right to create and rename files in ${dir}`;
     assert.equal(await asNobody(() => message(writeOutput(out, undefined))), says);
     assert.equal(await readFile(out, 'utf8'), 'old\n');
   });
