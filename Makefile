@@ -55,8 +55,8 @@ all-build: build $(ALL_ARCH:%=build-%) ## build also what goes into the images o
 container: context ## build the image of one ARCH with docker: $(REGISTRY)/ip-masq-agent-$(ARCH):$(VERSION)
 	sed -e 's|@BASE_IMAGE@|$(BASE_IMAGE)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REVISION@|$(REVISION)|' \
 	    -e 's|@CREATED@|$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)|' -e 's|@SOURCE@|$(SOURCE)|' \
-	    -e 's|@ENVIRONMENT@|$(shell node build/image/environment.ts)|' \
-	    -e 's|@LICENCES@|$(shell node -p 'require("./package.json").license')|' \
+	    -e "s|@ENVIRONMENT@|$$(node build/image/environment.ts)|" \
+	    -e "s|@LICENCES@|$$(node -p 'require("./package.json").license')|" \
 	    -e '/="" \\$$/d' Dockerfile.in > $(CONTEXT)/Dockerfile
 	$(DOCKER) build $(DOCKER_BUILD_FLAGS) --tag $(IMAGE) $(CONTEXT)
 	node build/image/normalise.ts $(DOCKER) $(IMAGE) $(ARCH) $(SOURCE_DATE_EPOCH)

@@ -106,7 +106,7 @@ function copy(from: string, dir: string, to: string, mode?: number): void {
     return;
   }
   copyFileSync(from, target);
-  chmodSync(target, mode ?? stat.mode & 0o755);
+  chmodSync(target, mode ?? ((stat.mode & 0o111) === 0 ? 0o644 : 0o755));
 }
 
 function write(dir: string, path: string, content: string): void {

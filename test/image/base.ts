@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { WANTED } from '../../build/image/contents.ts';
 import { run } from '../lab/run.ts';
-import { OTHER } from './architectures.ts';
+import { OTHER } from './support.ts';
 
 const CACHE = fileURLToPath(new URL('../../bin/test', import.meta.url));
 const SUITE = 'bookworm';

@@ -6,8 +6,7 @@ import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { type Helper, startHelper } from '../lab/helper.ts';
 import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
-import { OWN } from './architectures.ts';
-import type { AgentContainer, ImageLab } from './support.ts';
+import { type AgentContainer, type ImageLab, OWN } from './support.ts';
 
 const BEFORE = { 'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.0/8, "fd00:a::/32"]\n' };
 const AFTER = { 'ip-masq-operator': 'nonMasqueradeCIDRs: [198.18.0.0/15, "fd00:b::/32"]\n' };
