@@ -188,10 +188,15 @@ export function contents(get: () => ImageLab): void {
       `pkg:npm/node-linux-${process.arch}@${process.version.slice(1)}`,
     ])
       assert.ok(purls.includes(purl), purl);
+    const node = components.find(({ name }) => name.startsWith('node-linux-'));
+    assert.ok(node?.components?.some(({ name }) => name === 'openssl'));
     // Only for tests and builds.
     assert.ok(!purls.some((purl) => /esbuild|typescript|cyclonedx/.test(purl)));
     assert.deepEqual(
-      components.filter(({ purl }) => purl.startsWith('pkg:deb/')).map(({ name }) => name),
+      components
+        .filter(({ purl }) => purl.startsWith('pkg:deb/'))
+        .map(({ name }) => name)
+        .toSorted(),
       image.names('/var/lib/dpkg/status.d'),
     );
   });
