@@ -74,13 +74,13 @@ function nodePrefix(cpu: string): string {
 
 /** Node.js with what is built into it, by the account of the Node.js that runs this: the same release. */
 function withParts(component: Component): Component {
-  const { node, modules: _, napi: __, ...versions } = process.versions;
-  if (node !== component.version)
-    throw new Error(`the build runs with Node.js ${node}, but the image gets ${component.version}`);
+  const { node: release, modules: _, napi: __, ...versions } = process.versions;
+  if (release !== component.version)
+    throw new Error(`the build runs with Node.js ${release}, but the image gets ${component.version}`);
   const parts = Object.entries(versions).flatMap(([name, version = '']) =>
     version === '' ? [] : [[name, version] as const],
   );
-  const cpe = `cpe:2.3:a:nodejs:node.js:${node}:*:*:*:*:*:*:*`;
+  const cpe = `cpe:2.3:a:nodejs:node.js:${release}:*:*:*:*:*:*:*`;
   return { ...component, cpe, parts: Object.fromEntries(parts) };
 }
 

@@ -1,10 +1,10 @@
 import { mkdir, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Command, type Environment, run, succeed } from '../lab/run.ts';
-import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
+import { type Files, temporaryDirectory } from '../lab/volume.ts';
 import { debianRoot } from './base.ts';
-import { containerOf, dockerFlags, examplePod } from './daemonset.ts';
+import { type AgentContainer, startAgent } from './daemonset.ts';
 import { type Docker, startDocker } from './docker.ts';
 import { startRegistry } from './registry.ts';
 
@@ -37,17 +37,6 @@ export interface ImageLab extends AsyncDisposable {
 export interface Builder {
   readonly buildKit: boolean;
   readonly umask: string;
-}
-
-/** A container that runs as the DaemonSet's manifest says. */
-export interface AgentContainer extends AsyncDisposable {
-  readonly id: string;
-  readonly volume: ProjectedVolume;
-  /** The file that kubelet would read why it ended from. */
-  readonly terminationMessage: string;
-  logs(): Promise<string>;
-  /** Waits until it has ended by itself. */
-  exitCode(): Promise<number>;
 }
 
 /** Starts Docker and a registry, then builds and pushes the images of all architectures with make, without network. */
@@ -94,62 +83,16 @@ export async function createImageLab(): Promise<ImageLab> {
 
 /** The command that runs make as a person does, but for the set-up: a test must not install anything. */
 function makeCommand(umask: string, ...words: readonly string[]): Command {
-  return {
-    file: 'sh',
-    args: ['-c', 'umask "$0" && exec make "$@"', umask, '-C', ROOT, 'SETUP=true', ...words],
-  };
+  // A failed step of Docker tells why on the standard output.
+  const script = 'umask "$0" && exec make "$@" >&2';
+  return { file: 'sh', args: ['-c', script, umask, '-C', ROOT, 'SETUP=true', ...words] };
 }
 
 /** The PATH of a person whose own Node.js is not the project's: that Node.js comes first here, and fails. */
 async function pathWithOtherNode(dir: string): Promise<Environment> {
+  const node = '#!/bin/sh\necho "this is not the Node.js of the project" >&2\nexit 1\n';
   await mkdir(dir);
-  await writeFile(join(dir, 'node'), '#!/bin/sh\necho "the Node.js of the machine" >&2; exit 1\n', {
-    mode: 0o755,
-  });
+  await writeFile(join(dir, 'node'), node, { mode: 0o755 });
   const ofMachine = (process.env['PATH'] ?? '').split(':').filter((part) => !part.includes('node_modules'));
   return { PATH: [dir, ...ofMachine].join(':') };
-}
-
-async function startAgent(
-  docker: Docker,
-  image: string,
-  dir: string,
-  files: Files,
-  args: readonly string[],
-): Promise<AgentContainer> {
-  await mkdir(dir);
-  const volume = await ProjectedVolume.create(join(dir, 'config'), files);
-  const terminationMessage = join(dir, 'termination-message');
-  // The lock of the node is the one that the tools of the lab take too.
-  const lock = docker.node.env['XTABLES_LOCKFILE'] ?? '';
-  for (const file of [terminationMessage, lock]) await writeFile(file, '');
-  const pod = examplePod();
-  const flags = dockerFlags(pod, {
-    projected: volume.dir,
-    host: { '/run/xtables.lock': lock },
-    terminationMessage,
-  });
-  const words = [...(containerOf(pod).args ?? []), ...args];
-  const id = await docker.must(
-    'run',
-    '--detach',
-    '--name',
-    `agent-${basename(dir)}`,
-    ...flags,
-    image,
-    ...words,
-  );
-  return {
-    id,
-    volume,
-    terminationMessage,
-    logs: async () => {
-      const { stdout, stderr } = await docker.run('logs', id);
-      return stdout + stderr;
-    },
-    exitCode: async () => Number(await docker.must('wait', id)),
-    [Symbol.asyncDispose]: async () => {
-      await docker.run('rm', '--force', id);
-    },
-  };
 }
