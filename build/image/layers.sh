@@ -12,9 +12,9 @@ agent=$PWD/layers/agent
 status=$root/var/lib/dpkg/status.d
 licences=$agent/usr/share/doc/ip-masq-agent/THIRD-PARTY-LICENCES
 sbom=$agent/usr/share/sbom/ip-masq-agent.cdx.json
-mkdir -p unpacked "$root/etc" "$root/run" "$status"
+mkdir -p unpacked "$status"
 
-# dpkg-deb runs no script of a package, so any architecture will do. A merged /usr has these links.
+# No script of a package runs here, so any architecture will do. The links are those of a merged /usr.
 sh fetch.sh "$arch" "/debs/$arch"
 for top in bin lib lib64 sbin; do
   mkdir -p "unpacked/usr/$top"
@@ -40,13 +40,13 @@ for suffix in '' -restore -save; do
 done
 cp /usr/lib/os-release "$root/usr/lib/os-release"
 ln -s ../usr/lib/os-release "$root/etc/os-release"
-printf '%s:/:/usr/sbin/nologin\n' root:x:0:0:root nobody:x:65534:65534:nobody > "$root/etc/passwd"
+printf '%s\n' root:x:0:0:root:/:/usr/sbin/nologin nobody:x:65534:65534:nobody:/:/usr/sbin/nologin > "$root/etc/passwd"
 printf '%s\n' root:x:0: nogroup:x:65534: > "$root/etc/group"
-printf '%s: files\n' protocols services > "$root/etc/nsswitch.conf"
-echo 'hosts: files dns' >> "$root/etc/nsswitch.conf"
-# No /etc/config: if no volume is mounted there, the agent must say so.
+printf '%s\n' 'hosts: files dns' 'protocols: files' 'services: files' > "$root/etc/nsswitch.conf"
+# For the lock of the node. No /etc/config: if no volume is mounted there, the agent must say so.
+mkdir "$root/run"
 
-# What scanners and people look for: dpkg's status, the licences, the bill of materials.
+# What scanners and people look for: the status of dpkg, the licences, the bill of materials.
 licence() {
   rule=$(printf '%78s' '' | tr ' ' =)
   printf '\n%s\n%s\n%s\n\n' "$rule" "$1" "$rule"
@@ -58,10 +58,12 @@ for deb in "/debs/$arch"/*.deb; do
   version=$(dpkg-deb --field "$deb" Version)
   { dpkg-deb --field "$deb" && echo 'Status: install ok installed'; } > "$status/$name"
   licence "$name $version" "unpacked/usr/share/doc/$name/copyright" >> "$licences"
-  purl=$(dpkg-deb --showformat='pkg:deb/debian/${Package}@${Version}?arch=${Architecture}' --show "$deb" | sed 's/+/%2B/g')
-  purl="$purl&distro=debian-$VERSION_ID"
-  echo "\"$purl\"," >> references
-  echo "{\"type\":\"library\",\"name\":\"$name\",\"version\":\"$version\",\"bom-ref\":\"$purl\",\"purl\":\"$purl\"}," >> components
+  architecture=$(dpkg-deb --field "$deb" Architecture)
+  purl="pkg:deb/debian/$name@$version?arch=$architecture&distro=debian-${VERSION_ID:-unknown}"
+  purl=$(echo "$purl" | sed 's/+/%2B/g')
+  printf '    "%s",\n' "$purl" >> references
+  printf '    {"type": "library", "name": "%s", "version": "%s", "bom-ref": "%s", "purl": "%s"},\n' \
+    "$name" "$version" "$purl" "$purl" >> components
 done
 for path in $(grep -oh '/usr/share/common-licenses/[A-Za-z0-9][A-Za-z0-9.-]*[A-Za-z0-9]' "$licences" | sort -u); do
   licence "$path" "$path" >> "$licences"
