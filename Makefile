@@ -10,8 +10,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 REGISTRY ?=
 ARCH ?= $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 ALL_ARCH := amd64 arm64
-# Any Debian 12 or newer: iptables and nftables come from it, or are installed in it. The digest is that of the index of
-# all architectures.
+# Any Debian 12 or newer: it lays out the image with packages of its archive. The digest is that of the index of all
+# architectures.
 BASE_IMAGE ?= debian:bookworm-slim@sha256:7c7b2c966bc9ee8cedfeef67e0e279108992c77681fa595db4a9d65c06ccc587
 DOCKER ?= docker
 # `true` where all is installed already, and nothing is to be looked for.
@@ -21,6 +21,7 @@ DOCKER_BUILD_FLAGS ?=
 DOCKER_MANIFEST_FLAGS ?=
 # The time that the image says it was built, and that of the agent's files in it; see reproducible-builds.org.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+CREATED = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)
 # The repository, without a name or password that the address may hold.
 SOURCE ?= $(shell git config --get remote.origin.url 2>/dev/null | sed 's|//[^/@]*@|//|')
 REVISION := $(shell git rev-parse HEAD 2>/dev/null)
@@ -53,12 +54,10 @@ build: setup $(BIN) ## build bin/ip-masq-agent, which runs on this machine
 all-build: build $(ALL_ARCH:%=build-%) ## build also what goes into the images of all ARCHs, in bin/image
 
 container: context ## build the image of one ARCH with docker: $(REGISTRY)/ip-masq-agent-$(ARCH):$(VERSION)
-	sed -e 's|@BASE_IMAGE@|$(BASE_IMAGE)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REVISION@|$(REVISION)|' \
-	    -e 's|@CREATED@|$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)|' -e 's|@SOURCE@|$(SOURCE)|' \
-	    -e 's|@ENVIRONMENT@|$(shell node build/image/environment.ts)|' \
-	    -e 's|@LICENCES@|$(shell node -p 'require("./package.json").license')|' \
-	    -e '/="" \\$$/d' Dockerfile.in > $(CONTEXT)/Dockerfile
-	$(DOCKER) build $(DOCKER_BUILD_FLAGS) --tag $(IMAGE) $(CONTEXT)
+	$(DOCKER) build $(DOCKER_BUILD_FLAGS) --tag $(IMAGE) --file build/image/Dockerfile \
+	    --build-arg BASE_IMAGE='$(BASE_IMAGE)' --build-arg ARCH=$(ARCH) --build-arg SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) \
+	    $(addprefix --label org.opencontainers.image.,version='$(VERSION)' created=$(CREATED) \
+	        $(REVISION:%=revision=%) $(SOURCE:%=source='%')) $(CONTEXT)
 	node build/image/normalise.ts $(DOCKER) $(IMAGE) $(ARCH) $(SOURCE_DATE_EPOCH)
 	@# For a release: the bill of materials and the licences, as they are in the image.
 	@id=$$($(DOCKER) create $(IMAGE) 2>/dev/null) && trap "$(DOCKER) rm $$id >/dev/null" EXIT && \
@@ -116,7 +115,7 @@ $(ALL_ARCH:%=push-%): push-%: FORCE
 	@$(MAKE) --no-print-directory push ARCH=$*
 
 context: setup $(VALIDATOR)
-	node build/image/stage.ts $(ARCH) $(VERSION) $(SOURCE_DATE_EPOCH)
+	node build/image/stage.ts $(ARCH) '$(VERSION)' $(SOURCE_DATE_EPOCH) '$(BASE_IMAGE)'
 
 need-registry:
 	@test -n '$(REGISTRY)' || { echo 'push: set REGISTRY, for example REGISTRY=registry.example/team' >&2; exit 1; }

@@ -1,75 +1,72 @@
 /** Writes the software bill of materials: CycloneDX 1.6, in JSON. */
-import { Enums, Models, Serialize, SPDX, Spec } from '@cyclonedx/cyclonedx-library';
-import type { Component } from './component.ts';
+import type { Component } from './components.ts';
 
 export interface Subject {
   readonly version: string;
   readonly licence: string;
-  /** Seconds since the epoch: the time that is written as that of the build. */
+  /** Seconds since the epoch: the time of the build. */
   readonly time: number;
-  /** What else is to be said, values by name. */
-  readonly properties: Readonly<Record<string, string>>;
+  /** The image of the Debian that lays out the root. */
+  readonly baseImage: string;
 }
 
 const NAME = 'ip-masq-agent';
 
-/** The bill of the image: the agent, and what it is made of and comes with. The same input gives the same text. */
-export function sbom(subject: Subject, components: readonly Component[]): string {
-  const agent = new Models.Component(Enums.ComponentType.Container, NAME, {
-    bomRef: NAME,
-    version: subject.version,
-    licenses: licences(subject.licence),
-  });
-  const bom = new Models.Bom({
-    metadata: new Models.Metadata({
-      timestamp: new Date(subject.time * 1000),
+/**
+ * The bill of the image: the agent and what comes from npm. Two lines in it stand for Debian's packages; layers.sh puts
+ * these there.
+ */
+export function sbom(
+  { version, licence, time, baseImage }: Subject,
+  components: readonly Component[],
+): string {
+  const models = components.map(modelOf);
+  const agent = { type: 'container', name: NAME, version, 'bom-ref': NAME, licenses: licences(licence) };
+  const bom = {
+    $schema: 'http://cyclonedx.org/schema/bom-1.6.schema.json',
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    version: 1,
+    metadata: {
+      timestamp: new Date(time * 1000).toISOString(),
       component: agent,
-      properties: new Models.PropertyRepository(
-        Object.entries(subject.properties).map(
-          ([name, value]) => new Models.Property(`${NAME}:${name}`, value),
-        ),
-      ),
-    }),
-  });
-  for (const component of components) {
-    const model = modelOf(component);
-    bom.components.add(model);
-    agent.dependencies.add(model.bomRef);
-  }
-  const normalizers = new Serialize.JSON.Normalize.Factory(Spec.Spec1dot6);
-  return `${new Serialize.JsonSerializer(normalizers).serialize(bom, { sortLists: true, space: 2 })}\n`;
+      properties: [{ name: `${NAME}:baseImage`, value: baseImage }],
+    },
+    components: ['@DEBIAN_COMPONENTS@', ...models],
+    dependencies: [{ ref: NAME, dependsOn: ['@DEBIAN_REFERENCES@', ...models.map(({ purl }) => purl)] }],
+  };
+  return `${JSON.stringify(bom, undefined, 2)}\n`;
 }
 
-function modelOf({ name, version, purl, cpe, licence, integrity, holds = {} }: Component): Models.Component {
-  const parts = Object.entries(holds).map(
-    ([part, version]) =>
-      new Models.Component(Enums.ComponentType.Library, part, { bomRef: `${purl}#${part}`, version }),
-  );
-  return new Models.Component(Enums.ComponentType.Library, name, {
-    bomRef: purl,
+function modelOf({ name, version, licence, integrity, cpe, parts = {} }: Component) {
+  const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`;
+  return {
+    type: 'library',
+    name,
     version,
+    'bom-ref': purl,
     purl,
-    ...(cpe === undefined ? {} : { cpe }),
+    cpe,
     licenses: licences(licence),
     hashes: hashes(integrity),
-    components: new Models.ComponentRepository(parts),
-  });
+    components: Object.entries(parts).map(([part, version]) => ({
+      type: 'library',
+      name: part,
+      version,
+      'bom-ref': `${purl}#${part}`,
+    })),
+  };
 }
 
-function licences(expression: string | undefined): Models.LicenseRepository {
-  if (expression === undefined) return new Models.LicenseRepository();
-  return new Models.LicenseRepository([
-    SPDX.isSupportedSpdxId(expression)
-      ? new Models.SpdxLicense(expression)
-      : new Models.LicenseExpression(expression),
-  ]);
+/** An SPDX expression has spaces, an SPDX identifier has none. */
+function licences(licence: string | undefined): readonly object[] {
+  if (licence === undefined) return [];
+  return [licence.includes(' ') ? { expression: licence } : { license: { id: licence } }];
 }
 
 /** From base64, as npm writes it (Subresource Integrity), to hexadecimal digits. */
-function hashes(integrity: string | undefined): Models.HashDictionary {
+function hashes(integrity: string | undefined): readonly object[] {
   const base64 = /^sha512-(\S+)$/.exec(integrity ?? '')?.[1];
-  if (base64 === undefined) return new Models.HashDictionary();
-  return new Models.HashDictionary([
-    [Enums.HashAlgorithm['SHA-512'], Buffer.from(base64, 'base64').toString('hex')],
-  ]);
+  if (base64 === undefined) return [];
+  return [{ alg: 'SHA-512', content: Buffer.from(base64, 'base64').toString('hex') }];
 }

@@ -16,8 +16,6 @@ export interface Docker extends AsyncDisposable {
   readonly env: Environment;
   /** Runs the client to its end. */
   run(...args: string[]): Promise<RunResult>;
-  /** The same, with more environment. */
-  runWith(environment: Environment, ...args: string[]): Promise<RunResult>;
   /** The output of the client, which must succeed, without white space around it. */
   must(...args: string[]): Promise<string>;
   /** The most memory that a container has used, in bytes, as its limit counts it. */
@@ -27,7 +25,7 @@ export interface Docker extends AsyncDisposable {
 const PATIENCE_MS = 30_000;
 const MINUTES_MS = 300_000;
 
-/** Why there can be no Docker here; undefined where there can. */
+/** Why there can be no Docker here; undefined if there can. */
 export async function whyNoDocker(): Promise<string | undefined> {
   if (process.getuid?.() !== 0) return 'Docker runs as root only, and this is another user';
   const capabilities = /^CapEff:\s*(\S+)/m.exec(await readFile('/proc/self/status', 'utf8'))?.[1] ?? '0';
@@ -70,16 +68,14 @@ export async function startDocker(): Promise<Docker> {
     if (child.exitCode !== null || child.signalCode !== null) throw new Error(`dockerd ended: ${log}`);
     return log;
   });
-  const docker = (args: readonly string[], more: Environment = {}) =>
-    run({ file: client, args }, { ...env, ...more }, { timeoutMs: MINUTES_MS });
+  const docker = (...args: string[]) => run({ file: client, args }, env, { timeoutMs: MINUTES_MS });
   const owned = stack.move();
   return {
     node,
     client,
     env,
-    run: (...args) => docker(args),
-    runWith: (environment, ...args) => docker(args, environment),
-    must: async (...args) => (await succeed(docker(args))).trim(),
+    run: docker,
+    must: async (...args) => (await succeed(docker(...args))).trim(),
     peakMemory: (id) => peakMemory(cgroup, id),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

@@ -1,13 +1,21 @@
 import { mkdir, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
-import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
-import { OTHER, OWN } from './architectures.ts';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Command, type Environment, run, succeed } from '../lab/run.ts';
+import { type Files, temporaryDirectory } from '../lab/volume.ts';
 import { debianRoot } from './base.ts';
-import { containerOf, dockerFlags, examplePod } from './daemonset.ts';
+import { type AgentContainer, startAgent } from './daemonset.ts';
 import { type Docker, startDocker } from './docker.ts';
-import { makeCommand, makeWithNetwork, succeedMaking } from './make.ts';
 import { startRegistry } from './registry.ts';
 
+/** The architecture of this machine, as Debian and Docker name it. Its image can run here. */
+export const OWN = process.arch === 'arm64' ? 'arm64' : 'amd64';
+
+/** The other architecture that there is an image for. Its image can be built and looked at. */
+export const OTHER = OWN === 'arm64' ? 'amd64' : 'arm64';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const MINUTES_MS = 300_000;
 const VERSION = 'v1.2.3-test';
 const BASE = 'debian-of-the-test:bookworm';
 
@@ -20,35 +28,28 @@ export interface ImageLab extends AsyncDisposable {
   /** Where `make manifest` has pushed to. */
   readonly registry: string;
   /** Runs make in the network of the Docker; it must succeed. */
-  make(
-    target: string,
-    environment: Readonly<Record<string, string>>,
-    ...variables: string[]
-  ): Promise<string>;
+  make(builder: Builder, ...words: readonly string[]): Promise<void>;
   /** Starts the agent as the DaemonSet's manifest says, with more arguments behind its own. */
   start(files: Files, ...args: string[]): Promise<AgentContainer>;
 }
 
-/** A container that runs as the DaemonSet's manifest says. */
-export interface AgentContainer extends AsyncDisposable {
-  readonly id: string;
-  readonly volume: ProjectedVolume;
-  /** The file that kubelet would read why it ended from. */
-  readonly terminationMessage: string;
-  logs(): Promise<string>;
-  /** Waits until it has ended by itself. */
-  exitCode(): Promise<number>;
+/** Who builds, and with what. */
+export interface Builder {
+  readonly buildKit: boolean;
+  readonly umask: string;
 }
 
 /** Starts Docker and a registry, then builds and pushes the images of all architectures with make, without network. */
 export async function createImageLab(): Promise<ImageLab> {
   await using stack = new AsyncDisposableStack();
   const archive = await debianRoot();
-  await makeWithNetwork(`build-${OTHER}`);
+  const { path: dir } = stack.use(await temporaryDirectory());
+  const path = await pathWithOtherNode(join(dir, 'path'));
+  // The other architecture's Node.js comes from the network, once.
+  await succeed(run(makeCommand('022', `build-${OTHER}`), path, { timeoutMs: MINUTES_MS }));
   const docker = stack.use(await startDocker());
   await docker.must('import', archive, BASE);
   const registry = stack.use(await startRegistry(docker.node)).address;
-  const { path: dir } = stack.use(await temporaryDirectory());
   const image = (architecture: string) => `${registry}/ip-masq-agent-${architecture}:${VERSION}`;
   const variables = [
     `DOCKER=${docker.client}`,
@@ -58,11 +59,12 @@ export async function createImageLab(): Promise<ImageLab> {
     'DOCKER_BUILD_FLAGS=--network=none --no-cache',
     'DOCKER_MANIFEST_FLAGS=--insecure',
   ];
-  const make: ImageLab['make'] = async (target, environment) => {
-    const { file, args } = makeCommand(target, ...variables);
-    return await succeedMaking(docker.node.wrap(file, args), { ...docker.env, ...environment });
+  const make: ImageLab['make'] = async ({ buildKit, umask }, ...words) => {
+    const { file, args } = makeCommand(umask, ...words, ...variables);
+    const env = { ...docker.env, ...path, DOCKER_BUILDKIT: buildKit ? '1' : '0' };
+    await succeed(run(docker.node.wrap(file, args), env, { timeoutMs: MINUTES_MS }));
   };
-  await make('manifest', { DOCKER_BUILDKIT: '0' });
+  await make({ buildKit: false, umask: '022' }, 'manifest');
   let started = 0;
   const owned = stack.move();
   return {
@@ -79,46 +81,18 @@ export async function createImageLab(): Promise<ImageLab> {
   };
 }
 
-async function startAgent(
-  docker: Docker,
-  image: string,
-  dir: string,
-  files: Files,
-  args: readonly string[],
-): Promise<AgentContainer> {
+/** The command that runs make as a person does, but for the set-up: a test must not install anything. */
+function makeCommand(umask: string, ...words: readonly string[]): Command {
+  // A failed step of Docker tells why on the standard output.
+  const script = 'umask "$0" && exec make "$@" >&2';
+  return { file: 'sh', args: ['-c', script, umask, '-C', ROOT, 'SETUP=true', ...words] };
+}
+
+/** The PATH of a person whose own Node.js is not the project's: that Node.js comes first here, and fails. */
+async function pathWithOtherNode(dir: string): Promise<Environment> {
+  const node = '#!/bin/sh\necho "this is not the Node.js of the project" >&2\nexit 1\n';
   await mkdir(dir);
-  const volume = await ProjectedVolume.create(join(dir, 'config'), files);
-  const terminationMessage = join(dir, 'termination-message');
-  // The lock of the node is the one that the tools of the lab take too.
-  const lock = docker.node.env['XTABLES_LOCKFILE'] ?? '';
-  for (const file of [terminationMessage, lock]) await writeFile(file, '');
-  const pod = examplePod();
-  const flags = dockerFlags(pod, {
-    projected: volume.dir,
-    host: { '/run/xtables.lock': lock },
-    terminationMessage,
-  });
-  const words = [...(containerOf(pod).args ?? []), ...args];
-  const id = await docker.must(
-    'run',
-    '--detach',
-    '--name',
-    `agent-${basename(dir)}`,
-    ...flags,
-    image,
-    ...words,
-  );
-  return {
-    id,
-    volume,
-    terminationMessage,
-    logs: async () => {
-      const { stdout, stderr } = await docker.run('logs', id);
-      return stdout + stderr;
-    },
-    exitCode: async () => Number(await docker.must('wait', id)),
-    [Symbol.asyncDispose]: async () => {
-      await docker.run('rm', '--force', id);
-    },
-  };
+  await writeFile(join(dir, 'node'), node, { mode: 0o755 });
+  const ofMachine = (process.env['PATH'] ?? '').split(':').filter((part) => !part.includes('node_modules'));
+  return { PATH: [dir, ...ofMachine].join(':') };
 }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { interpreterLine } from '../../../build/launch.ts';
+import { ENVIRONMENT, interpreterLine, NODE_FLAGS } from '../../../build/launch.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 
 describe('the first line of the agent', () => {
@@ -24,4 +24,10 @@ describe('the first line of the agent', () => {
     assert.equal(`#!${interpreterLine(longest)}`.length, 255);
     assert.throws(() => interpreterLine(`${longest}n`), /n is 1 bytes too long: build in a directory/);
   });
+});
+
+describe('the environment in the Dockerfile', () => {
+  const dockerfile = readFileSync(new URL('../../../build/image/Dockerfile', import.meta.url), 'utf8');
+  for (const [name, value] of Object.entries({ NODE_OPTIONS: NODE_FLAGS.join(' '), ...ENVIRONMENT }))
+    it(`has the ${name} of a local build`, () => assert.ok(dockerfile.includes(` ${name}="${value}"`)));
 });

@@ -1,0 +1,78 @@
+/** Finds out what of npm is in the image, and under which licences. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** A piece of software in the image that has an author and a licence of its own. */
+export interface Component {
+  readonly name: string;
+  readonly version: string;
+  /** SPDX identifier or expression; undefined if only texts tell the licence. */
+  readonly licence: string | undefined;
+  readonly licenceTexts: readonly string[];
+  /** Digest of its package as package-lock.json has it: `sha512-` and base64. */
+  readonly integrity: string | undefined;
+  /** Name in the National Vulnerability Database, if scanners cannot guess it. */
+  readonly cpe?: string;
+  /** What is built into it, versions by name. */
+  readonly parts?: Readonly<Record<string, string>>;
+}
+
+/** The part of esbuild's metafile that tells what went into a bundle. */
+export interface Metafile {
+  readonly outputs: Readonly<
+    Record<string, { readonly inputs: Readonly<Record<string, { readonly bytesInOutput: number }>> }>
+  >;
+}
+
+/** The part of package-lock.json that tells what was installed. */
+export interface Lockfile {
+  readonly packages: Readonly<Record<string, { readonly version?: string; readonly integrity?: string }>>;
+}
+
+/** The directories of the packages that have a byte in the bundle, such as `node_modules/pino`, in order. */
+export function bundledPackages({ outputs }: Metafile): readonly string[] {
+  const directories = Object.values(outputs)
+    .flatMap(({ inputs }) => Object.entries(inputs))
+    .filter(([, { bytesInOutput }]) => bytesInOutput > 0)
+    .flatMap(([path]) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []);
+  return [...new Set(directories)].toSorted();
+}
+
+/**
+ * The package that is installed in a directory.
+ *
+ * @param root the directory of package-lock.json
+ * @param directory as `bundledPackages` and package-lock.json name it
+ * @throws {Error} if it is not the version that package-lock.json says, or nothing tells its licence
+ */
+export function npmComponent(root: string, directory: string, { packages }: Lockfile): Component {
+  const path = join(root, directory);
+  const { name, version, license: licence } = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8'));
+  const { version: lockedVersion = 'absent', integrity } = packages[directory] ?? {};
+  if (lockedVersion !== version)
+    throw new Error(`${directory} is ${version}, but ${lockedVersion} in package-lock.json`);
+  const texts = readdirSync(path)
+    .filter((file) => /^(?:licen[cs]e|copying|notice)[^.]*(?:\.(?:md|txt))?$/i.test(file))
+    .toSorted()
+    .map((file) => readFileSync(join(path, file), 'utf8'));
+  if (texts.length === 0 && typeof licence !== 'string')
+    throw new Error(`nothing tells the licence of ${name}`);
+  const noText = `The package has no licence text. Its package.json says: ${licence}.\n`;
+  return {
+    name,
+    version,
+    licence: typeof licence === 'string' ? licence : undefined,
+    licenceTexts: texts.length > 0 ? texts : [noText],
+    integrity,
+  };
+}
+
+/** The licences of the components, one after the other. layers.sh adds those of Debian's packages. */
+export function licencesText(components: readonly Component[]): string {
+  const rule = '='.repeat(78);
+  const sections = components.map(({ name, version, licenceTexts }) => {
+    const texts = licenceTexts.map((text) => `${text.trimEnd()}\n`).join('\n');
+    return `${rule}\n${name} ${version}\n${rule}\n\n${texts}`;
+  });
+  return `The image of ip-masq-agent holds software of others under these licences.\n\n${sections.join('\n')}`;
+}

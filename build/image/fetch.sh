@@ -1,0 +1,17 @@
+#!/bin/sh
+# Fetches the Debian packages of the image, with all that they depend on, into DIR.
+# Usage: fetch.sh ARCH DIR
+set -eu
+arch=$1 dir=$2
+mkdir -p "$dir/partial" "$dir/lists/partial"
+
+# To an apt that sees no installed package, every dependency is missing.
+apt() {
+  apt-get -qq -o Dir::State::status=/dev/null -o APT::Architecture="$arch" -o APT::Architectures::="$arch" \
+    -o Dir::Cache::archives="$dir" -o Dir::State::lists="$dir/lists" "$@"
+}
+fetch() {
+  apt install --yes --no-install-recommends --download-only iptables nftables libstdc++6
+}
+# A base image that has it all needs no network.
+fetch >/dev/null 2>&1 || { apt update && fetch; }
