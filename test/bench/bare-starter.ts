@@ -1,7 +1,6 @@
 /**
- * A Node.js that does no more than start programs and read what they print, as `spawn` of node:child_process does it:
- * what no agent in Node.js can go below. Takes the commands as JSON on standard input and runs each round of them at
- * once, a moment after the last one; prints the milliseconds of its own CPU for each round.
+ * A Node.js that only starts programs and reads what they print: no agent in Node.js can use less CPU for that. Reads the
+ * commands as JSON, starts those of a round at once, and prints the milliseconds of its own CPU for each round.
  * Usage: node bare-starter.ts ROUNDS
  */
 import { spawn } from 'node:child_process';

@@ -1,33 +1,29 @@
-/** What the agent holds: idle, and after many changes. */
+/** What the agent holds in memory: idle, and after many changes. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type RunningAgent, startAgent } from './agent.ts';
 import { createNode, describeNode, type NodeKind } from './node.ts';
-import type { BenchOptions, Part } from './part.ts';
+import {
+  atMost,
+  type BenchOptions,
+  median,
+  type Part,
+  type Row,
+  row,
+  type Table,
+  type Target,
+} from './part.ts';
 import { type Memory, memory } from './proc.ts';
-import { atMost, type Row, type Target } from './row.ts';
 
-const FAMILIES = 'both';
-const CHANGES = 100;
-const MORE_CHANGES = 1_000;
-
-/** Changes after which the memory is read, the last ones: one alone may come before or after the garbage collector. */
+/** The last changes, after each of which the memory is read: once may be just before or after a garbage collection. */
 const READ_AFTER = 20;
 
-/** Prometheus asks so often. */
+/** The usual interval of Prometheus. */
 const SCRAPE_EVERY_MS = 15_000;
 
-/** Over 900 more changes; garbage that is not collected yet takes up as much. */
-const FLAT: Target = {
-  text: `≤ settled after ${CHANGES} changes + 5 %`,
-  limit: (medianOf) => 1.05 * medianOf(`settled after ${CHANGES} changes, anonymous`),
-};
-
-/** After a change the agent collects its garbage: see cmd/ip-masq-agent/settle.ts. */
+/** The agent collects its garbage 3 seconds after a change. */
 const SETTLED_MS = 5_000;
-
-const KINDS = ['anonymous', 'resident', 'proportional'] as const;
 
 export const memoryPart: Part = {
   name: 'memory',
@@ -35,63 +31,68 @@ export const memoryPart: Part = {
   measure,
 };
 
-interface Idler extends AsyncDisposable {
+interface Idler {
   readonly kind: NodeKind;
   readonly agent: RunningAgent;
 }
 
-async function measure({ nodes, idleMs }: BenchOptions): Promise<readonly Row[]> {
+async function measure({ nodes, idleMs }: BenchOptions): Promise<readonly Table[]> {
   await using stack = new AsyncDisposableStack();
   const idlers: Idler[] = [];
-  for (const kind of nodes) idlers.push(stack.use(await startIdler(kind)));
-  const bare = stack.use(await startBareNode());
-  await idle(idlers, idleMs);
-  const rows: Row[] = [];
-  const bareMemory = memory(bare.pid);
-  for (const { kind, agent } of idlers) rows.push(...(await rowsOf(kind, agent, bareMemory, idleMs)));
-  return rows;
+  for (const kind of nodes) {
+    const node = stack.use(await createNode(kind));
+    idlers.push({ kind, agent: stack.use(await startAgent(node, { families: 'both' })) });
+  }
+  const bare = spawn(process.execPath, ['-e', 'setInterval(() => {}, 2 ** 30)'], { stdio: 'ignore' });
+  stack.defer(() => void bare.kill('SIGKILL'));
+  await once(bare, 'spawn');
+  const end = performance.now() + idleMs;
+  for (let left = idleMs; left > 0; left = end - performance.now()) {
+    await delay(Math.min(left, SCRAPE_EVERY_MS));
+    if (performance.now() < end) for (const { agent } of idlers) await agent.scrape();
+  }
+  const bareRows = rowsOf('bare Node', [memory(bare.pid ?? Number.NaN)]);
+  const tables: Table[] = [];
+  for (const idler of idlers) tables.push(await tableOf(idler, bareRows, idleMs));
+  return tables;
 }
 
-async function rowsOf(
-  kind: NodeKind,
-  agent: RunningAgent,
-  bare: Memory,
-  idleMs: number,
-): Promise<readonly Row[]> {
-  const group = `memory, ${describeNode(kind)}, both families`;
-  const read = (what: string, samples: readonly Memory[], targets: Partial<Record<keyof Memory, Target>>) =>
-    KINDS.map((part): Row => {
-      const target = targets[part];
-      return {
-        group,
-        name: `${what}, ${part}`,
-        unit: 'MB',
-        samples: samples.map((sample) => sample[part]),
-        ...(what !== 'bare Node' && { baseline: `bare Node, ${part}` }),
-        ...(target !== undefined && { targets: [target] }),
-      };
-    });
-  const seconds = Math.round(idleMs / 1000);
+async function tableOf({ kind, agent }: Idler, bareRows: Rows, idleMs: number): Promise<Table> {
+  const read = (what: string, samples: readonly Memory[], targets: Targets = {}) =>
+    rowsOf(what, samples, bareRows, targets);
+  const settled = async () => {
+    await delay(SETTLED_MS);
+    return [memory(agent.pid)];
+  };
   const limits = { anonymous: atMost(16, 'MB'), resident: atMost(55, 'MB') };
-  const rows = [
-    ...read('bare Node', [bare], {}),
-    ...read(`idle for ${seconds} s`, [memory(agent.pid)], limits),
-    ...read(`amid ${CHANGES} changes`, await change(agent, 0, CHANGES), {}),
-    ...read(`settled after ${CHANGES} changes`, [await settled(agent)], {}),
-  ];
-  // Elsewhere it would take minutes, and the agent is the same.
-  if (kind.mode !== 'nft' || kind.foreignRules > 0) return rows;
-  const many = MORE_CHANGES.toLocaleString('en');
-  return [
-    ...rows,
-    ...read(`amid ${many} changes`, await change(agent, CHANGES, MORE_CHANGES), {}),
-    ...read(`settled after ${many} changes`, [await settled(agent)], { anonymous: FLAT }),
-  ];
+  const idle = read(`idle for ${Math.round(idleMs / 1000)} s`, [memory(agent.pid)], limits);
+  const amid = read('amid 100 changes', await change(agent, 0, 100));
+  const after = read('settled after 100 changes', await settled());
+  const parts = [bareRows, idle, amid, after];
+  // On the other nodes this takes minutes, and the agent is the same.
+  if (kind.mode === 'nft' && kind.foreignRules === 0) {
+    parts.push(read('amid 1,000 changes', await change(agent, 100, 1_000)));
+    // Garbage that is not collected yet takes up as much.
+    const limit = 1.05 * median(after.anonymous.samples);
+    const flat = { text: '≤ settled after 100 changes + 5 %', limit };
+    parts.push(read('settled after 1,000 changes', await settled(), { anonymous: flat }));
+  }
+  const title = `memory, ${describeNode(kind)}, both families`;
+  return { title, rows: parts.flatMap((rows) => Object.values(rows)) };
 }
 
-async function settled(agent: RunningAgent): Promise<Memory> {
-  await delay(SETTLED_MS);
-  return memory(agent.pid);
+type Rows = Readonly<Record<keyof Memory, Row>>;
+type Targets = Partial<Record<keyof Memory, Target>>;
+
+function rowsOf(what: string, samples: readonly Memory[], baseline?: Rows, targets: Targets = {}): Rows {
+  const one = (part: keyof Memory) =>
+    row(
+      `${what}, ${part}`,
+      'MB',
+      samples.map((sample) => sample[part]),
+      { baseline: baseline?.[part], targets: [targets[part] ?? []].flat() },
+    );
+  return { anonymous: one('anonymous'), resident: one('resident'), proportional: one('proportional') };
 }
 
 async function change(agent: RunningAgent, from: number, to: number): Promise<readonly Memory[]> {
@@ -101,33 +102,4 @@ async function change(agent: RunningAgent, from: number, to: number): Promise<re
     if (number > to - READ_AFTER) samples.push(memory(agent.pid));
   }
   return samples;
-}
-
-async function startIdler(kind: NodeKind): Promise<Idler> {
-  await using stack = new AsyncDisposableStack();
-  const node = stack.use(await createNode(kind));
-  const agent = stack.use(await startAgent(node, { families: FAMILIES }));
-  const owned = stack.move();
-  return { kind, agent, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
-
-async function startBareNode(): Promise<AsyncDisposable & { readonly pid: number }> {
-  const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 2 ** 30)'], { stdio: 'ignore' });
-  await once(child, 'spawn');
-  const [pid = Number.NaN] = [child.pid];
-  return {
-    pid,
-    [Symbol.asyncDispose]: async () => {
-      if (child.kill('SIGKILL')) await once(child, 'exit');
-    },
-  };
-}
-
-/** All at once, scraped as they are on a cluster. */
-async function idle(idlers: readonly Idler[], ms: number): Promise<void> {
-  const end = performance.now() + ms;
-  for (let left = ms; left > 0; left = end - performance.now()) {
-    await delay(Math.min(left, SCRAPE_EVERY_MS));
-    if (performance.now() < end) for (const { agent } of idlers) await agent.scrape();
-  }
 }
