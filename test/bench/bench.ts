@@ -1,28 +1,27 @@
 /**
  * Measures the built agent in private network namespaces, beside baselines of the same run, and prints tables. The exit
- * code does not depend on the numbers. `--help` lists the parts.
+ * code does not depend on the numbers.
  */
 import { arch, availableParallelism, release } from 'node:os';
 import { parseArgs } from 'node:util';
 import { idle, scrape } from './idle.ts';
-import { connections, load, scale } from './many.ts';
-import { memoryPart } from './memory.ts';
+import { connections, load } from './many.ts';
+import { memory } from './memory.ts';
 import { NODE_KINDS } from './node.ts';
 import { type Part, printTable } from './part.ts';
 import { reaction, starts } from './reaction.ts';
 
-const PARTS: readonly Part[] = [starts, reaction, idle, memoryPart, load, scale, connections, scrape];
+const PARTS = { starts, reaction, idle, memory, load, connections, scrape };
+const NODES = Object.fromEntries(NODE_KINDS.map((kind) => [kind.name, kind]));
 
 const HELP = `Usage: node test/bench/bench.ts [PART…] [--node=NAME]… [--idle=SECONDS] [--rounds=MOST]
 
-Parts, all if none is named:
-${PARTS.map(({ name, about }) => `  ${name.padEnd(12)} ${about}`).join('\n')}
-
-  --node=NAME      reaction, idle and memory: only on this kind of node (${NODE_KINDS.map(({ name }) => name).join(', ')})
+  PART             ${Object.keys(PARTS).join(', ')}; all if none is named
+  --node=NAME      reaction, idle and memory: only on this kind of node (${Object.keys(NODES).join(', ')})
   --idle=SECONDS   memory: how long the agents idle before their memory is read (default 60)
   --rounds=MOST    all parts but memory: no more rounds than this, to try a part quickly
 
-BENCH_BINARY=FILE in the environment measures another build than bin/ip-masq-agent.`;
+BENCH_BINARY=FILE in the environment measures another build than bin/ip-masq-agent. README.md here explains the parts.`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -39,26 +38,24 @@ else await main();
 
 async function main(): Promise<void> {
   const options = {
-    nodes: named(NODE_KINDS, values.node),
+    nodes: named(NODES, values.node),
     idleMs: Number(values.idle) * 1000,
     rounds: (full: number) => Math.min(full, Number(values.rounds)),
   };
-  const begin = performance.now();
-  for (const { name, measure } of named(PARTS, positionals)) {
-    process.stderr.write(`${name} …\n`);
-    for (const table of await measure(options)) console.log(`${printTable(table)}\n`);
-  }
-  const minutes = ((performance.now() - begin) / 60_000).toFixed(1);
+  const start = performance.now();
+  for (const part of named<Part>(PARTS, positionals))
+    for await (const table of part(options)) console.log(`${printTable(table)}\n`);
+  const minutes = ((performance.now() - start) / 60_000).toFixed(1);
   const machine = `${availableParallelism()} processors, ${arch()}, Linux ${release()}`;
   console.log(`${machine}, Node.js ${process.version}; ${minutes} minutes`);
 }
 
 /** The things with these names; all things if there are no names. */
-function named<Thing extends { readonly name: string }>(
-  things: readonly Thing[],
-  names: readonly string[],
-): readonly Thing[] {
-  const unknown = names.find((name) => !things.some((thing) => thing.name === name));
-  if (unknown !== undefined) throw new Error(`unknown name "${unknown}"; see --help`);
-  return names.length === 0 ? things : things.filter(({ name }) => names.includes(name));
+function named<Thing>(things: Readonly<Record<string, Thing>>, names: readonly string[]): readonly Thing[] {
+  if (names.length === 0) return Object.values(things);
+  return names.map((name) => {
+    const thing = things[name];
+    if (thing === undefined) throw new Error(`unknown name "${name}"; see --help`);
+    return thing;
+  });
 }

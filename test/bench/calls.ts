@@ -8,7 +8,7 @@ import { succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import { startAgent } from './agent.ts';
 import type { BenchNode } from './node.ts';
-import { watchPeaks } from './proc.ts';
+import { peakOfTools } from './proc.ts';
 import type { Families } from './sources.ts';
 
 /** A program and what it reads. */
@@ -63,62 +63,49 @@ export async function peakOfCalls(box: Box, calls: readonly Call[], rounds: numb
   const child = box.spawn('perl', [CALLS_SCRIPT, `${rounds}`], { stdio: ['pipe', 'ignore', 'inherit'] });
   const ended = once(child, 'exit');
   child.stdin?.end(JSON.stringify(calls));
-  return (await watchPeaks(child.pid ?? Number.NaN, () => ended)).tools;
+  return await peakOfTools(child.pid ?? Number.NaN, () => ended);
 }
 
-/** Notes which tools the agent calls. */
-interface Recorder extends AsyncDisposable {
-  /** The directory that must come first in PATH. */
-  readonly dir: string;
-  /** The calls since the last time, once no more come. */
-  take(): Promise<readonly Call[]>;
-}
-
-/** A call is noted when it starts: longer than any tool takes. */
-const QUIET_MS = 700;
-
-async function createRecorder(): Promise<Recorder> {
-  const { path: dir, ...owned } = await temporaryDirectory();
-  const tools = (await readdir('/usr/sbin')).filter((name) => /^(?:nft|ip6?tables.*)$/.test(name));
-  for (const tool of tools) await symlink(RECORDER, `${dir}/${tool}`);
-  const read = () => readFile(`${dir}/calls`, 'utf8').catch(() => '');
-  return {
-    dir,
-    async take() {
-      let text = await read();
-      for (let before: string | undefined; before !== text; text = await read()) {
-        before = text;
-        await delay(QUIET_MS);
-      }
-      await rm(`${dir}/calls`, { force: true });
-      const lines = text.split('\n').slice(0, -1);
-      return lines.map((line) => JSON.parse(line) as Call);
-    },
-    ...owned,
-  };
-}
-
-/** The calls of a running agent. */
+/** The tools that an agent calls. */
 export interface Recorded {
-  /** Of a start on a node without the agent's rules. */
+  /** At a start on a node without the agent's rules. */
   readonly start: readonly Call[];
-  /** Of a change, and of the look for foreign rules after it. */
+  /** At a change, and in the look for foreign rules after it. */
   readonly change: readonly Call[];
-  /** Of a resync that finds nothing to do. */
+  /** In a resync that finds nothing to do. */
   readonly idle: readonly Call[];
 }
 
+/** Runs an agent with recorder.pl before all tools. */
 export async function record(node: BenchNode, families: Families): Promise<Recorded> {
-  await using recorder = await createRecorder();
-  await using agent = await startAgent(node, { families, path: recorder.dir });
-  const start = await recorder.take();
+  await using dir = await temporaryDirectory();
+  for (const tool of await readdir('/usr/sbin'))
+    if (/^(?:nft|ip6?tables.*)$/.test(tool)) await symlink(RECORDER, `${dir.path}/${tool}`);
+  await using agent = await startAgent(node, { families, path: dir.path });
+  const start = await takeCalls(dir.path);
   await agent.swap(1);
-  const change = await recorder.take();
+  const change = await takeCalls(dir.path);
   // The first scrape of this resync reads the counters, which the scrapes of the second one find fresh.
   await agent.resync(1);
-  await recorder.take();
+  await takeCalls(dir.path);
   await agent.resync(1);
-  return { start, change, idle: await recorder.take() };
+  return { start, change, idle: await takeCalls(dir.path) };
+}
+
+/** A call is recorded when it starts: no tool takes longer than this. */
+const QUIET_MS = 700;
+
+/** The calls since the last time, once no more come. */
+async function takeCalls(dir: string): Promise<readonly Call[]> {
+  let [before, lines]: [number, readonly string[]] = [-1, []];
+  while (lines.length > before) {
+    before = lines.length;
+    await delay(QUIET_MS);
+    const text = await readFile(`${dir}/calls`, 'utf8').catch(() => '');
+    lines = text.split('\n').slice(0, -1);
+  }
+  await rm(`${dir}/calls`, { force: true });
+  return lines.map((line) => JSON.parse(line) as Call);
 }
 
 /**

@@ -1,108 +1,67 @@
 /** What many entries cost: reading them, keeping them in the nftables dataplane, and a connection that passes them. */
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { type Box, createBox, ownBox } from '../lab/box.ts';
+import { type Box, createBox } from '../lab/box.ts';
 import { createNetwork } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import { agentFlags, BINARY, metric, startAgent } from './agent.ts';
 import { call, runOnce } from './calls.ts';
 import { createNode, PLAIN_NODE } from './node.ts';
-import { atMost, type BenchOptions, type Part, type Row, row, type Table, takeTurns } from './part.ts';
-import { watchPeaks } from './proc.ts';
+import { atMost, type BenchOptions, type Row, row, type Table, takeTurns } from './part.ts';
+import { peakOfTools } from './proc.ts';
 import { manySources, writeSources } from './sources.ts';
 
-const COUNTS = [10_000, 100_000];
-
-export const load: Part = {
-  name: 'load',
-  about: 'check of 10,000 and 100,000 CIDRs',
-  async measure({ rounds }) {
-    const tables: Table[] = [];
-    for (const count of COUNTS) tables.push(await loadOf(count, rounds(7)));
-    return tables;
-  },
-};
-
-async function loadOf(count: number, rounds: number): Promise<Table> {
-  await using box = await ownBox();
-  await using dir = await writeSources(manySources(count));
-  const files = Object.keys(manySources(count)).map((name) => `${dir.path}/${name}`);
-  const of = await takeTurns(rounds, [
-    async () => {
-      const { peak, took } = await runOnce(box, call(process.execPath, '-e', '0'));
-      return { bare: took, barePeak: peak };
-    },
-    async () => ({ ...(await runOnce(box, call(BINARY, 'check', ...files))) }),
-  ]);
-  const isMost = count === COUNTS.at(-1);
-  const bare = row('bare Node start', 'ms', of('bare'));
-  const barePeak = row('bare Node: peak resident memory', 'MB', of('barePeak'));
-  return {
-    title: `load, validate and merge ${count.toLocaleString('en')} CIDRs`,
-    rows: [
-      bare,
-      row('exec → exit of `check`', 'ms', of('took'), {
-        baseline: bare,
-        targets: isMost ? [atMost(1_500, 'ms')] : [],
-      }),
-      row('exec → exit of `check`: CPU', 'ms', of('cpu')),
-      barePeak,
-      row('`check`: peak resident memory', 'MB', of('peak'), {
-        baseline: barePeak,
-        targets: isMost ? [atMost(150, 'MB')] : [],
-      }),
-    ],
-  };
+/** Reading them, and keeping them in the nftables dataplane. */
+export async function* load({ rounds }: BenchOptions): AsyncIterable<Table> {
+  for (const count of [10_000, 100_000]) {
+    await using box = await createBox();
+    await using dir = await writeSources(manySources(count));
+    const files = Object.keys(manySources(count)).map((name) => `${dir.path}/${name}`);
+    const flags = [...agentFlags(dir.path, 'IPv4'), '--backend=nftables'];
+    const once = await runOnce(box, call(BINARY, '--once', ...flags));
+    const { bare, check } = await takeTurns(rounds(7), {
+      bare: () => runOnce(box, call(process.execPath, '-e', '0')),
+      check: () => runOnce(box, call(BINARY, 'check', ...files)),
+    });
+    const { agent } = await takeTurns(rounds(5), { agent: () => keepMany(count) });
+    const bareStart = row('bare Node start', 'ms', bare.took);
+    const barePeak = row('bare Node: peak memory', 'MB', bare.peak);
+    yield {
+      title: `${count.toLocaleString('en')} CIDRs`,
+      rows: [
+        bareStart,
+        row('`check`: exec → exit', 'ms', check.took, {
+          baseline: bareStart,
+          targets: [atMost(1_500, 'ms')],
+        }),
+        row('`check`: CPU', 'ms', check.cpu),
+        barePeak,
+        row('`check`: peak memory', 'MB', check.peak, { baseline: barePeak, targets: [atMost(150, 'MB')] }),
+        row('nftables, `--once`: peak memory', 'MB', [once.peak], { baseline: barePeak }),
+        row('nftables: exec → first sync done, server listens', 'ms', agent.started),
+        row('nftables, one more: ..data renamed → the agent says that it is done', 'ms', agent.change),
+        row('nftables: idle resync, as the agent measures it', 'ms', agent.idle),
+        row('nftables, one more: peak memory of nft', 'MB', agent.nft),
+      ],
+    };
+  }
 }
 
-export const scale: Part = {
-  name: 'scale',
-  about: '10,000 and 100,000 CIDRs in the nftables dataplane, and its memory',
-  async measure({ rounds }) {
-    const tables: Table[] = [];
-    for (const count of COUNTS) tables.push(await scaleOf(count, rounds(5)));
-    return tables;
-  },
-};
-
-async function scaleOf(count: number, rounds: number): Promise<Table> {
-  const of = await takeTurns(rounds, [
-    async () => {
-      await using node = await createNode(PLAIN_NODE);
-      const files = (number: number) => manySources(count + number);
-      await using agent = await startAgent(node, { families: 'IPv4', backend: 'nftables', files });
-      const change = await agent.swap(1);
-      await agent.settle();
-      const before = syncMs(await agent.scrape());
-      await agent.resync(1);
-      return { start: agent.started, change, idle: syncMs(await agent.scrape()) - before };
-    },
-  ]);
-  const peaks = await peaksOfOnce(count);
-  return {
-    title: `${count.toLocaleString('en')} CIDRs, nftables`,
-    rows: [
-      row('exec → first sync done, server listens', 'ms', of('start')),
-      row('..data renamed → the agent says that it is done: one more', 'ms', of('change')),
-      row('idle resync, as the agent measures it', 'ms', of('idle')),
-      row('--once: peak memory of the agent', 'MB', [peaks.own]),
-      row('--once: peak memory of nft', 'MB', [peaks.tools]),
-    ],
-  };
+/** Runs the agent on a new node, and adds one CIDR, and one more. */
+async function keepMany(count: number) {
+  await using node = await createNode(PLAIN_NODE);
+  const files = (number: number) => manySources(count + number);
+  await using agent = await startAgent(node, { families: 'IPv4', backend: 'nftables', files });
+  const change = await agent.swap(1);
+  await agent.settle();
+  const before = syncMs(await agent.scrape());
+  await agent.resync(1);
+  const idle = syncMs(await agent.scrape()) - before;
+  const nft = await peakOfTools(agent.pid, () => agent.swap(2));
+  return { started: agent.started, change, idle, nft };
 }
 
 function syncMs(metrics: string): number {
   return metric(metrics, 'ip_masq_agent_sync_duration_seconds_sum') * 1000;
-}
-
-async function peaksOfOnce(count: number) {
-  await using box = await createBox();
-  await using dir = await writeSources(manySources(count));
-  const flags = ['--once', ...agentFlags(dir.path, 'IPv4'), '--backend=nftables'];
-  const child = box.spawn(BINARY, flags, { stdio: 'ignore' });
-  const peaks = await watchPeaks(child.pid ?? Number.NaN, () => once(child, 'exit'));
-  if (child.exitCode !== 0) throw new Error(`the agent ended with ${child.exitCode}`);
-  return peaks;
 }
 
 const FLOWS_SCRIPT = fileURLToPath(new URL('flows.pl', import.meta.url));
@@ -117,16 +76,8 @@ const DATAPLANES = [
   { name: 'nftables', flags: ['--backend=nftables'], counts: [0, 64, 1_000, 10_000, 100_000] },
 ] as const;
 
-export const connections: Part = {
-  name: 'connections',
-  about: 'what a new connection costs, by dataplane and number of entries',
-  measure: async (options) => [
-    { title: 'new connection, one UDP packet through the node', rows: await connectionRows(options) },
-  ],
-};
-
 /** Masqueraded UDP connections that no entry holds: the longest way through the rules. */
-async function connectionRows({ rounds }: BenchOptions): Promise<readonly Row[]> {
+export async function* connections({ rounds }: BenchOptions): AsyncIterable<Table> {
   const rows: Row[] = [];
   for (const { name, flags, counts } of DATAPLANES) {
     await using node = await createBox();
@@ -144,7 +95,7 @@ async function connectionRows({ rounds }: BenchOptions): Promise<readonly Row[]>
     };
     const samples = async () => {
       await sample(); // the first one finds cold caches
-      return (await takeTurns(rounds(7), [sample]))('flow');
+      return (await takeTurns(rounds(7), { sample })).sample.flow;
     };
     if (rows.length === 0) rows.push(row('no rules', 'µs', await samples()));
     for (const count of counts) {
@@ -153,7 +104,7 @@ async function connectionRows({ rounds }: BenchOptions): Promise<readonly Row[]>
       rows.push(row(label, 'µs', await samples(), { baseline: rows[0] }));
     }
   }
-  return rows;
+  yield { title: 'new connection, one UDP packet through the node', rows };
 }
 
 /** Lets the agent bring so many entries into the kernel. */

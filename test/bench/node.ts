@@ -26,11 +26,14 @@ export const NODE_KINDS: readonly NodeKind[] = [
   { name: 'legacy-75000', mode: 'legacy', foreignRules: 75_000 },
 ];
 
-export const TOOLS = ['iptables', 'ip6tables'] as const;
-
 /** Services that go into the kernel in one transaction. */
 const PER_PART = 2_000;
 const LOAD_TIMEOUT_MS = 300_000;
+
+/** iptables of the mode, for IPv4 and for IPv6. */
+export function toolsOf({ mode }: NodeKind): readonly string[] {
+  return [`iptables-${mode}`, `ip6tables-${mode}`];
+}
 
 export function describeNode({ mode, foreignRules }: NodeKind): string {
   return `${mode} mode, ${foreignRules === 0 ? 'few' : foreignRules.toLocaleString('en')} foreign rules`;
@@ -39,29 +42,29 @@ export function describeNode({ mode, foreignRules }: NodeKind): string {
 /** Makes a node with the rules of kubelet and kube-proxy in the mode. */
 export async function createNode(kind: NodeKind): Promise<BenchNode> {
   const box = await createBox();
+  const [iptables = ''] = toolsOf(kind);
   // This chain tells the agent which mode kubelet uses.
-  for (const tool of TOOLS)
-    await succeed(box.run(`${tool}-${kind.mode}`, ['-t', 'mangle', '-N', 'KUBE-IPTABLES-HINT']));
+  for (const tool of toolsOf(kind))
+    await succeed(box.run(tool, ['-t', 'mangle', '-N', 'KUBE-IPTABLES-HINT']));
   const node = { kind, box, [Symbol.asyncDispose]: () => box[Symbol.asyncDispose]() };
   await resetNat(node);
   if (kind.foreignRules > 0)
     for (const part of kubeProxyRules(kind.foreignRules, PER_PART).slice(1))
-      await restore(node, 'iptables', part, ['--noflush']);
+      await restore(box, iptables, part, ['--noflush']);
   return node;
 }
 
 /** Puts `nat` of both families back to what it is without Services and without the agent. */
-export async function resetNat(node: BenchNode): Promise<void> {
-  for (const tool of TOOLS) await restore(node, tool, COMMON, []);
+export async function resetNat({ kind, box }: BenchNode): Promise<void> {
+  for (const tool of toolsOf(kind)) await restore(box, tool, COMMON);
 }
 
-/** Feeds lines of `nat` to the restore command of the node's mode. */
-export async function restore(
-  { kind, box }: BenchNode,
+async function restore(
+  box: Box,
   tool: string,
   lines: readonly string[],
-  options: readonly string[],
+  options: readonly string[] = [],
 ): Promise<void> {
   const input = ['*nat', ...lines, 'COMMIT', ''].join('\n');
-  await succeed(box.run(`${tool}-${kind.mode}-restore`, options, { input, timeoutMs: LOAD_TIMEOUT_MS }));
+  await succeed(box.run(`${tool}-restore`, options, { input, timeoutMs: LOAD_TIMEOUT_MS }));
 }

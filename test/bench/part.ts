@@ -1,13 +1,5 @@
 import type { NodeKind } from './node.ts';
 
-/** A part of the benchmark, which can run alone. */
-export interface Part {
-  readonly name: string;
-  /** In a few words, for the help. */
-  readonly about: string;
-  measure(options: BenchOptions): Promise<readonly Table[]>;
-}
-
 export interface BenchOptions {
   /** The nodes for parts that measure on several. */
   readonly nodes: readonly NodeKind[];
@@ -16,6 +8,9 @@ export interface BenchOptions {
   /** The number of rounds to run, given the number that a full measurement takes. */
   rounds(full: number): number;
 }
+
+/** A part of the benchmark, which can run alone. */
+export type Part = (options: BenchOptions) => AsyncIterable<Table>;
 
 export interface Table {
   readonly title: string;
@@ -26,13 +21,9 @@ export interface Row {
   readonly name: string;
   readonly unit: string;
   readonly samples: readonly number[];
-  readonly comparison: Comparison;
-}
-
-/** What the median of a row is compared with. */
-interface Comparison {
+  /** The row whose median its own is compared with. */
   readonly baseline?: Row | undefined;
-  readonly targets?: readonly Target[] | undefined;
+  readonly targets?: readonly Target[];
 }
 
 /** A limit for the median of a row. */
@@ -45,31 +36,36 @@ export function row(
   name: string,
   unit: string,
   samples: readonly number[],
-  comparison: Comparison = {},
+  comparison: Pick<Row, 'baseline' | 'targets'> = {},
 ): Row {
-  return { name, unit, samples, comparison };
+  return { name, unit, samples, ...comparison };
 }
 
 export function atMost(limit: number, unit: string): Target {
   return { text: `≤ ${limit} ${unit}`, limit };
 }
 
-/** Numbers by name. */
-export type Sample = Readonly<Record<string, number>>;
+/** What is measured, by name: each round gives an object of numbers. */
+type Subjects = Readonly<Record<string, (round: number) => Promise<object>>>;
 
-/**
- * Measures each subject once per round: whatever slows the machine for a while slows all of them.
- *
- * @returns for each name its numbers, in the order of the rounds
- */
-export async function takeTurns(
-  rounds: number,
-  subjects: readonly ((round: number) => Promise<Sample>)[],
-): Promise<(name: string) => readonly number[]> {
-  const samples: Sample[] = [];
+/** The numbers of each subject, by their names, in the order of the rounds. */
+type Columns<Own extends Subjects> = {
+  readonly [Name in keyof Own]: {
+    readonly [Key in keyof Awaited<ReturnType<Own[Name]>>]: readonly number[];
+  };
+};
+
+/** Measures each subject once per round: whatever slows the machine for a while slows all of them. */
+export async function takeTurns<Own extends Subjects>(rounds: number, subjects: Own): Promise<Columns<Own>> {
+  const columns: Record<string, Record<string, number[]>> = {};
   for (let round = 0; round < rounds; round += 1)
-    for (const subject of subjects) samples.push(await subject(round));
-  return (name) => samples.flatMap((sample) => sample[name] ?? []);
+    for (const [name, measure] of Object.entries(subjects)) {
+      const own = columns[name] ?? {};
+      for (const [key, value] of Object.entries(await measure(round)))
+        own[key] = [...(own[key] ?? []), value];
+      columns[name] = own;
+    }
+  return columns as Columns<Own>;
 }
 
 export function mean(numbers: readonly number[]): number {
@@ -92,7 +88,7 @@ export function printTable({ title, rows }: Table): string {
   return markdown([head, ...rows.map(cells)]);
 }
 
-function cells({ name, unit, samples, comparison: { baseline, targets = [] } }: Row): readonly string[] {
+function cells({ name, unit, samples, baseline, targets = [] }: Row): readonly string[] {
   const own = median(samples);
   const verdicts = targets.map(
     ({ text, limit }) => `${own <= limit ? 'met' : 'NOT MET'}: ${text} (${digits(limit)})`,

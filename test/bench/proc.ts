@@ -67,7 +67,7 @@ export interface Memory {
   readonly proportional: number;
 }
 
-export function memory(pid: number): Memory {
+export function memoryOf(pid: number): Memory {
   const status = statusOf(pid);
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
   return {
@@ -77,39 +77,28 @@ export function memory(pid: number): Memory {
   };
 }
 
-/** The number of open files, sockets and pipes. */
-export function openFiles(pid: number): number {
-  return readdirSync(`/proc/${pid}/fd`).length;
-}
-
 /** The tools that the agent runs, as the kernel names them. */
 const TOOL = /^(?:xtables|ip6?tables|nft)/;
 
-/** Largest resident sizes, in MB; NaN if none was seen. */
-export interface Peaks {
-  readonly own: number;
-  /** Of the largest tool that the process ran. */
-  readonly tools: number;
-}
-
-/** Watches a process and its tools during the action. Keeps one processor busy: do not time the action. */
-export async function watchPeaks(pid: number, action: () => Promise<unknown>): Promise<Peaks> {
+/**
+ * The largest resident size, in MB, of the tools that a process runs during the action. Watching them keeps one processor
+ * busy: do not time the action.
+ */
+export async function peakOfTools(pid: number, action: () => Promise<unknown>): Promise<number> {
   const strangers = new Set<string>();
-  let peaks: Peaks = { own: Number.NaN, tools: Number.NaN };
+  let peak = 0;
   let isOn = true;
   const watching = (async () => {
     for (; isOn; await turn()) {
       const tools = childrenOf(pid, strangers).filter((status) => TOOL.test(field(status, 'Name')));
-      peaks = {
-        own: larger(peaks.own, megabytes(statusOf(pid), 'VmHWM')),
-        tools: tools.map((status) => megabytes(status, 'VmHWM')).reduce(larger, peaks.tools),
-      };
+      // A process that is about to end has no memory any more.
+      peak = Math.max(peak, ...tools.map((status) => megabytes(status, 'VmHWM') || 0));
     }
   })();
   await action();
   isOn = false;
   await watching;
-  return peaks;
+  return peak;
 }
 
 /**
@@ -125,10 +114,6 @@ function childrenOf(pid: number, strangers: Set<string>): readonly string[] {
     strangers.add(candidate);
     return [];
   });
-}
-
-function larger(one: number, other: number): number {
-  return one > other || Number.isNaN(other) ? one : other;
 }
 
 /** Empty if the process has ended. */

@@ -1,61 +1,56 @@
 /** How soon the kernel holds the rules after a start and after a change, beside plain tool calls. */
 import { watchGenerations } from '../lab/generations.ts';
-import { ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
 import { agentFlags, BINARY, startAgent } from './agent.ts';
 import { call, record, runOnce, untilWritten } from './calls.ts';
 import { type BenchNode, createNode, describeNode, type NodeKind, PLAIN_NODE, resetNat } from './node.ts';
-import { atMost, type BenchOptions, mean, median, type Part, row, type Table, takeTurns } from './part.ts';
-import { cpuDuring, watchPeaks } from './proc.ts';
-import { type Families, sources } from './sources.ts';
+import { atMost, type BenchOptions, mean, median, row, type Table, takeTurns } from './part.ts';
+import { cpuDuring, peakOfTools } from './proc.ts';
+import { type Families, sources, writeSources } from './sources.ts';
 
 const NAMES: Readonly<Record<Families, string>> = { IPv4: 'IPv4', both: 'both families' };
 
-export const starts: Part = {
-  name: 'starts',
-  about: '--once: exec to first rules in the kernel, and to exit',
-  measure: async ({ rounds }) => [await startsOf('IPv4', rounds(25)), await startsOf('both', rounds(25))],
-};
+/** `--once`. */
+export async function* starts({ rounds }: BenchOptions): AsyncIterable<Table> {
+  yield await startsOf('IPv4', rounds(25));
+  yield await startsOf('both', rounds(25));
+}
 
 async function startsOf(families: Families, rounds: number): Promise<Table> {
   await using node = await createNode(PLAIN_NODE);
   const calls = untilWritten((await record(node, families)).start);
-  const of = await takeTurns(rounds, [
-    async () => {
-      const { took, cpu } = await runOnce(node.box, call(process.execPath, '-e', '0'));
-      return { bare: took, bareCpu: cpu };
-    },
-    async () => {
+  const { bare, script, agent } = await takeTurns(rounds, {
+    bare: () => runOnce(node.box, call(process.execPath, '-e', '0')),
+    script: async () => {
       await resetNat(node);
-      return { script: (await runOnce(node.box, ...calls)).took };
+      return await runOnce(node.box, ...calls);
     },
-    () => start(node, families),
-  ]);
-  const bare = row('bare Node start', 'ms', of('bare'));
-  const bareCpu = row('bare Node start: CPU', 'ms', of('bareCpu'));
-  const script = row('plain tool calls', 'ms', of('script'));
+    agent: () => start(node, families),
+  });
+  const bareStart = row('bare Node start', 'ms', bare.took);
+  const bareCpu = row('bare Node start: CPU', 'ms', bare.cpu);
+  const tools = row('plain tool calls', 'ms', script.took);
   const target = {
     text: '≤ 3 × bare Node start + tool calls',
-    limit: 3 * median(bare.samples) + median(script.samples),
+    limit: 3 * median(bareStart.samples) + median(tools.samples),
   };
   return {
     title: `start, ${describeNode(PLAIN_NODE)}, ${NAMES[families]}`,
     rows: [
-      bare,
+      bareStart,
       bareCpu,
-      script,
-      row('exec → first rules in the kernel', 'ms', of('rules'), { baseline: bare, targets: [target] }),
-      row('exec → exit', 'ms', of('exit'), { baseline: bare }),
-      row('exec → exit: CPU, tools included', 'ms', of('cpu'), { baseline: bareCpu }),
-      row('exec → exit, nothing to change', 'ms', of('unchanged'), { baseline: bare }),
+      tools,
+      row('exec → first rules in the kernel', 'ms', agent.rules, { baseline: bareStart, targets: [target] }),
+      row('exec → exit', 'ms', agent.exit, { baseline: bareStart }),
+      row('exec → exit: CPU, tools included', 'ms', agent.cpu, { baseline: bareCpu }),
+      row('exec → exit, nothing to change', 'ms', agent.unchanged, { baseline: bareStart }),
     ],
   };
 }
 
 /** Runs the agent on a node without its rules, and again on a node that has them. */
 async function start(node: BenchNode, families: Families) {
-  await using dir = await temporaryDirectory();
-  const volume = await ProjectedVolume.create(`${dir.path}/config`, sources(0, families));
-  const command = call(BINARY, '--once', ...agentFlags(volume.dir, families));
+  await using dir = await writeSources(sources(0, families));
+  const command = call(BINARY, '--once', ...agentFlags(dir.path, families));
   await resetNat(node);
   await using generations = await watchGenerations(node.box);
   const first = await runOnce(node.box, command);
@@ -64,18 +59,13 @@ async function start(node: BenchNode, families: Families) {
   return { rules: at - first.start, exit: first.took, cpu: first.cpu, unchanged: second.took };
 }
 
-export const reaction: Part = {
-  name: 'reaction',
-  about: '..data renamed to rules in the kernel, and the CPU of a change',
-  async measure(options) {
-    const tables: Table[] = [];
-    for (const kind of options.nodes) {
-      tables.push(await reactionOn(kind, 'IPv4', options));
-      if (kind.foreignRules === 0) tables.push(await reactionOn(kind, 'both', options));
-    }
-    return tables;
-  },
-};
+/** Changes of a projected volume. */
+export async function* reaction(options: BenchOptions): AsyncIterable<Table> {
+  for (const kind of options.nodes) {
+    yield await reactionOn(kind, 'IPv4', options);
+    if (kind.foreignRules === 0) yield await reactionOn(kind, 'both', options);
+  }
+}
 
 async function reactionOn(kind: NodeKind, families: Families, { rounds }: BenchOptions): Promise<Table> {
   await using node = await createNode(kind);
@@ -92,35 +82,34 @@ async function reactionOn(kind: NodeKind, families: Families, { rounds }: BenchO
   };
   await change(-1); // the first one compiles
   const count = rounds(kind.mode === 'legacy' && kind.foreignRules > 0 ? 8 : 20);
-  const of = await takeTurns(count, [
-    change,
+  const { changes, script } = await takeTurns(count, {
+    changes: change,
     // Writes the rules of another number: each change of the agent has as much to do as every other.
-    async () => {
-      const { took, cpu } = await runOnce(node.box, ...calls);
-      return { script: took, scriptCpu: cpu };
-    },
-  ]);
-  const { tools } = await watchPeaks(agent.pid, async () => {
+    script: () => runOnce(node.box, ...calls),
+  });
+  const peak = await peakOfTools(agent.pid, async () => {
     for (let round = 0; round < 5; round += 1) await change(count + round);
   });
-  const script = row('plain tool calls', 'ms', of('script'));
-  const scriptCpu = row('plain tool calls: CPU', 'ms', of('scriptCpu'));
+  const tools = row('plain tool calls', 'ms', script.took);
+  const toolsCpu = row('plain tool calls: CPU', 'ms', script.cpu);
   const isNft = kind.mode === 'nft';
   const until = isNft ? 'rules in the kernel' : 'the agent says that it is done';
   return {
     title: `reaction, ${describeNode(kind)}, ${NAMES[families]}`,
     rows: [
-      script,
-      row(`..data renamed → ${until}`, 'ms', of('took'), {
-        baseline: script,
+      tools,
+      row(`..data renamed → ${until}`, 'ms', changes.took, {
+        baseline: tools,
         targets: isNft ? [atMost(20, 'ms')] : [],
       }),
-      scriptCpu,
-      row('a change: CPU of the agent', 'ms', of('own')),
+      toolsCpu,
+      row('a change: CPU of the agent', 'ms', changes.own),
       // The kernel counts in steps of 10 ms: only the mean of many says more.
-      row('a change: CPU of its tools (mean)', 'ms', [mean(of('children'))], { baseline: scriptCpu }),
+      row('a change: CPU of its tools (mean)', 'ms', [mean(changes.children)], {
+        baseline: toolsCpu,
+      }),
       row('a change: processes', '', [recorded.length]),
-      row('a change: peak memory of tools', 'MB', [tools]),
+      row('a change: peak memory of tools', 'MB', [peak]),
     ],
   };
 }

@@ -2,13 +2,14 @@
  * Lets the built agent work at full speed for a long time, and prints what grows or gets slower: changes of the volume,
  * scrapes, and repairs of a flushed chain. Usage: node test/bench/soak.ts [--changes=10000] [--both]
  */
+import { readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { watchGenerations } from '../lab/generations.ts';
 import { succeed } from '../lab/run.ts';
 import { metric, startAgent } from './agent.ts';
 import { createNode, PLAIN_NODE } from './node.ts';
 import { digits, markdown, mean, quantile } from './part.ts';
-import { cpuDuring, memory, openFiles } from './proc.ts';
+import { cpuDuring, memoryOf } from './proc.ts';
 import { CHAIN, prefixesOf } from './sources.ts';
 
 const CHANGES_PER_SCRAPE = 10;
@@ -35,7 +36,7 @@ async function soak(count: number): Promise<void> {
   };
 
   const [changes, repairs]: [number[], number[]] = [[], []];
-  const samples: Sample[] = [];
+  const samples: ReturnType<typeof sampleOf>[] = [];
   const cpu = await cpuDuring(pid, async () => {
     for (let change = 1; change <= count; change += 1) {
       changes.push(await agent.swap(change));
@@ -53,7 +54,7 @@ async function soak(count: number): Promise<void> {
   const each = digits(cpu.own / count);
   console.log(`${what}; ${each} ms CPU of the agent itself for each change and what comes with it\n`);
   const line = (name: string, numbers: readonly number[], share = 0.5) => lineOf(name, numbers, share, count);
-  const sampled = (name: keyof Sample) => samples.map((sample) => sample[name]);
+  const sampled = (name: keyof ReturnType<typeof sampleOf>) => samples.map((sample) => sample[name]);
   const tenths = Array.from({ length: 10 }, (_, tenth) => `${tenth + 1}`);
   const lines = [
     ['tenth of the run', ...tenths, 'most', 'growth'],
@@ -71,25 +72,13 @@ async function soak(count: number): Promise<void> {
   console.log(`${markdown(lines)}\n\nMedians; growth is that of the last half, in 1,000 changes.`);
 }
 
-interface Sample {
-  /** MB. */
-  readonly resident: number;
-  readonly anonymous: number;
-  readonly heap: number;
-  readonly openFiles: number;
-  /** Timers, sockets, child processes and the like, as Node.js counts them. */
-  readonly handles: number;
-}
-
-function sampleOf(pid: number, metrics: string): Sample {
-  const { resident, anonymous } = memory(pid);
-  return {
-    resident,
-    anonymous,
-    heap: metric(metrics, 'nodejs_heap_size_used_bytes') / 1e6,
-    openFiles: openFiles(pid),
-    handles: metric(metrics, 'nodejs_active_resources'),
-  };
+function sampleOf(pid: number, metrics: string) {
+  const { resident, anonymous } = memoryOf(pid);
+  const heap = metric(metrics, 'nodejs_heap_size_used_bytes') / 1e6;
+  // Timers, sockets, child processes and the like, as Node.js counts them.
+  const handles = metric(metrics, 'nodejs_active_resources');
+  const openFiles = readdirSync(`/proc/${pid}/fd`).length;
+  return { resident, anonymous, heap, openFiles, handles };
 }
 
 /** Numbers that are spread evenly over so many changes: a quantile of each tenth, the most, and the growth. */
