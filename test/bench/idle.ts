@@ -3,11 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { watchGenerations } from '../lab/generations.ts';
 import { succeed } from '../lab/run.ts';
-import { type RunningAgent, startAgent } from './agent.ts';
+import { startAgent } from './agent.ts';
 import { type Call, call, peakOfCalls, record, runCalls } from './calls.ts';
 import { type BenchNode, createNode, describeNode, type NodeKind, PLAIN_NODE, toolsOf } from './node.ts';
 import { type BenchOptions, mean, median, row, type Table, takeTurns } from './part.ts';
-import { type CpuTime, cpuDuring, peakOfTools } from './proc.ts';
+import { cpuDuring, peakOfTools } from './proc.ts';
 import { CHAIN, prefixesOf } from './sources.ts';
 
 const STARTER = fileURLToPath(new URL('starter.ts', import.meta.url));
@@ -18,6 +18,11 @@ const FAMILIES = 'both';
 /** How long the agent is watched while nothing happens. */
 const REST_MS = 10_000;
 const RESTS_PER_MINUTE = 6;
+
+const OFTEN = 50;
+
+/** The agent reads the counts of packets from the kernel if those that it has are older than 15 seconds. */
+const STALE_MS = 16_000;
 
 /** Resyncs that find nothing to do. */
 export async function* idle(options: BenchOptions): AsyncIterable<Table> {
@@ -153,36 +158,28 @@ async function countWrites(
 
 /** Scrapes of the metrics. */
 export async function* scrape({ rounds }: BenchOptions): AsyncIterable<Table> {
-  await using stack = new AsyncDisposableStack();
-  const agents: RunningAgent[] = [];
-  // The counts of one agent are stale only once in 15 seconds.
-  for (let index = 0; index < rounds(6); index += 1) {
-    const node = stack.use(await createNode(PLAIN_NODE));
-    agents.push(stack.use(await startAgent(node, { families: FAMILIES })));
-  }
-  const scrapes = async (agent: RunningAgent, times: number) => {
-    for (let time = 0; time < times; time += 1) await agent.scrape();
-  };
-  const [fresh, stale]: [CpuTime[], CpuTime[]] = [[], []];
-  for (const agent of agents) {
-    await scrapes(agent, 50); // the first ones compile
-    fresh.push(await cpuDuring(agent.pid, () => scrapes(agent, 50)));
-  }
-  await delay(16_000);
-  for (const agent of agents) stale.push(await cpuDuring(agent.pid, () => agent.scrape()));
-  const answer = (await agents[0]?.scrape()) ?? '';
-  const [own, tools] = [stale.map((cpu) => cpu.own), stale.map((cpu) => cpu.children)];
+  const { fresh, stale, tools, bytes } = (await takeTurns(rounds(6), { agent: costOfScrapes })).agent;
   yield {
     title: `scrape, ${describeNode(PLAIN_NODE)}, both families`,
     rows: [
-      row(
-        'counts read less than 15 s ago: CPU of the agent',
-        'ms',
-        fresh.map((cpu) => cpu.own / 50),
-      ),
-      row('counts read from the kernel: CPU of the agent', 'ms', own),
+      row('counts read less than 15 s ago: CPU of the agent', 'ms', fresh),
+      row('counts read from the kernel: CPU of the agent', 'ms', stale),
       row('counts read from the kernel: CPU of its tools (mean)', 'ms', [mean(tools)]),
-      row('size of the answer', 'kB', [Buffer.byteLength(answer) / 1000]),
+      row('size of the answer', 'bytes', bytes),
     ],
   };
+}
+
+async function costOfScrapes() {
+  await using node = await createNode(PLAIN_NODE);
+  await using agent = await startAgent(node, { families: FAMILIES });
+  const scrapeOften = async () => {
+    for (let time = 0; time < OFTEN; time += 1) await agent.scrape();
+  };
+  await scrapeOften(); // the first scrapes compile
+  const { own } = await cpuDuring(agent.pid, scrapeOften);
+  await delay(STALE_MS);
+  const stale = await cpuDuring(agent.pid, agent.scrape);
+  const bytes = Buffer.byteLength(await agent.scrape());
+  return { fresh: own / OFTEN, stale: stale.own, tools: stale.children, bytes };
 }

@@ -57,21 +57,16 @@ async function changedRows(kind: NodeKind, agent: RunningAgent, bare: Rows): Pro
 }
 
 type Rows = Readonly<Record<keyof Memory, Row>>;
+type Limits = Partial<Record<keyof Memory, Target>>;
 
-function rowsOf(
-  what: string,
-  samples: readonly Memory[],
-  baseline?: Rows,
-  targets: Partial<Record<keyof Memory, Target>> = {},
-): Rows {
-  const one = (part: keyof Memory) =>
-    row(
-      `${what}, ${part}`,
-      'MB',
-      samples.map((sample) => sample[part]),
-      { baseline: baseline?.[part], targets: [targets[part] ?? []].flat() },
-    );
-  return { anonymous: one('anonymous'), resident: one('resident'), proportional: one('proportional') };
+function rowsOf(what: string, samples: readonly Memory[], baseline?: Rows, limits: Limits = {}): Rows {
+  const rowOf = (part: keyof Memory) => {
+    const numbers = samples.map((sample) => sample[part]);
+    const target = limits[part];
+    const targets = target === undefined ? [] : [target];
+    return row(`${what}, ${part}`, 'MB', numbers, { baseline: baseline?.[part], targets });
+  };
+  return { anonymous: rowOf('anonymous'), resident: rowOf('resident'), proportional: rowOf('proportional') };
 }
 
 async function change(agent: RunningAgent, from: number, to: number): Promise<readonly Memory[]> {

@@ -50,7 +50,7 @@ export async function createNode(kind: NodeKind): Promise<BenchNode> {
   await resetNat(node);
   if (kind.foreignRules > 0)
     for (const part of kubeProxyRules(kind.foreignRules, PER_PART).slice(1))
-      await restore(box, iptables, part, ['--noflush']);
+      await restore(box, iptables, part, '--noflush');
   return node;
 }
 
@@ -59,12 +59,7 @@ export async function resetNat({ kind, box }: BenchNode): Promise<void> {
   for (const tool of toolsOf(kind)) await restore(box, tool, COMMON);
 }
 
-async function restore(
-  box: Box,
-  tool: string,
-  lines: readonly string[],
-  options: readonly string[] = [],
-): Promise<void> {
+async function restore(box: Box, tool: string, lines: readonly string[], ...options: readonly string[]) {
   const input = ['*nat', ...lines, 'COMMIT', ''].join('\n');
   await succeed(box.run(`${tool}-restore`, options, { input, timeoutMs: LOAD_TIMEOUT_MS }));
 }

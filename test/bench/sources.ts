@@ -13,15 +13,11 @@ const PER_OWNER = 20;
 
 /** Three sources with 20 CIDRs of each family; up to number 2,047 each number has other CIDRs. */
 export function sources(number: number, families: Families): Files {
-  return Object.fromEntries(
-    OWNERS.map((owner) => [
-      `ip-masq-${owner}`,
-      list([
-        ...ownPrefixes(owner, number, 'IPv4'),
-        ...(families === 'both' ? ownPrefixes(owner, number, 'IPv6') : []),
-      ]),
-    ]),
-  );
+  const textOf = (owner: number) => {
+    const ipv6 = families === 'both' ? ownPrefixes(owner, number, 'IPv6') : [];
+    return list([...ownPrefixes(owner, number, 'IPv4'), ...ipv6]);
+  };
+  return Object.fromEntries(OWNERS.map((owner) => [`ip-masq-${owner}`, textOf(owner)]));
 }
 
 /** All CIDRs of one family in the sources of that number. */
