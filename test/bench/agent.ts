@@ -1,136 +1,121 @@
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import type { Box } from '../lab/box.ts';
 import type { Fetch, Fetched } from '../lab/fetcher.ts';
-import { type Generations, watchGenerations } from '../lab/generations.ts';
+import { watchGenerations } from '../lab/generations.ts';
 import { startHelper } from '../lab/helper.ts';
-import { type Lines, readLines } from '../lab/lines.ts';
-import { ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
+import { readLines } from '../lab/lines.ts';
+import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
 import type { BenchNode } from './node.ts';
-import { untilQuiet } from './proc.ts';
+import { type CpuTime, cpuDuring, untilQuiet } from './proc.ts';
 import { type Families, sources } from './sources.ts';
 
-/** The build that is measured; another one than this checkout's to compare the two. */
+/** The build that is measured. BENCH_BINARY names another one, to compare the two. */
 export const BINARY =
   process.env['BENCH_BINARY'] ?? fileURLToPath(new URL('../../bin/ip-masq-agent', import.meta.url));
 
-/** The built agent at work on a node, its server on. It syncs when it is told to, and at changes. */
+/** The built agent at work on a node, its server on. It syncs at changes and signals only. */
 export interface RunningAgent extends AsyncDisposable {
   readonly pid: number;
+  /** Milliseconds from exec until the first sync is done and the server listens. */
+  readonly started: number;
   /**
    * Swaps the volume for the sources of another number, and waits until the kernel holds them.
    *
-   * @returns milliseconds from the rename of `..data` until then: as nf_tables tells, or, in legacy mode, where nobody
-   * tells, until the agent says so.
+   * @returns milliseconds from the rename of `..data` until then
    */
   swap(number: number): Promise<number>;
   /**
-   * Asks for so many resyncs, each when the one before has come to its end, and returns how many there were.
+   * Asks for so many resyncs, each after the one before has ended.
    *
-   * @param hooks called when nothing is under way before the first and after the last
+   * @returns milliseconds of CPU for each resync
    */
-  resync(times: number, hooks?: Partial<Hooks>): Promise<number>;
+  resync(times: number): Promise<CpuTime>;
   /** The metrics. */
   scrape(): Promise<string>;
-  /** Waits until it has done what comes after a change: the look for rules of others. */
+  /** Waits until the agent has done what follows a change: it looks for foreign rules. */
   settle(): Promise<void>;
-  /** The transactions of nf_tables on the node, those of others too. */
-  readonly generations: Generations;
-}
-
-interface Hooks {
-  begin(): void;
-  end(): void;
 }
 
 export interface AgentOptions {
   readonly families: Families;
-  /** A directory of programs that stand before all others. */
+  readonly backend?: 'iptables' | 'nftables';
+  /** A directory of programs that come before all others. */
   readonly path?: string;
+  /** The sources of each number. */
+  readonly files?: (number: number) => Files;
 }
 
-/** A resync is over when nothing happens for so many milliseconds; the look for rules of others may come a bit later. */
+/** A resync has ended if nothing happens for so many milliseconds; the look for foreign rules may start a bit later. */
 const QUIET_MS = { resync: 30, look: 200 } as const;
 
 /** Starts the agent on sources number 0, and waits until it has nothing more to do. */
-export async function startAgent(node: BenchNode, { families, path }: AgentOptions): Promise<RunningAgent> {
+export async function startAgent(node: BenchNode, options: AgentOptions): Promise<RunningAgent> {
+  const { families, backend = 'iptables', path, files = (number) => sources(number, families) } = options;
+  const { box, kind } = node;
+  const familyCount = families === 'both' ? 2 : 1;
   await using stack = new AsyncDisposableStack();
   const { path: dir } = stack.use(await temporaryDirectory());
-  const volume = await ProjectedVolume.create(`${dir}/config`, sources(0, families));
-  const { scrape } = stack.use(await startScraper(node.box));
-  const generations = stack.use(await watchGenerations(node.box));
-  const { pid, log } = stack.use(launch(node.box, agentFlags(volume.dir, families), path));
+  const volume = await ProjectedVolume.create(`${dir}/config`, files(0));
+  const fetcher = stack.use(
+    await startHelper<Fetch, Fetched>(box, new URL('../lab/fetcher.ts', import.meta.url)),
+  );
+  // Nothing announces a change of iptables-legacy. A change of the nftables dataplane announces each element: more
+  // than the socket of an unprivileged listener holds.
+  const isAnnounced = kind.mode === 'nft' && backend === 'iptables';
+  const generations = isAnnounced ? stack.use(await watchGenerations(box)) : undefined;
+
+  const start = performance.now();
+  const child = box.spawn(BINARY, [...agentFlags(volume.dir, families), `--backend=${backend}`], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: path === undefined ? {} : { PATH: `${path}:${box.env['PATH']}` },
+  });
+  const { pid, stderr } = child;
+  if (stderr === null || pid === undefined) throw new Error('the agent does not start');
+  stack.defer(async () => {
+    if (child.kill('SIGKILL')) await once(child, 'exit');
+  });
+  const log = readLines(stderr, 'a line in the log of the agent');
+  const { at: listening } = await log.next((text) => text.includes('/metrics'));
+
+  const change = () => generations?.next() ?? log.next((text) => text.includes('"took_ms"'));
   const settle = () => untilQuiet(pid, QUIET_MS.look);
-  const changes = families === 'both' ? 2 : 1;
-  const done =
-    node.kind.mode === 'nft' ? () => lastGeneration(generations, changes) : () => lastChange(log, changes);
-  // The server comes after the first sync.
-  await log.next((text) => text.includes('/metrics'));
+  const scrape = async () => {
+    const { status, body } = await fetcher.ask({ url: 'http://127.0.0.1:9614/metrics' });
+    if (status !== 200) throw new Error(`a scrape is answered by ${status ?? body}`);
+    return body;
+  };
   await settle();
   const owned = stack.move();
   return {
     pid,
-    generations,
+    started: listening - start,
     scrape,
     settle,
     async swap(number) {
-      generations.drain();
+      generations?.drain();
       log.drain();
-      const renamed = await volume.swap(sources(number, families));
-      return (await done()) - renamed;
+      const renamed = await volume.swap(files(number));
+      let at = Number.NaN;
+      for (let family = 0; family < familyCount; family += 1) ({ at } = await change());
+      return at - renamed;
     },
-    async resync(times, { begin = () => {}, end = () => {} } = {}) {
+    async resync(times) {
       const before = syncs(await scrape());
       await settle();
-      begin();
-      for (let time = 0; time < times; time += 1) {
-        process.kill(pid, 'SIGHUP');
-        await untilQuiet(pid, QUIET_MS.resync);
-      }
-      end();
-      return syncs(await scrape()) - before;
+      const { own, children } = await cpuDuring(pid, async () => {
+        for (let time = 0; time < times; time += 1) {
+          process.kill(pid, 'SIGHUP');
+          await untilQuiet(pid, QUIET_MS.resync);
+        }
+      });
+      const count = (syncs(await scrape()) - before) / familyCount;
+      return { own: own / count, children: children / count };
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
 
-interface Launched extends AsyncDisposable {
-  readonly pid: number;
-  readonly log: Lines;
-}
-
-function launch(box: Box, flags: readonly string[], path: string | undefined): Launched {
-  const env = path === undefined ? {} : { PATH: `${path}:${box.env['PATH']}` };
-  const child = box.spawn(BINARY, flags, { stdio: ['ignore', 'ignore', 'pipe'], env });
-  const { pid, stderr } = child;
-  if (stderr === null || pid === undefined) throw new Error('a program with a pipe was asked for');
-  return {
-    pid,
-    log: readLines(stderr, 'the agent to say what it has changed'),
-    [Symbol.asyncDispose]: async () => {
-      if (child.kill('SIGKILL')) await once(child, 'exit');
-    },
-  };
-}
-
-interface Scraper extends AsyncDisposable {
-  scrape(): Promise<string>;
-}
-
-async function startScraper(box: Box): Promise<Scraper> {
-  const script = new URL('../lab/fetcher.ts', import.meta.url);
-  const fetcher = await startHelper<Fetch, Fetched>(box, script);
-  return {
-    async scrape() {
-      const { status, body } = await fetcher.ask({ url: 'http://127.0.0.1:9614/metrics' });
-      if (status !== 200) throw new Error(`a scrape is answered by ${status ?? body}`);
-      return body;
-    },
-    [Symbol.asyncDispose]: () => fetcher[Symbol.asyncDispose](),
-  };
-}
-
-/** Flags of an agent that syncs by itself at changes only. */
+/** The flags of an agent that syncs by itself at changes only. */
 export function agentFlags(configDir: string, families: Families): readonly string[] {
   return [
     `--config-dir=${configDir}`,
@@ -140,28 +125,12 @@ export function agentFlags(configDir: string, families: Families): readonly stri
   ];
 }
 
-/** When the agent has said of the last of so many families that it holds what it is to hold. */
-async function lastChange(log: Lines, families: number): Promise<number> {
-  let at = Number.NaN;
-  for (let family = 0; family < families; family += 1)
-    ({ at } = await log.next((text) => text.includes('"took_ms"')));
-  return at;
-}
-
-async function lastGeneration(generations: Generations, families: number): Promise<number> {
-  let at = Number.NaN;
-  for (let family = 0; family < families; family += 1) ({ at } = await generations.next());
-  return at;
-}
-
-/** The value of a metric, all its labels together. */
-export function metric(text: string, name: string, labels = ''): number {
-  const lines = text.matchAll(new RegExp(`^${name}(\\{[^}]*\\})? (\\S+)$`, 'gm'));
-  return Array.from(lines)
-    .filter(([, own = '']) => own.includes(labels))
-    .reduce((sum, [, , value]) => sum + Number(value), 0);
+/** The value of a metric, summed over all labels. */
+export function metric(text: string, name: string): number {
+  const lines = text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'));
+  return Array.from(lines).reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
 function syncs(metrics: string): number {
-  return metric(metrics, 'ip_masq_agent_syncs_total', 'family="IPv4"');
+  return metric(metrics, 'ip_masq_agent_syncs_total');
 }

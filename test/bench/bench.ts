@@ -1,83 +1,61 @@
 /**
- * Measures the built agent in private network namespaces, beside baselines of the same run, and prints a table. Judges
- * nothing by its exit code. `--help` lists what can be measured alone.
+ * Measures the built agent in private network namespaces, beside baselines of the same run, and prints tables. The exit
+ * code does not depend on the numbers.
  */
-import { mkdir, writeFile } from 'node:fs/promises';
-import { arch, availableParallelism, loadavg, release } from 'node:os';
+import { arch, availableParallelism, release } from 'node:os';
 import { parseArgs } from 'node:util';
-import { connections } from './connections.ts';
-import { idle } from './idle.ts';
-import { load } from './load.ts';
-import { memoryPart } from './memory.ts';
-import { NODE_KINDS, type NodeKind } from './node.ts';
-import type { Part } from './part.ts';
-import { reaction } from './reaction.ts';
-import { type Row, resultsOf } from './row.ts';
-import { scale } from './scale.ts';
-import { scrape } from './scrape.ts';
-import { starts } from './starts.ts';
-import { table } from './table.ts';
+import { idle, scrape } from './idle.ts';
+import { connections, load } from './many.ts';
+import { memory } from './memory.ts';
+import { NODE_KINDS } from './node.ts';
+import { type Part, printTable } from './part.ts';
+import { reaction, starts } from './reaction.ts';
 
-const PARTS: readonly Part[] = [starts, reaction, idle, memoryPart, load, scale, connections, scrape];
+const PARTS = { starts, reaction, idle, memory, load, connections, scrape };
+const NODES = Object.fromEntries(NODE_KINDS.map((kind) => [kind.name, kind]));
 
-const HELP = `Usage: node test/bench/bench.ts [PART…] [--node=NAME]… [--idle=SECONDS]
+const HELP = `Usage: node test/bench/bench.ts [PART…] [--node=NAME]… [--idle=SECONDS] [--rounds=MOST]
 
-Parts, all where none is named:
-${PARTS.map(({ name, about }) => `  ${name.padEnd(12)} ${about}`).join('\n')}
+  PART             ${Object.keys(PARTS).join(', ')}; all if none is named
+  --node=NAME      reaction, idle and memory: only on this kind of node (${Object.keys(NODES).join(', ')})
+  --idle=SECONDS   memory: how long the agents idle before their memory is read (default 60)
+  --rounds=MOST    all parts but memory: no more rounds than this, to try a part quickly
 
-  --node=NAME      of reaction, idle and memory: only on this kind of node (${NODE_KINDS.map(({ name }) => name).join(', ')})
-  --idle=SECONDS   of memory: how long the agents idle before they are looked at; 60 where absent
-
-BENCH_BINARY=FILE in the environment measures another build than bin/ip-masq-agent.
-The table goes to standard output; test/bench/out/bench.json has all samples.`;
-
-const OUT = new URL('out/', import.meta.url);
+BENCH_BINARY=FILE in the environment measures another build than bin/ip-masq-agent. README.md here explains the parts.`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     help: { type: 'boolean' },
-    node: { type: 'string', multiple: true },
+    node: { type: 'string', multiple: true, default: [] },
     idle: { type: 'string', default: '60' },
+    rounds: { type: 'string', default: 'Infinity' },
   },
 });
 
 if (values.help) console.log(HELP);
-else await main(named(PARTS, positionals, 'part'), named(NODE_KINDS, values.node ?? [], 'kind of node'));
+else await main();
 
-async function main(parts: readonly Part[], nodes: readonly NodeKind[]): Promise<void> {
-  const rows: Row[] = [];
-  const begin = performance.now();
-  for (const { name, measure } of parts) {
-    const start = performance.now();
-    process.stderr.write(`${name} …`);
-    rows.push(...(await measure({ nodes, idleMs: Number(values.idle) * 1000 })));
-    process.stderr.write(` ${Math.round((performance.now() - start) / 1000)} s\n`);
-  }
-  const results = resultsOf(rows);
-  const machine = {
-    processors: availableParallelism(),
-    arch: arch(),
-    kernel: release(),
-    node: process.version,
-    load: loadavg()[0],
+async function main(): Promise<void> {
+  const options = {
+    nodes: named(NODES, values.node),
+    idleMs: Number(values.idle) * 1000,
+    rounds: (full: number) => Math.min(full, Number(values.rounds)),
   };
-  console.log(table(results));
-  const minutes = ((performance.now() - begin) / 60_000).toFixed(1);
-  console.log(
-    `\n${machine.processors} processors, ${machine.arch}, Linux ${machine.kernel}, Node.js ${machine.node}; ${minutes} minutes`,
-  );
-  await mkdir(OUT, { recursive: true });
-  await writeFile(new URL('bench.json', OUT), `${JSON.stringify({ machine, results }, null, 2)}\n`);
+  const start = performance.now();
+  for (const part of named<Part>(PARTS, positionals))
+    for await (const table of part(options)) console.log(`${printTable(table)}\n`);
+  const minutes = ((performance.now() - start) / 60_000).toFixed(1);
+  const machine = `${availableParallelism()} processors, ${arch()}, Linux ${release()}`;
+  console.log(`${machine}, Node.js ${process.version}; ${minutes} minutes`);
 }
 
-/** Those with the names; all where there are none. */
-function named<Thing extends { readonly name: string }>(
-  things: readonly Thing[],
-  names: readonly string[],
-  what: string,
-): readonly Thing[] {
-  const unknown = names.find((name) => !things.some((thing) => thing.name === name));
-  if (unknown !== undefined) throw new Error(`no ${what} "${unknown}"; see --help`);
-  return names.length === 0 ? things : things.filter(({ name }) => names.includes(name));
+/** The things with these names; all things if there are no names. */
+function named<Thing>(things: Readonly<Record<string, Thing>>, names: readonly string[]): readonly Thing[] {
+  if (names.length === 0) return Object.values(things);
+  return names.map((name) => {
+    const thing = things[name];
+    if (thing === undefined) throw new Error(`unknown name "${name}"; see --help`);
+    return thing;
+  });
 }

@@ -1,23 +1,22 @@
 # Runs a list of programs, one after the other, so many rounds: the plainest script of tool calls, without a shell.
-# Standard input: the programs, each ended by \x1e; its own standard input and its arguments, each ended by \x1f.
-# Prints for each round: seconds of CLOCK_MONOTONIC at its begin, microseconds that it took and that the programs used
-# CPU, and KiB that the largest program so far was resident, which is no less than this script itself.
+# Standard input: JSON, a list of {command, input}. Argument: the rounds. Prints for each round: seconds of
+# CLOCK_MONOTONIC at its start, microseconds that it took, microseconds of CPU that the programs used, and KiB that the
+# largest program so far was resident, which is never less than this script itself.
 use strict;
 use warnings;
+use JSON::PP;
 use POSIX qw(uname);
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
-# getrusage(2), which perl itself does not have; `times` counts in hundredths of a second.
+# perl itself has no getrusage(2), and `times` counts in hundredths of a second.
 use constant { RUSAGE_CHILDREN => -1, RUSAGE_BYTES => 144 };
 my $GETRUSAGE = (uname())[4] eq 'aarch64' ? 165 : 98;
 
-my ($rounds) = @ARGV;
-my @calls = map { [split /\x1f/, $_, -1] } split /\x1e/, do { local $/; <STDIN> };
-pop @$_ for @calls;
+my $calls = decode_json(do { local $/; <STDIN> });
 my ($cpu) = usage();
-for (1 .. $rounds) {
+for (1 .. $ARGV[0]) {
     my $start = clock_gettime(CLOCK_MONOTONIC);
-    call(@$_) for @calls;
+    call($_->{input}, @{ $_->{command} }) for @$calls;
     my $took = clock_gettime(CLOCK_MONOTONIC) - $start;
     my ($before, $peak) = $cpu;
     ($cpu, $peak) = usage();
@@ -39,7 +38,7 @@ sub call {
     print $write $input;
     close $write;
     waitpid($pid, 0);
-    # 1 is an answer, such as that of `iptables -N` for a chain that is there.
+    # 1 is an answer, such as that of `iptables -N` for a chain that exists.
     die "@command ended with $?" if $? & 127 || $? >> 8 > 1;
 }
 

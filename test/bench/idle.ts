@@ -1,154 +1,185 @@
-/** What a resync costs that finds nothing to do, beside what others do at every interval. */
+/** What the agent costs while nothing changes: resyncs, beside what older agents do at every interval, and scrapes. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { Box } from '../lab/box.ts';
+import { watchGenerations } from '../lab/generations.ts';
 import { succeed } from '../lab/run.ts';
-import { type RunningAgent, startAgent } from './agent.ts';
-import { type Call, peakOfCalls, runCalls } from './calls.ts';
-import { type BenchNode, createNode, describeNode, type NodeKind } from './node.ts';
-import { mean, type Part, type Sample, takeTurns } from './part.ts';
-import { cpuTime, watchPeaks } from './proc.ts';
-import { recordRunning } from './record.ts';
-import type { Row, Target } from './row.ts';
-import { CHAIN } from './sources.ts';
-import { appendJump, ensureAndRestore, listChain, readChainAndJump, STAND_IN_CHAIN } from './stand-in.ts';
-import { countWrites } from './writes.ts';
+import { startAgent } from './agent.ts';
+import { type Call, call, peakOfCalls, record, runCalls } from './calls.ts';
+import { type BenchNode, createNode, describeNode, type NodeKind, PLAIN_NODE, toolsOf } from './node.ts';
+import { type BenchOptions, mean, median, row, type Table, takeTurns } from './part.ts';
+import { cpuDuring, peakOfTools } from './proc.ts';
+import { CHAIN, prefixesOf } from './sources.ts';
 
-const BARE_STARTER = fileURLToPath(new URL('bare-starter.ts', import.meta.url));
+const STARTER = fileURLToPath(new URL('starter.ts', import.meta.url));
+
+/** The agent keeps both. */
 const FAMILIES = 'both';
-const ROUNDS = 5;
-const WATCHED = 5;
-const WRITE_COUNTS = 3;
 
 /** How long the agent is watched while nothing happens. */
 const REST_MS = 10_000;
-const MINUTE_MS = 60_000;
+const RESTS_PER_MINUTE = 6;
 
-const NAMES = {
-  list: 'iptables -S of the chain: CPU',
-  read: 'reading of chain and jump: CPU',
-  standIn: 'stand-in: CPU',
-  agent: 'agent and its tools: CPU',
-  bare: 'bare Node that starts the reading: CPU of its own',
-  own: '  the agent itself: CPU',
-  tools: '  its tools: CPU (mean)',
-} as const;
+const OFTEN = 50;
 
-export const idle: Part = {
-  name: 'idle',
-  about: 'resync that finds nothing to do: CPU, processes, writes, memory of tools',
-  async measure({ nodes }) {
-    const rows: Row[] = [];
-    for (const kind of nodes) rows.push(...(await measure(kind)));
-    return rows;
-  },
-};
+/** The agent reads the counts of packets from the kernel if those that it has are older than 15 seconds. */
+const STALE_MS = 16_000;
 
-async function measure(kind: NodeKind): Promise<readonly Row[]> {
+/** Resyncs that find nothing to do. */
+export async function* idle(options: BenchOptions): AsyncIterable<Table> {
+  for (const kind of options.nodes) yield await idleOn(kind, options);
+}
+
+async function idleOn(kind: NodeKind, { rounds }: BenchOptions): Promise<Table> {
   await using node = await createNode(kind);
-  const { idle } = await recordRunning(node, FAMILIES);
-  await runCalls(node.box, appendJump(kind, FAMILIES));
-  const standIn = ensureAndRestore(kind, FAMILIES);
+  const recorded = (await record(node, FAMILIES)).idle;
+  const tools = toolsOf(kind);
+  await runCalls(node.box, tools.flatMap(appendJump));
+  const list = tools.slice(0, 1).map((tool) => listChain(tool, CHAIN));
+  const read = tools.flatMap((tool) => [listChain(tool, CHAIN), listChain(tool, 'POSTROUTING')]);
+  const older = tools.flatMap(ensureAndRestore);
   await using agent = await startAgent(node, { families: FAMILIES });
-  const times = kind.mode === 'legacy' && kind.foreignRules > 0 ? 2 : 20;
-  const script = (name: string, calls: readonly Call[]) => async (): Promise<Sample> => ({
-    [name]: mean((await runCalls(node.box, calls, times)).map(({ cpu }) => cpu)),
+
+  const isSlow = kind.mode === 'legacy' && kind.foreignRules > 0;
+  const times = isSlow ? 2 : 20;
+  const cpuOf = async (calls: readonly Call[]) => {
+    const cpu = (await runCalls(node.box, calls, times)).map((round) => round.cpu);
+    return { cpu: mean(cpu) };
+  };
+  const of = await takeTurns(rounds(5), {
+    list: () => cpuOf(list),
+    read: () => cpuOf(read),
+    older: () => cpuOf(older),
+    bare: () => cpuOfStarting(node, read, times),
+    agent: async () => {
+      const { own, children } = await agent.resync(times);
+      return { own, children, all: own + children };
+    },
   });
-  const samplesOf = await takeTurns(ROUNDS, [
-    script(NAMES.list, listChain(kind)),
-    script(NAMES.read, readChainAndJump(kind, FAMILIES)),
-    script(NAMES.standIn, standIn),
-    async () => ({ [NAMES.bare]: await cpuOfStarting(node.box, readChainAndJump(kind, FAMILIES), times) }),
-    () => cpuOfResyncs(agent, times),
-  ]);
-  const row = rowMaker(kind);
-  const cpu = (name: string) => row(name, 'ms', samplesOf(name));
-  return [
-    cpu(NAMES.list),
-    cpu(NAMES.read),
-    cpu(NAMES.standIn),
-    { ...cpu(NAMES.agent), baseline: NAMES.standIn, targets: targetsOn(kind) },
-    cpu(NAMES.bare),
-    { ...cpu(NAMES.own), baseline: NAMES.bare },
-    row(NAMES.tools, 'ms', [mean(samplesOf(NAMES.tools))]),
-    row('agent between resyncs: CPU in a minute', 'ms', [await cpuOfRest(agent)]),
-    ...(await beside(node, agent, idle, standIn)),
+  const rest = await cpuDuring(agent.pid, () => delay(REST_MS));
+  const peak = await peakOfTools(agent.pid, () => agent.resync(5));
+  const ownWrites = await countWrites(node, recorded, () => agent.resync(1));
+  const olderWrites = await countWrites(node, older, () => runCalls(node.box, older));
+
+  const reading = row('reading of chain and jump: CPU', 'ms', of.read.cpu);
+  const standIn = row('stand-in: CPU', 'ms', of.older.cpu);
+  const bare = row('bare Node that starts the reading: CPU of its own', 'ms', of.bare.cpu);
+  const standInProcesses = row('stand-in: processes', '', [older.length]);
+  const standInPeak = row('stand-in: peak memory of tools', 'MB', [await peakOfCalls(node.box, older, 5)]);
+  const targets = [
+    { text: '≤ reading + 2 ms', limit: median(reading.samples) + 2 },
+    ...(isSlow ? [{ text: '≤ half of the stand-in', limit: median(standIn.samples) / 2 }] : []),
   ];
+  return {
+    title: `idle resync, ${describeNode(kind)}, both families`,
+    rows: [
+      row('iptables -S of the chain: CPU', 'ms', of.list.cpu),
+      reading,
+      standIn,
+      row('agent and its tools: CPU', 'ms', of.agent.all, { baseline: standIn, targets }),
+      bare,
+      row('the agent itself: CPU', 'ms', of.agent.own, { baseline: bare }),
+      row('its tools: CPU (mean)', 'ms', [mean(of.agent.children)]),
+      row('agent between resyncs: CPU in a minute', 'ms', [rest.own * RESTS_PER_MINUTE]),
+      standInProcesses,
+      row('agent: processes', '', [recorded.length], { baseline: standInProcesses }),
+      row('stand-in: kernel writes', '', [olderWrites]),
+      row('agent: kernel writes', '', [ownWrites]),
+      standInPeak,
+      row('agent: peak memory of tools', 'MB', [peak], { baseline: standInPeak }),
+    ],
+  };
 }
 
-/** Of one resync; an agent idle otherwise, so that all that it uses is for the resyncs. */
-async function cpuOfResyncs(agent: RunningAgent, times: number): Promise<Sample> {
-  let before = cpuTime(agent.pid);
-  let after = before;
-  const resyncs = await agent.resync(times, {
-    begin: () => {
-      before = cpuTime(agent.pid);
-    },
-    end: () => {
-      after = cpuTime(agent.pid);
-    },
-  });
-  const own = (after.own - before.own) / resyncs;
-  const tools = (after.children - before.children) / resyncs;
-  return { [NAMES.agent]: own + tools, [NAMES.own]: own, [NAMES.tools]: tools };
-}
-
-/** Of a Node.js that only starts the tools. */
-async function cpuOfStarting(box: Box, calls: readonly Call[], times: number): Promise<number> {
+/** The CPU of a Node.js that only starts the tools. */
+async function cpuOfStarting({ box }: BenchNode, calls: readonly Call[], times: number) {
   const input = JSON.stringify(calls.map(({ command }) => command));
-  return Number(await succeed(box.run(process.execPath, [BARE_STARTER, `${times}`], { input })));
+  return { cpu: Number(await succeed(box.run(process.execPath, [STARTER, `${times}`], { input }))) };
 }
 
-/** Of the timers that an agent has which waits for the next resync. */
-async function cpuOfRest({ pid }: RunningAgent): Promise<number> {
-  const before = cpuTime(pid).own;
-  await delay(REST_MS);
-  return ((cpuTime(pid).own - before) * MINUTE_MS) / REST_MS;
+function listChain(tool: string, chain: string): Call {
+  return call(tool, '--wait', '1', '-t', 'nat', '-S', chain);
 }
 
-/** Processes, kernel writes and memory of tools, of agent and stand-in. */
-async function beside(
-  node: BenchNode,
-  agent: RunningAgent,
-  idle: readonly Call[],
-  standIn: readonly Call[],
-): Promise<readonly Row[]> {
-  const row = rowMaker(node.kind);
-  const resync = () => agent.resync(1);
-  const standInOnce = () => runCalls(node.box, standIn);
-  const writes = async (chain: string, action: () => Promise<unknown>) => {
-    const counts: number[] = [];
-    for (let time = 0; time < WRITE_COUNTS; time += 1)
-      counts.push(await countWrites(node, chain, agent.generations, action));
-    return counts;
-  };
-  const processes = { agent: 'agent: processes', standIn: 'stand-in: processes' };
-  const written = { agent: 'agent: kernel writes', standIn: 'stand-in: kernel writes' };
-  const peak = { agent: 'agent: peak memory of tools', standIn: 'stand-in: peak memory of tools' };
-  const { tools } = await watchPeaks(agent.pid, () => agent.resync(WATCHED));
+/** Another chain than the agent's: both stand on one node. */
+const STAND_IN_CHAIN = 'STAND-IN';
+
+const JUMP: readonly string[] = [
+  ...['-m', 'comment', '--comment'],
+  `"ip-masq-agent: ensure nat POSTROUTING directs all non-LOCAL destination traffic to our custom ${STAND_IN_CHAIN} chain"`,
+  ...['-m', 'addrtype', '!', '--dst-type', 'LOCAL', '-j', STAND_IN_CHAIN],
+];
+
+/** What the older agents run once: the check of the jump has found none. */
+function appendJump(tool: string): readonly Call[] {
   return [
-    row(processes.standIn, '', [standIn.length]),
-    { ...row(processes.agent, '', [idle.length]), baseline: processes.standIn },
-    row(written.standIn, '', await writes(STAND_IN_CHAIN, standInOnce)),
-    row(written.agent, '', await writes(CHAIN, resync)),
-    row(peak.standIn, 'MB', [await peakOfCalls(node.box, standIn, WATCHED)]),
-    { ...row(peak.agent, 'MB', [tools]), baseline: peak.standIn },
+    call(tool, '-w', '5', '-N', STAND_IN_CHAIN, '-t', 'nat'),
+    call(tool, '-w', '5', '-A', 'POSTROUTING', '-t', 'nat', ...JUMP),
   ];
 }
 
-function rowMaker(kind: NodeKind) {
-  const group = `idle resync, ${describeNode(kind)}, both families`;
-  return (name: string, unit: string, samples: readonly number[]): Row => ({ group, name, unit, samples });
+/**
+ * What ip-masq-agent (v1) and ip-masq-agent-v2 run at every interval, for each family: `syncMasqRules` with EnsureChain,
+ * EnsureRule and RestoreAll of k8s.io/kubernetes/pkg/util/iptables.
+ */
+function ensureAndRestore(tool: string): readonly Call[] {
+  const prefixes = tool.startsWith('ip6')
+    ? ['fe80::/10', ...prefixesOf(0, 'IPv6')]
+    : ['169.254.0.0/16', ...prefixesOf(0, 'IPv4')];
+  const rule = (comment: string, rest: string) =>
+    `-A ${STAND_IN_CHAIN} -m comment --comment "ip-masq-agent: ${comment}" ${rest}`;
+  const input = [
+    '*nat',
+    `:${STAND_IN_CHAIN} - [0:0]`,
+    ...prefixes.map((prefix) => rule('local traffic is not subject to MASQUERADE', `-d ${prefix} -j RETURN`)),
+    rule('outbound traffic is subject to MASQUERADE (must be last in chain)', '-j MASQUERADE'),
+    'COMMIT',
+    '',
+  ].join('\n');
+  return [
+    call(tool, '-w', '5', '-N', STAND_IN_CHAIN, '-t', 'nat'),
+    call(tool, '-w', '5', '-C', 'POSTROUTING', '-t', 'nat', ...JUMP),
+    { command: [`${tool}-restore`, '-w', '5', '--noflush'], input },
+  ];
 }
 
-/** Milliseconds of its own that the agent may use. */
-const OWN_CPU = 2;
+/** How often calls, or an action that makes them, write to the kernel. */
+async function countWrites(
+  { box, kind }: BenchNode,
+  calls: readonly Call[],
+  action: () => Promise<unknown>,
+): Promise<number> {
+  // Nothing announces a change of iptables-legacy.
+  if (kind.mode === 'legacy')
+    return calls.filter(({ command: [tool = ''] }) => tool.endsWith('-restore')).length;
+  await using generations = await watchGenerations(box);
+  await action();
+  return generations.drain().length;
+}
 
-function targetsOn({ mode, foreignRules }: NodeKind): readonly Target[] {
-  const reading: Target = {
-    text: `≤ reading + ${OWN_CPU} ms`,
-    limit: (medianOf) => medianOf(NAMES.read) + OWN_CPU,
+/** Scrapes of the metrics. */
+export async function* scrape({ rounds }: BenchOptions): AsyncIterable<Table> {
+  const { fresh, stale, tools, bytes } = (await takeTurns(rounds(6), { agent: costOfScrapes })).agent;
+  yield {
+    title: `scrape, ${describeNode(PLAIN_NODE)}, both families`,
+    rows: [
+      row('counts read less than 15 s ago: CPU of the agent', 'ms', fresh),
+      row('counts read from the kernel: CPU of the agent', 'ms', stale),
+      row('counts read from the kernel: CPU of its tools (mean)', 'ms', [mean(tools)]),
+      row('size of the answer', 'bytes', bytes),
+    ],
   };
-  const half: Target = { text: '≤ half of the stand-in', limit: (medianOf) => medianOf(NAMES.standIn) / 2 };
-  return mode === 'legacy' && foreignRules > 0 ? [reading, half] : [reading];
+}
+
+async function costOfScrapes() {
+  await using node = await createNode(PLAIN_NODE);
+  await using agent = await startAgent(node, { families: FAMILIES });
+  const scrapeOften = async () => {
+    for (let time = 0; time < OFTEN; time += 1) await agent.scrape();
+  };
+  await scrapeOften(); // the first scrapes compile
+  const { own } = await cpuDuring(agent.pid, scrapeOften);
+  await delay(STALE_MS);
+  const stale = await cpuDuring(agent.pid, agent.scrape);
+  const bytes = Buffer.byteLength(await agent.scrape());
+  return { fresh: own / OFTEN, stale: stale.own, tools: stale.children, bytes };
 }

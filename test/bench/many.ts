@@ -1,40 +1,114 @@
-import type { Policy } from '../../lib/policy/policy.ts';
-import { policyOf } from '../kernel/support.ts';
-import type { Files } from '../lab/volume.ts';
+/** What many entries cost: reading them, keeping them in the nftables dataplane, and a connection that passes them. */
+import { fileURLToPath } from 'node:url';
+import { type Box, createBox } from '../lab/box.ts';
+import { createNetwork } from '../lab/network.ts';
+import { succeed } from '../lab/run.ts';
+import { agentFlags, BINARY, metric, startAgent } from './agent.ts';
+import { call, runOnce } from './calls.ts';
+import { createNode, PLAIN_NODE } from './node.ts';
+import { atMost, type BenchOptions, type Row, row, type Table, takeTurns } from './part.ts';
+import { peakOfTools } from './proc.ts';
+import { manySources, writeSources } from './sources.ts';
 
-/** As many as fit into a file of 1 MiB, and some room. */
-const PER_SOURCE = 25_000;
-
-/** So many CIDRs that do not touch each other. */
-function manyPrefixes(count: number): readonly string[] {
-  return Array.from({ length: count }, (_, index) => {
-    const address = 11 * 2 ** 24 + index * 32;
-    return `${[24, 16, 8, 0].map((shift) => Math.floor(address / 2 ** shift) % 256).join('.')}/28`;
-  });
+/** Reading them, and keeping them in the nftables dataplane. */
+export async function* load({ rounds }: BenchOptions): AsyncIterable<Table> {
+  for (const count of [10_000, 100_000]) {
+    await using box = await createBox();
+    await using dir = await writeSources(manySources(count));
+    const files = Object.keys(manySources(count)).map((name) => `${dir.path}/${name}`);
+    const flags = [...agentFlags(dir.path, 'IPv4'), '--backend=nftables'];
+    const once = await runOnce(box, call(BINARY, '--once', ...flags));
+    const { bare, check } = await takeTurns(rounds(7), {
+      bare: () => runOnce(box, call(process.execPath, '-e', '0')),
+      check: () => runOnce(box, call(BINARY, 'check', ...files)),
+    });
+    const { agent } = await takeTurns(rounds(5), { agent: () => keepMany(count) });
+    const bareStart = row('bare Node start', 'ms', bare.took);
+    const barePeak = row('bare Node: peak memory', 'MB', bare.peak);
+    yield {
+      title: `${count.toLocaleString('en')} CIDRs`,
+      rows: [
+        bareStart,
+        row('`check`: exec → exit', 'ms', check.took, {
+          baseline: bareStart,
+          targets: [atMost(1_500, 'ms')],
+        }),
+        row('`check`: CPU', 'ms', check.cpu),
+        barePeak,
+        row('`check`: peak memory', 'MB', check.peak, { baseline: barePeak, targets: [atMost(150, 'MB')] }),
+        row('nftables, `--once`: peak memory', 'MB', [once.peak], { baseline: barePeak }),
+        row('nftables: exec → first sync done, server listens', 'ms', agent.started),
+        row('nftables, one more: ..data renamed → the agent says that it is done', 'ms', agent.change),
+        row('nftables: idle resync, as the agent measures it', 'ms', agent.idle),
+        row('nftables, one more: peak memory of nft', 'MB', agent.nft),
+      ],
+    };
+  }
 }
 
-/** Sources of so many CIDRs. */
-export function manySources(count: number): Files {
-  const prefixes = manyPrefixes(count);
-  return Object.fromEntries(
-    Array.from({ length: Math.ceil(count / PER_SOURCE) }, (_, source) => {
-      const own = prefixes.slice(source * PER_SOURCE, (source + 1) * PER_SOURCE);
-      const lines = own.map((prefix) => `  - ${prefix}\n`).join('');
-      return [`ip-masq-${source}`, `cidrLimit: ${PER_SOURCE}\nnonMasqueradeCIDRs:\n${lines}`];
-    }),
-  );
+/** Runs the agent on a new node, and adds one CIDR, and one more. */
+async function keepMany(count: number) {
+  await using node = await createNode(PLAIN_NODE);
+  const files = (number: number) => manySources(count + number);
+  await using agent = await startAgent(node, { families: 'IPv4', backend: 'nftables', files });
+  const change = await agent.swap(1);
+  await agent.settle();
+  const before = syncMs(await agent.scrape());
+  await agent.resync(1);
+  const idle = syncMs(await agent.scrape()) - before;
+  const nft = await peakOfTools(agent.pid, () => agent.swap(2));
+  return { started: agent.started, change, idle, nft };
 }
 
-/** The policy of so many CIDRs, and link-local. */
-export function manyPolicy(count: number): Policy {
-  const text = manyPrefixes(count)
-    .map((prefix) => `  - ${prefix}\n`)
-    .join('');
-  return policyOf(
-    'IPv4',
-    { 'ip-masq-a': `nonMasqueradeCIDRs:${count === 0 ? ' []\n' : `\n${text}`}` },
-    {
-      cidrLimit: count,
-    },
-  );
+function syncMs(metrics: string): number {
+  return metric(metrics, 'ip_masq_agent_sync_duration_seconds_sum') * 1000;
+}
+
+const FLOWS_SCRIPT = fileURLToPath(new URL('flows.pl', import.meta.url));
+const FLOWS = 8_000;
+
+/** No entry holds this address, and outside drops packets to it without an answer. */
+const DESTINATION = '203.0.113.7';
+
+const DATAPLANES = [
+  { name: 'iptables-nft', flags: ['--iptables-mode=nft'], counts: [0, 64, 1_000, 10_000] },
+  { name: 'iptables-legacy', flags: ['--iptables-mode=legacy'], counts: [0, 64, 1_000, 10_000] },
+  { name: 'nftables', flags: ['--backend=nftables'], counts: [0, 64, 1_000, 10_000, 100_000] },
+] as const;
+
+/** Masqueraded UDP connections that no entry holds: the longest way through the rules. */
+export async function* connections({ rounds }: BenchOptions): AsyncIterable<Table> {
+  const rows: Row[] = [];
+  for (const { name, flags, counts } of DATAPLANES) {
+    await using node = await createBox();
+    await using network = await createNetwork(node, ['203.0.113.0/24']);
+    for (const args of [
+      'route del local 203.0.113.0/24 dev lo',
+      'route add blackhole 203.0.113.0/24 table local',
+    ])
+      await succeed(network.outside.run('ip', args.split(' ')));
+    // The flows of one sample must not fill the table of the next one.
+    await succeed(node.run('tee', ['/proc/sys/net/netfilter/nf_conntrack_udp_timeout'], { input: '1' }));
+    const sample = async () => {
+      const output = await succeed(network.pod.run('perl', [FLOWS_SCRIPT, DESTINATION, `${FLOWS}`]));
+      return { flow: Number(output) };
+    };
+    const samples = async () => {
+      await sample(); // the first one finds cold caches
+      return (await takeTurns(rounds(7), { sample })).sample.flow;
+    };
+    if (rows.length === 0) rows.push(row('no rules', 'µs', await samples()));
+    for (const count of counts) {
+      await keep(node, count, flags);
+      const label = `${name}, ${count.toLocaleString('en')} entries`;
+      rows.push(row(label, 'µs', await samples(), { baseline: rows[0] }));
+    }
+  }
+  yield { title: 'new connection, one UDP packet through the node', rows };
+}
+
+/** Lets the agent bring so many entries into the kernel. */
+async function keep(node: Box, count: number, flags: readonly string[]): Promise<void> {
+  await using dir = await writeSources(manySources(count));
+  await succeed(node.run(BINARY, ['--once', ...agentFlags(dir.path, 'IPv4'), ...flags]));
 }

@@ -1,4 +1,4 @@
-/** What proc(5) tells of a process. */
+/** What proc(5) tells about a process. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 
@@ -10,33 +10,36 @@ export interface CpuTime {
   readonly children: number;
 }
 
-/** Of the fields of `stat`; user space always sees 100 a second. */
+/** User space always sees 100 ticks a second. */
 const TICK_MS = 10;
-const [STATE, PPID, CUTIME, CSTIME] = [0, 1, 13, 14];
 
-export function cpuTime(pid: number): CpuTime {
-  const tasks = readdirSync(`/proc/${pid}/task`);
-  const nanoseconds = tasks.map((task) =>
+function cpuTime(pid: number): CpuTime {
+  const nanoseconds = readdirSync(`/proc/${pid}/task`).map((task) =>
     Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'utf8').split(' ')[0]),
   );
-  const fields = stat(pid);
+  // The name of the program, which may contain anything, ends before the third field.
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ');
+  const [cutime, cstime] = fields.slice(13, 15).map(Number);
   return {
     own: nanoseconds.reduce((sum, own) => sum + own, 0) / 1e6,
-    children: (Number(fields[CUTIME]) + Number(fields[CSTIME])) * TICK_MS,
+    children: ((cutime ?? Number.NaN) + (cstime ?? Number.NaN)) * TICK_MS,
   };
 }
 
-/** From the state on: the name before it may contain anything. */
-function stat(pid: number): readonly string[] {
-  return readFileSync(`/proc/${pid}/stat`, 'utf8')
-    .replace(/^.*\) /s, '')
-    .split(' ');
+/** The CPU that a process uses during the action. */
+export async function cpuDuring(pid: number, action: () => Promise<unknown>): Promise<CpuTime> {
+  const before = cpuTime(pid);
+  await action();
+  const after = cpuTime(pid);
+  return { own: after.own - before.own, children: after.children - before.children };
 }
 
 const POLL_MS = 5;
 const PATIENCE_MS = 60_000;
 
-/** A process that has nothing to do may have timers all the same: milliseconds of CPU for each millisecond, and at once. */
+/** Timers of an idle process use CPU too: milliseconds of CPU for each millisecond, and at once. */
 const IDLE = { share: 0.05, burst: 0.5 } as const;
 
 /** Waits until the process has done nothing for so many milliseconds, and has no child. */
@@ -46,98 +49,75 @@ export async function untilQuiet(pid: number, ms: number): Promise<void> {
   for (;;) {
     await delay(POLL_MS);
     const [now, own] = [performance.now(), cpuTime(pid).own];
-    const isBusy = stat(pid)[STATE] === 'R' || own - before > IDLE.burst + IDLE.share * (now - since);
+    const isRunning = field(statusOf(pid), 'State').startsWith('R');
+    const isBusy = isRunning || own - before > IDLE.burst + IDLE.share * (now - since);
     if (!isBusy && now - since < ms) continue;
-    if (!isBusy && !hasChildren(pid)) return;
+    if (!isBusy && childrenOf(pid, new Set()).length === 0) return;
     if (now > deadline) throw new Error(`process ${pid} does not come to rest`);
     [since, before] = [now, own];
   }
 }
 
-function hasChildren(pid: number): boolean {
-  return readdirSync('/proc').some((name) => {
-    try {
-      return /^\d/.test(name) && stat(Number(name))[PPID] === `${pid}`;
-    } catch {
-      return false; // it has ended in the meantime
-    }
-  });
-}
-
 /** MB, that is 10^6 bytes. */
 export interface Memory {
-  readonly resident: number;
-  /** What is its own alone: without the code and the libraries that are mapped from files. */
+  /** Pages that belong to the process alone, without code and libraries that are mapped from files. */
   readonly anonymous: number;
-  /** Resident, pages that others have too counted in part. */
+  readonly resident: number;
+  /** Resident, with a share of the pages that other processes use too. */
   readonly proportional: number;
 }
 
-export function memory(pid: number): Memory {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+export function memoryOf(pid: number): Memory {
+  const status = statusOf(pid);
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
   return {
-    resident: megabytes(status, 'VmRSS'),
     anonymous: megabytes(status, 'RssAnon'),
+    resident: megabytes(status, 'VmRSS'),
     proportional: megabytes(rollup, 'Pss'),
   };
 }
 
-/** How many files, sockets and pipes it has open. */
-export function openFiles(pid: number): number {
-  return readdirSync(`/proc/${pid}/fd`).length;
-}
-
-/** Tools that the agent runs, as the kernel calls them. */
+/** The tools that the agent runs, as the kernel names them. */
 const TOOL = /^(?:xtables|ip6?tables|nft)/;
 
-/** Largest resident sizes so far, in MB; NaN where nothing was seen. */
-export interface Peaks {
-  readonly own: number;
-  /** Of the largest tool that the process has run. */
-  readonly tools: number;
-}
-
-/** Watches a process and its tools while the action goes on. Uses up one processor: not to be timed. */
-export async function watchPeaks(pid: number, action: () => Promise<unknown>): Promise<Peaks> {
+/**
+ * The largest resident size, in MB, of the tools that a process runs during the action. Watching them keeps one processor
+ * busy: do not time the action.
+ */
+export async function peakOfTools(pid: number, action: () => Promise<unknown>): Promise<number> {
   const strangers = new Set<string>();
-  let peaks: Peaks = { own: Number.NaN, tools: Number.NaN };
+  let peak = 0;
   let isOn = true;
   const watching = (async () => {
     for (; isOn; await turn()) {
-      const own = peakOf(statusOf(`${pid}`));
-      const tools = statusOfTools(pid, strangers).map(peakOf);
-      peaks = { own: larger(peaks.own, own), tools: tools.reduce(larger, peaks.tools) };
+      const tools = childrenOf(pid, strangers).filter((status) => TOOL.test(field(status, 'Name')));
+      // A process that is about to end has no memory any more.
+      peak = Math.max(peak, ...tools.map((status) => megabytes(status, 'VmHWM') || 0));
     }
   })();
   await action();
   isOn = false;
   await watching;
-  return peaks;
+  return peak;
 }
 
-/** @param strangers processes that are known to be none of its children; those that are found are added */
-function statusOfTools(pid: number, strangers: Set<string>): readonly string[] {
+/**
+ * The status of each child of the process.
+ *
+ * @param strangers processes that are known not to be children; grows
+ */
+function childrenOf(pid: number, strangers: Set<string>): readonly string[] {
   const candidates = readdirSync('/proc').filter((name) => /^\d/.test(name) && !strangers.has(name));
   return candidates.flatMap((candidate) => {
     const status = statusOf(candidate);
-    if (field(status, 'PPid') === `${pid}`) return TOOL.test(field(status, 'Name')) ? [status] : [];
+    if (field(status, 'PPid') === `${pid}`) return [status];
     strangers.add(candidate);
     return [];
   });
 }
 
-/** NaN for one that has ended, whose memory is gone. */
-function peakOf(status: string): number {
-  return megabytes(status, 'VmHWM');
-}
-
-function larger(one: number, other: number): number {
-  return one > other || Number.isNaN(other) ? one : other;
-}
-
-/** Empty where the process has ended in the meantime. */
-function statusOf(pid: string): string {
+/** Empty if the process has ended. */
+function statusOf(pid: number | string): string {
   try {
     return readFileSync(`/proc/${pid}/status`, 'utf8');
   } catch {
@@ -149,7 +129,7 @@ function megabytes(status: string, key: string): number {
   return (Number.parseInt(field(status, key), 10) * 1024) / 1e6;
 }
 
-/** Of `Key:   value` lines. */
+/** The value of a `Key:   value` line. */
 function field(status: string, key: string): string {
   return new RegExp(`^${key}:\\s*(.*)$`, 'm').exec(status)?.[1] ?? '';
 }

@@ -1,80 +1,115 @@
-/** From the rename of `..data` until the kernel holds the new rules, and what such a change costs. */
-import { startAgent } from './agent.ts';
-import { runCalls } from './calls.ts';
-import { createNode, describeNode, type NodeKind } from './node.ts';
-import { mean, type Part, takeTurns } from './part.ts';
-import { cpuTime, watchPeaks } from './proc.ts';
-import { recordRunning, untilWritten } from './record.ts';
-import { atMost, type Row } from './row.ts';
-import type { Families } from './sources.ts';
+/** How soon the kernel holds the rules after a start and after a change, beside plain tool calls. */
+import { watchGenerations } from '../lab/generations.ts';
+import { agentFlags, BINARY, startAgent } from './agent.ts';
+import { call, record, runOnce, untilWritten } from './calls.ts';
+import { type BenchNode, createNode, describeNode, type NodeKind, PLAIN_NODE, resetNat } from './node.ts';
+import { atMost, type BenchOptions, mean, median, row, type Table, takeTurns } from './part.ts';
+import { cpuDuring, peakOfTools } from './proc.ts';
+import { type Families, sources, writeSources } from './sources.ts';
 
-const TARGET = atMost(20, 'ms');
-const SCRIPT = 'plain tool calls';
-const SCRIPT_CPU = 'plain tool calls: CPU';
+const NAMES: Readonly<Record<Families, string>> = { IPv4: 'IPv4', both: 'both families' };
 
-export const reaction: Part = {
-  name: 'reaction',
-  about: '..data renamed to rules in the kernel, and the CPU of a change',
-  async measure({ nodes }) {
-    const rows: Row[] = [];
-    for (const kind of nodes) {
-      rows.push(...(await measure(kind, 'IPv4')));
-      if (kind.foreignRules === 0) rows.push(...(await measure(kind, 'both')));
-    }
-    return rows;
-  },
-};
+/** `--once`. */
+export async function* starts({ rounds }: BenchOptions): AsyncIterable<Table> {
+  yield await startsOf('IPv4', rounds(25));
+  yield await startsOf('both', rounds(25));
+}
 
-async function measure(kind: NodeKind, families: Families): Promise<readonly Row[]> {
+async function startsOf(families: Families, rounds: number): Promise<Table> {
+  await using node = await createNode(PLAIN_NODE);
+  const calls = untilWritten((await record(node, families)).start);
+  const { bare, script, agent } = await takeTurns(rounds, {
+    bare: () => runOnce(node.box, call(process.execPath, '-e', '0')),
+    script: async () => {
+      await resetNat(node);
+      return await runOnce(node.box, ...calls);
+    },
+    agent: () => start(node, families),
+  });
+  const bareStart = row('bare Node start', 'ms', bare.took);
+  const bareCpu = row('bare Node start: CPU', 'ms', bare.cpu);
+  const tools = row('plain tool calls', 'ms', script.took);
+  const target = {
+    text: '≤ 3 × bare Node start + tool calls',
+    limit: 3 * median(bareStart.samples) + median(tools.samples),
+  };
+  return {
+    title: `start, ${describeNode(PLAIN_NODE)}, ${NAMES[families]}`,
+    rows: [
+      bareStart,
+      bareCpu,
+      tools,
+      row('exec → first rules in the kernel', 'ms', agent.rules, { baseline: bareStart, targets: [target] }),
+      row('exec → exit', 'ms', agent.exit, { baseline: bareStart }),
+      row('exec → exit: CPU, tools included', 'ms', agent.cpu, { baseline: bareCpu }),
+      row('exec → exit, nothing to change', 'ms', agent.unchanged, { baseline: bareStart }),
+    ],
+  };
+}
+
+/** Runs the agent on a node without its rules, and again on a node that has them. */
+async function start(node: BenchNode, families: Families) {
+  await using dir = await writeSources(sources(0, families));
+  const command = call(BINARY, '--once', ...agentFlags(dir.path, families));
+  await resetNat(node);
+  await using generations = await watchGenerations(node.box);
+  const first = await runOnce(node.box, command);
+  const second = await runOnce(node.box, command);
+  const { at = Number.NaN } = generations.drain()[families === 'both' ? 1 : 0] ?? {};
+  return { rules: at - first.start, exit: first.took, cpu: first.cpu, unchanged: second.took };
+}
+
+/** Changes of a projected volume. */
+export async function* reaction(options: BenchOptions): AsyncIterable<Table> {
+  for (const kind of options.nodes) {
+    yield await reactionOn(kind, 'IPv4', options);
+    if (kind.foreignRules === 0) yield await reactionOn(kind, 'both', options);
+  }
+}
+
+async function reactionOn(kind: NodeKind, families: Families, { rounds }: BenchOptions): Promise<Table> {
   await using node = await createNode(kind);
-  const recorded = (await recordRunning(node, families)).change;
+  const recorded = (await record(node, families)).change;
   const calls = untilWritten(recorded);
   await using agent = await startAgent(node, { families });
   const change = async (round: number) => {
-    const before = cpuTime(agent.pid);
-    const took = await agent.swap(2 + round);
-    await agent.settle();
-    const after = cpuTime(agent.pid);
-    return { took, own: after.own - before.own, children: after.children - before.children };
+    let took = Number.NaN;
+    const { own, children } = await cpuDuring(agent.pid, async () => {
+      took = await agent.swap(2 + round);
+      await agent.settle();
+    });
+    return { took, own, children };
   };
-  const script = async () => {
-    // Writes the rules of another number: the next change has as much to do as every other.
-    const [round] = await runCalls(node.box, calls);
-    return { script: round?.took ?? Number.NaN, scriptCpu: round?.cpu ?? Number.NaN };
-  };
-  const rounds = kind.mode === 'legacy' && kind.foreignRules > 0 ? 8 : 20;
   await change(-1); // the first one compiles
-  const samplesOf = await takeTurns(rounds, [change, script]);
-  const { tools } = await watchPeaks(agent.pid, async () => {
-    for (let round = 0; round < 5; round += 1) await change(rounds + round);
+  const count = rounds(kind.mode === 'legacy' && kind.foreignRules > 0 ? 8 : 20);
+  const { changes, script } = await takeTurns(count, {
+    changes: change,
+    // Writes the rules of another number: each change of the agent has as much to do as every other.
+    script: () => runOnce(node.box, ...calls),
   });
-  return rowsOf(kind, families, samplesOf, { processes: recorded.length, peak: tools });
-}
-
-function rowsOf(
-  kind: NodeKind,
-  families: Families,
-  samplesOf: (name: string) => readonly number[],
-  beside: { readonly processes: number; readonly peak: number },
-): readonly Row[] {
-  const group = `reaction, ${describeNode(kind)}, ${families === 'both' ? 'both families' : 'IPv4'}`;
-  const row = (name: string, unit: string, samples: readonly number[]) => ({ group, name, unit, samples });
-  const until = kind.mode === 'nft' ? 'rules in the kernel' : 'the agent says that it is done';
-  return [
-    row(SCRIPT, 'ms', samplesOf('script')),
-    {
-      ...row(`..data renamed → ${until}`, 'ms', samplesOf('took')),
-      baseline: SCRIPT,
-      ...(kind.mode === 'nft' && { targets: [TARGET] }),
-    },
-    row(SCRIPT_CPU, 'ms', samplesOf('scriptCpu')),
-    row('a change: CPU of the agent', 'ms', samplesOf('own')),
-    // Told in steps of 10 ms: only the mean of many says more.
-    {
-      ...row('a change: CPU of its tools (mean)', 'ms', [mean(samplesOf('children'))]),
-      baseline: SCRIPT_CPU,
-    },
-    row('a change: processes', '', [beside.processes]),
-    row('a change: peak memory of tools', 'MB', [beside.peak]),
-  ];
+  const peak = await peakOfTools(agent.pid, async () => {
+    for (let round = 0; round < 5; round += 1) await change(count + round);
+  });
+  const tools = row('plain tool calls', 'ms', script.took);
+  const toolsCpu = row('plain tool calls: CPU', 'ms', script.cpu);
+  const isNft = kind.mode === 'nft';
+  const until = isNft ? 'rules in the kernel' : 'the agent says that it is done';
+  return {
+    title: `reaction, ${describeNode(kind)}, ${NAMES[families]}`,
+    rows: [
+      tools,
+      row(`..data renamed → ${until}`, 'ms', changes.took, {
+        baseline: tools,
+        targets: isNft ? [atMost(20, 'ms')] : [],
+      }),
+      toolsCpu,
+      row('a change: CPU of the agent', 'ms', changes.own),
+      // The kernel counts in steps of 10 ms: only the mean of many says more.
+      row('a change: CPU of its tools (mean)', 'ms', [mean(changes.children)], {
+        baseline: toolsCpu,
+      }),
+      row('a change: processes', '', [recorded.length]),
+      row('a change: peak memory of tools', 'MB', [peak]),
+    ],
+  };
 }

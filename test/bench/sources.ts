@@ -1,4 +1,5 @@
-import type { Files } from '../lab/volume.ts';
+import { writeFile } from 'node:fs/promises';
+import { type Files, type TemporaryDirectory, temporaryDirectory } from '../lab/volume.ts';
 
 export const CHAIN = 'IP-MASQ-AGENT';
 
@@ -10,19 +11,13 @@ const OWNERS = [10, 11, 12];
 /** CIDRs of each family that each owner has. */
 const PER_OWNER = 20;
 
-/** Three owners with 20 CIDRs of each family; each number has others than the one before. */
+/** Three sources with 20 CIDRs of each family; up to number 2,047 each number has other CIDRs. */
 export function sources(number: number, families: Families): Files {
-  return Object.fromEntries(
-    OWNERS.map((owner) => [
-      `ip-masq-${owner}`,
-      `nonMasqueradeCIDRs:\n${[
-        ...ownPrefixes(owner, number, 'IPv4'),
-        ...(families === 'both' ? ownPrefixes(owner, number, 'IPv6') : []),
-      ]
-        .map((prefix) => `  - ${prefix}\n`)
-        .join('')}`,
-    ]),
-  );
+  const textOf = (owner: number) => {
+    const ipv6 = families === 'both' ? ownPrefixes(owner, number, 'IPv6') : [];
+    return list([...ownPrefixes(owner, number, 'IPv4'), ...ipv6]);
+  };
+  return Object.fromEntries(OWNERS.map((owner) => [`ip-masq-${owner}`, textOf(owner)]));
 }
 
 /** All CIDRs of one family in the sources of that number. */
@@ -30,11 +25,40 @@ export function prefixesOf(number: number, family: 'IPv4' | 'IPv6'): readonly st
   return OWNERS.flatMap((owner) => ownPrefixes(owner, number, family));
 }
 
-/** 256 numbers fit into one octet of IPv4; the bits above go where the index leaves room, so that 2,048 differ. */
+/** One octet of IPv4 holds the low 8 bits of the number; the octet of the index has room for 3 more. */
 function ownPrefixes(owner: number, number: number, family: 'IPv4' | 'IPv6'): readonly string[] {
   return Array.from({ length: PER_OWNER }, (_, index) =>
     family === 'IPv4'
       ? `${owner}.${index + PER_OWNER * ((number >> 8) & 7)}.${number & 255}.0/24`
       : `fd00:${owner}:${index}:${number.toString(16)}::/64`,
   );
+}
+
+function list(prefixes: readonly string[]): string {
+  if (prefixes.length === 0) return 'nonMasqueradeCIDRs: []\n';
+  return `nonMasqueradeCIDRs:\n${prefixes.map((prefix) => `  - ${prefix}\n`).join('')}`;
+}
+
+/** A source of 1 MiB holds this many CIDRs, and some more. */
+const PER_SOURCE = 25_000;
+
+/** Sources with so many IPv4 CIDRs in all, none next to another. */
+export function manySources(count: number): Files {
+  const prefixes = Array.from({ length: count }, (_, index) => {
+    const address = 11 * 2 ** 24 + index * 32;
+    return `${[24, 16, 8, 0].map((shift) => Math.floor(address / 2 ** shift) % 256).join('.')}/28`;
+  });
+  return Object.fromEntries(
+    Array.from({ length: Math.max(1, Math.ceil(count / PER_SOURCE)) }, (_, source) => {
+      const own = prefixes.slice(source * PER_SOURCE, (source + 1) * PER_SOURCE);
+      return [`ip-masq-${source}`, `cidrLimit: ${PER_SOURCE}\n${list(own)}`];
+    }),
+  );
+}
+
+/** A config directory with these files. */
+export async function writeSources(files: Files): Promise<TemporaryDirectory> {
+  const dir = await temporaryDirectory();
+  for (const [name, text] of Object.entries(files)) await writeFile(`${dir.path}/${name}`, text);
+  return dir;
 }
