@@ -54,7 +54,7 @@ build: setup $(BIN) ## build bin/ip-masq-agent, which runs on this machine
 all-build: build $(ALL_ARCH:%=build-%) ## build also what goes into the images of all ARCHs, in bin/image
 
 container: context ## build the image of one ARCH with docker: $(REGISTRY)/ip-masq-agent-$(ARCH):$(VERSION)
-	$(DOCKER) build $(DOCKER_BUILD_FLAGS) --tag $(IMAGE) --file build/image/Dockerfile \
+	$(DOCKER) build $(DOCKER_BUILD_FLAGS) --tag $(IMAGE) --file Dockerfile.in \
 	    --build-arg BASE_IMAGE='$(BASE_IMAGE)' --build-arg ARCH=$(ARCH) --build-arg SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) \
 	    $(addprefix --label org.opencontainers.image.,version='$(VERSION)' created=$(CREATED) \
 	        $(REVISION:%=revision=%) $(SOURCE:%=source='%')) $(CONTEXT)

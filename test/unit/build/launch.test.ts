@@ -27,7 +27,7 @@ describe('the first line of the agent', () => {
 });
 
 describe('the environment in the Dockerfile', () => {
-  const dockerfile = readFileSync(new URL('../../../build/image/Dockerfile', import.meta.url), 'utf8');
+  const dockerfile = readFileSync(new URL('../../../Dockerfile.in', import.meta.url), 'utf8');
   for (const [name, value] of Object.entries({ NODE_OPTIONS: NODE_FLAGS.join(' '), ...ENVIRONMENT }))
     it(`has the ${name} of a local build`, () => assert.ok(dockerfile.includes(` ${name}="${value}"`)));
 });
