@@ -4,6 +4,7 @@ import { mkdir, open, readFile, stat, symlink, writeFile } from 'node:fs/promise
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { RUNS } from '../lab/runs.ts';
 import { BINARY, createNode, eventually, jsonLines, type NodeLab } from './support.ts';
 import { holdLock } from './xtables-lock.ts';
 
@@ -262,17 +263,19 @@ describe('two agents on one node', () => {
 describe('a log that nobody reads', () => {
   it('keeps the agent neither from its rules nor from its end', async () => {
     await using node = await createNode();
+    const inside = cidrs(10);
+    await writeFile(join(node.configDir, 'ip-masq-x'), INSIDE(...inside));
     const args = [`--config-dir=${node.configDir}`, '--resync-interval=100ms', '--v=5'];
     // A pipe that is open for reading, and never read: it holds 64 KiB.
     const path = join(node.dir, 'log');
     execFileSync('mkfifo', ['-m', '666', path]);
     await using pipe = await open(path, 'r+');
     const agent = node.box.spawn(BINARY, args, { stdio: ['ignore', 'ignore', pipe.fd] });
-    await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
-    // Each repair logs some kilobytes.
-    for (let round = 0; round < 60; round += 1) {
+    await chainHolds(node, inside);
+    // Each repair logs 10 KB.
+    for (let round = 0; round < 15; round += 1) {
       await node.iptables('-F', 'IP-MASQ-AGENT');
-      await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
+      await chainHolds(node, inside);
     }
     const ended = new Promise((resolve) => agent.on('exit', resolve));
     agent.kill('SIGTERM');
@@ -394,12 +397,13 @@ describe('a kill at any instant', () => {
     const untilRules = performance.now() - started;
     first.kill('SIGKILL');
     await first.ended;
-    for (let round = 0; round < 30; round += 1) {
+    const rounds = 16 * RUNS;
+    for (let round = 0; round < rounds; round += 1) {
       const agent = node.start('--resync-interval=1h');
       await agent.logged(/"msg":"starting/);
       // However long a start takes on this machine, the kills spread around the moment of the transaction.
       const swap = volume.swap({ 'ip-masq-x': INSIDE(...(configs[(round + 1) % 2] ?? [])) });
-      await delay((round / 15) * untilRules);
+      await delay(((2 * round) / rounds) * untilRules);
       agent.kill('SIGKILL');
       await Promise.all([swap, agent.ended]);
       const now = await destinations(node).catch(() => undefined);

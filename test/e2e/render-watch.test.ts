@@ -212,7 +212,7 @@ describe('a reader of the output', () => {
         await volume.swap(generation(number));
         // From a swap to the end of its write it takes some milliseconds: the kills spread around that.
         await delay(number % 7);
-        if (number % 6 !== 0) continue;
+        if (number % 15 !== 0) continue;
         sidecar.kill('SIGKILL');
         await sidecar.ended;
         sidecar = start('--v=3');
