@@ -183,7 +183,7 @@ for (const mode of ['nft', 'legacy'] as const) {
       const [inside = '', ended = '', outside = ''] = stdout.split(/^(?=\S)/m);
       assert.match(
         inside,
-        /\n {2}but a rule of Docker in iptables \(\w+\) nat POSTROUTING may masquerade it:\n {4}-A POSTROUTING -s 172\.17\.0\.0\/16 ! -o docker0 -j MASQUERADE\n {4}only where: .*172\.17\.0\.0\/16.*\n {4}start dockerd with --ip-masq=false/,
+        /\n {2}but a rule of Docker in iptables \(\w+\) nat POSTROUTING may masquerade it:\n {4}-A POSTROUTING -s 172\.17\.0\.0\/16 ! -o docker0 -j MASQUERADE\n {4}only where: .*172\.17\.0\.0\/16.*\n {4}start dockerd /,
       );
       assert.match(
         ended,

@@ -3,7 +3,6 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type LoadedConfig, loadConfig } from '../../../lib/config/load.ts';
-import { formatProblem } from '../../../lib/config/problem.ts';
 import { ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
 import { merge, OPTIONS } from './support.ts';
 
