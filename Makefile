@@ -35,8 +35,8 @@ NAME := $(if $(REGISTRY),$(REGISTRY:/=)/)ip-masq-agent
 IMAGE := $(NAME)-$(ARCH):$(VERSION)
 CONTEXT := bin/image/$(ARCH)
 
-.PHONY: help setup setup-all build all-build container all-container push all-push manifest check test test-all \
-	test-system test-programs lint demo bench soak clean version context need-registry
+.PHONY: help setup setup-all build all-build container all-container push all-push manifest check test test-more test-all \
+	lint demo bench soak clean version context need-registry
 
 help: ## list the targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -81,19 +81,19 @@ manifest: all-push ## push all, and $(REGISTRY)/ip-masq-agent:$(VERSION), which 
 	$(DOCKER) manifest create $(DOCKER_MANIFEST_FLAGS) $(NAME):$(VERSION) $(ALL_ARCH:%=$(NAME)-%:$(VERSION))
 	$(DOCKER) manifest push --purge $(DOCKER_MANIFEST_FLAGS) $(NAME):$(VERSION)
 
-check: lint ## a minute at most: format, lint rules, types, unit tests
+check: lint ## at most 45 seconds on 2 cores: format, lint rules, types, unit tests
 	$(RUN_TESTS) 'test/unit/**/*.test.ts'
 
-test: check test-system ## minutes: check, then tests with a real kernel, real packets and the whole agent
-	@echo 'test: left out what needs Docker, Prometheus, Chromium, zsh or kustomize; `make test-all` runs that too'
-
-test-all: check test-system test-programs ## all tests, which needs many packages
-
-test-system: setup $(BIN)
+test: check $(BIN) ## at most 5 minutes: check, then tests with a real kernel, real packets and the whole agent
 	$(RUN_TESTS) 'test/{kernel,packets,e2e}/**/*.test.ts'
+	@echo 'test: left out what needs Docker, Prometheus, Chromium, zsh or kustomize, and long random runs; `make test-more` runs them'
 
-test-programs: setup-all $(BIN)
+test-more: setup-all $(BIN) ## the tests that test leaves out; they need many packages
 	$(RUN_TESTS) 'test/{manifests,programs,prometheus,image}/**/*.test.ts'
+	RUNS=10 $(RUN_TESTS) 'test/kernel/random-*.test.ts' test/packets/verdicts.test.ts
+
+test-all: test ## test, then test-more: what CI runs
+	@$(MAKE) --no-print-directory test-more
 
 lint: setup $(VALIDATOR) ## format, lint rules and types alone
 	biome ci --colors=off --error-on-warnings .

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the machine lacks of what `make test` needs, and with the argument `all` of what `make test-all` needs:
+# Installs what the machine lacks of what `make test` needs, and with the argument `all` of what `make test-more` needs:
 # system tools from Debian's packages, npm packages from the lockfile. It says what it does, and does nothing if nothing
 # is missing. If it may not install, it names exactly what is missing and stops.
 set -eu
