@@ -26,6 +26,9 @@ CREATED = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)
 SOURCE ?= $(shell git config --get remote.origin.url 2>/dev/null | sed 's|//[^/@]*@|//|')
 REVISION := $(shell git rev-parse HEAD 2>/dev/null)
 
+# Node alone would leave one core idle.
+RUN_TESTS := node --test --test-timeout=120000 --test-concurrency=$(shell nproc)
+
 VALIDATOR := lib/config/schema.generated.js
 BIN := bin/ip-masq-agent
 SOURCES := $(shell find cmd lib -name '*.ts') package.json
@@ -33,8 +36,8 @@ NAME := $(if $(REGISTRY),$(REGISTRY:/=)/)ip-masq-agent
 IMAGE := $(NAME)-$(ARCH):$(VERSION)
 CONTEXT := bin/image/$(ARCH)
 
-.PHONY: help setup setup-test build all-build container all-container push all-push manifest test lint demo bench soak clean \
-	version context need-registry
+.PHONY: help setup setup-all build all-build container all-container push all-push manifest check test test-more test-all \
+	lint demo bench soak clean version context need-registry
 
 help: ## list the targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -46,8 +49,8 @@ help: ## list the targets and variables
 setup: ## install what is missing: Debian packages, npm packages
 	@$(SETUP)
 
-setup-test:
-	@$(SETUP) test
+setup-all:
+	@$(SETUP) all
 
 build: setup $(BIN) ## build bin/ip-masq-agent, which runs on this machine
 
@@ -77,10 +80,21 @@ manifest: all-push ## push all, and $(REGISTRY)/ip-masq-agent:$(VERSION), which 
 	$(DOCKER) manifest create $(DOCKER_MANIFEST_FLAGS) $(NAME):$(VERSION) $(ALL_ARCH:%=$(NAME)-%:$(VERSION))
 	$(DOCKER) manifest push --purge $(DOCKER_MANIFEST_FLAGS) $(NAME):$(VERSION)
 
-test: setup-test lint $(BIN) ## lint, type check, then all tests
-	node --test --test-timeout=120000 'test/{unit,kernel,e2e,packets,prometheus,manifests,image}/**/*.test.ts'
+check: lint ## at most 45 seconds on 2 cores: format, lint rules, types, unit tests
+	$(RUN_TESTS) 'test/unit/**/*.test.ts'
 
-lint: setup $(VALIDATOR) ## check format, lint rules and types
+test: check $(BIN) ## at most 5 minutes: check, then tests with a real kernel, real packets and the whole agent
+	$(RUN_TESTS) 'test/{kernel,packets,e2e}/**/*.test.ts'
+	@echo 'test: left out what needs Docker, Prometheus, Chromium, zsh or kustomize, and long random runs; `make test-more` runs them'
+
+test-more: setup-all $(BIN) ## the tests that test leaves out; they need many packages
+	$(RUN_TESTS) 'test/{manifests,programs,prometheus,image}/**/*.test.ts'
+	RUNS=10 $(RUN_TESTS) 'test/kernel/random-*.test.ts' test/packets/verdicts.test.ts
+
+test-all: test ## test, then test-more: what CI runs
+	@$(MAKE) --no-print-directory test-more
+
+lint: setup $(VALIDATOR) ## format, lint rules and types alone
 	biome ci --colors=off --error-on-warnings .
 	tsc
 

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Installs what `make build` and `make demo` need, and with the argument `test` also what `make test` does, as far as
-# the machine lacks it: system tools from Debian's packages, npm packages from the lockfile. Says what it does; does
-# nothing when all is there; where it may not install, names exactly what is missing and stops.
+# Installs what the machine lacks of what `make test` needs, and with the argument `all` of what `make test-more` needs:
+# system tools from Debian's packages, npm packages from the lockfile. It says what it does, and does nothing if nothing
+# is missing. If it may not install, it names exactly what is missing and stops.
 set -eu
 cd "$(dirname "$0")/.."
 
 # tool:package, or file:package. `unshare`, `nsenter` and `setpriv` come with util-linux, on every Debian.
 wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nft:nftables ip:iproute2
 unshare:util-linux nsenter:util-linux setpriv:util-linux'
-if [ "${1:-}" = test ]; then
-  wanted="$wanted perl:perl-base zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium
+if [ "${1:-}" = all ]; then
+  wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium
   dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap
   /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"
 fi
@@ -29,7 +29,7 @@ if [ -n "${missing% }" ]; then
   fi
   echo "setup: installing Debian packages: $missing"
   export DEBIAN_FRONTEND=noninteractive
-  # Tests start Prometheus, Docker and a registry where they need them. Debian would start a daemon of each now and at
+  # Tests start the Prometheus, the Docker and the registry that they need. Debian would start a daemon of each now and at
   # each boot, on all addresses: dpkg's policy layer forbids the first, `disable` takes back the second.
   policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ]; then

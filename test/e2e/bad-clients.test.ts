@@ -30,7 +30,7 @@ describe('SIGTERM ends the agent with code 0 although clients keep their connect
       await using node = await createNode();
       await node.volume(INSIDE('10.1.0.0/16'));
       const agent = node.start(SERVED, ...flags);
-      await agent.logged(/metrics, probes and status on/);
+      await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
       await using clinger = await startClinger(node);
       const texts = [request('/healthz'), 'GET /metrics HTTP/1.1\r\nHost: x\r\nX-Ha', '', SLOW];
       await clinger.ask({ port: PORT, texts });
@@ -52,7 +52,7 @@ describe('the rules are kept', () => {
     await using node = await createNode();
     const volume = await node.volume(INSIDE('10.1.0.0/16'));
     const agent = node.start(SERVED, '--resync-interval=100ms');
-    await agent.logged(/metrics, probes and status on/);
+    await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
     const pid = jsonLines(agent.log())[0]?.['pid'];
     await node.box.run('prlimit', ['--pid', `${pid}`, '--nofile=100']);
     await using clinger = await startClinger(node);
@@ -84,7 +84,7 @@ describe('the rules are kept', () => {
         () => pattern.test(log),
         () => `${pattern} in ${log}`,
       );
-    await logged(/metrics, probes and status on/);
+    await logged(/http:\/\/127\.0\.0\.1:9614/);
     agent.kill('SIGUSR2');
     await logged(
       /"level":"error".*accept EMFILE.*the metrics server has failed; the rules are kept all the same/,

@@ -105,7 +105,7 @@ describe('cleanup', () => {
     await using node = await createNode();
     const before = await node.kernel();
     const agent = node.start('--iptables-mode=nft', '--cleanup-on-exit', '--resync-interval=1h');
-    await agent.logged(/IPv4: rules added/);
+    await agent.logged(/"family":"IPv4","reason":"start"/);
     await makeRules(node, 'legacy');
     await makeTables(node);
     agent.kill('SIGTERM');

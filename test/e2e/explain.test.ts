@@ -76,11 +76,12 @@ describe('explain', () => {
     ]);
   });
 
+  const SUCH_AS = 'write it such as 10.1.2.3 or fd00::1';
   for (const [text, remedy] of [
     ['10.0.0.0/8', 'write one address of it, without the prefix length'],
-    ['10.0.0', 'write it such as 10.1.2.3 or fd00::1'],
-    ['fe80::1%eth0', 'write it such as 10.1.2.3 or fd00::1'],
-    ['', 'write it such as 10.1.2.3 or fd00::1'],
+    ['10.0.0', SUCH_AS],
+    ['fe80::1%eth0', SUCH_AS],
+    ['', SUCH_AS],
   ] as const) {
     it(`rejects ${JSON.stringify(text)}`, async () => {
       await using node = await createNode();
@@ -92,6 +93,7 @@ describe('explain', () => {
 
 for (const mode of ['nft', 'legacy'] as const) {
   describe(`explain --live, ${mode}`, () => {
+    const NOTHING_LEADS = /kernel DISAGREES: nothing leads into our chain/;
     const LIVE = ['explain', '--live', '--enable-ipv6', `--iptables-mode=${mode}`];
 
     it('agrees with what a sync has made, for both families, and shows the rule', async () => {
@@ -121,7 +123,7 @@ for (const mode of ['nft', 'legacy'] as const) {
       await iptables(node, mode, '-I', 'IP-MASQ-AGENT', '1', '-d', '10.1.0.0/16', '-j', 'MASQUERADE');
       await disagrees('10.1.1.1', /kernel DISAGREES: -A IP-MASQ-AGENT -d 10\.1\.0\.0\/16 -j MASQUERADE/);
       await iptables(node, mode, '-F', 'POSTROUTING');
-      await disagrees('10.2.1.1', /kernel DISAGREES: nothing leads into our chain/);
+      await disagrees('10.2.1.1', NOTHING_LEADS);
     });
 
     it('disagrees where somebody has put a rule into the chain, or narrowed the jump', async () => {
@@ -138,7 +140,7 @@ for (const mode of ['nft', 'legacy'] as const) {
       await iptables(node, mode, '-A', 'POSTROUTING', '-s', '192.0.2.1', '-j', 'IP-MASQ-AGENT');
       const narrowed = await node.agent(...LIVE, '10.1.1.1');
       assert.equal(narrowed.code, 4);
-      assert.match(narrowed.stdout, /kernel DISAGREES: nothing leads into our chain/);
+      assert.match(narrowed.stdout, NOTHING_LEADS);
     });
 
     it('lets no comment of a rule reach the terminal as more than text', async () => {
@@ -181,7 +183,7 @@ for (const mode of ['nft', 'legacy'] as const) {
       const [inside = '', ended = '', outside = ''] = stdout.split(/^(?=\S)/m);
       assert.match(
         inside,
-        /\n {2}but a rule of Docker in iptables \(\w+\) nat POSTROUTING may masquerade it:\n {4}-A POSTROUTING -s 172\.17\.0\.0\/16 ! -o docker0 -j MASQUERADE\n {4}only where: .*172\.17\.0\.0\/16.*\n {4}start dockerd with --ip-masq=false/,
+        /\n {2}but a rule of Docker in iptables \(\w+\) nat POSTROUTING may masquerade it:\n {4}-A POSTROUTING -s 172\.17\.0\.0\/16 ! -o docker0 -j MASQUERADE\n {4}only where: .*172\.17\.0\.0\/16.*\n {4}start dockerd /,
       );
       assert.match(
         ended,

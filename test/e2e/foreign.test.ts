@@ -59,7 +59,7 @@ describe('the agent', () => {
     await using node = await createNode();
     await node.volume({ 'ip-masq-x': INSIDE('10.1.0.0/16') });
     const agent = node.start('--resync-interval=100ms', '--v=3');
-    await agent.logged(/nothing to change[\s\S]*nothing to change/);
+    await agent.logged(/(?:"reason":"resync".*\n.*){2}/);
     assert.deepEqual(warnings(agent), []);
     await stopped(agent);
     await node.iptables('-A', ...DOCKER);

@@ -30,19 +30,19 @@ describe('readiness', () => {
       '--sync-timeout=10m',
     ];
     const agent = node.start(SERVED, ...flags);
-    await agent.logged(/metrics, probes and status on/);
+    await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
     await answers('/readyz', 200, /^ok\n$/);
 
     const lock = await holdLock(node);
-    const late = /^(\[-\] sync IPv[46]: last sync [\d.]+ s ago, at most 0\.6 s are good\n){2}not ok\n$/;
+    const late = /^(\[-\] sync IPv[46]: .* 0\.6 s .*\n){2}not ok\n$/;
     await answers('/readyz', 503, late);
     await answers('/readyz?verbose', 503, late);
-    await answers('/statusz', 200, /: not ready, sync IPv4: last sync [\d.]+ s ago/);
+    await answers('/statusz', 200, /: not ready, sync IPv4: /);
     assert.deepEqual(await ask('/healthz'), { status: 200, body: 'ok\n' });
 
     lock.kill();
     await answers('/readyz', 200, /^ok\n$/);
-    const good = /^(\[\+\] sync IPv[46]: last sync [\d.]+ s ago, at most 0\.6 s are good\n){2}ok\n$/;
+    const good = /^(\[\+\] sync IPv[46]: .* 0\.6 s .*\n){2}ok\n$/;
     await answers('/readyz?verbose', 200, good);
     await answers('/statusz', 200, /: ready</);
     agent.kill('SIGTERM');

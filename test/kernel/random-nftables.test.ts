@@ -6,11 +6,9 @@ import { rangeOf } from '../../lib/cidr/ranges.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import { decider, type Policy } from '../../lib/policy/policy.ts';
 import { createBox } from '../lab/box.ts';
+import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
 import { BOX_KINDS, boxHost, FAMILIES } from './support.ts';
-
-/** Random policies are many small kernel transactions; each run is one or two. */
-const RUNS = 40;
 
 for (const kind of BOX_KINDS) {
   for (const family of FAMILIES) {
@@ -33,7 +31,7 @@ for (const kind of BOX_KINDS) {
               assert.deepEqual({ state, verdict }, { state: 'applied', verdict: expected });
             }
           }),
-          { numRuns: RUNS },
+          { numRuns: 20 * RUNS },
         );
       });
     });

@@ -2,11 +2,9 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
+import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
 import { forEachLab } from './support.ts';
-
-/** Random policies are many small kernel transactions; each run is one. */
-const RUNS = 15;
 
 forEachLab((makeLab, family) => {
   it('reads back whatever it writes as the same rules', async () => {
@@ -18,7 +16,7 @@ forEachLab((makeLab, family) => {
         if (plan !== undefined) await dataplane.apply(plan);
         assert.equal((await dataplane.observe(family)).plan(policy), undefined, plan?.script);
       }),
-      { numRuns: RUNS },
+      { numRuns: 10 * RUNS },
     );
   });
 });

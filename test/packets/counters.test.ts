@@ -81,7 +81,7 @@ describe('the counters of a running agent grow by exactly the connections of pod
       );
       await node.volume(FIRST);
       const agent = node.start('--enable-ipv6', '--metrics-bind-address=127.0.0.1:9614', ...kind.flags);
-      await agent.logged(/metrics, probes and status on/);
+      await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
       await connect(network, { '10.1.0': 4, '10.2.0': 3, '203.0.113': 2, 'fd00:1:': 1 });
       const url = 'http://127.0.0.1:9614/metrics';
       const counters = await countersWith(10, async () => (await fetcher.ask({ url })).body);

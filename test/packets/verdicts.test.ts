@@ -7,16 +7,17 @@ import { type Decision, decide } from '../../lib/policy/decision.ts';
 import { compilePolicy, type Verdict } from '../../lib/policy/policy.ts';
 import { FAMILIES } from '../kernel/support.ts';
 import { NODE, POD } from '../lab/network.ts';
+import { RUNS } from '../lab/runs.ts';
 import type { Seen } from '../lab/volley.ts';
 import { addressesNear } from './addresses.ts';
 import { type Random, seededRandom } from './random.ts';
 import { type RandomConfig, randomConfig } from './random-config.ts';
 import { createPacketLab, DATAPLANES, NO_LAB, type PacketLab, type PortOptions } from './support.ts';
 
-/** To search further than every time, or to see a failure again: PACKETS_SEED=7 PACKETS_CONFIGS=3000 node --test … */
+/** To see a failure again: PACKETS_SEED=7 RUNS=10 node --test … */
 const SEED = Number(process.env['PACKETS_SEED'] ?? 1);
 /** For each dataplane. */
-const CONFIGS = Number(process.env['PACKETS_CONFIGS'] ?? 300);
+const CONFIGS = 120 * RUNS;
 
 const RANGES: readonly PortRange[] = [
   { first: 2000, last: 2999 },

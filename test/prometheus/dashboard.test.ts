@@ -83,7 +83,7 @@ describe('the dashboard', () => {
       '--iptables-mode=legacy',
       '--resync-interval=1s',
     );
-    await agent.logged(/metrics, probes and status on/);
+    await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
     await using prometheus = await startPrometheus(node.box, { scrape: [AGENT] });
 
     const isTraffic = (expr: string) => /masqueraded_(?:packets|bytes)_total/.test(expr);

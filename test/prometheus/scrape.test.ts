@@ -127,7 +127,7 @@ function tableName(name: string): string {
 
 async function start(node: NodeLab, ...flags: readonly string[]): Promise<RunningAgent> {
   const agent = node.start(`--metrics-bind-address=${ADDRESS}`, '--resync-interval=1s', ...flags);
-  await agent.logged(/metrics, probes and status on/);
+  await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
   return agent;
 }
 

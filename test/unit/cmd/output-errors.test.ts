@@ -10,6 +10,11 @@ import { dir, out } from './scratch.ts';
 const IS_ROOT = process.getuid?.() === 0;
 const NOBODY = 65534;
 
+const MAKE =
+  'make the directory <dir>, or mount a volume there; if it is there, let one program write the file';
+const NAME = 'give --output-file another file';
+const PERMIT = 'give this user the right to create and rename files in <dir>';
+
 interface Obstacle {
   readonly what: string;
   readonly make: () => Promise<unknown>;
@@ -20,17 +25,17 @@ const OBSTACLES: readonly Obstacle[] = [
   {
     what: 'its directory is missing',
     make: () => rm(dir, { recursive: true }),
-    says: 'cannot write <dir>/out: ENOENT: no such file or directory; make the directory <dir>, or mount a volume there; if it is there, let one program write the file',
+    says: `cannot write <dir>/out: ENOENT: no such file or directory; ${MAKE}`,
   },
   {
     what: 'its directory is a file',
     make: () => rm(dir, { recursive: true }).then(() => writeFile(dir, '')),
-    says: 'cannot write <dir>/out: ENOTDIR: not a directory; make the directory <dir>, or mount a volume there; if it is there, let one program write the file',
+    says: `cannot write <dir>/out: ENOTDIR: not a directory; ${MAKE}`,
   },
   {
     what: 'it is a directory',
     make: () => mkdir(out),
-    says: 'cannot write <dir>/out: it is a directory; give --output-file another file',
+    says: `cannot write <dir>/out: it is a directory; ${NAME}`,
   },
   {
     what: 'it is a link',
@@ -40,12 +45,12 @@ const OBSTACLES: readonly Obstacle[] = [
   {
     what: 'it is a pipe, which nobody writes to',
     make: async () => execFileSync('mkfifo', [out]),
-    says: 'cannot write <dir>/out: it is not a regular file; give --output-file another file',
+    says: `cannot write <dir>/out: it is not a regular file; ${NAME}`,
   },
   {
     what: 'its directory is read-only',
     make: () => chmod(dir, 0o555),
-    says: 'cannot write <dir>/out: EACCES: permission denied; give this user the right to create and rename files in <dir>',
+    says: `cannot write <dir>/out: EACCES: permission denied; ${PERMIT}`,
   },
 ];
 
@@ -62,7 +67,7 @@ describe('an output file that cannot be written is an error that says what to do
   it('it can be read but not removed', async () => {
     await writeFile(out, 'old\n');
     await chmod(dir, 0o555);
-    const says = `cannot remove ${out}: EACCES: permission denied; give this user the right to create and rename files in ${dir}`;
+    const says = `cannot remove ${out}: EACCES: permission denied; ${PERMIT.replace('<dir>', dir)}`;
     assert.equal(await asNobody(() => message(writeOutput(out, undefined))), says);
     assert.equal(await readFile(out, 'utf8'), 'old\n');
   });

@@ -12,7 +12,18 @@ import { merge } from './support.ts';
 type Texts = Readonly<Record<string, string>>;
 
 const NOT_MASQUERADED = 'it is not masqueraded; remove the entry, or set';
-const LONGEST = 'nothing to do if meant so: the longest prefix decides';
+const inBoth = (at: string, cidr: string, other: string) =>
+  `${at}: error: ${cidr} is in nonMasqueradeCIDRs and in masqueradeCIDRs (the other: ${other}); remove it from one of the two lists`;
+const interval = (at: string, ms: number) =>
+  `${at}: error: resyncInterval is ${ms}ms here, but 60000ms in another source (the other: a:1:17); set it in one source only, or to the same value`;
+const flag = (at: string, key: string, other: string) =>
+  `${at}: warning: ${key} is false here, but true in another source: true wins (the other: ${other}); make the sources agree`;
+const nested = (at: string, inner: string, outer: string, other: string) =>
+  `${at}: info: ${inner} is inside ${outer} of another source (the other: ${other}); nothing to do if meant so: the longest prefix decides`;
+const twice = (at: string, cidr: string, other: string) =>
+  `${at}: info: ${cidr} is listed twice (the other: ${other}); one of the two can go`;
+const covered = (at: string, inner: string, outer: string, other: string) =>
+  `${at}: info: ${inner} is already covered by ${outer} (the other: ${other}); it can go`;
 
 const FOUND: Readonly<
   Record<string, readonly (readonly [name: string, texts: Texts, lines: readonly string[]])[]>
@@ -21,16 +32,12 @@ const FOUND: Readonly<
     [
       'of one source',
       { a: 'masqueradeCIDRs: [10.0.0.0/8]\nnonMasqueradeCIDRs: [10.0.0.0/8]' },
-      [
-        'a:1:19: error: 10.0.0.0/8 is in nonMasqueradeCIDRs and in masqueradeCIDRs (the other: a:2:22); remove it from one of the two lists',
-      ],
+      [inBoth('a:1:19', '10.0.0.0/8', 'a:2:22')],
     ],
     [
       'of two sources',
       { a: 'masqueradeCIDRs: [fd00::/8]', b: 'nonMasqueradeCIDRs: [FD00:0::/8]' },
-      [
-        'a:1:19: error: fd00::/8 is in nonMasqueradeCIDRs and in masqueradeCIDRs (the other: b:1:22); remove it from one of the two lists',
-      ],
+      [inBoth('a:1:19', 'fd00::/8', 'b:1:22')],
     ],
     [
       'of three sources, each time that it is',
@@ -39,43 +46,31 @@ const FOUND: Readonly<
         b: 'masqueradeCIDRs: [10.0.0.0/8]',
         c: 'masqueradeCIDRs: [10.0.0.0/8]',
       },
-      [
-        'b:1:19: error: 10.0.0.0/8 is in nonMasqueradeCIDRs and in masqueradeCIDRs (the other: a:1:22); remove it from one of the two lists',
-        'c:1:19: error: 10.0.0.0/8 is in nonMasqueradeCIDRs and in masqueradeCIDRs (the other: a:1:22); remove it from one of the two lists',
-      ],
+      [inBoth('b:1:19', '10.0.0.0/8', 'a:1:22'), inBoth('c:1:19', '10.0.0.0/8', 'a:1:22')],
     ],
   ],
   'a resync interval that differs': [
     [
       'in two sources',
       { a: 'resyncInterval: 60s', b: '{}', c: 'resyncInterval: 1m1s' },
-      [
-        'c:1:17: error: resyncInterval is 61000ms here, but 60000ms in another source (the other: a:1:17); set it in one source only, or to the same value',
-      ],
+      [interval('c:1:17', 61000)],
     ],
     [
       'in each of the later ones that disagree with the first',
       { a: 'resyncInterval: 1m', b: 'resyncInterval: 2m', c: 'resyncInterval: 60s', d: 'resyncInterval: 2m' },
-      [
-        'b:1:17: error: resyncInterval is 120000ms here, but 60000ms in another source (the other: a:1:17); set it in one source only, or to the same value',
-        'd:1:17: error: resyncInterval is 120000ms here, but 60000ms in another source (the other: a:1:17); set it in one source only, or to the same value',
-      ],
+      [interval('b:1:17', 120000), interval('d:1:17', 120000)],
     ],
   ],
   'an explicit false beside a true': [
     [
       'before it',
       { a: 'masqLinkLocal: false', b: 'masqLinkLocal: true' },
-      [
-        `a:1:16: warning: masqLinkLocal is false here, but true in another source: true wins (the other: b:1:16); make the sources agree`,
-      ],
+      [flag('a:1:16', 'masqLinkLocal', 'b:1:16')],
     ],
     [
       'behind it, for IPv6',
       { a: 'masqLinkLocalIPv6: true', b: 'masqLinkLocalIPv6: false', c: 'masqLinkLocalIPv6: true' },
-      [
-        `b:1:20: warning: masqLinkLocalIPv6 is false here, but true in another source: true wins (the other: a:1:20); make the sources agree`,
-      ],
+      [flag('b:1:20', 'masqLinkLocalIPv6', 'a:1:20')],
     ],
   ],
   'the link-local prefix itself': [
@@ -105,50 +100,44 @@ const FOUND: Readonly<
     [
       'from another source, an exception',
       { a: 'nonMasqueradeCIDRs: [10.0.0.0/8]', b: 'masqueradeCIDRs: [10.1.0.0/16]' },
-      [
-        `b:1:19: info: 10.1.0.0/16 in masqueradeCIDRs is inside 10.0.0.0/8 in nonMasqueradeCIDRs of another source (the other: a:1:22); ${LONGEST}`,
-      ],
+      [nested('b:1:19', '10.1.0.0/16 in masqueradeCIDRs', '10.0.0.0/8 in nonMasqueradeCIDRs', 'a:1:22')],
     ],
     [
       'from another source, the other way round',
       { a: 'nonMasqueradeCIDRs: [10.1.0.0/16]', b: 'masqueradeCIDRs: [10.0.0.0/8]' },
-      [
-        `a:1:22: info: 10.1.0.0/16 in nonMasqueradeCIDRs is inside 10.0.0.0/8 in masqueradeCIDRs of another source (the other: b:1:19); ${LONGEST}`,
-      ],
+      [nested('a:1:22', '10.1.0.0/16 in nonMasqueradeCIDRs', '10.0.0.0/8 in masqueradeCIDRs', 'b:1:19')],
     ],
   ],
   'a duplicate': [
     [
       'in one source',
       { a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8]' },
-      ['a:1:34: info: 10.0.0.0/8 is listed twice (the other: a:1:22); one of the two can go'],
+      [twice('a:1:34', '10.0.0.0/8', 'a:1:22')],
     ],
     [
       'in two sources, however it is spelt',
       { a: 'masqueradeCIDRs: ["2001:DB8:0::/48"]', b: 'masqueradeCIDRs: ["2001:db8::/48"]' },
-      ['b:1:19: info: 2001:db8::/48 is listed twice (the other: a:1:19); one of the two can go'],
+      [twice('b:1:19', '2001:db8::/48', 'a:1:19')],
     ],
   ],
   'an entry that another covers': [
     [
       'in one source',
       { a: 'nonMasqueradeCIDRs: [10.1.0.0/16, 10.0.0.0/8]' },
-      ['a:1:22: info: 10.1.0.0/16 is already covered by 10.0.0.0/8 (the other: a:1:35); it can go'],
+      [covered('a:1:22', '10.1.0.0/16', '10.0.0.0/8', 'a:1:35')],
     ],
     [
       'in another source, naming the nearest',
       { a: 'nonMasqueradeCIDRs: [0.0.0.0/0, 10.0.0.0/8]', b: 'nonMasqueradeCIDRs: [10.1.0.0/16]' },
       [
-        'a:1:33: info: 10.0.0.0/8 is already covered by 0.0.0.0/0 (the other: a:1:22); it can go',
-        'b:1:22: info: 10.1.0.0/16 is already covered by 10.0.0.0/8 (the other: a:1:33); it can go',
+        covered('a:1:33', '10.0.0.0/8', '0.0.0.0/0', 'a:1:22'),
+        covered('b:1:22', '10.1.0.0/16', '10.0.0.0/8', 'a:1:33'),
       ],
     ],
     [
       'by default',
       { a: 'nonMasqueradeCIDRs: [169.254.1.0/24]' },
-      [
-        'a:1:22: info: 169.254.1.0/24 is already covered by 169.254.0.0/16 (the other: built in (RFC 3927)); it can go',
-      ],
+      [covered('a:1:22', '169.254.1.0/24', '169.254.0.0/16', 'built in (RFC 3927)')],
     ],
   ],
 };

@@ -5,6 +5,7 @@ import { decodeSource } from '../../../lib/config/decode.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
 
 const NOT_UTF8 = 'has a byte that is not UTF-8; save the file as UTF-8';
+const NUL = 'has a NUL byte; save the file as plain text';
 const UTF16 = 's:1:1: error: is UTF-16, not UTF-8; save it as UTF-8';
 
 describe('a file decodes', () => {
@@ -40,13 +41,9 @@ describe('a file does not decode', () => {
     [
       'as UTF-16 without a byte order mark: every other byte is NUL',
       Buffer.from('a: b', 'utf16le'),
-      's:1:2: error: has a NUL byte; save the file as plain text',
+      `s:1:2: error: ${NUL}`,
     ],
-    [
-      'with a NUL byte',
-      Buffer.from('a: b\nc: \0'),
-      's:2:4: error: has a NUL byte; save the file as plain text',
-    ],
+    ['with a NUL byte', Buffer.from('a: b\nc: \0'), `s:2:4: error: ${NUL}`],
   ] as const) {
     it(name, () => {
       const problem = decodeSource('s', bytes);

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { describe, it, mock } from 'node:test';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { formatOrigin } from '../../../lib/config/origin.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import { type Generation, readGeneration } from '../../../lib/config/read.ts';
 import { isSourceName } from '../../../lib/config/source-name.ts';
@@ -20,6 +21,13 @@ const MIB = 2 ** 20;
 const MOUNT = 'mount the volume there, or name the right directory with --config-dir';
 const RESTART =
   'delete the pod, so that kubelet mounts the volume anew; a container that starts on the empty directory would apply the defaults';
+const NOT_REGULAR = 'is not a regular file; remove it, or mount a file in its place';
+const LEADS_OUT = 'is a link that leads out of the config directory; mount the file itself';
+const READABLE = 'make it readable for the agent';
+const NO_SOURCE = 'is not read: the name of a source begins with ip-masq-; rename it';
+const tooLarge = (bytes: number) => `is larger than 1 MiB (${bytes} bytes); split it, or use wider CIDRs`;
+const missing = (dir: string) => `error: config directory ${dir} is missing or not a directory; ${MOUNT}`;
+const broken = (how: string) => `error: ..data ${how}: the projected volume is broken; ${RESTART}`;
 
 describe('a plain directory', () => {
   it('is read as it is', async () => {
@@ -165,43 +173,43 @@ describe('a config directory is an error', () => {
   const cases: Readonly<Record<string, (dir: string) => Promise<string>>> = {
     'where it is missing': async (dir) => {
       await rm(dir, { recursive: true });
-      return `error: config directory ${dir} is missing or not a directory; ${MOUNT}`;
+      return missing(dir);
     },
     'where it is a file': async (dir) => {
       await rm(dir, { recursive: true });
       await writeFile(dir, '');
-      return `error: config directory ${dir} is missing or not a directory; ${MOUNT}`;
+      return missing(dir);
     },
     'where it is a link to nothing': async (dir) => {
       await rm(dir, { recursive: true });
       await symlink('nowhere', dir);
-      return `error: config directory ${dir} is missing or not a directory; ${MOUNT}`;
+      return missing(dir);
     },
     'where ..data leads nowhere': async (dir) => {
       await symlink('..2026_01_31', join(dir, '..data'));
-      return `error: ..data leads to no directory in config directory ${dir}: the projected volume is broken; ${RESTART}`;
+      return broken(`leads to no directory in config directory ${dir}`);
     },
     'where ..data leads to a file': async (dir) => {
       await writeFile(join(dir, 'file'), '');
       await symlink('file', join(dir, '..data'));
-      return `error: ..data leads to no directory in config directory ${dir}: the projected volume is broken; ${RESTART}`;
+      return broken(`leads to no directory in config directory ${dir}`);
     },
     'where ..data leads to itself': async (dir) => {
       await symlink('..data', join(dir, '..data'));
-      return `error: ..data leads to no directory in config directory ${dir}: the projected volume is broken; ${RESTART}`;
+      return broken(`leads to no directory in config directory ${dir}`);
     },
     'where ..data leads out of it, though nothing is there': async (dir) => {
       await mkdir(`${dir}-outside`);
       await symlink(`../${dir.split('/').pop()}-outside`, join(dir, '..data'));
-      return `error: ..data leads out of config directory ${dir}: the projected volume is broken; ${RESTART}`;
+      return broken(`leads out of config directory ${dir}`);
     },
     'where ..data leads out of it by an absolute path': async (dir) => {
       await symlink('/', join(dir, '..data'));
-      return `error: ..data leads out of config directory ${dir}: the projected volume is broken; ${RESTART}`;
+      return broken(`leads out of config directory ${dir}`);
     },
     'where ..data leads to the directory itself': async (dir) => {
       await symlink('.', join(dir, '..data'));
-      return `error: ..data leads out of config directory ${dir}: the projected volume is broken; ${RESTART}`;
+      return broken(`leads out of config directory ${dir}`);
     },
     'where ..data is no link': async (dir) => {
       await mkdir(join(dir, '..data'));
@@ -230,16 +238,14 @@ describe('a config directory is an error', () => {
       const volume = await ProjectedVolume.create(join(outer.path, 'config'), { 'ip-masq-a': '{}' });
       await prepare(volume);
       assert.deepEqual((await readGeneration(volume.dir, true)).problems.map(formatProblem), [
-        `error: ..data is gone from config directory ${volume.dir}: the projected volume is broken; ${RESTART}`,
+        broken(`is gone from config directory ${volume.dir}`),
       ]);
     });
   }
 
   it('that prints on one line, whatever the directory is called', async () => {
     const { problems } = await readGeneration('/nowhere\n\u001b[2K', false);
-    assert.deepEqual(problems.map(formatProblem), [
-      `error: config directory /nowhere\\x0a\\x1b[2K is missing or not a directory; ${MOUNT}`,
-    ]);
+    assert.deepEqual(problems.map(formatProblem), [missing('/nowhere\\x0a\\x1b[2K')]);
   });
 });
 
@@ -282,8 +288,8 @@ describe('sources', () => {
       ['ip-masq-a'],
     );
     assert.deepEqual(problems.map(formatProblem), [
-      'ip-masq: warning: is not read: the name of a source begins with ip-masq-; rename it',
-      'ip-masq.yaml: warning: is not read: the name of a source begins with ip-masq-; rename it',
+      `ip-masq: warning: ${NO_SOURCE}`,
+      `ip-masq.yaml: warning: ${NO_SOURCE}`,
     ]);
   });
 
@@ -331,50 +337,32 @@ describe('a source is rejected', () => {
   const cases: Readonly<
     Record<string, readonly [prepare: (path: string, dir: string) => Promise<unknown>, line: string]>
   > = {
-    'where it is a directory': [
-      (path) => mkdir(path),
-      'is not a regular file; remove it, or mount a file in its place',
-    ],
-    'where it is a FIFO': [
-      async (path) => execFileSync('mkfifo', [path]),
-      'is not a regular file; remove it, or mount a file in its place',
-    ],
-    'where it is a device': [
-      (path) => symlink('/dev/zero', path),
-      'is not a regular file; remove it, or mount a file in its place',
-    ],
-    'where it is a link to a directory': [
-      (path) => symlink('/etc', path),
-      'is not a regular file; remove it, or mount a file in its place',
-    ],
+    'where it is a directory': [(path) => mkdir(path), NOT_REGULAR],
+    'where it is a FIFO': [async (path) => execFileSync('mkfifo', [path]), NOT_REGULAR],
+    'where it is a device': [(path) => symlink('/dev/zero', path), NOT_REGULAR],
+    'where it is a link to a directory': [(path) => symlink('/etc', path), NOT_REGULAR],
     'where it links to nothing': [
       (path) => symlink('nowhere', path),
       'is a link to nothing; remove it, or mount the file it names',
     ],
     'where it links to itself': [
       (path) => symlink('ip-masq-x', path),
-      "cannot be read: ELOOP: too many symbolic links encountered, open 'PATH'; make it readable for the agent",
+      `cannot be read: ELOOP: too many symbolic links encountered, open 'PATH'; ${READABLE}`,
     ],
-    'where it links out of the directory': [
-      (path) => symlink('/etc/hostname', path),
-      'is a link that leads out of the config directory; mount the file itself',
-    ],
+    'where it links out of the directory': [(path) => symlink('/etc/hostname', path), LEADS_OUT],
     'where it links to a directory whose name begins alike': [
       async (path, dir) => {
         await mkdir(`${dir}-alike`);
         await writeFile(`${dir}-alike/file`, '{}');
         await symlink(`${dir}-alike/file`, path);
       },
-      'is a link that leads out of the config directory; mount the file itself',
+      LEADS_OUT,
     ],
     'where it is one byte larger than 1 MiB': [
       (path) => writeFile(path, '#'.repeat(MIB + 1)),
-      'is larger than 1 MiB (1048577 bytes); split it, or use wider CIDRs',
+      tooLarge(MIB + 1),
     ],
-    'where it is 2 MiB of text': [
-      (path) => writeFile(path, '#'.repeat(2 * MIB)),
-      'is larger than 1 MiB (2097152 bytes); split it, or use wider CIDRs',
-    ],
+    'where it is 2 MiB of text': [(path) => writeFile(path, '#'.repeat(2 * MIB)), tooLarge(2 * MIB)],
   };
   for (const [name, [prepare, line]] of Object.entries(cases)) {
     it(`${name}, the others being read`, { timeout: 5_000 }, async () => {
@@ -403,9 +391,10 @@ describe('a source is rejected', () => {
   it('where it is not UTF-8, at its place', async () => {
     await using volume = await plainDirectory({ 'ip-masq-a': Buffer.from('a: 1\nb: \xff', 'latin1') });
     const { problems } = await readGeneration(volume.path, false);
-    assert.deepEqual(problems.map(formatProblem), [
-      'ip-masq-a:2:4: error: has a byte that is not UTF-8; save the file as UTF-8',
-    ]);
+    assert.deepEqual(
+      problems.map(({ kind, at }) => [kind, at?.kind === 'file' && formatOrigin(at)]),
+      [['encoding', 'ip-masq-a:2:4']],
+    );
   });
 
   it('where it is a socket', async () => {
@@ -434,7 +423,7 @@ describe('a source is rejected', () => {
     await chmod(path, 0);
     const { problems } = await withoutPrivileges(() => readGeneration(volume.path, false));
     assert.deepEqual(problems.map(formatProblem), [
-      `ip-masq-a: error: cannot be read: EACCES: permission denied, open '${path}'; make it readable for the agent`,
+      `ip-masq-a: error: cannot be read: EACCES: permission denied, open '${path}'; ${READABLE}`,
     ]);
   });
 
@@ -454,7 +443,7 @@ describe('a source is rejected', () => {
     const { problems } = await readGeneration(volume.path, false);
     for (const problem of problems) assert.doesNotMatch(formatProblem(problem), UNPRINTABLE);
     assert.deepEqual(problems.map(formatProblem), [
-      'ip-masq-a\\x0aERROR: forged \\x1b[2K: error: is not a regular file; remove it, or mount a file in its place',
+      `ip-masq-a\\x0aERROR: forged \\x1b[2K: error: ${NOT_REGULAR}`,
     ]);
   });
 });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { decodeSource } from '../../../lib/config/decode.ts';
+import { formatOrigin } from '../../../lib/config/origin.ts';
 import { formatProblem, formatProblemFrame } from '../../../lib/config/problem.ts';
 import { validateSource } from '../../../lib/config/validate.ts';
 import { almostConfig } from './arbitrary.ts';
@@ -23,55 +24,26 @@ const LIST_KEYS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
 
 type Case = readonly [name: string, text: string, lines: readonly string[]];
 
-const BAD_SYNTAX: readonly Case[] = [
-  [
-    'what is not YAML',
-    'nonMasqueradeCIDRs:\n- 10.0.0.0/8\n}{',
-    [
-      's:3:1: error: is not valid YAML: end of the stream or a document separator is expected; check indentation, quotes and colons of this line and the one before',
-    ],
-  ],
-  [
-    'a tab for indentation',
-    'nonMasqueradeCIDRs:\n\t- 10.0.0.0/8\n',
-    ['s:2:1: error: is not valid YAML: tab characters must not be used in indentation; indent with spaces'],
-  ],
-  [
-    'a truncated JSON file',
-    '{"nonMasqueradeCIDRs": ["10.0.0.0/8",',
-    [
-      's:1:38: error: is not valid YAML: unexpected end of the stream within a flow collection; close the bracket or quote; the file may be cut off',
-    ],
-  ],
-  [
-    'a truncated YAML file',
-    'nonMasqueradeCIDRs:\n- "10.0.0',
-    [
-      's:2:10: error: is not valid YAML: unexpected end of the stream within a double quoted scalar; close the bracket or quote; the file may be cut off',
-    ],
-  ],
-  [
-    'two documents',
-    '---\nmasqLinkLocal: true\n---\nmasqLinkLocal: false\n',
-    ['s:4:1: error: has more than one YAML document; keep one document, without "---" between'],
-  ],
-  [
-    'an alias that stands for what it is in',
-    'nonMasqueradeCIDRs: &a [*a]',
-    ['s:1:26: error: has an alias for an anchor that is not complete here; define the anchor before'],
-  ],
-  [
-    'a nesting bomb',
-    'nonMasqueradeCIDRs: '.concat('['.repeat(100_000)),
-    [
-      's:1:36: error: is not valid YAML: nesting exceeded maxDepth (16); a config is a map of keys with flat lists; remove the nesting',
-    ],
-  ],
-  [
-    'a foreign tag',
-    'nonMasqueradeCIDRs: !include other.yaml',
-    ['s:1:21: error: has a YAML tag that a config does not use; remove the word that begins with "!"'],
-  ],
+const unknownKey = (at: string, key: string) => `s:${at}: error: unknown key "${key}"; ${KNOWN}`;
+const setTwice = (at: string, key: string) =>
+  `s:${at}: error: the key "${key}" is set twice (the other: s:1:1); ${CASE}`;
+const noList = (at: string, key: string, is: string, remedy: string) =>
+  `s:${at}: error: ${key} must be a list of CIDRs, but is ${is}; ${remedy}`;
+const noText = (at: string, what: string, is: string, remedy: string) =>
+  `s:${at}: error: ${what} must be text, but is ${is}; ${remedy}`;
+const noDuration = (value: string, is: string) =>
+  `s:1:17: error: resyncInterval "${value}" is not ${is}; ${DURATION_RANGE}`;
+
+/** The place of each; the tests of the YAML reader have the messages. */
+const BAD_SYNTAX: readonly (readonly [name: string, text: string, place: string])[] = [
+  ['what is not YAML', 'nonMasqueradeCIDRs:\n- 10.0.0.0/8\n}{', 's:3:1'],
+  ['a tab for indentation', 'nonMasqueradeCIDRs:\n\t- 10.0.0.0/8\n', 's:2:1'],
+  ['a truncated JSON file', '{"nonMasqueradeCIDRs": ["10.0.0.0/8",', 's:1:38'],
+  ['a truncated YAML file', 'nonMasqueradeCIDRs:\n- "10.0.0', 's:2:10'],
+  ['two documents', '---\nmasqLinkLocal: true\n---\nmasqLinkLocal: false\n', 's:4:1'],
+  ['an alias that stands for what it is in', 'nonMasqueradeCIDRs: &a [*a]', 's:1:26'],
+  ['a nesting bomb', 'nonMasqueradeCIDRs: '.concat('['.repeat(100_000)), 's:1:36'],
+  ['a foreign tag', 'nonMasqueradeCIDRs: !include other.yaml', 's:1:21'],
 ];
 
 const BAD_SHAPE: readonly Case[] = [
@@ -85,74 +57,63 @@ const BAD_SHAPE: readonly Case[] = [
       's:1:1: error: this is a Kubernetes manifest, not the config inside it; keep only what stands below "data:" and its ip-masq-* key, or apply the manifest and mount it',
     ],
   ],
-  [
-    'the same key twice',
-    'masqLinkLocal: true\n\nmasqLinkLocal: true\n',
-    [`s:3:1: error: the key "masqLinkLocal" is set twice (the other: s:1:1); ${CASE}`],
-  ],
+  ['the same key twice', 'masqLinkLocal: true\n\nmasqLinkLocal: true\n', [setTwice('3:1', 'masqLinkLocal')]],
   [
     'keys that are equal but for case',
     'masqLinkLocal: true\nMasqLinkLocal: true\nMASQLINKLOCAL: true\n',
-    [
-      `s:2:1: error: the key "MasqLinkLocal" is set twice (the other: s:1:1); ${CASE}`,
-      `s:3:1: error: the key "MASQLINKLOCAL" is set twice (the other: s:1:1); ${CASE}`,
-    ],
+    [setTwice('2:1', 'MasqLinkLocal'), setTwice('3:1', 'MASQLINKLOCAL')],
   ],
   [
     'an unknown key near a known one',
     'nonMasqueradeCIDR: []\n',
     ['s:1:1: error: unknown key "nonMasqueradeCIDR"; did you mean "nonMasqueradeCIDRs"?'],
   ],
-  ['an unknown key near none', 'data: x', [`s:1:1: error: unknown key "data"; ${KNOWN}`]],
-  ['an empty key', "'': 1", [`s:1:1: error: unknown key ""; ${KNOWN}`]],
+  ['an unknown key near none', 'data: x', [unknownKey('1:1', 'data')]],
+  ['an empty key', "'': 1", [unknownKey('1:1', '')]],
   [
     'keys that are no text',
     '1: a\n? [b]\n: c\n? {d: e}\n: f',
-    [
-      `s:1:1: error: unknown key "1"; ${KNOWN}`,
-      `s:2:3: error: unknown key "(a list)"; ${KNOWN}`,
-      `s:4:3: error: unknown key "(a map)"; ${KNOWN}`,
-    ],
+    [unknownKey('1:1', '1'), unknownKey('2:3', '(a list)'), unknownKey('4:3', '(a map)')],
   ],
-  ['a merge key', '<<: {masqLinkLocal: true}', [`s:1:1: error: unknown key "<<"; ${KNOWN}`]],
+  ['a merge key', '<<: {masqLinkLocal: true}', [unknownKey('1:1', '<<')]],
   ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'prototype'].map(
     (key): Case => [
       `the key ${key}`,
       `masqLinkLocal: true\n${key}: {masqLinkLocal: false}`,
-      [`s:2:1: error: unknown key "${key}"; ${KNOWN}`],
+      [unknownKey('2:1', key)],
     ],
   ),
   [
     'a text for a list',
     'nonMasqueradeCIDRs: 10.0.0.0/8\n',
-    [`s:1:21: error: nonMasqueradeCIDRs must be a list of CIDRs, but is the text "10.0.0.0/8"; ${DASH}`],
+    [noList('1:21', 'nonMasqueradeCIDRs', 'the text "10.0.0.0/8"', DASH)],
   ],
   [
     'a text block for a list',
     'masqueradeCIDRs: |\n  - 10.0.0.0/8\n',
-    [`s:2:1: error: masqueradeCIDRs must be a list of CIDRs, but is the text "- 10.0.0.0/8\\x0a"; ${DASH}`],
+    [noList('2:1', 'masqueradeCIDRs', 'the text "- 10.0.0.0/8\\x0a"', DASH)],
   ],
   [
     'a map for a list',
     'nonMasqueradeCIDRs: {10.0.0.0/8: true}',
-    [`s:1:21: error: nonMasqueradeCIDRs must be a list of CIDRs, but is a map; ${DASH}`],
+    [noList('1:21', 'nonMasqueradeCIDRs', 'a map', DASH)],
   ],
   [
     'nothing for a list',
     'nonMasqueradeCIDRs:\nmasqueradeCIDRs: ~',
     [
-      `s:1:19: error: nonMasqueradeCIDRs must be a list of CIDRs, but is empty; ${EMPTY_LIST}`,
-      `s:2:18: error: masqueradeCIDRs must be a list of CIDRs, but is empty; ${EMPTY_LIST}`,
+      noList('1:19', 'nonMasqueradeCIDRs', 'empty', EMPTY_LIST),
+      noList('2:18', 'masqueradeCIDRs', 'empty', EMPTY_LIST),
     ],
   ],
   [
     'empty and null items',
     'nonMasqueradeCIDRs:\n- \n- 10.0.0.0/8\n-\n- ~\n- null\n- ""\n',
     [
-      `s:2:1: error: item 1 of nonMasqueradeCIDRs must be text, but is empty; ${EMPTY_ITEM}`,
-      `s:4:1: error: item 3 of nonMasqueradeCIDRs must be text, but is empty; ${EMPTY_ITEM}`,
-      `s:5:3: error: item 4 of nonMasqueradeCIDRs must be text, but is empty; ${EMPTY_ITEM}`,
-      `s:6:3: error: item 5 of nonMasqueradeCIDRs must be text, but is empty; ${EMPTY_ITEM}`,
+      noText('2:1', 'item 1 of nonMasqueradeCIDRs', 'empty', EMPTY_ITEM),
+      noText('4:1', 'item 3 of nonMasqueradeCIDRs', 'empty', EMPTY_ITEM),
+      noText('5:3', 'item 4 of nonMasqueradeCIDRs', 'empty', EMPTY_ITEM),
+      noText('6:3', 'item 5 of nonMasqueradeCIDRs', 'empty', EMPTY_ITEM),
       's:7:3: error: "" is empty; remove the item, or write a CIDR such as 10.0.0.0/8',
     ],
   ],
@@ -160,11 +121,11 @@ const BAD_SHAPE: readonly Case[] = [
     'numbers, booleans, lists and maps for CIDRs',
     'masqueradeCIDRs: [10, 10.5, yes, [], {}]',
     [
-      `s:1:19: error: item 1 of masqueradeCIDRs must be text, but is the number 10; ${DASH}`,
-      `s:1:23: error: item 2 of masqueradeCIDRs must be text, but is the number 10.5; ${DASH}`,
-      `s:1:29: error: item 3 of masqueradeCIDRs must be text, but is the boolean true; ${DASH}`,
-      `s:1:34: error: item 4 of masqueradeCIDRs must be text, but is a list; ${DASH}`,
-      `s:1:38: error: item 5 of masqueradeCIDRs must be text, but is a map; ${DASH}`,
+      noText('1:19', 'item 1 of masqueradeCIDRs', 'the number 10', DASH),
+      noText('1:23', 'item 2 of masqueradeCIDRs', 'the number 10.5', DASH),
+      noText('1:29', 'item 3 of masqueradeCIDRs', 'the boolean true', DASH),
+      noText('1:34', 'item 4 of masqueradeCIDRs', 'a list', DASH),
+      noText('1:38', 'item 5 of masqueradeCIDRs', 'a map', DASH),
     ],
   ],
   ...(['masqLinkLocal', 'masqLinkLocalIPv6'] as const).flatMap((key): readonly Case[] =>
@@ -212,66 +173,76 @@ const BAD_SHAPE: readonly Case[] = [
     ([value, is]): Case => [
       `${value} for resyncInterval`,
       `resyncInterval: ${value}`,
-      [`s:1:17: error: resyncInterval must be text, but is ${is}; ${DURATION}`],
+      [noText('1:17', 'resyncInterval', is, DURATION)],
     ],
   ),
 ];
 
-const BAD_VALUES: readonly Case[] = [
+/** Places of CIDRs, with the text that the message repeats; the tests of prefixes have the messages. */
+const BAD_CIDRS: readonly (readonly [name: string, text: string, begins: readonly string[]])[] = [
   [
-    'a bad CIDR, with what to write instead',
+    'a bad CIDR',
     'nonMasqueradeCIDRs:\n  - 10.0.0.0/8\n  - 10.0.0.1/8\nmasqueradeCIDRs: [10.0.0.0]\n',
-    [
-      's:3:5: error: "10.0.0.1/8" is no network address: bits after /8 are set; write 10.0.0.0/8 for the whole network, or 10.0.0.1/32 for this one address',
-      's:4:19: error: "10.0.0.0" has no prefix length; write 10.0.0.0/32',
-    ],
+    ['s:3:5: error: "10.0.0.1/8" ', 's:4:19: error: "10.0.0.0" '],
   ],
   [
     'a CIDR in a text of several lines',
     'nonMasqueradeCIDRs:\n- |\n  10.0.0.0/8\n- 10.1.0.0/16\n - 10.2.0.0/16\n',
-    [
-      's:3:1: error: "10.0.0.0/8\\x0a" contains white space or invisible characters; write 10.0.0.0/8',
-      's:4:3: error: "10.1.0.0/16 - 10.2.0.0/16" contains white space or invisible characters; write one network and one prefix length per item',
-    ],
+    ['s:3:1: error: "10.0.0.0/8\\x0a" ', 's:4:3: error: "10.1.0.0/16 - 10.2.0.0/16" '],
   ],
   [
     'a CIDR with an escape sequence, which it does not repeat as it is',
     'nonMasqueradeCIDRs: ["10.0.0.0/8\\e[2J\\n"]',
-    [
-      's:1:22: error: "10.0.0.0/8\\x1b[2J\\x0a" contains white space or invisible characters; write a number from 0 to 32 after the "/"',
-    ],
+    ['s:1:22: error: "10.0.0.0/8\\x1b[2J\\x0a" '],
   ],
   [
     'a CIDR of many characters, which it cuts',
     `nonMasqueradeCIDRs: [${'x'.repeat(200)}]`,
-    [
-      `s:1:22: error: "${'x'.repeat(80)}…" is not a CIDR; write a network and its prefix length, such as 10.0.0.0/8`,
-    ],
+    [`s:1:22: error: "${'x'.repeat(80)}…" `],
   ],
+];
+
+const BAD_DURATIONS: readonly Case[] = [
   ...(['50ms', '0s', '-1s', '577h'] as const).map(
     (value): Case => [
       `${value} for resyncInterval`,
       `resyncInterval: ${value}`,
-      [`s:1:17: error: resyncInterval "${value}" is not between 100ms and 576h; ${DURATION_RANGE}`],
+      [noDuration(value, 'between 100ms and 576h')],
     ],
   ),
   ...(['1d', '1m 30s', 'soon', '1h-1m'] as const).map(
     (value): Case => [
       `${value} for resyncInterval`,
       `resyncInterval: ${value}`,
-      [`s:1:17: error: resyncInterval "${value}" is not a Go duration; ${DURATION_RANGE}`],
+      [noDuration(value, 'a Go duration')],
     ],
   ),
-  [
-    '60 in quotes for resyncInterval',
-    'resyncInterval: "60"',
-    [`s:1:17: error: resyncInterval "60" is not a Go duration; ${DURATION_RANGE}`],
-  ],
+  ['60 in quotes for resyncInterval', 'resyncInterval: "60"', [noDuration('60', 'a Go duration')]],
 ];
 
 describe('a source is rejected, with place and remedy, for', () => {
-  for (const [name, text, lines] of [...BAD_SYNTAX, ...BAD_SHAPE, ...BAD_VALUES]) {
+  for (const [name, text, place] of BAD_SYNTAX) {
+    it(name, () => {
+      const { problems } = validate(text);
+      assert.deepEqual(
+        problems.map(({ kind, at }) => [kind, at?.kind === 'file' && formatOrigin(at)]),
+        [['syntax', place]],
+      );
+    });
+  }
+
+  for (const [name, text, lines] of [...BAD_SHAPE, ...BAD_DURATIONS]) {
     it(name, () => assert.deepEqual(problemLines(text), lines));
+  }
+
+  for (const [name, text, begins] of BAD_CIDRS) {
+    it(name, () => {
+      const lines = problemLines(text);
+      assert.deepEqual(
+        lines.map((line, index) => line.slice(0, begins[index]?.length)),
+        begins,
+      );
+    });
   }
 
   it('many things at once, from top to bottom', () => {

@@ -4,9 +4,20 @@ import fc from 'fast-check';
 import { type Node, parseYaml, YamlError } from '../../../lib/config/yaml.ts';
 import { almostConfig } from './arbitrary.ts';
 
+/** What a rejection says: the message, and what to do. */
+type Said = readonly [message: string, remedy: string];
+
+const notYaml = (reason: string, remedy: string): Said => [`is not valid YAML: ${reason}`, remedy];
 const CHECK = 'check indentation, quotes and colons of this line and the one before';
 const CUT_OFF = 'close the bracket or quote; the file may be cut off';
-const FLAT = 'a config is a map of keys with flat lists; remove the nesting';
+const DEEP = notYaml(
+  'nesting exceeded maxDepth (16)',
+  'a config is a map of keys with flat lists; remove the nesting',
+);
+const DOCUMENTS: Said = ['has more than one YAML document', 'keep one document, without "---" between'];
+const TAG: Said = ['has a YAML tag that a config does not use', 'remove the word that begins with "!"'];
+const ALIAS: Said = ['has an alias for an anchor that is not complete here', 'define the anchor before'];
+const ALIASES = { message: 'has more than 100 aliases', remedy: 'write the values out' };
 
 describe('a plain scalar', () => {
   for (const [text, value] of [
@@ -129,119 +140,58 @@ describe('a YAML document', () => {
 });
 
 describe('a text is rejected, at its place,', () => {
-  for (const [name, text, at, message, remedy] of [
+  for (const [name, text, at, [message, remedy]] of [
     [
       'where a tab indents',
       'a:\n\t- b',
       '\t',
-      'is not valid YAML: tab characters must not be used in indentation',
-      'indent with spaces',
+      notYaml('tab characters must not be used in indentation', 'indent with spaces'),
     ],
     [
       'where a list is cut off',
       'a: [b',
       '',
-      'is not valid YAML: unexpected end of the stream within a flow collection',
-      CUT_OFF,
+      notYaml('unexpected end of the stream within a flow collection', CUT_OFF),
     ],
     [
       'where a quoted text is cut off',
       'a: "b',
       '',
-      'is not valid YAML: unexpected end of the stream within a double quoted scalar',
-      CUT_OFF,
+      notYaml('unexpected end of the stream within a double quoted scalar', CUT_OFF),
     ],
     [
       'where a colon is missing',
       'a: 1\nb\nc: 2',
       ': 2',
-      'is not valid YAML: can not read a block mapping entry; a multiline key may not be an implicit key',
-      CHECK,
+      notYaml('can not read a block mapping entry; a multiline key may not be an implicit key', CHECK),
     ],
-    [
-      'where a colon is too many',
-      'a: b: c',
-      ': c',
-      'is not valid YAML: bad indentation of a mapping entry',
-      CHECK,
-    ],
+    ['where a colon is too many', 'a: b: c', ': c', notYaml('bad indentation of a mapping entry', CHECK)],
     [
       'where a character may not begin a value',
       '@a',
       '@a',
-      'is not valid YAML: end of the stream or a document separator is expected',
-      CHECK,
+      notYaml('end of the stream or a document separator is expected', CHECK),
     ],
     [
       'where the version is of the future',
       '%YAML 2.0\n---\na: 1',
       '---',
-      'is not valid YAML: unacceptable YAML version of the document',
-      CHECK,
+      notYaml('unacceptable YAML version of the document', CHECK),
     ],
     [
       'where a control character is',
       'a: \u0007b',
       '\u0007',
-      'is not valid YAML: the stream contains non-printable characters',
-      'remove the control character',
+      notYaml('the stream contains non-printable characters', 'remove the control character'),
     ],
-    [
-      'where a second document begins',
-      'a: 1\n---\nb: 2',
-      'b: 2',
-      'has more than one YAML document',
-      'keep one document, without "---" between',
-    ],
-    [
-      'where more follows the end of the document',
-      'a: 1\n...\nb: 2',
-      'b: 2',
-      'has more than one YAML document',
-      'keep one document, without "---" between',
-    ],
-    [
-      'where a tag is foreign',
-      'a: !env HOME',
-      '!env',
-      'has a YAML tag that a config does not use',
-      'remove the word that begins with "!"',
-    ],
-    [
-      'where a tag is of some language',
-      'a: !!python/object:os.system x',
-      '!!python',
-      'has a YAML tag that a config does not use',
-      'remove the word that begins with "!"',
-    ],
-    [
-      'where an alias has no anchor',
-      'a: *x',
-      'x',
-      'has an alias for an anchor that is not complete here',
-      'define the anchor before',
-    ],
-    [
-      'where an alias is inside what it stands for',
-      'a: &x [1, *x]',
-      'x]',
-      'has an alias for an anchor that is not complete here',
-      'define the anchor before',
-    ],
-    [
-      'where lists are nested deeply',
-      '['.repeat(1_000),
-      '['.repeat(985),
-      'is not valid YAML: nesting exceeded maxDepth (16)',
-      FLAT,
-    ],
-    [
-      'where block lists are nested deeply',
-      '- '.repeat(1_000),
-      '- '.repeat(984),
-      'is not valid YAML: nesting exceeded maxDepth (16)',
-      FLAT,
-    ],
+    ['where a second document begins', 'a: 1\n---\nb: 2', 'b: 2', DOCUMENTS],
+    ['where more follows the end of the document', 'a: 1\n...\nb: 2', 'b: 2', DOCUMENTS],
+    ['where a tag is foreign', 'a: !env HOME', '!env', TAG],
+    ['where a tag is of some language', 'a: !!python/object:os.system x', '!!python', TAG],
+    ['where an alias has no anchor', 'a: *x', 'x', ALIAS],
+    ['where an alias is inside what it stands for', 'a: &x [1, *x]', 'x]', ALIAS],
+    ['where lists are nested deeply', '['.repeat(1_000), '['.repeat(985), DEEP],
+    ['where block lists are nested deeply', '- '.repeat(1_000), '- '.repeat(984), DEEP],
   ] as const) {
     it(name, () => {
       assert.throws(() => parseYaml(text), { constructor: YamlError, message, remedy });
@@ -255,16 +205,13 @@ describe('a text is rejected, at its place,', () => {
       return `${name}: &${name} [${Array.from({ length: 9 }, () => `*${previous}`).join(', ')}]`;
     });
     const bomb = `a: &a [lol]\n${levels.join('\n')}`;
-    assert.throws(() => parseYaml(bomb), {
-      message: 'has more than 100 aliases',
-      remedy: 'write the values out',
-    });
+    assert.throws(() => parseYaml(bomb), ALIASES);
   });
 
   it('after 100 aliases, not before', () => {
     const text = (aliases: number): string => `a: &a x\nb: [${'*a, '.repeat(aliases)}]`;
     assert.ok(parseYaml(text(100)));
-    assert.throws(() => parseYaml(text(101)), { message: 'has more than 100 aliases' });
+    assert.throws(() => parseYaml(text(101)), ALIASES);
   });
 });
 

@@ -290,7 +290,7 @@ describe('garbage', () => {
 /** A tenth of what any client is given in earnest. */
 const STEP_MS = 500;
 
-describe('a client that takes too long', () => {
+describe('a client that takes too long', { concurrency: true }, () => {
   for (const [what, text, status] of [
     ['to send anything', '', 408],
     ['to send its request', 'GET /ok HTTP/1.1\r\nHost: x\r\n', 408],
@@ -454,10 +454,7 @@ describe('listening', () => {
     const { signal } = new AbortController();
     await assert.rejects(serve('192.0.2.77:0', ROUTES, signal, unexpected), (error) => {
       assert.ok(error instanceof SystemError);
-      assert.match(
-        error.message,
-        /^cannot listen on 192\.0\.2\.77:0: .*; choose another .*, or an empty one/,
-      );
+      assert.match(error.message, /^cannot listen on 192\.0\.2\.77:0: /);
       return true;
     });
   });

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { COMMANDS } from '../../../cmd/ip-masq-agent/commands.ts';
+import { completionScript } from '../../../cmd/ip-masq-agent/completion.ts';
+import { FLAGS } from '../../../cmd/ip-masq-agent/flags.ts';
+import { temporaryDirectory } from '../../lab/volume.ts';
+
+const COMMON = [...Object.keys(FLAGS), 'help', 'version'].map((name) => `--${name}`);
+const CHECK_FORMATS = ['text', 'json', 'github', 'sarif'];
+
+/** The words as bash splits them, the last one as far as it is typed, and everything that completes it. */
+const CASES: readonly (readonly [words: readonly string[], replies: readonly string[]])[] = [
+  [[''], Object.keys(COMMANDS)],
+  [['ch'], ['check']],
+  [['--enable-ipv6', 'di'], ['diff']],
+  [['help', 'do'], ['doctor']],
+  [
+    ['completion', ''],
+    ['bash', 'zsh'],
+  ],
+  [['--ma'], ['--masq-chain']],
+  [['diff', '--'], COMMON],
+  [['explain', '--li'], ['--live']],
+  [['diff', '--li'], []],
+  [['check', '--output', ''], CHECK_FORMATS],
+  [
+    ['doctor', '--output', ''],
+    ['text', 'json'],
+  ],
+  [['--iptables-mode', 'l'], ['legacy']],
+  [['render', '--format', 'w'], ['win-bridge']],
+  [['explain', '10'], []],
+  [['check', './two'], ['./two words.yaml']],
+  [['--config-dir', './two'], ['./two words.yaml']],
+  // To bash an equals sign is a word of its own.
+  [['check', '--output', '=', 'sa'], ['sarif']],
+  [['check', '--output', '='], CHECK_FORMATS],
+];
+
+/** Does what bash does at the tab key: calls the function that the script registers for the command; see bash(1). */
+const TAB = `source <(cat)
+COMP_WORDS=(ip-masq-agent "$@") COMP_CWORD=$#
+registered=$(complete -p ip-masq-agent)
+registered=\${registered##*-F }
+"\${registered%% *}"
+printf '%s\\n' "\${COMPREPLY[@]}"`;
+
+describe('completion in bash', () => {
+  for (const [words, replies] of CASES) {
+    it(`of "${words.join(' ')}" is ${replies.join(' ') || 'nothing'}`, async () => {
+      await using directory = await temporaryDirectory();
+      await writeFile(join(directory.path, 'two words.yaml'), '');
+      const { stdout, stderr } = spawnSync('bash', ['--norc', '-c', TAB, 'bash', ...words], {
+        input: completionScript('bash', COMMANDS),
+        cwd: directory.path,
+        encoding: 'utf8',
+      });
+      assert.equal(stderr, '');
+      const found = stdout.split('\n').filter((line) => line !== '');
+      assert.deepEqual(found.toSorted(), replies.toSorted());
+    });
+  }
+});
