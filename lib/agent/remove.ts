@@ -55,9 +55,7 @@ function describeOutcome(outcome: Removal['outcome']): string {
       return 'no rules of the agent';
     case 'removed': {
       const { length } = outcome.rules;
-      return length === 0
-        ? "removed the agent's chain, which was empty"
-        : `removed ${counted(length, 'rule')}`;
+      return length === 0 ? 'removed an empty chain' : `removed ${counted(length, 'rule')}`;
     }
     case 'not looked at':
       return `not looked at: ${outcome.error.message}`;

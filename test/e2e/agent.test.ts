@@ -179,7 +179,7 @@ describe('the agent', () => {
     assert.equal((await node.chain('ip6tables')).length, 2);
     const { code, stderr } = await node.agent('--once');
     assert.equal(code, 0, stderr);
-    assert.match(stderr, /left by an earlier run: IPv6, iptables [\d.]+ \(nft\): removed 3 rules of ours/);
+    assert.match(stderr, /left by an earlier run: IPv6, iptables [\d.]+ \(nft\): removed 3 rules/);
     const { stdout } = await node.box.run('ip6tables-nft', ['-t', 'nat', '-S']);
     assert.doesNotMatch(stdout, /IP-MASQ-AGENT/);
   });

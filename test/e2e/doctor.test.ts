@@ -20,7 +20,12 @@ interface Case {
 }
 
 const notLast = (family: string) =>
-  [`jump-not-last ${family}`, /our jump is not the last rule/, /-A POSTROUTING/, /foreign-rule/] as const;
+  [
+    `jump-not-last ${family}`,
+    /the agent's jump is not the last rule/,
+    /-A POSTROUTING/,
+    /foreign-rule/,
+  ] as const;
 
 const CASES: readonly Case[] = [
   {
@@ -162,11 +167,11 @@ for (const mode of MODES) {
         ['both-modes IPv6', /both iptables modes/, /-A POSTROUTING/, /one mode/],
         [
           'chain-elsewhere IPv4',
-          new RegExp(`\\(${other}\\) too, but iptables .* \\(${mode}\\) is used`),
+          new RegExp(`\\(${other}\\), but iptables .* \\(${mode}\\) is used`),
           /-A IP-MASQ-AGENT/,
           /cleanup/,
         ],
-        ['chain-elsewhere IPv6', new RegExp(`\\(${other}\\) too`), /-A IP-MASQ-AGENT/, /cleanup/],
+        ['chain-elsewhere IPv6', new RegExp(`\\(${other}\\), but`), /-A IP-MASQ-AGENT/, /cleanup/],
       ]);
     });
   });

@@ -157,7 +157,7 @@ describe('a start with another dataplane', () => {
     assert.equal((await node.box.run('iptables-nft-restore', ['--noflush'], { input: stdout })).code, 0);
     assert.match(
       (await node.agent('doctor', '--backend=nftables')).stdout,
-      /^chain-elsewhere \(IPv4\): rules of ours are in iptables [\d.]+ \(nft\) too, but nftables [\d.]+ is used$/m,
+      /^chain-elsewhere \(IPv4\): the agent's rules are also in iptables [\d.]+ \(nft\), but nftables [\d.]+ is used$/m,
     );
     await node.agent('--once', '--backend=nftables');
     assert.doesNotMatch(await node.kernel(), /IP-MASQ-AGENT/);
@@ -204,7 +204,7 @@ describe('a system that refuses nftables ends the agent with exit code 1:', () =
     assert.equal(code, 1);
     assert.match(stderr, /FATAL the table ip ip-masq-agent is somebody else's: .*; find out who made it/);
     assert.equal(await nft(node, 'list table ip ip-masq-agent'), before);
-    assert.match((await node.agent('cleanup')).stdout, /^IPv4, nftables [\d.]+: nothing of ours$/m);
+    assert.match((await node.agent('cleanup')).stdout, /^IPv4, nftables [\d.]+: no rules of the agent$/m);
     assert.equal(await nft(node, 'list table ip ip-masq-agent'), before);
   });
 });
