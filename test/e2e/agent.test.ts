@@ -394,7 +394,8 @@ describe('a kill at any instant', () => {
     first.kill('SIGKILL');
     await first.ended;
     const rounds = 16 * RUNS;
-    for (let round = 0; round < rounds; round += 1) {
+    // On a machine that is busy with other things, kills that come later meet the transaction.
+    for (let round = 0; round < rounds || (seen.size < 2 && round < 5 * rounds); round += 1) {
       const agent = node.start('--resync-interval=1h');
       await agent.logged(/"msg":"starting/);
       // However long a start takes on this machine, the kills spread around the moment of the transaction.
