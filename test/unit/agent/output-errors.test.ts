@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { OutputError } from '../../../lib/agent/output-error.ts';
 import { writeOutput } from '../../../lib/agent/output-file.ts';
-import { dir, out } from './scratch.ts';
+import { dir, out, useScratch } from './scratch.ts';
 
 const IS_ROOT = process.getuid?.() === 0;
 const NOBODY = 65534;
@@ -54,6 +54,8 @@ const OBSTACLES: readonly Obstacle[] = [
 ];
 
 describe('an output file that cannot be written is an error that says what to do, and nothing changes:', () => {
+  useScratch();
+
   for (const { what, make, says } of OBSTACLES) {
     it(what, async () => {
       await make();
@@ -94,6 +96,8 @@ const MOUNTS = [
 ];
 
 describe('a mount that is in the way is an error that says what to do, and leaves nothing behind:', () => {
+  useScratch();
+
   const module = fileURLToPath(new URL('../../../lib/agent/output-file.ts', import.meta.url));
   const program = `import { readdirSync } from 'node:fs';
     import { writeOutput } from ${JSON.stringify(module)};
