@@ -1,7 +1,7 @@
 import { watch } from 'node:fs';
 import { basename } from 'node:path';
 import { DATA_LINK } from '../config/read.ts';
-import { isSourceName } from '../config/source-name.ts';
+import { isSourceName } from '../config/source.ts';
 
 export interface WatchEvents {
   readonly onChange: () => void;

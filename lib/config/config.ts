@@ -1,6 +1,6 @@
 import type { Prefix } from '../cidr/prefix.ts';
 import type { Located } from './origin.ts';
-import type { Conflict } from './problem.ts';
+import type { Problem } from './problem.ts';
 
 /** What one source says; a key that it does not set is undefined, a list that it does not set is empty. */
 export interface SourceConfig {
@@ -23,7 +23,7 @@ export interface MergedConfig {
   readonly masqLinkLocalIPv6: Located<boolean>;
   /** Milliseconds; undefined where no source sets it. */
   readonly resyncInterval: Located<number> | undefined;
-  readonly conflicts: readonly Conflict[];
+  readonly conflicts: readonly Problem[];
 }
 
 /** What the command line decides about reading and merging. */

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigOptions, MergedConfig } from './config.ts';
 import { mergeConfigs } from './merge.ts';
-import type { Problem } from './problem.ts';
+import { type Problem, strictly } from './problem.ts';
 import { readGeneration } from './read.ts';
 import type { Source } from './source.ts';
 import { validateSource } from './validate.ts';
@@ -54,8 +54,4 @@ export function mergeSources(
   const problems = options.strict ? found.map(strictly) : found;
   const failed = problems.some(({ severity }) => severity === 'error');
   return { config: failed ? undefined : config, problems };
-}
-
-function strictly(problem: Problem): Problem {
-  return problem.severity === 'warning' ? { ...problem, severity: 'error' } : problem;
 }

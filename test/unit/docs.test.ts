@@ -1,14 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ConfigOptions } from '../../lib/config/config.ts';
+import { formatProblemFrame } from '../../lib/config/frame.ts';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { type LoadedConfig, mergeSources } from '../../lib/config/load.ts';
-import {
-  type ConflictKind,
-  formatProblem,
-  formatProblemFrame,
-  type Problem,
-} from '../../lib/config/problem.ts';
+import { type ConflictKind, formatProblem, type Problem } from '../../lib/config/problem.ts';
 import type { Source } from '../../lib/config/source.ts';
 import { block, blocks, column, read, section as sectionOf } from './docs/markdown.ts';
 

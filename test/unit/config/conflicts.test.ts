@@ -5,6 +5,7 @@ import type { Prefix } from '../../../lib/cidr/prefix.ts';
 import type { SourceConfig } from '../../../lib/config/config.ts';
 import { findConflicts } from '../../../lib/config/conflicts.ts';
 import { formatOrigin, type Origin } from '../../../lib/config/origin.ts';
+import { formatPlace } from '../../../lib/config/problem.ts';
 import { FAMILIES, longest, surrounds } from '../cidr/arbitrary.ts';
 import { anySourceConfig } from './arbitrary.ts';
 import { merge } from './support.ts';
@@ -231,7 +232,7 @@ describe('conflicts', () => {
           const kinds = ['duplicate', 'both-lists', 'covered', 'opposite-nested'];
           const found = findConflicts(configs, { IPv4: false, IPv6: false })
             .filter(({ kind }) => kinds.includes(kind))
-            .map(({ kind, at, other }) => `${kind} ${formatOrigin(at)} ${other && formatOrigin(other)}`);
+            .map(({ kind, at, other }) => `${kind} ${at && formatPlace(at)} ${other && formatOrigin(other)}`);
           assert.deepEqual(found.toSorted(), naiveConflicts(configs).toSorted());
         }),
         { numRuns: 500 },

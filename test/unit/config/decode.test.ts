@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { decodeSource } from '../../../lib/config/decode.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
+import { decodeSource } from '../../../lib/config/source.ts';
 
 const NOT_UTF8 = 'has a byte that is not UTF-8; save the file as UTF-8';
 const UTF16 = 's:1:1: error: is UTF-16, not UTF-8; save it as UTF-8';

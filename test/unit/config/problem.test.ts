@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { formatProblem, formatProblemFrame, type Problem } from '../../../lib/config/problem.ts';
+import { formatProblemFrame } from '../../../lib/config/frame.ts';
+import { formatProblem, type Problem } from '../../../lib/config/problem.ts';
 import { UNPRINTABLE } from './support.ts';
 
 describe('a problem in one line', () => {

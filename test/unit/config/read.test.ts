@@ -11,7 +11,7 @@ import { setImmediate as breathe } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import { type Generation, readGeneration } from '../../../lib/config/read.ts';
-import { isSourceName } from '../../../lib/config/source-name.ts';
+import { isSourceName } from '../../../lib/config/source.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
 import { UNPRINTABLE } from './support.ts';
 import { generationFiles, type Swapping } from './swapper.ts';

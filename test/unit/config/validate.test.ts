@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { decodeSource } from '../../../lib/config/decode.ts';
-import { formatProblem, formatProblemFrame } from '../../../lib/config/problem.ts';
+import { formatProblemFrame } from '../../../lib/config/frame.ts';
+import { formatProblem } from '../../../lib/config/problem.ts';
+import { decodeSource } from '../../../lib/config/source.ts';
 import { validateSource } from '../../../lib/config/validate.ts';
 import { almostConfig } from './arbitrary.ts';
 import { OPTIONS, problemLines, UNPRINTABLE, validate } from './support.ts';

@@ -4,8 +4,7 @@ import { describe, it } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import fc from 'fast-check';
-import type { Problem } from '../../../lib/config/problem.ts';
-import { KIND_MEANING, KINDS } from '../../../lib/config/problem-kinds.ts';
+import { KINDS, type ProblemKind } from '../../../lib/config/problem.ts';
 import { printedSentence } from '../../../lib/lint/report.ts';
 import { sarifReport } from '../../../lib/lint/sarif.ts';
 import { UNPRINTABLE } from '../config/support.ts';
@@ -61,14 +60,14 @@ describe('the SARIF report', () => {
     const rules = parse(reportOf()).runs[0]?.tool.driver.rules ?? [];
     assert.deepEqual(
       rules.map(({ id, shortDescription }) => [id, shortDescription.text]),
-      Object.entries(KIND_MEANING),
+      Object.entries(KINDS).map(([id, { meaning }]) => [id, meaning]),
     );
     const level = (kind: string) => rules.find(({ id }) => id === kind)?.defaultConfiguration.level;
     assert.deepEqual(['both-lists', 'empty', 'covered'].map(level), ['error', 'warning', 'note']);
   });
 
   it('has a result for each problem, in their order', () => {
-    const ruleIndex = (kind: Problem['kind']) => KINDS.indexOf(kind);
+    const ruleIndex = (kind: ProblemKind) => Object.keys(KINDS).indexOf(kind);
     assert.deepEqual(resultsOf(parse(reportOf(info, error, warning, nowhere))), [
       {
         ruleId: 'duplicate',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import fc from 'fast-check';
-import { formatProblemFrame } from '../../../lib/config/problem.ts';
+import { formatProblemFrame } from '../../../lib/config/frame.ts';
 import { textReport } from '../../../lib/lint/text-report.ts';
 import { UNPRINTABLE } from '../config/support.ts';
 import { anyProblem, check, hostile, PROBLEMS, reportOf, SOURCES } from './report-support.ts';
