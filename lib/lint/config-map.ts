@@ -19,6 +19,12 @@ export function valueAt(node: Node | undefined, name: string): Node | undefined 
   return node?.kind === 'map' ? node.pairs.find(({ key }) => keyName(key) === name)?.value : undefined;
 }
 
+/** The first value of that key, if it is text. */
+export function textAt(node: Node | undefined, name: string): string | undefined {
+  const value = valueAt(node, name);
+  return value?.kind === 'scalar' && typeof value.value === 'string' ? value.value : undefined;
+}
+
 /** Whether YAML 1.1 would add the pairs of other maps here. */
 export function isMergeKey({ key }: Pair): boolean {
   return keyName(key) === '<<';
@@ -146,10 +152,6 @@ function dataPairs({ key, value }: Pair, collector: Collector): readonly DataPai
 
 function readSource({ key, value, isBase64 }: DataPair, collector: Collector): void {
   const name = keyName(key);
-  if (!/^[-._a-zA-Z0-9]{1,253}$/.test(name)) {
-    const remedy = 'use up to 253 letters, digits, "-", "_" and "."';
-    collector.report('shape', key, `a ConfigMap takes no key ${quote(name)}`, remedy);
-  }
   if (value.kind !== 'scalar' || (value.value !== null && typeof value.value !== 'string')) {
     const message = `the value of ${quote(name)} must be text, but is ${describe(value)}`;
     const remedy = `write ${quote(`${name}: |`)} and the config below, indented`;
@@ -172,11 +174,11 @@ function readSource({ key, value, isBase64 }: DataPair, collector: Collector): v
 
 /** Older agents read a key `config`, which a volume mounts as `ip-masq-agent`. */
 function warnOfOtherKeys(configMap: MapNode, collector: Collector): void {
-  const node = valueAt(valueAt(configMap, 'metadata'), 'name');
-  const name = node?.kind === 'scalar' ? String(node.value) : '';
-  if (node === undefined || !/ip-?masq/.test(name)) return;
+  const metadata = valueAt(configMap, 'metadata');
+  const name = textAt(metadata, 'name') ?? '';
+  if (!/ip-?masq/.test(name)) return;
   const message = `no key of ConfigMap ${quote(name)} begins with ip-masq-: nothing of it is read`;
   const remedy =
     'rename the key; if a volume mounts it under another name, check its text as a file of that name';
-  collector.report('not-a-source', node, message, remedy);
+  collector.report('not-a-source', valueAt(metadata, 'name') ?? configMap, message, remedy);
 }

@@ -41,7 +41,8 @@ export async function readInputs(
 ): Promise<Inputs> {
   const inputs: Input[] = [];
   const known = new Set<string>(); // a file may be named by itself and through its directory
-  for (const path of distinct(paths)) {
+  const distinct = new Map(paths.map((path) => [path === STDIN ? STDIN : resolve(path), path]));
+  for (const path of distinct.values()) {
     const input = await readInput(path, stdin);
     inputs.push({ ...input, sources: input.sources.filter((source) => !known.has(placeOf(source))) });
     for (const source of input.sources) known.add(placeOf(source));
@@ -59,19 +60,13 @@ function placeOf({ name, found }: Source): string {
   return JSON.stringify([resolve(found?.file.name ?? name), name]);
 }
 
-/** Each path once, as it was written first. */
-function distinct(paths: readonly string[]): readonly string[] {
-  const places = new Map<string, string>();
-  for (const path of paths) {
-    const place = path === STDIN ? STDIN : resolve(path);
-    if (!places.has(place)) places.set(place, path);
-  }
-  return [...places.values()];
-}
-
 async function readInput(path: string, stdin: () => AsyncIterable<Buffer>): Promise<Input> {
   try {
-    if (path === STDIN) return readStdin(await collect(stdin()));
+    if (path === STDIN) {
+      const bytes = await collect(stdin());
+      // No byte at all is what a program before the pipe leaves if it fails.
+      return bytes.length === 0 ? NOTHING : readText(STDIN_NAME, bytes);
+    }
     if ((await stat(path)).isDirectory()) return await readDirectory(path);
     return readText(normalize(path), await collect((await open(path)).createReadStream()));
   } catch (error) {
@@ -82,11 +77,6 @@ async function readInput(path: string, stdin: () => AsyncIterable<Buffer>): Prom
       'name a file or directory that is there and readable',
     );
   }
-}
-
-/** Nothing at all is not a config here, but what a program before the pipe leaves if it fails. */
-function readStdin(bytes: Buffer): Input {
-  return bytes.length === 0 ? NOTHING : readText(STDIN_NAME, bytes);
 }
 
 /** All bytes, also of a pipe, which has no size; of a longer stream more than the limit, but not all. */

@@ -2,7 +2,7 @@ import { type Problem, problem } from '../config/problem.ts';
 import { Locator, type Source } from '../config/source.ts';
 import { type MapNode, type Node, parseDocuments, YamlError } from '../config/yaml.ts';
 import { printable } from '../text/escape.ts';
-import { Collector, isMergeKey, readConfigMap, valueAt } from './config-map.ts';
+import { Collector, isMergeKey, readConfigMap, textAt, valueAt } from './config-map.ts';
 
 /** The sources that a file of Kubernetes manifests holds, and what is wrong with how it holds them. */
 export interface Manifest {
@@ -22,7 +22,7 @@ const LIMITS = { depth: 256, aliases: 1000, anyTag: true } as const;
  * @returns undefined if the text is not a manifest
  */
 export function readManifest(file: Source): Manifest | undefined {
-  const pieces = parsePieces(file.text);
+  const pieces = piecesOf(file.text).map(parsePiece);
   if (!pieces.some(isManifest)) return undefined;
   const locator = new Locator(file);
   const found = pieces.map((piece) => {
@@ -35,53 +35,38 @@ export function readManifest(file: Source): Manifest | undefined {
   };
 }
 
-/** Text that is parsed by itself, and where in the file it begins. */
-type Piece = ParsedPiece | BrokenPiece;
-
-interface ParsedPiece {
-  readonly start: number;
-  readonly documents: readonly Node[];
-}
-
-interface BrokenPiece {
+/** Text that is parsed by itself, so that a mistake in it hides nothing else. */
+interface Piece {
+  /** Where in the file it begins. */
   readonly start: number;
   readonly text: string;
-  readonly error: YamlError;
 }
 
-/** The file as a whole; if that is not YAML, each document by itself. */
-function parsePieces(text: string): readonly Piece[] {
-  const whole = parsePiece(text, 0);
-  if (!('error' in whole)) return [whole];
+type ParsedPiece = Piece & ({ readonly documents: readonly Node[] } | { readonly error: YamlError });
+
+/** The text cut before each `---`. Comments and directives alone belong to the document that follows. */
+function piecesOf(text: string): readonly Piece[] {
   const starts = [0, ...[...text.matchAll(/(?<=\n)---(?=\s|$)/g)].map(({ index }) => index)];
   return starts
     .map((start, index) => ({ start, text: text.slice(start, starts[index + 1]) }))
-    .filter((piece) => !isPreamble(piece.text))
-    .map((piece) => parsePiece(piece.text, piece.start));
+    .filter((piece) => piece.text.split('\n').some((line) => !/^(?:[%#]|\s*$)/.test(line)));
 }
 
-function parsePiece(text: string, start: number): Piece {
+function parsePiece(piece: Piece): ParsedPiece {
   try {
-    return { start, documents: parseDocuments(text, LIMITS) };
+    return { ...piece, documents: parseDocuments(piece.text, LIMITS) };
   } catch (error) {
-    if (error instanceof YamlError) return { start, text, error };
+    if (error instanceof YamlError) return { ...piece, error };
     throw error;
   }
 }
 
-/** Comments and directives, which belong to the first document. */
-function isPreamble(text: string): boolean {
-  return text.split('\n').every((line) => /^(?:[%#]|\s*$)/.test(line));
-}
-
-function isManifest(piece: Piece): boolean {
+function isManifest(piece: ParsedPiece): boolean {
   if ('error' in piece) return /^[ \t{]*["']?apiVersion["']?[ \t]*:/m.test(piece.text);
-  return piece.documents.some(
-    (node) => valueAt(node, 'apiVersion') !== undefined && valueAt(node, 'kind') !== undefined,
-  );
+  return piece.documents.some((node) => valueAt(node, 'apiVersion') && valueAt(node, 'kind'));
 }
 
-function syntaxProblem({ start, error }: BrokenPiece, locator: Locator): Problem {
+function syntaxProblem({ start, error }: Piece & { readonly error: YamlError }, locator: Locator): Problem {
   const at = locator.origin(start + error.offset);
   return problem('syntax', { at, message: printable(error.message), remedy: printable(error.remedy) });
 }
@@ -102,8 +87,7 @@ function objectsOf(documents: readonly Node[]): readonly KubernetesObject[] {
     const { node } = next;
     if (node.kind !== 'map' || seen.has(node)) continue;
     seen.add(node);
-    const own = valueAt(node, 'kind');
-    const kind = own?.kind === 'scalar' && typeof own.value === 'string' ? own.value : next.kind;
+    const kind = textAt(node, 'kind') ?? next.kind;
     found.push({ node, kind });
     const items = kind.endsWith('List') ? valueAt(node, 'items') : undefined;
     if (items?.kind !== 'list' || seen.has(items)) continue;

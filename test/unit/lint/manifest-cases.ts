@@ -188,12 +188,6 @@ export const MISTAKES: readonly Case[] = [
     'not-a-source: no key of ConfigMap "ip-masq" begins with ip-masq-: nothing of it is read; rename the key; if a volume mounts it under another name, check its text as a file of that name',
   ],
   [
-    'keys that no ConfigMap takes',
-    configMap('‸"ip-masq-a/\\e[2J": "{}"', `‸ip-masq-${'a'.repeat(246)}: "{}"`),
-    'shape: a ConfigMap takes no key "ip-masq-a/\\x1b[2J"; use up to 253 letters, digits, "-", "_" and "."',
-    `shape: a ConfigMap takes no key "ip-masq-${'a'.repeat(72)}…"`,
-  ],
-  [
     'binaryData that is not base64',
     `apiVersion: v1\nkind: ConfigMap\nbinaryData:\n  ip-masq-a: ‸abc\n  ip-masq-b: |\n    ‸a b=\n  ip-masq-c: ‸"===="\n`,
     'encoding: the value of "ip-masq-a" in binaryData is not base64; encode it, or move it to data',
