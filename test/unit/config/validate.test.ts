@@ -26,18 +26,6 @@ type Case = readonly [name: string, text: string, lines: readonly string[]];
 
 const BAD_SYNTAX: readonly Case[] = [
   [
-    'what is not YAML',
-    'nonMasqueradeCIDRs:\n- 10.0.0.0/8\n}{',
-    [
-      's:3:1: error: is not valid YAML: end of the stream or a document separator is expected; check indentation, quotes and colons of this line and the one before',
-    ],
-  ],
-  [
-    'a tab for indentation',
-    'nonMasqueradeCIDRs:\n\t- 10.0.0.0/8\n',
-    ['s:2:1: error: is not valid YAML: tab characters must not be used in indentation; indent with spaces'],
-  ],
-  [
     'a truncated JSON file',
     '{"nonMasqueradeCIDRs": ["10.0.0.0/8",',
     [
@@ -45,40 +33,15 @@ const BAD_SYNTAX: readonly Case[] = [
     ],
   ],
   [
-    'a truncated YAML file',
-    'nonMasqueradeCIDRs:\n- "10.0.0',
-    [
-      's:2:10: error: is not valid YAML: unexpected end of the stream within a double quoted scalar; close the bracket or quote; the file may be cut off',
-    ],
-  ],
-  [
     'two documents',
     '---\nmasqLinkLocal: true\n---\nmasqLinkLocal: false\n',
     ['s:4:1: error: has more than one YAML document; keep one document, without "---" between'],
-  ],
-  [
-    'an alias that stands for what it is in',
-    'nonMasqueradeCIDRs: &a [*a]',
-    ['s:1:26: error: has an alias for an anchor that is not complete here; define the anchor before'],
-  ],
-  [
-    'a nesting bomb',
-    'nonMasqueradeCIDRs: '.concat('['.repeat(100_000)),
-    [
-      's:1:36: error: is not valid YAML: nesting exceeded maxDepth (16); a config is a map of keys with flat lists; remove the nesting',
-    ],
-  ],
-  [
-    'a foreign tag',
-    'nonMasqueradeCIDRs: !include other.yaml',
-    ['s:1:21: error: has a YAML tag that a config does not use; remove the word that begins with "!"'],
   ],
 ];
 
 const BAD_SHAPE: readonly Case[] = [
   ['a list at the top', '- 10.0.0.0/8\n', [`s:1:1: error: ${NO_MAP} a list; ${KEYS}`]],
   ['a text at the top', '# c\nhello', [`s:2:1: error: ${NO_MAP} the text "hello"; ${KEYS}`]],
-  ['a number at the top', '42', [`s:1:1: error: ${NO_MAP} the number 42; ${KEYS}`]],
   [
     'a ConfigMap manifest instead of its data, and nothing else about it',
     'apiVersion: v1\nkind: ConfigMap\ndata:\n  ip-masq-a: |\n    foo: 1\n',
@@ -87,16 +50,11 @@ const BAD_SHAPE: readonly Case[] = [
     ],
   ],
   [
-    'the same key twice',
-    'masqLinkLocal: true\n\nmasqLinkLocal: true\n',
-    [`s:3:1: error: the key "masqLinkLocal" is set twice (the other: s:1:1); ${CASE}`],
-  ],
-  [
     'keys that are equal but for case',
-    'masqLinkLocal: true\nMasqLinkLocal: true\nMASQLINKLOCAL: true\n',
+    'masqLinkLocal: true\n\nMasqLinkLocal: true\nMASQLINKLOCAL: true\n',
     [
-      `s:2:1: error: the key "MasqLinkLocal" is set twice (the other: s:1:1); ${CASE}`,
-      `s:3:1: error: the key "MASQLINKLOCAL" is set twice (the other: s:1:1); ${CASE}`,
+      `s:3:1: error: the key "MasqLinkLocal" is set twice (the other: s:1:1); ${CASE}`,
+      `s:4:1: error: the key "MASQLINKLOCAL" is set twice (the other: s:1:1); ${CASE}`,
     ],
   ],
   [
@@ -105,7 +63,6 @@ const BAD_SHAPE: readonly Case[] = [
     ['s:1:1: error: unknown key "nonMasqueradeCIDR"; did you mean "nonMasqueradeCIDRs"?'],
   ],
   ['an unknown key near none', 'data: x', [`s:1:1: error: unknown key "data"; ${KNOWN}`]],
-  ['an empty key', "'': 1", [`s:1:1: error: unknown key ""; ${KNOWN}`]],
   [
     'keys that are no text',
     '1: a\n? [b]\n: c\n? {d: e}\n: f',
@@ -127,16 +84,6 @@ const BAD_SHAPE: readonly Case[] = [
     'a text for a list',
     'nonMasqueradeCIDRs: 10.0.0.0/8\n',
     [`s:1:21: error: nonMasqueradeCIDRs must be a list of CIDRs, but is the text "10.0.0.0/8"; ${DASH}`],
-  ],
-  [
-    'a text block for a list',
-    'masqueradeCIDRs: |\n  - 10.0.0.0/8\n',
-    [`s:2:1: error: masqueradeCIDRs must be a list of CIDRs, but is the text "- 10.0.0.0/8\\x0a"; ${DASH}`],
-  ],
-  [
-    'a map for a list',
-    'nonMasqueradeCIDRs: {10.0.0.0/8: true}',
-    [`s:1:21: error: nonMasqueradeCIDRs must be a list of CIDRs, but is a map; ${DASH}`],
   ],
   [
     'nothing for a list',
@@ -228,46 +175,25 @@ const BAD_VALUES: readonly Case[] = [
     ],
   ],
   [
-    'a CIDR in a text of several lines',
-    'nonMasqueradeCIDRs:\n- |\n  10.0.0.0/8\n- 10.1.0.0/16\n - 10.2.0.0/16\n',
-    [
-      's:3:1: error: "10.0.0.0/8\\x0a" contains white space or invisible characters; write 10.0.0.0/8',
-      's:4:3: error: "10.1.0.0/16 - 10.2.0.0/16" contains white space or invisible characters; write one network and one prefix length per item',
-    ],
-  ],
-  [
     'a CIDR with an escape sequence, which it does not repeat as it is',
     'nonMasqueradeCIDRs: ["10.0.0.0/8\\e[2J\\n"]',
     [
       's:1:22: error: "10.0.0.0/8\\x1b[2J\\x0a" contains white space or invisible characters; write a number from 0 to 32 after the "/"',
     ],
   ],
-  [
-    'a CIDR of many characters, which it cuts',
-    `nonMasqueradeCIDRs: [${'x'.repeat(200)}]`,
+  ...(
     [
-      `s:1:22: error: "${'x'.repeat(80)}…" is not a CIDR; write a network and its prefix length, such as 10.0.0.0/8`,
-    ],
-  ],
-  ...(['50ms', '0s', '-1s', '577h'] as const).map(
-    (value): Case => [
+      ['50ms', 'is not between 100ms and 576h'],
+      ['1d', 'is not a Go duration'],
+      ['"60"', 'is not a Go duration'],
+    ] as const
+  ).map(
+    ([value, is]): Case => [
       `${value} for resyncInterval`,
       `resyncInterval: ${value}`,
-      [`s:1:17: error: resyncInterval "${value}" is not between 100ms and 576h; ${DURATION_RANGE}`],
+      [`s:1:17: error: resyncInterval "${value.replaceAll('"', '')}" ${is}; ${DURATION_RANGE}`],
     ],
   ),
-  ...(['1d', '1m 30s', 'soon', '1h-1m'] as const).map(
-    (value): Case => [
-      `${value} for resyncInterval`,
-      `resyncInterval: ${value}`,
-      [`s:1:17: error: resyncInterval "${value}" is not a Go duration; ${DURATION_RANGE}`],
-    ],
-  ),
-  [
-    '60 in quotes for resyncInterval',
-    'resyncInterval: "60"',
-    [`s:1:17: error: resyncInterval "60" is not a Go duration; ${DURATION_RANGE}`],
-  ],
 ];
 
 describe('a source is rejected, with place and remedy, for', () => {
@@ -373,27 +299,13 @@ describe('a source is understood', () => {
   for (const [name, text] of [
     ['as YAML', 'nonMasqueradeCIDRs:\n- 10.0.0.0/8\nmasqLinkLocal: true\nresyncInterval: 90s\n'],
     ['as JSON', '{"nonMasqueradeCIDRs": ["10.0.0.0/8"], "masqLinkLocal": true, "resyncInterval": "90s"}'],
-    [
-      'as JSON with tabs and line breaks',
-      '{\n\t"nonMasqueradeCIDRs": [\n\t\t"10.0.0.0/8"\n\t],\n\t"masqLinkLocal": true,\n\t"resyncInterval": "90s"\n}\n',
-    ],
     ['with CRLF', 'nonMasqueradeCIDRs:\r\n- 10.0.0.0/8\r\nmasqLinkLocal: true\r\nresyncInterval: 90s\r\n'],
     [
       'with a byte order mark',
       '\ufeffnonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true\nresyncInterval: 90s',
     ],
     ['with keys in any case', 'NonMasqueradeCIDRs: [10.0.0.0/8]\nMASQLINKLOCAL: yes\nresyncinterval: 1m30s'],
-    ['with yes for true', 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: yes\nresyncInterval: 90s'],
-    ['with on for true', 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: On\nresyncInterval: 1.5m'],
     ['with an alias', 'resyncInterval: &t 90s\nnonMasqueradeCIDRs: &l ["10.0.0.0/8"]\nmasqLinkLocal: true\n'],
-    [
-      'with tags',
-      'nonMasqueradeCIDRs: !!seq [!!str 10.0.0.0/8]\nmasqLinkLocal: !!bool yes\nresyncInterval: ! 90s',
-    ],
-    [
-      'between "---" and "..."',
-      '---\n# c\nnonMasqueradeCIDRs: [10.0.0.0/8] # c\nmasqLinkLocal: y\nresyncInterval: 90s\n...\n',
-    ],
   ] as const) {
     it(name, () => {
       const { config, problems } = validate(text);
@@ -406,19 +318,6 @@ describe('a source is understood', () => {
       assert.equal(config.masqLinkLocal?.value, true);
       assert.equal(config.masqLinkLocalIPv6, undefined);
       assert.equal(config.resyncInterval?.value, 90_000);
-    });
-  }
-
-  for (const [word, value] of Object.entries({
-    true: true,
-    yes: true,
-    on: true,
-    false: false,
-    no: false,
-    off: false,
-  })) {
-    it(`with ${word} as a boolean`, () => {
-      assert.equal(validate(`masqLinkLocalIPv6: ${word}`).config.masqLinkLocalIPv6?.value, value);
     });
   }
 
@@ -467,7 +366,7 @@ describe('an empty source', () => {
   const WARNING =
     's:1:1: warning: the document is empty; write a config, or remove the file: an empty one still turns off the RFC 1918 defaults';
 
-  for (const text of ['', '\n\n', '# comments only\n# more\n', '---\n', '---\n...\n', '~', '\ufeff']) {
+  for (const text of ['', '# comments only\n# more\n', '---\n...\n', '\ufeff']) {
     it(`is a warning and an empty config: ${JSON.stringify(text)}`, () => {
       const { config } = validate(text);
       assert.deepEqual(problemLines(text), [WARNING]);

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { once } from 'node:events';
 import { chmod, mkdir, symlink, truncate, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { mergeSources } from '../../../lib/config/load.ts';
@@ -71,7 +69,6 @@ const CASES: Readonly<Record<string, Case>> = {
     paths: ['DIR/ip-masq-b', 'DIR/a.yaml'],
     sources: ['DIR/a.yaml:a.yaml', 'DIR/ip-masq-b:ip-masq-b'],
   },
-  'an empty file is a source': { files: { a: '' }, paths: ['DIR/a'], sources: ['DIR/a:a'] },
   'sources of all paths are in the order of their names': {
     files: {
       'm.yaml': manifest('ip-masq-d', 'ip-masq-b', 'ip-masq-Z'),
@@ -104,11 +101,6 @@ const CASES: Readonly<Record<string, Case>> = {
       'DIR/m.yaml:9:14: error: two sources are named ip-masq-a, of which a volume can hold one (the other: DIR/m.yaml:4:14); rename one; or, if they are meant for different nodes, check them one by one',
     ],
   },
-  'standard input may be a config': {
-    paths: ['-'],
-    stdin: CONFIG,
-    sources: ['standard input:standard input'],
-  },
   'standard input may be a manifest': {
     paths: ['-'],
     stdin: manifest('ip-masq-a'),
@@ -119,11 +111,6 @@ const CASES: Readonly<Record<string, Case>> = {
     stdin: '',
     problems: [NOTHING('standard input')],
   },
-  'a manifest may begin with a byte order mark': {
-    paths: ['-'],
-    stdin: `\ufeff${manifest('ip-masq-a')}`,
-    sources: ['standard input:ip-masq-a'],
-  },
   'nothing to check is an error': {
     files: {
       'a.yaml': 'apiVersion: v1\nkind: Secret\ndata: {ip-masq-a: YQ==}\n',
@@ -132,11 +119,6 @@ const CASES: Readonly<Record<string, Case>> = {
     paths: ['DIR/a.yaml', 'DIR/b.yaml'],
     problems: [NOTHING('DIR/a.yaml, DIR/b.yaml')],
   },
-  'a manifest without a source is none beside one that has some': {
-    files: { 'a.yaml': manifest('other'), 'b.yaml': manifest('ip-masq-b') },
-    paths: ['DIR/a.yaml', 'DIR/b.yaml'],
-    sources: ['DIR/b.yaml:ip-masq-b'],
-  },
   'a missing file is an error, and hides no other': {
     files: { a: CONFIG },
     paths: ['DIR/\u001b[2J', 'DIR/a'],
@@ -144,15 +126,6 @@ const CASES: Readonly<Record<string, Case>> = {
     problems: [
       `DIR/\\x1b[2J: error: cannot be read: ENOENT: no such file or directory, stat 'DIR/\\x1b[2J'; ${UNREADABLE}`,
     ],
-  },
-  'what is below a file is missing': {
-    files: { a: CONFIG },
-    paths: ['DIR/a/b'],
-    problems: [`DIR/a/b: error: cannot be read: ENOTDIR: not a directory, stat 'DIR/a/b'; ${UNREADABLE}`],
-  },
-  'a path of no characters is missing': {
-    paths: [''],
-    problems: [`: error: cannot be read: ENOENT: no such file or directory, stat ''; ${UNREADABLE}`],
   },
   'a binary file is an error': {
     files: { a: Buffer.from('7f454c460a00ff', 'hex'), b: Buffer.from('fffe6100', 'hex') },
@@ -260,15 +233,6 @@ describe('reading inputs', () => {
     assert.deepEqual((await read(['DIR/huge', '/dev/zero'])).problems, [
       `DIR/huge: error: is ${problems}`,
       `/dev/zero: error: is ${problems}`,
-    ]);
-  });
-
-  it('says of a socket that it cannot be read', async () => {
-    const server = createServer().listen(path('DIR/socket'));
-    await once(server, 'listening');
-    const { problems } = await read(['DIR/socket']).finally(() => server.close());
-    assert.deepEqual(problems, [
-      `DIR/socket: error: cannot be read: ENXIO: no such device or address, open 'DIR/socket'; ${UNREADABLE}`,
     ]);
   });
 
