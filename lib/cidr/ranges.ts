@@ -90,7 +90,7 @@ export function prefixesOf({ family, ranges }: RangeSet): readonly Prefix[] {
   return ranges.flatMap((range) => [...largestBlocks(range, family)]);
 }
 
-/** Again and again the largest block that begins where the last one ended and does not pass the end. */
+/** Blocks from the first address to the last, each the largest that fits behind the one before. */
 function* largestBlocks({ first, last }: Range, family: Family): Generator<Prefix> {
   const bits = ADDRESS_BITS[family];
   for (let address = first; address <= last; ) {

@@ -71,7 +71,7 @@ describe('the agent', () => {
       await readFile(terminationLog, 'utf8'),
       [
         'the config has 2 errors; the rules applied last stay',
-        'ip-masq-cloud:1:22: error: "10.1.0.1/16" is no network address: bits after /16 are set; write 10.1.0.0/16 for the whole network, or 10.1.0.1/32 for this one address',
+        'ip-masq-cloud:1:22: error: "10.1.0.1/16" is not a network address: bits after /16 are set; write 10.1.0.0/16 for the whole network, or 10.1.0.1/32 for this one address',
         'ip-masq-cloud:1:35: error: fd00::/8 is IPv6, but IPv6 is not enabled; start the agent with --enable-ipv6, or remove the entry',
         '',
       ].join('\n'),

@@ -135,7 +135,7 @@ describe('diff', () => {
     assert.equal(
       stderr,
       [
-        'ip-masq-cloud:1:22: error: "10.0.0.1/8" is no network address: bits after /8 are set; write 10.0.0.0/8 for the whole network, or 10.0.0.1/32 for this one address',
+        'ip-masq-cloud:1:22: error: "10.0.0.1/8" is not a network address: bits after /8 are set; write 10.0.0.0/8 for the whole network, or 10.0.0.1/32 for this one address',
         ' 1 | nonMasqueradeCIDRs: [10.0.0.1/8]',
         '   |                      ^',
         'ip-masq-agent: the config has 1 error',

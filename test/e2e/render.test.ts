@@ -117,7 +117,7 @@ describe('render prints', () => {
     await writeSources({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' });
     const { code, stdout, stderr } = await node.agent('render');
     assert.deepEqual({ code, stdout }, { code: 3, stdout: '' });
-    assert.match(stderr, /^ip-masq-x:1:22: error: "10\.0\.0\.1\/8" is no network address/);
+    assert.match(stderr, /^ip-masq-x:1:22: error: "10\.0\.0\.1\/8" is not a network address/);
   });
 });
 

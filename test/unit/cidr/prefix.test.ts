@@ -337,7 +337,7 @@ describe('truncate', () => {
 function hostBits(text: string, network: string, length: number, host: string): Rejection {
   return [
     text,
-    `is no network address: bits after /${length} are set`,
+    `is not a network address: bits after /${length} are set`,
     `write ${network}/${length} for the whole network, or ${host} for this one address`,
   ];
 }
