@@ -24,9 +24,9 @@ export function problemFramer(sources: readonly Source[]): (problem: Problem) =>
   };
 }
 
-/** What tells sources apart: two files may hold a source of the same name. */
-function keyOf(source: string, file: string | undefined): string {
-  return JSON.stringify([source, file]);
+/** What tells sources apart: two files may hold a source of the same name. No file has a NUL in its name. */
+function keyOf(source: string, file = ''): string {
+  return `${file}\0${source}`;
 }
 
 function frameOf(at: FileOrigin, file: Source | undefined): readonly string[] {

@@ -258,13 +258,12 @@ IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
     assert.equal(JSON.parse(stdout).merged.nonMasqueradeCIDRs.length, 20_000);
   });
 
-  it('takes a few seconds at most for a ConfigMap of 1 MiB', async () => {
-    const begin = performance.now();
+  it('ends for a ConfigMap of 1 MiB with 60,000 mistakes', { timeout: 60_000 }, async () => {
     const entries = '    - 10.0.0.1/8\n'.repeat(60_000);
     const input = `apiVersion: v1\nkind: ConfigMap\ndata:\n  ip-masq-a: |\n    nonMasqueradeCIDRs:\n${entries}`;
-    const { code } = await runCheck(['-'], { input });
+    const { code, stdout } = await runCheck(['-'], { input });
     assert.equal(code, 3);
-    assert.ok(performance.now() - begin < 5000, `took ${performance.now() - begin} ms`);
+    assert.match(stdout, /^1 source, 60001 errors, 0 warnings, 0 infos$/m);
   });
 });
 

@@ -88,7 +88,7 @@ const CASES: Readonly<Record<string, Case>> = {
   },
   'a path counts once, however often and in however many ways it is written': {
     files: { 'c/ip-masq-a': CONFIG, 'm.yaml': manifest('ip-masq-b') },
-    paths: ['DIR/c', 'DIR/c/', 'DIR/./m.yaml', 'DIR/c/../m.yaml', '-', '-'],
+    paths: ['DIR/c', 'DIR/c/', 'DIR/c/ip-masq-a', 'DIR/./m.yaml', 'DIR/c/../m.yaml', '-', '-'],
     stdin: manifest('ip-masq-c'),
     sources: ['DIR/c/ip-masq-a:ip-masq-a', 'DIR/m.yaml:ip-masq-b', 'standard input:ip-masq-c'],
   },

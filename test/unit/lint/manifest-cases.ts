@@ -196,9 +196,10 @@ export const MISTAKES: readonly Case[] = [
   ],
   [
     'binaryData that is not a config',
-    `apiVersion: v1\nkind: ConfigMap\nbinaryData: {ip-masq-a: ‸//4=, ip-masq-b: ‸gICA, ip-masq-c: ‸eDogMQo=}\n`,
+    `apiVersion: v1\nkind: ConfigMap\nbinaryData: {ip-masq-a: ‸//4=, ip-masq-b: ‸gICA, ip-masq-c: ‸eDogMQo=}\n---\napiVersion: v1\nkind: ConfigMap\nbinaryData:\n  ip-masq-d: |\n    ‸Cgp4OiAxCg==\n`,
     'encoding: "ip-masq-a" is UTF-16, not UTF-8; save it as UTF-8',
     'encoding: "ip-masq-b" has a byte that is not UTF-8',
+    'unknown-key',
     'unknown-key',
   ],
   ['a NUL', configMap('ip-masq-a: ‸"\\0"'), 'encoding: "ip-masq-a" has a NUL byte'],

@@ -146,10 +146,6 @@ describe('reading a manifest', () => {
       'lists nested 900 levels deep by aliases',
       `l0: &l0 {kind: ConfigMap, data: {ip-masq-a: x}}\n${nested(900, (n) => `l${n + 1}: &l${n + 1} {kind: List, items: [*l${n}]}\n`)}apiVersion: v1\nkind: List\nitems: [*l900]\n`,
     ],
-    [
-      '900 lists of the same 100,000 items',
-      `apiVersion: v1\nkind: List\nitems: [{kind: ConfigMap, data: {ip-masq-a: x}}, {kind: List, items: &i [${'{},'.repeat(100_000)}]}${', {kind: List, items: *i}'.repeat(900)}]\n`,
-    ],
     ['2,000 broken documents', `${'x: "\n---\n'.repeat(2000)}${CONFIG_MAP}`],
     ['20,000 other ConfigMaps', `${`${configMap('other: x')}---\n`.repeat(20_000)}${CONFIG_MAP}`],
     ['100,000 keys', configMap(...Array.from({ length: 100_000 }, (_, n) => `k${n}: x`), 'ip-masq-a: x')],
