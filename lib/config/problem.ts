@@ -32,14 +32,8 @@ interface Kind {
 
 /** Kinds of two origins that disagree, or say the same twice. */
 export const CONFLICT_KINDS = {
-  'both-lists': {
-    severity: 'error',
-    meaning: 'A network is to be masqueraded and not to be masqueraded.',
-  },
-  'resync-interval': {
-    severity: 'error',
-    meaning: 'Sources set different resync intervals.',
-  },
+  'both-lists': { severity: 'error', meaning: 'A network is to be masqueraded and not to be masqueraded.' },
+  'resync-interval': { severity: 'error', meaning: 'Sources set different resync intervals.' },
   'link-local-flag': {
     severity: 'warning',
     meaning: 'Sources disagree on whether link-local traffic is masqueraded.',
@@ -52,10 +46,7 @@ export const CONFLICT_KINDS = {
     severity: 'info',
     meaning: 'An entry makes an exception to what another source lists.',
   },
-  duplicate: {
-    severity: 'info',
-    meaning: 'A network is twice in the same list.',
-  },
+  duplicate: { severity: 'info', meaning: 'A network is twice in the same list.' },
   covered: {
     severity: 'info',
     meaning: 'An entry changes nothing because a wider one of the same list contains it.',
@@ -64,62 +55,26 @@ export const CONFLICT_KINDS = {
 
 /** Every kind of problem, in an order that does not change from run to run. */
 export const KINDS = {
-  unreadable: {
-    severity: 'error',
-    meaning: 'A source or the config directory cannot be read.',
-  },
-  'not-a-source': {
-    severity: 'warning',
-    meaning: 'A file is left out because of its name.',
-  },
-  'no-source': {
-    severity: 'error',
-    meaning: 'Nothing that was to be checked holds a source.',
-  },
+  unreadable: { severity: 'error', meaning: 'A source or the config directory cannot be read.' },
+  'not-a-source': { severity: 'warning', meaning: 'A file is left out because of its name.' },
+  'no-source': { severity: 'error', meaning: 'Nothing that was to be checked holds a source.' },
   'same-name': {
     severity: 'error',
     meaning: 'Sources have the same name, so that no volume can hold all of them.',
   },
-  encoding: {
-    severity: 'error',
-    meaning: 'A source is not text in UTF-8.',
-  },
-  syntax: {
-    severity: 'error',
-    meaning: 'A source is not one document of valid YAML or JSON.',
-  },
-  empty: {
-    severity: 'warning',
-    meaning: 'A source sets nothing.',
-  },
+  encoding: { severity: 'error', meaning: 'A source is not text in UTF-8.' },
+  syntax: { severity: 'error', meaning: 'A source is not one document of valid YAML or JSON.' },
+  empty: { severity: 'warning', meaning: 'A source sets nothing.' },
   shape: {
     severity: 'error',
     meaning: 'A value is not of the type, or not in the range, that its place demands.',
   },
-  'unknown-key': {
-    severity: 'error',
-    meaning: 'A key is none that a config has.',
-  },
-  'duplicate-key': {
-    severity: 'error',
-    meaning: 'A key is set twice in one source.',
-  },
-  cidr: {
-    severity: 'error',
-    meaning: 'A text is no network in its one canonical notation.',
-  },
-  'ipv6-disabled': {
-    severity: 'error',
-    meaning: 'An IPv6 network is listed where IPv6 is not enabled.',
-  },
-  'cidr-limit': {
-    severity: 'error',
-    meaning: 'A source lists more networks than it may.',
-  },
-  duration: {
-    severity: 'error',
-    meaning: 'A text is no duration, or one that is too short or too long.',
-  },
+  'unknown-key': { severity: 'error', meaning: 'A key is none that a config has.' },
+  'duplicate-key': { severity: 'error', meaning: 'A key is set twice in one source.' },
+  cidr: { severity: 'error', meaning: 'A text is no network in its one canonical notation.' },
+  'ipv6-disabled': { severity: 'error', meaning: 'An IPv6 network is listed where IPv6 is not enabled.' },
+  'cidr-limit': { severity: 'error', meaning: 'A source lists more networks than it may.' },
+  duration: { severity: 'error', meaning: 'A text is no duration, or one that is too short or too long.' },
   ...CONFLICT_KINDS,
 } as const satisfies Readonly<Record<string, Kind>>;
 
