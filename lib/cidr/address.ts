@@ -15,7 +15,7 @@ export interface Address {
   readonly value: bigint;
 }
 
-/** An IP address as a value; undefined where the text is none. A zone id (RFC 4007) makes it none. */
+/** An IP address as a value; undefined if the text is not one. An address with a zone id (RFC 4007) is not one. */
 export function parseAddress(text: string): Address | undefined {
   const family = familyOf(text);
   if (family === undefined) return undefined;

@@ -20,13 +20,13 @@ export interface Prefix {
   readonly text: string;
 }
 
-/** Why a text is no prefix, and what to write instead. */
+/** Why a text is not a prefix, and what to write instead. */
 export interface PrefixError {
   readonly message: string;
   readonly remedy: string;
 }
 
-/** A prefix, or why there is none. */
+/** A prefix, or why the text is not one. */
 export type ParsedPrefix = { readonly prefix: Prefix } | { readonly error: PrefixError };
 
 const IPV4_MAPPED = 0xffffn; // the first 96 bits of ::ffff:0:0/96, RFC 4291 section 2.5.5.2
@@ -57,7 +57,7 @@ export function parsePrefix(text: string): ParsedPrefix {
   if (network !== value) {
     const whole = prefixAt(family, network, bits).text;
     return invalid(
-      `is no network address: bits after /${bits} are set`,
+      `is not a network address: bits after /${bits} are set`,
       `write ${whole} for the whole network, or ${normalized}/${ADDRESS_BITS[family]} for this one address`,
     );
   }
@@ -85,7 +85,7 @@ function invalid(message: string, remedy: string): ParsedPrefix {
   return { error: { message, remedy } };
 }
 
-/** "write X" where X is right; whatever is wrong with X where it is not. */
+/** "write X" if X is right; if not, what to do about X. */
 function suggestion(text: string): string {
   const parsed = parsePrefix(text);
   return 'prefix' in parsed ? `write ${parsed.prefix.text}` : parsed.error.remedy;

@@ -33,6 +33,11 @@ export function isIn(value: bigint, { first, last }: Range): boolean {
   return first <= value && value <= last;
 }
 
+/** How many addresses are in the set. */
+export function sizeOf({ ranges }: RangeSet): bigint {
+  return ranges.reduce((sum, { first, last }) => sum + last - first + 1n, 0n);
+}
+
 /** The set that ranges make together, in whatever order and however they overlap. */
 export function rangeSet(family: Family, ranges: readonly Range[]): RangeSet {
   const joined: Range[] = [];
@@ -85,7 +90,7 @@ export function prefixesOf({ family, ranges }: RangeSet): readonly Prefix[] {
   return ranges.flatMap((range) => [...largestBlocks(range, family)]);
 }
 
-/** Again and again the largest block that begins where the last one ended and does not pass the end. */
+/** Blocks from the first address to the last, each the largest that fits behind the one before. */
 function* largestBlocks({ first, last }: Range, family: Family): Generator<Prefix> {
   const bits = ADDRESS_BITS[family];
   for (let address = first; address <= last; ) {
