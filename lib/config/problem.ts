@@ -1,5 +1,5 @@
 import { printable } from '../text/escape.ts';
-import { formatOrigin, type Origin } from './origin.ts';
+import { formatOrigin, type Origin } from '../text/origin.ts';
 
 /** How grave a problem is: an error keeps the config from being applied. */
 export type Severity = 'error' | 'warning' | 'info';

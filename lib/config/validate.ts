@@ -1,10 +1,10 @@
 import { type Prefix, parsePrefix } from '../cidr/prefix.ts';
 import { printable, quote } from '../text/escape.ts';
 import { nearest } from '../text/nearest.ts';
+import type { Located } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 import type { ConfigOptions, SourceConfig } from './config.ts';
 import { intervalError, parseDuration } from './duration.ts';
-import type { Located } from './origin.ts';
 import { type Problem, type ProblemKind, problem } from './problem.ts';
 import { keys as knownKeys } from './schema.generated.js';
 import { misshapes } from './shape.ts';

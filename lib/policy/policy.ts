@@ -3,7 +3,7 @@ import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
-import type { Located, Origin } from '../config/origin.ts';
+import type { Located, Origin } from '../text/origin.ts';
 
 /** The words of addresses that a policy is written in, for those who know nothing else of them. */
 export type { Address, Family };
