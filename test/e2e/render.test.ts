@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { node, outDir, SOURCES, writeSources } from './render-support.ts';
 import { BINARY } from './support.ts';
 
-const IPTABLES = `# Input of iptables-restore --noflush; without --noflush all other rules of nat would go.
+const IPTABLES = `# Input of iptables-restore --noflush; without --noflush, all other rules of nat are deleted.
 *nat
 :IP-MASQ-AGENT - [0:0]
 -A IP-MASQ-AGENT -d 10.1.0.0/16 -m comment --comment "ip-masq-agent: masqueraded (from ip-masq-operator)" -j MASQUERADE --random-fully
