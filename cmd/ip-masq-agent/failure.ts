@@ -1,5 +1,6 @@
+import { formatProblemFrame } from '../../lib/config/frame.ts';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
-import { formatProblem, formatProblemFrame } from '../../lib/config/problem.ts';
+import { formatProblem } from '../../lib/config/problem.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { writeTerminationMessage } from '../../lib/log/termination.ts';
 import { SystemError } from '../../lib/text/error.ts';

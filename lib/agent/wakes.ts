@@ -1,7 +1,7 @@
 import { existsSync, watch } from 'node:fs';
 import { basename, join } from 'node:path';
 import { DATA_LINK } from '../config/read.ts';
-import { isSourceName } from '../config/source-name.ts';
+import { isSourceName } from '../config/source.ts';
 import type { Logger } from '../log/log.ts';
 
 /** Why a sync happens. */

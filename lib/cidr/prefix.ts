@@ -57,7 +57,7 @@ export function parsePrefix(text: string): ParsedPrefix {
   if (network !== value) {
     const whole = prefixAt(family, network, bits).text;
     return invalid(
-      `is no network address: bits after /${bits} are set`,
+      `is not a network address: bits after /${bits} are set`,
       `write ${whole} for the whole network, or ${normalized}/${ADDRESS_BITS[family]} for this one address`,
     );
   }

@@ -33,6 +33,11 @@ export function isIn(value: bigint, { first, last }: Range): boolean {
   return first <= value && value <= last;
 }
 
+/** How many addresses are in the set. */
+export function sizeOf({ ranges }: RangeSet): bigint {
+  return ranges.reduce((sum, { first, last }) => sum + last - first + 1n, 0n);
+}
+
 /** The set that ranges make together, in whatever order and however they overlap. */
 export function rangeSet(family: Family, ranges: readonly Range[]): RangeSet {
   const joined: Range[] = [];

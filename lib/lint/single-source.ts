@@ -10,7 +10,7 @@ export interface SingleSource {
   readonly nonMasqueradeCIDRs: readonly ListedPrefix[];
   readonly masqueradeCIDRs: readonly ListedPrefix[];
   readonly masqLinkLocal: Located<boolean>;
-  /** Undefined where IPv6 is not enabled: not every reader knows the key. */
+  /** Undefined if IPv6 is not enabled: not every reader knows the key. */
   readonly masqLinkLocalIPv6: Located<boolean> | undefined;
   /** Milliseconds. */
   readonly resyncInterval: Located<number> | undefined;

@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { Wakes } from '../../../lib/agent/wakes.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { isSourceName } from '../../../lib/config/source-name.ts';
+import { isSourceName } from '../../../lib/config/source.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { RENDER_FLAGS } from '../command-flags.ts';

@@ -12,7 +12,7 @@ import { Worker } from 'node:worker_threads';
 import { formatOrigin } from '../../../lib/config/origin.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import { type Generation, readGeneration } from '../../../lib/config/read.ts';
-import { isSourceName } from '../../../lib/config/source-name.ts';
+import { isSourceName } from '../../../lib/config/source.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
 import { UNPRINTABLE } from './support.ts';
 import { generationFiles, type Swapping } from './swapper.ts';
