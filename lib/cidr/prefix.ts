@@ -16,7 +16,7 @@ export interface Prefix {
   readonly address: bigint;
   /** 0 to 32 (IPv4) or 0 to 128 (IPv6). */
   readonly length: number;
-  /** Canonical text, IPv6 as RFC 5952 has it: equal prefixes have equal texts. */
+  /** The canonical text (IPv6: RFC 5952): equal prefixes have equal texts. */
   readonly text: string;
 }
 
@@ -31,7 +31,7 @@ export type ParsedPrefix = { readonly prefix: Prefix } | { readonly error: Prefi
 
 const IPV4_MAPPED = 0xffffn; // the first 96 bits of ::ffff:0:0/96, RFC 4291 section 2.5.5.2
 
-/** Reads a canonical network address in CIDR notation (RFC 4632, RFC 4291); rejects whatever has two readings. */
+/** Reads a canonical network address in CIDR notation (RFC 4632, RFC 4291); rejects every ambiguous text. */
 export function parsePrefix(text: string): ParsedPrefix {
   if (text === '') return invalid('is empty', 'remove the item, or write a CIDR such as 10.0.0.0/8');
   const bare = text.replace(/[\p{White_Space}\p{Cc}\p{Cf}]/gu, '');
@@ -75,7 +75,7 @@ export function covers(outer: Prefix, inner: Prefix): boolean {
   return truncate(inner.address, outer.length, outer.family) === outer.address;
 }
 
-/** The first `length` bits of an address, the rest set to zero. */
+/** The first `length` bits of an address; the other bits are zero. */
 export function truncate(address: bigint, length: number, family: Family): bigint {
   const hostBits = BigInt(ADDRESS_BITS[family] - length);
   return (address >> hostBits) << hostBits;
@@ -101,7 +101,7 @@ function withoutLength(text: string): ParsedPrefix {
 
 function badAddress(address: string, length: string): ParsedPrefix {
   if (/^\d+(\.\d+){3}$/.test(address)) {
-    // inet_aton(3) reads 010 as octal, other readers as decimal: never guess which was meant.
+    // inet_aton(3) reads 010 as octal, other readers as decimal: the agent does not guess.
     const decimal = address.replace(/\b0+(?=\d)/g, '');
     if (decimal !== address && isIPv4(decimal)) {
       return invalid('has leading zeros in its address', suggestion(`${decimal}/${length}`));

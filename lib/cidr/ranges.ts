@@ -49,12 +49,12 @@ export function rangeSet(family: Family, ranges: readonly Range[]): RangeSet {
   return { family, ranges: joined };
 }
 
-/** What is in either. Both sets must be of one family, as in all that follows. */
+/** The addresses in at least one of the sets. Here and below, both sets must have the same family. */
 export function union(a: RangeSet, b: RangeSet): RangeSet {
   return rangeSet(a.family, [...a.ranges, ...b.ranges]);
 }
 
-/** What is not in the set. */
+/** The addresses that are not in the set. */
 export function complement({ family, ranges }: RangeSet): RangeSet {
   const gaps: Range[] = [];
   let next = 0n;
@@ -66,7 +66,7 @@ export function complement({ family, ranges }: RangeSet): RangeSet {
   return { family, ranges: gaps };
 }
 
-/** What is in both. */
+/** The addresses in both sets. */
 export function intersection(a: RangeSet, b: RangeSet): RangeSet {
   const common: Range[] = [];
   let [i, j] = [0, 0];
@@ -80,12 +80,12 @@ export function intersection(a: RangeSet, b: RangeSet): RangeSet {
   return { family: a.family, ranges: common };
 }
 
-/** What is in the first and not in the second. */
+/** The addresses in the first set that are not in the second. */
 export function difference(a: RangeSet, b: RangeSet): RangeSet {
   return intersection(a, complement(b));
 }
 
-/** The shortest list of prefixes that holds exactly the set, ascending. */
+/** The shortest list of prefixes that is exactly the set, ascending. */
 export function prefixesOf({ family, ranges }: RangeSet): readonly Prefix[] {
   return ranges.flatMap((range) => [...largestBlocks(range, family)]);
 }

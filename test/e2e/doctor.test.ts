@@ -80,7 +80,7 @@ const CASES: readonly Case[] = [
     what: 'a config with mistakes',
     make: (node) => writeFile(join(node.configDir, 'ip-masq-x'), 'masqLinkLocal: 1\n'),
     findings: [
-      ['config-invalid', /the config has 1 error$/, /^ip-masq-x:1:16: error: /, /ip-masq-agent check/],
+      ['config-invalid', /^1 error in the config$/, /^ip-masq-x:1:16: error: /, /ip-masq-agent check/],
     ],
   },
 ];

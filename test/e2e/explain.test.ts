@@ -78,9 +78,9 @@ describe('explain', () => {
     ]);
   });
 
-  const SUCH_AS = 'write it such as 10.1.2.3 or fd00::1';
+  const SUCH_AS = 'write an address such as 10.1.2.3 or fd00::1';
   for (const [text, remedy] of [
-    ['10.0.0.0/8', 'write one address of it, without the prefix length'],
+    ['10.0.0.0/8', 'write one address of the network, without the prefix length'],
     ['10.0.0', SUCH_AS],
     ['fe80::1%eth0', SUCH_AS],
     ['', SUCH_AS],

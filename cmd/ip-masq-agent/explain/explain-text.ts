@@ -9,7 +9,7 @@ import type { Explained, LiveVerdict } from './live.ts';
 
 const VERDICT: Readonly<Record<Verdict, string>> = { return: 'not masqueraded', masquerade: 'masqueraded' };
 
-/** The answer for people: a sentence, then what it rests on. */
+/** The answer as text for people: the verdict, then the reasons. */
 export function explainedText({ decision, isKept, live }: Explained): string {
   const { text, verdict, overridden } = decision;
   const said = isKept

@@ -40,7 +40,7 @@ const OBSTACLES: readonly Obstacle[] = [
   {
     what: 'it is a link',
     make: () => symlink('elsewhere', out),
-    says: 'cannot write <dir>/out: it is a link; remove it, or give --output-file the file that it leads to',
+    says: 'cannot write <dir>/out: it is a link; remove it, or set --output-file to the file that it leads to',
   },
   {
     what: 'it is a pipe, which nobody writes to',
