@@ -110,7 +110,7 @@ function valuesOf(root: MapNode | undefined, report: Report): Values {
       values.set(known, value);
       if (!knownKeys.includes(known)) reportUnknown(known, key, report);
     } else {
-      const remedy = 'keep one; keys are the same whatever their case';
+      const remedy = 'keep one; the case of keys makes no difference';
       report('duplicate-key', key, `the key ${quote(name)} is set twice`, remedy, first);
     }
   }
