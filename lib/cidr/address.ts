@@ -15,7 +15,7 @@ export interface Address {
   readonly value: bigint;
 }
 
-/** An IP address as a value; undefined if the text is not one. An address with a zone id (RFC 4007) is not one. */
+/** Reads an IP address; undefined if the text is not one. An address with a zone id (RFC 4007) is not accepted. */
 export function parseAddress(text: string): Address | undefined {
   const family = familyOf(text);
   if (family === undefined) return undefined;

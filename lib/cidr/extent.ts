@@ -4,14 +4,14 @@ import type { Prefix } from './prefix.ts';
 
 /** The addresses of a prefix, as people read them. */
 export interface Extent {
-  /** As RFC 5952 has it, as is `last`. */
+  /** The canonical text (IPv6: RFC 5952), as for `last`. */
   readonly first: string;
   readonly last: string;
-  /** How many addresses there are. */
+  /** The number of addresses. */
   readonly size: bigint;
 }
 
-/** From where to where a prefix reaches. Too slow for anything but what people read. */
+/** The first and last address of a prefix, and its size. Slow: use it only for output to people. */
 export function extent({ family, text }: Prefix): Extent {
   const cidr = new IPCIDR(text);
   const [first, last] = cidr.toRange<bigint>({ type: 'bigInteger' });

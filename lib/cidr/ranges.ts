@@ -38,7 +38,7 @@ export function sizeOf({ ranges }: RangeSet): bigint {
   return ranges.reduce((sum, { first, last }) => sum + last - first + 1n, 0n);
 }
 
-/** The set that ranges make together, in whatever order and however they overlap. */
+/** The set of all ranges, which may have any order and may overlap. */
 export function rangeSet(family: Family, ranges: readonly Range[]): RangeSet {
   const joined: Range[] = [];
   for (const { first, last } of ranges.toSorted((a, b) => (a.first < b.first ? -1 : 1))) {
@@ -90,7 +90,7 @@ export function prefixesOf({ family, ranges }: RangeSet): readonly Prefix[] {
   return ranges.flatMap((range) => [...largestBlocks(range, family)]);
 }
 
-/** Blocks from the first address to the last, each the largest that fits behind the one before. */
+/** Splits a range into prefixes: each is the largest that begins at the next address and ends within the range. */
 function* largestBlocks({ first, last }: Range, family: Family): Generator<Prefix> {
   const bits = ADDRESS_BITS[family];
   for (let address = first; address <= last; ) {

@@ -1,6 +1,6 @@
 import type { MarkCondition } from './condition.ts';
 
-/** Who makes a rule, as far as its names and comments tell. */
+/** The program that makes a rule, recognized by names and comments. */
 export type AuthorName =
   | 'kube-proxy'
   | 'CNI portmap'
@@ -19,30 +19,29 @@ export type AuthorName =
 
 export interface Author {
   readonly name: AuthorName;
-  /** One sentence: what to do about a rule of this author. */
+  /** What to do about a rule of this author, in one sentence. */
   readonly remedy: string;
-  /** Whether it only masquerades packets that it has marked before, whatever bit it was told to use. */
+  /** Whether it masquerades only packets that it has marked itself, with any bit. */
   readonly marks: boolean;
 }
 
 interface Signature extends Author {
-  /** What the texts of its rules, or the place where they are, have in common. */
+  /** Matches the texts of its rules, or the base chain. */
   readonly sign: RegExp;
 }
 
-/** In this order: the chains of other agents may have the words of more general signatures in their comments. */
+/** The order matters: comments in the chains of other agents may match more general signatures. */
 const SIGNATURES: readonly Signature[] = [
   {
     name: 'kube-proxy',
     sign: /\bKUBE-POSTROUTING\b|^nftables \S+ kube-proxy /m,
-    remedy: 'leave it alone: it keeps Services reachable; look for what marks these packets',
+    remedy: 'do not change it: Services need it; find out what marks these packets',
     marks: true,
   },
   {
     name: 'CNI portmap',
     sign: /\bCNI-HOSTPORT-MASQ\b|^nftables \S+ cni_hostport /m,
-    remedy:
-      'remove "snat" from the portmap plugin in the CNI configuration, or leave it: it serves host ports',
+    remedy: 'remove "snat" from the portmap plugin in the CNI configuration, or keep it: host ports need it',
     marks: true,
   },
   {
@@ -55,7 +54,7 @@ const SIGNATURES: readonly Signature[] = [
     name: 'kindnet',
     sign: /\bKIND-MASQ-AGENT\b|^nftables \S+ kindnet/m,
     remedy:
-      'start kindnetd with --masquerading=false, or name the destinations in its --no-masquerade-cidr; the kindnetd of kind has no such flag: set disableDefaultCNI there and install another CNI plugin',
+      'start kindnetd with --masquerading=false, or list the destinations in its --no-masquerade-cidr; the kindnetd of kind has no such flag: set disableDefaultCNI there and install another CNI plugin',
     marks: false,
   },
   {
@@ -120,25 +119,25 @@ const SIGNATURES: readonly Signature[] = [
 const UNKNOWN: Author = {
   name: 'unknown',
   remedy:
-    'find out which program keeps this rule and let it leave these destinations alone; if none does, delete it',
+    'find out which program makes this rule, and exclude these destinations there; if no program makes it, delete it',
   marks: false,
 };
 
 /**
- * Who made a rule.
+ * The program that made a rule.
  *
  * @param where the base chain, as `BaseChain.where`
- * @param path the texts of the rules that lead to it, the rule itself included
+ * @param path the texts of the rules that lead to it, and of the rule itself
  */
 export function authorOf(where: string, path: readonly string[]): Author {
   const evidence = [`${where} `, ...path].join('\n');
   return SIGNATURES.find(({ sign }) => sign.test(evidence)) ?? UNKNOWN;
 }
 
-/** Marks that mean "masquerade me" to whoever set them: kube-proxy's bit 14, and that of the CNI plugin portmap. */
+/** Marks of packets to masquerade: bit 14 of kube-proxy, and bit 13 of the CNI plugin portmap. */
 const MASQUERADE_MARKS = [0x4000, 0x2000];
 
-/** Whether the mark is one that asks for masquerading, by the conventions of kube-proxy and portmap. */
+/** Whether the mark asks for masquerading, by the conventions of kube-proxy and portmap. */
 export function asksForMasquerade({ value, mask }: MarkCondition): boolean {
   return MASQUERADE_MARKS.some((bit) => value === bit && (mask === bit || mask === 0xffffffff));
 }

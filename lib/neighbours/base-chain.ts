@@ -2,53 +2,53 @@ import type { Family } from '../cidr/address.ts';
 import type { RangeSet } from '../cidr/ranges.ts';
 import type { Condition } from './condition.ts';
 
-/** What a rule does with a packet that it matches, as far as it decides about masquerading. */
+/** What a rule does with a packet that it matches, if it matters for masquerading. */
 export type Outcome =
   /** Source NAT of any kind: MASQUERADE, SNAT, NETMAP. */
   | { readonly kind: 'masquerades' }
-  /** The base chain is done with the packet, without NAT: ACCEPT, DROP and the like. */
+  /** Ends the base chain without NAT: ACCEPT, DROP and similar. */
   | { readonly kind: 'ends' }
   | { readonly kind: 'returns' }
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
-  /** Leads to the agent's own chain. */
-  | { readonly kind: 'ours' }
-  /** Changes the packet, mostly its mark, and the next rule follows. */
+  /** Leads to the agent's chain. */
+  | { readonly kind: 'own' }
+  /** Changes the packet, mostly its mark; the next rule follows. */
   | { readonly kind: 'changes' }
-  /** Nothing that matters here, and the next rule follows. */
+  /** Does nothing that matters here; the next rule follows. */
   | { readonly kind: 'goes on' };
 
 /** A rule of iptables or nftables. */
 export interface Rule {
-  /** Evidence for people: the rule as its tool writes it, with its chain. */
+  /** The rule with its chain, as its tool prints it; evidence for people. */
   readonly text: string;
-  /** The destinations that it admits; all where it says nothing of them. */
+  /** The destinations that it matches; all if it does not name any. */
   readonly destinations: RangeSet;
-  /** What else it asks of a packet; all must hold. */
+  /** The other conditions; all must hold. */
   readonly conditions: readonly Condition[];
   readonly outcome: Outcome;
 }
 
-/** A chain of type nat at the postrouting hook, as it meets packets of one family. */
+/** A chain of type nat at the postrouting hook, for packets of one family. */
 export interface BaseChain {
   /** Such as `iptables (nft) nat POSTROUTING` or `nftables inet kindnet-ipmasq postrouting`. */
   readonly where: string;
   readonly family: Family;
   readonly name: string;
-  /** The rules of this chain and of every chain that it leads to. One that is missing passes everything on. */
+  /** The rules of this chain and of all chains that it leads to. A missing chain is like an empty one. */
   readonly chains: ReadonlyMap<string, readonly Rule[]>;
-  /** What could not be read of them, in words. */
+  /** The chains that could not be read, in words. */
   readonly unread: readonly string[];
 }
 
-/** What a tool says of a chain: its rules, or why it cannot tell; undefined where it knows no such chain. */
+/** Reads a chain: its rules, or why it is unreadable; undefined if there is no such chain. */
 export type ReadRules = (chain: string) => Promise<readonly Rule[] | Unreadable | undefined>;
 
 export interface Unreadable {
-  /** In words; names the chain. */
+  /** The reason in words, with the name of the chain. */
   readonly reason: string;
 }
 
-/** Reads a base chain and, each once, the chains that it leads to, at most so many; undefined where there is none. */
+/** Reads a base chain, and once each the chains that it leads to, up to `most`; undefined if there is no base chain. */
 export async function collectChains(
   base: string,
   most: number,
@@ -57,10 +57,10 @@ export async function collectChains(
   const chains = new Map<string, readonly Rule[]>();
   const unread: string[] = [];
   const names = new Set([base]);
-  // A Set is iterated in order of insertion, what is added on the way included.
+  // The iteration of a Set includes what is added during the iteration.
   for (const name of names) {
     if (chains.size + unread.length === most) {
-      // In words that stay the same whatever chains come and go: who has told it once need not tell it again.
+      // Without names or counts of chains, so that the text stays the same and is logged only once.
       unread.push(`only ${most} of the chains that it leads to are read`);
       break;
     }

@@ -1,48 +1,48 @@
 import type { Family } from '../cidr/address.ts';
 import { everything, intersection, nothing, type RangeSet } from '../cidr/ranges.ts';
 
-/** What a rule asks of a packet besides its destination. */
+/** A condition of a rule about a packet, other than its destination. */
 export type Condition =
   | MarkCondition
-  /** The same text gets the same answer from a packet, for as long as nothing changes it: source, interfaces, ports. */
+  /** The same for all rules with the same text, until the packet changes: source, interfaces, ports. */
   | { readonly kind: 'steady'; readonly text: string }
-  /** May be so for one rule, and not for the next: chances, limits, sets that others change meanwhile. */
+  /** May differ between two rules with the same text: probabilities, limits, sets that change. */
   | { readonly kind: 'other'; readonly text: string };
 
-/** Marks are kept apart because they say who masquerades what: the owner of a mark sets it on packets of its own. */
+/** A condition about the mark. It shows who masquerades what, because programs mark only their own packets. */
 export interface MarkCondition {
   readonly kind: 'mark';
   readonly value: number;
   readonly mask: number;
-  /** Whether the mark must be so, or must not. */
+  /** Whether the mark must match, or must not match. */
   readonly is: boolean;
-  /** Whether the mark was changed after it was asked for, so that it says nothing about the next rule. */
+  /** Whether the mark was changed after this condition, so that the condition says nothing about later rules. */
   readonly past: boolean;
 }
 
-/** What one match of a rule says: something of destinations, something else, or nothing that could fail. */
+/** The meaning of one match of a rule. */
 export type Test =
   | { readonly kind: 'destinations'; readonly set: RangeSet }
   | { readonly kind: 'condition'; readonly condition: Condition }
   | { readonly kind: 'always' }
   | { readonly kind: 'never' };
 
-/** Says nothing that could fail. */
+/** Every packet passes it. */
 export const ALWAYS: Test = { kind: 'always' };
 /** No packet passes it. */
 export const NEVER: Test = { kind: 'never' };
 
-/** A condition to which a packet gives the same answer each time. */
+/** A condition that gives the same result each time. */
 export function steadyCondition(text: string): Test {
   return { kind: 'condition', condition: { kind: 'steady', text } };
 }
 
-/** A condition that may be so for one rule, and not for the next. */
+/** A condition that may give another result for the next rule. */
 export function otherCondition(text: string): Test {
   return { kind: 'condition', condition: { kind: 'other', text } };
 }
 
-/** Of a single bit "is not set" and "is no mark of that bit" are one condition. */
+/** A condition about the mark. For a single bit, "the bit is 0" becomes "the bit is not 1", to have one form. */
 export function markTest(value: number, mask: number, is: boolean): Test {
   const single = mask !== 0 && (mask & (mask - 1)) === 0;
   const condition: MarkCondition =
@@ -52,7 +52,7 @@ export function markTest(value: number, mask: number, is: boolean): Test {
   return { kind: 'condition', condition };
 }
 
-/** All tests together. */
+/** The conjunction of all tests. */
 export function combine(
   family: Family,
   tests: readonly Test[],
@@ -77,20 +77,20 @@ export function combine(
   return { destinations, conditions };
 }
 
-/** The condition for people. */
+/** The condition as text for people. */
 export function conditionText(condition: Condition): string {
   if (condition.kind !== 'mark') return condition.text;
   const mask = condition.mask === 0xffffffff ? '' : `/${hex(condition.mask)}`;
   return `mark ${condition.is ? '' : 'not '}${hex(condition.value)}${mask}`;
 }
 
-/** Whether both ask for the same. */
+/** Whether both conditions are equal. */
 export function sameCondition(a: Condition, b: Condition): boolean {
   if (a.kind === 'mark' && b.kind === 'mark') return sameMark(a, b) && a.is === b.is && a.past === b.past;
   return a.kind !== 'mark' && a.kind === b.kind && a.text === b.text;
 }
 
-/** Whether no packet fulfils both. */
+/** Whether no packet can meet both conditions. */
 export function contradict(a: Condition, b: Condition): boolean {
   return a.kind === 'mark' && b.kind === 'mark' && sameMark(a, b) && a.is !== b.is && !a.past && !b.past;
 }

@@ -7,52 +7,52 @@ import type { BaseChain, Outcome } from './base-chain.ts';
 import { type Condition, conditionText } from './condition.ts';
 import { narrow, type Reached, reach } from './reach.ts';
 
-/** A rule of somebody else that masquerades packets to some destinations. */
+/** A foreign rule that masquerades packets to some destinations. */
 export interface ForeignRule {
-  /** Equal for the same rule in the same place at another time, whatever the policy. */
+  /** A key that stays the same for the same rule in the same place, with any policy. */
   readonly key: string;
   readonly family: Family;
   /** The base chain. */
   readonly where: string;
-  /** The rules that lead to it, as their tool writes them; the last one is the rule itself. */
+  /** The rules that lead to it, as their tool prints them; the last one is the rule itself. */
   readonly path: readonly string[];
   readonly destinations: RangeSet;
-  /** What else must be so for the rule to masquerade a packet; empty where nothing else matters. */
+  /** Further conditions under which the rule masquerades a packet; empty if there are none. */
   readonly conditions: readonly string[];
   readonly author: AuthorName;
-  /** One sentence: what to do about it. */
+  /** What to do about it, in one sentence. */
   readonly remedy: string;
 }
 
-/** Rules that may masquerade what the policy leaves alone, in the order in which packets meet them. */
+/** Foreign rules that may masquerade what the policy does not, in the order in which packets meet them. */
 export function findForeignRules(baseChains: readonly BaseChain[], policy: Policy): readonly ForeignRule[] {
   return foreignRules(baseChains, unmasqueraded(policy));
 }
 
-/** How packets may leave a base chain without being masqueraded; a chain that it goes to does not come back. */
+/** Outcomes that end a base chain without masquerading; a chain after `goto` does not return. */
 const ENDING: readonly Outcome['kind'][] = ['ends', 'returns', 'goto'];
 
 /** What foreign rules mean for one address. */
 export interface ForeignVerdict {
-  /** Rules that may masquerade packets to it, whatever the policy says of it. */
+  /** Rules that may masquerade packets to it, with any policy. */
   readonly masquerading: readonly ForeignRule[];
-  /** A rule without conditions (ACCEPT, RETURN or the like) that ends the chain before the agent's own is met; its path. */
+  /** The path of a rule without conditions (ACCEPT, RETURN or similar) that ends the chain before the agent's jump. */
   readonly endedBy: { readonly where: string; readonly path: readonly string[] } | undefined;
 }
 
-/** Which foreign rules decide about packets to an address that is not one of the node's own. */
+/** The foreign rules that decide about packets to an address outside of the node. */
 export function explainForeign(baseChains: readonly BaseChain[], { family, value }: Address): ForeignVerdict {
   const only: RangeSet = { family, ranges: [{ first: value, last: value }] };
   const narrowed = baseChains.filter((base) => base.family === family).map((base) => narrow(base, only));
-  const ends = narrowed.flatMap((base) => endBeforeOurs(base, only) ?? []);
+  const ends = narrowed.flatMap((base) => endBeforeOwn(base, only) ?? []);
   return { masquerading: foreignRules(narrowed, only), endedBy: ends[0] };
 }
 
-/** Only one base chain is ended: those without our jump do not matter. */
-function endBeforeOurs(base: BaseChain, only: RangeSet): ForeignVerdict['endedBy'] {
+/** The rule that ends a base chain before the agent's jump. Base chains without the jump do not matter. */
+function endBeforeOwn(base: BaseChain, only: RangeSet): ForeignVerdict['endedBy'] {
   const reached = reach(base).filter(({ destinations }) => meets(destinations, only));
-  const jumps = [...base.chains.values()].flat().filter(({ outcome }) => outcome.kind === 'ours');
-  if (jumps.length === 0 || reached.some(({ rule }) => rule.outcome.kind === 'ours')) return undefined;
+  const jumps = [...base.chains.values()].flat().filter(({ outcome }) => outcome.kind === 'own');
+  if (jumps.length === 0 || reached.some(({ rule }) => rule.outcome.kind === 'own')) return undefined;
   const end = reached.find(
     ({ rule, conditions }) => ENDING.includes(rule.outcome.kind) && conditions.every(isOrdinary),
   );
@@ -92,14 +92,14 @@ function foreignRule(base: BaseChain, reached: Reached, interesting: RangeSet): 
   };
 }
 
-/** Packets that no Service or host port is about have no such mark: not having it is nothing to tell. */
+/** Whether the condition holds for ordinary packets: only packets of Services and host ports have such a mark. */
 function isOrdinary(condition: Condition): boolean {
   return condition.kind === 'mark' && !condition.is && asksForMasquerade(condition);
 }
 
 /**
- * Whether it is only about a pod that reaches itself through a Service or a host port: portmap and Docker write one
- * rule per pod whose source is its destination; kube-proxy in IPVS mode has a set of such pairs.
+ * Whether the rule is only for a pod that reaches itself through a Service or a host port. portmap and Docker write one
+ * rule for each pod, whose source is its destination. kube-proxy in IPVS mode has a set of such pairs.
  */
 function isHairpin({ conditions, destinations, rule }: Reached): boolean {
   const texts = conditions.map(conditionText);

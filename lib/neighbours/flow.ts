@@ -2,16 +2,16 @@ import { complement, difference, intersection, type RangeSet, rangeSet, union } 
 import type { Rule } from './base-chain.ts';
 import { type Condition, contradict, type MarkCondition, sameCondition } from './condition.ts';
 
-/** Packets on their way through a chain: those to these destinations that fulfil all conditions. */
+/** A set of packets on their way through a chain: those to the destinations that meet all conditions. */
 export interface Flow {
   readonly destinations: RangeSet;
   readonly conditions: readonly Condition[];
 }
 
-/** More flows at once are taken for one, with what their conditions have in common: more packets, never fewer. */
+/** More flows are joined to one with their common conditions, which holds more packets, never fewer. */
 const MOST_FLOWS = 64;
 
-/** What of the flow may match the rule. */
+/** The part of the flow that may match the rule. */
 export function meet(flow: Flow, rule: Rule): readonly Flow[] {
   const destinations = intersection(flow.destinations, rule.destinations);
   const conditions = withConditions(flow.conditions, rule.conditions);
@@ -19,8 +19,8 @@ export function meet(flow: Flow, rule: Rule): readonly Flow[] {
 }
 
 /**
- * What of the flow may not match the rule. Where a mark alone decides, the rest is known not to have it: "what
- * is not marked returns" leaves the marked ones. Any other condition tells nothing about the rest.
+ * The part of the flow that may not match the rule. If a mark is the only condition, the rest does not have it: after
+ * "unmarked packets return", the marked ones are left. Any other condition says nothing about the rest.
  */
 export function miss(flow: Flow, rule: Rule): readonly Flow[] {
   const outside = { ...flow, destinations: difference(flow.destinations, rule.destinations) };
@@ -33,7 +33,7 @@ export function miss(flow: Flow, rule: Rule): readonly Flow[] {
   return withoutEmpty([outside, { destinations, conditions }]);
 }
 
-/** The flow without what certainly matches one of the rules. */
+/** The flow without the packets that certainly match one of the rules. */
 export function leave(flow: Flow, rules: readonly Rule[]): readonly Flow[] {
   const sure = rules.filter(({ conditions }) => isSubset(conditions, flow.conditions));
   const ranges = sure.flatMap(({ destinations }) => destinations.ranges);
@@ -41,7 +41,7 @@ export function leave(flow: Flow, rules: readonly Rule[]): readonly Flow[] {
   return withoutEmpty([{ ...flow, destinations: difference(flow.destinations, taken) }]);
 }
 
-/** The flow behind a rule that has changed its mark: what was asked of the old one says nothing of the new one. */
+/** The flow after a rule that changes the mark: conditions about the old mark say nothing about the new one. */
 export function afterMark({ destinations, conditions }: Flow): Flow {
   return {
     destinations,
@@ -77,7 +77,7 @@ function holds(outer: Flow, inner: Flow): boolean {
   return isSubset(outer.conditions, inner.conditions) && covers(outer.destinations, inner.destinations);
 }
 
-/** One flow of exactly the packets of both; undefined where there is none. */
+/** One flow with exactly the packets of both; undefined if there is none. */
 function joint(a: Flow, b: Flow): Flow | undefined {
   const onlyA = without(a.conditions, b.conditions);
   const onlyB = without(b.conditions, a.conditions);
@@ -99,7 +99,7 @@ function common(a: Flow, b: Flow): Flow {
   };
 }
 
-/** Undefined where they cannot hold together. */
+/** All conditions together; undefined if they contradict each other. */
 function withConditions(
   some: readonly Condition[],
   more: readonly Condition[],

@@ -4,40 +4,40 @@ import { formatOrigin } from '../text/origin.ts';
 import { type ForeignRule, findForeignRules } from './find.ts';
 import type { NodeRules } from './read-node.ts';
 
-/** Foreign rules of one author in one place: a CNI plugin, say, makes one for each pod. */
+/** Foreign rules of one author in one base chain: a CNI plugin, for example, makes one for each pod. */
 export interface ForeignGroup extends Pick<ForeignRule, 'family' | 'where' | 'author' | 'remedy'> {
   /** Equal for the same author in the same place at another time. */
   readonly key: string;
   readonly rules: readonly ForeignRule[];
 }
 
-/** Foreign rules that may masquerade what a policy leaves alone, in words. */
+/** Foreign rules that may masquerade what a policy does not, in words. */
 export interface ForeignFinding {
   /** Equal for the same author in the same place at another time. */
   readonly key: string;
   readonly family: Family;
-  /** How many rules. */
+  /** The number of rules. */
   readonly rules: number;
-  /** One sentence: whose rules, where, and which entries they concern. */
+  /** The author, the base chain and the entries of the policy, in one sentence. */
   readonly message: string;
-  /** The rules, those that lead to them, and what else they ask for. */
+  /** The rules, the rules that lead to them, and their conditions. */
   readonly evidence: readonly string[];
   readonly remedy: string;
 }
 
-/** The foreign rules of a node that may masquerade what the policy leaves alone. */
+/** The foreign rules of a node that may masquerade what the policy does not. */
 export function findForeign({ baseChains }: NodeRules, policy: Policy): readonly ForeignFinding[] {
   return groupForeignRules(findForeignRules(baseChains, policy)).map((group) => ({
     key: group.key,
     family: group.family,
     rules: group.rules.length,
-    message: `${describeAuthor(group)} may masquerade traffic to ${named(concerned(policy, group.rules))}, which the config leaves alone`,
+    message: `${describeAuthor(group)} may masquerade traffic to ${named(concerned(policy, group.rules))}, which the config does not masquerade`,
     evidence: foreignEvidence(group),
     remedy: group.remedy,
   }));
 }
 
-/** The rules by author and place. Those of an unknown author stand alone. */
+/** Groups rules by author and base chain. Each rule of an unknown author is a group. */
 export function groupForeignRules(rules: readonly ForeignRule[]): readonly ForeignGroup[] {
   const groups = Map.groupBy(rules, ({ key, family, where, author }) =>
     author === 'unknown' ? key : [family, where, author].join('\n'),
@@ -50,13 +50,13 @@ export function groupForeignRules(rules: readonly ForeignRule[]): readonly Forei
   });
 }
 
-/** Whose rules, and where: the beginning of a sentence. */
+/** The number of rules, their author and their base chain, as the subject of a sentence. */
 export function describeAuthor({ author, where, rules }: ForeignGroup): string {
   const who = author === 'unknown' ? 'an unknown author' : author;
   return `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${who} in ${where}`;
 }
 
-/** Rules of one group that are shown. */
+/** How many rules of a group are shown. */
 const SHOWN = 3;
 
 /** The rules, those that lead to them, and what else they ask for. */
@@ -69,7 +69,7 @@ function ruleEvidence({ path, conditions }: ForeignRule): readonly string[] {
   return [...path, ...(conditions.length === 0 ? [] : [`only if: ${conditions.join('; ')}`])];
 }
 
-/** Entries that a sentence names one by one. */
+/** How many entries a sentence names. */
 const NAMED = 4;
 
 function named(entries: readonly Entry[]): string {

@@ -15,13 +15,13 @@ interface Option {
 const MASQUERADING = ['MASQUERADE', 'SNAT', 'NETMAP', 'SAME'];
 const ENDING = ['ACCEPT', 'DROP', 'QUEUE', 'NFQUEUE', 'REJECT'];
 const CHANGING = ['MARK', 'CONNMARK'];
-/** Targets that may stand without options, as jumps to chains do. */
+/** Targets that can have no options, like a jump to a chain. */
 const GOING_ON = ['LOG', 'NFLOG', 'ULOG', 'TRACE', 'NOTRACK', 'CT', 'CHECKSUM', 'CLASSIFY', 'AUDIT', 'DSCP'];
 
-/** Matches that say nothing by themselves: comments, and protocols, which `-p` has named before. */
+/** Matches without a condition of their own: comments, and protocols, which `-p` names already. */
 const SILENT_MATCHES = ['comment', 'tcp', 'udp', 'udplite', 'sctp', 'dccp', 'icmp', 'icmp6', 'ipv6-icmp'];
 
-/** Matches that ask a packet for what it is, and each option by itself: those of addrtype change what others mean. */
+/** Matches about the packet itself, whose options are independent. Not addrtype, whose options change each other. */
 const STEADY_MATCHES = [...SILENT_MATCHES, 'multiport', 'iprange'];
 
 const SHORT_OPTIONS: Readonly<Record<string, string>> = {
@@ -33,10 +33,10 @@ const SHORT_OPTIONS: Readonly<Record<string, string>> = {
 };
 
 /**
- * A rule as `iptables -S` prints it.
+ * Reads a rule that `iptables -S` prints.
  *
- * @param spec what stands behind `-A CHAIN`
- * @param ownChain the agent's own chain
+ * @param spec the words after `-A CHAIN`
+ * @param ownChain the agent's chain
  */
 export function parseIptablesRule(family: Family, chain: string, spec: string, ownChain: string): Rule {
   const options = optionsOf(ruleWords(spec));
@@ -57,7 +57,7 @@ function optionsOf(words: readonly string[]): readonly Option[] {
     const name = words[index] ?? '';
     const start = index + 1;
     index = start;
-    // A comment is one word, whatever it looks like.
+    // A comment is one word, also if it looks like an option.
     if (name === '--comment') index += 1;
     else while (index < words.length && !isOption(words[index] ?? '')) index += 1;
     options.push({ negated, name, values: words.slice(start, index) });
@@ -87,7 +87,7 @@ function testOf(family: Family, match: string, option: Option): Test {
   const value = values.join(' ');
   if (name === '-d') return destinationTest(family, value, negated);
   if (name === '--comment' || name === '-c') return ALWAYS;
-  // The policy is about what is not local only.
+  // The policy is only about destinations that are not local.
   if (name === '--dst-type' && value === 'LOCAL') return negated ? ALWAYS : NEVER;
   if (name === '--limit-iface-out' || name === '--limit-iface-in') return ALWAYS;
   if (match === 'mark' && name === '--mark') {
@@ -105,7 +105,7 @@ function testOf(family: Family, match: string, option: Option): Test {
 
 function destinationTest(family: Family, value: string, negated: boolean): Test {
   const parsed = parsePrefix(value);
-  // A mask with holes is no prefix.
+  // A mask with gaps is not a prefix.
   if (!('prefix' in parsed) || parsed.prefix.family !== family) {
     return steadyCondition(`destination ${negated ? 'not ' : ''}${value}`);
   }
@@ -115,7 +115,7 @@ function destinationTest(family: Family, value: string, negated: boolean): Test 
 
 function outcomeOf([target, ...more]: readonly Option[], ownChain: string): Outcome {
   const name = target?.values[0] ?? '';
-  if (name === ownChain) return { kind: 'ours' };
+  if (name === ownChain) return { kind: 'own' };
   if (target?.name === '-g') return { kind: 'goto', chain: name };
   if (MASQUERADING.includes(name)) return { kind: 'masquerades' };
   if (ENDING.includes(name)) return { kind: 'ends' };

@@ -2,7 +2,7 @@ import type { Dataplane, Installed } from '../dataplane/dataplane.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Finding } from './finding.ts';
 
-/** Where leftovers can be: every dataplane and family but those in which the agent keeps rules now. */
+/** The dataplanes and families that can have leftovers: all except those in which the agent keeps rules now. */
 export function leftoverPlaces(
   installed: readonly Installed[],
   used: Dataplane,
@@ -15,7 +15,7 @@ export function leftoverPlaces(
 }
 
 /**
- * Leftovers in a dataplane or mode that the agent does not use.
+ * The findings about leftovers in a dataplane or mode that the agent does not use.
  *
  * @throws {DataplaneError}
  */

@@ -2,13 +2,13 @@ import type { Host } from '../dataplane/host.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Finding } from './finding.ts';
 
-/** Where the kernel tells whether it forwards; see ip-sysctl in the kernel's documentation. */
+/** The files that say whether the kernel forwards packets; see ip-sysctl in the kernel's documentation. */
 const FORWARDING: Readonly<Record<Family, string>> = {
   IPv4: '/proc/sys/net/ipv4/ip_forward',
   IPv6: '/proc/sys/net/ipv6/conf/all/forwarding',
 };
 
-/** Whether the kernel forwards the packets of pods at all. */
+/** The findings about families for which the kernel does not forward packets. */
 export async function forwardingFindings(
   host: Host,
   families: readonly Family[],
@@ -21,7 +21,7 @@ export async function forwardingFindings(
     findings.push({
       kind: 'forwarding-off',
       family,
-      message: 'the kernel does not forward packets, so pods reach nothing outside of the node',
+      message: 'the kernel does not forward packets, so pods cannot reach anything outside of the node',
       evidence: [`${name} = 0`],
       remedy: `set it: sysctl -w ${name}=1`,
     });
@@ -29,14 +29,14 @@ export async function forwardingFindings(
   return findings;
 }
 
-/** Whether this process may look at rules. */
+/** The findings about capabilities that this process needs to read rules. */
 export async function capabilityFindings(host: Host): Promise<readonly Finding[]> {
   const missing = await missingCapabilities(host);
   if (missing.length === 0) return [];
   return [
     {
       kind: 'no-capability',
-      message: `this process lacks ${missing.join(' and ')}: rules cannot be looked at`,
+      message: `this process lacks ${missing.join(' and ')}, so it cannot read rules`,
       evidence: missing.map((name) => `${name} is not in CapEff of /proc/self/status`),
       remedy: 'run it as root, in a container with the capabilities NET_ADMIN and NET_RAW',
     },
@@ -46,7 +46,7 @@ export async function capabilityFindings(host: Host): Promise<readonly Finding[]
 /** Numbers of capabilities that the tools need; see capabilities(7) and linux/capability.h. */
 const NEEDED = { NET_ADMIN: 12n, NET_RAW: 13n } as const;
 
-/** The capabilities that the tools need and this process lacks; none if the kernel does not say. */
+/** The capabilities that the tools need and this process lacks; none if /proc does not list them. */
 async function missingCapabilities(host: Host): Promise<readonly string[]> {
   const status = (await host.readText('/proc/self/status')) ?? '';
   const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];

@@ -3,7 +3,7 @@ import { type Symptom, toolError } from '../dataplane/error.ts';
 import type { Host, ToolResult } from '../dataplane/host.ts';
 import { isObject, type JsonObject, listAt } from './nft-json.ts';
 
-/** Something with a name in a table of nftables. */
+/** The name of a chain, set or map in a table of nftables. */
 export interface NftName {
   readonly kind: 'chain' | 'set' | 'map';
   readonly family: string;
@@ -12,15 +12,15 @@ export interface NftName {
 }
 
 /**
- * The names of all chains. Other ways to find base chains ("list tables", "list hooks") read all rules: seconds with
- * 75,000 of them.
+ * The command for the names of all chains. Other commands that find base chains ("list tables", "list hooks") read all
+ * rules, which takes seconds with 75,000 rules.
  */
 const ALL_CHAINS = ['list', 'chains'];
 
 /**
- * Lists what is named, or all chains; undefined where there is no such thing (any more).
+ * Lists the named object, or all chains; undefined if the object does not exist (any more).
  *
- * @throws {DataplaneError} `unsupported` where the kernel has no nf_tables, `missing` where there is no nft with JSON
+ * @throws {DataplaneError} `unsupported` if the kernel has no nf_tables, `missing` if there is no nft with JSON
  */
 export async function listNft(host: Host, what?: NftName): Promise<readonly JsonObject[] | undefined> {
   const result = await host.run('nft', ['-j', ...(what === undefined ? ALL_CHAINS : [request(what)])]);
@@ -31,7 +31,7 @@ export async function listNft(host: Host, what?: NftName): Promise<readonly Json
   throw failure(words.join(' '), result);
 }
 
-/** On its command line nft(8) cannot read every name that there may be: a table may well be called "maps". */
+/** The request as JSON, because the command line of nft(8) cannot hold every name: a table may be called "maps". */
 function request({ kind, ...name }: NftName): string {
   return JSON.stringify({ nftables: [{ list: { [kind]: name } }] });
 }
@@ -54,9 +54,9 @@ const SYMPTOMS: readonly Symptom[] = [
   { pattern: /compiled/i, failure: 'missing', remedy: 'install an nft that was built with JSON' },
 ];
 
-/** @param words the request as one would type it */
+/** @param words the request as on a command line */
 function failure(words: string, { code, stderr }: ToolResult): DataplaneError {
   const [line = ''] = stderr.trim().split('\n');
-  const said = code === 0 ? 'it printed something else than JSON' : line.replace(/^internal:\S+ /, '');
+  const said = code === 0 ? 'the output is not JSON' : line.replace(/^internal:\S+ /, '');
   return toolError(SYMPTOMS, stderr, `nft -j ${words} failed: ${said || `exit code ${code}`}`);
 }

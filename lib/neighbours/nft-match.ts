@@ -17,16 +17,16 @@ import { statementText } from './nft-text.ts';
 /** The elements of the named sets and maps of a table. */
 export type NamedElements = ReadonlyMap<string, readonly Json[]>;
 
-/** How nft(8) names the families: in payloads, and as nfproto. */
+/** The names of the families in nft(8): in payloads, and as nfproto. */
 const PROTOCOLS: Readonly<Record<string, Family>> = { ip: 'IPv4', ip6: 'IPv6', ipv4: 'IPv4', ipv6: 'IPv6' };
 
-/** What a match says to packets of one family. */
+/** Reads a match for packets of one family. */
 export function readMatch(family: Family, statement: Json, named: NamedElements): Test {
   const match = objectAt(statement, 'match');
   const op = match?.['op'];
   const text = statementText(statement);
   const other = isSteady(match) ? steadyCondition(text) : otherCondition(text);
-  // "in" is how some versions write == of flags and sets.
+  // Some versions write "in" for == of flags and sets.
   if (match === undefined || !['==', '!=', 'in'].includes(String(op))) return other;
   const is = op !== '!=';
   const { left, right } = match;
@@ -43,7 +43,7 @@ export function readMatch(family: Family, statement: Json, named: NamedElements)
   );
 }
 
-/** What of `meta` a packet keeps, whatever rules do. */
+/** The keys of `meta` that no rule changes. */
 const STEADY_META = [
   'iif',
   'oif',
@@ -56,7 +56,7 @@ const STEADY_META = [
   'protocol',
 ];
 
-/** Whether it asks for what a packet is, in a text that says all: long sets are cut off, named ones may change. */
+/** Whether the match is steady, and its text is complete: long sets are cut off in it, named sets may change. */
 function isSteady(match: JsonObject | undefined): boolean {
   const { left, op, right } = match ?? {};
   const payload = objectAt(left, 'payload');
@@ -68,17 +68,17 @@ function isSteady(match: JsonObject | undefined): boolean {
   return isKept && isValue && !isName && (op === '==' || op === '!=');
 }
 
-/** Whether a protocol or family, as nft(8) names it, is that of the family. */
+/** Whether the name that nft(8) has for a protocol or family is that of the family. */
 function isOfFamily(family: Family, name: string | undefined): boolean {
   return name !== undefined && PROTOCOLS[name] === family;
 }
 
-/** Whether it is that of the other family; a rule that names it never matches, in tables of family inet. */
+/** Whether it is the name of the other family; in a table of family inet, such a rule never matches. */
 export function isOfOther(family: Family, name: string | undefined): boolean {
   return name !== undefined && PROTOCOLS[name] !== undefined && PROTOCOLS[name] !== family;
 }
 
-/** The addresses that the right side of a match stands for; undefined where it is anything else. */
+/** The addresses in the right side of a match; undefined if it is not addresses. */
 function addressesOf(family: Family, right: Json, named: NamedElements): RangeSet | undefined {
   const elements =
     typeof right === 'string' && right.startsWith('@')
@@ -110,7 +110,7 @@ function addressOf(family: Family, text: Json): bigint | undefined {
   return address?.family === family ? address.value : undefined;
 }
 
-/** `meta nfproto`, which a table of family inet needs. */
+/** Reads `meta nfproto`, which tables of family inet use. */
 function familyTest(family: Family, left: Json, right: Json, is: boolean): Test | undefined {
   const key = textAt(objectAt(left, 'meta'), 'key');
   const asked = typeof right === 'string' ? right : undefined;
@@ -120,7 +120,7 @@ function familyTest(family: Family, left: Json, right: Json, is: boolean): Test 
   return undefined;
 }
 
-/** `fib daddr type local`: the policy is about what is not local only. */
+/** Reads `fib daddr type local`. The policy is only about destinations that are not local. */
 function typeTest(left: Json, right: Json, is: boolean): Test | undefined {
   const fib = objectAt(left, 'fib');
   const flags = [fib?.['flags']].flat();

@@ -5,7 +5,7 @@ import { elementValue, isObject, type Json, listAt, nameAndBody, objectAt, textA
 import { isOfOther, type NamedElements, readMatch } from './nft-match.ts';
 import { expressionText, pairText, statementText } from './nft-text.ts';
 
-/** Statements that neither keep a packet from the next one nor decide about it. */
+/** Statements after which the next statement always follows, and that decide nothing. */
 const PASSIVE = [
   'counter',
   'log',
@@ -22,12 +22,12 @@ const PASSIVE = [
   'ct expectation',
 ];
 
-/** Targets of iptables, as nft(8) shows those that it cannot translate. */
+/** Targets of iptables that nft(8) cannot translate. */
 const MASQUERADING_TARGETS = ['MASQUERADE', 'SNAT', 'NETMAP'];
 
 /**
- * A rule as `nft -j list chain` has it, as it meets packets of one family. A verdict map makes one rule of each
- * of its elements.
+ * Reads a rule of `nft -j list chain` for packets of one family. A rule with a verdict map becomes one rule for each
+ * element of the map.
  *
  * @param rule the value of the member `rule`
  */
@@ -52,7 +52,7 @@ export function parseNftRule(family: Family, rule: Json, named: NamedElements): 
   return [{ text, ...combine(family, tests), outcome: outcomeOf(statements) }];
 }
 
-/** Names of the sets and maps that decide where the rule sends a packet to a destination. */
+/** The names of the sets and maps with which the rule decides about destinations. */
 export function namesIn(rule: Json): readonly { readonly kind: 'set' | 'map'; readonly name: string }[] {
   return (listAt(rule, 'expr') ?? []).flatMap((statement) => {
     const match = objectAt(statement, 'match');
@@ -76,7 +76,7 @@ function elementsOf(data: Json, named: NamedElements): readonly (readonly Json[]
   return (elements ?? []).filter((element) => Array.isArray(element));
 }
 
-/** What an element of a verdict map asks for. */
+/** The condition of an element of a verdict map. */
 function keyTest(family: Family, key: Json, element: Json, named: NamedElements): Test {
   const right = elementValue(element);
   if (right === '*') return otherCondition(`${expressionText(key)} in no other element`);

@@ -5,7 +5,7 @@ const BARE_META = ['iif', 'oif', 'iifname', 'oifname', 'iiftype', 'oiftype', 'sk
 
 const VERDICTS = ['accept', 'drop', 'continue', 'return', 'jump', 'goto', 'queue'];
 
-/** A statement as nft(8) writes it, near enough for people to recognise it; empty for a counter. */
+/** A statement similar to the output of nft(8), for people; empty for a counter. */
 export function statementText(statement: Json): string {
   const [name, body] = nameAndBody(statement);
   switch (name) {
@@ -33,7 +33,7 @@ export function statementText(statement: Json): string {
   }
 }
 
-/** An expression as nft(8) writes it, near enough for people to recognise it. */
+/** An expression similar to the output of nft(8), for people. */
 export function expressionText(value: Json): string {
   if (Array.isArray(value)) return value.map(expressionText).join(',');
   if (!isObject(value)) return String(value);
@@ -89,7 +89,7 @@ function dataText(data: Json): string {
   return `{ ${[...texts, ...(elements.length > MOST_ELEMENTS ? ['…'] : [])].join(', ')} }`;
 }
 
-/** An element of a verdict map, or of another map. */
+/** An element of a map as text. */
 export function pairText([key, value]: readonly Json[]): string {
   return `${expressionText(key)} : ${isVerdict(value) ? statementText(value) : expressionText(value)}`;
 }

@@ -3,22 +3,21 @@ import type { BaseChain, Rule } from './base-chain.ts';
 import { sameCondition } from './condition.ts';
 import { afterMark, type Flow, joinFlows, leave, meet, miss } from './flow.ts';
 
-/** Packets that may get to a rule that decides, and how. */
+/** Packets that may reach a rule that decides, and their path. */
 export interface Reached extends Flow {
-  /** The rule that they get to. */
+  /** The rule that they reach. */
   readonly rule: Rule;
-  /** The rules that lead there, from the base chain on; the last one is the rule itself. */
+  /** The rules on the way, from the base chain on; the last one is the rule itself. */
   readonly path: readonly Rule[];
 }
 
-/** Of more rules with conditions the first ones are forgotten: more packets get on then, never fewer. */
+/** The most rules with conditions to remember. If the first ones are dropped, more packets are assumed, never fewer. */
 const MOST_TAKERS = 256;
 
 /**
- * The packets that may get to each rule that masquerades, ends the base chain in whatever way, or leads to the
- * agent's own chain, in the order in which they meet them. A packet that fulfils the conditions gets there, unless an
- * earlier rule with other conditions of its own has decided about it. The first of RETURNs in a row stands for all,
- * unless the chain is narrowed to what only one of them is about.
+ * The packets that may reach each rule that masquerades, ends the base chain, or leads to the agent's chain, in the
+ * order in which they meet the rules. A packet that meets the conditions reaches the rule, unless an earlier rule with
+ * other conditions decides about it. The first of several RETURNs in a row stands for all of them.
  */
 export function reach(base: BaseChain): readonly Reached[] {
   const walk: Walk = {
@@ -31,7 +30,7 @@ export function reach(base: BaseChain): readonly Reached[] {
   return walk.found;
 }
 
-/** The base chain without the rules that no packet to these destinations can match. */
+/** The base chain without the rules that cannot match packets to these destinations. */
 export function narrow(base: BaseChain, to: RangeSet): BaseChain {
   const mayMatch = ({ destinations }: Rule) => intersection(destinations, to).ranges.length > 0;
   const narrowed = [...base.chains].map(([name, rules]) => [name, rules.filter(mayMatch)] as const);
@@ -41,17 +40,17 @@ export function narrow(base: BaseChain, to: RangeSet): BaseChain {
 interface Walk {
   readonly chains: ReadonlyMap<string, readonly Rule[]>;
   readonly found: Reached[];
-  /** Rules with conditions: what matches them has been taken out of the flows. */
+  /** Rules with conditions that have decided: packets that match them are no longer in the flows. */
   takers: readonly Rule[];
-  /** How many rules may have changed packets so far. */
+  /** The number of rules that may have changed packets so far. */
   changes: number;
 }
 
-/** What happens to the packets that a chain is given. */
+/** What happens to packets at a rule. */
 interface Passage {
-  /** Those that come to the next rule. */
+  /** The packets that go to the next rule. */
   readonly next: readonly Flow[];
-  /** Those that go back to the chain they came from. */
+  /** The packets that go back to the calling chain. */
   readonly back: readonly Flow[];
 }
 
@@ -65,7 +64,7 @@ function walkChain(
   let flows = entering;
   const returned: Flow[] = [];
   for (const rule of walk.chains.get(chain) ?? []) {
-    // The kernel accepts no loop of chains, but chains that change while they are read may make one.
+    // The kernel accepts no loop of chains, but chains that change during the reading may look like one.
     if (path.includes(rule)) continue;
     const met = flows.flatMap((flow) => meet(flow, rule));
     if (met.length === 0) continue;
@@ -74,12 +73,12 @@ function walkChain(
     returned.push(...back);
     if (flows.length === 0) break;
   }
-  // What the chain has returned goes on as if it had never been there.
+  // The packets that the chain returns go on as before, so its takers do not apply to them.
   walk.takers = walk.changes === changes ? takers : [];
   return joinFlows([...flows, ...returned]);
 }
 
-/** What a rule does with the packets that match it (`met`) and with the others of the flows. */
+/** Passes a rule: `met` are the packets of the flows that match it. */
 function pass(
   walk: Walk,
   met: readonly Flow[],
@@ -96,7 +95,7 @@ function pass(
       report(walk, met, path, rule);
       take(walk, rule);
       return { next: missed(), back: [] };
-    case 'ours':
+    case 'own':
       report(walk, met, path, rule);
       return { next: flows, back: [] };
     case 'returns':
@@ -125,7 +124,7 @@ function report(walk: Walk, flows: readonly Flow[], path: readonly Rule[], rule:
   walk.found.push(...left.map((flow) => ({ ...flow, rule, path })));
 }
 
-/** Without conditions, flows tell by themselves what has been taken; conditions that are not steady tell nothing. */
+/** Remembers a rule with conditions. Flows themselves show rules without conditions; other conditions show nothing. */
 function take(walk: Walk, rule: Rule): void {
   const { conditions } = rule;
   if (conditions.length === 0 || conditions.some(({ kind }) => kind === 'other')) return;
@@ -133,8 +132,8 @@ function take(walk: Walk, rule: Rule): void {
 }
 
 /**
- * The same rules with every run of RETURNs of the same conditions as one. Other agents list thousands of CIDRs that
- * way, and to take them away one by one would cost their number squared.
+ * Joins consecutive RETURNs with the same conditions into one rule. Other agents list thousands of CIDRs this way; one
+ * by one, they would take quadratic time.
  */
 function joinReturns(rules: readonly Rule[]): readonly Rule[] {
   const runs: Rule[][] = [];

@@ -6,13 +6,13 @@ import { parseIptablesRule } from './iptables-rule.ts';
 /** The chain of iptables at the hook postrouting. */
 export const POSTROUTING = 'POSTROUTING';
 
-/** Most chains to read: each costs a process, in legacy mode one that loads the whole table. */
+/** The most chains to read: each starts a process, which in legacy mode loads the whole table. */
 const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 256, legacy: 32 };
 
 /**
- * `POSTROUTING` of `nat` and the chains that it leads to, the agent's own excepted; undefined where there is none.
+ * Reads `POSTROUTING` of `nat` and the chains that it leads to, without the agent's chain; undefined if there is none.
  *
- * @param elsewhere reads what iptables cannot, because nft(8) has put rules into it
+ * @param elsewhere reads chains that iptables cannot read, because nft(8) has put rules into them
  * @throws {DataplaneError}
  */
 export async function readIptables(

@@ -7,40 +7,44 @@ import { type Json, type JsonObject, listAt, objectAt, textAt } from './nft-json
 import { listNft, type NftName } from './nft-list.ts';
 import { namesIn, parseNftRule } from './nft-rule.ts';
 
-/** How nft(8) names a table and, in it, a chain. */
+/** The name of a chain in nft(8), with its table. */
 export interface NftChain {
   readonly family: string;
   readonly table: string;
   readonly chain: string;
 }
 
-/** Most chains to read of one base chain: each costs a process. */
+/** The most chains to read for one base chain: each starts a process. */
 const MOST_CHAINS = 256;
 
-/** Reads the rules of nftables; whatever it has read once it does not read again. */
+/** Reads the rules of nftables. It reads each object only once. */
 export interface NftReader {
   /**
-   * Finds the base chains of type nat at the hook postrouting. Of all rules it reads none, of all chains the names.
+   * Finds the base chains of type nat at the hook postrouting. It reads only the names of chains, and no rules.
    *
    * @throws {DataplaneError}
    */
   look(): Promise<readonly NftChain[]>;
-  /** A base chain as it meets packets of the family; undefined where it has gone. */
+  /** Reads a base chain for packets of the family; undefined if it does not exist any more. */
   read(base: NftChain, family: Family): Promise<BaseChain | undefined>;
   /** The rules of the chains of a table. */
   rules(table: Omit<NftChain, 'chain'>, family: Family): ReadRules;
 }
 
-/** @param ownChain the agent's own chain in the tables of iptables, `ip nat` and `ip6 nat` */
+/**
+ * Makes a reader.
+ *
+ * @param ownChain the agent's chain in the tables of iptables, `ip nat` and `ip6 nat`
+ */
 export function createNftReader(host: Host, ownChain: string): NftReader {
   const list = remembering((what) => listNft(host, what));
   const rules: NftReader['rules'] = (at, family) => async (chain) => {
     try {
       const found = await readRules(list, at, chain, family);
-      const ours = at.table === 'nat' && at.family !== 'inet' ? ownChain : undefined;
-      return found?.map((rule) => withOurs(rule, ours));
+      const own = at.table === 'nat' && at.family !== 'inet' ? ownChain : undefined;
+      return found?.map((rule) => markOwn(rule, own));
     } catch (error) {
-      // What nft cannot tell of one chain must not hide the others.
+      // An unreadable chain must not hide the others.
       if (!(error instanceof DataplaneError)) throw error;
       return { reason: error.message };
     }
@@ -57,7 +61,7 @@ export function createNftReader(host: Host, ownChain: string): NftReader {
   };
 }
 
-/** Whether packets of the family meet the chain at all. */
+/** Whether packets of the family meet the chain. */
 export function isMetBy(family: Family, { family: tableFamily }: NftChain): boolean {
   return tableFamily === NFT_FAMILY[family].protocol || tableFamily === 'inet';
 }
@@ -83,9 +87,9 @@ async function readRules(
   return found?.flatMap((rule) => parseNftRule(family, rule, named));
 }
 
-function withOurs(rule: Rule, ownChain: string | undefined): Rule {
+function markOwn(rule: Rule, ownChain: string | undefined): Rule {
   const leads = 'chain' in rule.outcome && rule.outcome.chain === ownChain;
-  return leads ? { ...rule, outcome: { kind: 'ours' } } : rule;
+  return leads ? { ...rule, outcome: { kind: 'own' } } : rule;
 }
 
 function baseChain(object: Json): readonly NftChain[] {

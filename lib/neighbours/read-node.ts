@@ -12,32 +12,32 @@ import { createNftReader, isMetBy, type NftChain, type NftReader } from './read-
 
 export interface NodeOptions {
   readonly families: readonly Family[];
-  /** The agent's own chain in `nat`, which is not looked into. */
+  /** The agent's chain in `nat`, which is not read. */
   readonly ownChain: string;
-  /** The mode that the agent uses, and how its commands are called, as `detectMode` has found; undefined for neither. */
+  /** The iptables mode that the agent uses, and the suffix of its commands; undefined with nftables. */
   readonly iptables: { readonly mode: IptablesMode; readonly suffix: string } | undefined;
 }
 
 /** The rules of the node that may masquerade. */
 export interface NodeRules {
   readonly baseChains: readonly BaseChain[];
-  /** What could not be read, in words; the same words as long as it is the same. */
+  /** What could not be read, in words, which do not change as long as the cause is the same. */
   readonly unread: readonly string[];
-  /** What was not looked into on purpose, and why that does no harm, in words. */
+  /** What was skipped on purpose, and why this is safe, in words. */
   readonly skipped: readonly string[];
 }
 
 /**
- * kube-proxy's table in nftables mode masquerades only what kube-proxy itself has marked. To list any chain of it
- * nft(8) fetches every element of all its maps, and they have one for each Service.
+ * The table of kube-proxy in nftables mode. It masquerades only packets that kube-proxy itself has marked. To list one
+ * of its chains, nft(8) would read all elements of all its maps, which have one for each Service.
  */
 const SKIPPED_TABLE = 'kube-proxy';
 
 /**
- * Reads every chain of NAT at the hook postrouting, of iptables in both modes and of nftables, and what they lead to.
- * One process after the other: a node may be small.
+ * Reads all NAT chains at the hook postrouting, of iptables in both modes and of nftables, and the chains that they
+ * lead to. Processes run one after the other, because a node may be small.
  *
- * @throws {DataplaneError} where the kernel refuses, or the tools that the agent itself uses fail
+ * @throws {DataplaneError} if the kernel refuses, or the tools that the agent itself uses fail
  */
 export async function readNode(host: Host, options: NodeOptions): Promise<NodeRules> {
   const { families, ownChain, iptables } = options;
@@ -64,8 +64,7 @@ export async function readNode(host: Host, options: NodeOptions): Promise<NodeRu
 }
 
 /**
- * What one way of reading tells; undefined where it fails. Where the agent itself works in another way, this one need
- * not work at all.
+ * The result of one way of reading; undefined if it fails. It may fail, unless the agent itself needs it (`isOwn`).
  */
 async function attempt<Found>(
   unread: string[],
@@ -77,17 +76,17 @@ async function attempt<Found>(
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;
     if (isOwn && !['missing', 'unsupported'].includes(error.failure)) throw error;
-    // Rules that the kernel does not know cannot be there.
+    // A kernel that does not support such rules has none.
     if (error.failure !== 'unsupported') unread.push(error.message);
     return undefined;
   }
 }
 
 function skippedText({ family, table }: NftChain): string {
-  return `nftables ${family} ${table}: not looked into, because it masquerades only what kube-proxy itself has marked`;
+  return `nftables ${family} ${table}: skipped, because it masquerades only packets that kube-proxy itself has marked`;
 }
 
-/** @param listed the base chains that nft knows; undefined where it knows nothing */
+/** @param listed the base chains that nft has found; undefined if nft failed */
 async function readNftMode(
   host: Host,
   { iptables, ownChain }: NodeOptions,
@@ -126,7 +125,7 @@ function isIptables({ family: tableFamily, table, chain }: NftChain, family: Fam
   return tableFamily === NFT_FAMILY[family].protocol && table === 'nat' && chain === POSTROUTING;
 }
 
-/** How the commands of a mode are called that the agent itself does not use; undefined where they are not installed. */
+/** The suffix of the commands of a mode that the agent itself does not use; undefined if they are not installed. */
 async function otherSuffix(host: Host, mode: IptablesMode): Promise<string | undefined> {
   return (await findCommand(host, mode))?.suffix;
 }

@@ -9,29 +9,30 @@ import type { Finding } from './finding.ts';
 import { findForeign } from './group.ts';
 import type { NodeRules } from './read-node.ts';
 
-/** How the agent's rules differ from what the config says. */
+/** The finding about a difference between the agent's rules and the config. */
 export function ownRuleFindings(family: Family, plan: Plan | undefined): readonly Finding[] {
   if (plan === undefined) return [];
-  const message = `the agent's rules are not as the config says: ${plan.found.join(', ')}`;
-  const remedy = 'is the agent running? See its log, and what a sync would change: ip-masq-agent diff';
+  const message = `the agent's rules differ from the config: ${plan.found.join(', ')}`;
+  const remedy =
+    'check that the agent runs, and read its log; ip-masq-agent diff shows what a sync would change';
   return [{ kind: 'out-of-sync', family, message, evidence: changesOf(plan), remedy }];
 }
 
 function changesOf(plan: Plan): readonly string[] {
   const changed = diffOf(plan).filter(({ change }) => change !== 'kept');
-  return changed.map(({ change, rule }) => `${change === 'added' ? 'missing' : 'there'}: ${rule.text}`);
+  return changed.map(({ change, rule }) => `${change === 'added' ? 'missing' : 'extra'}: ${rule.text}`);
 }
 
-/** What follows the agent's jump, what foreign rules do to the policies, and what could not be read. */
+/** The findings about rules after the agent's jump, foreign rules, and unreadable rules. */
 export function neighbourFindings(node: NodeRules, policies: readonly Policy[]): readonly Finding[] {
   const { baseChains, unread } = node;
   const followers = baseChains.flatMap(({ where, family, name, chains }): Finding[] => {
     const rules = chains.get(name) ?? [];
-    const jump = rules.findLastIndex(({ outcome }) => outcome.kind === 'ours');
+    const jump = rules.findLastIndex(({ outcome }) => outcome.kind === 'own');
     const evidence = jump === -1 ? [] : rules.slice(jump + 1).map(({ text }) => text);
     if (evidence.length === 0) return [];
-    const message = `the agent's jump is not the last rule of ${where}: the rules behind it see what the agent leaves alone`;
-    const remedy = 'check whether they masquerade it (foreign-rule); if not, they do no harm';
+    const message = `the agent's jump is not the last rule of ${where}: the rules after it see traffic that the agent does not masquerade`;
+    const remedy = 'check whether they masquerade it (foreign-rule); if not, they are harmless';
     return [{ kind: 'jump-not-last', family, message, evidence, remedy }];
   });
   const foreign = policies
@@ -40,17 +41,17 @@ export function neighbourFindings(node: NodeRules, policies: readonly Policy[]):
       return { kind: 'foreign-rule', family, message, evidence, remedy };
     });
   const blind = unread.map((what): Finding => {
-    const remedy = 'install the tool, or look by hand';
+    const remedy = 'install the tool, or look at the rules by hand';
     return { kind: 'not-looked-at', message: 'foreign rules may be hidden', evidence: [what], remedy };
   });
   return [...followers, ...foreign, ...blind];
 }
 
-/** Rules that are shown of each mode. */
+/** How many rules of each mode are shown. */
 const SHOWN = 3;
 
 /**
- * Whether both modes hold rules: most programs see those of one mode only, but the kernel obeys both.
+ * The finding that both modes hold rules: most programs see the rules of one mode, but the kernel applies both.
  *
  * @throws {DataplaneError}
  */

@@ -36,7 +36,7 @@ const CASES: readonly Case[] = [
   {
     what: 'a jump too many',
     make: (node, mode) => iptables(node, mode, '-A POSTROUTING -j IP-MASQ-AGENT'),
-    findings: [['out-of-sync IPv4', /jump outdated/, /^there: -A POSTROUTING -j IP-MASQ-AGENT$/, /diff/]],
+    findings: [['out-of-sync IPv4', /jump outdated/, /^extra: -A POSTROUTING -j IP-MASQ-AGENT$/, /diff/]],
   },
   {
     what: 'a rule of ours that is gone',
@@ -200,7 +200,7 @@ describe('the doctor', () => {
     await using node = await healthyNode('nft');
     await writeFile(join(node.configDir, 'ip-masq-cloud'), 'nonMasqueradeCIDRs: [10.0.0.0/8]\n');
     finds(await node.agent('doctor', '--iptables-mode=nft', '--output=json'), [
-      ['out-of-sync IPv6', /chain left over/, /^there: /, /diff/],
+      ['out-of-sync IPv6', /chain left over/, /^extra: /, /diff/],
     ]);
   });
 
@@ -213,7 +213,7 @@ describe('the doctor', () => {
     ];
     const command = [BINARY, 'doctor', `--config-dir=${node.configDir}`, ...flags('nft'), '--output=json'];
     finds(await node.box.run('setpriv', [...without, ...command]), [
-      ['no-capability', /lacks NET_ADMIN:/, /NET_ADMIN is not in CapEff/, /NET_ADMIN and NET_RAW/],
+      ['no-capability', /lacks NET_ADMIN,/, /NET_ADMIN is not in CapEff/, /NET_ADMIN and NET_RAW/],
     ]);
   });
 

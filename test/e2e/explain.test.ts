@@ -166,7 +166,7 @@ for (const mode of ['nft', 'legacy'] as const) {
       }
     });
 
-    it('names a rule of somebody else that masquerades it nevertheless, or ends it before', async () => {
+    it('names a foreign rule that masquerades it nevertheless, or ends it before', async () => {
       await using node = await configured();
       await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
       await iptables(
@@ -194,7 +194,7 @@ for (const mode of ['nft', 'legacy'] as const) {
         ended,
         /\n {2}a foreign rule in iptables \(\w+\) nat POSTROUTING decides before the agent's chain:\n {4}-A POSTROUTING -d 192\.0\.2\.0\/24 -j ACCEPT\n/,
       );
-      assert.doesNotMatch(outside, /Docker|somebody else/);
+      assert.doesNotMatch(outside, /Docker|foreign/);
     });
 
     it('has it all in JSON', async () => {

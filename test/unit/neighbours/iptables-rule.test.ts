@@ -23,7 +23,7 @@ const IPV4: readonly Case[] = [
   { spec: '-j MARK --set-xmark 0x4000/0x0', outcome: 'changes' },
   { spec: '-j FLANNEL-POSTRTG', outcome: 'jump FLANNEL-POSTRTG' },
   { spec: '-g ELSEWHERE', outcome: 'goto ELSEWHERE' },
-  { spec: '-m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT', outcome: 'ours' },
+  { spec: '-m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT', outcome: 'own' },
   { spec: '', outcome: 'goes on' },
   { spec: '-d 10.0.0.0/8 -j ACCEPT', destinations: '10.0.0.0/8', outcome: 'ends' },
   { spec: '! -d 128.0.0.0/1 -j RETURN', destinations: '0.0.0.0/1', outcome: 'returns' },

@@ -34,7 +34,7 @@ describe('what nft says of base chains', () => {
       'unsupported',
       /supported$/,
     ],
-    ['prints something else', { stdout: 'table ip nat' }, 'refused', /something else than JSON$/],
+    ['prints something else', { stdout: 'table ip nat' }, 'refused', /the output is not JSON$/],
     ['says nothing', { code: 3 }, 'refused', /^nft -j list chains failed: exit code 3$/],
     [
       'may not look',

@@ -45,7 +45,7 @@ describe('a node', () => {
     assert.deepEqual(where(node), ['nftables ip nat POSTROUTING']);
     assert.deepEqual(
       node.baseChains.flatMap(({ chains }) => [...chains.values()].flat().map(({ outcome }) => outcome.kind)),
-      ['ours', 'masquerades'],
+      ['own', 'masquerades'],
     );
     assert.deepEqual(node.unread, []);
   });
@@ -124,7 +124,7 @@ describe('a node', () => {
       baseChains: [],
       unread: [],
       skipped: [
-        'nftables ip kube-proxy: not looked into, because it masquerades only what kube-proxy itself has marked',
+        'nftables ip kube-proxy: skipped, because it masquerades only packets that kube-proxy itself has marked',
       ],
     });
   });

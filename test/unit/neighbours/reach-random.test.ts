@@ -29,7 +29,7 @@ function interpret(base: BaseChain, packet: Packet): readonly string[] {
   const run = (chain: string): 'done' | 'returned' => {
     for (const { text, destinations, conditions, outcome } of base.chains.get(chain) ?? []) {
       if (!includes(destinations, packet.destination) || !conditions.every(isTrue)) continue;
-      if (['masquerades', 'ends', 'ours'].includes(outcome.kind)) met.push(text);
+      if (['masquerades', 'ends', 'own'].includes(outcome.kind)) met.push(text);
       if (outcome.kind === 'masquerades' || outcome.kind === 'ends') return 'done';
       if (outcome.kind === 'changes') mark ^= 1;
       if (outcome.kind === 'returns' || outcome.kind === 'goto') {
@@ -76,7 +76,7 @@ const simple: fc.Arbitrary<Outcome> = fc.constantFrom<Outcome>(
   { kind: 'masquerades' },
   { kind: 'ends' },
   { kind: 'returns' },
-  { kind: 'ours' },
+  { kind: 'own' },
   { kind: 'goes on' },
 );
 
