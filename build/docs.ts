@@ -3,8 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { COMMANDS } from '../cmd/ip-masq-agent/commands.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
 import { commandFlagTable, commandTable, exitTable, flagTable } from '../cmd/ip-masq-agent/help.ts';
-import { CONFLICT_KINDS } from '../lib/config/problem.ts';
-import { KIND_MEANING, KIND_SEVERITY, KINDS } from '../lib/config/problem-kinds.ts';
+import { CONFLICT_KINDS, KINDS } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/neighbours/finding.ts';
 import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
 
@@ -37,9 +36,9 @@ export function withSections(text: string): string {
 
 /** The kinds of problems that are not conflicts. Conflicts have a separate table. */
 function problemTable(): string {
-  const rows = KINDS.filter((kind) => !CONFLICT_KINDS.some((conflict) => conflict === kind)).map(
-    (kind) => `| \`${kind}\` | ${KIND_MEANING[kind]} | ${KIND_SEVERITY[kind]} |`,
-  );
+  const rows = Object.entries(KINDS)
+    .filter(([kind]) => !(kind in CONFLICT_KINDS))
+    .map(([kind, { meaning, severity }]) => `| \`${kind}\` | ${meaning} | ${severity} |`);
   return ['| kind | meaning | severity |', '| --- | --- | --- |', ...rows].join('\n');
 }
 

@@ -1,4 +1,4 @@
-/** What was built, and what runs it. */
+/** The build, and the Node.js that runs it. */
 export interface BuildInfo {
   readonly version: string;
   /** The git commit that the build was made from. */
@@ -6,10 +6,9 @@ export interface BuildInfo {
   readonly node: string;
 }
 
-/** What the build has put in; placeholders where the sources run without one. */
+/** The values that the build sets; placeholders if the sources run without a build. */
 export function buildInfo(): BuildInfo {
   return {
-    // The build puts these in; run from sources there are none.
     version: process.env['IP_MASQ_AGENT_VERSION'] ?? 'unbuilt',
     commit: process.env['IP_MASQ_AGENT_COMMIT'] ?? 'unknown',
     node: process.version,
@@ -17,9 +16,9 @@ export function buildInfo(): BuildInfo {
 }
 
 /**
- * In one line.
+ * Name, version, commit and Node.js version in one line.
  *
- * @param digits of the commit; all where absent
+ * @param digits how many digits of the commit; all if absent
  */
 export function versionText(digits?: number): string {
   const { version, commit, node } = buildInfo();

@@ -1,10 +1,16 @@
-import { checkPaths } from '../../lib/lint/check.ts';
+import { sizeOf } from '../../lib/cidr/ranges.ts';
+import type { MergedConfig } from '../../lib/config/config.ts';
+import { mergeSources } from '../../lib/config/load.ts';
 import { githubReport } from '../../lib/lint/github.ts';
+import { readInputs } from '../../lib/lint/input.ts';
 import { jsonReport } from '../../lib/lint/json.ts';
 import type { CheckReport } from '../../lib/lint/report.ts';
 import { sarifReport } from '../../lib/lint/sarif.ts';
 import { singleSource, sourceText } from '../../lib/lint/single-source.ts';
 import { textReport } from '../../lib/lint/text-report.ts';
+import { unmasqueraded } from '../../lib/policy/flatten.ts';
+import { compilePolicy, type Family, keptFamilies } from '../../lib/policy/policy.ts';
+import { counted, countedAddresses } from '../../lib/text/words.ts';
 import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CHECK_FLAGS } from './command-flags.ts';
@@ -14,20 +20,20 @@ import { print, wantsColour } from './print.ts';
 
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 
-/** Validates and merges config without a kernel. */
+/** Validates and merges config without a kernel, as if all that the paths hold were mounted on one node. */
 export async function check({ flags, operands }: Args<typeof CHECK_FLAGS>): Promise<number> {
   const paths = operands.length === 0 ? [flags['config-dir']] : operands;
-  const report = await checkPaths(paths, configOptions(flags), () => process.stdin);
+  const inputs = await readInputs(paths, () => process.stdin);
+  const merged = mergeSources(inputs.sources, configOptions(flags), inputs.problems);
+  const report = { ...inputs, ...merged };
   print(format(report, flags));
   return report.config === undefined ? EXIT.config : EXIT.ok;
 }
 
 function format(report: CheckReport, flags: CheckFlags): string {
   switch (flags.output) {
-    case 'text': {
-      const merged = report.config && `${sourceText(singleSource(report.config, flags['enable-ipv6']))}\n`;
-      return `${merged ?? ''}${textReport(report, { colour: wantsColour(process.stdout) })}`;
-    }
+    case 'text':
+      return `${mergedText(report, flags)}${textReport(report, { colour: wantsColour(process.stdout) })}`;
     case 'json':
       return jsonReport(report);
     case 'github':
@@ -35,4 +41,20 @@ function format(report: CheckReport, flags: CheckFlags): string {
     case 'sarif':
       return sarifReport(report, buildInfo());
   }
+}
+
+/** The merged config and how much it covers; nothing if there is an error. */
+function mergedText({ config }: CheckReport, flags: CheckFlags): string {
+  if (config === undefined) return '';
+  const source = sourceText(singleSource(config, flags['enable-ipv6']));
+  const sizes = keptFamilies(flags['enable-ipv6']).map((family) => `${sizeLine(config, family)}\n`);
+  return `${source}\n${sizes.join('')}`;
+}
+
+/** How many addresses are not masqueraded; what several entries hold counts once, exceptions do not count. */
+function sizeLine(config: MergedConfig, family: Family): string {
+  const set = unmasqueraded(compilePolicy(config, family));
+  const size = sizeOf(set);
+  const are = size === 1n ? 'is' : 'are';
+  return `${family}: ${counted(set.ranges.length, 'range')}, ${countedAddresses(size)} ${are} not masqueraded`;
 }

@@ -7,7 +7,7 @@ import { EXIT } from './exit.ts';
 import { dataplaneOptions, retryOptions } from './from-flags.ts';
 import { print } from './print.ts';
 
-/** Removes all rules of ours from the node. */
+/** Removes all of the agent's rules from the node. */
 export async function cleanup({ flags }: Args): Promise<number> {
   const places = await installedDataplanes(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
   const removals = await removeAll(places, retryOptions(flags));

@@ -12,7 +12,7 @@ export const CHECK_FLAGS = {
 } as const;
 
 export const EXPLAIN_FLAGS = {
-  live: flag(boolean, 'false', 'also ask the kernel of this node, and look for rules of others'),
+  live: flag(boolean, 'false', 'also read the rules in the kernel of this node, and look for foreign rules'),
   output: OUTPUT,
 } as const;
 
@@ -20,20 +20,24 @@ export const RENDER_FLAGS = {
   format: flag(
     choice('iptables', 'nftables', 'config', 'win-bridge'),
     'iptables',
-    'iptables for the input of iptables-restore, nftables for that of nft -f, config for one merged source, win-bridge for the CNI config of a Windows node',
+    'iptables: input of iptables-restore; nftables: input of nft -f; config: one merged source; win-bridge: the CNI config of a Windows node',
   ),
   flatten: flag(
     boolean,
     'false',
-    'with --format=config: no masqueradeCIDRs, but the shortest nonMasqueradeCIDRs that mean the same',
+    'with --format=config: write no masqueradeCIDRs, but the shortest list of nonMasqueradeCIDRs that means the same',
   ),
   'input-file': flag(optionalPath, '', 'with --format=win-bridge: the CNI config to change'),
   'output-file': flag(
     optionalPath,
     '',
-    'file to write instead of standard output: atomically, and only where the content changes',
+    'file to write instead of standard output; written atomically, and only if its content changes',
   ),
-  watch: flag(boolean, 'false', 'with --output-file: stay, and follow the sources'),
+  watch: flag(
+    boolean,
+    'false',
+    'with --output-file: keep running, and write the file again when the sources change',
+  ),
 } as const;
 
 export const DOCTOR_FLAGS = { output: OUTPUT } as const;

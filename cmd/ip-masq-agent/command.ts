@@ -5,56 +5,60 @@ import type { FlagTable, Values } from './flag-table.ts';
 import { flagValues } from './flag-table.ts';
 import { FLAGS, type FlagName, type FlagValues } from './flags.ts';
 
-/** A command line, taken apart. */
+/** The parts of a command line. */
 export interface CommandLine {
-  /** What is no flag, without the command itself. */
+  /** The words that are not flags, without the command. */
   readonly operands: readonly string[];
-  /** What the command line gives for flags, by name. */
+  /** The texts that the command line gives for flags, by name. */
   readonly texts: ReadonlyMap<string, string>;
-  /** Flags of klog that were given and do nothing. */
+  /** Flags of klog on the command line; they have no effect. */
   readonly ignored: readonly string[];
 }
 
-/** What a command gets to work with. */
+/** The input of a command. */
 export interface Args<Own extends FlagTable = Readonly<Record<never, never>>> {
   readonly flags: FlagValues & Values<Own>;
   readonly operands: readonly string[];
   readonly ignored: readonly string[];
 }
 
-/** What there is to know about a command before it runs: for the parser, help, completion and README. */
+/** The description of a command, for the parser, help, completion and README. */
 export interface Description {
   /** One line for the list of commands. */
   readonly summary: string;
-  /** More, where the summary leaves something open. */
+  /** More text for the help of the command. */
   readonly details?: string;
-  /** How its operands are written: `[PATH…]` for any number, `ADDRESS…` for at least one; empty for none. */
+  /** The operands as the help shows them: `[PATH…]` for any number, `ADDRESS…` for at least one; empty for none. */
   readonly operands: '' | '[PATH…]' | 'ADDRESS…' | 'SHELL' | '[COMMAND]';
-  /** Flags of the daemon that make a difference here. */
+  /** The flags of the daemon that the command uses. */
   readonly uses: readonly FlagName[];
   readonly examples: readonly Example[];
 }
 
-/** A command line that somebody may want to use. */
+/** A command line for the help. */
 export interface Example {
-  /** What stands behind `ip-masq-agent`. */
+  /** The words after `ip-masq-agent`. */
   readonly line: string;
   readonly meaning: string;
 }
 
-/** A command: what it is, and what it does. */
+/** A command: its description, its flags and its code. */
 export interface Command extends Description {
-  /** Flags that no other command needs to know. */
+  /** The command's own flags. */
   readonly own: FlagTable;
   /**
-   * Does it; returns the exit code.
+   * Runs the command; returns the exit code.
    *
-   * @throws {UsageError} before anything is done
+   * @throws {UsageError} before the command does anything
    */
   run(line: CommandLine): Promise<number>;
 }
 
-/** @param load imports the code of the command, which is not needed for any other */
+/**
+ * Makes a command.
+ *
+ * @param load imports the code of the command, so that other commands do not load it
+ */
 export function command<Own extends FlagTable>(
   description: Description & {
     readonly own: Own;
@@ -72,7 +76,7 @@ export function command<Own extends FlagTable>(
   };
 }
 
-/** Every command by name. */
+/** All commands by name. */
 export type Commands = Readonly<Record<string, Command>>;
 
 /**

@@ -18,11 +18,10 @@ const KERNEL_FLAGS = [
   'sync-timeout',
 ] as const;
 
-/** Every command by name. */
+/** All commands by name. */
 export const COMMANDS: Commands = {
   run: command({
-    summary:
-      'sync, then follow the config files and the kernel until stopped; what runs where no command is given',
+    summary: 'sync, then follow the config files and the kernel until stopped; the default command',
     operands: '',
     own: {},
     uses: Object.keys(FLAGS) as FlagName[],
@@ -33,11 +32,11 @@ export const COMMANDS: Commands = {
       },
       {
         line: '--once --config-dir=./config --log-format=text --v=3',
-        meaning: 'sync once from another directory and say what was done',
+        meaning: 'sync once from another directory, and log every step as text',
       },
       {
         line: '--iptables-mode=nft --to-ports=1024-29999,32768-65535',
-        meaning: 'do not guess the mode; keep masqueraded connections off the node ports',
+        meaning: 'set the mode instead of detecting it; keep masqueraded connections off the node ports',
       },
     ],
     load: async () => (await import('./run/run.ts')).run,
@@ -45,20 +44,23 @@ export const COMMANDS: Commands = {
   check: command({
     summary: 'validate and merge config without a kernel and without root',
     details:
-      'A PATH is a config directory, a config file, a YAML or JSON file of manifests with ConfigMaps, or - for standard input; without any it is --config-dir. All PATHs together are merged as if they were mounted on one node. Of a ConfigMap every key that begins with ip-masq- is a source. Exit code 3 where there is an error.',
+      'A PATH is a config directory, a config file, a YAML or JSON file of manifests with ConfigMaps, or - for standard input. The default is --config-dir. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a source. The exit code is 3 if there is an error.',
     operands: '[PATH…]',
     own: CHECK_FLAGS,
     uses: CONFIG_FLAGS,
     examples: [
       {
         line: 'check examples/config-cloud.yaml examples/config-operator.yaml',
-        meaning: 'before they are applied',
+        meaning: 'before you apply them',
       },
       {
         line: 'check --strict --output=github manifests/ip-masq.yaml',
-        meaning: 'in a pipeline: annotations at the lines of a pull request',
+        meaning: 'in a pipeline: annotations on the lines of a pull request',
       },
-      { line: 'check --enable-ipv6 -', meaning: 'what `kubectl get configmap -o yaml` prints' },
+      {
+        line: 'check --enable-ipv6 -',
+        meaning: 'the output of `kubectl get configmap -o yaml` on standard input',
+      },
     ],
     load: async () => (await import('./check.ts')).check,
   }),
@@ -71,14 +73,15 @@ export const COMMANDS: Commands = {
       { line: 'explain 10.1.2.3', meaning: 'what the config says' },
       {
         line: 'explain --live 10.1.2.3 169.254.169.254',
-        meaning: 'on a node: whether the kernel agrees, and whether a rule of others interferes',
+        meaning: 'on a node: whether the kernel agrees, and whether a foreign rule interferes',
       },
     ],
     load: async () => (await import('./explain/explain.ts')).explain,
   }),
   diff: command({
     summary: 'show what a sync would change in the kernel now',
-    details: 'Changes nothing. Exit code 0 where nothing would change, 4 where something would.',
+    details:
+      'Changes nothing. The exit code is 0 if a sync would change nothing, and 4 if it would change something.',
     operands: '',
     own: {},
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
@@ -91,7 +94,7 @@ export const COMMANDS: Commands = {
   render: command({
     summary: 'print the rules, or the merged config for other programs',
     details:
-      'Without any source the output file of --format=config is removed, because defaults differ from an empty file. With --watch a bad config ends it with exit code 3; the last good output stays.',
+      'If there is no source, --format=config removes its output file, because an empty file does not mean the defaults. With --watch, an invalid config ends the command with exit code 3, and the output file does not change.',
     operands: '',
     own: RENDER_FLAGS,
     uses: [
@@ -105,10 +108,10 @@ export const COMMANDS: Commands = {
       'termination-log',
     ],
     examples: [
-      { line: 'render', meaning: 'the transaction that makes the chain on a node without one' },
+      { line: 'render', meaning: 'the transaction that makes the chain on a node that has none' },
       {
         line: 'render --format=config --flatten --output-file=/out/ip-masq-agent --watch',
-        meaning: 'as a sidecar of a program that reads one file and knows no exceptions',
+        meaning: 'as a sidecar of a program that reads one file and does not know masqueradeCIDRs',
       },
       {
         line: 'render --format=win-bridge --input-file=cni.conf --output-file=cni.conf',
@@ -118,8 +121,9 @@ export const COMMANDS: Commands = {
     load: async () => (await import('./render/render.ts')).render,
   }),
   doctor: command({
-    summary: 'look at the node for what breaks masquerading: rules of others, tools, rights, settings',
-    details: 'Changes nothing. Exit code 0 where nothing is found, 4 where something is.',
+    summary:
+      'check the node for what breaks masquerading: foreign rules, missing tools, capabilities, settings',
+    details: 'Changes nothing. The exit code is 0 if nothing is found, and 4 if something is found.',
     operands: '',
     own: DOCTOR_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
@@ -133,19 +137,19 @@ export const COMMANDS: Commands = {
     load: async () => (await import('./doctor/doctor.ts')).doctor,
   }),
   cleanup: command({
-    summary: 'remove all rules of ours, of both families, in both iptables modes and in nftables',
-    details: 'Succeeds where there is nothing to remove. Stop the agent first, or it makes them again.',
+    summary: "remove all of the agent's rules: both families, both iptables modes, nftables",
+    details: 'Succeeds if there is nothing to remove. Stop the agent first, or it writes the rules again.',
     operands: '',
     own: {},
     uses: ['masq-chain', 'sync-timeout'],
     examples: [
-      { line: 'cleanup', meaning: 'after the DaemonSet is gone' },
-      { line: 'cleanup --masq-chain=OLD-NAME', meaning: 'of an agent that used another chain' },
+      { line: 'cleanup', meaning: 'after the DaemonSet is deleted' },
+      { line: 'cleanup --masq-chain=OLD-NAME', meaning: 'if the agent used another chain' },
     ],
     load: async () => (await import('./cleanup.ts')).cleanup,
   }),
   version: command({
-    summary: 'print the version, and those of the tools that are installed',
+    summary: 'print the version, and the versions of the installed tools',
     operands: '',
     own: VERSION_FLAGS,
     uses: [],
@@ -173,7 +177,7 @@ export const COMMANDS: Commands = {
     },
   }),
   help: command({
-    summary: 'print the help, of one command where it is named',
+    summary: 'print the help of the agent, or of one command',
     operands: '[COMMAND]',
     own: {},
     uses: [],

@@ -11,15 +11,15 @@ export async function completion({ operands: [shell = ''] }: Args, commands: Com
   return EXIT.ok;
 }
 
-/** The shells that a script can be made for. */
+/** The shells that have a completion script. */
 type Shell = 'bash' | 'zsh';
 
-/** A script that makes the shell complete commands, their flags, and the values of those. */
+/** A script that completes commands, their flags and the values of the flags. */
 export function completionScript(shell: Shell, commands: Commands): string {
   const head = shell === 'zsh' ? '#compdef ip-masq-agent\n' : '';
   return `${head}# Completion of ip-masq-agent, made by: ip-masq-agent completion ${shell}
 
-# Takes the command, the word before the one to complete, and that word as far as it is typed.
+# Arguments: the command, the previous word, and the current word as typed so far.
 _ip_masq_agent_complete() {
   case $1:$2 in
 ${valueCases(commands).join('\n')}
@@ -34,7 +34,7 @@ ${flagCases(commands).join('\n')}
   esac
 }
 
-# Prints the command among the words given.
+# Prints the first argument that is a command.
 _ip_masq_agent_command() {
   local word
   for word in "$@"; do
@@ -48,13 +48,13 @@ _ip_masq_agent_command() {
 ${GLUE[shell]}`;
 }
 
-/** How each shell hands over the words, and takes what completes them; see bash(1) and zshcompsys(1). */
+/** How each shell passes the words and takes the completions; see bash(1) and zshcompsys(1). */
 const GLUE: Readonly<Record<Shell, string>> = {
   bash: `_ip_masq_agent_words() { COMPREPLY=($(compgen -W "$*" -- "$current")); }
 _ip_masq_agent_files() { mapfile -t COMPREPLY < <(compgen -f -- "$current"); }
 _ip_masq_agent() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]}
-  # To bash an equals sign is a word of its own.
+  # In bash, an equals sign is a separate word.
   if [[ $current == = ]]; then
     current=
   elif [[ $previous == = ]]; then
@@ -94,7 +94,7 @@ function valueCasesOf(command: string, table: FlagTable): readonly string[] {
     .map(([name, flag]) => `    ${command}:--${name}) ${valueReply(flag)}return ;;`);
 }
 
-/** What completes a value, by what stands for it in the help: a path, a choice, or something nobody can guess. */
+/** The completion of a value, by its placeholder in the help: paths, choices or nothing. */
 function valueReply({ kind: { placeholder } }: Flag<unknown>): string {
   if (placeholder === 'PATH') return '_ip_masq_agent_files; ';
   return /^[a-z]/.test(placeholder) ? `_ip_masq_agent_words ${placeholder.replaceAll('|', ' ')}; ` : '';

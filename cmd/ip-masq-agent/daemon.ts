@@ -8,12 +8,12 @@ import { exitCode, failureLines, isExpected } from './failure.ts';
 import { stopSignal } from './signals.ts';
 
 /**
- * Does the work of a container that is to stay: it logs, stops at a signal, and leaves the reason of a failure in the
- * termination log. Returns the exit code.
+ * Runs a container's main process: logs, stops at a signal, and writes the reason of a failure to the termination log.
+ * Returns the exit code.
  *
- * @param stays what an invalid config leaves as it is, in words
- * @param work ends, or fails with an AbortError, once a signal has stopped it
- * @param afterStop what is left to do when a signal has stopped it
+ * @param stays what an invalid config does not change, as a clause
+ * @param work returns, or fails with an AbortError, after a signal
+ * @param afterStop runs after a signal has stopped the work
  */
 export async function runDaemon(
   { flags, ignored }: Args,
@@ -26,11 +26,13 @@ export async function runDaemon(
   process.on('uncaughtException', async (error) => process.exit(await fail(error)));
   log.info({ pid: process.pid, configDir: flags['config-dir'] }, `starting ${versionText()}`);
   if (ignored.length > 0)
-    log.info(`ignored, klog is not used here: ${ignored.map((name) => `--${name}`).join(', ')}`);
+    log.info(
+      `no effect, because the agent does not use klog: ${ignored.map((name) => `--${name}`).join(', ')}`,
+    );
   try {
     await work(log).catch((error: unknown) => {
       if (!stopSignal.aborted) throw error;
-      // What the stop interrupted is no failure; what failed by itself should still be known.
+      // An interrupted operation is not a failure; every other error is logged.
       if (!(error instanceof Error && error.name === 'AbortError'))
         log.warn(`while stopping: ${failureLines(error)[0]}`);
     });

@@ -1,23 +1,24 @@
+import { formatProblemFrame } from '../../lib/config/frame.ts';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
-import { formatProblem, formatProblemFrame } from '../../lib/config/problem.ts';
+import { formatProblem } from '../../lib/config/problem.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { writeTerminationMessage } from '../../lib/log/termination.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { EXIT, UsageError } from './exit.ts';
 import { FLAGS } from './flags.ts';
 
-/** How the process ends after the error. */
+/** The exit code for an error. */
 export function exitCode(error: unknown): number {
   if (error instanceof UsageError) return EXIT.usage;
   return error instanceof InvalidConfigError ? EXIT.config : EXIT.system;
 }
 
-/** Whether it is the world that has failed, and not the agent. */
+/** Whether the cause is outside of the agent; otherwise the error is a bug. */
 export function isExpected(error: unknown): boolean {
   return [InvalidConfigError, DataplaneError, SystemError].some((kind) => error instanceof kind);
 }
 
-/** What to tell about the error: in one line what happened and what to do, then the particulars. */
+/** The error as text: one line that says what happened and what to do, then lines with details. */
 export function failureLines(error: unknown): readonly string[] {
   if (error instanceof InvalidConfigError) return [error.message, ...error.problems.map(formatProblem)];
   if (error instanceof DataplaneError) return [`${error.message}; ${error.remedy}`];
@@ -26,13 +27,13 @@ export function failureLines(error: unknown): readonly string[] {
 }
 
 /**
- * Tells on standard error why a command failed, and returns the exit code.
+ * Writes to standard error why a command failed, and returns the exit code.
  *
- * @param terminates whether the reason of a wrong command line is to be left for kubelet too
+ * @param terminates whether a wrong command line goes to the termination log too
  */
 export async function tellFailure(error: unknown, { terminates }: { terminates: boolean }): Promise<number> {
   for (const line of plainLines(error)) console.error(line);
-  // The flags are not known, so neither is another place for the message; a pod's is always this.
+  // A wrong command line has no valid --termination-log, so the default is used.
   if (terminates && error instanceof UsageError)
     await writeTerminationMessage(FLAGS['termination-log'].default, plainLines(error)).catch(() => {});
   return exitCode(error);

@@ -6,17 +6,17 @@ import { UsageError } from './exit.ts';
 
 /** How the text of a flag becomes its value. */
 export interface FlagKind<Value> {
-  /** What stands for the value in the help; empty for a boolean, which needs none. */
+  /** The placeholder for the value in the help; empty for a boolean, which needs no value. */
   readonly placeholder: string;
   /** @throws {UsageError} with the end of the sentence "--flag=text …" */
   parse(text: string): Value;
 }
 
-/** The texts that Go's strconv.ParseBool takes. */
+/** The texts that Go's strconv.ParseBool accepts. */
 const GO_TRUE = ['1', 't', 'T', 'true', 'TRUE', 'True'];
 const GO_FALSE = ['0', 'f', 'F', 'false', 'FALSE', 'False'];
 
-/** As Go reads it. */
+/** A boolean, as Go reads it. */
 export const boolean: FlagKind<boolean> = {
   placeholder: '',
   parse(text) {
@@ -26,7 +26,7 @@ export const boolean: FlagKind<boolean> = {
   },
 };
 
-/** Of a file or directory, not empty. */
+/** The path of a file or directory, not empty. */
 export const path: FlagKind<string> = {
   placeholder: 'PATH',
   parse(text) {
@@ -35,19 +35,19 @@ export const path: FlagKind<string> = {
   },
 };
 
-/** A path, or nothing. */
+/** A path, or an empty text. */
 export const optionalPath: FlagKind<string> = {
   placeholder: 'PATH',
   parse: (text) => (text === '' ? text : path.parse(text)),
 };
 
-/** The name of a chain of our own. */
+/** A name for the agent's chain. */
 export const chain: FlagKind<string> = {
   placeholder: 'NAME',
   parse(text) {
     if (isChainName(text)) return text;
     throw new UsageError(
-      'cannot be a chain of ours: at most 28 of A-Z a-z 0-9 _ -, no leading dash, no chain of iptables or Kubernetes',
+      "cannot be the name of the agent's chain: write at most 28 of A-Z a-z 0-9 _ -, no leading dash, no name that iptables or Kubernetes uses",
     );
   },
 };
@@ -73,7 +73,7 @@ export const interval: FlagKind<number> = {
   },
 };
 
-/** Port ranges; none for any port. */
+/** Port ranges; an empty text means any port. */
 export const ports: FlagKind<readonly PortRange[]> = {
   placeholder: 'RANGES',
   parse(text) {
@@ -85,7 +85,7 @@ export const ports: FlagKind<readonly PortRange[]> = {
   },
 };
 
-/** `host:port`, or nothing. Brackets around IPv4 too, as Go has it: one manifest serves nodes of either family. */
+/** `host:port`, or an empty text. As in Go, IPv4 may be in brackets too: one manifest fits nodes of both families. */
 export const bindAddress: FlagKind<string> = {
   placeholder: 'HOST:PORT',
   parse(text) {
@@ -97,7 +97,7 @@ export const bindAddress: FlagKind<string> = {
   },
 };
 
-/** One of these words. */
+/** One of the given words. */
 export function choice<const Choice extends string>(...choices: readonly Choice[]): FlagKind<Choice> {
   return {
     placeholder: choices.join('|'),

@@ -2,10 +2,10 @@ import { quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 import type { FlagKind } from './flag-kinds.ts';
 
-/** What a flag takes, and what it means. */
+/** A flag: the kind of its value, its default and its help. */
 export interface Flag<Value> {
   readonly kind: FlagKind<Value>;
-  /** As somebody would write it on the command line. */
+  /** The default as text on the command line. */
   readonly default: string;
   readonly help: string;
 }
@@ -26,7 +26,7 @@ export function flag<Value>(kind: FlagKind<Value>, value: string, help: string):
 /**
  * The values of all flags of the table.
  *
- * @param texts what the command line gives for them; the default counts where it gives nothing
+ * @param texts from the command line; a flag without a text has its default
  * @throws {UsageError}
  */
 export function flagValues<Table extends FlagTable>(

@@ -3,8 +3,8 @@ import { bindAddress, boolean, chain, choice, count, interval, path, ports } fro
 import { flag, type Values } from './flag-table.ts';
 
 /**
- * The flags of the daemon. Every command takes them all, so that the arguments of a DaemonSet can stand behind any.
- * Parser, `--help`, completion and README read this one table.
+ * The flags of the daemon. Every command accepts all of them, so that the arguments of a DaemonSet work with each
+ * command. Parser, help, completion and README use this table.
  */
 export const FLAGS = {
   'config-dir': flag(path, '/etc/config', 'directory whose files ip-masq-* are the sources'),
@@ -16,50 +16,54 @@ export const FLAGS = {
   'nomasq-all-reserved-ranges': flag(
     boolean,
     'false',
-    'without any source, leave all ranges alone that RFCs reserve, not only those of RFC 1918',
+    'if there is no source, do not masquerade any range that RFCs reserve, instead of only those of RFC 1918',
   ),
   'enable-ipv6': flag(boolean, 'false', 'keep rules for IPv6 too'),
   'resync-interval': flag(
     interval,
     '60',
-    'time between two checks of sources and kernel when nothing has changed: seconds, or a Go duration; resyncInterval in a source overrides it',
+    'time between two checks of the sources and the kernel if nothing changes: seconds, or a Go duration; resyncInterval in a source overrides it',
   ),
   'random-fully': flag(boolean, 'true', 'choose the source ports of masqueraded connections at random'),
   'to-ports': flag(
     ports,
     '',
-    'source ports for masqueraded TCP, UDP and SCTP connections, such as 1024-29999,32768-65535, every port as likely as any other',
+    'source ports for masqueraded TCP, UDP and SCTP connections, such as 1024-29999,32768-65535; every port is equally likely',
   ),
   backend: flag(
     choice('iptables', 'nftables'),
     'iptables',
-    'what keeps the rules in the kernel: a chain of iptables, or an nftables table, in which a packet costs the same with any number of CIDRs',
+    'where the kernel keeps the rules: an iptables chain, or an nftables table, in which the cost of a packet does not depend on the number of CIDRs',
   ),
   'iptables-mode': flag(
     choice('auto', 'nft', 'legacy'),
     'auto',
     'kernel API that --backend=iptables uses; auto finds the one that kubelet uses',
   ),
-  'cidr-limit': flag(count, String(DEFAULT_CIDR_LIMIT), 'most CIDRs of a source that does not set cidrLimit'),
-  strict: flag(boolean, 'false', 'take every warning for an error'),
-  'sync-timeout': flag(interval, '30s', 'how long a busy xtables lock is waited for'),
+  'cidr-limit': flag(
+    count,
+    String(DEFAULT_CIDR_LIMIT),
+    'maximum number of CIDRs in a source that does not set cidrLimit',
+  ),
+  strict: flag(boolean, 'false', 'treat warnings as errors'),
+  'sync-timeout': flag(interval, '30s', 'how long to wait for a busy xtables lock'),
   once: flag(boolean, 'false', 'sync once and exit'),
   'cleanup-on-exit': flag(boolean, 'false', 'remove the rules when SIGTERM or SIGINT ends the agent'),
   'metrics-bind-address': flag(
     bindAddress,
     '127.0.0.1:9614',
-    'address of the server for metrics, probes and status pages, empty for none',
+    'address of the server for metrics, probes and status pages; empty for no server',
   ),
   'log-format': flag(choice('json', 'text'), 'json', 'json for machines, text for people'),
   v: flag(
     count,
     '2',
-    'verbosity as in klog: from 3 syncs that change nothing are logged too, from 5 the transactions as iptables-restore or nft gets them',
+    'verbosity as in klog: 3 also logs syncs that change nothing, 5 also logs the input of iptables-restore or nft',
   ),
   'termination-log': flag(
     path,
     '/dev/termination-log',
-    'file that gets the reason of a failure, where the file exists',
+    'file for the reason of a failure; written only if it exists',
   ),
 } as const;
 

@@ -5,7 +5,7 @@ import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 import type { FlagValues } from './flags.ts';
 import { stopSignal } from './signals.ts';
 
-/** What the flags say about reading and merging. */
+/** The options for reading and merging the sources. */
 export function configOptions(flags: FlagValues): ConfigOptions {
   return {
     enableIPv6: flags['enable-ipv6'],
@@ -15,7 +15,7 @@ export function configOptions(flags: FlagValues): ConfigOptions {
   };
 }
 
-/** What the flags say about the rules in the kernel. */
+/** The options of the dataplane. */
 export function dataplaneOptions(flags: FlagValues): DataplaneOptions {
   return {
     backend: flags.backend,
@@ -26,7 +26,7 @@ export function dataplaneOptions(flags: FlagValues): DataplaneOptions {
   };
 }
 
-/** What the flags say about following the sources. */
+/** The options for following the sources. */
 export function sourcesOptions(flags: FlagValues): SourcesOptions {
   return {
     configDir: flags['config-dir'],
@@ -35,7 +35,7 @@ export function sourcesOptions(flags: FlagValues): SourcesOptions {
   };
 }
 
-/** How long a one-shot command waits for a busy kernel. */
+/** How a one-shot command waits for a busy kernel. */
 export function retryOptions(flags: FlagValues): RetryOptions {
   return {
     timeoutMs: flags['sync-timeout'],

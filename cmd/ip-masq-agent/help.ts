@@ -6,7 +6,7 @@ import { print } from './print.ts';
 
 const WIDTH = 100;
 
-/** Prints the help, or that of the command named. */
+/** Prints the help of the agent, or of one command. */
 export async function help({ operands: [topic] }: Args, commands: Commands): Promise<number> {
   print(topic === undefined ? helpText(commands) : commandHelp(topic, commandNamed(topic, commands)));
   return EXIT.ok;
@@ -24,7 +24,7 @@ ${Object.entries(commands)
   .map(([name, { summary }]) => wrap(`  ${name.padEnd(12)}`, summary))
   .join('\n')}
 
-  ip-masq-agent COMMAND --help tells more about each.
+  ip-masq-agent COMMAND --help describes one command.
 
 ${exampleLines(commands['run']?.examples ?? [])}
 
@@ -35,10 +35,10 @@ ${flagLines(FLAGS)}
   --help
       print this, or the help of the command
 
-Every command takes these flags, so that the arguments of a DaemonSet can stand behind any.
+Every command accepts these flags, so that the arguments of a DaemonSet work with each command.
 
 Signals:
-  SIGTERM, SIGINT    stop; the rules stay, unless --cleanup-on-exit
+  SIGTERM, SIGINT    stop; the rules stay, unless --cleanup-on-exit is set
   SIGHUP             read the config files again now
 
 Exit codes:
@@ -60,7 +60,9 @@ export function commandHelp(
     `Usage:\n  ip-masq-agent ${[name, operands, '[flags]'].filter((word) => word !== '').join(' ')}`,
     exampleLines(examples),
     ...(Object.keys(own).length === 0 ? [] : [`Flags:\n${flagLines(own)}`]),
-    ...(Object.keys(used).length === 0 ? [] : [`Flags of the agent that count here:\n${flagLines(used)}`]),
+    ...(Object.keys(used).length === 0
+      ? []
+      : [`Flags of the agent that this command uses:\n${flagLines(used)}`]),
   ]
     .join('\n\n')
     .concat('\n');
@@ -72,7 +74,7 @@ export function flagTable(table: FlagTable): string {
   return ['| flag | value | default | meaning |', '| --- | --- | --- | --- |', ...rows].join('\n');
 }
 
-/** The flags that only some commands take, as a Markdown table. */
+/** The commands' own flags as a Markdown table. */
 export function commandFlagTable(commands: Commands): string {
   const rows = Object.entries(commands).flatMap(([command, { own }]) =>
     Object.entries(own).map((entry) => `| ${command} ${flagRow(entry)}`),
@@ -122,7 +124,7 @@ function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** Lines that fit a terminal; the first begins with the head, the others with as much space. */
+/** The text in lines that fit a terminal. The first begins with the head, the others with as many spaces. */
 function wrap(head: string, text: string): string {
   const lines: string[] = [];
   for (const word of text.split(' ')) {

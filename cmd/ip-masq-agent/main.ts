@@ -10,7 +10,7 @@ import { stopSignal } from './signals.ts';
 const argv = process.argv.slice(2);
 void main().then(end);
 
-/** Ends the process once its output is out: process.exit() drops what a pipe, 64 KiB at once, has not taken yet. */
+/** Ends the process after its output: process.exit() drops what a pipe, which holds 64 KiB, has not taken yet. */
 async function end(code: number): Promise<never> {
   for (const stream of [process.stdout, process.stderr]) {
     await new Promise<void>((resolve) => stream.write('', () => resolve()));
@@ -45,8 +45,8 @@ async function dispatch(args: ParsedArgs): Promise<number> {
 }
 
 /**
- * Whether it is to stay, as the first process of a container: then it stops in order, and tells kubelet why it failed.
- * What somebody types into a running pod is no reason for its end.
+ * Whether the command keeps running, as the main process of a container: it then stops in order, and writes the reason
+ * of a failure to the termination log. A command that is run by hand in the same pod must not write there.
  */
 function isFirstProcess({ command, texts }: ParsedArgs): boolean {
   return (
@@ -55,7 +55,7 @@ function isFirstProcess({ command, texts }: ParsedArgs): boolean {
   );
 }
 
-/** As if there were no handler, so that a shell sees what ended the command. */
+/** Ends the process by the signal, as if there were no handler: a shell then sees what ended the command. */
 function endByStopSignal(): void {
   const signal: NodeJS.Signals = stopSignal.reason;
   process.removeAllListeners(signal);

@@ -7,20 +7,20 @@ import { boolean } from './flag-kinds.ts';
 import { type Flag, flag, flagValues } from './flag-table.ts';
 import { FLAGS, IGNORED_FLAGS } from './flags.ts';
 
-/** A command line, and what it asks for. */
+/** A parsed command line. */
 export interface ParsedArgs extends CommandLine {
-  /** `run` where none is named. */
+  /** `run` if the command line names none. */
   readonly command: string;
   readonly help: boolean;
   readonly version: boolean;
 }
 
-/** Every flag of every command. Flags of one name take a value in all commands, or in none. */
+/** All flags of all commands. Flags with the same name take a value in every command, or in none. */
 const ALL_FLAGS: ReadonlyMap<string, Flag<unknown>> = new Map(
   [FLAGS, ...Object.values(COMMANDS).map(({ own }) => own)].flatMap((table) => Object.entries(table)),
 );
 
-/** Flags that ask for something else than the command does. */
+/** Flags that replace the command. */
 const ASKED_FLAGS = {
   help: flag(boolean, 'false', ''),
   h: flag(boolean, 'false', ''),
@@ -29,7 +29,7 @@ const ASKED_FLAGS = {
 
 /**
  * Reads a command line as Go's flag package does: one dash or two, `=value` or the next word, a boolean
- * without value. Unlike there, flags may stand behind the command.
+ * without value. Unlike in Go, flags may follow the command.
  *
  * @throws {UsageError}
  */

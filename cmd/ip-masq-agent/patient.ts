@@ -4,7 +4,7 @@ import type { Host } from '../../lib/dataplane/host.ts';
 import { openDataplane } from '../../lib/dataplane/open.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 
-/** The dataplane, whose observations wait for a busy kernel. */
+/** The same dataplane, with observations that wait for a busy kernel. */
 export function patient(dataplane: Dataplane, options: RetryOptions): Dataplane {
   return {
     ...dataplane,
@@ -13,7 +13,7 @@ export function patient(dataplane: Dataplane, options: RetryOptions): Dataplane 
 }
 
 /**
- * Opens the dataplane that the agent with these options uses, to look at it.
+ * Opens the dataplane that an agent with these options uses. Its observations wait for a busy kernel.
  *
  * @throws {DataplaneError}
  */

@@ -1,11 +1,11 @@
 import { EXIT } from './exit.ts';
 
-/** Whether people read it on a terminal that shows colours; see no-color.org for NO_COLOR. */
+/** Whether the stream is a terminal that shows colours; see no-color.org for NO_COLOR. */
 export function wantsColour(stream: NodeJS.WriteStream): boolean {
   return stream.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
 }
 
-/** Writes to standard output. A reader that closes it early, such as head(1), is no failure; a full disk is. */
+/** Writes to standard output. A reader that closes it early, such as head(1), is not a failure; a full disk is. */
 export function print(text: string): void {
   process.stdout.on('error', onWriteError).write(text);
 }

@@ -5,7 +5,7 @@ import type { FlagValues } from './flags.ts';
 import { configOptions } from './from-flags.ts';
 
 /**
- * What the sources in --config-dir say together.
+ * The merged config of the sources in --config-dir.
  *
  * @throws {InvalidConfigError}
  */

@@ -7,7 +7,7 @@ import type { VERSION_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { print } from './print.ts';
 
-/** Prints the version, and those of the tools that the agent would find. */
+/** Prints the version, and the versions of the tools that the agent finds. */
 export async function version({ flags }: Args<typeof VERSION_FLAGS>): Promise<number> {
   const tools = await installedTools(systemHost(flags['sync-timeout']));
   if (flags.output === 'json') {

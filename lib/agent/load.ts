@@ -5,7 +5,7 @@ import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import type { Logger } from '../log/log.ts';
 import { logConfig } from './report.ts';
 
-/** What the command line decides about the sources. */
+/** The options for reading the sources. */
 export interface SourcesOptions {
   readonly configDir: string;
   readonly config: ConfigOptions;
@@ -13,15 +13,15 @@ export interface SourcesOptions {
   readonly resyncInterval: number;
 }
 
-/** A reading of the sources that may be applied. */
+/** A reading of the sources without errors. */
 export interface ValidConfig extends LoadedConfig {
   readonly config: MergedConfig;
 }
 
 /**
- * Reads the sources, and logs what they say, and what is wrong with it, if that has changed.
+ * Reads the sources. If the result has changed, logs the config and its problems.
  *
- * @param last what the last call has returned; returned again if no source has changed since
+ * @param last the result of the last call, which is returned again if no source has changed
  * @throws {InvalidConfigError}
  */
 export async function load(
@@ -37,7 +37,7 @@ export async function load(
   return { ...loaded, config };
 }
 
-/** Milliseconds until the sources are read again, if nothing happens before. */
+/** Milliseconds until the sources are read again without a change. */
 export function resyncInterval({ config }: ValidConfig, options: SourcesOptions): number {
   return config.resyncInterval?.value ?? options.resyncInterval;
 }

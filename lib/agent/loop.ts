@@ -14,33 +14,33 @@ export interface AgentOptions {
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
   /**
-   * Finds the dataplane. Called after the first valid config: before that, the kernel is not even read.
+   * Finds the dataplane. Called after the first valid config; before that, the agent does not read the kernel.
    *
    * @throws {DataplaneError}
    */
   readonly open: () => Promise<Dataplane>;
 }
 
-/** Is told what happens during a sync, and does nothing about it. */
+/** Receives the events of a sync. It does not change the sync. */
 export interface Observer {
   /** The sources were read. */
   onLoad(loaded: ValidConfig): void;
   /** The dataplane was found. */
   onDataplane(dataplane: Dataplane): void;
-  /** An attempt has failed and will be made again; `seconds` is what it and the pause after it take. */
+  /** An attempt failed, and a new one follows; `seconds` is the time of the attempt and of the pause after it. */
   onRetry(error: DataplaneError, seconds: number): void;
-  /** A family holds what its policy says. */
+  /** The kernel holds the policy of a family. */
   onSync(event: SyncEvent): void;
-  /** The sync of these families has failed. */
+  /** The sync of these families failed. */
   onFailure(families: readonly Family[]): void;
 }
 
 /** The end of a sync of one family. */
 export interface SyncEvent {
   readonly policy: Policy;
-  /** What was written; undefined if nothing differed. */
+  /** The plan that was applied; undefined if nothing differed. */
   readonly plan: Plan | undefined;
-  /** Whether the kernel held the policy before, and somebody else has changed it. */
+  /** Whether the kernel held this policy before, and another program has changed it. */
   readonly drifted: boolean;
   readonly wake: Wake;
   /** Seconds since the wake. */
@@ -50,18 +50,18 @@ export interface SyncEvent {
 /** A sync of all families. */
 export interface Sync {
   readonly wake: Wake;
-  /** One of each family that is kept. */
+  /** The policy of each family that the agent keeps. */
   readonly policies: readonly Policy[];
   readonly dataplane: Dataplane;
   /** Whether anything was written. */
   readonly changed: boolean;
-  /** Milliseconds until the next sync, as the sources say. */
+  /** Milliseconds until the next sync without a change. */
   readonly interval: number;
 }
 
 /**
- * Makes the kernel hold what the sources say, once for each wake. The sources are read before the kernel is touched: an
- * error in them ends the loop and leaves the rules as they are.
+ * Syncs the kernel with the sources, once for each wake. An error in the sources ends the loop before the kernel is
+ * read: the rules stay as they are.
  *
  * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
  */
@@ -84,7 +84,7 @@ export async function* syncs(
     loaded = await load(sources, before, log);
     observer.onLoad(loaded);
     const { config } = loaded;
-    // The same policies as long as the config is the same: what is made of a policy can be kept with it.
+    // The same config gives the same policy objects, by which dataplanes cache their rules.
     if (config !== before?.config) policies = families.map((family) => compilePolicy(config, family));
 
     if (dataplane === undefined) {
@@ -94,7 +94,7 @@ export async function* syncs(
     }
     const plans = await reconcile(dataplane, policies, {
       ...retry,
-      // At a change this process goes by what it wrote itself; what others did is found at the resync.
+      // A change uses what this process wrote last; the resync finds changes of other programs.
       from: wake.reason === 'change' ? 'memory' : 'kernel',
       onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
     }).catch((error: unknown) => {

@@ -4,20 +4,19 @@ import type { Family, Policy } from '../policy/policy.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
 export interface ReconcileOptions extends RetryOptions {
-  /** Where the first attempt looks for what the kernel holds; see `Dataplane.observe`. */
+  /** What the first attempt compares with; see `Dataplane.observe`. */
   readonly from: 'kernel' | 'memory';
   readonly onApply: (plan: Plan) => void;
 }
 
-/** A transaction that fails so often, although nothing has changed meanwhile, never succeeds. */
+/** After so many failures of the same transaction, the agent gives up: it never succeeds. */
 const MOST_FAILURES = 3;
 
 /**
- * Makes each family of the kernel hold its policy: observes and plans all of them, then applies what differs. A family
- * that cannot be read stops everything before anything is written. Begins again if the kernel was busy, or changed in
- * between.
+ * Makes each family of the kernel hold its policy: observes and plans all families, then applies the plans. If a family
+ * cannot be read, nothing is written. Starts again if the kernel is busy, or changes in between.
  *
- * @returns the plan of each family that differed, as it was at first
+ * @returns the first plan of each family that differed
  * @throws {DataplaneError}
  */
 export async function reconcile(
@@ -38,16 +37,20 @@ export async function reconcile(
     }
     if (plans.some(({ recheck }) => recheck) && (await planAll(dataplane, policies, 'kernel')).length > 0) {
       const remedy = 'find out which other program, or second agent, keeps these rules';
-      throw new DataplaneError('raced', 'what was written a moment ago has been changed', remedy);
+      throw new DataplaneError(
+        'raced',
+        'another program has changed the rules that were just written',
+        remedy,
+      );
     }
   }, options);
   return first;
 }
 
 /**
- * Removes the agent's rules of one family. Begins again if the kernel was busy, or changed in between.
+ * Removes the agent's rules of one family. Starts again if the kernel is busy, or changes in between.
  *
- * @returns what was removed, jumps included; undefined if there was nothing
+ * @returns the removed rules and jumps; undefined if there were none
  * @throws {DataplaneError}
  */
 export async function removeRules(
@@ -71,7 +74,7 @@ async function planAll(
   const observed = await Promise.allSettled(
     policies.map(async (policy) => (await dataplane.observe(policy.family, from)).plan(policy)),
   );
-  // All have ended: what is observed late must not mix with what is observed again after a failure.
+  // All observations have ended, so that none of them runs at the same time as the next attempt.
   const failed = observed.find(({ status }) => status === 'rejected');
   if (failed?.status === 'rejected') throw failed.reason;
   return observed.flatMap((one) => (one.status === 'fulfilled' ? (one.value ?? []) : []));
@@ -86,7 +89,7 @@ async function applyCounting(dataplane: Dataplane, plan: Plan, failures: Map<str
     failures.set(plan.script, count);
     if (count < MOST_FAILURES) throw error;
     const remedy =
-      "is a kernel module missing (xt_comment, xt_addrtype, nft_compat), or does a foreign rule lead into the agent's chain?";
+      "check whether a kernel module is missing (xt_comment, xt_addrtype, nft_compat), or a foreign rule leads to the agent's chain";
     throw new DataplaneError('refused', `${error.message} (${count} times, with nothing changed)`, remedy);
   }
 }

@@ -5,21 +5,21 @@ import { counted } from '../text/words.ts';
 import { removeRules } from './reconcile.ts';
 import type { RetryOptions } from './retry.ts';
 
-/** What became of the agent's rules in one family of one dataplane. */
+/** The result of a removal in one family of one dataplane. */
 export interface Removal {
   readonly family: Family;
   /** The dataplane's name. */
   readonly where: string;
   readonly outcome:
     | { readonly kind: 'nothing' }
-    /** Everything that is gone, jumps included. */
+    /** The removed rules and jumps. */
     | { readonly kind: 'removed'; readonly rules: readonly string[] }
-    /** The tool of the family is not installed, so it cannot look. */
+    /** The tool of the family is not installed. */
     | { readonly kind: 'not looked at'; readonly error: DataplaneError }
     | { readonly kind: 'failed'; readonly error: DataplaneError };
 }
 
-/** Removes the agent's rules everywhere. A failure in one place does not stop the others. */
+/** Removes the agent's rules from all dataplanes. A failure in one does not stop the others. */
 export async function removeAll(
   installed: readonly Installed[],
   options: RetryOptions,
@@ -44,7 +44,7 @@ function notRemoved(error: unknown): Removal['outcome'] {
   return { kind: error.failure === 'missing' ? 'not looked at' : 'failed', error };
 }
 
-/** What was done in one place, in a sentence. */
+/** The removal in one line. */
 export function describeRemoval({ family, where, outcome }: Removal): string {
   return `${family}, ${where}: ${describeOutcome(outcome)}`;
 }
@@ -55,9 +55,7 @@ function describeOutcome(outcome: Removal['outcome']): string {
       return 'no rules of the agent';
     case 'removed': {
       const { length } = outcome.rules;
-      return length === 0
-        ? "removed the agent's chain, which was empty"
-        : `removed ${counted(length, 'rule')}`;
+      return length === 0 ? 'removed an empty chain' : `removed ${counted(length, 'rule')}`;
     }
     case 'not looked at':
       return `not looked at: ${outcome.error.message}`;

@@ -1,25 +1,26 @@
 import type { MergedConfig } from '../config/config.ts';
+import { formatProblemFrame } from '../config/frame.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import { formatOrigin } from '../config/origin.ts';
-import { formatProblem, formatProblemFrame, gravestFirst, type Problem } from '../config/problem.ts';
+import { formatProblem, gravestFirst, type Problem } from '../config/problem.ts';
 import type { Source } from '../config/source.ts';
 import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
+import { formatOrigin } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 import type { Wake } from './wakes.ts';
 
-/** Problems that the log shows one by one: more than anybody reads, and less than a hostile file can make. */
+/** The most problems that the log shows one by one: a hostile file can have far more. */
 const MAX_PROBLEMS = 1000;
 
-/** Rules of one change that the log shows one by one. */
+/** The most rules of one change that the log shows one by one. */
 const MAX_RULES = 100;
 
 const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
 
-/** Logs what the sources say together, and every problem with the line it stands in. */
+/** Logs the merged config, and each problem with its line. */
 export function logConfig(log: Logger, { config, problems, sources }: LoadedConfig): void {
   if (config !== undefined) log.info(describeConfig(config), headline(config));
-  // The gravest first: what is cut off must not be the error that ends the agent.
+  // The gravest first, so that the limit never hides the error that ends the agent.
   for (const problem of gravestFirst(problems).slice(0, MAX_PROBLEMS)) logProblem(log, problem, sources);
   if (problems.length > MAX_PROBLEMS)
     log.warn(`${problems.length - MAX_PROBLEMS} more problems are not logged`);
@@ -28,7 +29,7 @@ export function logConfig(log: Logger, { config, problems, sources }: LoadedConf
 /**
  * Logs what a sync has changed in the kernel.
  *
- * @param drifted whether the kernel held the same policy before, and somebody else has changed it
+ * @param drifted whether the kernel held the same policy before, and another program has changed it
  */
 export function logChange(log: Logger, plan: Plan, { reason, since }: Wake, drifted: boolean): void {
   const { family, found, added, removed, kept } = plan;
@@ -45,7 +46,10 @@ export function logChange(log: Logger, plan: Plan, { reason, since }: Wake, drif
   };
   const counts = `rules added ${added.length}, removed ${removed.length}, kept ${kept}`;
   if (drifted)
-    log.warn(fields, `${family}: somebody else changed our rules, repaired: ${found.join(', ')}; ${counts}`);
+    log.warn(
+      fields,
+      `${family}: another program has changed the agent's rules; repaired: ${found.join(', ')}; ${counts}`,
+    );
   else log.info(fields, `${family}: ${counts}`);
 }
 

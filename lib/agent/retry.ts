@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../dataplane/error.ts';
 
-/** How long to try, and whom to tell. */
+/** How to retry. */
 export interface RetryOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
-  /** @param waited milliseconds that the failed attempt has taken, and the pause before the next one will */
+  /** @param waited milliseconds of the failed attempt and of the pause before the next one */
   readonly onRetry: (error: DataplaneError, attempt: number, waited: number) => void;
 }
 
@@ -13,9 +13,9 @@ const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;
 
 /**
- * Does it again, after growing pauses, while it fails for a reason that passes and there is time left.
+ * Runs an operation, and after growing pauses runs it again, as long as its error is retryable and there is time left.
  *
- * @throws the last error; the signal's reason once aborted
+ * @throws the last error, or an AbortError after the signal
  */
 export async function retrying<Result>(
   operation: () => Promise<Result>,

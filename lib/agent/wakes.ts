@@ -1,7 +1,7 @@
 import { existsSync, watch } from 'node:fs';
 import { basename, join } from 'node:path';
 import { DATA_LINK } from '../config/read.ts';
-import { isSourceName } from '../config/source-name.ts';
+import { isSourceName } from '../config/source.ts';
 import type { Logger } from '../log/log.ts';
 
 /** Why a sync happens. */
@@ -19,15 +19,15 @@ export function startWake(): Wake {
   return { reason: 'start', since: performance.now() };
 }
 
-/** A file of a plain directory is written in steps; it is read after it has been quiet for so long. */
+/** How long a file in a plain directory must stay unchanged before it is read, because it may be written in steps. */
 const QUIET_MS = 100;
 
 /**
- * Everything that a config directory is read again for: the start, each change, each signal, and each resync. However
- * many events come while nobody waits, they make one wake.
+ * The events at which the agent reads the config directory again: the start, each change, each signal and each resync.
+ * All events during a sync make one wake.
  */
 export class Wakes implements AsyncIterable<Wake> {
-  /** Milliseconds until a resync if nothing happens before. */
+  /** Milliseconds until a resync if there is no other event. */
   interval: number;
   readonly #dir: string;
   readonly #log: Logger;
@@ -43,14 +43,14 @@ export class Wakes implements AsyncIterable<Wake> {
     this.#signal = signal;
   }
 
-  /** Adds a wake; an event that nobody has reacted to yet stands for all that follow it. */
+  /** Adds a wake, unless one is already pending. */
   add(reason: SyncReason): void {
     this.#pending ??= { reason, since: performance.now() };
     this.#wake?.();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Wake, void> {
-    // The watch is there before the first reading: no change falls between the two.
+    // The watch starts before the first reading, so that no change is missed between the two.
     this.#watch();
     this.#pending = startWake();
     while (!this.#signal.aborted) {
@@ -76,8 +76,8 @@ export class Wakes implements AsyncIterable<Wake> {
   }
 
   /**
-   * Watches the directory itself: the files' inodes go away at each swap. In a projected volume only the swap of
-   * `..data` counts, and counts at once.
+   * Watches the directory itself, because kubelet replaces the files at each swap. In a projected volume only the swap
+   * of `..data` is an event, without a delay.
    */
   #watch(): void {
     let quiet: NodeJS.Timeout | undefined;

@@ -15,37 +15,37 @@ export interface Address {
   readonly value: bigint;
 }
 
-/** An IP address as a value; undefined where the text is none. A zone id (RFC 4007) makes it none. */
+/** An IP address as a value; undefined if the text is not one. An address with a zone id (RFC 4007) is not one. */
 export function parseAddress(text: string): Address | undefined {
   const family = familyOf(text);
   if (family === undefined) return undefined;
   return { family, value: family === 'IPv4' ? valueOfIPv4(text) : valueOfIPv6(normalizeIPv6(text)) };
 }
 
-/** The number that a valid IPv4 address stands for. */
+/** The number of a valid IPv4 address. */
 export function valueOfIPv4(text: string): bigint {
   return BigInt(text.split('.').reduce((value, octet) => value * 256 + Number(octet), 0));
 }
 
-/** The number that an IPv6 address stands for, whose text is in the form of `normalizeIPv6`. */
+/** The number of an IPv6 address in the form of `normalizeIPv6`. */
 export function valueOfIPv6(text: string): bigint {
   const [before = [], after = []] = text.split('::').map((side) => (side === '' ? [] : side.split(':')));
   const zeros = Array.from({ length: IPV6_GROUPS - before.length - after.length }, () => '0');
   return BigInt(`0x${[...before, ...zeros, ...after].map((group) => group.padStart(4, '0')).join('')}`);
 }
 
-/** The family of an address that stands alone, without zone id and without leading zeros. */
+/** The family of an address without zone id and without leading zeros; undefined for any other text. */
 export function familyOf(text: string): Family | undefined {
   if (isIPv4(text)) return 'IPv4';
   return isIPv6(text) && !text.includes('%') ? 'IPv6' : undefined;
 }
 
-/** IPv6 text in the one form that RFC 5952 recommends, never dotted. The text must be a valid address. */
+/** The canonical form of a valid IPv6 address (RFC 5952), never dotted. */
 export function normalizeIPv6(text: string): string {
   return new URL(`http://[${text}]`).hostname.slice(1, -1);
 }
 
-/** The canonical text of an address, IPv6 as RFC 5952 has it. */
+/** The canonical text of an address (IPv6: RFC 5952). */
 export function formatAddress({ family, value }: Address): string {
   if (family === 'IPv4') {
     const bits = Number(value);

@@ -1,19 +1,19 @@
 import { ADDRESS_BITS, type Address } from './address.ts';
 import { type Prefix, truncate } from './prefix.ts';
 
-/** Values by prefix, found by longest match: one look-up per prefix length in use, whatever the size. */
+/** Values by prefix, found by longest match. A search takes one lookup for each prefix length in use. */
 export class PrefixMap<Value> {
   readonly #byLength = {
     IPv4: new Map<number, Map<bigint, Value>>(),
     IPv6: new Map<number, Map<bigint, Value>>(),
   };
 
-  /** The value of just this prefix. */
+  /** The value of exactly this prefix. */
   get(prefix: Prefix): Value | undefined {
     return this.#byLength[prefix.family].get(prefix.length)?.get(prefix.address);
   }
 
-  /** Gives the prefix a value, in place of the one that it may have. */
+  /** Sets the value of a prefix; replaces an earlier one. */
   set(prefix: Prefix, value: Value): void {
     const lengths = this.#byLength[prefix.family];
     const addresses = lengths.get(prefix.length) ?? new Map<bigint, Value>();

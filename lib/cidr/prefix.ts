@@ -16,22 +16,22 @@ export interface Prefix {
   readonly address: bigint;
   /** 0 to 32 (IPv4) or 0 to 128 (IPv6). */
   readonly length: number;
-  /** Canonical text, IPv6 as RFC 5952 has it: equal prefixes have equal texts. */
+  /** The canonical text (IPv6: RFC 5952): equal prefixes have equal texts. */
   readonly text: string;
 }
 
-/** Why a text is no prefix, and what to write instead. */
+/** Why a text is not a prefix, and what to write instead. */
 export interface PrefixError {
   readonly message: string;
   readonly remedy: string;
 }
 
-/** A prefix, or why there is none. */
+/** A prefix, or why the text is not one. */
 export type ParsedPrefix = { readonly prefix: Prefix } | { readonly error: PrefixError };
 
 const IPV4_MAPPED = 0xffffn; // the first 96 bits of ::ffff:0:0/96, RFC 4291 section 2.5.5.2
 
-/** Reads a canonical network address in CIDR notation (RFC 4632, RFC 4291); rejects whatever has two readings. */
+/** Reads a canonical network address in CIDR notation (RFC 4632, RFC 4291); rejects every ambiguous text. */
 export function parsePrefix(text: string): ParsedPrefix {
   if (text === '') return invalid('is empty', 'remove the item, or write a CIDR such as 10.0.0.0/8');
   const bare = text.replace(/[\p{White_Space}\p{Cc}\p{Cf}]/gu, '');
@@ -57,7 +57,7 @@ export function parsePrefix(text: string): ParsedPrefix {
   if (network !== value) {
     const whole = prefixAt(family, network, bits).text;
     return invalid(
-      `is no network address: bits after /${bits} are set`,
+      `is not a network address: bits after /${bits} are set`,
       `write ${whole} for the whole network, or ${normalized}/${ADDRESS_BITS[family]} for this one address`,
     );
   }
@@ -75,7 +75,7 @@ export function covers(outer: Prefix, inner: Prefix): boolean {
   return truncate(inner.address, outer.length, outer.family) === outer.address;
 }
 
-/** The first `length` bits of an address, the rest set to zero. */
+/** The first `length` bits of an address; the other bits are zero. */
 export function truncate(address: bigint, length: number, family: Family): bigint {
   const hostBits = BigInt(ADDRESS_BITS[family] - length);
   return (address >> hostBits) << hostBits;
@@ -85,7 +85,7 @@ function invalid(message: string, remedy: string): ParsedPrefix {
   return { error: { message, remedy } };
 }
 
-/** "write X" where X is right; whatever is wrong with X where it is not. */
+/** "write X" if X is right; if not, what to do about X. */
 function suggestion(text: string): string {
   const parsed = parsePrefix(text);
   return 'prefix' in parsed ? `write ${parsed.prefix.text}` : parsed.error.remedy;
@@ -101,7 +101,7 @@ function withoutLength(text: string): ParsedPrefix {
 
 function badAddress(address: string, length: string): ParsedPrefix {
   if (/^\d+(\.\d+){3}$/.test(address)) {
-    // inet_aton(3) reads 010 as octal, other readers as decimal: never guess which was meant.
+    // inet_aton(3) reads 010 as octal, other readers as decimal: the agent does not guess.
     const decimal = address.replace(/\b0+(?=\d)/g, '');
     if (decimal !== address && isIPv4(decimal)) {
       return invalid('has leading zeros in its address', suggestion(`${decimal}/${length}`));

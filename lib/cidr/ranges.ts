@@ -33,6 +33,11 @@ export function isIn(value: bigint, { first, last }: Range): boolean {
   return first <= value && value <= last;
 }
 
+/** How many addresses are in the set. */
+export function sizeOf({ ranges }: RangeSet): bigint {
+  return ranges.reduce((sum, { first, last }) => sum + last - first + 1n, 0n);
+}
+
 /** The set that ranges make together, in whatever order and however they overlap. */
 export function rangeSet(family: Family, ranges: readonly Range[]): RangeSet {
   const joined: Range[] = [];
@@ -44,12 +49,12 @@ export function rangeSet(family: Family, ranges: readonly Range[]): RangeSet {
   return { family, ranges: joined };
 }
 
-/** What is in either. Both sets must be of one family, as in all that follows. */
+/** The addresses in at least one of the sets. Here and below, both sets must have the same family. */
 export function union(a: RangeSet, b: RangeSet): RangeSet {
   return rangeSet(a.family, [...a.ranges, ...b.ranges]);
 }
 
-/** What is not in the set. */
+/** The addresses that are not in the set. */
 export function complement({ family, ranges }: RangeSet): RangeSet {
   const gaps: Range[] = [];
   let next = 0n;
@@ -61,7 +66,7 @@ export function complement({ family, ranges }: RangeSet): RangeSet {
   return { family, ranges: gaps };
 }
 
-/** What is in both. */
+/** The addresses in both sets. */
 export function intersection(a: RangeSet, b: RangeSet): RangeSet {
   const common: Range[] = [];
   let [i, j] = [0, 0];
@@ -75,17 +80,17 @@ export function intersection(a: RangeSet, b: RangeSet): RangeSet {
   return { family: a.family, ranges: common };
 }
 
-/** What is in the first and not in the second. */
+/** The addresses in the first set that are not in the second. */
 export function difference(a: RangeSet, b: RangeSet): RangeSet {
   return intersection(a, complement(b));
 }
 
-/** The shortest list of prefixes that holds exactly the set, ascending. */
+/** The shortest list of prefixes that is exactly the set, ascending. */
 export function prefixesOf({ family, ranges }: RangeSet): readonly Prefix[] {
   return ranges.flatMap((range) => [...largestBlocks(range, family)]);
 }
 
-/** Again and again the largest block that begins where the last one ended and does not pass the end. */
+/** Blocks from the first address to the last, each the largest that fits behind the one before. */
 function* largestBlocks({ first, last }: Range, family: Family): Generator<Prefix> {
   const bits = ADDRESS_BITS[family];
   for (let address = first; address <= last; ) {

@@ -1,19 +1,19 @@
 import { type Prefix, parsePrefix } from './prefix.ts';
 
-/** A network with a meaning of its own, and the RFC that gives it. */
+/** A reserved network, and the RFC that reserves it. */
 export interface ReservedRange {
   readonly prefix: Prefix;
   readonly rfc: string;
 }
 
-/** What stays unmasqueraded where no source says anything. */
+/** What is not masqueraded if there is no source. */
 export const PRIVATE_RANGES: readonly ReservedRange[] = [
   reserved('10.0.0.0/8', 'RFC 1918'),
   reserved('172.16.0.0/12', 'RFC 1918'),
   reserved('192.168.0.0/16', 'RFC 1918'),
 ];
 
-/** What `--nomasq-all-reserved-ranges` adds: the ranges of the Go agents, in their order. */
+/** The networks that `--nomasq-all-reserved-ranges` adds, in the order of the Go agents. */
 export const OTHER_RESERVED_RANGES: readonly ReservedRange[] = [
   reserved('100.64.0.0/10', 'RFC 6598'),
   reserved('192.0.0.0/24', 'RFC 6890'),

@@ -3,18 +3,17 @@ import { applyEdits, type Edit, findNodeAtLocation, getNodePath, getNodeValue, m
 import { CniError, type Node, parseStrict, requireType } from './json.ts';
 import { type NatPolicy, natPolicies } from './nat-policy.ts';
 
-/** The config with the new list, or the first reason why it cannot be written. */
+/** The config with the new list, or the first error. */
 export type ExceptionListResult = { readonly text: string } | { readonly error: CniError };
 
 /**
- * A Windows node's CNI config with `cidrs` as the destinations that are not SNATed.
+ * Writes the destinations that are not SNATed into the CNI config of a Windows node.
  *
- * The list is in the endpoint policy of Type OutBoundNAT, and every plugin with such a policy gets it. Nothing
- * else in the text changes, and nothing at all if the list is the same. A config without such a policy is an
- * error, and so is everything that needs a guess: two such policies in a plugin, both forms of the list at once,
+ * The list is in the endpoint policy of Type OutBoundNAT of each plugin. Nothing else in the text changes. A config
+ * without such a policy is an error, and so is an ambiguous one: two such policies in a plugin, both forms of the list,
  * a form or key that the plugin does not read.
  *
- * @param cidrs IPv4 CIDRs, written as they are
+ * @param cidrs IPv4 CIDRs; their texts are not changed
  */
 export function withExceptionList(text: string, cidrs: readonly string[]): ExceptionListResult {
   try {
@@ -37,7 +36,7 @@ function editsOf(json: string, found: NatPolicy, cidrs: readonly string[]): read
   return [{ offset: list.offset, length: list.length, content: listText(json, list, cidrs) }];
 }
 
-/** Adds the list as the last member, which begins on a line of its own if the one before it does. */
+/** Adds the list as the last member, on a line of its own if the previous member has one. */
 function insertion(json: string, { policy, path }: NatPolicy, cidrs: readonly string[]): readonly Edit[] {
   const object = findNodeAtLocation(policy, path.slice(0, -1)) ?? policy;
   const previous = object.children?.at(-1);
@@ -48,7 +47,7 @@ function insertion(json: string, { policy, path }: NatPolicy, cidrs: readonly st
   }));
 }
 
-/** The list with the white space that it has; a list of fewer than two items does not show all of it. */
+/** The new list with the white space of the old one. With fewer than two items, some of it is derived. */
 function listText(json: string, list: Node, cidrs: readonly string[]): string {
   if (cidrs.length === 0) return '[]';
   const [first, second] = list.children ?? [];
@@ -60,7 +59,7 @@ function listText(json: string, list: Node, cidrs: readonly string[]): string {
   return `${open}${cidrs.map((cidr) => JSON.stringify(cidr)).join(comma)}${close}`;
 }
 
-/** The white space between a node and the text before it. */
+/** The white space before a node. */
 function blankBefore(json: string, { offset }: Node): string {
   const before = json.slice(0, offset);
   return before.slice(before.trimEnd().length);

@@ -1,13 +1,13 @@
 import { type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
 import { quote } from '../text/escape.ts';
 
-/** A value of the text, and where it is. */
+/** A JSON value with its position in the text. */
 export type { Node } from 'jsonc-parser';
 
 /** The reason why the list of a CNI config cannot be set. */
 export class CniError extends Error {
   readonly remedy: string;
-  /** Where in the text, in UTF-16 code units. */
+  /** The position in the text, in UTF-16 code units. */
   readonly offset: number;
 
   /** @param message one sentence, without position and without control characters */
@@ -20,14 +20,14 @@ export class CniError extends Error {
 
 /** A CNI config has a few kilobytes and some 50 objects and lists; more is a mistake or an attack. */
 const MAX_LENGTH = 256 * 1024;
-/** The most objects and lists; this bounds how deep the parser recurses. */
+/** The most objects and lists; this limits the depth of the parser's recursion. */
 const MAX_ITEMS = 1000;
 
 const START = { offset: 0 };
 const GIVE = 'give the CNI config of a Windows node';
 
 /**
- * The one value of a JSON text.
+ * Reads a JSON text.
  *
  * @throws {CniError} for everything that Go's encoding/json refuses, such as comments and trailing commas
  */
@@ -57,9 +57,9 @@ function syntaxError(json: string, { error, offset }: ParseError): CniError {
 }
 
 /**
- * The value that Go's encoding/json takes for the field of this name: it matches keys in any case.
+ * The member that Go's encoding/json reads for a field, which ignores the case of keys.
  *
- * @throws {CniError} if there are two, of which Go takes the last
+ * @throws {CniError} if there are two, of which Go would read the last
  */
 export function member(object: Node, name: string): Node | undefined {
   const properties = object.type === 'object' ? (object.children ?? []) : [];
@@ -70,7 +70,7 @@ export function member(object: Node, name: string): Node | undefined {
 }
 
 /**
- * The value of a key whose reader does not match in any case.
+ * The member for a reader that does not ignore the case of keys.
  *
  * @throws {CniError} if the key is written in another case
  */
@@ -87,14 +87,19 @@ export function textOf(node: Node | undefined): string | undefined {
   return node?.type === 'string' ? String(node.value) : undefined;
 }
 
-/** Whether Go's strings.EqualFold takes two names for the same. */
+/** Whether two names are equal to Go's strings.EqualFold. */
 export function equalFold(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }
 
 const WANTED = { object: 'an object in braces', array: 'a list in brackets' };
 
-/** @param what the name of the value in the error */
+/**
+ * The node, if it has the type.
+ *
+ * @param what the name of the value in the error
+ * @throws {CniError} if it has another type
+ */
 export function requireType(node: Node, type: keyof typeof WANTED, what: string): Node {
   if (node.type === type) return node;
   const message = `${what} must be ${WANTED[type]}, and is of type ${node.type}`;

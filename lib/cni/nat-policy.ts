@@ -9,12 +9,12 @@ import {
   pluginsOf,
 } from './plugins.ts';
 
-/** The Type of the policy that has the list. */
+/** The Type of the policy with the list. */
 const NAT = 'OutBoundNAT';
 /** The name of an item whose value is a policy for HNS. */
 const ENDPOINT = 'EndpointPolicy';
 
-/** Mixtures of the two HNS APIs, which nobody reads. */
+/** Mixtures of the two HNS APIs, which no program reads. */
 const MIXTURES: readonly ListPath[] = [['Exceptions'], ['Settings', 'ExceptionList']];
 
 /** A policy of Type OutBoundNAT. */
@@ -27,7 +27,7 @@ export interface NatPolicy {
 /**
  * The OutBoundNAT policies of a CNI config, at most one for each plugin.
  *
- * @throws {CniError} if there is none, or if it is not certain what the plugin reads
+ * @throws {CniError} if there is none, or if it is unclear which policy or list the plugin reads
  */
 export function natPolicies(root: Node): readonly NatPolicy[] {
   const plugins = pluginsOf(root);
@@ -46,7 +46,7 @@ function natPolicyOf(plugin: Plugin): readonly NatPolicy[] {
   throw new CniError(`has more than one ${NAT} policy in ${title}`, second, remedy);
 }
 
-/** Readers of AdditionalArgs compare exactly, the others in any case. */
+/** The OutBoundNAT policies under a key. Readers of AdditionalArgs compare names exactly, the others ignore case. */
 function natPoliciesIn(config: Node, key: PolicyKey): readonly Node[] {
   const items = member(config, key)?.children ?? [];
   const isSame = key === 'policies' ? equalFold : Object.is;
@@ -79,7 +79,7 @@ function pathOf({ title, path }: Plugin, policy: Node): ListPath {
   );
 }
 
-/** The value under several keys, which HNS and win-bridge read exactly. */
+/** The value at a path, whose keys HNS and win-bridge compare exactly. */
 function valueAt(policy: Node, path: ListPath): Node | undefined {
   return path.reduce<Node | undefined>((node, key) => node && exactMember(node, key), policy);
 }

@@ -20,12 +20,12 @@ interface Dialect {
 }
 
 const DIALECTS: ReadonlyMap<string, Dialect> = new Map<string, Dialect>([
-  // containernetworking/plugins, pkg/hns/netconf_windows.go: hands the policy to HNS as it is written.
+  // containernetworking/plugins, pkg/hns/netconf_windows.go: passes the policy to HNS without a change.
   ['win-bridge', { key: 'policies' }],
   ['win-overlay', { key: 'policies' }],
-  // projectcalico/calico, winpol/windows_policy.go: reads API 1 and makes API 2 of it itself.
+  // projectcalico/calico, winpol/windows_policy.go: reads API 1 and converts it to API 2 itself.
   ['calico', { key: 'policies', path: HNS_API_1 }],
-  // Azure/azure-container-networking, network/policy/policy_windows.go: so does this.
+  // Azure/azure-container-networking, network/policy/policy_windows.go: the same.
   ['azure-vnet', { key: 'AdditionalArgs', path: HNS_API_1 }],
   // microsoft/windows-container-networking, cni/cni.go and example/: calls API 2 only.
   ['sdnbridge', { key: 'AdditionalArgs', path: HNS_API_2 }],
@@ -51,9 +51,9 @@ export interface Plugin {
   readonly path: ListPath | undefined;
 }
 
-/** The plugins of a `.conflist`, or the one of a `.conf`; `plugins` at the top tells which it is. */
+/** The plugins of a `.conflist`, which has the key `plugins`, or the one plugin of a `.conf`. */
 export function pluginsOf(root: Node): readonly Plugin[] {
-  // libcni takes this one key from a map, which does not match in any case.
+  // libcni reads this key from a map, so its case must be exact.
   const list = exactMember(requireType(root, 'object', 'a CNI config'), 'plugins');
   if (list === undefined) return [pluginOf(root)];
   const type = member(root, 'type')?.parent;
@@ -87,7 +87,7 @@ function pluginNamed(name: string, config: Node): Plugin {
   return { title: `${title} with apiVersion 2`, config, key: dialect?.key, path: HNS_API_2 };
 }
 
-/** Windows finds `Win-Bridge.exe` as well. */
+/** The name of a plugin's program: Windows also accepts `Win-Bridge.exe`. */
 function programName(name: string): string {
   return name.toLowerCase().replace(/\.exe$/, '');
 }

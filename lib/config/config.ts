@@ -1,8 +1,8 @@
 import type { Prefix } from '../cidr/prefix.ts';
-import type { Located } from './origin.ts';
-import type { Conflict } from './problem.ts';
+import type { Located } from '../text/origin.ts';
+import type { Problem } from './problem.ts';
 
-/** What one source says; a key that it does not set is undefined, a list that it does not set is empty. */
+/** What one source says. A key that it does not set is undefined, a list that it does not set is empty. */
 export interface SourceConfig {
   readonly source: string;
   readonly nonMasqueradeCIDRs: readonly Located<Prefix>[];
@@ -15,15 +15,15 @@ export interface SourceConfig {
 
 /** What all sources say together. */
 export interface MergedConfig {
-  /** Names of the sources, in byte order; none where the defaults apply. */
+  /** Names of the sources, in byte order; none if the defaults apply. */
   readonly sources: readonly string[];
   readonly nonMasqueradeCIDRs: readonly Located<Prefix>[];
   readonly masqueradeCIDRs: readonly Located<Prefix>[];
   readonly masqLinkLocal: Located<boolean>;
   readonly masqLinkLocalIPv6: Located<boolean>;
-  /** Milliseconds; undefined where no source sets it. */
+  /** Milliseconds; undefined if no source sets it. */
   readonly resyncInterval: Located<number> | undefined;
-  readonly conflicts: readonly Conflict[];
+  readonly conflicts: readonly Problem[];
 }
 
 /** What the command line decides about reading and merging. */
@@ -36,5 +36,5 @@ export interface ConfigOptions {
   readonly noMasqAllReservedRanges: boolean;
 }
 
-/** Most CIDRs of a source where nobody says otherwise, as in the Go agents. */
+/** Most CIDRs of a source unless a flag or the source says otherwise, as in the Go agents. */
 export const DEFAULT_CIDR_LIMIT = 64;

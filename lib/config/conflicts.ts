@@ -2,9 +2,9 @@ import type { Family } from '../cidr/address.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
+import type { Located, Origin } from '../text/origin.ts';
 import type { SourceConfig } from './config.ts';
-import type { Located, Origin } from './origin.ts';
-import { type Conflict, gravestFirst } from './problem.ts';
+import { gravestFirst, type Problem, problem } from './problem.ts';
 
 const LISTS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
 const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
@@ -18,7 +18,7 @@ interface Item extends Located<Prefix> {
 export function findConflicts(
   configs: readonly SourceConfig[],
   masqLinkLocal: Readonly<Record<Family, boolean>>,
-): readonly Conflict[] {
+): readonly Problem[] {
   const items = LISTS.flatMap((list) =>
     configs.flatMap((config) => config[list].map((item) => ({ ...item, list }))),
   );
@@ -33,26 +33,26 @@ export function findConflicts(
   ]);
 }
 
-function intervalConflicts(configs: readonly SourceConfig[]): Conflict[] {
+function intervalConflicts(configs: readonly SourceConfig[]): Problem[] {
   const [first, ...others] = configs.flatMap(({ resyncInterval }) => resyncInterval ?? []);
   if (first === undefined) return [];
   return others
     .filter(({ value }) => value !== first.value)
-    .map(({ value, origin }) => ({
-      severity: 'error',
-      kind: 'resync-interval',
-      at: origin,
-      other: first.origin,
-      message: `resyncInterval is ${value}ms here, but ${first.value}ms in another source`,
-      remedy: 'set it in one source only, or to the same value',
-    }));
+    .map(({ value, origin }) =>
+      problem('resync-interval', {
+        at: origin,
+        other: first.origin,
+        message: `resyncInterval is ${value}ms here, but ${first.value}ms in another source`,
+        remedy: 'set it in one source only, or to the same value',
+      }),
+    );
 }
 
 /** The first item of each prefix, and a conflict for each later one. */
-function repeatedItems(items: readonly Item[]): { firsts: readonly Item[]; repeats: readonly Conflict[] } {
+function repeatedItems(items: readonly Item[]): { firsts: readonly Item[]; repeats: readonly Problem[] } {
   const seen = new PrefixMap<Item>();
   const firsts: Item[] = [];
-  const repeats: Conflict[] = [];
+  const repeats: Problem[] = [];
   for (const item of items) {
     const first = seen.get(item.value);
     if (first === undefined) {
@@ -65,49 +65,45 @@ function repeatedItems(items: readonly Item[]): { firsts: readonly Item[]; repea
   return { firsts, repeats };
 }
 
-function duplicate(item: Item, first: Item): Conflict {
-  return {
-    severity: 'info',
-    kind: 'duplicate',
+function duplicate(item: Item, first: Item): Problem {
+  return problem('duplicate', {
     at: item.origin,
     other: first.origin,
     message: `${item.value.text} is listed twice`,
     remedy: 'one of the two can go',
-  };
+  });
 }
 
-function inBothLists(item: Item, first: Item): Conflict {
-  return {
-    severity: 'error',
-    kind: 'both-lists',
+function inBothLists(item: Item, first: Item): Problem {
+  return problem('both-lists', {
     at: item.origin,
     other: first.origin,
     message: `${item.value.text} is in ${first.list} and in ${item.list}`,
     remedy: 'remove it from one of the two lists',
-  };
+  });
 }
 
-function linkLocalFlagConflicts(configs: readonly SourceConfig[], family: Family): Conflict[] {
+function linkLocalFlagConflicts(configs: readonly SourceConfig[], family: Family): Problem[] {
   const key = LINK_LOCAL_FLAGS[family];
   const flags = configs.flatMap((config) => config[key] ?? []);
   const on = flags.find(({ value }) => value);
   if (on === undefined) return [];
   return flags
     .filter(({ value }) => !value)
-    .map(({ origin }) => ({
-      severity: 'warning',
-      kind: 'link-local-flag',
-      at: origin,
-      other: on.origin,
-      message: `${key} is false here, but true in another source: true wins`,
-      remedy: 'make the sources agree',
-    }));
+    .map(({ origin }) =>
+      problem('link-local-flag', {
+        at: origin,
+        other: on.origin,
+        message: `${key} is false here, but true in another source: true wins`,
+        remedy: 'make the sources agree',
+      }),
+    );
 }
 
 function linkLocalItemConflicts(
   items: readonly Item[],
   masqLinkLocal: Readonly<Record<Family, boolean>>,
-): Conflict[] {
+): Problem[] {
   return items.flatMap(({ value, list, origin }) => {
     const flag = LINK_LOCAL_FLAGS[value.family];
     const masquerade = masqLinkLocal[value.family];
@@ -116,20 +112,18 @@ function linkLocalItemConflicts(
     const outcome = masquerade
       ? 'this entry wins: it is not masqueraded'
       : 'the flag wins: it is not masqueraded';
-    return {
-      severity: 'warning',
-      kind: 'link-local-entry',
+    return problem('link-local-entry', {
       at: origin,
       message: `${value.text} is in ${list}, but ${flag} is ${masquerade}; ${outcome}`,
       remedy: `remove the entry, or set ${flag}: ${!masquerade}`,
-    };
+    });
   });
 }
 
 function nestedItems(
   items: readonly Item[],
   masqLinkLocal: Readonly<Record<Family, boolean>>,
-): readonly Conflict[] {
+): readonly Problem[] {
   const all = new PrefixMap<Item>();
   for (const item of items) all.set(item.value, item);
   for (const { prefix, rfc } of [LINK_LOCAL.IPv4, LINK_LOCAL.IPv6]) {
@@ -146,26 +140,22 @@ function nestedItems(
   });
 }
 
-function covered(item: Item, around: Item): Conflict {
-  return {
-    severity: 'info',
-    kind: 'covered',
+function covered(item: Item, around: Item): Problem {
+  return problem('covered', {
     at: item.origin,
     other: around.origin,
     message: `${item.value.text} is already covered by ${around.value.text}`,
     remedy: 'it can go',
-  };
+  });
 }
 
-function oppositeNested(item: Item, around: Item): Conflict {
-  return {
-    severity: 'info',
-    kind: 'opposite-nested',
+function oppositeNested(item: Item, around: Item): Problem {
+  return problem('opposite-nested', {
     at: item.origin,
     other: around.origin,
     message: `${item.value.text} in ${item.list} is inside ${around.value.text} in ${around.list} of another source`,
     remedy: 'nothing to do if meant so: the longest prefix decides',
-  };
+  });
 }
 
 function sourceOf(origin: Origin): string {

@@ -19,7 +19,7 @@ const TERM = '(\\d+(?:\\.\\d*)?|\\.\\d+)(ns|us|µs|μs|ms|s|m|h)';
 const DURATION = new RegExp(`^[-+]?(?:${TERM})+$`);
 
 /**
- * A Go duration in milliseconds, fractions kept; undefined where the text is none. Summed in whole
+ * A Go duration in milliseconds, fractions kept; undefined if the text is not one. Summed in whole
  * nanoseconds, so that 1.1h equals 66m. See https://pkg.go.dev/time#ParseDuration.
  */
 export function parseDuration(text: string): number | undefined {
@@ -32,7 +32,7 @@ export function parseDuration(text: string): number | undefined {
   return (text.startsWith('-') ? -sum : sum) / NS_PER_MS;
 }
 
-/** What is wrong with a text as a resync interval, as the end of a sentence; undefined where nothing is. */
+/** What is wrong with a text as a resync interval, as the end of a sentence; undefined if nothing is wrong. */
 export function intervalError(text: string): string | undefined {
   const ms = parseDuration(text);
   if (ms === undefined) return 'is not a Go duration';

@@ -2,16 +2,16 @@ import { counted } from '../text/words.ts';
 import type { Problem } from './problem.ts';
 import type { Source } from './source.ts';
 
-/** The config is not to be applied; every error is in the list. Nothing was changed. */
+/** The config has errors, so nothing was changed. */
 export class InvalidConfigError extends Error {
   readonly problems: readonly Problem[];
-  /** The texts that the problems point into. */
+  /** The sources that the problems point into. */
   readonly sources: readonly Source[];
 
-  /** @param subject what has the errors, in words */
+  /** @param subject the name of what has the errors */
   constructor(problems: readonly Problem[], sources: readonly Source[] = [], subject = 'the config') {
     const errors = problems.filter(({ severity }) => severity === 'error');
-    super(`${subject} has ${counted(errors.length, 'error')}`);
+    super(`${counted(errors.length, 'error')} in ${subject}`);
     this.problems = errors;
     this.sources = sources;
   }

@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigOptions, MergedConfig } from './config.ts';
 import { mergeConfigs } from './merge.ts';
-import type { Problem } from './problem.ts';
+import { type Problem, strictly } from './problem.ts';
 import { readGeneration } from './read.ts';
 import type { Source } from './source.ts';
 import { validateSource } from './validate.ts';
 
 /** One reading of the config directory. */
 export interface LoadedConfig {
-  /** The merged config; undefined where any problem is an error. */
+  /** The merged config; undefined if any problem is an error. */
   readonly config: MergedConfig | undefined;
   /** What could not be read; then what is wrong in each source, from top to bottom; then conflicts by gravity. */
   readonly problems: readonly Problem[];
@@ -22,7 +22,7 @@ export interface LoadedConfig {
 /**
  * Reads, validates and merges every source in the directory.
  *
- * @param last what the last call has returned: where nothing has changed since, the same object is returned again
+ * @param last what the last call returned: if nothing has changed since, the same object is returned again
  */
 export async function loadConfig(
   dir: string,
@@ -54,8 +54,4 @@ export function mergeSources(
   const problems = options.strict ? found.map(strictly) : found;
   const failed = problems.some(({ severity }) => severity === 'error');
   return { config: failed ? undefined : config, problems };
-}
-
-function strictly(problem: Problem): Problem {
-  return problem.severity === 'warning' ? { ...problem, severity: 'error' } : problem;
 }

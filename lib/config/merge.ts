@@ -1,13 +1,13 @@
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
+import type { Located } from '../text/origin.ts';
 import type { MergedConfig, SourceConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
-import type { Located } from './origin.ts';
 
 /**
- * Joins what the sources say. The sources must be in byte order of their names; none of them means the
- * defaults: RFC 1918 and, where asked for, the other reserved ranges.
+ * Joins what the sources say. The sources must be in byte order of their names. Without any, the
+ * defaults apply: RFC 1918 and, if asked for, the other reserved ranges.
  */
 export function mergeConfigs(
   configs: readonly SourceConfig[],
@@ -29,7 +29,7 @@ export function mergeConfigs(
 
 const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', reason: 'default' } };
 
-/** The first that is true decides; where none is, the first that says so. */
+/** The first flag that is true; if none is, the first that a source sets. */
 function anyTrue(flags: readonly (Located<boolean> | undefined)[]): Located<boolean> {
   return flags.find((flag) => flag?.value === true) ?? flags.find((flag) => flag !== undefined) ?? UNSET;
 }

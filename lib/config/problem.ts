@@ -1,7 +1,5 @@
 import { printable } from '../text/escape.ts';
-import { lineStarts } from './lines.ts';
-import { type FileOrigin, formatOrigin, type Origin } from './origin.ts';
-import type { Source } from './source.ts';
+import { formatOrigin, type Origin } from '../text/origin.ts';
 
 /** How grave a problem is: an error keeps the config from being applied. */
 export type Severity = 'error' | 'warning' | 'info';
@@ -13,7 +11,7 @@ export interface Problem {
   /** One sentence, without position and without control characters. */
   readonly message: string;
   readonly remedy: string;
-  /** Where it is; absent where it concerns the config directory as a whole. */
+  /** Where it is; absent if it concerns the config directory as a whole. */
   readonly at?: Origin | FileOnly;
   /** The other of two origins that disagree. */
   readonly other?: Origin;
@@ -26,45 +24,77 @@ export interface FileOnly {
   readonly source: string;
 }
 
-export type ProblemKind =
-  | 'unreadable'
-  | 'not-a-source'
-  | 'no-source'
-  | 'same-name'
-  | 'encoding'
-  | 'syntax'
-  | 'empty'
-  | 'shape'
-  | 'unknown-key'
-  | 'duplicate-key'
-  | 'cidr'
-  | 'ipv6-disabled'
-  | 'cidr-limit'
-  | 'duration'
-  | ConflictKind;
-
-/** Two origins that disagree, or say the same twice. */
-export interface Conflict extends Problem {
-  readonly kind: ConflictKind;
-  readonly at: Origin;
+/** What a kind of problem says about a config, and how grave it is unless warnings are errors. */
+interface Kind {
+  readonly severity: Severity;
+  readonly meaning: string;
 }
 
-export const CONFLICT_KINDS = [
-  'both-lists',
-  'resync-interval',
-  'link-local-flag',
-  'link-local-entry',
-  'opposite-nested',
-  'duplicate',
-  'covered',
-] as const;
+/** Kinds of two origins that disagree, or say the same twice. */
+export const CONFLICT_KINDS = {
+  'both-lists': { severity: 'error', meaning: 'A network is to be masqueraded and not to be masqueraded.' },
+  'resync-interval': { severity: 'error', meaning: 'Sources set different resync intervals.' },
+  'link-local-flag': {
+    severity: 'warning',
+    meaning: 'Sources disagree on whether link-local traffic is masqueraded.',
+  },
+  'link-local-entry': {
+    severity: 'warning',
+    meaning: 'A list says the opposite of the setting for link-local traffic.',
+  },
+  'opposite-nested': {
+    severity: 'info',
+    meaning: 'An entry makes an exception to what another source lists.',
+  },
+  duplicate: { severity: 'info', meaning: 'A network is twice in the same list.' },
+  covered: {
+    severity: 'info',
+    meaning: 'An entry changes nothing because a wider one of the same list contains it.',
+  },
+} as const satisfies Readonly<Record<string, Kind>>;
 
-export type ConflictKind = (typeof CONFLICT_KINDS)[number];
+/** Every kind of problem, in an order that does not change from run to run. */
+export const KINDS = {
+  unreadable: { severity: 'error', meaning: 'A source or the config directory cannot be read.' },
+  'not-a-source': { severity: 'warning', meaning: 'A file is left out because of its name.' },
+  'no-source': { severity: 'error', meaning: 'Nothing that was to be checked holds a source.' },
+  'same-name': {
+    severity: 'error',
+    meaning: 'Sources have the same name, so that no volume can hold all of them.',
+  },
+  encoding: { severity: 'error', meaning: 'A source is not text in UTF-8.' },
+  syntax: { severity: 'error', meaning: 'A source is not one document of valid YAML or JSON.' },
+  empty: { severity: 'warning', meaning: 'A source sets nothing.' },
+  shape: {
+    severity: 'error',
+    meaning: 'A value is not of the type, or not in the range, that its place demands.',
+  },
+  'unknown-key': { severity: 'error', meaning: 'A key is none that a config has.' },
+  'duplicate-key': { severity: 'error', meaning: 'A key is set twice in one source.' },
+  cidr: { severity: 'error', meaning: 'A text is no network in its one canonical notation.' },
+  'ipv6-disabled': { severity: 'error', meaning: 'An IPv6 network is listed where IPv6 is not enabled.' },
+  'cidr-limit': { severity: 'error', meaning: 'A source lists more networks than it may.' },
+  duration: { severity: 'error', meaning: 'A text is no duration, or one that is too short or too long.' },
+  ...CONFLICT_KINDS,
+} as const satisfies Readonly<Record<string, Kind>>;
+
+export type ProblemKind = keyof typeof KINDS;
+export type ConflictKind = keyof typeof CONFLICT_KINDS;
+
+/** A problem of that kind, as grave as the kind is. */
+export function problem(kind: ProblemKind, particulars: Omit<Problem, 'kind' | 'severity'>): Problem {
+  return { severity: KINDS[kind].severity, kind, ...particulars };
+}
+
+/** The problem if warnings count as errors. */
+export function strictly(found: Problem): Problem {
+  return found.severity === 'warning' ? { ...found, severity: 'error' } : found;
+}
 
 const RANK: Readonly<Record<Severity, number>> = { error: 0, warning: 1, info: 2 };
 
 /** Errors, then warnings, then infos; else in the order given. */
-export function gravestFirst<One extends Problem>(problems: readonly One[]): readonly One[] {
+export function gravestFirst(problems: readonly Problem[]): readonly Problem[] {
   return problems.toSorted((a, b) => RANK[a.severity] - RANK[b.severity]);
 }
 
@@ -72,14 +102,6 @@ export function gravestFirst<One extends Problem>(problems: readonly One[]): rea
 export function formatProblem(problem: Problem): string {
   const where = problem.at === undefined ? '' : `${formatPlace(problem.at)}: `;
   return `${where}${problem.severity}: ${sentence(problem)}`;
-}
-
-/** The problem with the line it stands in and a caret below the column, for people. */
-export function formatProblemFrame(problem: Problem, sources: readonly Source[]): string {
-  const { at, other } = problem;
-  const atFrame = at?.kind === 'file' ? frame(at, sources) : [];
-  const otherFrame = other?.kind === 'file' ? [formatOrigin(other), ...frame(other, sources)] : [];
-  return [formatProblem(problem), ...atFrame, ...otherFrame].join('\n');
 }
 
 /** What and what to do, without where. */
@@ -91,26 +113,4 @@ export function sentence({ message, other, remedy }: Problem): string {
 /** Where it is, as `formatOrigin` has it; the name alone of a file as a whole. */
 export function formatPlace(at: Origin | FileOnly): string {
   return at.kind === 'whole-file' ? printable(at.source) : formatOrigin(at);
-}
-
-const FRAME_WIDTH = 120;
-
-function frame(at: FileOrigin, sources: readonly Source[]): string[] {
-  const source = sources.find(({ name, found }) => name === at.source && found?.file === at.file);
-  const line = source && lineAt(source.found?.text ?? source.text, at.line);
-  if (line === undefined) return [];
-  const start = Math.max(0, Math.min(at.column - 1, line.length) - FRAME_WIDTH / 2);
-  const shown = line.slice(start, start + FRAME_WIDTH);
-  const before = printable(shown.slice(0, at.column - 1 - start));
-  const gutter = String(at.line);
-  return [
-    ` ${gutter} | ${printable(shown)}`,
-    ` ${' '.repeat(gutter.length)} | ${' '.repeat(before.length)}^`,
-  ];
-}
-
-function lineAt(text: string, number: number): string | undefined {
-  const starts = lineStarts(text);
-  const start = starts[number - 1];
-  return start === undefined ? undefined : text.slice(start, starts[number]).replace(/\r?\n$/, '');
 }

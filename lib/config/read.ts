@@ -13,10 +13,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import glob from 'fast-glob';
 import { errorCode } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
-import { decodeSource } from './decode.ts';
-import type { Problem } from './problem.ts';
-import { byteOrder, MAX_BYTES, type Source } from './source.ts';
-import { isSourceName, NEAR_PREFIX, nearMissMessage } from './source-name.ts';
+import { type Problem, problem } from './problem.ts';
+import {
+  byteOrder,
+  decodeSource,
+  isSourceName,
+  MAX_BYTES,
+  NEAR_PREFIX,
+  nearMissMessage,
+  type Source,
+} from './source.ts';
 
 /** The sources of one generation, and what could not be read of it. */
 export interface Generation {
@@ -87,13 +93,8 @@ function isSource({ name }: SourcePath): boolean {
 }
 
 function nearMiss({ name }: SourcePath): Problem {
-  return {
-    severity: 'warning',
-    kind: 'not-a-source',
-    at: { kind: 'whole-file', source: name },
-    message: nearMissMessage,
-    remedy: 'rename it',
-  };
+  const at = { kind: 'whole-file', source: name } as const;
+  return problem('not-a-source', { at, message: nearMissMessage, remedy: 'rename it' });
 }
 
 function dataLink(dir: string): string | undefined {
@@ -161,7 +162,7 @@ function readSource(source: SourcePath, home: string): Source | Problem {
   } catch (error) {
     const { message, remedy } = error instanceof Unreadable ? error : explain(error, source);
     const at = { kind: 'whole-file', source: source.name } as const;
-    return { severity: 'error', kind: 'unreadable', at, message, remedy };
+    return problem('unreadable', { at, message, remedy });
   }
 }
 
@@ -220,24 +221,19 @@ function orUndefined<Value>(look: () => Value): Value | undefined {
 
 function directoryProblem(dir: string, error: unknown): Problem {
   const directory = `config directory ${printable(dir)}`;
-  const problem = (message: string, remedy: string): Problem => ({
-    severity: 'error',
-    kind: 'unreadable',
-    message,
-    remedy,
-  });
+  const unreadable = (message: string, remedy: string) => problem('unreadable', { message, remedy });
   if (error instanceof Changed) {
     const remedy = 'replace config files by renaming a complete file over the old one';
-    return problem(`${directory} keeps changing while it is read`, remedy);
+    return unreadable(`${directory} keeps changing while it is read`, remedy);
   }
   if (error instanceof BrokenVolume) {
-    return problem(
+    return unreadable(
       `${DATA_LINK} ${error.message} ${directory}: the projected volume is broken`,
       'delete the pod, so that kubelet mounts the volume anew; a container that starts on the empty directory would apply the defaults',
     );
   }
   const missing = errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR';
-  return problem(
+  return unreadable(
     `${directory} ${missing ? 'is missing or not a directory' : `cannot be read: ${reason(error)}`}`,
     'mount the volume there, or name the right directory with --config-dir',
   );

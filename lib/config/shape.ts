@@ -1,6 +1,50 @@
-import { quote } from '../text/escape.ts';
-import type { SchemaError } from './schema.generated.js';
-import type { Node } from './yaml.ts';
+import { type SchemaError, validate } from './schema.generated.js';
+import { describe, type Node } from './yaml.ts';
+
+/** A value that is not of the shape that its key demands, and what to write instead. */
+export interface Misshape {
+  readonly node: Node;
+  readonly message: string;
+  readonly remedy: string;
+}
+
+/**
+ * What the schema finds wrong with the values, without what the callers find with a reason of their own: unknown keys,
+ * and texts that are not CIDRs or durations.
+ *
+ * @param values by key as the schema spells it
+ */
+export function misshapes(values: ReadonlyMap<string, Node>): readonly Misshape[] {
+  // A null prototype keeps keys such as __proto__ plain data.
+  const value: Record<string, unknown> = Object.create(null);
+  for (const [key, node] of values) value[key] = plainValue(node);
+  if (validate(value)) return [];
+  return (validate.errors ?? [])
+    .filter(({ keyword }) => keyword !== 'additionalProperties' && keyword !== 'pattern')
+    .map((error) => misshape(error, values));
+}
+
+function plainValue(node: Node): unknown {
+  switch (node.kind) {
+    case 'scalar':
+      return node.value;
+    case 'list':
+      // One level is all the schema looks at; what is deeper is wrong whatever it holds.
+      return node.items.map((item) => (item.kind === 'scalar' ? item.value : item.kind === 'list' ? [] : {}));
+    case 'map':
+      return {};
+  }
+}
+
+function misshape(error: SchemaError, values: ReadonlyMap<string, Node>): Misshape {
+  const [, key = '', index] = error.instancePath.split('/');
+  const value = values.get(key);
+  const node = index !== undefined && value?.kind === 'list' ? value.items[Number(index)] : value;
+  if (node === undefined) throw new Error(`no value at ${error.instancePath}`);
+  const what = index === undefined ? key : `item ${Number(index) + 1} of ${key}`;
+  const message = `${what} ${expectation(error)}, but is ${describe(node)}`;
+  return { node, message, remedy: remedy(key, index !== undefined, node) };
+}
 
 const EXPECTED: Readonly<Record<string, string>> = {
   array: 'must be a list of CIDRs',
@@ -9,27 +53,20 @@ const EXPECTED: Readonly<Record<string, string>> = {
   string: 'must be text',
 };
 
-/** What the schema wants of a value: the end of a sentence that begins with its key. */
-export function expectation(error: SchemaError): string {
-  if (error.keyword === 'type')
-    return EXPECTED[String(error.params['type'])] ?? `must be ${error.params['type']}`;
-  if (error.keyword === 'minimum') return `must be ${error.params['limit']} or more`;
-  return error.message ?? 'is not as the schema says';
+/** What the schema wants of a value: a sentence that goes on behind its key. */
+function expectation({ keyword, params, message }: SchemaError): string {
+  if (keyword === 'type') return EXPECTED[String(params['type'])] ?? `must be ${params['type']}`;
+  if (keyword === 'minimum') return `must be ${params['limit']} or more`;
+  return message ?? 'is not as the schema says';
 }
 
-/**
- * What to write instead of a value of the wrong shape.
- *
- * @param index which item of the list is wrong; undefined for the value of the key itself
- */
-export function shapeRemedy(key: string, index: string | undefined, node: Node): string {
-  const empty = node.kind === 'scalar' && node.value === null;
-  const wholeList = index === undefined;
+function remedy(key: string, isItem: boolean, node: Node): string {
+  const isEmpty = node.kind === 'scalar' && node.value === null;
   switch (key) {
     case 'nonMasqueradeCIDRs':
     case 'masqueradeCIDRs':
-      if (empty && wholeList) return 'write [] for an empty list, or remove the key';
-      if (empty) return 'remove it, or write a CIDR such as 10.0.0.0/8 behind a dash';
+      if (isEmpty && isItem) return 'remove it, or write a CIDR such as 10.0.0.0/8 behind a dash';
+      if (isEmpty) return 'write [] for an empty list, or remove the key';
       return 'write each CIDR on its own line behind a dash, such as "- 10.0.0.0/8"';
     case 'masqLinkLocal':
     case 'masqLinkLocalIPv6':
@@ -39,12 +76,4 @@ export function shapeRemedy(key: string, index: string | undefined, node: Node):
     default:
       return 'write a whole number such as 64, without quotes';
   }
-}
-
-/** What a value is, for a sentence. */
-export function describe(node: Node): string {
-  if (node.kind !== 'scalar') return `a ${node.kind}`;
-  if (node.value === null) return 'empty';
-  if (typeof node.value === 'string') return `the text ${quote(node.value)}`;
-  return `the ${typeof node.value} ${node.value}`;
 }

@@ -1,12 +1,27 @@
-import { lineStarts } from './lines.ts';
-import type { FileOrigin } from './origin.ts';
+import { isUtf8 } from 'node:buffer';
+import type { FileOrigin } from '../text/origin.ts';
+import { type Problem, problem } from './problem.ts';
 
 /** One config file as text, known by its file name. */
 export interface Source {
   readonly name: string;
   readonly text: string;
-  /** Where people find the text, where that is not a file of the source's name: in a manifest, say. */
+  /** Where people find the text, if that is not a file of the source's name. */
   readonly found?: FoundIn;
+}
+
+/** A place in another file, such as a manifest, that holds the text of a source. */
+export interface FoundIn {
+  /** The whole file; its name is what messages call it. */
+  readonly file: Source;
+  /** Where the text begins. */
+  readonly line: number;
+  readonly column: number;
+  /**
+   * Whether each line of the text is a line of the file, and all begin in the same column. If not, everything in the
+   * text is said to be where the text begins.
+   */
+  readonly lineByLine: boolean;
 }
 
 /** The most that a source may hold; a ConfigMap holds no more either. */
@@ -15,13 +30,61 @@ export const MAX_BYTES = 1024 * 1024;
 /** How standard input is called in messages. */
 export const STDIN_NAME = 'standard input';
 
-/** A file that holds the text of a source. */
-export interface FoundIn {
-  /** How the file is called in messages. */
-  readonly file: string;
-  readonly text: string;
-  /** Where in the file the character stands that has this offset in the source. */
-  offsetOf(offset: number): number;
+/** How the names of sources begin. */
+const SOURCE_PREFIX = 'ip-masq-';
+
+/** How the names of files begin that ip-masq-agent-v2 reads: they may be meant as sources. */
+export const NEAR_PREFIX = 'ip-masq';
+
+/** Whether a file of that name is a source. */
+export function isSourceName(name: string): boolean {
+  return name.startsWith(SOURCE_PREFIX);
+}
+
+/** Whether a file of that name may be meant as a source. */
+export function isNearMiss(name: string): boolean {
+  return name.startsWith(NEAR_PREFIX) && !isSourceName(name);
+}
+
+/** What is wrong with a near miss: the end of a sentence. */
+export const nearMissMessage = `is not read: the name of a source begins with ${SOURCE_PREFIX}`;
+
+/** The order in which sources are merged: that of the bytes of their names. */
+export function byteOrder(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}
+
+/** The bytes of a file as text; a problem if they are not UTF-8 text. A byte order mark is dropped. */
+export function decodeSource(name: string, bytes: Buffer): Source | Problem {
+  const failure = (text: string, offset: number, message: string, remedy: string): Problem =>
+    problem('encoding', { at: new Locator({ name, text }).origin(offset), message, remedy });
+  if (isUtf16(bytes)) return failure('', 0, 'is UTF-16, not UTF-8', 'save it as UTF-8');
+  if (!isUtf8(bytes)) {
+    const valid = withoutMark(validBeginning(bytes));
+    return failure(valid, valid.length, 'has a byte that is not UTF-8', 'save the file as UTF-8');
+  }
+  const text = withoutMark(bytes.toString('utf8'));
+  const nul = text.indexOf('\0');
+  if (nul !== -1) return failure(text, nul, 'has a NUL byte', 'save the file as plain text');
+  return { name, text };
+}
+
+function withoutMark(text: string): string {
+  return text.replace(/^\uFEFF/, '');
+}
+
+function isUtf16(bytes: Buffer): boolean {
+  return (bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff);
+}
+
+/** The longest beginning of the bytes that is UTF-8. */
+function validBeginning(bytes: Buffer): string {
+  // Decoding puts U+FFFD in the place of what is invalid, so the two differ from there on, or from within U+FFFD.
+  const decoded = Buffer.from(bytes.toString('utf8'));
+  let end = 0;
+  while (decoded[end] === bytes[end]) end += 1;
+  while (((decoded[end] ?? 0) & 0xc0) === 0x80) end -= 1;
+  return decoded.toString('utf8', 0, end);
 }
 
 /** Turns offsets into a source's text into origins. */
@@ -31,13 +94,23 @@ export class Locator {
 
   constructor(source: Source) {
     this.#source = source;
-    this.#lineStarts = lineStarts(source.found?.text ?? source.text);
+    this.#lineStarts = lineStarts(source);
   }
 
   /** Where people find the character at this offset of the source. */
-  origin(sourceOffset: number): FileOrigin {
+  origin(offset: number): FileOrigin {
     const { name, found } = this.#source;
-    const offset = found?.offsetOf(sourceOffset) ?? sourceOffset;
+    const place = this.#place(offset);
+    if (found === undefined) return { kind: 'file', source: name, ...place };
+    const { file, line, column, lineByLine } = found;
+    const at = lineByLine
+      ? { line: line + place.line - 1, column: column + place.column - 1 }
+      : { line, column };
+    return { kind: 'file', source: name, file: file.name, ...at };
+  }
+
+  /** Line and column in the source's own text, both from 1. */
+  #place(offset: number): { readonly line: number; readonly column: number } {
     let low = 0;
     let high = this.#lineStarts.length - 1;
     while (low < high) {
@@ -45,13 +118,19 @@ export class Locator {
       if ((this.#lineStarts[middle] ?? 0) <= offset) low = middle;
       else high = middle - 1;
     }
-    const column = offset - (this.#lineStarts[low] ?? 0) + 1;
-    const file = found === undefined ? {} : { file: found.file };
-    return { kind: 'file', source: name, ...file, line: low + 1, column };
+    return { line: low + 1, column: offset - (this.#lineStarts[low] ?? 0) + 1 };
   }
 }
 
-/** The order in which sources are merged: that of the bytes of their names. */
-export function byteOrder(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+const known = new WeakMap<Source, readonly number[]>();
+
+/** Where the lines of the source's own text begin. Found out once, however many problems point there. */
+export function lineStarts(source: Source): readonly number[] {
+  const before = known.get(source);
+  if (before !== undefined) return before;
+  const starts = [0];
+  const { text } = source;
+  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) starts.push(at + 1);
+  known.set(source, starts);
+  return starts;
 }

@@ -12,6 +12,7 @@ import {
   type ScalarEvent,
   YAMLException,
 } from 'js-yaml';
+import { quote } from '../text/escape.ts';
 
 /** A YAML value that knows at which offset of the text it begins. */
 export type Node = ScalarNode | ListNode | MapNode;
@@ -20,8 +21,8 @@ export interface ScalarNode {
   readonly kind: 'scalar';
   readonly value: string | number | boolean | null;
   readonly offset: number;
-  /** Where its text ends, before a closing quote. */
-  readonly end: number;
+  /** How far the lines of a literal block (`|`) are indented; `offset` is then where the first of them begins. */
+  readonly indentation: number | undefined;
 }
 
 export interface ListNode {
@@ -60,7 +61,7 @@ export interface YamlLimits {
 const SOURCE_LIMITS: YamlLimits = { depth: 16, aliases: 100, anyTag: false };
 
 /**
- * Reads a text of one YAML 1.1 (or JSON) document, keeping positions; undefined where it holds no value.
+ * Reads a text of one YAML 1.1 (or JSON) document, keeping positions; undefined if it holds no value.
  * Plain scalars are typed as Kubernetes' YAML reader does (yes, no, on and off are booleans; dates are text).
  *
  * @throws {YamlError}
@@ -93,12 +94,11 @@ function events(text: string, maxDepth: number): readonly Event[] {
     return parseEvents(text, { maxDepth });
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error;
-    const offset = Math.min(error.mark?.position ?? 0, text.length);
-    throw new YamlError(
-      `is not valid YAML: ${error.reason}`,
-      offset,
-      syntaxRemedy(error.reason, offset === text.length),
-    );
+    const position = error.mark?.position ?? 0;
+    const atEnd = position >= text.length;
+    // Behind the last word rather than behind blank lines: in a manifest something else may follow them.
+    const offset = atEnd ? text.trimEnd().length : position;
+    throw new YamlError(`is not valid YAML: ${error.reason}`, offset, syntaxRemedy(error.reason, atEnd));
   }
 }
 
@@ -117,15 +117,20 @@ class Composer {
   readonly #events: readonly Event[];
   readonly #anchors = new Map<string, Node>();
   readonly #limits: YamlLimits;
+  /** Where the last word ends. */
+  readonly #end: number;
   #next = 0;
   #aliases = 0;
   /** Where the last node ended, to place the empty scalars, which have no offset of their own. */
   #cursor = 0;
+  /** Where the blanks end that were looked through last. */
+  #blankEnd = 0;
 
   constructor(text: string, events: readonly Event[], limits: YamlLimits) {
     this.#text = text;
     this.#events = events;
     this.#limits = limits;
+    this.#end = text.trimEnd().length;
   }
 
   documents(): readonly Node[] {
@@ -186,12 +191,11 @@ class Composer {
     const quoted = event.style === SCALAR_STYLE.SINGLE_QUOTED || event.style === SCALAR_STYLE.DOUBLE_QUOTED;
     const offset = event.valueStart === -1 ? this.#emptyScalarOffset() : event.valueStart - (quoted ? 1 : 0);
     this.#cursor = Math.max(this.#cursor, event.valueEnd, offset + 1);
-    const start = Math.min(offset, this.#text.length);
     return {
       kind: 'scalar',
       value: this.#scalarValue(event),
-      offset: start,
-      end: Math.max(start, event.valueEnd),
+      offset: Math.min(offset, this.#end),
+      indentation: event.style === SCALAR_STYLE.LITERAL_BLOCK ? event.indent : undefined,
     };
   }
 
@@ -205,10 +209,14 @@ class Composer {
 
   /** The dash or the colon behind which the value would have stood. */
   #emptyScalarOffset(): number {
-    const blank = /(?:\s|#[^\n]*)*/y;
-    blank.lastIndex = this.#cursor;
-    blank.exec(this.#text);
-    return this.#text[blank.lastIndex] === '-' ? blank.lastIndex : this.#cursor;
+    // Never the same blanks twice: many empty scalars may lie in them.
+    if (this.#cursor >= this.#blankEnd) {
+      const blank = /(?:\s|#[^\n]*)*/y;
+      blank.lastIndex = this.#cursor;
+      blank.exec(this.#text);
+      this.#blankEnd = blank.lastIndex;
+    }
+    return this.#text[this.#blankEnd] === '-' ? this.#blankEnd : this.#cursor;
   }
 
   #anchored(event: { anchorStart: number; anchorEnd: number }, node: Node): Node {
@@ -243,6 +251,14 @@ class Composer {
       'remove the word that begins with "!"',
     );
   }
+}
+
+/** What a value is, for a sentence. */
+export function describe(node: Node): string {
+  if (node.kind !== 'scalar') return `a ${node.kind}`;
+  if (node.value === null) return 'empty';
+  if (typeof node.value === 'string') return `the text ${quote(node.value)}`;
+  return `the ${typeof node.value} ${node.value}`;
 }
 
 function resolvePlain(text: string): ScalarNode['value'] {

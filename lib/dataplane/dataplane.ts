@@ -2,7 +2,7 @@ import type { Address, Family } from '../cidr/address.ts';
 import type { Entry, Policy, Verdict } from '../policy/policy.ts';
 import type { IptablesMode } from './options.ts';
 
-/** Every comment in the agent's rules begins so. */
+/** The beginning of every comment in the agent's rules. */
 export const COMMENT_START = 'ip-masq-agent: ';
 
 /**
@@ -14,66 +14,67 @@ export interface Dataplane {
   readonly name: string;
   /** Why this dataplane and mode are used, in words. */
   readonly reason: string;
-  /** The commands of iptables that it runs; undefined if it runs others. */
+  /** The iptables commands that it runs; undefined for nftables. */
   readonly iptables: IptablesCommands | undefined;
   /**
    * Looks at the agent's rules of one family.
    *
-   * @param from `memory` if what this process wrote last is good enough: with many entries, reading them back costs far
-   * more than a small change. If somebody else has changed the rules since, apply fails with `raced`.
+   * @param from `memory` to take what this process wrote last as the content of the kernel: with many entries, reading
+   * them back costs far more than a small change. If another program has changed the rules since, apply fails with
+   * `raced`.
    */
   observe(family: Family, from?: 'kernel' | 'memory'): Promise<Observed>;
-  /** Carries out a plan as one transaction: entirely or, with an error, not at all. */
+  /** Carries out a plan as one transaction: all of it or, with an error, nothing. */
   apply(plan: Plan): Promise<void>;
-  /** Reads what the rules of a policy that is in the kernel have counted; `raced` if they changed meanwhile. */
+  /** Reads the counts of a policy's rules in the kernel; fails with `raced` if the rules change meanwhile. */
   count(policy: Policy): Promise<Counts>;
 }
 
-/** What the kernel held of the agent's rules in one family, at one moment. */
+/** The agent's rules of one family in the kernel, at one moment. */
 export interface Observed {
-  /** What makes the kernel hold exactly this policy; undefined if it does already. */
+  /** The plan after which the kernel holds exactly this policy; undefined if it does already. */
   plan(policy: Policy): Plan | undefined;
-  /** What removes all of the agent's rules; undefined if there are none. */
+  /** The plan that removes all of the agent's rules; undefined if there are none. */
   remove(): Plan | undefined;
   /** What the agent's rules do with packets to an address. */
   verdict(address: Address): KernelVerdict;
 }
 
-/** A dataplane that the machine has, and the families in which it can hold the agent's rules. */
+/** A dataplane that is installed, and the families in which it can hold the agent's rules. */
 export interface Installed {
   readonly dataplane: Dataplane;
   readonly families: readonly Family[];
 }
 
-/** A mode of iptables, and what its commands have behind `iptables` or `ip6tables`. */
+/** A mode of iptables, and the names of its commands. */
 export interface IptablesCommands {
   readonly mode: IptablesMode;
-  /** `-nft`, `-legacy`, or empty if the plain command is the one of the mode. */
+  /** What follows `iptables` or `ip6tables`: `-nft`, `-legacy`, or nothing if the plain command has this mode. */
   readonly suffix: string;
 }
 
-/** A transaction that has not happened yet. */
+/** A transaction that is not carried out yet. */
 export interface Plan {
   readonly family: Family;
   /** How the kernel differs from the policy. */
   readonly found: readonly Difference[];
   readonly added: readonly PlannedRule[];
   readonly removed: readonly PlannedRule[];
-  /** How many rules are there already, and stay. */
+  /** How many rules stay. */
   readonly kept: number;
-  /** All of ours that the kernel holds, in order. */
+  /** All of the agent's rules that the kernel holds, in order. */
   readonly current: readonly string[];
-  /** All of ours that it will hold, in the same words where it is the same rule. */
+  /** All of the agent's rules that it will hold. A rule that stays has the same text in both lists. */
   readonly wanted: readonly PlannedRule[];
-  /** Whether all rules are made anew, those that stay among them: they count from zero then. */
+  /** Whether all rules are written again, also those that stay: all counts then begin at zero. */
   readonly remakes: boolean;
-  /** Whether another agent, doing the same at the same time, could spoil the result: observe once more then. */
+  /** Whether a second agent that does the same at the same time can spoil the result: then observe once more. */
   readonly recheck: boolean;
-  /** What the tool will read: the transaction as text. */
+  /** The transaction as text, which the tool reads. */
   readonly script: string;
 }
 
-/** A rule, jump or element that comes, goes or stays. */
+/** A rule, jump or element in a plan. */
 export interface PlannedRule {
   /** The rule as the tool prints it. */
   readonly text: string;
@@ -97,31 +98,31 @@ export const DIFFERENCES = [
 
 export type Difference = (typeof DIFFERENCES)[number];
 
-/** What becomes of a packet by the rules of ours in the kernel; rules of others may do more to it. */
+/** What the agent's rules in the kernel do with a packet; foreign rules may do more. */
 export interface KernelVerdict {
-  /** Without chain, or without a jump into it, packets are left alone; what somebody has changed, nobody can tell. */
+  /** Without the chain or a jump to it, packets are not masqueraded. With changed rules, the verdict is unknown. */
   readonly state: 'applied' | 'no chain' | 'no jump' | 'changed';
   readonly verdict: Verdict;
-  /** The rule that decides, or that is not ours, as the tool prints it; undefined where there is none. */
+  /** The rule that decides, or a foreign one in the agent's chain, as the tool prints it; undefined if none. */
   readonly rule: string | undefined;
 }
 
-/** What the rules of one family have counted. */
+/** The counts of the rules of one family. */
 export interface Counts {
-  /** How often this process has made all of them anew: what was counted before says nothing of what is counted then. */
+  /** How often this process has written all rules again; each time, their counts begin at zero. */
   readonly remade: number;
   readonly rules: readonly RuleCount[];
 }
 
-/** What one rule, or element of a set, has counted since it was made. */
+/** What one rule, or one element of a set, has counted since it was made. */
 export interface RuleCount extends EntryCount {
-  /** As the tool prints it: equal for the same rule at another time. */
+  /** The text that the tool prints; it does not change as long as the rule stays. */
   readonly rule: string;
 }
 
 /** First packets of connections, and their bytes. */
 export interface EntryCount {
-  /** Undefined for what no entry holds. */
+  /** Undefined for destinations that no entry holds. */
   readonly entry: Entry | undefined;
   readonly verdict: Verdict;
   readonly packets: bigint;

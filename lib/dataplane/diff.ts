@@ -7,14 +7,14 @@ export interface DiffLine {
 }
 
 /**
- * How the rules in the kernel become those of the plan, in the order of the latter. Of rules that change their
- * places as few as possible are taken for removed and added.
+ * The difference between the rules in the kernel and those of a plan, in the order of the plan. If rules change their
+ * order, as few as possible are shown as removed and added.
  */
 export function diffOf({ current, wanted }: Pick<Plan, 'current' | 'wanted'>): readonly DiffLine[] {
   const stays = longestCommon(current, wanted);
   const lines: DiffLine[] = [];
   let [from, to] = [0, 0];
-  // What goes comes before what comes, up to the next rule that stays.
+  // Between two rules that stay, the removed rules come before the added ones.
   for (const end of [...stays, { from: current.length, to: wanted.length }]) {
     for (const text of current.slice(from, end.from))
       lines.push({ change: 'removed', rule: { text, entry: undefined } });

@@ -1,14 +1,16 @@
 /**
- * - `busy`: somebody else holds the lock; trying again helps.
+ * Kinds of failures of the kernel and its tools:
+ *
+ * - `busy`: another process holds the lock; trying again helps.
  * - `raced`: the kernel changed between observation and apply; observing again helps.
  * - `missing`: the tool is not installed, or too old.
- * - `unsupported`: the kernel has not been built with this kind of rules.
- * - `denied`: this process may not.
- * - `refused`: the kernel or the tool said no.
+ * - `unsupported`: the kernel is built without this kind of rules.
+ * - `denied`: this process lacks a permission.
+ * - `refused`: the kernel or the tool refused for another reason.
  */
 export type DataplaneFailure = 'busy' | 'raced' | 'missing' | 'unsupported' | 'denied' | 'refused';
 
-/** Why the kernel could not be read or changed; whatever failed left it as it was. */
+/** The kernel could not be read or changed. A failed operation changes nothing. */
 export class DataplaneError extends Error {
   readonly failure: DataplaneFailure;
   readonly remedy: string;
@@ -19,13 +21,13 @@ export class DataplaneError extends Error {
     this.remedy = remedy;
   }
 
-  /** Whether the same may succeed a moment later. */
+  /** Whether the same operation may succeed a moment later. */
   get isRetryable(): boolean {
     return this.failure === 'busy' || this.failure === 'raced';
   }
 }
 
-/** What a tool prints when it fails, and what that means. */
+/** The meaning of a text that a tool prints when it fails. */
 export interface Symptom {
   readonly pattern: RegExp;
   readonly failure: DataplaneFailure;
@@ -35,8 +37,8 @@ export interface Symptom {
 /**
  * The failure of a tool as an error.
  *
- * @param symptoms of the tool, the more particular first
- * @param message what has failed, in words
+ * @param symptoms of the tool, the more specific first
+ * @param message what failed, in words
  */
 export function toolError(symptoms: readonly Symptom[], stderr: string, message: string): DataplaneError {
   const symptom = symptoms.find(({ pattern }) => pattern.test(stderr));

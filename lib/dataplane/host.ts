@@ -6,25 +6,24 @@ import { DataplaneError } from './error.ts';
 /** The effects that a dataplane has on the machine. */
 export interface Host {
   /**
-   * Runs a tool without a shell and waits for it, whatever its exit code.
+   * Runs a tool without a shell and waits for its end. An exit code other than 0 is not an error here.
    *
-   * @throws {DataplaneError} `missing` where there is no such tool, `refused` where it cannot be run or
-   * does not end in time.
+   * @throws {DataplaneError} `missing` if there is no such tool, `refused` if it cannot be run or does not end in time
    */
   run(file: string, args: readonly string[], input?: string): Promise<ToolResult>;
-  /** The text of a file; empty where there is none, undefined where it may not be read. */
+  /** The text of a file; empty if there is no such file, undefined if it may not be read. */
   readText(path: string): Promise<string | undefined>;
 }
 
 /** How a tool ended, and what it wrote. */
 export interface ToolResult {
-  /** Null where a signal ended the tool. */
+  /** Null if a signal ended the tool. */
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** Where the tools are when there is no PATH. */
+/** The directories of the tools if PATH is not set. */
 const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** The machine that the agent runs on. A tool that runs longer than `timeoutMs` is killed. */
@@ -56,10 +55,10 @@ function runTool(
     const stderr: Buffer[] = [];
     const timer = setTimeout(() => {
       child.kill('SIGKILL');
-      // A grandchild may hold the pipes open for as long as it likes.
+      // A child of the tool may keep the pipes open.
       child.stdout.destroy();
       child.stderr.destroy();
-      const remedy = 'look for what keeps it waiting on the node, or raise --sync-timeout';
+      const remedy = 'find out what it waits for on the node, or raise --sync-timeout';
       reject(new DataplaneError('refused', `${file} did not end within ${timeoutMs} ms`, remedy));
     }, timeoutMs);
     child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk));
@@ -74,13 +73,13 @@ function runTool(
       const ended = signal === null ? '' : `${file} was ended by ${signal}\n`;
       resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: `${ended}${said}` });
     });
-    // A tool that ends before it has read everything says why itself.
+    // A tool that ends before it has read all input says why on standard error.
     child.stdin?.on('error', () => {});
     child.stdin?.end(input);
   });
 }
 
-/** Node throws at once what it does not report as an event, such as too many open files. */
+/** Starts the tool. Node reports some errors as events, and throws others, such as too many open files. */
 function start(
   file: string,
   args: readonly string[],
@@ -88,7 +87,7 @@ function start(
   env: NodeJS.ProcessEnv,
 ): ChildProcessByStdio<Writable | null, Readable, Readable> {
   try {
-    // One pipe less at every look at the kernel.
+    // Without input, one pipe less at every observation.
     if (stdin === 'ignore') return spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
     return spawn(file, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
   } catch (error) {
@@ -96,7 +95,7 @@ function start(
   }
 }
 
-/** Only what the tools need: their messages in English, and the XTABLES_* variables of iptables(8). */
+/** The environment that the tools need: messages in English, and the XTABLES_* variables of iptables(8). */
 function toolEnvironment(): NodeJS.ProcessEnv {
   const xtables = Object.entries(process.env).filter(([name]) => name.startsWith('XTABLES_'));
   return { ...Object.fromEntries(xtables), PATH: process.env['PATH'] || SYSTEM_PATH, LC_ALL: 'C' };

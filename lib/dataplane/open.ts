@@ -11,7 +11,7 @@ import type { DataplaneOptions } from './options.ts';
 /**
  * The dataplane to use.
  *
- * @throws {DataplaneError} if its tools are not installed, or refuse
+ * @throws {DataplaneError} if its tools are not installed, or fail
  */
 export function openDataplane(options: DataplaneOptions, host: Host): Promise<Dataplane> {
   switch (options.backend) {
@@ -33,7 +33,7 @@ export function ruleCount(policy: Policy, options: DataplaneOptions): number {
 }
 
 /**
- * Every dataplane of the machine: an earlier run may have used another one, or another mode.
+ * All installed dataplanes: an earlier run may have used another one, or another mode.
  *
  * @throws {DataplaneError} if there is none
  */

@@ -1,23 +1,23 @@
 import type { PortRange } from './ports.ts';
 
-/** Which of its two kernel APIs iptables uses: nf_tables, or the older ip_tables. */
+/** The kernel API that iptables uses: nf_tables, or the older ip_tables. */
 export type IptablesMode = 'nft' | 'legacy';
 
-/** What the command line decides about the rules, in whichever dataplane. */
+/** Options of the rules that are the same for all dataplanes. */
 export interface RuleOptions {
-  /** The chain of the iptables dataplane; an earlier run may have left it, so the nftables dataplane knows it too. */
+  /** The chain of the iptables dataplane. With nftables, it may be a leftover of an earlier run. */
   readonly chain: string;
   readonly randomFully: boolean;
-  /** Empty for any port. */
+  /** An empty list means any port. */
   readonly toPorts: readonly PortRange[];
 }
 
-/** The same for iptables. */
+/** Options of the rules, and the iptables mode. */
 export interface IptablesOptions extends RuleOptions {
   readonly mode: IptablesMode | 'auto';
 }
 
-/** What the command line decides about the rules, and where they are kept. */
+/** Options of the rules, and the dataplane that keeps them. */
 export interface DataplaneOptions extends IptablesOptions {
   readonly backend: 'iptables' | 'nftables';
 }

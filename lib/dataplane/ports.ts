@@ -1,10 +1,10 @@
-/** Source ports that masqueraded connections may get, both ends included. */
+/** A range of source ports for masqueraded connections, both ends included. */
 export interface PortRange {
   readonly first: number;
   readonly last: number;
 }
 
-/** Ranges as `1024-29999,32768-65535`; undefined where the text is none, a port is 0, or ranges overlap. */
+/** Reads ranges such as `1024-29999,32768-65535`; undefined if the text is invalid, a port is 0, or ranges overlap. */
 export function parsePortRanges(text: string): readonly PortRange[] | undefined {
   const ranges: PortRange[] = [];
   for (const part of text.split(',')) {
@@ -19,14 +19,14 @@ export function parsePortRanges(text: string): readonly PortRange[] | undefined 
   return ranges;
 }
 
-/** A range, and how many of the connections that reach it are to take it: `size` out of every `left`. */
+/** A range and its share: of all connections that reach its rule, `size` out of `left` take it. */
 export interface PortShare {
   readonly range: PortRange;
   readonly size: number;
   readonly left: number;
 }
 
-/** Shares with which every port is as likely as any other over the whole list. The last range takes all that is left. */
+/** The shares that make every port of all ranges equally likely. The last range takes all remaining connections. */
 export function spreadEvenly(ranges: readonly PortRange[]): readonly PortShare[] {
   let left = ranges.reduce((sum, range) => sum + sizeOf(range), 0);
   return ranges.map((range) => {

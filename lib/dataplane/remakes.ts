@@ -2,13 +2,13 @@ import type { Family } from '../policy/policy.ts';
 import type { Counts, Plan } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 
-/** Keeps the counts of rules that were made anew apart from those of the rules before. */
+/** Counts how often all rules were written again, because their counts then begin at zero. */
 export class Remakes {
   readonly #remade: Record<Family, number> = { IPv4: 0, IPv6: 0 };
   readonly #begun: Record<Family, number> = { IPv4: 0, IPv6: 0 };
   readonly #ended: Record<Family, number> = { IPv4: 0, IPv6: 0 };
 
-  /** Carries out a plan, by a function that leaves everything as it was where it fails. */
+  /** Carries out a plan. If `write` fails, it must have changed nothing. */
   async apply({ family, remakes }: Plan, write: () => Promise<void>): Promise<void> {
     this.#begun[family] += 1;
     try {
@@ -19,7 +19,11 @@ export class Remakes {
     }
   }
 
-  /** @throws {DataplaneError} `raced` where a plan was carried out meanwhile: nobody knows which rules were read */
+  /**
+   * Reads the counts.
+   *
+   * @throws {DataplaneError} `raced` if a plan was carried out meanwhile: it is unknown which rules were read
+   */
   async count(family: Family, read: () => Promise<Counts['rules']>): Promise<Counts> {
     const ended = this.#ended[family];
     const rules = await read();

@@ -1,7 +1,7 @@
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
 
-/** Whether a version such as `1.8.9` comes before another, given as its numbers. */
+/** Whether a version such as `1.8.9` is older than the given numbers. */
 export function isOlder(version: string, than: readonly number[]): boolean {
   const parts = version.split('.').map(Number);
   const index = than.findIndex((part, position) => part !== (parts[position] ?? 0));
@@ -11,7 +11,7 @@ export function isOlder(version: string, than: readonly number[]): boolean {
 /** A program that a dataplane runs. */
 export interface InstalledTool {
   readonly name: string;
-  /** What it says of itself, such as `1.8.9 (nf_tables)`; null if it is not installed or does not say. */
+  /** The version that it prints, such as `1.8.9 (nf_tables)`; null if it is not installed or prints none. */
   readonly version: string | null;
 }
 

@@ -22,7 +22,7 @@ function annotation(problem: Problem): string {
 
 function propertiesOf({ at, kind }: Problem): Readonly<Record<string, string>> {
   const file = fileOf(at);
-  // Standard input is no file of the repository.
+  // Standard input is not a file of the repository.
   const isFile = file !== undefined && file !== STDIN_NAME;
   return {
     ...(isFile ? { file: printable(file) } : {}),
@@ -31,12 +31,12 @@ function propertiesOf({ at, kind }: Problem): Readonly<Record<string, string>> {
   };
 }
 
-/** The text as it may stand behind the command, so that the runner reads it back the same. */
+/** The text written as the data of a command, so that the runner reads it back the same. */
 export function escapeData(text: string): string {
   return text.replace(/[%\r\n]/g, percentEncoded);
 }
 
-/** The text as it may stand for the value of a property, so that the runner reads it back the same. */
+/** The text written as the value of a property, so that the runner reads it back the same. */
 export function escapeProperty(text: string): string {
   return text.replace(/[%\r\n:,]/g, percentEncoded);
 }

@@ -1,29 +1,28 @@
 import { open, readdir, stat } from 'node:fs/promises';
 import { basename, join, normalize, resolve } from 'node:path';
-import { decodeSource } from '../config/decode.ts';
-import type { FileOnly, Problem } from '../config/problem.ts';
+import { type Problem, problem } from '../config/problem.ts';
 import { readGeneration } from '../config/read.ts';
-import { byteOrder, Locator, MAX_BYTES, type Source, STDIN_NAME } from '../config/source.ts';
+import { byteOrder, decodeSource, Locator, MAX_BYTES, type Source, STDIN_NAME } from '../config/source.ts';
 import { errorCode } from '../text/error.ts';
 import { printable, quote } from '../text/escape.ts';
 import { readManifest } from './manifest.ts';
 
-/** Sources from wherever people keep them. */
+/** Sources, from wherever people keep them. */
 export interface Inputs {
   /** In byte order of their names. */
   readonly sources: readonly Source[];
-  /** Every text that a problem may point into. */
-  readonly texts: readonly Source[];
+  /** The manifests that problems may point into. */
+  readonly manifests: readonly Source[];
   readonly problems: readonly Problem[];
 }
 
 /** What one path holds. */
 interface Input extends Inputs {
-  /** Whether no source at all is a config too, as in a config directory. */
+  /** Whether no source at all is a config too, as it is in a config directory. */
   readonly mayBeEmpty: boolean;
 }
 
-const NOTHING: Input = { sources: [], texts: [], problems: [], mayBeEmpty: false };
+const NOTHING: Input = { sources: [], manifests: [], problems: [], mayBeEmpty: false };
 
 /** The path that stands for standard input. */
 const STDIN = '-';
@@ -41,40 +40,37 @@ export async function readInputs(
   stdin: () => AsyncIterable<Buffer>,
 ): Promise<Inputs> {
   const inputs: Input[] = [];
-  for (const path of distinct(paths)) inputs.push(withoutKnown(await readInput(path, stdin), inputs));
+  const known = new Set<string>(); // a file may be named by itself and through its directory
+  const distinct = new Map(paths.map((path) => [path === STDIN ? STDIN : resolve(path), path]));
+  for (const path of distinct.values()) {
+    const input = await readInput(path, stdin);
+    inputs.push({ ...input, sources: input.sources.filter((source) => !known.has(placeOf(source))) });
+    for (const source of input.sources) known.add(placeOf(source));
+  }
   const sources = inputs.flatMap((input) => input.sources).sort((a, b) => byteOrder(a.name, b.name));
   const problems = inputs.flatMap((input) => input.problems);
   return {
     sources,
-    texts: [...inputs.flatMap((input) => input.texts), ...sources],
+    manifests: inputs.flatMap(({ manifests }) => manifests),
     problems: [...problems, ...sameNames(sources), ...nothingFound(paths, inputs)],
   };
 }
 
-/** A file may be named by itself and through its directory. */
-function withoutKnown(input: Input, before: readonly Input[]): Input {
-  const place = ({ name, found }: Source) => `${resolve(found?.file ?? name)}\0${name}`;
-  const known = new Set(before.flatMap(({ sources }) => sources.map(place)));
-  return { ...input, sources: input.sources.filter((source) => !known.has(place(source))) };
-}
-
-/** Each path once, as it was written first. */
-function distinct(paths: readonly string[]): readonly string[] {
-  const places = new Map<string, string>();
-  for (const path of paths) {
-    const place = path === STDIN ? STDIN : resolve(path);
-    if (!places.has(place)) places.set(place, path);
-  }
-  return [...places.values()];
+function placeOf({ name, found }: Source): string {
+  return JSON.stringify([resolve(found?.file.name ?? name), name]);
 }
 
 async function readInput(path: string, stdin: () => AsyncIterable<Buffer>): Promise<Input> {
   try {
-    if (path === STDIN) return readStdin(await collect(stdin()));
+    if (path === STDIN) {
+      const bytes = await collect(stdin());
+      // No byte at all is what a program before the pipe leaves if it fails.
+      return bytes.length === 0 ? NOTHING : readText(STDIN_NAME, bytes);
+    }
     if ((await stat(path)).isDirectory()) return await readDirectory(path);
     return readText(normalize(path), await collect((await open(path)).createReadStream()));
   } catch (error) {
-    if (!(error instanceof Error) || errorCode(error) === undefined) throw error; // a mistake of ours
+    if (!(error instanceof Error) || errorCode(error) === undefined) throw error; // a bug of this program
     return failed(
       path === STDIN ? STDIN_NAME : path,
       `cannot be read: ${printable(error.message)}`,
@@ -83,12 +79,7 @@ async function readInput(path: string, stdin: () => AsyncIterable<Buffer>): Prom
   }
 }
 
-/** Nothing at all is no config here, but what a program leaves that has failed before the pipe. */
-function readStdin(bytes: Buffer): Input {
-  return bytes.length === 0 ? NOTHING : readText(STDIN_NAME, bytes);
-}
-
-/** Pipes among them, which have no size; a byte more than the limit where there is more. */
+/** All bytes, also of a pipe, which has no size; of a longer stream more than the limit, but not all. */
 async function collect(stream: AsyncIterable<Buffer>): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -104,8 +95,8 @@ async function readDirectory(dir: string): Promise<Input> {
   const { sources, problems } = await readGeneration(dir, false);
   const nothing = sources.length === 0 && problems.length === 0;
   return {
-    sources: sources.map((source) => shownAs(join(dir, source.name), source)),
-    texts: [],
+    sources: sources.map((source) => wholeFile(join(dir, source.name), source)),
+    manifests: [],
     mayBeEmpty: true,
     problems: nothing
       ? await manifestsIn(dir)
@@ -113,15 +104,13 @@ async function readDirectory(dir: string): Promise<Input> {
   };
 }
 
-/** Who names a directory of manifests must not take the defaults for their content. */
+/** A warning if somebody may take the defaults for what the manifests of the directory say. */
 async function manifestsIn(dir: string): Promise<readonly Problem[]> {
   const [first] = (await readdir(dir)).filter((name) => /\.(?:ya?ml|json)$/.test(name)).sort(byteOrder);
   if (first === undefined) return [];
   const message = `has no source; of a directory only files ip-masq-* are read, and not ${quote(first)}`;
-  const remedy = 'name the files themselves, if they are manifests';
-  return [
-    { severity: 'warning', kind: 'no-source', at: { kind: 'whole-file', source: dir }, message, remedy },
-  ];
+  const remedy = 'if they are manifests, name the files themselves';
+  return [problem('not-a-source', { at: { kind: 'whole-file', source: dir }, message, remedy })];
 }
 
 function within(dir: string, at: NonNullable<Problem['at']>): NonNullable<Problem['at']> {
@@ -140,24 +129,21 @@ function readText(path: string, bytes: Buffer): Input {
     return failed(path, 'is larger than 64 MiB', 'check fewer manifests at once');
   const whole = decodeSource(path, bytes);
   if (!('text' in whole)) return { ...NOTHING, problems: [whole] };
-  const manifest = readManifest(path, whole.text);
-  if (manifest !== undefined)
-    return { ...NOTHING, sources: manifest.sources, problems: manifest.problems, texts: [whole] };
+  const manifest = readManifest(whole);
+  if (manifest !== undefined) return { ...NOTHING, ...manifest, manifests: [whole] };
   if (bytes.length > MAX_BYTES)
     return failed(path, `is larger than 1 MiB (${bytes.length} bytes)`, 'split it, or use wider CIDRs');
-  return { ...NOTHING, sources: [shownAs(path, { ...whole, name: basename(path) })] };
+  return { ...NOTHING, sources: [wholeFile(path, { ...whole, name: basename(path) })] };
 }
 
-function shownAs(file: string, source: Source): Source {
-  return { ...source, found: { file, text: source.text, offsetOf: (offset) => offset } };
+function wholeFile(path: string, source: Source): Source {
+  const file = { name: path, text: source.text };
+  return { ...source, found: { file, line: 1, column: 1, lineByLine: true } };
 }
 
 function failed(path: string, message: string, remedy: string): Input {
-  const at: FileOnly = { kind: 'whole-file', source: path };
-  return {
-    ...NOTHING,
-    problems: [{ severity: 'error', kind: 'unreadable', at, message, remedy }],
-  };
+  const at = { kind: 'whole-file', source: path } as const;
+  return { ...NOTHING, problems: [problem('unreadable', { at, message, remedy })] };
 }
 
 function nameOf(path: string): string {
@@ -166,17 +152,14 @@ function nameOf(path: string): string {
 
 /** An empty config directory means the defaults; an empty list of manifests, that nothing was checked. */
 function nothingFound(paths: readonly string[], inputs: readonly Input[]): readonly Problem[] {
-  const found = inputs.some(
-    (input) => input.mayBeEmpty || input.sources.length > 0 || input.problems.some(isError),
+  const isError = ({ severity }: Problem) => severity === 'error';
+  const isAnswered = inputs.some(
+    ({ mayBeEmpty, sources, problems }) => mayBeEmpty || sources.length > 0 || problems.some(isError),
   );
-  if (found) return [];
+  if (isAnswered) return [];
   const message = `no source in ${paths.map(nameOf).join(', ')}: nothing was checked`;
   const remedy = 'name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-';
-  return [{ severity: 'error', kind: 'no-source', message, remedy }];
-}
-
-function isError({ severity }: Problem): boolean {
-  return severity === 'error';
+  return [problem('no-source', { message, remedy })];
 }
 
 /** A volume holds one file of each name. */
@@ -185,14 +168,12 @@ function sameNames(sources: readonly Source[]): readonly Problem[] {
     const before = sources[index - 1];
     if (before?.name !== source.name) return [];
     return [
-      {
-        severity: 'error',
-        kind: 'same-name',
+      problem('same-name', {
         at: new Locator(source).origin(0),
         other: new Locator(before).origin(0),
         message: `two sources are named ${printable(source.name)}, of which a volume can hold one`,
-        remedy: 'rename one; or, where they are meant for different nodes, check them one by one',
-      },
+        remedy: 'rename one; or, if they are meant for different nodes, check them one by one',
+      }),
     ];
   });
 }

@@ -1,17 +1,17 @@
 import type { Prefix } from '../cidr/prefix.ts';
 import type { MergedConfig } from '../config/config.ts';
-import type { Located } from '../config/origin.ts';
 import type { Problem } from '../config/problem.ts';
 import { prettyJson } from '../text/escape.ts';
+import type { Located } from '../text/origin.ts';
 import { type CheckReport, fileOf, summarize } from './report.ts';
 
-/** All that was found, and the merged config, for programs. Names and messages can be read back as they were. */
+/** The JSON report: the problems and the merged config, for programs. Names and messages can be read back as they were. */
 export function jsonReport({ problems, config, sources }: CheckReport): string {
   const summary = summarize(problems);
   return prettyJson({
     valid: summary.errors === 0,
     summary,
-    sources: sources.map(({ name, found }) => ({ name, file: found?.file ?? name })),
+    sources: sources.map(({ name, found }) => ({ name, file: found?.file.name ?? name })),
     problems: problems.map(problemValue),
     merged: config === undefined ? null : mergedValue(config),
   });
@@ -38,10 +38,7 @@ function entryValue({ value, origin }: Located<Prefix>) {
   return { cidr: value.text, origin: placeValue(origin) };
 }
 
-/**
- * A place as plain values. A file as a whole has the keys of a place in it, so that programs need not ask which
- * keys there are.
- */
+/** A place as plain values. A file as a whole has the same keys as a place in it, so that programs need not ask. */
 export function placeValue(at: Problem['at']) {
   if (at === undefined) return null;
   if (at.kind === 'built-in') return { builtIn: at.reason };

@@ -3,14 +3,14 @@ import { type Problem, type Severity, sentence } from '../config/problem.ts';
 import type { Source } from '../config/source.ts';
 import { printable } from '../text/escape.ts';
 
-/** What checking configs has found, whatever the form in which it is reported. */
+/** What `check` has found, whatever the format in which it is reported. */
 export interface CheckReport {
   readonly problems: readonly Problem[];
-  /** The merged config; undefined where any problem is an error. */
+  /** The merged config; undefined if any problem is an error. */
   readonly config: MergedConfig | undefined;
   readonly sources: readonly Source[];
-  /** Other texts that a problem may point into: the manifests that the sources are in. */
-  readonly texts?: readonly Source[];
+  /** The manifests that problems may point into. */
+  readonly manifests?: readonly Source[];
 }
 
 /** How many problems there are of each severity. */
@@ -31,7 +31,7 @@ export function printedSentence(problem: Problem): string {
   return printable(sentence(problem));
 }
 
-/** The name of the file in which people find the place; undefined where it is in none. May be hostile. */
+/** The name of the file in which people find the place; undefined if it is in none. May be hostile. */
 export function fileOf(at: Problem['at']): string | undefined {
   switch (at?.kind) {
     case 'file':

@@ -1,5 +1,4 @@
-import type { Problem, Severity } from '../config/problem.ts';
-import { KIND_MEANING, KIND_SEVERITY, KINDS } from '../config/problem-kinds.ts';
+import { KINDS, type Problem, type Severity } from '../config/problem.ts';
 import { prettyJson } from '../text/escape.ts';
 import { type CheckReport, fileOf, printedSentence } from './report.ts';
 
@@ -19,11 +18,13 @@ export function sarifReport({ problems }: CheckReport, tool: Tool): string {
   return prettyJson({ version: '2.1.0', $schema: SCHEMA, runs: [run] });
 }
 
+const RULE_IDS = Object.keys(KINDS);
+
 function rules() {
-  return KINDS.map((kind) => ({
-    id: kind,
-    shortDescription: { text: plainText(KIND_MEANING[kind]) },
-    defaultConfiguration: { level: LEVEL[KIND_SEVERITY[kind]] },
+  return Object.entries(KINDS).map(([id, { meaning, severity }]) => ({
+    id,
+    shortDescription: { text: plainText(meaning) },
+    defaultConfiguration: { level: LEVEL[severity] },
   }));
 }
 
@@ -32,7 +33,7 @@ function result(problem: Problem) {
   const related = locations(other).map((place) => ({ ...place, message: { text: 'The other of the two.' } }));
   return {
     ruleId: kind,
-    ruleIndex: KINDS.indexOf(kind),
+    ruleIndex: RULE_IDS.indexOf(kind),
     level: LEVEL[severity],
     message: { text: plainText(printedSentence(problem)) },
     locations: locations(at),
@@ -40,7 +41,7 @@ function result(problem: Problem) {
   };
 }
 
-/** One location, or none for what stands in no file. */
+/** One location, or none for what is not in a file. */
 function locations(at: Problem['at']) {
   const file = fileOf(at);
   if (file === undefined) return [];
@@ -50,9 +51,9 @@ function locations(at: Problem['at']) {
 }
 
 /**
- * The path as a URI reference (RFC 3986), relative where the path is. Empty segments and "." go, but not ".."
- * (SARIF, 3.10.2: a link on the way may make it another file). What is no path, such as the name of the
- * standard input, becomes a relative reference too.
+ * The path as a URI reference (RFC 3986), relative if the path is. Empty segments and "." go, but not ".."
+ * (SARIF, 3.10.2: a link on the way may make it another file). The name of standard input becomes a relative
+ * reference too.
  */
 function uriReference(path: string): string {
   const segments = path.split('/').filter((segment) => segment !== '' && segment !== '.');

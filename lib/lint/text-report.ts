@@ -1,10 +1,5 @@
-import {
-  formatPlace,
-  formatProblemFrame,
-  gravestFirst,
-  type Problem,
-  type Severity,
-} from '../config/problem.ts';
+import { problemFramer } from '../config/frame.ts';
+import { formatPlace, gravestFirst, type Problem, type Severity } from '../config/problem.ts';
 import type { Source } from '../config/source.ts';
 import { printable } from '../text/escape.ts';
 import { counted } from '../text/words.ts';
@@ -16,19 +11,14 @@ export interface TextOptions {
 }
 
 /** The problems with their lines, the gravest first, and a line that counts them, for people. */
-export function textReport({ problems, sources, texts = [] }: CheckReport, { colour }: TextOptions): string {
-  const all = [...sources, ...texts];
+export function textReport({ problems, sources, manifests = [] }: CheckReport, options: TextOptions): string {
+  const frame = problemFramer([...sources, ...manifests]);
   const frames = gravestFirst(problems).flatMap((problem) => {
-    const lines = frameLines(problem, all);
-    return colour ? lines.map((line, index) => coloured(line, index, problem)) : lines;
+    const { message, remedy } = problem;
+    const lines = frame({ ...problem, message: printable(message), remedy: printable(remedy) }).split('\n');
+    return options.colour ? lines.map((line, index) => coloured(line, index, problem)) : lines;
   });
   return `${[...frames, summaryLine(problems, sources)].join('\n')}\n`;
-}
-
-function frameLines(problem: Problem, sources: readonly Source[]): readonly string[] {
-  const { message, remedy } = problem;
-  const printed = { ...problem, message: printable(message), remedy: printable(remedy) };
-  return formatProblemFrame(printed, sources).split('\n');
 }
 
 function summaryLine(problems: readonly Problem[], sources: readonly Source[]): string {

@@ -6,10 +6,10 @@ export type LogFormat = 'json' | 'text';
 export type Logger = pino.Logger;
 
 /**
- * A log on standard error, written before the call returns: nothing is lost when the process dies next.
- * No value can forge a line or reach the terminal as more than text.
+ * Makes a log on standard error. A line is written before the call returns: nothing is lost if the process ends.
+ * All values are escaped: no value can forge a line or send control characters to a terminal.
  *
- * @param verbosity as klog's `--v`: below 3 changes and warnings, from 3 every sync, from 5 every transaction.
+ * @param verbosity as klog's `--v`: below 3 changes and warnings, from 3 every sync, from 5 every transaction
  */
 export function createLogger(format: LogFormat, verbosity: number): Logger {
   const stderr = patientStream();
@@ -28,17 +28,17 @@ export function createLogger(format: LogFormat, verbosity: number): Logger {
     lost += 1;
   });
   stderr.on('drain', () => {
-    if (lost > 0) log.warn(`nobody read the log for a while: ${lost} lines are lost`);
+    if (lost > 0) log.warn(`the reader of the log was too slow: ${lost} lines are lost`);
     lost = 0;
   });
   return log;
 }
 
-/** How long the agent waits for a reader of the log that has stopped reading, and how much it keeps for him. */
+/** How long the agent waits for a stuck reader of the log, and how many bytes it keeps for it. */
 const PATIENCE_MS = 500;
 const KEPT_BYTES = 1024 * 1024;
 
-/** Standard error, written at once; but a reader that is stuck or gone is no reason to stop keeping the rules. */
+/** Standard error without buffering. A stuck or closed reader does not stop the agent. */
 function patientStream(): ReturnType<typeof pino.destination> {
   let stuckSince: number | undefined;
   const retryEAGAIN = () => {
@@ -58,7 +58,7 @@ function patientStream(): ReturnType<typeof pino.destination> {
   return stream;
 }
 
-/** Opened anew, standard error can be told not to block without telling so to whoever else holds it. */
+/** Opens standard error again in non-blocking mode, so that other holders of the pipe keep their mode. */
 function nonBlockingStderr(): number {
   try {
     return openSync(
@@ -66,7 +66,7 @@ function nonBlockingStderr(): number {
       constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK | constants.O_NOCTTY,
     );
   } catch {
-    return 2; // a socket, or a file of somebody else's, cannot be opened so
+    return 2; // a socket, or a file of another user, cannot be opened this way
   }
 }
 

@@ -2,14 +2,14 @@ import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { printable } from '../text/escape.ts';
 
-/** What kubelet keeps of a container's termination message, in bytes (MaxContainerTerminationMessageLength). */
+/** The most bytes that kubelet keeps of a container's termination message (MaxContainerTerminationMessageLength). */
 const MAX_BYTES = 4096;
 
 /**
- * Leaves the reason for the end where `kubectl describe pod` shows it. Written only where the file exists,
- * as kubelet makes it; the lines that do not fit are counted.
+ * Writes the reason of a failure to the file that `kubectl describe pod` shows. Writes only if the file exists, because
+ * kubelet makes it. Lines that do not fit are counted.
  *
- * @throws where the file is there but cannot be written
+ * @throws if the file exists but cannot be written
  */
 export async function writeTerminationMessage(path: string, lines: readonly string[]): Promise<void> {
   let file: Awaited<ReturnType<typeof open>>;

@@ -2,24 +2,24 @@ import { ADDRESS_BITS, type Address, formatAddress } from '../cidr/address.ts';
 import { covers, prefixAt } from '../cidr/prefix.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
-import type { Located } from '../config/origin.ts';
+import type { Located } from '../text/origin.ts';
 import { compilePolicy, decider, type Entry, type Verdict } from './policy.ts';
 
 /** What the config says about an address, and why. */
 export interface Decision {
   readonly address: Address;
-  /** The address as RFC 5952 has it. */
+  /** The canonical text of the address (RFC 5952). */
   readonly text: string;
   readonly verdict: Verdict;
-  /** The entry that decides; undefined where none holds the address, which is masqueraded then. */
+  /** The entry that decides; undefined if none holds the address, which is then masqueraded. */
   readonly decidedBy: Entry | undefined;
-  /** The flag that keeps link-local from being left alone, where the address is such and no entry decides. */
+  /** masqLinkLocal or masqLinkLocalIPv6, if it is why a link-local address is masqueraded. */
   readonly flag: Located<boolean> | undefined;
   /** The other entries that hold the address, the most specific first. */
   readonly overridden: readonly Entry[];
 }
 
-/** Why an address is masqueraded, or is not. */
+/** Decides about an address, and says why. */
 export function decide(config: MergedConfig, address: Address): Decision {
   const { family } = address;
   const policy = compilePolicy(config, family);

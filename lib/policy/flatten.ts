@@ -1,18 +1,18 @@
 import { type Range, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import type { Entry, Policy } from './policy.ts';
 
-/** Addresses for all of which the same entry decides. */
+/** Consecutive addresses for which the same entry decides. */
 export interface Segment extends Range {
   readonly entry: Entry;
 }
 
 /**
- * The policy without nesting: ascending segments that do not overlap, each with the entry that decides there.
- * No entry decides between them.
+ * The policy without nesting: ascending segments that do not overlap, each with the entry that decides there. Between
+ * them, no entry decides.
  */
 export function flatten({ entries }: Policy): readonly Segment[] {
   const segments: Segment[] = [];
-  /** Entries that hold the cursor, each inside the one before. */
+  /** The entries that hold the cursor, each inside the previous one. */
   const open: (Range & { readonly entry: Entry })[] = [];
   let cursor = 0n;
   const emit = (last: bigint): void => {
@@ -31,7 +31,7 @@ export function flatten({ entries }: Policy): readonly Segment[] {
     const { first, last } = rangeOf(entry.prefix);
     close(first);
     const around = open.at(-1);
-    // Of equal prefixes the first decides; sorting has kept their order.
+    // Of equal prefixes the first decides; sorting keeps their order.
     if (around?.first === first && around.last === last) continue;
     emit(first - 1n);
     open.push({ first, last, entry });
@@ -40,7 +40,7 @@ export function flatten({ entries }: Policy): readonly Segment[] {
   return segments;
 }
 
-/** All addresses that the policy leaves alone. */
+/** All addresses that the policy does not masquerade. */
 export function unmasqueraded(policy: Policy): RangeSet {
   return rangeSet(
     policy.family,
@@ -48,7 +48,7 @@ export function unmasqueraded(policy: Policy): RangeSet {
   );
 }
 
-/** Ascending, a wider prefix before those inside it. */
+/** Orders prefixes ascending, and a wider prefix before those inside it. */
 function byNesting({ prefix: a }: Entry, { prefix: b }: Entry): number {
   if (a.address !== b.address) return a.address < b.address ? -1 : 1;
   return a.length - b.length;

@@ -3,15 +3,15 @@ import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
-import type { Located, Origin } from '../config/origin.ts';
+import type { Located, Origin } from '../text/origin.ts';
 
-/** The words of addresses that a policy is written in, for those who know nothing else of them. */
+/** The types of addresses in a policy, for importers that need no more of lib/cidr. */
 export type { Address, Family };
 
-/** `return` leaves a packet alone, `masquerade` gives it the node's address. */
+/** `return` keeps the source address of a packet, `masquerade` replaces it by the node's address. */
 export type Verdict = 'return' | 'masquerade';
 
-/** One prefix with a verdict, and who asked for it. */
+/** A prefix with a verdict, and the place that asks for it. */
 export interface Entry {
   readonly prefix: Prefix;
   readonly verdict: Verdict;
@@ -19,16 +19,16 @@ export interface Entry {
 }
 
 /**
- * What happens to traffic of one family: the longest prefix that holds the destination decides, among
- * equal prefixes the first entry; where none holds it, it is masqueraded.
+ * What happens to traffic of one family. The longest prefix that holds the destination decides; among equal prefixes,
+ * the first entry. If no prefix holds it, it is masqueraded.
  */
 export interface Policy {
   readonly family: Family;
-  /** Link-local first, then in merge order: what is not masqueraded, then the exceptions. */
+  /** Link-local first, then in merge order the entries that return, then the exceptions. */
   readonly entries: readonly Entry[];
 }
 
-/** The families whose rules are kept. */
+/** The families for which the agent keeps rules. */
 export function keptFamilies(enableIPv6: boolean): readonly Family[] {
   return enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
 }
@@ -52,7 +52,7 @@ export function compilePolicy(config: MergedConfig, family: Family): Policy {
   };
 }
 
-/** A function that tells which entry decides for an address of the policy's family; undefined where none does. */
+/** A function that finds the entry that decides for an address of the family; undefined if there is none. */
 export function decider(policy: Policy): (address: Address) => Entry | undefined {
   const map = new PrefixMap<Entry>();
   for (const entry of policy.entries) {

@@ -1,9 +1,9 @@
 import type { MergedConfig } from '../config/config.ts';
 
-/** Equal on all nodes whose merged config means the same, wherever in the files it stands. */
+/** A hash of the merged config without its places: equal on all nodes whose merged config is equal. */
 export function configHash(config: MergedConfig): string {
   const { nonMasqueradeCIDRs, masqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = config;
-  // Loaded at the first use, when the rules are in the kernel: it takes 3 ms.
+  // Loaded at the first use, after the first sync, because it takes 3 ms.
   const { createHash } = process.getBuiltinModule('node:crypto');
   const values = [
     nonMasqueradeCIDRs.map(({ value }) => value.text),

@@ -4,17 +4,17 @@ import type { Metrics } from './metrics.ts';
 import type { Reply, Routes } from './server.ts';
 import { type Overview, statusPage } from './status-page.ts';
 
-/** What the endpoints tell about. */
+/** The input of the endpoints. */
 export interface Endpoints extends Overview {
   readonly metrics: Metrics;
   /** The merged config, its hash and its conflicts as JSON; undefined if no valid config has been read yet. */
   readonly configJson: (config: MergedConfig | undefined) => string;
 }
 
-/** Who waits longer for the kernel's counts gets the older ones. */
+/** After this time, a request gets the counts of the last reading. */
 const COUNT_TIMEOUT_MS = 2_000;
 
-/** Every path that the server answers. */
+/** The paths that the server answers. */
 export function routes(endpoints: Endpoints): Routes {
   const { metrics } = endpoints;
   return {
@@ -23,7 +23,7 @@ export function routes(endpoints: Endpoints): Routes {
       const { type, body } = await metrics.text(accept.includes('application/openmetrics-text'));
       return { status: 200, type, body };
     },
-    // Whoever answers is alive: a sync that hangs ends the process by itself.
+    // An answer is enough: a sync that hangs ends the process by itself.
     '/healthz': ({ query }) =>
       health([{ name: 'loop', isGood: true, reason: 'the event loop answers' }], query.has('verbose')),
     '/readyz': ({ query }) => {
@@ -48,7 +48,7 @@ function configz({ status: { loaded }, configJson }: Endpoints): Reply {
   return { status: config === undefined ? 503 : 200, type: 'application/json', body: configJson(config) };
 }
 
-/** Adds what has been counted since the last time. */
+/** Reads the counts of the kernel, and adds the growth since the last reading. */
 async function readCounts({ status, counts, families }: Endpoints): Promise<void> {
   const { dataplane } = status;
   if (dataplane === undefined) return;

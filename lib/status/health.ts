@@ -1,20 +1,20 @@
 import type { Family } from '../policy/policy.ts';
 import type { FamilyStatus, Status } from './status.ts';
 
-/** Whether something holds, and why. */
+/** The result of one check, with the reason. */
 export interface Check {
   readonly name: string;
   readonly isGood: boolean;
   readonly reason: string;
 }
 
-/** Syncs may be late by a busy lock; three intervals are more than that. */
+/** How many intervals a sync may be late: longer than a busy lock delays it. */
 const INTERVALS = 3;
 
 /**
- * Whether traffic can rely on the rules: every family is synced, and lately.
+ * Whether traffic can rely on the rules: the last sync of every family is recent.
  *
- * @param now milliseconds of `performance.now()`: a node whose clock is set is no reason to drain it
+ * @param now milliseconds of `performance.now()`, which does not change if the clock of the node is set
  */
 export function readiness(
   { families }: Pick<Status, 'families'>,
@@ -37,12 +37,12 @@ function lately(
   return { isGood: age <= most, reason };
 }
 
-/** To the millisecond, so that it never reads as if a sync that is too late were not. */
+/** Seconds, rounded up to milliseconds: a sync that is too late never looks as if it were in time. */
 function seconds(ms: number): number {
   return Math.ceil(ms) / 1000;
 }
 
-/** The checks as text: one word where all is good, and the reasons where it is not or where they are asked for. */
+/** The checks as text: the result, before it the reasons of failed checks, or of all if asked for. */
 export function checksText(checks: readonly Check[], verbose: boolean): string {
   const isGood = checks.every((check) => check.isGood);
   const shown = checks.filter((check) => verbose || !check.isGood);

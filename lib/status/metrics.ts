@@ -6,15 +6,15 @@ interface Definition {
   readonly help: string;
 }
 
-/** How all names begin. */
+/** The beginning of all names. */
 export const METRIC_PREFIX = 'ip_masq_agent_';
 
-/** Every metric of the agent itself, without the prefix: what is exposed, and the README, are made from this table. */
+/** The metrics of the agent itself, by name without the prefix. The README is made from this table too. */
 export const METRICS = {
   build_info: {
     type: 'gauge',
     labels: ['version', 'commit', 'nodejs', 'dataplane'],
-    help: 'Always 1; what runs is in the labels.',
+    help: 'Always 1; the labels name the build and the dataplane.',
   },
   syncs_total: {
     type: 'counter',
@@ -24,53 +24,53 @@ export const METRICS = {
   sync_duration_seconds: {
     type: 'histogram',
     labels: ['family'],
-    help: 'From the beginning of a sync until the kernel holds what the config says.',
+    help: 'Time from the start of a sync until the kernel holds the config.',
   },
   last_sync_success_timestamp_seconds: {
     type: 'gauge',
     labels: ['family'],
-    help: 'When a sync has succeeded last.',
+    help: 'Time of the last successful sync.',
   },
   last_change_timestamp_seconds: {
     type: 'gauge',
     labels: ['family'],
-    help: 'When the rules in the kernel were changed last.',
+    help: 'Time of the last change of the rules in the kernel.',
   },
   reaction_duration_seconds: {
     type: 'histogram',
     labels: [],
-    help: 'From a change of the config files until the kernel holds it.',
+    help: 'Time from a change of the config files until the kernel holds it.',
   },
   lock_wait_seconds_total: {
     type: 'counter',
     labels: [],
-    help: 'Time spent on a busy kernel or xtables lock: attempts that failed, and the pauses after them; not what iptables itself waits, up to a second.',
+    help: 'Time lost to a busy kernel or xtables lock: failed attempts and the pauses after them. Not included: the wait, up to a second, of an iptables command that then gets the lock.',
   },
   sync_retries_total: {
     type: 'counter',
     labels: ['reason'],
-    help: 'Attempts that were made again: busy (a lock) or raced (the kernel changed in between).',
+    help: 'Repeated attempts by reason: busy (a lock) or raced (the kernel changed in between).',
   },
   drift_repairs_total: {
     type: 'counter',
     labels: ['family', 'found'],
-    help: 'Repairs of what somebody else has changed, by what was found.',
+    help: 'Repairs of rules that another program has changed, by what was found.',
   },
-  config_sources: { type: 'gauge', labels: [], help: 'Sources that are merged; 0 where the defaults apply.' },
+  config_sources: { type: 'gauge', labels: [], help: 'Merged sources; 0 if the defaults apply.' },
   config_entries: {
     type: 'gauge',
     labels: ['family', 'verdict'],
-    help: 'Entries of the policy by what they ask for: return or masquerade.',
+    help: 'Entries of the policy by verdict: return or masquerade.',
   },
   config_conflicts: {
     type: 'gauge',
     labels: ['severity', 'kind'],
-    help: 'Conflicts between sources, or within one.',
+    help: 'Conflicts between sources, or within one source.',
   },
   config_loads_total: {
     type: 'counter',
     labels: ['result'],
-    help: 'Readings of the sources: valid or invalid.',
+    help: 'Readings of the sources by result: valid or invalid.',
   },
   config_info: {
     type: 'gauge',
@@ -80,23 +80,23 @@ export const METRICS = {
   rules: {
     type: 'gauge',
     labels: ['family'],
-    help: 'Rules, and elements of sets, that the kernel is to hold.',
+    help: 'Rules and elements of sets that the kernel must hold.',
   },
   foreign_masquerade_rules: {
     type: 'gauge',
     labels: ['family'],
-    help: 'Rules of others that may masquerade what the config leaves alone.',
+    help: 'Foreign rules that may masquerade traffic that the config does not masquerade.',
   },
   masqueraded_packets_total: {
     type: 'counter',
     labels: ['family'],
-    help: 'First packets of connections that were masqueraded.',
+    help: 'First packets of masqueraded connections.',
   },
   masqueraded_bytes_total: { type: 'counter', labels: ['family'], help: 'Bytes of those packets.' },
   not_masqueraded_packets_total: {
     type: 'counter',
     labels: ['family', 'source'],
-    help: 'First packets of connections that were left alone, by the source that asks for it.',
+    help: 'First packets of connections that are not masqueraded, by the source that asks for it.',
   },
   not_masqueraded_bytes_total: {
     type: 'counter',
@@ -111,20 +111,20 @@ type Named<Type extends Definition['type']> = {
 }[keyof Table];
 type Labels<Name extends keyof Table> = Readonly<Record<Table[Name]['labels'][number], string>>;
 
-/** From 1 ms to 30 s, as long as a busy lock is waited for. */
+/** From 1 ms to 30 s, which is the default of --sync-timeout. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** How often the delay of the event loop is looked at. prom-client would wake an idle process a hundred times a second. */
+/** How often the delay of the event loop is measured. By default, prom-client wakes the process 100 times a second. */
 const EVENT_LOOP_PRECISION_MS = 1_000;
 
-/** Gauges of prom-client whose names say that they are counters; promtool objects to them. */
+/** Gauges of prom-client with names of counters, which promtool rejects. */
 const MISNAMED = [
   'nodejs_active_handles_total',
   'nodejs_active_requests_total',
   'nodejs_active_resources_total',
 ];
 
-/** What Prometheus scrapes: the metrics of the table, and those that prom-client has of Node.js. */
+/** The metrics for Prometheus: those of the table, and those of prom-client about Node.js. */
 export class Metrics {
   readonly #registry = new Registry();
   readonly #counters = new Map<string, Counter>();
@@ -158,7 +158,7 @@ export class Metrics {
     for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
   }
 
-  /** Counts up. */
+  /** Adds to a counter. */
   add<Name extends Named<'counter'>>(name: Name, labels: Labels<Name>, value = 1): void {
     this.#counters.get(name)?.inc(labels, value);
   }
@@ -167,7 +167,7 @@ export class Metrics {
     this.#gauges.get(name)?.set(labels, value);
   }
 
-  /** Sets a gauge for just these labels: all others that it had are gone. */
+  /** Sets a gauge for these labels, and removes all other labels of it. */
   replace<Name extends Named<'gauge'>>(
     name: Name,
     values: readonly { readonly labels: Labels<Name>; readonly value: number }[],
@@ -181,7 +181,7 @@ export class Metrics {
     this.#histograms.get(name)?.observe(labels, seconds);
   }
 
-  /** The exposition, in the text format of Prometheus or, where asked for, of OpenMetrics 1.0. */
+  /** The metrics in the text format of Prometheus or, if asked for, of OpenMetrics 1.0. */
   async text(openMetrics: boolean): Promise<{ readonly type: string; readonly body: string }> {
     const body = await this.#registry.metrics();
     if (!openMetrics) return { type: Registry.PROMETHEUS_CONTENT_TYPE, body };
@@ -190,8 +190,8 @@ export class Metrics {
 }
 
 /**
- * The same in OpenMetrics 1.0, where a counter's family has no `_total`, no line is empty, and the last one says so.
- * prom-client would do it, but renames its counters for good, so that the next scrape of Prometheus misses them.
+ * Converts the text to OpenMetrics 1.0: the family of a counter has no `_total`, no line is empty, and the last line is
+ * `# EOF`. prom-client can do this too, but then keeps the new names for the next scrape of Prometheus.
  */
 function toOpenMetrics(text: string): string {
   const renamed = text.replace(

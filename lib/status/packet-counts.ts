@@ -2,26 +2,26 @@ import type { Dataplane, EntryCount, RuleCount } from '../dataplane/dataplane.ts
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy, Verdict } from '../policy/policy.ts';
 
-/** Reading costs a process for each family: often enough for every scrape interval in use. */
+/** The shortest time between two readings, because each one starts a process for each family. */
 const FRESH_MS = 15_000;
 
-/** Counts of one family, as read last. */
+/** The last reading of the counts of one family. */
 interface Reading {
   readonly remade: number;
   /** By the text of the rule. */
   readonly rules: ReadonlyMap<string, RuleCount>;
 }
 
-/** What all entries of one source have counted. */
+/** The counts of all entries of one source. */
 export interface SourceCount {
-  /** The source, or the document that a default follows; undefined for what no entry holds. */
+  /** The source, or the RFC of a default; undefined for destinations that no entry holds. */
   readonly source: string | undefined;
   readonly verdict: Verdict;
   readonly packets: bigint;
   readonly bytes: bigint;
 }
 
-/** What the rules have counted, over all their rewrites: the kernel begins anew with each. */
+/** The counts of the rules. In the kernel they begin at zero when rules are written again; here they go on. */
 export class PacketCounts {
   readonly #readings = new Map<Family, Reading>();
   readonly #readAt = new Map<Family, number>();
@@ -32,21 +32,21 @@ export class PacketCounts {
     this.#now = now;
   }
 
-  /** What each entry has counted since its rules were made, as read last. */
+  /** The counts of each entry since its rules were made, by the last reading. */
   entries(family: Family): readonly EntryCount[] {
     const rules = this.#readings.get(family)?.rules.values() ?? [];
     return [...summed(rules, countKey).values()];
   }
 
   /**
-   * What has been counted since the last call; nothing where that was a moment ago, or where the kernel cannot be
-   * read now: a later call makes up for it.
+   * The counts since the last call. Empty if the last call was a moment ago, or if the kernel cannot be read now; a
+   * later call then includes them.
    */
   async since(dataplane: Dataplane, policy: Policy): Promise<readonly SourceCount[]> {
     const { family } = policy;
     const now = this.#now();
     if (now - (this.#readAt.get(family) ?? Number.NEGATIVE_INFINITY) < FRESH_MS) return [];
-    // Never two readings at once: the older one, if it ended last, would look like a rewrite.
+    // Never two readings at once: if the older one ended last, it would look like a rewrite.
     this.#readAt.set(family, Number.POSITIVE_INFINITY);
     try {
       const before = this.#readings.get(family);
@@ -63,12 +63,12 @@ export class PacketCounts {
   }
 }
 
-/** The same for an entry whoever asks for it, as its rules are the same. */
+/** A key of an entry without its origin, because entries with equal keys have equal rules. */
 export function countKey({ entry, verdict }: Pick<EntryCount, 'entry' | 'verdict'>): string {
   return `${verdict} ${entry?.prefix.text ?? 'everything else'}`;
 }
 
-/** Those of equal keys together. */
+/** The sums of the counts with equal keys. */
 function summed<Count extends EntryCount>(
   counts: Iterable<Count>,
   keyOf: (count: Count) => string,
@@ -87,8 +87,8 @@ function summed<Count extends EntryCount>(
 }
 
 /**
- * What each rule has counted since it was read before. Sums of several rules could not tell: one that goes looks like a
- * rewrite of all.
+ * The growth of each rule since the last reading. It cannot be computed from sums of rules: if one rule is removed, the
+ * sum shrinks as if all were written again.
  */
 function growth(before: Reading | undefined, after: Reading): readonly EntryCount[] {
   const known = before?.remade === after.remade ? before.rules : undefined;
@@ -96,12 +96,12 @@ function growth(before: Reading | undefined, after: Reading): readonly EntryCoun
 }
 
 function grown(before: RuleCount | undefined, after: RuleCount): EntryCount {
-  // Less than before: somebody else has made the rule anew, and it has counted all of it since.
+  // Less than before: another program has written the rule again, and all of its count is new.
   if (before === undefined || after.packets < before.packets || after.bytes < before.bytes) return after;
   return { ...after, packets: after.packets - before.packets, bytes: after.bytes - before.bytes };
 }
 
-/** The counts of each source and verdict together, in the order in which they come first. */
+/** The sums by source and verdict, in the order of the first count of each. */
 function countsBySource(counts: readonly EntryCount[]): readonly SourceCount[] {
   const sums = new Map<string, { -readonly [Key in keyof SourceCount]: SourceCount[Key] }>();
   for (const { entry, verdict, packets, bytes } of counts) {

@@ -8,7 +8,7 @@ import {
 import type { Duplex } from 'node:stream';
 import { SystemError } from '../text/error.ts';
 
-/** What a path answers. */
+/** The answer of a path. */
 export interface Reply {
   readonly status: number;
   readonly type: string;
@@ -17,24 +17,24 @@ export interface Reply {
 
 /** The part of a request that an answer may depend on. */
 export interface Question {
-  /** Names in the query string, their values passed over. */
+  /** The names in the query string; values are ignored. */
   readonly query: ReadonlySet<string>;
   readonly accept: string;
 }
 
-/** What is answered, by path. */
+/** The handlers by path. */
 export type Routes = Readonly<Record<string, (question: Question) => Promise<Reply> | Reply>>;
 
 const MAX_URL_LENGTH = 512;
 const MAX_HEADER_BYTES = 8 * 1024;
 
-/** A scrape, the probes and a few people; connections of others beyond that are closed at once. */
+/** Enough for a scrape, the probes and a few people; further connections are closed at once. */
 const MAX_CONNECTIONS = 32;
 
 /** How long a client may take for each step: to send a request, to read the answer, to send the next request. */
 const STEP_MS = 10_000;
 
-/** No script, no foreign content, no framing, no cache: what is shown is of this moment and of this node. */
+/** No script, no content from elsewhere, no framing, no cache. */
 const HEADERS: Readonly<Record<string, string>> = {
   'Cache-Control': 'no-store',
   'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
@@ -43,7 +43,7 @@ const HEADERS: Readonly<Record<string, string>> = {
   'X-Frame-Options': 'DENY',
 };
 
-/** What Node.js refuses before there is a request, by the code of its error; anything else is no HTTP. */
+/** The status for what Node.js refuses before there is a request, by error code; all else is not HTTP (400). */
 const REFUSALS: Readonly<Record<string, number>> = {
   HPE_HEADER_OVERFLOW: 431,
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
@@ -54,7 +54,7 @@ const REFUSALS: Readonly<Record<string, number>> = {
  * Serves GET and HEAD on an address until the signal aborts.
  *
  * @param address `host:port`; no host means all addresses
- * @param onError gets what a route has failed with, which the client does not see
+ * @param onError receives the error of a route, which the client does not see
  * @param stepMs how long a client may take for each step
  * @throws {SystemError}
  */
@@ -81,7 +81,7 @@ export async function serve(
   };
   if (signal.aborted) stop();
   else signal.addEventListener('abort', stop);
-  // The server alone does not keep the process alive: what it tells about does.
+  // The server alone must not keep the process alive.
   server.unref();
   return server;
 }
@@ -94,14 +94,14 @@ function createStrictServer(stepMs: number, handle: Handler): Server {
     headersTimeout: stepMs,
     requestTimeout: stepMs,
     keepAliveTimeout: stepMs,
-    // Node.js looks every 30 s else, and lets slow clients stay as long.
+    // By default, Node.js checks every 30 s, and slow clients stay as long.
     connectionsCheckingInterval: Math.ceil(stepMs / 10),
-    // `reply` refuses instead, with the headers of every other answer.
+    // `reply` checks this instead, to send the same headers as in every answer.
     requireHostHeader: false,
   };
   const server = createServer(options, handle);
   server.maxConnections = MAX_CONNECTIONS;
-  // Connections that are only kept make room for those that want something.
+  // Idle connections are closed to make room for new ones.
   server.on('drop', () => server.closeIdleConnections());
   server.on('checkExpectation', handle);
   server.on('connect', (_, socket: Duplex) => refuse(socket, 405, { Allow: 'GET, HEAD' }));
@@ -154,7 +154,7 @@ function send({ method }: IncomingMessage, response: ServerResponse, { status, t
   response.end(method === 'HEAD' ? undefined : bytes);
 }
 
-/** Answers where there is no request to answer, and closes. */
+/** Answers on a socket without a request, and closes it. */
 function refuse(socket: Duplex, status: number, headers: Readonly<Record<string, string>> = {}): void {
   if (!socket.writable) {
     socket.destroy();
@@ -165,7 +165,7 @@ function refuse(socket: Duplex, status: number, headers: Readonly<Record<string,
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n`, () => socket.destroy());
 }
 
-/** What the codes mean here. */
+/** The causes of error codes. */
 const CAUSES: Readonly<Record<string, string>> = {
   EADDRINUSE: 'another program listens there, or another agent of this node',
   EADDRNOTAVAIL: 'the node has no such address',

@@ -1,32 +1,32 @@
-import { formatOrigin } from '../config/origin.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
 import type { Family } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
+import { formatOrigin } from '../text/origin.ts';
 import { configHash } from './config-hash.ts';
 import { readiness } from './health.ts';
 import { countKey, type PacketCounts } from './packet-counts.ts';
 import type { FamilyStatus, Status } from './status.ts';
 
-/** What the page tells about. */
+/** The input of the page. */
 export interface Overview {
   readonly status: Status;
   readonly counts: PacketCounts;
-  /** The families that are kept. */
+  /** The families for which the agent keeps rules. */
   readonly families: readonly Family[];
   /** Milliseconds between two syncs at the moment. */
   readonly interval: () => number;
-  /** What runs, in one line. */
+  /** The version of the agent, in one line. */
   readonly version: string;
   /** The name of the node. */
   readonly node: string;
 }
 
-/** What the page shows of entries, and of conflicts: a page of 100,000 helps nobody. */
+/** The most entries and conflicts on the page. */
 const MOST_ENTRIES = 500;
 const MOST_CONFLICTS = 100;
 
-/** Grows with the reader's letters, fits a phone, and follows the reader's choice of light or dark. */
+/** The style: it scales with the font size, fits a phone, and follows the light or dark setting. */
 const STYLE = `:root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif;--line:light-dark(#d0d7de,#3d444d);--soft:light-dark(#57606a,#9aa4af)}
 body{margin:0 auto;max-width:70rem;padding:1.5rem 1rem;background:light-dark(#fff,#0d1117);color:light-dark(#1f2328,#e6edf3);overflow-wrap:anywhere}
 h1{font-size:1.6rem;line-height:1.25;margin:0}h2{font-size:1.15rem;margin:2rem 0 .4rem}p{margin:.4rem 0}ul{margin:.4rem 0;padding-left:1.2rem}
@@ -39,7 +39,7 @@ pre{white-space:pre-wrap;margin:.6rem 0;padding:.8rem;border:1px solid var(--lin
 tbody th,td{display:block;border:0;padding:0}tbody th:first-child{white-space:normal;width:auto}td:empty{display:none}td::before{content:attr(data-name) ": ";color:var(--soft)}
 dl{display:block}dd{margin-bottom:.4rem}}`;
 
-/** One page for a person: what is applied, why, and what is odd. */
+/** The status page for people. */
 export function statusPage(overview: Overview): string {
   const { status, node } = overview;
   const title = `ip-masq-agent on ${node}`;
@@ -69,7 +69,7 @@ ${parts.join('\n')}
 `;
 }
 
-/** Whether all is well, why not, and what runs. */
+/** The readiness with its reasons, the dataplane and the version. */
 function stateHtml({ status, families, interval, version }: Overview): string {
   const checks = readiness(status, families, interval(), performance.now());
   const bad = checks.filter(({ isGood }) => !isGood).map(({ name, reason }) => `${name}: ${reason}`);
@@ -131,7 +131,7 @@ function foreignHtml({ status }: Overview): string {
 
 function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): string {
   const shown = policy.entries.slice(0, MOST_ENTRIES);
-  // Counts are read with a policy that was compiled before: its entries are others, and mean the same.
+  // Counts may belong to an older policy: its entries are other objects with the same keys.
   const packets = new Map(counts.map((count) => [countKey(count), String(count.packets)]));
   const counted = (entry: EntryCount['entry']) =>
     packets.get(countKey({ entry, verdict: entry?.verdict ?? 'masquerade' })) ?? '';
@@ -152,7 +152,7 @@ function time(at: number | undefined): string {
   return at === undefined ? '' : new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
-/** A table; every cell is escaped, and names its column for narrow screens that show no head. The first names its row. */
+/** A table with escaped cells. The first cell names its row; the others name their column for narrow screens. */
 export function tableHtml(head: readonly string[], rows: readonly (readonly string[])[]): string {
   if (rows.length === 0) return '<p>none</p>';
   const row = ([first = '', ...cells]: readonly string[]) =>
@@ -165,7 +165,7 @@ function cellHtml(column: string | undefined, cell: string): string {
   return `<td data-name="${escapeHtml(column ?? '')}">${escapeHtml(cell)}</td>`;
 }
 
-/** Names and their values, all escaped. */
+/** A list of names and values, all escaped. */
 export function pairsHtml(pairs: readonly (readonly [name: string, value: string])[]): string {
   const items = pairs.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`);
   return `<dl>\n${items.join('\n')}\n</dl>`;

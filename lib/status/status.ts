@@ -7,10 +7,10 @@ import { configHash } from './config-hash.ts';
 import type { Metrics } from './metrics.ts';
 import type { SourceCount } from './packet-counts.ts';
 
-/** How one family stands. Times are those of Date.now(), but for `syncedAt`. */
+/** The status of one family. Times are from Date.now(), except `syncedAt`. */
 export interface FamilyStatus {
   readonly policy: Policy;
-  /** The same as `lastSuccess`, but of performance.now(), which nobody can set. */
+  /** The time of `lastSuccess` by performance.now(), which does not change if the clock is set. */
   readonly syncedAt: number;
   readonly lastSuccess: number;
   readonly lastChange: number | undefined;
@@ -18,46 +18,46 @@ export interface FamilyStatus {
   readonly lastFound: readonly string[];
 }
 
-/** What a look at the neighbours has found: foreign rules that may masquerade what the policy leaves alone. */
+/** Foreign rules that may masquerade traffic that the policy does not masquerade. */
 export interface ForeignFinding {
   readonly family: Family;
-  /** How many rules. */
+  /** The number of rules. */
   readonly rules: number;
   /** One sentence. */
   readonly message: string;
-  /** The rules, and what they ask for. */
+  /** The rules and their conditions. */
   readonly evidence: readonly string[];
   readonly remedy: string;
 }
 
-/** What happened, as a change of metrics. */
+/** A change of the metrics. */
 type Change = (metrics: Metrics) => void;
 
-/** Keeps what happens until there are metrics to record it in: these are loaded only after the first sync. */
+/** Records changes of metrics. It keeps them until metrics are attached, which are loaded only after the first sync. */
 export class Recorder {
   #metrics: Metrics | undefined;
   #waiting: Change[] | undefined = [];
 
-  /** Records it now, or once there are metrics. */
+  /** Records a change now, or after metrics are attached. */
   record(event: Change): void {
     if (this.#metrics === undefined) this.#waiting?.push(event);
     else event(this.#metrics);
   }
 
-  /** From now on everything goes to these metrics, what has happened so far first. */
+  /** Sends all kept and all further changes to these metrics. */
   attach(metrics: Metrics): void {
     for (const event of this.#waiting ?? []) event(metrics);
     this.#waiting = undefined;
     this.#metrics = metrics;
   }
 
-  /** Nobody will ask. */
+  /** Drops all kept changes, because there is no server for metrics. */
   discard(): void {
     this.#waiting = undefined;
   }
 }
 
-/** What the agent knows of itself, for those who ask: endpoints and metrics. */
+/** The status of the agent, for endpoints and metrics. */
 export class Status implements Observer {
   readonly #recorder: Recorder;
   readonly #ruleCount: (policy: Policy) => number;
@@ -66,13 +66,13 @@ export class Status implements Observer {
   #dataplane: Dataplane | undefined;
   #foreign: readonly ForeignFinding[] = [];
 
-  /** @param ruleCount tells how many rules hold a policy in the kernel */
+  /** @param ruleCount the number of rules that a policy has in the kernel */
   constructor(recorder: Recorder, ruleCount: (policy: Policy) => number) {
     this.#recorder = recorder;
     this.#ruleCount = ruleCount;
   }
 
-  /** Of each family that has been synced. */
+  /** The status of each family that has been synced. */
   get families(): ReadonlyMap<Family, FamilyStatus> {
     return this.#families;
   }
@@ -82,22 +82,22 @@ export class Status implements Observer {
     return this.#loaded;
   }
 
-  /** The one in use, once there is one. */
+  /** The dataplane in use; undefined before it is found. */
   get dataplane(): Dataplane | undefined {
     return this.#dataplane;
   }
 
-  /** What the last look at the neighbours has found. */
+  /** The findings of the last look at foreign rules. */
   get foreign(): readonly ForeignFinding[] {
     return this.#foreign;
   }
 
-  /** The dataplane to use has been found. */
+  /** The dataplane was found. */
   onDataplane(dataplane: Dataplane): void {
     this.#dataplane = dataplane;
   }
 
-  /** The sources were read, whatever has come of it. */
+  /** The sources were read, with or without errors. */
   onLoad(loaded: LoadedConfig): void {
     const { config } = loaded;
     const isNew = loaded !== this.#loaded;
@@ -154,14 +154,14 @@ export class Status implements Observer {
     }
   }
 
-  /** A sync of these families has failed. */
+  /** The sync of these families failed. */
   onFailure(families: readonly Family[]): void {
     this.#recorder.record((metrics) => {
       for (const family of families) metrics.add('syncs_total', { family, result: 'failed' });
     });
   }
 
-  /** @param seconds that the failed attempt and the pause after it have taken */
+  /** @param seconds the time of the failed attempt and of the pause after it */
   onRetry({ failure }: DataplaneError, seconds: number): void {
     this.#recorder.record((metrics) => {
       metrics.add('sync_retries_total', { reason: failure });
@@ -169,7 +169,7 @@ export class Status implements Observer {
     });
   }
 
-  /** These families were looked at for foreign rules. */
+  /** The agent has looked for foreign rules in these families. */
   onNeighbours(families: readonly Family[], findings: readonly ForeignFinding[]): void {
     this.#foreign = findings;
     this.#recorder.record((metrics) => {
@@ -199,7 +199,7 @@ export class Status implements Observer {
   }
 }
 
-/** A series that is not there before its first event hides that event from rate() and increase() of Prometheus. */
+/** Adds all series with zero. Otherwise rate() and increase() of Prometheus miss the first event of each. */
 function beginAtZero(metrics: Metrics, family: Family): void {
   for (const result of ['changed', 'unchanged', 'failed']) metrics.add('syncs_total', { family, result }, 0);
   for (const found of DIFFERENCES) metrics.add('drift_repairs_total', { family, found }, 0);

@@ -1,6 +1,6 @@
 /**
- * The text with everything escaped that a terminal or a log reader could take for more than text:
- * control characters, line separators, bidirectional overrides, lone surrogates.
+ * The text with all characters escaped that can control a terminal or a log reader: control characters, line
+ * separators, bidirectional overrides, lone surrogates.
  */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) => {
@@ -15,20 +15,20 @@ export function quote(text: string): string {
   return `"${printable(shown)}"`;
 }
 
-/** The text as it may stand anywhere in HTML, quoted attribute values included. */
+/** The text escaped for HTML, also for quoted attribute values. */
 export function escapeHtml(text: string): string {
   return printable(text).replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 }
 
 /**
- * The value as indented JSON (RFC 8259) with a final line feed. Characters that a terminal could take for more than
- * text stand in it as JSON's own escapes.
+ * The value as indented JSON (RFC 8259) with a final line feed. Characters that can control a terminal are JSON escape
+ * sequences.
  */
 export function prettyJson(value: unknown): string {
   return `${escapeJson(JSON.stringify(value, null, 2))}\n`;
 }
 
-/** JSON text with the control and format characters escaped that JSON itself leaves as they are. */
+/** The JSON text with the control and format characters escaped that JSON itself does not escape. */
 export function escapeJson(json: string): string {
   return json.replace(/[^\P{Cc}\n]|[\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) =>
     Array.from(

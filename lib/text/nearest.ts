@@ -1,4 +1,4 @@
-/** The candidate that takes the fewest typing errors to become the word; undefined where none is near. */
+/** The candidate that takes the fewest typing errors to become the word; undefined if none is near. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   const folded = word.toLowerCase().slice(0, 64);
   let best: { candidate: string; distance: number } | undefined;

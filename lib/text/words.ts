@@ -1,4 +1,15 @@
-/** `1 rule`, `2 rules`. */
+/** A number with its noun: `1 rule`, `2 rules`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** As many as IPv4 has; more say more as a power of two. */
+const LARGEST_COUNT = 1n << 32n;
+
+/** `1 address`, `65,536 addresses`, `2^120 addresses`, `more than 2^120 addresses`. */
+export function countedAddresses(count: bigint): string {
+  if (count === 1n) return '1 address';
+  if (count <= LARGEST_COUNT) return `${count.toLocaleString('en-US')} addresses`;
+  const power = count.toString(2).length - 1;
+  return `${count === 1n << BigInt(power) ? '' : 'more than '}2^${power} addresses`;
 }

@@ -99,13 +99,13 @@ describe('the agent', () => {
     assert.equal(await node.kernel(), before);
   });
 
-  it('repairs what somebody else changed, and says what was found', async () => {
+  it('repairs what another program changed, and says what was found', async () => {
     await using node = await createNode();
     const agent = node.start('--resync-interval=100ms', '--log-format=text');
     await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
     await node.iptables('-F', 'IP-MASQ-AGENT');
     await agent.logged(
-      /WARN {2}IPv4: somebody else changed our rules, repaired: rules differ; rules added 5, removed 0, kept 0/,
+      /WARN {2}IPv4: another program has changed .*; repaired: rules differ; rules added 5, removed 0, kept 0/,
     );
     await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
     await node.iptables('-F', 'POSTROUTING');
@@ -179,7 +179,7 @@ describe('the agent', () => {
     assert.equal((await node.chain('ip6tables')).length, 2);
     const { code, stderr } = await node.agent('--once');
     assert.equal(code, 0, stderr);
-    assert.match(stderr, /left by an earlier run: IPv6, iptables [\d.]+ \(nft\): removed 3 rules of ours/);
+    assert.match(stderr, /left by an earlier run: IPv6, iptables [\d.]+ \(nft\): removed 3 rules/);
     const { stdout } = await node.box.run('ip6tables-nft', ['-t', 'nat', '-S']);
     assert.doesNotMatch(stdout, /IP-MASQ-AGENT/);
   });
@@ -209,7 +209,7 @@ describe('the agent', () => {
     await using node = await createNode();
     const { code, stderr } = await node.agent('--once', '-logtostderr', '--stderrthreshold=INFO', '-v', '2');
     assert.equal(code, 0);
-    assert.match(stderr, /ignored, klog is not used here: --logtostderr, --stderrthreshold/);
+    assert.match(stderr, /does not use klog: --logtostderr, --stderrthreshold/);
   });
 
   it('reports a conflict once, not at every resync', async () => {
@@ -394,7 +394,8 @@ describe('a kill at any instant', () => {
     first.kill('SIGKILL');
     await first.ended;
     const rounds = 16 * RUNS;
-    for (let round = 0; round < rounds; round += 1) {
+    // On a machine that is busy with other things, kills that come later meet the transaction.
+    for (let round = 0; round < rounds || (seen.size < 2 && round < 5 * rounds); round += 1) {
       const agent = node.start('--resync-interval=1h');
       await agent.logged(/"msg":"starting/);
       // However long a start takes on this machine, the kills spread around the moment of the transaction.

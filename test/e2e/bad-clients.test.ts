@@ -87,7 +87,7 @@ describe('the rules are kept', () => {
     await logged(/http:\/\/127\.0\.0\.1:9614/);
     agent.kill('SIGUSR2');
     await logged(
-      /"level":"error".*accept EMFILE.*the metrics server has failed; the rules are kept all the same/,
+      /"level":"error".*accept EMFILE.*the metrics server has failed; the agent still keeps the rules/,
     );
     await volume.swap(INSIDE('10.2.0.0/16'));
     await holds(node, '10.2.0.0/16');

@@ -20,7 +20,12 @@ interface Case {
 }
 
 const notLast = (family: string) =>
-  [`jump-not-last ${family}`, /our jump is not the last rule/, /-A POSTROUTING/, /foreign-rule/] as const;
+  [
+    `jump-not-last ${family}`,
+    /the agent's jump is not the last rule/,
+    /-A POSTROUTING/,
+    /foreign-rule/,
+  ] as const;
 
 const CASES: readonly Case[] = [
   {
@@ -75,7 +80,7 @@ const CASES: readonly Case[] = [
     what: 'a config with mistakes',
     make: (node) => writeFile(join(node.configDir, 'ip-masq-x'), 'masqLinkLocal: 1\n'),
     findings: [
-      ['config-invalid', /the config has 1 error$/, /^ip-masq-x:1:16: error: /, /ip-masq-agent check/],
+      ['config-invalid', /^1 error in the config$/, /^ip-masq-x:1:16: error: /, /ip-masq-agent check/],
     ],
   },
 ];
@@ -162,11 +167,11 @@ for (const mode of MODES) {
         ['both-modes IPv6', /both iptables modes/, /-A POSTROUTING/, /one mode/],
         [
           'chain-elsewhere IPv4',
-          new RegExp(`\\(${other}\\) too, but iptables .* \\(${mode}\\) is used`),
+          new RegExp(`\\(${other}\\), but iptables .* \\(${mode}\\) is used`),
           /-A IP-MASQ-AGENT/,
           /cleanup/,
         ],
-        ['chain-elsewhere IPv6', new RegExp(`\\(${other}\\) too`), /-A IP-MASQ-AGENT/, /cleanup/],
+        ['chain-elsewhere IPv6', new RegExp(`\\(${other}\\), but`), /-A IP-MASQ-AGENT/, /cleanup/],
       ]);
     });
   });

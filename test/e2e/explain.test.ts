@@ -22,10 +22,12 @@ describe('explain', () => {
       stdout,
       [
         '10.20.30.4 is not masqueraded: 10.20.30.0/24 of ip-masq-operator:2:22 decides',
+        '  10.20.30.0/24 is 10.20.30.0 to 10.20.30.255, 256 addresses',
         '  overrides 10.20.0.0/16 of ip-masq-operator:1:19, masqueraded',
         '  overrides 10.0.0.0/8 of ip-masq-cloud:1:22, not masqueraded',
-        '8.8.8.8 is masqueraded: no entry holds it',
+        '8.8.8.8 is masqueraded: no entry matches it',
         'fd00::1 is not masqueraded: fd00::/8 of ip-masq-cloud:1:34 decides',
+        '  fd00::/8 is fd00:: to fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff, 2^120 addresses',
         '',
       ].join('\n'),
     );
@@ -37,7 +39,7 @@ describe('explain', () => {
     const { stdout } = await node.agent('explain', '169.254.169.254');
     assert.equal(
       stdout,
-      '169.254.169.254 is masqueraded: masqLinkLocal of ip-masq-x:2:16 is true, and no entry holds it\n',
+      '169.254.169.254 is masqueraded: masqLinkLocal of ip-masq-x:2:16 is true, and no entry matches it\n',
     );
     const json = await node.agent('explain', '--output=json', '169.254.169.254');
     const origin = { source: 'ip-masq-x', file: 'ip-masq-x', line: 2, column: 16 };
@@ -50,7 +52,7 @@ describe('explain', () => {
     assert.equal(code, 0);
     assert.equal(
       stdout,
-      '2001:db8::1 is left as it is: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it\n',
+      '2001:db8::1 is left alone: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it\n',
     );
   });
 
@@ -76,9 +78,9 @@ describe('explain', () => {
     ]);
   });
 
-  const SUCH_AS = 'write it such as 10.1.2.3 or fd00::1';
+  const SUCH_AS = 'write an address such as 10.1.2.3 or fd00::1';
   for (const [text, remedy] of [
-    ['10.0.0.0/8', 'write one address of it, without the prefix length'],
+    ['10.0.0.0/8', 'write one address of the network, without the prefix length'],
     ['10.0.0', SUCH_AS],
     ['fe80::1%eth0', SUCH_AS],
     ['', SUCH_AS],
@@ -93,7 +95,7 @@ describe('explain', () => {
 
 for (const mode of ['nft', 'legacy'] as const) {
   describe(`explain --live, ${mode}`, () => {
-    const NOTHING_LEADS = /kernel DISAGREES: nothing leads into our chain/;
+    const NOTHING_LEADS = /kernel DISAGREES: no rule jumps to the agent's chain/;
     const LIVE = ['explain', '--live', '--enable-ipv6', `--iptables-mode=${mode}`];
 
     it('agrees with what a sync has made, for both families, and shows the rule', async () => {
@@ -118,7 +120,10 @@ for (const mode of ['nft', 'legacy'] as const) {
         assert.equal(code, 4);
         assert.match(stdout, why);
       };
-      await disagrees('10.1.1.1', /kernel DISAGREES: there is no chain of ours; is the agent running\?/);
+      await disagrees(
+        '10.1.1.1',
+        /kernel DISAGREES: the agent's chain does not exist; is the agent running\?/,
+      );
       await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
       await iptables(node, mode, '-I', 'IP-MASQ-AGENT', '1', '-d', '10.1.0.0/16', '-j', 'MASQUERADE');
       await disagrees('10.1.1.1', /kernel DISAGREES: -A IP-MASQ-AGENT -d 10\.1\.0\.0\/16 -j MASQUERADE/);
@@ -134,7 +139,7 @@ for (const mode of ['nft', 'legacy'] as const) {
       assert.equal(changed.code, 4);
       assert.match(
         changed.stdout,
-        /kernel DISAGREES: somebody has changed rules of ours: -A IP-MASQ-AGENT -s 10\.244\.0\.0\/16 -j ACCEPT; see/,
+        /kernel DISAGREES: the agent's rules were changed: -A IP-MASQ-AGENT -s 10\.244\.0\.0\/16 -j ACCEPT; see/,
       );
       await iptables(node, mode, '-F', 'POSTROUTING');
       await iptables(node, mode, '-A', 'POSTROUTING', '-s', '192.0.2.1', '-j', 'IP-MASQ-AGENT');
@@ -183,11 +188,11 @@ for (const mode of ['nft', 'legacy'] as const) {
       const [inside = '', ended = '', outside = ''] = stdout.split(/^(?=\S)/m);
       assert.match(
         inside,
-        /\n {2}but a rule of Docker in iptables \(\w+\) nat POSTROUTING may masquerade it:\n {4}-A POSTROUTING -s 172\.17\.0\.0\/16 ! -o docker0 -j MASQUERADE\n {4}only where: .*172\.17\.0\.0\/16.*\n {4}start dockerd /,
+        /\n {2}but a rule of Docker in iptables \(\w+\) nat POSTROUTING may masquerade it:\n {4}-A POSTROUTING -s 172\.17\.0\.0\/16 ! -o docker0 -j MASQUERADE\n {4}only if: .*172\.17\.0\.0\/16.*\n {4}start dockerd /,
       );
       assert.match(
         ended,
-        /\n {2}a rule of somebody else in iptables \(\w+\) nat POSTROUTING ends it before our chain is met:\n {4}-A POSTROUTING -d 192\.0\.2\.0\/24 -j ACCEPT\n/,
+        /\n {2}a foreign rule in iptables \(\w+\) nat POSTROUTING decides before the agent's chain:\n {4}-A POSTROUTING -d 192\.0\.2\.0\/24 -j ACCEPT\n/,
       );
       assert.doesNotMatch(outside, /Docker|somebody else/);
     });
@@ -236,9 +241,7 @@ for (const mode of ['nft', 'legacy'] as const) {
         '2001:db8::7',
         '198.51.100.8',
       );
-      const local = stdout
-        .split(/^(?=\S)/m)
-        .filter((text) => text.includes('an address of this node itself'));
+      const local = stdout.split(/^(?=\S)/m).filter((text) => text.includes('an address of this node'));
       assert.deepEqual(
         local.map((text) => text.split(' ')[0]),
         ['198.51.100.7', '127.9.9.9', '2001:db8::7'],

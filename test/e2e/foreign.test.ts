@@ -20,7 +20,7 @@ describe('the agent', () => {
     );
     assert.deepEqual(warning['rules'], [
       '-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE',
-      'only where: source 172.17.0.0/16; output interface not docker0',
+      'only if: source 172.17.0.0/16; output interface not docker0',
     ]);
     await stopped(agent);
   });

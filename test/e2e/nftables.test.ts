@@ -157,7 +157,7 @@ describe('a start with another dataplane', () => {
     assert.equal((await node.box.run('iptables-nft-restore', ['--noflush'], { input: stdout })).code, 0);
     assert.match(
       (await node.agent('doctor', '--backend=nftables')).stdout,
-      /^chain-elsewhere \(IPv4\): rules of ours are in iptables [\d.]+ \(nft\) too, but nftables [\d.]+ is used$/m,
+      /^chain-elsewhere \(IPv4\): the agent's rules are also in iptables [\d.]+ \(nft\), but nftables [\d.]+ is used$/m,
     );
     await node.agent('--once', '--backend=nftables');
     assert.doesNotMatch(await node.kernel(), /IP-MASQ-AGENT/);
@@ -172,7 +172,7 @@ describe('a system that refuses nftables ends the agent with exit code 1:', () =
       'echo "nftables v0.9.8 (E.D.S.)"',
       /FATAL nft 0\.9\.8 is too old; install nftables 1\.0\.2 or newer/,
     ],
-    ['nft is something else', 'echo hello', /FATAL nft does not tell its version; install nftables 1\.0\.2/],
+    ['nft is something else', 'echo hello', /FATAL nft does not print its version; install nftables 1\.0\.2/],
   ] as const) {
     it(what, async () => {
       await using node = await createNode();
@@ -196,15 +196,18 @@ describe('a system that refuses nftables ends the agent with exit code 1:', () =
     assert.match(stderr, /FATAL nft failed: .*Operation not permitted.*NET_ADMIN/);
   });
 
-  it("the table is somebody else's", async () => {
+  it('another program has made the table', async () => {
     await using node = await createNode();
     await nft(node, 'table ip ip-masq-agent { chain theirs { counter; }; }');
     const before = await nft(node, 'list table ip ip-masq-agent');
     const { code, stderr } = await node.agent('--once', '--backend=nftables', '--log-format=text');
     assert.equal(code, 1);
-    assert.match(stderr, /FATAL the table ip ip-masq-agent is somebody else's: .*; find out who made it/);
+    assert.match(
+      stderr,
+      /FATAL the table ip ip-masq-agent is not the agent's: .*; find out which program made it/,
+    );
     assert.equal(await nft(node, 'list table ip ip-masq-agent'), before);
-    assert.match((await node.agent('cleanup')).stdout, /^IPv4, nftables [\d.]+: nothing of ours$/m);
+    assert.match((await node.agent('cleanup')).stdout, /^IPv4, nftables [\d.]+: no rules of the agent$/m);
     assert.equal(await nft(node, 'list table ip ip-masq-agent'), before);
   });
 });

@@ -82,7 +82,7 @@ function alike(text: string): string {
     .replace(/\b\d+(?:\.\d+)+(?= \((?:nft|nf_tables|legacy)\))/g, 'X')
     .replace(/^( {2}nft): .*$/m, '$1: X')
     .replace(/^(ip-masq-agent) \S+ \(commit \w+, Node\.js v[\d.]+\)$/m, '$1 X')
-    .replace(/^IPv[46], iptables X \(legacy\): nothing of ours\n/gm, '')
+    .replace(/^IPv[46], iptables X \(legacy\): no rules of the agent\n/gm, '')
     .replace(/nftables \d[\d.]*/g, 'nftables X')
     .replace(/,\n\t+ +/g, ', ')
     .replace(/looked at iptables X \((\w+)\): .*/g, 'looked at iptables X ($1)')

@@ -92,7 +92,7 @@ describe('the sidecar', () => {
       await writeFile(join(outDir, '.ip-masq-agent.tmp-0123456789ab'), outputOf(1).slice(0, 100));
       const before = await stat(out);
       const sidecar = start('--v=3');
-      await sidecar.logged(/output is as it should be/);
+      await sidecar.logged(/the output has not changed/);
       const now = await stat(out);
       assert.deepEqual([now.ino, now.mtimeMs], [before.ino, before.mtimeMs]);
       assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
@@ -127,7 +127,7 @@ describe('the sidecar', () => {
       await node.volume({ 'ip-masq-x': 'masqueradeCIDRs: [10.1.0.0/16]\n' });
       const sidecar = start('--resync-interval=100ms', '--v=3');
       await sidecar.logged(/(?:"reason":"resync".*\n.*){3}/);
-      assert.equal(sidecar.log().split('others ignore them').length, 2);
+      assert.equal(sidecar.log().split('masqueradeCIDRs, other agents ignore them').length, 2);
       await stops(sidecar);
     }));
 
@@ -144,7 +144,7 @@ describe('the sidecar', () => {
   }
 });
 
-describe('the sidecar ends, and the output written last stays:', () => {
+describe('the sidecar ends, and the output file does not change:', () => {
   it('with exit code 3 at a bad config, and the termination log says why', () =>
     withSidecar(async ({ node, out, outDir, start, outputIs }) => {
       const volume = await node.volume(generation(1));
@@ -160,7 +160,7 @@ describe('the sidecar ends, and the output written last stays:', () => {
       assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
       assert.match(
         await readFile(terminationLog, 'utf8'),
-        /^.*1 error; the output written last stays\nip-masq-x:1:22: error: .*\n$/,
+        /^1 error in the config; the output file does not change\nip-masq-x:1:22: error: .*\n$/,
       );
     }));
 

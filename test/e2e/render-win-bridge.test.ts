@@ -65,7 +65,7 @@ describe('render --format=win-bridge', () => {
     [
       'is missing',
       undefined,
-      /cni\.conf: error: cannot be read: ENOENT.*; name the CNI config with --input-file/,
+      /cni\.conf: error: cannot be read: ENOENT.*; set --input-file to the CNI config/,
     ],
     ['is no JSON', '{\n  "type": ,\n}', /cni\.conf:2:11: error: is not valid JSON/],
     ['is no text', Buffer.from([0xff, 0xfe]), /cni\.conf:1:1: error: /],

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { node, outDir, SOURCES, writeSources } from './render-support.ts';
 import { BINARY } from './support.ts';
 
-const IPTABLES = `# Input of iptables-restore --noflush; without --noflush all other rules of nat would go.
+const IPTABLES = `# Input of iptables-restore --noflush; without --noflush, all other rules of nat are deleted.
 *nat
 :IP-MASQ-AGENT - [0:0]
 -A IP-MASQ-AGENT -d 10.1.0.0/16 -m comment --comment "ip-masq-agent: masqueraded (from ip-masq-operator)" -j MASQUERADE --random-fully
@@ -33,7 +33,7 @@ masqLinkLocal: true # ip-masq-operator:2:16
 `;
 
 const KNOWN_TO_US =
-  'ip-masq-agent: note: masqueradeCIDRs are known to this agent only, others ignore them: --flatten writes them as nonMasqueradeCIDRs\n';
+  'ip-masq-agent: note: only this agent knows masqueradeCIDRs, other agents ignore them: --flatten writes them as nonMasqueradeCIDRs\n';
 
 let out: string;
 
@@ -92,7 +92,7 @@ describe('render prints', () => {
     await writeSources({ 'ip-masq-x': `cidrLimit: 65\nnonMasqueradeCIDRs: [${list}]\n` });
     const { code, stdout, stderr } = await node.agent('render', '--format=config');
     assert.equal(code, 0);
-    assert.equal(stderr, 'ip-masq-agent: note: 65 nonMasqueradeCIDRs: older agents take no more than 64\n');
+    assert.equal(stderr, 'ip-masq-agent: note: 65 nonMasqueradeCIDRs: older agents accept at most 64\n');
     assert.match(stdout, /\ncidrLimit: 65\n$/);
   });
 
@@ -138,7 +138,7 @@ describe('render writes a file', () => {
     await writeFile(out, 'old\n');
     await writeSources({});
     const write = () => node.agent('render', '--format=config', `--output-file=${out}`);
-    const why = 'because there is no source: its reader takes its defaults';
+    const why = 'because there is no source: its reader uses its own defaults';
     assert.equal((await write()).stderr, `${out}: removed, ${why}\n`);
     assert.equal((await write()).stderr, `${out}: absent, ${why}\n`);
   });
@@ -169,7 +169,7 @@ describe('render writes a file', () => {
   });
 });
 
-const NEED_EACH_OTHER = /--format=win-bridge and --input-file need each other/;
+const MUST_BE_SET_TOGETHER = /--format=win-bridge and --input-file must be set together/;
 const WOULD_BE_SOURCE = /would be a source of the next sync: write it to another directory/;
 
 describe('wrong usage of render ends it with exit code 2, and nothing is written:', () => {
@@ -177,8 +177,8 @@ describe('wrong usage of render ends it with exit code 2, and nothing is written
     [['--format=json'], /write iptables or nftables or config or win-bridge/],
     [['--flatten'], /--flatten needs --format=config/],
     [['--watch'], /--watch needs --output-file/],
-    [['--format=win-bridge'], NEED_EACH_OTHER],
-    [['--input-file=x'], NEED_EACH_OTHER],
+    [['--format=win-bridge'], MUST_BE_SET_TOGETHER],
+    [['--input-file=x'], MUST_BE_SET_TOGETHER],
     [['--output-file=CONFIG/ip-masq-agent'], WOULD_BE_SOURCE],
     [['--output-file=CONFIG/../config/ip-masq-agent'], WOULD_BE_SOURCE],
     [['--output-file=LINK/ip-masq-agent'], WOULD_BE_SOURCE],

@@ -186,7 +186,7 @@ for (const kind of BOX_KINDS) {
         );
       });
 
-      it("touches nothing of a table of its name that is somebody else's, and says so", async () => {
+      it('does not touch a table with its name that another program has made, and says so', async () => {
         await using node = await lab();
         await node.nft(`table ${TABLE(family)} { chain theirs { counter; }; }`);
         const before = await node.nft(`list table ${TABLE(family)}`);
@@ -195,7 +195,7 @@ for (const kind of BOX_KINDS) {
           (error) =>
             error instanceof DataplaneError &&
             error.failure === 'refused' &&
-            error.message.includes(`the table ${TABLE(family)} is somebody else's`) &&
+            error.message.includes(`the table ${TABLE(family)} is not the agent's`) &&
             error.remedy.includes(`nft delete table ${TABLE(family)}`),
         );
         assert.equal((await node.dataplane.observe(family)).remove(), undefined);

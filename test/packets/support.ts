@@ -97,7 +97,7 @@ export async function sync(dataplane: Dataplane, config: MergedConfig): Promise<
   }
 }
 
-/** Makes the kernel hold nothing of ours. */
+/** Makes the kernel hold no rules of the agent. */
 export async function remove(dataplane: Dataplane): Promise<void> {
   for (const family of FAMILIES) {
     const plan = (await dataplane.observe(family)).remove();

@@ -3,9 +3,9 @@ import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { METRIC_PREFIX, METRICS, Metrics } from '../../lib/status/metrics.ts';
 import { createNode, eventually, type NodeLab } from '../e2e/support.ts';
-import { type Prometheus, type Sample, startPrometheus } from '../lab/prometheus.ts';
 import { succeed } from '../lab/run.ts';
 import { dashboard, type GridPos, metricsOf, panels, substituted, targets } from './dashboard.ts';
+import { type Prometheus, type Sample, startPrometheus } from './prometheus.ts';
 
 const AGENT = '127.0.0.1:9614';
 

@@ -5,7 +5,7 @@ import { METRIC_PREFIX, METRICS } from '../../lib/status/metrics.ts';
 import { createNode, eventually, type NodeLab, type RunningAgent } from '../e2e/support.ts';
 import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { startHelper } from '../lab/helper.ts';
-import { type Prometheus, startPrometheus } from '../lab/prometheus.ts';
+import { type Prometheus, startPrometheus } from './prometheus.ts';
 import { hurriedRules } from './support.ts';
 
 const ADDRESS = '127.0.0.1:9614';

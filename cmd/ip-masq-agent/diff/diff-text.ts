@@ -1,17 +1,17 @@
-import { formatOrigin } from '../../../lib/config/origin.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
 import { printable } from '../../../lib/text/escape.ts';
+import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
 import type { Preview } from '../preview.ts';
 
-/** Rules that stay which are shown on either side of one that does not. */
+/** How many unchanged rules are shown on each side of a changed one. */
 const CONTEXT = 3;
 
 const SIGN = { kept: ' ', added: '+', removed: '-' } as const;
 const COLOUR = { kept: '', added: '\x1b[32m', removed: '\x1b[31m' } as const;
 const RESET = '\x1b[0m';
 
-/** What a sync would change, for people: unified, each rule with the place that asks for it. */
+/** What a sync would change, as a unified diff for people; each rule names the place that asks for it. */
 export function diffText(
   dataplane: string,
   previews: readonly Preview[],
@@ -20,7 +20,7 @@ export function diffText(
   const lines = previews.flatMap(({ family, plan, unreadable }) => {
     if (unreadable !== undefined)
       return [
-        `${family}: cannot look for what an earlier run may have left: ${unreadable.message}; ${unreadable.remedy}`,
+        `${family}: cannot look for leftovers of an earlier run: ${unreadable.message}; ${unreadable.remedy}`,
       ];
     if (plan === undefined) return [`${family}, ${dataplane}: nothing to change`];
     return [
@@ -33,7 +33,7 @@ export function diffText(
 
 type Shown = DiffLine | { readonly change: 'skipped'; readonly count: number };
 
-/** Takes out what stays, far from what does not. */
+/** Leaves out unchanged rules that are far from a changed one. */
 function shorten(lines: readonly DiffLine[]): readonly Shown[] {
   const near = new Set<number>();
   for (const [index, { change }] of lines.entries()) {

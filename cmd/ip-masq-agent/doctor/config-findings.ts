@@ -3,7 +3,7 @@ import { formatProblem } from '../../../lib/config/problem.ts';
 import type { Finding } from '../../../lib/neighbours/finding.ts';
 import { counted } from '../../../lib/text/words.ts';
 
-/** What is wrong with the config directory and the sources in it. */
+/** The findings about the config directory and the sources in it. */
 export function configFindings(dir: string, { config, problems, sources }: LoadedConfig): readonly Finding[] {
   const errors = problems.filter(({ severity }) => severity === 'error');
   const evidence = errors.map(formatProblem);
@@ -13,7 +13,7 @@ export function configFindings(dir: string, { config, problems, sources }: Loade
         kind: 'config-unreadable',
         message: `the config directory ${dir} cannot be read`,
         evidence,
-        remedy: 'mount the volume there, or name the right directory with --config-dir',
+        remedy: 'mount the volume there, or set --config-dir to the right directory',
       },
     ];
   }
@@ -21,9 +21,9 @@ export function configFindings(dir: string, { config, problems, sources }: Loade
     return [
       {
         kind: 'config-invalid',
-        message: `the config has ${counted(errors.length, 'error')}`,
+        message: `${counted(errors.length, 'error')} in the config`,
         evidence,
-        remedy: 'repair the sources: ip-masq-agent check shows each error in its line',
+        remedy: 'correct the sources: ip-masq-agent check shows the line of each error',
       },
     ];
   }
@@ -33,7 +33,7 @@ export function configFindings(dir: string, { config, problems, sources }: Loade
       kind: 'config-empty',
       message: 'there is no source: the defaults apply',
       evidence: [`${dir} has no file ip-masq-*`],
-      remedy: 'mount the ConfigMaps there, under names that begin with ip-masq-',
+      remedy: 'mount ConfigMaps there, with keys that begin with ip-masq-',
     },
   ];
 }

@@ -2,10 +2,10 @@ import { printable } from '../../../lib/text/escape.ts';
 import { counted } from '../../../lib/text/words.ts';
 import type { Examination } from './examine.ts';
 
-/** Lines of evidence that are shown of each finding. */
+/** How many lines of evidence are shown for each finding. */
 const MAX_EVIDENCE = 20;
 
-/** What was found, for people. */
+/** The findings as text for people. */
 export function examinationText({ findings, seen }: Examination): string {
   const found = findings.flatMap(({ kind, family, message, evidence, remedy }) => {
     const shown = evidence.slice(0, MAX_EVIDENCE).map((line) => `    ${line}`);

@@ -8,7 +8,7 @@ import { print } from '../print.ts';
 import { examinationText } from './doctor-text.ts';
 import { examine } from './examine.ts';
 
-/** Looks at the node for what breaks masquerading. */
+/** Checks the node for what breaks masquerading. */
 export async function doctor({ flags }: Args<typeof DOCTOR_FLAGS>): Promise<number> {
   const examination = await examine({
     sources: sourcesOptions(flags),

@@ -21,23 +21,23 @@ import { openPatiently, patient } from '../patient.ts';
 import { preview } from '../preview.ts';
 import { configFindings } from './config-findings.ts';
 
-/** A look at the node. */
+/** The result of a look at the node. */
 export interface Examination {
   readonly findings: readonly Finding[];
   /** What was looked at, in words. */
   readonly seen: readonly string[];
 }
 
-/** What to look with. */
+/** The input of a look at the node. */
 export interface Examiner {
   readonly sources: SourcesOptions;
   readonly dataplane: DataplaneOptions;
   readonly host: Host;
-  /** For a busy kernel. */
+  /** How to wait for a busy kernel. */
   readonly retry: RetryOptions;
 }
 
-/** Looks at the node and changes nothing. What cannot be looked at is a finding too. */
+/** Looks at the node and changes nothing. If it cannot look at something, that is a finding too. */
 export async function examine(examiner: Examiner): Promise<Examination> {
   const { configDir, config: configOptions } = examiner.sources;
   const { host } = examiner;
@@ -60,7 +60,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   return { findings: findings.filter(isFirst), seen };
 }
 
-/** What can be told of the tools without any right. */
+/** The findings about the tools, which need no capability. */
 async function toolFindings({ dataplane, host }: Examiner): Promise<readonly Finding[]> {
   return await installedDataplanes(dataplane, host).then(
     () => [],
@@ -108,7 +108,7 @@ async function examineKernel(
   return { findings, seen };
 }
 
-/** What keeps the doctor from looking, as a finding; nothing where there is nothing to see. */
+/** The error as a finding; none if the kernel does not support such rules, because then there are none. */
 function dataplaneFinding(error: unknown, family?: Family): readonly Finding[] {
   if (!(error instanceof DataplaneError)) throw error;
   const { failure, message, remedy } = error;
@@ -117,7 +117,7 @@ function dataplaneFinding(error: unknown, family?: Family): readonly Finding[] {
   return [{ kind, ...(family !== undefined && { family }), message, evidence: [], remedy }];
 }
 
-/** The same may stand in the way of several looks; what was seen is told each time. */
+/** Whether the finding is new: one error may stop several looks. Findings with evidence are always kept. */
 function isFirst({ kind, message, evidence }: Finding, index: number, findings: readonly Finding[]): boolean {
   if (evidence.length > 0) return true;
   return findings.findIndex((other) => other.kind === kind && other.message === message) === index;

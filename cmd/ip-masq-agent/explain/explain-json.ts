@@ -8,7 +8,7 @@ export function explainedJson({ decision, isKept, live }: Explained): object {
   const { text, verdict, decidedBy, flag, overridden } = decision;
   return {
     address: text,
-    // Nobody decides about what the agent keeps no rules for.
+    // Without rules for the family, no entry decides.
     verdict: isKept ? verdict : null,
     decidedBy: isKept && decidedBy !== undefined ? entryJson(decidedBy) : null,
     flag: isKept && flag !== undefined ? { value: flag.value, origin: placeValue(flag.origin) } : null,

@@ -16,7 +16,7 @@ import { explainedJson } from './explain-json.ts';
 import { explainedText } from './explain-text.ts';
 import { type Explained, explained, explainedLive } from './live.ts';
 
-/** Says of each address whether traffic to it is masqueraded, and why. */
+/** Says for each address whether traffic to it is masqueraded, and why. */
 export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): Promise<number> {
   const addresses = operands.map(addressOf);
   const config = await readConfig(flags);
@@ -46,7 +46,7 @@ function addressOf(text: string): Address {
   const address = parseAddress(text);
   if (address !== undefined) return address;
   const remedy = text.includes('/')
-    ? 'write one address of it, without the prefix length'
-    : 'write it such as 10.1.2.3 or fd00::1';
+    ? 'write one address of the network, without the prefix length'
+    : 'write an address such as 10.1.2.3 or fd00::1';
   throw new UsageError(`${quote(text)} is not an IP address: ${remedy}`);
 }

@@ -8,13 +8,13 @@ import type { NodeRules } from '../../../lib/neighbours/read-node.ts';
 import { type Decision, decide } from '../../../lib/policy/decision.ts';
 import { type Address, keptFamilies } from '../../../lib/policy/policy.ts';
 
-/** What becomes of traffic to an address. */
+/** What happens to traffic to an address. */
 export interface Explained {
   /** What the config says. */
   readonly decision: Decision;
-  /** False for IPv6 where it is not enabled: whatever the config says, the agent keeps no rules then. */
+  /** Whether the agent keeps rules for the family; false for IPv6 if it is not enabled. */
   readonly isKept: boolean;
-  /** What the kernel does; undefined where it was not asked. */
+  /** What the kernel does; undefined without --live. */
   readonly live: LiveVerdict | undefined;
 }
 
@@ -30,14 +30,14 @@ export interface LiveVerdict {
   readonly unread: readonly string[];
 }
 
-/** What the config says of an address. */
+/** What the config says about an address. */
 export function explained(config: MergedConfig, address: Address, enableIPv6: boolean): Explained {
   const decision = decide(config, address);
   return { decision, isKept: keptFamilies(enableIPv6).includes(address.family), live: undefined };
 }
 
 /**
- * What the config says of addresses, and what the kernel does.
+ * What the config says about addresses, and what the kernel does.
  *
  * @throws {DataplaneError}
  */

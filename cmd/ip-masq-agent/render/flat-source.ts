@@ -2,14 +2,14 @@ import { covers } from '../../../lib/cidr/prefix.ts';
 import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import type { Located, Origin } from '../../../lib/config/origin.ts';
 import type { ListedPrefix, SingleSource } from '../../../lib/lint/single-source.ts';
 import { flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, type Family, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
+import type { Located, Origin } from '../../../lib/text/origin.ts';
 
 /**
- * The merged config as one source without exceptions, its list the shortest that means the same. A reader of it
- * adds link-local where `masqLinkLocal` is false, as all agents do.
+ * The merged config as one source without exceptions, with the shortest list that means the same. Its reader adds
+ * link-local if `masqLinkLocal` is false, as all agents do.
  */
 export function flatSource(config: MergedConfig, enableIPv6: boolean): SingleSource {
   const flat = keptFamilies(enableIPv6).map((family) => flatFamily(config, family));
@@ -46,7 +46,7 @@ function flatFamily(
   const said = family === 'IPv4' ? config.masqLinkLocal : config.masqLinkLocalIPv6;
   const linkLocal = LINK_LOCAL[family].prefix;
   const list = flatPrefixes(compilePolicy(config, family));
-  // Where there is an exception inside of link-local, the reader must not add the whole of it.
+  // If there is an exception inside link-local, the reader must not add all of link-local.
   const value = !list.some(({ prefix }) => covers(prefix, linkLocal));
   const origin: Origin = said.value === value ? said.origin : { kind: 'built-in', reason: 'flattened' };
   return {

@@ -2,10 +2,9 @@ import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { withExceptionList } from '../../../lib/cni/exception-list.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { decodeSource } from '../../../lib/config/decode.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import type { Problem } from '../../../lib/config/problem.ts';
-import { Locator, type Source } from '../../../lib/config/source.ts';
+import { decodeSource, Locator, type Source } from '../../../lib/config/source.ts';
 import { renderTransaction } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
@@ -14,25 +13,25 @@ import { compilePolicy, keptFamilies, type Policy } from '../../../lib/policy/po
 import { counted } from '../../../lib/text/words.ts';
 import { flatPrefixes, flatSource } from './flat-source.ts';
 
-/** What is to be made of the merged config. */
+/** The format of the output. */
 export type RenderFormat =
   | { readonly kind: 'iptables' | 'nftables'; readonly options: DataplaneOptions }
   | { readonly kind: 'config'; readonly flatten: boolean }
   | { readonly kind: 'win-bridge'; readonly inputFile: string };
 
-/** What was made of the merged config. */
+/** The merged config in the format of the output. */
 export interface Rendered {
   readonly text: string;
-  /** What the reader of the text should know. */
+  /** What people should know about the text. */
   readonly notes: readonly string[];
-  /** Whether no file at all says the same as the text, and says it to readers with other defaults too. */
+  /** Whether there is no source. The output file is then removed, so that its reader uses its own defaults. */
   readonly isDefault: boolean;
 }
 
 /**
- * The merged config as others read it.
+ * Renders the merged config.
  *
- * @throws {InvalidConfigError} where the CNI config cannot be read or changed
+ * @throws {InvalidConfigError} if the CNI config cannot be read or changed
  */
 export async function renderAs(
   format: RenderFormat,
@@ -59,7 +58,7 @@ function renderRules(text: string): Rendered {
   return { text, notes: [], isDefault: false };
 }
 
-/** The most that ip-masq-agent v1 and v2 take where `cidrLimit` is not known. */
+/** The most nonMasqueradeCIDRs that ip-masq-agent v1 and v2 accept, which do not know `cidrLimit`. */
 const COMMON_LIMIT = 64;
 
 function renderConfig(config: MergedConfig, enableIPv6: boolean, flatten: boolean): Rendered {
@@ -68,11 +67,11 @@ function renderConfig(config: MergedConfig, enableIPv6: boolean, flatten: boolea
   const notes = [
     ...(source.masqueradeCIDRs.length > 0
       ? [
-          'masqueradeCIDRs are known to this agent only, others ignore them: --flatten writes them as nonMasqueradeCIDRs',
+          'only this agent knows masqueradeCIDRs, other agents ignore them: --flatten writes them as nonMasqueradeCIDRs',
         ]
       : []),
     ...(count > COMMON_LIMIT
-      ? [`${count} nonMasqueradeCIDRs: older agents take no more than ${COMMON_LIMIT}`]
+      ? [`${count} nonMasqueradeCIDRs: older agents accept at most ${COMMON_LIMIT}`]
       : []),
   ];
   return { text: sourceText(source), notes, isDefault: config.sources.length === 0 };
@@ -100,7 +99,7 @@ async function renderCniConfig(config: MergedConfig, path: string): Promise<Rend
 async function readCniConfig(path: string): Promise<Source> {
   const unreadable = (message: string) => {
     const at = { kind: 'whole-file', source: path } as const;
-    const remedy = 'name the CNI config with --input-file';
+    const remedy = 'set --input-file to the CNI config';
     return cniConfigError({ severity: 'error', kind: 'unreadable', at, message, remedy });
   };
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
@@ -114,7 +113,7 @@ async function readCniConfig(path: string): Promise<Source> {
     const bytes = await file.readFile();
     const decoded = decodeSource(path, bytes);
     if (!('text' in decoded)) throw cniConfigError(decoded);
-    // A byte order mark, which decoding drops, belongs to the form of the file.
+    // Decoding drops a byte order mark; the output keeps it.
     return { name: path, text: bytes.toString('utf8') };
   } finally {
     await file.close();

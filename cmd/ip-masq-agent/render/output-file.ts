@@ -44,7 +44,7 @@ async function replace(path: string, bytes: Buffer, before: Stats | undefined): 
     const file = await open(temporary, 'wx', 0o600);
     try {
       await file.writeFile(bytes);
-      // Only root may give a file away.
+      // Only root may change the owner of a file.
       if (before !== undefined) await file.chown(before.uid, before.gid).catch(() => {});
       await file.chmod(before === undefined ? 0o644 : before.mode & 0o777);
       // Without this, a crash of the machine may leave the name without the content.
@@ -78,7 +78,12 @@ async function removeTemporaries(path: string): Promise<void> {
 function requireRegular(path: string, stats: Stats): void {
   if (stats.isFile()) return;
   if (stats.isSymbolicLink())
-    throw cannot('write', path, 'it is a link', 'remove it, or give --output-file the file that it leads to');
+    throw cannot(
+      'write',
+      path,
+      'it is a link',
+      'remove it, or set --output-file to the file that it leads to',
+    );
   const what = stats.isDirectory() ? 'it is a directory' : 'it is not a regular file';
   throw cannot('write', path, what, 'give --output-file another file');
 }

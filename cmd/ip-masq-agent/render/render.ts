@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { Wakes } from '../../../lib/agent/wakes.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { isSourceName } from '../../../lib/config/source-name.ts';
+import { isSourceName } from '../../../lib/config/source.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { RENDER_FLAGS } from '../command-flags.ts';
@@ -18,14 +18,14 @@ import { keepOutput } from './sidecar.ts';
 
 type RenderArgs = Args<typeof RENDER_FLAGS>;
 
-/** Prints or writes what would be applied, or the merged config as others read it. */
+/** Prints or writes the rules, or the merged config for other programs. */
 export async function render(args: RenderArgs): Promise<number> {
   const { flags } = args;
   const format = formatOf(flags);
   const outputFile = flags['output-file'];
   const renderConfig = (config: MergedConfig) => renderAs(format, config, flags['enable-ipv6']);
   if (flags.watch) {
-    return runDaemon(args, 'the output written last stays', (log) => {
+    return runDaemon(args, 'the output file does not change', (log) => {
       const sources = sourcesOptions(flags);
       const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
       process.on('SIGHUP', () => wakes.add('signal'));
@@ -41,10 +41,16 @@ export async function render(args: RenderArgs): Promise<number> {
 
 async function write(path: string, text: string | undefined): Promise<string> {
   const change = await writeOutput(path, text);
-  return text === undefined ? `${change}, because there is no source: its reader takes its defaults` : change;
+  return text === undefined
+    ? `${change}, because there is no source: its reader uses its own defaults`
+    : change;
 }
 
-/** @throws {UsageError} where the flags do not go together */
+/**
+ * The format that the flags ask for.
+ *
+ * @throws {UsageError} if flags contradict each other
+ */
 function formatOf(flags: RenderArgs['flags']): RenderFormat {
   const { format, flatten } = flags;
   const inputFile = flags['input-file'];
@@ -52,7 +58,7 @@ function formatOf(flags: RenderArgs['flags']): RenderFormat {
   if (flatten && format !== 'config') throw new UsageError('--flatten needs --format=config');
   if (flags.watch && outputFile === '') throw new UsageError('--watch needs --output-file');
   if ((inputFile !== '') !== (format === 'win-bridge'))
-    throw new UsageError('--format=win-bridge and --input-file need each other');
+    throw new UsageError('--format=win-bridge and --input-file must be set together');
   if (
     isSourceName(basename(outputFile)) &&
     realDirectory(dirname(outputFile)) === realDirectory(flags['config-dir'])
@@ -69,7 +75,7 @@ function formatOf(flags: RenderArgs['flags']): RenderFormat {
   }
 }
 
-/** The same for two paths of one directory, whatever links are on the way. */
+/** The path of a directory without links: equal for all paths of the same directory. */
 function realDirectory(dir: string): string {
   try {
     return realpathSync(dir);

@@ -6,7 +6,7 @@ import type { Rendered } from './formats.ts';
 import { writeOutput } from './output-file.ts';
 
 /**
- * Keeps a file as the sources say, until the wakes end. After an error the file stays as it was written last.
+ * Writes the output file again at each wake. An error leaves the file as it is.
  *
  * @throws {InvalidConfigError | SystemError}
  */
@@ -27,8 +27,8 @@ export async function keepOutput(
     const fields = { reason, file: path };
     if (change === 'written') log.info(fields, 'output written');
     else if (change === 'removed')
-      log.info(fields, 'no source is left: output removed, its reader takes its defaults');
-    else log.debug(fields, 'the output has not changed');
+      log.info(fields, 'no source is left: output removed, its reader uses its own defaults');
+    else log.debug(fields, 'the output does not change');
     if (notes.join() !== noted) for (const note of notes) log.warn(note);
     noted = notes.join();
   }

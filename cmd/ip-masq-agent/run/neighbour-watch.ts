@@ -7,7 +7,7 @@ import { readNode } from '../../../lib/neighbours/read-node.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
 import type { Status } from '../../../lib/status/status.ts';
 
-/** What the neighbours are compared with. */
+/** The agent's own dataplane, chain and policies. */
 export interface Own {
   readonly dataplane: Dataplane;
   /** The name of the agent's chain. */
@@ -15,10 +15,10 @@ export interface Own {
   readonly policies: readonly Policy[];
 }
 
-/** Nothing tells when others change their rules: a metric of them is never older. */
+/** The agent gets no event when foreign rules change, so it looks again after this time. */
 const LOOK_AGAIN_MS = 300_000;
 
-/** Warns of foreign rules, of each author once as long as they stay. Looks beside the syncs, which do not wait for it. */
+/** Warns about foreign rules, once for each author as long as the rules stay. Syncs do not wait for it. */
 export class NeighbourWatch {
   readonly #host: Host;
   readonly #log: Logger;
@@ -34,12 +34,12 @@ export class NeighbourWatch {
     this.#status = status;
   }
 
-  /** Whether the last look is so long ago that others may have changed their rules since. */
+  /** Whether the last look is so long ago that foreign rules may have changed. */
   get isDue(): boolean {
     return performance.now() - this.#lookedAt >= LOOK_AGAIN_MS;
   }
 
-  /** Looks at the node soon: now, or when the look that is under way has ended. */
+  /** Looks at the node now, or after the current look. */
   look(own: Own): void {
     this.#lookedAt = performance.now();
     this.#next = own;
@@ -55,7 +55,7 @@ export class NeighbourWatch {
     this.#isLooking = false;
   }
 
-  /** A failure to look is logged once too, and is no reason to stop keeping the rules. */
+  /** Looks once. A failure is logged once too, and does not stop the agent. */
   async #look({ dataplane, chain, policies }: Own): Promise<void> {
     const found = new Map<string, () => void>();
     try {

@@ -17,10 +17,10 @@ import { stopSignal } from '../signals.ts';
 import { collectGarbageSoon } from './collect-garbage.ts';
 import type { NeighbourWatch } from './neighbour-watch.ts';
 
-/** A stop in the middle of a sync waits so long for it, so that a pod is gone within a second. */
+/** How long a stop waits for a running sync, so that a pod ends within a second. */
 const STOP_MS = 800;
 
-/** Keeps the rules until a signal ends it (or once); returns the exit code. */
+/** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
 export function run(args: Args): Promise<number> {
   const { flags } = args;
   return runDaemon(
@@ -33,7 +33,7 @@ export function run(args: Args): Promise<number> {
   );
 }
 
-/** Syncs at each wake. What needs no haste is loaded only after the first sync: the server, the look at neighbours. */
+/** Syncs at each wake. The server and the look for foreign rules are loaded only after the first sync. */
 async function keepRules(flags: FlagValues, log: Logger): Promise<void> {
   const host = systemHost(flags['sync-timeout']);
   const dataplane = dataplaneOptions(flags);
@@ -63,8 +63,8 @@ async function keepRules(flags: FlagValues, log: Logger): Promise<void> {
 }
 
 /**
- * Removes what an earlier run has left in another dataplane, mode or family. It goes only after the rules of
- * this run are in the kernel, so that the node is never without rules.
+ * Removes leftovers of an earlier run in another dataplane, mode or family. Called only after the rules of this run
+ * are in the kernel, so that the node is never without rules.
  *
  * @returns whether nothing is left
  */
@@ -75,7 +75,7 @@ async function removeLeftovers(
   log: Logger,
   status: Status,
 ): Promise<boolean> {
-  const what = 'cannot remove what an earlier run may have left in another dataplane, mode or family';
+  const what = 'cannot remove leftovers of an earlier run in another dataplane, mode or family';
   const { leftoverPlaces } = await import('../../../lib/neighbours/leftovers.ts');
   try {
     const installed = await installedDataplanes(dataplaneOptions(flags), host);
@@ -95,7 +95,7 @@ async function removeLeftovers(
   }
 }
 
-/** Serves metrics, probes and status. The modules for it are loaded only now that the rules are in the kernel. */
+/** Serves metrics, probes and status. */
 async function serveStatus(
   flags: FlagValues,
   log: Logger,
@@ -118,14 +118,14 @@ async function cleanUp(flags: FlagValues, log: Logger): Promise<void> {
   for (const removal of removals) {
     const { family, outcome } = removal;
     if (outcome.kind === 'removed') log.info({ family, rules: outcome.rules }, describeRemoval(removal));
-    // A failure in one place counts, but only after all others were tried.
+    // A failure in one dataplane does not stop the removal in the others.
     if (outcome.kind === 'failed') log.error({ family }, describeRemoval(removal));
   }
   const failed = removals.flatMap(({ outcome }) => (outcome.kind === 'failed' ? [outcome.error] : []));
   if (failed[0] !== undefined) throw failed[0];
 }
 
-/** Says that the agent stops, and makes sure that it does. */
+/** Logs that the agent stops, and makes sure that it does. */
 function announceStop(log: Logger, cleanUp: boolean): void {
   const announce = () => {
     log.info(`${stopSignal.reason}: stopping, ${cleanUp ? 'removing the rules' : 'the rules stay'}`);
@@ -133,7 +133,7 @@ function announceStop(log: Logger, cleanUp: boolean): void {
       // A second signal ends a wait for a busy lock.
       for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => process.exit(EXIT.system));
     } else {
-      // A transaction that still runs is the kernel's to finish or refuse as a whole.
+      // The kernel finishes or refuses a running transaction as a whole.
       setTimeout(() => process.exit(EXIT.ok), STOP_MS).unref();
     }
   };

@@ -14,10 +14,10 @@ import { buildInfo, versionText } from '../build-info.ts';
 import type { FlagValues } from '../flags.ts';
 import { stopSignal } from '../signals.ts';
 
-/** As many digits of a commit as a person compares. */
+/** How many digits of the commit are shown. */
 const SHORT_HASH = 12;
 
-/** What the server tells about. */
+/** What the server shows. */
 export interface Served {
   readonly flags: FlagValues;
   readonly log: Logger;
@@ -54,7 +54,7 @@ export async function startServer({ flags, log, status, recorder, interval }: Se
   log.info(`metrics, probes and status on http://${address}: /metrics /healthz /readyz /configz /statusz`);
 }
 
-/** What `/configz` answers. */
+/** The body of `/configz`. */
 function configJson(config: MergedConfig | undefined): string {
   return prettyJson({
     hash: config === undefined ? null : configHash(config),

@@ -3,17 +3,17 @@ import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { spreadEvenly } from '../ports.ts';
 
-/** A rule of our chain: what stands behind `-A CHAIN`, and the entry that asks for it. */
+/** A rule of the agent's chain: the words after `-A CHAIN`, and the entry that asks for it. */
 export interface ChainRule {
   readonly spec: string;
-  /** Undefined for the last rules, which masquerade what no entry holds. */
+  /** Undefined for the last rules, which masquerade all other destinations. */
   readonly entry: Entry | undefined;
 }
 
 /**
- * The rules of the chain, in the order in which a packet meets them. iptables takes the first match while
- * the policy takes the longest, so exceptions call for the most specific first; without exceptions all
- * entries return, and the order of the sources reads better.
+ * The rules of the chain, in the order in which a packet meets them. In iptables the first match decides, in the policy
+ * the longest one: with exceptions, the most specific rules come first. Without exceptions all entries return, and the
+ * rules have the order of the sources, which is easier to read.
  */
 export function renderChain(policy: Policy, options: RuleOptions): readonly ChainRule[] {
   const exceptions = policy.entries.some(({ verdict }) => verdict === 'masquerade');
@@ -29,13 +29,13 @@ export function renderChain(policy: Policy, options: RuleOptions): readonly Chai
   ];
 }
 
-/** The only way into the chain, worded as ip-masq-agent v1 worded it: tools that look for that comment find it. */
+/** The only jump to the chain. Its comment is that of ip-masq-agent v1, because other tools look for it. */
 export function renderJump(chain: string): string {
   const why = `ensure nat POSTROUTING directs all non-LOCAL destination traffic to our custom ${chain} chain`;
   return `${comment(why)} -m addrtype ! --dst-type LOCAL -j ${chain}`;
 }
 
-/** The jump of ip-masq-agent-v2 and of later v1: the quotes are part of their comment's text. */
+/** The jump of ip-masq-agent-v2 and of later v1, in which the quotes are part of the comment. */
 export function renderQuotedJump(chain: string): string {
   return renderJump(chain).replace(/"(.*)"/, String.raw`"\"$1\""`);
 }
@@ -51,7 +51,7 @@ function renderEntry(entry: Entry, options: RuleOptions): readonly ChainRule[] {
   return specs.map((spec) => ({ spec, entry }));
 }
 
-/** One rule, or with port ranges one for each range and protocol that has ports, and one for the others. */
+/** One rule; with port ranges, also one for each range and each protocol that has ports. */
 function masquerade(
   destination: string,
   why: string,
@@ -69,7 +69,7 @@ function masquerade(
   return [...withPorts, `${destination}${comment(why)} -j MASQUERADE${random}`];
 }
 
-/** As the kernel keeps it, in 2^31ths, and iptables prints it: else it would look changed at each sync. */
+/** The probability as the kernel rounds it, to 2^-31, and iptables prints it: otherwise every sync would differ. */
 function probability(share: number): string {
   return (Math.round(share * 2 ** 31) / 2 ** 31).toFixed(11);
 }
@@ -80,17 +80,17 @@ function comment(text: string): string {
   return `-m comment --comment "${`${COMMENT_START}${text}`.slice(0, MAX_COMMENT)}"`;
 }
 
-/** No line or column: these move when a source is edited elsewhere, and a moved comment would be a changed rule. */
+/** The source of an entry. No line or column: they change with other edits, and would then change the rule. */
 function author(origin: Entry['origin']): string {
   if (origin.kind === 'built-in') return `default, ${origin.reason}`;
-  // The key of a ConfigMap has only these characters; a file may have any, and quotes would end the comment.
+  // A ConfigMap key has only these characters. A file name may have any, and a quote would end the comment.
   return `from ${origin.source.replace(/[^A-Za-z0-9._-]/g, '_')}`;
 }
 
 /** XT_EXTENSION_MAXNAMELEN of the kernel, less the terminating zero. */
 const MAX_CHAIN_LENGTH = 28;
 
-/** Chains that are there anyway, and verdicts: the agent would empty the former, and no chain can have the latter's name. */
+/** Built-in chains, which the agent would empty, and verdicts, which cannot be names of chains. */
 const BUILT_IN = [
   'PREROUTING',
   'INPUT',
@@ -103,7 +103,7 @@ const BUILT_IN = [
   'RETURN',
 ];
 
-/** Whether the text may be the name of a chain of our own: not one of iptables', kubelet's or kube-proxy's. */
+/** Whether the text may be the name of the agent's chain. Names of iptables, kubelet and kube-proxy may not. */
 export function isChainName(text: string): boolean {
   const valid = text.length <= MAX_CHAIN_LENGTH && /^[A-Za-z0-9_][A-Za-z0-9_-]*$/.test(text);
   return valid && !BUILT_IN.includes(text) && !text.startsWith('KUBE-');

@@ -5,7 +5,7 @@ import { isOlder } from '../versions.ts';
 import { inTurns, legacyTables } from './legacy.ts';
 import { createTool, type Tool, type ToolVersion, toolVersion } from './tool.ts';
 
-/** The mode to use, how its commands are called, and why, in words. */
+/** The mode to use, the names of its commands, and the reason in words. */
 export interface Detected {
   readonly mode: IptablesMode;
   readonly suffix: string;
@@ -13,13 +13,13 @@ export interface Detected {
   readonly reason: string;
 }
 
-/** Where iptables-restore learnt --wait, and MASQUERADE --random-fully. */
+/** The first version in which iptables-restore has --wait, and MASQUERADE has --random-fully. */
 const OLDEST_VERSION = [1, 6, 2];
 
-/** Chains that kubelet keeps in `mangle` for others to see which mode it uses; see Kubernetes KEP-3178. */
+/** Chains in `mangle` by which kubelet shows other programs its mode; see Kubernetes KEP-3178. */
 const KUBELET_CHAINS = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
 
-/** Decides between the two modes. Two agents of one node in different modes would each miss the other's rules. */
+/** Decides between the two modes. An agent does not see rules in the other mode. */
 export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Promise<Detected> {
   if (wanted !== 'auto') {
     const command = await findCommand(host, wanted);
@@ -27,7 +27,7 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
     return found(command, wanted, 'set by --iptables-mode');
   }
 
-  // Asked at once, to be quick; but where nft mode decides, a legacy command that is broken does no harm.
+  // Both commands run at the same time, to save time. If nft mode decides, a broken legacy command does not matter.
   const asked = findCommand(host, 'legacy');
   asked.catch(() => {});
   const nft = await findCommand(host, 'nft');
@@ -46,7 +46,7 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
 
   const legacy = await asked;
   if (legacy === undefined) return found(nft, 'nft', 'iptables-legacy is not installed');
-  // Asking iptables-legacy would load its kernel modules; this file tells whether anybody has used it.
+  // iptables-legacy would load its kernel modules; a file in /proc says whether the mode is in use.
   if ((await legacyTables(host, 'IPv4'))?.length === 0) return found(nft, 'nft', 'no legacy table is in use');
   const legacyTool = createTool(inTurns(host, 'legacy'), 'IPv4', legacy.suffix);
   const legacyChain = await kubeletChain(legacyTool);
@@ -57,7 +57,7 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
   return legacyRules.length > nftRules.length ? found(legacy, 'legacy', counts) : found(nft, 'nft', counts);
 }
 
-/** A kernel without nf_tables may still have the older API; where that refuses too, its error is the one to read. */
+/** Tries legacy mode, because a kernel without nf_tables may have it. If this fails too, its error is thrown. */
 async function withoutNft(host: Host, legacy: Command | undefined, error: unknown): Promise<Detected> {
   const isFinal = !(error instanceof DataplaneError) || error.isRetryable || error.failure === 'denied';
   if (isFinal || legacy === undefined) throw error;
@@ -65,9 +65,9 @@ async function withoutNft(host: Host, legacy: Command | undefined, error: unknow
   return found(legacy, 'legacy', `nft mode does not work here: ${error.message}`);
 }
 
-/** How the commands of a mode are called. */
+/** The commands of a mode. */
 export interface Command extends ToolVersion {
-  /** What stands behind `iptables` or `ip6tables`. */
+  /** What follows `iptables` or `ip6tables` in their names. */
   readonly suffix: string;
 }
 
@@ -76,7 +76,7 @@ function notInstalled(modes: string): DataplaneError {
   return new DataplaneError('missing', `no iptables of ${modes} is installed`, remedy);
 }
 
-/** The command named after the mode, else the plain one where it is of that mode. */
+/** The command that is named after the mode, or the plain one if it has that mode. */
 export async function findCommand(host: Host, mode: IptablesMode): Promise<Command | undefined> {
   for (const suffix of [`-${mode}`, '']) {
     const version = await toolVersion(host, `iptables${suffix}`);
@@ -102,7 +102,7 @@ async function kubeletChain(tool: Tool): Promise<string | undefined> {
   return KUBELET_CHAINS.find((_, index) => present[index]);
 }
 
-/** The rules in the chains of `nat` that every packet meets, without those that these lead to, as `iptables -S` prints them. */
+/** The rules in the built-in chains of `nat`, as `iptables -S` prints them. */
 export async function builtInRules(tool: Tool): Promise<readonly string[]> {
   const names = ['PREROUTING', 'OUTPUT', 'POSTROUTING'];
   const chains = await Promise.all(

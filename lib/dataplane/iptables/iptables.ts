@@ -17,13 +17,13 @@ import { kernelVerdict } from './verdict.ts';
 /**
  * The policy as one chain of `nat`, entered from POSTROUTING.
  *
- * @throws {DataplaneError} if no iptables of the mode is installed, or it refuses
+ * @throws {DataplaneError} if no iptables of the mode is installed, or it fails
  */
 export async function openIptables(options: IptablesOptions, host: Host): Promise<Dataplane> {
   return iptablesDataplane(await detectMode(host, options.mode), options, host);
 }
 
-/** Every mode of iptables that is installed. */
+/** All installed modes of iptables. */
 export async function installedIptables(options: RuleOptions, host: Host): Promise<readonly Installed[]> {
   const installed: Installed[] = [];
   for (const mode of ['nft', 'legacy'] as const) {
@@ -37,7 +37,7 @@ export async function installedIptables(options: RuleOptions, host: Host): Promi
   return installed;
 }
 
-/** The same, if the mode is known already. */
+/** The dataplane of a known mode. */
 export function iptablesDataplane(
   { mode, suffix, version, reason }: Detected,
   options: RuleOptions,
@@ -68,7 +68,7 @@ export function iptablesDataplane(
   };
 }
 
-/** What each rule has counted, of those that the policy asks for. */
+/** The counts of the rules that the policy asks for. */
 function countRules(
   rules: readonly CountedRule[],
   policy: Policy,

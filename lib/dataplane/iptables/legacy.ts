@@ -2,26 +2,26 @@ import type { Family } from '../../cidr/address.ts';
 import type { Host } from '../host.ts';
 import type { IptablesMode } from '../options.ts';
 
-/** Files that tell which tables of the legacy mode are in use. To ask iptables-legacy itself would load its modules. */
+/** Files that list the tables of the legacy mode that are in use. Running iptables-legacy would load its modules. */
 const TABLES: Readonly<Record<Family, string>> = {
   IPv4: '/proc/net/ip_tables_names',
   IPv6: '/proc/net/ip6_tables_names',
 };
 
-/** The tables of the legacy mode that are in use; undefined where the kernel tells root only. */
+/** The tables of the legacy mode that are in use; undefined if only root may read the file. */
 export async function legacyTables(host: Host, family: Family): Promise<readonly string[] | undefined> {
   return (await host.readText(TABLES[family]))?.split('\n').filter((name) => name !== '');
 }
 
-/** Whether `nat` is one of them; undefined where the kernel tells root only. */
+/** Whether `nat` of the legacy mode is in use; undefined if only root may read the file. */
 export async function usesLegacyNat(host: Host, family: Family): Promise<boolean | undefined> {
   return (await legacyTables(host, family))?.includes('nat');
 }
 
 /**
- * The host as the tools of a mode are to be run. Those of the legacy mode take turns, whoever in this process runs
- * them: each reads the whole table under the xtables lock, for hundreds of milliseconds on a node with 100,000 rules.
- * Of several at once the last would find the lock busy for longer than it waits, at every attempt.
+ * The host for the tools of a mode. In this process, the tools of the legacy mode run one after the other: each holds
+ * the xtables lock while it reads the whole table, which takes hundreds of milliseconds on a node with 100,000 rules.
+ * If several ran at once, the last would wait for the lock too long, at every attempt.
  */
 export function inTurns(host: Host, mode: IptablesMode): Host {
   if (mode === 'nft') return host;
@@ -30,7 +30,7 @@ export function inTurns(host: Host, mode: IptablesMode): Host {
   return queue;
 }
 
-/** One for each machine, as there is one lock. */
+/** One queue for each machine, because each has one lock. */
 const queues = new WeakMap<Host, Host>();
 
 function createQueue(host: Host): Host {

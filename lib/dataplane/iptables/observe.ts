@@ -3,16 +3,16 @@ import { renderJump, renderQuotedJump } from './chain.ts';
 import { ruleTarget } from './rule.ts';
 import type { Tool } from './tool.ts';
 
-/** What the kernel holds of ours in one family. */
+/** The agent's rules of one family in the kernel. */
 export interface IptablesObservation {
   readonly family: Family;
-  /** What stands behind `-A CHAIN` of each rule, in order; undefined where the chain is missing or unreadable. */
+  /** The words after `-A CHAIN` of each rule, in order; undefined if the chain is missing or unreadable. */
   readonly rules: readonly string[] | undefined;
-  /** What stands behind `-A POSTROUTING` of each rule that leads into our chain, in order. */
+  /** The words after `-A POSTROUTING` of each rule that leads to the agent's chain, in order. */
   readonly jumps: readonly string[];
 }
 
-/** Reads our chain and POSTROUTING, and no other: a node can hold 100,000 foreign rules. */
+/** Reads the agent's chain and POSTROUTING only: a node can hold 100,000 foreign rules. */
 export async function observe(tool: Tool, chain: string): Promise<IptablesObservation> {
   const [rules, postrouting] = await Promise.all([tool.list(chain), tool.list('POSTROUTING')]);
   const jumps = postrouting?.filter((spec) => ruleTarget(spec) === chain) ?? (await probeJumps(tool, chain));
@@ -20,8 +20,8 @@ export async function observe(tool: Tool, chain: string): Promise<IptablesObserv
 }
 
 /**
- * One rule made by nft(8) in POSTROUTING is enough for iptables to list none. It mostly still finds a rule that it
- * is asked for; where not even that, our chain's own count of references tells whether there is a jump.
+ * Finds jumps in a chain that iptables cannot list, because nft(8) has made a rule in it. Mostly, iptables can still
+ * look for a given rule there. If it cannot, the reference count of the agent's chain shows whether there is a jump.
  */
 async function probeJumps(tool: Tool, chain: string): Promise<readonly string[]> {
   const jump = renderJump(chain);

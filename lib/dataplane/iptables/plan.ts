@@ -5,7 +5,7 @@ import { type ChainRule, renderChain, renderJump } from './chain.ts';
 import type { IptablesObservation } from './observe.ts';
 import { ruleKey, sameRule } from './rule.ts';
 
-/** What makes the kernel hold exactly the policy; undefined where it does. */
+/** The plan after which the kernel holds exactly the policy; undefined if it does already. */
 export function plan(observed: IptablesObservation, policy: Policy, options: RuleOptions): Plan | undefined {
   const { chain } = options;
   const wanted = renderChain(policy, options);
@@ -32,15 +32,15 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
 }
 
 /**
- * All jumps go, also a right one, and one comes: of two agents that do this at the same time the second finds
- * a jump too few, and fails as a whole; had each kept "the first", none would be left. They are deleted by
- * their text, because numbers shift when others insert rules.
+ * Deletes all jumps, also a correct one, and adds one. If two agents do this at the same time, the second one deletes
+ * more jumps than it finds, and fails as a whole. If each kept the first jump that it saw, none might be left. Jumps
+ * are deleted by their text, because numbers change when other programs insert rules.
  */
 function replaceJumps(jumps: readonly string[], jump: string): readonly string[] {
   return [...jumps.map((spec) => `-D POSTROUTING ${spec}`), `-A POSTROUTING ${jump}`];
 }
 
-/** What removes jump and chain; undefined where neither is there. */
+/** The plan that removes jumps and chain; undefined if there are none. */
 export function planRemoval(observed: IptablesObservation, chain: string): Plan | undefined {
   const { family, rules, jumps } = observed;
   if (rules === undefined && jumps.length === 0) return undefined;
@@ -128,13 +128,13 @@ function jumpDifferences(jumps: readonly string[], jump: string): readonly Diffe
   ];
 }
 
-/** Rules behind these are for one of iptables-restore and ip6tables-restore, and passed over by the other; see iptables(8). */
+/** With these options, iptables-restore or ip6tables-restore skips the rules of the other family; see iptables(8). */
 const ONLY = { IPv4: '-4', IPv6: '-6' } as const;
 const TOOL = { IPv4: 'iptables-restore', IPv6: 'ip6tables-restore' } as const;
 
 /**
- * What iptables-restore reads to make chain and jump on a node that has neither. With policies of both families the
- * same text is for ip6tables-restore too.
+ * The input of iptables-restore that makes chain and jump on a node that has neither. With policies of both families,
+ * ip6tables-restore reads the same text.
  */
 export function renderTransaction(policies: readonly Policy[], options: RuleOptions): string {
   const scripts = policies.map((policy) => {
@@ -147,7 +147,7 @@ export function renderTransaction(policies: readonly Policy[], options: RuleOpti
   );
   const tools = scripts.map(({ family }) => `${TOOL[family]} --noflush`).join(' and ');
   return [
-    `# Input of ${tools}; without --noflush all other rules of nat would go.`,
+    `# Input of ${tools}; without --noflush, all other rules of nat are deleted.`,
     '*nat',
     `:${options.chain} - [0:0]`,
     ...rules,

@@ -2,8 +2,8 @@ import { ADDRESS_BITS, familyOf } from '../../cidr/address.ts';
 import { parsePrefix } from '../../cidr/prefix.ts';
 
 /**
- * A rule's words as `iptables -S` prints them behind `-A CHAIN`, quotes taken off and addresses made
- * canonical, so that two texts of one rule give the same words.
+ * The words after `-A CHAIN` in the output of `iptables -S`, without quotes and with canonical addresses: two texts of
+ * one rule give the same words.
  */
 export function ruleWords(spec: string): readonly string[] {
   const words = splitWords(spec);
@@ -17,7 +17,7 @@ export function sameRule(a: string, b: string): boolean {
   return a === b || ruleKey(a) === ruleKey(b);
 }
 
-/** Equal for two texts of the same rule. */
+/** A key that is equal for two texts of the same rule. */
 export function ruleKey(spec: string): string {
   return JSON.stringify(ruleWords(spec));
 }
@@ -29,7 +29,7 @@ export function ruleTarget(spec: string): string | undefined {
   return index === -1 ? undefined : words[index + 1];
 }
 
-/** Words are parted by spaces; in double quotes a backslash protects the next character (xtables_save_string). */
+/** Splits at spaces. In double quotes, a backslash protects the next character (xtables_save_string). */
 function splitWords(spec: string): readonly string[] {
   return Array.from(spec.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/gs), ([, quoted, bare]) =>
     quoted === undefined ? (bare ?? '') : quoted.replace(/\\(.)/gs, '$1'),

@@ -8,36 +8,40 @@ import { ruleWords } from './rule.ts';
 export interface Tool {
   readonly family: Family;
   /**
-   * What stands behind `-A CHAIN` of each rule of the chain in `nat`; undefined where there is no such chain,
-   * or where it holds rules made by nft(8) that iptables cannot read.
+   * The words after `-A CHAIN` of each rule of a chain in `nat`; undefined if there is no such chain, or if it has
+   * rules of nft(8) that iptables cannot read.
    */
   list(chain: string): Promise<readonly string[] | undefined>;
-  /** The same with what each rule has counted; empty where there is no such chain. */
+  /** The rules of a chain in `nat` with their counts; empty if there is no such chain. */
   listCounts(chain: string): Promise<readonly CountedRule[]>;
   /** Whether the chain is in the table. */
   has(table: string, chain: string): Promise<boolean>;
-  /** Whether the chain in `nat` holds the rule; mostly tells it also where the chain cannot be listed. */
+  /** Whether the chain in `nat` holds the rule; mostly works also for a chain that cannot be listed. */
   holds(chain: string, spec: string): Promise<boolean | 'unreadable'>;
-  /** How many rules of `nat` lead into the chain. */
+  /** How many rules of `nat` lead to the chain. */
   references(chain: string): Promise<number>;
   /** Feeds a transaction to iptables-restore. */
   restore(script: string): Promise<void>;
 }
 
-/** A rule and what it has counted. */
+/** A rule and its counts. */
 export interface CountedRule {
   readonly spec: string;
   readonly packets: bigint;
   readonly bytes: bigint;
 }
 
-/** Seconds that a command waits for the xtables lock before it reports it busy, and the agent counts a retry. */
+/** Seconds that a command waits for the xtables lock before it fails, and the agent counts a retry. */
 const LOCK_WAIT = '1';
 
-/** Of `iptables -C`: there is no such rule. */
+/** The exit code of `iptables -C` if there is no such rule. */
 const EXIT_FALSE = 1;
 
-/** @param suffix `-nft` or `-legacy`; empty where the plain command is the one of that mode. */
+/**
+ * Makes the tool of one family and mode.
+ *
+ * @param suffix `-nft` or `-legacy`; empty if the plain command has that mode
+ */
 export function createTool(host: Host, family: Family, suffix: string): Tool {
   const command = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}${suffix}`;
   const restore = `${command.replace(/(-nft|-legacy)?$/, '$1-restore')}`;
@@ -86,14 +90,14 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
   };
 }
 
-/** What a command says of itself. */
+/** The version and mode of a command. */
 export interface ToolVersion {
   /** `1.8.9` */
   readonly version: string;
   readonly mode: IptablesMode;
 }
 
-/** What a command says of itself; undefined where it is not installed. Before 1.8 there was only the legacy mode. */
+/** The version and mode of a command; undefined if it is not installed. Versions before 1.8 have only legacy mode. */
 export async function toolVersion(host: Host, command: string): Promise<ToolVersion | undefined> {
   try {
     const { stdout } = await host.run(command, ['--version']);
@@ -106,7 +110,7 @@ export async function toolVersion(host: Host, command: string): Promise<ToolVers
   }
 }
 
-/** What stands behind `-A CHAIN`. Comments may hold line breaks: a line ends only outside of quotes. */
+/** The words after `-A CHAIN` of each rule. Comments may hold line breaks: a line ends only outside of quotes. */
 function parseListing(command: string, chain: string, listing: string): readonly string[] {
   const lines = listing.match(/(?:"(?:[^"\\]|\\.)*"|[^"\n])+/gs) ?? [];
   const declared = lines.some((line) => line === `-N ${chain}` || line.startsWith(`-P ${chain} `));
@@ -117,24 +121,24 @@ function parseListing(command: string, chain: string, listing: string): readonly
     .map((line) => line.slice(start.length + 1));
 }
 
-/** iptables puts `-c PACKETS BYTES` before the target, and never into a comment of ours. */
+/** Reads a rule with counts. iptables prints `-c PACKETS BYTES` before the target; no comment of the agent holds it. */
 function parseCounts(spec: string): CountedRule {
   const [text, packets = '0', bytes = '0'] = / -c (\d+) (\d+)(?= -[jg] )/.exec(spec) ?? [''];
   return { spec: spec.replace(text, ''), packets: BigInt(packets), bytes: BigInt(bytes) };
 }
 
-/** An empty answer must not pass for an empty chain: the chain or its jump would be written again at each sync. */
+/** Empty output is not an empty chain: otherwise each sync would write the chain or its jump again. */
 function noListing(command: string, chain: string): DataplaneError {
-  const remedy = 'run the command by hand on the node; is it a wrapper that prints something else?';
+  const remedy = 'run the command by hand on the node: it may be a wrapper that prints something else';
   return new DataplaneError('refused', `${command} printed no listing of ${chain} in nat`, remedy);
 }
 
-/** A missing chain or table. iptables-nft 1.8 calls a chain "incompatible" that is not there, or not readable. */
+/** Whether a chain or table is missing. iptables-nft 1.8 calls a missing or unreadable chain "incompatible". */
 function isAbsent({ stderr }: ToolResult): boolean {
   return /No chain\/target\/match|is incompatible|does not exist/i.test(stderr);
 }
 
-/** What the tools print when they fail, the more particular first. */
+/** The texts that the tools print when they fail, the more specific first. */
 const SYMPTOMS: readonly Symptom[] = [
   {
     pattern: /can't open lock file/i,
@@ -150,7 +154,7 @@ const SYMPTOMS: readonly Symptom[] = [
     pattern: /Protocol not supported|Address family not supported/i,
     failure: 'unsupported',
     remedy:
-      'the kernel has no such rules: is IPv6 turned off, or nf_tables missing (--iptables-mode=legacy)?',
+      'the kernel does not support such rules: check whether IPv6 is turned off, or use --iptables-mode=legacy if nf_tables is missing',
   },
   {
     pattern: /Message too long/i,
@@ -166,10 +170,10 @@ const SYMPTOMS: readonly Symptom[] = [
   {
     pattern: /Device or resource busy/i,
     failure: 'refused',
-    remedy: 'a rule of somebody else leads into our chain: remove that rule first',
+    remedy: "a foreign rule leads to the agent's chain: remove that rule first",
   },
   {
-    // What was there when it was observed is gone; legacy names no more than the line.
+    // A rule that was observed is gone; the legacy command prints only the line number.
     pattern:
       /does a matching rule exist|No such file or directory|does not exist|^\S+: line \d+ failed\.?$/im,
     failure: 'raced',

@@ -6,8 +6,8 @@ import type { IptablesObservation } from './observe.ts';
 import { ruleTarget, ruleWords } from './rule.ts';
 
 /**
- * What the chain does with packets to an address: the first rule decides that asks for nothing but the destination.
- * A rule of somebody else's before it, which may hold the address and asks for more, leaves it open.
+ * What the chain does with packets to an address. The first rule decides that asks for the destination only. If a
+ * foreign rule before it holds the address and asks for more, the state is `changed`.
  */
 export function kernelVerdict(
   { rules, jumps }: IptablesObservation,
@@ -30,9 +30,9 @@ interface ParsedRule {
   readonly spec: string;
   readonly target: string | undefined;
   readonly destination: Prefix | undefined;
-  /** Whether it asks for nothing but the destination, and does nothing but return or masquerade. */
+  /** Whether it asks for the destination only, and returns or masquerades. */
   readonly isDecisive: boolean;
-  /** One of ours that gives some masqueraded connections a port; the rule without ports behind it says the same. */
+  /** Whether it is one of the agent's rules with ports; a rule without ports, with the same verdict, follows them. */
   readonly isPortRule: boolean;
 }
 
@@ -55,12 +55,12 @@ function parseRule(spec: string): ParsedRule {
   };
 }
 
-/** Whether the rule may hold the address: it does, or it asks for more than can be told here. */
+/** Whether the rule may hold the address; a rule without a plain destination may hold any. */
 function holds({ destination }: ParsedRule, { family, value }: Address): boolean {
   return destination === undefined || covers(destination, prefixAt(family, value, ADDRESS_BITS[family]));
 }
 
-/** Whether every packet to another host gets in by the jump. */
+/** Whether every packet to another host takes the jump. */
 function leadsIn(jump: string, chain: string): boolean {
   const words = withoutComment(ruleWords(jump)).join(' ');
   return words === `-j ${chain}` || words === `-m addrtype ! --dst-type LOCAL -j ${chain}`;

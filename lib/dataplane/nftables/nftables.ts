@@ -11,14 +11,14 @@ import { openNft } from './tool.ts';
 import { kernelVerdict } from './verdict.ts';
 
 /**
- * The policy as one interval set in a table of the agent's own.
+ * The policy as one interval set in the agent's table.
  *
  * @throws {DataplaneError} if nft is not installed, or too old
  */
 export async function openNftables(options: RuleOptions, host: Host): Promise<Dataplane> {
   const tool = await openNft(host);
   const remakes = new Remakes();
-  /** What this process has written last, or found as it should be. */
+  /** The table that this process wrote last, or found without a difference. */
   const known = new Map<Family, NftablesTable>();
   const results = new WeakMap<Plan, NftablesTable>();
 
@@ -40,7 +40,7 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
     async observe(family, from = 'kernel') {
       const table = from === 'memory' ? known.get(family) : undefined;
       return observed(
-        table === undefined ? await observe(tool, family) : { family, table: { isOurs: true, ...table } },
+        table === undefined ? await observe(tool, family) : { family, table: { isOwn: true, ...table } },
       );
     },
     async apply(plan) {
@@ -57,15 +57,15 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
 }
 
 /**
- * What each element has counted, and what was masqueraded. Exceptions have no element: what they hold is counted with
- * the rest that is masqueraded.
+ * The counts of each element, and of all that is masqueraded. Exceptions have no element: they are counted with
+ * everything else that is masqueraded.
  */
 function countTable(
   { table }: NftablesObservation<ListedTable>,
   policy: Policy,
   options: RuleOptions,
 ): readonly RuleCount[] {
-  if (table?.isOurs !== true) return [];
+  if (table?.isOwn !== true) return [];
   const wanted = renderTable(policy, options);
   const elements = Array.from(table.elements, ([text, count]): readonly RuleCount[] => {
     const entry = wanted.elements.get(text);

@@ -3,43 +3,47 @@ import { COMMENT_START } from '../dataplane.ts';
 import { SET } from './names.ts';
 import type { NftTool } from './tool.ts';
 
-/** What the kernel holds in the table of our name. */
+/** The table with the name of the agent's table. */
 export interface NftablesObservation<Table extends TableContent = TableContent> {
   readonly family: Family;
-  /** Undefined where there is no such table. */
+  /** Undefined if there is no such table. */
   readonly table: Table | undefined;
 }
 
-/** What is in a table. */
+/** The content of a table. */
 export interface TableContent {
-  /** Whether any comment in it begins as ours do: a table of our name without one is somebody else's. */
-  readonly isOurs: boolean;
-  /** Every line as nft(8) lists it but the elements of our set, without indentation and counts. */
+  /** Whether a comment in it begins as the agent's comments do; otherwise another program has made the table. */
+  readonly isOwn: boolean;
+  /** The lines that nft(8) lists, without the elements of the set, without indentation and counts. */
   readonly shape: readonly string[];
-  /** The elements of our set: prefixes, addresses or ranges. */
+  /** The elements of the set: prefixes, addresses or ranges. */
   readonly elements: ReadonlyMap<string, unknown>;
 }
 
-/** The same with what it has counted. */
+/** The content of a table with its counts. */
 export interface ListedTable extends TableContent {
-  /** What the lines of the shape have counted, of those that count, by their index. */
+  /** The counts of the lines of the shape that have a counter, by the index of the line. */
   readonly counts: ReadonlyMap<number, Count>;
   readonly elements: ReadonlyMap<string, Count>;
 }
 
-/** What a rule or an element has counted since it was made. */
+/** The count of a rule or an element since it was made. */
 export interface Count {
   readonly packets: bigint;
   readonly bytes: bigint;
 }
 
-/** @throws {DataplaneError} */
+/**
+ * Reads the table of the agent.
+ *
+ * @throws {DataplaneError}
+ */
 export async function observe(tool: NftTool, family: Family): Promise<NftablesObservation<ListedTable>> {
   const listing = await tool.list(family);
   return { family, table: listing === undefined ? undefined : parseTable(listing) };
 }
 
-/** The elements of our set, which nft(8) lists last in it. */
+/** The elements, which nft(8) lists at the end of the set. */
 const ELEMENTS = new RegExp(
   `(^\\tset ${SET} \\{\\n(?:\\t\\t(?!elements).*\\n)*)\\t\\telements = \\{([^}]*)\\}\\n`,
   'm',
@@ -66,14 +70,14 @@ function parseTable(listing: string): ListedTable {
     if (packets !== undefined) counts.set(index, { packets: BigInt(packets), bytes: BigInt(bytes ?? 0) });
   }
   return {
-    isOurs: shape.some((line) => line.includes(`comment "${COMMENT_START}`)),
+    isOwn: shape.some((line) => line.includes(`comment "${COMMENT_START}`)),
     shape: shape.map((line) => line.replace(COUNTER, 'counter')),
     counts,
     elements,
   };
 }
 
-/** nft(8) writes some IPv6 addresses with a dotted end (inet_ntop(3)), which RFC 5952 leaves to the writer. */
+/** The element with canonical addresses. nft(8) writes some IPv6 addresses with a dotted end (inet_ntop(3)). */
 function canonical(element: string): string {
   if (!element.includes(':') || !element.includes('.')) return element;
   return element.replace(/[^/-]+(?=[/-]|$)/g, (part) => (part.includes(':') ? normalizeIPv6(part) : part));

@@ -7,31 +7,31 @@ import { NFT_FAMILY, SET, TABLE } from './names.ts';
 import type { NftablesObservation, TableContent } from './observe.ts';
 import { type NftablesTable, renderTable, renderTransaction } from './table.ts';
 
-/** What makes the kernel hold exactly the policy, and what it holds then. */
+/** The plan after which the kernel holds exactly the policy, and the table that it then holds. */
 export interface TablePlan {
-  /** Undefined where nothing differs. */
+  /** Undefined if nothing differs. */
   readonly plan: Plan | undefined;
   readonly result: NftablesTable;
 }
 
 /**
- * Deletions, times the elements of the set, up to which elements are deleted one by one. In nft 1.0.6 each deletion
- * takes some 2 µs for every element of the set: 100 of 50,000 take 18 s, where the whole table is made in 1.
+ * The limit for single deletions: the number of deletions times the elements of the set. In nft 1.0.6 each deletion
+ * takes some 2 µs for every element of the set: 100 of 50,000 take 18 s, but the whole table takes 1 s.
  */
 const MOST_DELETING = 100_000;
 
 /**
- * How the kernel comes to hold exactly the policy. Where only elements differ, and not very many go, only these
- * are written, and the others keep their counts; else the whole table is.
+ * Plans the change to exactly the policy. If only elements differ, and not too many are deleted, only these are
+ * written, and the others keep their counts. Otherwise the whole table is written.
  *
- * @throws {DataplaneError} where somebody else has a table of our name
+ * @throws {DataplaneError} if another program has made a table with the same name
  */
 export function planTable(
   { family, table }: NftablesObservation,
   policy: Policy,
   options: RuleOptions,
 ): TablePlan {
-  if (table?.isOurs === false) throw notOurs(family);
+  if (table?.isOwn === false) throw foreignTable(family);
   const wanted = renderTable(policy, options);
   const sameShape = table !== undefined && sameLines(table.shape, wanted.shape);
   const come = [...wanted.elements.keys()].filter((text) => table?.elements.has(text) !== true);
@@ -49,9 +49,9 @@ export function planTable(
   return { plan, result: wanted };
 }
 
-/** What removes the table; undefined where there is none, or it is somebody else's. */
+/** The plan that removes the table; undefined if there is none, or another program has made it. */
 export function planRemoval({ family, table }: NftablesObservation): Plan | undefined {
-  if (table?.isOurs !== true) return undefined;
+  if (table?.isOwn !== true) return undefined;
   return {
     family,
     found: ['table left over'],
@@ -74,7 +74,7 @@ function differences(
   ];
 }
 
-/** Those that go first: one that comes may overlap them. */
+/** Deletes elements, then adds elements: an added one may overlap a deleted one. */
 function change(family: Family, go: readonly string[], come: readonly string[]): string {
   const set = `${NFT_FAMILY[family].protocol} ${TABLE} ${SET}`;
   const line = (verb: string, elements: readonly string[]) =>
@@ -82,7 +82,7 @@ function change(family: Family, go: readonly string[], come: readonly string[]):
   return [...line('delete', go), ...line('add', come), ''].join('\n');
 }
 
-/** Everything in the table for people, one line each. */
+/** Everything in the table, one line each, for people. */
 function linesOf(table: TableContent | undefined): readonly string[] {
   if (table === undefined) return [];
   return [...objectsOf(table.shape), ...[...table.elements.keys()].map(elementLine)];
@@ -95,7 +95,7 @@ function plannedLines({ shape, elements }: NftablesTable): readonly PlannedRule[
   ];
 }
 
-/** The objects of a shape: a set or a chain with what it says of itself, and each rule of a chain. */
+/** The objects of a shape, one line each: a set or chain with its properties, and each rule of a chain. */
 function objectsOf(shape: readonly string[]): readonly string[] {
   const objects: string[] = [];
   let block: { readonly head: string; readonly says: string[] } | undefined;
@@ -135,11 +135,11 @@ function sameLines(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((line, index) => line === b[index]);
 }
 
-function notOurs(family: Family): DataplaneError {
+function foreignTable(family: Family): DataplaneError {
   const name = `${NFT_FAMILY[family].protocol} ${TABLE}`;
   return new DataplaneError(
     'refused',
-    `the table ${name} is somebody else's: nothing in it has a comment that begins "${COMMENT_START}"`,
-    `find out who made it, and rename or delete it: nft delete table ${name}`,
+    `the table ${name} is not the agent's: it has no comment that begins with "${COMMENT_START}"`,
+    `find out which program made it, and rename or delete it: nft delete table ${name}`,
   );
 }

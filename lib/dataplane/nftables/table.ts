@@ -6,17 +6,17 @@ import type { RuleOptions } from '../options.ts';
 import { spreadEvenly } from '../ports.ts';
 import { CHAIN, NFT_FAMILY, SET, TABLE } from './names.ts';
 
-/** The table in the very words in which nft(8) lists it, counts left out. */
+/** The table exactly as nft(8) lists it, without counts. */
 export interface NftablesTable {
-  /** Everything but the elements, line by line, without indentation. */
+  /** The lines without the elements and without indentation. */
   readonly shape: readonly string[];
-  /** Destinations that are left alone: prefixes, addresses or ranges, each with the entry that asks for it. */
+  /** Destinations that are not masqueraded: prefixes, addresses or ranges, each with the entry that asks for it. */
   readonly elements: ReadonlyMap<string, Entry>;
 }
 
 /**
- * The table in the order in which a packet meets it. However many elements the set has, a packet costs one look into
- * it; exceptions are not in it.
+ * The table in the order in which a packet meets it. A packet costs one lookup in the set, for any size of the set.
+ * Exceptions are not in the set.
  */
 export function renderTable(policy: Policy, options: RuleOptions): NftablesTable {
   const rendered = tables.get(policy);
@@ -26,7 +26,7 @@ export function renderTable(policy: Policy, options: RuleOptions): NftablesTable
   return table;
 }
 
-/** Every sync, count and scrape needs the table of the same policy, and with many entries it is dear. */
+/** Rendered tables: every sync, count and scrape needs the same one, and with many entries rendering is slow. */
 const tables = new WeakMap<Policy, { readonly options: RuleOptions; readonly table: NftablesTable }>();
 
 function render(policy: Policy, options: RuleOptions): NftablesTable {
@@ -51,7 +51,7 @@ function render(policy: Policy, options: RuleOptions): NftablesTable {
   return { shape, elements: new Map(segments.map((one) => [elementText(policy.family, one), one.entry])) };
 }
 
-/** One rule, or with port ranges one for each range and protocol that has ports, and one for the others. */
+/** One rule; with port ranges, also one for each range and each protocol that has ports. */
 function renderMasquerade({ toPorts, randomFully }: RuleOptions): readonly string[] {
   const random = randomFully ? ' fully-random' : '';
   const withPorts = ['tcp', 'udp', 'sctp'].flatMap((protocol) =>
@@ -64,7 +64,7 @@ function renderMasquerade({ toPorts, randomFully }: RuleOptions): readonly strin
   return [...withPorts, `counter masquerade${random}`];
 }
 
-/** As nft(8) prints it: a prefix where it is one, else an address or a range. */
+/** The element as nft(8) prints it: a prefix, an address or a range. */
 function elementText(family: Family, { first, last, entry }: Segment): string {
   const address = () => formatAddress({ family, value: first });
   if (first === last) return address();
@@ -73,18 +73,18 @@ function elementText(family: Family, { first, last, entry }: Segment): string {
   const isPrefix = size === 1n << BigInt(hostBits) && first % size === 0n;
   if (!isPrefix) return `${address()}-${formatAddress({ family, value: last })}`;
   const length = ADDRESS_BITS[family] - hostBits;
-  // Mostly nothing is cut out of an entry.
+  // Mostly, the element is a whole entry.
   const isWhole = first === entry.prefix.address && length === entry.prefix.length;
   return isWhole ? entry.prefix.text : `${address()}/${length}`;
 }
 
-/** The transaction that makes the table, whatever was there of that name. */
+/** The transaction that makes the table, and replaces an existing one. */
 export function renderTransaction(family: Family, { shape, elements }: NftablesTable): string {
   const name = `${NFT_FAMILY[family].protocol} ${TABLE}`;
   const end = shape.indexOf('}');
   const list = elements.size === 0 ? [] : [`elements = { ${[...elements.keys()].join(', ')} }`];
   return [
-    // Without the first line the second would fail where there is none.
+    // Without the first line, the second fails if there is no table.
     `add table ${name}`,
     `delete table ${name}`,
     `table ${name} {`,
@@ -96,7 +96,7 @@ export function renderTransaction(family: Family, { shape, elements }: NftablesT
   ].join('\n');
 }
 
-/** What nft -f reads to make the tables of all the policies, whatever is there. */
+/** The input of nft -f that makes the tables of all policies, and replaces existing ones. */
 export function renderTables(policies: readonly Policy[], options: RuleOptions): string {
   return policies.map((policy) => renderTransaction(policy.family, renderTable(policy, options))).join('');
 }

@@ -4,11 +4,11 @@ import type { Host, ToolResult } from '../host.ts';
 import { isOlder } from '../versions.ts';
 import { NFT_FAMILY, TABLE } from './names.ts';
 
-/** The command nft, as far as our own tables need it. */
+/** The operations of nft that the agent's tables need. */
 export interface NftTool {
   readonly version: string;
   /**
-   * What nft lists of our table; undefined where there is none.
+   * The agent's table as nft lists it; undefined if there is none.
    *
    * @throws {DataplaneError}
    */
@@ -21,19 +21,19 @@ export interface NftTool {
   run(script: string): Promise<void>;
 }
 
-/** As in Ubuntu 22.04; older ones were never tried. */
+/** The version of Ubuntu 22.04; older ones are not tested. */
 const OLDEST_VERSION = [1, 0, 2];
 
 /**
  * Finds nft.
  *
- * @throws {DataplaneError} where there is none, or one that is too old
+ * @throws {DataplaneError} if nft is not installed, or too old
  */
 export async function openNft(host: Host): Promise<NftTool> {
   const { stdout } = await host.run('nft', ['--version']);
   const version = /^nftables v(\d+(?:\.\d+)*)/.exec(stdout)?.[1];
   if (version === undefined)
-    throw new DataplaneError('missing', 'nft does not tell its version', 'install nftables 1.0.2 or newer');
+    throw new DataplaneError('missing', 'nft does not print its version', 'install nftables 1.0.2 or newer');
   if (isOlder(version, OLDEST_VERSION)) {
     const remedy = `install nftables ${OLDEST_VERSION.join('.')} or newer`;
     throw new DataplaneError('missing', `nft ${version} is too old`, remedy);
@@ -53,7 +53,7 @@ export async function openNft(host: Host): Promise<NftTool> {
   };
 }
 
-/** What nft prints when it fails, the more particular first. */
+/** The texts that nft prints when it fails, the more specific first. */
 const SYMPTOMS: readonly Symptom[] = [
   {
     pattern: /Operation not permitted|Permission denied/,
@@ -81,7 +81,7 @@ const SYMPTOMS: readonly Symptom[] = [
     remedy: 'find out which other program changes rules all the time',
   },
   {
-    // What was there when it was observed is gone, or there is more.
+    // Something that was observed is gone, or something was added.
     pattern: /No such file or directory|File exists|does not exist|interval overlaps|conflicting intervals/,
     failure: 'raced',
     remedy: 'find out which other program changes the table',

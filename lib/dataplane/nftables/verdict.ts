@@ -13,7 +13,7 @@ export function kernelVerdict(
   options: RuleOptions,
   address: Address,
 ): KernelVerdict {
-  if (table?.isOurs !== true || !table.shape.includes(`chain ${CHAIN} {`))
+  if (table?.isOwn !== true || !table.shape.includes(`chain ${CHAIN} {`))
     return { state: 'no chain', verdict: 'return', rule: undefined };
   const { shape } = renderTable({ family, entries: [] }, options);
   const strange = table.shape.find((line) => !shape.includes(line));

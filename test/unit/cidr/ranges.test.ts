@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
+import { extent } from '../../../lib/cidr/extent.ts';
 import { type Prefix, parsePrefix } from '../../../lib/cidr/prefix.ts';
 import {
   complement,
@@ -13,6 +14,7 @@ import {
   type RangeSet,
   rangeOf,
   rangeSet,
+  sizeOf,
   union,
 } from '../../../lib/cidr/ranges.ts';
 import { BITS, crowdedAddress, crowdedPrefix, FAMILIES, holds, prefixOf } from './arbitrary.ts';
@@ -98,6 +100,19 @@ for (const family of FAMILIES) {
             const wider = rangeOf(prefixOf(family, prefix.address, prefix.length - 1));
             assert.ok(!set.ranges.some(({ first, last }) => first <= wider.first && wider.last <= last));
           }
+        }),
+      );
+    });
+
+    it('are as large as ip-cidr says of their prefixes', () => {
+      fc.assert(
+        fc.property(prefixes, (list) => {
+          const set = fromPrefixes(family, list);
+          const sizes = prefixesOf(set).map((prefix) => extent(prefix).size);
+          assert.equal(
+            sizeOf(set),
+            sizes.reduce((sum, size) => sum + size, 0n),
+          );
         }),
       );
     });

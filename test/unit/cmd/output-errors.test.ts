@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { writeOutput } from '../../../cmd/ip-masq-agent/render/output-file.ts';
 import { SystemError } from '../../../lib/text/error.ts';
-import { dir, out } from './scratch.ts';
+import { dir, out, useScratch } from './scratch.ts';
 
 const IS_ROOT = process.getuid?.() === 0;
 const NOBODY = 65534;
@@ -40,7 +40,7 @@ const OBSTACLES: readonly Obstacle[] = [
   {
     what: 'it is a link',
     make: () => symlink('elsewhere', out),
-    says: 'cannot write <dir>/out: it is a link; remove it, or give --output-file the file that it leads to',
+    says: 'cannot write <dir>/out: it is a link; remove it, or set --output-file to the file that it leads to',
   },
   {
     what: 'it is a pipe, which nobody writes to',
@@ -55,6 +55,8 @@ const OBSTACLES: readonly Obstacle[] = [
 ];
 
 describe('an output file that cannot be written is an error that says what to do, and nothing changes:', () => {
+  useScratch();
+
   for (const { what, make, says } of OBSTACLES) {
     it(what, async () => {
       await make();

@@ -3,13 +3,15 @@ import { chmod, chown, mkdir, readdir, readFile, stat, utimes, writeFile } from 
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { writeOutput } from '../../../cmd/ip-masq-agent/render/output-file.ts';
-import { dir, out } from './scratch.ts';
+import { dir, out, useScratch } from './scratch.ts';
 
 const IS_ROOT = process.getuid?.() === 0;
 const NOBODY = 65534;
 const LEFT_OVER = '.out.tmp-0123456789ab';
 
 describe('an output file', () => {
+  useScratch();
+
   it('is written where it is missing', async () => {
     assert.equal(await writeOutput(out, 'new\n'), 'written');
     assert.equal(await readFile(out, 'utf8'), 'new\n');
@@ -74,6 +76,8 @@ describe('an output file', () => {
 });
 
 describe('what a killed writer has left', () => {
+  useScratch();
+
   for (const [what, before, text] of [
     ['written', 'old', 'new'],
     ['left alone', 'same', 'same'],
@@ -103,6 +107,8 @@ describe('what a killed writer has left', () => {
 });
 
 describe('writers of one file at the same time', () => {
+  useScratch();
+
   it('leave one of their texts as a whole and nothing else; one that loses the race says so', async () => {
     const texts = Array.from({ length: 4 }, (_, index) => `${index}`.repeat(10_000));
     for (let round = 0; round < 20; round += 1) {

@@ -4,141 +4,101 @@ import fc from 'fast-check';
 import type { Prefix } from '../../../lib/cidr/prefix.ts';
 import type { SourceConfig } from '../../../lib/config/config.ts';
 import { findConflicts } from '../../../lib/config/conflicts.ts';
-import { formatOrigin, type Origin } from '../../../lib/config/origin.ts';
+import { formatPlace, type Problem } from '../../../lib/config/problem.ts';
+import { formatOrigin, type Origin } from '../../../lib/text/origin.ts';
 import { FAMILIES, longest, surrounds } from '../cidr/arbitrary.ts';
 import { anySourceConfig } from './arbitrary.ts';
 import { merge } from './support.ts';
 
 type Texts = Readonly<Record<string, string>>;
 
-const NOT_MASQUERADED = 'it is not masqueraded; remove the entry, or set';
-const inBoth = (at: string, cidr: string, other: string) =>
-  `${at}: error: ${cidr} is in nonMasqueradeCIDRs and in masqueradeCIDRs (the other: ${other}); remove it from one of the two lists`;
-const interval = (at: string, ms: number) =>
-  `${at}: error: resyncInterval is ${ms}ms here, but 60000ms in another source (the other: a:1:17); set it in one source only, or to the same value`;
-const flag = (at: string, key: string, other: string) =>
-  `${at}: warning: ${key} is false here, but true in another source: true wins (the other: ${other}); make the sources agree`;
-const nested = (at: string, inner: string, outer: string, other: string) =>
-  `${at}: info: ${inner} is inside ${outer} of another source (the other: ${other}); nothing to do if meant so: the longest prefix decides`;
-const twice = (at: string, cidr: string, other: string) =>
-  `${at}: info: ${cidr} is listed twice (the other: ${other}); one of the two can go`;
-const covered = (at: string, inner: string, outer: string, other: string) =>
-  `${at}: info: ${inner} is already covered by ${outer} (the other: ${other}); it can go`;
-
-const FOUND: Readonly<
-  Record<string, readonly (readonly [name: string, texts: Texts, lines: readonly string[]])[]>
-> = {
+/** What is found, with its place and the other place, and in the end one message of each form. */
+const FOUND: Readonly<Record<string, readonly (readonly [texts: Texts, ...found: readonly string[]])[]>> = {
   'one prefix in both lists': [
     [
-      'of one source',
       { a: 'masqueradeCIDRs: [10.0.0.0/8]\nnonMasqueradeCIDRs: [10.0.0.0/8]' },
-      [inBoth('a:1:19', '10.0.0.0/8', 'a:2:22')],
+      'error both-lists a:1:19 a:2:22 10.0.0.0/8 is in nonMasqueradeCIDRs and in masqueradeCIDRs; remove it from one of the two lists',
     ],
     [
-      'of two sources',
       { a: 'masqueradeCIDRs: [fd00::/8]', b: 'nonMasqueradeCIDRs: [FD00:0::/8]' },
-      [inBoth('a:1:19', 'fd00::/8', 'b:1:22')],
+      'error both-lists a:1:19 b:1:22',
     ],
     [
-      'of three sources, each time that it is',
       {
         a: 'nonMasqueradeCIDRs: [10.0.0.0/8]',
         b: 'masqueradeCIDRs: [10.0.0.0/8]',
         c: 'masqueradeCIDRs: [10.0.0.0/8]',
       },
-      [inBoth('b:1:19', '10.0.0.0/8', 'a:1:22'), inBoth('c:1:19', '10.0.0.0/8', 'a:1:22')],
+      'error both-lists b:1:19 a:1:22',
+      'error both-lists c:1:19 a:1:22',
     ],
   ],
-  'a resync interval that differs': [
+  'a resync interval that differs from that of the first source': [
     [
-      'in two sources',
       { a: 'resyncInterval: 60s', b: '{}', c: 'resyncInterval: 1m1s' },
-      [interval('c:1:17', 61000)],
+      'error resync-interval c:1:17 a:1:17 resyncInterval is 61000ms here, but 60000ms in another source; set it in one source only, or to the same value',
     ],
     [
-      'in each of the later ones that disagree with the first',
       { a: 'resyncInterval: 1m', b: 'resyncInterval: 2m', c: 'resyncInterval: 60s', d: 'resyncInterval: 2m' },
-      [interval('b:1:17', 120000), interval('d:1:17', 120000)],
+      'error resync-interval b:1:17 a:1:17',
+      'error resync-interval d:1:17 a:1:17',
     ],
   ],
   'an explicit false beside a true': [
     [
-      'before it',
       { a: 'masqLinkLocal: false', b: 'masqLinkLocal: true' },
-      [flag('a:1:16', 'masqLinkLocal', 'b:1:16')],
+      'warning link-local-flag a:1:16 b:1:16 masqLinkLocal is false here, but true in another source: true wins; make the sources agree',
     ],
     [
-      'behind it, for IPv6',
       { a: 'masqLinkLocalIPv6: true', b: 'masqLinkLocalIPv6: false', c: 'masqLinkLocalIPv6: true' },
-      [flag('b:1:20', 'masqLinkLocalIPv6', 'a:1:20')],
+      'warning link-local-flag b:1:20 a:1:20',
     ],
   ],
-  'the link-local prefix itself': [
+  'the link-local prefix itself with another verdict than its flag': [
     [
-      'to be masqueraded, while the flag says no',
       { a: 'masqueradeCIDRs: [169.254.0.0/16]' },
-      [
-        `a:1:19: warning: 169.254.0.0/16 is in masqueradeCIDRs, but masqLinkLocal is false; the flag wins: ${NOT_MASQUERADED} masqLinkLocal: true`,
-      ],
+      'warning link-local-entry a:1:19 - 169.254.0.0/16 is in masqueradeCIDRs, but masqLinkLocal is false; the flag wins: it is not masqueraded; remove the entry, or set masqLinkLocal: true',
     ],
     [
-      'not to be masqueraded, while the flag says yes',
       { a: 'nonMasqueradeCIDRs: [169.254.0.0/16]', b: 'masqLinkLocal: true' },
-      [
-        `a:1:22: warning: 169.254.0.0/16 is in nonMasqueradeCIDRs, but masqLinkLocal is true; this entry wins: ${NOT_MASQUERADED} masqLinkLocal: false`,
-      ],
+      'warning link-local-entry a:1:22 - 169.254.0.0/16 is in nonMasqueradeCIDRs, but masqLinkLocal is true; this entry wins: it is not masqueraded; remove the entry, or set masqLinkLocal: false',
     ],
     [
-      'of IPv6',
       { a: 'masqueradeCIDRs: [fe80::/10]', b: 'masqLinkLocal: true' },
-      [
-        `a:1:19: warning: fe80::/10 is in masqueradeCIDRs, but masqLinkLocalIPv6 is false; the flag wins: ${NOT_MASQUERADED} masqLinkLocalIPv6: true`,
-      ],
+      'warning link-local-entry a:1:19 - fe80::/10 is in masqueradeCIDRs, but masqLinkLocalIPv6 is false',
     ],
   ],
-  'an entry nested in one of the opposite verdict': [
+  'an entry nested in one of the opposite verdict from another source': [
     [
-      'from another source, an exception',
       { a: 'nonMasqueradeCIDRs: [10.0.0.0/8]', b: 'masqueradeCIDRs: [10.1.0.0/16]' },
-      [nested('b:1:19', '10.1.0.0/16 in masqueradeCIDRs', '10.0.0.0/8 in nonMasqueradeCIDRs', 'a:1:22')],
+      'info opposite-nested b:1:19 a:1:22 10.1.0.0/16 in masqueradeCIDRs is inside 10.0.0.0/8 in nonMasqueradeCIDRs of another source; nothing to do if meant so: the longest prefix decides',
     ],
     [
-      'from another source, the other way round',
       { a: 'nonMasqueradeCIDRs: [10.1.0.0/16]', b: 'masqueradeCIDRs: [10.0.0.0/8]' },
-      [nested('a:1:22', '10.1.0.0/16 in nonMasqueradeCIDRs', '10.0.0.0/8 in masqueradeCIDRs', 'b:1:19')],
+      'info opposite-nested a:1:22 b:1:19',
     ],
   ],
   'a duplicate': [
     [
-      'in one source',
       { a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8]' },
-      [twice('a:1:34', '10.0.0.0/8', 'a:1:22')],
+      'info duplicate a:1:34 a:1:22 10.0.0.0/8 is listed twice; one of the two can go',
     ],
     [
-      'in two sources, however it is spelt',
       { a: 'masqueradeCIDRs: ["2001:DB8:0::/48"]', b: 'masqueradeCIDRs: ["2001:db8::/48"]' },
-      [twice('b:1:19', '2001:db8::/48', 'a:1:19')],
+      'info duplicate b:1:19 a:1:19',
     ],
   ],
-  'an entry that another covers': [
+  'an entry that another covers, of which the nearest is named': [
     [
-      'in one source',
       { a: 'nonMasqueradeCIDRs: [10.1.0.0/16, 10.0.0.0/8]' },
-      [covered('a:1:22', '10.1.0.0/16', '10.0.0.0/8', 'a:1:35')],
+      'info covered a:1:22 a:1:35 10.1.0.0/16 is already covered by 10.0.0.0/8; it can go',
     ],
     [
-      'in another source, naming the nearest',
       { a: 'nonMasqueradeCIDRs: [0.0.0.0/0, 10.0.0.0/8]', b: 'nonMasqueradeCIDRs: [10.1.0.0/16]' },
-      [
-        covered('a:1:33', '10.0.0.0/8', '0.0.0.0/0', 'a:1:22'),
-        covered('b:1:22', '10.1.0.0/16', '10.0.0.0/8', 'a:1:33'),
-      ],
+      'info covered a:1:33 a:1:22',
+      'info covered b:1:22 a:1:33',
     ],
-    [
-      'by default',
-      { a: 'nonMasqueradeCIDRs: [169.254.1.0/24]' },
-      [covered('a:1:22', '169.254.1.0/24', '169.254.0.0/16', 'built in (RFC 3927)')],
-    ],
+    [{ a: 'nonMasqueradeCIDRs: [169.254.1.0/24]' }, 'info covered a:1:22 built in (RFC 3927)'],
   ],
 };
 
@@ -173,16 +133,20 @@ const NOTHING: Readonly<Record<string, Texts>> = {
 };
 
 describe('a conflict is', () => {
-  for (const [kind, cases] of Object.entries(FOUND)) {
-    describe(kind, () => {
-      for (const [name, texts, lines] of cases) {
-        it(name, () => assert.deepEqual(merge(texts).lines, lines));
-      }
-    });
+  for (const [what, cases] of Object.entries(FOUND)) {
+    for (const [texts, ...found] of cases) {
+      it(`${what}: ${JSON.stringify(texts)}`, () => {
+        const lines = merge(texts).problems.map(conflictLine);
+        assert.deepEqual(
+          lines.map((line, index) => line.slice(0, found[index]?.length)),
+          found,
+        );
+      });
+    }
   }
 });
 
-describe('there is no conflict where', () => {
+describe('there is no conflict if', () => {
   for (const [name, texts] of Object.entries(NOTHING)) {
     it(name, () => {
       assert.deepEqual(merge(texts).lines, []);
@@ -220,7 +184,7 @@ describe('conflicts', () => {
           const kinds = ['duplicate', 'both-lists', 'covered', 'opposite-nested'];
           const found = findConflicts(configs, { IPv4: false, IPv6: false })
             .filter(({ kind }) => kinds.includes(kind))
-            .map(({ kind, at, other }) => `${kind} ${formatOrigin(at)} ${other && formatOrigin(other)}`);
+            .map(({ kind, at, other }) => `${kind} ${at && formatPlace(at)} ${other && formatOrigin(other)}`);
           assert.deepEqual(found.toSorted(), naiveConflicts(configs).toSorted());
         }),
         { numRuns: 500 },
@@ -228,6 +192,11 @@ describe('conflicts', () => {
     });
   }
 });
+
+function conflictLine({ severity, kind, at, other, message, remedy }: Problem): string {
+  const [place, theOther] = [at, other].map((origin) => (origin === undefined ? '-' : formatPlace(origin)));
+  return `${severity} ${kind} ${place} ${theOther} ${message}; ${remedy}`;
+}
 
 interface Item {
   readonly list: 'nonMasqueradeCIDRs' | 'masqueradeCIDRs';

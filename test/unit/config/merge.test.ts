@@ -1,59 +1,40 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig, SourceConfig } from '../../../lib/config/config.ts';
 import { mergeConfigs } from '../../../lib/config/merge.ts';
-import { formatOrigin, type Located } from '../../../lib/config/origin.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
+import { formatOrigin, type Located } from '../../../lib/text/origin.ts';
 import { crowdedAddress } from '../cidr/arbitrary.ts';
 import { anySourceConfig } from './arbitrary.ts';
 import { validate } from './support.ts';
 
 describe('without any source', () => {
   const UNSET = { value: false, origin: { kind: 'built-in', reason: 'default' } };
-  const RFC_1918 = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'];
-
-  it('RFC 1918 is not masqueraded', () => {
-    assert.deepEqual(listed(mergeConfigs([], false).nonMasqueradeCIDRs), RFC_1918);
-  });
-
-  it('all reserved ranges are not masqueraded where that is asked for', () => {
-    assert.deepEqual(listed(mergeConfigs([], true).nonMasqueradeCIDRs), [
-      ...RFC_1918,
-      '100.64.0.0/10',
-      '192.0.0.0/24',
-      '192.0.2.0/24',
-      '192.88.99.0/24',
-      '198.18.0.0/15',
-      '198.51.100.0/24',
-      '203.0.113.0/24',
-      '240.0.0.0/4',
-    ]);
-  });
-
-  it('each range tells where it comes from, and nothing else is set', () => {
-    const { nonMasqueradeCIDRs, ...rest } = mergeConfigs([], true);
-    assert.deepEqual(
-      [...new Set(nonMasqueradeCIDRs.map(({ origin }) => formatOrigin(origin)))],
-      [
-        'built in (RFC 1918)',
-        'built in (RFC 6598)',
-        'built in (RFC 6890)',
-        'built in (RFC 5737)',
-        'built in (RFC 7526)',
-        'built in (RFC 6815)',
-        'built in (RFC 5735)',
-      ],
-    );
-    assert.deepEqual(rest, {
-      sources: [],
-      masqueradeCIDRs: [],
-      masqLinkLocal: UNSET,
-      masqLinkLocalIPv6: UNSET,
-      resyncInterval: undefined,
-      conflicts: [],
+  for (const [name, allReserved, ranges] of [
+    ['RFC 1918 is not masqueraded', false, PRIVATE_RANGES],
+    [
+      'all reserved ranges are not masqueraded if that is asked for',
+      true,
+      [...PRIVATE_RANGES, ...OTHER_RESERVED_RANGES],
+    ],
+  ] as const) {
+    it(`${name}, each for its RFC, and nothing else is set`, () => {
+      assert.deepEqual(mergeConfigs([], allReserved), {
+        sources: [],
+        nonMasqueradeCIDRs: ranges.map(({ prefix, rfc }) => ({
+          value: prefix,
+          origin: { kind: 'built-in', reason: rfc },
+        })),
+        masqueradeCIDRs: [],
+        masqLinkLocal: UNSET,
+        masqLinkLocalIPv6: UNSET,
+        resyncInterval: undefined,
+        conflicts: [],
+      });
     });
-  });
+  }
 });
 
 describe('with a source', () => {
@@ -173,10 +154,6 @@ function configOf(name: string, text: string): SourceConfig {
 
 function configNamed(text: string, index: number): SourceConfig {
   return configOf(`source-${index}`, text);
-}
-
-function listed(entries: MergedConfig['nonMasqueradeCIDRs']): readonly string[] {
-  return entries.map(({ value }) => value.text);
 }
 
 function located(entries: readonly Located<{ readonly text: string }>[]): readonly string[] {

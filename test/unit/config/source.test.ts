@@ -1,7 +1,80 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { Locator } from '../../../lib/config/source.ts';
+import { formatProblem } from '../../../lib/config/problem.ts';
+import { decodeSource, Locator } from '../../../lib/config/source.ts';
+
+const NOT_UTF8 = 'has a byte that is not UTF-8; save the file as UTF-8';
+const UTF16 = 's:1:1: error: is UTF-16, not UTF-8; save it as UTF-8';
+
+describe('a file decodes', () => {
+  for (const [name, bytes, text] of [
+    ['as UTF-8', Buffer.from('é: 日本 😀\n'), 'é: 日本 😀\n'],
+    ['where it is empty', Buffer.alloc(0), ''],
+    ['without its byte order mark', Buffer.from('\ufeffa: b'), 'a: b'],
+    ['keeping a second byte order mark', Buffer.from('\ufeff\ufeffa'), '\ufeffa'],
+    ['with its CRLF line ends kept', Buffer.from('a\r\nb\r\n'), 'a\r\nb\r\n'],
+  ] as const) {
+    it(name, () => assert.deepEqual(decodeSource('s', bytes), { name: 's', text }));
+  }
+});
+
+describe('a file does not decode', () => {
+  for (const [name, bytes, line] of [
+    ['where a byte never occurs in UTF-8', bytesOf('ab\n', [0xff]), `s:2:1: error: ${NOT_UTF8}`],
+    ['where it is Latin-1', bytesOf('a: caf', [0xe9], '\n'), `s:1:7: error: ${NOT_UTF8}`],
+    ['where a character is cut off at the end', bytesOf('é', [0xc3]), `s:1:2: error: ${NOT_UTF8}`],
+    ['where a long character is cut off', bytesOf('ab', [0xf0, 0x9f, 0x98]), `s:1:3: error: ${NOT_UTF8}`],
+    ['where a form is overlong', bytesOf('x\ny', [0xc0, 0xaf]), `s:2:2: error: ${NOT_UTF8}`],
+    ['where a surrogate is encoded', bytesOf('', [0xed, 0xa0, 0x80]), `s:1:1: error: ${NOT_UTF8}`],
+    ['behind a byte order mark', bytesOf('\ufeffab', [0xff]), `s:1:3: error: ${NOT_UTF8}`],
+    [
+      'where a character breaks off into another',
+      bytesOf('a\n', [0xef, 0xbf], 'b'),
+      `s:2:1: error: ${NOT_UTF8}`,
+    ],
+    ['behind a replacement character', bytesOf('\ufffd', [0xff]), `s:1:2: error: ${NOT_UTF8}`],
+    ['where a continuation byte stands alone', bytesOf('😀', [0x80]), `s:1:3: error: ${NOT_UTF8}`],
+    ['as UTF-16, little endian', Buffer.from('\ufeffa: b', 'utf16le'), UTF16],
+    ['as UTF-16, big endian', Buffer.from('\ufeffa: b', 'utf16le').swap16(), UTF16],
+    [
+      'as UTF-16 without a byte order mark: every other byte is NUL',
+      Buffer.from('a: b', 'utf16le'),
+      's:1:2: error: has a NUL byte; save the file as plain text',
+    ],
+    [
+      'with a NUL byte',
+      Buffer.from('a: b\nc: \0'),
+      's:2:4: error: has a NUL byte; save the file as plain text',
+    ],
+  ] as const) {
+    it(name, () => {
+      const problem = decodeSource('s', bytes);
+      assert.ok('kind' in problem);
+      assert.equal(problem.kind, 'encoding');
+      assert.equal(formatProblem(problem), line);
+    });
+  }
+
+  it('at the first bad byte, wherever that is', () => {
+    const bad = fc.constantFrom([0xff], [0xc0, 0x80], [0xe2, 0x82], [0xf5], [0x80], [0xed, 0xbf, 0xbf]);
+    fc.assert(
+      fc.property(
+        fc.string({ unit: 'grapheme' }),
+        bad,
+        fc.string({ unit: 'grapheme' }),
+        (before, bad, after) => {
+          fc.pre(!before.startsWith('\ufeff'));
+          const problem = decodeSource('s', bytesOf(before, bad, after));
+          assert.ok('kind' in problem && problem.at?.kind === 'file');
+          const lines = before.split('\n');
+          assert.equal(problem.at.line, lines.length);
+          assert.equal(problem.at.column, (lines.at(-1)?.length ?? 0) + 1);
+        },
+      ),
+    );
+  });
+});
 
 describe('a locator', () => {
   for (const [text, offset, line, column] of [
@@ -22,6 +95,18 @@ describe('a locator', () => {
     });
   }
 
+  for (const [name, lineByLine, line, column] of [
+    ['shifts places of a text that is in another file line by line', true, 11, 5],
+    ['finds all of any other text of another file where it begins', false, 10, 5],
+  ] as const) {
+    it(name, () => {
+      const file = { name: 'm.yaml', text: '' };
+      const source = { name: 's', text: 'a\nb', found: { file, line: 10, column: 5, lineByLine } };
+      const origin = new Locator(source).origin(2);
+      assert.deepEqual(origin, { kind: 'file', source: 's', file: 'm.yaml', line, column });
+    });
+  }
+
   it('agrees with counting', () => {
     const text = fc.string({ unit: fc.constantFrom('a', '\n', '\r', ' ') });
     fc.assert(
@@ -34,3 +119,7 @@ describe('a locator', () => {
     );
   });
 });
+
+function bytesOf(...parts: readonly (string | readonly number[])[]): Buffer {
+  return Buffer.concat(parts.map((part) => Buffer.from(part as string)));
+}

@@ -1,248 +1,141 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { decodeSource } from '../../../lib/config/decode.ts';
-import { formatOrigin } from '../../../lib/config/origin.ts';
-import { formatProblem, formatProblemFrame } from '../../../lib/config/problem.ts';
+import { formatProblemFrame } from '../../../lib/config/frame.ts';
+import { formatPlace, formatProblem } from '../../../lib/config/problem.ts';
+import { decodeSource } from '../../../lib/config/source.ts';
 import { validateSource } from '../../../lib/config/validate.ts';
 import { almostConfig } from './arbitrary.ts';
 import { OPTIONS, problemLines, UNPRINTABLE, validate } from './support.ts';
 
 const KNOWN =
   'known keys: nonMasqueradeCIDRs, masqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval, cidrLimit';
-const DASH = 'write each CIDR on its own line behind a dash, such as "- 10.0.0.0/8"';
-const EMPTY_ITEM = 'remove it, or write a CIDR such as 10.0.0.0/8 behind a dash';
-const EMPTY_LIST = 'write [] for an empty list, or remove the key';
-const WHOLE_NUMBER = 'write a whole number such as 64, without quotes';
-const TRUE_OR_FALSE = 'write true or false, without quotes';
-const DURATION = 'write a Go duration such as "60s"';
-const DURATION_RANGE = 'write a Go duration such as 60s or 1m30s, from 100ms to 576h';
-const CASE = 'keep one; keys are the same whatever their case';
-const NO_MAP = 'a config must be a map of keys, but this is';
-const KEYS = 'write keys such as "nonMasqueradeCIDRs:"';
 const LIST_KEYS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
 
-type Case = readonly [name: string, text: string, lines: readonly string[]];
-
-const unknownKey = (at: string, key: string) => `s:${at}: error: unknown key "${key}"; ${KNOWN}`;
-const setTwice = (at: string, key: string) =>
-  `s:${at}: error: the key "${key}" is set twice (the other: s:1:1); ${CASE}`;
-const noList = (at: string, key: string, is: string, remedy: string) =>
-  `s:${at}: error: ${key} must be a list of CIDRs, but is ${is}; ${remedy}`;
-const noText = (at: string, what: string, is: string, remedy: string) =>
-  `s:${at}: error: ${what} must be text, but is ${is}; ${remedy}`;
-const noDuration = (value: string, is: string) =>
-  `s:1:17: error: resyncInterval "${value}" is not ${is}; ${DURATION_RANGE}`;
-
-/** The place of each; the tests of the YAML reader have the messages. */
-const BAD_SYNTAX: readonly (readonly [name: string, text: string, place: string])[] = [
-  ['what is not YAML', 'nonMasqueradeCIDRs:\n- 10.0.0.0/8\n}{', 's:3:1'],
-  ['a tab for indentation', 'nonMasqueradeCIDRs:\n\t- 10.0.0.0/8\n', 's:2:1'],
-  ['a truncated JSON file', '{"nonMasqueradeCIDRs": ["10.0.0.0/8",', 's:1:38'],
-  ['a truncated YAML file', 'nonMasqueradeCIDRs:\n- "10.0.0', 's:2:10'],
-  ['two documents', '---\nmasqLinkLocal: true\n---\nmasqLinkLocal: false\n', 's:4:1'],
-  ['an alias that stands for what it is in', 'nonMasqueradeCIDRs: &a [*a]', 's:1:26'],
-  ['a nesting bomb', 'nonMasqueradeCIDRs: '.concat('['.repeat(100_000)), 's:1:36'],
-  ['a foreign tag', 'nonMasqueradeCIDRs: !include other.yaml', 's:1:21'],
-];
-
-const BAD_SHAPE: readonly Case[] = [
-  ['a list at the top', '- 10.0.0.0/8\n', [`s:1:1: error: ${NO_MAP} a list; ${KEYS}`]],
-  ['a text at the top', '# c\nhello', [`s:2:1: error: ${NO_MAP} the text "hello"; ${KEYS}`]],
-  ['a number at the top', '42', [`s:1:1: error: ${NO_MAP} the number 42; ${KEYS}`]],
-  [
-    'a ConfigMap manifest instead of its data, and nothing else about it',
-    'apiVersion: v1\nkind: ConfigMap\ndata:\n  ip-masq-a: |\n    foo: 1\n',
+/** By remedy: texts, and what is said of each from top to bottom, with its place. */
+const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...said: readonly string[]])[]>> = {
+  'close the bracket or quote; the file may be cut off': [
     [
-      's:1:1: error: this is a Kubernetes manifest, not the config inside it; keep only what stands below "data:" and its ip-masq-* key, or apply the manifest and mount it',
+      '{"nonMasqueradeCIDRs": ["10.0.0.0/8",',
+      '1:38 is not valid YAML: unexpected end of the stream within a flow collection',
     ],
   ],
-  ['the same key twice', 'masqLinkLocal: true\n\nmasqLinkLocal: true\n', [setTwice('3:1', 'masqLinkLocal')]],
-  [
-    'keys that are equal but for case',
-    'masqLinkLocal: true\nMasqLinkLocal: true\nMASQLINKLOCAL: true\n',
-    [setTwice('2:1', 'MasqLinkLocal'), setTwice('3:1', 'MASQLINKLOCAL')],
+  'write keys such as "nonMasqueradeCIDRs:"': [
+    ['- 10.0.0.0/8\n', '1:1 a config must be a map of keys, but this is a list'],
+    ['# c\nhello', '2:1 a config must be a map of keys, but this is the text "hello"'],
   ],
-  [
-    'an unknown key near a known one',
-    'nonMasqueradeCIDR: []\n',
-    ['s:1:1: error: unknown key "nonMasqueradeCIDR"; did you mean "nonMasqueradeCIDRs"?'],
-  ],
-  ['an unknown key near none', 'data: x', [unknownKey('1:1', 'data')]],
-  ['an empty key', "'': 1", [unknownKey('1:1', '')]],
-  [
-    'keys that are no text',
-    '1: a\n? [b]\n: c\n? {d: e}\n: f',
-    [unknownKey('1:1', '1'), unknownKey('2:3', '(a list)'), unknownKey('4:3', '(a map)')],
-  ],
-  ['a merge key', '<<: {masqLinkLocal: true}', [unknownKey('1:1', '<<')]],
-  ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'prototype'].map(
-    (key): Case => [
-      `the key ${key}`,
-      `masqLinkLocal: true\n${key}: {masqLinkLocal: false}`,
-      [unknownKey('2:1', key)],
-    ],
-  ),
-  [
-    'a text for a list',
-    'nonMasqueradeCIDRs: 10.0.0.0/8\n',
-    [noList('1:21', 'nonMasqueradeCIDRs', 'the text "10.0.0.0/8"', DASH)],
-  ],
-  [
-    'a text block for a list',
-    'masqueradeCIDRs: |\n  - 10.0.0.0/8\n',
-    [noList('2:1', 'masqueradeCIDRs', 'the text "- 10.0.0.0/8\\x0a"', DASH)],
-  ],
-  [
-    'a map for a list',
-    'nonMasqueradeCIDRs: {10.0.0.0/8: true}',
-    [noList('1:21', 'nonMasqueradeCIDRs', 'a map', DASH)],
-  ],
-  [
-    'nothing for a list',
-    'nonMasqueradeCIDRs:\nmasqueradeCIDRs: ~',
+  'keep only what stands below "data:" and its ip-masq-* key, or apply the manifest and mount it': [
     [
-      noList('1:19', 'nonMasqueradeCIDRs', 'empty', EMPTY_LIST),
-      noList('2:18', 'masqueradeCIDRs', 'empty', EMPTY_LIST),
+      'apiVersion: v1\nkind: ConfigMap\ndata:\n  ip-masq-a: |\n    foo: 1\n',
+      '1:1 this is a Kubernetes manifest, not the config inside it',
     ],
   ],
-  [
-    'empty and null items',
-    'nonMasqueradeCIDRs:\n- \n- 10.0.0.0/8\n-\n- ~\n- null\n- ""\n',
+  'keep one; keys are the same whatever their case': [
     [
-      noText('2:1', 'item 1 of nonMasqueradeCIDRs', 'empty', EMPTY_ITEM),
-      noText('4:1', 'item 3 of nonMasqueradeCIDRs', 'empty', EMPTY_ITEM),
-      noText('5:3', 'item 4 of nonMasqueradeCIDRs', 'empty', EMPTY_ITEM),
-      noText('6:3', 'item 5 of nonMasqueradeCIDRs', 'empty', EMPTY_ITEM),
-      's:7:3: error: "" is empty; remove the item, or write a CIDR such as 10.0.0.0/8',
+      'masqLinkLocal: true\n\nMasqLinkLocal: true\nmasqLinkLocal: true\n',
+      '3:1 the key "MasqLinkLocal" is set twice',
+      '4:1 the key "masqLinkLocal" is set twice',
     ],
   ],
-  [
-    'numbers, booleans, lists and maps for CIDRs',
-    'masqueradeCIDRs: [10, 10.5, yes, [], {}]',
+  'did you mean "nonMasqueradeCIDRs"?': [['nonMasqueradeCIDR: []\n', '1:1 unknown key "nonMasqueradeCIDR"']],
+  [KNOWN]: [
+    ['data: x', '1:1 unknown key "data"'],
     [
-      noText('1:19', 'item 1 of masqueradeCIDRs', 'the number 10', DASH),
-      noText('1:23', 'item 2 of masqueradeCIDRs', 'the number 10.5', DASH),
-      noText('1:29', 'item 3 of masqueradeCIDRs', 'the boolean true', DASH),
-      noText('1:34', 'item 4 of masqueradeCIDRs', 'a list', DASH),
-      noText('1:38', 'item 5 of masqueradeCIDRs', 'a map', DASH),
+      '1: a\n? [b]\n: c\n? {d: e}\n: f',
+      '1:1 unknown key "1"',
+      '2:3 unknown key "(a list)"',
+      '4:3 unknown key "(a map)"',
+    ],
+    ['<<: {masqLinkLocal: true}', '1:1 unknown key "<<"'],
+    ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'prototype'].map(
+      (key) => [`${key}: {masqLinkLocal: false}`, `1:1 unknown key "${key}"`] as const,
+    ),
+  ],
+  'write each CIDR on its own line behind a dash, such as "- 10.0.0.0/8"': [
+    [
+      'nonMasqueradeCIDRs: 10.0.0.0/8\n',
+      '1:21 nonMasqueradeCIDRs must be a list of CIDRs, but is the text "10.0.0.0/8"',
+    ],
+    [
+      'masqueradeCIDRs: [10, 10.5, yes, [], {}]',
+      '1:19 item 1 of masqueradeCIDRs must be text, but is the number 10',
+      '1:23 item 2 of masqueradeCIDRs must be text, but is the number 10.5',
+      '1:29 item 3 of masqueradeCIDRs must be text, but is the boolean true',
+      '1:34 item 4 of masqueradeCIDRs must be text, but is a list',
+      '1:38 item 5 of masqueradeCIDRs must be text, but is a map',
     ],
   ],
-  ...(['masqLinkLocal', 'masqLinkLocalIPv6'] as const).flatMap((key): readonly Case[] =>
+  'write [] for an empty list, or remove the key': [
     [
-      ['"yes"', 'the text "yes"'],
-      ['1', 'the number 1'],
-      ['tRUE', 'the text "tRUE"'],
-      ['[]', 'a list'],
-      ['~', 'empty'],
-    ].map(([value, is]) => [
-      `${value} for ${key}`,
-      `${key}: ${value}`,
-      [`s:1:${key.length + 3}: error: ${key} must be true or false, but is ${is}; ${TRUE_OR_FALSE}`],
-    ]),
-  ),
-  ...(
+      'nonMasqueradeCIDRs:\nmasqueradeCIDRs: ~',
+      '1:19 nonMasqueradeCIDRs must be a list of CIDRs, but is empty',
+      '2:18 masqueradeCIDRs must be a list of CIDRs, but is empty',
+    ],
+  ],
+  'remove it, or write a CIDR such as 10.0.0.0/8 behind a dash': [
+    [
+      'nonMasqueradeCIDRs:\n- \n- 10.0.0.0/8\n-\n- ~\n- null\n',
+      '2:1 item 1 of nonMasqueradeCIDRs must be text, but is empty',
+      '4:1 item 3 of nonMasqueradeCIDRs must be text, but is empty',
+      '5:3 item 4 of nonMasqueradeCIDRs must be text, but is empty',
+      '6:3 item 5 of nonMasqueradeCIDRs must be text, but is empty',
+    ],
+  ],
+  'write true or false, without quotes': [
+    ['masqLinkLocal: "yes"', '1:16 masqLinkLocal must be true or false, but is the text "yes"'],
+    ['masqLinkLocal: tRUE', '1:16 masqLinkLocal must be true or false, but is the text "tRUE"'],
+    ['masqLinkLocal: ~', '1:16 masqLinkLocal must be true or false, but is empty'],
+    ['masqLinkLocalIPv6: 1', '1:20 masqLinkLocalIPv6 must be true or false, but is the number 1'],
+    ['masqLinkLocalIPv6: []', '1:20 masqLinkLocalIPv6 must be true or false, but is a list'],
+  ],
+  'write a whole number such as 64, without quotes': (
     [
       ['-1', '0 or more, but is the number -1'],
       ['1.5', 'a whole number, but is the number 1.5'],
       ['.nan', 'a whole number, but is the number NaN'],
       ['.inf', 'a whole number, but is the number Infinity'],
-      ['ten', 'a whole number, but is the text "ten"'],
       ['"64"', 'a whole number, but is the text "64"'],
       ['1e2', 'a whole number, but is the text "1e2"'],
       ['true', 'a whole number, but is the boolean true'],
       ['~', 'a whole number, but is empty'],
       ['[64]', 'a whole number, but is a list'],
     ] as const
-  ).map(
-    ([value, is]): Case => [
-      `${value} for cidrLimit`,
-      `cidrLimit: ${value}`,
-      [`s:1:12: error: cidrLimit must be ${is}; ${WHOLE_NUMBER}`],
-    ],
-  ),
-  ...(
+  ).map(([value, is]) => [`cidrLimit: ${value}`, `1:12 cidrLimit must be ${is}`]),
+  'write a Go duration such as "60s"': [
+    ['resyncInterval: 60', '1:17 resyncInterval must be text, but is the number 60'],
+    ['resyncInterval: 1:30', '1:17 resyncInterval must be text, but is the number 90'],
+    ['resyncInterval: ~', '1:17 resyncInterval must be text, but is empty'],
+    ['resyncInterval: [60s]', '1:17 resyncInterval must be text, but is a list'],
+  ],
+  'write a Go duration such as 60s or 1m30s, from 100ms to 576h': [
+    ['resyncInterval: 50ms', '1:17 resyncInterval "50ms" is not between 100ms and 576h'],
+    ['resyncInterval: 1d', '1:17 resyncInterval "1d" is not a Go duration'],
+    ['resyncInterval: "60"', '1:17 resyncInterval "60" is not a Go duration'],
+  ],
+  'write 10.0.0.0/32': [
+    ['nonMasqueradeCIDRs:\n  - 10.0.0.0/8\n  - 10.0.0.0\n', '3:5 "10.0.0.0" has no prefix length'],
+  ],
+  'write a number from 0 to 32 after the "/"': [
     [
-      ['60', 'the number 60'],
-      ['0', 'the number 0'],
-      ['1:30', 'the number 90'],
-      ['~', 'empty'],
-      ['[60s]', 'a list'],
-    ] as const
-  ).map(
-    ([value, is]): Case => [
-      `${value} for resyncInterval`,
-      `resyncInterval: ${value}`,
-      [noText('1:17', 'resyncInterval', is, DURATION)],
+      'masqueradeCIDRs: ["10.0.0.0/8\\e[2J\\n"]',
+      '1:19 "10.0.0.0/8\\x1b[2J\\x0a" contains white space or invisible characters',
     ],
-  ),
-];
-
-/** Places of CIDRs, with the text that the message repeats; the tests of prefixes have the messages. */
-const BAD_CIDRS: readonly (readonly [name: string, text: string, begins: readonly string[]])[] = [
-  [
-    'a bad CIDR',
-    'nonMasqueradeCIDRs:\n  - 10.0.0.0/8\n  - 10.0.0.1/8\nmasqueradeCIDRs: [10.0.0.0]\n',
-    ['s:3:5: error: "10.0.0.1/8" ', 's:4:19: error: "10.0.0.0" '],
   ],
-  [
-    'a CIDR in a text of several lines',
-    'nonMasqueradeCIDRs:\n- |\n  10.0.0.0/8\n- 10.1.0.0/16\n - 10.2.0.0/16\n',
-    ['s:3:1: error: "10.0.0.0/8\\x0a" ', 's:4:3: error: "10.1.0.0/16 - 10.2.0.0/16" '],
-  ],
-  [
-    'a CIDR with an escape sequence, which it does not repeat as it is',
-    'nonMasqueradeCIDRs: ["10.0.0.0/8\\e[2J\\n"]',
-    ['s:1:22: error: "10.0.0.0/8\\x1b[2J\\x0a" '],
-  ],
-  [
-    'a CIDR of many characters, which it cuts',
-    `nonMasqueradeCIDRs: [${'x'.repeat(200)}]`,
-    [`s:1:22: error: "${'x'.repeat(80)}…" `],
-  ],
-];
+};
 
-const BAD_DURATIONS: readonly Case[] = [
-  ...(['50ms', '0s', '-1s', '577h'] as const).map(
-    (value): Case => [
-      `${value} for resyncInterval`,
-      `resyncInterval: ${value}`,
-      [noDuration(value, 'between 100ms and 576h')],
-    ],
-  ),
-  ...(['1d', '1m 30s', 'soon', '1h-1m'] as const).map(
-    (value): Case => [
-      `${value} for resyncInterval`,
-      `resyncInterval: ${value}`,
-      [noDuration(value, 'a Go duration')],
-    ],
-  ),
-  ['60 in quotes for resyncInterval', 'resyncInterval: "60"', [noDuration('60', 'a Go duration')]],
-];
-
-describe('a source is rejected, with place and remedy, for', () => {
-  for (const [name, text, place] of BAD_SYNTAX) {
-    it(name, () => {
-      const { problems } = validate(text);
-      assert.deepEqual(
-        problems.map(({ kind, at }) => [kind, at?.kind === 'file' && formatOrigin(at)]),
-        [['syntax', place]],
-      );
-    });
-  }
-
-  for (const [name, text, lines] of [...BAD_SHAPE, ...BAD_DURATIONS]) {
-    it(name, () => assert.deepEqual(problemLines(text), lines));
-  }
-
-  for (const [name, text, begins] of BAD_CIDRS) {
-    it(name, () => {
-      const lines = problemLines(text);
-      assert.deepEqual(
-        lines.map((line, index) => line.slice(0, begins[index]?.length)),
-        begins,
-      );
-    });
+describe('a source is rejected, with place and remedy:', () => {
+  for (const [remedy, cases] of Object.entries(REJECTED)) {
+    for (const [text, ...said] of cases) {
+      it(JSON.stringify(text), () => {
+        const { problems } = validate(text);
+        const found = problems.map(({ at, message }) => `${at && formatPlace(at)} ${message}`);
+        assert.deepEqual(
+          found,
+          said.map((line) => `s:${line}`),
+        );
+        for (const problem of problems) assert.equal(problem.remedy, remedy);
+      });
+    }
   }
 
   it('many things at once, from top to bottom', () => {
@@ -262,19 +155,10 @@ describe('a source is rejected, with place and remedy, for', () => {
     ].join('\n');
     const { problems } = validate(text, { enableIPv6: false });
     assert.deepEqual(
-      problems.map(({ at, kind, severity }) => [at?.kind === 'file' && at.line, kind, severity]),
+      problems.map(({ at, kind }) => `${at?.kind === 'file' && at.line} ${kind}`),
       [
-        [2, 'cidr', 'error'],
-        [3, 'shape', 'error'],
-        [4, 'ipv6-disabled', 'error'],
-        [5, 'unknown-key', 'error'],
-        [6, 'shape', 'error'],
-        [7, 'shape', 'error'],
-        [8, 'duration', 'error'],
-        [9, 'shape', 'error'],
-        [10, 'unknown-key', 'error'],
-        [11, 'duplicate-key', 'error'],
-        [12, 'shape', 'error'],
+        ...['2 cidr', '3 shape', '4 ipv6-disabled', '5 unknown-key', '6 shape', '7 shape', '8 duration'],
+        ...['9 shape', '10 unknown-key', '11 duplicate-key', '12 shape'],
       ],
     );
   });
@@ -300,40 +184,25 @@ describe('an IPv6 entry', () => {
 });
 
 describe('the limit of CIDRs', () => {
-  const listOf = (key: string, count: number): string =>
+  const listOf = (count: number, key: string = LIST_KEYS[0]): string =>
     `${key}:\n${Array.from({ length: count }, (_, index) => `- 10.${index}.0.0/16\n`).join('')}`;
   const REMEDY = 'join CIDRs into wider ones, or raise "cidrLimit"';
   const exceeded = (line: number, count: number, limit: number): string =>
     `s:${line}:3: error: ${count} ${count === 1 ? 'CIDR' : 'CIDRs'}, but this source may list only ${limit}; ${REMEDY}`;
 
   for (const [name, text, options, lines] of [
-    ['lets 64 pass', listOf(LIST_KEYS[0], 64), {}, []],
-    ['stops the 65th', listOf(LIST_KEYS[0], 65), {}, [exceeded(66, 65, 64)]],
-    ['is that of the command line', listOf(LIST_KEYS[1], 3), { cidrLimit: 2 }, [exceeded(4, 3, 2)]],
-    ['is that of the source where it says so', `cidrLimit: 65\n${listOf(LIST_KEYS[0], 65)}`, {}, []],
-    [
-      'may be lowered by the source',
-      `${listOf(LIST_KEYS[0], 3)}cidrLimit: 2\n`,
-      { cidrLimit: 100 },
-      [exceeded(4, 3, 2)],
-    ],
-    ['may be 0', `${listOf(LIST_KEYS[0], 1)}cidrLimit: 0\n`, {}, [exceeded(2, 1, 0)]],
-    ['may be 0 on the command line', listOf(LIST_KEYS[0], 1), { cidrLimit: 0 }, [exceeded(2, 1, 0)]],
-    ['may be 0 where nothing is listed', 'nonMasqueradeCIDRs: []\ncidrLimit: 0\n', {}, []],
-    ['may be huge', `cidrLimit: 99999999999999999999\n${listOf(LIST_KEYS[0], 65)}`, {}, []],
-    ['may be written as 2.0', `cidrLimit: 2.0\n${listOf(LIST_KEYS[0], 2)}`, {}, []],
-    [
-      'counts both lists together',
-      `${listOf(LIST_KEYS[0], 33)}${listOf(LIST_KEYS[1], 32)}`,
-      {},
-      [exceeded(67, 65, 64)],
-    ],
-    [
-      'counts what is listed twice',
-      'cidrLimit: 1\nmasqueradeCIDRs:\n- 10.0.0.0/8\n- 10.0.0.0/8',
-      {},
-      [exceeded(4, 2, 1)],
-    ],
+    ['lets 64 pass', listOf(64), {}, []],
+    ['stops the 65th', listOf(65), {}, [exceeded(66, 65, 64)]],
+    ['is that of the command line', listOf(3), { cidrLimit: 2 }, [exceeded(4, 3, 2)]],
+    ['is that of the source if it says so', `cidrLimit: 65\n${listOf(65)}`, {}, []],
+    ['may be lowered by the source', `${listOf(3)}cidrLimit: 2\n`, { cidrLimit: 100 }, [exceeded(4, 3, 2)]],
+    ['may be 0', `${listOf(1)}cidrLimit: 0\n`, {}, [exceeded(2, 1, 0)]],
+    ['may be 0 on the command line', listOf(1), { cidrLimit: 0 }, [exceeded(2, 1, 0)]],
+    ['may be 0 if nothing is listed', 'nonMasqueradeCIDRs: []\ncidrLimit: 0\n', {}, []],
+    ['may be huge', `cidrLimit: 99999999999999999999\n${listOf(65)}`, {}, []],
+    ['may be written as 2.0', `cidrLimit: 2.0\n${listOf(2)}`, {}, []],
+    ['counts both lists together', `${listOf(33)}${listOf(32, LIST_KEYS[1])}`, {}, [exceeded(67, 65, 64)]],
+    ['counts what is listed twice', `cidrLimit: 1\n${listOf(1)}- 10.0.0.0/16`, {}, [exceeded(4, 2, 1)]],
   ] as const) {
     it(name, () => assert.deepEqual(problemLines(text, options), lines));
   }
@@ -343,27 +212,13 @@ describe('a source is understood', () => {
   for (const [name, text] of [
     ['as YAML', 'nonMasqueradeCIDRs:\n- 10.0.0.0/8\nmasqLinkLocal: true\nresyncInterval: 90s\n'],
     ['as JSON', '{"nonMasqueradeCIDRs": ["10.0.0.0/8"], "masqLinkLocal": true, "resyncInterval": "90s"}'],
-    [
-      'as JSON with tabs and line breaks',
-      '{\n\t"nonMasqueradeCIDRs": [\n\t\t"10.0.0.0/8"\n\t],\n\t"masqLinkLocal": true,\n\t"resyncInterval": "90s"\n}\n',
-    ],
     ['with CRLF', 'nonMasqueradeCIDRs:\r\n- 10.0.0.0/8\r\nmasqLinkLocal: true\r\nresyncInterval: 90s\r\n'],
     [
       'with a byte order mark',
       '\ufeffnonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true\nresyncInterval: 90s',
     ],
     ['with keys in any case', 'NonMasqueradeCIDRs: [10.0.0.0/8]\nMASQLINKLOCAL: yes\nresyncinterval: 1m30s'],
-    ['with yes for true', 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: yes\nresyncInterval: 90s'],
-    ['with on for true', 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: On\nresyncInterval: 1.5m'],
     ['with an alias', 'resyncInterval: &t 90s\nnonMasqueradeCIDRs: &l ["10.0.0.0/8"]\nmasqLinkLocal: true\n'],
-    [
-      'with tags',
-      'nonMasqueradeCIDRs: !!seq [!!str 10.0.0.0/8]\nmasqLinkLocal: !!bool yes\nresyncInterval: ! 90s',
-    ],
-    [
-      'between "---" and "..."',
-      '---\n# c\nnonMasqueradeCIDRs: [10.0.0.0/8] # c\nmasqLinkLocal: y\nresyncInterval: 90s\n...\n',
-    ],
   ] as const) {
     it(name, () => {
       const { config, problems } = validate(text);
@@ -376,19 +231,6 @@ describe('a source is understood', () => {
       assert.equal(config.masqLinkLocal?.value, true);
       assert.equal(config.masqLinkLocalIPv6, undefined);
       assert.equal(config.resyncInterval?.value, 90_000);
-    });
-  }
-
-  for (const [word, value] of Object.entries({
-    true: true,
-    yes: true,
-    on: true,
-    false: false,
-    no: false,
-    off: false,
-  })) {
-    it(`with ${word} as a boolean`, () => {
-      assert.equal(validate(`masqLinkLocalIPv6: ${word}`).config.masqLinkLocalIPv6?.value, value);
     });
   }
 
@@ -437,7 +279,7 @@ describe('an empty source', () => {
   const WARNING =
     's:1:1: warning: the document is empty; write a config, or remove the file: an empty one still turns off the RFC 1918 defaults';
 
-  for (const text of ['', '\n\n', '# comments only\n# more\n', '---\n', '---\n...\n', '~', '\ufeff']) {
+  for (const text of ['', '# comments only\n# more\n', '---\n...\n', '\ufeff']) {
     it(`is a warning and an empty config: ${JSON.stringify(text)}`, () => {
       const { config } = validate(text);
       assert.deepEqual(problemLines(text), [WARNING]);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { type Host, systemHost, type ToolResult } from '../../../lib/dataplane/host.ts';
 import { detectMode } from '../../../lib/dataplane/iptables/detect.ts';
@@ -188,7 +188,13 @@ describe('an installed iptables', () => {
 
 describe('a tool of the system', () => {
   // Folders on the PATH that the tests' user may not enter would make a missing tool a refused one.
-  process.env['PATH'] = '/usr/sbin:/usr/bin:/sbin:/bin';
+  const path = process.env['PATH'];
+  before(() => {
+    process.env['PATH'] = '/usr/sbin:/usr/bin:/sbin:/bin';
+  });
+  after(() => {
+    process.env['PATH'] = path;
+  });
   const host = systemHost(300);
 
   it('gets its arguments and input as they are', async () => {

@@ -6,7 +6,7 @@ import { escapeData, escapeProperty, githubReport } from '../../../lib/lint/gith
 import { fileOf, printedSentence } from '../../../lib/lint/report.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { UNPRINTABLE } from '../config/support.ts';
-import { anyProblem, check, hostile, PROBLEMS, reportOf } from './report-support.ts';
+import { anyProblem, hostile, PROBLEMS, reportOf } from './report-support.ts';
 
 const { error, warning, info, nowhere } = PROBLEMS;
 
@@ -55,14 +55,6 @@ describe('the report for GitHub Actions', () => {
     assert.equal(githubReport(reportOf()), '');
   });
 
-  it('shows a conflict where it is', () => {
-    const report = check({ 'ip-masq-a': 'masqLinkLocal: true', 'ip-masq-b': 'masqLinkLocal: false' });
-    assert.equal(
-      githubReport(report),
-      '::warning file=ip-masq-b,line=1,col=16,title=ip-masq-agent link-local-flag::masqLinkLocal is false here, but true in another source: true wins (the other: ip-masq-a:1:16); make the sources agree\n',
-    );
-  });
-
   it('is read by the runner as it was meant, whatever the problems hold', () => {
     fc.assert(
       fc.property(fc.array(anyProblem(), { maxLength: 4 }), (problems) => {
@@ -83,19 +75,13 @@ describe('the report for GitHub Actions', () => {
 });
 
 describe('an escaped text', () => {
-  it('is read back as data', () => {
+  it('is read back the same, but for "=" at the begin of a property, which the runner drops', () => {
     fc.assert(
       fc.property(hostile(), (text) => {
-        assert.equal(runnerReads(`::error::${escapeData(text)}`).data, text);
-      }),
-    );
-  });
-
-  it('is read back as a property, but for "=" at its begin, which the runner drops', () => {
-    fc.assert(
-      fc.property(hostile(), (text) => {
-        const line = `::error file=${escapeProperty(text)},line=1::`;
-        const { file = '', ...others } = runnerReads(line).properties;
+        const line = `::error file=${escapeProperty(text)},line=1::${escapeData(text)}`;
+        const { data, properties } = runnerReads(line);
+        const { file = '', ...others } = properties;
+        assert.equal(data, text);
         assert.equal(file, text.replace(/^=+/, ''));
         assert.deepEqual(others, { line: '1' });
       }),

@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { mergeSources } from '../../../lib/config/load.ts';
-import type { FileOrigin, Origin } from '../../../lib/config/origin.ts';
-import type { FileOnly, Problem } from '../../../lib/config/problem.ts';
-import { KINDS } from '../../../lib/config/problem-kinds.ts';
+import { type FileOnly, KINDS, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
 import type { Source } from '../../../lib/config/source.ts';
 import type { CheckReport } from '../../../lib/lint/report.ts';
+import type { FileOrigin, Origin } from '../../../lib/text/origin.ts';
 import { OPTIONS } from '../config/support.ts';
 
 /** An error, a warning and an info, of all forms of places, in no order of gravity. */
@@ -47,7 +46,7 @@ export const SOURCES: readonly Source[] = [
   {
     name: 'ip-masq-b',
     text: '- 10.0.0.0/8\n',
-    found: { file: 'deploy/b.yaml', text: MANIFEST, offsetOf: (offset) => offset + 8 },
+    found: { file: { name: 'deploy/b.yaml', text: MANIFEST }, line: 2, column: 3, lineByLine: true },
   },
 ];
 
@@ -97,7 +96,7 @@ export function anyProblem(): fc.Arbitrary<Problem> {
   return fc.record(
     {
       severity: fc.constantFrom('error' as const, 'warning' as const, 'info' as const),
-      kind: fc.constantFrom(...KINDS),
+      kind: fc.constantFrom(...(Object.keys(KINDS) as ProblemKind[])),
       message: hostile(),
       remedy: hostile(),
       at: fc.oneof(origin, wholeFile),

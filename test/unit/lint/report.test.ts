@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { formatProblem, gravestFirst } from '../../../lib/config/problem.ts';
 import { fileOf, printedSentence, summarize } from '../../../lib/lint/report.ts';
 import { UNPRINTABLE } from '../config/support.ts';
 import { anyProblem, PROBLEMS } from './report-support.ts';
@@ -15,22 +14,7 @@ describe('the summary of problems', () => {
   });
 });
 
-describe('problems by gravity', () => {
-  it('keep their order where they are equally grave', () => {
-    assert.deepEqual(gravestFirst([info, warning, nowhere, error]), [nowhere, error, warning, info]);
-  });
-});
-
 describe('the sentence of a problem', () => {
-  it('is its line in the log without place and severity', () => {
-    fc.assert(
-      fc.property(anyProblem(), ({ at: _, ...problem }) => {
-        const printed = { ...problem, message: 'is wrong', remedy: 'do right' };
-        assert.equal(`${problem.severity}: ${printedSentence(printed)}`, formatProblem(printed));
-      }),
-    );
-  });
-
   it('is printable, whatever the problem holds', () => {
     fc.assert(
       fc.property(anyProblem(), (problem) => assert.doesNotMatch(printedSentence(problem), UNPRINTABLE)),

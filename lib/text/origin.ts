@@ -1,4 +1,4 @@
-import { printable } from '../text/escape.ts';
+import { printable } from './escape.ts';
 
 /** Where a value came from. */
 export type Origin = FileOrigin | BuiltInOrigin;
@@ -7,7 +7,7 @@ export type Origin = FileOrigin | BuiltInOrigin;
 export interface FileOrigin {
   readonly kind: 'file';
   readonly source: string;
-  /** The file that line and column count in, where that is not one of the source's name. */
+  /** The file that line and column count in, if that is not a file of the source's name. */
   readonly file?: string;
   readonly line: number;
   readonly column: number;

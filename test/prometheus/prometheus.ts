@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Box } from './box.ts';
-import type { Fetch, Fetched } from './fetcher.ts';
-import { type Helper, startHelper } from './helper.ts';
-import { temporaryDirectory } from './volume.ts';
+import type { Box } from '../lab/box.ts';
+import type { Fetch, Fetched } from '../lab/fetcher.ts';
+import { type Helper, startHelper } from '../lab/helper.ts';
+import { temporaryDirectory } from '../lab/volume.ts';
 
 export interface PrometheusOptions {
   /** What is scraped each second, `HOST:PORT`. The first gets the labels node=node-0 and pod=ip-masq-agent-0, and so on. */
@@ -42,7 +42,9 @@ export async function startPrometheus(box: Box, options: PrometheusOptions): Pro
   await using stack = new AsyncDisposableStack();
   const { path } = stack.use(await temporaryDirectory());
   await writeConfig(path, options);
-  const fetcher = stack.use(await startHelper<Fetch, Fetched>(box, new URL('fetcher.ts', import.meta.url)));
+  const fetcher = stack.use(
+    await startHelper<Fetch, Fetched>(box, new URL('../lab/fetcher.ts', import.meta.url)),
+  );
   const args = [
     `--config.file=${path}/prometheus.json`,
     `--storage.tsdb.path=${path}/data`,

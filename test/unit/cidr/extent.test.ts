@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { formatAddress } from '../../../lib/cidr/address.ts';
+import { extent } from '../../../lib/cidr/extent.ts';
+import { parsePrefix } from '../../../lib/cidr/prefix.ts';
+import { rangeOf } from '../../../lib/cidr/ranges.ts';
+import { crowdedPrefix, FAMILIES } from './arbitrary.ts';
+
+describe('the extent of a prefix', () => {
+  for (const [text, first, last, size] of [
+    ['10.244.0.0/16', '10.244.0.0', '10.244.255.255', 65_536n],
+    ['10.0.0.1/32', '10.0.0.1', '10.0.0.1', 1n],
+    ['0.0.0.0/0', '0.0.0.0', '255.255.255.255', 2n ** 32n],
+    ['fd00::/8', 'fd00::', 'fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff', 2n ** 120n],
+    ['::/0', '::', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff', 2n ** 128n],
+  ] as const) {
+    it(`of ${text} is ${first} to ${last}`, () => {
+      const parsed = parsePrefix(text);
+      assert.ok('prefix' in parsed);
+      assert.deepEqual(extent(parsed.prefix), { first, last, size });
+    });
+  }
+
+  it('is the range that the policy is made of', () => {
+    fc.assert(
+      fc.property(fc.oneof(...FAMILIES.map(crowdedPrefix)), (prefix) => {
+        const { family } = prefix;
+        const { first, last } = rangeOf(prefix);
+        assert.deepEqual(extent(prefix), {
+          first: formatAddress({ family, value: first }),
+          last: formatAddress({ family, value: last }),
+          size: last - first + 1n,
+        });
+      }),
+    );
+  });
+});

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { formatProblemFrame } from '../../../lib/config/frame.ts';
+import type { Problem } from '../../../lib/config/problem.ts';
+import { UNPRINTABLE } from './support.ts';
+
+describe('a problem with its line', () => {
+  const HEAD = /^s:\d+:\d+: error: is wrong; do right$/;
+
+  for (const [name, text, line, column, expected] of [
+    ['has a caret below the column', 'a: b\nfoo: bar\n', 2, 6, [' 2 | foo: bar', '   |      ^']],
+    ['has a caret below the first column', 'foo', 1, 1, [' 1 | foo', '   | ^']],
+    ['has a caret behind the end', 'foo', 1, 4, [' 1 | foo', '   |    ^']],
+    ['has an empty line', '', 1, 1, [' 1 | ', '   | ^']],
+    ['has a wider gutter for longer numbers', `${'\n'.repeat(99)}foo`, 100, 2, [' 100 | foo', '     |  ^']],
+    ['shows tabs escaped, the caret behind', '\tx: 1', 1, 2, [' 1 | \\x09x: 1', '   |     ^']],
+    ['shows the tab itself', '\tx: 1', 1, 1, [' 1 | \\x09x: 1', '   | ^']],
+    ['shows escape sequences escaped', 'a\u001b[2Kb', 1, 6, [' 1 | a\\x1b[2Kb', '   |         ^']],
+    ['drops the carriage return of CRLF', 'a: 1\r\nb: 2\r\n', 2, 1, [' 2 | b: 2', '   | ^']],
+    ['keeps a carriage return inside a line', 'a\rb\n', 1, 3, [' 1 | a\\x0db', '   |      ^']],
+    ['keeps the first of two carriage returns', 'a\r\r\n', 1, 1, [' 1 | a\\x0d', '   | ^']],
+    [
+      'cuts a long line behind the caret',
+      'x'.repeat(500),
+      1,
+      11,
+      [` 1 | ${'x'.repeat(120)}`, `   | ${' '.repeat(10)}^`],
+    ],
+    [
+      'cuts a long line around the caret',
+      `${'a'.repeat(200)}b${'c'.repeat(200)}`,
+      1,
+      201,
+      [` 1 | ${'a'.repeat(60)}b${'c'.repeat(59)}`, `   | ${' '.repeat(60)}^`],
+    ],
+    [
+      'cuts a long line before the caret at its end',
+      'x'.repeat(500),
+      1,
+      501,
+      [` 1 | ${'x'.repeat(60)}`, `   | ${' '.repeat(60)}^`],
+    ],
+    ['has no line where the source has none', 'a', 2, 1, []],
+  ] as const) {
+    it(name, () => {
+      const [head, ...frame] = frameOf(text, line, column).split('\n');
+      assert.match(head ?? '', HEAD);
+      assert.deepEqual(frame, expected);
+    });
+  }
+
+  it('shows both lines of a conflict', () => {
+    const problem: Problem = {
+      ...problemAt(1, 4),
+      other: { kind: 'file', source: 'other', line: 2, column: 1 },
+    };
+    const sources = [
+      { name: 's', text: 'a: 1' },
+      { name: 'other', text: 'x\ny: 2' },
+    ];
+    assert.equal(
+      formatProblemFrame(problem, sources),
+      [
+        's:1:4: error: is wrong (the other: other:2:1); do right',
+        ' 1 | a: 1',
+        '   |    ^',
+        'other:2:1',
+        ' 2 | y: 2',
+        '   | ^',
+      ].join('\n'),
+    );
+  });
+
+  it('shows no line of a source that it was not given, nor of built-in origins', () => {
+    assert.equal(formatProblemFrame(problemAt(1, 1), []), 's:1:1: error: is wrong; do right');
+    const builtIn: Problem = { ...problemAt(1, 1), at: { kind: 'built-in', reason: 'RFC 3927' } };
+    assert.equal(formatProblemFrame(builtIn, []), 'built in (RFC 3927): error: is wrong; do right');
+  });
+
+  it('is three printable lines for any text, the caret within the width', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 300 }), fc.nat(310), (text, at) => {
+        const before = [...text].slice(0, at).join('').split('\n');
+        const frame = frameOf(text, before.length, (before.at(-1)?.length ?? 0) + 1).split('\n');
+        assert.equal(frame.length, 3);
+        for (const line of frame) assert.doesNotMatch(line, UNPRINTABLE);
+        assert.ok((frame[2]?.length ?? 0) <= (frame[1]?.length ?? 0) + 1);
+      }),
+    );
+  });
+
+  it('looks for the lines of a text once, whatever line is shown, and of two texts by turns', {
+    timeout: 20_000,
+  }, () => {
+    const text = '-\n'.repeat(2 ** 19);
+    const sources = ['s', 'other'].map((name) => ({ name, text }));
+    for (let line = 1; line <= 20_000; line += 1) {
+      const other = { kind: 'file', source: 'other', line, column: 1 } as const;
+      formatProblemFrame({ ...problemAt(2 ** 19 - line, 1), other }, sources);
+    }
+  });
+});
+
+function problemAt(line: number, column: number): Problem {
+  const at = { kind: 'file', source: 's', line, column } as const;
+  return { severity: 'error', kind: 'shape', message: 'is wrong', remedy: 'do right', at };
+}
+
+function frameOf(text: string, line: number, column: number): string {
+  return formatProblemFrame(problemAt(line, column), [{ name: 's', text }]);
+}

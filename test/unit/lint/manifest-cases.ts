@@ -1,0 +1,225 @@
+/**
+ * A name, a text with a mark before each place of which something is said, and how what is said begins, from top to
+ * bottom: the kind of the problem, and its words if no other test has them.
+ */
+export type Case = readonly [name: string, text: string, ...said: readonly string[]];
+
+/** A ConfigMap in block style with `data` of these lines. */
+export function configMap(...data: readonly string[]): string {
+  return [
+    'apiVersion: v1',
+    'kind: ConfigMap',
+    'metadata:',
+    '  name: ip-masq',
+    'data:',
+    ...data.map((line) => `  ${line}`),
+    '',
+  ].join('\n');
+}
+
+/** With a host bit set in the config. */
+export const CONFIG_MAP = configMap('ip-masq-a: |', '  nonMasqueradeCIDRs:', '    - ‸10.0.0.1/8');
+
+// What kubectl 1.32 prints: a space before a line feed makes it quote the text.
+const GET_YAML = `apiVersion: v1
+data:
+  ip-masq-a: |
+    # é 😀
+    nonMasqueradeCIDRs:
+      - ‸10.0.0.1/8
+  ip-masq-b: ‸"nonMasqueradeCIDRs:\\n  - 10.2.0.0/16 \\n  - 10.0.0.1/8\\nmasqLinkLocal: true\\n"
+  ip-masq-c: ‸'{"nonMasqueradeCIDRs": ["10.0.0.1/8"]}'
+  ip-masq-d: >-
+    ‸nonMasqueradeCIDRs:
+    [ 10.2.0.0/16,
+    10.0.0.1/8 ]
+immutable: true
+kind: ConfigMap
+metadata:
+  annotations:
+    kubectl.kubernetes.io/last-applied-configuration: |
+      {"apiVersion":"v1","data":{"ip-masq-a":"nonMasqueradeCIDRs: [10.0.0.1/8]"},"kind":"ConfigMap","metadata":{"name":"ip-masq"}}
+  creationTimestamp: "2026-01-31T23:59:59Z"
+  name: ip-masq
+`;
+
+const GET_JSON = `{
+    "apiVersion": "v1",
+    "items": [
+        {
+            "apiVersion": "v1",
+            "data": {
+                "ip-masq-a": ‸"nonMasqueradeCIDRs:\\n  - 10.2.0.0/16\\n  - 10.0.0.1/8\\n",
+                "ip-masq-b": ‸"# \\u00e9\\r\\n\\u006eonMasqueradeCIDRs: [\\u003110.0.0.1/8]"
+            },
+            "kind": "ConfigMap",
+            "metadata": {"name": "ip-masq", "creationTimestamp": null, "generation": 1e3}
+        },
+        {"apiVersion": "v1", "kind": "Secret", "data": {"ip-masq-x": "AAAA"}}
+    ],
+    "kind": "List",
+    "metadata": {"resourceVersion": ""}
+}
+`;
+
+const HELM = `---
+# Source: ip-masq/templates/configmap.yaml
+${CONFIG_MAP.replace('|', '| # the chart writes it')}---
+# Source: ip-masq/templates/nothing.yaml
+---
+# Source: ip-masq/templates/daemonset.yaml
+apiVersion: apps/v1
+kind: DaemonSet
+data: {ip-masq-x: 5}
+spec: &spec
+  <<: {template: {spec: {volumes: [{configMap: {name: ip-masq}}]}}}
+...
+---
+${CONFIG_MAP.replace('ip-masq-a', '"ip-masq-b"')}
+# The end
+`;
+
+/** What a manifest may be or hold; all with mistakes in its configs. */
+export const SHAPES: readonly Case[] = [
+  ['what `kubectl get -o yaml` prints', GET_YAML, 'cidr', 'cidr', 'cidr', 'cidr'],
+  ['what `kubectl get -o json` prints', GET_JSON, 'cidr', 'cidr'],
+  ['what helm and kustomize print', HELM, 'cidr', 'cidr'],
+  ['lines that end as on Windows', CONFIG_MAP.replaceAll('\n', '\r\n'), 'cidr'],
+  [
+    'a list whose items do not say their kind',
+    `apiVersion: v1\nkind: ConfigMapList\nitems:\n- data:\n    ip-masq-a: |-\n      masqueradeCIDRs: [‸10.0.0.1/8]\n- data: {ip-masq-b: ‸'masqueradeCIDRs: [10.0.0.1/8]'}\n`,
+    'cidr',
+    'cidr',
+  ],
+  [
+    'lists in lists',
+    `{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: List, items: [{kind: ConfigMap, data: {ip-masq-a: ‸"masqueradeCIDRs: [10.0.0.1/8]"}}]}]}`,
+    'cidr',
+  ],
+  [
+    'a block with a tag and an anchor that says how far it is indented',
+    configMap('ip-masq-a: &a !!str |2-', '  masqueradeCIDRs:', '', '   - ‸10.0.0.1/8'),
+    'cidr',
+  ],
+  [
+    'a block that begins with blank lines',
+    configMap('ip-masq-a: |', '', '    ', '    masqLinkLocal: ‸1').replace('\n      \n', '\n  \n'),
+    'shape',
+  ],
+  [
+    'plain scalars',
+    configMap('ip-masq-a: ‸{', '  }', 'ip-masq-b:', '  ‸masqueradeCIDRs', '  of two lines'),
+    'shape: the value of "ip-masq-a" must be text, but is a map; write "ip-masq-a: |" and the config below, indented',
+    'shape',
+  ],
+  [
+    'a value that is an alias, at the anchor',
+    configMap('x: &text |', '  masqueradeCIDRs: [‸10.0.0.1/8]', 'ip-masq-a: *text'),
+    'cidr',
+  ],
+  [
+    'a definition nested far deeper than a config',
+    `${CONFIG_MAP}---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: ${'{properties: '.repeat(60)}{}${'}'.repeat(60)}\n`,
+    'cidr',
+  ],
+  [
+    'a tab in the indentation of a config',
+    configMap('ip-masq-a: |', '  masqueradeCIDRs:', '  ‸\t- 10.0.0.0/8'),
+    'syntax',
+  ],
+  [
+    'a bracket that is not closed, at the end of the text',
+    configMap('ip-masq-a: |', '  masqueradeCIDRs: [‸', '', 'z: ""'),
+    'syntax',
+  ],
+  [
+    'keys such as __proto__',
+    configMap('__proto__: ""', 'constructor: ""', 'ip-masq-__proto__: |', '  ‸__proto__: 1'),
+    'unknown-key',
+  ],
+];
+
+const EMPTY = ['empty', 'empty', 'empty', 'empty'];
+const MERGE = 'shape: the merge key << is not followed: what it adds is not checked; write its keys out';
+
+/** What may be wrong with how a manifest holds its configs. */
+export const MISTAKES: readonly Case[] = [
+  [
+    'an empty value, at its key',
+    configMap('‸ip-masq-a: |', '', '‸ip-masq-b:', '‸ip-masq-c: ""', '‸ip-masq-d: null', 'z: ""'),
+    ...EMPTY,
+  ],
+  [
+    'values that are not text',
+    configMap('ip-masq-a: ‸64', 'ip-masq-b: ‸yes', 'ip-masq-c:', '‸- x'),
+    'shape: the value of "ip-masq-a" must be text, but is the number 64',
+    'shape: the value of "ip-masq-b" must be text, but is the boolean true',
+    'shape: the value of "ip-masq-c" must be text, but is a list',
+  ],
+  [
+    'data that is not a map',
+    'apiVersion: v1\nkind: ConfigMap\ndata: |\n  ‸x\n',
+    'shape: data of a ConfigMap must be a map, but is the text "x\\x0a"; write "ip-masq-…: |" and the config below',
+  ],
+  [
+    'the same key twice, also as binaryData',
+    `${configMap('ip-masq-a: "{}"', "‸'ip-masq-a': ''")}binaryData: {‸ip-masq-a: ""}\n`,
+    'duplicate-key: the key "ip-masq-a" is set twice (the other: m.yaml:6:3); keep one; the API server takes no more',
+    'duplicate-key',
+  ],
+  ['data twice', `${configMap('ip-masq-a: "{}"')}‸data: {ip-masq-b: "{}"}\n`, 'duplicate-key'],
+  [
+    'merge keys, which may add anything',
+    `${configMap('ip-masq-a: "{}"', '‸<<: {ip-masq-b: "{}"}')}‸<<: {binaryData: {}}\n---\n{x: &x {kind: ConfigMap}, ‸<<: *x, data: {ip-masq-c: ""}}\n---\n{kind: List, ‸<<: {items: []}}\n`,
+    MERGE,
+    MERGE,
+    MERGE,
+    MERGE,
+  ],
+  [
+    'names that are close',
+    configMap('‸ip-masq.yaml: |', '  x: 1', '‸ip-masq: ""'),
+    'not-a-source: the key "ip-masq.yaml" is not read: the name of a source begins with ip-masq-; rename it',
+    'not-a-source: the key "ip-masq" ',
+  ],
+  [
+    'the key of older agents',
+    configMap('config: "{}"').replace('name: ', 'name: ‸'),
+    'not-a-source: no key of ConfigMap "ip-masq" begins with ip-masq-: nothing of it is read; rename the key; if a volume mounts it under another name, check its text as a file of that name',
+  ],
+  [
+    'binaryData that is not base64',
+    `apiVersion: v1\nkind: ConfigMap\nbinaryData:\n  ip-masq-a: ‸abc\n  ip-masq-b: |\n    ‸a b=\n  ip-masq-c: ‸"===="\n`,
+    'encoding: the value of "ip-masq-a" in binaryData is not base64; encode it, or move it to data',
+    'encoding: the value of "ip-masq-b"',
+    'encoding: the value of "ip-masq-c"',
+  ],
+  [
+    'binaryData that is not a config',
+    `apiVersion: v1\nkind: ConfigMap\nbinaryData: {ip-masq-a: ‸//4=, ip-masq-b: ‸gICA, ip-masq-c: ‸eDogMQo=}\n---\napiVersion: v1\nkind: ConfigMap\nbinaryData:\n  ip-masq-d: |\n    ‸Cgp4OiAxCg==\n`,
+    'encoding: "ip-masq-a" is UTF-16, not UTF-8; save it as UTF-8',
+    'encoding: "ip-masq-b" has a byte that is not UTF-8',
+    'unknown-key',
+    'unknown-key',
+  ],
+  ['a NUL', configMap('ip-masq-a: ‸"\\0"'), 'encoding: "ip-masq-a" has a NUL byte'],
+  [
+    'a text that is larger than any ConfigMap',
+    configMap('ip-masq-a: |', `  ‸#${'é'.repeat(524_288)}`),
+    'unreadable: "ip-masq-a" is larger than 1 MiB (1048578 bytes); split it, or use wider CIDRs',
+  ],
+  [
+    'a document that is not YAML, among others',
+    `${CONFIG_MAP}---\nkind: "{{ .Values.kind }}‸\n---\n${CONFIG_MAP.replace('ip-masq-a', 'ip-masq-b')}`,
+    'cidr',
+    'syntax',
+    'cidr',
+  ],
+  ['a manifest that is cut off', `${CONFIG_MAP.replace('‸', '')}binaryData: {‸\n\n`, 'syntax'],
+  [
+    'a directive before a document that is not YAML',
+    `# hello\n%YAML 1.1\n---\n${CONFIG_MAP}---\napiVersion: ‸@\n`,
+    'cidr',
+    'syntax',
+  ],
+];
