@@ -1,6 +1,6 @@
 /**
- * Bundles the agent into one executable file, and writes beside it as .meta.json what esbuild put in.
- * Usage: node build/bundle.ts VERSION [FILE [NODE]]; without FILE it is bin/ip-masq-agent, and runs with the Node that builds.
+ * Bundles the agent into one executable file, and writes esbuild's list of its parts next to it as .meta.json.
+ * Usage: node build/bundle.ts VERSION [FILE [NODE]]. FILE defaults to bin/ip-masq-agent, NODE to the Node.js that builds.
  */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, renameSync, writeFileSync } from 'node:fs';
@@ -10,14 +10,14 @@ import { build, type Plugin } from 'esbuild';
 import { interpreterLine } from './launch.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-// The Node that builds is the one that the lockfile pins.
+// The Node.js that builds is the one that the lockfile pins.
 const [
   version = 'unknown',
   target = `${root}/bin/ip-masq-agent`,
   interpreter = interpreterLine(process.execPath),
 ] = process.argv.slice(2);
 
-/** What libraries load at their start and the agent never calls: 0.2 MB of source, and TLS, clusters and threads of Node. */
+/** Modules that libraries load but the agent never calls: 0.2 MB of source, and TLS, clusters and threads of Node.js. */
 const UNUSED: Readonly<Record<string, readonly string[]>> = {
   'prom-client': ['./lib/pushgateway', './lib/cluster', './lib/summary', '@opentelemetry/api'],
   pino: ['./transport', './lib/transport'],
@@ -42,10 +42,10 @@ const { metafile } = await build({
   metafile: true,
   platform: 'node',
   target: 'node24',
-  // What jsonc-parser names as main cannot be bundled (microsoft/node-jsonc-parser#57).
+  // The file that jsonc-parser names as main cannot be bundled (microsoft/node-jsonc-parser#57).
   mainFields: ['module', 'main'],
-  // An ES module's `import` of what Node has built in evaluates all its exports, and with those of node:http the whole of
-  // undici: 35 ms and 3 MB. `require` evaluates what is used, and keeps the source once instead of twice.
+  // In an ES module, `import` of a built-in module evaluates all its exports. Those of node:http load undici: 35 ms and
+  // 3 MB. `require` evaluates only what is used, and keeps the source once instead of twice.
   format: 'cjs',
   plugins: [leftOut],
   legalComments: 'eof',
@@ -55,11 +55,11 @@ const { metafile } = await build({
   },
   banner: { js: `#!${interpreter}` },
 });
-// The project's own package.json says that files without an extension are ES modules.
+// Overrides the project's package.json, which makes files without an extension ES modules.
 writeFileSync(`${dirname(target)}/package.json`, '{"type":"commonjs"}\n');
 writeFileSync(`${target}.meta.json`, JSON.stringify(metafile));
 chmodSync(`${target}.tmp`, 0o755);
-// A build that is interrupted, or a running agent, never meets half a file.
+// Renamed, so that an interrupted build leaves no partial file, and a running agent keeps its own.
 renameSync(`${target}.tmp`, target);
 
 function commit(): string {

@@ -1,29 +1,29 @@
 /**
- * How Node is started for the agent. Together they take a third of the anonymous memory of an idle agent away, and two
- * fifths of what 100,000 CIDRs need at their peak; BENCH_BINARY lets test/bench compare another build.
+ * The flags with which Node.js runs the agent. Together with ENVIRONMENT they save a third of the anonymous memory of an
+ * idle agent, and two fifths of the peak with 100,000 CIDRs. BENCH_BINARY lets test/bench compare another build.
  */
 export const NODE_FLAGS: readonly string[] = [
-  // The signal would open Node's debugger.
+  // Otherwise the signal opens Node's debugger.
   '--disable-sigusr1',
-  // For cmd/ip-masq-agent/settle.ts.
+  // For cmd/ip-masq-agent/run/collect-garbage.ts.
   '--expose-gc',
-  // Young objects: MiB in each half of their space, which otherwise grows to 16 and stays so.
+  // MiB in each half of the space for young objects, which otherwise grows to 16 and does not shrink.
   '--max-semi-space-size=2',
-  // Threads that help V8 with collecting and compiling: there is little of both, and each keeps memory of its own.
+  // No threads that help V8 to collect and compile: there is little of both, and each thread uses memory.
   '--v8-pool-size=0',
 ];
 
-/** One heap of malloc(3) for all threads, instead of one for each. */
+/** One heap of malloc(3) for all threads, instead of one per thread. */
 export const ENVIRONMENT: Readonly<Record<string, string>> = { MALLOC_ARENA_MAX: '1' };
 
-/** Bytes that Linux reads of a program's first line; it cuts off the rest without a word (BINPRM_BUF_SIZE). */
+/** Bytes that Linux reads of a program's first line. It silently cuts off the rest (BINPRM_BUF_SIZE). */
 const LONGEST_LINE = 255;
 
 /**
- * The first line of a program that a node starts, without `#!`. More than one argument needs env(1), from coreutils 8.30
- * on.
+ * The first line of a program that Node.js runs, without `#!`. More than one argument needs env(1) of coreutils 8.30 or
+ * newer.
  *
- * @throws {Error} where Linux would cut it off
+ * @throws {Error} if Linux would cut it off
  */
 export function interpreterLine(node: string): string {
   const variables = Object.entries(ENVIRONMENT).map(([name, value]) => `${name}=${value}`);

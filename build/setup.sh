@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs what the machine lacks of what `make test` needs, and with the argument `all` of what `make test-more` needs:
-# system tools from Debian's packages, npm packages from the lockfile. It says what it does, and does nothing if nothing
-# is missing. If it may not install, it names exactly what is missing and stops.
+# Installs what is missing for `make test`: system tools from Debian's packages, npm packages from the lockfile. With the
+# argument `all` it also installs what is missing for `make test-more`. It says what it does. If nothing is missing, it does
+# nothing. If it is not allowed to install packages, it names what is missing and stops.
 set -eu
 cd "$(dirname "$0")/.."
 
-# tool:package, or file:package. `unshare`, `nsenter` and `setpriv` come with util-linux, on every Debian.
+# Pairs of tool:package or file:package. `unshare`, `nsenter` and `setpriv` are in util-linux, on every Debian.
 wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nft:nftables ip:iproute2
 unshare:util-linux nsenter:util-linux setpriv:util-linux'
 if [ "${1:-}" = all ]; then
@@ -29,8 +29,8 @@ if [ -n "${missing% }" ]; then
   fi
   echo "setup: installing Debian packages: $missing"
   export DEBIAN_FRONTEND=noninteractive
-  # Tests start the Prometheus, the Docker and the registry that they need. Debian would start a daemon of each now and at
-  # each boot, on all addresses: dpkg's policy layer forbids the first, `disable` takes back the second.
+  # Tests start their own Prometheus, Docker and registry. Debian would start a daemon of each, on all addresses, at once
+  # and at each boot. dpkg's policy layer (policy-rc.d) prevents the first, and `disable` the second.
   policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
@@ -50,7 +50,7 @@ if [ -n "${missing% }" ]; then
   done
 fi
 
-# npm writes this file last, so an interrupted install is done again.
+# npm writes this file last, so an interrupted installation is repeated.
 stamp=node_modules/.package-lock.json
 if [ ! -e "$stamp" ] || [ package-lock.json -nt "$stamp" ]; then
   echo 'setup: installing npm packages from package-lock.json'

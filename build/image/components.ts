@@ -1,35 +1,35 @@
-/** Finds out what of npm is in the image, and under which licences. */
+/** Lists the npm packages in the image, with their licences. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** A piece of software in the image that has an author and a licence of its own. */
+/** A piece of third-party software in the image, with its licence. */
 export interface Component {
   readonly name: string;
   readonly version: string;
-  /** SPDX identifier or expression; undefined if only texts tell the licence. */
+  /** SPDX identifier or expression; undefined if only the texts name the licence. */
   readonly licence: string | undefined;
   readonly licenceTexts: readonly string[];
-  /** Digest of its package as package-lock.json has it: `sha512-` and base64. */
+  /** Digest of its package as in package-lock.json: `sha512-` and base64. */
   readonly integrity: string | undefined;
   /** Name in the National Vulnerability Database, if scanners cannot guess it. */
   readonly cpe?: string;
-  /** What is built into it, versions by name. */
+  /** Software that is built into it: versions by name. */
   readonly parts?: Readonly<Record<string, string>>;
 }
 
-/** The part of esbuild's metafile that tells what went into a bundle. */
+/** The part of esbuild's metafile that lists the content of a bundle. */
 export interface Metafile {
   readonly outputs: Readonly<
     Record<string, { readonly inputs: Readonly<Record<string, { readonly bytesInOutput: number }>> }>
   >;
 }
 
-/** The part of package-lock.json that tells what was installed. */
+/** The part of package-lock.json that lists what was installed. */
 export interface Lockfile {
   readonly packages: Readonly<Record<string, { readonly version?: string; readonly integrity?: string }>>;
 }
 
-/** The directories of the packages that have a byte in the bundle, such as `node_modules/pino`, in order. */
+/** The directories of the packages that are part of the bundle, such as `node_modules/pino`, sorted. */
 export function bundledPackages({ outputs }: Metafile): readonly string[] {
   const directories = Object.values(outputs)
     .flatMap(({ inputs }) => Object.entries(inputs))
@@ -43,7 +43,7 @@ export function bundledPackages({ outputs }: Metafile): readonly string[] {
  *
  * @param root the directory of package-lock.json
  * @param directory as `bundledPackages` and package-lock.json name it
- * @throws {Error} if it is not the version that package-lock.json says, or nothing tells its licence
+ * @throws {Error} if its version is not that of package-lock.json, or its licence is unknown
  */
 export function npmComponent(root: string, directory: string, { packages }: Lockfile): Component {
   const path = join(root, directory);
@@ -67,12 +67,12 @@ export function npmComponent(root: string, directory: string, { packages }: Lock
   };
 }
 
-/** The licences of the components, one after the other. layers.sh adds those of Debian's packages. */
+/** The texts of the components' licences. layers.sh appends those of Debian's packages. */
 export function licencesText(components: readonly Component[]): string {
   const rule = '='.repeat(78);
   const sections = components.map(({ name, version, licenceTexts }) => {
     const texts = licenceTexts.map((text) => `${text.trimEnd()}\n`).join('\n');
     return `${rule}\n${name} ${version}\n${rule}\n\n${texts}`;
   });
-  return `The image of ip-masq-agent holds software of others under these licences.\n\n${sections.join('\n')}`;
+  return `The image of ip-masq-agent contains third-party software under these licences.\n\n${sections.join('\n')}`;
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs in the Debian stage of the image build: adds Debian's layer to those that stage.ts has laid out, completes what
-# they say about the software in the image, and gives all files the modes and times of every other build.
+# Runs in the Debian stage of the image build. Adds Debian's layer to the layers of stage.ts, completes the licences and the
+# bill of materials, and gives all files modes and times that do not depend on the build.
 # Usage: layers.sh ARCH SECONDS, where SECONDS since the epoch are the time of the agent's files.
 set -eu
 export LC_ALL=C
@@ -14,7 +14,7 @@ licences=$agent/usr/share/doc/ip-masq-agent/THIRD-PARTY-LICENCES
 sbom=$agent/usr/share/sbom/ip-masq-agent.cdx.json
 mkdir -p unpacked "$status"
 
-# No script of a package runs here, so any architecture will do. The links are those of a merged /usr.
+# No script of a package runs here, so the packages can be for another architecture. The links are those of a merged /usr.
 sh fetch.sh "$arch" "/debs/$arch"
 for top in bin lib lib64 sbin; do
   mkdir -p "unpacked/usr/$top"
@@ -24,8 +24,8 @@ for deb in "/debs/$arch"/*.deb; do
   dpkg-deb --fsys-tarfile "$deb" | tar --extract --keep-directory-symlink --directory unpacked
 done
 
-# The commands that a dataplane runs, and their like for people; libraries; the extensions of iptables; names of
-# protocols. No scripts, no ebtables and arptables, no character sets, no manuals.
+# Includes the commands that a dataplane runs, similar commands for people, libraries, the extensions of iptables, and names
+# of protocols. Excludes scripts, ebtables and arptables, character sets and manuals.
 (
   cd unpacked
   cp --archive --parents bin lib lib64 sbin etc/protocols etc/services usr/share/doc/*/copyright \
@@ -33,7 +33,7 @@ done
     usr/lib*/*.so* usr/lib/*-linux-gnu/*.so* \
     usr/lib/*/xtables/libxt_*.so usr/lib/*/xtables/libipt_*.so usr/lib/*/xtables/libip6t_*.so "$root"
 )
-# Debian makes these links when it sets a package up.
+# Debian creates these links when it configures a package.
 for suffix in '' -restore -save; do
   ln -s "iptables-nft$suffix" "$root/usr/sbin/iptables$suffix"
   ln -s "ip6tables-nft$suffix" "$root/usr/sbin/ip6tables$suffix"
@@ -43,10 +43,10 @@ ln -s ../usr/lib/os-release "$root/etc/os-release"
 printf '%s\n' root:x:0:0:root:/:/usr/sbin/nologin nobody:x:65534:65534:nobody:/:/usr/sbin/nologin > "$root/etc/passwd"
 printf '%s\n' root:x:0: nogroup:x:65534: > "$root/etc/group"
 printf '%s\n' 'hosts: files dns' 'protocols: files' 'services: files' > "$root/etc/nsswitch.conf"
-# For the lock of the node. No /etc/config: if no volume is mounted there, the agent must say so.
+# /run is for the node's lock. There is no /etc/config: if no volume is mounted there, the agent must report it.
 mkdir "$root/run"
 
-# What scanners and people look for: the status of dpkg, the licences, the bill of materials.
+# Scanners and people look for the status of dpkg, the licences and the bill of materials.
 licence() {
   rule=$(printf '%78s' '' | tr ' ' =)
   printf '\n%s\n%s\n%s\n\n' "$rule" "$1" "$rule"
@@ -70,7 +70,7 @@ for path in $(grep -oh '/usr/share/common-licenses/[A-Za-z0-9][A-Za-z0-9.-]*[A-Z
 done
 sed -i -e '/@DEBIAN_COMPONENTS@/{r components' -e 'd}' -e '/@DEBIAN_REFERENCES@/{r references' -e 'd}' "$sbom"
 
-# The same packages make the same layer in every release, so that a node that has it does not pull it again.
+# The same packages give the same layer in every release, so that a node does not pull it again.
 chmod -R a=rX,u+w layers
 find layers/debian layers/node -exec touch --no-dereference --date=@0 {} +
 find layers/agent -exec touch --no-dereference --date="@$time" {} +

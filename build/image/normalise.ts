@@ -1,6 +1,6 @@
 /**
- * Makes an image the same whenever and by whatever it was built: Docker's builders write the time of the build and the
- * architecture of their machine into it. The layers stay as they are.
+ * Removes from an image what depends on the time and the builder: Docker's builders write the build time and the
+ * architecture of their machine to it. The layers do not change.
  * Usage: node build/image/normalise.ts DOCKER IMAGE ARCH SECONDS
  */
 import { execFileSync } from 'node:child_process';
@@ -16,7 +16,7 @@ try {
   run(docker, 'save', '--output', archive, image);
   run('tar', '-x', '-f', archive, '-C', dir);
   const [{ Config, Layers }] = json('manifest.json');
-  // What the OCI image specification asks for, and how the image is run.
+  // What the OCI image specification requires, and how the image runs.
   const { os, config, rootfs } = json(Config);
   const { Entrypoint, Env, Labels, User } = config;
   write('config.json', {

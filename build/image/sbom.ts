@@ -6,15 +6,15 @@ export interface Subject {
   readonly licence: string;
   /** Seconds since the epoch: the time of the build. */
   readonly time: number;
-  /** The image of the Debian that lays out the root. */
+  /** The Debian image that lays out the root. */
   readonly baseImage: string;
 }
 
 const NAME = 'ip-masq-agent';
 
 /**
- * The bill of the image: the agent and what comes from npm. Two lines in it stand for Debian's packages; layers.sh puts
- * these there.
+ * The bill of materials of the image: the agent and its npm packages. Two lines are placeholders for Debian's packages,
+ * which layers.sh fills in.
  */
 export function sbom(
   { version, licence, time, baseImage }: Subject,
@@ -58,13 +58,13 @@ function modelOf({ name, version, licence, integrity, cpe, parts = {} }: Compone
   };
 }
 
-/** An SPDX expression has spaces, an SPDX identifier has none. */
+/** Licences as CycloneDX writes them. An SPDX expression has spaces, an SPDX identifier has none. */
 function licences(licence: string | undefined): readonly object[] {
   if (licence === undefined) return [];
   return [licence.includes(' ') ? { expression: licence } : { license: { id: licence } }];
 }
 
-/** From base64, as npm writes it (Subresource Integrity), to hexadecimal digits. */
+/** Converts npm's base64 (Subresource Integrity) to hexadecimal digits. */
 function hashes(integrity: string | undefined): readonly object[] {
   const base64 = /^sha512-(\S+)$/.exec(integrity ?? '')?.[1];
   if (base64 === undefined) return [];

@@ -11,7 +11,7 @@ import { sbom } from './sbom.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-/** The npm packages of Node.js say x64 for what Debian and Docker call amd64. */
+/** CPU names in Node.js's npm packages, by the names of Debian and Docker. */
 const CPUS: Readonly<Record<string, string>> = { amd64: 'x64', arm64: 'arm64' };
 
 const [architecture = '', version = '', seconds = '', baseImage = ''] = process.argv.slice(2);
@@ -48,14 +48,14 @@ writeFileSync(
 for (const script of ['fetch.sh', 'layers.sh'])
   copyFileSync(join(import.meta.dirname, script), join(context, script));
 
-/** Where a file of a layer is in the context; makes its directory. */
+/** The path of a layer's file in the context. Creates its directory. */
 function inLayer(layer: string, path: string): string {
   const file = join(context, 'layers', layer, path);
   mkdirSync(dirname(file), { recursive: true });
   return file;
 }
 
-/** Where the npm package of that Node.js is installed: npm leaves out what is for other machines than its own. */
+/** The directory where the npm package of that Node.js is installed: npm skips packages for other machines. */
 function nodePrefix(cpu: string): string {
   if (cpu === process.arch) return ROOT;
   const prefix = join(ROOT, 'bin/npm', cpu);
@@ -72,7 +72,7 @@ function nodePrefix(cpu: string): string {
   return prefix;
 }
 
-/** Node.js with what is built into it, by the account of the Node.js that runs this: the same release. */
+/** Node.js with its built-in parts, as listed by the Node.js that runs this build, which is the same release. */
 function withParts(component: Component): Component {
   const { node: release, modules: _, napi: __, ...versions } = process.versions;
   if (release !== component.version)
