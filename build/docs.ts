@@ -1,8 +1,9 @@
-/** Writes into README.md what the code is the truth about. Usage: node build/docs.ts */
+/** Writes the generated parts of README.md. Usage: node build/docs.ts */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { COMMANDS } from '../cmd/ip-masq-agent/commands.ts';
+import { EXIT_MEANING } from '../cmd/ip-masq-agent/exit.ts';
+import type { Flag } from '../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
-import { commandFlagTable, commandTable, exitTable, flagTable } from '../cmd/ip-masq-agent/help.ts';
 import { CONFLICT_KINDS, KINDS } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/neighbours/finding.ts';
 import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
@@ -12,14 +13,53 @@ const README = new URL('../README.md', import.meta.url);
 /** The generated parts of the README by name. */
 export function generatedSections(): Readonly<Record<string, string>> {
   return {
-    commands: commandTable(COMMANDS),
-    'flags of commands': commandFlagTable(COMMANDS),
-    flags: flagTable(FLAGS),
-    'exit codes': exitTable(),
-    problems: problemTable(),
-    findings: findingTable(),
-    metrics: metricTable(),
+    commands: table(
+      ['command', 'what it does'],
+      Object.entries(COMMANDS).map(([name, { operands, summary }]) => [
+        `\`${`${name} ${operands}`.trim()}\``,
+        summary,
+      ]),
+    ),
+    'flags of commands': table(
+      ['command', 'flag', 'value', 'default', 'meaning'],
+      Object.entries(COMMANDS).flatMap(([name, { own }]) =>
+        Object.entries(own).map((flag) => [name, ...flagCells(flag)]),
+      ),
+    ),
+    flags: table(['flag', 'value', 'default', 'meaning'], Object.entries(FLAGS).map(flagCells)),
+    'exit codes': table(['exit code', 'meaning'], Object.entries(EXIT_MEANING)),
+    // The conflicts among them have a table of their own.
+    problems: table(
+      ['kind', 'meaning', 'severity'],
+      Object.entries(KINDS)
+        .filter(([kind]) => !(kind in CONFLICT_KINDS))
+        .map(([kind, { meaning, severity }]) => [`\`${kind}\``, meaning, severity]),
+    ),
+    findings: table(
+      ['finding', 'meaning'],
+      Object.entries(FINDING_MEANING).map(([kind, meaning]) => [`\`${kind}\``, meaning]),
+    ),
+    metrics: table(
+      ['metric', 'type', 'labels', 'meaning'],
+      Object.entries(METRICS).map(([name, { type, labels, help }]) => [
+        `\`${METRIC_PREFIX}${name}\``,
+        type,
+        labels.map((label) => `\`${label}\``).join(', '),
+        help,
+      ]),
+    ),
   };
+}
+
+function flagCells([name, { kind, default: preset, help }]: [string, Flag<unknown>]): readonly string[] {
+  const values = kind.placeholder === '' ? 'true|false' : kind.placeholder;
+  return [`\`--${name}\``, values.replaceAll('|', '\\|'), preset === '' ? '' : `\`${preset}\``, help];
+}
+
+/** A table in Markdown. */
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [head, head.map(() => '---'), ...rows];
+  return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
 /** The text with each part between its markers replaced. */
@@ -32,27 +72,6 @@ export function withSections(text: string): string {
       throw new Error(`README.md has no part "${begin}" … "${end}"`);
     return `${before}${begin}\n${content}\n${end}${after}`;
   }, text);
-}
-
-/** The kinds of problems that are no conflicts: those have a table of their own. */
-function problemTable(): string {
-  const rows = Object.entries(KINDS)
-    .filter(([kind]) => !(kind in CONFLICT_KINDS))
-    .map(([kind, { meaning, severity }]) => `| \`${kind}\` | ${meaning} | ${severity} |`);
-  return ['| kind | meaning | severity |', '| --- | --- | --- |', ...rows].join('\n');
-}
-
-function metricTable(): string {
-  const rows = Object.entries(METRICS).map(
-    ([name, { type, labels, help }]) =>
-      `| \`${METRIC_PREFIX}${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(', ')} | ${help} |`,
-  );
-  return ['| metric | type | labels | meaning |', '| --- | --- | --- | --- |', ...rows].join('\n');
-}
-
-function findingTable(): string {
-  const rows = Object.entries(FINDING_MEANING).map(([kind, meaning]) => `| \`${kind}\` | ${meaning} |`);
-  return ['| finding | meaning |', '| --- | --- |', ...rows].join('\n');
 }
 
 if (import.meta.main) writeFileSync(README, withSections(readFileSync(README, 'utf8')));

@@ -68,42 +68,6 @@ export function commandHelp(
     .concat('\n');
 }
 
-/** Flags as a Markdown table, for the README. */
-export function flagTable(table: FlagTable): string {
-  const rows = Object.entries(table).map(flagRow);
-  return ['| flag | value | default | meaning |', '| --- | --- | --- | --- |', ...rows].join('\n');
-}
-
-/** The commands' own flags as a Markdown table. */
-export function commandFlagTable(commands: Commands): string {
-  const rows = Object.entries(commands).flatMap(([command, { own }]) =>
-    Object.entries(own).map((entry) => `| ${command} ${flagRow(entry)}`),
-  );
-  return ['| command | flag | value | default | meaning |', '| --- | --- | --- | --- | --- |', ...rows].join(
-    '\n',
-  );
-}
-
-function flagRow([name, { kind, default: preset, help }]: [string, Flag<unknown>]): string {
-  const values = kind.placeholder === '' ? 'true\\|false' : kind.placeholder.replaceAll('|', '\\|');
-  return `| \`--${name}\` | ${values} | ${preset === '' ? '' : `\`${preset}\``} | ${help} |`;
-}
-
-/** The commands as a Markdown table. */
-export function commandTable(commands: Commands): string {
-  const rows = Object.entries(commands).map(([name, { operands, summary }]) => {
-    const usage = operands === '' ? name : `${name} ${operands}`;
-    return `| \`${usage}\` | ${summary} |`;
-  });
-  return ['| command | what it does |', '| --- | --- |', ...rows].join('\n');
-}
-
-/** The exit codes as a Markdown table. */
-export function exitTable(): string {
-  const rows = Object.entries(EXIT_MEANING).map(([code, meaning]) => `| ${code} | ${meaning} |`);
-  return ['| exit code | meaning |', '| --- | --- |', ...rows].join('\n');
-}
-
 function exampleLines(examples: Command['examples']): string {
   const lines = examples.map(({ line, meaning }) => `  ip-masq-agent ${line}\n${wrap('      ', meaning)}`);
   return ['Examples:', ...lines].join('\n');

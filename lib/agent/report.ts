@@ -1,11 +1,11 @@
 import type { MergedConfig } from '../config/config.ts';
 import { formatProblemFrame } from '../config/frame.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import { formatOrigin } from '../config/origin.ts';
 import { formatProblem, gravestFirst, type Problem } from '../config/problem.ts';
 import type { Source } from '../config/source.ts';
 import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
+import { formatOrigin } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 import type { Wake } from './wakes.ts';
 

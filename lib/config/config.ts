@@ -1,5 +1,5 @@
 import type { Prefix } from '../cidr/prefix.ts';
-import type { Located } from './origin.ts';
+import type { Located } from '../text/origin.ts';
 import type { Problem } from './problem.ts';
 
 /** What one source says. A key that it does not set is undefined, a list that it does not set is empty. */

@@ -2,8 +2,8 @@ import type { Family } from '../cidr/address.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
+import type { Located, Origin } from '../text/origin.ts';
 import type { SourceConfig } from './config.ts';
-import type { Located, Origin } from './origin.ts';
 import { gravestFirst, type Problem, problem } from './problem.ts';
 
 const LISTS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;

@@ -1,5 +1,5 @@
 import { printable } from '../text/escape.ts';
-import { type FileOrigin, formatOrigin } from './origin.ts';
+import { type FileOrigin, formatOrigin } from '../text/origin.ts';
 import { formatProblem, type Problem } from './problem.ts';
 import { lineStarts, type Source } from './source.ts';
 

@@ -1,9 +1,9 @@
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
+import type { Located } from '../text/origin.ts';
 import type { MergedConfig, SourceConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
-import type { Located } from './origin.ts';
 
 /**
  * Joins what the sources say. The sources must be in byte order of their names. Without any, the

@@ -1,5 +1,5 @@
 import { printable } from '../text/escape.ts';
-import { formatOrigin, type Origin } from './origin.ts';
+import { formatOrigin, type Origin } from '../text/origin.ts';
 
 /** How grave a problem is: an error keeps the config from being applied. */
 export type Severity = 'error' | 'warning' | 'info';
@@ -32,7 +32,7 @@ interface Kind {
 
 /** Kinds of two origins that disagree, or say the same twice. */
 export const CONFLICT_KINDS = {
-  'both-lists': { severity: 'error', meaning: 'A network is to be masqueraded and not to be masqueraded.' },
+  'both-lists': { severity: 'error', meaning: 'A network is in both lists.' },
   'resync-interval': { severity: 'error', meaning: 'Sources set different resync intervals.' },
   'link-local-flag': {
     severity: 'warning',
@@ -44,12 +44,12 @@ export const CONFLICT_KINDS = {
   },
   'opposite-nested': {
     severity: 'info',
-    meaning: 'An entry makes an exception to what another source lists.',
+    meaning: 'An entry is an exception to an entry of another source.',
   },
-  duplicate: { severity: 'info', meaning: 'A network is twice in the same list.' },
+  duplicate: { severity: 'info', meaning: 'A network is listed twice in the same list.' },
   covered: {
     severity: 'info',
-    meaning: 'An entry changes nothing because a wider one of the same list contains it.',
+    meaning: 'An entry changes nothing, because a wider entry of the same list contains it.',
   },
 } as const satisfies Readonly<Record<string, Kind>>;
 
@@ -57,24 +57,24 @@ export const CONFLICT_KINDS = {
 export const KINDS = {
   unreadable: { severity: 'error', meaning: 'A source or the config directory cannot be read.' },
   'not-a-source': { severity: 'warning', meaning: 'A file is left out because of its name.' },
-  'no-source': { severity: 'error', meaning: 'Nothing that was to be checked holds a source.' },
+  'no-source': { severity: 'error', meaning: 'The paths to check hold no source.' },
   'same-name': {
     severity: 'error',
-    meaning: 'Sources have the same name, so that no volume can hold all of them.',
+    meaning: 'Two sources have the same name, so one volume cannot hold both.',
   },
   encoding: { severity: 'error', meaning: 'A source is not text in UTF-8.' },
   syntax: { severity: 'error', meaning: 'A source is not one document of valid YAML or JSON.' },
   empty: { severity: 'warning', meaning: 'A source sets nothing.' },
   shape: {
     severity: 'error',
-    meaning: 'A value is not of the type, or not in the range, that its place demands.',
+    meaning: 'A value has the wrong type, or is out of range.',
   },
-  'unknown-key': { severity: 'error', meaning: 'A key is none that a config has.' },
+  'unknown-key': { severity: 'error', meaning: 'A config does not have such a key.' },
   'duplicate-key': { severity: 'error', meaning: 'A key is set twice in one source.' },
-  cidr: { severity: 'error', meaning: 'A text is no network in its one canonical notation.' },
-  'ipv6-disabled': { severity: 'error', meaning: 'An IPv6 network is listed where IPv6 is not enabled.' },
+  cidr: { severity: 'error', meaning: 'A text is not a network in its canonical notation.' },
+  'ipv6-disabled': { severity: 'error', meaning: 'An IPv6 network is listed, but IPv6 is not enabled.' },
   'cidr-limit': { severity: 'error', meaning: 'A source lists more networks than it may.' },
-  duration: { severity: 'error', meaning: 'A text is no duration, or one that is too short or too long.' },
+  duration: { severity: 'error', meaning: 'A text is not a duration, or is too short or too long.' },
   ...CONFLICT_KINDS,
 } as const satisfies Readonly<Record<string, Kind>>;
 

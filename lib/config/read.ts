@@ -136,7 +136,7 @@ function discover(dir: string, generation: string): readonly SourcePath[] {
 }
 
 function list(dir: string): readonly SourcePath[] {
-  // fast-glob takes a missing directory for an empty one; for us it is an error.
+  // fast-glob takes a missing directory for an empty one; here it is an error.
   statSync(dir);
   const names = glob.sync(`${NEAR_PREFIX}*`, {
     cwd: dir,
@@ -174,7 +174,7 @@ function readRegular(path: string, home: string): Buffer {
     const before = fstatSync(file);
     if (!before.isFile())
       throw new Unreadable('is not a regular file', 'remove it, or mount a file in its place');
-    // What was opened, not what the name says now: nobody can swap it in between (proc(5)).
+    // What was opened, not what the name says now: it cannot be swapped in between (proc(5)).
     const opened = readlinkSync(`/proc/self/fd/${file}`);
     if (!opened.startsWith(home + sep))
       throw new Unreadable('is a link that leads out of the config directory', 'mount the file itself');
@@ -189,7 +189,7 @@ function readRegular(path: string, home: string): Buffer {
   }
 }
 
-/** Why a file that was listed cannot be read; throws `Changed` where it is merely gone since. */
+/** Why a file that was listed cannot be read; throws `Changed` if it has merely gone since. */
 function explain(error: unknown, { name, path }: SourcePath): Unreadable {
   if (error instanceof Changed) throw error;
   if (errorCode(error) !== 'ENOENT')

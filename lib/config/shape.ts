@@ -29,7 +29,7 @@ function plainValue(node: Node): unknown {
     case 'scalar':
       return node.value;
     case 'list':
-      // One level is all the schema looks at; what is deeper is wrong whatever it holds.
+      // The schema looks at one level only; anything deeper is wrong in any case.
       return node.items.map((item) => (item.kind === 'scalar' ? item.value : item.kind === 'list' ? [] : {}));
     case 'map':
       return {};

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import type { FileOrigin } from './origin.ts';
+import type { FileOrigin } from '../text/origin.ts';
 import { type Problem, problem } from './problem.ts';
 
 /** One config file as text, known by its file name. */

@@ -1,10 +1,10 @@
 import { type Prefix, parsePrefix } from '../cidr/prefix.ts';
 import { printable, quote } from '../text/escape.ts';
 import { nearest } from '../text/nearest.ts';
+import type { Located } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 import type { ConfigOptions, SourceConfig } from './config.ts';
 import { intervalError, parseDuration } from './duration.ts';
-import type { Located } from './origin.ts';
 import { type Problem, type ProblemKind, problem } from './problem.ts';
 import { keys as knownKeys } from './schema.generated.js';
 import { misshapes } from './shape.ts';
@@ -110,7 +110,7 @@ function valuesOf(root: MapNode | undefined, report: Report): Values {
       values.set(known, value);
       if (!knownKeys.includes(known)) reportUnknown(known, key, report);
     } else {
-      const remedy = 'keep one; keys are the same whatever their case';
+      const remedy = 'keep one; the case of keys makes no difference';
       report('duplicate-key', key, `the key ${quote(name)} is set twice`, remedy, first);
     }
   }

@@ -104,7 +104,7 @@ async function readDirectory(dir: string): Promise<Input> {
   };
 }
 
-/** A warning if somebody may take the defaults for what the manifests of the directory say. */
+/** A warning for a directory of manifests: without it, the defaults look like what the manifests say. */
 async function manifestsIn(dir: string): Promise<readonly Problem[]> {
   const [first] = (await readdir(dir)).filter((name) => /\.(?:ya?ml|json)$/.test(name)).sort(byteOrder);
   if (first === undefined) return [];

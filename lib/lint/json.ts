@@ -1,8 +1,8 @@
 import type { Prefix } from '../cidr/prefix.ts';
 import type { MergedConfig } from '../config/config.ts';
-import type { Located } from '../config/origin.ts';
 import type { Problem } from '../config/problem.ts';
 import { prettyJson } from '../text/escape.ts';
+import type { Located } from '../text/origin.ts';
 import { type CheckReport, fileOf, summarize } from './report.ts';
 
 /** The JSON report: the problems and the merged config, for programs. Names and messages can be read back as they were. */

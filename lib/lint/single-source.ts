@@ -1,7 +1,7 @@
 import type { Prefix } from '../cidr/prefix.ts';
 import { DEFAULT_CIDR_LIMIT, type MergedConfig } from '../config/config.ts';
-import { formatOrigin, type Located, type Origin } from '../config/origin.ts';
 import { printable } from '../text/escape.ts';
+import { formatOrigin, type Located, type Origin } from '../text/origin.ts';
 
 /** One source that says what all sources say together, for programs that read a single file. */
 export interface SingleSource {

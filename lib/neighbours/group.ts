@@ -1,6 +1,6 @@
 import { intersection, rangeOf } from '../cidr/ranges.ts';
-import { formatOrigin } from '../config/origin.ts';
 import type { Entry, Family, Policy } from '../policy/policy.ts';
+import { formatOrigin } from '../text/origin.ts';
 import { type ForeignRule, findForeignRules } from './find.ts';
 import type { NodeRules } from './read-node.ts';
 

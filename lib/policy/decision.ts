@@ -2,7 +2,7 @@ import { ADDRESS_BITS, type Address, formatAddress } from '../cidr/address.ts';
 import { covers, prefixAt } from '../cidr/prefix.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
-import type { Located } from '../config/origin.ts';
+import type { Located } from '../text/origin.ts';
 import { compilePolicy, decider, type Entry, type Verdict } from './policy.ts';
 
 /** What the config says about an address, and why. */

@@ -3,7 +3,7 @@ import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
-import type { Located, Origin } from '../config/origin.ts';
+import type { Located, Origin } from '../text/origin.ts';
 
 /** The types of addresses in a policy, for importers that need no more of lib/cidr. */
 export type { Address, Family };

@@ -6,104 +6,64 @@ interface Definition {
   readonly help: string;
 }
 
+const counter = define('counter');
+const gauge = define('gauge');
+const histogram = define('histogram');
+
+function define<const Type extends Definition['type']>(type: Type) {
+  return <const Labels extends readonly string[]>(labels: Labels, help: string) => ({ type, labels, help });
+}
+
 /** The beginning of all names. */
 export const METRIC_PREFIX = 'ip_masq_agent_';
 
 /** The metrics of the agent itself, by name without the prefix. The README is made from this table too. */
 export const METRICS = {
-  build_info: {
-    type: 'gauge',
-    labels: ['version', 'commit', 'nodejs', 'dataplane'],
-    help: 'Always 1; the labels name the build and the dataplane.',
-  },
-  syncs_total: {
-    type: 'counter',
-    labels: ['family', 'result'],
-    help: 'Syncs by result: changed, unchanged or failed.',
-  },
-  sync_duration_seconds: {
-    type: 'histogram',
-    labels: ['family'],
-    help: 'Time from the start of a sync until the kernel holds the config.',
-  },
-  last_sync_success_timestamp_seconds: {
-    type: 'gauge',
-    labels: ['family'],
-    help: 'Time of the last successful sync.',
-  },
-  last_change_timestamp_seconds: {
-    type: 'gauge',
-    labels: ['family'],
-    help: 'Time of the last change of the rules in the kernel.',
-  },
-  reaction_duration_seconds: {
-    type: 'histogram',
-    labels: [],
-    help: 'Time from a change of the config files until the kernel holds it.',
-  },
-  lock_wait_seconds_total: {
-    type: 'counter',
-    labels: [],
-    help: 'Time lost to a busy kernel or xtables lock: failed attempts and the pauses after them. Not included: the wait, up to a second, of an iptables command that then gets the lock.',
-  },
-  sync_retries_total: {
-    type: 'counter',
-    labels: ['reason'],
-    help: 'Repeated attempts by reason: busy (a lock) or raced (the kernel changed in between).',
-  },
-  drift_repairs_total: {
-    type: 'counter',
-    labels: ['family', 'found'],
-    help: 'Repairs of rules that another program has changed, by what was found.',
-  },
-  config_sources: { type: 'gauge', labels: [], help: 'Merged sources; 0 if the defaults apply.' },
-  config_entries: {
-    type: 'gauge',
-    labels: ['family', 'verdict'],
-    help: 'Entries of the policy by verdict: return or masquerade.',
-  },
-  config_conflicts: {
-    type: 'gauge',
-    labels: ['severity', 'kind'],
-    help: 'Conflicts between sources, or within one source.',
-  },
-  config_loads_total: {
-    type: 'counter',
-    labels: ['result'],
-    help: 'Readings of the sources by result: valid or invalid.',
-  },
-  config_info: {
-    type: 'gauge',
-    labels: ['hash'],
-    help: 'Always 1; the hash is equal on all nodes whose merged config is equal.',
-  },
-  rules: {
-    type: 'gauge',
-    labels: ['family'],
-    help: 'Rules and elements of sets that the kernel must hold.',
-  },
-  foreign_masquerade_rules: {
-    type: 'gauge',
-    labels: ['family'],
-    help: 'Foreign rules that may masquerade traffic that the config does not masquerade.',
-  },
-  masqueraded_packets_total: {
-    type: 'counter',
-    labels: ['family'],
-    help: 'First packets of masqueraded connections.',
-  },
-  masqueraded_bytes_total: { type: 'counter', labels: ['family'], help: 'Bytes of those packets.' },
-  not_masqueraded_packets_total: {
-    type: 'counter',
-    labels: ['family', 'source'],
-    help: 'First packets of connections that are not masqueraded, by the source that asks for it.',
-  },
-  not_masqueraded_bytes_total: {
-    type: 'counter',
-    labels: ['family', 'source'],
-    help: 'Bytes of those packets.',
-  },
-} as const satisfies Readonly<Record<string, Definition>>;
+  build_info: gauge(
+    ['version', 'commit', 'nodejs', 'dataplane'],
+    'Always 1; the labels name the build and the dataplane.',
+  ),
+  syncs_total: counter(['family', 'result'], 'Syncs by result: changed, unchanged or failed.'),
+  sync_duration_seconds: histogram(
+    ['family'],
+    'Time from the start of a sync until the kernel holds the config.',
+  ),
+  last_sync_success_timestamp_seconds: gauge(['family'], 'Time of the last successful sync.'),
+  last_change_timestamp_seconds: gauge(['family'], 'Time of the last change of the rules in the kernel.'),
+  reaction_duration_seconds: histogram(
+    [],
+    'Time from a change of the config files until the kernel holds it.',
+  ),
+  lock_wait_seconds_total: counter(
+    [],
+    'Time lost to a busy kernel or xtables lock: failed attempts and the pauses after them. Not included: the wait, up to a second, of an iptables command that then gets the lock.',
+  ),
+  sync_retries_total: counter(
+    ['reason'],
+    'Repeated attempts by reason: busy (a lock) or raced (the kernel changed in between).',
+  ),
+  drift_repairs_total: counter(
+    ['family', 'found'],
+    'Repairs of rules that another program has changed, by what was found.',
+  ),
+  config_sources: gauge([], 'Merged sources; 0 if the defaults apply.'),
+  config_entries: gauge(['family', 'verdict'], 'Entries of the policy by verdict: return or masquerade.'),
+  config_conflicts: gauge(['severity', 'kind'], 'Conflicts between sources, or within one source.'),
+  config_loads_total: counter(['result'], 'Readings of the sources by result: valid or invalid.'),
+  config_info: gauge(['hash'], 'Always 1; the hash is equal on all nodes whose merged config is equal.'),
+  rules: gauge(['family'], 'Rules and elements of sets that the kernel must hold.'),
+  foreign_masquerade_rules: gauge(
+    ['family'],
+    'Foreign rules that may masquerade traffic that the config does not masquerade.',
+  ),
+  masqueraded_packets_total: counter(['family'], 'First packets of masqueraded connections.'),
+  masqueraded_bytes_total: counter(['family'], 'Bytes of those packets.'),
+  not_masqueraded_packets_total: counter(
+    ['family', 'source'],
+    'First packets of connections that are not masqueraded, by the source that asks for it.',
+  ),
+  not_masqueraded_bytes_total: counter(['family', 'source'], 'Bytes of those packets.'),
+};
 
 type Table = typeof METRICS;
 type Named<Type extends Definition['type']> = {

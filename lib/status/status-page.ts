@@ -1,8 +1,8 @@
-import { formatOrigin } from '../config/origin.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
 import type { Family } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
+import { formatOrigin } from '../text/origin.ts';
 import { configHash } from './config-hash.ts';
 import { readiness } from './health.ts';
 import { countKey, type PacketCounts } from './packet-counts.ts';

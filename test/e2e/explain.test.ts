@@ -22,10 +22,12 @@ describe('explain', () => {
       stdout,
       [
         '10.20.30.4 is not masqueraded: 10.20.30.0/24 of ip-masq-operator:2:22 decides',
+        '  10.20.30.0/24 is 10.20.30.0 to 10.20.30.255, 256 addresses',
         '  overrides 10.20.0.0/16 of ip-masq-operator:1:19, masqueraded',
         '  overrides 10.0.0.0/8 of ip-masq-cloud:1:22, not masqueraded',
         '8.8.8.8 is masqueraded: no entry matches it',
         'fd00::1 is not masqueraded: fd00::/8 of ip-masq-cloud:1:34 decides',
+        '  fd00::/8 is fd00:: to fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff, 2^120 addresses',
         '',
       ].join('\n'),
     );

@@ -1,6 +1,6 @@
-import { formatOrigin } from '../../../lib/config/origin.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
 import { printable } from '../../../lib/text/escape.ts';
+import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
 import type { Preview } from '../preview.ts';
 

@@ -1,8 +1,10 @@
-import { formatOrigin } from '../../../lib/config/origin.ts';
+import { extent } from '../../../lib/cidr/extent.ts';
 import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/neighbours/group.ts';
 import type { Decision } from '../../../lib/policy/decision.ts';
 import type { Entry, Verdict } from '../../../lib/policy/policy.ts';
 import { printable } from '../../../lib/text/escape.ts';
+import { formatOrigin } from '../../../lib/text/origin.ts';
+import { countedAddresses } from '../../../lib/text/words.ts';
 import type { Explained, LiveVerdict } from './live.ts';
 
 const VERDICT: Readonly<Record<Verdict, string>> = { return: 'not masqueraded', masquerade: 'masqueraded' };
@@ -13,6 +15,7 @@ export function explainedText({ decision, isKept, live }: Explained): string {
   const said = isKept
     ? [
         `${text} is ${VERDICT[verdict]}: ${because(decision)}`,
+        ...(decision.decidedBy === undefined ? [] : [`  ${extentText(decision.decidedBy)}`]),
         ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
       ]
     : [
@@ -28,6 +31,11 @@ function because({ address, decidedBy, flag }: Decision): string {
   if (flag === undefined) return 'no entry matches it';
   const key = address.family === 'IPv4' ? 'masqLinkLocal' : 'masqLinkLocalIPv6';
   return `${key} of ${formatOrigin(flag.origin)} is true, and no entry matches it`;
+}
+
+function extentText({ prefix }: Entry): string {
+  const { first, last, size } = extent(prefix);
+  return `${prefix.text} is ${first} to ${last}, ${countedAddresses(size)}`;
 }
 
 function entryText({ prefix, verdict, origin }: Entry): string {

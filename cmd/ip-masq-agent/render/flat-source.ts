@@ -2,10 +2,10 @@ import { covers } from '../../../lib/cidr/prefix.ts';
 import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import type { Located, Origin } from '../../../lib/config/origin.ts';
 import type { ListedPrefix, SingleSource } from '../../../lib/lint/single-source.ts';
 import { flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, type Family, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
+import type { Located, Origin } from '../../../lib/text/origin.ts';
 
 /**
  * The merged config as one source without exceptions, with the shortest list that means the same. Its reader adds

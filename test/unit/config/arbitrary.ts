@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { Prefix } from '../../../lib/cidr/prefix.ts';
 import type { SourceConfig } from '../../../lib/config/config.ts';
-import type { Located } from '../../../lib/config/origin.ts';
+import type { Located } from '../../../lib/text/origin.ts';
 import { crowdedPrefix } from '../cidr/arbitrary.ts';
 
 const CONFIGS = [

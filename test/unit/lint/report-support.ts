@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { mergeSources } from '../../../lib/config/load.ts';
-import type { FileOrigin, Origin } from '../../../lib/config/origin.ts';
 import { type FileOnly, KINDS, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
 import type { Source } from '../../../lib/config/source.ts';
 import type { CheckReport } from '../../../lib/lint/report.ts';
+import type { FileOrigin, Origin } from '../../../lib/text/origin.ts';
 import { OPTIONS } from '../config/support.ts';
 
 /** An error, a warning and an info, of all forms of places, in no order of gravity. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseAddress } from '../../../lib/cidr/address.ts';
-import { formatOrigin } from '../../../lib/config/origin.ts';
 import { decide } from '../../../lib/policy/decision.ts';
 import type { Entry } from '../../../lib/policy/policy.ts';
+import { formatOrigin } from '../../../lib/text/origin.ts';
 import { merge } from '../config/support.ts';
 
 describe('why an address is masqueraded', () => {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type Family, parseAddress } from '../../../lib/cidr/address.ts';
-import { formatOrigin } from '../../../lib/config/origin.ts';
 import { compilePolicy, decider, type Entry, type Policy, type Verdict } from '../../../lib/policy/policy.ts';
+import { formatOrigin } from '../../../lib/text/origin.ts';
 import { crowdedAddress, crowdedPrefix, FAMILIES, holds, longest } from '../cidr/arbitrary.ts';
 import { mergedOf } from '../config/support.ts';
 

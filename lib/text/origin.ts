@@ -1,4 +1,4 @@
-import { printable } from '../text/escape.ts';
+import { printable } from './escape.ts';
 
 /** Where a value came from. */
 export type Origin = FileOrigin | BuiltInOrigin;
