@@ -20,7 +20,7 @@ import { print, wantsColour } from './print.ts';
 
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 
-/** Validates and merges config without a kernel, as if all that the paths hold were mounted on one node. */
+/** Validates and merges config without a kernel, as if all paths were mounted on one node. */
 export async function check({ flags, operands }: Args<typeof CHECK_FLAGS>): Promise<number> {
   const paths = operands.length === 0 ? [flags['config-dir']] : operands;
   const inputs = await readInputs(paths, () => process.stdin);
@@ -43,7 +43,7 @@ function format(report: CheckReport, flags: CheckFlags): string {
   }
 }
 
-/** The merged config and how much it covers; nothing if there is an error. */
+/** The merged config and its size; empty if there is an error. */
 function mergedText({ config }: CheckReport, flags: CheckFlags): string {
   if (config === undefined) return '';
   const source = sourceText(singleSource(config, flags['enable-ipv6']));
@@ -51,7 +51,7 @@ function mergedText({ config }: CheckReport, flags: CheckFlags): string {
   return `${source}\n${sizes.join('')}`;
 }
 
-/** How many addresses are not masqueraded; what several entries hold counts once, exceptions do not count. */
+/** The number of addresses that are not masqueraded. An address in several entries counts once, exceptions do not. */
 function sizeLine(config: MergedConfig, family: Family): string {
   const set = unmasqueraded(compilePolicy(config, family));
   const size = sizeOf(set);

@@ -27,7 +27,7 @@ export async function runDaemon(
   log.info({ pid: process.pid, configDir: flags['config-dir'] }, `starting ${versionText()}`);
   if (ignored.length > 0)
     log.info(
-      `no effect, because the agent does not use klog: ${ignored.map((name) => `--${name}`).join(', ')}`,
+      `ignored, because the agent does not use klog: ${ignored.map((name) => `--${name}`).join(', ')}`,
     );
   try {
     await work(log).catch((error: unknown) => {

@@ -31,7 +31,7 @@ export function failureLines(error: unknown): readonly string[] {
  *
  * @param terminates whether a wrong command line goes to the termination log too
  */
-export async function tellFailure(error: unknown, { terminates }: { terminates: boolean }): Promise<number> {
+export async function printFailure(error: unknown, { terminates }: { terminates: boolean }): Promise<number> {
   for (const line of plainLines(error)) console.error(line);
   // A wrong command line has no valid --termination-log, so the default is used.
   if (terminates && error instanceof UsageError)

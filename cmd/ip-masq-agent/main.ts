@@ -25,8 +25,8 @@ async function main(): Promise<number> {
     terminates = isFirstProcess(args);
     return await dispatch(args);
   } catch (error) {
-    const { tellFailure } = await import('./failure.ts');
-    return tellFailure(error, { terminates });
+    const { printFailure } = await import('./failure.ts');
+    return printFailure(error, { terminates });
   }
 }
 

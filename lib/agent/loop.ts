@@ -116,7 +116,7 @@ export async function* syncs(
   }
 }
 
-/** How the agent waits for a busy kernel: it logs, and tells the observer. */
+/** How the agent waits for a busy kernel. Each retry is logged and goes to the observer. */
 export function retryOptions(
   timeoutMs: number,
   observer: Observer,

@@ -52,7 +52,7 @@ describe('explain', () => {
     assert.equal(code, 0);
     assert.equal(
       stdout,
-      '2001:db8::1 is left alone: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it\n',
+      '2001:db8::1 is not masqueraded by the agent: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it\n',
     );
   });
 

@@ -18,7 +18,9 @@ export function explainedText({ decision, isKept, live }: Explained): string {
         ...(decision.decidedBy === undefined ? [] : [`  ${extentText(decision.decidedBy)}`]),
         ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
       ]
-    : [`${text} is left alone: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it`];
+    : [
+        `${text} is not masqueraded by the agent: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it`,
+      ];
   const seen = live === undefined ? [] : liveLines(live, isKept ? verdict : 'return');
   // Foreign rules may hold any character.
   return [...said, ...seen].map((line) => `${printable(line)}\n`).join('');

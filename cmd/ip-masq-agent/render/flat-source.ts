@@ -23,7 +23,7 @@ export function flatSource(config: MergedConfig, enableIPv6: boolean): SingleSou
   };
 }
 
-/** Everything that the policy of the family leaves alone, link-local included, as the shortest list. */
+/** Everything that the policy does not masquerade, with link-local, as the shortest list. */
 export function flatPrefixes(policy: Policy): readonly ListedPrefix[] {
   const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'return');
   let next = 0;

@@ -6,7 +6,8 @@ import type { Rendered } from './formats.ts';
 import { writeOutput } from './output-file.ts';
 
 /**
- * Writes the output file again at each wake. An error leaves the file as it is.
+ * Renders the sources at each wake, and writes the output file if its content changes. An error leaves the file as it
+ * is.
  *
  * @throws {InvalidConfigError | SystemError}
  */

@@ -72,7 +72,7 @@ export class NeighbourWatch {
       const { message, remedy } = error;
       found.set(message, () => this.#log.warn(`cannot look for foreign rules: ${message}; ${remedy}`));
     }
-    for (const [key, tell] of found) if (!this.#known.has(key)) tell();
+    for (const [key, warn] of found) if (!this.#known.has(key)) warn();
     this.#known = new Set(found.keys());
   }
 }
