@@ -30,7 +30,7 @@ const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...sai
       '1:1 this is a Kubernetes manifest, not the config inside it',
     ],
   ],
-  'keep one; keys are the same whatever their case': [
+  'keep one; the case of keys makes no difference': [
     [
       'masqLinkLocal: true\n\nMasqLinkLocal: true\nmasqLinkLocal: true\n',
       '3:1 the key "MasqLinkLocal" is set twice',
