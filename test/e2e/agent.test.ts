@@ -70,7 +70,7 @@ describe('the agent', () => {
     assert.equal(await node.kernel(), before);
     assert.match(
       await readFile(terminationLog, 'utf8'),
-      /^.*2 errors; .*\nip-masq-cloud:1:22: error: .*\nip-masq-cloud:1:35: error: .*\n$/,
+      /^2 errors in .*\nip-masq-cloud:1:22: error: .*\nip-masq-cloud:1:35: error: .*\n$/,
     );
     const errors = jsonLines(agent.log()).filter(({ level }) => level === 'error');
     assert.deepEqual(errors[0]?.['frame'], [
