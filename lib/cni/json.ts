@@ -47,7 +47,7 @@ export function parseStrict(json: string): Node {
 function syntaxError(json: string, { error, offset }: ParseError): CniError {
   const name = printParseErrorCode(error);
   if (name === 'InvalidCommentToken')
-    return new CniError('has a comment, and CNI configs are plain JSON', { offset }, 'remove the comment');
+    return new CniError('has a comment, but CNI configs are plain JSON', { offset }, 'remove the comment');
   const before = json.slice(0, offset).trimEnd();
   if (before.endsWith(',') && /[}\]]/.test(json.charAt(offset)))
     return new CniError('has a comma after the last item', { offset: before.length - 1 }, 'remove the comma');
@@ -78,7 +78,7 @@ export function exactMember(object: Node, name: string): Node | undefined {
   const value = member(object, name);
   const property = value?.parent;
   if (property === undefined || keyOf(property) === name) return value;
-  const message = `has ${quote(keyOf(property))}, and only "${name}" is read`;
+  const message = `has ${quote(keyOf(property))}, but only "${name}" is read`;
   throw new CniError(message, property, `write "${name}"`);
 }
 
@@ -102,7 +102,7 @@ const WANTED = { object: 'an object in braces', array: 'a list in brackets' };
  */
 export function requireType(node: Node, type: keyof typeof WANTED, what: string): Node {
   if (node.type === type) return node;
-  const message = `${what} must be ${WANTED[type]}, and is of type ${node.type}`;
+  const message = `${what} must be ${WANTED[type]}, but is of type ${node.type}`;
   throw new CniError(message, node, `write ${WANTED[type]}`);
 }
 

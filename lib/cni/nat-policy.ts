@@ -42,7 +42,7 @@ function natPolicyOf(plugin: Plugin): readonly NatPolicy[] {
   const [policy, second] = keys.flatMap((key) => natPoliciesIn(config, key));
   if (policy === undefined) return [];
   if (second === undefined) return [{ policy, path: pathOf(plugin, policy) }];
-  const remedy = 'keep one; HNS would apply both, and it is not clear which has the list';
+  const remedy = 'keep one: HNS applies both, and it is unclear which has the list';
   throw new CniError(`has more than one ${NAT} policy in ${title}`, second, remedy);
 }
 
@@ -73,7 +73,7 @@ function pathOf({ title, path }: Plugin, policy: Node): ListPath {
   if (path !== undefined)
     throw new CniError(`${found}, which ${title} does not read`, at, `write ${sample(path)} instead`);
   throw new CniError(
-    `${found}, and HNS reads either "ExceptionList" or "Settings.Exceptions"`,
+    `${found}, but HNS reads either "ExceptionList" or "Settings.Exceptions"`,
     at,
     `write either ${sample(HNS_API_1)} for HNS API 1 or ${sample(HNS_API_2)} for API 2`,
   );

@@ -4,9 +4,9 @@ import { CniError, exactMember, member, type Node, requireType, textOf } from '.
 /** The keys from an OutBoundNAT policy to its list. */
 export type ListPath = readonly string[];
 
-/** `{"Type": "OutBoundNAT", "ExceptionList": [...]}` */
+/** The path in `{"Type": "OutBoundNAT", "ExceptionList": [...]}`. */
 export const HNS_API_1: ListPath = ['ExceptionList'];
-/** `{"Type": "OutBoundNAT", "Settings": {"Exceptions": [...]}}` */
+/** The path in `{"Type": "OutBoundNAT", "Settings": {"Exceptions": [...]}}`. */
 export const HNS_API_2: ListPath = ['Settings', 'Exceptions'];
 
 /** The key of a plugin that holds its policies. */

@@ -70,7 +70,7 @@ function nonBlockingStderr(): number {
   }
 }
 
-/** `10:20:30.123 INFO  message key=value`, then the lines of `frame`, `rules` or `transaction`. */
+/** The line as text: `10:20:30.123 INFO  message key=value`, then the lines of `frame`, `rules` or `transaction`. */
 function formatText(json: string): string {
   const { time, level, msg, frame, rules, transaction, ...fields }: Record<string, unknown> =
     JSON.parse(json);

@@ -6,14 +6,14 @@ import type { NodeRules } from './read-node.ts';
 
 /** Foreign rules of one author in one base chain: a CNI plugin, for example, makes one for each pod. */
 export interface ForeignGroup extends Pick<ForeignRule, 'family' | 'where' | 'author' | 'remedy'> {
-  /** Equal for the same author in the same place at another time. */
+  /** A key that stays the same for the same author and base chain. */
   readonly key: string;
   readonly rules: readonly ForeignRule[];
 }
 
 /** Foreign rules that may masquerade what a policy does not, in words. */
 export interface ForeignFinding {
-  /** Equal for the same author in the same place at another time. */
+  /** A key that stays the same for the same author and base chain. */
   readonly key: string;
   readonly family: Family;
   /** The number of rules. */
@@ -59,7 +59,7 @@ export function describeAuthor({ author, where, rules }: ForeignGroup): string {
 /** How many rules of a group are shown. */
 const SHOWN = 3;
 
-/** The rules, those that lead to them, and what else they ask for. */
+/** The rules, the rules that lead to them, and their conditions. */
 export function foreignEvidence({ rules }: Pick<ForeignGroup, 'rules'>): readonly string[] {
   const more = rules.length > SHOWN ? [`… and ${rules.length - SHOWN} more`] : [];
   return [...rules.slice(0, SHOWN).flatMap(ruleEvidence), ...more];

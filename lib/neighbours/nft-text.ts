@@ -1,6 +1,6 @@
 import { elementValue, isObject, type Json, listAt, nameAndBody, textAt } from './nft-json.ts';
 
-/** Keys of `meta` that nft(8) writes without the word. */
+/** Keys of `meta` that nft(8) writes without the word `meta`. */
 const BARE_META = ['iif', 'oif', 'iifname', 'oifname', 'iiftype', 'oiftype', 'skuid', 'skgid'];
 
 const VERDICTS = ['accept', 'drop', 'continue', 'return', 'jump', 'goto', 'queue'];
@@ -77,7 +77,7 @@ function matchText(body: Json): string {
   return op === '==' || op === 'in' ? words.join(' ') : words.join(` ${String(op)} `);
 }
 
-/** Longer anonymous sets and maps are cut off. */
+/** The most elements of an anonymous set or map that are shown. */
 const MOST_ELEMENTS = 8;
 
 function dataText(data: Json): string {

@@ -33,7 +33,7 @@ function lately(
   if (status === undefined) return { isGood: false, reason: 'no sync has succeeded yet' };
   const age = now - status.syncedAt;
   const most = INTERVALS * intervalMs;
-  const reason = `last sync ${seconds(age)} s ago, at most ${seconds(most)} s are good`;
+  const reason = `last sync ${seconds(age)} s ago, the limit is ${seconds(most)} s`;
   return { isGood: age <= most, reason };
 }
 

@@ -8,7 +8,7 @@ const FRESH_MS = 15_000;
 /** The last reading of the counts of one family. */
 interface Reading {
   readonly remade: number;
-  /** By the text of the rule. */
+  /** The counts by the text of the rule. */
   readonly rules: ReadonlyMap<string, RuleCount>;
 }
 

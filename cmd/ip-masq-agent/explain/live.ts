@@ -66,7 +66,7 @@ export async function explainedLive(
   return answers;
 }
 
-/** If a family is off, the kernel should hold none of the agent's rules. */
+/** Whether the kernel agrees with the config. If a family is off, the kernel must hold none of the agent's rules. */
 function agree({ decision, isKept }: Explained, { state, verdict }: KernelVerdict): boolean {
   if (!isKept) return state === 'no chain';
   return state === 'applied' && verdict === decision.verdict;
@@ -82,7 +82,7 @@ async function isLocal(host: Host, address: Address): Promise<boolean> {
   });
 }
 
-/** What the routing tables call LOCAL, as `addrtype --dst-type LOCAL` of iptables-extensions(8) does. */
+/** The LOCAL addresses of the routing tables, as in `addrtype --dst-type LOCAL` of iptables-extensions(8). */
 async function localIPv4(host: Host): Promise<readonly string[]> {
   const trie = (await host.readText('/proc/net/fib_trie')) ?? '';
   return Array.from(

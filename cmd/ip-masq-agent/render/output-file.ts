@@ -9,9 +9,9 @@ import { printable } from '../../../lib/text/escape.ts';
 export type OutputChange = 'unchanged' | 'written' | 'removed' | 'absent';
 
 /**
- * Makes the file hold the text, or not exist. Readers see the old or the new content as a whole, even if the process
- * is killed in between: a complete file is renamed over the old one (rename(2)). A new file is readable for everybody,
- * because programs of other users read it; an old one keeps its mode and, if this process may set it, its owner.
+ * Writes the text to the file, or removes the file. Readers see the old or the new content as a whole, even if the
+ * process is killed in between: a complete file is renamed over the old one (rename(2)). A new file is readable for all
+ * users, because programs of other users read it. An old one keeps its mode and, if this process may set it, its owner.
  *
  * @param text undefined if there must be no such file
  * @throws {SystemError}
@@ -59,7 +59,7 @@ async function replace(path: string, bytes: Buffer, before: Stats | undefined): 
   }
 }
 
-/** Hidden, so that no reader of the directory takes it for a source. */
+/** The name of a temporary file. It is hidden, so that it is not a source for a reader of the directory. */
 function temporaryName(path: string, random: string): string {
   return `.${basename(path)}.tmp-${random}`;
 }
@@ -74,7 +74,7 @@ async function removeTemporaries(path: string): Promise<void> {
   }
 }
 
-/** Renaming over a link or over /dev/stdout would put a file in its place. */
+/** Refuses a link or a device such as /dev/stdout, which renaming would replace. */
 function requireRegular(path: string, stats: Stats): void {
   if (stats.isFile()) return;
   if (stats.isSymbolicLink())

@@ -92,7 +92,7 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
 
 /** The version and mode of a command. */
 export interface ToolVersion {
-  /** `1.8.9` */
+  /** Such as `1.8.9`. */
   readonly version: string;
   readonly mode: IptablesMode;
 }

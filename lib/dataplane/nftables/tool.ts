@@ -93,7 +93,7 @@ function failure(result: ToolResult): DataplaneError {
   return toolError(SYMPTOMS, result.stderr, `nft failed: ${said}`);
 }
 
-/** The errors, without the lines of the script below each. */
+/** The first error lines, without the lines of the script that nft prints below them. */
 function firstLines(stderr: string): string {
   const errors = stderr.split('\n').filter((line) => /\bError\b|^internal:|^netlink:/.test(line));
   return (errors.length > 0 ? errors : [stderr.trim()]).slice(0, 3).join('; ');

@@ -26,7 +26,7 @@ describe('readiness', () => {
   it('needs every family that is kept', () => {
     const checks = readiness({ families: new Map([['IPv4', synced(0)]]) }, ['IPv4', 'IPv6'], 1000, 0);
     const bad = '[-] sync IPv6: no sync has succeeded yet\nnot ok\n';
-    assert.equal(checksText(checks, true), `[+] sync IPv4: last sync 0 s ago, at most 3 s are good\n${bad}`);
+    assert.equal(checksText(checks, true), `[+] sync IPv4: last sync 0 s ago, the limit is 3 s\n${bad}`);
     assert.equal(checksText(checks, false), bad);
   });
 
