@@ -37,7 +37,7 @@ IMAGE := $(NAME)-$(ARCH):$(VERSION)
 CONTEXT := bin/image/$(ARCH)
 
 .PHONY: help setup setup-all build all-build container all-container push all-push manifest check test test-more test-all \
-	lint demo bench soak clean version context need-registry
+	lint demo bench soak faults clean version context need-registry
 
 help: ## list the targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -106,6 +106,9 @@ bench: build ## measure, beside what the older agents do: starts, reaction, idle
 
 soak: build ## 10,000 changes, scrapes and repairs at full speed: memory, handles and reaction over time
 	@node test/bench/soak.ts
+
+faults: setup ## break the code in 30 places that matter: the tests must notice each; 5 minutes, as root
+	@node test/faults/faults.ts
 
 clean: ## remove what build made
 	rm -rf bin lib/config/*.generated.js test/bench/out
