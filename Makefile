@@ -37,7 +37,7 @@ IMAGE := $(NAME)-$(ARCH):$(VERSION)
 CONTEXT := bin/image/$(ARCH)
 
 .PHONY: help setup setup-all build all-build container all-container push all-push manifest check test test-more test-all \
-	lint demo bench soak clean version context need-registry
+	lint demo bench soak faults clean version context need-registry
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -108,8 +108,11 @@ bench: build ## measure starts, reaction, idle resync, memory, many entries and 
 soak: build ## run 10,000 changes, scrapes and repairs at full speed; print memory, handles and reaction over time
 	@node test/bench/soak.ts
 
+faults: setup ## break the code in 30 places that matter, and check that the tests notice each; as root, 5 minutes
+	@node test/faults/faults.ts
+
 clean: ## remove what builds created
-	rm -rf bin lib/config/*.generated.js test/bench/out
+	rm -rf bin lib/config/*.generated.js
 
 version: ## print the version of a build
 	@echo $(VERSION)

@@ -186,6 +186,7 @@ forEachLab((makeLab, family, mode) => {
   it('reports a rule that went away between observation and apply as raced, and changes nothing', async () => {
     await using lab = await makeLab();
     await lab.sync(policy);
+    await lab.iptables('-F', CHAIN);
     await lab.iptables('-A', 'POSTROUTING', '-j', CHAIN);
     const plan = (await lab.dataplane.observe(family)).plan(policy);
     assert.ok(plan);
@@ -259,6 +260,17 @@ forEachLab((makeLab, family, mode) => {
       assert.deepEqual(applied.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
       await assertExact(lab, policy);
     }
+  });
+
+  it('leaves one jump where two agents make it at the same time, because each looks once more', async () => {
+    await using lab = await makeLab();
+    const observed = [await lab.dataplane.observe(family), await lab.dataplane.observe(family)];
+    for (const plan of observed.map((one) => one.plan(policy))) {
+      assert.equal(plan?.recheck, true);
+      await lab.dataplane.apply(plan);
+    }
+    assert.deepEqual((await lab.sync(policy))?.found, ['jump duplicated']);
+    await assertExact(lab, policy);
   });
 
   it('keeps a chain of another name, of up to 28 characters', async () => {

@@ -1,0 +1,299 @@
+/** The end of the path of a test file, and a pattern of the names of the tests to run of it. */
+export type Tests = readonly [file: string, names: string];
+
+/** A way to break the agent, and the tests that must notice it. */
+export interface Fault {
+  /** What the broken code does. */
+  readonly name: string;
+  /**
+   * Code and what to put in its place. Exactly one of these stands in cmd or lib, and once; white space does not count.
+   * There are several if revisions differ.
+   */
+  readonly edits: readonly (readonly [code: string, broken: string])[];
+  /** All of them must fail. */
+  readonly noticedBy: readonly Tests[];
+}
+
+const ALL = '.';
+
+/** The faults in the order of the data's way: read, validate, merge, compile, write, repair, end. */
+export const FAULTS: readonly Fault[] = [
+  {
+    name: 'generation: ..data may move while it is read',
+    edits: [['if (dataLink(dir) !== id) throw new Changed();', '']],
+    noticedBy: [['config/read.test.ts', ALL]],
+  },
+  {
+    name: 'generation: a volume whose ..data is gone counts as an empty directory',
+    edits: [["if (id === undefined && projected) throw new BrokenVolume('is gone from');", '']],
+    noticedBy: [
+      ['config/read.test.ts', ALL],
+      ['e2e/agent.test.ts', 'ends with exit code 3 when ..data goes away'],
+    ],
+  },
+  {
+    name: 'generation: a link may lead out of the config directory',
+    edits: [['if (!opened.startsWith(home + sep))', 'if (opened === home)']],
+    noticedBy: [
+      ['config/read.test.ts', ALL],
+      ['e2e/bad-input.test.ts', 'a link out of the volume'],
+    ],
+  },
+  {
+    name: 'limit: a source may list one CIDR too many',
+    edits: [['const excess = items[limit];', 'const excess = items[limit + 1];']],
+    noticedBy: [
+      ['config/validate.test.ts', ALL],
+      ['e2e/bad-input.test.ts', '65 entries without cidrLimit'],
+    ],
+  },
+  {
+    name: 'CIDR: host bits are accepted',
+    edits: [['if (network !== value) {', 'if (network > value) {']],
+    noticedBy: [['cidr/prefix.test.ts', ALL]],
+  },
+  {
+    name: 'CIDR: IPv6 entries are accepted while IPv6 is off',
+    edits: [
+      [
+        "if (parsed.prefix.family === 'IPv6' && !this.#options.enableIPv6) {",
+        "if (parsed.prefix.family === 'IPv6' && this.#options.enableIPv6) {",
+      ],
+    ],
+    noticedBy: [['config/validate.test.ts', ALL]],
+  },
+  {
+    name: 'conflict: a prefix in both lists is only a duplicate',
+    edits: [
+      [
+        'repeats.push(first.list === item.list ? duplicate(item, first) : inBothLists(item, first));',
+        'repeats.push(duplicate(item, first));',
+      ],
+    ],
+    noticedBy: [
+      ['config/conflicts.test.ts', ALL],
+      ['e2e/bad-input.test.ts', 'one prefix in both lists'],
+    ],
+  },
+  {
+    name: 'conflict: --strict changes nothing',
+    edits: [
+      [
+        "return problem.severity === 'warning' ? { ...problem, severity: 'error' } : problem;",
+        'return problem;',
+      ],
+    ],
+    noticedBy: [['config/load.test.ts', ALL]],
+  },
+  {
+    name: 'merge: an empty config is taken for none, and gets the defaults',
+    edits: [
+      [
+        'if (configs.length === 0) return defaultConfig(noMasqAllReservedRanges);',
+        'if (configs.every((one) => one.nonMasqueradeCIDRs.length === 0)) return defaultConfig(noMasqAllReservedRanges);',
+      ],
+    ],
+    noticedBy: [['config/merge.test.ts', ALL]],
+  },
+  {
+    name: 'verdict: link-local is left alone only if it is to be masqueraded',
+    edits: [['...(masqLinkLocal ? [] : [linkLocal]),', '...(masqLinkLocal ? [linkLocal] : []),']],
+    noticedBy: [
+      ['policy/policy.test.ts', ALL],
+      ['kernel/golden.test.ts', 'defaults, nft'],
+    ],
+  },
+  {
+    name: 'verdict: the widest prefix decides in the chain of iptables',
+    edits: [
+      [
+        '? policy.entries.toSorted((a, b) => b.prefix.length - a.prefix.length)',
+        '? policy.entries.toSorted((a, b) => a.prefix.length - b.prefix.length)',
+      ],
+    ],
+    noticedBy: [['packets/verdicts.test.ts', ALL]],
+  },
+  {
+    name: 'verdict: the widest prefix decides in the set of nftables',
+    edits: [['return a.length - b.length;', 'return b.length - a.length;']],
+    noticedBy: [
+      ['policy/flatten.test.ts', ALL],
+      ['kernel/random-nftables.test.ts', ALL],
+    ],
+  },
+  {
+    name: 'order: MASQUERADE comes first in the chain',
+    edits: [
+      [
+        `return [
+          ...entries.flatMap((entry) => renderEntry(entry, options)),
+          ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map((spec) => ({
+            spec,
+            entry: undefined,
+          })),
+        ];`,
+        `return [
+          ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map((spec) => ({
+            spec,
+            entry: undefined,
+          })),
+          ...entries.flatMap((entry) => renderEntry(entry, options)),
+        ];`,
+      ],
+    ],
+    noticedBy: [['kernel/golden.test.ts', 'defaults, nft']],
+  },
+  {
+    name: 'comment: the name of a source stands in it unescaped',
+    edits: [["origin.source.replace(/[^A-Za-z0-9._-]/g, '_')", 'origin.source']],
+    noticedBy: [['e2e/agent.test.ts', 'becomes a harmless comment']],
+  },
+  {
+    name: 'ports: the ranges do not share the connections evenly',
+    edits: [['left -= share.size;', '']],
+    noticedBy: [['dataplane/ports.test.ts', ALL]],
+  },
+  {
+    name: 'jump: traffic to the node itself takes it too',
+    edits: [['{comment(why)} -m addrtype ! --dst-type LOCAL -j', '{comment(why)} -j']],
+    noticedBy: [
+      ['packets/own-addresses.test.ts', ALL],
+      ['kernel/golden.test.ts', 'defaults, nft'],
+    ],
+  },
+  {
+    name: 'jump: nobody misses it',
+    edits: [
+      [
+        "observed.jumps.length === 1 && sameRule(observed.jumps[0] ?? '', jump);",
+        'observed.jumps.length < 2 && sameRule(observed.jumps[0] ?? jump, jump);',
+      ],
+    ],
+    noticedBy: [['kernel/iptables.test.ts', 'repairs a deleted jump']],
+  },
+  {
+    name: 'jump: an outdated or duplicated one stays',
+    edits: [
+      [
+        "observed.jumps.length === 1 && sameRule(observed.jumps[0] ?? '', jump);",
+        'observed.jumps.length > 0;',
+      ],
+    ],
+    noticedBy: [
+      ['kernel/iptables.test.ts', 'repairs a jump there three times'],
+      ['kernel/iptables.test.ts', 'repairs the jump of ip-masq-agent-v2 in place'],
+    ],
+  },
+  {
+    name: 'jump: what another agent did at the same time stays',
+    edits: [['recheck: !jumpRight,', 'recheck: false,']],
+    noticedBy: [['kernel/iptables.test.ts', 'leaves one jump where two agents']],
+  },
+  {
+    name: 'transaction: all other rules of nat go',
+    edits: [["['--noflush', '--wait', LOCK_WAIT]", "['--wait', LOCK_WAIT]"]],
+    noticedBy: [['kernel/iptables.test.ts', 'repairs a flushed chain']],
+  },
+  {
+    name: 'transaction: the chain is written before the jump, not with it',
+    edits: [
+      [
+        '...(jumpRight ? [] : replaceJumps(observed.jumps, jump)),',
+        "...(jumpRight ? [] : ['COMMIT', '*nat', ...replaceJumps(observed.jumps, jump)]),",
+      ],
+    ],
+    noticedBy: [['kernel/iptables.test.ts', 'reports a rule that went away']],
+  },
+  {
+    name: 'idempotence: rules are written although nothing differs',
+    edits: [['if (!rewrite && jumpRight) return undefined;', '']],
+    noticedBy: [
+      ['kernel/iptables.test.ts', 'leaves the counters alone'],
+      ['e2e/diff.test.ts', 'says that nothing'],
+    ],
+  },
+  {
+    name: 'drift: what somebody else changed is logged as a change of the config',
+    edits: [
+      [
+        'const drifted = plan !== undefined && isDeepStrictEqual(',
+        'const drifted = plan === undefined && isDeepStrictEqual(',
+      ],
+    ],
+    noticedBy: [['e2e/agent.test.ts', 'repairs what somebody else changed']],
+  },
+  {
+    name: 'retry: a busy kernel ends the agent at once',
+    edits: [
+      ["return this.failure === 'busy' || this.failure === 'raced';", "return this.failure === 'raced';"],
+    ],
+    noticedBy: [['agent/retry.test.ts', ALL]],
+  },
+  {
+    name: "foreign: somebody else's table of the same name is replaced",
+    edits: [['if (table?.isOurs === false) throw notOurs(family);', '']],
+    noticedBy: [['kernel/nftables.test.ts', 'touches nothing of a table']],
+  },
+  {
+    name: 'leftovers: they are removed before the first sync',
+    edits: [
+      [
+        'let hasLeftovers = true;',
+        `await removeLeftovers(flags, host, await openDataplane(dataplane, host), log, status);
+         let hasLeftovers = true;`,
+      ],
+      [
+        'const config = await this.#sources.load();',
+        `const config = await this.#sources.load();
+         await this.#removeLeftovers(keptFamilies(this.#options.config.enableIPv6), signal);`,
+      ],
+    ],
+    noticedBy: [['e2e/nftables.test.ts', 'makes the new rules before the old ones go']],
+  },
+  {
+    name: 'exit code: 2 and 3 are swapped',
+    edits: [
+      [
+        'EXIT = { ok: 0, system: 1, usage: 2, config: 3, different: 4 }',
+        'EXIT = { ok: 0, system: 1, usage: 3, config: 2, different: 4 }',
+      ],
+    ],
+    noticedBy: [
+      ['e2e/bad-input.test.ts', 'an unknown key'],
+      ['e2e/bad-input.test.ts', 'frobnicate'],
+    ],
+  },
+  {
+    name: 'exit code: 1 and 4 are swapped',
+    edits: [
+      [
+        'EXIT = { ok: 0, system: 1, usage: 2, config: 3, different: 4 }',
+        'EXIT = { ok: 0, system: 4, usage: 2, config: 3, different: 1 }',
+      ],
+    ],
+    noticedBy: [
+      ['e2e/diff.test.ts', 'shows on a new node'],
+      ['e2e/diff.test.ts', 'ends with exit code 1'],
+    ],
+  },
+  {
+    name: 'termination message: it is longer than kubelet keeps',
+    edits: [
+      [
+        'if (Buffer.byteLength(next) + (rest > 0 ? Buffer.byteLength(more(rest)) : 0) > MAX_BYTES) {',
+        'if (rest < 0) {',
+      ],
+    ],
+    noticedBy: [['termination.test.ts', ALL]],
+  },
+  {
+    name: 'log: control characters reach the terminal',
+    edits: [
+      [
+        "const write = format === 'json' ? escapeJson : formatText;",
+        "const write = format === 'json' ? String : formatText;",
+      ],
+    ],
+    noticedBy: [['log.test.ts', ALL]],
+  },
+];
