@@ -59,6 +59,10 @@ export const FAULTS: readonly Fault[] = [
         "if (parsed.prefix.family === 'IPv6' && !this.#options.enableIPv6) {",
         "if (parsed.prefix.family === 'IPv6' && this.#options.enableIPv6) {",
       ],
+      [
+        "if (parsed.prefix.family === 'IPv6' && !enableIPv6) {",
+        "if (parsed.prefix.family === 'IPv6' && enableIPv6) {",
+      ],
     ],
     noticedBy: [['config/validate.test.ts', ALL]],
   },
@@ -82,6 +86,7 @@ export const FAULTS: readonly Fault[] = [
         "return problem.severity === 'warning' ? { ...problem, severity: 'error' } : problem;",
         'return problem;',
       ],
+      ["return found.severity === 'warning' ? { ...found, severity: 'error' } : found;", 'return found;'],
     ],
     noticedBy: [['config/load.test.ts', ALL]],
   },
@@ -162,7 +167,7 @@ export const FAULTS: readonly Fault[] = [
     ],
   },
   {
-    name: 'jump: nobody misses it',
+    name: 'jump: a missing one is not noticed',
     edits: [
       [
         "observed.jumps.length === 1 && sameRule(observed.jumps[0] ?? '', jump);",
@@ -213,7 +218,7 @@ export const FAULTS: readonly Fault[] = [
     ],
   },
   {
-    name: 'drift: what somebody else changed is logged as a change of the config',
+    name: 'drift: what another program changed is logged as a change of the config',
     edits: [
       [
         'const drifted = plan !== undefined && isDeepStrictEqual(',
@@ -230,8 +235,11 @@ export const FAULTS: readonly Fault[] = [
     noticedBy: [['agent/retry.test.ts', ALL]],
   },
   {
-    name: "foreign: somebody else's table of the same name is replaced",
-    edits: [['if (table?.isOurs === false) throw notOurs(family);', '']],
+    name: 'foreign: the table of another program with the same name is replaced',
+    edits: [
+      ['if (table?.isOurs === false) throw notOurs(family);', ''],
+      ['if (table?.isOwn === false) throw foreignTable(family);', ''],
+    ],
     noticedBy: [['kernel/nftables.test.ts', 'touches nothing of a table']],
   },
   {
