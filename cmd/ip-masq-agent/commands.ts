@@ -32,11 +32,12 @@ export const COMMANDS: Commands = {
       },
       {
         line: '--once --config-dir=./config --log-format=text --v=3',
-        meaning: 'sync once from another directory, and log every step as text',
+        meaning: 'sync once from another directory, and log syncs that change nothing too, as text',
       },
       {
         line: '--iptables-mode=nft --to-ports=1024-29999,32768-65535',
-        meaning: 'set the mode instead of detecting it; keep masqueraded connections off the node ports',
+        meaning:
+          'set the mode instead of detecting it; do not use the node ports for masqueraded connections',
       },
     ],
     load: async () => (await import('./run/run.ts')).run,
@@ -94,7 +95,7 @@ export const COMMANDS: Commands = {
   render: command({
     summary: 'print the rules, or the merged config for other programs',
     details:
-      'If there is no source, --format=config removes its output file, because an empty file does not mean the defaults. With --watch, an invalid config ends the command with exit code 3, and the output file does not change.',
+      'If there is no source, --format=config removes its output file, because its reader does not take an empty file for the defaults. With --watch, an invalid config ends the command with exit code 3, and the output file does not change.',
     operands: '',
     own: RENDER_FLAGS,
     uses: [

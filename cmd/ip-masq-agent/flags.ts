@@ -16,7 +16,7 @@ export const FLAGS = {
   'nomasq-all-reserved-ranges': flag(
     boolean,
     'false',
-    'if there is no source, do not masquerade any range that RFCs reserve, instead of only those of RFC 1918',
+    'if there is no source, also leave the other ranges that RFCs reserve unmasqueraded, not only RFC 1918',
   ),
   'enable-ipv6': flag(boolean, 'false', 'keep rules for IPv6 too'),
   'resync-interval': flag(
@@ -46,7 +46,11 @@ export const FLAGS = {
     'maximum number of CIDRs in a source that does not set cidrLimit',
   ),
   strict: flag(boolean, 'false', 'treat warnings as errors'),
-  'sync-timeout': flag(interval, '30s', 'how long to wait for a busy xtables lock'),
+  'sync-timeout': flag(
+    interval,
+    '30s',
+    'how long to retry while the kernel or the xtables lock is busy, and how long one tool may run',
+  ),
   once: flag(boolean, 'false', 'sync once and exit'),
   'cleanup-on-exit': flag(boolean, 'false', 'remove the rules when SIGTERM or SIGINT ends the agent'),
   'metrics-bind-address': flag(

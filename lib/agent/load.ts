@@ -3,7 +3,7 @@ import type { ConfigOptions, MergedConfig } from '../config/config.ts';
 import { InvalidConfigError } from '../config/invalid-config.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import type { Logger } from '../log/log.ts';
-import { logConfig } from './report.ts';
+import { logConfig } from './log-changes.ts';
 
 /** The options for reading the sources. */
 export interface SourcesOptions {

@@ -4,11 +4,12 @@ import type { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
 import { compilePolicy, type Family, keptFamilies, type Policy } from '../policy/policy.ts';
 import { load, resyncInterval, type SourcesOptions, type ValidConfig } from './load.ts';
+import { logChange } from './log-changes.ts';
 import { reconcile } from './reconcile.ts';
-import { logChange } from './report.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 import type { Wake } from './wakes.ts';
 
+/** What the loop works with. */
 export interface AgentOptions {
   readonly sources: SourcesOptions;
   /** Milliseconds until a busy kernel is an error. */
@@ -23,8 +24,10 @@ export interface AgentOptions {
 
 /** Receives the events of a sync. It does not change the sync. */
 export interface Observer {
-  /** The sources were read. */
+  /** The sources were read, and have no error. */
   onLoad(loaded: ValidConfig): void;
+  /** The sources have errors. */
+  onInvalidConfig(): void;
   /** The dataplane was found. */
   onDataplane(dataplane: Dataplane): void;
   /** An attempt failed, and a new one follows; `seconds` is the time of the attempt and of the pause after it. */
@@ -49,7 +52,6 @@ export interface SyncEvent {
 
 /** A sync of all families. */
 export interface Sync {
-  readonly wake: Wake;
   /** The policy of each family that the agent keeps. */
   readonly policies: readonly Policy[];
   readonly dataplane: Dataplane;
@@ -81,7 +83,10 @@ export async function* syncs(
 
   for await (const wake of wakes) {
     const before = loaded;
-    loaded = await load(sources, before, log);
+    loaded = await load(sources, before, log).catch((error: unknown) => {
+      observer.onInvalidConfig();
+      throw error;
+    });
     observer.onLoad(loaded);
     const { config } = loaded;
     // The same config gives the same policy objects, by which dataplanes cache their rules.
@@ -112,7 +117,7 @@ export async function* syncs(
       else logChange(log, plan, wake, drifted);
     }
     const interval = resyncInterval(loaded, sources);
-    yield { wake, policies, dataplane, changed: plans.size > 0, interval };
+    yield { policies, dataplane, changed: plans.size > 0, interval };
   }
 }
 

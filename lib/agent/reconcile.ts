@@ -3,13 +3,14 @@ import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
+/** How to reconcile, and whom to tell. */
 export interface ReconcileOptions extends RetryOptions {
   /** What the first attempt compares with; see `Dataplane.observe`. */
   readonly from: 'kernel' | 'memory';
   readonly onApply: (plan: Plan) => void;
 }
 
-/** After so many failures of the same transaction, the agent gives up: it never succeeds. */
+/** After so many failures the agent gives up, because the transaction cannot succeed. */
 const MOST_FAILURES = 3;
 
 /**
@@ -28,15 +29,20 @@ export async function reconcile(
   const first = new Map<Family, Plan>();
   let { from } = options;
   await retrying(async () => {
-    const plans = await planAll(dataplane, policies, from);
+    const source = from;
     from = 'kernel';
+    const plans = await planAll(dataplane, policies, source);
     for (const plan of plans) {
       if (!first.has(plan.family)) first.set(plan.family, plan);
       options.onApply(plan);
-      await applyCounting(dataplane, plan, failures);
+      await applyCounting(dataplane, plan, failures).catch((error: unknown) => {
+        // The kernel is not as this process remembers: this plan does not show what differs.
+        if (source === 'memory') first.delete(plan.family);
+        throw error;
+      });
     }
     if (plans.some(({ recheck }) => recheck) && (await planAll(dataplane, policies, 'kernel')).length > 0) {
-      const remedy = 'find out which other program, or second agent, keeps these rules';
+      const remedy = 'find the other program, or the second agent, that writes these rules';
       throw new DataplaneError(
         'raced',
         'another program has changed the rules that were just written',

@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import { DATA_LINK } from '../config/read.ts';
 import { isSourceName } from '../config/source.ts';
 import type { Logger } from '../log/log.ts';
+import { errorMessage } from '../text/error.ts';
 
 /** Why a sync happens. */
 export type SyncReason = 'start' | 'change' | 'resync' | 'signal';
@@ -99,7 +100,7 @@ export class Wakes implements AsyncIterable<Wake> {
   }
 
   #warn(error: unknown): void {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorMessage(error);
     const remedy = 'ENOSPC, EMFILE: raise fs.inotify.max_user_watches or max_user_instances';
     this.#log.warn(`cannot watch the config directory, changes wait for the resync: ${message} (${remedy})`);
   }

@@ -1,6 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
+import { errorCode, errorMessage } from '../text/error.ts';
 import { DataplaneError } from './error.ts';
 
 /** The effects that a dataplane has on the machine. */
@@ -32,9 +33,7 @@ export function systemHost(timeoutMs: number): Host {
   return {
     run: (file, args, input) => runTool(file, args, input, settings),
     readText: (path) =>
-      readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) =>
-        error.code === 'ENOENT' ? '' : undefined,
-      ),
+      readFile(path, 'utf8').catch((error: unknown) => (errorCode(error) === 'ENOENT' ? '' : undefined)),
   };
 }
 
@@ -102,14 +101,14 @@ function toolEnvironment(): NodeJS.ProcessEnv {
 }
 
 function spawnError(file: string, error: unknown): DataplaneError {
-  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') {
+  if (errorCode(error) === 'ENOENT') {
     return new DataplaneError(
       'missing',
       `${file} is not installed`,
       'install it, or use an image that has it',
     );
   }
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = errorMessage(error);
   return new DataplaneError(
     'refused',
     `${file} cannot be run: ${reason}`,

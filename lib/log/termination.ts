@@ -1,5 +1,6 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { errorCode } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 
 /** The most bytes that kubelet keeps of a container's termination message (MaxContainerTerminationMessageLength). */
@@ -16,7 +17,7 @@ export async function writeTerminationMessage(path: string, lines: readonly stri
   try {
     file = await open(path, constants.O_WRONLY | constants.O_TRUNC | constants.O_NONBLOCK);
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return;
+    if (errorCode(error) === 'ENOENT') return;
     throw error;
   }
   try {

@@ -2,7 +2,11 @@ import type { MergedConfig } from '../config/config.ts';
 
 /** A hash of the merged config without its places: equal on all nodes whose merged config is equal. */
 export function configHash(config: MergedConfig): string {
-  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = config;
+  const { sources, conflicts, ...keys } = config;
+  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval, ...others } =
+    keys;
+  // A new key of the config must be hashed too.
+  others satisfies Record<string, never>;
   // Loaded at the first use, after the first sync, because it takes 3 ms.
   const { createHash } = process.getBuiltinModule('node:crypto');
   const values = [

@@ -1,5 +1,5 @@
+import type { ValidConfig } from '../agent/load.ts';
 import type { Observer, SyncEvent } from '../agent/loop.ts';
-import type { LoadedConfig } from '../config/load.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
@@ -62,7 +62,7 @@ export class Status implements Observer {
   readonly #recorder: Recorder;
   readonly #ruleCount: (policy: Policy) => number;
   readonly #families = new Map<Family, FamilyStatus>();
-  #loaded: LoadedConfig | undefined;
+  #loaded: ValidConfig | undefined;
   #dataplane: Dataplane | undefined;
   #foreign: readonly ForeignFinding[] = [];
 
@@ -78,7 +78,7 @@ export class Status implements Observer {
   }
 
   /** The last reading of the sources. */
-  get loaded(): LoadedConfig | undefined {
+  get loaded(): ValidConfig | undefined {
     return this.#loaded;
   }
 
@@ -97,14 +97,19 @@ export class Status implements Observer {
     this.#dataplane = dataplane;
   }
 
-  /** The sources were read, with or without errors. */
-  onLoad(loaded: LoadedConfig): void {
+  /** The sources have errors. The process ends, so a scrape rarely sees this. */
+  onInvalidConfig(): void {
+    this.#recorder.record((metrics) => metrics.add('config_loads_total', { result: 'invalid' }));
+  }
+
+  /** The sources were read, and have no error. */
+  onLoad(loaded: ValidConfig): void {
     const { config } = loaded;
     const isNew = loaded !== this.#loaded;
     this.#loaded = loaded;
     this.#recorder.record((metrics) => {
-      metrics.add('config_loads_total', { result: config === undefined ? 'invalid' : 'valid' });
-      if (config === undefined || !isNew) return;
+      metrics.add('config_loads_total', { result: 'valid' });
+      if (!isNew) return;
       metrics.set('config_sources', {}, config.sources.length);
       metrics.replace('config_info', [{ labels: { hash: configHash(config) }, value: 1 }]);
       const conflicts = Map.groupBy(config.conflicts, ({ severity, kind }) => `${severity} ${kind}`);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { renderTransaction } from '../../lib/dataplane/iptables/plan.ts';
+import { renderChains } from '../../lib/dataplane/iptables/plan.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../../lib/dataplane/options.ts';
 import { BOX_KINDS, CHAIN, createLab, FAMILIES, forEachLab, type Lab, MODES, policyOf } from './support.ts';
 
@@ -42,7 +42,7 @@ forEachLab((makeLab, family, mode) => {
       await using synced = await makeLab(options);
       await synced.sync(policy);
       await using rendered = await makeLab(options);
-      await feed(rendered, renderTransaction([policy], rulesOptions(mode, options)));
+      await feed(rendered, renderChains([policy], rulesOptions(mode, options)));
       assert.equal(await rendered.iptables('-S'), await synced.iptables('-S'));
       assert.equal(await rendered.sync(policy), undefined);
     });
@@ -55,7 +55,7 @@ for (const kind of BOX_KINDS) {
       for (const { what, texts, options = {} } of CASES.filter((one) => one.texts === EXCEPTIONS)) {
         it(`makes with each tool what a sync of its family makes: ${what}`, async () => {
           const policies = FAMILIES.map((family) => policyOf(family, texts));
-          const text = renderTransaction(policies, rulesOptions(mode, options));
+          const text = renderChains(policies, rulesOptions(mode, options));
           for (const family of FAMILIES) {
             const policy = policyOf(family, texts);
             await using synced = await createLab(kind, mode, family, options);
@@ -73,7 +73,7 @@ for (const kind of BOX_KINDS) {
         await lab.restore(':OTHER - [0:0]', '-A OTHER -j RETURN', '-A POSTROUTING -j OTHER');
         await feed(
           lab,
-          renderTransaction(
+          renderChains(
             FAMILIES.map((family) => policyOf(family, {})),
             rulesOptions(mode),
           ),

@@ -5,7 +5,7 @@ import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import type { Problem } from '../../../lib/config/problem.ts';
 import { decodeSource, Locator, type Source } from '../../../lib/config/source.ts';
-import { renderTransaction } from '../../../lib/dataplane/iptables/plan.ts';
+import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import { singleSource, sourceText } from '../../../lib/lint/single-source.ts';
@@ -40,7 +40,7 @@ export async function renderAs(
 ): Promise<Rendered> {
   switch (format.kind) {
     case 'iptables':
-      return renderRules(renderTransaction(policiesOf(config, enableIPv6), format.options));
+      return renderRules(renderChains(policiesOf(config, enableIPv6), format.options));
     case 'nftables':
       return renderRules(renderTables(policiesOf(config, enableIPv6), format.options));
     case 'config':

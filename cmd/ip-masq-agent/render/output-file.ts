@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Stats } from 'node:fs';
 import { lstat, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { errorCode, SystemError } from '../../../lib/text/error.ts';
+import { errorCode, errorMessage, SystemError } from '../../../lib/text/error.ts';
 import { printable } from '../../../lib/text/escape.ts';
 
 /** What was done to an output file. */
@@ -32,7 +32,7 @@ export async function writeOutput(path: string, text: string | undefined): Promi
   } catch (error) {
     if (error instanceof SystemError) throw error;
     // "EACCES: permission denied, open '/out/.file.tmp-…'": the temporary file says nothing to an operator.
-    const reason = error instanceof Error ? error.message.replace(/, [a-z]+(?: '.*)?$/s, '') : String(error);
+    const reason = errorMessage(error).replace(/, [a-z]+(?: '.*)?$/s, '');
     const remedy = remedyFor(errorCode(error), printable(dirname(path)));
     throw cannot(text === undefined ? 'remove' : 'write', path, reason, remedy);
   }

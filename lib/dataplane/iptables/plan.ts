@@ -136,7 +136,7 @@ const TOOL = { IPv4: 'iptables-restore', IPv6: 'ip6tables-restore' } as const;
  * The input of iptables-restore that makes chain and jump on a node that has neither. With policies of both families,
  * ip6tables-restore reads the same text.
  */
-export function renderTransaction(policies: readonly Policy[], options: RuleOptions): string {
+export function renderChains(policies: readonly Policy[], options: RuleOptions): string {
   const scripts = policies.map((policy) => {
     const nothing = { family: policy.family, rules: undefined, jumps: [] };
     return { family: policy.family, lines: (plan(nothing, policy, options)?.script ?? '').split('\n') };

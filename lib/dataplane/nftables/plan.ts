@@ -34,17 +34,17 @@ export function planTable(
   if (table?.isOwn === false) throw foreignTable(family);
   const wanted = renderTable(policy, options);
   const sameShape = table !== undefined && sameLines(table.shape, wanted.shape);
-  const come = [...wanted.elements.keys()].filter((text) => table?.elements.has(text) !== true);
-  const go = [...(table?.elements.keys() ?? [])].filter((text) => !wanted.elements.has(text));
-  if (sameShape && come.length === 0 && go.length === 0) return { plan: undefined, result: wanted };
-  const remakes = !sameShape || go.length * table.elements.size > MOST_DELETING;
+  const missing = [...wanted.elements.keys()].filter((text) => table?.elements.has(text) !== true);
+  const extra = [...(table?.elements.keys() ?? [])].filter((text) => !wanted.elements.has(text));
+  if (sameShape && missing.length === 0 && extra.length === 0) return { plan: undefined, result: wanted };
+  const remakes = !sameShape || extra.length * table.elements.size > MOST_DELETING;
   const plan = {
     family,
-    found: differences(table, sameShape, come.length + go.length > 0),
+    found: differences(table, sameShape, missing.length + extra.length > 0),
     ...compare(linesOf(table), plannedLines(wanted)),
     remakes,
     recheck: false,
-    script: remakes ? renderTransaction(family, wanted) : change(family, go, come),
+    script: remakes ? renderTransaction(family, wanted) : change(family, extra, missing),
   };
   return { plan, result: wanted };
 }
@@ -75,11 +75,11 @@ function differences(
 }
 
 /** Deletes elements, then adds elements: an added one may overlap a deleted one. */
-function change(family: Family, go: readonly string[], come: readonly string[]): string {
+function change(family: Family, extra: readonly string[], missing: readonly string[]): string {
   const set = `${NFT_FAMILY[family].protocol} ${TABLE} ${SET}`;
   const line = (verb: string, elements: readonly string[]) =>
     elements.length === 0 ? [] : [`${verb} element ${set} { ${elements.join(', ')} }`];
-  return [...line('delete', go), ...line('add', come), ''].join('\n');
+  return [...line('delete', extra), ...line('add', missing), ''].join('\n');
 }
 
 /** Everything in the table, one line each, for people. */

@@ -23,6 +23,7 @@ function fakeKernel(
   needs: Partial<Record<Family, (Plan | undefined)[]>>,
   apply: (plan: Plan) => void = () => {},
   read: (family: Family) => Promise<void> = async () => {},
+  from: 'kernel' | 'memory' = 'kernel',
 ) {
   const done: string[] = [];
   const dataplane: Dataplane = {
@@ -47,8 +48,8 @@ function fakeKernel(
     signal: new AbortController().signal,
     onRetry: () => {},
     onApply: () => {},
-    from: 'kernel',
-  } as const;
+    from,
+  };
   return { done, run: () => reconcile(dataplane, POLICIES, options) };
 }
 
@@ -84,6 +85,20 @@ describe('reconciling', () => {
     });
     await kernel.run();
     assert.equal(kernel.done.filter((step) => step === 'observe IPv4').length, 3);
+  });
+
+  it('reports what differed in the kernel, if what it remembered was wrong', async () => {
+    const remembered = planFor('IPv4');
+    const real = planFor('IPv4');
+    const kernel = fakeKernel(
+      { IPv4: [remembered, real] },
+      (plan) => {
+        if (plan === remembered) throw RACED;
+      },
+      undefined,
+      'memory',
+    );
+    assert.equal((await kernel.run()).get('IPv4'), real);
   });
 
   it('begins again only when no family is being read any more', async () => {

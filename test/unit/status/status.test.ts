@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { ValidConfig } from '../../../lib/agent/load.ts';
 import type { SyncEvent } from '../../../lib/agent/loop.ts';
 import type { SyncReason } from '../../../lib/agent/wakes.ts';
-import type { LoadedConfig } from '../../../lib/config/load.ts';
 import type { Difference, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
@@ -23,7 +23,7 @@ describe('the status', () => {
     assert.equal(await value('config_conflicts', 'severity="warning"', 'kind="link-local-flag"'), 1);
     assert.equal(await value('config_conflicts', 'severity="info"', 'kind="duplicate"'), 1);
     const [first] = await series('config_info');
-    status.onLoad(loaded({ a: 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' }));
+    status.onInvalidConfig();
     assert.deepEqual(await series('config_info'), [first]);
     assert.equal(await value('config_sources'), 3);
     status.onLoad(loaded({ b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }));
@@ -33,7 +33,7 @@ describe('the status', () => {
     assert.notEqual(second, first);
     assert.equal(await value('config_loads_total', 'result="valid"'), 2);
     assert.equal(await value('config_loads_total', 'result="invalid"'), 1);
-    assert.deepEqual(status.loaded?.config?.sources, ['b']);
+    assert.deepEqual(status.loaded?.config.sources, ['b']);
   });
 
   it('knows of each family when it was synced and changed, and why', () => {
@@ -187,8 +187,9 @@ function create() {
   return { status: new Status(recorder, ({ entries }) => entries.length + 100), series, value };
 }
 
-function loaded(texts: Readonly<Record<string, string>>): LoadedConfig {
+function loaded(texts: Readonly<Record<string, string>>): ValidConfig {
   const { config, problems } = merge(texts);
+  assert.ok(config);
   return { config, problems, sources: [], unread: [], projected: true };
 }
 
