@@ -1,5 +1,5 @@
 /** The build, and the Node.js that runs it. */
-export interface BuildInfo {
+interface BuildInfo {
   readonly version: string;
   /** The git commit that the build was made from. */
   readonly commit: string;

@@ -23,7 +23,7 @@ export interface Args<Own extends FlagTable = Readonly<Record<never, never>>> {
 }
 
 /** The description of a command, for the parser, help, completion and README. */
-export interface Description {
+interface Description {
   /** One line for the list of commands. */
   readonly summary: string;
   /** More text for the help of the command. */
@@ -36,7 +36,7 @@ export interface Description {
 }
 
 /** A command line for the help. */
-export interface Example {
+interface Example {
   /** The words after `ip-masq-agent`. */
   readonly line: string;
   readonly meaning: string;

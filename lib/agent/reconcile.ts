@@ -4,7 +4,7 @@ import type { Family, Policy } from '../policy/policy.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
 /** How to reconcile, and whom to tell. */
-export interface ReconcileOptions extends RetryOptions {
+interface ReconcileOptions extends RetryOptions {
   /** What the first attempt compares with; see `Dataplane.observe`. */
   readonly from: 'kernel' | 'memory';
   readonly onApply: (plan: Plan) => void;

@@ -6,7 +6,7 @@ import { removeRules } from './reconcile.ts';
 import type { RetryOptions } from './retry.ts';
 
 /** The result of a removal in one family of one dataplane. */
-export interface Removal {
+interface Removal {
   readonly family: Family;
   /** The dataplane's name. */
   readonly where: string;

@@ -3,7 +3,7 @@ import { formatAddress } from './address.ts';
 import type { Prefix } from './prefix.ts';
 
 /** The addresses of a prefix, as people read them. */
-export interface Extent {
+interface Extent {
   /** The canonical text (IPv6: RFC 5952), as for `last`. */
   readonly first: string;
   readonly last: string;

@@ -21,7 +21,7 @@ export interface Prefix {
 }
 
 /** Why a text is not a prefix, and what to write instead. */
-export interface PrefixError {
+interface PrefixError {
   readonly message: string;
   readonly remedy: string;
 }

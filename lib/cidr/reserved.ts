@@ -1,7 +1,7 @@
 import { type Prefix, parsePrefix } from './prefix.ts';
 
 /** A reserved network, and the RFC that reserves it. */
-export interface ReservedRange {
+interface ReservedRange {
   readonly prefix: Prefix;
   readonly rfc: string;
 }

@@ -4,7 +4,7 @@ import { CniError, type Node, parseStrict, requireType } from './json.ts';
 import { type NatPolicy, natPolicies } from './nat-policy.ts';
 
 /** The config with the new list, or the first error. */
-export type ExceptionListResult = { readonly text: string } | { readonly error: CniError };
+type ExceptionListResult = { readonly text: string } | { readonly error: CniError };
 
 /**
  * Writes the destinations that are not SNATed into the CNI config of a Windows node.

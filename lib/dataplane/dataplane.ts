@@ -47,7 +47,7 @@ export interface Installed {
 }
 
 /** A mode of iptables, and the names of its commands. */
-export interface IptablesCommands {
+interface IptablesCommands {
   readonly mode: IptablesMode;
   /** What follows `iptables` or `ip6tables`: `-nft`, `-legacy`, or nothing if the plain command has this mode. */
   readonly suffix: string;

@@ -8,7 +8,7 @@
  * - `denied`: this process lacks a permission.
  * - `refused`: the kernel or the tool refused for another reason.
  */
-export type DataplaneFailure = 'busy' | 'raced' | 'missing' | 'unsupported' | 'denied' | 'refused';
+type DataplaneFailure = 'busy' | 'raced' | 'missing' | 'unsupported' | 'denied' | 'refused';
 
 /** The kernel could not be read or changed. A failed operation changes nothing. */
 export class DataplaneError extends Error {

@@ -20,7 +20,7 @@ export function parsePortRanges(text: string): readonly PortRange[] | undefined 
 }
 
 /** A range and its share: of all connections that reach its rule, `size` out of `left` take it. */
-export interface PortShare {
+interface PortShare {
   readonly range: PortRange;
   readonly size: number;
   readonly left: number;

@@ -9,7 +9,7 @@ export function isOlder(version: string, than: readonly number[]): boolean {
 }
 
 /** A program that a dataplane runs. */
-export interface InstalledTool {
+interface InstalledTool {
   readonly name: string;
   /** The version that it prints, such as `1.8.9 (nf_tables)`; null if it is not installed or prints none. */
   readonly version: string | null;

@@ -2,7 +2,7 @@ import { constants, openSync } from 'node:fs';
 import { pino } from 'pino';
 import { escapeJson, printable } from '../text/escape.ts';
 
-export type LogFormat = 'json' | 'text';
+type LogFormat = 'json' | 'text';
 export type Logger = pino.Logger;
 
 /**

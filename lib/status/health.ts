@@ -2,7 +2,7 @@ import type { Family } from '../policy/policy.ts';
 import type { FamilyStatus, Status } from './status.ts';
 
 /** The result of one check, with the reason. */
-export interface Check {
+interface Check {
   readonly name: string;
   readonly isGood: boolean;
   readonly reason: string;

@@ -14,7 +14,7 @@ export interface FileOrigin {
 }
 
 /** A default of the agent, with the document that it follows. */
-export interface BuiltInOrigin {
+interface BuiltInOrigin {
   readonly kind: 'built-in';
   readonly reason: string;
 }

@@ -29,7 +29,7 @@ export interface Examination {
 }
 
 /** The input of a look at the node. */
-export interface Examiner {
+interface Examiner {
   readonly sources: SourcesOptions;
   readonly dataplane: DataplaneOptions;
   readonly host: Host;

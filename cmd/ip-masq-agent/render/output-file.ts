@@ -6,7 +6,7 @@ import { errorCode, errorMessage, SystemError } from '../../../lib/text/error.ts
 import { printable } from '../../../lib/text/escape.ts';
 
 /** What was done to an output file. */
-export type OutputChange = 'unchanged' | 'written' | 'removed' | 'absent';
+type OutputChange = 'unchanged' | 'written' | 'removed' | 'absent';
 
 /**
  * Writes the text to the file, or removes the file. Readers see the old or the new content as a whole, even if the

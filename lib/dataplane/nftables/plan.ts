@@ -8,7 +8,7 @@ import type { NftablesObservation, TableContent } from './observe.ts';
 import { type NftablesTable, renderTable, renderTransaction } from './table.ts';
 
 /** The plan after which the kernel holds exactly the policy, and the table that it then holds. */
-export interface TablePlan {
+interface TablePlan {
   /** Undefined if nothing differs. */
   readonly plan: Plan | undefined;
   readonly result: NftablesTable;
