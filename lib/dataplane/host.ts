@@ -27,7 +27,10 @@ export interface ToolResult {
 /** The directories of the tools if PATH is not set. */
 const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
-/** The machine that the agent runs on. A tool that runs longer than `timeoutMs` is killed. */
+/** The most that a tool may print. nft lists 100,000 elements with their counters in 5 MiB. */
+const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;
+
+/** The machine that the agent runs on. A tool that runs longer than `timeoutMs`, or prints too much, is killed. */
 export function systemHost(timeoutMs: number): Host {
   const settings = { env: toolEnvironment(), timeoutMs };
   return {
@@ -52,22 +55,35 @@ function runTool(
     const child = start(file, args, input === undefined ? 'ignore' : 'pipe', env);
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
-    const timer = setTimeout(() => {
+    let length = 0;
+    const giveUp = (reason: string, remedy: string): void => {
+      cancel();
       child.kill('SIGKILL');
       // A child of the tool may keep the pipes open.
       child.stdout.destroy();
       child.stderr.destroy();
-      const remedy = 'find out what it waits for on the node, or raise --sync-timeout';
-      reject(new DataplaneError('refused', `${file} did not end within ${timeoutMs} ms`, remedy));
-    }, timeoutMs);
-    child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk));
-    child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk));
+      reject(new DataplaneError('refused', `${file} ${reason}`, remedy));
+    };
+    const cancel = afterRunning(timeoutMs, () =>
+      giveUp(
+        `did not end within ${timeoutMs} ms`,
+        'find out what it waits for on the node, or raise --sync-timeout',
+      ),
+    );
+    const collect = (chunks: Buffer[]) => (chunk: Buffer) => {
+      length += chunk.length;
+      if (length <= MAX_OUTPUT_BYTES) chunks.push(chunk);
+      else giveUp('prints more than 32 MiB', 'run it by hand on the node: is it a wrapper?');
+    };
+    // Without a free file descriptor there are no pipes, and an error event follows.
+    child.stdout?.on('data', collect(stdout));
+    child.stderr?.on('data', collect(stderr));
     child.on('error', (error) => {
-      clearTimeout(timer);
+      cancel();
       reject(spawnError(file, error));
     });
     child.on('close', (code, signal) => {
-      clearTimeout(timer);
+      cancel();
       const said = Buffer.concat(stderr).toString();
       const ended = signal === null ? '' : `${file} was ended by ${signal}\n`;
       resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: `${ended}${said}` });
@@ -76,6 +92,25 @@ function runTool(
     child.stdin?.on('error', () => {});
     child.stdin?.end(input);
   });
+}
+
+/** A timer that is so late shows that this process was stopped, or got no CPU. */
+const LATE_MS = 1_000;
+
+/**
+ * Calls back after so many milliseconds. If this process did not run in the meantime, it starts again: what it waits for
+ * may have happened long ago.
+ *
+ * @returns cancels it
+ */
+function afterRunning(ms: number, callback: () => void): () => void {
+  let timer: NodeJS.Timeout;
+  const start = (): void => {
+    const due = performance.now() + ms;
+    timer = setTimeout(() => (performance.now() - due > LATE_MS ? start() : callback()), ms);
+  };
+  start();
+  return () => clearTimeout(timer);
 }
 
 /** Starts the tool. Node reports some errors as events, and throws others, such as too many open files. */
@@ -112,6 +147,6 @@ function spawnError(file: string, error: unknown): DataplaneError {
   return new DataplaneError(
     'refused',
     `${file} cannot be run: ${reason}`,
-    'check the file, and the limits of the pod',
+    'check the file, and the limits of the pod (files, processes, memory)',
   );
 }

@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { type Host, systemHost, type ToolResult } from '../../../lib/dataplane/host.ts';
 import { detectMode } from '../../../lib/dataplane/iptables/detect.ts';
@@ -220,6 +224,35 @@ describe('a tool of the system', () => {
     await assert.rejects(host.run('perl', ['-e', 'fork or sleep 60; sleep 60']), { failure: 'refused' });
   });
 
+  it('that prints without end is killed and refused', async () => {
+    await assert.rejects(systemHost(60_000).run('cat', ['/dev/zero']), {
+      failure: 'refused',
+      message: /prints more than 32 MiB/,
+    });
+  });
+
+  it('that ends while the agent is stopped has ended in time', async () => {
+    const agent = runModule(`
+      const running = systemHost(1000).run('sleep', ['0.7']);
+      console.log('runs');
+      running.then(({ code }) => console.log('code', code), ({ message }) => console.log(message));`);
+    const lines = agent.stdout[Symbol.asyncIterator]();
+    assert.equal((await lines.next()).value, 'runs\n');
+    agent.kill('SIGSTOP');
+    await delay(3_000);
+    agent.kill('SIGCONT');
+    assert.equal((await lines.next()).value, 'code 0\n');
+  });
+
+  it('that cannot start for lack of files is refused', async () => {
+    const agent = runModule(`
+      await systemHost(1000).run('true', []);
+      try { for (;;) openSync('/dev/null'); } catch {}
+      const { failure, message } = await systemHost(1000).run('true', []).catch((error) => error);
+      console.log(failure, message);`);
+    assert.match(String((await agent.stdout.toArray()).join('')), /^refused true cannot be run: .*EMFILE/);
+  });
+
   it('that a signal ended says so', async () => {
     const { code, stderr } = await host.run('perl', ['-e', 'kill "TERM", $$; sleep 60']);
     assert.deepEqual([code, stderr], [null, 'perl was ended by SIGTERM\n']);
@@ -235,3 +268,15 @@ describe('a tool of the system', () => {
     assert.deepEqual(names.filter((name) => !name.startsWith('XTABLES_')).sort(), ['LC_ALL', 'PATH']);
   });
 });
+
+/** Runs a program that has systemHost, with few files. */
+function runModule(program: string): ChildProcessByStdio<null, Readable, null> {
+  const host = fileURLToPath(new URL('../../../lib/dataplane/host.ts', import.meta.url));
+  const text = `import { openSync } from 'node:fs';
+    import { systemHost } from ${JSON.stringify(host)};
+    ${program}`;
+  const args = ['--nofile=64', process.execPath, '--input-type=module', '-e', text];
+  const child = spawn('prlimit', args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  child.stdout.setEncoding('utf8');
+  return child;
+}
