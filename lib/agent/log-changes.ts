@@ -29,7 +29,7 @@ export function logConfig(log: Logger, { config, problems, sources }: LoadedConf
 /**
  * Logs what a sync has changed in the kernel.
  *
- * @param drifted whether the kernel held the same policy before, and another program has changed it
+ * @param drifted whether another program has changed what the agent applied last
  */
 export function logChange(log: Logger, plan: Plan, { reason, since }: Wake, drifted: boolean): void {
   const { family, found, added, removed, kept } = plan;

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
@@ -43,7 +42,7 @@ export interface SyncEvent {
   readonly policy: Policy;
   /** The plan that was applied; undefined if nothing differed. */
   readonly plan: Plan | undefined;
-  /** Whether the kernel held this policy before, and another program has changed it. */
+  /** Whether another program has changed what the agent applied last. */
   readonly drifted: boolean;
   readonly wake: Wake;
   /** Seconds since the wake. */
@@ -97,10 +96,11 @@ export async function* syncs(
       observer.onDataplane(dataplane);
       log.info(`using ${dataplane.name}: ${dataplane.reason}`);
     }
-    const plans = await reconcile(dataplane, policies, {
+    const changes = await reconcile(dataplane, policies, {
       ...retry,
       // A change uses what this process wrote last; the resync finds changes of other programs.
       from: wake.reason === 'change' ? 'memory' : 'kernel',
+      applied,
       onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
     }).catch((error: unknown) => {
       observer.onFailure(families);
@@ -109,15 +109,14 @@ export async function* syncs(
 
     for (const policy of policies) {
       const { family } = policy;
-      const plan = plans.get(family);
-      const drifted = plan !== undefined && isDeepStrictEqual(applied.get(family), policy);
+      const { plan, drifted = false } = changes.get(family) ?? {};
       applied.set(family, policy);
       observer.onSync({ policy, plan, drifted, wake, duration: (performance.now() - wake.since) / 1000 });
       if (plan === undefined) log.debug({ family, reason: wake.reason }, 'nothing to change');
       else logChange(log, plan, wake, drifted);
     }
     const interval = resyncInterval(loaded, sources);
-    yield { policies, dataplane, changed: plans.size > 0, interval };
+    yield { policies, dataplane, changed: changes.size > 0, interval };
   }
 }
 

@@ -7,7 +7,16 @@ import { type RetryOptions, retrying } from './retry.ts';
 interface ReconcileOptions extends RetryOptions {
   /** What the first attempt compares with; see `Dataplane.observe`. */
   readonly from: 'kernel' | 'memory';
+  /** The policies that this process applied last. */
+  readonly applied: ReadonlyMap<Family, Policy>;
   readonly onApply: (plan: Plan) => void;
+}
+
+/** What a sync changes in one family. */
+export interface Change {
+  readonly plan: Plan;
+  /** Whether the kernel no longer held the policy that was applied last. */
+  readonly drifted: boolean;
 }
 
 /** After so many failures the agent gives up, because the transaction cannot succeed. */
@@ -17,23 +26,24 @@ const MOST_FAILURES = 3;
  * Makes each family of the kernel hold its policy: observes and plans all families, then applies the plans. If a family
  * cannot be read, nothing is written. Starts again if the kernel is busy, or changes in between.
  *
- * @returns the first plan of each family that differed
+ * @returns the first change of each family that differed
  * @throws {DataplaneError}
  */
 export async function reconcile(
   dataplane: Dataplane,
   policies: readonly Policy[],
   options: ReconcileOptions,
-): Promise<ReadonlyMap<Family, Plan>> {
+): Promise<ReadonlyMap<Family, Change>> {
   const failures = new Map<string, number>();
-  const first = new Map<Family, Plan>();
+  const first = new Map<Family, Change>();
   let { from } = options;
   await retrying(async () => {
     const source = from;
     from = 'kernel';
-    const plans = await planAll(dataplane, policies, source);
-    for (const plan of plans) {
-      if (!first.has(plan.family)) first.set(plan.family, plan);
+    const changes = await planAll(dataplane, policies, source, options.applied);
+    for (const change of changes) {
+      const { plan } = change;
+      if (!first.has(plan.family)) first.set(plan.family, change);
       options.onApply(plan);
       await applyCounting(dataplane, plan, failures).catch((error: unknown) => {
         // The kernel is not as this process remembers: this plan does not show what differs.
@@ -41,7 +51,8 @@ export async function reconcile(
         throw error;
       });
     }
-    if (plans.some(({ recheck }) => recheck) && (await planAll(dataplane, policies, 'kernel')).length > 0) {
+    const isDone = changes.every(({ plan }) => !plan.recheck);
+    if (!isDone && (await planAll(dataplane, policies, 'kernel', options.applied)).length > 0) {
       const remedy = 'find the other program, or the second agent, that writes these rules';
       throw new DataplaneError(
         'raced',
@@ -76,9 +87,16 @@ async function planAll(
   dataplane: Dataplane,
   policies: readonly Policy[],
   from: 'kernel' | 'memory',
-): Promise<readonly Plan[]> {
+  applied: ReadonlyMap<Family, Policy>,
+): Promise<readonly Change[]> {
   const observed = await Promise.allSettled(
-    policies.map(async (policy) => (await dataplane.observe(policy.family, from)).plan(policy)),
+    policies.map(async (policy) => {
+      const kernel = await dataplane.observe(policy.family, from);
+      const plan = kernel.plan(policy);
+      const before = applied.get(policy.family);
+      const drifted = before !== undefined && (before === policy || kernel.plan(before) !== undefined);
+      return plan && { plan, drifted };
+    }),
   );
   // All observations have ended, so that none of them runs at the same time as the next attempt.
   const failed = observed.find(({ status }) => status === 'rejected');

@@ -113,6 +113,26 @@ describe('the agent', () => {
     await stops(agent);
   });
 
+  it('reports what another program changed also if the config changes at the same time', async () => {
+    for (const flags of [['--iptables-mode=nft'], ['--iptables-mode=legacy'], ['--backend=nftables']]) {
+      await using node = await createNode();
+      const volume = await node.volume({ 'ip-masq-a': INSIDE('10.1.0.0/16') });
+      const agent = node.start('--resync-interval=1h', ...flags);
+      await agent.logged(/"reason":"start"/);
+      for (const [command, ...args] of [
+        ['nft', 'flush', 'ruleset'],
+        ['iptables-legacy', '-t', 'nat', '-F'],
+      ]) {
+        await node.box.run(command ?? '', args);
+      }
+      await volume.swap({ 'ip-masq-a': INSIDE('10.1.0.0/16', '10.2.0.0/16') });
+      await agent.logged(
+        /"level":"warn".*"reason":"change","found":\[[^\]]*"(?:rules differ|no readable chain|table missing)"/,
+      );
+      await stops(agent);
+    }
+  });
+
   it('obeys resyncInterval of a source', async () => {
     await using node = await createNode();
     await node.volume({ 'ip-masq-cloud': `resyncInterval: 100ms\n${INSIDE('10.1.0.0/16')}` });

@@ -224,6 +224,10 @@ export const FAULTS: readonly Fault[] = [
         'const drifted = plan !== undefined && isDeepStrictEqual(',
         'const drifted = plan === undefined && isDeepStrictEqual(',
       ],
+      [
+        'const drifted = before !== undefined && (before === policy || kernel.plan(before) !== undefined);',
+        'const drifted = before === undefined;',
+      ],
     ],
     noticedBy: [['e2e/agent.test.ts', 'repairs what (somebody else|another program) changed']],
   },

@@ -48,6 +48,7 @@ function fakeKernel(
     signal: new AbortController().signal,
     onRetry: () => {},
     onApply: () => {},
+    applied: new Map(),
     from,
   };
   return { done, run: () => reconcile(dataplane, POLICIES, options) };
@@ -98,7 +99,7 @@ describe('reconciling', () => {
       undefined,
       'memory',
     );
-    assert.equal((await kernel.run()).get('IPv4'), real);
+    assert.equal((await kernel.run()).get('IPv4')?.plan, real);
   });
 
   it('begins again only when no family is being read any more', async () => {
