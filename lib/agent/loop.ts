@@ -121,12 +121,7 @@ export async function* syncs(
 }
 
 /** How the agent waits for a busy kernel. Each retry is logged and goes to the observer. */
-export function retryOptions(
-  timeoutMs: number,
-  observer: Observer,
-  log: Logger,
-  signal: AbortSignal,
-): RetryOptions {
+function retryOptions(timeoutMs: number, observer: Observer, log: Logger, signal: AbortSignal): RetryOptions {
   return {
     timeoutMs,
     signal,

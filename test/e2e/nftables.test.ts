@@ -3,6 +3,7 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { BINARY, createNode, eventually, jsonLines, type NodeLab, type RunningAgent } from './support.ts';
+import { holdLock } from './xtables-lock.ts';
 
 const INSIDE = (...cidrs: string[]) =>
   `nonMasqueradeCIDRs: [${cidrs.map((cidr) => `"${cidr}"`).join(', ')}]\n`;
@@ -121,6 +122,23 @@ describe('a start with another dataplane', () => {
       });
     }
   }
+
+  it('does not wait for the xtables lock, and removes the old chain once the lock is free', async () => {
+    await using node = await createNode();
+    assert.equal((await node.agent('--once', '--iptables-mode=legacy')).code, 0);
+    const volume = await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16') });
+    const lock = await holdLock(node);
+    const agent = node.start('--backend=nftables', '--metrics-bind-address=127.0.0.1:9614');
+    await agent.logged(/cannot remove leftovers .*; trying again/);
+    await agent.logged(/http:/);
+    await volume.swap({ 'ip-masq-cloud': INSIDE('10.2.0.0/16') });
+    await holds(node, ['10.2.0.0/16', '169.254.0.0/16']);
+    lock.kill();
+    await agent.logged(/left by an earlier run: IPv4, iptables [\d.]+ \(legacy\)/);
+    await agent.logged(/no leftovers of an earlier run are left/);
+    assert.equal(agent.log().match(/cannot remove leftovers/g)?.length, 1);
+    await stopped(agent);
+  });
 
   it('makes the new rules before the old ones go', async () => {
     await using node = await createNode();

@@ -252,9 +252,10 @@ export const FAULTS: readonly Fault[] = [
     name: 'leftovers: they are removed before the first sync',
     edits: [
       [
-        'let hasLeftovers = true;',
-        `await removeLeftovers(flags, host, await openDataplane(dataplane, host), log, status);
-         let hasLeftovers = true;`,
+        "const leftovers = { options: dataplane, host, kept: keptFamilies(flags['enable-ipv6']) };",
+        `const leftovers = { options: dataplane, host, kept: keptFamilies(flags['enable-ipv6']) };
+         const early = { ...leftovers, used: await openDataplane(dataplane, host) };
+         await (await import('./leftovers.ts')).removeLeftovers(early, log, stopSignal);`,
       ],
       [
         'const config = await this.#sources.load();',

@@ -1,9 +1,7 @@
-import { retryOptions, syncs } from '../../../lib/agent/loop.ts';
+import { syncs } from '../../../lib/agent/loop.ts';
 import { describeRemoval, removeAll } from '../../../lib/agent/remove.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
-import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
-import { DataplaneError } from '../../../lib/dataplane/error.ts';
-import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
+import { systemHost } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes, openDataplane, ruleCount } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { keptFamilies } from '../../../lib/policy/policy.ts';
@@ -46,12 +44,18 @@ async function keepRules(flags: FlagValues, log: Logger): Promise<void> {
   process.on('SIGHUP', () => wakes.add('signal'));
 
   let neighbours: NeighbourWatch | undefined;
-  let hasLeftovers = true;
+  const leftovers = { options: dataplane, host, kept: keptFamilies(flags['enable-ipv6']) };
   for await (const sync of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal)) {
     wakes.interval = sync.interval;
-    if (hasLeftovers) hasLeftovers = !(await removeLeftovers(flags, host, sync.dataplane, log, status));
-    if (flags.once) continue;
+    if (flags.once) {
+      const { removeLeftovers } = await import('./leftovers.ts');
+      const failure = await removeLeftovers({ ...leftovers, used: sync.dataplane }, log, stopSignal);
+      if (failure !== undefined) log.warn(failure);
+      continue;
+    }
     if (neighbours === undefined) {
+      const { keepRemovingLeftovers } = await import('./leftovers.ts');
+      void keepRemovingLeftovers({ ...leftovers, used: sync.dataplane }, log, stopSignal);
       await serveStatus(flags, log, status, recorder, () => wakes.interval);
       const watch = await import('./neighbour-watch.ts');
       neighbours = new watch.NeighbourWatch(host, log, status);
@@ -59,39 +63,6 @@ async function keepRules(flags: FlagValues, log: Logger): Promise<void> {
     }
     if (sync.changed) collectGarbageSoon();
     if (sync.changed || neighbours.isDue) neighbours.look({ ...sync, chain: flags['masq-chain'] });
-  }
-}
-
-/**
- * Removes leftovers of an earlier run in another dataplane, mode or family. Called only after the rules of this run
- * are in the kernel, so that the node is never without rules.
- *
- * @returns whether nothing is left
- */
-async function removeLeftovers(
-  flags: FlagValues,
-  host: Host,
-  used: Dataplane,
-  log: Logger,
-  status: Status,
-): Promise<boolean> {
-  const what = 'cannot remove leftovers of an earlier run in another dataplane, mode or family';
-  const { leftoverPlaces } = await import('../../../lib/neighbours/leftovers.ts');
-  try {
-    const installed = await installedDataplanes(dataplaneOptions(flags), host);
-    const places = leftoverPlaces(installed, used, keptFamilies(flags['enable-ipv6']));
-    const removals = await removeAll(places, retryOptions(flags['sync-timeout'], status, log, stopSignal));
-    for (const removal of removals) {
-      const { family, outcome } = removal;
-      if (outcome.kind === 'removed')
-        log.info({ family, rules: outcome.rules }, `left by an earlier run: ${describeRemoval(removal)}`);
-      if (outcome.kind === 'failed') log.warn({ family }, `${what}: ${describeRemoval(removal)}`);
-    }
-    return removals.every(({ outcome }) => outcome.kind !== 'failed');
-  } catch (error) {
-    if (!(error instanceof DataplaneError)) throw error;
-    log.warn(`${what}: ${error.message}; ${error.remedy}`);
-    return false;
   }
 }
 
