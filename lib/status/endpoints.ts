@@ -18,7 +18,7 @@ const COUNT_TIMEOUT_MS = 2_000;
 /** The paths that the server answers. */
 export function routes(endpoints: Endpoints) {
   const { status, metrics, configJson } = endpoints;
-  const second = () => Math.floor(performance.now() / LIMITS.answer);
+  const second = () => Math.floor(performance.now() / LIMITS.fresh);
   const metricsIn = (openMetrics: boolean) =>
     shared(second, async () => {
       await readCounts(endpoints);

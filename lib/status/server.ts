@@ -114,7 +114,10 @@ async function listen(server: Server, listener: Listener, pause: number): Promis
   if (signal.aborted) return;
   try {
     const [port] = /\d+$/.exec(address) ?? [];
-    await once(server.listen({ port: Number(port), host: hostOf(address) || undefined }), 'listening');
+    await once(
+      server.listen({ port: Number(port), host: hostOf(address) || undefined, backlog: LIMITS.backlog }),
+      'listening',
+    );
   } catch (error) {
     const failure = cannotListen(address, flag, error);
     if (pause === FIRST_PAUSE_MS && errorCode(error) !== 'EADDRINUSE') throw failure;

@@ -121,6 +121,8 @@ describe('100 of 100 probes are answered within a second each', () => {
       await using clinger = await startClinger(node);
       await using fetcher = await startFetcher(node);
       await answers(fetcher);
+      const pid = `${jsonLines(agent.log())[0]?.['pid']}`;
+      const before = await kib(pid, 'VmRSS');
       void clinger.ask({ port: PORT, texts, again: true }).catch(() => {});
       await eventually(
         async () => (await queues(node)).length >= 30,
@@ -129,9 +131,14 @@ describe('100 of 100 probes are answered within a second each', () => {
       const took: number[] = [];
       for (let probe = 0; probe < 100; probe += 1) {
         const start = performance.now();
-        const { status } = await fetcher.ask({ url: `http://127.0.0.1:${PORT}/healthz`, timeout: PROBE_MS });
+        const { status, body } = await fetcher.ask({
+          url: `http://127.0.0.1:${PORT}/healthz`,
+          timeout: PROBE_MS,
+        });
         if (status === 200) took.push(performance.now() - start);
+        else t.diagnostic(`${probe}: ${body} ${Math.round(performance.now() - start)}`);
       }
+      t.diagnostic(`${before} KiB before, ${await kib(pid, 'VmHWM')} KiB at most`);
       t.diagnostic(`${took.length} answered, the slowest after ${Math.round(Math.max(...took))} ms`);
       assert.equal(took.length, 100);
     });
