@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Server } from 'node:http';
-import type { Socket } from 'node:net';
+import type { Server, Socket } from 'node:net';
 
 /** The limits on what anyone who reaches a port can cost. One connection is for one request. */
 export const LIMITS = {
@@ -36,8 +35,11 @@ export function limitConnections(server: Server, lifeMs: number, onLate: (socket
   const forget = (socket: Socket) => waiting.delete(socket) || answering.delete(socket);
   const drop = ([socket]: Iterable<Socket>) => socket && forget(socket.destroy());
   server.on('connection', (socket: Socket) => {
-    if (isFull(waiting.size + answering.size))
-      drop([...[...waiting].filter(({ bytesRead }) => bytesRead > 0), ...waiting, ...answering]);
+    if (isFull(waiting.size + answering.size)) {
+      const partial = [...waiting].find(({ bytesRead }) => bytesRead > 0);
+      if (partial !== undefined) drop([partial]);
+      else drop(waiting.size > 0 ? waiting : answering);
+    }
     waiting.add(socket);
     const late = setTimeout(() => (waiting.has(socket) ? onLate(socket) : socket.destroy()), lifeMs).unref();
     socket.on('close', () => {
