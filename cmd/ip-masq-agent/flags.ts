@@ -58,6 +58,11 @@ export const FLAGS = {
     '127.0.0.1:9614',
     'address of the server for metrics, probes and status pages; empty for no server',
   ),
+  'scrape-bind-address': flag(
+    bindAddress,
+    '',
+    'address of a second server that serves only /metrics, for a Prometheus on another node; empty for no server',
+  ),
   'log-format': flag(choice('json', 'text'), 'json', 'json for machines, text for people'),
   v: flag(
     count,

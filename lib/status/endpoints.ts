@@ -1,7 +1,8 @@
 import type { MergedConfig } from '../config/config.ts';
 import { checksText, readiness } from './health.ts';
+import { LIMITS } from './limits.ts';
 import type { Metrics } from './metrics.ts';
-import type { Reply, Routes } from './server.ts';
+import { type Reply, type Routes, reply } from './server.ts';
 import { type Overview, statusPage } from './status-page.ts';
 
 /** The input of the endpoints. */
@@ -15,37 +16,50 @@ export interface Endpoints extends Overview {
 const COUNT_TIMEOUT_MS = 2_000;
 
 /** The paths that the server answers. */
-export function routes(endpoints: Endpoints): Routes {
-  const { metrics } = endpoints;
-  return {
-    '/metrics': async ({ accept }) => {
+export function routes(endpoints: Endpoints) {
+  const { status, metrics, configJson } = endpoints;
+  const second = () => Math.floor(performance.now() / LIMITS.fresh);
+  const metricsIn = (openMetrics: boolean) =>
+    shared(second, async () => {
       await readCounts(endpoints);
-      const { type, body } = await metrics.text(accept.includes('application/openmetrics-text'));
-      return { status: 200, type, body };
-    },
+      const { type, body } = await metrics.text(openMetrics);
+      return reply(200, type, body);
+    });
+  const [prometheus, openMetrics] = [metricsIn(false), metricsIn(true)];
+  return {
+    '/metrics': ({ accept }) =>
+      accept.includes('application/openmetrics-text') ? openMetrics() : prometheus(),
     // An answer is enough: a sync that hangs ends the process by itself.
     '/healthz': ({ query }) =>
       health([{ name: 'loop', isGood: true, reason: 'the event loop answers' }], query.has('verbose')),
     '/readyz': ({ query }) => {
-      const { status, families, interval } = endpoints;
+      const { families, interval } = endpoints;
       return health(readiness(status, families, interval(), performance.now()), query.has('verbose'));
     },
-    '/configz': () => configz(endpoints),
-    '/statusz': async () => {
+    '/configz': shared(
+      () => status.loaded?.config,
+      (config) => reply(config === undefined ? 503 : 200, 'application/json', configJson(config)),
+    ),
+    '/statusz': shared(second, async () => {
       await readCounts(endpoints);
-      return { status: 200, type: 'text/html; charset=utf-8', body: statusPage(endpoints) };
-    },
+      return reply(200, 'text/html; charset=utf-8', statusPage(endpoints));
+    }),
+  } satisfies Routes;
+}
+
+/** Makes an answer once for each key: a request that finds the key unchanged gets the same bytes. */
+function shared<Key, Answer>(key: () => Key, make: (key: Key) => Answer): () => Answer {
+  let last: { readonly key: Key; readonly answer: Answer } | undefined;
+  return () => {
+    const now = key();
+    if (last === undefined || last.key !== now) last = { key: now, answer: make(now) };
+    return last.answer;
   };
 }
 
 function health(checks: Parameters<typeof checksText>[0], verbose: boolean): Reply {
   const status = checks.every(({ isGood }) => isGood) ? 200 : 503;
-  return { status, type: 'text/plain; charset=utf-8', body: checksText(checks, verbose) };
-}
-
-function configz({ status: { loaded }, configJson }: Endpoints): Reply {
-  const config = loaded?.config;
-  return { status: config === undefined ? 503 : 200, type: 'application/json', body: configJson(config) };
+  return reply(status, 'text/plain; charset=utf-8', checksText(checks, verbose));
 }
 
 /** Reads the counts of the kernel, and adds the growth since the last reading. */

@@ -63,6 +63,10 @@ export const METRICS = {
     'First packets of connections that are not masqueraded, by the source that asks for it.',
   ),
   not_masqueraded_bytes_total: counter(['family', 'source'], 'Bytes of those packets.'),
+  listen_failures_total: counter(
+    ['listener'],
+    'Failed attempts to listen, by listener: metrics or scrape. Another program has the port.',
+  ),
 };
 
 type Table = typeof METRICS;

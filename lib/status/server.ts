@@ -1,18 +1,21 @@
+import { once } from 'node:events';
 import {
   createServer,
   type IncomingMessage,
+  type RequestListener,
   type Server,
-  type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
+import { BlockList, isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { SystemError } from '../text/error.ts';
+import { errorCode, SystemError } from '../text/error.ts';
+import { LIMITS, limitConnections } from './limits.ts';
 
 /** The answer of a path. */
 export interface Reply {
   readonly status: number;
   readonly type: string;
-  readonly body: string;
+  readonly body: Buffer;
 }
 
 /** The part of a request that an answer may depend on. */
@@ -25,133 +28,134 @@ export interface Question {
 /** The handlers by path. */
 export type Routes = Readonly<Record<string, (question: Question) => Promise<Reply> | Reply>>;
 
-const MAX_URL_LENGTH = 512;
-const MAX_HEADER_BYTES = 8 * 1024;
+/** What to serve, and where. */
+export interface Listener {
+  /** `host:port`; no host means all addresses. */
+  readonly address: string;
+  /** The flag that sets the address. */
+  readonly flag: string;
+  readonly routes: Routes;
+  readonly signal: AbortSignal;
+  readonly onListening: () => void;
+  /** Another program has the port; there will be another attempt. */
+  readonly onTaken: (error: SystemError) => void;
+  /** Receives the error of a route, which the client does not see, or of the server. */
+  readonly onError: (error: unknown) => void;
+  /** How long a connection may last. */
+  readonly lifeMs?: number;
+}
 
-/** Enough for a scrape, the probes and a few people; further connections are closed at once. */
-const MAX_CONNECTIONS = 32;
+/** The pauses between attempts to listen: short enough for a startup probe, which waits for two minutes. */
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 10_000;
 
-/** How long a client may take for each step: to send a request, to read the answer, to send the next request. */
-const STEP_MS = 10_000;
-
-/** No script, no content from elsewhere, no framing, no cache. */
+/** No script, no content from elsewhere, no framing, no cache. One request for each connection. */
 const HEADERS: Readonly<Record<string, string>> = {
   'Cache-Control': 'no-store',
+  Connection: 'close',
   'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
   'Referrer-Policy': 'no-referrer',
   'X-Content-Type-Options': 'nosniff',
   'X-Frame-Options': 'DENY',
 };
 
-/** The status for what Node.js refuses before there is a request, by error code; all else is not HTTP (400). */
-const REFUSALS: Readonly<Record<string, number>> = {
-  HPE_HEADER_OVERFLOW: 431,
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
-  ERR_HTTP_REQUEST_TIMEOUT: 408,
-};
+const ALLOW = { Allow: 'GET, HEAD' };
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet('127.0.0.0', 8);
+LOOPBACK.addAddress('::1', 'ipv6');
 
 /**
- * Serves GET and HEAD on an address until the signal aborts.
+ * Serves GET and HEAD on an address until the signal aborts. While another program has the port, it tries again in the
+ * background: any user of the node can take the port first, which must not end the agent.
  *
- * @param address `host:port`; no host means all addresses
- * @param onError receives the error of a route, which the client does not see
- * @param stepMs how long a client may take for each step
- * @throws {SystemError}
+ * @throws {SystemError} if the agent cannot listen there for another reason
  */
-export async function serve(
-  address: string,
-  routes: Routes,
-  signal: AbortSignal,
-  onError: (error: unknown) => void,
-  stepMs = STEP_MS,
-): Promise<Server> {
-  const server = createStrictServer(stepMs, (request, response) => {
-    const late = setTimeout(() => request.socket.destroy(), stepMs).unref();
-    response.on('close', () => clearTimeout(late));
-    reply(request, response, routes).catch((error: unknown) => {
-      onError(error);
-      send(request, response, plain(500, 'internal error, see the log'));
-    });
-  });
-  await listen(server, address);
-  server.on('error', onError);
-  const stop = () => {
+export async function serve(listener: Listener): Promise<Server> {
+  const server = createLimitedServer(listener);
+  listener.signal.addEventListener('abort', () => {
     server.close();
     server.closeAllConnections();
-  };
-  if (signal.aborted) stop();
-  else signal.addEventListener('abort', stop);
+  });
   // The server alone must not keep the process alive.
   server.unref();
+  await listen(server, listener, FIRST_PAUSE_MS);
   return server;
 }
 
-type Handler = (request: IncomingMessage, response: ServerResponse) => void;
-
-function createStrictServer(stepMs: number, handle: Handler): Server {
-  const options = {
-    maxHeaderSize: MAX_HEADER_BYTES,
-    headersTimeout: stepMs,
-    requestTimeout: stepMs,
-    keepAliveTimeout: stepMs,
-    // By default, Node.js checks every 30 s, and slow clients stay as long.
-    connectionsCheckingInterval: Math.ceil(stepMs / 10),
-    // `reply` checks this instead, to send the same headers as in every answer.
-    requireHostHeader: false,
+function createLimitedServer({ address, routes, onError, lifeMs = LIMITS.life }: Listener): Server {
+  // `answer` checks the header Host instead, to send the same headers as in every answer.
+  const server = createServer({ maxHeaderSize: LIMITS.headers, requireHostHeader: false });
+  const isFirst = limitConnections(server, lifeMs, (socket) => refuse(socket, 408));
+  const onlyLoopback = isLoopback(hostOf(address));
+  const handle: RequestListener = async (request, response) => {
+    // Before any work, because Node.js reads all requests of a packet at once.
+    if (!isFirst(request.socket)) return request.socket.destroy();
+    const { status, type, body } = await answer(request, routes, onlyLoopback).catch((error: unknown) => {
+      onError(error);
+      return plain(500, 'internal error, see the log');
+    });
+    const own = { 'Content-Type': type, 'Content-Length': body.length, ...(status === 405 && ALLOW) };
+    response.writeHead(status, { ...HEADERS, ...own });
+    return response.end(request.method === 'HEAD' ? undefined : body);
   };
-  const server = createServer(options, handle);
-  server.maxConnections = MAX_CONNECTIONS;
-  // Idle connections are closed to make room for new ones.
-  server.on('drop', () => server.closeIdleConnections());
-  server.on('checkExpectation', handle);
-  server.on('connect', (_, socket: Duplex) => refuse(socket, 405, { Allow: 'GET, HEAD' }));
-  server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, socket: Duplex) =>
-    refuse(socket, REFUSALS[code] ?? 400),
+  server.on('request', handle).on('checkExpectation', handle);
+  server.on('connect', (_, socket: Duplex) => refuse(socket, 405, ALLOW));
+  // What Node.js refuses before there is a request.
+  server.on('clientError', (error, socket) =>
+    refuse(socket, errorCode(error) === 'HPE_HEADER_OVERFLOW' ? 431 : 400),
   );
   return server;
 }
 
-async function listen(server: Server, address: string): Promise<void> {
-  const [, host = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(address) ?? [];
-  await new Promise<void>((resolve, reject) => {
-    const fail = (error: NodeJS.ErrnoException) => reject(cannotListen(address, error));
-    server.once('error', fail);
-    server.listen({ port: Number(port), ...(host !== '' && { host }) }, () => {
-      server.off('error', fail);
-      resolve();
-    });
-  });
+/** Listens, or tries again after a pause. Only the first attempt throws. */
+async function listen(server: Server, listener: Listener, pause: number): Promise<void> {
+  const { address, flag, signal, onListening, onTaken, onError } = listener;
+  if (signal.aborted) return;
+  try {
+    const [port] = /\d+$/.exec(address) ?? [];
+    await once(
+      server.listen({ port: Number(port), host: hostOf(address) || undefined, backlog: LIMITS.backlog }),
+      'listening',
+    );
+  } catch (error) {
+    const failure = cannotListen(address, flag, error);
+    if (pause === FIRST_PAUSE_MS && errorCode(error) !== 'EADDRINUSE') throw failure;
+    onTaken(failure);
+    setTimeout(() => listen(server, listener, Math.min(2 * pause, LONGEST_PAUSE_MS)), pause).unref();
+    return;
+  }
+  server.on('error', onError);
+  onListening();
 }
 
-async function reply(request: IncomingMessage, response: ServerResponse, routes: Routes): Promise<void> {
-  const { method, url = '/', headers, httpVersion } = request;
-  if (method !== 'GET' && method !== 'HEAD') {
-    response.setHeader('Allow', 'GET, HEAD');
-    return send(request, response, plain(405, 'GET and HEAD only'));
-  }
+async function answer(
+  { method, url = '/', headers, httpVersion }: IncomingMessage,
+  routes: Routes,
+  onlyLoopback: boolean,
+): Promise<Reply> {
+  const { host, accept = '' } = headers;
+  if (method !== 'GET' && method !== 'HEAD') return plain(405, 'GET and HEAD only');
   // RFC 9112, section 3.2.
-  if (headers.host === undefined && httpVersion === '1.1')
-    return send(request, response, plain(400, 'the header Host is missing'));
-  if (url.length > MAX_URL_LENGTH) return send(request, response, plain(414, 'the URL is too long'));
+  if (host === undefined && httpVersion === '1.1') return plain(400, 'the header Host is missing');
+  // The name of a web site that points to loopback: its pages could read the answers.
+  if (onlyLoopback && host !== undefined && !isLoopback(hostOf(host)))
+    return plain(421, 'the header Host must be localhost or a loopback address');
+  if (url.length > LIMITS.url) return plain(414, 'the URL is too long');
   const [path = '', query = ''] = url.split('?');
   const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
   // Nothing of the request goes back to the client.
-  if (route === undefined)
-    return send(request, response, plain(404, `try ${Object.keys(routes).join(', ')}`));
-  const names = new Set(query.split('&').map((part) => part.replace(/=.*/s, '')));
-  send(request, response, await route({ query: names, accept: headers.accept ?? '' }));
+  if (route === undefined) return plain(404, `try ${Object.keys(routes).join(', ')}`);
+  return route({ query: new Set(query.split('&').map((part) => part.replace(/=.*/s, ''))), accept });
+}
+
+export function reply(status: number, type: string, text: string): Reply {
+  return { status, type, body: Buffer.from(text) };
 }
 
 /** A short answer in plain text. */
 export function plain(status: number, line: string): Reply {
-  return { status, type: 'text/plain; charset=utf-8', body: `${line}\n` };
-}
-
-function send({ method }: IncomingMessage, response: ServerResponse, { status, type, body }: Reply): void {
-  if (response.headersSent) return;
-  const bytes = Buffer.from(body);
-  response.writeHead(status, { ...HEADERS, 'Content-Type': type, 'Content-Length': bytes.length });
-  response.end(method === 'HEAD' ? undefined : bytes);
+  return reply(status, 'text/plain; charset=utf-8', `${line}\n`);
 }
 
 /** Answers on a socket without a request, and closes it. */
@@ -160,9 +164,19 @@ function refuse(socket: Duplex, status: number, headers: Readonly<Record<string,
     socket.destroy();
     return;
   }
-  const all = { ...HEADERS, ...headers, Connection: 'close', 'Content-Length': '0' };
-  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n`, () => socket.destroy());
+  const lines = Object.entries({ ...HEADERS, ...headers, 'Content-Length': '0' });
+  const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head}\r\n`, () => socket.destroy());
+}
+
+/** The host of `host`, `host:port` or `[host]:port`. */
+function hostOf(text: string): string {
+  return /^\[?(.*?)\]?(?::\d+)?$/.exec(text)?.[1] ?? '';
+}
+
+function isLoopback(host: string): boolean {
+  const version = isIP(host);
+  return version === 0 ? /^localhost$/i.test(host) : LOOPBACK.check(host, version === 6 ? 'ipv6' : 'ipv4');
 }
 
 /** The causes of error codes. */
@@ -172,8 +186,10 @@ const CAUSES: Readonly<Record<string, string>> = {
   EACCES: 'a port below 1024 needs the capability NET_BIND_SERVICE',
 };
 
-function cannotListen(address: string, { code = '', message }: NodeJS.ErrnoException): SystemError {
-  const cause = CAUSES[code] === undefined ? message : `${message} (${CAUSES[code]})`;
-  const remedy = 'choose another --metrics-bind-address, or an empty one for no server';
-  return new SystemError(`cannot listen on ${address}: ${cause}; ${remedy}`);
+function cannotListen(address: string, flag: string, error: unknown): SystemError {
+  const message = error instanceof Error ? error.message : String(error);
+  const cause = CAUSES[errorCode(error) ?? ''];
+  const why = cause === undefined ? message : `${message} (${cause})`;
+  const remedy = `choose another ${flag}, or an empty one for no server`;
+  return new SystemError(`cannot listen on ${address}: ${why}; ${remedy}`);
 }

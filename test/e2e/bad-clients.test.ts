@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Cling, Clung } from '../lab/clinger.ts';
@@ -10,13 +11,20 @@ import { BINARY, createNode, eventually, jsonLines, type NodeLab } from './suppo
 const PORT = 9614;
 const SERVED = `--metrics-bind-address=127.0.0.1:${PORT}`;
 const INSIDE = (cidr: string) => ({ 'ip-masq-a': `nonMasqueradeCIDRs: [${cidr}]\n` });
-const request = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
+const request = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
 
-/** Asks for far more than the buffers of a connection hold, and reads none of it. */
-const SLOW = request('/statusz').repeat(5_000);
+const ADDRESSES = Array.from({ length: 500 }, (_, number) => `10.9.${number >> 8}.${number & 255}/32`);
 
-/** More than is on its way to a client that reads. */
-const STUCK_BYTES = 100_000;
+/** So many entries that the page of the status does not fit into the smallest buffers that Linux makes. */
+const LONG = { 'ip-masq-b': `cidrLimit: 500\nnonMasqueradeCIDRs: [${ADDRESSES}]\n` };
+const SMALL_BUFFERS = ['net.ipv4.tcp_wmem=4096 4096 4096', 'net.ipv4.tcp_rmem=4096 4096 4096'];
+
+/** What a probe is given, and a connection that never sends all of its request. */
+const PROBE_MS = 1_000;
+const HALF_SENT = 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: b';
+
+/** What the manifest's memory limit leaves to an agent that has synced, less some room. 400 answers are far more. */
+const MORE_KIB = 36 * 1024;
 
 /** Half of what the server gives a client for any step; far more than the agent takes to end. */
 const END_MS = 5_000;
@@ -28,17 +36,19 @@ describe('SIGTERM ends the agent with code 0 although clients keep their connect
   ] as const) {
     it(what, async () => {
       await using node = await createNode();
-      await node.volume(INSIDE('10.1.0.0/16'));
+      await node.volume({ ...INSIDE('10.1.0.0/16'), ...LONG });
+      for (const setting of SMALL_BUFFERS)
+        assert.equal((await node.box.run('sysctl', ['-w', setting])).code, 0);
       const agent = node.start(SERVED, ...flags);
       await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
       await using clinger = await startClinger(node);
-      const texts = [request('/healthz'), 'GET /metrics HTTP/1.1\r\nHost: x\r\nX-Ha', '', SLOW];
+      const texts = [HALF_SENT, '', request('/statusz')];
       await clinger.ask({ port: PORT, texts });
       await eventually(
-        async () => (await queues(node)).some((bytes) => bytes > STUCK_BYTES),
+        async () => (await queues(node)).filter((bytes) => bytes > 0).length === 1,
         () => 'the server to have sent all that the slow client can take',
       );
-      assert.deepEqual(await clinger.ask({ port: PORT, texts: [] }), { open: texts.length });
+      assert.equal((await queues(node)).length, texts.length);
       agent.kill('SIGTERM');
       const waited = delay(END_MS, 'it waits for its clients', { ref: false });
       assert.deepEqual(await Promise.race([agent.ended, waited]), { code: 0, signal: null });
@@ -98,6 +108,66 @@ describe('the rules are kept', () => {
   });
 });
 
+describe('100 of 100 probes are answered within a second each', () => {
+  for (const [clients, texts] of [
+    ['48 half-sent requests', times(48, HALF_SENT)],
+    ['1,000 half-sent requests', times(1_000, HALF_SENT)],
+    ['1,000 silent connections', times(1_000, '')],
+  ] as const) {
+    it(`while ${clients} come back whenever they are dropped`, async (t) => {
+      await using node = await createNode();
+      const agent = node.start(SERVED);
+      await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
+      await using clinger = await startClinger(node);
+      await using fetcher = await startFetcher(node);
+      await answers(fetcher);
+      const pid = `${jsonLines(agent.log())[0]?.['pid']}`;
+      const before = await kib(pid, 'VmRSS');
+      void clinger.ask({ port: PORT, texts, again: true }).catch(() => {});
+      await eventually(
+        async () => (await queues(node)).length >= 30,
+        () => 'the clients to be there',
+      );
+      const took: number[] = [];
+      for (let probe = 0; probe < 100; probe += 1) {
+        const start = performance.now();
+        const { status } = await fetcher.ask({
+          url: `http://127.0.0.1:${PORT}/healthz`,
+          timeout: PROBE_MS,
+        });
+        if (status === 200) took.push(performance.now() - start);
+      }
+      const most = await kib(pid, 'VmHWM');
+      t.diagnostic(`${before} KiB before, ${most} KiB at most`);
+      t.diagnostic(`${took.length} answered, the slowest after ${Math.round(Math.max(...took))} ms`);
+      assert.equal(took.length, 100);
+      assert.ok(most - before < MORE_KIB, `${before} KiB before, ${most} KiB at most`);
+    });
+  }
+});
+
+describe('400 requests in one packet', () => {
+  it('close their connection, and cost no memory', async (t) => {
+    await using node = await createNode();
+    const agent = node.start(SERVED);
+    await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
+    await using clinger = await startClinger(node);
+    await using fetcher = await startFetcher(node);
+    await fetcher.ask({ url: `http://127.0.0.1:${PORT}/metrics` });
+    const pid = jsonLines(agent.log())[0]?.['pid'];
+    const before = await kib(`${pid}`, 'VmRSS');
+    await clinger.ask({ port: PORT, texts: [request('/metrics').repeat(400)] });
+    await answers(fetcher);
+    const after = await kib(`${pid}`, 'VmHWM');
+    t.diagnostic(`${before} KiB before, ${after} KiB at most`);
+    assert.ok(after - before < MORE_KIB, `${before} KiB before, ${after} KiB at most`);
+    await eventually(
+      async () => (await queues(node)).length === 0,
+      () => 'the server to close the connection',
+    );
+  });
+});
+
 /** As Node.js tells that a connection could not be accepted. Loaded into the agent before its own code. */
 const FAIL_ON_SIGUSR2 = `
 import { Server } from 'node:net';
@@ -114,6 +184,16 @@ function startClinger({ box }: NodeLab): Promise<Helper<Cling, Clung>> {
 
 function startFetcher({ box }: NodeLab): Promise<Helper<Fetch, Fetched>> {
   return startHelper(box, new URL('../lab/fetcher.ts', import.meta.url));
+}
+
+function times(count: number, text: string): readonly string[] {
+  return Array.from({ length: count }, () => text);
+}
+
+/** A line of /proc/PID/status. */
+async function kib(pid: string, name: string): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  return Number(new RegExp(`^${name}:\\s*(\\d+) kB$`, 'm').exec(status)?.[1]);
 }
 
 /** Bytes that wait in each connection of the server for its client. */

@@ -1,19 +1,24 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { createNode, jsonLines, type NodeLab, type RunningAgent } from './support.ts';
 
 const SERVED = '--metrics-bind-address=127.0.0.1:9614';
+const NODE_ADDRESS = '192.0.2.1';
 const CONFIG = 'nonMasqueradeCIDRs: [10.1.0.0/16]\n';
+
+/** Takes the port. */
+const HOLD = `require('node:net').createServer().listen(9614, '127.0.0.1', () => console.log('held'))`;
 
 /** Asks the agent from within its node: a program there, as the port is the node's own. */
 const FETCH = `const [url, accept] = process.argv.slice(1);
 const response = await fetch(url, { headers: { accept } });
 console.log(JSON.stringify({ status: response.status, type: response.headers.get('content-type'), body: await response.text() }));`;
 
-async function ask(node: NodeLab, path: string, accept = '*/*') {
-  const args = ['--input-type=module', '-e', FETCH, `http://127.0.0.1:9614${path}`, accept];
+async function ask(node: NodeLab, path: string, accept = '*/*', host = '127.0.0.1') {
+  const args = ['--input-type=module', '-e', FETCH, `http://${host}:9614${path}`, accept];
   const { stdout, stderr } = await node.box.run(process.execPath, args);
   assert.ok(stdout, stderr);
   return JSON.parse(stdout) as { status: number; type: string; body: string };
@@ -47,25 +52,58 @@ describe('the endpoints of the agent', () => {
     assert.equal((await agent.ended).code, 0);
   });
 
-  it('end the agent where another one listens already, with its rules in the kernel', async () => {
+  it('never end the agent if another program has the port: it keeps the rules, and listens once the port is free', async () => {
     await using node = await createNode();
-    await node.volume({ 'ip-masq-a': CONFIG });
-    const first = node.start(SERVED);
-    await serving(first);
-    await cannotListen(
-      node,
-      '127.0.0.1:9614',
-      /: another program listens there, or another agent of this node$/,
-    );
-    first.kill('SIGTERM');
-    assert.equal((await first.ended).code, 0);
+    const volume = await node.volume({ 'ip-masq-a': CONFIG });
+    const holder = node.box.spawn(process.execPath, ['-e', HOLD], { stdio: ['ignore', 'pipe', 'ignore'] });
+    await once(holder.stdout ?? assert.fail(), 'data');
+    const agent = node.start(SERVED);
+    await agent.logged(/\(another program listens there.*tries again to listen/);
+    await volume.swap({ 'ip-masq-a': CONFIG.replace('10.1', '10.2') });
+    await agent.logged(/"reason":"change"/);
+    assert.match((await node.chain()).join('\n'), /-d 10\.2\.0\.0\/16/);
+    holder.kill();
+    await serving(agent);
+    const { body } = await ask(node, '/metrics');
+    assert.match(body, /^ip_masq_agent_listen_failures_total\{listener="metrics"\} [1-9]/m);
+    assert.equal(agent.log().match(/cannot listen/g)?.length, 1, 'one warning for all attempts');
+    agent.kill('SIGTERM');
+    assert.equal((await agent.ended).code, 0);
   });
 
-  it('end the agent where the node does not have the address, with its rules in the kernel', async () => {
+  it('are only /metrics on --scrape-bind-address, whatever is asked for', async () => {
     await using node = await createNode();
-    await node.volume({ 'ip-masq-a': CONFIG });
-    await cannotListen(node, '192.0.2.77:9614', /: the node has no such address$/);
+    await node.box.run('ip', ['address', 'add', NODE_ADDRESS, 'dev', 'lo']);
+    const agent = node.start(SERVED, `--scrape-bind-address=[${NODE_ADDRESS}]:9614`);
+    await agent.logged(/"metrics on http:\/\/\[192\.0\.2\.1\]:9614: \/metrics"/);
+    const statuses = async (host: string) =>
+      Promise.all(
+        ['/metrics', '/healthz', '/readyz', '/configz', '/statusz'].map(
+          async (path) => (await ask(node, path, '*/*', host)).status,
+        ),
+      );
+    assert.deepEqual(await statuses(NODE_ADDRESS), [200, 404, 404, 404, 404]);
+    assert.deepEqual(await statuses('127.0.0.1'), [200, 200, 200, 200, 200]);
+    agent.kill('SIGTERM');
+    assert.equal((await agent.ended).code, 0);
   });
+
+  it('are only /metrics if there is only --scrape-bind-address', async () => {
+    await using node = await createNode();
+    const agent = node.start('--scrape-bind-address=127.0.0.1:9614');
+    await agent.logged(/"metrics on/);
+    assert.equal((await ask(node, '/healthz')).status, 404);
+    assert.equal((await ask(node, '/metrics')).status, 200);
+    agent.kill('SIGTERM');
+    assert.equal((await agent.ended).code, 0);
+  });
+
+  for (const flag of ['--metrics-bind-address', '--scrape-bind-address'])
+    it(`end the agent if the node does not have the address of ${flag}, with its rules in the kernel`, async () => {
+      await using node = await createNode();
+      await node.volume({ 'ip-masq-a': CONFIG });
+      await cannotListen(node, flag, '192.0.2.77:9614', /: the node has no such address$/);
+    });
 
   it('are none where the address is empty', async () => {
     await using node = await createNode();
@@ -78,20 +116,19 @@ describe('the endpoints of the agent', () => {
 });
 
 /** What kubelet is told, and the log: what has failed, why, and what to do. */
-async function cannotListen(node: NodeLab, address: string, why: RegExp): Promise<void> {
+async function cannotListen(node: NodeLab, flag: string, address: string, why: RegExp): Promise<void> {
   const file = join(node.dir, 'termination-log');
   await writeFile(file, '', { mode: 0o666 });
   const { code, stderr } = await node.agent(
-    `--metrics-bind-address=${address}`,
+    `${flag}=${address}`,
     '--masq-chain=SECOND',
     `--termination-log=${file}`,
   );
   assert.equal(code, 1);
   const message = await readFile(file, 'utf8');
-  const [, reason = ''] =
-    /^cannot listen on (.*); choose another --metrics-bind-address, or an empty one for no server\n$/.exec(
-      message,
-    ) ?? [];
+  const remedy = `; choose another ${flag}, or an empty one for no server\n`;
+  assert.ok(message.startsWith('cannot listen on ') && message.endsWith(remedy), message);
+  const reason = message.slice('cannot listen on '.length, -remedy.length);
   assert.ok(reason.startsWith(`${address}: listen E`), message);
   assert.match(reason.replace(/ \((.*)\)$/, ': $1'), why);
   assert.equal(jsonLines(stderr).at(-1)?.['msg'], message.trim());

@@ -1,5 +1,4 @@
 /** Holds connections open, in the box that it is in, and never reads from them. */
-import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { answer } from './helper.ts';
 
@@ -7,6 +6,8 @@ import { answer } from './helper.ts';
 export interface Cling {
   readonly port: number;
   readonly texts: readonly string[];
+  /** Whether each connection that is closed is opened anew at once, for ever. */
+  readonly again?: boolean;
 }
 
 /** How many of all connections so far the other side has not closed. */
@@ -16,14 +17,14 @@ export interface Clung {
 
 const sockets: Socket[] = [];
 
-answer<Cling, Clung>(async ({ port, texts }) => {
-  await Promise.all(texts.map((text) => open(port, text)));
+answer<Cling, Clung>(async ({ port, texts, again = false }) => {
+  await Promise.all(texts.map((text) => open(port, text, again)));
   return { open: sockets.filter(({ closed, readyState }) => !closed && readyState !== 'closed').length };
 });
 
-async function open(port: number, text: string): Promise<void> {
-  const socket = connect({ port, host: '127.0.0.1' });
-  sockets.push(socket.on('error', () => {}));
-  await once(socket, 'connect');
-  await new Promise<void>((resolve) => socket.write(text, () => resolve()));
+async function open(port: number, text: string, again: boolean): Promise<void> {
+  const socket = connect({ port, host: '127.0.0.1' }).on('error', () => {});
+  if (again) socket.on('close', () => open(port, text, again)).resume();
+  else sockets.push(socket);
+  await new Promise<void>((resolve) => socket.on('close', resolve).write(text, () => resolve()));
 }

@@ -5,6 +5,8 @@ export interface Fetch {
   readonly url: string;
   /** The header of that name. */
   readonly accept?: string;
+  /** How long to wait for the answer, in milliseconds. */
+  readonly timeout?: number;
 }
 
 export interface Fetched {
@@ -13,13 +15,11 @@ export interface Fetched {
   readonly body: string;
 }
 
-const TIMEOUT_MS = 10_000;
-
-answer<Fetch, Fetched>(async ({ url, accept = '*/*' }) => {
+answer<Fetch, Fetched>(async ({ url, accept = '*/*', timeout = 10_000 }) => {
   try {
     // Kept connections would be reset by a server that is started anew on the same port.
     const headers = { accept, connection: 'close' };
-    const response = await fetch(url, { headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    const response = await fetch(url, { headers, signal: AbortSignal.timeout(timeout) });
     return { status: response.status, body: await response.text() };
   } catch (error) {
     return { status: undefined, body: String(error instanceof Error ? (error.cause ?? error) : error) };

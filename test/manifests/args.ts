@@ -51,12 +51,13 @@ export function configProblems(
     });
 }
 
-/** Where the server of the container listens; undefined where it has none. */
+/** Where a server of the container listens; undefined where it has none. */
 export function listenHost(
   container: Container,
+  flag: 'metrics-bind-address' | 'scrape-bind-address' = 'metrics-bind-address',
 ): { readonly host: string; readonly port: number } | undefined {
   const { command, flags } = lineOf(container);
-  const [, host = '', port] = /^\[?(.*?)\]?:(\d+)$/.exec(flags['metrics-bind-address']) ?? [];
+  const [, host = '', port] = /^\[?(.*?)\]?:(\d+)$/.exec(flags[flag]) ?? [];
   return command === 'run' && port !== undefined ? { host, port: Number(port) } : undefined;
 }
 

@@ -60,15 +60,19 @@ function networkProblems(container: Container, { spec }: DaemonSet): readonly st
     livenessProbe: container.livenessProbe,
     readinessProbe: container.readinessProbe,
   });
-  const host = isOurs(container) ? listenHost(container) : undefined;
+  const hosts = isOurs(container)
+    ? [listenHost(container), listenHost(container, 'scrape-bind-address')].filter(
+        (host) => host !== undefined,
+      )
+    : [];
   return [
     ...(spec.template.spec.hostNetwork === true ? [] : [`${name}: not in the network of the node`]),
     ...ports
       .filter(({ containerPort, hostPort }) => hostPort !== containerPort)
       .map(({ containerPort }) => `${name}: port ${containerPort} is not said to be taken on the node`),
-    ...(host !== undefined && !ports.some((port) => port.containerPort === host.port)
-      ? [`${name}: port ${host.port} is not among the ports`]
-      : []),
+    ...hosts
+      .filter((host) => !ports.some((port) => port.containerPort === host.port))
+      .map((host) => `${name}: port ${host.port} is not among the ports`),
     ...probes.flatMap(([kind, probe]) =>
       probe === undefined ? [] : probeProblems(`${name}: ${kind}`, probe, container),
     ),
@@ -107,9 +111,15 @@ function scrapeProblems(
     ...(isSubset(selector.matchLabels, template.metadata.labels) ? [] : ['the PodMonitor selects no pod']),
     ...(scraped.length > 0 ? [] : ['the PodMonitor asks for a port that no container has']),
     ...scraped
-      .filter((container) => listenHost(container)?.host === '127.0.0.1')
+      .filter((container) => !isScraped(container))
       .map(({ name }) => `${name}: Prometheus cannot reach loopback`),
   ];
+}
+
+/** Whether its metrics, and only those, are on an address of the node that other nodes reach. */
+function isScraped(container: Container): boolean {
+  const scraped = listenHost(container, 'scrape-bind-address')?.host;
+  return listenHost(container)?.host === '127.0.0.1' && ![undefined, '', '127.0.0.1'].includes(scraped);
 }
 
 function isSubset(some: object, all: object = {}): boolean {

@@ -173,7 +173,7 @@ describe('the overlays', () => {
     const daemonSet = theDaemonSet(await objectsOf('base', ['components/podmonitor']));
     const [container] = daemonSet.spec.template.spec.containers;
     const [, , flag = ''] =
-      /^#.*(['"])(--metrics.*)\1/m.exec(
+      /^#.*(['"])(--scrape.*)\1/m.exec(
         readFileSync(new URL('../../examples/prometheus/scrape.yaml', import.meta.url), 'utf8'),
       ) ?? [];
     assert.ok(container?.args?.includes(flag), flag);

@@ -55,8 +55,15 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   const about = { families: FAMILIES, interval: () => RESYNC, version: '', node: '', configJson: () => '' };
   const stop = new AbortController();
   const wakes = new Wakes(path, RESYNC, log, stop.signal);
-  const answers = routes({ status, metrics, counts, ...about });
-  const server = await serve('127.0.0.1:0', answers, stop.signal, (error) => assert.fail(String(error)));
+  const server = await serve({
+    address: '127.0.0.1:0',
+    flag: '',
+    routes: routes({ status, metrics, counts, ...about }),
+    signal: stop.signal,
+    onListening: () => {},
+    onTaken: (error) => assert.fail(error),
+    onError: (error) => assert.fail(String(error)),
+  });
   const { port } = server.address() as AddressInfo;
   const running = (async () => {
     for await (const { interval } of syncs(agent, wakes, status, log, stop.signal)) wakes.interval = interval;

@@ -42,6 +42,7 @@ const ENDS: Readonly<Record<string, readonly string[]>> = {
     'lib/lint/input.ts',
     'lib/log/log.ts',
     'lib/log/termination.ts',
+    'lib/status/limits.ts',
   ],
   'node:child_process': ['lib/dataplane/host.ts'],
   'fast-glob': ['lib/config/read.ts'],

@@ -74,7 +74,7 @@ async function serveStatus(
   recorder: Recorder,
   interval: () => number,
 ): Promise<void> {
-  if (flags['metrics-bind-address'] === '') return recorder.discard();
+  if (flags['metrics-bind-address'] === '' && flags['scrape-bind-address'] === '') return recorder.discard();
   const { startServer } = await import('./server.ts');
   await startServer({ flags, log, status, recorder, interval });
 }

@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { mergedValue, problemValue } from '../../../lib/lint/json.ts';
 import type { Logger } from '../../../lib/log/log.ts';
@@ -7,7 +8,7 @@ import { configHash } from '../../../lib/status/config-hash.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';
-import { serve } from '../../../lib/status/server.ts';
+import { type Routes, serve } from '../../../lib/status/server.ts';
 import type { Recorder, Status } from '../../../lib/status/status.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
 import { buildInfo, versionText } from '../build-info.ts';
@@ -30,14 +31,17 @@ export interface Served {
 /**
  * Serves metrics, probes and status pages until the agent stops.
  *
- * @throws {SystemError} if it cannot listen
+ * @throws {SystemError} if it cannot listen, unless another program has the port
  */
 export async function startServer({ flags, log, status, recorder, interval }: Served): Promise<void> {
+  // Percent by which the heap grows until a collection, instead of 300: clients that come and go by the thousand leave
+  // more garbage than fits into the manifest's memory limit.
+  setFlagsFromString('--heap-growing-percent=50');
   const metrics = new Metrics();
   recorder.attach(metrics);
   const { version, commit, node } = buildInfo();
   metrics.set('build_info', { version, commit, nodejs: node, dataplane: status.dataplane?.name ?? '' }, 1);
-  const endpoints = {
+  const all = routes({
     status,
     metrics,
     counts: new PacketCounts(),
@@ -46,12 +50,30 @@ export async function startServer({ flags, log, status, recorder, interval }: Se
     version: versionText(SHORT_HASH),
     node: hostname(),
     configJson,
+  });
+  const listen = async (listener: 'metrics' | 'scrape', what: string, served: Routes) => {
+    const flag = `${listener}-bind-address` as const;
+    const address = flags[flag];
+    if (address === '') return;
+    let isTaken = false;
+    metrics.add('listen_failures_total', { listener }, 0);
+    await serve({
+      address,
+      flag: `--${flag}`,
+      routes: served,
+      signal: stopSignal,
+      onListening: () => log.info(`${what} on http://${address}: ${Object.keys(served).join(' ')}`),
+      onTaken({ message }) {
+        if (!isTaken) log.warn(`${message}; the agent keeps the rules, and tries again to listen`);
+        isTaken = true;
+        metrics.add('listen_failures_total', { listener });
+      },
+      onError: (error) =>
+        log.error({ err: error }, 'the metrics server has failed; the agent still keeps the rules'),
+    });
   };
-  const address = flags['metrics-bind-address'];
-  await serve(address, routes(endpoints), stopSignal, (error) =>
-    log.error({ err: error }, 'the metrics server has failed; the agent still keeps the rules'),
-  );
-  log.info(`metrics, probes and status on http://${address}: /metrics /healthz /readyz /configz /statusz`);
+  await listen('metrics', 'metrics, probes and status', all);
+  await listen('scrape', 'metrics', { '/metrics': all['/metrics'] });
 }
 
 /** The body of `/configz`. */

@@ -6,7 +6,15 @@ import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { plain, type Question, type Routes, serve } from '../../../lib/status/server.ts';
+import { LIMITS } from '../../../lib/status/limits.ts';
+import {
+  type Listener,
+  plain,
+  type Question,
+  type Reply,
+  type Routes,
+  serve,
+} from '../../../lib/status/server.ts';
 import { SystemError } from '../../../lib/text/error.ts';
 
 const SECURITY = {
@@ -32,10 +40,32 @@ interface Lab extends AsyncDisposable {
   raw(text: string): Promise<string>;
 }
 
-async function startLab(routes: Routes, address = '127.0.0.1:0', stepMs = 10_000): Promise<Lab> {
+const unexpected = (error: unknown) => assert.fail(String(error));
+
+type Options = Partial<Pick<Listener, 'address' | 'lifeMs' | 'signal' | 'onTaken' | 'onListening'>>;
+
+/** A server that must not fail. */
+function listener(routes: Routes, options: Options = {}): Listener {
+  return {
+    address: '127.0.0.1:0',
+    flag: '--metrics-bind-address',
+    routes,
+    signal: new AbortController().signal,
+    onListening: () => {},
+    onTaken: unexpected,
+    onError: unexpected,
+    ...options,
+  };
+}
+
+async function startLab(routes: Routes, options: Options = {}): Promise<Lab> {
   const stop = new AbortController();
   const errors: unknown[] = [];
-  const server = await serve(address, routes, stop.signal, (error) => errors.push(error), stepMs);
+  const { signal } = stop;
+  const server = await serve({
+    ...listener(routes, { signal, ...options }),
+    onError: (error) => errors.push(error),
+  });
   // Here nothing else keeps the process alive.
   server.ref();
   const { port, address: host } = server.address() as AddressInfo;
@@ -92,8 +122,6 @@ function rawStatus(answer: string): number {
   return Number(/^HTTP\/1\.1 (\d{3}) /.exec(answer)?.[1]);
 }
 
-const unexpected = (error: unknown) => assert.fail(String(error));
-
 const ROUTES: Routes = { '/ok': () => plain(200, 'good'), '/other': () => plain(200, 'other') };
 
 describe('the server', () => {
@@ -112,7 +140,7 @@ describe('the server', () => {
     const { status, headers, body } = await lab.get('/ok', { method: 'HEAD' });
     assert.deepEqual([status, headers['content-length'], body], [200, '5', '']);
     assertSecure(headers);
-    const answer = await lab.raw('HEAD /ok HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+    const answer = await lab.raw('HEAD /ok HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
     assert.ok(answer.endsWith('\r\n\r\n'));
   });
 
@@ -179,7 +207,7 @@ describe('the server', () => {
   it('answers headers of more than 8 KiB with 431', async () => {
     await using lab = await startLab(ROUTES);
     const request = (bytes: number) =>
-      `GET /ok HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: ${'x'.repeat(bytes)}\r\n\r\n`;
+      `GET /ok HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: ${'x'.repeat(bytes)}\r\n\r\n`;
     assert.equal(rawStatus(await lab.raw(request(7000))), 200);
     assert.equal(rawStatus(await lab.raw(request(9000))), 431);
   });
@@ -227,18 +255,84 @@ describe('the server', () => {
   }
 });
 
+describe('a connection', () => {
+  const request = 'GET /ok HTTP/1.1\r\nHost: localhost\r\n\r\n';
+
+  it('is for one request: 400 in one packet start the work for one, and close it', async () => {
+    let served = 0;
+    const waiting = Promise.withResolvers<Reply>();
+    await using lab = await startLab({
+      '/ok': () => {
+        served += 1;
+        return waiting.promise;
+      },
+    });
+    assert.equal(await lab.raw(request.repeat(400)), '');
+    waiting.resolve(plain(200, 'good'));
+    assert.equal(served, 1);
+    assert.deepEqual(lab.errors, []);
+  });
+
+  it('closes after its answer', async () => {
+    await using lab = await startLab(ROUTES);
+    assert.match(await lab.raw(request), /^Connection: close\r$[\s\S]*good\n$/m);
+  });
+});
+
+describe('bound to loopback, the server', () => {
+  for (const address of ['127.0.0.1:0', '[127.0.0.1]:0', '[::1]:0', '[0:0:0:0:0:0:0:1]:0']) {
+    it(`on ${address} answers 421 to the name of a web site`, async () => {
+      await using lab = await startLab(ROUTES, { address });
+      const { status, headers, body } = await lab.get('/ok', { headers: { Host: 'rebound.example:9614' } });
+      assert.deepEqual([status, body], [421, 'the header Host must be localhost or a loopback address\n']);
+      assertSecure(headers);
+    });
+  }
+
+  for (const [host, status] of [
+    ['localhost', 200],
+    ['LOCALHOST:9614', 200],
+    ['127.0.0.1', 200],
+    ['127.9.9.9:1', 200],
+    ['[::1]', 200],
+    ['[::1]:9614', 200],
+    ['localhost.example', 421],
+    ['127.0.0.1.example', 421],
+    ['127.0.0.256', 421],
+    ['10.0.0.1:9614', 421],
+    ['[fe80::1]', 421],
+    ['0.0.0.0', 421],
+  ] as const) {
+    it(`answers the Host ${host} with ${status}`, async () => {
+      await using lab = await startLab(ROUTES);
+      assert.equal((await lab.get('/ok', { headers: { Host: host } })).status, status);
+    });
+  }
+
+  it('answers HTTP/1.0, which has no Host', async () => {
+    await using lab = await startLab(ROUTES);
+    assert.match(await lab.raw('GET /ok HTTP/1.0\r\n\r\n'), /good\n$/);
+  });
+
+  it('would answer any name on other addresses', async () => {
+    await using lab = await startLab(ROUTES, { address: '0.0.0.0:0' });
+    const { status } = await lab.get('/ok', { headers: { Host: 'node-1.example' } });
+    assert.equal(status, 200);
+  });
+});
+
 describe('garbage', () => {
   for (const [what, text] of [
     ['no HTTP', 'hello, server\r\n\r\n'],
     ['the hello of TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
     ['zero bytes', '\0'.repeat(100)],
     ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
-    ['a version that there is not', 'GET /ok HTTP/9.9\r\nHost: x\r\n\r\n'],
+    ['a version that there is not', 'GET /ok HTTP/9.9\r\nHost: localhost\r\n\r\n'],
     ['a header without a colon', 'GET /ok HTTP/1.1\r\nHost x\r\n\r\n'],
-    ['two lengths', 'GET /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n'],
+    ['two lengths', 'GET /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n'],
     [
       'a length and chunks, as smugglers send them',
-      'GET /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+      'GET /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
     ],
     ['no header Host', 'GET /ok HTTP/1.1\r\nConnection: close\r\n\r\n'],
   ] as const) {
@@ -278,7 +372,7 @@ describe('garbage', () => {
       },
     });
     const socket = connect({ port: lab.port, host: '127.0.0.1' }).on('error', () => {});
-    socket.write('GET /slow HTTP/1.1\r\nHost: x\r\n\r\n');
+    socket.write('GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n');
     await asked.promise;
     socket.resetAndDestroy();
     waiting.resolve();
@@ -287,26 +381,26 @@ describe('garbage', () => {
   });
 });
 
-/** A tenth of what any client is given in earnest. */
-const STEP_MS = 500;
+/** A twentieth of what any client is given in earnest. */
+const LIFE_MS = 500;
 
 describe('a client that takes too long', { concurrency: true }, () => {
   for (const [what, text, status] of [
     ['to send anything', '', 408],
-    ['to send its request', 'GET /ok HTTP/1.1\r\nHost: x\r\n', 408],
-    ['to send its body', 'POST /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf', 405],
-    ['to send another request', 'GET /ok HTTP/1.1\r\nHost: x\r\n\r\n', 200],
+    ['to send its request', 'GET /ok HTTP/1.1\r\nHost: localhost\r\n', 408],
+    ['to send its body', 'POST /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf', 405],
+    ['to send another request', 'GET /ok HTTP/1.1\r\nHost: localhost\r\n\r\n', 200],
   ] as const) {
     it(`${what} is dropped`, async () => {
-      await using lab = await startLab(ROUTES, '127.0.0.1:0', STEP_MS);
+      await using lab = await startLab(ROUTES, { lifeMs: LIFE_MS });
       assert.equal(rawStatus(await lab.raw(text)), status);
     });
   }
 
   it('by sending a byte now and then is dropped too', async () => {
-    await using lab = await startLab(ROUTES, '127.0.0.1:0', STEP_MS);
+    await using lab = await startLab(ROUTES, { lifeMs: LIFE_MS });
     const socket = connect({ port: lab.port, host: '127.0.0.1' }).on('error', () => {});
-    const drip = setInterval(() => socket.write('X'), STEP_MS / 10).unref();
+    const drip = setInterval(() => socket.write('X'), LIFE_MS / 10).unref();
     socket.resume().write('GET /ok HTTP/1.1\r\n');
     try {
       await once(socket, 'close');
@@ -317,10 +411,10 @@ describe('a client that takes too long', { concurrency: true }, () => {
 
   it('to read the answer is dropped', async () => {
     const big = 'x'.repeat(50_000_000);
-    await using lab = await startLab({ '/big': () => plain(200, big) }, '127.0.0.1:0', STEP_MS);
+    await using lab = await startLab({ '/big': () => plain(200, big) }, { lifeMs: LIFE_MS });
     const socket = connect({ port: lab.port, host: '127.0.0.1' });
     const ended = new Promise((resolve) => socket.on('close', resolve).on('error', resolve));
-    socket.write('GET /big HTTP/1.1\r\nHost: x\r\n\r\n');
+    socket.write('GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n');
     // Read far from all, then nothing until the server has had enough, then the rest of what it has sent.
     let bytes = 0;
     socket.on('data', (chunk: Buffer) => {
@@ -328,20 +422,20 @@ describe('a client that takes too long', { concurrency: true }, () => {
     });
     await once(socket, 'data');
     socket.pause();
-    await new Promise((resolve) => setTimeout(resolve, 3 * STEP_MS));
+    await new Promise((resolve) => setTimeout(resolve, 3 * LIFE_MS));
     socket.resume();
     await ended;
     assert.ok(bytes < big.length, `${bytes} bytes`);
   });
 
   it('and half of whose connection is closed gets its answer, and is not waited for', async () => {
-    await using lab = await startLab(ROUTES, '127.0.0.1:0', STEP_MS);
+    await using lab = await startLab(ROUTES, { lifeMs: LIFE_MS });
     const socket = connect({ port: lab.port, host: '127.0.0.1', allowHalfOpen: true });
     let got = '';
     socket.setEncoding('latin1').on('data', (chunk: string) => {
       got += chunk;
     });
-    socket.end('GET /ok HTTP/1.1\r\nHost: x\r\n\r\n');
+    socket.end('GET /ok HTTP/1.1\r\nHost: localhost\r\n\r\n');
     await once(socket, 'end');
     assert.equal(rawStatus(got), 200);
     socket.destroy();
@@ -384,7 +478,7 @@ describe('many clients', () => {
       [],
     );
     // No turn of the event loop serves more than the connections that there may be.
-    assert.ok(most <= 32, `${most} requests in one turn`);
+    assert.ok(most <= LIMITS.connections, `${most} requests in one turn`);
     assert.ok(turns > 10, `${turns} turns`);
     assert.equal((await lab.get('/metrics')).status, 200);
     assert.deepEqual(lab.errors, []);
@@ -408,51 +502,95 @@ describe('many clients', () => {
     assert.ok(Math.min(...growth) < 50_000, `bytes more, each time: ${growth}`);
   });
 
-  it('that only keep their connections make room for others', async () => {
+  for (const [what, text] of [
+    ['that send nothing', ''],
+    ['that send half a request', 'GET /ok HTTP/1.1\r\nHost: localhost\r\n'],
+    ['that do not read their answers', 'GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+  ] as const) {
+    it(`${what} make room for others`, async () => {
+      const never = Promise.withResolvers<Reply>();
+      await using lab = await startLab({ ...ROUTES, '/slow': () => never.promise });
+      const clients = Array.from({ length: LIMITS.connections + 10 }, () =>
+        connect({ port: lab.port, host: '127.0.0.1' }),
+      );
+      const closed = Promise.all(
+        clients.slice(0, 10).map(async (socket) => {
+          await once(
+            socket.on('error', () => {}),
+            'close',
+          );
+        }),
+      );
+      for (const socket of clients) socket.on('error', () => {}).write(text);
+      await closed;
+      assert.equal((await lab.get('/ok')).status, 200);
+      for (const socket of clients) socket.destroy();
+    });
+  }
+
+  it('of which one has sent half a request lose that one first', async () => {
     await using lab = await startLab(ROUTES);
-    const idle = Array.from({ length: 32 }, () => connect({ port: lab.port, host: '127.0.0.1' }));
-    await Promise.all(
-      idle.map(async (socket) => {
-        socket.on('error', () => {}).write('GET /ok HTTP/1.1\r\nHost: x\r\n\r\n');
-        await once(socket, 'data');
-      }),
-    );
-    await assert.rejects(lab.get('/ok'));
+    const opened = async () => {
+      const socket = connect({ port: lab.port, host: '127.0.0.1' }).on('error', () => {});
+      await once(socket, 'connect');
+      return socket;
+    };
+    const older = await opened();
+    const half = await opened();
+    await new Promise((resolve) => half.write('GET /ok HTTP/1.1\r\n', resolve));
+    const newer = await Promise.all(Array.from({ length: LIMITS.connections - 2 }, opened));
+    const closed = once(half.resume(), 'close');
     assert.equal((await lab.get('/ok')).status, 200);
+    await closed;
+    for (const socket of [older, ...newer]) {
+      assert.equal(socket.readyState, 'open');
+      socket.destroy();
+    }
   });
 });
 
 describe('listening', () => {
   it('works on an IPv6 address', async () => {
-    await using lab = await startLab(ROUTES, '[::1]:0');
+    await using lab = await startLab(ROUTES, { address: '[::1]:0' });
     assert.equal((await lab.get('/ok')).status, 200);
   });
 
   it('works on all addresses where none is named', async () => {
-    await using lab = await startLab(ROUTES, ':0');
+    await using lab = await startLab(ROUTES, { address: ':0' });
     assert.match(await lab.raw('GET /ok HTTP/1.0\r\n\r\n'), /good\n$/);
   });
 
-  it('fails at a busy port with an error that names the address and what to do', async () => {
+  it('waits for a busy port, says so with each attempt, and serves as soon as the port is free', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const address = `127.0.0.1:${(other.address() as AddressInfo).port}`;
-    const { signal } = new AbortController();
-    await assert.rejects(serve(address, ROUTES, signal, unexpected), (error) => {
-      assert.ok(error instanceof SystemError);
-      assert.match(error.message, /^cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE/);
-      assert.match(
-        error.message,
-        /another agent of this node\); choose another --metrics-bind-address, or an empty one/,
-      );
-      return true;
-    });
-    other.close();
+    const stop = new AbortController();
+    const taken: SystemError[] = [];
+    const listening = Promise.withResolvers<void>();
+    const onTaken = (error: SystemError) => {
+      taken.push(error);
+      if (taken.length === 2) other.close();
+    };
+    const { signal } = stop;
+    const server = await serve(
+      listener(ROUTES, { address, signal, onTaken, onListening: listening.resolve }),
+    );
+    assert.equal(server.listening, false);
+    const awake = setInterval(() => {}, 1_000);
+    await listening.promise;
+    clearInterval(awake);
+    assert.equal(server.listening, true);
+    assert.equal(taken.length, 2);
+    assert.match(taken[0]?.message ?? '', /^cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE/);
+    assert.match(
+      taken[0]?.message ?? '',
+      /another agent of this node\); choose another --metrics-bind-address, or an empty one/,
+    );
+    stop.abort();
   });
 
   it('fails at an address that the node does not have with an error that says what to do', async () => {
-    const { signal } = new AbortController();
-    await assert.rejects(serve('192.0.2.77:0', ROUTES, signal, unexpected), (error) => {
+    await assert.rejects(serve(listener(ROUTES, { address: '192.0.2.77:0' })), (error) => {
       assert.ok(error instanceof SystemError);
       assert.match(error.message, /^cannot listen on 192\.0\.2\.77:0: /);
       return true;
@@ -461,18 +599,17 @@ describe('listening', () => {
 
   it('ends at the signal, open connections included', async () => {
     const stop = new AbortController();
-    const server = await serve('127.0.0.1:0', ROUTES, stop.signal, unexpected);
+    const server = await serve(listener(ROUTES, { signal: stop.signal }));
     const socket = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1' });
-    await once(socket, 'connect');
-    socket.on('error', () => {}).write('GET /ok HTTP/1.1\r\nHost: x\r\n\r\n');
-    await once(socket, 'data');
+    socket.on('error', () => {}).write('GET /ok HTTP/1.1\r\nHost: localhost\r\n');
+    await once(server, 'connection');
     const closed = Promise.all([once(server, 'close'), once(socket, 'close')]);
     stop.abort();
     await closed;
   });
 
   it('does not outlive a signal that came before', async () => {
-    const server = await serve('127.0.0.1:0', ROUTES, AbortSignal.abort(), unexpected);
+    const server = await serve(listener(ROUTES, { signal: AbortSignal.abort() }));
     assert.equal(server.listening, false);
   });
 });

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { MergedConfig } from '../../../lib/config/config.ts';
+import { routes } from '../../../lib/status/endpoints.ts';
+import { LIMITS } from '../../../lib/status/limits.ts';
+import { Metrics } from '../../../lib/status/metrics.ts';
+import { PacketCounts } from '../../../lib/status/packet-counts.ts';
+import { Recorder, Status } from '../../../lib/status/status.ts';
+import { merge } from '../config/support.ts';
+
+const ASKED = { query: new Set<string>(), accept: '*/*' };
+const ASKED_OPENLY = { ...ASKED, accept: 'application/openmetrics-text; version=1.0.0' };
+
+describe('answers that are equal', () => {
+  it('are made at most once a second for /metrics, in each format', async () => {
+    const metrics = new Metrics();
+    const text = metrics.text.bind(metrics);
+    let made = 0;
+    metrics.text = (openMetrics) => {
+      made += 1;
+      return text(openMetrics);
+    };
+    const { '/metrics': ask } = create({ metrics });
+    const start = performance.now();
+    const [first, second] = await Promise.all([
+      ask(ASKED),
+      ask(ASKED),
+      ...times(400, () => ask(ASKED_OPENLY)),
+    ]);
+    const seconds = 2 + Math.floor((performance.now() - start) / LIMITS.fresh);
+    assert.ok(made <= 2 * seconds, `made ${made} times`);
+    assert.equal(first?.type, second?.type);
+    assert.doesNotMatch(`${first?.body}`, /# EOF/);
+    assert.match(`${(await ask(ASKED_OPENLY)).body}`, /# EOF\n$/);
+  });
+
+  it('are made once for /configz until the config changes', () => {
+    const made: unknown[] = [];
+    const configJson = (config: MergedConfig | undefined) => {
+      made.push(config?.sources);
+      return '{}';
+    };
+    const status = new Status(new Recorder(), () => 0);
+    const { '/configz': ask } = create({ status, configJson });
+    const load = (file: string) =>
+      status.onLoad({
+        ...merge({ [file]: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }),
+        sources: [],
+        unread: [],
+        projected: true,
+      });
+    assert.equal(ask().status, 503);
+    load('a');
+    assert.equal(ask(), ask());
+    assert.equal(ask().status, 200);
+    load('b');
+    assert.equal(ask(), ask());
+    assert.deepEqual(made, [undefined, ['a'], ['b']]);
+  });
+});
+
+function times<Made>(count: number, make: () => Made): readonly Made[] {
+  return Array.from({ length: count }, make);
+}
+
+function create(own: Partial<Parameters<typeof routes>[0]>) {
+  return routes({
+    status: new Status(new Recorder(), () => 0),
+    metrics: new Metrics(),
+    counts: new PacketCounts(),
+    families: ['IPv4'],
+    interval: () => 60_000,
+    version: '',
+    node: '',
+    configJson: () => '{}',
+    ...own,
+  });
+}
