@@ -6,7 +6,7 @@ import { LIMITS } from '../../../lib/status/limits.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
-import { merge } from '../config/support.ts';
+import { mergedOf } from '../config/support.ts';
 
 const ASKED = { query: new Set<string>(), accept: '*/*' };
 const ASKED_OPENLY = { ...ASKED, accept: 'application/openmetrics-text; version=1.0.0' };
@@ -44,7 +44,8 @@ describe('answers that are equal', () => {
     const { '/configz': ask } = create({ status, configJson });
     const load = (file: string) =>
       status.onLoad({
-        ...merge({ [file]: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }),
+        config: mergedOf({ [file]: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }),
+        problems: [],
         sources: [],
         unread: [],
         projected: true,
