@@ -3,7 +3,7 @@ import { basename, join } from 'node:path';
 import { DATA_LINK } from '../config/read.ts';
 import { isSourceName } from '../config/source.ts';
 import type { Logger } from '../log/log.ts';
-import { errorMessage } from '../text/error.ts';
+import { errorCode, errorMessage } from '../text/error.ts';
 
 /** Why a sync happens. */
 export type SyncReason = 'start' | 'change' | 'resync' | 'signal';
@@ -33,6 +33,8 @@ export class Wakes implements AsyncIterable<Wake> {
   readonly #dir: string;
   readonly #log: Logger;
   readonly #signal: AbortSignal;
+  #isWatching = false;
+  #hasWarned = false;
   #pending: Wake | undefined;
   #wake: (() => void) | undefined;
 
@@ -51,13 +53,13 @@ export class Wakes implements AsyncIterable<Wake> {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Wake, void> {
-    // The watch starts before the first reading, so that no change is missed between the two.
-    this.#watch();
     this.#pending = startWake();
     while (!this.#signal.aborted) {
       if (this.#pending === undefined) await this.#sleep();
       const wake = this.#pending ?? { reason: 'resync', since: performance.now() };
       this.#pending = undefined;
+      // The watch starts before the reading, so that no change is missed between the two.
+      if (!this.#isWatching) this.#watch();
       if (!this.#signal.aborted) yield wake;
     }
   }
@@ -78,13 +80,14 @@ export class Wakes implements AsyncIterable<Wake> {
 
   /**
    * Watches the directory itself, because kubelet replaces the files at each swap. In a projected volume only the swap
-   * of `..data` is an event, without a delay.
+   * of `..data` is an event, without a delay. If there can be no watch, or it is lost, the next wake tries again.
    */
   #watch(): void {
     let quiet: NodeJS.Timeout | undefined;
     try {
-      watch(this.#dir, { signal: this.#signal })
+      const watcher = watch(this.#dir, { signal: this.#signal })
         .on('change', (_, name) => {
+          if (name === basename(this.#dir)) watcher.close(); // the directory itself was moved or removed
           if (name === null || name === DATA_LINK || name === basename(this.#dir)) {
             this.add('change');
           } else if (isSourceName(String(name)) && !existsSync(join(this.#dir, DATA_LINK))) {
@@ -92,16 +95,29 @@ export class Wakes implements AsyncIterable<Wake> {
             quiet = setTimeout(() => this.add('change'), QUIET_MS);
           }
         })
-        .on('close', () => clearTimeout(quiet))
-        .on('error', (error) => this.#warn(error));
+        .on('close', () => {
+          clearTimeout(quiet);
+          this.#isWatching = false;
+        })
+        .on('error', (error) => {
+          watcher.close();
+          this.#warn(error);
+        });
+      this.#isWatching = true;
+      if (this.#hasWarned) this.#log.info('watching the config directory again');
+      this.#hasWarned = false;
     } catch (error) {
       this.#warn(error);
     }
   }
 
   #warn(error: unknown): void {
-    const message = errorMessage(error);
-    const remedy = 'ENOSPC, EMFILE: raise fs.inotify.max_user_watches or max_user_instances';
-    this.#log.warn(`cannot watch the config directory, changes wait for the resync: ${message} (${remedy})`);
+    if (this.#hasWarned) return;
+    this.#hasWarned = true;
+    const isLimit = ['ENOSPC', 'EMFILE'].includes(errorCode(error) ?? '');
+    const remedy = isLimit ? '; raise fs.inotify.max_user_watches or max_user_instances' : '';
+    this.#log.warn(
+      `cannot watch the config directory, changes wait for the resync: ${errorMessage(error)}${remedy}`,
+    );
   }
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setImmediate as immediate } from 'node:timers/promises';
@@ -111,9 +111,27 @@ describe('wakes', () => {
     assert.equal(await next, 'change');
   });
 
-  it('go on without a watch if there can be none, and say so', async () => {
+  it('watch the directory again after it was replaced', async () => {
+    await using dir = await temporaryDirectory();
+    const config = join(dir.path, 'config');
+    await mkdir(config);
+    using watched = await watch(config);
+    let next = watched.next();
+    await rm(config, { recursive: true });
+    assert.equal(await next, 'change');
+    await mkdir(config);
+    watched.wakes.add('signal');
+    assert.equal(await watched.next(), 'signal');
+    next = watched.next();
+    await writeFile(join(config, 'ip-masq-a'), '');
+    assert.equal(await next, 'change');
+  });
+
+  it('go on without a watch if there can be none, and say so once', async () => {
     using watched = await watch('/nonexistent', 1);
-    assert.match(watched.warnings.join(), /cannot watch the config directory/);
     assert.equal(await watched.next(), 'resync');
+    assert.match(watched.warnings.join(), /cannot watch the config directory/);
+    assert.doesNotMatch(watched.warnings.join(), /inotify/);
+    assert.equal(watched.warnings.length, 1);
   });
 });
