@@ -1,6 +1,6 @@
 import type { Family } from '../cidr/address.ts';
-import type { RangeSet } from '../cidr/ranges.ts';
-import type { Condition } from './condition.ts';
+import { everything, intersection, nothing, type RangeSet } from '../cidr/ranges.ts';
+import { isMasqueradeMark } from './author.ts';
 
 /** What a rule does with a packet that it matches, as far as it decides about masquerading. */
 export type Outcome =
@@ -12,23 +12,62 @@ export type Outcome =
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
   /** Leads to the agent's own chain. */
   | { readonly kind: 'ours' }
-  /** Changes the packet, mostly its mark, and the next rule follows. */
-  | { readonly kind: 'changes' }
-  /** Nothing that matters here, and the next rule follows. */
+  /** The next rule follows. */
   | { readonly kind: 'goes on' };
 
 /** A rule of iptables or nftables. */
 export interface Rule {
   /** Evidence for people: the rule as its tool writes it, with its chain. */
   readonly text: string;
-  /** The destinations that it admits; all where it says nothing of them. */
+  /** The destinations that it matches; all if it does not ask for any. */
   readonly destinations: RangeSet;
-  /** What else it asks of a packet; all must hold. */
+  /** What else must be so; all of it. */
   readonly conditions: readonly Condition[];
   readonly outcome: Outcome;
 }
 
-/** A chain of type nat at the postrouting hook, as it meets packets of one family. */
+/** What a rule asks of a packet besides its destination. */
+export interface Condition {
+  readonly text: string;
+  /** Whether a packet gives every rule the same answer: its source and interfaces, but not a limit, mark or chance. */
+  readonly isSteady: boolean;
+}
+
+/** What one match of a rule asks: some destinations, a condition, or nothing that could fail. */
+export type Test = RangeSet | Condition | undefined;
+
+/** All tests of a rule together. */
+export function combine(family: Family, tests: readonly Test[]): Pick<Rule, 'destinations' | 'conditions'> {
+  let destinations = everything(family);
+  const conditions: Condition[] = [];
+  for (const test of tests) {
+    if (test === undefined) continue;
+    if ('ranges' in test) destinations = intersection(destinations, test);
+    else conditions.push(test);
+  }
+  return { destinations, conditions };
+}
+
+/**
+ * What a match of the mark asks of a packet that no one has marked for masquerading. Only such packets are looked at:
+ * kube-proxy and portmap mark what they want to be masqueraded.
+ *
+ * @param place the names of table and chain
+ */
+export function markTest(family: Family, place: string, value: number, mask: number, is: boolean): Test {
+  // "The bit is not set" is the same as "the mark is not that bit".
+  const isClear = value === 0 && mask !== 0 && (mask & (mask - 1)) === 0;
+  const [asked, has] = isClear ? [mask, !is] : [value, is];
+  if (isMasqueradeMark(place, asked, mask)) return has ? nothing(family) : undefined;
+  const text = `mark ${has ? '' : 'not '}${hex(asked)}${mask === 0xffffffff ? '' : `/${hex(mask)}`}`;
+  return { text, isSteady: false };
+}
+
+function hex(value: number): string {
+  return `0x${value.toString(16)}`;
+}
+
+/** A chain of type nat at the postrouting hook, as packets of one family meet it. */
 export interface BaseChain {
   /** Such as `iptables (nft) nat POSTROUTING` or `nftables inet kindnet-ipmasq postrouting`. */
   readonly where: string;
@@ -40,42 +79,32 @@ export interface BaseChain {
   readonly unread: readonly string[];
 }
 
-/** What a tool says of a chain: its rules, or why it cannot tell; undefined where it knows no such chain. */
-export type ReadRules = (chain: string) => Promise<readonly Rule[] | Unreadable | undefined>;
+/** Reads a chain: its rules, why they cannot be read (which names the chain), or undefined if there is no such chain. */
+export type ReadRules = (chain: string) => Promise<readonly Rule[] | string | undefined>;
 
-export interface Unreadable {
-  /** In words; names the chain. */
-  readonly reason: string;
-}
-
-/** Reads a base chain and, each once, the chains that it leads to, at most so many; undefined where there is none. */
-export async function collectChains(
-  base: string,
+/** Reads a base chain and, each once, the chains that it leads to, at most so many; undefined if there is none. */
+export async function readBaseChain(
+  base: Pick<BaseChain, 'where' | 'family' | 'name'>,
   most: number,
   readRules: ReadRules,
-): Promise<Pick<BaseChain, 'chains' | 'unread'> | undefined> {
+): Promise<BaseChain | undefined> {
   const chains = new Map<string, readonly Rule[]>();
   const unread: string[] = [];
-  const names = new Set([base]);
-  // A Set is iterated in order of insertion, what is added on the way included.
+  const names = new Set([base.name]);
+  // A Set is iterated in the order of insertion, names that are added on the way included.
   for (const name of names) {
     if (chains.size + unread.length === most) {
-      // In words that stay the same whatever chains come and go: who has told it once need not tell it again.
+      // These words do not change if chains come and go, so that the agent logs them once.
       unread.push(`only ${most} of the chains that it leads to are read`);
       break;
     }
     const rules = await readRules(name);
-    if (rules === undefined && name === base) return undefined;
-    if (rules === undefined) unread.push(`chain ${name}`);
-    else if ('reason' in rules) unread.push(rules.reason);
+    if (rules === undefined && name === base.name) return undefined;
+    if (rules === undefined || typeof rules === 'string') unread.push(rules ?? `chain ${name}`);
     else {
       chains.set(name, rules);
-      for (const to of rules.flatMap(leadsTo)) names.add(to);
+      for (const { outcome } of rules) if ('chain' in outcome) names.add(outcome.chain);
     }
   }
-  return { chains, unread };
-}
-
-function leadsTo({ outcome }: Rule): readonly string[] {
-  return outcome.kind === 'jump' || outcome.kind === 'goto' ? [outcome.chain] : [];
+  return { ...base, chains, unread };
 }

@@ -24,6 +24,7 @@ export const FINDING_MEANING = {
   'out-of-sync': 'chain or jump of ours are not as the config wants them',
   'jump-not-last': 'rules of POSTROUTING follow our jump',
   'foreign-rule': 'a rule of somebody else may masquerade what the config leaves alone',
+  'bpf-masquerade': 'BPF programs may masquerade past all rules',
   'both-modes': 'both iptables modes hold rules in nat',
   'chain-elsewhere': 'rules of ours are in a dataplane or iptables mode that is not used',
   'forwarding-off': 'the kernel does not forward packets',

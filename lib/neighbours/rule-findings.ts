@@ -5,8 +5,9 @@ import { builtInRules } from '../dataplane/iptables/detect.ts';
 import { inTurns } from '../dataplane/iptables/legacy.ts';
 import { createTool } from '../dataplane/iptables/tool.ts';
 import type { Family, Policy } from '../policy/policy.ts';
+import type { Budget } from './budget.ts';
+import { findForeign } from './find.ts';
 import type { Finding } from './finding.ts';
-import { findForeign } from './group.ts';
 import type { NodeRules } from './read-node.ts';
 
 /** How the agent's rules differ from what the config says. */
@@ -23,8 +24,13 @@ function changesOf(plan: Plan): readonly string[] {
 }
 
 /** What follows the agent's jump, what foreign rules do to the policies, and what could not be read. */
-export function neighbourFindings(node: NodeRules, policies: readonly Policy[]): readonly Finding[] {
-  const { baseChains, unread } = node;
+export async function neighbourFindings(
+  node: NodeRules,
+  policies: readonly Policy[],
+  budget: Budget,
+): Promise<readonly Finding[]> {
+  const { baseChains } = node;
+  const { findings, unread } = await findForeign(node, policies, budget);
   const followers = baseChains.flatMap(({ where, family, name, chains }): Finding[] => {
     const rules = chains.get(name) ?? [];
     const jump = rules.findLastIndex(({ outcome }) => outcome.kind === 'ours');
@@ -34,11 +40,9 @@ export function neighbourFindings(node: NodeRules, policies: readonly Policy[]):
     const remedy = 'check whether they masquerade it (foreign-rule); if not, they do no harm';
     return [{ kind: 'jump-not-last', family, message, evidence, remedy }];
   });
-  const foreign = policies
-    .flatMap((policy) => findForeign(node, policy))
-    .map(({ family, message, evidence, remedy }): Finding => {
-      return { kind: 'foreign-rule', family, message, evidence, remedy };
-    });
+  const foreign = findings.map(({ family, message, evidence, remedy }): Finding => {
+    return { kind: 'foreign-rule', family, message, evidence, remedy };
+  });
   const blind = unread.map((what): Finding => {
     const remedy = 'install the tool, or look by hand';
     return { kind: 'not-looked-at', message: 'foreign rules may be hidden', evidence: [what], remedy };
