@@ -2,11 +2,15 @@ import { setImmediate } from 'node:timers/promises';
 import type { Host } from '../dataplane/host.ts';
 
 /**
- * How much a look at foreign rules may cost: CPU time to parse the rules and to find out which of them packets reach,
- * and text that the tools print. Other programs write these rules, as many as they like, and what the agent says about
- * them is only advice: it must not delay what the agent is for.
+ * CPU time to read foreign rules, and to find out which of them packets reach: 100 ms together. Other programs write
+ * these rules, as many as they like, and what the agent says about them is only advice: it must not delay what the
+ * agent is for.
  */
-export const LIMITS = { cpuMs: 100, outputBytes: 8 * 1024 * 1024 };
+export const READ_MS = 75;
+export const ANALYSE_MS = 25;
+
+/** Text that the tools of one look print. */
+export const OUTPUT_BYTES = 8 * 1024 * 1024;
 
 /** Findings of one look. */
 export const MOST_FINDINGS = 20;
@@ -18,17 +22,16 @@ export class TooMany extends Error {
   }
 }
 
-/** What is left of the limits of one look. */
+/** What is left of the limits of one look, or of its part. */
 export class Budget {
   readonly #cpuNow: () => number;
   #cpuMs: number;
-  #outputBytes: number;
+  #outputBytes = OUTPUT_BYTES;
   #started = 0;
 
   /** @param cpuNow the CPU time that this thread has used so far, in milliseconds */
-  constructor({ cpuMs, outputBytes } = LIMITS, cpuNow = threadCpuMs) {
+  constructor(cpuMs: number, cpuNow = threadCpuMs) {
     this.#cpuMs = cpuMs;
-    this.#outputBytes = outputBytes;
     this.#cpuNow = cpuNow;
   }
 

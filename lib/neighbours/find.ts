@@ -5,7 +5,7 @@ import type { Entry, Policy } from '../policy/policy.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { authorOf } from './author.ts';
 import type { BaseChain, Rule } from './base-chain.ts';
-import { Budget, MOST_FINDINGS, TooMany } from './budget.ts';
+import { ANALYSE_MS, Budget, MOST_FINDINGS, TooMany } from './budget.ts';
 import { endBeforeOurs, type Reached, reach } from './reach.ts';
 import type { NodeRules } from './read-node.ts';
 
@@ -57,7 +57,7 @@ export interface Foreign {
 export async function findForeign(
   { baseChains, unread }: NodeRules,
   policies: readonly Policy[],
-  budget = new Budget(),
+  budget = new Budget(ANALYSE_MS),
 ): Promise<Foreign> {
   const findings: ForeignFinding[] = [];
   try {
@@ -89,7 +89,7 @@ export interface ForeignVerdict {
 export async function explainForeign(
   { baseChains, unread }: NodeRules,
   { family, value }: Address,
-  budget = new Budget(),
+  budget = new Budget(ANALYSE_MS),
 ): Promise<ForeignVerdict> {
   const only = rangeSet(family, [{ first: value, last: value }]);
   const mayMatch = ({ destinations }: Rule) => intersection(destinations, only).ranges.length > 0;
@@ -119,7 +119,7 @@ export async function explainForeign(
 export async function findForeignRules(
   baseChains: readonly BaseChain[],
   interesting: RangeSet,
-  budget = new Budget(),
+  budget = new Budget(ANALYSE_MS),
 ): Promise<readonly ForeignRule[]> {
   const rules: ForeignRule[] = [];
   for (const base of baseChains) {

@@ -7,7 +7,7 @@ import { createTool } from '../dataplane/iptables/tool.ts';
 import { NFT_FAMILY, TABLE } from '../dataplane/nftables/names.ts';
 import type { IptablesMode } from '../dataplane/options.ts';
 import { type BaseChain, readBaseChain } from './base-chain.ts';
-import { Budget, TooMany } from './budget.ts';
+import { Budget, READ_MS, TooMany } from './budget.ts';
 import { iptablesRules } from './iptables-rule.ts';
 import { createNftReader, findNatChains, isMetBy, type NftChain, type NftReader } from './read-nftables.ts';
 
@@ -46,7 +46,11 @@ const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 256, legacy: 
  *
  * @throws {DataplaneError} if the kernel refuses, or the tools that the agent itself uses fail
  */
-export async function readNode(host: Host, options: NodeOptions, budget = new Budget()): Promise<NodeRules> {
+export async function readNode(
+  host: Host,
+  options: NodeOptions,
+  budget = new Budget(READ_MS),
+): Promise<NodeRules> {
   const baseChains: BaseChain[] = [];
   const unread: string[] = [];
   const skipped = new Set<string>();

@@ -5,7 +5,6 @@ import { builtInRules } from '../dataplane/iptables/detect.ts';
 import { inTurns } from '../dataplane/iptables/legacy.ts';
 import { createTool } from '../dataplane/iptables/tool.ts';
 import type { Family, Policy } from '../policy/policy.ts';
-import type { Budget } from './budget.ts';
 import { findForeign } from './find.ts';
 import type { Finding } from './finding.ts';
 import type { NodeRules } from './read-node.ts';
@@ -27,10 +26,9 @@ function changesOf(plan: Plan): readonly string[] {
 export async function neighbourFindings(
   node: NodeRules,
   policies: readonly Policy[],
-  budget: Budget,
 ): Promise<readonly Finding[]> {
   const { baseChains } = node;
-  const { findings, unread } = await findForeign(node, policies, budget);
+  const { findings, unread } = await findForeign(node, policies);
   const followers = baseChains.flatMap(({ where, family, name, chains }): Finding[] => {
     const rules = chains.get(name) ?? [];
     const jump = rules.findLastIndex(({ outcome }) => outcome.kind === 'ours');

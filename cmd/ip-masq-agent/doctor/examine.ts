@@ -6,7 +6,6 @@ import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../../lib/dataplane/open.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
-import { Budget } from '../../../lib/neighbours/budget.ts';
 import type { Finding } from '../../../lib/neighbours/finding.ts';
 import { leftoverFindings } from '../../../lib/neighbours/leftovers.ts';
 import {
@@ -97,12 +96,11 @@ async function examineKernel(
     }
     await look(async () => {
       const { iptables } = dataplane;
-      const budget = new Budget();
       const nodeOptions = { families, ownChain: options.chain, iptables };
-      const node = await retrying(() => readNode(host, nodeOptions, budget), retry);
+      const node = await retrying(() => readNode(host, nodeOptions), retry);
       seen.push(...node.baseChains.map(({ where }) => where), ...node.skipped);
       const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
-      return await neighbourFindings(node, policies, budget);
+      return await neighbourFindings(node, policies);
     });
     const installed = await installedDataplanes(options, host);
     for (const family of families) await look(() => bothModesFindings(host, installed, family), family);

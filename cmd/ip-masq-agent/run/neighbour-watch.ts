@@ -2,7 +2,6 @@ import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import type { Logger } from '../../../lib/log/log.ts';
-import { Budget } from '../../../lib/neighbours/budget.ts';
 import { findForeign } from '../../../lib/neighbours/find.ts';
 import { readNode } from '../../../lib/neighbours/read-node.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
@@ -67,10 +66,9 @@ export class NeighbourWatch {
   async #notices({ dataplane, chain, policies }: Own): Promise<Notices> {
     const found = new Map<string, () => void>();
     const families = policies.map(({ family }) => family);
-    const budget = new Budget();
     const options = { families, ownChain: chain, iptables: dataplane.iptables };
-    const node = await readNode(this.#host, options, budget);
-    const { findings, unread } = await findForeign(node, policies, budget);
+    const node = await readNode(this.#host, options);
+    const { findings, unread } = await findForeign(node, policies);
     this.#status.onNeighbours(families, findings);
     for (const { key, family, message, evidence, remedy } of findings)
       found.set(key, () => this.#log.warn({ family, rules: evidence }, `${family}: ${message}; ${remedy}`));

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { Budget, LIMITS, MOST_FINDINGS } from '../../../lib/neighbours/budget.ts';
+import { Budget, MOST_FINDINGS, OUTPUT_BYTES } from '../../../lib/neighbours/budget.ts';
 import { findForeign } from '../../../lib/neighbours/find.ts';
 import { readNode } from '../../../lib/neighbours/read-node.ts';
-import { baseChainOf, fakeHost, listing, nftables, OWN, policyOf, rule } from './support.ts';
+import { baseChainOf, fakeHost, listing, nftables, OWN, policyOf, rule, unlimited } from './support.ts';
 
 const INSIDE = policyOf('10.0.0.0/8');
 const TOO_MANY = 'there are too many foreign rules to analyse';
@@ -29,13 +29,13 @@ const CIRCLES = Array.from({ length: 1_000 }, (_, index) => [
   `-A C${index} -p udp -j MASQUERADE`,
 ]).flat();
 
-const look = (lines: readonly string[], budget?: Budget) =>
+const look = (lines: readonly string[], budget = unlimited()) =>
   findForeign({ baseChains: [baseChainOf(lines)], unread: [], skipped: [] }, [INSIDE], budget);
 
 /** A budget whose clock counts how often it is read: a number of steps, whatever the machine. */
 function counting(limit = Number.POSITIVE_INFINITY): { readonly budget: Budget; steps(): number } {
   let steps = 0;
-  const budget = new Budget({ ...LIMITS, cpuMs: limit }, () => {
+  const budget = new Budget(limit, () => {
     steps += 1;
     return steps;
   });
@@ -98,7 +98,7 @@ describe('the work of a look at foreign rules', () => {
       [listing('set', 'ip', 't', 's')]: nftables({ set: { name: 's', elem } }),
     });
     const options = { families: ['IPv4'], ownChain: OWN, iptables: undefined } as const;
-    assert.deepEqual((await readNode(host, options, counting().budget)).unread, []);
+    assert.deepEqual((await readNode(host, options, unlimited())).unread, []);
     assert.deepEqual((await readNode(host, options, counting(500).budget)).unread, [TOO_MANY]);
   });
 
@@ -112,7 +112,7 @@ describe('the work of a look at foreign rules', () => {
         { chain: { family: 'ip', table: 'big', name: 'p', type: 'nat', hook: 'postrouting' } },
       ),
       'iptables-nft': listed('POSTROUTING', ['-j MASQUERADE']),
-      nft: { stdout: ' '.repeat(LIMITS.outputBytes) },
+      nft: { stdout: ' '.repeat(OUTPUT_BYTES) },
     });
     const options = { families: ['IPv4'], ownChain: OWN, iptables: { mode: 'nft', suffix: '-nft' } } as const;
     const node = await readNode(host, options);

@@ -4,12 +4,12 @@ import type { BaseChain } from '../../../lib/neighbours/base-chain.ts';
 import { findForeignRules as find } from '../../../lib/neighbours/find.ts';
 import { unmasqueraded } from '../../../lib/policy/flatten.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
-import { baseChainOf, KUBE_PROXY, policyOf, textOf } from './support.ts';
+import { baseChainOf, KUBE_PROXY, policyOf, textOf, unlimited } from './support.ts';
 
 const INSIDE = policyOf('10.0.0.0/8', '192.168.0.0/16');
 
 const findForeignRules = (baseChains: readonly BaseChain[], policy: Policy) =>
-  find(baseChains, unmasqueraded(policy));
+  find(baseChains, unmasqueraded(policy), unlimited());
 
 /** Lines of iptables, and per rule found: author: destinations if conditions. */
 const CASES: readonly {

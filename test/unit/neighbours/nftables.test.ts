@@ -3,9 +3,8 @@ import { describe, it } from 'node:test';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { type BaseChain, readBaseChain } from '../../../lib/neighbours/base-chain.ts';
-import { Budget } from '../../../lib/neighbours/budget.ts';
 import { createNftReader, findNatChains, type NftChain } from '../../../lib/neighbours/read-nftables.ts';
-import { base, fakeHost, listing, nftables, OWN, rule } from './support.ts';
+import { base, fakeHost, listing, nftables, OWN, rule, unlimited } from './support.ts';
 
 describe('what nft says of base chains', () => {
   it('is taken from those of nat at postrouting, whatever else it prints', async () => {
@@ -56,7 +55,7 @@ describe('what nft says of base chains', () => {
 
 /** Reads a base chain with all chains that it leads to. */
 function readerOf(host: Host): (base: NftChain, family: Family) => Promise<BaseChain | undefined> {
-  const reader = createNftReader(host, OWN, new Budget());
+  const reader = createNftReader(host, OWN, unlimited());
   return (base, family) =>
     readBaseChain({ where: 'here', family, name: base.chain }, 256, reader(base, family));
 }

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Budget } from '../../../lib/neighbours/budget.ts';
 import { reach } from '../../../lib/neighbours/reach.ts';
-import { baseChainOf, textOf } from './support.ts';
+import { baseChainOf, textOf, unlimited } from './support.ts';
 
 /** Lines of iptables, and the packets that may reach each MASQUERADE: destinations, conditions and the path. */
 const CASES: readonly {
@@ -95,7 +94,7 @@ const CASES: readonly {
 describe('reach', () => {
   for (const { name, lines, reached } of CASES) {
     it(name, async () => {
-      const found = (await reach(baseChainOf(lines), new Budget())).map(
+      const found = (await reach(baseChainOf(lines), unlimited())).map(
         ({ destinations, conditions, path }) => {
           const numbers = path.map(({ text }) => lines.indexOf(text) + 1).join('>');
           return `${textOf(destinations)} [${conditions.join(', ')}] ${numbers}`;
