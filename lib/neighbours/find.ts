@@ -59,20 +59,16 @@ export async function findForeign(
   policies: readonly Policy[],
   budget = new Budget(ANALYSE_MS),
 ): Promise<Foreign> {
-  const findings: ForeignFinding[] = [];
-  try {
-    for (const policy of policies) {
-      const groups = groupForeignRules(await findForeignRules(baseChains, unmasqueraded(policy), budget));
-      for (const group of groups) {
-        if (findings.length === MOST_FINDINGS) throw new TooMany();
-        findings.push(await budget.work(() => finding(group, policy)));
-      }
-    }
-  } catch (error) {
-    if (!(error instanceof TooMany)) throw error;
-    return { findings, unread: [...new Set([...unread, error.message])] };
+  const words = new Set(unread);
+  const groups: { readonly group: ForeignGroup; readonly policy: Policy }[] = [];
+  for (const policy of policies) {
+    const found = await findForeignRules(baseChains, unmasqueraded(policy), budget);
+    for (const what of found.unread) words.add(what);
+    for (const group of groupForeignRules(found.rules)) groups.push({ group, policy });
   }
-  return { findings, unread };
+  if (groups.length > MOST_FINDINGS) words.add(new TooMany().message);
+  const findings = groups.slice(0, MOST_FINDINGS).map(({ group, policy }) => finding(group, policy));
+  return { findings, unread: [...words] };
 }
 
 /** What foreign rules mean for one address. */
@@ -103,35 +99,32 @@ export async function explainForeign(
     const path = endBeforeOurs(base)?.map(({ text }) => text);
     return path === undefined ? [] : [{ where: base.where, path }];
   });
-  try {
-    return { masquerading: await findForeignRules(narrowed, only, budget), endedBy, unread };
-  } catch (error) {
-    if (!(error instanceof TooMany)) throw error;
-    return { masquerading: [], endedBy, unread: [...unread, error.message] };
-  }
+  const { rules, unread: more } = await findForeignRules(narrowed, only, budget);
+  return { masquerading: rules, endedBy, unread: [...unread, ...more] };
 }
 
-/**
- * The rules that may masquerade packets to these destinations.
- *
- * @throws {TooMany}
- */
+/** The rules that may masquerade packets to these destinations: all, or those found within the budget. */
 export async function findForeignRules(
   baseChains: readonly BaseChain[],
   interesting: RangeSet,
   budget = new Budget(ANALYSE_MS),
-): Promise<readonly ForeignRule[]> {
-  const rules: ForeignRule[] = [];
-  for (const base of baseChains) {
-    if (base.family !== interesting.family) continue;
-    const found = await budget.map(await reach(base, budget), (reached) => {
-      const destinations = intersection(reached.destinations, interesting);
-      if (destinations.ranges.length === 0 || isHairpin(reached)) return undefined;
-      return foreignRule(base, reached, destinations);
-    });
-    rules.push(...found.filter((rule) => rule !== undefined));
+): Promise<{ readonly rules: readonly ForeignRule[]; readonly unread: readonly string[] }> {
+  const rules = new Map<string, ForeignRule>();
+  try {
+    for (const base of baseChains) {
+      if (base.family !== interesting.family) continue;
+      await reach(base, budget, (reached) => {
+        const destinations = intersection(reached.destinations, interesting);
+        if (destinations.ranges.length === 0 || isHairpin(reached)) return;
+        const rule = foreignRule(base, reached, destinations);
+        rules.set(rule.key, rule);
+      });
+    }
+    return { rules: [...rules.values()], unread: [] };
+  } catch (error) {
+    if (!(error instanceof TooMany)) throw error;
+    return { rules: [...rules.values()], unread: [error.message] };
   }
-  return [...new Map(rules.map((rule) => [rule.key, rule])).values()];
 }
 
 function foreignRule(

@@ -27,21 +27,24 @@ export interface Reached extends Way {
 }
 
 /**
- * The masquerading rules that packets may reach. It takes each chain once, with the packets of all ways to it together,
- * so it may name more packets than reach a rule, never fewer.
+ * Visits the masquerading rules that packets may reach. It takes each chain once, with the packets of all ways to it
+ * together, so it may name more packets than reach a rule, never fewer.
  *
  * @throws {TooMany}
  */
-export async function reach(base: BaseChain, budget: Budget): Promise<readonly Reached[]> {
+export async function reach(
+  base: BaseChain,
+  budget: Budget,
+  visit: (reached: Reached) => void,
+): Promise<void> {
   const start = { destinations: everything(base.family), conditions: [], path: [] };
   const ways = new Map<string, Way>([[base.name, start]]);
-  const found: Reached[] = [];
   for (const chain of await budget.work(() => callersFirst(base, budget))) {
     const way = ways.get(chain);
     if (way === undefined) continue;
     await budget.work(() => {
       for (const { rule, ...next } of followed(way, base.chains.get(chain) ?? [], budget)) {
-        if (rule.outcome.kind === 'masquerades') found.push({ rule, ...next });
+        if (rule.outcome.kind === 'masquerades') visit({ rule, ...next });
         else if ('chain' in rule.outcome) {
           const other = ways.get(rule.outcome.chain);
           ways.set(rule.outcome.chain, other === undefined ? next : together(other, next));
@@ -49,7 +52,6 @@ export async function reach(base: BaseChain, budget: Budget): Promise<readonly R
       }
     });
   }
-  return found;
 }
 
 /** The chains in an order in which each follows all that lead to it, unless they lead in a circle. */
@@ -100,7 +102,7 @@ class Taken {
     const taken = this.#sets.get(key);
     // Another agent lists thousands of CIDRs: they are put in order only when a rule asks for them.
     if (taken === undefined) this.#sets.set(key, { set: destinations, more: [] });
-    else taken.more.push(...destinations.ranges);
+    else for (const range of destinations.ranges) taken.more.push(range);
   }
 
   /** Compares with rules that ask for nothing else, for one of the conditions of the rule, or for all of them. */

@@ -104,8 +104,9 @@ describe('the agent', () => {
       assert.ok(agent.log().length < 100_000);
       await stopped(agent);
 
-      const stopping = node.start('--resync-interval=1h');
-      await stopping.logged(/"rules":/);
+      // The look begins right after the first sync.
+      const stopping = node.start('--resync-interval=1h', '--v=3');
+      await stopping.logged(/"reason":"start"/);
       const start = performance.now();
       await stopped(stopping);
       assert.ok(performance.now() - start < 1_000);

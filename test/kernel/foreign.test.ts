@@ -25,7 +25,9 @@ async function look(lab: Lab): Promise<NodeRules> {
 async function find(lab: Lab): Promise<readonly ForeignRule[]> {
   const { baseChains, unread } = await look(lab);
   assert.deepEqual(unread, []);
-  return await findForeignRules(baseChains, unmasqueraded(policy(lab.family)));
+  const found = await findForeignRules(baseChains, unmasqueraded(policy(lab.family)));
+  assert.deepEqual(found.unread, []);
+  return found.rules;
 }
 
 /** Author, destinations, and conditions. */

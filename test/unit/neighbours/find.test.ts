@@ -8,8 +8,8 @@ import { baseChainOf, KUBE_PROXY, policyOf, textOf, unlimited } from './support.
 
 const INSIDE = policyOf('10.0.0.0/8', '192.168.0.0/16');
 
-const findForeignRules = (baseChains: readonly BaseChain[], policy: Policy) =>
-  find(baseChains, unmasqueraded(policy), unlimited());
+const findForeignRules = async (baseChains: readonly BaseChain[], policy: Policy) =>
+  (await find(baseChains, unmasqueraded(policy), unlimited())).rules;
 
 /** Lines of iptables, and per rule found: author: destinations if conditions. */
 const CASES: readonly {

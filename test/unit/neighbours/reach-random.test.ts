@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { complement, everything, type RangeSet, rangeOf, rangeSet } from '../../../lib/cidr/ranges.ts';
 import type { BaseChain, Condition, Outcome, Rule } from '../../../lib/neighbours/base-chain.ts';
-import { reach } from '../../../lib/neighbours/reach.ts';
+import { type Reached, reach } from '../../../lib/neighbours/reach.ts';
 import { crowdedAddress, crowdedPrefix } from '../cidr/arbitrary.ts';
 import { unlimited } from './support.ts';
 
@@ -104,7 +104,8 @@ describe('reach, compared with an interpreter', () => {
   it('never misses a rule that masquerades a packet, whatever is asked for', async () => {
     await fc.assert(
       fc.asyncProperty(anyBase, fc.array(anyPacket, { minLength: 5 }), async (base, packets) => {
-        const found = await reach(base, unlimited());
+        const found: Reached[] = [];
+        await reach(base, unlimited(), (reached) => found.push(reached));
         for (const packet of packets) {
           const met = interpret(base, packet);
           const reached = found.find(({ rule }) => rule.text === met);

@@ -94,12 +94,11 @@ const CASES: readonly {
 describe('reach', () => {
   for (const { name, lines, reached } of CASES) {
     it(name, async () => {
-      const found = (await reach(baseChainOf(lines), unlimited())).map(
-        ({ destinations, conditions, path }) => {
-          const numbers = path.map(({ text }) => lines.indexOf(text) + 1).join('>');
-          return `${textOf(destinations)} [${conditions.join(', ')}] ${numbers}`;
-        },
-      );
+      const found: string[] = [];
+      await reach(baseChainOf(lines), unlimited(), ({ destinations, conditions, path }) => {
+        const numbers = path.map(({ text }) => lines.indexOf(text) + 1).join('>');
+        found.push(`${textOf(destinations)} [${conditions.join(', ')}] ${numbers}`);
+      });
       assert.deepEqual(found, reached);
     });
   }
