@@ -1,28 +1,9 @@
-import type { MarkCondition } from './condition.ts';
-
-/** The program that makes a rule, recognized by names and comments. */
-export type AuthorName =
-  | 'kube-proxy'
-  | 'CNI portmap'
-  | 'kubelet (kubenet)'
-  | 'kindnet'
-  | 'a cloud node setup (IP-MASQ)'
-  | 'another ip-masq-agent'
-  | 'flannel'
-  | 'AWS VPC CNI'
-  | 'Calico'
-  | 'Cilium'
-  | 'a CNI plugin'
-  | 'libvirt'
-  | 'Docker'
-  | 'unknown';
-
+/** Who writes a rule, as far as its names and comments tell. */
 export interface Author {
-  readonly name: AuthorName;
-  /** What to do about a rule of this author, in one sentence. */
+  /** `unknown` if names and comments do not show it. */
+  readonly name: string;
+  /** One sentence: what to do about a rule of this author. */
   readonly remedy: string;
-  /** Whether it masquerades only packets that it has marked itself, with any bit. */
-  readonly marks: boolean;
 }
 
 interface Signature extends Author {
@@ -36,95 +17,81 @@ const SIGNATURES: readonly Signature[] = [
     name: 'kube-proxy',
     sign: /\bKUBE-POSTROUTING\b|^nftables \S+ kube-proxy /m,
     remedy: 'do not change it: Services need it; find out what marks these packets',
-    marks: true,
   },
   {
     name: 'CNI portmap',
     sign: /\bCNI-HOSTPORT-MASQ\b|^nftables \S+ cni_hostport /m,
     remedy: 'remove "snat" from the portmap plugin in the CNI configuration, or keep it: host ports need it',
-    marks: true,
   },
   {
     name: 'kubelet (kubenet)',
     sign: /\bkubenet: /,
     remedy: 'start kubelet with --non-masquerade-cidr=0.0.0.0/0',
-    marks: false,
   },
   {
     name: 'kindnet',
     sign: /\bKIND-MASQ-AGENT\b|^nftables \S+ kindnet/m,
     remedy:
       'start kindnetd with --masquerading=false, or list the destinations in its --no-masquerade-cidr; the kindnetd of kind has no such flag: set disableDefaultCNI there and install another CNI plugin',
-    marks: false,
   },
   {
     name: 'a cloud node setup (IP-MASQ)',
     sign: /-j IP-MASQ$|-A IP-MASQ /m,
     remedy:
       'turn off the default SNAT of the cluster (GKE: --disable-default-snat), or delete the jump to IP-MASQ',
-    marks: false,
   },
   {
     name: 'another ip-masq-agent',
     sign: /\bip-masq(?:-agent)?\S*: |\bIP-MASQ-AGENT\S*/,
     remedy: 'remove the DaemonSet of that agent, then delete the jump to its chain from POSTROUTING',
-    marks: false,
   },
   {
     name: 'flannel',
     sign: /\bflanneld masq\b|\bFLANNEL-POSTRTG\b|^nftables \S+ flannel-ipv[46] /m,
     remedy: 'start flanneld with --ip-masq=false',
-    marks: false,
   },
   {
     name: 'AWS VPC CNI',
     sign: /\bAWS-SNAT-CHAIN-\d/,
     remedy:
       'set AWS_VPC_K8S_CNI_EXTERNALSNAT=true in the DaemonSet aws-node, or list the destinations in AWS_VPC_K8S_CNI_EXCLUDE_SNAT_CIDRS',
-    marks: false,
   },
   {
     name: 'Calico',
     sign: /\bcali-(?:POSTROUTING|nat-outgoing)\b|\bcali:/,
     remedy: 'set natOutgoing: false in the IPPool of the pods',
-    marks: false,
   },
   {
     name: 'Cilium',
     sign: /\bCILIUM_POST_nat\b|\bcilium masquerade\b/,
     remedy: 'set enable-ipv4-masquerade and enable-ipv6-masquerade to false in cilium-config',
-    marks: false,
   },
   {
     name: 'a CNI plugin',
     sign: /\bCNI-[0-9a-f]{24}\b|^nftables \S+ cni_plugins_masquerade /m,
     remedy: 'set "ipMasq": false in the CNI configuration in /etc/cni/net.d, and restart the pods',
-    marks: false,
   },
   {
     name: 'libvirt',
     sign: /\bLIBVIRT_PRT\b|^nftables \S+ libvirt_network /m,
     remedy: 'change the libvirt network to <forward mode="route"/>, or stop it: virsh net-destroy NETWORK',
-    marks: false,
   },
   {
     name: 'Docker',
     sign: /\bdocker0\b|\bbr-[0-9a-f]{12}\b|^nftables \S+ docker-bridges /m,
     remedy:
       'start dockerd with --ip-masq=false ("ip-masq": false in daemon.json); for other networks than the default one set com.docker.network.bridge.enable_ip_masquerade=false',
-    marks: false,
   },
 ];
 
 const UNKNOWN: Author = {
   name: 'unknown',
   remedy:
-    'find out which program makes this rule, and exclude these destinations there; if no program makes it, delete it',
-  marks: false,
+    'find out which program keeps this rule and let it leave these destinations alone; if none does, delete it',
 };
 
 /**
- * The program that made a rule.
+ * Who writes a rule.
  *
  * @param where the base chain, as `BaseChain.where`
  * @param path the texts of the rules that lead to it, and of the rule itself
@@ -134,10 +101,14 @@ export function authorOf(where: string, path: readonly string[]): Author {
   return SIGNATURES.find(({ sign }) => sign.test(evidence)) ?? UNKNOWN;
 }
 
-/** Marks of packets to masquerade: bit 14 of kube-proxy, and bit 13 of the CNI plugin portmap. */
+/** Marks that mean "masquerade me": bit 14 of kube-proxy, bit 13 of the CNI plugin portmap. */
 const MASQUERADE_MARKS = [0x4000, 0x2000];
 
+/** Where they match the mark that they set, which may be another one. */
+const THEIR_PLACES = /\bKUBE-POSTROUTING\b|\bCNI-HOSTPORT-MASQ\b|\bcni_hostport\b/;
+
 /** Whether the mark asks for masquerading, by the conventions of kube-proxy and portmap. */
-export function asksForMasquerade({ value, mask }: MarkCondition): boolean {
-  return MASQUERADE_MARKS.some((bit) => value === bit && (mask === bit || mask === 0xffffffff));
+export function isMasqueradeMark(place: string, value: number, mask: number): boolean {
+  const isConvention = MASQUERADE_MARKS.includes(value) && (mask === value || mask === 0xffffffff);
+  return isConvention || THEIR_PLACES.test(place);
 }

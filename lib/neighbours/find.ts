@@ -1,118 +1,207 @@
-import { ADDRESS_BITS, type Address } from '../cidr/address.ts';
-import { intersection, prefixesOf, type RangeSet } from '../cidr/ranges.ts';
+import { ADDRESS_BITS, type Address, type Family } from '../cidr/address.ts';
+import { intersection, prefixesOf, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import { unmasqueraded } from '../policy/flatten.ts';
-import type { Family, Policy } from '../policy/policy.ts';
-import { type AuthorName, asksForMasquerade, authorOf } from './author.ts';
-import type { BaseChain, Outcome } from './base-chain.ts';
-import { type Condition, conditionText } from './condition.ts';
-import { narrow, type Reached, reach } from './reach.ts';
+import type { Entry, Policy } from '../policy/policy.ts';
+import { formatOrigin } from '../text/origin.ts';
+import { authorOf } from './author.ts';
+import type { BaseChain, Rule } from './base-chain.ts';
+import { ANALYSE_MS, Budget, MOST_FINDINGS, TooMany } from './budget.ts';
+import { endBeforeOwn, type Reached, reach } from './reach.ts';
+import type { NodeRules } from './read-node.ts';
 
-/** A foreign rule that masquerades packets to some destinations. */
+/** A foreign rule that may masquerade packets to some destinations. */
 export interface ForeignRule {
-  /** A key that stays the same for the same rule in the same place, with any policy. */
+  /** Equal for the same rule in the same place at another time, whatever the policy. */
   readonly key: string;
   readonly family: Family;
   /** The base chain. */
   readonly where: string;
-  /** The rules that lead to it, as their tool prints them; the last one is the rule itself. */
+  /** The rules that lead to it, as their tool writes them; the last one is the rule itself. */
   readonly path: readonly string[];
   readonly destinations: RangeSet;
-  /** Further conditions under which the rule masquerades a packet; empty if there are none. */
+  /** What else must be so for the rule to masquerade a packet. */
   readonly conditions: readonly string[];
-  readonly author: AuthorName;
-  /** What to do about it, in one sentence. */
+  readonly author: string;
+  /** One sentence: what to do about it. */
   readonly remedy: string;
 }
 
-/** Foreign rules that may masquerade what the policy does not, in the order in which packets meet them. */
-export function findForeignRules(baseChains: readonly BaseChain[], policy: Policy): readonly ForeignRule[] {
-  return foreignRules(baseChains, unmasqueraded(policy));
+/** Foreign rules of one author in one place: a CNI plugin makes one for each pod. */
+export interface ForeignGroup extends Pick<ForeignRule, 'key' | 'family' | 'where' | 'author' | 'remedy'> {
+  readonly rules: readonly ForeignRule[];
 }
 
-/** Outcomes that end a base chain without masquerading; a chain after `goto` does not return. */
-const ENDING: readonly Outcome['kind'][] = ['ends', 'returns', 'goto'];
+/** Foreign rules of one author that may masquerade what the policies leave alone, in words. */
+export interface ForeignFinding {
+  /** Equal for the same author in the same place at another time. */
+  readonly key: string;
+  readonly family: Family;
+  /** How many rules. */
+  readonly rules: number;
+  /** One sentence: whose rules, where, and which entries they concern. */
+  readonly message: string;
+  /** The rules, those that lead to them, and what else they ask for. */
+  readonly evidence: readonly string[];
+  readonly remedy: string;
+}
+
+/** What a look at foreign rules has found. */
+export interface Foreign {
+  /** At most MOST_FINDINGS. */
+  readonly findings: readonly ForeignFinding[];
+  /** What could not be read or analysed, in words; the same words as long as it is the same. */
+  readonly unread: readonly string[];
+}
+
+/** Finds the rules of a node that may masquerade what the policies leave alone, by author and place. */
+export async function findForeign(
+  { baseChains, unread }: NodeRules,
+  policies: readonly Policy[],
+  budget = new Budget(ANALYSE_MS),
+): Promise<Foreign> {
+  const words = new Set(unread);
+  const groups: { readonly group: ForeignGroup; readonly policy: Policy }[] = [];
+  for (const policy of policies) {
+    const found = await findForeignRules(baseChains, unmasqueraded(policy), budget);
+    for (const what of found.unread) words.add(what);
+    for (const group of groupForeignRules(found.rules)) groups.push({ group, policy });
+  }
+  if (groups.length > MOST_FINDINGS) words.add(new TooMany().message);
+  const findings = groups.slice(0, MOST_FINDINGS).map(({ group, policy }) => finding(group, policy));
+  return { findings, unread: [...words] };
+}
 
 /** What foreign rules mean for one address. */
 export interface ForeignVerdict {
-  /** Rules that may masquerade packets to it, with any policy. */
+  /** Rules that may masquerade packets to it, whatever the policy says of it. */
   readonly masquerading: readonly ForeignRule[];
-  /** The path of a rule without conditions (ACCEPT, RETURN or similar) that ends the chain before the agent's jump. */
+  /** A rule without conditions (ACCEPT, RETURN or the like) that ends the chain before the agent's own is met; its path. */
   readonly endedBy: { readonly where: string; readonly path: readonly string[] } | undefined;
+  /** What could not be read or analysed, in words. */
+  readonly unread: readonly string[];
 }
 
-/** The foreign rules that decide about packets to an address outside of the node. */
-export function explainForeign(baseChains: readonly BaseChain[], { family, value }: Address): ForeignVerdict {
-  const only: RangeSet = { family, ranges: [{ first: value, last: value }] };
-  const narrowed = baseChains.filter((base) => base.family === family).map((base) => narrow(base, only));
-  const ends = narrowed.flatMap((base) => endBeforeOwn(base, only) ?? []);
-  return { masquerading: foreignRules(narrowed, only), endedBy: ends[0] };
+/** Which foreign rules decide about packets to an address that is not one of the node's own. */
+export async function explainForeign(
+  { baseChains, unread }: NodeRules,
+  { family, value }: Address,
+  budget = new Budget(ANALYSE_MS),
+): Promise<ForeignVerdict> {
+  const only = rangeSet(family, [{ first: value, last: value }]);
+  const mayMatch = ({ destinations }: Rule) => intersection(destinations, only).ranges.length > 0;
+  const narrowed = baseChains
+    .filter((base) => base.family === family)
+    .map((base): BaseChain => {
+      const chains = [...base.chains].map(([name, rules]) => [name, rules.filter(mayMatch)] as const);
+      return { ...base, chains: new Map(chains) };
+    });
+  const [endedBy] = narrowed.flatMap((base) => {
+    const path = endBeforeOwn(base)?.map(({ text }) => text);
+    return path === undefined ? [] : [{ where: base.where, path }];
+  });
+  const { rules, unread: more } = await findForeignRules(narrowed, only, budget);
+  return { masquerading: rules, endedBy, unread: [...unread, ...more] };
 }
 
-/** The rule that ends a base chain before the agent's jump. Base chains without the jump do not matter. */
-function endBeforeOwn(base: BaseChain, only: RangeSet): ForeignVerdict['endedBy'] {
-  const reached = reach(base).filter(({ destinations }) => meets(destinations, only));
-  const jumps = [...base.chains.values()].flat().filter(({ outcome }) => outcome.kind === 'own');
-  if (jumps.length === 0 || reached.some(({ rule }) => rule.outcome.kind === 'own')) return undefined;
-  const end = reached.find(
-    ({ rule, conditions }) => ENDING.includes(rule.outcome.kind) && conditions.every(isOrdinary),
-  );
-  return end && { where: base.where, path: end.path.map(({ text }) => text) };
+/** The rules that may masquerade packets to these destinations: all, or those found within the budget. */
+export async function findForeignRules(
+  baseChains: readonly BaseChain[],
+  interesting: RangeSet,
+  budget = new Budget(ANALYSE_MS),
+): Promise<{ readonly rules: readonly ForeignRule[]; readonly unread: readonly string[] }> {
+  const rules = new Map<string, ForeignRule>();
+  try {
+    for (const base of baseChains) {
+      if (base.family !== interesting.family) continue;
+      await reach(base, budget, (reached) => {
+        const destinations = intersection(reached.destinations, interesting);
+        if (destinations.ranges.length === 0 || isHairpin(reached)) return;
+        const rule = foreignRule(base, reached, destinations);
+        rules.set(rule.key, rule);
+      });
+    }
+    return { rules: [...rules.values()], unread: [] };
+  } catch (error) {
+    if (!(error instanceof TooMany)) throw error;
+    return { rules: [...rules.values()], unread: [error.message] };
+  }
 }
 
-function foreignRules(baseChains: readonly BaseChain[], interesting: RangeSet): readonly ForeignRule[] {
-  const rules = baseChains
-    .filter(({ family }) => family === interesting.family)
-    .flatMap((base) =>
-      reach(base)
-        .filter(({ rule }) => rule.outcome.kind === 'masquerades')
-        .flatMap((reached) => foreignRule(base, reached, interesting) ?? []),
-    );
-  return [...new Map(rules.map((rule) => [rule.key, rule])).values()];
-}
-
-function foreignRule(base: BaseChain, reached: Reached, interesting: RangeSet): ForeignRule | undefined {
-  const destinations = intersection(reached.destinations, interesting);
-  const path = reached.path.map(({ text }) => text);
-  const { name, remedy, marks } = authorOf(base.where, path);
-  const asked = reached.conditions.some(
-    (one) => one.kind === 'mark' && one.is && (marks || asksForMasquerade(one)),
-  );
-  if (destinations.ranges.length === 0 || asked || isHairpin(reached)) return undefined;
-  const conditions = reached.conditions.filter((one) => !isOrdinary(one)).map(conditionText);
-  const key = [base.where, ...path, ...conditions].join('\n');
-  return {
-    key,
-    family: base.family,
-    where: base.where,
-    path,
-    destinations,
-    conditions,
-    author: name,
-    remedy,
-  };
-}
-
-/** Whether the condition holds for ordinary packets: only packets of Services and host ports have such a mark. */
-function isOrdinary(condition: Condition): boolean {
-  return condition.kind === 'mark' && !condition.is && asksForMasquerade(condition);
+function foreignRule(
+  { where, family }: BaseChain,
+  { path: rules, conditions }: Reached,
+  destinations: RangeSet,
+): ForeignRule {
+  const path = rules.map(({ text }) => text);
+  const { name, remedy } = authorOf(where, path);
+  const key = [where, ...path, ...conditions].join('\n');
+  return { key, family, where, path, destinations, conditions, author: name, remedy };
 }
 
 /**
- * Whether the rule is only for a pod that reaches itself through a Service or a host port. portmap and Docker write one
- * rule for each pod, whose source is its destination. kube-proxy in IPVS mode has a set of such pairs.
+ * Whether it is only about a pod that reaches itself through a Service or a host port: portmap and Docker write one
+ * rule per pod whose source is its destination; kube-proxy in IPVS mode has a set of such pairs.
  */
-function isHairpin({ conditions, destinations, rule }: Reached): boolean {
-  const texts = conditions.map(conditionText);
-  const [host, ...more] = prefixesOf(rule.destinations);
-  if (texts.some((text) => text.includes('KUBE-LOOP-BACK'))) return true;
-  if (host === undefined || more.length > 0 || host.length !== ADDRESS_BITS[destinations.family])
-    return false;
-  const address = host.text.replace(/\/\d+$/, '');
-  return [`source ${host.text}`, `ip saddr ${address}`, `ip6 saddr ${address}`].some((text) =>
-    texts.includes(text),
+function isHairpin({ rule: { destinations }, conditions }: Reached): boolean {
+  if (conditions.some((text) => text.includes('KUBE-LOOP-BACK'))) return true;
+  const [range, ...more] = destinations.ranges;
+  if (range === undefined || more.length > 0 || range.first !== range.last) return false;
+  const [host = ''] = prefixesOf(destinations).map(({ text }) => text);
+  const address = host.slice(0, -`/${ADDRESS_BITS[destinations.family]}`.length);
+  const pair = [`source ${host}`, `ip saddr ${address}`, `ip6 saddr ${address}`];
+  return pair.some((text) => conditions.includes(text));
+}
+
+/** The rules by author and place. Those of an unknown author stand alone. */
+export function groupForeignRules(rules: readonly ForeignRule[]): readonly ForeignGroup[] {
+  const keyOf = ({ key, family, where, author }: ForeignRule) =>
+    author === 'unknown' ? key : [family, where, author].join('\n');
+  return [...Map.groupBy(rules, keyOf)].flatMap(([key, members]) =>
+    members.slice(0, 1).map((first) => ({ ...first, key, rules: members })),
   );
 }
 
-function meets(a: RangeSet, b: RangeSet): boolean {
-  return intersection(a, b).ranges.length > 0;
+function finding(group: ForeignGroup, policy: Policy): ForeignFinding {
+  const { key, family, rules, remedy } = group;
+  const message = `${describeAuthor(group)} may masquerade traffic to ${named(concerned(policy, rules))}, which the config does not masquerade`;
+  return { key, family, rules: rules.length, message, evidence: foreignEvidence(group), remedy };
+}
+
+/** Whose rules, and where: the beginning of a sentence. */
+export function describeAuthor({ author, where, rules }: ForeignGroup): string {
+  const who = author === 'unknown' ? 'an unknown author' : author;
+  return `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${who} in ${where}`;
+}
+
+/** How many rules of one group are shown. */
+const SHOWN = 3;
+
+/** The rules, those that lead to them, and what else they ask for. */
+export function foreignEvidence({ rules }: Pick<ForeignGroup, 'rules'>): readonly string[] {
+  const shown = rules
+    .slice(0, SHOWN)
+    .flatMap(({ path, conditions }) => [
+      ...path,
+      ...(conditions.length === 0 ? [] : [`only if: ${conditions.join('; ')}`]),
+    ]);
+  return rules.length > SHOWN ? [...shown, `… and ${rules.length - SHOWN} more`] : shown;
+}
+
+/** How many entries a sentence names. */
+const NAMED = 4;
+
+function named(entries: readonly Entry[]): string {
+  const names = entries
+    .slice(0, NAMED)
+    .map(({ prefix, origin }) => `${prefix.text} (${formatOrigin(origin)})`);
+  return `${names.join(', ')}${entries.length > NAMED ? ` and ${entries.length - NAMED} more` : ''}`;
+}
+
+function concerned({ family, entries }: Policy, rules: readonly ForeignRule[]): readonly Entry[] {
+  const ranges = rules.flatMap(({ destinations }) => destinations.ranges);
+  const all = rangeSet(family, ranges);
+  return entries.filter(
+    ({ verdict, prefix }) =>
+      verdict === 'return' && intersection(all, rangeSet(family, [rangeOf(prefix)])).ranges.length > 0,
+  );
 }

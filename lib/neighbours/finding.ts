@@ -24,6 +24,7 @@ export const FINDING_MEANING = {
   'out-of-sync': "the agent's rules differ from the config",
   'jump-not-last': "rules in POSTROUTING follow the agent's jump",
   'foreign-rule': 'a foreign rule may masquerade traffic that the config does not masquerade',
+  'bpf-masquerade': 'BPF programs may masquerade past all rules',
   'both-modes': 'both iptables modes hold rules in nat',
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
   'forwarding-off': 'the kernel does not forward packets',

@@ -1,9 +1,10 @@
 import type { Family } from '../cidr/address.ts';
 import { parsePrefix } from '../cidr/prefix.ts';
-import { complement, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import { complement, nothing, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import { ruleWords } from '../dataplane/iptables/rule.ts';
-import type { Outcome, Rule } from './base-chain.ts';
-import { ALWAYS, combine, markTest, NEVER, otherCondition, steadyCondition, type Test } from './condition.ts';
+import type { Tool } from '../dataplane/iptables/tool.ts';
+import { combine, markTest, type Outcome, type ReadRules, type Rule, type Test } from './base-chain.ts';
+import type { Budget } from './budget.ts';
 
 /** An option with its values, such as `! --dst-type LOCAL`. */
 interface Option {
@@ -12,18 +13,15 @@ interface Option {
   readonly values: readonly string[];
 }
 
-const MASQUERADING = ['MASQUERADE', 'SNAT', 'NETMAP', 'SAME'];
-const ENDING = ['ACCEPT', 'DROP', 'QUEUE', 'NFQUEUE', 'REJECT'];
-const CHANGING = ['MARK', 'CONNMARK'];
-/** Targets that can have no options, like a jump to a chain. */
-const GOING_ON = ['LOG', 'NFLOG', 'ULOG', 'TRACE', 'NOTRACK', 'CT', 'CHECKSUM', 'CLASSIFY', 'AUDIT', 'DSCP'];
+const MASQUERADING = /^(MASQUERADE|SNAT|NETMAP|SAME)$/;
+const ENDING = /^(ACCEPT|DROP|QUEUE|NFQUEUE|REJECT)$/;
+/** Targets that may stand without options, as jumps to chains do. */
+const GOING_ON = /^(MARK|CONNMARK|LOG|NFLOG|ULOG|TRACE|NOTRACK|CT|CHECKSUM|CLASSIFY|AUDIT|DSCP)$/;
 
-/** Matches without a condition of their own: comments, and protocols, which `-p` names already. */
-const SILENT_MATCHES = ['comment', 'tcp', 'udp', 'udplite', 'sctp', 'dccp', 'icmp', 'icmp6', 'ipv6-icmp'];
+/** Matches that say nothing by themselves: comments, and protocols, which `-p` has named before. */
+const SILENT_MATCHES = /^(comment|tcp|udp|udplite|sctp|dccp|icmp|icmp6|ipv6-icmp)$/;
 
-/** Matches about the packet itself, whose options are independent. Not addrtype, whose options change each other. */
-const STEADY_MATCHES = [...SILENT_MATCHES, 'multiport', 'iprange'];
-
+/** Options that ask a packet for what it is. */
 const SHORT_OPTIONS: Readonly<Record<string, string>> = {
   '-s': 'source',
   '-i': 'input interface',
@@ -33,10 +31,28 @@ const SHORT_OPTIONS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reads a rule that `iptables -S` prints.
+ * Reads chains of `nat`.
  *
- * @param spec the words after `-A CHAIN`
- * @param ownChain the agent's chain
+ * @param elsewhere reads what iptables cannot read, because nft(8) has put rules into it
+ */
+export function iptablesRules(
+  { family, list }: Tool,
+  ownChain: string,
+  budget: Budget,
+  elsewhere: ReadRules = async () => undefined,
+): ReadRules {
+  return async (chain) => {
+    const specs = await list(chain);
+    if (specs === undefined) return await elsewhere(chain);
+    return await budget.map(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain));
+  };
+}
+
+/**
+ * A rule as `iptables -S` prints it.
+ *
+ * @param spec what stands behind `-A CHAIN`
+ * @param ownChain the agent's own chain
  */
 export function parseIptablesRule(family: Family, chain: string, spec: string, ownChain: string): Rule {
   const options = optionsOf(ruleWords(spec));
@@ -44,7 +60,7 @@ export function parseIptablesRule(family: Family, chain: string, spec: string, o
   const matches = target === -1 ? options : options.slice(0, target);
   return {
     text: `-A ${chain} ${spec}`.trimEnd(),
-    ...combine(family, testsOf(family, matches)),
+    ...combine(family, testsOf(family, chain, matches)),
     outcome: target === -1 ? { kind: 'goes on' } : outcomeOf(options.slice(target), ownChain),
   };
 }
@@ -57,7 +73,7 @@ function optionsOf(words: readonly string[]): readonly Option[] {
     const name = words[index] ?? '';
     const start = index + 1;
     index = start;
-    // A comment is one word, also if it looks like an option.
+    // A comment is one word, whatever it looks like.
     if (name === '--comment') index += 1;
     else while (index < words.length && !isOption(words[index] ?? '')) index += 1;
     options.push({ negated, name, values: words.slice(start, index) });
@@ -69,59 +85,51 @@ function isOption(word: string): boolean {
   return word === '!' || /^--?[a-z]/i.test(word);
 }
 
-function testsOf(family: Family, options: readonly Option[]): readonly Test[] {
+function testsOf(family: Family, chain: string, options: readonly Option[]): readonly Test[] {
   const tests: Test[] = [];
   let match = '';
   for (const [index, option] of options.entries()) {
     if (option.name === '-m') {
       match = option.values[0] ?? '';
       const bare = !options[index + 1]?.name.startsWith('--');
-      if (bare && !SILENT_MATCHES.includes(match)) tests.push(otherCondition(match));
-    } else tests.push(testOf(family, match, option));
+      if (bare && !SILENT_MATCHES.test(match)) tests.push({ text: match, isSteady: false });
+    } else tests.push(testOf(family, chain, match, option));
   }
   return tests;
 }
 
-function testOf(family: Family, match: string, option: Option): Test {
-  const { negated, name, values } = option;
+function testOf(family: Family, chain: string, match: string, { negated, name, values }: Option): Test {
   const value = values.join(' ');
-  if (name === '-d') return destinationTest(family, value, negated);
-  if (name === '--comment' || name === '-c') return ALWAYS;
-  // The policy is only about destinations that are not local.
-  if (name === '--dst-type' && value === 'LOCAL') return negated ? ALWAYS : NEVER;
-  if (name === '--limit-iface-out' || name === '--limit-iface-in') return ALWAYS;
+  const not = negated ? 'not ' : '';
+  if (name === '-d') {
+    const parsed = parsePrefix(value);
+    // A mask with holes is not a prefix.
+    if (!('prefix' in parsed)) return { text: `destination ${not}${value}`, isSteady: true };
+    const set = rangeSet(family, [rangeOf(parsed.prefix)]);
+    return negated ? complement(set) : set;
+  }
+  if (name === '--comment' || name === '-c') return undefined;
+  // Policies are only about destinations that are not local.
+  if (name === '--dst-type' && value === 'LOCAL') return negated ? undefined : nothing(family);
+  if (name === '--limit-iface-out' || name === '--limit-iface-in') return undefined;
   if (match === 'mark' && name === '--mark') {
-    const [mark, mask = 0xffffffff] = value.split('/').map(Number);
-    if (mark !== undefined && Number.isInteger(mark) && Number.isInteger(mask)) {
-      return markTest(mark, mask, !negated);
-    }
+    const [mark = Number.NaN, mask = 0xffffffff] = value.split('/').map(Number);
+    if (Number.isInteger(mark) && Number.isInteger(mask))
+      return markTest(family, chain, mark, mask, !negated);
   }
   const short = SHORT_OPTIONS[name];
   const what = short ?? `${match} ${name.replace(/^-+/, '')}`.trim();
-  const text = `${what} ${negated ? 'not ' : ''}${value}`.trimEnd();
-  const isSteady = short !== undefined || STEADY_MATCHES.includes(match);
-  return isSteady ? steadyCondition(text) : otherCondition(text);
-}
-
-function destinationTest(family: Family, value: string, negated: boolean): Test {
-  const parsed = parsePrefix(value);
-  // A mask with gaps is not a prefix.
-  if (!('prefix' in parsed) || parsed.prefix.family !== family) {
-    return steadyCondition(`destination ${negated ? 'not ' : ''}${value}`);
-  }
-  const set = rangeSet(family, [rangeOf(parsed.prefix)]);
-  return { kind: 'destinations', set: negated ? complement(set) : set };
+  return { text: `${what} ${not}${value}`.trimEnd(), isSteady: short !== undefined };
 }
 
 function outcomeOf([target, ...more]: readonly Option[], ownChain: string): Outcome {
   const name = target?.values[0] ?? '';
   if (name === ownChain) return { kind: 'own' };
   if (target?.name === '-g') return { kind: 'goto', chain: name };
-  if (MASQUERADING.includes(name)) return { kind: 'masquerades' };
-  if (ENDING.includes(name)) return { kind: 'ends' };
+  if (MASQUERADING.test(name)) return { kind: 'masquerades' };
+  if (ENDING.test(name)) return { kind: 'ends' };
   if (name === 'RETURN') return { kind: 'returns' };
-  if (CHANGING.includes(name)) return { kind: 'changes' };
   // A jump to a chain has no options.
-  if (more.length > 0 || GOING_ON.includes(name)) return { kind: 'goes on' };
+  if (more.length > 0 || GOING_ON.test(name)) return { kind: 'goes on' };
   return { kind: 'jump', chain: name };
 }

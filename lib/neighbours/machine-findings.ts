@@ -29,6 +29,30 @@ export async function forwardingFindings(
   return findings;
 }
 
+/** Links that Cilium makes, also as Dataplane V2 of GKE. */
+const BPF_LINKS = ['cilium_host', 'cilium_net'];
+
+/** The links of programs that may masquerade by BPF, at hooks which packets pass after all rules. */
+export async function bpfLinks(host: Host): Promise<readonly string[]> {
+  const links = (await host.readText('/proc/net/dev')) ?? '';
+  return BPF_LINKS.filter((name) => new RegExp(`^ *${name}:`, 'm').test(links));
+}
+
+/** The finding that BPF may masquerade packets that no rule masquerades. */
+export async function bpfFindings(host: Host): Promise<readonly Finding[]> {
+  const links = await bpfLinks(host);
+  if (links.length === 0) return [];
+  return [
+    {
+      kind: 'bpf-masquerade',
+      message: 'BPF programs of Cilium may masquerade packets past all rules',
+      evidence: links.map((name) => `link ${name}`),
+      remedy:
+        'look at Masquerading in the output of "cilium-dbg status"; if it says BPF, set enable-bpf-masquerade to false in cilium-config, or give Cilium the same CIDRs with enable-ip-masq-agent',
+    },
+  ];
+}
+
 /** The findings about capabilities that this process needs to read rules. */
 export async function capabilityFindings(host: Host): Promise<readonly Finding[]> {
   const missing = await missingCapabilities(host);

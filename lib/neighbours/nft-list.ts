@@ -1,9 +1,32 @@
-import type { DataplaneError } from '../dataplane/error.ts';
-import { type Symptom, toolError } from '../dataplane/error.ts';
+import { type DataplaneError, type Symptom, toolError } from '../dataplane/error.ts';
 import type { Host, ToolResult } from '../dataplane/host.ts';
-import { isObject, type JsonObject, listAt } from './nft-json.ts';
 
-/** The name of a chain, set or map in a table of nftables. */
+/** A value of libnftables-json(5). */
+export type Json = unknown;
+
+/** The member of an object, or the member of that member; undefined if there is none. */
+export function at(value: Json, ...keys: readonly string[]): Json {
+  return keys.reduce((inner, key) => (isObject(inner) ? inner[key] : undefined), value);
+}
+
+/** The same, a list; undefined if it is anything else. */
+export function listAt(value: Json, ...keys: readonly string[]): readonly Json[] | undefined {
+  const member = at(value, ...keys);
+  return Array.isArray(member) ? member : undefined;
+}
+
+/** Whether it has members. */
+export function isObject(value: Json): value is Readonly<Record<string, Json>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A statement or an expression is an object with one member, or just a name: its name, and what it is about. */
+export function nameAndBody(value: Json): readonly [name: string, body: Json] {
+  if (typeof value === 'string') return [value, null];
+  return (isObject(value) ? Object.entries(value)[0] : undefined) ?? ['', null];
+}
+
+/** Something with a name in a table of nftables. */
 export interface NftName {
   readonly kind: 'chain' | 'set' | 'map';
   readonly family: string;
@@ -12,33 +35,28 @@ export interface NftName {
 }
 
 /**
- * The command for the names of all chains. Other commands that find base chains ("list tables", "list hooks") read all
- * rules, which takes seconds with 75,000 rules.
- */
-const ALL_CHAINS = ['list', 'chains'];
-
-/**
- * Lists the named object, or all chains; undefined if the object does not exist (any more).
+ * Lists what is named, or the names of all chains: other ways to find base chains ("list tables", "list hooks") read
+ * all rules, which takes seconds with 75,000 of them. Undefined if there is no such thing (any more).
  *
  * @throws {DataplaneError} `unsupported` if the kernel has no nf_tables, `missing` if there is no nft with JSON
  */
-export async function listNft(host: Host, what?: NftName): Promise<readonly JsonObject[] | undefined> {
-  const result = await host.run('nft', ['-j', ...(what === undefined ? ALL_CHAINS : [request(what)])]);
+export async function listNft(host: Host, what?: NftName): Promise<readonly Json[] | undefined> {
+  const words = what === undefined ? ['list', 'chains'] : [request(what)];
+  const result = await host.run('nft', ['-j', ...words]);
   if (result.code !== 0 && /No such file or directory|does not exist/i.test(result.stderr)) return undefined;
   const objects = result.code === 0 ? parse(result.stdout) : undefined;
   if (objects !== undefined) return objects;
-  const words = what === undefined ? ALL_CHAINS : ['list', what.kind, what.family, what.table, what.name];
-  throw failure(words.join(' '), result);
+  throw failure(what === undefined ? 'chains' : Object.values(what).join(' '), result);
 }
 
-/** The request as JSON, because the command line of nft(8) cannot hold every name: a table may be called "maps". */
+/** On its command line nft(8) cannot read every name that there may be: a table may well be called "maps". */
 function request({ kind, ...name }: NftName): string {
   return JSON.stringify({ nftables: [{ list: { [kind]: name } }] });
 }
 
-function parse(stdout: string): readonly JsonObject[] | undefined {
+function parse(stdout: string): readonly Json[] | undefined {
   try {
-    return listAt(JSON.parse(stdout), 'nftables')?.filter((object) => isObject(object));
+    return listAt(JSON.parse(stdout), 'nftables');
   } catch {
     return undefined;
   }
@@ -54,9 +72,8 @@ const SYMPTOMS: readonly Symptom[] = [
   { pattern: /compiled/i, failure: 'missing', remedy: 'install an nft that was built with JSON' },
 ];
 
-/** @param words the request as on a command line */
-function failure(words: string, { code, stderr }: ToolResult): DataplaneError {
+function failure(what: string, { code, stderr }: ToolResult): DataplaneError {
   const [line = ''] = stderr.trim().split('\n');
   const said = code === 0 ? 'the output is not JSON' : line.replace(/^internal:\S+ /, '');
-  return toolError(SYMPTOMS, stderr, `nft -j ${words} failed: ${said || `exit code ${code}`}`);
+  return toolError(SYMPTOMS, stderr, `nft -j list ${what} failed: ${said || `exit code ${code}`}`);
 }

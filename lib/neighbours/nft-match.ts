@@ -1,106 +1,100 @@
 import { ADDRESS_BITS, type Family, parseAddress } from '../cidr/address.ts';
 import { truncate } from '../cidr/prefix.ts';
-import { complement, type Range, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
-import { ALWAYS, markTest, NEVER, otherCondition, steadyCondition, type Test } from './condition.ts';
-import {
-  elementValue,
-  isObject,
-  type Json,
-  type JsonObject,
-  listAt,
-  nameAndBody,
-  objectAt,
-  textAt,
-} from './nft-json.ts';
-import { statementText } from './nft-text.ts';
+import { complement, nothing, type Range, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import { markTest, type Test } from './base-chain.ts';
+import { at, type Json, listAt, nameAndBody } from './nft-list.ts';
+import { nftText } from './nft-text.ts';
 
-/** The elements of the named sets and maps of a table. */
-export type NamedElements = ReadonlyMap<string, readonly Json[]>;
+/** What a rule is read with. */
+export interface NftContext {
+  /** The family of the packets. */
+  readonly family: Family;
+  /** The elements of the named sets and maps of the table. */
+  readonly named: ReadonlyMap<string, readonly Json[]>;
+  /** Throws if the budget is used up. */
+  readonly check: () => void;
+}
 
-/** The names of the families in nft(8): in payloads, and as nfproto. */
+/** How nft(8) names the families: in payloads, and as nfproto. */
 const PROTOCOLS: Readonly<Record<string, Family>> = { ip: 'IPv4', ip6: 'IPv6', ipv4: 'IPv4', ipv6: 'IPv6' };
 
-/** Reads a match for packets of one family. */
-export function readMatch(family: Family, statement: Json, named: NamedElements): Test {
-  const match = objectAt(statement, 'match');
-  const op = match?.['op'];
-  const text = statementText(statement);
-  const other = isSteady(match) ? steadyCondition(text) : otherCondition(text);
-  // Some versions write "in" for == of flags and sets.
-  if (match === undefined || !['==', '!=', 'in'].includes(String(op))) return other;
+/** The family that nft(8) names so; undefined if it is none. */
+export function familyNamed(name: Json): Family | undefined {
+  return typeof name === 'string' ? PROTOCOLS[name] : undefined;
+}
+
+/**
+ * What a match asks of packets.
+ *
+ * @param place the names of table and chain
+ */
+export function readMatch(context: NftContext, place: string, statement: Json): Test {
+  const { family } = context;
+  const [left, op, right] = ['left', 'op', 'right'].map((key) => at(statement, 'match', key));
+  const other = { text: nftText(statement), isSteady: isSteady(left, right) };
+  // "in" is how some versions write == of flags and sets.
+  if (op !== '==' && op !== '!=' && op !== 'in') return other;
   const is = op !== '!=';
-  const { left, right } = match;
-  const payload = objectAt(left, 'payload');
-  const protocol = textAt(payload, 'protocol');
-  if (isOfOther(family, protocol)) return NEVER;
-  if (isOfFamily(family, protocol) && textAt(payload, 'field') === 'daddr') {
-    const set = addressesOf(family, right, named);
-    if (set === undefined) return other;
-    return { kind: 'destinations', set: is ? set : complement(set) };
+  const always = (answer: boolean) => (answer === is ? undefined : nothing(family));
+
+  const protocol = familyNamed(at(left, 'payload', 'protocol'));
+  if (protocol !== undefined && protocol !== family) return nothing(family);
+  if (protocol !== undefined && at(left, 'payload', 'field') === 'daddr') {
+    const set = addressesOf(context, right);
+    if (set !== undefined) return is ? set : complement(set);
   }
-  return (
-    familyTest(family, left, right, is) ?? typeTest(left, right, is) ?? ownMark(left, right, is) ?? other
-  );
+  const asked = familyNamed(right);
+  if (/^(nfproto|protocol)$/.test(keyOf(left)) && asked !== undefined) return always(asked === family);
+  // Policies are only about destinations that are not local.
+  const isType = at(left, 'fib', 'result') === 'type' && [at(left, 'fib', 'flags')].flat().includes('daddr');
+  if (isType && right === 'local') return always(false);
+  const [marked = left, bits = 0xffffffff] = listAt(left, '&') ?? [];
+  const [mask, value] = [Number(bits), Number(right ?? Number.NaN)];
+  if (keyOf(marked) !== 'mark' || !Number.isInteger(mask) || !Number.isInteger(value)) return other;
+  return markTest(family, place, value, mask, is);
 }
 
-/** The keys of `meta` that no rule changes. */
-const STEADY_META = [
-  'iif',
-  'oif',
-  'iifname',
-  'oifname',
-  'iiftype',
-  'oiftype',
-  'l4proto',
-  'nfproto',
-  'protocol',
-];
-
-/** Whether the match is steady, and its text is complete: long sets are cut off in it, named sets may change. */
-function isSteady(match: JsonObject | undefined): boolean {
-  const { left, op, right } = match ?? {};
-  const payload = objectAt(left, 'payload');
-  const field = textAt(payload, 'protocol') && textAt(payload, 'field');
-  const isKept = field !== undefined || STEADY_META.includes(textAt(objectAt(left, 'meta'), 'key') ?? '');
-  const isName = typeof right === 'string' && right.startsWith('@');
-  const isValue =
-    ['string', 'number'].includes(typeof right) || ['prefix', 'range'].includes(nameAndBody(right)[0]);
-  return isKept && isValue && !isName && (op === '==' || op === '!=');
+/** The key of an expression `meta`; empty for any other expression. */
+function keyOf(left: Json): string {
+  return String(at(left, 'meta', 'key') ?? '');
 }
 
-/** Whether the name that nft(8) has for a protocol or family is that of the family. */
-function isOfFamily(family: Family, name: string | undefined): boolean {
-  return name !== undefined && PROTOCOLS[name] === family;
+/** Whether it is about a header, interface or protocol, and written out: a named set may change, a long one is cut off. */
+function isSteady(left: Json, right: Json): boolean {
+  const isKept = at(left, 'payload', 'field') !== undefined || /^[io]if|proto/.test(keyOf(left));
+  const isValue = ['string', 'number'].includes(typeof right) && !String(right).startsWith('@');
+  return isKept && (isValue || at(right, 'prefix') !== undefined || at(right, 'range') !== undefined);
 }
 
-/** Whether it is the name of the other family; in a table of family inet, such a rule never matches. */
-export function isOfOther(family: Family, name: string | undefined): boolean {
-  return name !== undefined && PROTOCOLS[name] !== undefined && PROTOCOLS[name] !== family;
-}
-
-/** The addresses in the right side of a match; undefined if it is not addresses. */
-function addressesOf(family: Family, right: Json, named: NamedElements): RangeSet | undefined {
+/** The addresses that the right side of a match stands for; undefined if it is anything else. */
+function addressesOf({ family, named, check }: NftContext, right: Json): RangeSet | undefined {
   const elements =
-    typeof right === 'string' && right.startsWith('@')
-      ? named.get(right.slice(1))
-      : (listAt(right, 'set') ?? [right]);
-  const ranges = elements?.map((element) => rangeOfElement(family, elementValue(element)));
+    referenced(right) === undefined ? (listAt(right, 'set') ?? [right]) : named.get(referenced(right) ?? '');
+  const ranges = elements?.map((element) => {
+    check();
+    return rangeOfElement(family, elementValue(element));
+  });
   return ranges?.every((range) => range !== undefined) ? rangeSet(family, ranges) : undefined;
+}
+
+/** The name of a set or map, which is written with `@`; undefined if it is anything else. */
+export function referenced(value: Json): string | undefined {
+  return typeof value === 'string' && value.startsWith('@') ? value.slice(1) : undefined;
+}
+
+/** An element of a set without its comment, timeout and counter. */
+export function elementValue(element: Json): Json {
+  return at(element, 'elem', 'val') ?? element;
 }
 
 function rangeOfElement(family: Family, element: Json): Range | undefined {
   const [name, body] = nameAndBody(element);
-  if (typeof element === 'string') return rangeBetween(family, element, element);
-  if (name === 'range' && Array.isArray(body)) return rangeBetween(family, body[0], body[1]);
-  if (name !== 'prefix' || !isObject(body)) return undefined;
-  const first = addressOf(family, body['addr']);
-  const length = body['len'];
-  if (first === undefined || typeof length !== 'number' || length < 0 || length > ADDRESS_BITS[family])
-    return undefined;
-  return rangeOf({ family, address: truncate(first, length, family), length });
-}
-
-function rangeBetween(family: Family, from: Json, to: Json): Range | undefined {
+  if (name === 'prefix') {
+    const [address, length] = [addressOf(family, at(body, 'addr')), Number(at(body, 'len'))];
+    if (address === undefined || !(length >= 0 && length <= ADDRESS_BITS[family])) return undefined;
+    return rangeOf({ family, address: truncate(address, length, family), length });
+  }
+  const [from, to] = listAt(element, 'range') ?? [element, element];
   const [first, last] = [addressOf(family, from), addressOf(family, to)];
   return first === undefined || last === undefined || last < first ? undefined : { first, last };
 }
@@ -108,35 +102,4 @@ function rangeBetween(family: Family, from: Json, to: Json): Range | undefined {
 function addressOf(family: Family, text: Json): bigint | undefined {
   const address = typeof text === 'string' ? parseAddress(text) : undefined;
   return address?.family === family ? address.value : undefined;
-}
-
-/** Reads `meta nfproto`, which tables of family inet use. */
-function familyTest(family: Family, left: Json, right: Json, is: boolean): Test | undefined {
-  const key = textAt(objectAt(left, 'meta'), 'key');
-  const asked = typeof right === 'string' ? right : undefined;
-  if (key !== 'nfproto' && key !== 'protocol') return undefined;
-  if (isOfFamily(family, asked)) return is ? ALWAYS : NEVER;
-  if (isOfOther(family, asked)) return is ? NEVER : ALWAYS;
-  return undefined;
-}
-
-/** Reads `fib daddr type local`. The policy is only about destinations that are not local. */
-function typeTest(left: Json, right: Json, is: boolean): Test | undefined {
-  const fib = objectAt(left, 'fib');
-  const flags = [fib?.['flags']].flat();
-  if (fib?.['result'] !== 'type' || !flags.includes('daddr') || right !== 'local') return undefined;
-  return is ? NEVER : ALWAYS;
-}
-
-function ownMark(left: Json, right: Json, is: boolean): Test | undefined {
-  const value = numberOf(right);
-  const masked = listAt(left, '&');
-  const mask = masked === undefined ? 0xffffffff : numberOf(masked[1]);
-  const key = textAt(objectAt(masked?.[0] ?? left, 'meta'), 'key');
-  return key === 'mark' && value !== undefined && mask !== undefined ? markTest(value, mask, is) : undefined;
-}
-
-function numberOf(value: Json): number | undefined {
-  const number = typeof value === 'string' && value !== '' ? Number(value) : value;
-  return typeof number === 'number' && Number.isInteger(number) ? number : undefined;
 }

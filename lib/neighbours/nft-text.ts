@@ -1,112 +1,54 @@
-import { elementValue, isObject, type Json, listAt, nameAndBody, textAt } from './nft-json.ts';
+import { at, isObject, type Json, listAt, nameAndBody } from './nft-list.ts';
 
-/** Keys of `meta` that nft(8) writes without the word `meta`. */
-const BARE_META = ['iif', 'oif', 'iifname', 'oifname', 'iiftype', 'oiftype', 'skuid', 'skgid'];
+/** Longer sets and maps are cut off. */
+const MOST_ELEMENTS = 8;
 
-const VERDICTS = ['accept', 'drop', 'continue', 'return', 'jump', 'goto', 'queue'];
-
-/** A statement similar to the output of nft(8), for people; empty for a counter. */
-export function statementText(statement: Json): string {
-  const [name, body] = nameAndBody(statement);
+/** A statement or expression about as nft(8) writes it, so that people recognise it; empty for a counter. */
+export function nftText(value: Json): string {
+  if (Array.isArray(value)) return joined(value, ',');
+  if (!isObject(value)) return String(value ?? '');
+  const [name, body] = nameAndBody(value);
+  const text = (key: string) => nftText(at(body, key));
   switch (name) {
-    case 'match':
-      return matchText(body);
-    case 'jump':
-    case 'goto':
-      return `${name} ${textAt(body, 'target') ?? ''}`;
-    case 'masquerade':
-      return ['masquerade', ...natWords(body)].join(' ');
-    case 'snat':
-      return ['snat to', expressionText(member(body, 'addr')), ...natWords(body)].join(' ');
-    case 'vmap':
-      return `${expressionText(member(body, 'key'))} vmap ${dataText(member(body, 'data'))}`;
-    case 'mangle':
-      return `${expressionText(member(body, 'key'))} set ${expressionText(member(body, 'value'))}`;
-    case 'limit':
-      return isObject(body) ? `limit rate ${String(body['rate'])}/${String(body['per'])}` : 'limit';
-    case 'xt':
-      return ['xt', textAt(body, 'type'), textAt(body, 'name')].filter(Boolean).join(' ');
     case 'counter':
       return '';
-    default:
-      return name;
-  }
-}
-
-/** An expression similar to the output of nft(8), for people. */
-export function expressionText(value: Json): string {
-  if (Array.isArray(value)) return value.map(expressionText).join(',');
-  if (!isObject(value)) return String(value);
-  const [name, body] = nameAndBody(value);
-  switch (name) {
+    case 'match':
+      return words(text('left'), /^(==|in)$/.test(text('op')) ? '' : text('op'), text('right'));
+    case 'meta':
+      return words(/^[io]if/.test(text('key')) ? '' : name, text('key'));
     case 'payload':
-      return [textAt(body, 'protocol'), textAt(body, 'field')].filter(Boolean).join(' ') || 'payload';
-    case 'meta': {
-      const key = textAt(body, 'key') ?? '';
-      return BARE_META.includes(key) ? key : `meta ${key}`;
-    }
+      return words(text('protocol'), text('field')) || name;
     case 'prefix':
-      return isObject(body) ? `${String(body['addr'])}/${String(body['len'])}` : name;
+      return `${text('addr')}/${text('len')}`;
     case 'range':
-      return Array.isArray(body) ? body.map(expressionText).join('-') : name;
-    case 'set':
-      return dataText(value);
+      return joined(body, '-');
     case 'concat':
-      return Array.isArray(body) ? body.map(expressionText).join(' . ') : name;
+      return joined(body, ' . ');
     case '&':
     case '|':
     case '^':
-      return Array.isArray(body) ? body.map(expressionText).join(` ${name} `) : name;
-    case 'fib':
-      return `fib ${expressionText(member(body, 'flags'))} ${textAt(body, 'result') ?? ''}`;
-    case 'map':
-      return `${expressionText(member(body, 'key'))} map ${dataText(member(body, 'data'))}`;
-    case 'ct':
-      return `ct ${textAt(body, 'key') ?? ''}`;
+      return joined(body, ` ${name} `);
+    case 'set': {
+      const elements = listAt(value, name) ?? [];
+      const texts = elements.slice(0, MOST_ELEMENTS).map((element) => joined([element].flat(), ' : '));
+      return `{ ${[...texts, ...(elements.length > MOST_ELEMENTS ? ['…'] : [])].join(', ')} }`;
+    }
     case 'elem':
-      return expressionText(elementValue(value));
+      return text('val');
+    case 'map':
+    case 'vmap':
+      return words(text('key'), name, text('data'));
+    case 'mangle':
+      return words(text('key'), 'set', text('value'));
     default:
-      return JSON.stringify(value);
+      return words(name, ...Object.values(isObject(body) ? body : [body]).map(nftText));
   }
 }
 
-function matchText(body: Json): string {
-  if (!isObject(body)) return 'match';
-  const op = body['op'];
-  const words = [expressionText(body['left']), expressionText(body['right'])];
-  return op === '==' || op === 'in' ? words.join(' ') : words.join(` ${String(op)} `);
+function joined(values: Json, separator: string): string {
+  return (Array.isArray(values) ? values : []).map(nftText).join(separator);
 }
 
-/** The most elements of an anonymous set or map that are shown. */
-const MOST_ELEMENTS = 8;
-
-function dataText(data: Json): string {
-  const elements = listAt(data, 'set');
-  if (elements === undefined) return expressionText(data);
-  const texts = elements
-    .slice(0, MOST_ELEMENTS)
-    .map((element) => (Array.isArray(element) ? pairText(element) : expressionText(element)));
-  return `{ ${[...texts, ...(elements.length > MOST_ELEMENTS ? ['…'] : [])].join(', ')} }`;
-}
-
-/** An element of a map as text. */
-export function pairText([key, value]: readonly Json[]): string {
-  return `${expressionText(key)} : ${isVerdict(value) ? statementText(value) : expressionText(value)}`;
-}
-
-function isVerdict(value: Json): boolean {
-  return VERDICTS.includes(nameAndBody(value)[0]);
-}
-
-function natWords(body: Json): readonly string[] {
-  if (!isObject(body)) return [];
-  const port = body['port'];
-  return [
-    ...(port === undefined ? [] : [`to :${expressionText(port)}`]),
-    ...(body['flags'] === undefined ? [] : [expressionText(body['flags'])]),
-  ];
-}
-
-function member(body: Json, key: string): Json {
-  return isObject(body) ? body[key] : '';
+function words(...texts: readonly string[]): string {
+  return texts.filter((text) => text !== '').join(' ');
 }

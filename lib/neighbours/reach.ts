@@ -1,163 +1,169 @@
-import { everything, intersection, type RangeSet, rangeSet } from '../cidr/ranges.ts';
-import type { BaseChain, Rule } from './base-chain.ts';
-import { sameCondition } from './condition.ts';
-import { afterMark, type Flow, joinFlows, leave, meet, miss } from './flow.ts';
+import type { Family } from '../cidr/address.ts';
+import {
+  difference,
+  everything,
+  intersection,
+  type Range,
+  type RangeSet,
+  rangeSet,
+  union,
+} from '../cidr/ranges.ts';
+import type { BaseChain, Condition, Rule } from './base-chain.ts';
+import type { Budget } from './budget.ts';
 
-/** Packets that may reach a rule that decides, and their path. */
-export interface Reached extends Flow {
-  /** The rule that they reach. */
-  readonly rule: Rule;
-  /** The rules on the way, from the base chain on; the last one is the rule itself. */
+/** Packets on their way through the chains. */
+interface Way {
+  /** Their destinations. */
+  readonly destinations: RangeSet;
+  /** What else is so for all of them. */
+  readonly conditions: readonly string[];
+  /** The rules that lead them from the base chain on; if there are several ways, the first one. */
   readonly path: readonly Rule[];
 }
 
-/** The most rules with conditions to remember. If the first ones are dropped, more packets are assumed, never fewer. */
-const MOST_TAKERS = 256;
+/** A masquerading rule, and the packets that may reach it; the last rule of their path is the rule itself. */
+export interface Reached extends Way {
+  readonly rule: Rule;
+}
 
 /**
- * The packets that may reach each rule that masquerades, ends the base chain, or leads to the agent's chain, in the
- * order in which they meet the rules. A packet that meets the conditions reaches the rule, unless an earlier rule with
- * other conditions decides about it. The first of several RETURNs in a row stands for all of them.
+ * Visits the masquerading rules that packets may reach. It takes each chain once, with the packets of all ways to it
+ * together, so it may name more packets than reach a rule, never fewer.
+ *
+ * @throws {TooMany}
  */
-export function reach(base: BaseChain): readonly Reached[] {
-  const walk: Walk = {
-    chains: new Map([...base.chains].map(([name, rules]) => [name, joinReturns(rules)])),
-    found: [],
-    takers: [],
-    changes: 0,
-  };
-  walkChain(walk, base.name, [{ destinations: everything(base.family), conditions: [] }], []);
-  return walk.found;
-}
-
-/** The base chain without the rules that cannot match packets to these destinations. */
-export function narrow(base: BaseChain, to: RangeSet): BaseChain {
-  const mayMatch = ({ destinations }: Rule) => intersection(destinations, to).ranges.length > 0;
-  const narrowed = [...base.chains].map(([name, rules]) => [name, rules.filter(mayMatch)] as const);
-  return { ...base, chains: new Map(narrowed) };
-}
-
-interface Walk {
-  readonly chains: ReadonlyMap<string, readonly Rule[]>;
-  readonly found: Reached[];
-  /** Rules with conditions that have decided: packets that match them are no longer in the flows. */
-  takers: readonly Rule[];
-  /** The number of rules that may have changed packets so far. */
-  changes: number;
-}
-
-/** What happens to packets at a rule. */
-interface Passage {
-  /** The packets that go to the next rule. */
-  readonly next: readonly Flow[];
-  /** The packets that go back to the calling chain. */
-  readonly back: readonly Flow[];
-}
-
-function walkChain(
-  walk: Walk,
-  chain: string,
-  entering: readonly Flow[],
-  path: readonly Rule[],
-): readonly Flow[] {
-  const { takers, changes } = walk;
-  let flows = entering;
-  const returned: Flow[] = [];
-  for (const rule of walk.chains.get(chain) ?? []) {
-    // The kernel accepts no loop of chains, but chains that change during the reading may look like one.
-    if (path.includes(rule)) continue;
-    const met = flows.flatMap((flow) => meet(flow, rule));
-    if (met.length === 0) continue;
-    const { next, back } = pass(walk, met, flows, [...path, rule], rule);
-    flows = joinFlows(next);
-    returned.push(...back);
-    if (flows.length === 0) break;
+export async function reach(
+  base: BaseChain,
+  budget: Budget,
+  visit: (reached: Reached) => void,
+): Promise<void> {
+  const start = { destinations: everything(base.family), conditions: [], path: [] };
+  const ways = new Map<string, Way>([[base.name, start]]);
+  for (const chain of await budget.work(() => callersFirst(base, budget))) {
+    const way = ways.get(chain);
+    if (way === undefined) continue;
+    await budget.work(() => {
+      for (const { rule, ...next } of followed(way, base.chains.get(chain) ?? [], budget)) {
+        if (rule.outcome.kind === 'masquerades') visit({ rule, ...next });
+        else if ('chain' in rule.outcome) {
+          const other = ways.get(rule.outcome.chain);
+          ways.set(rule.outcome.chain, other === undefined ? next : together(other, next));
+        }
+      }
+    });
   }
-  // The packets that the chain returns go on as before, so its takers do not apply to them.
-  walk.takers = walk.changes === changes ? takers : [];
-  return joinFlows([...flows, ...returned]);
 }
 
-/** Passes a rule: `met` are the packets of the flows that match it. */
-function pass(
-  walk: Walk,
-  met: readonly Flow[],
-  flows: readonly Flow[],
-  path: readonly Rule[],
-  rule: Rule,
-): Passage {
-  const { outcome } = rule;
-  const missed = () => flows.flatMap((flow) => miss(flow, rule));
-  const isBase = path.length === 1;
-  switch (outcome.kind) {
-    case 'masquerades':
-    case 'ends':
-      report(walk, met, path, rule);
-      take(walk, rule);
-      return { next: missed(), back: [] };
-    case 'own':
-      report(walk, met, path, rule);
-      return { next: flows, back: [] };
-    case 'returns':
-      if (isBase) report(walk, met, path, rule);
-      take(walk, rule);
-      return { next: missed(), back: met };
-    case 'jump':
-      return { next: [...missed(), ...walkChain(walk, outcome.chain, met, path)], back: [] };
-    case 'goto': {
-      const back = walkChain(walk, outcome.chain, met, path);
-      if (isBase) report(walk, back, path, rule);
-      take(walk, rule);
-      return { next: missed(), back };
+/** The chains in an order in which each follows all that lead to it, unless they lead in a circle. */
+function callersFirst({ name: base, chains }: BaseChain, budget: Budget): readonly string[] {
+  const seen = new Set<string>();
+  const order: string[] = [];
+  const visit = (name: string): void => {
+    if (seen.has(name)) return;
+    seen.add(name);
+    for (const { outcome } of chains.get(name) ?? []) {
+      budget.check();
+      if ('chain' in outcome) visit(outcome.chain);
     }
-    case 'changes':
-      walk.changes += 1;
-      walk.takers = [];
-      return { next: [...missed(), ...met.map(afterMark)], back: [] };
-    case 'goes on':
-      return { next: flows, back: [] };
+    order.push(name);
+  };
+  visit(base);
+  return order.toReversed();
+}
+
+/** The rules of a chain that masquerade or lead on, and the packets that may reach them. */
+function* followed(way: Way, rules: readonly Rule[], budget: Budget): Generator<Reached> {
+  const taken = new Taken(way.destinations.family);
+  for (const rule of rules) {
+    budget.check();
+    const { kind } = rule.outcome;
+    if (kind === 'masquerades' || kind === 'jump' || kind === 'goto') {
+      const destinations = intersection(way.destinations, taken.leftFor(rule));
+      const conditions = new Set([...way.conditions, ...rule.conditions.map(({ text }) => text)]);
+      if (destinations.ranges.length > 0)
+        yield { rule, destinations, conditions: [...conditions], path: [...way.path, rule] };
+    }
+    if (kind !== 'jump' && kind !== 'own' && kind !== 'goes on') taken.take(rule);
   }
 }
 
-function report(walk: Walk, flows: readonly Flow[], path: readonly Rule[], rule: Rule): void {
-  const left = flows.flatMap((flow) => leave(flow, walk.takers));
-  walk.found.push(...left.map((flow) => ({ ...flow, rule, path })));
+/** What earlier rules of a chain have taken from the later ones: destinations, by the conditions of the earlier rules. */
+class Taken {
+  readonly #family: Family;
+  readonly #sets = new Map<string, { set: RangeSet; more: Range[] }>();
+
+  constructor(family: Family) {
+    this.#family = family;
+  }
+
+  take({ conditions, destinations }: Rule): void {
+    if (!conditions.every(({ isSteady }) => isSteady)) return;
+    const key = keyOf(conditions);
+    const taken = this.#sets.get(key);
+    // Another agent lists thousands of CIDRs: they are put in order only when a rule asks for them.
+    if (taken === undefined) this.#sets.set(key, { set: destinations, more: [] });
+    else for (const range of destinations.ranges) taken.more.push(range);
+  }
+
+  /** Compares with rules that ask for nothing else, for one of the conditions of the rule, or for all of them. */
+  leftFor({ conditions, destinations }: Rule): RangeSet {
+    let left = destinations;
+    for (const key of new Set(['', ...conditions.map(({ text }) => text), keyOf(conditions)])) {
+      const taken = this.#sets.get(key);
+      if (taken === undefined) continue;
+      if (taken.more.length > 0) taken.set = rangeSet(this.#family, [...taken.set.ranges, ...taken.more]);
+      taken.more = [];
+      left = difference(left, taken.set);
+    }
+    return left;
+  }
 }
 
-/** Remembers a rule with conditions. Flows themselves show rules without conditions; other conditions show nothing. */
-function take(walk: Walk, rule: Rule): void {
-  const { conditions } = rule;
-  if (conditions.length === 0 || conditions.some(({ kind }) => kind === 'other')) return;
-  walk.takers = [...walk.takers, rule].slice(-MOST_TAKERS);
+function keyOf(conditions: readonly Condition[]): string {
+  const texts = conditions.map(({ text }) => text);
+  return texts.toSorted().join('\n');
+}
+
+/** The packets of both ways: only the conditions of both hold for all of them. */
+function together(first: Way, other: Way): Way {
+  return {
+    ...first,
+    destinations: union(first.destinations, other.destinations),
+    conditions: first.conditions.filter((text) => other.conditions.includes(text)),
+  };
 }
 
 /**
- * Joins consecutive RETURNs with the same conditions into one rule. Other agents list thousands of CIDRs this way; one
- * by one, they would take quadratic time.
+ * The rules that lead packets to one address to the end of the base chain, without NAT, before they meet the agent's
+ * chain; undefined if they meet it, or may meet it.
+ *
+ * @param base narrowed to the address
  */
-function joinReturns(rules: readonly Rule[]): readonly Rule[] {
-  const runs: Rule[][] = [];
-  for (const rule of rules) {
-    const run = runs.at(-1);
-    if (run?.[0] !== undefined && isSameReturn(rule, run[0])) run.push(rule);
-    else runs.push([rule]);
-  }
-  return runs.flatMap((run) => {
-    const [first, ...more] = run;
-    if (first === undefined || more.length === 0) return run;
-    const ranges = run.flatMap(({ destinations }) => destinations.ranges);
-    return [{ ...first, destinations: rangeSet(first.destinations.family, ranges) }];
-  });
-}
-
-function isSameReturn({ outcome, conditions }: Rule, other: Rule): boolean {
-  return (
-    outcome.kind === 'returns' &&
-    other.outcome.kind === 'returns' &&
-    conditions.length === other.conditions.length &&
-    conditions.every((one, index) => {
-      const same = other.conditions[index];
-      return same !== undefined && sameCondition(one, same);
-    })
-  );
+export function endBeforeOwn(base: BaseChain): readonly Rule[] | undefined {
+  const known = new Map<string, 'own' | readonly Rule[] | undefined>();
+  const walk = (chain: string): 'own' | readonly Rule[] | undefined => {
+    if (known.has(chain)) return known.get(chain);
+    // Chains that lead in a circle come back.
+    known.set(chain, undefined);
+    const end = endOf(chain);
+    known.set(chain, end);
+    return end;
+  };
+  const endOf = (chain: string): 'own' | readonly Rule[] | undefined => {
+    for (const rule of base.chains.get(chain) ?? []) {
+      const { outcome, conditions } = rule;
+      const inner = 'chain' in outcome ? walk(outcome.chain) : undefined;
+      if (outcome.kind === 'own' || inner === 'own') return 'own';
+      if (conditions.length > 0 || outcome.kind === 'goes on') continue;
+      if (inner !== undefined) return [rule, ...inner];
+      if (outcome.kind === 'jump') continue;
+      const comesBack = outcome.kind === 'returns' || outcome.kind === 'goto';
+      return comesBack && chain !== base.name ? undefined : [rule];
+    }
+    return undefined;
+  };
+  const leadsToOurs = [...base.chains.values()].flat().some(({ outcome }) => outcome.kind === 'own');
+  const end = walk(base.name);
+  if (!leadsToOurs || end === 'own') return undefined;
+  return end?.at(-1)?.outcome.kind === 'masquerades' ? undefined : end;
 }

@@ -6,65 +6,81 @@ import { inTurns, usesLegacyNat } from '../dataplane/iptables/legacy.ts';
 import { createTool } from '../dataplane/iptables/tool.ts';
 import { NFT_FAMILY, TABLE } from '../dataplane/nftables/names.ts';
 import type { IptablesMode } from '../dataplane/options.ts';
-import type { BaseChain } from './base-chain.ts';
-import { POSTROUTING, readIptables } from './read-iptables.ts';
-import { createNftReader, isMetBy, type NftChain, type NftReader } from './read-nftables.ts';
+import { type BaseChain, readBaseChain } from './base-chain.ts';
+import { Budget, READ_MS, TooMany } from './budget.ts';
+import { iptablesRules } from './iptables-rule.ts';
+import { createNftReader, findNatChains, isMetBy, type NftChain, type NftReader } from './read-nftables.ts';
+
+/** The chain of iptables at the hook postrouting. */
+const POSTROUTING = 'POSTROUTING';
 
 export interface NodeOptions {
   readonly families: readonly Family[];
-  /** The agent's chain in `nat`, which is not read. */
+  /** The chain of the agent in `nat`, which is not read. */
   readonly ownChain: string;
-  /** The iptables mode that the agent uses, and the suffix of its commands; undefined with nftables. */
+  /** The mode that the agent uses, and how its commands are called, as `detectMode` has found; undefined for neither. */
   readonly iptables: { readonly mode: IptablesMode; readonly suffix: string } | undefined;
 }
 
 /** The rules of the node that may masquerade. */
 export interface NodeRules {
   readonly baseChains: readonly BaseChain[];
-  /** What could not be read, in words, which do not change as long as the cause is the same. */
+  /** What could not be read, in words; the same words as long as it is the same. */
   readonly unread: readonly string[];
-  /** What was skipped on purpose, and why this is safe, in words. */
+  /** What is not read on purpose, and why that does no harm, in words. */
   readonly skipped: readonly string[];
 }
 
 /**
- * The table of kube-proxy in nftables mode. It masquerades only packets that kube-proxy itself has marked. To list one
- * of its chains, nft(8) would read all elements of all its maps, which have one for each Service.
+ * kube-proxy's table in nftables mode masquerades only what kube-proxy itself has marked. To list any chain of it
+ * nft(8) fetches every element of all its maps, and they have one for each Service.
  */
 const SKIPPED_TABLE = 'kube-proxy';
 
+/** Most chains to read of one base chain: each costs a process, in legacy mode one that loads the whole table. */
+const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 256, legacy: 32 };
+
 /**
- * Reads all NAT chains at the hook postrouting, of iptables in both modes and of nftables, and the chains that they
- * lead to. Processes run one after the other, because a node may be small.
+ * Reads every chain of NAT at the hook postrouting, of iptables in both modes and of nftables, and what they lead to.
+ * One process after the other: a node may be small.
  *
  * @throws {DataplaneError} if the kernel refuses, or the tools that the agent itself uses fail
  */
-export async function readNode(host: Host, options: NodeOptions): Promise<NodeRules> {
-  const { families, ownChain, iptables } = options;
-  const nft = createNftReader(host, ownChain);
+export async function readNode(
+  host: Host,
+  options: NodeOptions,
+  budget = new Budget(READ_MS),
+): Promise<NodeRules> {
+  const baseChains: BaseChain[] = [];
   const unread: string[] = [];
-  const listed = await attempt(unread, iptables === undefined, () => nft.look());
-  const native = listed?.filter(({ table }) => table !== TABLE) ?? [];
-  const baseChains: (BaseChain | undefined)[] = [];
-  const skipped: string[] = [];
-  for (const family of families) {
-    baseChains.push(
-      await attempt(unread, iptables?.mode === 'nft', () => readNftMode(host, options, family, nft, listed)),
-      await attempt(unread, iptables?.mode === 'legacy', () => readLegacyMode(host, options, family)),
-    );
-    for (const base of native) {
-      if (isIptables(base, family) || !isMetBy(family, base)) continue;
-      if (base.table === SKIPPED_TABLE) skipped.push(skippedText(base));
-      else baseChains.push(await nft.read(base, family));
+  const skipped = new Set<string>();
+  const add = (base: BaseChain | undefined) => base && baseChains.push(base);
+  const { families, ownChain, iptables } = options;
+  const reader = { host, options, budget, nft: createNftReader(budget.limit(host), ownChain, budget) };
+  try {
+    const listed = await attempt(unread, iptables === undefined, () => findNatChains(budget.limit(host)));
+    for (const family of families) {
+      const ofIptables = listed?.find((chain) => isIptables(chain, family));
+      if (listed === undefined || ofIptables !== undefined)
+        add(await attempt(unread, iptables?.mode === 'nft', () => readNftMode(reader, family, ofIptables)));
+      add(await attempt(unread, iptables?.mode === 'legacy', () => readLegacyMode(reader, family)));
+      for (const base of listed ?? []) {
+        if (base === ofIptables || base.table === TABLE || !isMetBy(family, base)) continue;
+        if (base.table === SKIPPED_TABLE) skipped.add(skippedText(base));
+        else add(await readNative(reader, family, base));
+      }
     }
+  } catch (error) {
+    if (!(error instanceof TooMany)) throw error;
+    unread.push(error.message);
   }
-  const read = baseChains.filter((base) => base !== undefined);
-  unread.push(...read.flatMap((base) => base.unread.map((what) => `${base.where}: ${what}`)));
-  return { baseChains: read, unread: [...new Set(unread)], skipped: [...new Set(skipped)] };
+  unread.push(...baseChains.flatMap((base) => base.unread.map((what) => `${base.where}: ${what}`)));
+  return { baseChains, unread: [...new Set(unread)], skipped: [...skipped] };
 }
 
 /**
- * The result of one way of reading; undefined if it fails. It may fail, unless the agent itself needs it (`isOwn`).
+ * What one way of reading finds; undefined if it fails. If the agent itself works in another way, this one need not work
+ * at all.
  */
 async function attempt<Found>(
   unread: string[],
@@ -76,7 +92,7 @@ async function attempt<Found>(
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;
     if (isOwn && !['missing', 'unsupported'].includes(error.failure)) throw error;
-    // A kernel that does not support such rules has none.
+    // Rules that the kernel does not know cannot be there.
     if (error.failure !== 'unsupported') unread.push(error.message);
     return undefined;
   }
@@ -86,38 +102,52 @@ function skippedText({ family, table }: NftChain): string {
   return `nftables ${family} ${table}: skipped, because it masquerades only packets that kube-proxy itself has marked`;
 }
 
-/** @param listed the base chains that nft has found; undefined if nft failed */
+interface Reader {
+  readonly host: Host;
+  readonly options: NodeOptions;
+  readonly budget: Budget;
+  readonly nft: NftReader;
+}
+
+function readNative({ nft }: Reader, family: Family, base: NftChain): Promise<BaseChain | undefined> {
+  const where = `nftables ${base.family} ${base.table} ${base.chain}`;
+  return readBaseChain({ where, family, name: base.chain }, MOST_CHAINS.nft, nft(base, family));
+}
+
+/** @param base the chain as nft lists it; undefined if there is no nft */
 async function readNftMode(
-  host: Host,
-  { iptables, ownChain }: NodeOptions,
+  reader: Reader,
   family: Family,
-  nft: NftReader,
-  listed: readonly NftChain[] | undefined,
+  base: NftChain | undefined,
 ): Promise<BaseChain | undefined> {
-  const base = listed?.find((chain) => isIptables(chain, family));
-  if (listed !== undefined && base === undefined) return undefined;
-  const suffix = iptables?.mode === 'nft' ? iptables.suffix : await otherSuffix(host, 'nft');
-  if (suffix === undefined) return base && (await nft.read(base, family));
-  const elsewhere = base && nft.rules(base, family);
-  return await readIptables(createTool(host, family, suffix), 'nft', ownChain, elsewhere);
+  const { host, options, budget, nft } = reader;
+  const suffix = await suffixOf(host, options, 'nft');
+  if (suffix === undefined) return base && (await readNative(reader, family, base));
+  const tool = createTool(budget.limit(host), family, suffix);
+  const rules = iptablesRules(tool, options.ownChain, budget, base && nft(base, family));
+  return await readBaseChain(postrouting(family, 'nft'), MOST_CHAINS.nft, rules);
 }
 
 async function readLegacyMode(
-  host: Host,
-  { iptables, ownChain }: NodeOptions,
+  { host, options, budget }: Reader,
   family: Family,
 ): Promise<BaseChain | undefined> {
-  const isOwn = iptables?.mode === 'legacy';
-  const inUse = isOwn || (await usesLegacyNat(host, family));
+  const inUse = options.iptables?.mode === 'legacy' || (await usesLegacyNat(host, family));
   if (inUse === false) return undefined;
-  const suffix = isOwn ? iptables.suffix : await otherSuffix(host, 'legacy');
+  const suffix = await suffixOf(host, options, 'legacy');
   if (suffix !== undefined) {
-    const tool = createTool(inTurns(host, 'legacy'), family, suffix);
-    return await readIptables(tool, 'legacy', ownChain);
+    const tool = createTool(budget.limit(inTurns(host, 'legacy')), family, suffix);
+    const rules = iptablesRules(tool, options.ownChain, budget);
+    return await readBaseChain(postrouting(family, 'legacy'), MOST_CHAINS.legacy, rules);
   }
   if (inUse === undefined) return undefined;
   const message = `iptables-legacy is in use (${family}), but is not installed here`;
   throw new DataplaneError('missing', message, 'install it, or use an image that has it');
+}
+
+function postrouting(family: Family, mode: IptablesMode): Pick<BaseChain, 'where' | 'family' | 'name'> {
+  const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
+  return { where: `${command} (${mode}) nat ${POSTROUTING}`, family, name: POSTROUTING };
 }
 
 /** Whether it is a chain of iptables-nft, which keeps its tables in nf_tables as `ip nat` and `ip6 nat`. */
@@ -125,7 +155,11 @@ function isIptables({ family: tableFamily, table, chain }: NftChain, family: Fam
   return tableFamily === NFT_FAMILY[family].protocol && table === 'nat' && chain === POSTROUTING;
 }
 
-/** The suffix of the commands of a mode that the agent itself does not use; undefined if they are not installed. */
-async function otherSuffix(host: Host, mode: IptablesMode): Promise<string | undefined> {
-  return (await findCommand(host, mode))?.suffix;
+/** How the commands of a mode are called; undefined if they are not installed. */
+async function suffixOf(
+  host: Host,
+  { iptables }: NodeOptions,
+  mode: IptablesMode,
+): Promise<string | undefined> {
+  return iptables?.mode === mode ? iptables.suffix : (await findCommand(host, mode))?.suffix;
 }

@@ -5,8 +5,8 @@ import { builtInRules } from '../dataplane/iptables/detect.ts';
 import { inTurns } from '../dataplane/iptables/legacy.ts';
 import { createTool } from '../dataplane/iptables/tool.ts';
 import type { Family, Policy } from '../policy/policy.ts';
+import { findForeign } from './find.ts';
 import type { Finding } from './finding.ts';
-import { findForeign } from './group.ts';
 import type { NodeRules } from './read-node.ts';
 
 /** The finding about a difference between the agent's rules and the config. */
@@ -24,8 +24,12 @@ function changesOf(plan: Plan): readonly string[] {
 }
 
 /** The findings about rules after the agent's jump, foreign rules, and unreadable rules. */
-export function neighbourFindings(node: NodeRules, policies: readonly Policy[]): readonly Finding[] {
-  const { baseChains, unread } = node;
+export async function neighbourFindings(
+  node: NodeRules,
+  policies: readonly Policy[],
+): Promise<readonly Finding[]> {
+  const { baseChains } = node;
+  const { findings, unread } = await findForeign(node, policies);
   const followers = baseChains.flatMap(({ where, family, name, chains }): Finding[] => {
     const rules = chains.get(name) ?? [];
     const jump = rules.findLastIndex(({ outcome }) => outcome.kind === 'own');
@@ -35,11 +39,9 @@ export function neighbourFindings(node: NodeRules, policies: readonly Policy[]):
     const remedy = 'check whether they masquerade it (foreign-rule); if not, they are harmless';
     return [{ kind: 'jump-not-last', family, message, evidence, remedy }];
   });
-  const foreign = policies
-    .flatMap((policy) => findForeign(node, policy))
-    .map(({ family, message, evidence, remedy }): Finding => {
-      return { kind: 'foreign-rule', family, message, evidence, remedy };
-    });
+  const foreign = findings.map(({ family, message, evidence, remedy }): Finding => {
+    return { kind: 'foreign-rule', family, message, evidence, remedy };
+  });
   const blind = unread.map((what): Finding => {
     const remedy = 'install the tool, or look at the rules by hand';
     return { kind: 'not-looked-at', message: 'foreign rules may be hidden', evidence: [what], remedy };

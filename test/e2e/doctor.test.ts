@@ -65,6 +65,14 @@ const CASES: readonly Case[] = [
     ],
   },
   {
+    what: 'a link of Cilium, which may masquerade by BPF',
+    make: async (node) => {
+      const { code, stderr } = await node.box.run('ip', ['link', 'add', 'cilium_host', 'type', 'veth']);
+      assert.equal(code, 0, stderr);
+    },
+    findings: [['bpf-masquerade', /BPF .* past all rules/, /^link cilium_host$/, /enable-bpf-masquerade/]],
+  },
+  {
     what: 'a config directory that is missing',
     make: (node) => rm(node.configDir, { recursive: true }),
     findings: [
@@ -141,6 +149,18 @@ for (const mode of MODES) {
       finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
         notLast('IPv4'),
         ['foreign-rule IPv4', /5 rules of a CNI plugin in /, /… and 2 more$/, /./],
+      ]);
+    });
+
+    it('finds so many rules of unknown authors at most, and that there are more', async () => {
+      await using node = await healthyNode(mode);
+      const rules = Array.from({ length: 25 }, (_, index) => `-A POSTROUTING -o e${index} -j MASQUERADE`);
+      await restore(node, mode, 'IPv4', rules);
+      const unknown = ['foreign-rule IPv4', /an unknown author/, /-j MASQUERADE/, /./] as const;
+      finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
+        notLast('IPv4'),
+        ...Array.from({ length: 20 }, () => unknown),
+        ['not-looked-at', /may be hidden/, /too many foreign rules to analyse/, /by hand/],
       ]);
     });
 

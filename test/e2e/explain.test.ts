@@ -197,6 +197,19 @@ for (const mode of ['nft', 'legacy'] as const) {
       assert.doesNotMatch(outside, /Docker|foreign/);
     });
 
+    it('says that BPF may masquerade past the rules if Cilium has made its links', async () => {
+      await using node = await configured();
+      await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+      const link = ['link', 'add', 'cilium_host', 'type', 'veth', 'peer', 'name', 'cilium_net'];
+      assert.equal((await node.box.run('ip', link)).code, 0);
+      const { code, stdout } = await node.agent(...LIVE, '10.1.1.1');
+      assert.equal(code, 0);
+      assert.match(
+        stdout,
+        /\n {2}BPF may masquerade past these rules: Cilium has made cilium_host and cilium_net; see/,
+      );
+    });
+
     it('has it all in JSON', async () => {
       await using node = await configured();
       await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
@@ -215,8 +228,8 @@ for (const mode of ['nft', 'legacy'] as const) {
       const { stdout } = await node.agent(...LIVE, '--output=json', '10.1.1.1');
       const [{ live }] = JSON.parse(stdout);
       assert.deepEqual(
-        [live.agrees, live.isLocal, live.state, live.verdict, live.endedBy, live.unread],
-        [true, false, 'applied', 'return', null, []],
+        [live.agrees, live.isLocal, live.state, live.verdict, live.endedBy, live.unread, live.bpfLinks],
+        [true, false, 'applied', 'return', null, [], []],
       );
       assert.match(live.rule, /^-A IP-MASQ-AGENT -d 10\.0\.0\.0\/8 .* -j RETURN$/);
       assert.deepEqual(live.foreign[0].evidence, [

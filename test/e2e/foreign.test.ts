@@ -5,8 +5,31 @@ import { createNode, eventually, jsonLines, type RunningAgent } from './support.
 const DOCKER = ['POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0', '-j', 'MASQUERADE'];
 const INSIDE = (...cidrs: string[]) => `nonMasqueradeCIDRs: [${cidrs.join(', ')}]\n`;
 
+/** So many chains of so many rules, each of which jumps to the next chain; the last one masquerades. */
+function grid(chains: number, jumps: number): readonly string[] {
+  const name = (index: number) => (index === 0 ? 'POSTROUTING' : `C${index}`);
+  return Array.from({ length: chains }, (_, chain) => [
+    `:${name(chain + 1)} - [0:0]`,
+    ...Array.from(
+      { length: jumps },
+      (__, jump) => `-A ${name(chain)} -s 10.${chain}.${jump}.0/24 -j ${name(chain + 1)}`,
+    ),
+  ])
+    .flat()
+    .concat(`-A ${name(chains)} -j MASQUERADE`);
+}
+
+/** So many chains of so many rules that masquerade, and a jump to each chain. */
+function crowd(chains: number, rules: number): readonly string[] {
+  return Array.from({ length: chains }, (_, chain) => [
+    `:C${chain} - [0:0]`,
+    `-A POSTROUTING -s 10.0.${chain >> 8}.${chain & 255}/32 -j C${chain}`,
+    ...Array.from({ length: rules }, (__, rule) => `-A C${chain} -o e${rule} -j MASQUERADE`),
+  ]).flat();
+}
+
 describe('the agent', () => {
-  it('warns at its start of a rule of others that masquerades what the config leaves alone, with the rule', async () => {
+  it('warns at its start of a foreign rule that masquerades what the config leaves alone, with the rule', async () => {
     await using node = await createNode();
     await node.volume({ 'ip-masq-x': INSIDE('10.1.0.0/16') });
     await node.iptables('-A', ...DOCKER);
@@ -44,7 +67,7 @@ describe('the agent', () => {
     assert.equal(warnings(agent).length, 1);
     await node.iptables('-D', ...DOCKER);
     await change('10.4.0.0/16');
-    // The look at the rules of others follows the sync: the next change begins after it.
+    // The look at foreign rules follows the sync: the next change begins after it.
     await change('10.5.0.0/16');
     await node.iptables('-A', ...DOCKER);
     await change('10.6.0.0/16');
@@ -65,6 +88,30 @@ describe('the agent', () => {
     await node.iptables('-A', ...DOCKER);
     assert.doesNotMatch((await node.agent('--once')).stderr, /Docker/);
   });
+
+  for (const [rules, lines] of [
+    ['64 rules in 8 chains, each jumping to the next', grid(8, 8)],
+    ['10,000 rules in 1,000 chains', crowd(1_000, 9)],
+  ] as const) {
+    it(`looks at ${rules} within its budget, and stops within a second meanwhile`, async () => {
+      await using node = await createNode();
+      await node.volume({ 'ip-masq-x': INSIDE('10.1.0.0/16') });
+      const input = ['*nat', ...lines, 'COMMIT', ''].join('\n');
+      assert.equal((await node.box.run('iptables-nft-restore', ['--noflush'], { input })).code, 0);
+      const agent = node.start('--resync-interval=1h');
+      await agent.logged(/an unknown author|not looked at for foreign rules/);
+      assert.ok(warnings(agent).length <= 20);
+      assert.ok(agent.log().length < 100_000);
+      await stopped(agent);
+
+      // The look begins right after the first sync.
+      const stopping = node.start('--resync-interval=1h', '--v=3');
+      await stopping.logged(/"reason":"start"/);
+      const start = performance.now();
+      await stopped(stopping);
+      assert.ok(performance.now() - start < 1_000);
+    });
+  }
 });
 
 function warnings(agent: RunningAgent): readonly Record<string, unknown>[] {

@@ -4,6 +4,7 @@ import { type Address, parseAddress } from '../../lib/cidr/address.ts';
 import { prefixesOf } from '../../lib/cidr/ranges.ts';
 import { explainForeign, type ForeignRule, findForeignRules } from '../../lib/neighbours/find.ts';
 import { type NodeRules, readNode } from '../../lib/neighbours/read-node.ts';
+import { unmasqueraded } from '../../lib/policy/flatten.ts';
 import { COMMON, kubeProxyRules } from '../lab/kube-proxy.ts';
 import { ALL, NEIGHBOURS } from '../lab/neighbours-iptables.ts';
 import { NATIVE } from '../lab/neighbours-nftables.ts';
@@ -24,7 +25,9 @@ async function look(lab: Lab): Promise<NodeRules> {
 async function find(lab: Lab): Promise<readonly ForeignRule[]> {
   const { baseChains, unread } = await look(lab);
   assert.deepEqual(unread, []);
-  return findForeignRules(baseChains, policy(lab.family));
+  const found = await findForeignRules(baseChains, unmasqueraded(policy(lab.family)));
+  assert.deepEqual(found.unread, []);
+  return found.rules;
 }
 
 /** Author, destinations, and conditions. */
@@ -83,12 +86,10 @@ describe('foreign rules of iptables', () => {
         await lab.iptables('-F', 'POSTROUTING');
         await lab.iptables('-A', 'POSTROUTING', '-d', inside, '-j', target);
         await lab.sync(policy(family));
-        const { baseChains } = await look(lab);
-        assert.match(
-          explainForeign(baseChains, address(inside)).endedBy?.path.join() ?? '',
-          new RegExp(target),
-        );
-        assert.equal(explainForeign(baseChains, address(other)).endedBy, undefined);
+        const node = await look(lab);
+        const { endedBy } = await explainForeign(node, address(inside));
+        assert.match(endedBy?.path.join() ?? '', new RegExp(target));
+        assert.equal((await explainForeign(node, address(other))).endedBy, undefined);
       }
     });
   });

@@ -12,6 +12,8 @@ const CONFIG: Readonly<Record<Family, string>> = {
 const JUMP = renderJump(CHAIN);
 const JUMP_OF_V2 = renderQuotedJump(CHAIN);
 
+const commented = (text: string) => ['-m', 'comment', '--comment', text];
+
 /** A rule of somebody else's whose text is hard to read back. */
 const FOREIGN_RULE = ['-m', 'comment', '--comment', 'it\'s "foreign" \\ odd', '-j', 'ACCEPT'];
 
@@ -68,6 +70,17 @@ const DAMAGES: readonly Damage[] = [
     what: 'jumps made by hand, one of them going instead of jumping',
     found: ['jump outdated'],
     inflict: (lab) => lab.restore(`-I POSTROUTING 1 -j ${CHAIN}`, `-A POSTROUTING -p udp -g ${CHAIN}`),
+  },
+  {
+    what: 'jumps with comments that no input of iptables-restore can hold, between foreign rules',
+    found: ['jump outdated'],
+    inflict: async (lab) => {
+      await lab.iptables('-I', 'POSTROUTING', '1', ...commented('line\nbreak'), '-j', CHAIN);
+      // An argument of Node is always UTF-8; printf makes the byte 0xff.
+      const bytes = `-t nat -A POSTROUTING -m comment --comment "$(printf 'a\\377"b')" -g ${CHAIN}`;
+      const command = `${lab.family === 'IPv4' ? 'iptables' : 'ip6tables'}-${lab.mode} ${bytes}`;
+      assert.equal((await lab.box.run('sh', ['-c', command])).code, 0);
+    },
   },
   {
     what: 'a deleted chain',
@@ -168,6 +181,7 @@ forEachLab((makeLab, family, mode) => {
     const before = await lab.iptables('-S');
     await lab.sync(policy);
     await lab.iptables('-A', 'POSTROUTING', '-j', CHAIN);
+    await lab.iptables('-I', 'POSTROUTING', ...commented('line\nbreak'), '-j', CHAIN);
     await lab.remove();
     assert.equal(await lab.iptables('-S'), before);
     assert.equal(await lab.remove(), undefined);
@@ -194,6 +208,48 @@ forEachLab((makeLab, family, mode) => {
     const before = await lab.iptables('-S');
     await assert.rejects(lab.dataplane.apply(plan), { failure: 'raced', isRetryable: true });
     assert.equal(await lab.iptables('-S'), before);
+  });
+
+  const oddJump = ['POSTROUTING', ...commented('line\nbreak'), '-j', CHAIN];
+  for (const [what, interfere] of [
+    ['inserts a rule', (lab) => lab.iptables('-I', 'POSTROUTING', '1', '-j', 'RETURN')],
+    ['deletes a rule', (lab) => lab.iptables('-D', 'POSTROUTING', '1')],
+    ['deletes such a jump', (lab) => lab.iptables('-D', ...oddJump)],
+    [
+      'repairs the jumps too',
+      async (lab) => {
+        await lab.iptables('-D', ...oddJump);
+        await lab.restore(`-A POSTROUTING ${JUMP}`);
+      },
+    ],
+  ] as const satisfies readonly (readonly [string, (lab: Lab) => Promise<unknown>])[]) {
+    it(`deletes no foreign rule in place of a jump without a writable text if somebody ${what} meanwhile`, async () => {
+      await using lab = await makeLab();
+      await addForeignRules(lab);
+      await lab.sync(policy);
+      await lab.restore(`-D POSTROUTING ${JUMP}`);
+      await lab.iptables('-A', ...oddJump);
+      await lab.iptables('-A', 'POSTROUTING', ...FOREIGN_RULE);
+      const plan = (await lab.dataplane.observe(family)).plan(policy);
+      assert.ok(plan);
+      await interfere(lab);
+      const before = await lab.iptables('-S');
+      await assert.rejects(lab.dataplane.apply(plan), { failure: 'raced' });
+      assert.equal(await lab.iptables('-S'), before);
+      await lab.sync(policy);
+      await assertExact(lab, policy);
+    });
+  }
+
+  it('leaves a jump without a writable text alone if other chains lead to the chain too', async () => {
+    await using lab = await makeLab();
+    await lab.sync(policy);
+    await lab.iptables('-N', 'FOREIGN');
+    await lab.iptables('-A', 'FOREIGN', '-j', CHAIN);
+    await lab.iptables('-A', ...oddJump);
+    await lab.iptables('-F', CHAIN);
+    assert.deepEqual((await lab.sync(policy))?.found, ['rules differ']);
+    assert.equal(await lab.sync(policy), undefined);
   });
 
   if (mode === 'nft') {

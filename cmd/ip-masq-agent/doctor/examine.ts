@@ -8,7 +8,11 @@ import { installedDataplanes } from '../../../lib/dataplane/open.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import type { Finding } from '../../../lib/neighbours/finding.ts';
 import { leftoverFindings } from '../../../lib/neighbours/leftovers.ts';
-import { capabilityFindings, forwardingFindings } from '../../../lib/neighbours/machine-findings.ts';
+import {
+  bpfFindings,
+  capabilityFindings,
+  forwardingFindings,
+} from '../../../lib/neighbours/machine-findings.ts';
 import { readNode } from '../../../lib/neighbours/read-node.ts';
 import {
   bothModesFindings,
@@ -47,6 +51,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const findings = [
     ...configFindings(configDir, loaded),
     ...(await forwardingFindings(host, families)),
+    ...(await bpfFindings(host)),
     ...capabilities,
   ];
   const seen = [`${counted(loaded.sources.length, 'source')} in ${configDir}`];
@@ -91,13 +96,11 @@ async function examineKernel(
     }
     await look(async () => {
       const { iptables } = dataplane;
-      const node = await retrying(
-        () => readNode(host, { families, ownChain: options.chain, iptables }),
-        retry,
-      );
+      const nodeOptions = { families, ownChain: options.chain, iptables };
+      const node = await retrying(() => readNode(host, nodeOptions), retry);
       seen.push(...node.baseChains.map(({ where }) => where), ...node.skipped);
       const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
-      return neighbourFindings(node, policies);
+      return await neighbourFindings(node, policies);
     });
     const installed = await installedDataplanes(options, host);
     for (const family of families) await look(() => bothModesFindings(host, installed, family), family);

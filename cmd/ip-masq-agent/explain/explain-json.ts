@@ -1,5 +1,5 @@
 import { placeValue } from '../../../lib/lint/json.ts';
-import { foreignEvidence, groupForeignRules } from '../../../lib/neighbours/group.ts';
+import { foreignEvidence, groupForeignRules } from '../../../lib/neighbours/find.ts';
 import type { Entry } from '../../../lib/policy/policy.ts';
 import type { Explained, LiveVerdict } from './live.ts';
 
@@ -21,7 +21,7 @@ function entryJson({ prefix, verdict, origin }: Entry): object {
   return { cidr: prefix.text, verdict, origin: placeValue(origin) };
 }
 
-function liveJson({ isLocal, kernel, agrees, foreign, unread }: LiveVerdict): object {
+function liveJson({ isLocal, kernel, agrees, foreign, bpf }: LiveVerdict): object {
   return {
     agrees,
     isLocal,
@@ -35,6 +35,7 @@ function liveJson({ isLocal, kernel, agrees, foreign, unread }: LiveVerdict): ob
       remedy: group.remedy,
     })),
     endedBy: foreign.endedBy ?? null,
-    unread,
+    unread: foreign.unread,
+    bpfLinks: bpf,
   };
 }

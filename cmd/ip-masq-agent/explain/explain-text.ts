@@ -1,5 +1,5 @@
 import { extent } from '../../../lib/cidr/extent.ts';
-import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/neighbours/group.ts';
+import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/neighbours/find.ts';
 import type { Decision } from '../../../lib/policy/decision.ts';
 import type { Entry, Verdict } from '../../../lib/policy/policy.ts';
 import { printable } from '../../../lib/text/escape.ts';
@@ -47,7 +47,12 @@ function liveLines(live: LiveVerdict, wanted: Verdict): readonly string[] {
     ...(live.isLocal ? ["  it is an address of this node: such traffic never meets the agent's rules"] : []),
     `  kernel ${live.agrees ? 'agrees' : 'DISAGREES'}: ${kernelText(live)}`,
     ...foreignLines(live, wanted).map((line) => `  ${line}`),
-    ...live.unread.map((what) => `  not looked at: ${what}`),
+    ...live.foreign.unread.map((what) => `  not looked at: ${what}`),
+    ...(live.bpf.length === 0
+      ? []
+      : [
+          `  BPF may masquerade past these rules: Cilium has made ${live.bpf.join(' and ')}; see ip-masq-agent doctor`,
+        ]),
   ];
 }
 

@@ -4,6 +4,7 @@ import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { Dataplane, KernelVerdict, Observed } from '../../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/neighbours/find.ts';
+import { bpfLinks } from '../../../lib/neighbours/machine-findings.ts';
 import type { NodeRules } from '../../../lib/neighbours/read-node.ts';
 import { type Decision, decide } from '../../../lib/policy/decision.ts';
 import { type Address, keptFamilies } from '../../../lib/policy/policy.ts';
@@ -26,8 +27,8 @@ export interface LiveVerdict {
   /** Whether the agent's rules in the kernel do what the config says. */
   readonly agrees: boolean;
   readonly foreign: ForeignVerdict;
-  /** Foreign rules that could not be read. */
-  readonly unread: readonly string[];
+  /** Links of programs that may masquerade past all rules. */
+  readonly bpf: readonly string[];
 }
 
 /** What the config says about an address. */
@@ -46,22 +47,20 @@ export async function explainedLive(
   addresses: readonly Address[],
   enableIPv6: boolean,
   dataplane: Dataplane,
-  { baseChains, unread }: NodeRules,
+  node: NodeRules,
   host: Host,
 ): Promise<readonly Explained[]> {
   const observed: Partial<Record<Address['family'], Observed>> = {};
   const answers: Explained[] = [];
+  const bpf = await bpfLinks(host);
   for (const address of addresses) {
     const said = explained(config, address, enableIPv6);
     const seen = observed[address.family] ?? (await dataplane.observe(address.family));
     observed[address.family] = seen;
     const kernel = seen.verdict(address);
-    const foreign = explainForeign(baseChains, address);
+    const foreign = await explainForeign(node, address);
     const agrees = agree(said, kernel);
-    answers.push({
-      ...said,
-      live: { isLocal: await isLocal(host, address), kernel, agrees, foreign, unread },
-    });
+    answers.push({ ...said, live: { isLocal: await isLocal(host, address), kernel, agrees, foreign, bpf } });
   }
   return answers;
 }

@@ -2,7 +2,7 @@ import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import type { Logger } from '../../../lib/log/log.ts';
-import { findForeign } from '../../../lib/neighbours/group.ts';
+import { findForeign } from '../../../lib/neighbours/find.ts';
 import { readNode } from '../../../lib/neighbours/read-node.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
 import type { Status } from '../../../lib/status/status.ts';
@@ -55,24 +55,37 @@ export class NeighbourWatch {
     this.#isLooking = false;
   }
 
-  /** Looks once. A failure is logged once too, and does not stop the agent. */
-  async #look({ dataplane, chain, policies }: Own): Promise<void> {
-    const found = new Map<string, () => void>();
-    try {
-      const families = policies.map(({ family }) => family);
-      const node = await readNode(this.#host, { families, ownChain: chain, iptables: dataplane.iptables });
-      const findings = policies.flatMap((policy) => findForeign(node, policy));
-      this.#status.onNeighbours(families, findings);
-      for (const { key, family, message, evidence, remedy } of findings)
-        found.set(key, () => this.#log.warn({ family, rules: evidence }, `${family}: ${message}; ${remedy}`));
-      for (const what of node.unread)
-        found.set(what, () => this.#log.info(`not looked at for foreign rules: ${what}`));
-    } catch (error) {
-      if (!(error instanceof DataplaneError)) throw error;
-      const { message, remedy } = error;
-      found.set(message, () => this.#log.warn(`cannot look for foreign rules: ${message}; ${remedy}`));
-    }
-    for (const [key, warn] of found) if (!this.#known.has(key)) warn();
+  /** Looks once. It is advice: no failure of it, not even a bug, gets to the syncs. */
+  async #look(own: Own): Promise<void> {
+    const found = await this.#notices(own).catch((error: unknown) => this.#failure(error));
+    for (const [key, tell] of found) if (!this.#known.has(key)) tell();
     this.#known = new Set(found.keys());
   }
+
+  /** What there is to log, each with a key that stays the same as long as it is the same. */
+  async #notices({ dataplane, chain, policies }: Own): Promise<Notices> {
+    const found = new Map<string, () => void>();
+    const families = policies.map(({ family }) => family);
+    const options = { families, ownChain: chain, iptables: dataplane.iptables };
+    const node = await readNode(this.#host, options);
+    const { findings, unread } = await findForeign(node, policies);
+    this.#status.onNeighbours(families, findings);
+    for (const { key, family, message, evidence, remedy } of findings)
+      found.set(key, () => this.#log.warn({ family, rules: evidence }, `${family}: ${message}; ${remedy}`));
+    for (const what of unread)
+      found.set(what, () => this.#log.info(`not looked at for foreign rules: ${what}`));
+    return found;
+  }
+
+  #failure(error: unknown): Notices {
+    const reason =
+      error instanceof DataplaneError ? `${error.message}; ${error.remedy}` : `bug: ${stackOf(error)}`;
+    return new Map([[reason, () => this.#log.warn(`cannot look for foreign rules: ${reason}`)]]);
+  }
+}
+
+type Notices = ReadonlyMap<string, () => void>;
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

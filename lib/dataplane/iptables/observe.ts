@@ -10,13 +10,37 @@ export interface IptablesObservation {
   readonly rules: readonly string[] | undefined;
   /** The words after `-A POSTROUTING` of each rule that leads to the agent's chain, in order. */
   readonly jumps: readonly string[];
+  /** Those of the jumps that can be deleted only by their numbers; undefined if there are none. */
+  readonly odd?: OddJumps | undefined;
+}
+
+/** Jumps whose texts iptables-restore cannot read back. */
+export interface OddJumps {
+  /** Their numbers in POSTROUTING, counted from 1. */
+  readonly numbers: readonly number[];
+  /** How many rules POSTROUTING holds. */
+  readonly rules: number;
+}
+
+/** Whether iptables-restore cannot read the text back: it ends a rule at a line break, and U+FFFD stands for any byte. */
+export function isOdd(spec: string): boolean {
+  return /[\n\ufffd]/.test(spec);
 }
 
 /** Reads the agent's chain and POSTROUTING only: a node can hold 100,000 foreign rules. */
 export async function observe(tool: Tool, chain: string): Promise<IptablesObservation> {
   const [rules, postrouting] = await Promise.all([tool.list(chain), tool.list('POSTROUTING')]);
-  const jumps = postrouting?.filter((spec) => ruleTarget(spec) === chain) ?? (await probeJumps(tool, chain));
-  return { family: tool.family, rules, jumps };
+  const { family } = tool;
+  if (postrouting === undefined) return { family, rules, jumps: await probeJumps(tool, chain) };
+  const jumps = postrouting.filter((spec) => ruleTarget(spec) === chain);
+  if (!jumps.some(isOdd)) return { family, rules, jumps };
+  // If other chains lead to the agent's chain, the plan could not prove that it deletes the right rules.
+  if ((await tool.references(chain)) !== jumps.length)
+    return { family, rules, jumps: jumps.filter((spec) => !isOdd(spec)) };
+  const numbers = postrouting.flatMap((spec, index) =>
+    ruleTarget(spec) === chain && isOdd(spec) ? [index + 1] : [],
+  );
+  return { family, rules, jumps, odd: { numbers, rules: postrouting.length } };
 }
 
 /**

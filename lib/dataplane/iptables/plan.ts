@@ -2,7 +2,7 @@ import type { Policy } from '../../policy/policy.ts';
 import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, renderJump } from './chain.ts';
-import type { IptablesObservation } from './observe.ts';
+import { type IptablesObservation, isOdd } from './observe.ts';
 import { ruleKey, sameRule } from './rule.ts';
 
 /** The plan after which the kernel holds exactly the policy; undefined if it does already. */
@@ -21,23 +21,49 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
     found: [...ruleDifferences(observed, rules, rewrite), ...jumpDifferences(observed.jumps, jump)],
     ...rules,
     ...listings(observed, wanted, jump, chain),
-    remakes: rewrite,
+    remakes: rewrite || observed.odd !== undefined,
     recheck: !jumpRight,
-    script: transaction([
-      // The declaration empties the chain; the rules below fill it within the same transaction.
-      ...(rewrite ? [`:${chain} - [0:0]`, ...wanted.map(({ spec }) => `-A ${chain} ${spec}`)] : []),
-      ...(jumpRight ? [] : replaceJumps(observed.jumps, jump)),
-    ]),
+    script: transaction(
+      observed.odd === undefined
+        ? [
+            // The declaration empties the chain; the rules below fill it within the same transaction.
+            ...(rewrite ? makeChain(chain, wanted) : []),
+            ...(jumpRight ? [] : [...deleteJumps(observed), `-A POSTROUTING ${jump}`]),
+          ]
+        : [...removeChain(observed, chain), ...makeChain(chain, wanted), `-A POSTROUTING ${jump}`],
+    ),
   };
 }
 
+function makeChain(chain: string, rules: readonly ChainRule[]): readonly string[] {
+  return [`:${chain} - [0:0]`, ...rules.map(({ spec }) => `-A ${chain} ${spec}`)];
+}
+
 /**
- * Deletes all jumps, also a correct one, and adds one. If two agents do this at the same time, the second one deletes
- * more jumps than it finds, and fails as a whole. If each kept the first jump that it saw, none might be left. Jumps
- * are deleted by their text, because numbers change when other programs insert rules.
+ * Deletes all jumps, also a correct one, which is then added again. If two agents do this at the same time, the second
+ * one deletes more jumps than it finds, and fails as a whole. If each kept the first jump that it saw, none might be
+ * left. Jumps are deleted by their text if they have one, because numbers change when other programs insert rules.
  */
-function replaceJumps(jumps: readonly string[], jump: string): readonly string[] {
-  return [...jumps.map((spec) => `-D POSTROUTING ${spec}`), `-A POSTROUTING ${jump}`];
+function deleteJumps({ jumps, odd }: IptablesObservation): readonly string[] {
+  return [
+    ...(odd?.numbers ?? []).toReversed().map((number) => `-D POSTROUTING ${number}`),
+    ...jumps.filter((spec) => odd === undefined || !isOdd(spec)).map((spec) => `-D POSTROUTING ${spec}`),
+  ];
+}
+
+/**
+ * Deletes the jumps and the chain. If the numbers of jumps have changed, a jump is left, so that the chain cannot be
+ * deleted, or too few rules are left to insert one behind them: the transaction fails as a whole.
+ */
+function removeChain(observed: IptablesObservation, chain: string): readonly string[] {
+  const { jumps, odd } = observed;
+  const end = odd === undefined ? undefined : odd.rules - jumps.length + 1;
+  return [
+    `:${chain} - [0:0]`,
+    ...deleteJumps(observed),
+    `-X ${chain}`,
+    ...(end === undefined ? [] : [`-I POSTROUTING ${end} -j RETURN`, `-D POSTROUTING ${end}`]),
+  ];
 }
 
 /** The plan that removes jumps and chain; undefined if there are none. */
@@ -53,11 +79,7 @@ export function planRemoval(observed: IptablesObservation, chain: string): Plan 
     ...listings(observed, [], undefined, chain),
     remakes: true,
     recheck: false,
-    script: transaction([
-      `:${chain} - [0:0]`,
-      ...jumps.map((spec) => `-D POSTROUTING ${spec}`),
-      `-X ${chain}`,
-    ]),
+    script: transaction(removeChain(observed, chain)),
   };
 }
 

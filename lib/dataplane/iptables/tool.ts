@@ -168,6 +168,12 @@ const SYMPTOMS: readonly Symptom[] = [
     remedy: 'find out which process holds the xtables lock: fuser -v /run/xtables.lock',
   },
   {
+    // Rules were inserted or deleted before the jumps that the transaction deletes by their numbers.
+    pattern: /Index of (insertion|deletion) too big|CHAIN_USER_ADD failed \(File exists\)/i,
+    failure: 'raced',
+    remedy: 'find out which other program changes these rules',
+  },
+  {
     pattern: /Device or resource busy/i,
     failure: 'refused',
     remedy: "a foreign rule leads to the agent's chain: remove that rule first",

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { explainForeign } from '../../../lib/neighbours/find.ts';
-import { addressOf, baseChainOf, KUBE_PROXY } from './support.ts';
+import { addressOf, baseChainOf, KUBE_PROXY, unlimited } from './support.ts';
 
 const JUMP = '-A POSTROUTING -m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT';
 const ACCEPT = '-A POSTROUTING -d 10.1.0.0/16 -j ACCEPT';
@@ -24,6 +24,9 @@ const EXPLAINED: readonly (readonly [lines: readonly string[], text: string, rul
     [[GOTO, JUMP, '-A ELSEWHERE -s 10.0.0.0/8 -j RETURN'], '10.1.2.3', 0, GOTO],
     [[GOTO, JUMP], '10.2.2.3', 0],
     [[JUMP, ACCEPT], '10.1.2.3', 0],
+    [['-A POSTROUTING -j A', JUMP, '-A A -d 10.2.0.0/16 -j ACCEPT'], '10.1.2.3', 0],
+    [['-A POSTROUTING -j A', '-A A -j IP-MASQ-AGENT', '-A POSTROUTING -j ACCEPT'], '10.1.2.3', 0],
+    [['-A POSTROUTING -j A', '-A A -j B', '-A B -j A', ACCEPT, JUMP], '10.1.2.3', 0, ACCEPT],
     [[ACCEPT], '10.1.2.3', 0],
     [['-A POSTROUTING -o eth0 -j ACCEPT', JUMP], '10.1.2.3', 0],
     [['-A POSTROUTING -d 8.8.8.8/32 -j MASQUERADE', JUMP], '8.8.8.8', 1],
@@ -32,8 +35,9 @@ const EXPLAINED: readonly (readonly [lines: readonly string[], text: string, rul
 
 describe('one address', () => {
   for (const [lines, text, rules, end] of EXPLAINED) {
-    it(`${text} with ${lines.map((line) => line.replace('-A POSTROUTING ', '')).join('; ')}`, () => {
-      const { masquerading, endedBy } = explainForeign([baseChainOf(lines)], addressOf(text));
+    it(`${text} with ${lines.map((line) => line.replace('-A POSTROUTING ', '')).join('; ')}`, async () => {
+      const node = { baseChains: [baseChainOf(lines)], unread: [], skipped: [] };
+      const { masquerading, endedBy } = await explainForeign(node, addressOf(text), unlimited());
       assert.equal(masquerading.length, rules);
       assert.deepEqual(endedBy?.path, end === undefined ? undefined : [end]);
     });

@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { findForeignRules } from '../../../lib/neighbours/find.ts';
-import { baseChainOf, KUBE_PROXY, policyOf, textOf } from './support.ts';
+import type { BaseChain } from '../../../lib/neighbours/base-chain.ts';
+import { findForeignRules as find } from '../../../lib/neighbours/find.ts';
+import { unmasqueraded } from '../../../lib/policy/flatten.ts';
+import type { Policy } from '../../../lib/policy/policy.ts';
+import { baseChainOf, KUBE_PROXY, policyOf, textOf, unlimited } from './support.ts';
 
 const INSIDE = policyOf('10.0.0.0/8', '192.168.0.0/16');
+
+const findForeignRules = async (baseChains: readonly BaseChain[], policy: Policy) =>
+  (await find(baseChains, unmasqueraded(policy), unlimited())).rules;
 
 /** Lines of iptables, and per rule found: author: destinations if conditions. */
 const CASES: readonly {
@@ -137,8 +143,8 @@ const CASES: readonly {
 
 describe('foreign rules', () => {
   for (const { name, lines, found } of CASES) {
-    it(`are told: ${name}`, () => {
-      const rules = findForeignRules([baseChainOf(lines)], INSIDE);
+    it(`are told: ${name}`, async () => {
+      const rules = await findForeignRules([baseChainOf(lines)], INSIDE);
       const texts = rules.map(({ author, destinations, conditions }) => {
         const asked = conditions.length === 0 ? '' : ` if ${conditions.join(', ')}`;
         return `${author}: ${textOf(destinations)}${asked}`;
@@ -148,23 +154,23 @@ describe('foreign rules', () => {
     });
   }
 
-  it('show the way that leads to them', () => {
+  it('show the way that leads to them', async () => {
     const lines = ['-A POSTROUTING -m addrtype ! --dst-type LOCAL -j IP-MASQ', '-A IP-MASQ -j MASQUERADE'];
-    const [rule] = findForeignRules([baseChainOf(lines)], INSIDE);
+    const [rule] = await findForeignRules([baseChainOf(lines)], INSIDE);
     assert.deepEqual(rule?.path, lines);
     assert.equal(rule?.where, 'iptables (nft) nat POSTROUTING');
   });
 
-  it('keep their key when the policy changes, and have different ones', () => {
+  it('keep their key when the policy changes, and have different ones', async () => {
     const bases = [baseChainOf(['-A POSTROUTING -o a -j MASQUERADE', '-A POSTROUTING -o b -j MASQUERADE'])];
-    const keys = (policy: typeof INSIDE) => findForeignRules(bases, policy).map(({ key }) => key);
-    assert.deepEqual(keys(INSIDE), keys(policyOf('172.16.0.0/12')));
-    assert.equal(new Set(keys(INSIDE)).size, 2);
+    const keys = async (policy: Policy) => (await findForeignRules(bases, policy)).map(({ key }) => key);
+    assert.deepEqual(await keys(INSIDE), await keys(policyOf('172.16.0.0/12')));
+    assert.equal(new Set(await keys(INSIDE)).size, 2);
   });
 
-  it('of the other family do not matter', () => {
+  it('of the other family do not matter', async () => {
     const base = baseChainOf(['-A POSTROUTING -j MASQUERADE'], 'IPv6');
-    assert.deepEqual(findForeignRules([base], INSIDE), []);
-    assert.equal(findForeignRules([base], policyOf('fd00::/8')).length, 1);
+    assert.deepEqual(await findForeignRules([base], INSIDE), []);
+    assert.equal((await findForeignRules([base], policyOf('fd00::/8'))).length, 1);
   });
 });

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { conditionText } from '../../../lib/neighbours/condition.ts';
 import { parseIptablesRule } from '../../../lib/neighbours/iptables-rule.ts';
 import { OWN, textOf } from './support.ts';
 
@@ -20,7 +19,7 @@ const IPV4: readonly Case[] = [
   { spec: '-j RETURN', outcome: 'returns' },
   { spec: '-j LOG', outcome: 'goes on' },
   { spec: '-j SOMETHING --with option', outcome: 'goes on' },
-  { spec: '-j MARK --set-xmark 0x4000/0x0', outcome: 'changes' },
+  { spec: '-j MARK --set-xmark 0x4000/0x0', outcome: 'goes on' },
   { spec: '-j FLANNEL-POSTRTG', outcome: 'jump FLANNEL-POSTRTG' },
   { spec: '-g ELSEWHERE', outcome: 'goto ELSEWHERE' },
   { spec: '-m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT', outcome: 'own' },
@@ -48,12 +47,10 @@ const IPV4: readonly Case[] = [
     conditions: ['protocol tcp', 'tcp dport not 80:90'],
     outcome: 'masquerades',
   },
-  {
-    spec: '-m mark ! --mark 0x4000/0x4000 -j RETURN',
-    conditions: ['mark not 0x4000/0x4000'],
-    outcome: 'returns',
-  },
-  { spec: '-m mark --mark 0x0/0x4000 -j RETURN', conditions: ['mark not 0x4000/0x4000'], outcome: 'returns' },
+  { spec: '-m mark ! --mark 0x4000/0x4000 -j RETURN', outcome: 'returns' },
+  { spec: '-m mark --mark 0x0/0x4000 -j RETURN', outcome: 'returns' },
+  { spec: '-m mark --mark 0x2000/0x2000 -j MASQUERADE', destinations: '', outcome: 'masquerades' },
+  { spec: '-m mark --mark 0x0/0x10 -j RETURN', conditions: ['mark not 0x10/0x10'], outcome: 'returns' },
   { spec: '-m mark --mark 0x7 -j RETURN', conditions: ['mark 0x7'], outcome: 'returns' },
   { spec: '-m connmark --mark 0x7 -j RETURN', conditions: ['connmark mark 0x7'], outcome: 'returns' },
   {
@@ -69,35 +66,47 @@ describe('a rule of iptables -S', () => {
     it(`is understood: ${spec || '(no target)'}`, () => {
       const rule = parseIptablesRule('IPv4', 'POSTROUTING', spec, OWN);
       assert.equal(textOf(rule.destinations), destinations);
-      assert.deepEqual(rule.conditions.map(conditionText), conditions);
+      assert.deepEqual(
+        rule.conditions.map(({ text }) => text),
+        conditions,
+      );
       const { kind } = rule.outcome;
       assert.equal('chain' in rule.outcome ? `${kind} ${rule.outcome.chain}` : kind, outcome);
     });
   }
 
-  for (const [spec, kinds] of [
-    ['-s 10.0.0.0/8 ! -o eth0 -p tcp -m tcp --dport 80', ['steady', 'steady', 'steady', 'steady']],
-    ['-p udp -m multiport --dports 53,67 -d 10.0.0.0/255.0.255.0', ['steady', 'steady', 'steady']],
-    ['-m iprange --src-range 10.0.0.1-10.0.0.9', ['steady']],
-    ['-m statistic --mode random --probability 0.5', ['other', 'other']],
-    ['-m limit --limit 3/min', ['other']],
-    ['-m addrtype --src-type LOCAL --limit-iface-out', ['other']],
-    ['-m set --match-set pods src', ['other']],
-    ['-m mark --mark 0x1', ['mark']],
+  for (const [spec, steady] of [
+    ['-s 10.0.0.0/8 ! -o eth0 -p tcp', [true, true, true]],
+    ['-p tcp -m tcp --dport 80', [true, false]],
+    ['-d 10.0.0.0/255.0.255.0', [true]],
+    ['-m statistic --mode random --probability 0.5', [false, false]],
+    ['-m addrtype --src-type LOCAL --limit-iface-out', [false]],
+    ['-m set --match-set pods src', [false]],
+    ['-m mark --mark 0x1', [false]],
   ] as const) {
-    it(`asks for something ${[...new Set(kinds)].join(', ')}: ${spec}`, () => {
+    it(`asks what a packet answers alike each time, or not: ${spec}`, () => {
       const { conditions } = parseIptablesRule('IPv4', 'X', `${spec} -j RETURN`, OWN);
       assert.deepEqual(
-        conditions.map(({ kind }) => kind),
-        kinds,
+        conditions.map(({ isSteady }) => isSteady),
+        steady,
       );
     });
   }
 
+  it('that matches the mark in the chain of kube-proxy or portmap is about packets that they have marked', () => {
+    for (const chain of ['KUBE-POSTROUTING', 'CNI-HOSTPORT-MASQ']) {
+      const rule = parseIptablesRule('IPv4', chain, '-m mark --mark 0x10/0x10 -j MASQUERADE', OWN);
+      assert.equal(textOf(rule.destinations), '');
+    }
+  });
+
   it('of IPv6 is understood', () => {
     const rule = parseIptablesRule('IPv6', 'X', '-d fd00::/8 ! -p ipv6-icmp -j MASQUERADE', OWN);
     assert.equal(textOf(rule.destinations), 'fd00::/8');
-    assert.deepEqual(rule.conditions.map(conditionText), ['protocol not ipv6-icmp']);
+    assert.deepEqual(
+      rule.conditions.map(({ text }) => text),
+      ['protocol not ipv6-icmp'],
+    );
     assert.equal(rule.text, '-A X -d fd00::/8 ! -p ipv6-icmp -j MASQUERADE');
   });
 });

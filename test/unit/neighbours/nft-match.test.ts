@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseNftRule } from '../../../lib/neighbours/nft-rule.ts';
+import { contextOf } from './support.ts';
 
 const saddr = { payload: { protocol: 'ip', field: 'saddr' } };
 const mark = { meta: { key: 'mark' } };
@@ -10,24 +11,25 @@ const match = (left: unknown, op: string, right: unknown) => ({ match: { op, lef
 const ten = prefix('10.0.0.0', 8);
 
 describe('a match of nft -j', () => {
-  for (const [left, op, right, kind] of [
-    [saddr, '==', ten, 'steady'],
-    [saddr, '!=', { range: ['1.2.3.4', '1.2.3.9'] }, 'steady'],
-    [oifname, '!=', 'docker0', 'steady'],
-    [{ payload: { protocol: 'tcp', field: 'dport' } }, '==', 80, 'steady'],
-    [saddr, '==', '@dynamic', 'other'],
-    [saddr, '==', { set: [ten] }, 'other'],
-    [saddr, '<', '1.2.3.4', 'other'],
-    [{ payload: { base: 'nh', offset: 0, len: 8 } }, '==', 1, 'other'],
-    [{ ct: { key: 'state' } }, 'in', 'new', 'other'],
-    [{ numgen: { mode: 'random', mod: 2, offset: 0 } }, '==', 0, 'other'],
-    [mark, '==', 1, 'mark'],
+  for (const [left, op, right, isSteady] of [
+    [saddr, '==', ten, true],
+    [saddr, '!=', { range: ['1.2.3.4', '1.2.3.9'] }, true],
+    [oifname, '!=', 'docker0', true],
+    [{ payload: { protocol: 'tcp', field: 'dport' } }, '==', 80, true],
+    [saddr, '==', '@dynamic', false],
+    [saddr, '==', { set: [ten] }, false],
+    [saddr, '<', '1.2.3.4', true],
+    [{ payload: { base: 'nh', offset: 0, len: 8 } }, '==', 1, false],
+    [{ ct: { key: 'state' } }, 'in', 'new', false],
+    [{ numgen: { mode: 'random', mod: 2, offset: 0 } }, '==', 0, false],
+    [{ meta: { key: 'skuid' } }, '==', 1, false],
+    [mark, '==', 1, false],
   ] as const) {
-    it(`asks for something ${kind}: ${JSON.stringify(left)} ${op} ${JSON.stringify(right)}`, () => {
-      const [rule] = parseNftRule('IPv4', { expr: [match(left, op, right)] }, new Map());
+    it(`asks what a packet answers ${isSteady ? 'alike each time' : 'anyhow'}: ${JSON.stringify(left)} ${op} ${JSON.stringify(right)}`, () => {
+      const [rule] = parseNftRule(contextOf(), { expr: [match(left, op, right)] });
       assert.deepEqual(
-        rule?.conditions.map((condition) => condition.kind),
-        [kind],
+        rule?.conditions.map((condition) => condition.isSteady),
+        [isSteady],
       );
     });
   }

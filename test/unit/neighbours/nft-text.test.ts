@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseNftRule } from '../../../lib/neighbours/nft-rule.ts';
+import { contextOf } from './support.ts';
 
 const daddr = { payload: { protocol: 'ip', field: 'daddr' } };
 const saddr = { payload: { protocol: 'ip', field: 'saddr' } };
@@ -16,10 +17,10 @@ describe('a rule of nft -j', () => {
       { counter: { packets: 1, bytes: 2 } },
       { masquerade: { port: { range: [1024, 2000] }, flags: ['random', 'persistent'] } },
     ];
-    const [rule] = parseNftRule('IPv4', { chain: 'post', expr, comment: 'mine' }, new Map());
+    const [rule] = parseNftRule(contextOf(), { chain: 'post', expr, comment: 'mine' });
     assert.equal(
       rule?.text,
-      'chain post: ip saddr 10.0.0.0/8 ip daddr != 224.0.0.0/4 masquerade to :1024-2000 random,persistent comment "mine"',
+      'chain post: ip saddr 10.0.0.0/8 ip daddr != 224.0.0.0/4 masquerade 1024-2000 random,persistent comment "mine"',
     );
   });
 
@@ -42,8 +43,8 @@ describe('a rule of nft -j', () => {
     ],
   ] as const) {
     it(`is shown with its addresses: ${text}`, () => {
-      const [rule] = parseNftRule('IPv4', { chain: 'post', expr: [{ snat: { addr } }] }, new Map());
-      assert.equal(rule?.text, `chain post: snat to ${text}`);
+      const [rule] = parseNftRule(contextOf(), { chain: 'post', expr: [{ snat: { addr } }] });
+      assert.equal(rule?.text, `chain post: snat ${text}`);
     });
   }
 });

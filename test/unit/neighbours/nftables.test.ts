@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { createNftReader } from '../../../lib/neighbours/read-nftables.ts';
-import { base, fakeHost, listing, nftables, OWN, rule } from './support.ts';
+import type { Family } from '../../../lib/cidr/address.ts';
+import type { Host } from '../../../lib/dataplane/host.ts';
+import { type BaseChain, readBaseChain } from '../../../lib/neighbours/base-chain.ts';
+import { createNftReader, findNatChains, type NftChain } from '../../../lib/neighbours/read-nftables.ts';
+import { base, fakeHost, listing, nftables, OWN, rule, unlimited } from './support.ts';
 
 describe('what nft says of base chains', () => {
   it('is taken from those of nat at postrouting, whatever else it prints', async () => {
@@ -16,7 +19,7 @@ describe('what nft says of base chains', () => {
         base('inet', 'site', 'post'),
       ),
     });
-    const found = await createNftReader(host, OWN).look();
+    const found = await findNatChains(host);
     assert.deepEqual(found, [{ family: 'inet', table: 'site', chain: 'post' }]);
   });
 
@@ -44,11 +47,18 @@ describe('what nft says of base chains', () => {
     ],
   ] as const) {
     it(`is an error of its own kind where it ${name}`, async () => {
-      const reader = createNftReader(fakeHost(answer === undefined ? {} : { nft: answer }), OWN);
-      await assert.rejects(reader.look(), { failure, message });
+      const host = fakeHost(answer === undefined ? {} : { nft: answer });
+      await assert.rejects(findNatChains(host), { failure, message });
     });
   }
 });
+
+/** Reads a base chain with all chains that it leads to. */
+function readerOf(host: Host): (base: NftChain, family: Family) => Promise<BaseChain | undefined> {
+  const reader = createNftReader(host, OWN, unlimited());
+  return (base, family) =>
+    readBaseChain({ where: 'here', family, name: base.chain }, 256, reader(base, family));
+}
 
 describe('a chain of nftables', () => {
   it('is read once, with what it leads to and the sets that it needs', async () => {
@@ -72,12 +82,11 @@ describe('a chain of nftables', () => {
       },
       commands,
     );
-    const reader = createNftReader(host, OWN);
+    const read = readerOf(host);
     const chain = { family: 'inet', table: 'maps', chain: 'post' };
-    const [four, six] = [await reader.read(chain, 'IPv4'), await reader.read(chain, 'IPv6')];
+    const [four, six] = [await read(chain, 'IPv4'), await read(chain, 'IPv6')];
     assert.deepEqual([...(four?.chains.keys() ?? [])], ['post', 'accept', odd]);
     assert.deepEqual(six?.unread, ['chain gone']);
-    assert.equal(four?.where, 'nftables inet maps post');
     assert.deepEqual(commands, [
       listing('chain', 'inet', 'maps', 'post'),
       listing('set', 'inet', 'maps', 's'),
@@ -89,8 +98,7 @@ describe('a chain of nftables', () => {
 
   it('is none where it has gone', async () => {
     const host = fakeHost({ nft: { code: 1, stderr: 'internal:0:0-0: Error: No such file or directory' } });
-    const reader = createNftReader(host, OWN);
-    assert.equal(await reader.read({ family: 'ip', table: 't', chain: 'p' }, 'IPv4'), undefined);
+    assert.equal(await readerOf(host)({ family: 'ip', table: 't', chain: 'p' }, 'IPv4'), undefined);
   });
 
   it('is told where nft cannot read it, or a map that says where it leads', async () => {
@@ -100,9 +108,8 @@ describe('a chain of nftables', () => {
       [listing('chain', 'ip', 'b', 'p')]: nftables(rule('p', vmap)),
       nft: { code: 1, stderr },
     });
-    const reader = createNftReader(host, OWN);
-    const unread = async (table: string) =>
-      (await reader.read({ family: 'ip', table, chain: 'p' }, 'IPv4'))?.unread;
+    const read = readerOf(host);
+    const unread = async (table: string) => (await read({ family: 'ip', table, chain: 'p' }, 'IPv4'))?.unread;
     assert.deepEqual(await unread('a'), ['nft -j list chain ip a p failed: Error: syntax error']);
     assert.deepEqual(await unread('b'), ['nft -j list map ip b jumps failed: Error: syntax error']);
   });
@@ -116,7 +123,7 @@ describe('a chain of nftables', () => {
         ),
         nft: nftables(),
       });
-      return await createNftReader(host, OWN).read({ family: 'ip', table: 't', chain: 'p' }, 'IPv4');
+      return await readerOf(host)({ family: 'ip', table: 't', chain: 'p' }, 'IPv4');
     };
     const [a, b] = [await unread('a'), await unread('b')];
     assert.equal(a?.chains.size, 256);

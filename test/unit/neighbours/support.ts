@@ -5,7 +5,9 @@ import { prefixesOf, type RangeSet } from '../../../lib/cidr/ranges.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host, ToolResult } from '../../../lib/dataplane/host.ts';
 import type { BaseChain, Rule } from '../../../lib/neighbours/base-chain.ts';
+import { Budget } from '../../../lib/neighbours/budget.ts';
 import { parseIptablesRule } from '../../../lib/neighbours/iptables-rule.ts';
+import type { NftContext } from '../../../lib/neighbours/nft-match.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
 
 export const OWN = 'IP-MASQ-AGENT';
@@ -65,6 +67,16 @@ function words(line: string): { readonly chain: string; readonly spec: string } 
   const [, chain = '', spec = ''] = /^-A (\S+) ?(.*)$/s.exec(line) ?? [];
   assert.ok(chain, line);
   return { chain, spec };
+}
+
+/** A budget that no test exceeds, whatever the machine. */
+export function unlimited(): Budget {
+  return new Budget(Number.POSITIVE_INFINITY);
+}
+
+/** What a rule of nftables for IPv4 is read with. */
+export function contextOf(named: NftContext['named'] = new Map()): NftContext {
+  return { family: 'IPv4', named, check: () => {} };
 }
 
 /** What tools say, by their whole command or just their name. */

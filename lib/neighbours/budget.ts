@@ -1,0 +1,90 @@
+import { setImmediate } from 'node:timers/promises';
+import type { Host } from '../dataplane/host.ts';
+
+/**
+ * CPU time to read foreign rules, and to find out which of them packets reach: 100 ms together. Other programs write
+ * these rules, as many as they like, and what the agent says about them is only advice: it must not delay what the
+ * agent is for.
+ */
+export const READ_MS = 75;
+export const ANALYSE_MS = 25;
+
+/** Text that the tools of one look print. */
+export const OUTPUT_BYTES = 8 * 1024 * 1024;
+
+/** Findings of one look. */
+export const MOST_FINDINGS = 20;
+
+/** More foreign rules than the limits allow. */
+export class TooMany extends Error {
+  constructor() {
+    super('there are too many foreign rules to analyse');
+  }
+}
+
+/** What is left of the limits of one look, or of its part. */
+export class Budget {
+  readonly #cpuNow: () => number;
+  #cpuMs: number;
+  #outputBytes = OUTPUT_BYTES;
+  #started = 0;
+
+  /** @param cpuNow the CPU time that this thread has used so far, in milliseconds */
+  constructor(cpuMs: number, cpuNow = threadCpuMs) {
+    this.#cpuMs = cpuMs;
+    this.#cpuNow = cpuNow;
+  }
+
+  /**
+   * Does a part of the work, after all else that waits in this process. It calls `check` in every loop.
+   *
+   * @throws {TooMany}
+   */
+  async work<Result>(part: () => Result): Promise<Result> {
+    await setImmediate();
+    this.#started = this.#cpuNow();
+    this.check();
+    try {
+      return part();
+    } finally {
+      this.#cpuMs -= this.#cpuNow() - this.#started;
+    }
+  }
+
+  /**
+   * Does the same with each of the values, as one part of the work.
+   *
+   * @throws {TooMany}
+   */
+  map<Value, Result>(values: readonly Value[], part: (value: Value) => Result): Promise<readonly Result[]> {
+    return this.work(() =>
+      values.map((value) => {
+        this.check();
+        return part(value);
+      }),
+    );
+  }
+
+  /** @throws {TooMany} */
+  check(): void {
+    if (this.#cpuNow() - this.#started > this.#cpuMs) throw new TooMany();
+  }
+
+  /** The same host, but what its tools print counts: they throw TooMany beyond the limit. */
+  limit(host: Host): Host {
+    return {
+      run: async (file, args, input) => {
+        const result = await host.run(file, args, input);
+        this.#outputBytes -= result.stdout.length;
+        if (this.#outputBytes < 0) throw new TooMany();
+        return result;
+      },
+      readText: (path) => host.readText(path),
+    };
+  }
+}
+
+function threadCpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
+}

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { pino } from 'pino';
+import { NeighbourWatch } from '../../../cmd/ip-masq-agent/run/neighbour-watch.ts';
+import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import type { Host } from '../../../lib/dataplane/host.ts';
+import { Recorder, Status } from '../../../lib/status/status.ts';
+import { policyOf } from './support.ts';
+
+const DATAPLANE: Dataplane = {
+  name: 'nftables',
+  reason: 'test',
+  iptables: undefined,
+  observe: () => assert.fail(),
+  apply: () => assert.fail(),
+  count: () => assert.fail(),
+};
+
+/** Looks so often, with a host of which every command fails with the error; what was logged. */
+async function logged(looks: number, error: unknown): Promise<readonly Record<string, unknown>[]> {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  let runs = 0;
+  const host: Host = {
+    run: async () => {
+      runs += 1;
+      throw error;
+    },
+    readText: async () => '',
+  };
+  const watch = new NeighbourWatch(host, log, new Status(new Recorder(), () => 0));
+  for (let look = 1; look <= looks; look += 1) {
+    watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
+    while (runs < look) await setImmediate();
+    await setImmediate();
+  }
+  return lines;
+}
+
+const WARNING = 40;
+
+describe('a look at foreign rules that fails', () => {
+  for (const [what, error, said] of [
+    [
+      'the kernel refuses',
+      new DataplaneError('denied', 'not permitted', 'be root'),
+      /: not permitted; be root$/,
+    ],
+    ['the agent has a bug', new TypeError('it is undefined'), /: bug: TypeError: it is undefined\n +at /],
+    ['something throws no error', 'just a text', /: bug: just a text$/],
+  ] as const) {
+    it(`is one warning, and no failure of the agent: ${what}`, async () => {
+      const lines = await logged(3, error);
+      assert.deepEqual(
+        lines.map(({ level }) => level),
+        [WARNING],
+      );
+      assert.match(String(lines[0]?.['msg']), said);
+    });
+  }
+});
