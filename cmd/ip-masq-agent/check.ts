@@ -23,8 +23,9 @@ type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 /** Validates and merges config without a kernel, as if all paths were mounted on one node. */
 export async function check({ flags, operands }: Args<typeof CHECK_FLAGS>): Promise<number> {
   const paths = operands.length === 0 ? [flags['config-dir']] : operands;
-  const inputs = await readInputs(paths, () => process.stdin);
-  const merged = mergeSources(inputs.sources, configOptions(flags), inputs.problems);
+  const options = configOptions(flags);
+  const inputs = await readInputs(paths, () => process.stdin, options.configLimit);
+  const merged = mergeSources(inputs.sources, options, inputs.problems);
   const report = { ...inputs, ...merged };
   print(format(report, flags));
   return report.config === undefined ? EXIT.config : EXIT.ok;

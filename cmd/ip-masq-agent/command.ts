@@ -3,7 +3,7 @@ import { nearest } from '../../lib/text/nearest.ts';
 import { UsageError } from './exit.ts';
 import type { FlagTable, Values } from './flag-table.ts';
 import { flagValues } from './flag-table.ts';
-import { FLAGS, type FlagName, type FlagValues } from './flags.ts';
+import { checkTogether, FLAGS, type FlagName, type FlagValues } from './flags.ts';
 
 /** The parts of a command line. */
 export interface CommandLine {
@@ -70,6 +70,7 @@ export function command<Own extends FlagTable>(
     ...rest,
     async run({ operands, texts, ignored }) {
       const flags = { ...flagValues(FLAGS, texts), ...flagValues(description.own, texts) };
+      checkTogether(flags);
       const work = await load();
       return work({ flags, operands, ignored });
     },

@@ -7,6 +7,8 @@ const CONFIG_FLAGS = [
   'enable-ipv6',
   'nomasq-all-reserved-ranges',
   'cidr-limit',
+  'cidr-limit-max',
+  'config-limit',
   'strict',
 ] as const;
 const KERNEL_FLAGS = [

@@ -1,4 +1,4 @@
-import { formatProblemFrame } from '../../lib/config/frame.ts';
+import { problemFramer } from '../../lib/config/frame.ts';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { formatProblem } from '../../lib/config/problem.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
@@ -42,10 +42,7 @@ export async function printFailure(error: unknown, { terminates }: { terminates:
 function plainLines(error: unknown): readonly string[] {
   if (error instanceof UsageError) return [`ip-masq-agent: ${error.message}`];
   if (error instanceof InvalidConfigError)
-    return [
-      ...error.problems.map((problem) => formatProblemFrame(problem, error.sources)),
-      `ip-masq-agent: ${error.message}`,
-    ];
+    return [...error.problems.map(problemFramer(error.sources)), `ip-masq-agent: ${error.message}`];
   const [first = '', ...rest] = failureLines(error);
   if (isExpected(error)) return [`ip-masq-agent: ${first}`];
   return [`ip-masq-agent: bug in ip-masq-agent, please report it: ${first}`, ...rest];

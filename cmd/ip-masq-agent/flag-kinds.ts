@@ -62,6 +62,28 @@ export const count: FlagKind<number> = {
   },
 };
 
+/** The factors of the suffixes of a Kubernetes quantity, as far as they make sense for bytes. */
+const BYTE_FACTORS: Readonly<Record<string, number>> = {
+  '': 1,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+};
+
+/** Bytes, as a Kubernetes quantity. */
+export const bytes: FlagKind<number> = {
+  placeholder: 'BYTES',
+  parse(text) {
+    const [, number = '', suffix = ''] = /^(\d+)([A-Za-z]*)$/.exec(text) ?? [];
+    const value = Number(number) * (BYTE_FACTORS[suffix] ?? Number.NaN);
+    if (number !== '' && Number.isSafeInteger(value)) return value;
+    throw new UsageError('is not a size: write bytes, or a whole number with Ki, Mi, Gi, k, M or G');
+  },
+};
+
 /** Milliseconds, from whole seconds as in the Go agents, or from a Go duration. */
 export const interval: FlagKind<number> = {
   placeholder: 'DURATION',

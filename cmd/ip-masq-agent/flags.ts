@@ -1,5 +1,6 @@
-import { DEFAULT_CIDR_LIMIT } from '../../lib/config/config.ts';
-import { bindAddress, boolean, chain, choice, count, interval, path, ports } from './flag-kinds.ts';
+import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
+import { UsageError } from './exit.ts';
+import { bindAddress, boolean, bytes, chain, choice, count, interval, path, ports } from './flag-kinds.ts';
 import { flag, type Values } from './flag-table.ts';
 
 /**
@@ -42,8 +43,18 @@ export const FLAGS = {
   ),
   'cidr-limit': flag(
     count,
-    String(DEFAULT_CIDR_LIMIT),
+    String(DEFAULT_LIMITS.cidrLimit),
     'maximum number of CIDRs in a source that does not set cidrLimit',
+  ),
+  'cidr-limit-max': flag(
+    count,
+    String(DEFAULT_LIMITS.cidrLimitMax),
+    'maximum number of CIDRs in any source, and in all sources together; no cidrLimit may exceed it; more need more memory',
+  ),
+  'config-limit': flag(
+    bytes,
+    `${DEFAULT_LIMITS.configLimit / 2 ** 20}Mi`,
+    'maximum size of all sources together, such as 512Ki or 2Mi',
   ),
   strict: flag(boolean, 'false', 'treat warnings as errors'),
   'sync-timeout': flag(
@@ -79,6 +90,15 @@ export const FLAGS = {
 export type FlagName = keyof typeof FLAGS;
 
 export type FlagValues = Values<typeof FLAGS>;
+
+/** @throws {UsageError} if values that are valid by themselves contradict each other */
+export function checkTogether(flags: FlagValues): void {
+  const { 'cidr-limit': limit, 'cidr-limit-max': max } = flags;
+  if (limit > max)
+    throw new UsageError(
+      `--cidr-limit=${limit} is above --cidr-limit-max=${max}: raise --cidr-limit-max too`,
+    );
+}
 
 /** Flags that klog adds to the Go agents: accepted so that their manifests work, and ignored. */
 export const IGNORED_FLAGS: ReadonlyMap<string, 'boolean' | 'value'> = new Map([

@@ -10,6 +10,8 @@ export function configOptions(flags: FlagValues): ConfigOptions {
   return {
     enableIPv6: flags['enable-ipv6'],
     cidrLimit: flags['cidr-limit'],
+    cidrLimitMax: flags['cidr-limit-max'],
+    configLimit: flags['config-limit'],
     strict: flags.strict,
     noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
   };

@@ -1,16 +1,12 @@
 import type { MergedConfig } from '../config/config.ts';
-import { formatProblemFrame } from '../config/frame.ts';
+import { problemFramer } from '../config/frame.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatProblem, gravestFirst, type Problem } from '../config/problem.ts';
-import type { Source } from '../config/source.ts';
 import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 import type { Wake } from './wakes.ts';
-
-/** The most problems that the log shows one by one: a hostile file can have far more. */
-const MAX_PROBLEMS = 1000;
 
 /** The most rules of one change that the log shows one by one. */
 const MAX_RULES = 100;
@@ -20,10 +16,8 @@ const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
 /** Logs the merged config, and each problem with its line. */
 export function logConfig(log: Logger, { config, problems, sources }: LoadedConfig): void {
   if (config !== undefined) log.info(describeConfig(config), headline(config));
-  // The gravest first, so that the limit never hides the error that ends the agent.
-  for (const problem of gravestFirst(problems).slice(0, MAX_PROBLEMS)) logProblem(log, problem, sources);
-  if (problems.length > MAX_PROBLEMS)
-    log.warn(`${problems.length - MAX_PROBLEMS} more problems are not logged`);
+  const frame = problemFramer(sources);
+  for (const problem of gravestFirst(problems)) logProblem(log, problem, frame(problem));
 }
 
 /**
@@ -58,8 +52,8 @@ function atMost(count: number, lines: readonly string[]): readonly string[] {
   return [...lines.slice(0, count), `… and ${lines.length - count} more`];
 }
 
-function logProblem(log: Logger, problem: Problem, sources: readonly Source[]): void {
-  const [, ...frame] = formatProblemFrame(problem, sources).split('\n');
+function logProblem(log: Logger, problem: Problem, text: string): void {
+  const [, ...frame] = text.split('\n');
   log[LOG_LEVEL[problem.severity]](
     { kind: problem.kind, ...(frame.length > 0 && { frame }) },
     formatProblem(problem),

@@ -29,12 +29,13 @@ export interface MergedConfig {
 /** What the command line decides about reading and merging. */
 export interface ConfigOptions {
   readonly enableIPv6: boolean;
-  /** Most CIDRs of a source that does not say itself. */
+  /** Most CIDRs of a source that does not set `cidrLimit`. */
   readonly cidrLimit: number;
+  /** Most CIDRs of any source, and of all sources together. */
+  readonly cidrLimitMax: number;
+  /** Most bytes of all sources together. */
+  readonly configLimit: number;
   /** Whether every warning is an error. */
   readonly strict: boolean;
   readonly noMasqAllReservedRanges: boolean;
 }
-
-/** Most CIDRs of a source unless a flag or the source says otherwise, as in the Go agents. */
-export const DEFAULT_CIDR_LIMIT = 64;

@@ -4,7 +4,7 @@ import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Located, Origin } from '../text/origin.ts';
 import type { SourceConfig } from './config.ts';
-import { gravestFirst, type Problem, problem } from './problem.ts';
+import { type Problem, problem } from './problem.ts';
 
 const LISTS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
 const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
@@ -14,23 +14,20 @@ interface Item extends Located<Prefix> {
   readonly list: (typeof LISTS)[number];
 }
 
-/** All that two origins disagree about, or say twice; the gravest first, else in order of the sources. */
-export function findConflicts(
+/** All that two origins disagree about, or say twice; of one kind in order of the sources. */
+export function* findConflicts(
   configs: readonly SourceConfig[],
   masqLinkLocal: Readonly<Record<Family, boolean>>,
-): readonly Problem[] {
+): Generator<Problem, void> {
   const items = LISTS.flatMap((list) =>
     configs.flatMap((config) => config[list].map((item) => ({ ...item, list }))),
   );
-  const { firsts, repeats } = repeatedItems(items);
-  return gravestFirst([
-    ...intervalConflicts(configs),
-    ...repeats,
-    ...linkLocalFlagConflicts(configs, 'IPv4'),
-    ...linkLocalFlagConflicts(configs, 'IPv6'),
-    ...linkLocalItemConflicts(firsts, masqLinkLocal),
-    ...nestedItems(firsts, masqLinkLocal),
-  ]);
+  yield* intervalConflicts(configs);
+  const firsts = yield* repeatedItems(items);
+  yield* linkLocalFlagConflicts(configs, 'IPv4');
+  yield* linkLocalFlagConflicts(configs, 'IPv6');
+  yield* linkLocalItemConflicts(firsts, masqLinkLocal);
+  yield* nestedItems(firsts, masqLinkLocal);
 }
 
 function intervalConflicts(configs: readonly SourceConfig[]): Problem[] {
@@ -48,21 +45,20 @@ function intervalConflicts(configs: readonly SourceConfig[]): Problem[] {
     );
 }
 
-/** The first item of each prefix, and a conflict for each later one. */
-function repeatedItems(items: readonly Item[]): { firsts: readonly Item[]; repeats: readonly Problem[] } {
+/** Finds a conflict for each item whose prefix an earlier one has; returns the others. */
+function* repeatedItems(items: readonly Item[]): Generator<Problem, readonly Item[]> {
   const seen = new PrefixMap<Item>();
   const firsts: Item[] = [];
-  const repeats: Problem[] = [];
   for (const item of items) {
     const first = seen.get(item.value);
     if (first === undefined) {
       seen.set(item.value, item);
       firsts.push(item);
     } else {
-      repeats.push(first.list === item.list ? duplicate(item, first) : inBothLists(item, first));
+      yield first.list === item.list ? duplicate(item, first) : inBothLists(item, first);
     }
   }
-  return { firsts, repeats };
+  return firsts;
 }
 
 function duplicate(item: Item, first: Item): Problem {
@@ -120,24 +116,24 @@ function linkLocalItemConflicts(
   });
 }
 
-function nestedItems(
+function* nestedItems(
   items: readonly Item[],
   masqLinkLocal: Readonly<Record<Family, boolean>>,
-): readonly Problem[] {
+): Generator<Problem, void> {
   const all = new PrefixMap<Item>();
   for (const item of items) all.set(item.value, item);
   for (const { prefix, rfc } of [LINK_LOCAL.IPv4, LINK_LOCAL.IPv6]) {
     const origin = { kind: 'built-in', reason: rfc } as const;
     if (!masqLinkLocal[prefix.family]) all.set(prefix, { value: prefix, origin, list: 'nonMasqueradeCIDRs' });
   }
-  return items.flatMap((item) => {
+  for (const item of items) {
     const around = all.nearestAround(item.value);
-    if (around === undefined) return [];
-    if (around.list === item.list) return covered(item, around);
+    if (around === undefined) continue;
+    if (around.list === item.list) yield covered(item, around);
     // An exception from a default, or from its own source's entry, is meant as one.
-    const foreign = around.origin.kind === 'file' && sourceOf(around.origin) !== sourceOf(item.origin);
-    return foreign ? oppositeNested(item, around) : [];
-  });
+    else if (around.origin.kind === 'file' && sourceOf(around.origin) !== sourceOf(item.origin))
+      yield oppositeNested(item, around);
+  }
 }
 
 function covered(item: Item, around: Item): Problem {

@@ -31,9 +31,11 @@ function keyOf(source: string, file = ''): string {
 
 function frameOf(at: FileOrigin, file: Source | undefined): readonly string[] {
   const line = file && lineAt(file, at.line);
-  if (line === undefined) return [];
-  const start = Math.max(0, Math.min(at.column - 1, line.length) - FRAME_WIDTH / 2);
-  const shown = line.slice(start, start + FRAME_WIDTH);
+  if (file === undefined || line === undefined) return [];
+  const length = line.end - line.start;
+  const start = Math.max(0, Math.min(at.column - 1, length) - FRAME_WIDTH / 2);
+  // Not the whole line: it may be as long as the file, and hold every problem.
+  const shown = file.text.slice(line.start + start, Math.min(line.end, line.start + start + FRAME_WIDTH));
   const before = printable(shown.slice(0, at.column - 1 - start));
   const gutter = String(at.line);
   return [
@@ -42,8 +44,13 @@ function frameOf(at: FileOrigin, file: Source | undefined): readonly string[] {
   ];
 }
 
-function lineAt(file: Source, number: number): string | undefined {
+/** Where the line begins and ends, without its line break. */
+function lineAt(file: Source, number: number): { readonly start: number; readonly end: number } | undefined {
+  const { text } = file;
   const starts = lineStarts(file);
   const start = starts[number - 1];
-  return start === undefined ? undefined : file.text.slice(start, starts[number]).replace(/\r?\n$/, '');
+  if (start === undefined) return undefined;
+  const next = starts[number];
+  if (next === undefined) return { start, end: text.length };
+  return { start, end: text[next - 2] === '\r' && next - 2 >= start ? next - 2 : next - 1 };
 }

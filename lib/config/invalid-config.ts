@@ -1,4 +1,5 @@
 import { counted } from '../text/words.ts';
+import { MAX_PROBLEMS } from './limits.ts';
 import type { Problem } from './problem.ts';
 import type { Source } from './source.ts';
 
@@ -11,7 +12,8 @@ export class InvalidConfigError extends Error {
   /** @param subject the name of what has the errors */
   constructor(problems: readonly Problem[], sources: readonly Source[] = [], subject = 'the config') {
     const errors = problems.filter(({ severity }) => severity === 'error');
-    super(`${counted(errors.length, 'error')} in ${subject}`);
+    const atLeast = errors.length < MAX_PROBLEMS ? '' : 'at least '; // the others are not kept
+    super(`${atLeast}${counted(errors.length, 'error')} in ${subject}`);
     this.problems = errors;
     this.sources = sources;
   }

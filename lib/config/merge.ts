@@ -4,18 +4,24 @@ import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
 import type { Located } from '../text/origin.ts';
 import type { MergedConfig, SourceConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
+import { gravestFirst, ProblemList } from './problem.ts';
 
 /**
  * Joins what the sources say. The sources must be in byte order of their names. Without any, the
  * defaults apply: RFC 1918 and, if asked for, the other reserved ranges.
+ *
+ * @param conflicts gets the conflicts, and counts those that the merged config does not keep
  */
 export function mergeConfigs(
   configs: readonly SourceConfig[],
   noMasqAllReservedRanges: boolean,
+  conflicts: ProblemList = new ProblemList(false),
 ): MergedConfig {
   if (configs.length === 0) return defaultConfig(noMasqAllReservedRanges);
   const masqLinkLocal = anyTrue(configs.map((config) => config.masqLinkLocal));
   const masqLinkLocalIPv6 = anyTrue(configs.map((config) => config.masqLinkLocalIPv6));
+  const flags = { IPv4: masqLinkLocal.value, IPv6: masqLinkLocalIPv6.value };
+  for (const conflict of findConflicts(configs, flags)) conflicts.add(conflict);
   return {
     sources: configs.map(({ source }) => source),
     nonMasqueradeCIDRs: union(configs.flatMap((config) => config.nonMasqueradeCIDRs)),
@@ -23,7 +29,7 @@ export function mergeConfigs(
     masqLinkLocal,
     masqLinkLocalIPv6,
     resyncInterval: configs.find((config) => config.resyncInterval !== undefined)?.resyncInterval,
-    conflicts: findConflicts(configs, { IPv4: masqLinkLocal.value, IPv6: masqLinkLocalIPv6.value }),
+    conflicts: gravestFirst(conflicts.reported()),
   };
 }
 

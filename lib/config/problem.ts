@@ -1,5 +1,7 @@
 import { printable } from '../text/escape.ts';
 import { formatOrigin, type Origin } from '../text/origin.ts';
+import { counted } from '../text/words.ts';
+import { MAX_PROBLEMS } from './limits.ts';
 
 /** How grave a problem is: an error keeps the config from being applied. */
 export type Severity = 'error' | 'warning' | 'info';
@@ -73,9 +75,13 @@ export const KINDS = {
   'duplicate-key': { severity: 'error', meaning: 'A key is set twice in one source.' },
   cidr: { severity: 'error', meaning: 'A text is not a network in its canonical notation.' },
   'ipv6-disabled': { severity: 'error', meaning: 'An IPv6 network is listed, but IPv6 is not enabled.' },
-  'cidr-limit': { severity: 'error', meaning: 'A source lists more networks than it may.' },
+  'cidr-limit': {
+    severity: 'error',
+    meaning: 'A source, or all together, list more networks than they may.',
+  },
   duration: { severity: 'error', meaning: 'A text is not a duration, or is too short or too long.' },
   ...CONFLICT_KINDS,
+  'more-problems': { severity: 'info', meaning: 'There are more problems than are reported.' },
 } as const satisfies Readonly<Record<string, Kind>>;
 
 export type ProblemKind = keyof typeof KINDS;
@@ -91,12 +97,66 @@ export function strictly(found: Problem): Problem {
   return found.severity === 'warning' ? { ...found, severity: 'error' } : found;
 }
 
-const RANK: Readonly<Record<Severity, number>> = { error: 0, warning: 1, info: 2 };
+/** The gravest first. */
+const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 
 /** Errors, then warnings, then infos; else in the order given. */
 export function gravestFirst(problems: readonly Problem[]): readonly Problem[] {
-  return problems.toSorted((a, b) => RANK[a.severity] - RANK[b.severity]);
+  return problems.toSorted((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
 }
+
+/** Collects problems. It keeps the first of each severity, as many as are reported, and counts the rest. */
+export class ProblemList {
+  readonly #problems: Problem[] = [];
+  readonly #room: Counts = { error: MAX_PROBLEMS, warning: MAX_PROBLEMS, info: MAX_PROBLEMS };
+  readonly #more: Counts = { error: 0, warning: 0, info: 0 };
+  readonly #strict: boolean;
+
+  /** @param strict whether warnings count as errors */
+  constructor(strict: boolean) {
+    this.#strict = strict;
+  }
+
+  add(found: Problem): void {
+    const one = this.#strict ? strictly(found) : found;
+    if (this.#room[one.severity] === 0) this.addMore(one.severity, 1);
+    else {
+      this.#room[one.severity] -= 1;
+      this.#problems.push(one);
+    }
+  }
+
+  /** How many more problems of that severity are kept. */
+  room(severity: Severity): number {
+    return this.#room[severity];
+  }
+
+  /** Counts problems that were not kept. */
+  addMore(severity: Severity, count: number): void {
+    this.#more[severity] += count;
+  }
+
+  /** Adds what another list has kept, the gravest first, and counted. */
+  addAll(other: ProblemList): void {
+    for (const one of gravestFirst(other.#problems)) this.add(one);
+    for (const severity of SEVERITIES) this.addMore(severity, other.#more[severity]);
+  }
+
+  /** The gravest in the order in which they were added. If there are others, the last problem says how many. */
+  reported(): readonly Problem[] {
+    const gravest = new Set(gravestFirst(this.#problems).slice(0, MAX_PROBLEMS));
+    const more = { ...this.#more };
+    for (const one of this.#problems) if (!gravest.has(one)) more[one.severity] += 1;
+    const others = SEVERITIES.filter((severity) => more[severity] > 0);
+    const reported = this.#problems.filter((one) => gravest.has(one));
+    if (others.length === 0) return reported;
+    const counts = others.map((severity) => counted(more[severity], `more ${severity}`)).join(', ');
+    const remedy = 'resolve those that are reported, then look again';
+    return [...reported, problem('more-problems', { message: `not reported: ${counts}`, remedy })];
+  }
+}
+
+type Counts = Record<Severity, number>;
 
 /** The problem in one line: where, what, what to do. */
 export function formatProblem(problem: Problem): string {

@@ -13,12 +13,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import glob from 'fast-glob';
 import { errorCode } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
+import { DEFAULT_LIMITS, MAX_BYTES, MAX_SOURCES } from './limits.ts';
 import { type Problem, problem } from './problem.ts';
 import {
   byteOrder,
+  configLimitProblem,
   decodeSource,
   isSourceName,
-  MAX_BYTES,
   NEAR_PREFIX,
   nearMissMessage,
   type Source,
@@ -61,11 +62,16 @@ class Unreadable extends Error {
  * the node's disk take microseconds, handing each step of each to a thread takes ten times as long.
  *
  * @param projected whether the last read found `..data`: it must not have gone since.
+ * @param limit how many bytes all sources together may have; beyond it no more are read
  */
-export async function readGeneration(dir: string, projected: boolean): Promise<Generation> {
+export async function readGeneration(
+  dir: string,
+  projected: boolean,
+  limit: number = DEFAULT_LIMITS.configLimit,
+): Promise<Generation> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return readOnce(dir, projected);
+      return readOnce(dir, projected, limit);
     } catch (error) {
       if (!(error instanceof Changed) || attempt === MAX_ATTEMPTS)
         return failed(directoryProblem(dir, error));
@@ -74,18 +80,42 @@ export async function readGeneration(dir: string, projected: boolean): Promise<G
   }
 }
 
-function readOnce(dir: string, projected: boolean): Generation {
+function readOnce(dir: string, projected: boolean, limit: number): Generation {
   const id = dataLink(dir);
   if (id === undefined && projected) throw new BrokenVolume('is gone from');
   const home = realpathSync.native(dir);
   const paths = id === undefined ? list(dir) : discover(dir, generationDir(home, id));
-  const reads = paths.filter(isSource).map((path) => readSource(path, home));
+  const { sources, failures } = readSources(paths.filter(isSource), home, limit);
   if (dataLink(dir) !== id) throw new Changed();
 
-  const sources = reads.flatMap((read) => ('text' in read ? [read] : []));
-  const failures = reads.flatMap((read) => ('text' in read ? [] : [read]));
   const nearMisses = paths.filter((path) => !isSource(path)).map(nearMiss);
   return { id, sources, problems: [...failures, ...nearMisses] };
+}
+
+function readSources(paths: readonly SourcePath[], home: string, limit: number) {
+  const sources: Source[] = [];
+  const failures: Problem[] = [];
+  let bytes = 0;
+  for (const [index, path] of paths.entries()) {
+    const at = { kind: 'whole-file', source: path.name } as const;
+    if (index === MAX_SOURCES) {
+      const message = `is one of more than ${MAX_SOURCES} sources, of which no more are read`;
+      failures.push(problem('unreadable', { at, message, remedy: 'join sources' }));
+      break;
+    }
+    const read = readSource(path, home);
+    if (!('text' in read)) {
+      failures.push(read);
+      continue;
+    }
+    bytes += Buffer.byteLength(read.text);
+    if (bytes > limit) {
+      failures.push(configLimitProblem(at, limit));
+      break;
+    }
+    sources.push(read);
+  }
+  return { sources, failures };
 }
 
 function isSource({ name }: SourcePath): boolean {

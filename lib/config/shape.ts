@@ -9,18 +9,16 @@ export interface Misshape {
 }
 
 /**
- * What the schema finds wrong with the values, without what the callers find with a reason of their own: unknown keys,
- * and texts that are not CIDRs or durations.
+ * What the schema finds wrong with the values, without what the callers find with a reason of their own: texts that are
+ * not CIDRs or durations.
  *
- * @param values by key as the schema spells it
+ * @param values by key as the schema spells it, of known keys only
  */
 export function misshapes(values: ReadonlyMap<string, Node>): readonly Misshape[] {
-  // A null prototype keeps keys such as __proto__ plain data.
-  const value: Record<string, unknown> = Object.create(null);
-  for (const [key, node] of values) value[key] = plainValue(node);
+  const value = Object.fromEntries([...values].map(([key, node]) => [key, plainValue(node)]));
   if (validate(value)) return [];
   return (validate.errors ?? [])
-    .filter(({ keyword }) => keyword !== 'additionalProperties' && keyword !== 'pattern')
+    .filter(({ keyword }) => keyword !== 'pattern')
     .map((error) => misshape(error, values));
 }
 

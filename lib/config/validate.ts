@@ -5,10 +5,13 @@ import type { Located } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 import type { ConfigOptions, SourceConfig } from './config.ts';
 import { intervalError, parseDuration } from './duration.ts';
+import { MAX_PROBLEMS, maxMarks } from './limits.ts';
 import { type Problem, type ProblemKind, problem } from './problem.ts';
 import { keys as knownKeys } from './schema.generated.js';
 import { misshapes } from './shape.ts';
+import { countMarks } from './size.ts';
 import { Locator, type Source } from './source.ts';
+import { type Steps, takeSteps } from './steps.ts';
 import { describe, type MapNode, type Node, parseYaml, YamlError } from './yaml.ts';
 
 export interface ValidatedSource {
@@ -16,23 +19,58 @@ export interface ValidatedSource {
   readonly config: SourceConfig;
   /** From top to bottom. */
   readonly problems: readonly Problem[];
+  /** How many errors more there are, which are not kept. */
+  readonly more: number;
+  /** How many CIDRs the source lists, valid or not. */
+  readonly listed: number;
+  /** How many marks it has, for the parser. */
+  readonly marks: number;
 }
 
-/** Reads one source: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems. */
-export function validateSource(source: Source, options: ConfigOptions): ValidatedSource {
+/** What other sources have left of the limits that all sources share. */
+export interface Room {
+  readonly marks: number;
+  /** Problems to keep, at least one. */
+  readonly problems: number;
+}
+
+/**
+ * Reads one source: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems, but keeps
+ * only so many.
+ */
+export function validateSource(
+  source: Source,
+  options: ConfigOptions,
+  room: Room = { marks: maxMarks(options.cidrLimitMax), problems: MAX_PROBLEMS },
+): ValidatedSource {
+  return takeSteps(validating(source, options, room));
+}
+
+/** What `validateSource` does, in steps. */
+export function* validating(source: Source, options: ConfigOptions, room: Room): Steps<ValidatedSource> {
   const locator = new Locator(source);
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
+  let more = 0;
   const report: Report = (kind, { offset }, message, remedy, other) => {
+    if (found.length >= room.problems) {
+      more += 1;
+      return;
+    }
     const at = locator.origin(offset);
     const theOther = other && { other: locator.origin(other.offset) };
-    found.push({ offset, problem: problem(kind, { at, ...theOther, message, remedy }) });
+    const particulars = { message, remedy: typeof remedy === 'string' ? remedy : remedy() };
+    found.push({ offset, problem: problem(kind, { at, ...theOther, ...particulars }) });
   };
   const located = <Value>(value: Value, { offset }: Node): Located<Value> => ({
     value,
     origin: locator.origin(offset),
   });
 
-  const values = valuesOf(parse(source.text, report), report);
+  const { root, marks } = yield* parsing(source.text, room, report);
+  yield;
+  const all = valuesOf(root, report);
+  yield;
+  const values = withinCeiling(all, options, report);
   for (const { node, message, remedy } of misshapes(values)) report('shape', node, message, remedy);
   const prefixes = (key: ListKey) =>
     itemsOf(values, key).flatMap((item) => {
@@ -54,29 +92,38 @@ export function validateSource(source: Source, options: ConfigOptions): Validate
     masqLinkLocalIPv6: flag('masqLinkLocalIPv6'),
     resyncInterval: interval && milliseconds !== undefined ? located(milliseconds, interval) : undefined,
   };
-  checkLimit(values, options, report);
-  return { config, problems: found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem) };
+  const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
+  const listed = LIST_KEYS.flatMap((key) => itemsOf(all, key)).length;
+  return { config, problems, more, listed, marks };
 }
 
-/** Notes a problem with what stands at the offset. */
+/** Notes a problem with what stands at the offset. A remedy that takes time to find is looked for only if it is kept. */
 type Report = (
   kind: ProblemKind,
   at: { readonly offset: number },
   message: string,
-  remedy: string,
+  remedy: string | (() => string),
   other?: Node,
 ) => void;
 
-/** Values by key as the schema spells it. */
+/** Values by key as the schema spells it; unknown keys are left out. */
 type Values = ReadonlyMap<string, Node>;
 
-type ListKey = 'nonMasqueradeCIDRs' | 'masqueradeCIDRs';
+const LIST_KEYS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
+type ListKey = (typeof LIST_KEYS)[number];
 
-/** The map of keys; undefined if the text holds none. */
-function parse(text: string, report: Report): MapNode | undefined {
+/** The map of keys, undefined if the text holds none, and the number of marks, 0 if they are not parsed. */
+function* parsing(
+  text: string,
+  room: Room,
+  report: Report,
+): Steps<{ readonly root?: MapNode; readonly marks: number }> {
+  let marks = 0;
   try {
+    marks = countMarks(text, room.marks);
+    yield;
     const root = parseYaml(text);
-    if (root?.kind === 'map') return root;
+    if (root?.kind === 'map') return { root, marks };
     if (root === undefined) {
       const remedy = 'write a config, or remove the file: an empty one still turns off the RFC 1918 defaults';
       report('empty', { offset: 0 }, 'the document is empty', remedy);
@@ -88,7 +135,7 @@ function parse(text: string, report: Report): MapNode | undefined {
     if (!(error instanceof YamlError)) throw error;
     report('syntax', error, printable(error.message), error.remedy);
   }
-  return undefined;
+  return { marks };
 }
 
 function valuesOf(root: MapNode | undefined, report: Report): Values {
@@ -107,8 +154,8 @@ function valuesOf(root: MapNode | undefined, report: Report): Values {
     const first = keys.get(known);
     if (first === undefined) {
       keys.set(known, key);
-      values.set(known, value);
-      if (!knownKeys.includes(known)) reportUnknown(known, key, report);
+      if (knownKeys.includes(known)) values.set(known, value);
+      else reportUnknown(known, key, report);
     } else {
       const remedy = 'keep one; the case of keys makes no difference';
       report('duplicate-key', key, `the key ${quote(name)} is set twice`, remedy, first);
@@ -127,8 +174,10 @@ function keyName(key: Node): string {
 }
 
 function reportUnknown(name: string, key: Node, report: Report): void {
-  const near = nearest(name, knownKeys);
-  const remedy = near === undefined ? `known keys: ${knownKeys.join(', ')}` : `did you mean ${quote(near)}?`;
+  const remedy = () => {
+    const near = nearest(name, knownKeys);
+    return near === undefined ? `known keys: ${knownKeys.join(', ')}` : `did you mean ${quote(near)}?`;
+  };
   report('unknown-key', key, `unknown key ${quote(name)}`, remedy);
 }
 
@@ -137,14 +186,34 @@ function itemsOf(values: Values, key: ListKey): readonly Node[] {
   return list?.kind === 'list' ? list.items : [];
 }
 
-function checkLimit(values: Values, options: ConfigOptions, report: Report): void {
-  const items = [...itemsOf(values, 'nonMasqueradeCIDRs'), ...itemsOf(values, 'masqueradeCIDRs')];
+/** The values; of what the lists hold beyond the ceiling, only the number is reported. */
+function withinCeiling(values: Values, { cidrLimit, cidrLimitMax }: ConfigOptions, report: Report): Values {
   const own = values.get('cidrLimit');
-  const limit = own?.kind === 'scalar' && typeof own.value === 'number' ? own.value : options.cidrLimit;
+  const wanted = own?.kind === 'scalar' && isCount(own.value) ? own.value : cidrLimit;
+  if (own !== undefined && wanted > cidrLimitMax) {
+    const message = `cidrLimit is ${wanted}, but no source may list more than ${counted(cidrLimitMax, 'CIDR')}`;
+    report('cidr-limit', own, message, 'lower it, or start the agent with a larger --cidr-limit-max');
+  }
+  const limit = Math.min(wanted, cidrLimitMax);
+  const items = LIST_KEYS.flatMap((key) => itemsOf(values, key));
   const excess = items[limit];
-  if (excess === undefined) return;
+  if (excess === undefined) return values;
   const message = `${counted(items.length, 'CIDR')}, but this source may list only ${limit}`;
-  report('cidr-limit', excess, message, 'join CIDRs into wider ones, or raise "cidrLimit"');
+  const more = limit < cidrLimitMax ? 'raise "cidrLimit"' : 'start the agent with a larger --cidr-limit-max';
+  report('cidr-limit', excess, message, `join CIDRs into wider ones, or ${more}`);
+  const within = new Map(values);
+  let room = cidrLimitMax;
+  for (const key of LIST_KEYS) {
+    const list = values.get(key);
+    if (list?.kind !== 'list') continue;
+    within.set(key, { ...list, items: list.items.slice(0, room) });
+    room -= Math.min(room, list.items.length);
+  }
+  return within;
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0;
 }
 
 function readPrefix(item: Node, { enableIPv6 }: ConfigOptions, report: Report): Prefix | undefined {

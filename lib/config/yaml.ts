@@ -13,6 +13,7 @@ import {
   YAMLException,
 } from 'js-yaml';
 import { quote } from '../text/escape.ts';
+import { SOURCE_LIMITS, type YamlLimits } from './limits.ts';
 
 /** A YAML value that knows at which offset of the text it begins. */
 export type Node = ScalarNode | ListNode | MapNode;
@@ -48,17 +49,6 @@ export class YamlError extends Error {
     this.remedy = remedy;
   }
 }
-
-/** How much a text may hold; more is a mistake or an attack. */
-export interface YamlLimits {
-  readonly depth: number;
-  readonly aliases: number;
-  /** Whether tags that a config does not use are passed over. */
-  readonly anyTag: boolean;
-}
-
-/** A source is two levels deep. */
-const SOURCE_LIMITS: YamlLimits = { depth: 16, aliases: 100, anyTag: false };
 
 /**
  * Reads a text of one YAML 1.1 (or JSON) document, keeping positions; undefined if it holds no value.
@@ -98,9 +88,12 @@ function events(text: string, maxDepth: number): readonly Event[] {
     const atEnd = position >= text.length;
     // Behind the last word rather than behind blank lines: in a manifest something else may follow them.
     const offset = atEnd ? text.trimEnd().length : position;
-    throw new YamlError(`is not valid YAML: ${error.reason}`, offset, syntaxRemedy(error.reason, atEnd));
+    const reason = error.reason.slice(0, LONGEST_REASON); // it may quote the text
+    throw new YamlError(`is not valid YAML: ${reason}`, offset, syntaxRemedy(reason, atEnd));
   }
 }
+
+const LONGEST_REASON = 200;
 
 function syntaxRemedy(reason: string, atEnd: boolean): string {
   if (reason.startsWith('tab ')) return 'indent with spaces';
@@ -200,6 +193,13 @@ class Composer {
   }
 
   #scalarValue(event: ScalarEvent): ScalarNode['value'] {
+    if (event.valueEnd - event.valueStart > this.#limits.scalar) {
+      throw new YamlError(
+        `has a key or value of more than ${this.#limits.scalar} characters`,
+        event.valueStart,
+        'write each CIDR as an item of its own',
+      );
+    }
     const text = event.valueStart === -1 ? '' : getScalarValue(this.#text, event);
     const plain = event.style === SCALAR_STYLE.PLAIN;
     const tag = this.#rejectTag(event, ['!!str', '!!int', '!!bool', '!!null', '!']);
@@ -210,12 +210,7 @@ class Composer {
   /** The dash or the colon behind which the value would have stood. */
   #emptyScalarOffset(): number {
     // Never the same blanks twice: many empty scalars may lie in them.
-    if (this.#cursor >= this.#blankEnd) {
-      const blank = /(?:\s|#[^\n]*)*/y;
-      blank.lastIndex = this.#cursor;
-      blank.exec(this.#text);
-      this.#blankEnd = blank.lastIndex;
-    }
+    if (this.#cursor >= this.#blankEnd) this.#blankEnd = endOfBlanks(this.#text, this.#cursor);
     return this.#text[this.#blankEnd] === '-' ? this.#blankEnd : this.#cursor;
   }
 
@@ -251,6 +246,27 @@ class Composer {
       'remove the word that begins with "!"',
     );
   }
+}
+
+/** Whether YAML takes the character for a blank. */
+export function isBlank(char: string | undefined): boolean {
+  return char === ' ' || char === '\t';
+}
+
+/** Whether the character ends a line. */
+export function isBreak(char: string | undefined): boolean {
+  return char === '\n' || char === '\r';
+}
+
+/** The end of the blanks, line breaks and comments that begin there. */
+function endOfBlanks(text: string, start: number): number {
+  let end = start;
+  for (let isComment = false; end < text.length; end += 1) {
+    if (isBreak(text[end])) isComment = false;
+    else if (text[end] === '#') isComment = true;
+    else if (!isComment && !isBlank(text[end])) break;
+  }
+  return end;
 }
 
 /** What a value is, for a sentence. */

@@ -1,3 +1,4 @@
+import { MAX_BYTES } from '../config/limits.ts';
 import { type Problem, type ProblemKind, problem } from '../config/problem.ts';
 import {
   decodeSource,
@@ -5,7 +6,6 @@ import {
   isNearMiss,
   isSourceName,
   type Locator,
-  MAX_BYTES,
   nearMissMessage,
   type Source,
 } from '../config/source.ts';

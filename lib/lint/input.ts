@@ -1,8 +1,16 @@
 import { open, readdir, stat } from 'node:fs/promises';
 import { basename, join, normalize, resolve } from 'node:path';
+import { DEFAULT_LIMITS, MAX_BYTES } from '../config/limits.ts';
 import { type Problem, problem } from '../config/problem.ts';
 import { readGeneration } from '../config/read.ts';
-import { byteOrder, decodeSource, Locator, MAX_BYTES, type Source, STDIN_NAME } from '../config/source.ts';
+import {
+  byteOrder,
+  configLimitProblem,
+  decodeSource,
+  Locator,
+  type Source,
+  STDIN_NAME,
+} from '../config/source.ts';
 import { errorCode } from '../text/error.ts';
 import { printable, quote } from '../text/escape.ts';
 import { readManifest } from './manifest.ts';
@@ -34,40 +42,59 @@ const MAX_INPUT_BYTES = 64 * 1024 * 1024;
  * Reads config directories, config files and manifests, as if all that they hold were mounted on one node.
  *
  * @param stdin called at most once
+ * @param limit how many bytes all sources together may have
  */
 export async function readInputs(
   paths: readonly string[],
   stdin: () => AsyncIterable<Buffer>,
+  limit: number = DEFAULT_LIMITS.configLimit,
 ): Promise<Inputs> {
   const inputs: Input[] = [];
   const known = new Set<string>(); // a file may be named by itself and through its directory
   const distinct = new Map(paths.map((path) => [path === STDIN ? STDIN : resolve(path), path]));
   for (const path of distinct.values()) {
-    const input = await readInput(path, stdin);
+    const input = await readInput(path, stdin, limit);
     inputs.push({ ...input, sources: input.sources.filter((source) => !known.has(placeOf(source))) });
     for (const source of input.sources) known.add(placeOf(source));
   }
-  const sources = inputs.flatMap((input) => input.sources).sort((a, b) => byteOrder(a.name, b.name));
-  const problems = inputs.flatMap((input) => input.problems);
-  return {
-    sources,
-    manifests: inputs.flatMap(({ manifests }) => manifests),
-    problems: [...problems, ...sameNames(sources), ...nothingFound(paths, inputs)],
-  };
+  const all = inputs.flatMap((input) => input.sources).sort((a, b) => byteOrder(a.name, b.name));
+  const sources = withinLimit(all, limit);
+  const next = all[sources.length];
+  const problems = [
+    ...inputs.flatMap((input) => input.problems),
+    ...(next === undefined ? [] : [configLimitProblem({ kind: 'whole-file', source: fileOf(next) }, limit)]),
+    ...sameNames(sources),
+    ...nothingFound(paths, inputs),
+  ];
+  return { sources, manifests: inputs.flatMap(({ manifests }) => manifests), problems };
 }
 
-function placeOf({ name, found }: Source): string {
-  return JSON.stringify([resolve(found?.file.name ?? name), name]);
+/** The first sources that together have at most so many bytes. */
+function withinLimit(sources: readonly Source[], limit: number): readonly Source[] {
+  let bytes = 0;
+  const end = sources.findIndex(({ text }) => {
+    bytes += Buffer.byteLength(text);
+    return bytes > limit;
+  });
+  return end === -1 ? sources : sources.slice(0, end);
 }
 
-async function readInput(path: string, stdin: () => AsyncIterable<Buffer>): Promise<Input> {
+function fileOf({ name, found }: Source): string {
+  return found?.file.name ?? name;
+}
+
+function placeOf(source: Source): string {
+  return JSON.stringify([resolve(fileOf(source)), source.name]);
+}
+
+async function readInput(path: string, stdin: () => AsyncIterable<Buffer>, limit: number): Promise<Input> {
   try {
     if (path === STDIN) {
       const bytes = await collect(stdin());
       // No byte at all is what a program before the pipe leaves if it fails.
       return bytes.length === 0 ? NOTHING : readText(STDIN_NAME, bytes);
     }
-    if ((await stat(path)).isDirectory()) return await readDirectory(path);
+    if ((await stat(path)).isDirectory()) return await readDirectory(path, limit);
     return readText(normalize(path), await collect((await open(path)).createReadStream()));
   } catch (error) {
     if (!(error instanceof Error) || errorCode(error) === undefined) throw error; // a bug of this program
@@ -91,8 +118,8 @@ async function collect(stream: AsyncIterable<Buffer>): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-async function readDirectory(dir: string): Promise<Input> {
-  const { sources, problems } = await readGeneration(dir, false);
+async function readDirectory(dir: string, limit: number): Promise<Input> {
+  const { sources, problems } = await readGeneration(dir, false, limit);
   const nothing = sources.length === 0 && problems.length === 0;
   return {
     sources: sources.map((source) => wholeFile(join(dir, source.name), source)),

@@ -1,3 +1,4 @@
+import { MANIFEST_LIMITS } from '../config/limits.ts';
 import { type Problem, problem } from '../config/problem.ts';
 import { Locator, type Source } from '../config/source.ts';
 import { type MapNode, type Node, parseDocuments, YamlError } from '../config/yaml.ts';
@@ -10,9 +11,6 @@ export interface Manifest {
   readonly problems: readonly Problem[];
 }
 
-/** A CustomResourceDefinition in the same file may nest far deeper than a config. */
-const LIMITS = { depth: 256, aliases: 1000, anyTag: true } as const;
-
 /**
  * Reads the ConfigMaps of a file: several documents, lists in lists, as kubectl prints and takes them. Every key of
  * `data` and `binaryData` that begins with `ip-masq-` is a source. Problems and sources point into the file itself.
@@ -22,6 +20,8 @@ const LIMITS = { depth: 256, aliases: 1000, anyTag: true } as const;
  * @returns undefined if the text is not a manifest
  */
 export function readManifest(file: Source): Manifest | undefined {
+  // Most files are no manifests, and need not be parsed with the wide limits of manifests.
+  if (!file.text.includes('apiVersion')) return undefined;
   const pieces = piecesOf(file.text).map(parsePiece);
   if (!pieces.some(isManifest)) return undefined;
   const locator = new Locator(file);
@@ -54,7 +54,7 @@ function piecesOf(text: string): readonly Piece[] {
 
 function parsePiece(piece: Piece): ParsedPiece {
   try {
-    return { ...piece, documents: parseDocuments(piece.text, LIMITS) };
+    return { ...piece, documents: parseDocuments(piece.text, MANIFEST_LIMITS) };
   } catch (error) {
     if (error instanceof YamlError) return { ...piece, error };
     throw error;

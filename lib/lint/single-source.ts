@@ -1,5 +1,6 @@
 import type { Prefix } from '../cidr/prefix.ts';
-import { DEFAULT_CIDR_LIMIT, type MergedConfig } from '../config/config.ts';
+import type { MergedConfig } from '../config/config.ts';
+import { DEFAULT_LIMITS } from '../config/limits.ts';
 import { printable } from '../text/escape.ts';
 import { formatOrigin, type Located, type Origin } from '../text/origin.ts';
 
@@ -49,7 +50,7 @@ export function sourceText(source: SingleSource): string {
     ...(resyncInterval === undefined
       ? []
       : [scalarLine('resyncInterval', { ...resyncInterval, value: durationText(resyncInterval.value) })]),
-    ...(count > DEFAULT_CIDR_LIMIT ? [`cidrLimit: ${count}`] : []),
+    ...(count > DEFAULT_LIMITS.cidrLimit ? [`cidrLimit: ${count}`] : []),
   ];
   return `${lines.join('\n')}\n`;
 }

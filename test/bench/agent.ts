@@ -7,7 +7,7 @@ import { readLines } from '../lab/lines.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
 import type { BenchNode } from './node.ts';
 import { type CpuTime, cpuDuring, untilQuiet } from './proc.ts';
-import { type Families, sources } from './sources.ts';
+import { type Families, MANY_FLAGS, sources } from './sources.ts';
 
 /** The build that is measured. BENCH_BINARY names another one, to compare the two. */
 export const BINARY =
@@ -122,6 +122,7 @@ export function agentFlags(configDir: string, families: Families): readonly stri
     '--resync-interval=1h',
     `--enable-ipv6=${families === 'both'}`,
     '--termination-log=/dev/null',
+    ...MANY_FLAGS,
   ];
 }
 

@@ -8,7 +8,7 @@ import { call, runOnce } from './calls.ts';
 import { createNode, PLAIN_NODE } from './node.ts';
 import { atMost, type BenchOptions, type Row, row, type Table, takeTurns } from './part.ts';
 import { peakOfTools } from './proc.ts';
-import { manySources, writeSources } from './sources.ts';
+import { MANY_FLAGS, manySources, writeSources } from './sources.ts';
 
 /** Reading them, and keeping them in the nftables dataplane. */
 export async function* load({ rounds }: BenchOptions): AsyncIterable<Table> {
@@ -20,7 +20,7 @@ export async function* load({ rounds }: BenchOptions): AsyncIterable<Table> {
     const once = await runOnce(box, call(BINARY, '--once', ...flags));
     const { bare, check } = await takeTurns(rounds(7), {
       bare: () => runOnce(box, call(process.execPath, '-e', '0')),
-      check: () => runOnce(box, call(BINARY, 'check', ...files)),
+      check: () => runOnce(box, call(BINARY, 'check', ...MANY_FLAGS, ...files)),
     });
     const { agent } = await takeTurns(rounds(5), { agent: () => keepMany(count) });
     const bareStart = row('bare Node start', 'ms', bare.took);

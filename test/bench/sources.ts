@@ -42,6 +42,9 @@ function list(prefixes: readonly string[]): string {
 /** A source of 1 MiB holds this many CIDRs, and some more. */
 const PER_SOURCE = 25_000;
 
+/** What these sources need of the agent: they are above its default limits. */
+export const MANY_FLAGS = ['--cidr-limit-max=200000', '--config-limit=8Mi'];
+
 /** Sources with so many IPv4 CIDRs in all, none next to another. */
 export function manySources(count: number): Files {
   const prefixes = Array.from({ length: count }, (_, index) => {

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { createNode, type NodeLab } from './support.ts';
+import { BINARY, createNode, type NodeLab } from './support.ts';
 
 interface BadConfig {
   readonly what: string;
@@ -33,7 +33,7 @@ const BAD_CONFIGS: readonly BadConfig[] = [
     place: 'ip-masq-x:1:16: ',
   },
   { what: 'text that is not YAML', config: 'masq: link: local\n', place: 'ip-masq-x:1:11: ' },
-  { what: 'a nesting bomb', config: '['.repeat(100_000), place: 'ip-masq-x:1:16: ' },
+  { what: 'a nesting bomb', config: '['.repeat(1_000), place: 'ip-masq-x:1:16: ' },
   { what: 'an unknown key', config: 'nonMasqueradeCIDR: []\n', place: 'ip-masq-x:1:1: ' },
   { what: 'host bits', config: 'nonMasqueradeCIDRs: [10.0.0.1/8]\n', place: 'ip-masq-x:1:22: ' },
   {
@@ -53,6 +53,50 @@ const BAD_CONFIGS: readonly BadConfig[] = [
       await writeFile(join(configDir, 'ip-masq-b'), 'resyncInterval: 1m1s\n');
     },
     place: 'ip-masq-b:1:17: ',
+  },
+];
+
+/** Megabytes for values of the program: with what Node takes beside, it fits in the memory limit of the manifest. */
+const HEAP_MB = 24;
+
+/** Texts that must not stop the agent, which reads the sources of others too. */
+const HOSTILE: readonly Pick<BadConfig, 'what' | 'config' | 'place'>[] = [
+  {
+    what: 'empty items',
+    config: `nonMasqueradeCIDRs:\n${'-\n'.repeat(500_000)}`,
+    place: 'ip-masq-x:8001:1: ',
+  },
+  { what: 'one key again and again', config: 'a: 1\n'.repeat(200_000), place: 'ip-masq-x:8001:2: ' },
+  {
+    what: 'many bad CIDRs',
+    config: `nonMasqueradeCIDRs:\n${'- 10.0.0.1/8\n'.repeat(80_000)}`,
+    place: 'ip-masq-x:8001:1: ',
+  },
+  {
+    what: 'empty keys behind blank lines',
+    config: `?${'\n'.repeat(500_000)}${'?\n'.repeat(262_000)}`,
+    place: 'ip-masq-x:100001:1: ',
+  },
+  {
+    what: 'blank lines before a mistake',
+    config: `a:${'\n'.repeat(1_000_000)}@`,
+    place: 'ip-masq-x:100001:1: ',
+  },
+  { what: 'items behind comments', config: '#\r-\n'.repeat(250_000), place: 'ip-masq-x:8001:3: ' },
+  { what: 'documents', config: '---\n'.repeat(250_000), place: 'ip-masq-x:8001:3: ' },
+  { what: 'a value of many lines', config: `a: "${'\n b'.repeat(99_000)}"`, place: 'ip-masq-x:1:5: ' },
+  {
+    what: 'a limit that lifts itself',
+    config: `cidrLimit: 1000000\nnonMasqueradeCIDRs: [${'10.0.0.0/8,'.repeat(7_900)}]\n`,
+    place: 'ip-masq-x:1:12: ',
+  },
+  {
+    what: 'many mistakes in each of many sources',
+    config: async ({ configDir }) => {
+      for (let index = 100; index < 1000; index += 1)
+        await writeFile(join(configDir, `ip-masq-${index}`), 'a: 1\n'.repeat(400));
+    },
+    place: 'ip-masq-100:1:1: ',
   },
 ];
 
@@ -87,8 +131,35 @@ describe('a bad config ends the agent with exit code 3 and leaves the kernel alo
   }
 });
 
+describe('a hostile config ends the agent with exit code 3 although memory is short:', () => {
+  for (const { what, config, place } of HOSTILE) {
+    it(what, async () => {
+      await using node = await createNode();
+      if (typeof config === 'function') await config(node);
+      else await writeFile(join(node.configDir, 'ip-masq-x'), config);
+      const { code, signal, stderr } = await node.box.run('env', [
+        `NODE_OPTIONS=--max-old-space-size=${HEAP_MB}`,
+        BINARY,
+        `--config-dir=${node.configDir}`,
+        `--termination-log=${node.dir}/none`,
+        '--metrics-bind-address=',
+        '--once',
+        '--log-format=text',
+      ]);
+      assert.deepEqual([code, signal], [3, null], stderr.slice(0, 1000));
+      assert.match(stderr, new RegExp(` ERROR ${place}error: `));
+    });
+  }
+});
+
 describe('wrong usage ends the agent with exit code 2 and leaves the kernel alone:', () => {
-  for (const argument of ['--masq-chian=X', '--masq-chain=POSTROUTING', 'frobnicate']) {
+  for (const argument of [
+    '--masq-chian=X',
+    '--masq-chain=POSTROUTING',
+    '--cidr-limit=1001',
+    '--config-limit=2MB',
+    'frobnicate',
+  ]) {
     it(argument, async () => {
       await using node = await createNode();
       const before = await node.kernel();

@@ -36,12 +36,11 @@ const MANY = 2_000;
 
 /** So many networks that do not touch, from a number on. */
 function manyOf(family: Family, from: number): Policy {
-  const text = (number: number) =>
+  const cidr = (number: number) =>
     family === 'IPv4' ? `10.${number >> 8}.${number & 0xff}.0/25` : `fd00:0:${number.toString(16)}::/64`;
-  const items = Array.from({ length: MANY }, (_, index) => text(2 * (from + index)));
-  return policyOf(family, {
-    'ip-masq-operator': `{cidrLimit: ${MANY}, nonMasqueradeCIDRs: ${JSON.stringify(items)}}`,
-  });
+  const items = Array.from({ length: MANY }, (_, index) => cidr(2 * (from + index)));
+  const text = `{cidrLimit: ${MANY}, nonMasqueradeCIDRs: ${JSON.stringify(items)}}`;
+  return policyOf(family, { 'ip-masq-operator': text }, { cidrLimitMax: MANY });
 }
 
 interface Damage {

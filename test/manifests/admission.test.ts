@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { load } from 'js-yaml';
+import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { validateSource } from '../../lib/config/validate.ts';
 import { anySources } from '../unit/config/any-sources.ts';
 import { almostConfig } from '../unit/config/arbitrary.ts';
@@ -196,7 +197,13 @@ function configMap(data: Readonly<Record<string, string>>, name = 'ip-masq-x'): 
 
 /** Whether `check` finds no error in it, with flags that let it be whatever it can. */
 function isConfig(text: string): boolean {
-  const options = { enableIPv6: true, cidrLimit: 1_000, strict: false, noMasqAllReservedRanges: false };
+  const options = {
+    ...DEFAULT_LIMITS,
+    enableIPv6: true,
+    cidrLimit: 1_000,
+    strict: false,
+    noMasqAllReservedRanges: false,
+  };
   const { problems } = validateSource({ name: 'ip-masq-a', text }, options);
   return problems.every(({ severity }) => severity !== 'error');
 }

@@ -44,6 +44,8 @@ export function configProblems(
       const { problems } = mergeSources(sources, {
         enableIPv6: flags['enable-ipv6'],
         cidrLimit: flags['cidr-limit'],
+        cidrLimitMax: flags['cidr-limit-max'],
+        configLimit: flags['config-limit'],
         noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
         strict: true, // an example is without even a warning
       });

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import { syncs } from '../../lib/agent/loop.ts';
 import { Wakes } from '../../lib/agent/wakes.ts';
+import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { routes } from '../../lib/status/endpoints.ts';
 import { Metrics } from '../../lib/status/metrics.ts';
 import { PacketCounts } from '../../lib/status/packet-counts.ts';
@@ -31,7 +32,7 @@ export interface AgentLab extends AsyncDisposable {
   age(ms: number): void;
 }
 
-const CONFIG = { enableIPv6: true, cidrLimit: 64, strict: false, noMasqAllReservedRanges: false };
+const CONFIG = { ...DEFAULT_LIMITS, enableIPv6: true, strict: false, noMasqAllReservedRanges: false };
 /** Milliseconds: nothing happens that a test does not ask for. */
 const RESYNC = 3_600_000;
 

@@ -1,6 +1,7 @@
 import { ADDRESS_BITS, type Family } from '../../lib/cidr/address.ts';
 import { type Prefix, parsePrefix, prefixAt, truncate } from '../../lib/cidr/prefix.ts';
 import type { MergedConfig } from '../../lib/config/config.ts';
+import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { mergeSources } from '../../lib/config/load.ts';
 import type { Random } from './random.ts';
 
@@ -42,7 +43,7 @@ export function randomConfig(random: Random): RandomConfig {
     const sources = randomSources(random);
     const { config } = mergeSources(
       Object.entries(sources).map(([name, text]) => ({ name, text })),
-      { enableIPv6: true, cidrLimit: 64, strict: false, noMasqAllReservedRanges: random.chance(0.5) },
+      { ...DEFAULT_LIMITS, enableIPv6: true, strict: false, noMasqAllReservedRanges: random.chance(0.5) },
     );
     if (config !== undefined) return { config, sources };
   }

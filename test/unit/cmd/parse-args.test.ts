@@ -54,6 +54,19 @@ describe('the command line', () => {
       assert.equal(flagsOf([`--resync-interval=${text}`])['resync-interval'], ms));
   }
 
+  for (const [text, bytes] of [
+    ['4096', 4096],
+    ['0', 0],
+    ['512Ki', 512 * 1024],
+    ['2Mi', 2 * 1024 * 1024],
+    ['1Gi', 1024 ** 3],
+    ['3k', 3000],
+    ['2M', 2_000_000],
+  ] as const) {
+    it(`reads --config-limit=${text} as ${bytes} bytes`, () =>
+      assert.equal(flagsOf([`--config-limit=${text}`])['config-limit'], bytes));
+  }
+
   it('keeps "=" in a value, and an empty value', () => {
     const flags = flagsOf(['--config-dir=/a=b', '--metrics-bind-address=']);
     assert.deepEqual([flags['config-dir'], flags['metrics-bind-address']], ['/a=b', '']);
@@ -105,6 +118,11 @@ describe('the command line', () => {
     '--iptables-mode=nftables',
     '--backend=ipvs',
     '--cidr-limit=-1',
+    '--cidr-limit-max=many',
+    '--config-limit=',
+    '--config-limit=-1',
+    '--config-limit=2MB',
+    '--config-limit=1.5Mi',
     '--log-format=xml',
     '--config-dir=',
     '--v=loud',
@@ -119,6 +137,7 @@ describe('the command line', () => {
     ['--to-ports=0-10', /from 1 to 65535/],
     ['--backend=ipvs', /write iptables or nftables/],
     ['--cidr-limit=-1', /whole number/],
+    ['--config-limit=2MB', /with Ki, Mi, Gi, k, M or G/],
     ['--config-dir=', /not a path/],
     ['--metrics-bind-address=localhost', /127\.0\.0\.1:9614/],
   ] as const) {

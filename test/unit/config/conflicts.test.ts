@@ -182,7 +182,7 @@ describe('conflicts', () => {
       fc.assert(
         fc.property(configs, (configs) => {
           const kinds = ['duplicate', 'both-lists', 'covered', 'opposite-nested'];
-          const found = findConflicts(configs, { IPv4: false, IPv6: false })
+          const found = [...findConflicts(configs, { IPv4: false, IPv6: false })]
             .filter(({ kind }) => kinds.includes(kind))
             .map(({ kind, at, other }) => `${kind} ${at && formatPlace(at)} ${other && formatOrigin(other)}`);
           assert.deepEqual(found.toSorted(), naiveConflicts(configs).toSorted());

@@ -3,8 +3,63 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type LoadedConfig, loadConfig } from '../../../lib/config/load.ts';
+import { formatProblem } from '../../../lib/config/problem.ts';
 import { ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
 import { merge, OPTIONS } from './support.ts';
+
+describe('the limit of CIDRs of all sources together', () => {
+  const listOf = (from: number, count: number): string =>
+    `nonMasqueradeCIDRs: [${Array.from({ length: count }, (_, index) => `10.${from + index}.0.0/16`)}]\n`;
+
+  it('lets as many pass', () => {
+    const { config, lines } = merge({ a: listOf(0, 2), b: listOf(2, 2) }, { cidrLimitMax: 4, cidrLimit: 4 });
+    assert.deepEqual(lines, []);
+    assert.equal(config?.nonMasqueradeCIDRs.length, 4);
+  });
+
+  it('is an error of the first source that exceeds it', () => {
+    const texts = { a: listOf(0, 2), b: listOf(2, 3), c: listOf(5, 1) };
+    assert.deepEqual(merge(texts, { cidrLimitMax: 4, cidrLimit: 4 }).lines, [
+      'b: error: all sources together list 6 CIDRs, but may list only 4; join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max',
+    ]);
+  });
+
+  it('does not hide conflicts between those that are within it', () => {
+    const texts = { a: listOf(0, 3), b: listOf(0, 1), c: listOf(0, 3) };
+    const kinds = merge(texts, { cidrLimitMax: 4, cidrLimit: 4 }).problems.map(({ kind }) => kind);
+    assert.deepEqual(kinds, ['cidr-limit', 'duplicate']);
+  });
+});
+
+describe('many problems', () => {
+  const mistakes = (count: number) => Array.from({ length: count }, (_, index) => `k${index}: 1\n`).join('');
+
+  it('of several sources are counted together', () => {
+    const { problems, lines } = merge({ a: mistakes(700), b: mistakes(700) });
+    assert.equal(problems.length, 1001);
+    assert.match(lines.at(-1) ?? '', /: 400 more errors;/);
+  });
+
+  it('leave no room for many keys and items in later sources, however small these are', () => {
+    const texts = Object.fromEntries(
+      Array.from({ length: 20 }, (_, index) => [`s${index}`, '-\n'.repeat(700)]),
+    );
+    const { lines } = merge(texts);
+    assert.match(lines[10] ?? '', /a config must be a map of keys/);
+    assert.match(
+      lines[11] ?? '',
+      /^s11:301:1: error: has too many keys and items, those of earlier sources counted too; list fewer CIDRs/,
+    );
+  });
+
+  it('that conflicts are do not hide an error behind them', () => {
+    const duplicates = `cidrLimit: 1500\nnonMasqueradeCIDRs:\n${'- 10.0.0.0/8\n'.repeat(1500)}`;
+    const { config, problems } = merge({ a: duplicates, b: '[' }, { cidrLimitMax: 1500 });
+    assert.equal(config, undefined);
+    assert.equal(problems[0]?.kind, 'syntax');
+    assert.equal(problems.length, 1001);
+  });
+});
 
 describe('merging sources', () => {
   it('yields a config beside warnings and remarks', () => {
@@ -105,6 +160,36 @@ describe('loading a directory', () => {
       assert.equal(await load(next), next);
       last = next;
     }
+  });
+
+  it('lets other work be done between the sources', async () => {
+    await using directory = await temporaryDirectory();
+    for (const name of ['a', 'b', 'c']) await writeFile(join(directory.path, `ip-masq-${name}`), '{}');
+    let turns = 0;
+    const count = () => {
+      turns += 1;
+      next = setImmediate(count);
+    };
+    let next = setImmediate(count);
+    await loadConfig(directory.path, OPTIONS);
+    clearImmediate(next);
+    assert.ok(turns >= 3, `${turns} turns`);
+  });
+
+  it('reads no more sources than --config-limit lets pass', async () => {
+    await using directory = await temporaryDirectory();
+    for (const name of ['a', 'b', 'c'])
+      await writeFile(join(directory.path, `ip-masq-${name}`), '#'.repeat(8));
+    const { problems, sources } = await loadConfig(directory.path, { ...OPTIONS, configLimit: 16 });
+    assert.deepEqual(
+      sources.map(({ name }) => name),
+      ['ip-masq-a', 'ip-masq-b'],
+    );
+    assert.equal(
+      problems.map(formatProblem)[0],
+      'ip-masq-c: error: all sources together are larger than 16 bytes; from this one on they are not read; use wider CIDRs, remove comments, or start the agent with a larger --config-limit',
+    );
+    assert.equal((await loadConfig(directory.path, { ...OPTIONS, configLimit: 24 })).sources.length, 3);
   });
 
   it('knows a volume from the first reading on that finds one, although nothing else has changed', async () => {

@@ -437,6 +437,16 @@ describe('a source is rejected', () => {
     ]);
   });
 
+  it('in more than 1,000 sources', async () => {
+    const files = Array.from({ length: 1001 }, (_, index) => [`ip-masq-${1000 + index}`, '']);
+    await using volume = await plainDirectory(Object.fromEntries(files));
+    const { sources, problems } = await readGeneration(volume.path, false);
+    assert.equal(sources.length, 1000);
+    assert.deepEqual(problems.map(formatProblem), [
+      'ip-masq-2000: error: is one of more than 1000 sources, of which no more are read; join sources',
+    ]);
+  });
+
   it('on one line, whatever its name is', async () => {
     await using volume = await plainDirectory({});
     await mkdir(join(volume.path, 'ip-masq-a\nERROR: forged \u001b[2K'));

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import type { ConfigOptions, MergedConfig } from '../../../lib/config/config.ts';
+import { DEFAULT_LIMITS } from '../../../lib/config/limits.ts';
 import { mergeSources } from '../../../lib/config/load.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import { validateSource } from '../../../lib/config/validate.ts';
 
 export const OPTIONS: ConfigOptions = {
   enableIPv6: true,
-  cidrLimit: 64,
+  ...DEFAULT_LIMITS,
   strict: false,
   noMasqAllReservedRanges: false,
 };

@@ -197,6 +197,17 @@ describe('reading inputs', () => {
     });
   }
 
+  it('refuses sources that are together larger than the limit, wherever they come from', async () => {
+    await write({ 'd/ip-masq-a': '#'.repeat(8), 'ip-masq-b': '#'.repeat(8), 'ip-masq-c': '#'.repeat(8) });
+    const paths = ['DIR/d', 'DIR/ip-masq-b', 'DIR/ip-masq-c'].map(path);
+    const { sources, problems } = await readInputs(paths, () => assert.fail(), 16);
+    assert.equal(sources.length, 2);
+    assert.match(
+      problems.map(formatProblem).map(shown).join(),
+      /^DIR\/ip-masq-c: error: all sources together are larger than 16 bytes;/,
+    );
+  });
+
   it('reads a projected volume, and calls its files by their visible paths', async () => {
     await ProjectedVolume.create(path('DIR/volume'), { 'ip-masq-a': CONFIG, 'ip-masq': CONFIG });
     assert.deepEqual(await read(['DIR/volume']), {

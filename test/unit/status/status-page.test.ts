@@ -56,7 +56,7 @@ function createStatus(): Status {
 }
 
 function synced(texts: Readonly<Record<string, string>>): Status {
-  const config = mergedOf(texts);
+  const config = mergedOf(texts, { cidrLimitMax: 2000 });
   const status = createStatus();
   status.onLoad({ config, problems: config.conflicts, sources: [], unread: [], projected: true });
   const policy = compilePolicy(config, 'IPv4');

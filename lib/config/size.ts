@@ -1,0 +1,61 @@
+import { MAX_LINES } from './limits.ts';
+import { isBlank, isBreak, YamlError } from './yaml.ts';
+
+/**
+ * Counts the marks of a text: characters at which a value, a document or a directive may begin. The YAML parser makes at
+ * most six events for each, and keeps them all. Marks in quotes, in blocks and in comments behind a value make no event,
+ * but count too.
+ *
+ * @param limit how many marks there may be
+ * @throws {YamlError} if the parser would need too much memory for the text
+ */
+export function countMarks(text: string, limit: number): number {
+  let lines = 0;
+  let marks = 0;
+  let isLineStart = true;
+  for (let at = 0; at < text.length; at += 1) {
+    if (isBlank(text[at])) continue;
+    if (isLineStart && text[at] === '#') at = endOfComment(text, at);
+    if (isMark(text[at], text[at + 1], isLineStart)) marks += 1;
+    if (marks > limit) {
+      const remedy = 'list fewer CIDRs, or start the agent with a larger --cidr-limit-max';
+      throw new YamlError('has too many keys and items, those of earlier sources counted too', at, remedy);
+    }
+    isLineStart = isBreak(text[at]);
+    if (!isLineStart || (text[at] === '\r' && text[at + 1] === '\n')) continue;
+    lines += 1;
+    if (lines > MAX_LINES) {
+      const remedy = 'remove the lines that say nothing, or split the source';
+      throw new YamlError(`has more than ${MAX_LINES} lines`, at, remedy);
+    }
+  }
+  return marks;
+}
+
+/** The end of a line that is only a comment; its start if a quote in it may end a text that began before. */
+function endOfComment(text: string, start: number): number {
+  let end = start;
+  while (end < text.length && !isBreak(text[end])) {
+    if (text[end] === '"' || text[end] === "'") return start;
+    end += 1;
+  }
+  return end;
+}
+
+function isMark(char: string | undefined, next: string | undefined, isLineStart: boolean): boolean {
+  switch (char) {
+    case '[':
+    case '{':
+    case ',':
+      return true;
+    case '-':
+    case '?':
+    case ':':
+      return next === undefined || isBlank(next) || isBreak(next);
+    case '.':
+    case '%':
+      return isLineStart;
+    default:
+      return false;
+  }
+}
