@@ -73,6 +73,10 @@ export const FAULTS: readonly Fault[] = [
         'repeats.push(first.list === item.list ? duplicate(item, first) : inBothLists(item, first));',
         'repeats.push(duplicate(item, first));',
       ],
+      [
+        'yield first.list === item.list ? duplicate(item, first) : inBothLists(item, first);',
+        'yield duplicate(item, first);',
+      ],
     ],
     noticedBy: [
       ['config/conflicts.test.ts', ALL],
@@ -205,6 +209,10 @@ export const FAULTS: readonly Fault[] = [
       [
         '...(jumpRight ? [] : replaceJumps(observed.jumps, jump)),',
         "...(jumpRight ? [] : ['COMMIT', '*nat', ...replaceJumps(observed.jumps, jump)]),",
+      ],
+      [
+        '...(jumpRight ? [] : [...deleteJumps(observed),',
+        "...(jumpRight ? [] : ['COMMIT', '*nat', ...deleteJumps(observed),",
       ],
     ],
     noticedBy: [['kernel/iptables.test.ts', 'reports a rule that went away']],
