@@ -4,6 +4,7 @@ import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Located, Origin } from '../text/origin.ts';
 import type { SourceConfig } from './config.ts';
+import { formatDuration } from './duration.ts';
 import { type Problem, problem } from './problem.ts';
 
 const LISTS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
@@ -39,7 +40,7 @@ function intervalConflicts(configs: readonly SourceConfig[]): Problem[] {
       problem('resync-interval', {
         at: origin,
         other: first.origin,
-        message: `resyncInterval is ${value}ms here, but ${first.value}ms in another source`,
+        message: `resyncInterval is ${formatDuration(value)} here, but ${formatDuration(first.value)} in another source`,
         remedy: 'set it in one source only, or to the same value',
       }),
     );

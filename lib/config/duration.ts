@@ -32,6 +32,15 @@ export function parseDuration(text: string): number | undefined {
   return (text.startsWith('-') ? -sum : sum) / NS_PER_MS;
 }
 
+/** Milliseconds as Go writes a duration, such as `1m1s`, `1.5s` or `500ms`; see String in https://pkg.go.dev/time. */
+export function formatDuration(ms: number): string {
+  if (ms < 1000) return `${ms}ms`;
+  const [hours, minutes] = [Math.floor(ms / 3_600_000), Math.floor(ms / 60_000) % 60];
+  const seconds = `${(ms % 60_000) / 1000}s`;
+  if (hours > 0) return `${hours}h${minutes}m${seconds}`;
+  return minutes > 0 ? `${minutes}m${seconds}` : seconds;
+}
+
 /** What is wrong with a text as a resync interval, as the end of a sentence; undefined if nothing is wrong. */
 export function intervalError(text: string): string | undefined {
   const ms = parseDuration(text);

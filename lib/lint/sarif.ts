@@ -58,7 +58,7 @@ function locations(at: Problem['at']) {
 function uriReference(path: string): string {
   const segments = path.split('/').filter((segment) => segment !== '' && segment !== '.');
   const encoded = segments.map((segment) => encodeURIComponent(segment.toWellFormed())).join('/');
-  return path.startsWith('/') ? `file:///${encoded}` : encoded;
+  return path.startsWith('/') ? `file:///${encoded}` : encoded || './';
 }
 
 /** The text with what would be a placeholder (SARIF, 3.11.5) or an embedded link (3.11.6) taken literally. */

@@ -1,4 +1,5 @@
 import type { Host } from '../dataplane/host.ts';
+import type { DataplaneOptions } from '../dataplane/options.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Finding } from './finding.ts';
 
@@ -54,29 +55,39 @@ export async function bpfFindings(host: Host): Promise<readonly Finding[]> {
 }
 
 /** The findings about capabilities that this process needs to read rules. */
-export async function capabilityFindings(host: Host): Promise<readonly Finding[]> {
-  const missing = await missingCapabilities(host);
+export async function capabilityFindings(
+  host: Host,
+  backend: DataplaneOptions['backend'],
+): Promise<readonly Finding[]> {
+  const missing = await missingCapabilities(host, NEEDED[backend]);
   if (missing.length === 0) return [];
   return [
     {
       kind: 'no-capability',
       message: `this process lacks ${missing.join(' and ')}, so it cannot read rules`,
       evidence: missing.map((name) => `${name} is not in CapEff of /proc/self/status`),
-      remedy: 'run it as root, in a container with the capabilities NET_ADMIN and NET_RAW',
+      remedy: `run it as root, in a container with the capabilities ${NEEDED[backend].join(' and ')}`,
     },
   ];
 }
 
-/** Numbers of capabilities that the tools need; see capabilities(7) and linux/capability.h. */
-const NEEDED = { NET_ADMIN: 12n, NET_RAW: 13n } as const;
+/** Numbers of capabilities; see capabilities(7) and linux/capability.h. */
+const CAPABILITIES = { NET_ADMIN: 12n, NET_RAW: 13n } as const;
 
-/** The capabilities that the tools need and this process lacks; none if /proc does not list them. */
-async function missingCapabilities(host: Host): Promise<readonly string[]> {
+/** The capabilities that the tools of each backend need. */
+const NEEDED: Readonly<Record<DataplaneOptions['backend'], readonly (keyof typeof CAPABILITIES)[]>> = {
+  iptables: ['NET_ADMIN', 'NET_RAW'],
+  nftables: ['NET_ADMIN'],
+};
+
+/** Those of the capabilities that this process lacks; none if /proc does not list them. */
+async function missingCapabilities(
+  host: Host,
+  needed: readonly (keyof typeof CAPABILITIES)[],
+): Promise<readonly string[]> {
   const status = (await host.readText('/proc/self/status')) ?? '';
   const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
   if (effective === undefined) return [];
   const mask = BigInt(`0x${effective}`);
-  return Object.entries(NEEDED)
-    .filter(([, bit]) => ((mask >> bit) & 1n) === 0n)
-    .map(([name]) => name);
+  return needed.filter((name) => ((mask >> CAPABILITIES[name]) & 1n) === 0n);
 }

@@ -131,6 +131,11 @@ export class Metrics {
     this.#gauges.get(name)?.set(labels, value);
   }
 
+  /** Ends the series of a counter that has these labels. */
+  remove<Name extends Named<'counter'>>(name: Name, labels: Labels<Name>): void {
+    this.#counters.get(name)?.remove(labels);
+  }
+
   /** Sets a gauge for these labels, and removes all other labels of it. */
   replace<Name extends Named<'gauge'>>(
     name: Name,

@@ -1,6 +1,7 @@
 import type { Dataplane, EntryCount, RuleCount } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy, Verdict } from '../policy/policy.ts';
+import type { Origin } from '../text/origin.ts';
 
 /** The shortest time between two readings, because each one starts a process for each family. */
 const FRESH_MS = 15_000;
@@ -105,7 +106,7 @@ function grown(before: RuleCount | undefined, after: RuleCount): EntryCount {
 function countsBySource(counts: readonly EntryCount[]): readonly SourceCount[] {
   const sums = new Map<string, { -readonly [Key in keyof SourceCount]: SourceCount[Key] }>();
   for (const { entry, verdict, packets, bytes } of counts) {
-    const source = entry?.origin.kind === 'file' ? entry.origin.source : entry?.origin.reason;
+    const source = entry && sourceOf(entry.origin);
     const key = `${verdict} ${entry?.origin.kind} ${source}`;
     const sum = sums.get(key) ?? { source, verdict, packets: 0n, bytes: 0n };
     sum.packets += packets;
@@ -113,4 +114,9 @@ function countsBySource(counts: readonly EntryCount[]): readonly SourceCount[] {
     sums.set(key, sum);
   }
   return [...sums.values()];
+}
+
+/** The source of an origin, or the document that a default follows. */
+export function sourceOf(origin: Origin): string {
+  return origin.kind === 'file' ? origin.source : origin.reason;
 }

@@ -5,7 +5,7 @@ import type { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { configHash } from './config-hash.ts';
 import type { Metrics } from './metrics.ts';
-import type { SourceCount } from './packet-counts.ts';
+import { type SourceCount, sourceOf } from './packet-counts.ts';
 
 /** The status of one family. Times are from Date.now(), except `syncedAt`. */
 export interface FamilyStatus {
@@ -64,6 +64,8 @@ export class Status implements Observer {
   readonly #families = new Map<Family, FamilyStatus>();
   #loaded: ValidConfig | undefined;
   #dataplane: Dataplane | undefined;
+  /** Sources with counters of their own. */
+  readonly #counted: Readonly<Record<Family, Set<string>>> = { IPv4: new Set(), IPv6: new Set() };
   #foreign: readonly ForeignFinding[] = [];
 
   /** @param ruleCount the number of rules that a policy has in the kernel */
@@ -157,6 +159,13 @@ export class Status implements Observer {
       const count = entries.filter((entry) => entry.verdict === verdict).length;
       metrics.set('config_entries', { family, verdict }, count);
     }
+    const sources = new Set(entries.map(({ origin }) => sourceOf(origin)));
+    for (const source of this.#counted[family]) {
+      if (sources.has(source)) continue;
+      metrics.remove('not_masqueraded_packets_total', { family, source });
+      metrics.remove('not_masqueraded_bytes_total', { family, source });
+      this.#counted[family].delete(source);
+    }
   }
 
   /** The sync of these families failed. */
@@ -196,6 +205,7 @@ export class Status implements Observer {
           metrics.add('masqueraded_packets_total', { family }, p);
           metrics.add('masqueraded_bytes_total', { family }, b);
         } else {
+          this.#counted[family].add(source);
           metrics.add('not_masqueraded_packets_total', { family, source }, p);
           metrics.add('not_masqueraded_bytes_total', { family, source }, b);
         }

@@ -226,15 +226,23 @@ describe('the doctor', () => {
 
   it('finds that NET_ADMIN is missing, and looks at no rule then', async () => {
     await using node = await healthyNode('nft');
-    const without = [
-      '--bounding-set=-net_admin',
-      '--inh-caps=-net_admin',
-      ...(process.getuid?.() === 0 ? [] : ['--ambient-caps=-all']),
-    ];
+    const without = withoutCapability('net_admin');
     const command = [BINARY, 'doctor', `--config-dir=${node.configDir}`, ...flags('nft'), '--output=json'];
     finds(await node.box.run('setpriv', [...without, ...command]), [
       ['no-capability', /lacks NET_ADMIN,/, /NET_ADMIN is not in CapEff/, /NET_ADMIN and NET_RAW/],
     ]);
+  });
+
+  it('needs NET_RAW for iptables, and not for nftables', async () => {
+    await using node = await healthyNode('nft');
+    const without = withoutCapability('net_raw');
+    const kindsOf = async (flag: string): Promise<readonly string[]> => {
+      const command = [BINARY, 'doctor', `--config-dir=${node.configDir}`, flag, '--output=json'];
+      const { stdout } = await node.box.run('setpriv', [...without, ...command]);
+      return JSON.parse(stdout).findings.map(({ kind }: { kind: string }) => kind);
+    };
+    assert.ok((await kindsOf('--iptables-mode=nft')).includes('no-capability'));
+    assert.ok(!(await kindsOf('--backend=nftables')).includes('no-capability'));
   });
 
   it('finds that iptables is not installed', async () => {
@@ -353,4 +361,10 @@ async function withTools(
   }
   const command = [BINARY, 'doctor', `--config-dir=${node.configDir}`, '--enable-ipv6', '--output=json'];
   return node.box.run('env', [`PATH=${bin}`, ...command]);
+}
+
+/** Arguments of setpriv(1) that take a capability away. */
+function withoutCapability(name: string): readonly string[] {
+  const ambient = process.getuid?.() === 0 ? [] : ['--ambient-caps=-all'];
+  return [`--bounding-set=-${name}`, `--inh-caps=-${name}`, ...ambient];
 }

@@ -70,6 +70,7 @@ describe('the agent with --backend=nftables', () => {
     const flags = [...NFTABLES, '--to-ports=1024-2000,3000-4000', '--random-fully=false'];
     assert.equal((await node.agent('--once', ...flags)).code, 0);
     const { stdout } = await other.agent('render', '--format=nftables', ...flags);
+    assert.match(stdout, /^table ip ip-masq-agent \{\n\tcomment .*\n\tset not-masqueraded \{\n\t\ttype /m);
     await nft(other, stdout);
     for (const family of ['ip', 'ip6']) {
       const list = `list table ${family} ip-masq-agent`;

@@ -47,7 +47,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const { host } = examiner;
   const loaded = await loadConfig(configDir, configOptions);
   const families = keptFamilies(configOptions.enableIPv6);
-  const capabilities = await capabilityFindings(host);
+  const capabilities = await capabilityFindings(host, examiner.dataplane.backend);
   const findings = [
     ...configFindings(configDir, loaded),
     ...(await forwardingFindings(host, families)),

@@ -14,7 +14,9 @@ export function explainedText({ decision, isKept, live }: Explained): string {
   const { text, verdict, overridden } = decision;
   const said = isKept
     ? [
-        `${text} is ${VERDICT[verdict]}: ${because(decision)}`,
+        live?.isLocal
+          ? `${text} is an address of this node: such traffic never meets the agent's rules, which say ${VERDICT[verdict]}: ${because(decision)}`
+          : `${text} is ${VERDICT[verdict]}: ${because(decision)}`,
         ...(decision.decidedBy === undefined ? [] : [`  ${extentText(decision.decidedBy)}`]),
         ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
       ]
@@ -44,7 +46,6 @@ function entryText({ prefix, verdict, origin }: Entry): string {
 
 function liveLines(live: LiveVerdict, wanted: Verdict): readonly string[] {
   return [
-    ...(live.isLocal ? ["  it is an address of this node: such traffic never meets the agent's rules"] : []),
     `  kernel ${live.agrees ? 'agrees' : 'DISAGREES'}: ${kernelText(live)}`,
     ...foreignLines(live, wanted).map((line) => `  ${line}`),
     ...live.foreign.unread.map((what) => `  not looked at: ${what}`),
@@ -56,10 +57,12 @@ function liveLines(live: LiveVerdict, wanted: Verdict): readonly string[] {
   ];
 }
 
-function kernelText({ kernel: { state, verdict, rule } }: LiveVerdict): string {
+function kernelText({ kernel: { state, verdict, rule }, agrees }: LiveVerdict): string {
   switch (state) {
     case 'no chain':
-      return "the agent's chain does not exist; is the agent running? See ip-masq-agent diff";
+      return agrees
+        ? 'it has no rules of the agent for this family'
+        : "the agent's chain does not exist; is the agent running? See ip-masq-agent diff";
     case 'no jump':
       return "no rule jumps to the agent's chain; is the agent running? See ip-masq-agent diff";
     case 'changed':

@@ -98,7 +98,19 @@ export function renderTransaction(family: Family, { shape, elements }: NftablesT
 
 /** The input of nft -f that makes the tables of all policies, and replaces existing ones. */
 export function renderTables(policies: readonly Policy[], options: RuleOptions): string {
-  return policies.map((policy) => renderTransaction(policy.family, renderTable(policy, options))).join('');
+  const script = policies.map((policy) => renderTransaction(policy.family, renderTable(policy, options)));
+  return indented(script.join(''));
+}
+
+/** The lines with a tab for each block that they are in, as nft(8) prints them. */
+function indented(script: string): string {
+  let depth = 0;
+  return script.replace(/^.+$/gm, (line) => {
+    if (line === '}') depth -= 1;
+    const text = `${'\t'.repeat(depth)}${line}`;
+    if (line.endsWith('{')) depth += 1;
+    return text;
+  });
 }
 
 function comment(text: string): string {

@@ -36,7 +36,7 @@ const FOUND: Readonly<Record<string, readonly (readonly [texts: Texts, ...found:
   'a resync interval that differs from that of the first source': [
     [
       { a: 'resyncInterval: 60s', b: '{}', c: 'resyncInterval: 1m1s' },
-      'error resync-interval c:1:17 a:1:17 resyncInterval is 61000ms here, but 60000ms in another source; set it in one source only, or to the same value',
+      'error resync-interval c:1:17 a:1:17 resyncInterval is 1m1s here, but 1m0s in another source; set it in one source only, or to the same value',
     ],
     [
       { a: 'resyncInterval: 1m', b: 'resyncInterval: 2m', c: 'resyncInterval: 60s', d: 'resyncInterval: 2m' },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { intervalError, parseDuration } from '../../../lib/config/duration.ts';
+import { formatDuration, intervalError, parseDuration } from '../../../lib/config/duration.ts';
 
 const HOUR = 3_600_000;
 
@@ -116,4 +116,20 @@ describe('a resync interval', () => {
   for (const text of ['', '60', '1d', 'soon']) {
     it(`is not ${JSON.stringify(text)}`, () => assert.equal(intervalError(text), 'is not a Go duration'));
   }
+});
+
+describe('formatDuration writes, as Go does,', () => {
+  for (const [ms, text] of [
+    [500, '500ms'],
+    [1_500, '1.5s'],
+    [60_000, '1m0s'],
+    [61_000, '1m1s'],
+    [5_400_000, '1h30m0s'],
+  ] as const) {
+    it(text, () => assert.equal(formatDuration(ms), text));
+  }
+
+  it('what parseDuration reads back', () => {
+    fc.assert(fc.property(fc.nat(100 * HOUR), (ms) => assert.equal(parseDuration(formatDuration(ms)), ms)));
+  });
 });

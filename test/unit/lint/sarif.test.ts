@@ -104,6 +104,7 @@ describe('the SARIF report', () => {
 
 describe('the URI of a file in SARIF', () => {
   for (const [path, uri] of [
+    ['.', './'],
     ['deploy/ip-masq-a.yaml', 'deploy/ip-masq-a.yaml'],
     ['./deploy//a.yaml', 'deploy/a.yaml'],
     ['../a.yaml', '../a.yaml'],

@@ -167,6 +167,17 @@ describe('the status', () => {
     assert.equal(await value('masqueraded_packets_total', 'family="IPv4"'), 2200);
     assert.equal(await value('masqueraded_bytes_total', 'family="IPv4"'), 132_000);
   });
+
+  it('ends the counters of a source that is gone', async () => {
+    const { status, series } = create();
+    const count = (source: string) => ({ source, verdict: 'return', packets: 1n, bytes: 60n }) as const;
+    status.onSync(sync({}));
+    status.onCounts('IPv4', [count('a'), count('b')]);
+    status.onSync(sync({ policy: policy('IPv4', { b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }) }));
+    const left = await series('not_masqueraded_packets_total');
+    assert.equal(left.length, 1);
+    assert.match(left.join(), /source="b"/);
+  });
 });
 
 /** A status, and what its metrics say. */
