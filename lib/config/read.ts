@@ -11,7 +11,7 @@ import {
 import { join, resolve, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import glob from 'fast-glob';
-import { errorCode } from '../text/error.ts';
+import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import { DEFAULT_LIMITS, MAX_BYTES, MAX_SOURCES } from './limits.ts';
 import { type Problem, problem } from './problem.ts';
@@ -63,6 +63,7 @@ class Unreadable extends Error {
  *
  * @param projected whether the last read found `..data`: it must not have gone since.
  * @param limit how many bytes all sources together may have; beyond it no more are read
+ * @throws {SystemError} if the process has too few files or too little memory
  */
 export async function readGeneration(
   dir: string,
@@ -73,6 +74,7 @@ export async function readGeneration(
     try {
       return readOnce(dir, projected, limit);
     } catch (error) {
+      if (!(error instanceof Changed || error instanceof BrokenVolume)) requireConfigError(error);
       if (!(error instanceof Changed) || attempt === MAX_ATTEMPTS)
         return failed(directoryProblem(dir, error));
       await delay(PAUSE_MS);
@@ -190,6 +192,7 @@ function readSource(source: SourcePath, home: string): Source | Problem {
   try {
     return decodeSource(source.name, readRegular(source.path, home));
   } catch (error) {
+    if (!(error instanceof Changed || error instanceof Unreadable)) requireConfigError(error);
     const { message, remedy } = error instanceof Unreadable ? error : explain(error, source);
     const at = { kind: 'whole-file', source: source.name } as const;
     return problem('unreadable', { at, message, remedy });
@@ -217,6 +220,18 @@ function readRegular(path: string, home: string): Buffer {
   } finally {
     closeSync(file);
   }
+}
+
+/** Errors of the system that say nothing about the config; see errno(3). */
+const EXHAUSTED = ['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN'];
+
+/** Throws an error that is not about the config: a lack of resources, or a bug. */
+function requireConfigError(error: unknown): void {
+  const code = errorCode(error);
+  if (code === undefined) throw error;
+  if (!EXHAUSTED.includes(code)) return;
+  const remedy = 'raise the limits of the pod (files, memory), or find out what uses them up';
+  throw new SystemError(`cannot read the config: ${errorMessage(error)}; ${remedy}`);
 }
 
 /** Why a file that was listed cannot be read; throws `Changed` if it has merely gone since. */
@@ -274,5 +289,5 @@ function failed(problem: Problem): Generation {
 }
 
 function reason(error: unknown): string {
-  return printable(error instanceof Error ? error.message : String(error));
+  return printable(errorMessage(error));
 }

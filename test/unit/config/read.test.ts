@@ -13,6 +13,7 @@ import { formatProblem } from '../../../lib/config/problem.ts';
 import { type Generation, readGeneration } from '../../../lib/config/read.ts';
 import { isSourceName } from '../../../lib/config/source.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
+import { runWithFewFiles } from '../../lab/few-files.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
 import { UNPRINTABLE } from './support.ts';
 import { generationFiles, type Swapping } from './swapper.ts';
@@ -455,6 +456,30 @@ describe('a source is rejected', () => {
     assert.deepEqual(problems.map(formatProblem), [
       `ip-masq-a\\x0aERROR: forged \\x1b[2K: error: ${NOT_REGULAR}`,
     ]);
+  });
+});
+
+describe('what is not about the config', () => {
+  it('is a lack of files, which is an error of the system', async () => {
+    await using volume = await plainDirectory({ 'ip-masq-a': 'a: 1\n' });
+    const agent = runWithFewFiles(
+      'lib/config/read.ts',
+      `const read = () => module.readGeneration(${JSON.stringify(volume.path)}, false);
+      await read();
+      try { for (;;) openSync('/dev/null'); } catch {}
+      const error = await read().catch((error) => error);
+      console.log(error.constructor.name, error.message);`,
+    );
+    const said = (await agent.stdout.toArray()).join('');
+    assert.match(said, /^SystemError cannot read the config: EMFILE.*; raise the limits/);
+  });
+
+  it('is a bug, which is thrown as it is', async () => {
+    await using volume = await plainDirectory({ 'ip-masq-a': 'a: 1\n' });
+    using _ = atEachRead(() => {
+      throw new TypeError('a bug');
+    });
+    await assert.rejects(readGeneration(volume.path, false), new TypeError('a bug'));
   });
 });
 

@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
-import type { Readable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { type Host, systemHost, type ToolResult } from '../../../lib/dataplane/host.ts';
 import { detectMode } from '../../../lib/dataplane/iptables/detect.ts';
 import { createTool } from '../../../lib/dataplane/iptables/tool.ts';
+import { runWithFewFiles } from '../../lab/few-files.ts';
 
 /** A machine whose tools answer from a table; whatever is not in it is not installed. */
 function fakeHost(answers: Readonly<Record<string, Partial<ToolResult>>>): Host {
@@ -232,10 +230,13 @@ describe('a tool of the system', () => {
   });
 
   it('that ends while the agent is stopped has ended in time', async () => {
-    const agent = runModule(`
-      const running = systemHost(1000).run('sleep', ['0.7']);
+    const agent = runWithFewFiles(
+      'lib/dataplane/host.ts',
+      `
+      const running = module.systemHost(1000).run('sleep', ['0.7']);
       console.log('runs');
-      running.then(({ code }) => console.log('code', code), ({ message }) => console.log(message));`);
+      running.then(({ code }) => console.log('code', code), ({ message }) => console.log(message));`,
+    );
     const lines = agent.stdout[Symbol.asyncIterator]();
     assert.equal((await lines.next()).value, 'runs\n');
     agent.kill('SIGSTOP');
@@ -245,11 +246,14 @@ describe('a tool of the system', () => {
   });
 
   it('that cannot start for lack of files is refused', async () => {
-    const agent = runModule(`
-      await systemHost(1000).run('true', []);
+    const agent = runWithFewFiles(
+      'lib/dataplane/host.ts',
+      `
+      await module.systemHost(1000).run('true', []);
       try { for (;;) openSync('/dev/null'); } catch {}
-      const { failure, message } = await systemHost(1000).run('true', []).catch((error) => error);
-      console.log(failure, message);`);
+      const { failure, message } = await module.systemHost(1000).run('true', []).catch((error) => error);
+      console.log(failure, message);`,
+    );
     assert.match(String((await agent.stdout.toArray()).join('')), /^refused true cannot be run: .*EMFILE/);
   });
 
@@ -268,15 +272,3 @@ describe('a tool of the system', () => {
     assert.deepEqual(names.filter((name) => !name.startsWith('XTABLES_')).sort(), ['LC_ALL', 'PATH']);
   });
 });
-
-/** Runs a program that has systemHost, with few files. */
-function runModule(program: string): ChildProcessByStdio<null, Readable, null> {
-  const host = fileURLToPath(new URL('../../../lib/dataplane/host.ts', import.meta.url));
-  const text = `import { openSync } from 'node:fs';
-    import { systemHost } from ${JSON.stringify(host)};
-    ${program}`;
-  const args = ['--nofile=64', process.execPath, '--input-type=module', '-e', text];
-  const child = spawn('prlimit', args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  child.stdout.setEncoding('utf8');
-  return child;
-}
