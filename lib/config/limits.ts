@@ -1,24 +1,24 @@
 /**
- * Limits for what sources may hold. Whoever may write one source must not be able to stop the agent, which reads the
- * sources of others too: each limit bounds the time and memory of a reading.
+ * Limits for what sources may hold. The author of one source must not be able to stop the agent, which reads other
+ * sources too. So each limit bounds the time and memory of a reading.
  */
 
-/** Most bytes of a source: a ConfigMap holds no more either. */
+/** Most bytes of a source, as in a ConfigMap. */
 export const MAX_BYTES = 2 ** 20;
 
 /** Most sources: each costs system calls, even if it is empty. */
 export const MAX_SOURCES = 1000;
 
-/** Most problems that are kept: nobody reads more, and each takes memory and lines in the log. */
+/** Most problems that are kept: each takes memory and lines in the log. */
 export const MAX_PROBLEMS = 1000;
 
 /** The limits that flags can change. */
 export const DEFAULT_LIMITS = {
-  /** CIDRs of a source that does not say itself, as in the Go agents. */
+  /** CIDRs of a source that does not set `cidrLimit`, as in the Go agents. */
   cidrLimit: 64,
-  /** CIDRs of any source and of all together: the memory limit of the manifest fits them. */
+  /** CIDRs of any source and of all together, which fit the memory limit of the manifest. */
   cidrLimitMax: 1000,
-  /** Bytes of all sources together: two large ones, which are kept as long as they do not change. */
+  /** Bytes of all sources together, which stay in memory. */
   configLimit: 2 * 2 ** 20,
 } as const;
 
@@ -26,8 +26,8 @@ export const DEFAULT_LIMITS = {
 export const MAX_LINES = 100_000;
 
 /**
- * Most marks of all sources together, as `countMarks` counts them: one for each key and each CIDR, and for what comments
- * hold beside them. The parser keeps events for each, and its time grows with them.
+ * Most marks of all sources together; see `countMarks`. There is one for each key and each CIDR, and some in comments.
+ * The parser keeps events for each, and its time grows with them.
  */
 export function maxMarks(cidrLimitMax: number): number {
   return 4_000 + 4 * cidrLimitMax;
@@ -41,14 +41,14 @@ export interface YamlLimits {
   readonly aliases: number;
   /** Characters of a key or value: one of many lines is joined piece by piece. */
   readonly scalar: number;
-  /** Whether tags that a config does not use are passed over. */
+  /** Whether to ignore tags that a config does not use. */
   readonly anyTag: boolean;
 }
 
 /** A source is two levels deep, and its longest value is an IPv6 network. */
 export const SOURCE_LIMITS: YamlLimits = { depth: 16, aliases: 100, scalar: 1024, anyTag: false };
 
-/** A value in a manifest may be a whole source, and a CustomResourceDefinition beside it nests far deeper. */
+/** A value in a manifest may be a whole source, and a CustomResourceDefinition in the same file nests far deeper. */
 export const MANIFEST_LIMITS: YamlLimits = {
   depth: 256,
   aliases: 1000,
