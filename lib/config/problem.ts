@@ -117,6 +117,7 @@ export class ProblemList {
     this.#strict = strict;
   }
 
+  /** Keeps the problem, or counts it if there are too many of its severity. */
   add(found: Problem): void {
     const one = this.#strict ? strictly(found) : found;
     if (this.#room[one.severity] === 0) this.addMore(one.severity, 1);

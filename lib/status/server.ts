@@ -8,7 +8,7 @@ import {
 } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { errorCode, SystemError } from '../text/error.ts';
+import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { LIMITS, limitConnections } from './limits.ts';
 
 /** The answer of a path. */
@@ -149,6 +149,7 @@ async function answer(
   return route({ query: new Set(query.split('&').map((part) => part.replace(/=.*/s, ''))), accept });
 }
 
+/** An answer with a text as its body. */
 export function reply(status: number, type: string, text: string): Reply {
   return { status, type, body: Buffer.from(text) };
 }
@@ -187,7 +188,7 @@ const CAUSES: Readonly<Record<string, string>> = {
 };
 
 function cannotListen(address: string, flag: string, error: unknown): SystemError {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = errorMessage(error);
   const cause = CAUSES[errorCode(error) ?? ''];
   const why = cause === undefined ? message : `${message} (${cause})`;
   const remedy = `choose another ${flag}, or an empty one for no server`;

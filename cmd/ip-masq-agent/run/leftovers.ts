@@ -34,12 +34,12 @@ export async function keepRemovingLeftovers(
   signal: AbortSignal,
 ): Promise<void> {
   let failure = await removeLeftovers(leftovers, log, signal);
-  if (failure === undefined) return;
+  if (failure === undefined || signal.aborted) return;
   log.warn(`${failure}; trying again until it succeeds`);
   for (let pause = FIRST_PAUSE_MS; failure !== undefined; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
     await delay(pause, undefined, { signal, ref: false }).catch(() => {});
+    if (!signal.aborted) failure = await removeLeftovers(leftovers, log, signal);
     if (signal.aborted) return;
-    failure = await removeLeftovers(leftovers, log, signal);
   }
   log.info('no leftovers of an earlier run are left');
 }
@@ -48,7 +48,7 @@ export async function keepRemovingLeftovers(
  * Removes leftovers once. Called only after the rules of this run are in the kernel, so that the node is never without
  * rules.
  *
- * @returns why it failed; undefined if nothing is left
+ * @returns why it failed; undefined if nothing is left, or the signal has ended it
  */
 export async function removeLeftovers(
   { options, host, used, kept }: Leftovers,
@@ -67,6 +67,8 @@ export async function removeLeftovers(
     const failed = removals.filter(({ outcome }) => outcome.kind === 'failed').map(describeRemoval);
     return failed.length === 0 ? undefined : `${what}: ${failed.join('; ')}`;
   } catch (error) {
+    // The signal ends a pause between two attempts with an AbortError.
+    if (signal.aborted) return undefined;
     if (!(error instanceof DataplaneError)) throw error;
     return `${what}: ${error.message}; ${error.remedy}`;
   }
