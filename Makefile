@@ -108,7 +108,7 @@ bench: build ## measure starts, reaction, idle resync, memory, many entries and 
 soak: build ## run 10,000 changes, scrapes and repairs at full speed; print memory, handles and reaction over time
 	@node test/bench/soak.ts
 
-faults: setup ## break the code in 30 places that matter, and check that the tests notice each; as root, 5 minutes
+faults: setup ## break the code in places that matter, and check that the tests notice each; as root, 5 minutes
 	@node test/faults/faults.ts
 
 clean: ## remove what builds created

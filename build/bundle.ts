@@ -1,21 +1,19 @@
 /**
  * Bundles the agent into one executable file, and writes esbuild's list of its parts next to it as .meta.json.
  * Usage: node build/bundle.ts VERSION [FILE [NODE]]. FILE defaults to bin/ip-masq-agent, NODE to the Node.js that builds.
+ * Without NODE, it copies this machine's native module next to FILE. Without the module, the agent goes on without it.
  */
 import { execFileSync } from 'node:child_process';
-import { chmodSync, renameSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { chmodSync, copyFileSync, existsSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, type Plugin } from 'esbuild';
 import { interpreterLine } from './launch.ts';
+import { nativeModule } from './native-module.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 // The Node.js that builds is the one that the lockfile pins.
-const [
-  version = 'unknown',
-  target = `${root}/bin/ip-masq-agent`,
-  interpreter = interpreterLine(process.execPath),
-] = process.argv.slice(2);
+const [version = 'unknown', target = `${root}/bin/ip-masq-agent`, interpreter] = process.argv.slice(2);
 
 /** Modules that libraries load but the agent never calls: 0.2 MB of source, and TLS, clusters and threads of Node.js. */
 const UNUSED: Readonly<Record<string, readonly string[]>> = {
@@ -50,15 +48,20 @@ const { metafile } = await build({
   plugins: [leftOut],
   legalComments: 'eof',
   define: {
+    BUNDLED: 'true',
+    'import.meta.dirname': '__dirname',
     'process.env.IP_MASQ_AGENT_VERSION': JSON.stringify(version),
     'process.env.IP_MASQ_AGENT_COMMIT': JSON.stringify(commit()),
   },
-  banner: { js: `#!${interpreter}` },
+  banner: { js: `#!${interpreter ?? interpreterLine(process.execPath)}` },
 });
 // Overrides the project's package.json, which makes files without an extension ES modules.
 writeFileSync(`${dirname(target)}/package.json`, '{"type":"commonjs"}\n');
 writeFileSync(`${target}.meta.json`, JSON.stringify(metafile));
 chmodSync(`${target}.tmp`, 0o755);
+const native = join(root, nativeModule(process.arch));
+if (interpreter === undefined && existsSync(native))
+  copyFileSync(native, join(dirname(target), 'koffi.node'));
 // Renamed, so that an interrupted build leaves no partial file, and a running agent keeps its own.
 renameSync(`${target}.tmp`, target);
 

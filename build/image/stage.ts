@@ -4,8 +4,18 @@
  * Usage: node build/image/stage.ts ARCH VERSION SECONDS BASE_IMAGE, where SECONDS since the epoch are the time of the build.
  */
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
+import { nativeModule, nativePackage } from '../native-module.ts';
 import { bundledPackages, type Component, type Lockfile, licencesText, npmComponent } from './components.ts';
 import { sbom } from './sbom.ts';
 
@@ -25,6 +35,9 @@ rmSync(context, { recursive: true, force: true });
 const node = `node_modules/node-linux-${cpu}`;
 const prefix = nodePrefix(cpu);
 copyFileSync(join(prefix, node, 'bin/node'), inLayer('node', 'usr/bin/node'));
+const native = inLayer('node', 'usr/lib/ip-masq-agent/koffi.node');
+copyFileSync(join(prefix, nativeModule(cpu)), native);
+chmodSync(native, 0o644);
 
 const program = inLayer('agent', 'usr/lib/ip-masq-agent/ip-masq-agent');
 execFileSync(process.execPath, [join(ROOT, 'build/bundle.ts'), version, program, '/usr/bin/node']);
@@ -36,6 +49,7 @@ copyFileSync(join(ROOT, 'LICENSE'), inLayer('agent', 'usr/share/doc/ip-masq-agen
 const lockfile: Lockfile = json(join(ROOT, 'package-lock.json'));
 const components = [
   ...bundledPackages(metafile).map((directory) => npmComponent(ROOT, directory, lockfile)),
+  withLicence(npmComponent(prefix, nativePackage(cpu), lockfile), 'koffi-licence.txt'),
   withParts(npmComponent(prefix, node, lockfile)),
 ];
 writeFileSync(inLayer('agent', 'usr/share/doc/ip-masq-agent/THIRD-PARTY-LICENCES'), licencesText(components));
@@ -70,6 +84,11 @@ function nodePrefix(cpu: string): string {
   const flags = ['--omit=dev', '--ignore-scripts', '--no-progress', '--loglevel=error'];
   execFileSync('npm', ['ci', ...target, ...flags], { cwd: prefix, stdio: ['ignore', 'ignore', 'inherit'] });
   return prefix;
+}
+
+/** The component with the text of its licence, which is not in its package. */
+function withLicence(component: Component, file: string): Component {
+  return { ...component, licenceTexts: [readFileSync(join(import.meta.dirname, file), 'utf8')] };
 }
 
 /** Node.js with its built-in parts, as listed by the Node.js that runs this build, which is the same release. */

@@ -1,14 +1,18 @@
+import { findHolder, inWords } from '../../lib/agent/holder.ts';
 import { describeRemoval, removeAll } from '../../lib/agent/remove.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../lib/dataplane/open.ts';
+import { SystemError } from '../../lib/text/error.ts';
 import { printable } from '../../lib/text/escape.ts';
 import type { Args } from './command.ts';
+import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { dataplaneOptions, retryOptions } from './from-flags.ts';
 import { print } from './print.ts';
 
 /** Removes all of the agent's rules from the node. */
-export async function cleanup({ flags }: Args): Promise<number> {
+export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<number> {
+  if (!flags.force) await refuseBesideAgent();
   const places = await installedDataplanes(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
   const removals = await removeAll(places, retryOptions(flags));
   for (const removal of removals) {
@@ -19,4 +23,15 @@ export async function cleanup({ flags }: Args): Promise<number> {
     else print(`${text}\n`);
   }
   return removals.some(({ outcome }) => outcome.kind === 'failed') ? EXIT.system : EXIT.ok;
+}
+
+/** @throws {SystemError} if an agent runs on this node */
+async function refuseBesideAgent(): Promise<void> {
+  const holder = await findHolder();
+  if (holder.kind === 'none') return;
+  if (holder.kind === 'agent')
+    throw new SystemError(
+      `${inWords(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
+    );
+  console.error(printable(`ip-masq-agent: cannot tell whether an agent runs on this node: ${holder.reason}`));
 }

@@ -19,6 +19,8 @@ export interface CommandLine {
 export interface Args<Own extends FlagTable = Readonly<Record<never, never>>> {
   readonly flags: FlagValues & Values<Own>;
   readonly operands: readonly string[];
+  /** The texts from which the flags were read. */
+  readonly texts: ReadonlyMap<string, string>;
   readonly ignored: readonly string[];
 }
 
@@ -54,25 +56,35 @@ export interface Command extends Description {
   run(line: CommandLine): Promise<number>;
 }
 
-/**
- * Makes a command.
- *
- * @param load imports the code of the command, so that other commands do not load it
- */
-export function command<Own extends FlagTable>(
-  description: Description & {
-    readonly own: Own;
-    readonly load: () => Promise<(args: Args<Own>) => Promise<number>>;
-  },
-): Command {
-  const { load, ...rest } = description;
+/** A command and how to run it. */
+interface Definition<Own extends FlagTable> extends Description {
+  readonly own: Own;
+  /** Whether flags that are not given are those of the agent that runs on this node. */
+  readonly asksAgent?: (flags: Values<Own>) => boolean;
+  /** Imports the code of the command, so that other commands do not load it. */
+  readonly load: () => Promise<(args: Args<Own>) => Promise<number>>;
+}
+
+/** Makes a command. */
+export function command<Own extends FlagTable>(definition: Definition<Own>): Command {
+  const { load, asksAgent, own, ...description } = definition;
   return {
-    ...rest,
-    async run({ operands, texts, ignored }) {
-      const flags = { ...flagValues(FLAGS, texts), ...flagValues(description.own, texts) };
-      checkTogether(flags);
+    ...description,
+    own,
+    async run({ operands, texts: given, ignored }) {
+      const read = (texts: CommandLine['texts']) => {
+        const flags = { ...flagValues(FLAGS, texts), ...flagValues(own, texts) };
+        checkTogether(flags);
+        return flags;
+      };
+      let texts = given;
+      if (asksAgent?.(read(given)) === true) {
+        const { withAgentFlags } = await import('./agent-flags.ts');
+        texts = await withAgentFlags(given, description.uses);
+      }
+      const flags = read(texts);
       const work = await load();
-      return work({ flags, operands, ignored });
+      return work({ flags, operands, texts, ignored });
     },
   };
 }

@@ -1,5 +1,12 @@
 import { type Commands, command } from './command.ts';
-import { CHECK_FLAGS, DOCTOR_FLAGS, EXPLAIN_FLAGS, RENDER_FLAGS, VERSION_FLAGS } from './command-flags.ts';
+import {
+  CHECK_FLAGS,
+  CLEANUP_FLAGS,
+  DOCTOR_FLAGS,
+  EXPLAIN_FLAGS,
+  RENDER_FLAGS,
+  VERSION_FLAGS,
+} from './command-flags.ts';
 import { FLAGS, type FlagName } from './flags.ts';
 
 const CONFIG_FLAGS = [
@@ -79,6 +86,7 @@ export const COMMANDS: Commands = {
         meaning: 'on a node: whether the kernel agrees, and whether a foreign rule interferes',
       },
     ],
+    asksAgent: ({ live }) => live,
     load: async () => (await import('./explain/explain.ts')).explain,
   }),
   diff: command({
@@ -89,9 +97,10 @@ export const COMMANDS: Commands = {
     own: {},
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: [
-      { line: 'diff', meaning: 'on a node, with the flags of its agent' },
+      { line: 'diff', meaning: 'on a node, with the flags of its agent unless others are given' },
       { line: 'diff --config-dir=./next --enable-ipv6', meaning: 'what another config would change' },
     ],
+    asksAgent: () => true,
     load: async () => (await import('./diff/diff.ts')).diff,
   }),
   render: command({
@@ -121,6 +130,7 @@ export const COMMANDS: Commands = {
         meaning: 'update the ExceptionList of a Windows node',
       },
     ],
+    asksAgent: ({ watch }) => !watch,
     load: async () => (await import('./render/render.ts')).render,
   }),
   doctor: command({
@@ -137,13 +147,15 @@ export const COMMANDS: Commands = {
         meaning: 'for a program that collects the findings of all nodes',
       },
     ],
+    asksAgent: () => true,
     load: async () => (await import('./doctor/doctor.ts')).doctor,
   }),
   cleanup: command({
     summary: "remove all of the agent's rules: both families, both iptables modes, nftables",
-    details: 'Succeeds if there is nothing to remove. Stop the agent first, or it writes the rules again.',
+    details:
+      'Succeeds if there is nothing to remove. Refuses while an agent runs on this node, which would write the rules again: stop it first.',
     operands: '',
-    own: {},
+    own: CLEANUP_FLAGS,
     uses: ['masq-chain', 'sync-timeout'],
     examples: [
       { line: 'cleanup', meaning: 'after the DaemonSet is deleted' },

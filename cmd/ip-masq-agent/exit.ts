@@ -4,7 +4,8 @@ export const EXIT = { ok: 0, system: 1, usage: 2, config: 3, different: 4 } as c
 /** What each exit code means, for help and README. */
 export const EXIT_MEANING: Readonly<Record<number, string>> = {
   [EXIT.ok]: 'stopped by SIGTERM or SIGINT, or the command succeeded',
-  [EXIT.system]: 'the kernel or the system refused an operation',
+  [EXIT.system]:
+    'the kernel or the system refused an operation, or another agent runs in this network namespace',
   [EXIT.usage]: 'wrong usage: unknown flag or command, bad flag value',
   [EXIT.config]: 'the config is invalid, in conflict, or unreadable',
   [EXIT.different]: 'diff or explain --live found a difference, or doctor found a problem',

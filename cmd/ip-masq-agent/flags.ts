@@ -91,6 +91,21 @@ export type FlagName = keyof typeof FLAGS;
 
 export type FlagValues = Values<typeof FLAGS>;
 
+/** The flags of policy and dataplane. A command beside a running agent uses the agent's. */
+export const SHARED_FLAGS: readonly FlagName[] = [
+  'masq-chain',
+  'nomasq-all-reserved-ranges',
+  'enable-ipv6',
+  'random-fully',
+  'to-ports',
+  'backend',
+  'iptables-mode',
+  'cidr-limit',
+  'cidr-limit-max',
+  'config-limit',
+  'strict',
+];
+
 /** @throws {UsageError} if values that are valid by themselves contradict each other */
 export function checkTogether(flags: FlagValues): void {
   const { 'cidr-limit': limit, 'cidr-limit-max': max } = flags;

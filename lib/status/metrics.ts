@@ -63,6 +63,10 @@ export const METRICS = {
     'First packets of connections that are not masqueraded, by the source that asks for it.',
   ),
   not_masqueraded_bytes_total: counter(['family', 'source'], 'Bytes of those packets.'),
+  namespace_lock_failures_total: counter(
+    [],
+    'Failed attempts to take the lock against a second agent, after which the agent goes on without it.',
+  ),
   listen_failures_total: counter(
     ['listener'],
     'Failed attempts to listen, by listener: metrics or scrape. Another program has the port.',

@@ -319,4 +319,9 @@ export const FAULTS: readonly Fault[] = [
     ],
     noticedBy: [['log.test.ts', ALL]],
   },
+  {
+    name: 'lock: a process of any user counts as an agent',
+    edits: [["if (uid !== 0) return { kind: 'unproven'", "if (uid < 0) return { kind: 'unproven'"]],
+    noticedBy: [['e2e/lock.test.ts', 'a process of another user']],
+  },
 ];

@@ -108,19 +108,22 @@ export function running(get: () => ImageLab): void {
     assert.equal(await status('/healthz'), 200);
   });
 
-  it('runs the commands that people type into the pod, within its memory', async () => {
-    await using agent = await get().start(BEFORE, '--enable-ipv6');
+  it('runs the commands that people type into the pod, with its flags and within its memory', async () => {
+    await using agent = await get().start(BEFORE, '--enable-ipv6', '--backend=nftables');
     await ready(agent);
     const exec = (...words: string[]) => get().docker.run('exec', agent.id, 'ip-masq-agent', ...words);
 
-    const explained = await exec('explain', '--enable-ipv6', '--live', '10.1.2.3', '203.0.113.9');
+    const explained = await exec('explain', '--live', '10.1.2.3', '203.0.113.9');
     assert.equal(explained.code, 0, explained.stderr);
     assert.match(explained.stdout, /^10\.1\.2\.3 .*ip-masq-cloud:1:22/);
     assert.match(explained.stdout, /^203\.0\.113\.9 /m);
-    const diff = await exec('diff', '--enable-ipv6');
+    const diff = await exec('diff');
     assert.equal(diff.code, 0, diff.stdout + diff.stderr);
-    const doctor = await exec('doctor', '--enable-ipv6');
+    const doctor = await exec('doctor');
     assert.equal(doctor.code, 0, doctor.stdout + doctor.stderr);
+    assert.match(doctor.stderr, /flags of the running agent, .*--backend=nftables/);
+    const cleanup = await exec('cleanup');
+    assert.equal(cleanup.code, 1, cleanup.stdout + cleanup.stderr);
     assert.match((await exec('version')).stdout, /nft: \d/);
 
     assert.equal(await stop(agent), '0 false');

@@ -28,7 +28,8 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>
     'dataplane/nftables': 'all',
   },
   log: {},
-  agent: { config: 'all', policy: 'all', dataplane: 'all', log: 'all' },
+  netlink: {},
+  agent: { config: 'all', policy: 'all', dataplane: 'all', netlink: 'all', log: 'all' },
   // The page and the endpoints show problems and origins of the config in its own words.
   status: { config: 'all', policy: 'all', dataplane: 'all', agent: 'types' },
 };

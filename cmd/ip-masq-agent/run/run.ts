@@ -1,3 +1,4 @@
+import { type LockOptions, takeLock } from '../../../lib/agent/lock.ts';
 import { syncs } from '../../../lib/agent/loop.ts';
 import { describeRemoval, removeAll } from '../../../lib/agent/remove.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
@@ -6,6 +7,8 @@ import { installedDataplanes, openDataplane, ruleCount } from '../../../lib/data
 import type { Logger } from '../../../lib/log/log.ts';
 import { keptFamilies } from '../../../lib/policy/policy.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
+import { sharedFlags } from '../agent-flags.ts';
+import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { runDaemon } from '../daemon.ts';
 import { EXIT } from '../exit.ts';
@@ -20,11 +23,11 @@ const STOP_MS = 800;
 
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
 export function run(args: Args): Promise<number> {
-  const { flags } = args;
+  const { flags, texts } = args;
   return runDaemon(
     args,
     'the rules on this node do not change',
-    (log) => keepRules(flags, log),
+    (log) => keepRules(flags, sharedFlags(texts), log),
     async (log) => {
       if (flags['cleanup-on-exit']) await cleanUp(flags, log);
     },
@@ -32,14 +35,26 @@ export function run(args: Args): Promise<number> {
 }
 
 /** Syncs at each wake. The server and the look for foreign rules are loaded only after the first sync. */
-async function keepRules(flags: FlagValues, log: Logger): Promise<void> {
+async function keepRules(flags: FlagValues, shared: readonly string[], log: Logger): Promise<void> {
   const host = systemHost(flags['sync-timeout']);
   const dataplane = dataplaneOptions(flags);
   const sources = sourcesOptions(flags);
   const recorder = new Recorder();
+  recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
   const status = new Status(recorder, (policy) => ruleCount(policy, dataplane));
   const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
-  const agent = { sources, syncTimeout: flags['sync-timeout'], open: () => openDataplane(dataplane, host) };
+  const lock = lockOnce({
+    introduction: { version: buildInfo().version, flags: shared },
+    timeoutMs: flags['sync-timeout'],
+    log,
+    signal: stopSignal,
+    onFailure: () => recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {})),
+  });
+  const open = async () => {
+    await lock();
+    return openDataplane(dataplane, host);
+  };
+  const agent = { sources, syncTimeout: flags['sync-timeout'], open };
   announceStop(log, flags['cleanup-on-exit']);
   process.on('SIGHUP', () => wakes.add('signal'));
 
@@ -64,6 +79,15 @@ async function keepRules(flags: FlagValues, log: Logger): Promise<void> {
     if (sync.changed) collectGarbageSoon();
     if (sync.changed || neighbours.isDue) neighbours.look({ ...sync, chain: flags['masq-chain'] });
   }
+}
+
+/** Takes the lock at the first call. */
+function lockOnce(options: LockOptions): () => Promise<void> {
+  let taken: Promise<void> | undefined;
+  return () => {
+    taken ??= takeLock(options);
+    return taken;
+  };
 }
 
 /** Serves metrics, probes and status. */

@@ -1,0 +1,63 @@
+import { findHolder } from '../../lib/agent/holder.ts';
+import { printable } from '../../lib/text/escape.ts';
+import { UsageError } from './exit.ts';
+import { FLAGS, type FlagName, SHARED_FLAGS } from './flags.ts';
+
+/** The texts that a command line gives for flags, by name. */
+type Texts = ReadonlyMap<string, string>;
+
+/** The flags of policy and dataplane of this agent, for commands that run beside it. */
+export function sharedFlags(texts: Texts): readonly string[] {
+  return SHARED_FLAGS.map((name) => `--${name}=${textOf(name, texts)}`);
+}
+
+/**
+ * Completes a command line with the flags of the agent that runs on this node, and says so on standard error. A flag of
+ * the command line wins. What the agent says is checked as a command line is.
+ *
+ * @param uses the flags that the command uses
+ */
+export async function withAgentFlags(given: Texts, uses: readonly FlagName[]): Promise<Texts> {
+  const holder = await findHolder();
+  if (holder.kind === 'none') return given;
+  const wanted = uses.filter((name) => SHARED_FLAGS.includes(name) && !given.has(name));
+  const show = (names: readonly FlagName[], texts: Texts) =>
+    names.map((name) => `--${name}=${textOf(name, texts)}`).join(' ');
+  if (holder.kind === 'unproven' || holder.introduction === undefined) {
+    const reason = holder.kind === 'unproven' ? holder.reason : 'it does not answer';
+    note(`the flags of the agent on this node are unknown: ${reason}; assuming ${show(wanted, given)}`);
+    return given;
+  }
+  const { version, flags } = holder.introduction;
+  const told = validFlags(flags, wanted);
+  const texts = new Map([...given, ...told]);
+  const changed = [...told.keys()].filter((name) => textOf(name, texts) !== FLAGS[name].default);
+  note(`flags of the running agent, ${version}: ${show(changed, texts) || 'the defaults'}`);
+  return texts;
+}
+
+/** The flags among `flags` that are wanted and valid in this version. */
+function validFlags(flags: readonly string[], wanted: readonly FlagName[]): ReadonlyMap<FlagName, string> {
+  const told = new Map<FlagName, string>();
+  for (const flag of flags) {
+    const [, given = '', text = ''] = /^--([^=]+)=(.*)$/s.exec(flag) ?? [];
+    const name = wanted.find((one) => one === given);
+    if (name === undefined) continue;
+    try {
+      FLAGS[name].kind.parse(text);
+      told.set(name, text);
+    } catch (error) {
+      if (!(error instanceof UsageError)) throw error;
+      note(`not taken from the running agent: ${flag}: it ${error.message}`);
+    }
+  }
+  return told;
+}
+
+function textOf(name: FlagName, texts: Texts): string {
+  return texts.get(name) ?? FLAGS[name].default;
+}
+
+function note(text: string): void {
+  console.error(printable(`ip-masq-agent: ${text}`));
+}

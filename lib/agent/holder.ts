@@ -1,0 +1,89 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { peerOf } from '../netlink/peer.ts';
+import { errorCode, errorMessage } from '../text/error.ts';
+
+/**
+ * The name of the lock: an abstract Unix socket (unix(7)). It belongs to the network namespace, and ends with the
+ * process that holds it.
+ */
+export const LOCK = '\0ip-masq-agent';
+
+/** What the holder of the lock says about itself, to root only. */
+export interface Introduction {
+  readonly version: string;
+  /** Its flags of policy and dataplane, such as `--enable-ipv6=true`. */
+  readonly flags: readonly string[];
+}
+
+/** A process of root that holds the lock. */
+export interface Agent {
+  readonly kind: 'agent';
+  /** 0 if this process cannot see it, as in another container. */
+  readonly pid: number;
+  /** Undefined if it is too busy to answer, or does not know that this process is root. */
+  readonly introduction: Introduction | undefined;
+}
+
+/** Who holds the lock of this network namespace. */
+export type Holder =
+  | { readonly kind: 'none' }
+  | Agent
+  /** A process that is not an agent, or cannot be proven to be one. */
+  | { readonly kind: 'unproven'; readonly reason: string };
+
+const ANSWER_MS = 1_000;
+const ANSWER_BYTES = 16 * 1024;
+
+/**
+ * Asks who holds the lock. Any user of the node can bind the name, so only a process of root counts as an agent.
+ */
+export async function findHolder(): Promise<Holder> {
+  const socket = connect(LOCK);
+  try {
+    await once(socket, 'connect', { signal: AbortSignal.timeout(ANSWER_MS) });
+    const { pid, uid } = peerOf(socket);
+    if (uid !== 0) return { kind: 'unproven', reason: `user ${uid} holds the lock${processName(pid)}` };
+    return { kind: 'agent', pid, introduction: await introductionOf(socket) };
+  } catch (error) {
+    // Nobody listens.
+    if (errorCode(error) === 'ECONNREFUSED') return { kind: 'none' };
+    return { kind: 'unproven', reason: errorMessage(error) };
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** The agent in words. */
+export function inWords({ pid, introduction }: Agent): string {
+  return `ip-masq-agent ${introduction?.version ?? 'of unknown version'}${processName(pid)}`;
+}
+
+function processName(pid: number): string {
+  return pid === 0 ? '' : ` (process ${pid})`;
+}
+
+async function introductionOf(socket: Socket): Promise<Introduction | undefined> {
+  const chunks: Buffer[] = [];
+  const read = async (): Promise<string> => {
+    for await (const chunk of socket) {
+      chunks.push(chunk);
+      if (Buffer.concat(chunks).length > ANSWER_BYTES) return '';
+    }
+    return Buffer.concat(chunks).toString();
+  };
+  const text = await Promise.race([read().catch(() => ''), delay(ANSWER_MS, '', { ref: false })]);
+  return parseIntroduction(text);
+}
+
+/** The introduction in a text from outside; undefined if it is none. */
+function parseIntroduction(text: string): Introduction | undefined {
+  try {
+    const { version, flags }: Partial<Record<keyof Introduction, unknown>> = JSON.parse(text);
+    if (typeof version !== 'string' || !Array.isArray(flags)) return undefined;
+    return { version, flags: flags.filter((flag) => typeof flag === 'string') };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,119 @@
+import { once } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { formatDuration } from '../config/duration.ts';
+import type { Logger } from '../log/log.ts';
+import { peerOf } from '../netlink/peer.ts';
+import { errorCode, errorMessage, SystemError } from '../text/error.ts';
+import { type Agent, findHolder, type Holder, type Introduction, inWords, LOCK } from './holder.ts';
+
+/** How to take the lock. */
+export interface LockOptions {
+  /** What to tell other processes of root. */
+  readonly introduction: Introduction;
+  /** Milliseconds to wait for another agent to end. */
+  readonly timeoutMs: number;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+  /** The lock was not to be had, and the agent goes on without it. */
+  readonly onFailure: () => void;
+}
+
+/** How long the name may be bound without a listener: another agent binds it, and then listens. */
+const SETTLE_MS = 1_000;
+const PAUSE_MS = 100;
+
+/** The pauses between further attempts of an agent that goes on without the lock. */
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 300_000;
+
+/** Connections at one time, and how long each may last: any user of the node can connect. */
+const CONNECTIONS = 16;
+const CONNECTION_MS = 1_000;
+
+/**
+ * Takes the lock of this network namespace, and keeps it until the process ends. Waits for another agent to end. If
+ * anything else is in the way, it warns and goes on without the lock: nobody but root may stop the agent.
+ *
+ * @throws {SystemError} if another agent keeps the lock; an AbortError after the signal
+ */
+export async function takeLock(options: LockOptions): Promise<void> {
+  const { timeoutMs, log, signal, onFailure } = options;
+  const start = performance.now();
+  let isAnnounced = false;
+  for (;;) {
+    const failure = await listen(options.introduction);
+    if (failure === undefined) return;
+    const holder = await holderAfter(failure);
+    const waited = performance.now() - start;
+    if (holder.kind === 'unproven' || (holder.kind === 'none' && waited > SETTLE_MS)) {
+      const reason = holder.kind === 'unproven' ? holder.reason : 'a process holds it, and does not listen';
+      log.warn(`cannot take the lock against a second agent: ${reason}; the agent goes on without it`);
+      onFailure();
+      void keepTrying(options);
+      return;
+    }
+    if (holder.kind === 'agent') {
+      if (waited >= timeoutMs) throw isHeld(holder, timeoutMs);
+      const wait = `waiting up to ${formatDuration(timeoutMs)} for it to end`;
+      if (!isAnnounced) log.warn(`another agent holds this network namespace: ${inWords(holder)}; ${wait}`);
+      isAnnounced = true;
+    }
+    await delay(PAUSE_MS, undefined, { signal });
+  }
+}
+
+async function holderAfter(failure: unknown): Promise<Holder> {
+  if (errorCode(failure) === 'EADDRINUSE') return findHolder();
+  return { kind: 'unproven', reason: errorMessage(failure) };
+}
+
+/** Tries to get the lock later: the process in the way may end. */
+async function keepTrying({ introduction, log, signal, onFailure }: LockOptions): Promise<void> {
+  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+    await delay(pause, undefined, { signal, ref: false }).catch(() => {});
+    if (signal.aborted) return;
+    if ((await listen(introduction)) === undefined) return log.info('took the lock against a second agent');
+    onFailure();
+  }
+}
+
+/** The error that ends a second agent. */
+function isHeld(holder: Agent, timeoutMs: number): SystemError {
+  const what = `another agent holds this network namespace: ${inWords(holder)}`;
+  const remedy =
+    'keep one agent on each node; beside a running agent use the commands diff, doctor and explain';
+  return new SystemError(`${what}, and did not end within ${formatDuration(timeoutMs)}; ${remedy}`);
+}
+
+/** Takes the lock and answers processes of root; returns the error if it cannot. */
+async function listen(introduction: Introduction): Promise<unknown> {
+  const server: Server = createServer((socket) => answer(socket, introduction));
+  server.maxConnections = CONNECTIONS;
+  // The lock alone must not keep the process alive.
+  server.unref();
+  try {
+    await once(server.listen(LOCK), 'listening');
+  } catch (error) {
+    return error;
+  }
+  // A failed connection, such as for lack of files, does not end the lock.
+  server.on('error', () => {});
+  return undefined;
+}
+
+function answer(socket: Socket, introduction: Introduction): void {
+  socket.on('error', () => {});
+  socket.setTimeout(CONNECTION_MS, () => socket.destroy());
+  socket.unref();
+  if (isRoot(socket)) socket.end(JSON.stringify(introduction), () => socket.destroy());
+  else socket.destroy();
+}
+
+function isRoot(socket: Socket): boolean {
+  try {
+    return peerOf(socket).uid === 0;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { describe, it } from 'node:test';
+import { createNode, type NodeLab } from './support.ts';
+
+const CONFIG = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16]\n' };
+const OTHER = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
+const onlyRoot = { skip: process.getuid?.() === 0 ? false : 'only root can act as two users' };
+
+/** Listens on the name of the lock; says so, and what a client sends. */
+const HOLD = `require('node:net').createServer(() => {}).listen('\\0ip-masq-agent', () => console.log('held'))`;
+
+/** Binds the name without listening, which Node.js cannot. */
+const BIND = `use Socket; socket(my $s, AF_UNIX, SOCK_STREAM, 0); bind($s, pack('S a*', AF_UNIX, "\\0ip-masq-agent"))
+  or die; $| = 1; print "held\\n"; sleep 60`;
+
+/** Connects as a client, says what it gets, and waits. */
+const CLIENTS = `const { connect } = require('node:net');
+let text = '';
+for (let n = 0; n < 200; n += 1) connect('\\0ip-masq-agent').on('data', (d) => (text += d)).on('error', () => {});
+setTimeout(() => console.log('got ' + text.length), 500);`;
+
+/** Starts a program, by default as another user, and waits for its first line. */
+async function started(node: NodeLab, command: readonly string[], user: readonly string[] = OTHER) {
+  const [file = '', ...args] = [...user, ...command];
+  const child = node.box.spawn(file, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = await once(child.stdout ?? assert.fail(), 'data');
+  const stop = async () => {
+    child.kill('SIGKILL');
+    await once(child, 'close');
+  };
+  return { line: String(line), stop };
+}
+
+async function running(node: NodeLab, ...flags: string[]) {
+  const agent = node.start('--resync-interval=1h', ...flags);
+  await agent.logged(/"reason":"start"/);
+  return agent;
+}
+
+describe('a second agent in the network namespace', () => {
+  it('writes nothing, waits, and ends with exit code 1 and the name of the first', async () => {
+    await using node = await createNode();
+    await node.volume(CONFIG);
+    const first = await running(node, '--backend=nftables');
+    const before = await node.kernel();
+    for (const flags of [[], ['--once']]) {
+      const { code, stderr } = await node.agent('--sync-timeout=300ms', ...flags);
+      assert.equal(code, 1);
+      assert.match(
+        stderr,
+        /another agent holds .*: ip-masq-agent \S+ \(process \d+\), and did not end within/,
+      );
+    }
+    assert.equal(await node.kernel(), before);
+    assert.match((await node.box.run('nft', ['list', 'tables'])).stdout, /ip-masq-agent/);
+    first.kill('SIGKILL');
+    await first.ended;
+    assert.equal((await node.agent('--once')).code, 0);
+  });
+
+  it('takes over as soon as the first ends', async () => {
+    await using node = await createNode();
+    await node.volume(CONFIG);
+    const first = await running(node);
+    const second = node.start();
+    await second.logged(/another agent holds .*waiting up to 30s/);
+    first.kill('SIGTERM');
+    await second.logged(/using iptables/);
+    second.kill('SIGTERM');
+    assert.equal((await second.ended).code, 0);
+  });
+
+  it('holds off cleanup, unless --force', async () => {
+    await using node = await createNode();
+    const agent = await running(node);
+    const before = await node.kernel();
+    const { code, stderr } = await node.agent('cleanup');
+    assert.deepEqual([code, await node.kernel()], [1, before]);
+    assert.match(stderr, /\(process \d+\) runs on this node, .*--force/);
+    assert.equal((await node.agent('cleanup', '--force')).code, 0);
+    assert.doesNotMatch(await node.kernel(), /IP-MASQ-AGENT/);
+    agent.kill('SIGKILL');
+  });
+});
+
+describe('a process of another user that has the name of the lock', onlyRoot, () => {
+  for (const [how, command] of [
+    ['listens', [process.execPath, '-e', HOLD]],
+    ['does not listen', ['perl', '-e', BIND]],
+  ] as const)
+    it(`does not stop the agent if it ${how}: the agent warns, counts, and takes the lock later`, async () => {
+      await using node = await createNode();
+      const squatter = await started(node, command);
+      const agent = await running(node, '--metrics-bind-address=127.0.0.1:9614');
+      await agent.logged(/cannot take the lock against a second agent: .*goes on without it/);
+      await agent.logged(/metrics, probes and status on/);
+      const { stdout } = await node.box.run(process.execPath, [
+        '-e',
+        "fetch('http://127.0.0.1:9614/metrics').then(async (r) => console.log(await r.text()))",
+      ]);
+      assert.match(stdout, /^ip_masq_agent_namespace_lock_failures_total [1-9]/m);
+      assert.equal((await node.agent('cleanup', '--masq-chain=NONE')).code, 0);
+      const diff = await node.agent('diff');
+      assert.equal(diff.code, 0);
+      if (how === 'listens')
+        assert.match(
+          diff.stderr,
+          /flags of the agent .* unknown: user 65534 .*assuming .*--backend=iptables/,
+        );
+      await squatter.stop();
+      await agent.logged(/took the lock/);
+      assert.equal((await node.agent('--once', '--sync-timeout=200ms')).code, 1);
+      agent.kill('SIGTERM');
+      assert.equal((await agent.ended).code, 0);
+    });
+
+  it('learns nothing from the agent, and does not keep root from an answer', async () => {
+    await using node = await createNode();
+    const agent = await running(node, '--backend=nftables');
+    const { line } = await started(node, [process.execPath, '-e', CLIENTS]);
+    assert.equal(line, 'got 0\n');
+    assert.match((await node.agent('diff')).stderr, /flags of the running agent, .*: --backend=nftables$/m);
+    agent.kill('SIGTERM');
+    assert.equal((await agent.ended).code, 0);
+  });
+});
+
+describe('commands beside a running agent', () => {
+  it('use its flags of policy and dataplane, never its paths, and say so', async () => {
+    await using node = await createNode();
+    await node.volume(CONFIG);
+    const agent = await running(node, '--enable-ipv6', '--masq-chain=OTHER', '--config-limit=1Mi');
+    const said = /^ip-masq-agent: flags of the running agent, \S+: --\S+.*$/m;
+    for (const words of [['diff'], ['explain', '--live', '10.1.2.3', 'fd00::1'], ['render']]) {
+      const { code, stderr } = await node.agent(...words);
+      assert.equal(code, 0, stderr);
+      const [line = ''] = said.exec(stderr) ?? [];
+      for (const flag of ['--enable-ipv6=true', '--config-limit=1Mi']) assert.ok(line.includes(flag), stderr);
+      assert.doesNotMatch(line, /--\S*(?:dir|address|log)/);
+    }
+    assert.doesNotMatch((await node.agent('doctor')).stdout, /chain|cleanup/);
+    const given = await node.agent('diff', '--masq-chain=IP-MASQ-AGENT', '--enable-ipv6=false');
+    assert.doesNotMatch(given.stderr, /masq-chain|enable-ipv6/);
+    assert.equal(given.code, 4);
+    agent.kill('SIGTERM');
+    assert.equal((await agent.ended).code, 0);
+  });
+
+  it('take no flag that is not valid here', async () => {
+    await using node = await createNode();
+    const answer = {
+      version: '9\u001b[2J',
+      flags: ['--to-ports=all', '--config-dir=/', '--backend=nftables', 7],
+    };
+    const code = `require('node:net').createServer((c) => c.end(${JSON.stringify(JSON.stringify(answer))})).listen('\\0ip-masq-agent', () => console.log('held'))`;
+    await started(node, [process.execPath, '-e', code], ['env']);
+    const { stderr } = await node.agent('diff');
+    assert.match(stderr, /^ip-masq-agent: not taken from the running agent: --to-ports=all: /m);
+    assert.match(stderr, /^ip-masq-agent: flags of the running agent, 9\\x1b\[2J: --backend=nftables$/m);
+  });
+});
