@@ -113,6 +113,11 @@ export function checkTogether(flags: FlagValues): void {
     throw new UsageError(
       `--cidr-limit=${limit} is above --cidr-limit-max=${max}: raise --cidr-limit-max too`,
     );
+  const { 'metrics-bind-address': metrics, 'scrape-bind-address': scrape } = flags;
+  if (metrics !== '' && metrics === scrape)
+    throw new UsageError(
+      `--metrics-bind-address and --scrape-bind-address are both ${metrics}: use two addresses, or only one of the flags`,
+    );
 }
 
 /** Flags that klog adds to the Go agents: accepted so that their manifests work, and ignored. */

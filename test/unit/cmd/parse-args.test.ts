@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { COMMANDS } from '../../../cmd/ip-masq-agent/commands.ts';
 import { UsageError } from '../../../cmd/ip-masq-agent/exit.ts';
 import { flagValues } from '../../../cmd/ip-masq-agent/flag-table.ts';
-import { FLAGS } from '../../../cmd/ip-masq-agent/flags.ts';
+import { checkTogether, FLAGS } from '../../../cmd/ip-masq-agent/flags.ts';
 import { parseArgs } from '../../../cmd/ip-masq-agent/parse-args.ts';
 
 describe('the command line', () => {
@@ -143,6 +143,13 @@ describe('the command line', () => {
   ] as const) {
     it(`says what to write instead of ${argument}`, () => assert.throws(() => flagsOf([argument]), remedy));
   }
+
+  for (const [argv, remedy] of [
+    [['--cidr-limit=2000'], /raise --cidr-limit-max/],
+    [['--scrape-bind-address=127.0.0.1:9614'], /two addresses/],
+  ] as const)
+    it(`rejects ${argv}, which contradicts another flag`, () =>
+      assert.throws(() => checkTogether(flagsOf(argv)), remedy));
 
   it('names the klog flags that it ignores', () => {
     const { ignored } = parseArgs([
