@@ -11,18 +11,18 @@ import { stopSignal } from './signals.ts';
  * Runs a container's main process: logs, stops at a signal, and writes the reason of a failure to the termination log.
  * Returns the exit code.
  *
- * @param stays what an invalid config does not change, as a clause
+ * @param consequence what an invalid config means, as a clause
  * @param work returns, or fails with an AbortError, after a signal
  * @param afterStop runs after a signal has stopped the work
  */
 export async function runDaemon(
   { flags, ignored }: Args,
-  stays: string,
+  consequence: () => Promise<string>,
   work: (log: Logger) => Promise<unknown>,
   afterStop: (log: Logger) => Promise<unknown> = async () => {},
 ): Promise<number> {
   const log = createLogger(flags['log-format'], flags.v);
-  const fail = (error: unknown) => reportFailure(error, stays, log, flags['termination-log']);
+  const fail = (error: unknown) => reportFailure(error, consequence, log, flags['termination-log']);
   process.on('uncaughtException', async (error) => process.exit(await fail(error)));
   log.info({ pid: process.pid, configDir: flags['config-dir'] }, `starting ${versionText()}`);
   if (ignored.length > 0)
@@ -45,12 +45,12 @@ export async function runDaemon(
 
 async function reportFailure(
   error: unknown,
-  stays: string,
+  consequence: () => Promise<string>,
   log: Logger,
   terminationLog: string,
 ): Promise<number> {
   const [first = '', ...rest] = failureLines(error);
-  const lines = [error instanceof InvalidConfigError ? `${first}; ${stays}` : first, ...rest];
+  const lines = [error instanceof InvalidConfigError ? `${first}; ${await consequence()}` : first, ...rest];
   if (isExpected(error)) log.fatal(lines[0] ?? '');
   else log.fatal({ err: error }, 'bug in ip-masq-agent, please report it');
   try {

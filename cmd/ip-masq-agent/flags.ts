@@ -57,6 +57,11 @@ export const FLAGS = {
     'maximum size of all sources together, such as 512Ki or 2Mi',
   ),
   strict: flag(boolean, 'false', 'treat warnings as errors'),
+  'on-invalid-config': flag(
+    choice('exit', 'keep'),
+    'exit',
+    'exit: end with exit code 3; keep: report it, and keep the last valid config or the rules of an earlier run. A start without either, and --once, always end',
+  ),
   'sync-timeout': flag(
     interval,
     '30s',

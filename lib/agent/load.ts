@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigOptions, MergedConfig } from '../config/config.ts';
-import { InvalidConfigError } from '../config/invalid-config.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import type { Logger } from '../log/log.ts';
 import { logConfig } from './log-changes.ts';
@@ -22,19 +21,21 @@ export interface ValidConfig extends LoadedConfig {
  * Reads the sources. If the result has changed, logs the config and its problems.
  *
  * @param last the result of the last call, which is returned again if no source has changed
- * @throws {InvalidConfigError}
  */
-export async function load(
+export async function read(
   { configDir, config: options }: SourcesOptions,
-  last: ValidConfig | undefined,
+  last: LoadedConfig | undefined,
   log: Logger,
-): Promise<ValidConfig> {
+): Promise<LoadedConfig> {
   const loaded = await loadConfig(configDir, options, last);
-  if (last !== undefined && loaded === last) return last;
-  const { config, problems, sources } = loaded;
+  const { config, problems } = loaded;
   if (!isDeepStrictEqual([config, problems], [last?.config, last?.problems])) logConfig(log, loaded);
-  if (config === undefined) throw new InvalidConfigError(problems, sources);
-  return { ...loaded, config };
+  return loaded;
+}
+
+/** Whether a reading has no error. */
+export function isValid(loaded: LoadedConfig): loaded is ValidConfig {
+  return loaded.config !== undefined;
 }
 
 /** Milliseconds until the sources are read again without a change. */

@@ -1,8 +1,10 @@
+import { InvalidConfigError } from '../config/invalid-config.ts';
+import type { LoadedConfig } from '../config/load.ts';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
 import { compilePolicy, type Family, keptFamilies, type Policy } from '../policy/policy.ts';
-import { load, resyncInterval, type SourcesOptions, type ValidConfig } from './load.ts';
+import { isValid, read, resyncInterval, type SourcesOptions, type ValidConfig } from './load.ts';
 import { logChange } from './log-changes.ts';
 import { reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
@@ -11,6 +13,11 @@ import type { Wake } from './wakes.ts';
 /** What the loop works with. */
 export interface AgentOptions {
   readonly sources: SourcesOptions;
+  /**
+   * Whether an invalid config leaves the loop running: after a valid one always, before it only if this finds rules of
+   * the agent on the node. Absent, an invalid config ends the loop.
+   */
+  readonly keepIf?: () => Promise<boolean>;
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
   /**
@@ -26,7 +33,7 @@ export interface Observer {
   /** The sources were read, and have no error. */
   onLoad(loaded: ValidConfig): void;
   /** The sources have errors. */
-  onInvalidConfig(): void;
+  onInvalidConfig(error: InvalidConfigError): void;
   /** The dataplane was found. */
   onDataplane(dataplane: Dataplane): void;
   /** An attempt failed, and a new one follows; `seconds` is the time of the attempt and of the pause after it. */
@@ -49,8 +56,19 @@ export interface SyncEvent {
   readonly duration: number;
 }
 
+/** What a wake has led to. */
+export type Step = Sync | Held;
+
+/** There is no valid config yet, and the rules of an earlier run stay as they are. */
+interface Held {
+  readonly kind: 'held';
+  /** Milliseconds until the sources are read again without a change. */
+  readonly interval: number;
+}
+
 /** A sync of all families. */
 export interface Sync {
+  readonly kind: 'synced';
   /** The policy of each family that the agent keeps. */
   readonly policies: readonly Policy[];
   readonly dataplane: Dataplane;
@@ -62,34 +80,46 @@ export interface Sync {
 
 /**
  * Syncs the kernel with the sources, once for each wake. An error in the sources ends the loop before the kernel is
- * read: the rules stay as they are.
+ * changed: the rules stay as they are. With `keepIf`, the loop goes on with the last valid config.
  *
  * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
  */
 export async function* syncs(
-  { sources, syncTimeout, open }: AgentOptions,
+  { sources, keepIf, syncTimeout, open }: AgentOptions,
   wakes: AsyncIterable<Wake> | Iterable<Wake>,
   observer: Observer,
   log: Logger,
   signal: AbortSignal,
-): AsyncGenerator<Sync, void> {
+): AsyncGenerator<Step, void> {
   const families = keptFamilies(sources.config.enableIPv6);
   const retry = retryOptions(syncTimeout, observer, log, signal);
   const applied = new Map<Family, Policy>();
+  let reading: LoadedConfig | undefined;
   let loaded: ValidConfig | undefined;
   let policies: readonly Policy[] = [];
   let dataplane: Dataplane | undefined;
 
   for await (const wake of wakes) {
-    const before = loaded;
-    loaded = await load(sources, before, log).catch((error: unknown) => {
-      observer.onInvalidConfig();
-      throw error;
-    });
-    observer.onLoad(loaded);
+    const [before, last]: readonly (LoadedConfig | undefined)[] = [reading, loaded];
+    reading = await read(sources, before, log);
+    if (isValid(reading)) {
+      if (before !== undefined && !isValid(before)) log.info('the config is valid again');
+      loaded = reading;
+      observer.onLoad(loaded);
+    } else {
+      const error = new InvalidConfigError(reading.problems, reading.sources);
+      observer.onInvalidConfig(error);
+      const isFirst = before === undefined;
+      if (keepIf === undefined || (isFirst && !(await keepIf()))) throw error;
+      if (reading !== before) log.error(`${error.message}; ${whatIsKept(loaded)}`);
+    }
+    if (loaded === undefined) {
+      yield { kind: 'held', interval: sources.resyncInterval };
+      continue;
+    }
     const { config } = loaded;
     // The same config gives the same policy objects, by which dataplanes cache their rules.
-    if (config !== before?.config) policies = families.map((family) => compilePolicy(config, family));
+    if (config !== last?.config) policies = families.map((family) => compilePolicy(config, family));
 
     if (dataplane === undefined) {
       dataplane = await retrying(open, retry);
@@ -116,8 +146,14 @@ export async function* syncs(
       else logChange(log, plan, wake, drifted);
     }
     const interval = resyncInterval(loaded, sources);
-    yield { policies, dataplane, changed: changes.size > 0, interval };
+    yield { kind: 'synced', policies, dataplane, changed: changes.size > 0, interval };
   }
+}
+
+function whatIsKept(loaded: ValidConfig | undefined): string {
+  return loaded === undefined
+    ? 'the rules on this node stay as they are until the config is valid'
+    : 'the last valid config stays in use until it is valid again';
 }
 
 /** How the agent waits for a busy kernel. Each retry is logged and goes to the observer. */

@@ -1,5 +1,7 @@
+import { formatProblem } from '../config/problem.ts';
 import type { Family } from '../policy/policy.ts';
-import type { FamilyStatus, Status } from './status.ts';
+import { printable } from '../text/escape.ts';
+import type { FamilyStatus, InvalidConfig, Status } from './status.ts';
 
 /** The result of one check, with the reason. */
 interface Check {
@@ -12,17 +14,29 @@ interface Check {
 const INTERVALS = 3;
 
 /**
- * Whether traffic can rely on the rules: the last sync of every family is recent.
+ * Whether traffic can rely on the rules: the config is valid, and the last sync of every family is recent.
  *
  * @param now milliseconds of `performance.now()`, which does not change if the clock of the node is set
  */
 export function readiness(
-  { families }: Pick<Status, 'families'>,
+  { families, invalid }: Pick<Status, 'families' | 'invalid'>,
   kept: readonly Family[],
   intervalMs: number,
   now: number,
 ): readonly Check[] {
-  return kept.map((family) => ({ name: `sync ${family}`, ...lately(families.get(family), intervalMs, now) }));
+  return [
+    { name: 'config', ...validity(invalid) },
+    ...kept.map((family) => ({ name: `sync ${family}`, ...lately(families.get(family), intervalMs, now) })),
+  ];
+}
+
+function validity(invalid: InvalidConfig | undefined): Pick<Check, 'isGood' | 'reason'> {
+  if (invalid === undefined) return { isGood: true, reason: 'no error at the last reading' };
+  const { error, since } = invalid;
+  const [first] = error.problems;
+  const example = first === undefined ? '' : `, the first is ${printable(formatProblem(first))}`;
+  const reason = `${error.message} since ${new Date(since).toISOString()}${example}`;
+  return { isGood: false, reason };
 }
 
 function lately(

@@ -46,6 +46,7 @@ export const METRICS = {
     ['family', 'found'],
     'Repairs of rules that another program has changed, by what was found.',
   ),
+  config_valid: gauge([], '1 if the last reading of the sources had no error, else 0.'),
   config_sources: gauge([], 'Merged sources; 0 if the defaults apply.'),
   config_entries: gauge(['family', 'verdict'], 'Entries of the policy by verdict: return or masquerade.'),
   config_conflicts: gauge(['severity', 'kind'], 'Conflicts between sources, or within one source.'),

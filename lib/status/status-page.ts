@@ -1,4 +1,4 @@
-import { formatProblem } from '../config/problem.ts';
+import { formatProblem, type Problem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
 import type { Family } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
@@ -22,9 +22,9 @@ export interface Overview {
   readonly node: string;
 }
 
-/** The most entries and conflicts on the page. */
+/** The most entries and problems of each kind on the page. */
 const MOST_ENTRIES = 500;
-const MOST_CONFLICTS = 100;
+const MOST_PROBLEMS = 100;
 
 /** The style: it scales with the font size, fits a phone, and follows the light or dark setting. */
 const STYLE = `:root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif;--line:light-dark(#d0d7de,#3d444d);--soft:light-dark(#57606a,#9aa4af)}
@@ -48,7 +48,8 @@ export function statusPage(overview: Overview): string {
     stateHtml(overview),
     section('Syncs', tableHtml(['family', 'last sync', 'last change', 'because'], syncRows(overview))),
     section('Config', configHtml(overview)),
-    section('Conflicts', conflictsHtml(overview)),
+    ...(status.invalid === undefined ? [] : [section('Errors', problemsHtml(status.invalid.error.problems))]),
+    section('Conflicts', problemsHtml(status.loaded?.config.conflicts ?? [])),
     section('Foreign rules', foreignHtml(overview)),
     ...[...status.families].map(([family, one]) =>
       section(`${family} entries`, entriesHtml(one, overview.counts.entries(family))),
@@ -82,11 +83,10 @@ function section(title: string, html: string): string {
   return `<section>\n<h2>${escapeHtml(title)}</h2>\n${html}\n</section>`;
 }
 
-function conflictsHtml({ status: { loaded } }: Overview): string {
-  const conflicts = loaded?.config?.conflicts ?? [];
-  if (conflicts.length === 0) return '<p>none</p>';
-  const items = conflicts.slice(0, MOST_CONFLICTS).map((one) => `<li>${escapeHtml(formatProblem(one))}</li>`);
-  return `<ul>\n${items.join('\n')}\n</ul>${moreHtml(conflicts.length - items.length)}`;
+function problemsHtml(problems: readonly Problem[]): string {
+  if (problems.length === 0) return '<p>none</p>';
+  const items = problems.slice(0, MOST_PROBLEMS).map((one) => `<li>${escapeHtml(formatProblem(one))}</li>`);
+  return `<ul>\n${items.join('\n')}\n</ul>${moreHtml(problems.length - items.length)}`;
 }
 
 function moreHtml(more: number): string {

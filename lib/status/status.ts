@@ -1,5 +1,6 @@
 import type { ValidConfig } from '../agent/load.ts';
 import type { Observer, SyncEvent } from '../agent/loop.ts';
+import type { InvalidConfigError } from '../config/invalid-config.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
@@ -28,6 +29,13 @@ export interface ForeignFinding {
   /** The rules and their conditions. */
   readonly evidence: readonly string[];
   readonly remedy: string;
+}
+
+/** A reading of the sources with errors. */
+export interface InvalidConfig {
+  readonly error: InvalidConfigError;
+  /** The time of the first such reading after a valid one. */
+  readonly since: number;
 }
 
 /** A change of the metrics. */
@@ -67,6 +75,7 @@ export class Status implements Observer {
   /** Sources with counters of their own. */
   readonly #counted: Readonly<Record<Family, Set<string>>> = { IPv4: new Set(), IPv6: new Set() };
   #foreign: readonly ForeignFinding[] = [];
+  #invalid: InvalidConfig | undefined;
 
   /** @param ruleCount the number of rules that a policy has in the kernel */
   constructor(recorder: Recorder, ruleCount: (policy: Policy) => number) {
@@ -99,9 +108,18 @@ export class Status implements Observer {
     this.#dataplane = dataplane;
   }
 
-  /** The sources have errors. The process ends, so a scrape rarely sees this. */
-  onInvalidConfig(): void {
-    this.#recorder.record((metrics) => metrics.add('config_loads_total', { result: 'invalid' }));
+  /** The errors of the last reading of the sources; undefined if it was valid. */
+  get invalid(): InvalidConfig | undefined {
+    return this.#invalid;
+  }
+
+  /** The sources have errors. */
+  onInvalidConfig(error: InvalidConfigError): void {
+    this.#invalid = { error, since: this.#invalid?.since ?? Date.now() };
+    this.#recorder.record((metrics) => {
+      metrics.set('config_valid', {}, 0);
+      metrics.add('config_loads_total', { result: 'invalid' });
+    });
   }
 
   /** The sources were read, and have no error. */
@@ -109,7 +127,9 @@ export class Status implements Observer {
     const { config } = loaded;
     const isNew = loaded !== this.#loaded;
     this.#loaded = loaded;
+    this.#invalid = undefined;
     this.#recorder.record((metrics) => {
+      metrics.set('config_valid', {}, 1);
       metrics.add('config_loads_total', { result: 'valid' });
       if (!isNew) return;
       metrics.set('config_sources', {}, config.sources.length);

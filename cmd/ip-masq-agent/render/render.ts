@@ -25,12 +25,16 @@ export async function render(args: RenderArgs): Promise<number> {
   const outputFile = flags['output-file'];
   const renderConfig = (config: MergedConfig) => renderAs(format, config, flags['enable-ipv6']);
   if (flags.watch) {
-    return runDaemon(args, 'the output file does not change', (log) => {
-      const sources = sourcesOptions(flags);
-      const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
-      process.on('SIGHUP', () => wakes.add('signal'));
-      return keepOutput(outputFile, renderConfig, sources, wakes, log);
-    });
+    return runDaemon(
+      args,
+      async () => 'the output file does not change',
+      (log) => {
+        const sources = sourcesOptions(flags);
+        const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
+        process.on('SIGHUP', () => wakes.add('signal'));
+        return keepOutput(outputFile, renderConfig, sources, wakes, log);
+      },
+    );
   }
   const { text, notes, isDefault } = await renderConfig(await readConfig(flags));
   for (const note of notes) console.error(`ip-masq-agent: note: ${note}`);

@@ -1,6 +1,13 @@
-import { load, resyncInterval, type SourcesOptions, type ValidConfig } from '../../../lib/agent/load.ts';
+import {
+  isValid,
+  read,
+  resyncInterval,
+  type SourcesOptions,
+  type ValidConfig,
+} from '../../../lib/agent/load.ts';
 import type { Wakes } from '../../../lib/agent/wakes.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
+import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import type { Rendered } from './formats.ts';
 import { writeOutput } from './output-file.ts';
@@ -21,7 +28,9 @@ export async function keepOutput(
   let loaded: ValidConfig | undefined;
   let noted = '';
   for await (const { reason } of wakes) {
-    loaded = await load(sources, loaded, log);
+    const reading = await read(sources, loaded, log);
+    if (!isValid(reading)) throw new InvalidConfigError(reading.problems, reading.sources);
+    loaded = reading;
     wakes.interval = resyncInterval(loaded, sources);
     const { text, notes, isDefault } = await render(loaded.config);
     const change = await writeOutput(path, isDefault ? undefined : text);

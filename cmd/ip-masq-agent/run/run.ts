@@ -1,5 +1,6 @@
 import { type LockOptions, takeLock } from '../../../lib/agent/lock.ts';
 import { syncs } from '../../../lib/agent/loop.ts';
+import { hasOwnRules } from '../../../lib/agent/own-rules.ts';
 import { describeRemoval, removeAll } from '../../../lib/agent/remove.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
@@ -26,7 +27,7 @@ export function run(args: Args): Promise<number> {
   const { flags, texts } = args;
   return runDaemon(
     args,
-    'the rules on this node do not change',
+    () => whatStays(flags),
     (log) => keepRules(flags, sharedFlags(texts), log),
     async (log) => {
       if (flags['cleanup-on-exit']) await cleanUp(flags, log);
@@ -40,6 +41,7 @@ async function keepRules(flags: FlagValues, shared: readonly string[], log: Logg
   const dataplane = dataplaneOptions(flags);
   const sources = sourcesOptions(flags);
   const recorder = new Recorder();
+  recordBuild(recorder, '');
   recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
   const status = new Status(recorder, (policy) => ruleCount(policy, dataplane));
   const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
@@ -52,33 +54,71 @@ async function keepRules(flags: FlagValues, shared: readonly string[], log: Logg
   });
   const open = async () => {
     await lock();
-    return openDataplane(dataplane, host);
+    const opened = await openDataplane(dataplane, host);
+    recordBuild(recorder, opened.name);
+    return opened;
   };
-  const agent = { sources, syncTimeout: flags['sync-timeout'], open };
+  const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
+  const agent = {
+    sources,
+    ...(keeps && { keepIf: async () => (await findOwnRules(flags)) === true }),
+    syncTimeout: flags['sync-timeout'],
+    open,
+  };
   announceStop(log, flags['cleanup-on-exit']);
   process.on('SIGHUP', () => wakes.add('signal'));
 
+  let isServing = false;
   let neighbours: NeighbourWatch | undefined;
   const leftovers = { options: dataplane, host, kept: keptFamilies(flags['enable-ipv6']) };
-  for await (const sync of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal)) {
-    wakes.interval = sync.interval;
+  for await (const step of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal)) {
+    wakes.interval = step.interval;
+    if (!isServing && !flags.once) await serveStatus(flags, log, status, recorder, () => wakes.interval);
+    isServing = true;
+    if (step.kind === 'held') continue;
     if (flags.once) {
       const { removeLeftovers } = await import('./leftovers.ts');
-      const failure = await removeLeftovers({ ...leftovers, used: sync.dataplane }, log, stopSignal);
+      const failure = await removeLeftovers({ ...leftovers, used: step.dataplane }, log, stopSignal);
       if (failure !== undefined) log.warn(failure);
       continue;
     }
     if (neighbours === undefined) {
       const { keepRemovingLeftovers } = await import('./leftovers.ts');
-      void keepRemovingLeftovers({ ...leftovers, used: sync.dataplane }, log, stopSignal);
-      await serveStatus(flags, log, status, recorder, () => wakes.interval);
+      void keepRemovingLeftovers({ ...leftovers, used: step.dataplane }, log, stopSignal);
       const watch = await import('./neighbour-watch.ts');
       neighbours = new watch.NeighbourWatch(host, log, status);
       collectGarbageSoon();
     }
-    if (sync.changed) collectGarbageSoon();
-    if (sync.changed || neighbours.isDue) neighbours.look({ ...sync, chain: flags['masq-chain'] });
+    if (step.changed) collectGarbageSoon();
+    if (step.changed || neighbours.isDue) neighbours.look({ ...step, chain: flags['masq-chain'] });
   }
+}
+
+/** Milliseconds for the look at the node that an invalid config causes. */
+const LOOK_MS = 2_000;
+
+/** Whether the node has rules of the agent; undefined if that cannot be told. */
+function findOwnRules(flags: FlagValues): Promise<boolean | undefined> {
+  return hasOwnRules(() => installedDataplanes(dataplaneOptions(flags), systemHost(LOOK_MS)));
+}
+
+/** What an invalid config means for the node, as a clause. */
+async function whatStays(flags: FlagValues): Promise<string> {
+  switch (await findOwnRules(flags)) {
+    case true:
+      return 'the rules on this node do not change';
+    case false:
+      return 'this node has no rules of the agent: the packets of its pods leave with the addresses of the pods, and most get no answer from outside';
+    case undefined:
+      return 'nothing on this node changes';
+  }
+}
+
+/** @param dataplane its name; empty before it is found */
+function recordBuild(recorder: Recorder, dataplane: string): void {
+  const { version, commit, node } = buildInfo();
+  const labels = { version, commit, nodejs: node, dataplane };
+  recorder.record((metrics) => metrics.replace('build_info', [{ labels, value: 1 }]));
 }
 
 /** Takes the lock at the first call. */

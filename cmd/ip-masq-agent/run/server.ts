@@ -11,7 +11,7 @@ import { PacketCounts } from '../../../lib/status/packet-counts.ts';
 import { type Routes, serve } from '../../../lib/status/server.ts';
 import type { Recorder, Status } from '../../../lib/status/status.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
-import { buildInfo, versionText } from '../build-info.ts';
+import { versionText } from '../build-info.ts';
 import type { FlagValues } from '../flags.ts';
 import { stopSignal } from '../signals.ts';
 
@@ -39,8 +39,6 @@ export async function startServer({ flags, log, status, recorder, interval }: Se
   setFlagsFromString('--heap-growing-percent=50');
   const metrics = new Metrics();
   recorder.attach(metrics);
-  const { version, commit, node } = buildInfo();
-  metrics.set('build_info', { version, commit, nodejs: node, dataplane: status.dataplane?.name ?? '' }, 1);
   const all = routes({
     status,
     metrics,

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
+import { problem } from '../../../lib/config/problem.ts';
 import { checksText, readiness } from '../../../lib/status/health.ts';
 import type { FamilyStatus } from '../../../lib/status/status.ts';
 
@@ -15,23 +17,52 @@ describe('readiness', () => {
     ['ends after three intervals', new Map([['IPv4', synced(69_999)]]), false],
   ] as const) {
     it(what, () => {
-      const checks = readiness({ families: new Map(families) }, ['IPv4'], 10_000, 100_000);
+      const checks = readiness(
+        { invalid: undefined, families: new Map(families) },
+        ['IPv4'],
+        10_000,
+        100_000,
+      );
       assert.deepEqual(
         checks.map(({ isGood }) => isGood),
-        [expected],
+        [true, expected],
       );
     });
   }
 
   it('needs every family that is kept', () => {
-    const checks = readiness({ families: new Map([['IPv4', synced(0)]]) }, ['IPv4', 'IPv6'], 1000, 0);
+    const checks = readiness(
+      { invalid: undefined, families: new Map([['IPv4', synced(0)]]) },
+      ['IPv4', 'IPv6'],
+      1000,
+      0,
+    );
     const bad = '[-] sync IPv6: no sync has succeeded yet\nnot ok\n';
-    assert.equal(checksText(checks, true), `[+] sync IPv4: last sync 0 s ago, the limit is 3 s\n${bad}`);
+    const config = '[+] config: no error at the last reading\n';
+    assert.equal(
+      checksText(checks, true),
+      `${config}[+] sync IPv4: last sync 0 s ago, the limit is 3 s\n${bad}`,
+    );
     assert.equal(checksText(checks, false), bad);
   });
 
+  it('is missing while the config is invalid, with the first error', () => {
+    const at = { kind: 'whole-file', source: 'ip-masq-a' } as const;
+    const error = new InvalidConfigError([problem('syntax', { at, message: 'a', remedy: 'b' })]);
+    const checks = readiness({ invalid: { error, since: 0 }, families: new Map() }, [], 1000, 0);
+    assert.match(
+      checksText(checks, false),
+      /^\[-\] config: 1 error in the config since 1970-.* ip-masq-a: .*\nnot ok\n$/,
+    );
+  });
+
   it('is one word where all is good, and nobody asks for more', () => {
-    const checks = readiness({ families: new Map([['IPv4', synced(0)]]) }, ['IPv4'], 1000, 0);
+    const checks = readiness(
+      { invalid: undefined, families: new Map([['IPv4', synced(0)]]) },
+      ['IPv4'],
+      1000,
+      0,
+    );
     assert.equal(checksText(checks, false), 'ok\n');
   });
 });

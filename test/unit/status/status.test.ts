@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import type { ValidConfig } from '../../../lib/agent/load.ts';
 import type { SyncEvent } from '../../../lib/agent/loop.ts';
 import type { SyncReason } from '../../../lib/agent/wakes.ts';
+import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import type { Difference, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
@@ -23,7 +24,7 @@ describe('the status', () => {
     assert.equal(await value('config_conflicts', 'severity="warning"', 'kind="link-local-flag"'), 1);
     assert.equal(await value('config_conflicts', 'severity="info"', 'kind="duplicate"'), 1);
     const [first] = await series('config_info');
-    status.onInvalidConfig();
+    status.onInvalidConfig(new InvalidConfigError([]));
     assert.deepEqual(await series('config_info'), [first]);
     assert.equal(await value('config_sources'), 3);
     status.onLoad(loaded({ b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }));

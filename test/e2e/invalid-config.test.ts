@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { createNode, type NodeLab, type RunningAgent } from './support.ts';
+
+const inside = (cidr: string) => ({ 'ip-masq-a': `nonMasqueradeCIDRs: [${cidr}]\n` });
+const INVALID = inside('10.1.0.1/16');
+const KEEP = ['--on-invalid-config=keep', '--resync-interval=200ms', '--metrics-bind-address=127.0.0.1:9614'];
+
+const FETCH = `const r = await fetch('http://127.0.0.1:9614' + process.argv[1]);
+console.log(r.status + ' ' + await r.text())`;
+
+async function ask(node: NodeLab, path: string): Promise<string> {
+  const { stdout } = await node.box.run(process.execPath, ['--input-type=module', '-e', FETCH, path]);
+  return stdout;
+}
+
+/** All rules of the node, without their counts. */
+async function rulesOf(node: NodeLab): Promise<string> {
+  const tables = await node.box.run('nft', ['list', 'tables']);
+  return (await node.kernel()).replaceAll(/ -c \d+ \d+/g, '') + tables.stdout;
+}
+
+async function stops(agent: RunningAgent): Promise<void> {
+  agent.kill('SIGTERM');
+  assert.deepEqual(await agent.ended, { code: 0, signal: null });
+}
+
+describe('an invalid config with --on-invalid-config=keep', () => {
+  it('is reported; the last valid config stays, its drift is repaired, and the next valid config takes over', async () => {
+    await using node = await createNode();
+    const volume = await node.volume(inside('10.1.0.0/16'));
+    const agent = node.start(...KEEP);
+    await agent.logged(/metrics, probes and status on/);
+    const before = await rulesOf(node);
+    await volume.swap(INVALID);
+    await agent.logged(/1 error in the config; the last valid config stays in use/);
+    assert.match(agent.log(), /"msg":"ip-masq-a:1:22: error: /);
+    assert.match(await ask(node, '/readyz'), /^503 \[-\] config: 1 error .* ip-masq-a:1:22: /);
+    assert.match(await ask(node, '/healthz'), /^200 /);
+    assert.match(await ask(node, '/metrics'), /^ip_masq_agent_config_valid 0$/m);
+    assert.match(await ask(node, '/statusz'), /not ready.*ip-masq-a:1:22: /);
+    await node.iptables('-F', 'IP-MASQ-AGENT');
+    await agent.logged(/another program has changed the agent's rules; repaired/);
+    assert.equal(await rulesOf(node), before);
+    assert.equal(agent.log().match(/stays in use/g)?.length, 1, 'told once');
+
+    await volume.loseData();
+    await agent.logged(/\.\.data is gone from/);
+    await volume.swap(inside('10.2.0.0/16'));
+    await agent.logged(/the config is valid again/);
+    await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
+    assert.match(await ask(node, '/readyz'), /^200 ok\n/);
+    assert.match(await ask(node, '/metrics'), /^ip_masq_agent_config_valid 1$/m);
+    await stops(agent);
+  });
+
+  for (const backend of ['iptables', 'nftables'] as const)
+    it(`at a start on a node with rules in ${backend} changes nothing, and waits for a valid one`, async () => {
+      await using node = await createNode();
+      const volume = await node.volume(inside('10.1.0.0/16'));
+      assert.equal((await node.agent('--once', `--backend=${backend}`)).code, 0);
+      const before = await rulesOf(node);
+      await volume.swap(INVALID);
+      const agent = node.start(...KEEP);
+      await agent.logged(/the rules on this node stay as they are until the config is valid/);
+      await agent.logged(/metrics, probes and status on/);
+      assert.match(await ask(node, '/readyz'), /^503 \[-\] config: /);
+      assert.match(await ask(node, '/metrics'), /^ip_masq_agent_build_info\{.*dataplane=""\} 1$/m);
+      assert.equal(await rulesOf(node), before);
+      await volume.swap(inside('10.2.0.0/16'));
+      await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
+      assert.match(await ask(node, '/readyz'), /^200 ok\n/);
+      assert.match(await ask(node, '/metrics'), /^ip_masq_agent_build_info\{.*dataplane="iptables .*"\} 1$/m);
+      await stops(agent);
+    });
+
+  it('at a start on a node without rules, and with --once, ends with exit code 3', async () => {
+    await using node = await createNode();
+    const volume = await node.volume(INVALID);
+    const { code, stderr } = await node.agent(...KEEP);
+    assert.equal(code, 3);
+    assert.match(
+      stderr,
+      /"level":"fatal".*this node has no rules of the agent: the packets of its pods leave/,
+    );
+    await volume.swap(inside('10.1.0.0/16'));
+    assert.equal((await node.agent('--once')).code, 0);
+    await volume.swap(INVALID);
+    const once = await node.agent('--once', ...KEEP);
+    assert.equal(once.code, 3);
+    assert.match(once.stderr, /"level":"fatal".*1 error in the config; the rules on this node do not change/);
+  });
+});
