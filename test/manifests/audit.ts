@@ -7,6 +7,7 @@ import {
   isOurs,
   type KubernetesObject,
   ofKind,
+  type PodMonitor,
   type Probe,
 } from './documents.ts';
 import { schemaProblems } from './schema.ts';
@@ -94,13 +95,7 @@ function probeProblems(what: string, { httpGet }: Probe, container: Container): 
 }
 
 function scrapeProblems(
-  {
-    selector,
-    podMetricsEndpoints,
-  }: {
-    readonly selector: { readonly matchLabels: object };
-    readonly podMetricsEndpoints: readonly { readonly port: string }[];
-  },
+  { selector, podMetricsEndpoints }: PodMonitor['spec'],
   daemonSet: DaemonSet,
 ): readonly string[] {
   const { template } = daemonSet.spec;
@@ -108,7 +103,7 @@ function scrapeProblems(
     ports.some(({ name }) => podMetricsEndpoints.some(({ port }) => port === name)),
   );
   return [
-    ...(isSubset(selector.matchLabels, template.metadata.labels) ? [] : ['the PodMonitor selects no pod']),
+    ...(selects(selector, template.metadata.labels) ? [] : ['the PodMonitor selects no pod']),
     ...(scraped.length > 0 ? [] : ['the PodMonitor asks for a port that no container has']),
     ...scraped
       .filter((container) => !isScraped(container))
@@ -120,6 +115,11 @@ function scrapeProblems(
 function isScraped(container: Container): boolean {
   const scraped = listenHost(container, 'scrape-bind-address')?.host;
   return listenHost(container)?.host === '127.0.0.1' && ![undefined, '', '127.0.0.1'].includes(scraped);
+}
+
+function selects({ matchExpressions }: PodMonitor['spec']['selector'], labels: object = {}): boolean {
+  const known: Readonly<Record<string, unknown>> = { ...labels };
+  return matchExpressions.every(({ key, values }) => values.some((value) => known[key] === value));
 }
 
 function isSubset(some: object, all: object = {}): boolean {

@@ -18,12 +18,14 @@ const COMBINATIONS: readonly (readonly [path: string, components: readonly strin
   ['overlays/v1-compatible', COMPONENTS],
   ['overlays/gke-style', COMPONENTS],
   ['overlays/aks-style', COMPONENTS],
+  ['overlays/canary', COMPONENTS],
 ];
 
 describe('the manifests of examples/kubernetes', () => {
   it('are those that are asked for', () => {
     assert.deepEqual(OVERLAYS.map((path) => path.replace('overlays/', '')).toSorted(), [
       'aks-style',
+      'canary',
       'dual-stack',
       'gke-style',
       'merger-sidecar',

@@ -99,7 +99,9 @@ export interface PodMonitor {
   readonly kind: 'PodMonitor';
   readonly metadata: Metadata;
   readonly spec: {
-    readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+    readonly selector: {
+      readonly matchExpressions: readonly { readonly key: string; readonly values: readonly string[] }[];
+    };
     readonly podMetricsEndpoints: readonly { readonly port: string }[];
   };
 }

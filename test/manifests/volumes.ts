@@ -50,7 +50,9 @@ function sourceProblems(
   if (configMap === undefined) return [`there is no ConfigMap ${name}`];
   const keys = Object.keys(configMap.data ?? {});
   return [
-    ...(optional === true ? [] : [`no pod starts without ConfigMap ${name}`]),
+    ...(optional === !name.endsWith('-canary')
+      ? []
+      : [`ConfigMap ${name} is ${optional ? '' : 'not '}optional`]),
     ...items.filter(({ key }) => !keys.includes(key)).map(({ key }) => `ConfigMap ${name} has no key ${key}`),
     ...keys
       .filter((key) => !items.some((item) => item.key === key))

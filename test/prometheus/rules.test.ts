@@ -82,12 +82,18 @@ describe('the scrape configs of examples/prometheus', () => {
     const config = load(example('scrape.yaml')) as { scrape_configs: [Record<string, unknown>] };
     const [{ kubernetes_sd_configs: discovery, ...job }] = config.scrape_configs;
     assert.deepEqual(discovery, [
-      { role: 'pod', selectors: [{ role: 'pod', label: 'app.kubernetes.io/name=ip-masq-agent' }] },
+      {
+        role: 'pod',
+        selectors: [
+          { role: 'pod', label: 'app.kubernetes.io/name in (ip-masq-agent, ip-masq-agent-canary)' },
+        ],
+      },
     ]);
     const found = [
       pod('a', 'metrics', 'Running'),
       pod('b', 'other', 'Running'),
       pod('c', 'metrics', 'Failed'),
+      pod('d', 'metrics', 'Running', 'ip-masq-agent-canary'),
     ];
     await using dir = await temporaryDirectory();
     const file = join(dir.path, 'prometheus.json');
@@ -110,6 +116,13 @@ describe('the scrape configs of examples/prometheus', () => {
           node: 'a',
           instance: '192.0.2.1:9614',
         },
+        {
+          job: 'ip-masq-agent-canary',
+          namespace: 'kube-system',
+          pod: 'ip-masq-agent-canary-d',
+          node: 'd',
+          instance: '192.0.2.1:9614',
+        },
       ],
     );
   });
@@ -118,7 +131,15 @@ describe('the scrape configs of examples/prometheus', () => {
     const { spec } = load(readFileSync(PODMONITOR, 'utf8')) as { spec: unknown };
     assert.deepEqual(spec, {
       jobLabel: 'app.kubernetes.io/name',
-      selector: { matchLabels: { 'app.kubernetes.io/name': 'ip-masq-agent' } },
+      selector: {
+        matchExpressions: [
+          {
+            key: 'app.kubernetes.io/name',
+            operator: 'In',
+            values: ['ip-masq-agent', 'ip-masq-agent-canary'],
+          },
+        ],
+      },
       podMetricsEndpoints: [
         {
           port: 'metrics',
@@ -132,12 +153,13 @@ describe('the scrape configs of examples/prometheus', () => {
 });
 
 /** What Prometheus finds of a pod in the cluster. */
-function pod(node: string, port: string, phase: string): unknown {
+function pod(node: string, port: string, phase: string, name = 'ip-masq-agent'): unknown {
   return {
     targets: ['192.0.2.1:9614'],
     labels: {
       __meta_kubernetes_namespace: 'kube-system',
-      __meta_kubernetes_pod_name: `ip-masq-agent-${node}`,
+      __meta_kubernetes_pod_name: `${name}-${node}`,
+      __meta_kubernetes_pod_label_app_kubernetes_io_name: name,
       __meta_kubernetes_pod_node_name: node,
       __meta_kubernetes_pod_container_port_name: port,
       __meta_kubernetes_pod_phase: phase,
