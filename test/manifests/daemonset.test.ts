@@ -46,10 +46,14 @@ describe('the pods', () => {
         rollingUpdate: { maxUnavailable: '10%', maxSurge: 0 },
       },
     ],
-    ['the name that the alerts know', ({ metadata }) => metadata.name, 'ip-masq-agent'],
+    [
+      'the name that the alerts know',
+      ({ metadata }) => metadata.name.replace(/-canary$/, ''),
+      'ip-masq-agent',
+    ],
     [
       'the label that the alerts know',
-      ({ spec }) => spec.template.metadata.labels?.['app.kubernetes.io/name'],
+      ({ spec }) => spec.template.metadata.labels?.['app.kubernetes.io/name']?.replace(/-canary$/, ''),
       'ip-masq-agent',
     ],
     [
