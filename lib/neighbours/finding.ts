@@ -22,6 +22,7 @@ export const FINDING_MEANING = {
   'tool-missing': 'a tool that the agent needs (iptables, ip6tables, nft) is not installed or too old',
   'kernel-refused': 'the kernel or a tool refused an operation',
   'out-of-sync': "the agent's rules differ from the config",
+  'older-agent': "ip-masq-agent v1 or v2 has written rules for the agent's chain",
   'jump-not-last': "rules in POSTROUTING follow the agent's jump",
   'foreign-rule': 'a foreign rule may masquerade traffic that the config does not masquerade',
   'bpf-masquerade': 'BPF programs may masquerade past all rules',

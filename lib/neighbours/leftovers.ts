@@ -1,6 +1,16 @@
 import type { Dataplane, Installed } from '../dataplane/dataplane.ts';
+import { DataplaneError } from '../dataplane/error.ts';
 import type { Family } from '../policy/policy.ts';
+import type { ForeignFinding } from './find.ts';
 import type { Finding } from './finding.ts';
+
+/** The agent's chain or table, with rules, in a place where this run keeps none. */
+export interface Leftover {
+  readonly family: Family;
+  /** The dataplane's name. */
+  readonly where: string;
+  readonly rules: readonly string[];
+}
 
 /** The dataplanes and families that can have leftovers: all except those in which the agent keeps rules now. */
 export function leftoverPlaces(
@@ -15,26 +25,72 @@ export function leftoverPlaces(
 }
 
 /**
- * The findings about leftovers in a dataplane or mode that the agent does not use.
+ * What is in these places.
  *
  * @throws {DataplaneError}
  */
-export async function leftoverFindings(
-  used: Dataplane,
-  { dataplane, families }: Installed,
-): Promise<readonly Finding[]> {
-  if (dataplane.name === used.name) return [];
-  const findings: Finding[] = [];
-  for (const family of families) {
-    const leftover = (await dataplane.observe(family)).remove();
-    if (leftover === undefined) continue;
-    findings.push({
+export async function findLeftovers(places: readonly Installed[]): Promise<readonly Leftover[]> {
+  const found: Leftover[] = [];
+  for (const { dataplane, families } of places) {
+    for (const family of families) {
+      const rules = await dataplane.observe(family).then((observed) => observed.remove()?.current, noRules);
+      if (rules !== undefined) found.push({ family, where: dataplane.name, rules });
+    }
+  }
+  return found;
+}
+
+function noRules(error: unknown): undefined {
+  if (!(error instanceof DataplaneError) || !isNowhere(error)) throw error;
+}
+
+/** Whether there can be no rules, because the tool or the kernel's support is missing. */
+export function isNowhere({ failure }: DataplaneError): boolean {
+  return failure === 'missing' || failure === 'unsupported';
+}
+
+/** The words in the comments of v1 and v2 that this agent does not use, and the quotes in the comment of v2's jump. */
+const OLDER_AGENT = / subject to (?:MASQUERADE|SNAT)\b|--comment "\\"ip-masq-agent: ensure /;
+
+/** Whether ip-masq-agent v1 or v2 has written one of the rules: both name their chain as this agent does. */
+export function isOfOlderAgent(rules: readonly string[]): boolean {
+  return rules.some((rule) => OLDER_AGENT.test(rule));
+}
+
+/** What to do about rules of v1 or v2. */
+export const OLDER_AGENT_REMEDY =
+  'do not run both: remove the DaemonSet of the older agent, as the migration guide says (examples/migration.md)';
+
+/** The finding about rules that have come back after the agent has removed them, so that another agent keeps them. */
+export function othersFinding({ family, where, rules }: Leftover): ForeignFinding {
+  const who = isOfOlderAgent(rules) ? 'ip-masq-agent v1 or v2' : 'another agent';
+  return {
+    key: `others ${family} ${where}`,
+    family,
+    rules: rules.filter((rule) => / -j MASQUERADE\b| counter masquerade\b/.test(rule)).length,
+    message: `rules that this agent removed from ${where} are back, and stay: ${who} keeps a chain of the same name there, and may masquerade what the config does not masquerade`,
+    evidence: rules,
+    remedy: isOfOlderAgent(rules) ? OLDER_AGENT_REMEDY : 'find the other agent, and remove it',
+  };
+}
+
+/** The findings of the doctor about places that the agent does not use. */
+export async function leftoverFindings(used: Dataplane, place: Installed): Promise<readonly Finding[]> {
+  if (place.dataplane.name === used.name) return [];
+  return (await findLeftovers([place])).map(({ family, where, rules }): Finding => {
+    if (isOfOlderAgent(rules)) return olderAgentFinding(family, where, rules);
+    return {
       kind: 'chain-elsewhere',
       family,
-      message: `the agent's rules are also in ${dataplane.name}, but ${used.name} is used`,
-      evidence: leftover.current,
+      message: `the agent's rules are also in ${where}, but ${used.name} is used`,
+      evidence: rules,
       remedy: 'stop the agent, run ip-masq-agent cleanup, start the agent again',
-    });
-  }
-  return findings;
+    };
+  });
+}
+
+/** The finding about rules of an older agent in the agent's chain, or that lead to it. */
+export function olderAgentFinding(family: Family, where: string, rules: readonly string[]): Finding {
+  const message = `ip-masq-agent v1 or v2 has written rules for the agent's chain in ${where}`;
+  return { kind: 'older-agent', family, message, evidence: rules, remedy: OLDER_AGENT_REMEDY };
 }

@@ -22,12 +22,11 @@ export interface NftChain {
 export async function findNatChains(host: Host): Promise<readonly NftChain[]> {
   const objects = (await listNft(host)) ?? [];
   return objects.flatMap((object): NftChain[] => {
-    const [type, hook, ...names] = ['type', 'hook', 'family', 'table', 'name'].map((key) =>
-      at(object, 'chain', key),
-    );
+    const found = at(object, 'chain');
+    if (at(found, 'type') !== 'nat' || at(found, 'hook') !== 'postrouting') return [];
+    const names = ['family', 'table', 'name'].map((key) => at(found, key));
     const [family, table, chain] = names.filter((name) => typeof name === 'string');
-    const isNat = type === 'nat' && hook === 'postrouting';
-    return isNat && family && table && chain ? [{ family, table, chain }] : [];
+    return family && table && chain ? [{ family, table, chain }] : [];
   });
 }
 
@@ -51,7 +50,8 @@ export function createNftReader(host: Host, ownChain: string, budget: Budget): N
     const objects = await list({ kind: 'chain', ...place, name: chain });
     const found = objects?.map((object) => at(object, 'rule')).filter((rule) => rule !== undefined);
     const named = new Map<string, readonly Json[]>();
-    for (const { kind, name } of found?.flatMap(namesIn) ?? []) {
+    const names = (await budget.map(found ?? [], namesIn)).flat();
+    for (const { kind, name } of names) {
       const object = (await list({ kind, ...place, name }))?.find((one) => at(one, kind) !== undefined);
       // An empty set has no member "elem".
       if (object !== undefined) named.set(name, listAt(object, kind, 'elem') ?? []);

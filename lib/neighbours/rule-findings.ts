@@ -7,11 +7,13 @@ import { createTool } from '../dataplane/iptables/tool.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { findForeign } from './find.ts';
 import type { Finding } from './finding.ts';
+import { isOfOlderAgent, olderAgentFinding } from './leftovers.ts';
 import type { NodeRules } from './read-node.ts';
 
 /** The finding about a difference between the agent's rules and the config. */
-export function ownRuleFindings(family: Family, plan: Plan | undefined): readonly Finding[] {
+export function ownRuleFindings(family: Family, where: string, plan: Plan | undefined): readonly Finding[] {
   if (plan === undefined) return [];
+  if (isOfOlderAgent(plan.current)) return [olderAgentFinding(family, where, plan.current)];
   const message = `the agent's rules differ from the config: ${plan.found.join(', ')}`;
   const remedy =
     'check that the agent runs, and read its log; ip-masq-agent diff shows what a sync would change';

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { FINDING_MEANING } from '../../lib/neighbours/finding.ts';
 import { NEIGHBOURS } from '../lab/neighbours-iptables.ts';
+import { olderAgentRules } from '../lab/older-agent.ts';
 import type { RunResult } from '../lab/run.ts';
 import { BINARY, createNode, type NodeLab } from './support.ts';
 
@@ -42,6 +43,28 @@ const CASES: readonly Case[] = [
     what: 'a rule of ours that is gone',
     make: (node, mode) => iptables(node, mode, '-D IP-MASQ-AGENT 2'),
     findings: [['out-of-sync IPv4', /rules differ/, /^missing: -A IP-MASQ-AGENT -d 10\.0\.0\.0\/8 /, /diff/]],
+  },
+  {
+    what: 'a chain of the same name that v1 or v2 has written',
+    make: async (node, mode) => {
+      await iptables(node, mode, '-F POSTROUTING');
+      await restore(node, mode, 'IPv4', olderAgentRules());
+    },
+    findings: [
+      [
+        'older-agent IPv4',
+        /^ip-masq-agent v1 or v2 has written rules for the agent's chain in iptables [\d.]+ \(\w+\)$/,
+        /subject to MASQUERADE/,
+        /remove the DaemonSet .* \(examples\/migration\.md\)$/,
+      ],
+    ],
+  },
+  {
+    what: 'a jump of v2 beside our own',
+    make: (node, mode) => restore(node, mode, 'IPv4', olderAgentRules().slice(1, 2)),
+    findings: [
+      ['older-agent IPv4', /has written rules/, /"\\"ip-masq-agent: ensure/, /remove the DaemonSet/],
+    ],
   },
   {
     what: 'a rule behind our jump that does no harm',

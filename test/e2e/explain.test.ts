@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { createNode, type NodeLab } from './support.ts';
@@ -146,6 +146,52 @@ for (const mode of ['nft', 'legacy'] as const) {
       const narrowed = await node.agent(...LIVE, '10.1.1.1');
       assert.equal(narrowed.code, 4);
       assert.match(narrowed.stdout, NOTHING_LEADS);
+    });
+
+    it('disagrees where rules of the agent in another dataplane or mode masquerade it, whatever its own do', async () => {
+      await using node = await configured();
+      await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+      const other = mode === 'nft' ? 'legacy' : 'nft';
+      const stale = join(node.dir, 'stale');
+      await mkdir(stale);
+      await writeFile(join(stale, 'ip-masq-x'), 'nonMasqueradeCIDRs: [10.1.0.0/16]\n');
+      const { stdout: rules } = await node.agent('render', `--config-dir=${stale}`);
+      const restore = await node.box.run(`iptables-${other}-restore`, ['--noflush'], { input: rules });
+      assert.equal(restore.code, 0);
+
+      const { code, stdout } = await node.agent(...LIVE, '10.2.1.1', '10.1.1.1', '8.8.8.8');
+      assert.equal(code, 4);
+      const [masqueraded = '', inside = '', outside = ''] = stdout.split(/^(?=\S)/m);
+      assert.match(
+        masqueraded,
+        /\n {2}the agent's own rules agree: -A .* -j RETURN\n {2}kernel DISAGREES: the agent's rules are also in iptables [\d.]+ \(\w+\), and masquerade it: -A IP-MASQ-AGENT .* -j MASQUERADE.*; see ip-masq-agent doctor\n/,
+      );
+      assert.match(
+        inside,
+        /\n {2}kernel agrees: .*\n {2}the agent's rules are also in iptables [\d.]+ \(\w+\), and do not masquerade it: -A IP-MASQ-AGENT -d 10\.1\.0\.0\/16 .* -j RETURN\n/,
+      );
+      assert.match(
+        outside,
+        /\n {2}kernel agrees: .*\n {2}the agent's rules are also in .*, and masquerade it: /,
+      );
+      assert.equal((await node.agent(...LIVE, '10.1.1.1', '8.8.8.8')).code, 0);
+
+      const table = await node.agent('render', '--format=nftables', `--config-dir=${stale}`);
+      assert.equal((await node.box.run('nft', ['-f', '-'], { input: table.stdout })).code, 0);
+      const json = await node.agent(...LIVE, '--output=json', '10.2.1.1');
+      assert.equal(json.code, 4);
+      const [{ live }] = JSON.parse(json.stdout);
+      assert.deepEqual([live.agrees, live.state, live.verdict], [false, 'applied', 'return']);
+      assert.deepEqual(
+        live.elsewhere.map(({ where, ...verdict }: { where: string }) => [
+          where.replace(/ [\d.]+/, ''),
+          { ...verdict, rule: undefined },
+        ]),
+        [`iptables (${other})`, 'nftables'].map((where) => [
+          where,
+          { state: 'applied', verdict: 'masquerade', differs: true, rule: undefined },
+        ]),
+      );
     });
 
     it('lets no comment of a rule reach the terminal as more than text', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { olderAgentRules } from '../lab/older-agent.ts';
 import { createNode, eventually, jsonLines, type RunningAgent } from './support.ts';
 
 const DOCKER = ['POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0', '-j', 'MASQUERADE'];
@@ -110,6 +111,57 @@ describe('the agent', () => {
       const start = performance.now();
       await stopped(stopping);
       assert.ok(performance.now() - start < 1_000);
+    });
+  }
+});
+
+describe('rules of another agent in a chain of the same name', () => {
+  for (const [flag, mode] of [
+    ['--iptables-mode=nft', 'legacy'],
+    ['--iptables-mode=legacy', 'nft'],
+    ['--backend=nftables', 'nft'],
+  ] as const) {
+    it(`are removed once, and if they come back they stay, with one warning: ${mode} beside ${flag}`, async () => {
+      await using node = await createNode();
+      const volume = await node.volume({ 'ip-masq-x': INSIDE('10.1.0.0/16') });
+      const agent = node.start('--resync-interval=1h', flag);
+      const written = async () => {
+        const input = ['*nat', ...olderAgentRules(), 'COMMIT', ''].join('\n');
+        assert.equal((await node.box.run(`iptables-${mode}-restore`, ['--noflush'], { input })).code, 0);
+      };
+      const listed = async () =>
+        (await node.box.run(`iptables-${mode}`, ['-t', 'nat', '-S', 'IP-MASQ-AGENT'])).stdout;
+      const change = async (cidr: string) => {
+        const before = changes(agent);
+        await volume.swap({ 'ip-masq-x': INSIDE(cidr) });
+        await eventually(
+          () => changes(agent) > before,
+          () => `a change to ${cidr}; the log is ${agent.log()}`,
+        );
+      };
+      await agent.logged(/"reason":"start"/);
+
+      await written();
+      await change('10.2.0.0/16');
+      await agent.logged(/left by an earlier run: IPv4, iptables [\d.]+ \(\w+\): removed 6 rules/);
+      assert.equal(await listed(), '');
+
+      await written();
+      const kept = await listed();
+      await change('10.3.0.0/16');
+      const [warning] = await agent.logged(/^.*are back, and stay.*$/m);
+      assert.match(
+        String(JSON.parse(warning).msg),
+        /^IPv4: rules that this agent removed from iptables [\d.]+ \(\w+\) are back, and stay: ip-masq-agent v1 or v2 keeps a chain of the same name there, and may masquerade what the config does not masquerade; do not run both: remove the DaemonSet of the older agent, as the migration guide says \(examples\/migration\.md\)$/,
+      );
+      await change('10.4.0.0/16');
+      // The look follows the sync: the next change begins after it.
+      await change('10.5.0.0/16');
+      await change('10.6.0.0/16');
+      assert.equal(agent.log().match(/are back/g)?.length, 1);
+      assert.equal(agent.log().match(/left by an earlier run/g)?.length, 1);
+      assert.equal(await listed(), kept);
+      await stopped(agent);
     });
   }
 });

@@ -89,10 +89,10 @@ async function examineKernel(
     const { enableIPv6 } = sources.config;
     for (const family of ['IPv4', 'IPv6'] as const) {
       if (config === undefined) break;
-      await look(
-        async () => ownRuleFindings(family, (await preview(dataplane, config, family, enableIPv6)).plan),
-        family,
-      );
+      await look(async () => {
+        const { plan } = await preview(dataplane, config, family, enableIPv6);
+        return ownRuleFindings(family, dataplane.name, plan);
+      }, family);
     }
     await look(async () => {
       const { iptables } = dataplane;

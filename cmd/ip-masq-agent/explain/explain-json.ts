@@ -1,7 +1,7 @@
 import { placeValue } from '../../../lib/lint/json.ts';
 import { foreignEvidence, groupForeignRules } from '../../../lib/neighbours/find.ts';
 import type { Entry } from '../../../lib/policy/policy.ts';
-import type { Explained, LiveVerdict } from './live.ts';
+import { agreesWholly, type Explained, type LiveVerdict } from './live.ts';
 
 /** The answer as plain values, for programs. */
 export function explainedJson({ decision, isKept, live }: Explained): object {
@@ -21,13 +21,15 @@ function entryJson({ prefix, verdict, origin }: Entry): object {
   return { cidr: prefix.text, verdict, origin: placeValue(origin) };
 }
 
-function liveJson({ isLocal, kernel, agrees, foreign, bpf }: LiveVerdict): object {
+function liveJson(live: LiveVerdict): object {
+  const { isLocal, kernel, elsewhere, foreign, bpf } = live;
   return {
-    agrees,
+    agrees: agreesWholly(live),
     isLocal,
     state: kernel.state,
     verdict: kernel.verdict,
     rule: kernel.rule ?? null,
+    elsewhere: elsewhere.map((one) => ({ ...one, rule: one.rule ?? null })),
     foreign: groupForeignRules(foreign.masquerading).map((group) => ({
       author: group.author,
       where: group.where,

@@ -5,7 +5,7 @@ import type { Entry, Verdict } from '../../../lib/policy/policy.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { countedAddresses } from '../../../lib/text/words.ts';
-import type { Explained, LiveVerdict } from './live.ts';
+import { agreesWholly, type Elsewhere, type Explained, type LiveVerdict } from './live.ts';
 
 const VERDICT: Readonly<Record<Verdict, string>> = { return: 'not masqueraded', masquerade: 'masqueraded' };
 
@@ -45,8 +45,10 @@ function entryText({ prefix, verdict, origin }: Entry): string {
 }
 
 function liveLines(live: LiveVerdict, wanted: Verdict): readonly string[] {
+  const agrees = agreesWholly(live) ? 'kernel agrees' : "the agent's own rules agree";
   return [
-    `  kernel ${live.agrees ? 'agrees' : 'DISAGREES'}: ${kernelText(live)}`,
+    `  ${live.agrees ? agrees : 'kernel DISAGREES'}: ${kernelText(live)}`,
+    ...live.elsewhere.map((one) => `  ${elsewhereText(one)}`),
     ...foreignLines(live, wanted).map((line) => `  ${line}`),
     ...live.foreign.unread.map((what) => `  not looked at: ${what}`),
     ...(live.bpf.length === 0
@@ -70,6 +72,15 @@ function kernelText({ kernel: { state, verdict, rule }, agrees }: LiveVerdict): 
     case 'applied':
       return rule === undefined ? `none of the agent's rules matches it: ${VERDICT[verdict]}` : rule;
   }
+}
+
+function elsewhereText({ where, state, verdict, rule, differs }: Elsewhere): string {
+  const does =
+    state === 'changed'
+      ? 'may masquerade it'
+      : `${verdict === 'masquerade' ? 'masquerade' : 'do not masquerade'} it`;
+  const text = `the agent's rules are also in ${where}, and ${does}${rule === undefined ? '' : `: ${rule}`}`;
+  return differs ? `kernel DISAGREES: ${text}; see ip-masq-agent doctor` : text;
 }
 
 function foreignLines({ foreign }: LiveVerdict, wanted: Verdict): readonly string[] {

@@ -2,6 +2,7 @@ import { retrying } from '../../../lib/agent/retry.ts';
 import { type Address, parseAddress } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
+import { installedDataplanes } from '../../../lib/dataplane/open.ts';
 import { readNode } from '../../../lib/neighbours/read-node.ts';
 import { prettyJson, quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
@@ -9,12 +10,12 @@ import type { EXPLAIN_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, retryOptions } from '../from-flags.ts';
-import { openPatiently } from '../patient.ts';
+import { openPatiently, patient } from '../patient.ts';
 import { print } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { explainedJson } from './explain-json.ts';
 import { explainedText } from './explain-text.ts';
-import { type Explained, explained, explainedLive } from './live.ts';
+import { agreesWholly, type Explained, explained, explainedLive } from './live.ts';
 
 /** Says for each address whether traffic to it is masqueraded, and why. */
 export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): Promise<number> {
@@ -25,7 +26,7 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
     : addresses.map((address) => explained(config, address, flags['enable-ipv6']));
   if (flags.output === 'json') print(prettyJson(answers.map(explainedJson)));
   else print(answers.map(explainedText).join(''));
-  return answers.every(({ live }) => live?.agrees ?? true) ? EXIT.ok : EXIT.different;
+  return answers.every(({ live }) => live === undefined || agreesWholly(live)) ? EXIT.ok : EXIT.different;
 }
 
 async function askNode(
@@ -39,7 +40,11 @@ async function askNode(
   const families = [...new Set(addresses.map(({ family }) => family))];
   const options = { families, ownChain: flags['masq-chain'], iptables: dataplane.iptables };
   const node = await retrying(() => readNode(host, options), retry);
-  return explainedLive(config, addresses, flags['enable-ipv6'], dataplane, node, host);
+  const installed = (await installedDataplanes(dataplaneOptions(flags), host)).map((one) => ({
+    ...one,
+    dataplane: patient(one.dataplane, retry),
+  }));
+  return explainedLive(config, addresses, flags['enable-ipv6'], dataplane, installed, node, host);
 }
 
 function addressOf(text: string): Address {

@@ -1,13 +1,15 @@
 import { parsePrefix } from '../../../lib/cidr/prefix.ts';
 import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import type { Dataplane, KernelVerdict, Observed } from '../../../lib/dataplane/dataplane.ts';
+import type { Dataplane, Installed, KernelVerdict, Observed } from '../../../lib/dataplane/dataplane.ts';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/neighbours/find.ts';
+import { isNowhere, leftoverPlaces } from '../../../lib/neighbours/leftovers.ts';
 import { bpfLinks } from '../../../lib/neighbours/machine-findings.ts';
 import type { NodeRules } from '../../../lib/neighbours/read-node.ts';
 import { type Decision, decide } from '../../../lib/policy/decision.ts';
-import { type Address, keptFamilies } from '../../../lib/policy/policy.ts';
+import { type Address, type Family, keptFamilies } from '../../../lib/policy/policy.ts';
 
 /** What happens to traffic to an address. */
 export interface Explained {
@@ -24,11 +26,21 @@ export interface LiveVerdict {
   /** Whether it is an address of the node itself, which never meets the agent's rules. */
   readonly isLocal: boolean;
   readonly kernel: KernelVerdict;
-  /** Whether the agent's rules in the kernel do what the config says. */
+  /** Whether the agent's rules do what the config says. */
   readonly agrees: boolean;
+  /** What rules of the agent, or of another agent of that name, do in the dataplanes and modes that are not used. */
+  readonly elsewhere: readonly Elsewhere[];
   readonly foreign: ForeignVerdict;
   /** Links of programs that may masquerade past all rules. */
   readonly bpf: readonly string[];
+}
+
+/** What the rules in a dataplane or mode that is not used do. */
+export interface Elsewhere extends KernelVerdict {
+  /** The dataplane's name. */
+  readonly where: string;
+  /** Whether they masquerade, or may masquerade, what the config does not: no other rule can undo that. */
+  readonly differs: boolean;
 }
 
 /** What the config says about an address. */
@@ -47,28 +59,82 @@ export async function explainedLive(
   addresses: readonly Address[],
   enableIPv6: boolean,
   dataplane: Dataplane,
+  installed: readonly Installed[],
   node: NodeRules,
   host: Host,
 ): Promise<readonly Explained[]> {
-  const observed: Partial<Record<Address['family'], Observed>> = {};
+  const known: Partial<Record<Family, Places>> = {};
   const answers: Explained[] = [];
   const bpf = await bpfLinks(host);
   for (const address of addresses) {
+    const { family } = address;
     const said = explained(config, address, enableIPv6);
-    const seen = observed[address.family] ?? (await dataplane.observe(address.family));
-    observed[address.family] = seen;
-    const kernel = seen.verdict(address);
-    const foreign = await explainForeign(node, address);
+    const places = known[family] ?? (await observePlaces(family, dataplane, installed));
+    known[family] = places;
+    const kernel = places.used.verdict(address);
+    const elsewhere = verdictsElsewhere(places, address, said);
     const agrees = agree(said, kernel);
-    answers.push({ ...said, live: { isLocal: await isLocal(host, address), kernel, agrees, foreign, bpf } });
+    const verdict = await explainForeign(node, address);
+    const foreign = { ...verdict, unread: [...places.unread, ...verdict.unread] };
+    answers.push({
+      ...said,
+      live: { isLocal: await isLocal(host, address), kernel, agrees, elsewhere, foreign, bpf },
+    });
   }
   return answers;
+}
+
+/** Whether the kernel does what the config says, as far as the agent's rules are concerned. */
+export function agreesWholly({ agrees, elsewhere }: LiveVerdict): boolean {
+  return agrees && !elsewhere.some(({ differs }) => differs);
 }
 
 /** Whether the kernel agrees with the config. If a family is off, the kernel must hold none of the agent's rules. */
 function agree({ decision, isKept }: Explained, { state, verdict }: KernelVerdict): boolean {
   if (!isKept) return state === 'no chain';
   return state === 'applied' && verdict === decision.verdict;
+}
+
+/** The agent's rules of one family in the dataplane that is used, and in all others. */
+interface Places {
+  readonly used: Observed;
+  readonly others: readonly { readonly where: string; readonly observed: Observed }[];
+  /** What could not be read, in words. */
+  readonly unread: readonly string[];
+}
+
+async function observePlaces(
+  family: Family,
+  dataplane: Dataplane,
+  installed: readonly Installed[],
+): Promise<Places> {
+  const used = await dataplane.observe(family);
+  const others: Places['others'][number][] = [];
+  const unread: string[] = [];
+  for (const { dataplane: other, families } of leftoverPlaces(installed, dataplane, [family])) {
+    if (!families.includes(family)) continue;
+    try {
+      others.push({ where: other.name, observed: await other.observe(family) });
+    } catch (error) {
+      if (!(error instanceof DataplaneError)) throw error;
+      if (!isNowhere(error)) unread.push(error.message);
+    }
+  }
+  return { used, others, unread };
+}
+
+function verdictsElsewhere(
+  { others }: Places,
+  address: Address,
+  { decision, isKept }: Explained,
+): readonly Elsewhere[] {
+  const isMasqueraded = isKept && decision.verdict === 'masquerade';
+  return others.flatMap(({ where, observed }) => {
+    const { state, verdict, rule } = observed.verdict(address);
+    if (state === 'no chain' || state === 'no jump') return [];
+    const differs = !isMasqueraded && (state === 'changed' || verdict === 'masquerade');
+    return [{ where, state, verdict, rule, differs }];
+  });
 }
 
 /** Whether the address is one of the node itself, to which packets never meet the agent's rules. */

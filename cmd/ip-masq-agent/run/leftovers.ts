@@ -1,75 +1,83 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { describeRemoval, removeAll } from '../../../lib/agent/remove.ts';
-import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
+import type { Dataplane, Installed } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../../lib/dataplane/open.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import type { Logger } from '../../../lib/log/log.ts';
-import { leftoverPlaces } from '../../../lib/neighbours/leftovers.ts';
-import type { Family } from '../../../lib/policy/policy.ts';
-
-/** Where to look for leftovers. */
-export interface Leftovers {
-  readonly options: DataplaneOptions;
-  readonly host: Host;
-  /** The dataplane and the families in which the agent keeps rules now. */
-  readonly used: Dataplane;
-  readonly kept: readonly Family[];
-}
-
-const FIRST_PAUSE_MS = 1_000;
-const LONGEST_PAUSE_MS = 300_000;
+import { findLeftovers, type Leftover, leftoverPlaces } from '../../../lib/neighbours/leftovers.ts';
+import type { Policy } from '../../../lib/policy/policy.ts';
 
 /** Milliseconds until a busy kernel fails an attempt. */
 const ATTEMPT_MS = 1_000;
 
 /**
- * Removes leftovers of an earlier run in another dataplane, mode or family, until nothing is left. It runs beside the
- * syncs, which do not wait for a lock that they do not need. Logs the first failure, and the success after it.
+ * Removes leftovers of an earlier run in another dataplane, mode or family: once in each of these places. If rules come
+ * back there, another agent keeps a chain of the same name, and to remove them again would be a fight without an end.
  */
-export async function keepRemovingLeftovers(
-  leftovers: Leftovers,
-  log: Logger,
-  signal: AbortSignal,
-): Promise<void> {
-  let failure = await removeLeftovers(leftovers, log, signal);
-  if (failure === undefined || signal.aborted) return;
-  log.warn(`${failure}; trying again until it succeeds`);
-  for (let pause = FIRST_PAUSE_MS; failure !== undefined; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
-    await delay(pause, undefined, { signal, ref: false }).catch(() => {});
-    if (!signal.aborted) failure = await removeLeftovers(leftovers, log, signal);
-    if (signal.aborted) return;
-  }
-  log.info('no leftovers of an earlier run are left');
-}
+export class Leftovers {
+  readonly #options: DataplaneOptions;
+  readonly #host: Host;
+  readonly #log: Logger;
+  readonly #signal: AbortSignal;
+  /** The places in which this process has removed leftovers. */
+  readonly #removed = new Set<string>();
+  #back: readonly Leftover[] = [];
 
-/**
- * Removes leftovers once. Called only after the rules of this run are in the kernel, so that the node is never without
- * rules.
- *
- * @returns why it failed; undefined if nothing is left, or the signal has ended it
- */
-export async function removeLeftovers(
-  { options, host, used, kept }: Leftovers,
-  log: Logger,
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  const what = 'cannot remove leftovers of an earlier run in another dataplane, mode or family';
-  try {
-    const places = leftoverPlaces(await installedDataplanes(options, host), used, kept);
-    const removals = await removeAll(places, { timeoutMs: ATTEMPT_MS, signal, onRetry: () => {} });
-    for (const removal of removals) {
-      const { family, outcome } = removal;
-      if (outcome.kind === 'removed')
-        log.info({ family, rules: outcome.rules }, `left by an earlier run: ${describeRemoval(removal)}`);
+  constructor(options: DataplaneOptions, host: Host, log: Logger, signal: AbortSignal) {
+    this.#options = options;
+    this.#host = host;
+    this.#log = log;
+    this.#signal = signal;
+  }
+
+  /** What has come back: rules of another agent. */
+  get back(): readonly Leftover[] {
+    return this.#back;
+  }
+
+  /**
+   * Looks once. Called only after the rules of this run are in the kernel, so that the node is never without rules.
+   *
+   * @returns why it failed; undefined if nothing is left, or the signal has ended it
+   */
+  async look(dataplane: Dataplane, policies: readonly Policy[]): Promise<string | undefined> {
+    const failures: string[] = [];
+    try {
+      const kept = policies.map(({ family }) => family);
+      const installed = await installedDataplanes(this.#options, this.#host);
+      const places = leftoverPlaces(installed, dataplane, kept);
+      const known = this.#only(places, true);
+      failures.push(...(await this.#remove(this.#only(places, false))));
+      this.#back = await findLeftovers(known);
+    } catch (error) {
+      // The signal ends a pause between two attempts with an AbortError.
+      if (this.#signal.aborted) return undefined;
+      if (!(error instanceof DataplaneError)) throw error;
+      failures.push(`${error.message}; ${error.remedy}`);
     }
-    const failed = removals.filter(({ outcome }) => outcome.kind === 'failed').map(describeRemoval);
-    return failed.length === 0 ? undefined : `${what}: ${failed.join('; ')}`;
-  } catch (error) {
-    // The signal ends a pause between two attempts with an AbortError.
-    if (signal.aborted) return undefined;
-    if (!(error instanceof DataplaneError)) throw error;
-    return `${what}: ${error.message}; ${error.remedy}`;
+    if (failures.length === 0) return undefined;
+    return `cannot remove leftovers of an earlier run in another dataplane, mode or family: ${failures.join('; ')}`;
+  }
+
+  /** Removes what is in these places; returns what failed. */
+  async #remove(places: readonly Installed[]): Promise<readonly string[]> {
+    const retry = { timeoutMs: ATTEMPT_MS, signal: this.#signal, onRetry: () => {} };
+    const removals = await removeAll(places, retry);
+    for (const removal of removals) {
+      const { family, where, outcome } = removal;
+      if (outcome.kind !== 'removed') continue;
+      this.#removed.add(`${family} ${where}`);
+      this.#log.info({ family, rules: outcome.rules }, `left by an earlier run: ${describeRemoval(removal)}`);
+    }
+    return removals.filter(({ outcome }) => outcome.kind === 'failed').map(describeRemoval);
+  }
+
+  /** Those of the places in which this process has, or has not, removed leftovers. */
+  #only(places: readonly Installed[], removed: boolean): readonly Installed[] {
+    return places.map(({ dataplane, families }) => ({
+      dataplane,
+      families: families.filter((family) => this.#removed.has(`${family} ${dataplane.name}`) === removed),
+    }));
   }
 }

@@ -2,10 +2,13 @@ import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import type { Logger } from '../../../lib/log/log.ts';
-import { findForeign } from '../../../lib/neighbours/find.ts';
+import { type ForeignFinding, findForeign } from '../../../lib/neighbours/find.ts';
+import { othersFinding } from '../../../lib/neighbours/leftovers.ts';
 import { readNode } from '../../../lib/neighbours/read-node.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
 import type { Status } from '../../../lib/status/status.ts';
+import { stopSignal } from '../signals.ts';
+import type { Leftovers } from './leftovers.ts';
 
 /** The agent's own dataplane, chain and policies. */
 export interface Own {
@@ -18,20 +21,34 @@ export interface Own {
 /** The agent gets no event when foreign rules change, so it looks again after this time. */
 const LOOK_AGAIN_MS = 300_000;
 
-/** Warns about foreign rules, once for each author as long as the rules stay. Syncs do not wait for it. */
+/** The pauses after which a look that could not remove leftovers is repeated: each is twice as long as the last. */
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 300_000;
+
+/** The key of the notice that leftovers cannot be removed. */
+const LEFT = 'leftovers';
+
+/**
+ * Removes leftovers, and warns about foreign rules, once for each author as long as the rules stay. Syncs do not wait
+ * for it.
+ */
 export class NeighbourWatch {
   readonly #host: Host;
   readonly #log: Logger;
   readonly #status: Status;
+  readonly #leftovers: Pick<Leftovers, 'back' | 'look'>;
   #known = new Set<string>();
   #isLooking = false;
   #lookedAt = -LOOK_AGAIN_MS;
   #next: Own | undefined;
+  #again: NodeJS.Timeout | undefined;
+  #pause = FIRST_PAUSE_MS;
 
-  constructor(host: Host, log: Logger, status: Status) {
+  constructor(host: Host, log: Logger, status: Status, leftovers: Pick<Leftovers, 'back' | 'look'>) {
     this.#host = host;
     this.#log = log;
     this.#status = status;
+    this.#leftovers = leftovers;
   }
 
   /** Whether the last look is so long ago that foreign rules may have changed. */
@@ -57,24 +74,52 @@ export class NeighbourWatch {
 
   /** Looks once. It is advice: no failure of it, not even a bug, gets to the syncs. */
   async #look(own: Own): Promise<void> {
-    const found = await this.#notices(own).catch((error: unknown) => this.#failure(error));
+    const failure = (error: unknown) => this.#failure(error);
+    const left = await this.#leftoverNotices(own).catch(failure);
+    const foreign = await this.#notices(own).catch(failure);
+    const found = new Map([...left, ...foreign]);
     for (const [key, tell] of found) if (!this.#known.has(key)) tell();
     this.#known = new Set(found.keys());
   }
 
-  /** What there is to log, each with a key that stays the same as long as it is the same. */
+  /** Removes leftovers, and what there is to log then. If it fails, looks again after a pause. */
+  async #leftoverNotices(own: Own): Promise<Notices> {
+    const found = new Map<string, () => void>();
+    clearTimeout(this.#again);
+    const failure = await this.#leftovers.look(own.dataplane, own.policies);
+    for (const finding of this.#others()) found.set(finding.key, () => this.#warn(finding));
+    if (failure !== undefined) {
+      found.set(LEFT, () => this.#log.warn(`${failure}; trying again until it succeeds`));
+      this.#again = setTimeout(() => this.look(own), this.#pause).unref();
+      this.#pause = Math.min(2 * this.#pause, LONGEST_PAUSE_MS);
+    } else {
+      if (this.#known.has(LEFT) && !stopSignal.aborted)
+        this.#log.info('no leftovers of an earlier run are left');
+      this.#pause = FIRST_PAUSE_MS;
+    }
+    return found;
+  }
+
+  /** What there is to log about foreign rules, each with a key that stays the same as long as it is the same. */
   async #notices({ dataplane, chain, policies }: Own): Promise<Notices> {
     const found = new Map<string, () => void>();
     const families = policies.map(({ family }) => family);
     const options = { families, ownChain: chain, iptables: dataplane.iptables };
     const node = await readNode(this.#host, options);
     const { findings, unread } = await findForeign(node, policies);
-    this.#status.onNeighbours(families, findings);
-    for (const { key, family, message, evidence, remedy } of findings)
-      found.set(key, () => this.#log.warn({ family, rules: evidence }, `${family}: ${message}; ${remedy}`));
+    this.#status.onNeighbours(families, [...this.#others(), ...findings]);
+    for (const finding of findings) found.set(finding.key, () => this.#warn(finding));
     for (const what of unread)
       found.set(what, () => this.#log.info(`not looked at for foreign rules: ${what}`));
     return found;
+  }
+
+  #others(): readonly ForeignFinding[] {
+    return this.#leftovers.back.map(othersFinding);
+  }
+
+  #warn({ family, message, evidence, remedy }: ForeignFinding): void {
+    this.#log.warn({ family, rules: evidence }, `${family}: ${message}; ${remedy}`);
   }
 
   #failure(error: unknown): Notices {

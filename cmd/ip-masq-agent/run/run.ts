@@ -6,7 +6,6 @@ import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes, openDataplane, ruleCount } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
-import { keptFamilies } from '../../../lib/policy/policy.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
 import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
@@ -35,7 +34,7 @@ export function run(args: Args): Promise<number> {
   );
 }
 
-/** Syncs at each wake. The server and the look for foreign rules are loaded only after the first sync. */
+/** Syncs at each wake. The server and the look for leftovers and foreign rules are loaded only after the first sync. */
 async function keepRules(flags: FlagValues, shared: readonly string[], log: Logger): Promise<void> {
   const host = systemHost(flags['sync-timeout']);
   const dataplane = dataplaneOptions(flags);
@@ -70,23 +69,23 @@ async function keepRules(flags: FlagValues, shared: readonly string[], log: Logg
 
   let isServing = false;
   let neighbours: NeighbourWatch | undefined;
-  const leftovers = { options: dataplane, host, kept: keptFamilies(flags['enable-ipv6']) };
   for await (const step of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal)) {
     wakes.interval = step.interval;
     if (!isServing && !flags.once) await serveStatus(flags, log, status, recorder, () => wakes.interval);
     isServing = true;
     if (step.kind === 'held') continue;
     if (flags.once) {
-      const { removeLeftovers } = await import('./leftovers.ts');
-      const failure = await removeLeftovers({ ...leftovers, used: step.dataplane }, log, stopSignal);
+      const { Leftovers } = await import('./leftovers.ts');
+      const leftovers = new Leftovers(dataplane, host, log, stopSignal);
+      const failure = await leftovers.look(step.dataplane, step.policies);
       if (failure !== undefined) log.warn(failure);
       continue;
     }
     if (neighbours === undefined) {
-      const { keepRemovingLeftovers } = await import('./leftovers.ts');
-      void keepRemovingLeftovers({ ...leftovers, used: step.dataplane }, log, stopSignal);
-      const watch = await import('./neighbour-watch.ts');
-      neighbours = new watch.NeighbourWatch(host, log, status);
+      const { Leftovers } = await import('./leftovers.ts');
+      const { NeighbourWatch } = await import('./neighbour-watch.ts');
+      const leftovers = new Leftovers(dataplane, host, log, stopSignal);
+      neighbours = new NeighbourWatch(host, log, status, leftovers);
       collectGarbageSoon();
     }
     if (step.changed) collectGarbageSoon();

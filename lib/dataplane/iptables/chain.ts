@@ -16,6 +16,17 @@ export interface ChainRule {
  * rules have the order of the sources, which is easier to read.
  */
 export function renderChain(policy: Policy, options: RuleOptions): readonly ChainRule[] {
+  const known = chains.get(policy);
+  if (known?.options === options) return known.rules;
+  const rules = render(policy, options);
+  chains.set(policy, { options, rules });
+  return rules;
+}
+
+/** Rendered chains: every sync and count needs the same one, and with many entries rendering is slow. */
+const chains = new WeakMap<Policy, { readonly options: RuleOptions; readonly rules: readonly ChainRule[] }>();
+
+function render(policy: Policy, options: RuleOptions): readonly ChainRule[] {
   const exceptions = policy.entries.some(({ verdict }) => verdict === 'masquerade');
   const entries = exceptions
     ? policy.entries.toSorted((a, b) => b.prefix.length - a.prefix.length)

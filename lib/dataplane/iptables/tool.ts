@@ -112,7 +112,7 @@ export async function toolVersion(host: Host, command: string): Promise<ToolVers
 
 /** The words after `-A CHAIN` of each rule. Comments may hold line breaks: a line ends only outside of quotes. */
 function parseListing(command: string, chain: string, listing: string): readonly string[] {
-  const lines = listing.match(/(?:"(?:[^"\\]|\\.)*"|[^"\n])+/gs) ?? [];
+  const lines = listing.match(/(?:"[^"\\]*(?:\\.[^"\\]*)*"|[^"\n]+)+/gs) ?? [];
   const declared = lines.some((line) => line === `-N ${chain}` || line.startsWith(`-P ${chain} `));
   if (!declared) throw noListing(command, chain);
   const start = `-A ${chain}`;
@@ -123,8 +123,11 @@ function parseListing(command: string, chain: string, listing: string): readonly
 
 /** Reads a rule with counts. iptables prints `-c PACKETS BYTES` before the target; no comment of the agent holds it. */
 function parseCounts(spec: string): CountedRule {
-  const [text, packets = '0', bytes = '0'] = / -c (\d+) (\d+)(?= -[jg] )/.exec(spec) ?? [''];
-  return { spec: spec.replace(text, ''), packets: BigInt(packets), bytes: BigInt(bytes) };
+  const found = / -c (\d+) (\d+)(?= -[jg] )/.exec(spec);
+  if (found === null) return { spec, packets: 0n, bytes: 0n };
+  const [text, packets = '', bytes = ''] = found;
+  const rest = spec.slice(0, found.index) + spec.slice(found.index + text.length);
+  return { spec: rest, packets: BigInt(packets), bytes: BigInt(bytes) };
 }
 
 /** Empty output is not an empty chain: otherwise each sync would write the chain or its jump again. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { pino } from 'pino';
-import { keepRemovingLeftovers } from '../../../cmd/ip-masq-agent/run/leftovers.ts';
+import { Leftovers } from '../../../cmd/ip-masq-agent/run/leftovers.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
@@ -25,6 +25,6 @@ it('the removal of leftovers ends without an error if the agent stops while it w
   };
   const options = { backend: 'iptables', mode: 'nft', chain: 'X', randomFully: true, toPorts: [] } as const;
   const used = { name: 'iptables' } as Dataplane;
-  await keepRemovingLeftovers({ options, host, used, kept: ['IPv4'] }, log, stop.signal);
-  assert.deepEqual(logged, []);
+  const failure = await new Leftovers(options, host, log, stop.signal).look(used, []);
+  assert.deepEqual([failure, logged], [undefined, []]);
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { Budget, MOST_FINDINGS, OUTPUT_BYTES } from '../../../lib/neighbours/budget.ts';
+import { Budget, MOST_FINDINGS, ONE_OUTPUT_BYTES, OUTPUT_BYTES } from '../../../lib/neighbours/budget.ts';
 import { findForeign } from '../../../lib/neighbours/find.ts';
 import { readNode } from '../../../lib/neighbours/read-node.ts';
 import { baseChainOf, fakeHost, listing, nftables, OWN, policyOf, rule, unlimited } from './support.ts';
@@ -105,23 +105,26 @@ describe('the work of a look at foreign rules', () => {
     assert.deepEqual((await readNode(host, options, counting(500).budget)).unread, [TOO_MANY]);
   });
 
-  it('takes what it has read if the tools print more than it may read', async () => {
-    const listed = (chain: string, rules: readonly string[]) => ({
-      stdout: [`-P ${chain} ACCEPT`, ...rules.map((one) => `-A ${chain} ${one}\n`)].join('\n'),
+  for (const [what, tables, bytes] of [
+    ['one tool prints', 1, ONE_OUTPUT_BYTES + 1],
+    ['all tools print', 3, OUTPUT_BYTES / 2],
+  ] as const) {
+    it(`takes what it has read if ${what} more than it may read`, async () => {
+      const chainOf = (table: string, name: string) => ({
+        chain: { family: 'ip', table, name, type: 'nat', hook: 'postrouting' },
+      });
+      const big = Array.from({ length: tables }, (_, index) => chainOf(`big${index}`, 'p'));
+      const host = fakeHost({
+        'nft -j list chains': nftables(chainOf('nat', 'POSTROUTING'), ...big),
+        'iptables-nft': { stdout: '-P POSTROUTING ACCEPT\n-A POSTROUTING -j MASQUERADE\n' },
+        nft: { stdout: '{"nftables":[]}'.padEnd(bytes) },
+      });
+      const iptables = { mode: 'nft', suffix: '-nft' } as const;
+      const node = await readNode(host, { families: ['IPv4'], ownChain: OWN, iptables });
+      assert.deepEqual(node.unread, [TOO_MANY]);
+      assert.equal((await findForeign(node, [INSIDE])).findings.length, 1);
     });
-    const host = fakeHost({
-      'nft -j list chains': nftables(
-        { chain: { family: 'ip', table: 'nat', name: 'POSTROUTING', type: 'nat', hook: 'postrouting' } },
-        { chain: { family: 'ip', table: 'big', name: 'p', type: 'nat', hook: 'postrouting' } },
-      ),
-      'iptables-nft': listed('POSTROUTING', ['-j MASQUERADE']),
-      nft: { stdout: ' '.repeat(OUTPUT_BYTES) },
-    });
-    const options = { families: ['IPv4'], ownChain: OWN, iptables: { mode: 'nft', suffix: '-nft' } } as const;
-    const node = await readNode(host, options);
-    assert.deepEqual(node.unread, [TOO_MANY]);
-    assert.equal((await findForeign(node, [INSIDE])).findings.length, 1);
-  });
+  }
 
   it('gives so many findings at most, and says that there are more', async () => {
     const rules = (count: number) =>

@@ -7,7 +7,8 @@ import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
-import { policyOf } from './support.ts';
+import { olderAgentRules } from '../../lab/older-agent.ts';
+import { fakeHost, nftables, policyOf } from './support.ts';
 
 const DATAPLANE: Dataplane = {
   name: 'nftables',
@@ -17,6 +18,8 @@ const DATAPLANE: Dataplane = {
   apply: () => assert.fail(),
   count: () => assert.fail(),
 };
+
+const NO_LEFTOVERS = { back: [], look: async () => undefined };
 
 /** Looks so often, with a host of which every command fails with the error; what was logged. */
 async function logged(looks: number, error: unknown): Promise<readonly Record<string, unknown>[]> {
@@ -30,7 +33,7 @@ async function logged(looks: number, error: unknown): Promise<readonly Record<st
     },
     readText: async () => '',
   };
-  const watch = new NeighbourWatch(host, log, new Status(new Recorder(), () => 0));
+  const watch = new NeighbourWatch(host, log, new Status(new Recorder(), () => 0), NO_LEFTOVERS);
   for (let look = 1; look <= looks; look += 1) {
     watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
     while (runs < look) await setImmediate();
@@ -60,4 +63,17 @@ describe('a look at foreign rules that fails', () => {
       assert.match(String(lines[0]?.['msg']), said);
     });
   }
+});
+
+it('rules of another agent that have come back are foreign rules in the status', async () => {
+  const status = new Status(new Recorder(), () => 0);
+  const back = [{ family: 'IPv4', where: 'iptables (legacy)', rules: olderAgentRules() }] as const;
+  const host = fakeHost({ 'nft -j list chains': nftables() });
+  const watch = new NeighbourWatch(host, pino({ enabled: false }), status, { ...NO_LEFTOVERS, back });
+  watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
+  while (status.foreign.length === 0) await setImmediate();
+  assert.deepEqual(
+    status.foreign.map(({ family, rules, evidence }) => [family, rules, evidence]),
+    [['IPv4', 1, olderAgentRules()]],
+  );
 });

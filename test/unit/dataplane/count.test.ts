@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import type { Host } from '../../../lib/dataplane/host.ts';
+import { iptablesDataplane } from '../../../lib/dataplane/iptables/iptables.ts';
+import { compilePolicy } from '../../../lib/policy/policy.ts';
+import { mergedOf } from '../config/support.ts';
+
+const config = mergedOf({
+  'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.0/8, 172.16.0.0/12]\nmasqueradeCIDRs: [10.1.0.0/16]\n',
+});
+const comment = (text: string) => `-m comment --comment "ip-masq-agent: ${text}"`;
+const inside = comment('not masqueraded (from ip-masq-x)');
+
+/** What is counted if iptables prints these rules. */
+async function counted(...rules: readonly string[]): Promise<readonly string[]> {
+  const stdout = ['-N X', ...rules.map((rule) => `-A X ${rule}`), ''].join('\n');
+  const host: Host = {
+    run: async () => ({ code: 0, stdout, stderr: '' }),
+    readText: async () => '',
+  };
+  const detected = { mode: 'nft', suffix: '-nft', version: '1.8.9', reason: 'test' } as const;
+  const options = { chain: 'X', randomFully: false, toPorts: [] };
+  const policy = compilePolicy(config, 'IPv4');
+  const { rules: counts } = await iptablesDataplane(detected, options, host).count(policy);
+  return counts.map(({ entry, verdict, packets, bytes }) => {
+    return `${entry?.prefix.text ?? 'else'} ${verdict} ${packets} ${bytes}`;
+  });
+}
+
+it('the rules of the policy are counted, whatever is between them, and however iptables prints them', async () => {
+  assert.deepEqual(
+    await counted(
+      '-s 10.9.0.0/16 -m comment --comment "a\nb" -c 1 1 -j ACCEPT',
+      `-d 10.1.0.0/16 ${comment('masqueraded (from ip-masq-x)')} -c 2 20 -j MASQUERADE`,
+      `${comment('default, RFC 3927')} -c 3 3 -j RETURN`,
+      `-d 172.16.0.0/12 ${inside} -c 4 40 -j RETURN`,
+      `-d 10.0.0.0/8  ${inside} -c 5 50 -j RETURN`,
+      `${comment('everything else is masqueraded (must be last in chain)')} -c 18446744073709551615 7 -j MASQUERADE`,
+    ),
+    [
+      '10.1.0.0/16 masquerade 2 20',
+      '172.16.0.0/12 return 4 40',
+      '10.0.0.0/8 return 5 50',
+      'else masquerade 18446744073709551615 7',
+    ],
+  );
+});
