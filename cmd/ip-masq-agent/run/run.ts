@@ -12,6 +12,7 @@ import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, sourcesOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { collectGarbageSoon } from './collect-garbage.ts';
+import type { Leftovers } from './leftovers.ts';
 import type { NeighbourWatch } from './neighbour-watch.ts';
 
 /** How long a stop waits for a running sync, so that a pod ends within a second. */
@@ -20,18 +21,19 @@ const STOP_MS = 800;
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
 export function run(args: Args): Promise<number> {
   const { flags } = args;
+  const found: { leftovers?: Leftovers } = {};
   return runDaemon(
     args,
     'the rules on this node do not change',
-    (log) => keepRules(flags, log),
+    (log) => keepRules(flags, log, found),
     async (log) => {
-      if (flags['cleanup-on-exit']) await cleanUp(flags, log);
+      if (flags['cleanup-on-exit']) await cleanUp(flags, log, found.leftovers);
     },
   );
 }
 
 /** Syncs at each wake. The server and the look for leftovers and foreign rules are loaded only after the first sync. */
-async function keepRules(flags: FlagValues, log: Logger): Promise<void> {
+async function keepRules(flags: FlagValues, log: Logger, found: { leftovers?: Leftovers }): Promise<void> {
   const host = systemHost(flags['sync-timeout']);
   const dataplane = dataplaneOptions(flags);
   const sources = sourcesOptions(flags);
@@ -47,8 +49,8 @@ async function keepRules(flags: FlagValues, log: Logger): Promise<void> {
     wakes.interval = sync.interval;
     if (flags.once) {
       const { Leftovers } = await import('./leftovers.ts');
-      const leftovers = new Leftovers(dataplane, host, log, stopSignal);
-      const failure = await leftovers.look(sync.dataplane, sync.policies);
+      found.leftovers = new Leftovers(dataplane, host, log, stopSignal);
+      const failure = await found.leftovers.look(sync.dataplane, sync.policies);
       if (failure !== undefined) log.warn(failure);
       continue;
     }
@@ -56,8 +58,8 @@ async function keepRules(flags: FlagValues, log: Logger): Promise<void> {
       await serveStatus(flags, log, status, recorder, () => wakes.interval);
       const { Leftovers } = await import('./leftovers.ts');
       const { NeighbourWatch } = await import('./neighbour-watch.ts');
-      const leftovers = new Leftovers(dataplane, host, log, stopSignal);
-      neighbours = new NeighbourWatch(host, log, status, leftovers);
+      found.leftovers = new Leftovers(dataplane, host, log, stopSignal);
+      neighbours = new NeighbourWatch(host, log, status, found.leftovers);
       collectGarbageSoon();
     }
     if (sync.changed) collectGarbageSoon();
@@ -78,9 +80,9 @@ async function serveStatus(
   await startServer({ flags, log, status, recorder, interval });
 }
 
-async function cleanUp(flags: FlagValues, log: Logger): Promise<void> {
+async function cleanUp(flags: FlagValues, log: Logger, leftovers: Leftovers | undefined): Promise<void> {
   const installed = await installedDataplanes(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
-  const removals = await removeAll(installed, {
+  const removals = await removeAll(leftovers?.withoutOthers(installed) ?? installed, {
     timeoutMs: flags['sync-timeout'],
     signal: new AbortController().signal,
     onRetry: (error, attempt) => log.warn({ attempt }, `trying again: ${error.message}`),
