@@ -124,7 +124,7 @@ describe('rules of another agent in a chain of the same name', () => {
     it(`are removed once, and if they come back they stay, with one warning: ${mode} beside ${flag}`, async () => {
       await using node = await createNode();
       const volume = await node.volume({ 'ip-masq-x': INSIDE('10.1.0.0/16') });
-      const agent = node.start('--resync-interval=1h', flag);
+      const agent = node.start('--resync-interval=1h', '--cleanup-on-exit', flag);
       const written = async () => {
         const input = ['*nat', ...olderAgentRules(), 'COMMIT', ''].join('\n');
         assert.equal((await node.box.run(`iptables-${mode}-restore`, ['--noflush'], { input })).code, 0);
@@ -160,8 +160,9 @@ describe('rules of another agent in a chain of the same name', () => {
       await change('10.6.0.0/16');
       assert.equal(agent.log().match(/are back/g)?.length, 1);
       assert.equal(agent.log().match(/left by an earlier run/g)?.length, 1);
-      assert.equal(await listed(), kept);
       await stopped(agent);
+      assert.match(agent.log(), /: removed \d rules.*\n$/);
+      assert.equal(await listed(), kept);
     });
   }
 });

@@ -6,7 +6,7 @@ import { installedDataplanes } from '../../../lib/dataplane/open.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { findLeftovers, type Leftover, leftoverPlaces } from '../../../lib/neighbours/leftovers.ts';
-import type { Policy } from '../../../lib/policy/policy.ts';
+import type { Family, Policy } from '../../../lib/policy/policy.ts';
 
 /** Milliseconds until a busy kernel fails an attempt. */
 const ATTEMPT_MS = 1_000;
@@ -58,6 +58,16 @@ export class Leftovers {
     }
     if (failures.length === 0) return undefined;
     return `cannot remove leftovers of an earlier run in another dataplane, mode or family: ${failures.join('; ')}`;
+  }
+
+  /** The places without those in which another agent keeps rules now. */
+  withoutOthers(installed: readonly Installed[]): readonly Installed[] {
+    const isOthers = (family: Family, where: string) =>
+      this.#back.some((one) => one.family === family && one.where === where);
+    return installed.map(({ dataplane, families }) => ({
+      dataplane,
+      families: families.filter((family) => !isOthers(family, dataplane.name)),
+    }));
   }
 
   /** Removes what is in these places; returns what failed. */

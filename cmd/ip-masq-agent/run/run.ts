@@ -1,41 +1,44 @@
 import { type LockOptions, takeLock } from '../../../lib/agent/lock.ts';
 import { syncs } from '../../../lib/agent/loop.ts';
-import { hasOwnRules } from '../../../lib/agent/own-rules.ts';
-import { describeRemoval, removeAll } from '../../../lib/agent/remove.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
-import { installedDataplanes, openDataplane, ruleCount } from '../../../lib/dataplane/open.ts';
+import { openDataplane, ruleCount } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
 import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { runDaemon } from '../daemon.ts';
-import { EXIT } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, sourcesOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { collectGarbageSoon } from './collect-garbage.ts';
+import type { Leftovers } from './leftovers.ts';
 import type { NeighbourWatch } from './neighbour-watch.ts';
-
-/** How long a stop waits for a running sync, so that a pod ends within a second. */
-const STOP_MS = 800;
+import { announceStop, cleanUp } from './stop.ts';
+import { findOwnRules, whatStays } from './without-config.ts';
 
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
 export function run(args: Args): Promise<number> {
   const { flags, texts } = args;
+  const found: { leftovers?: Leftovers } = {};
   return runDaemon(
     args,
     () => whatStays(flags),
-    (log) => keepRules(flags, sharedFlags(texts), log),
+    (log) => keepRules(flags, sharedFlags(texts), log, found),
     async (log) => {
-      if (flags['cleanup-on-exit']) await cleanUp(flags, log);
+      if (flags['cleanup-on-exit']) await cleanUp(flags, log, found.leftovers);
     },
   );
 }
 
 /** Syncs at each wake. The server and the look for leftovers and foreign rules are loaded only after the first sync. */
-async function keepRules(flags: FlagValues, shared: readonly string[], log: Logger): Promise<void> {
+async function keepRules(
+  flags: FlagValues,
+  shared: readonly string[],
+  log: Logger,
+  found: { leftovers?: Leftovers },
+): Promise<void> {
   const host = systemHost(flags['sync-timeout']);
   const dataplane = dataplaneOptions(flags);
   const sources = sourcesOptions(flags);
@@ -76,40 +79,20 @@ async function keepRules(flags: FlagValues, shared: readonly string[], log: Logg
     if (step.kind === 'held') continue;
     if (flags.once) {
       const { Leftovers } = await import('./leftovers.ts');
-      const leftovers = new Leftovers(dataplane, host, log, stopSignal);
-      const failure = await leftovers.look(step.dataplane, step.policies);
+      found.leftovers = new Leftovers(dataplane, host, log, stopSignal);
+      const failure = await found.leftovers.look(step.dataplane, step.policies);
       if (failure !== undefined) log.warn(failure);
       continue;
     }
     if (neighbours === undefined) {
       const { Leftovers } = await import('./leftovers.ts');
       const { NeighbourWatch } = await import('./neighbour-watch.ts');
-      const leftovers = new Leftovers(dataplane, host, log, stopSignal);
-      neighbours = new NeighbourWatch(host, log, status, leftovers);
+      found.leftovers = new Leftovers(dataplane, host, log, stopSignal);
+      neighbours = new NeighbourWatch(host, log, status, found.leftovers);
       collectGarbageSoon();
     }
     if (step.changed) collectGarbageSoon();
     if (step.changed || neighbours.isDue) neighbours.look({ ...step, chain: flags['masq-chain'] });
-  }
-}
-
-/** Milliseconds for the look at the node that an invalid config causes. */
-const LOOK_MS = 2_000;
-
-/** Whether the node has rules of the agent; undefined if that cannot be told. */
-function findOwnRules(flags: FlagValues): Promise<boolean | undefined> {
-  return hasOwnRules(() => installedDataplanes(dataplaneOptions(flags), systemHost(LOOK_MS)));
-}
-
-/** What an invalid config means for the node, as a clause. */
-async function whatStays(flags: FlagValues): Promise<string> {
-  switch (await findOwnRules(flags)) {
-    case true:
-      return 'the rules on this node do not change';
-    case false:
-      return 'this node has no rules of the agent: the packets of its pods leave with the addresses of the pods, and most get no answer from outside';
-    case undefined:
-      return 'nothing on this node changes';
   }
 }
 
@@ -140,37 +123,4 @@ async function serveStatus(
   if (flags['metrics-bind-address'] === '' && flags['scrape-bind-address'] === '') return recorder.discard();
   const { startServer } = await import('./server.ts');
   await startServer({ flags, log, status, recorder, interval });
-}
-
-async function cleanUp(flags: FlagValues, log: Logger): Promise<void> {
-  const installed = await installedDataplanes(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
-  const removals = await removeAll(installed, {
-    timeoutMs: flags['sync-timeout'],
-    signal: new AbortController().signal,
-    onRetry: (error, attempt) => log.warn({ attempt }, `trying again: ${error.message}`),
-  });
-  for (const removal of removals) {
-    const { family, outcome } = removal;
-    if (outcome.kind === 'removed') log.info({ family, rules: outcome.rules }, describeRemoval(removal));
-    // A failure in one dataplane does not stop the removal in the others.
-    if (outcome.kind === 'failed') log.error({ family }, describeRemoval(removal));
-  }
-  const failed = removals.flatMap(({ outcome }) => (outcome.kind === 'failed' ? [outcome.error] : []));
-  if (failed[0] !== undefined) throw failed[0];
-}
-
-/** Logs that the agent stops, and makes sure that it does. */
-function announceStop(log: Logger, cleanUp: boolean): void {
-  const announce = () => {
-    log.info(`${stopSignal.reason}: stopping, ${cleanUp ? 'removing the rules' : 'the rules stay'}`);
-    if (cleanUp) {
-      // A second signal ends a wait for a busy lock.
-      for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => process.exit(EXIT.system));
-    } else {
-      // The kernel finishes or refuses a running transaction as a whole.
-      setTimeout(() => process.exit(EXIT.ok), STOP_MS).unref();
-    }
-  };
-  if (stopSignal.aborted) announce();
-  else stopSignal.addEventListener('abort', announce);
 }

@@ -1,0 +1,50 @@
+import { describeRemoval, removeAll } from '../../../lib/agent/remove.ts';
+import { systemHost } from '../../../lib/dataplane/host.ts';
+import { installedDataplanes } from '../../../lib/dataplane/open.ts';
+import type { Logger } from '../../../lib/log/log.ts';
+import { EXIT } from '../exit.ts';
+import type { FlagValues } from '../flags.ts';
+import { dataplaneOptions } from '../from-flags.ts';
+import { stopSignal } from '../signals.ts';
+import type { Leftovers } from './leftovers.ts';
+
+/** How long a stop waits for a running sync, so that a pod ends within a second. */
+const STOP_MS = 800;
+
+/** Removes the agent's rules, but not those of another agent. */
+export async function cleanUp(
+  flags: FlagValues,
+  log: Logger,
+  leftovers: Leftovers | undefined,
+): Promise<void> {
+  const installed = await installedDataplanes(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
+  const removals = await removeAll(leftovers?.withoutOthers(installed) ?? installed, {
+    timeoutMs: flags['sync-timeout'],
+    signal: new AbortController().signal,
+    onRetry: (error, attempt) => log.warn({ attempt }, `trying again: ${error.message}`),
+  });
+  for (const removal of removals) {
+    const { family, outcome } = removal;
+    if (outcome.kind === 'removed') log.info({ family, rules: outcome.rules }, describeRemoval(removal));
+    // A failure in one dataplane does not stop the removal in the others.
+    if (outcome.kind === 'failed') log.error({ family }, describeRemoval(removal));
+  }
+  const failed = removals.flatMap(({ outcome }) => (outcome.kind === 'failed' ? [outcome.error] : []));
+  if (failed[0] !== undefined) throw failed[0];
+}
+
+/** Logs that the agent stops, and makes sure that it does. */
+export function announceStop(log: Logger, cleanUp: boolean): void {
+  const announce = () => {
+    log.info(`${stopSignal.reason}: stopping, ${cleanUp ? 'removing the rules' : 'the rules stay'}`);
+    if (cleanUp) {
+      // A second signal ends a wait for a busy lock.
+      for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => process.exit(EXIT.system));
+    } else {
+      // The kernel finishes or refuses a running transaction as a whole.
+      setTimeout(() => process.exit(EXIT.ok), STOP_MS).unref();
+    }
+  };
+  if (stopSignal.aborted) announce();
+  else stopSignal.addEventListener('abort', announce);
+}
