@@ -2,6 +2,8 @@ import type { SourcesOptions } from '../../lib/agent/load.ts';
 import type { RetryOptions } from '../../lib/agent/retry.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
+import { guardOf } from '../../lib/policy/guards.ts';
+import { keptFamilies } from '../../lib/policy/policy.ts';
 import type { FlagValues } from './flags.ts';
 import { stopSignal } from './signals.ts';
 
@@ -14,6 +16,7 @@ export function configOptions(flags: FlagValues): ConfigOptions {
     configLimit: flags['config-limit'],
     strict: flags.strict,
     noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
+    guard: guardOf(keptFamilies(flags['enable-ipv6'])),
   };
 }
 

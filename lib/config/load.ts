@@ -3,7 +3,7 @@ import { counted } from '../text/words.ts';
 import type { ConfigOptions, MergedConfig, SourceConfig } from './config.ts';
 import { maxMarks } from './limits.ts';
 import { mergeConfigs } from './merge.ts';
-import { type Problem, ProblemList, problem } from './problem.ts';
+import { gravestFirst, KINDS, type Problem, ProblemList, problem } from './problem.ts';
 import { readGeneration } from './read.ts';
 import type { Source } from './source.ts';
 import { type Steps, takeSteps, takeStepsInTurns } from './steps.ts';
@@ -90,9 +90,15 @@ function* merging(
   const conflicts = new ProblemList(options.strict);
   const config = mergeConfigs(configs, options.noMasqAllReservedRanges, conflicts);
   found.addAll(conflicts);
+  yield;
+  // What has an error may lack entries: nothing follows from what it does to addresses.
+  const isComplete = found.reported().every(({ kind }) => KINDS[kind].severity !== 'error');
+  const lists = configs.map(({ insideAt }) => insideAt);
+  const guarded = isComplete ? options.guard(config, lists).map((one) => problem(one.kind, one)) : [];
+  for (const one of guarded) found.add(one);
   const problems = found.reported();
-  const failed = problems.some(({ severity }) => severity === 'error');
-  return { config: failed ? undefined : config, problems };
+  if (problems.some(({ severity }) => severity === 'error')) return { config: undefined, problems };
+  return { config: { ...config, conflicts: gravestFirst([...config.conflicts, ...guarded]) }, problems };
 }
 
 /** The config with at most so many CIDRs, so that conflicts between them are found at a bounded cost. */

@@ -81,6 +81,11 @@ export const KINDS = {
   },
   duration: { severity: 'error', meaning: 'A text is not a duration, or is too short or too long.' },
   ...CONFLICT_KINDS,
+  'nothing-inside': {
+    severity: 'warning',
+    meaning: 'Every address of a family is masqueraded, except link-local.',
+  },
+  'everything-inside': { severity: 'info', meaning: 'No address of a family is masqueraded.' },
   'more-problems': { severity: 'info', meaning: 'There are more problems than are reported.' },
 } as const satisfies Readonly<Record<string, Kind>>;
 
@@ -89,7 +94,7 @@ export type ConflictKind = keyof typeof CONFLICT_KINDS;
 
 /** A problem of that kind, as grave as the kind is. */
 export function problem(kind: ProblemKind, particulars: Omit<Problem, 'kind' | 'severity'>): Problem {
-  return { severity: KINDS[kind].severity, kind, ...particulars };
+  return { ...particulars, severity: KINDS[kind].severity, kind };
 }
 
 /** The problem if warnings count as errors. */

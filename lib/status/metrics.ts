@@ -48,7 +48,10 @@ export const METRICS = {
   ),
   config_sources: gauge([], 'Merged sources; 0 if the defaults apply.'),
   config_entries: gauge(['family', 'verdict'], 'Entries of the policy by verdict: return or masquerade.'),
-  config_conflicts: gauge(['severity', 'kind'], 'Conflicts between sources, or within one source.'),
+  config_conflicts: gauge(
+    ['severity', 'kind'],
+    'Conflicts between sources or within one source, and what the guards find, such as nothing-inside.',
+  ),
   config_loads_total: counter(['result'], 'Readings of the sources by result: valid or invalid.'),
   config_info: gauge(['hash'], 'Always 1; the hash is equal on all nodes whose merged config is equal.'),
   rules: gauge(['family'], 'Rules and elements of sets that the kernel must hold.'),

@@ -48,7 +48,7 @@ export function statusPage(overview: Overview): string {
     stateHtml(overview),
     section('Syncs', tableHtml(['family', 'last sync', 'last change', 'because'], syncRows(overview))),
     section('Config', configHtml(overview)),
-    section('Conflicts', conflictsHtml(overview)),
+    section('Conflicts and guards', conflictsHtml(overview)),
     section('Foreign rules', foreignHtml(overview)),
     ...[...status.families].map(([family, one]) =>
       section(`${family} entries`, entriesHtml(one, overview.counts.entries(family))),

@@ -91,6 +91,14 @@ const CASES: readonly Case[] = [
       ['config-invalid', /^1 error in the config$/, /^ip-masq-x:1:16: error: /, /ip-masq-agent check/],
     ],
   },
+  {
+    what: 'a list that somebody has emptied',
+    make: async (node, mode) => {
+      await writeFile(join(node.configDir, 'ip-masq-cloud'), 'nonMasqueradeCIDRs: ["fd00::/8"]\n');
+      assert.equal((await node.agent('--once', ...flags(mode))).code, 0);
+    },
+    findings: [['nothing-inside', /no IPv4 range is inside/, /^ip-masq-cloud:1:21$/, /nonMasqueradeCIDRs/]],
+  },
 ];
 
 for (const mode of MODES) {
