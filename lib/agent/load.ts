@@ -3,7 +3,7 @@ import type { ConfigOptions, MergedConfig } from '../config/config.ts';
 import { InvalidConfigError } from '../config/invalid-config.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import type { Logger } from '../log/log.ts';
-import { logConfig } from './log-changes.ts';
+import { logConfig, logVanished } from './log-changes.ts';
 
 /** The options for reading the sources. */
 export interface SourcesOptions {
@@ -34,6 +34,7 @@ export async function load(
   const { config, problems, sources } = loaded;
   if (!isDeepStrictEqual([config, problems], [last?.config, last?.problems])) logConfig(log, loaded);
   if (config === undefined) throw new InvalidConfigError(problems, sources);
+  if (last !== undefined) logVanished(log, last.config, config);
   return { ...loaded, config };
 }
 

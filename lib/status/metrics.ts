@@ -47,6 +47,7 @@ export const METRICS = {
     'Repairs of rules that another program has changed, by what was found.',
   ),
   config_sources: gauge([], 'Merged sources; 0 if the defaults apply.'),
+  source_info: gauge(['source'], 'Always 1; one series for each source that was read last.'),
   config_entries: gauge(['family', 'verdict'], 'Entries of the policy by verdict: return or masquerade.'),
   config_conflicts: gauge(
     ['severity', 'kind'],

@@ -34,6 +34,21 @@ describe('the agent', () => {
     await stops(agent);
   });
 
+  it('names the sources that are gone, and goes on, also with --strict', async () => {
+    await using node = await createNode();
+    const inside = INSIDE('10.1.0.0/16');
+    const volume = await node.volume({ 'ip-masq-a': inside, 'ip-masq-b': '{}', 'ip-masq-c': '{}' });
+    const agent = node.start('--resync-interval=100ms', '--strict', '--v=3');
+    await chainHolds(node, ['10.1.0.0/16']);
+    await volume.swap({ 'ip-masq-a': inside, 'ip-masq-b': '{}' });
+    await agent.logged(/"level":"warn".*gone since the last reading: ip-masq-c; .*restore the ConfigMap/);
+    await volume.swap({});
+    await agent.logged(/"level":"warn".*gone since the last reading: ip-masq-a, ip-masq-b; /);
+    await agent.logged(/ip-masq-a, ip-masq-b(?:.*\n)*(?:.*"reason":"resync".*\n){2}/);
+    assert.equal(agent.log().split('gone since').length, 3);
+    await stops(agent);
+  });
+
   it('goes to the defaults when the last source of a projected volume is taken away', async () => {
     await using node = await createNode();
     const volume = await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16') });
@@ -239,6 +254,16 @@ describe('the agent', () => {
     await agent.logged(/(?:"reason":"resync".*\n.*){3}/);
     assert.equal(agent.log().split('true wins').length, 2);
     await stops(agent);
+  });
+
+  it('warns if a config leaves nothing alone, which --strict refuses', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-a': INSIDE() });
+    const before = await node.kernel();
+    const { code, stderr } = await node.agent('--once', '--strict');
+    assert.deepEqual([code, await node.kernel()], [3, before]);
+    assert.match(stderr, /"level":"error","time":.*"kind":"nothing-inside"/);
+    assert.equal((await node.agent('--once')).code, 0);
   });
 
   it('takes a warning for an error with --strict', async () => {

@@ -178,6 +178,7 @@ for (const mode of MODES) {
       await node.agent('--once', ...flags(mode));
       finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
         ['config-empty', /the defaults apply/, /has no file ip-masq-\*/, /ip-masq-/],
+        ['nothing-inside', /no source, and no IPv6 default/, /^$/, /nonMasqueradeCIDRs/],
       ]);
     });
 
