@@ -10,6 +10,7 @@ const CONFIG_FLAGS = [
   'cidr-limit-max',
   'config-limit',
   'strict',
+  'require-source',
 ] as const;
 const KERNEL_FLAGS = [
   'backend',

@@ -1,6 +1,17 @@
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { UsageError } from './exit.ts';
-import { bindAddress, boolean, bytes, chain, choice, count, interval, path, ports } from './flag-kinds.ts';
+import {
+  bindAddress,
+  boolean,
+  bytes,
+  chain,
+  choice,
+  count,
+  interval,
+  path,
+  ports,
+  sourceNames,
+} from './flag-kinds.ts';
 import { flag, type Values } from './flag-table.ts';
 
 /**
@@ -57,6 +68,11 @@ export const FLAGS = {
     'maximum size of all sources together, such as 512Ki or 2Mi',
   ),
   strict: flag(boolean, 'false', 'treat warnings as errors'),
+  'require-source': flag(
+    sourceNames,
+    '',
+    'names of sources that must be there, such as ip-masq-operator; if one is missing, that is an error in the config',
+  ),
   'sync-timeout': flag(
     interval,
     '30s',

@@ -16,6 +16,7 @@ export function configOptions(flags: FlagValues): ConfigOptions {
     configLimit: flags['config-limit'],
     strict: flags.strict,
     noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
+    requiredSources: flags['require-source'],
     guard: guardOf(keptFamilies(flags['enable-ipv6'])),
   };
 }

@@ -48,5 +48,7 @@ export interface ConfigOptions {
   /** Whether every warning is an error. */
   readonly strict: boolean;
   readonly noMasqAllReservedRanges: boolean;
+  /** Names of sources that must be there. */
+  readonly requiredSources: readonly string[];
   readonly guard: Guard;
 }

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { printable } from '../text/escape.ts';
 import { counted } from '../text/words.ts';
 import type { ConfigOptions, MergedConfig, SourceConfig } from './config.ts';
 import { maxMarks } from './limits.ts';
@@ -67,7 +68,7 @@ function* merging(
   readProblems: readonly Problem[],
 ): Steps<Merged> {
   const found = new ProblemList(options.strict);
-  for (const one of readProblems) found.add(one);
+  for (const one of [...readProblems, ...missingSources(sources, options, readProblems)]) found.add(one);
   const configs: SourceConfig[] = [];
   let marks = maxMarks(options.cidrLimitMax);
   let listed = 0;
@@ -99,6 +100,25 @@ function* merging(
   const problems = found.reported();
   if (problems.some(({ severity }) => severity === 'error')) return { config: undefined, problems };
   return { config: { ...config, conflicts: gravestFirst([...config.conflicts, ...guarded]) }, problems };
+}
+
+/** None if something could not be read: it may be what is missed. */
+function missingSources(
+  sources: readonly Source[],
+  { requiredSources }: ConfigOptions,
+  readProblems: readonly Problem[],
+): readonly Problem[] {
+  if (readProblems.some(({ severity }) => severity === 'error')) return [];
+  const names = new Set(sources.map(({ name }) => name));
+  return requiredSources
+    .filter((name) => !names.has(name))
+    .map((name) =>
+      problem('missing-source', {
+        message: `the source ${printable(name)} is not there, but --require-source names it`,
+        remedy:
+          'restore its ConfigMap or the key that is mounted under this name; if it is to go, change the flag',
+      }),
+    );
 }
 
 /** The config with at most so many CIDRs, so that conflicts between them are found at a bounded cost. */

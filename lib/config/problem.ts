@@ -60,6 +60,7 @@ export const KINDS = {
   unreadable: { severity: 'error', meaning: 'A source or the config directory cannot be read.' },
   'not-a-source': { severity: 'warning', meaning: 'A file is left out because of its name.' },
   'no-source': { severity: 'error', meaning: 'The paths to check hold no source.' },
+  'missing-source': { severity: 'error', meaning: 'A source that --require-source names is not there.' },
   'same-name': {
     severity: 'error',
     meaning: 'Two sources have the same name, so one volume cannot hold both.',

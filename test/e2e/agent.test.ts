@@ -256,6 +256,21 @@ describe('the agent', () => {
     await stops(agent);
   });
 
+  it('ends with exit code 3 if a source that must be there goes; the rules stay', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-a': INSIDE('10.1.0.0/16'), 'ip-masq-b': '{}' });
+    const agent = node.start('--resync-interval=1h', '--require-source=ip-masq-a');
+    await chainHolds(node, ['10.1.0.0/16']);
+    await volume.swap({ 'ip-masq-a': INSIDE('10.1.0.0/16') });
+    await agent.logged(/"reason":"change"|gone since/);
+    const before = await node.kernel();
+    await volume.swap({ 'ip-masq-b': '{}' });
+    assert.deepEqual(await agent.ended, { code: 3, signal: null });
+    assert.match(agent.log(), /"level":"fatal".*1 error in the config; the rules on this node do not change/);
+    assert.match(agent.log(), /the source ip-masq-a is not there/);
+    assert.equal(await node.kernel(), before);
+  });
+
   it('warns if a config leaves nothing alone, which --strict refuses', async () => {
     await using node = await createNode();
     await node.volume({ 'ip-masq-a': INSIDE() });

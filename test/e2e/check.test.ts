@@ -196,6 +196,14 @@ IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
       /DIR\/none: error: cannot be read: ENOENT/,
     ],
     ['0 for an empty config directory', ['--config-dir=DIR/empty'], '', 0, /built in \(RFC 1918\)/],
+    [
+      '3 for a source that must be there, and is not in the manifest',
+      ['--require-source=ip-masq-a,ip-masq-b', '-'],
+      'apiVersion: v1\nkind: ConfigMap\ndata: {ip-masq-a: "{}"}\n',
+      3,
+      /^error: the source ip-masq-b is not there/,
+    ],
+    ['2 for a name that no source can have', ['--require-source=operator', '-'], '', 2, /--require-source/],
     ['2 for an unknown output', ['--output=yaml'], '', 2, /--output/],
     ['2 for an unknown flag', ['--outptu=json', '-'], '', 2, /--output/],
   ] as const) {

@@ -203,6 +203,7 @@ function isConfig(text: string): boolean {
     cidrLimit: 1_000,
     strict: false,
     noMasqAllReservedRanges: false,
+    requiredSources: [],
     guard: () => [],
   };
   const { problems } = validateSource({ name: 'ip-masq-a', text }, options);

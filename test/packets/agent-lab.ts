@@ -37,6 +37,7 @@ const CONFIG = {
   enableIPv6: true,
   strict: false,
   noMasqAllReservedRanges: false,
+  requiredSources: [],
   guard: () => [],
 };
 /** Milliseconds: nothing happens that a test does not ask for. */

@@ -48,6 +48,7 @@ export function randomConfig(random: Random): RandomConfig {
         enableIPv6: true,
         strict: false,
         noMasqAllReservedRanges: random.chance(0.5),
+        requiredSources: [],
         guard: () => [],
       },
     );

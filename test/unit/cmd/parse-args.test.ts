@@ -83,6 +83,14 @@ describe('the command line', () => {
     ]);
   });
 
+  it('reads names of sources', () => {
+    assert.deepEqual(flagsOf([])['require-source'], []);
+    assert.deepEqual(flagsOf(['--require-source=ip-masq-a,ip-masq-b'])['require-source'], [
+      'ip-masq-a',
+      'ip-masq-b',
+    ]);
+  });
+
   for (const [address, ok] of [
     ['127.0.0.1:9614', true],
     ['[::1]:9614', true],
@@ -123,6 +131,11 @@ describe('the command line', () => {
     '--config-limit=-1',
     '--config-limit=2MB',
     '--config-limit=1.5Mi',
+    '--require-source=operator',
+    '--require-source=ip-masq-a,',
+    '--require-source=ip-masq-a, ip-masq-b',
+    '--require-source=ip-masq-a/b',
+    `--require-source=ip-masq-${'x'.repeat(248)}`,
     '--log-format=xml',
     '--config-dir=',
     '--v=loud',
@@ -139,6 +152,7 @@ describe('the command line', () => {
     ['--cidr-limit=-1', /whole number/],
     ['--config-limit=2MB', /with Ki, Mi, Gi, k, M or G/],
     ['--config-dir=', /not a path/],
+    ['--require-source=ip-masq-a,b', /has "b", which no source can be named: .* begin with ip-masq-/],
     ['--metrics-bind-address=localhost', /127\.0\.0\.1:9614/],
   ] as const) {
     it(`says what to write instead of ${argument}`, () => assert.throws(() => flagsOf([argument]), remedy));

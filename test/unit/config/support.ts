@@ -10,6 +10,7 @@ export const OPTIONS: ConfigOptions = {
   ...DEFAULT_LIMITS,
   strict: false,
   noMasqAllReservedRanges: false,
+  requiredSources: [],
   guard: () => [],
 };
 
