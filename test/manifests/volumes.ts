@@ -1,5 +1,8 @@
 import { type DaemonSet, type KubernetesObject, ofKind, type Volume } from './documents.ts';
 
+/** The operator's ConfigMap comes with the base: if it is deleted, kubelet keeps its file. Others may appear later. */
+const REQUIRED = 'ip-masq-operator';
+
 /** What is wrong with how the ConfigMaps become files in /etc/config. */
 export function volumeProblems(
   daemonSet: DaemonSet,
@@ -50,7 +53,7 @@ function sourceProblems(
   if (configMap === undefined) return [`there is no ConfigMap ${name}`];
   const keys = Object.keys(configMap.data ?? {});
   return [
-    ...(optional === true ? [] : [`no pod starts without ConfigMap ${name}`]),
+    ...(optional === (name !== REQUIRED) ? [] : [`ConfigMap ${name} is ${optional ? '' : 'not '}optional`]),
     ...items.filter(({ key }) => !keys.includes(key)).map(({ key }) => `ConfigMap ${name} has no key ${key}`),
     ...keys
       .filter((key) => !items.some((item) => item.key === key))
