@@ -11,6 +11,8 @@ const CONFIG_FLAGS = [
   'config-limit',
   'strict',
   'require-source',
+  'must-not-masquerade',
+  'must-masquerade',
 ] as const;
 const KERNEL_FLAGS = [
   'backend',

@@ -1,9 +1,10 @@
 import { isIP, isIPv4 } from 'node:net';
+import { type Prefix, parsePrefix } from '../../lib/cidr/prefix.ts';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';
 import { isPossibleSourceName } from '../../lib/config/source.ts';
 import { isChainName } from '../../lib/dataplane/iptables/chain.ts';
 import { type PortRange, parsePortRanges } from '../../lib/dataplane/ports.ts';
-import { quote } from '../../lib/text/escape.ts';
+import { printable, quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 
 /** How the text of a flag becomes its value. */
@@ -108,6 +109,20 @@ export const sourceNames: FlagKind<readonly string[]> = {
       `has ${quote(wrong)}, which no source can be named: write names that begin with ip-masq-, with commas between`,
     );
   },
+};
+
+/** CIDRs, separated by commas; an empty text means none. */
+export const cidrs: FlagKind<readonly Prefix[]> = {
+  placeholder: 'CIDRS',
+  parse: (text) =>
+    itemsOf(text).map((item) => {
+      const parsed = parsePrefix(item);
+      if ('prefix' in parsed) return parsed.prefix;
+      const { message, remedy } = parsed.error;
+      throw new UsageError(
+        `is not a list of CIDRs: ${quote(item)} ${printable(message)}: ${printable(remedy)}`,
+      );
+    }),
 };
 
 function itemsOf(text: string): readonly string[] {

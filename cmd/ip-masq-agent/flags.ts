@@ -1,3 +1,4 @@
+import { covers } from '../../lib/cidr/prefix.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { UsageError } from './exit.ts';
 import {
@@ -6,6 +7,7 @@ import {
   bytes,
   chain,
   choice,
+  cidrs,
   count,
   interval,
   path,
@@ -73,6 +75,16 @@ export const FLAGS = {
     '',
     'names of sources that must be there, such as ip-masq-operator; if one is missing, that is an error in the config',
   ),
+  'must-not-masquerade': flag(
+    cidrs,
+    '',
+    'promise: if the config masquerades any address of these CIDRs, that is an error; for ranges of pods, nodes and peered networks, not of Services',
+  ),
+  'must-masquerade': flag(
+    cidrs,
+    '',
+    'promise: if the config does not masquerade an address of these CIDRs, that is an error',
+  ),
   'sync-timeout': flag(
     interval,
     '30s',
@@ -114,6 +126,23 @@ export function checkTogether(flags: FlagValues): void {
     throw new UsageError(
       `--cidr-limit=${limit} is above --cidr-limit-max=${max}: raise --cidr-limit-max too`,
     );
+  checkPromises(flags);
+}
+
+function checkPromises(flags: FlagValues): void {
+  const { 'must-not-masquerade': inside, 'must-masquerade': outside } = flags;
+  const idle = [...inside, ...outside].find(({ family }) => family === 'IPv6' && !flags['enable-ipv6']);
+  if (idle !== undefined)
+    throw new UsageError(
+      `no promise about ${idle.text} can be kept without rules for IPv6: add --enable-ipv6`,
+    );
+  for (const one of inside) {
+    const other = outside.find((candidate) => covers(one, candidate) || covers(candidate, one));
+    if (other !== undefined)
+      throw new UsageError(
+        `--must-not-masquerade=${one.text} contradicts --must-masquerade=${other.text}: remove one of the two`,
+      );
+  }
 }
 
 /** Flags that klog adds to the Go agents: accepted so that their manifests work, and ignored. */

@@ -87,6 +87,10 @@ export const KINDS = {
     meaning: 'Every address of a family is masqueraded, except link-local.',
   },
   'everything-inside': { severity: 'info', meaning: 'No address of a family is masqueraded.' },
+  promise: {
+    severity: 'error',
+    meaning: 'An address has another verdict than --must-not-masquerade or --must-masquerade promises.',
+  },
   'more-problems': { severity: 'info', meaning: 'There are more problems than are reported.' },
 } as const satisfies Readonly<Record<string, Kind>>;
 

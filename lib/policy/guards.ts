@@ -4,18 +4,32 @@ import type { Guard, MergedConfig } from '../config/config.ts';
 import type { Origin } from '../text/origin.ts';
 import { flatten, type Segment } from './flatten.ts';
 import { compilePolicy, type Family, type Policy } from './policy.ts';
+import { breaches, describeBreaches, type PromisedRange, placeOf } from './promises.ts';
 
 type Finding = ReturnType<Guard>[number];
 
-/** The guards of a config: they judge each family for which the agent keeps rules. */
-export function guardOf(families: readonly Family[]): Guard {
+/** A promise as it was given, for messages. */
+export interface GivenPromise extends PromisedRange {
+  /** The flag that gives it. */
+  readonly flag: string;
+}
+
+/**
+ * The guards of a config: they judge each family for which the agent keeps rules.
+ *
+ * @param promises of these families
+ */
+export function guardOf(families: readonly Family[], promises: readonly GivenPromise[]): Guard {
   return (config, lists) =>
     families.flatMap((family) => {
       const policy = compilePolicy(config, family);
       const segments = flatten(policy);
-      return [nothingInside(config, family, segments, lists), everythingInside(policy, segments)].flatMap(
-        (found) => found ?? [],
-      );
+      const own = promises.filter(({ prefix }) => prefix.family === family);
+      return [
+        nothingInside(config, family, segments, lists),
+        everythingInside(policy, segments),
+        ...own.map((promise) => brokenPromise(promise, segments)),
+      ].flatMap((found) => found ?? []);
     });
 }
 
@@ -59,5 +73,18 @@ function everythingInside({ family, entries }: Policy, segments: readonly Segmen
     message: `all ${family} addresses are inside: nothing is masqueraded`,
     remedy: 'nothing to do if meant so: the outside must have a route back to the pods',
     ...(widest && { at: widest.origin }),
+  };
+}
+
+function brokenPromise(promise: GivenPromise, segments: readonly Segment[]): Finding | undefined {
+  const { flag, prefix } = promise;
+  const found = breaches(segments, promise);
+  if (found.length === 0) return undefined;
+  const at = placeOf(found);
+  return {
+    kind: 'promise',
+    message: `the promise --${flag}=${prefix.text} is broken: ${describeBreaches(prefix.family, found)}`,
+    remedy: 'correct the sources; if they are right, change the flag',
+    ...(at && { at }),
   };
 }

@@ -271,6 +271,23 @@ describe('the agent', () => {
     assert.equal(await node.kernel(), before);
   });
 
+  it('ends with exit code 3 if a change breaks a promise; the rules stay', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-a': INSIDE('10.1.0.0/16', '10.2.0.0/16') });
+    const agent = node.start('--resync-interval=1h', '--must-not-masquerade=10.2.0.0/16');
+    await chainHolds(node, ['10.1.0.0/16', '10.2.0.0/16']);
+    const before = await node.kernel();
+    await volume.swap({
+      'ip-masq-a': `${INSIDE('10.1.0.0/16', '10.2.0.0/16')}masqueradeCIDRs: [10.2.3.0/24]\n`,
+    });
+    assert.deepEqual(await agent.ended, { code: 3, signal: null });
+    assert.match(
+      agent.log(),
+      /ip-masq-a:2:19: error: the promise --must-not-masquerade=10\.2\.0\.0\/16 is broken/,
+    );
+    assert.equal(await node.kernel(), before);
+  });
+
   it('warns if a config leaves nothing alone, which --strict refuses', async () => {
     await using node = await createNode();
     await node.volume({ 'ip-masq-a': INSIDE() });

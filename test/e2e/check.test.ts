@@ -12,6 +12,7 @@ import { BINARY } from './support.ts';
 
 const MISTAKES = fileURLToPath(new URL('fixtures/twenty-mistakes.yaml', import.meta.url));
 const EXAMPLES = fileURLToPath(new URL('../../examples/', import.meta.url));
+const INSIDE = 'nonMasqueradeCIDRs: [10.0.0.0/8]\n';
 const SETPRIV = '/usr/bin/setpriv';
 const SCRIPT = '/usr/bin/script';
 
@@ -204,6 +205,28 @@ IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
       /^error: the source ip-masq-b is not there/,
     ],
     ['2 for a name that no source can have', ['--require-source=operator', '-'], '', 2, /--require-source/],
+    ['0 for promises that are kept', ['--must-not-masquerade=10.1.0.0/16', '-'], INSIDE, 0, /0 errors/],
+    [
+      '3 for a promise that is broken',
+      ['--must-masquerade=8.8.8.8/32,10.1.0.0/16', '-'],
+      INSIDE,
+      3,
+      /standard input:1:22: error: the promise --must-masquerade=10\.1\.0\.0\/16 is broken: /,
+    ],
+    [
+      '2 for a promise about IPv6 without rules for IPv6',
+      ['--must-masquerade=fd00::/8', '-'],
+      INSIDE,
+      2,
+      /fd00::\/8 .*--enable-ipv6/,
+    ],
+    [
+      '2 for promises that contradict each other',
+      ['--must-masquerade=10.1.0.0/16', '--must-not-masquerade=192.168.0.0/16,10.0.0.0/8', '-'],
+      INSIDE,
+      2,
+      /=10\.0\.0\.0\/8 contradicts --must-masquerade=10\.1\.0\.0\/16/,
+    ],
     ['2 for an unknown output', ['--output=yaml'], '', 2, /--output/],
     ['2 for an unknown flag', ['--outptu=json', '-'], '', 2, /--output/],
   ] as const) {

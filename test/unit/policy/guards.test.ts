@@ -4,8 +4,8 @@ import type { ConfigOptions } from '../../../lib/config/config.ts';
 import { guardOf } from '../../../lib/policy/guards.ts';
 import { merge } from '../config/support.ts';
 
-const IPV4 = { enableIPv6: false, guard: guardOf(['IPv4']) };
-const BOTH = { enableIPv6: true, guard: guardOf(['IPv4', 'IPv6']) };
+const IPV4 = { enableIPv6: false, guard: guardOf(['IPv4'], []) };
+const BOTH = { enableIPv6: true, guard: guardOf(['IPv4', 'IPv6'], []) };
 
 describe('a config without an error', () => {
   it('is told that nothing is inside, where that is said, and what to write', () => {
