@@ -89,7 +89,11 @@ export const KINDS = {
   'everything-inside': { severity: 'info', meaning: 'No address of a family is masqueraded.' },
   promise: {
     severity: 'error',
-    meaning: 'An address has another verdict than --must-not-masquerade or --must-masquerade promises.',
+    meaning: 'The config breaks --must-not-masquerade or --must-masquerade.',
+  },
+  expectation: {
+    severity: 'error',
+    meaning: 'An address has another verdict than the file of --expect says.',
   },
   'more-problems': { severity: 'info', meaning: 'There are more problems than are reported.' },
 } as const satisfies Readonly<Record<string, Kind>>;
