@@ -15,6 +15,7 @@ import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CHECK_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
+import { failedExpectations, readExpectFile } from './expectations.ts';
 import { configOptions } from './from-flags.ts';
 import { print, wantsColour } from './print.ts';
 
@@ -24,11 +25,21 @@ type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 export async function check({ flags, operands }: Args<typeof CHECK_FLAGS>): Promise<number> {
   const paths = operands.length === 0 ? [flags['config-dir']] : operands;
   const options = configOptions(flags);
+  const { expect } = flags;
+  const expected = expect === '' ? undefined : await readExpectFile(expect, options);
   const inputs = await readInputs(paths, () => process.stdin, options.configLimit);
   const merged = mergeSources(inputs.sources, options, inputs.problems);
-  const report = { ...inputs, ...merged };
+  const { config } = merged;
+  const failed = config && expected ? failedExpectations(config, expected.expectations) : [];
+  const report = {
+    ...inputs,
+    config,
+    problems: [...merged.problems, ...failed],
+    ...(expected && { expected: { file: expected.file, count: expected.expectations.length } }),
+  };
   print(format(report, flags));
-  return report.config === undefined ? EXIT.config : EXIT.ok;
+  if (config === undefined) return EXIT.config;
+  return failed.length > 0 ? EXIT.different : EXIT.ok;
 }
 
 function format(report: CheckReport, flags: CheckFlags): string {

@@ -4,6 +4,11 @@ import { flag } from './flag-table.ts';
 const OUTPUT = flag(choice('text', 'json'), 'text', 'text for people, json for programs');
 
 export const CHECK_FLAGS = {
+  expect: flag(
+    optionalPath,
+    '',
+    'YAML file of addresses or CIDRs and their verdicts, `masqueraded` or `not masqueraded`; if one has another verdict, the exit code is 4',
+  ),
   output: flag(
     choice('text', 'json', 'github', 'sarif'),
     'text',

@@ -17,6 +17,9 @@ const CONFIG_FLAGS = [
   'cidr-limit-max',
   'config-limit',
   'strict',
+  'require-source',
+  'must-not-masquerade',
+  'must-masquerade',
 ] as const;
 const KERNEL_FLAGS = [
   'backend',
@@ -54,14 +57,14 @@ export const COMMANDS: Commands = {
   check: command({
     summary: 'validate and merge config without a kernel and without root',
     details:
-      'A PATH is a config directory, a config file, a YAML or JSON file of manifests with ConfigMaps, or - for standard input. The default is --config-dir. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a source. The exit code is 3 if there is an error.',
+      'A PATH is a config directory, a config file, a YAML or JSON file of manifests with ConfigMaps, or - for standard input. The default is --config-dir. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a source. The exit code is 3 if there is an error, and 4 if only an expectation fails.',
     operands: '[PATH…]',
     own: CHECK_FLAGS,
     uses: CONFIG_FLAGS,
     examples: [
       {
-        line: 'check examples/config-cloud.yaml examples/config-operator.yaml',
-        meaning: 'before you apply them',
+        line: 'check --expect=expectations.yaml config-cloud.yaml config-operator.yaml',
+        meaning: 'before you apply them: find mistakes, and test what they do to addresses',
       },
       {
         line: 'check --strict --output=github manifests/ip-masq.yaml',

@@ -1,7 +1,10 @@
 import { isIP, isIPv4 } from 'node:net';
+import { type Prefix, parsePrefix } from '../../lib/cidr/prefix.ts';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';
+import { isPossibleSourceName } from '../../lib/config/source.ts';
 import { isChainName } from '../../lib/dataplane/iptables/chain.ts';
 import { type PortRange, parsePortRanges } from '../../lib/dataplane/ports.ts';
+import { printable, quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 
 /** How the text of a flag becomes its value. */
@@ -94,6 +97,37 @@ export const interval: FlagKind<number> = {
     return parseDuration(duration) ?? 0;
   },
 };
+
+/** Names of sources, separated by commas; an empty text means none. */
+export const sourceNames: FlagKind<readonly string[]> = {
+  placeholder: 'NAMES',
+  parse(text) {
+    const names = itemsOf(text);
+    const wrong = names.find((name) => !isPossibleSourceName(name));
+    if (wrong === undefined) return names;
+    throw new UsageError(
+      `has ${quote(wrong)}, which no source can be named: write names that begin with ip-masq-, with commas between`,
+    );
+  },
+};
+
+/** CIDRs, separated by commas; an empty text means none. */
+export const cidrs: FlagKind<readonly Prefix[]> = {
+  placeholder: 'CIDRS',
+  parse: (text) =>
+    itemsOf(text).map((item) => {
+      const parsed = parsePrefix(item);
+      if ('prefix' in parsed) return parsed.prefix;
+      const { message, remedy } = parsed.error;
+      throw new UsageError(
+        `is not a list of CIDRs: ${quote(item)} ${printable(message)}: ${printable(remedy)}`,
+      );
+    }),
+};
+
+function itemsOf(text: string): readonly string[] {
+  return text === '' ? [] : text.split(',');
+}
 
 /** Port ranges; an empty text means any port. */
 export const ports: FlagKind<readonly PortRange[]> = {

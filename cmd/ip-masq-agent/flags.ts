@@ -1,6 +1,19 @@
+import { covers } from '../../lib/cidr/prefix.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { UsageError } from './exit.ts';
-import { bindAddress, boolean, bytes, chain, choice, count, interval, path, ports } from './flag-kinds.ts';
+import {
+  bindAddress,
+  boolean,
+  bytes,
+  chain,
+  choice,
+  cidrs,
+  count,
+  interval,
+  path,
+  ports,
+  sourceNames,
+} from './flag-kinds.ts';
 import { flag, type Values } from './flag-table.ts';
 
 /**
@@ -57,6 +70,21 @@ export const FLAGS = {
     'maximum size of all sources together, such as 512Ki or 2Mi',
   ),
   strict: flag(boolean, 'false', 'treat warnings as errors'),
+  'require-source': flag(
+    sourceNames,
+    '',
+    'names of sources that must be there, such as ip-masq-operator; if one is missing, that is an error in the config',
+  ),
+  'must-not-masquerade': flag(
+    cidrs,
+    '',
+    'promise: if the config masquerades any address of these CIDRs, that is an error; for ranges of pods, nodes and peered networks, not of Services',
+  ),
+  'must-masquerade': flag(
+    cidrs,
+    '',
+    'promise: if the config does not masquerade an address of these CIDRs, that is an error',
+  ),
   'on-invalid-config': flag(
     choice('exit', 'keep'),
     'exit',
@@ -109,6 +137,9 @@ export const SHARED_FLAGS: readonly FlagName[] = [
   'cidr-limit-max',
   'config-limit',
   'strict',
+  'require-source',
+  'must-not-masquerade',
+  'must-masquerade',
 ];
 
 /** @throws {UsageError} if values that are valid by themselves contradict each other */
@@ -123,6 +154,23 @@ export function checkTogether(flags: FlagValues): void {
     throw new UsageError(
       `--metrics-bind-address and --scrape-bind-address are both ${metrics}: use two addresses, or only one of the flags`,
     );
+  checkPromises(flags);
+}
+
+function checkPromises(flags: FlagValues): void {
+  const { 'must-not-masquerade': inside, 'must-masquerade': outside } = flags;
+  const idle = [...inside, ...outside].find(({ family }) => family === 'IPv6' && !flags['enable-ipv6']);
+  if (idle !== undefined)
+    throw new UsageError(
+      `no promise about ${idle.text} can be kept without rules for IPv6: add --enable-ipv6`,
+    );
+  for (const one of inside) {
+    const other = outside.find((candidate) => covers(one, candidate) || covers(candidate, one));
+    if (other !== undefined)
+      throw new UsageError(
+        `--must-not-masquerade=${one.text} contradicts --must-masquerade=${other.text}: remove one of the two`,
+      );
+  }
 }
 
 /** Flags that klog adds to the Go agents: accepted so that their manifests work, and ignored. */

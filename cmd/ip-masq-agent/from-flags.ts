@@ -2,6 +2,8 @@ import type { SourcesOptions } from '../../lib/agent/load.ts';
 import type { RetryOptions } from '../../lib/agent/retry.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
+import { type GivenPromise, guardOf } from '../../lib/policy/guards.ts';
+import { keptFamilies, type Verdict } from '../../lib/policy/policy.ts';
 import type { FlagValues } from './flags.ts';
 import { stopSignal } from './signals.ts';
 
@@ -14,7 +16,15 @@ export function configOptions(flags: FlagValues): ConfigOptions {
     configLimit: flags['config-limit'],
     strict: flags.strict,
     noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
+    requiredSources: flags['require-source'],
+    guard: guardOf(keptFamilies(flags['enable-ipv6']), promisesOf(flags)),
   };
+}
+
+function promisesOf(flags: FlagValues): readonly GivenPromise[] {
+  const given = (flag: 'must-not-masquerade' | 'must-masquerade', verdict: Verdict) =>
+    flags[flag].map((prefix) => ({ flag, prefix, verdict }));
+  return [...given('must-not-masquerade', 'return'), ...given('must-masquerade', 'masquerade')];
 }
 
 /** The options of the dataplane. */

@@ -11,6 +11,9 @@ import type { Wake } from './wakes.ts';
 /** The most rules of one change that the log shows one by one. */
 const MAX_RULES = 100;
 
+/** The most names of sources in one line. */
+const MAX_NAMES = 20;
+
 const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
 
 /** Logs the merged config, and each problem with its line. */
@@ -18,6 +21,16 @@ export function logConfig(log: Logger, { config, problems, sources }: LoadedConf
   if (config !== undefined) log.info(describeConfig(config), headline(config));
   const frame = problemFramer(sources);
   for (const problem of gravestFirst(problems)) logProblem(log, problem, frame(problem));
+}
+
+/** Warns of sources that the reading before still had. */
+export function logVanished(log: Logger, before: MergedConfig, { sources }: MergedConfig): void {
+  const gone = before.sources.filter((name) => !sources.includes(name));
+  if (gone.length === 0) return;
+  const names = atMost(MAX_NAMES, gone).join(', ');
+  log.warn(
+    `gone since the last reading: ${names}; what they said no longer applies; if this is not meant, restore the ConfigMap or its key`,
+  );
 }
 
 /**

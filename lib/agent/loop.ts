@@ -5,7 +5,7 @@ import type { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
 import { compilePolicy, type Family, keptFamilies, type Policy } from '../policy/policy.ts';
 import { isValid, read, resyncInterval, type SourcesOptions, type ValidConfig } from './load.ts';
-import { logChange } from './log-changes.ts';
+import { logChange, logVanished } from './log-changes.ts';
 import { reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 import type { Wake } from './wakes.ts';
@@ -100,10 +100,12 @@ export async function* syncs(
   let dataplane: Dataplane | undefined;
 
   for await (const wake of wakes) {
-    const [before, last]: readonly (LoadedConfig | undefined)[] = [reading, loaded];
+    const before = reading;
+    const last = loaded;
     reading = await read(sources, before, log);
     if (isValid(reading)) {
       if (before !== undefined && !isValid(before)) log.info('the config is valid again');
+      if (last !== undefined) logVanished(log, last.config, reading.config);
       loaded = reading;
       observer.onLoad(loaded);
     } else {

@@ -1,10 +1,12 @@
 import type { Prefix } from '../cidr/prefix.ts';
-import type { Located } from '../text/origin.ts';
+import type { Located, Origin } from '../text/origin.ts';
 import type { Problem } from './problem.ts';
 
 /** What one source says. A key that it does not set is undefined, a list that it does not set is empty. */
 export interface SourceConfig {
   readonly source: string;
+  /** Where the list of what is inside stands; where the source begins if it has none. */
+  readonly insideAt: Origin;
   readonly nonMasqueradeCIDRs: readonly Located<Prefix>[];
   readonly masqueradeCIDRs: readonly Located<Prefix>[];
   readonly masqLinkLocal: Located<boolean> | undefined;
@@ -23,8 +25,16 @@ export interface MergedConfig {
   readonly masqLinkLocalIPv6: Located<boolean>;
   /** Milliseconds; undefined if no source sets it. */
   readonly resyncInterval: Located<number> | undefined;
+  /** Conflicts, and what the guards have found; the gravest first. */
   readonly conflicts: readonly Problem[];
 }
+
+/**
+ * Judges a merged config without errors by what it does to addresses.
+ *
+ * @param lists where each source says what is inside
+ */
+export type Guard = (config: MergedConfig, lists: readonly Origin[]) => readonly Omit<Problem, 'severity'>[];
 
 /** What the command line decides about reading and merging. */
 export interface ConfigOptions {
@@ -38,4 +48,7 @@ export interface ConfigOptions {
   /** Whether every warning is an error. */
   readonly strict: boolean;
   readonly noMasqAllReservedRanges: boolean;
+  /** Names of sources that must be there. */
+  readonly requiredSources: readonly string[];
+  readonly guard: Guard;
 }

@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
+import { printable } from '../text/escape.ts';
 import { counted } from '../text/words.ts';
 import type { ConfigOptions, MergedConfig, SourceConfig } from './config.ts';
 import { maxMarks } from './limits.ts';
 import { mergeConfigs } from './merge.ts';
-import { type Problem, ProblemList, problem } from './problem.ts';
+import { gravestFirst, KINDS, type Problem, ProblemList, problem } from './problem.ts';
 import { readGeneration } from './read.ts';
 import type { Source } from './source.ts';
 import { type Steps, takeSteps, takeStepsInTurns } from './steps.ts';
@@ -67,7 +68,7 @@ function* merging(
   readProblems: readonly Problem[],
 ): Steps<Merged> {
   const found = new ProblemList(options.strict);
-  for (const one of readProblems) found.add(one);
+  for (const one of [...readProblems, ...missingSources(sources, options, readProblems)]) found.add(one);
   const configs: SourceConfig[] = [];
   let marks = maxMarks(options.cidrLimitMax);
   let listed = 0;
@@ -90,9 +91,34 @@ function* merging(
   const conflicts = new ProblemList(options.strict);
   const config = mergeConfigs(configs, options.noMasqAllReservedRanges, conflicts);
   found.addAll(conflicts);
+  yield;
+  // What has an error may lack entries: nothing follows from what it does to addresses.
+  const isComplete = found.reported().every(({ kind }) => KINDS[kind].severity !== 'error');
+  const lists = configs.map(({ insideAt }) => insideAt);
+  const guarded = isComplete ? options.guard(config, lists).map((one) => problem(one.kind, one)) : [];
+  for (const one of guarded) found.add(one);
   const problems = found.reported();
-  const failed = problems.some(({ severity }) => severity === 'error');
-  return { config: failed ? undefined : config, problems };
+  if (problems.some(({ severity }) => severity === 'error')) return { config: undefined, problems };
+  return { config: { ...config, conflicts: gravestFirst([...config.conflicts, ...guarded]) }, problems };
+}
+
+/** None if something could not be read: it may be what is missed. */
+function missingSources(
+  sources: readonly Source[],
+  { requiredSources }: ConfigOptions,
+  readProblems: readonly Problem[],
+): readonly Problem[] {
+  if (readProblems.some(({ severity }) => severity === 'error')) return [];
+  const names = new Set(sources.map(({ name }) => name));
+  return requiredSources
+    .filter((name) => !names.has(name))
+    .map((name) =>
+      problem('missing-source', {
+        message: `the source ${printable(name)} is not there, but --require-source names it`,
+        remedy:
+          'restore its ConfigMap or the key that is mounted under this name; if it is to go, change the flag',
+      }),
+    );
 }
 
 /** The config with at most so many CIDRs, so that conflicts between them are found at a bounded cost. */

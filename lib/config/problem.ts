@@ -60,6 +60,7 @@ export const KINDS = {
   unreadable: { severity: 'error', meaning: 'A source or the config directory cannot be read.' },
   'not-a-source': { severity: 'warning', meaning: 'A file is left out because of its name.' },
   'no-source': { severity: 'error', meaning: 'The paths to check hold no source.' },
+  'missing-source': { severity: 'error', meaning: 'A source that --require-source names is not there.' },
   'same-name': {
     severity: 'error',
     meaning: 'Two sources have the same name, so one volume cannot hold both.',
@@ -81,6 +82,19 @@ export const KINDS = {
   },
   duration: { severity: 'error', meaning: 'A text is not a duration, or is too short or too long.' },
   ...CONFLICT_KINDS,
+  'nothing-inside': {
+    severity: 'warning',
+    meaning: 'Every address of a family is masqueraded, except link-local.',
+  },
+  'everything-inside': { severity: 'info', meaning: 'No address of a family is masqueraded.' },
+  promise: {
+    severity: 'error',
+    meaning: 'The config breaks --must-not-masquerade or --must-masquerade.',
+  },
+  expectation: {
+    severity: 'error',
+    meaning: 'An address has another verdict than the file of --expect says.',
+  },
   'more-problems': { severity: 'info', meaning: 'There are more problems than are reported.' },
 } as const satisfies Readonly<Record<string, Kind>>;
 
@@ -89,7 +103,7 @@ export type ConflictKind = keyof typeof CONFLICT_KINDS;
 
 /** A problem of that kind, as grave as the kind is. */
 export function problem(kind: ProblemKind, particulars: Omit<Problem, 'kind' | 'severity'>): Problem {
-  return { severity: KINDS[kind].severity, kind, ...particulars };
+  return { ...particulars, severity: KINDS[kind].severity, kind };
 }
 
 /** The problem if warnings count as errors. */

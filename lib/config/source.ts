@@ -30,12 +30,20 @@ export const STDIN_NAME = 'standard input';
 /** How the names of sources begin. */
 const SOURCE_PREFIX = 'ip-masq-';
 
+/** NAME_MAX of Linux, in bytes. */
+const MAX_NAME_BYTES = 255;
+
 /** How the names of files begin that ip-masq-agent-v2 reads: they may be meant as sources. */
 export const NEAR_PREFIX = 'ip-masq';
 
 /** Whether a file of that name is a source. */
 export function isSourceName(name: string): boolean {
   return name.startsWith(SOURCE_PREFIX);
+}
+
+/** Whether a file can have that name and be a source. */
+export function isPossibleSourceName(name: string): boolean {
+  return isSourceName(name) && !/[/\0]/.test(name) && Buffer.byteLength(name) <= MAX_NAME_BYTES;
 }
 
 /** Whether a file of that name may be meant as a source. */

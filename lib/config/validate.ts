@@ -86,6 +86,7 @@ export function* validating(source: Source, options: ConfigOptions, room: Room):
   const milliseconds = readInterval(interval, report);
   const config: SourceConfig = {
     source: source.name,
+    insideAt: locator.origin((all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
     nonMasqueradeCIDRs: prefixes('nonMasqueradeCIDRs'),
     masqueradeCIDRs: prefixes('masqueradeCIDRs'),
     masqLinkLocal: flag('masqLinkLocal'),

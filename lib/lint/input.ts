@@ -11,7 +11,7 @@ import {
   type Source,
   STDIN_NAME,
 } from '../config/source.ts';
-import { errorCode } from '../text/error.ts';
+import { errorCode, errorMessage } from '../text/error.ts';
 import { printable, quote } from '../text/escape.ts';
 import { readManifest } from './manifest.ts';
 
@@ -106,14 +106,30 @@ async function readInput(path: string, stdin: () => AsyncIterable<Buffer>, limit
   }
 }
 
+/** The text of one file that is neither a source nor a manifest, of at most 1 MiB; a problem if it cannot be read. */
+export async function readFile(path: string): Promise<Source | Problem> {
+  try {
+    const bytes = await collect((await open(path)).createReadStream(), MAX_BYTES);
+    if (bytes.length > MAX_BYTES) return unreadable(path, 'is larger than 1 MiB', 'split it');
+    return decodeSource(normalize(path), bytes);
+  } catch (error) {
+    if (errorCode(error) === undefined) throw error; // a bug of this program
+    return unreadable(
+      path,
+      `cannot be read: ${printable(errorMessage(error))}`,
+      'name a file that is there and readable',
+    );
+  }
+}
+
 /** All bytes, also of a pipe, which has no size; of a longer stream more than the limit, but not all. */
-async function collect(stream: AsyncIterable<Buffer>): Promise<Buffer> {
+async function collect(stream: AsyncIterable<Buffer>, limit = MAX_INPUT_BYTES): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of stream) {
     chunks.push(chunk);
     length += chunk.length;
-    if (length > MAX_INPUT_BYTES) break;
+    if (length > limit) break;
   }
   return Buffer.concat(chunks);
 }
@@ -169,8 +185,11 @@ function wholeFile(path: string, source: Source): Source {
 }
 
 function failed(path: string, message: string, remedy: string): Input {
-  const at = { kind: 'whole-file', source: path } as const;
-  return { ...NOTHING, problems: [problem('unreadable', { at, message, remedy })] };
+  return { ...NOTHING, problems: [unreadable(path, message, remedy)] };
+}
+
+function unreadable(path: string, message: string, remedy: string): Problem {
+  return problem('unreadable', { at: { kind: 'whole-file', source: path }, message, remedy });
 }
 
 function nameOf(path: string): string {

@@ -11,6 +11,8 @@ export interface CheckReport {
   readonly sources: readonly Source[];
   /** The manifests that problems may point into. */
   readonly manifests?: readonly Source[];
+  /** The file that says what is expected, and how many expectations it has. */
+  readonly expected?: { readonly file: Source; readonly count: number };
 }
 
 /** How many problems there are of each severity. */

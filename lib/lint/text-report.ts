@@ -1,6 +1,5 @@
 import { problemFramer } from '../config/frame.ts';
 import { formatPlace, gravestFirst, type Problem, type Severity } from '../config/problem.ts';
-import type { Source } from '../config/source.ts';
 import { printable } from '../text/escape.ts';
 import { counted } from '../text/words.ts';
 import { type CheckReport, summarize } from './report.ts';
@@ -11,23 +10,28 @@ export interface TextOptions {
 }
 
 /** The problems with their lines, the gravest first, and a line that counts them, for people. */
-export function textReport({ problems, sources, manifests = [] }: CheckReport, options: TextOptions): string {
-  const frame = problemFramer([...sources, ...manifests]);
+export function textReport(report: CheckReport, options: TextOptions): string {
+  const { problems, sources, manifests = [], expected } = report;
+  const frame = problemFramer([...sources, ...manifests, ...(expected ? [expected.file] : [])]);
   const frames = gravestFirst(problems).flatMap((problem) => {
     const { message, remedy } = problem;
     const lines = frame({ ...problem, message: printable(message), remedy: printable(remedy) }).split('\n');
     return options.colour ? lines.map((line, index) => coloured(line, index, problem)) : lines;
   });
-  return `${[...frames, summaryLine(problems, sources)].join('\n')}\n`;
+  return `${[...frames, summaryLine(report)].join('\n')}\n`;
 }
 
-function summaryLine(problems: readonly Problem[], sources: readonly Source[]): string {
+function summaryLine({ problems, sources, config, expected }: CheckReport): string {
   const { errors, warnings, infos } = summarize(problems);
+  const failed = problems.filter(({ kind }) => kind === 'expectation').length;
   return [
     counted(sources.length, 'source'),
     counted(errors, 'error'),
     counted(warnings, 'warning'),
     counted(infos, 'info'),
+    ...(expected && config
+      ? [`${expected.count - failed} of ${counted(expected.count, 'expectation')} met`]
+      : []),
   ].join(', ');
 }
 

@@ -18,6 +18,7 @@ export const FINDING_MEANING = {
   'config-unreadable': 'the config directory is missing or unreadable',
   'config-invalid': 'the sources have errors',
   'config-empty': 'there is no source, so the defaults apply',
+  'nothing-inside': 'the config masquerades all traffic of a family, also between pods',
   'no-capability': 'the capability NET_ADMIN or NET_RAW is missing',
   'tool-missing': 'a tool that the agent needs (iptables, ip6tables, nft) is not installed or too old',
   'kernel-refused': 'the kernel or a tool refused an operation',

@@ -1,6 +1,6 @@
 import { formatProblem, type Problem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
-import type { Family } from '../policy/policy.ts';
+import { type Family, VERDICT_TEXT } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { configHash } from './config-hash.ts';
@@ -49,7 +49,7 @@ export function statusPage(overview: Overview): string {
     section('Syncs', tableHtml(['family', 'last sync', 'last change', 'because'], syncRows(overview))),
     section('Config', configHtml(overview)),
     ...(status.invalid === undefined ? [] : [section('Errors', problemsHtml(status.invalid.error.problems))]),
-    section('Conflicts', problemsHtml(status.loaded?.config.conflicts ?? [])),
+    section('Conflicts and guards', problemsHtml(status.loaded?.config.conflicts ?? [])),
     section('Foreign rules', foreignHtml(overview)),
     ...[...status.families].map(([family, one]) =>
       section(`${family} entries`, entriesHtml(one, overview.counts.entries(family))),
@@ -138,7 +138,7 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
   const rows = [
     ...shown.map((entry) => [
       entry.prefix.text,
-      entry.verdict === 'return' ? 'not masqueraded' : 'masqueraded',
+      VERDICT_TEXT[entry.verdict],
       formatOrigin(entry.origin),
       counted(entry),
     ]),

@@ -133,6 +133,10 @@ export class Status implements Observer {
       metrics.add('config_loads_total', { result: 'valid' });
       if (!isNew) return;
       metrics.set('config_sources', {}, config.sources.length);
+      metrics.replace(
+        'source_info',
+        config.sources.map((source) => ({ labels: { source }, value: 1 })),
+      );
       metrics.replace('config_info', [{ labels: { hash: configHash(config) }, value: 1 }]);
       const conflicts = Map.groupBy(config.conflicts, ({ severity, kind }) => `${severity} ${kind}`);
       metrics.replace(

@@ -34,6 +34,21 @@ describe('the agent', () => {
     await stops(agent);
   });
 
+  it('names the sources that are gone, and goes on, also with --strict', async () => {
+    await using node = await createNode();
+    const inside = INSIDE('10.1.0.0/16');
+    const volume = await node.volume({ 'ip-masq-a': inside, 'ip-masq-b': '{}', 'ip-masq-c': '{}' });
+    const agent = node.start('--resync-interval=100ms', '--strict', '--v=3');
+    await chainHolds(node, ['10.1.0.0/16']);
+    await volume.swap({ 'ip-masq-a': inside, 'ip-masq-b': '{}' });
+    await agent.logged(/"level":"warn".*gone since the last reading: ip-masq-c; .*restore the ConfigMap/);
+    await volume.swap({});
+    await agent.logged(/"level":"warn".*gone since the last reading: ip-masq-a, ip-masq-b; /);
+    await agent.logged(/ip-masq-a, ip-masq-b(?:.*\n)*(?:.*"reason":"resync".*\n){2}/);
+    assert.equal(agent.log().split('gone since').length, 3);
+    await stops(agent);
+  });
+
   it('goes to the defaults when the last source of a projected volume is taken away', async () => {
     await using node = await createNode();
     const volume = await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16') });
@@ -239,6 +254,48 @@ describe('the agent', () => {
     await agent.logged(/(?:"reason":"resync".*\n.*){3}/);
     assert.equal(agent.log().split('true wins').length, 2);
     await stops(agent);
+  });
+
+  it('ends with exit code 3 if a source that must be there goes; the rules stay', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-a': INSIDE('10.1.0.0/16'), 'ip-masq-b': '{}' });
+    const agent = node.start('--resync-interval=1h', '--require-source=ip-masq-a');
+    await chainHolds(node, ['10.1.0.0/16']);
+    await volume.swap({ 'ip-masq-a': INSIDE('10.1.0.0/16') });
+    await agent.logged(/"reason":"change"|gone since/);
+    const before = await node.kernel();
+    await volume.swap({ 'ip-masq-b': '{}' });
+    assert.deepEqual(await agent.ended, { code: 3, signal: null });
+    assert.match(agent.log(), /"level":"fatal".*1 error in the config; the rules on this node do not change/);
+    assert.match(agent.log(), /the source ip-masq-a is not there/);
+    assert.equal(await node.kernel(), before);
+  });
+
+  it('ends with exit code 3 if a change breaks a promise; the rules stay', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-a': INSIDE('10.1.0.0/16', '10.2.0.0/16') });
+    const agent = node.start('--resync-interval=1h', '--must-not-masquerade=10.2.0.0/16');
+    await chainHolds(node, ['10.1.0.0/16', '10.2.0.0/16']);
+    const before = await node.kernel();
+    await volume.swap({
+      'ip-masq-a': `${INSIDE('10.1.0.0/16', '10.2.0.0/16')}masqueradeCIDRs: [10.2.3.0/24]\n`,
+    });
+    assert.deepEqual(await agent.ended, { code: 3, signal: null });
+    assert.match(
+      agent.log(),
+      /ip-masq-a:2:19: error: the promise --must-not-masquerade=10\.2\.0\.0\/16 is broken/,
+    );
+    assert.equal(await node.kernel(), before);
+  });
+
+  it('warns if a config leaves nothing alone, which --strict refuses', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-a': INSIDE() });
+    const before = await node.kernel();
+    const { code, stderr } = await node.agent('--once', '--strict');
+    assert.deepEqual([code, await node.kernel()], [3, before]);
+    assert.match(stderr, /"level":"error","time":.*"kind":"nothing-inside"/);
+    assert.equal((await node.agent('--once')).code, 0);
   });
 
   it('takes a warning for an error with --strict', async () => {

@@ -12,6 +12,7 @@ import { BINARY } from './support.ts';
 
 const MISTAKES = fileURLToPath(new URL('fixtures/twenty-mistakes.yaml', import.meta.url));
 const EXAMPLES = fileURLToPath(new URL('../../examples/', import.meta.url));
+const INSIDE = 'nonMasqueradeCIDRs: [10.0.0.0/8]\n';
 const SETPRIV = '/usr/bin/setpriv';
 const SCRIPT = '/usr/bin/script';
 
@@ -132,7 +133,7 @@ describe('check, without root, kernel tools and PATH', () => {
   });
 
   it('shows what the examples say together', async () => {
-    const paths = globSync('*.yaml', { cwd: EXAMPLES })
+    const paths = globSync('config-*.yaml', { cwd: EXAMPLES })
       .sort()
       .map((name) => join(EXAMPLES, name));
     assert.deepEqual(await check('--strict', ...paths), {
@@ -158,8 +159,61 @@ IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
   });
 
   it('takes each example by itself', async () => {
-    for (const name of globSync('*.yaml', { cwd: EXAMPLES }))
+    for (const name of globSync('config-*.yaml', { cwd: EXAMPLES }))
       assert.equal((await check('--strict', join(EXAMPLES, name))).code, 0, name);
+  });
+
+  it('meets the expectations of the examples', async () => {
+    const paths = globSync('config-*.yaml', { cwd: EXAMPLES }).map((name) => join(EXAMPLES, name));
+    const { code, stdout } = await check(`--expect=${EXAMPLES}expectations.yaml`, ...paths);
+    assert.match(stdout, /, 0 infos, 6 of 6 expectations met\n$/);
+    assert.equal(code, 0);
+  });
+
+  describe('an expectation that fails', () => {
+    const run = async (output: string) => {
+      const file = join(scratch.path, 'expect.yaml');
+      await writeFile(file, '10.1.0.0/16: not masqueraded\n10.2.0.0/15: masqueraded\n');
+      const result = await runCheck([`--output=${output}`, `--expect=${file}`, '-'], { input: INSIDE });
+      assert.equal(result.code, 4);
+      return result.stdout.replaceAll(scratch.path, 'DIR');
+    };
+
+    it('is in the text, with its line and that of the entry that decides', async () => {
+      assert.equal(
+        (await run('text')).split('\n\n')[1],
+        `IPv4: 2 ranges, 16,842,752 addresses are not masqueraded
+DIR/expect.yaml:2:1: error: 10.2.0.0/15 is expected to be masqueraded, but 10.2.0.0/15 is not masqueraded (10.0.0.0/8 of standard input:1:22 decides) (the other: standard input:1:22); correct the sources, or the expectation
+ 2 | 10.2.0.0/15: masqueraded
+   | ^
+standard input:1:22
+ 1 | nonMasqueradeCIDRs: [10.0.0.0/8]
+   |                      ^
+1 source, 1 error, 0 warnings, 0 infos, 1 of 2 expectations met
+`,
+      );
+    });
+
+    it('is in the JSON, the annotations and the SARIF', async () => {
+      const { valid, problems }: JsonReport = JSON.parse(await run('json'));
+      assert.equal(valid, false);
+      assert.partialDeepStrictEqual(problems, [
+        {
+          kind: 'expectation',
+          at: { file: 'DIR/expect.yaml', line: 2, column: 1 },
+          other: { line: 1, column: 22 },
+        },
+      ]);
+      assert.match(
+        await run('github'),
+        /^::error file=DIR\/expect\.yaml,line=2,col=1,title=.* expectation::10/,
+      );
+      const { runs }: SarifLog = JSON.parse(await run('sarif'));
+      assert.deepEqual(
+        runs[0]?.results.map(({ ruleId }) => ruleId),
+        ['expectation'],
+      );
+    });
   });
 
   for (const [name, args, input, code, says] of [
@@ -196,12 +250,60 @@ IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
       /DIR\/none: error: cannot be read: ENOENT/,
     ],
     ['0 for an empty config directory', ['--config-dir=DIR/empty'], '', 0, /built in \(RFC 1918\)/],
+    [
+      '3 for a source that must be there, and is not in the manifest',
+      ['--require-source=ip-masq-a,ip-masq-b', '-'],
+      'apiVersion: v1\nkind: ConfigMap\ndata: {ip-masq-a: "{}"}\n',
+      3,
+      /^error: the source ip-masq-b is not there/,
+    ],
+    ['2 for a name that no source can have', ['--require-source=operator', '-'], '', 2, /--require-source/],
+    ['0 for promises that are kept', ['--must-not-masquerade=10.1.0.0/16', '-'], INSIDE, 0, /0 errors/],
+    [
+      '3 for a promise that is broken',
+      ['--must-masquerade=8.8.8.8/32,10.1.0.0/16', '-'],
+      INSIDE,
+      3,
+      /standard input:1:22: error: the promise --must-masquerade=10\.1\.0\.0\/16 is broken: /,
+    ],
+    [
+      '2 for a promise about IPv6 without rules for IPv6',
+      ['--must-masquerade=fd00::/8', '-'],
+      INSIDE,
+      2,
+      /fd00::\/8 .*--enable-ipv6/,
+    ],
+    [
+      '2 for promises that contradict each other',
+      ['--must-masquerade=10.1.0.0/16', '--must-not-masquerade=192.168.0.0/16,10.0.0.0/8', '-'],
+      INSIDE,
+      2,
+      /=10\.0\.0\.0\/8 contradicts --must-masquerade=10\.1\.0\.0\/16/,
+    ],
+    ['3 for an error, whatever is expected', ['--expect=DIR/good', '-'], 'x: 1', 3, /unknown key "x"/],
+    [
+      '2 for a file of expectations with an error',
+      ['--expect=DIR/bad', '-'],
+      'x: 1',
+      2,
+      /DIR\/bad:1:10: error: /,
+    ],
+    [
+      '2 for such a file that is missing',
+      ['--expect=DIR/none', '-'],
+      INSIDE,
+      2,
+      /DIR\/none: error: cannot be read/,
+    ],
+    ['2 for such a file without an end', ['--expect=/dev/zero', '-'], INSIDE, 2, /larger than 1 MiB/],
     ['2 for an unknown output', ['--output=yaml'], '', 2, /--output/],
     ['2 for an unknown flag', ['--outptu=json', '-'], '', 2, /--output/],
   ] as const) {
     it(`ends with ${name}`, async () => {
       const dir = scratch.path;
       await mkdir(join(dir, 'empty'), { recursive: true });
+      await writeFile(join(dir, 'good'), '8.8.8.8: not masqueraded\n');
+      await writeFile(join(dir, 'bad'), '8.8.8.8: outside\n');
       await writeFile(join(dir, 'secret'), 'masqLinkLocal: true\n');
       await chmod(join(dir, 'secret'), 0o200);
       const result = await runCheck(

@@ -114,6 +114,14 @@ const CASES: readonly Case[] = [
       ['config-invalid', /^1 error in the config$/, /^ip-masq-x:1:16: error: /, /ip-masq-agent check/],
     ],
   },
+  {
+    what: 'a list that somebody has emptied',
+    make: async (node, mode) => {
+      await writeFile(join(node.configDir, 'ip-masq-cloud'), 'nonMasqueradeCIDRs: ["fd00::/8"]\n');
+      assert.equal((await node.agent('--once', ...flags(mode))).code, 0);
+    },
+    findings: [['nothing-inside', /no IPv4 range is inside/, /^ip-masq-cloud:1:21$/, /nonMasqueradeCIDRs/]],
+  },
 ];
 
 for (const mode of MODES) {
@@ -193,6 +201,7 @@ for (const mode of MODES) {
       await node.agent('--once', ...flags(mode));
       finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
         ['config-empty', /the defaults apply/, /has no file ip-masq-\*/, /ip-masq-/],
+        ['nothing-inside', /no source, and no IPv6 default/, /^$/, /nonMasqueradeCIDRs/],
       ]);
     });
 

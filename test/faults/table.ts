@@ -105,6 +105,19 @@ export const FAULTS: readonly Fault[] = [
     noticedBy: [['config/merge.test.ts', ALL]],
   },
   {
+    name: 'guard: an emptied list is as good as any',
+    edits: [['if (isInside || isMeant) return undefined;', 'return undefined;']],
+    noticedBy: [
+      ['policy/guards.test.ts', ALL],
+      ['e2e/agent.test.ts', 'leaves nothing alone'],
+    ],
+  },
+  {
+    name: 'promise: what no entry decides at the end of the range is forgotten',
+    edits: [['fill(last + 1n);', '']],
+    noticedBy: [['policy/promises.test.ts', ALL]],
+  },
+  {
     name: 'verdict: link-local is left alone only if it is to be masqueraded',
     edits: [['...(masqLinkLocal ? [] : [linkLocal]),', '...(masqLinkLocal ? [linkLocal] : []),']],
     noticedBy: [

@@ -203,6 +203,8 @@ function isConfig(text: string): boolean {
     cidrLimit: 1_000,
     strict: false,
     noMasqAllReservedRanges: false,
+    requiredSources: [],
+    guard: () => [],
   };
   const { problems } = validateSource({ name: 'ip-masq-a', text }, options);
   return problems.every(({ severity }) => severity !== 'error');

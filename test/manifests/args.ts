@@ -2,6 +2,7 @@ import { COMMANDS } from '../../cmd/ip-masq-agent/commands.ts';
 import { UsageError } from '../../cmd/ip-masq-agent/exit.ts';
 import { flagValues, type Values } from '../../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../../cmd/ip-masq-agent/flags.ts';
+import { configOptions } from '../../cmd/ip-masq-agent/from-flags.ts';
 import { parseArgs } from '../../cmd/ip-masq-agent/parse-args.ts';
 import { mergeSources } from '../../lib/config/load.ts';
 import { formatProblem } from '../../lib/config/problem.ts';
@@ -41,14 +42,8 @@ export function configProblems(
     .filter(isOurs)
     .flatMap((container) => {
       const { flags } = lineOf(container);
-      const { problems } = mergeSources(sources, {
-        enableIPv6: flags['enable-ipv6'],
-        cidrLimit: flags['cidr-limit'],
-        cidrLimitMax: flags['cidr-limit-max'],
-        configLimit: flags['config-limit'],
-        noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
-        strict: true, // an example is without even a warning
-      });
+      // An example is without even a warning.
+      const { problems } = mergeSources(sources, { ...configOptions(flags), strict: true });
       return problems.filter(({ severity }) => severity === 'error').map(formatProblem);
     });
 }

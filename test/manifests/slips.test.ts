@@ -44,7 +44,13 @@ const SLIPS: readonly (readonly [name: string, from: string, to: string, ...said
     'a ConfigMap that has to be there',
     '"name":"ip-masq-cloud","optional":true',
     '"name":"ip-masq-cloud","optional":false',
-    /no pod starts without/,
+    /ip-masq-cloud is not optional/,
+  ],
+  [
+    'a ConfigMap that may be deleted',
+    '"name":"ip-masq-operator","optional":false',
+    '"name":"ip-masq-operator","optional":true',
+    /ip-masq-operator is optional/,
   ],
   ['no port of the host', ',"hostPort":9614', '', /port 9614 is not said to be taken/],
   [

@@ -1,5 +1,10 @@
 import { type DaemonSet, type KubernetesObject, ofKind, type Volume } from './documents.ts';
 
+/** The operator's ConfigMap comes with the base: if it is deleted, kubelet keeps its file. So do the copies of a canary. */
+function isRequired(name: string): boolean {
+  return name === 'ip-masq-operator' || name.endsWith('-canary');
+}
+
 /** What is wrong with how the ConfigMaps become files in /etc/config. */
 export function volumeProblems(
   daemonSet: DaemonSet,
@@ -50,9 +55,7 @@ function sourceProblems(
   if (configMap === undefined) return [`there is no ConfigMap ${name}`];
   const keys = Object.keys(configMap.data ?? {});
   return [
-    ...(optional === !name.endsWith('-canary')
-      ? []
-      : [`ConfigMap ${name} is ${optional ? '' : 'not '}optional`]),
+    ...(optional === !isRequired(name) ? [] : [`ConfigMap ${name} is ${optional ? '' : 'not '}optional`]),
     ...items.filter(({ key }) => !keys.includes(key)).map(({ key }) => `ConfigMap ${name} has no key ${key}`),
     ...keys
       .filter((key) => !items.some((item) => item.key === key))

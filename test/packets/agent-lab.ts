@@ -32,7 +32,14 @@ export interface AgentLab extends AsyncDisposable {
   age(ms: number): void;
 }
 
-const CONFIG = { ...DEFAULT_LIMITS, enableIPv6: true, strict: false, noMasqAllReservedRanges: false };
+const CONFIG = {
+  ...DEFAULT_LIMITS,
+  enableIPv6: true,
+  strict: false,
+  noMasqAllReservedRanges: false,
+  requiredSources: [],
+  guard: () => [],
+};
 /** Milliseconds: nothing happens that a test does not ask for. */
 const RESYNC = 3_600_000;
 

@@ -43,7 +43,14 @@ export function randomConfig(random: Random): RandomConfig {
     const sources = randomSources(random);
     const { config } = mergeSources(
       Object.entries(sources).map(([name, text]) => ({ name, text })),
-      { ...DEFAULT_LIMITS, enableIPv6: true, strict: false, noMasqAllReservedRanges: random.chance(0.5) },
+      {
+        ...DEFAULT_LIMITS,
+        enableIPv6: true,
+        strict: false,
+        noMasqAllReservedRanges: random.chance(0.5),
+        requiredSources: [],
+        guard: () => [],
+      },
     );
     if (config !== undefined) return { config, sources };
   }

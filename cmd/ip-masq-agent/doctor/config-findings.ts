@@ -1,5 +1,5 @@
 import type { LoadedConfig } from '../../../lib/config/load.ts';
-import { formatProblem } from '../../../lib/config/problem.ts';
+import { formatPlace, formatProblem } from '../../../lib/config/problem.ts';
 import type { Finding } from '../../../lib/neighbours/finding.ts';
 import { counted } from '../../../lib/text/words.ts';
 
@@ -7,7 +7,7 @@ import { counted } from '../../../lib/text/words.ts';
 export function configFindings(dir: string, { config, problems, sources }: LoadedConfig): readonly Finding[] {
   const errors = problems.filter(({ severity }) => severity === 'error');
   const evidence = errors.map(formatProblem);
-  if (errors.some(({ at }) => at === undefined)) {
+  if (errors.some(({ kind, at }) => kind === 'unreadable' && at === undefined)) {
     return [
       {
         kind: 'config-unreadable',
@@ -27,7 +27,12 @@ export function configFindings(dir: string, { config, problems, sources }: Loade
       },
     ];
   }
-  if (sources.length > 0) return [];
+  const guarded = problems.flatMap(({ kind, message, remedy, at, other }): readonly Finding[] => {
+    if (kind !== 'nothing-inside') return [];
+    const evidence = [at, other].flatMap((place) => (place === undefined ? [] : formatPlace(place)));
+    return [{ kind, message, evidence, remedy }];
+  });
+  if (sources.length > 0) return guarded;
   return [
     {
       kind: 'config-empty',
@@ -35,5 +40,6 @@ export function configFindings(dir: string, { config, problems, sources }: Loade
       evidence: [`${dir} has no file ip-masq-*`],
       remedy: 'mount ConfigMaps there, with keys that begin with ip-masq-',
     },
+    ...guarded,
   ];
 }

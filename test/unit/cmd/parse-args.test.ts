@@ -83,6 +83,14 @@ describe('the command line', () => {
     ]);
   });
 
+  it('reads names of sources', () => {
+    assert.deepEqual(flagsOf([])['require-source'], []);
+    assert.deepEqual(flagsOf(['--require-source=ip-masq-a,ip-masq-b'])['require-source'], [
+      'ip-masq-a',
+      'ip-masq-b',
+    ]);
+  });
+
   for (const [address, ok] of [
     ['127.0.0.1:9614', true],
     ['[::1]:9614', true],
@@ -123,6 +131,14 @@ describe('the command line', () => {
     '--config-limit=-1',
     '--config-limit=2MB',
     '--config-limit=1.5Mi',
+    '--require-source=operator',
+    '--require-source=ip-masq-a,',
+    '--require-source=ip-masq-a, ip-masq-b',
+    '--require-source=ip-masq-a/b',
+    `--require-source=ip-masq-${'x'.repeat(248)}`,
+    '--must-masquerade=10.0.0.1/8',
+    '--must-masquerade=10.0.0.0/8,',
+    '--must-not-masquerade=10.0.0.0/8 192.168.0.0/16',
     '--log-format=xml',
     '--config-dir=',
     '--v=loud',
@@ -139,6 +155,11 @@ describe('the command line', () => {
     ['--cidr-limit=-1', /whole number/],
     ['--config-limit=2MB', /with Ki, Mi, Gi, k, M or G/],
     ['--config-dir=', /not a path/],
+    [
+      '--must-masquerade=192.0.2.0/24,10.0.0.1/8',
+      /is not a list of CIDRs: "10\.0\.0\.1\/8" is not a network address: .*write 10\.0\.0\.0\/8/,
+    ],
+    ['--require-source=ip-masq-a,b', /has "b", which no source can be named: .* begin with ip-masq-/],
     ['--metrics-bind-address=localhost', /127\.0\.0\.1:9614/],
   ] as const) {
     it(`says what to write instead of ${argument}`, () => assert.throws(() => flagsOf([argument]), remedy));

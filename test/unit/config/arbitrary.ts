@@ -87,6 +87,7 @@ function locate(values: Values): SourceConfig {
   const maybe = <Value>(value: Value | undefined) => (value === undefined ? undefined : at(value));
   return {
     source,
+    insideAt: at(undefined).origin,
     nonMasqueradeCIDRs: values.nonMasqueradeCIDRs.map(at),
     masqueradeCIDRs: values.masqueradeCIDRs.map(at),
     masqLinkLocal: maybe(values.masqLinkLocal),

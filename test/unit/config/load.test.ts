@@ -31,6 +31,30 @@ describe('the limit of CIDRs of all sources together', () => {
   });
 });
 
+describe('a source that must be there', () => {
+  const required = { requiredSources: ['ip-masq-a', 'ip-masq-b'] };
+
+  it('is an error if it is not, and no guard is asked', () => {
+    const guard = () => assert.fail();
+    assert.deepEqual(merge({ 'ip-masq-b': '{}' }, { ...required, guard }).lines, [
+      'error: the source ip-masq-a is not there, but --require-source names it; restore its ConfigMap or the key that is mounted under this name; if it is to go, change the flag',
+    ]);
+    assert.equal(merge({}, required).lines.length, 2);
+  });
+
+  it('may be empty', () => {
+    assert.deepEqual(merge({ 'ip-masq-a': '{}', 'ip-masq-b': '{}' }, required).lines, []);
+  });
+
+  it('is not missed if something could not be read', async () => {
+    const { problems } = await loadConfig('/nonexistent', { ...OPTIONS, ...required });
+    assert.deepEqual(
+      problems.map(({ kind }) => kind),
+      ['unreadable'],
+    );
+  });
+});
+
 describe('many problems', () => {
   const mistakes = (count: number) => Array.from({ length: count }, (_, index) => `k${index}: 1\n`).join('');
 

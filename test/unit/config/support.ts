@@ -10,6 +10,8 @@ export const OPTIONS: ConfigOptions = {
   ...DEFAULT_LIMITS,
   strict: false,
   noMasqAllReservedRanges: false,
+  requiredSources: [],
+  guard: () => [],
 };
 
 /** What a terminal or a log reader could take for more than text. */

@@ -27,7 +27,7 @@ describe('the status page', () => {
     assert.match(page, /^ip-masq-agent on node-1 .*Z: ready ip-masq-agent 1\.2\.3 /);
     assert.match(page, / 10\.0\.0\.0\/8 not masqueraded a:1:22 7 everything else masqueraded $/);
     assert.match(page, / sources a .* resyncInterval 90 s, a:2:17 /);
-    assert.match(page, / Conflicts none Foreign rules none found /);
+    assert.match(page, / Conflicts and guards none Foreign rules none found /);
   });
 
   it('shows the first of many entries and of many conflicts, and how many more there are', () => {

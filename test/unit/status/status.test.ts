@@ -23,12 +23,14 @@ describe('the status', () => {
     assert.equal(await value('config_sources'), 3);
     assert.equal(await value('config_conflicts', 'severity="warning"', 'kind="link-local-flag"'), 1);
     assert.equal(await value('config_conflicts', 'severity="info"', 'kind="duplicate"'), 1);
+    assert.equal((await series('source_info')).length, 3);
     const [first] = await series('config_info');
     status.onInvalidConfig(new InvalidConfigError([]));
     assert.deepEqual(await series('config_info'), [first]);
     assert.equal(await value('config_sources'), 3);
     status.onLoad(loaded({ b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }));
     assert.deepEqual(await series('config_conflicts'), []);
+    assert.deepEqual(await series('source_info'), ['ip_masq_agent_source_info{source="b"} 1']);
     const [second, ...more] = await series('config_info');
     assert.deepEqual(more, []);
     assert.notEqual(second, first);

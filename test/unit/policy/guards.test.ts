@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { ConfigOptions } from '../../../lib/config/config.ts';
+import { guardOf } from '../../../lib/policy/guards.ts';
+import { merge } from '../config/support.ts';
+
+const IPV4 = { enableIPv6: false, guard: guardOf(['IPv4'], []) };
+const BOTH = { enableIPv6: true, guard: guardOf(['IPv4', 'IPv6'], []) };
+
+describe('a config without an error', () => {
+  it('is told that nothing is inside, where that is said, and what to write', () => {
+    const { lines } = merge({ a: 'nonMasqueradeCIDRs: []\n' }, IPV4);
+    assert.deepEqual(lines, [
+      'a:1:21: warning: no IPv4 range is inside: all IPv4 traffic of pods is masqueraded, between pods too; list the ranges of pods and nodes in nonMasqueradeCIDRs, such as 10.244.0.0/16, or write masqueradeCIDRs: [0.0.0.0/0] if this is meant',
+    ]);
+  });
+
+  it('is told that everything is inside, and that this may be meant', () => {
+    const { lines } = merge({ a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 0.0.0.0/0]\n' }, IPV4);
+    assert.deepEqual(lines.slice(-1), [
+      'a:1:34: info: all IPv4 addresses are inside: nothing is masqueraded; nothing to do if meant so: the outside must have a route back to the pods',
+    ]);
+  });
+
+  const nothing = (at: string, family: string, cause = 'range is inside') =>
+    new RegExp(`^${at}warning: no .*${family} ${cause}: all ${family} `);
+  const everything = (at: string, family: string) => new RegExp(`^${at}: info: all ${family} addresses`);
+
+  for (const [what, texts, options, ...expected] of [
+    ['the defaults', {}, IPV4],
+    ['the defaults with IPv6', {}, BOTH, nothing('', 'IPv6', 'default')],
+    [
+      'all reserved ranges with IPv6',
+      {},
+      { ...BOTH, noMasqAllReservedRanges: true },
+      nothing('', 'IPv6', 'default'),
+    ],
+    ['one address inside', { a: 'nonMasqueradeCIDRs: [10.0.0.1/32]' }, IPV4],
+    [
+      'one of IPv4 alone, with IPv6',
+      { a: 'nonMasqueradeCIDRs: [10.0.0.1/32]' },
+      BOTH,
+      nothing('a:1:21: ', 'IPv6'),
+    ],
+    ['one of each', { a: 'nonMasqueradeCIDRs: [10.0.0.1/32, "fd00::/8"]' }, BOTH],
+    ['a source without the list', { a: '\nmasqLinkLocal: true' }, IPV4, nothing('a:2:1: ', 'IPv4')],
+    [
+      'empty lists in two sources',
+      { a: 'nonMasqueradeCIDRs: []', b: 'nonMasqueradeCIDRs: []' },
+      IPV4,
+      /other: b:1:21/,
+    ],
+    [
+      'link-local alone',
+      { a: 'nonMasqueradeCIDRs: [169.254.0.0/17]\nmasqLinkLocal: true' },
+      IPV4,
+      nothing('a:1:21: ', 'IPv4'),
+    ],
+    ['more than link-local', { a: 'nonMasqueradeCIDRs: [169.254.0.0/15]' }, IPV4],
+    [
+      'exceptions that add up to all that is inside',
+      { a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeCIDRs: [10.0.0.0/9, 10.128.0.0/9]' },
+      IPV4,
+      nothing('a:1:21: ', 'IPv4'),
+    ],
+    ['an exception that says that it is meant', { a: 'masqueradeCIDRs: [0.0.0.0/0]' }, IPV4],
+    [
+      'such an exception for the other family',
+      { a: 'masqueradeCIDRs: [0.0.0.0/0]' },
+      BOTH,
+      nothing('a:1:1: ', 'IPv6'),
+    ],
+    ['such an exception for both', { a: 'masqueradeCIDRs: [0.0.0.0/0, "::/0"]' }, BOTH],
+    [
+      'parts that add up to everything, around link-local',
+      { a: 'nonMasqueradeCIDRs: [128.0.0.0/2, 0.0.0.0/1, 192.0.0.0/2]' },
+      IPV4,
+      everything('a:1:35', 'IPv4'),
+    ],
+    ['all but one address', { a: 'nonMasqueradeCIDRs: [0.0.0.0/0]\nmasqueradeCIDRs: [8.8.8.8/32]' }, IPV4],
+    [
+      'everything of IPv6',
+      { a: 'nonMasqueradeCIDRs: [10.0.0.0/8, "::/0"]' },
+      BOTH,
+      everything('a:1:34', 'IPv6'),
+    ],
+    [
+      'an error, without which it may be another config',
+      { a: 'nonMasqueradeCIDRs: [10.0.0.1/8]' },
+      IPV4,
+      /^a:1:22: error: "10\.0\.0\.1\/8"/,
+    ],
+  ] satisfies readonly (readonly [string, Record<string, string>, Partial<ConfigOptions>, ...RegExp[]])[])
+    it(`is judged: ${what}`, () => {
+      const { lines, config } = merge(texts, options);
+      assert.equal(lines.length, expected.length, lines.join('\n'));
+      for (const [index, pattern] of expected.entries()) assert.match(lines[index] ?? '', pattern);
+      if (config !== undefined) assert.equal(config.conflicts.length, expected.length);
+    });
+
+  it('is refused with --strict if nothing is inside, beside other warnings', () => {
+    const texts = { a: 'masqLinkLocal: true\nnonMasqueradeCIDRs: []', b: 'masqLinkLocal: false' };
+    const { config, problems } = merge(texts, { ...IPV4, strict: true });
+    assert.equal(config, undefined);
+    assert.deepEqual(
+      problems.map(({ severity, kind }) => `${severity} ${kind}`),
+      ['error link-local-flag', 'error nothing-inside'],
+    );
+  });
+});
