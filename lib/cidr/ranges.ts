@@ -1,4 +1,4 @@
-import { ADDRESS_BITS, type Family } from './address.ts';
+import { ADDRESS_BITS, type Family, familyOf, formatAddress, parseAddress } from './address.ts';
 import { type Prefix, prefixAt } from './prefix.ts';
 
 /** Consecutive addresses, both ends included. */
@@ -31,6 +31,32 @@ export function rangeOf({ family, address, length }: Omit<Prefix, 'text'>): Rang
 /** Whether the address is in the range; both of one family. */
 export function isIn(value: bigint, { first, last }: Range): boolean {
   return first <= value && value <= last;
+}
+
+/** The shortest text of a range: an address, a prefix, or the first and the last address. */
+export function formatRange(family: Family, { first, last }: Range): string {
+  const text = formatAddress({ family, value: first });
+  if (first === last) return text;
+  const size = last - first + 1n;
+  const hostBits = size.toString(2).length - 1;
+  const isPrefix = size === 1n << BigInt(hostBits) && first % size === 0n;
+  if (isPrefix) return `${text}/${ADDRESS_BITS[family] - hostBits}`;
+  return `${text}-${formatAddress({ family, value: last })}`;
+}
+
+/** Reads an address, a prefix, or two addresses with a dash between them; undefined for any other text. */
+export function parseRange(text: string): Range | undefined {
+  const [, from = '', mark, to = ''] = /^([^/-]+)(?:([/-])(.+))?$/.exec(text) ?? [];
+  const first = parseAddress(from)?.value;
+  const family = familyOf(from);
+  if (first === undefined || family === undefined) return undefined;
+  if (mark === undefined) return { first, last: first };
+  if (mark === '-') {
+    const last = parseAddress(to)?.value;
+    return last === undefined || familyOf(to) !== family ? undefined : { first, last };
+  }
+  if (!/^\d{1,3}$/.test(to) || Number(to) > ADDRESS_BITS[family]) return undefined;
+  return rangeOf({ family, address: first, length: Number(to) });
 }
 
 /** How many addresses are in the set. */

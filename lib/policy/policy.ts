@@ -11,6 +11,12 @@ export type { Address, Family };
 /** `return` keeps the source address of a packet, `masquerade` replaces it by the node's address. */
 export type Verdict = 'return' | 'masquerade';
 
+/** The verdicts in words. */
+export const VERDICT_TEXT: Readonly<Record<Verdict, string>> = {
+  return: 'not masqueraded',
+  masquerade: 'masqueraded',
+};
+
 /** A prefix with a verdict, and the place that asks for it. */
 export interface Entry {
   readonly prefix: Prefix;

@@ -1,6 +1,6 @@
 import { formatProblem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
-import type { Family } from '../policy/policy.ts';
+import { type Family, VERDICT_TEXT } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { configHash } from './config-hash.ts';
@@ -138,7 +138,7 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
   const rows = [
     ...shown.map((entry) => [
       entry.prefix.text,
-      entry.verdict === 'return' ? 'not masqueraded' : 'masqueraded',
+      VERDICT_TEXT[entry.verdict],
       formatOrigin(entry.origin),
       counted(entry),
     ]),
