@@ -1,8 +1,9 @@
 import { parsePrefix } from '../../../lib/cidr/prefix.ts';
 import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import type { Dataplane, KernelVerdict, Observed } from '../../../lib/dataplane/dataplane.ts';
+import type { Dataplane, KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
+import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/neighbours/find.ts';
 import { bpfLinks } from '../../../lib/neighbours/machine-findings.ts';
 import type { NodeRules } from '../../../lib/neighbours/read-node.ts';
@@ -50,14 +51,14 @@ export async function explainedLive(
   node: NodeRules,
   host: Host,
 ): Promise<readonly Explained[]> {
-  const observed: Partial<Record<Address['family'], Observed>> = {};
+  const observed: Partial<Record<Address['family'], KernelFates>> = {};
   const answers: Explained[] = [];
   const bpf = await bpfLinks(host);
   for (const address of addresses) {
     const said = explained(config, address, enableIPv6);
-    const seen = observed[address.family] ?? (await dataplane.observe(address.family));
+    const seen = observed[address.family] ?? (await dataplane.observe(address.family)).fates();
     observed[address.family] = seen;
-    const kernel = seen.verdict(address);
+    const kernel = verdictAt(seen, address);
     const foreign = await explainForeign(node, address);
     const agrees = agree(said, kernel);
     answers.push({ ...said, live: { isLocal: await isLocal(host, address), kernel, agrees, foreign, bpf } });
