@@ -86,9 +86,7 @@ export function describeChanges(before: Fates, after: Fates): VerdictChanges {
   const known = sizeOf(changes) - sizeOf(unknown);
   const clauses = [
     ...(known > 0n ? [`the verdict changes for ${countedAddresses(known)}`] : []),
-    ...(unknown.length > 0
-      ? [`what happens now to ${countedAddresses(sizeOf(unknown))} cannot be told`]
-      : []),
+    ...(unknown.length > 0 ? [`the old verdict of ${countedAddresses(sizeOf(unknown))} cannot be told`] : []),
   ];
   const more = changes.slice(MAX_LINES);
   const rest = `… and ${counted(more.length, 'more range')}, ${countedAddresses(sizeOf(more))}`;

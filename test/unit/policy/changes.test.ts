@@ -77,7 +77,7 @@ describe('the changes between two policies', () => {
       sameFate('IPv4', { verdict: undefined, rule }),
       fatesOf(policy),
     );
-    assert.equal(summary, 'what happens now to 4,294,967,296 addresses cannot be told');
+    assert.equal(summary, 'the old verdict of 4,294,967,296 addresses cannot be told');
     assert.match(
       lines[1] ?? '',
       /^10\.0\.0\.0\/8: cannot be told \(-s 192\.0\.2\.1\/32 x{384}…\) → not masqueraded$/,
