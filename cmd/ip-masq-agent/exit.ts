@@ -7,7 +7,7 @@ export const EXIT_MEANING: Readonly<Record<number, string>> = {
   [EXIT.system]: 'the kernel or the system refused an operation',
   [EXIT.usage]: 'wrong usage: unknown flag or command, bad flag value',
   [EXIT.config]: 'the config is invalid, in conflict, or unreadable',
-  [EXIT.different]: 'diff or explain --live found a difference, or doctor found a problem',
+  [EXIT.different]: 'diff, render --diff-to or explain --live found a difference, or doctor found a problem',
 };
 
 /** The command line is wrong; the message says what to write instead. */
