@@ -1,7 +1,7 @@
 import type { Address } from '../cidr/address.ts';
 import { isIn } from '../cidr/ranges.ts';
 import { describeChanges, type VerdictChanges } from '../policy/changes.ts';
-import { fatesOf } from '../policy/fates.ts';
+import { type Fate, fatesOf, sideBySide } from '../policy/fates.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { KernelFates, KernelVerdict } from './dataplane.ts';
 
@@ -16,4 +16,15 @@ export function verdictAt({ state, fates }: KernelFates, { value }: Address): Ke
 export function describeKernelChange(before: KernelFates, after: Policy): VerdictChanges {
   if (before.state === 'applied') return describeChanges(before, fatesOf(after));
   return { summary: "before, the agent's rules masqueraded nothing", lines: [] };
+}
+
+/** What the rules of two dataplanes do together: a packet is masqueraded if either masquerades it. */
+export function together(a: KernelFates, b: KernelFates): KernelFates {
+  if (a.state !== 'applied' || b.state !== 'applied') return a.state === 'applied' ? a : b;
+  const fates = Array.from(sideBySide(a, b), ({ first, last, before, after }): Fate => {
+    const masquerades = [before, after].find(({ verdict }) => verdict === 'masquerade');
+    const decides = masquerades ?? (before.verdict === undefined ? before : after);
+    return { ...decides, first, last };
+  });
+  return { state: 'applied', family: a.family, fates };
 }

@@ -16,16 +16,14 @@ export function kernelFates({ family, rules, jumps }: IptablesObservation, chain
     };
   const entered = firstMatches(
     family,
-    jumps.flatMap((spec) =>
-      rangeRules(family, withoutLocal(ruleWords(spec)), `-A POSTROUTING ${spec}`, chain),
-    ),
+    jumps.flatMap((spec) => rangeRules(family, spec, `-A POSTROUTING ${spec}`, chain)),
   );
   const inside =
     rules === undefined
       ? sameFate(family, { verdict: undefined, rule: `chain ${chain}, which iptables cannot list` })
       : firstMatches(
           family,
-          rules.flatMap((spec) => rangeRules(family, ruleWords(spec), `-A ${chain} ${spec}`, 'MASQUERADE')),
+          rules.flatMap((spec) => rangeRules(family, spec, `-A ${chain} ${spec}`, 'MASQUERADE')),
         );
   return { state: 'applied', ...ifEntered(entered, inside) };
 }
@@ -45,13 +43,8 @@ function ifEntered(entered: Fates, inside: Fates): Fates {
  *
  * @param masquerades the target that masquerades, or leads to where packets are masqueraded
  */
-function rangeRules(
-  family: Family,
-  printed: readonly string[],
-  text: string,
-  masquerades: string,
-): readonly RangeRule[] {
-  const words = withoutComments(printed);
+function rangeRules(family: Family, spec: string, text: string, masquerades: string): readonly RangeRule[] {
+  const words = withoutLocal(withoutComments(ruleWords(spec)));
   const end = words.findIndex((word) => word === '-j' || word === '-g');
   if (end === -1) return []; // it only counts
   const matches = words.slice(0, end);
@@ -84,17 +77,18 @@ function verdictOf(
   return jump === '-j' && (target === 'RETURN' || target === 'ACCEPT') ? 'return' : undefined;
 }
 
-/** Without the match that every jump of such an agent has: packets to the node itself are none of its business. */
+const NOT_LOCAL = ['-m', 'addrtype', '!', '--dst-type', 'LOCAL'];
+
+/**
+ * Without the match that every jump to such a chain has, and that every rule of old v1 versions has: packets to the
+ * node itself are none of the agent's business.
+ */
 function withoutLocal(words: readonly string[]): readonly string[] {
-  return without(words, ['-m', 'addrtype', '!', '--dst-type', 'LOCAL']);
+  const at = words.findIndex((_, index) => NOT_LOCAL.every((word, offset) => words[index + offset] === word));
+  return at === -1 ? words : words.toSpliced(at, NOT_LOCAL.length);
 }
 
 function withoutComments(words: readonly string[]): readonly string[] {
   const at = words.findIndex((word, index) => word === '-m' && words[index + 1] === 'comment');
   return at === -1 ? words : withoutComments(words.toSpliced(at, 4));
-}
-
-function without(words: readonly string[], part: readonly string[]): readonly string[] {
-  const at = words.findIndex((_, index) => part.every((word, offset) => words[index + offset] === word));
-  return at === -1 ? words : words.toSpliced(at, part.length);
 }
