@@ -84,7 +84,7 @@ export const COMMANDS: Commands = {
   diff: command({
     summary: 'show what a sync would change in the kernel now',
     details:
-      'Changes nothing. The exit code is 0 if a sync would change nothing, and 4 if it would change something.',
+      'Changes nothing. Below the rules are the addresses whose verdict changes, compared with what the chain in the kernel does now, also if ip-masq-agent v1 or v2 made it. The exit code is 0 if a sync would change nothing, and 4 if it would change something.',
     operands: '',
     own: {},
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
@@ -111,7 +111,6 @@ export const COMMANDS: Commands = {
       'termination-log',
     ],
     examples: [
-      { line: 'render', meaning: 'the transaction that makes the chain on a node that has none' },
       {
         line: 'render --format=config --flatten --output-file=/out/ip-masq-agent --watch',
         meaning: 'as a sidecar of a program that reads one file and does not know masqueradeCIDRs',
