@@ -32,6 +32,11 @@ export const RENDER_FLAGS = {
     'false',
     'with --format=config: write no masqueradeCIDRs, but the shortest list of nonMasqueradeCIDRs that means the same',
   ),
+  'diff-to': flag(
+    optionalPath,
+    '',
+    'print instead which addresses change their verdict if the sources in this directory replace those in --config-dir; exit code 4 if there are any',
+  ),
   'input-file': flag(optionalPath, '', 'with --format=win-bridge: the CNI config to change'),
   'output-file': flag(
     optionalPath,

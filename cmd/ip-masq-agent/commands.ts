@@ -95,7 +95,7 @@ export const COMMANDS: Commands = {
   diff: command({
     summary: 'show what a sync would change in the kernel now',
     details:
-      'Changes nothing. The exit code is 0 if a sync would change nothing, and 4 if it would change something.',
+      'Changes nothing. Below the rules are the addresses whose verdict changes, compared with what the chain in the kernel does now, also if ip-masq-agent v1 or v2 made it. The exit code is 0 if a sync would change nothing, and 4 if it would change something.',
     operands: '',
     own: {},
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
@@ -123,10 +123,13 @@ export const COMMANDS: Commands = {
       'termination-log',
     ],
     examples: [
-      { line: 'render', meaning: 'the transaction that makes the chain on a node that has none' },
       {
         line: 'render --format=config --flatten --output-file=/out/ip-masq-agent --watch',
         meaning: 'as a sidecar of a program that reads one file and does not know masqueradeCIDRs',
+      },
+      {
+        line: 'render --config-dir=./now --diff-to=./next',
+        meaning: 'before a change: what happens to packets after it',
       },
       {
         line: 'render --format=win-bridge --input-file=cni.conf --output-file=cni.conf',

@@ -9,7 +9,7 @@ export const EXIT_MEANING: Readonly<Record<number, string>> = {
   [EXIT.usage]: 'wrong usage: unknown flag or command, bad flag value',
   [EXIT.config]: 'the config is invalid, in conflict, or unreadable',
   [EXIT.different]:
-    'diff or explain --live found a difference, doctor a problem, or check --expect a failure',
+    'diff, render --diff-to or explain --live found a difference, doctor a problem, or check --expect a failure',
 };
 
 /** The command line is wrong; the message says what to write instead. */

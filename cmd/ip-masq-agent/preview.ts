@@ -1,13 +1,17 @@
 import type { MergedConfig } from '../../lib/config/config.ts';
-import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
+import type { Dataplane, Observed, Plan } from '../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
-import { compilePolicy, type Family } from '../../lib/policy/policy.ts';
+import { compilePolicy, type Family, type Policy } from '../../lib/policy/policy.ts';
 
 /** What a sync would do in one family. */
 export interface Preview {
   readonly family: Family;
   /** Undefined if nothing differs. */
   readonly plan: Plan | undefined;
+  /** The kernel now; undefined if it cannot be read. */
+  readonly observed?: Observed;
+  /** Undefined if the family is turned off. */
+  readonly policy?: Policy;
   /** Why the agent cannot look for leftovers in a family that is turned off. */
   readonly unreadable?: DataplaneError;
 }
@@ -23,10 +27,14 @@ export async function preview(
   family: Family,
   enableIPv6: boolean,
 ): Promise<Preview> {
-  if (family === 'IPv4' || enableIPv6)
-    return { family, plan: (await dataplane.observe(family)).plan(compilePolicy(config, family)) };
+  if (family === 'IPv4' || enableIPv6) {
+    const observed = await dataplane.observe(family);
+    const policy = compilePolicy(config, family);
+    return { family, plan: observed.plan(policy), observed, policy };
+  }
   try {
-    return { family, plan: (await dataplane.observe(family)).remove() };
+    const observed = await dataplane.observe(family);
+    return { family, plan: observed.remove(), observed };
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;
     // Without ip6tables nothing can be left over.

@@ -4,6 +4,8 @@ import type { LoadedConfig } from '../config/load.ts';
 import { formatProblem, gravestFirst, type Problem } from '../config/problem.ts';
 import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
+import { CONNECTIONS_KEEP, describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
+import type { Policy } from '../policy/policy.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 import type { Wake } from './wakes.ts';
@@ -23,22 +25,42 @@ export function logConfig(log: Logger, { config, problems, sources }: LoadedConf
   for (const problem of gravestFirst(problems)) logProblem(log, problem, frame(problem));
 }
 
-/** Warns of sources that the reading before still had. */
-export function logVanished(log: Logger, before: MergedConfig, { sources }: MergedConfig): void {
+/** A config, and its policy of each family. */
+type Compiled = readonly [config: MergedConfig, policies: readonly Policy[]];
+
+/** Warns of sources that the reading before still had, with the verdicts that change now. */
+export function logVanished(
+  log: Logger,
+  [before, earlier]: Compiled,
+  [{ sources }, policies]: Compiled,
+): void {
   const gone = before.sources.filter((name) => !sources.includes(name));
   if (gone.length === 0) return;
   const names = atMost(MAX_NAMES, gone).join(', ');
+  const changes = policies.map((policy, index) => ({
+    family: policy.family,
+    ...describePolicyChange(earlier[index] ?? policy, policy),
+  }));
+  const summaries = changes.map(({ family, summary }) => `${family}: ${summary}`).join('; ');
   log.warn(
-    `gone since the last reading: ${names}; what they said no longer applies; if this is not meant, restore the ConfigMap or its key`,
+    { verdicts: changes.flatMap(({ lines }) => lines) },
+    `gone since the last reading: ${names}; what they said no longer applies: ${summaries}; if this is not meant, restore the ConfigMap or its key`,
   );
 }
 
-/**
- * Logs what a sync has changed in the kernel.
- *
- * @param drifted whether another program has changed what the agent applied last
- */
-export function logChange(log: Logger, plan: Plan, { reason, since }: Wake, drifted: boolean): void {
+/** A change of the kernel. */
+interface KernelChange {
+  readonly plan: Plan;
+  readonly verdicts: VerdictChanges;
+  /** Whether another program has changed what the agent applied last. */
+  readonly drifted: boolean;
+  readonly reason: Wake['reason'];
+  /** Milliseconds. */
+  readonly took: number;
+}
+
+/** Logs what a sync has changed in the kernel: what happens to packets, and the rules. */
+export function logChange(log: Logger, { plan, verdicts, drifted, reason, took }: KernelChange): void {
   const { family, found, added, removed, kept } = plan;
   const rules = [
     ...added.map((rule) => `+ ${describeRule(rule)}`),
@@ -48,10 +70,12 @@ export function logChange(log: Logger, plan: Plan, { reason, since }: Wake, drif
     family,
     reason,
     found,
-    took_ms: tenths(performance.now() - since),
+    took_ms: tenths(took),
+    verdicts: verdicts.lines,
     rules: atMost(MAX_RULES, rules),
   };
-  const counts = `rules added ${added.length}, removed ${removed.length}, kept ${kept}`;
+  const keep = verdicts.lines.length > 0 ? `; ${CONNECTIONS_KEEP}` : '';
+  const counts = `rules added ${added.length}, removed ${removed.length}, kept ${kept}; ${verdicts.summary}${keep}`;
   if (drifted)
     log.warn(
       fields,

@@ -2,11 +2,13 @@ import { InvalidConfigError } from '../config/invalid-config.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
+import { describeKernelChange } from '../dataplane/kernel-fates.ts';
 import type { Logger } from '../log/log.ts';
+import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
 import { compilePolicy, type Family, keptFamilies, type Policy } from '../policy/policy.ts';
 import { isValid, read, resyncInterval, type SourcesOptions, type ValidConfig } from './load.ts';
 import { logChange, logVanished } from './log-changes.ts';
-import { reconcile } from './reconcile.ts';
+import { type Change, reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 import type { Wake } from './wakes.ts';
 
@@ -49,6 +51,8 @@ export interface SyncEvent {
   readonly policy: Policy;
   /** The plan that was applied; undefined if nothing differed. */
   readonly plan: Plan | undefined;
+  /** What the plan does to packets. */
+  readonly verdicts: VerdictChanges | undefined;
   /** Whether another program has changed what the agent applied last. */
   readonly drifted: boolean;
   readonly wake: Wake;
@@ -105,7 +109,6 @@ export async function* syncs(
     reading = await read(sources, before, log);
     if (isValid(reading)) {
       if (before !== undefined && !isValid(before)) log.info('the config is valid again');
-      if (last !== undefined) logVanished(log, last.config, reading.config);
       loaded = reading;
       observer.onLoad(loaded);
     } else {
@@ -121,34 +124,20 @@ export async function* syncs(
     }
     const { config } = loaded;
     // The same config gives the same policy objects, by which dataplanes cache their rules.
-    if (config !== last?.config) policies = families.map((family) => compilePolicy(config, family));
+    if (config !== last?.config) {
+      const earlier = policies;
+      policies = families.map((family) => compilePolicy(config, family));
+      if (last !== undefined) logVanished(log, [last.config, earlier], [config, policies]);
+    }
 
     if (dataplane === undefined) {
       dataplane = await retrying(open, retry);
       observer.onDataplane(dataplane);
       log.info(`using ${dataplane.name}: ${dataplane.reason}`);
     }
-    const changes = await reconcile(dataplane, policies, {
-      ...retry,
-      // A change uses what this process wrote last; the resync finds changes of other programs.
-      from: wake.reason === 'change' ? 'memory' : 'kernel',
-      applied,
-      onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
-    }).catch((error: unknown) => {
-      observer.onFailure(families);
-      throw error;
-    });
-
-    for (const policy of policies) {
-      const { family } = policy;
-      const { plan, drifted = false } = changes.get(family) ?? {};
-      applied.set(family, policy);
-      observer.onSync({ policy, plan, drifted, wake, duration: (performance.now() - wake.since) / 1000 });
-      if (plan === undefined) log.debug({ family, reason: wake.reason }, 'nothing to change');
-      else logChange(log, plan, wake, drifted);
-    }
+    const changed = await bringIn(policies, dataplane, wake, { applied, retry, observer, log });
     const interval = resyncInterval(loaded, sources);
-    yield { kind: 'synced', policies, dataplane, changed: changes.size > 0, interval };
+    yield { kind: 'synced', policies, dataplane, changed, interval };
   }
 }
 
@@ -156,6 +145,57 @@ function whatIsKept(loaded: ValidConfig | undefined): string {
   return loaded === undefined
     ? 'the rules on this node stay as they are until the config is valid'
     : 'the last valid config stays in use until it is valid again';
+}
+
+/** What all syncs share. */
+interface Shared {
+  /** The policies that this process applied last. */
+  readonly applied: Map<Family, Policy>;
+  readonly retry: RetryOptions;
+  readonly observer: Observer;
+  readonly log: Logger;
+}
+
+/** Brings the policies into the kernel, and tells the observer and the log. Returns whether anything was written. */
+async function bringIn(
+  policies: readonly Policy[],
+  dataplane: Dataplane,
+  wake: Wake,
+  { applied, retry, observer, log }: Shared,
+): Promise<boolean> {
+  const changes = await reconcile(dataplane, policies, {
+    ...retry,
+    // A change uses what this process wrote last; the resync finds changes of other programs.
+    from: wake.reason === 'change' ? 'memory' : 'kernel',
+    applied,
+    onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
+  }).catch((error: unknown) => {
+    observer.onFailure(policies.map(({ family }) => family));
+    throw error;
+  });
+  const took = performance.now() - wake.since;
+  for (const policy of policies) {
+    const { family } = policy;
+    const change = changes.get(family);
+    const verdicts = change && verdictChanges(change, applied.get(family), policy);
+    const { plan, drifted = false } = change ?? {};
+    applied.set(family, policy);
+    observer.onSync({ policy, plan, verdicts, drifted, wake, duration: took / 1000 });
+    if (plan === undefined || verdicts === undefined)
+      log.debug({ family, reason: wake.reason }, 'nothing to change');
+    else logChange(log, { plan, verdicts, drifted, reason: wake.reason, took });
+  }
+  return changes.size > 0;
+}
+
+/** What a change does to packets. What this process applied need not be read from the kernel, unless it was changed. */
+function verdictChanges(
+  { drifted, observed }: Change,
+  before: Policy | undefined,
+  after: Policy,
+): VerdictChanges {
+  if (before === undefined || drifted) return describeKernelChange(observed.fates(), after);
+  return describePolicyChange(before, after);
 }
 
 /** How the agent waits for a busy kernel. Each retry is logged and goes to the observer. */

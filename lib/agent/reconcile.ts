@@ -1,4 +1,4 @@
-import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
+import type { Dataplane, Observed, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { type RetryOptions, retrying } from './retry.ts';
@@ -17,6 +17,8 @@ export interface Change {
   readonly plan: Plan;
   /** Whether the kernel no longer held the policy that was applied last. */
   readonly drifted: boolean;
+  /** The kernel before. */
+  readonly observed: Observed;
 }
 
 /** After so many failures the agent gives up, because the transaction cannot succeed. */
@@ -95,7 +97,7 @@ async function planAll(
       const plan = kernel.plan(policy);
       const before = applied.get(policy.family);
       const drifted = before !== undefined && (before === policy || kernel.plan(before) !== undefined);
-      return plan && { plan, drifted };
+      return plan && { plan, drifted, observed: kernel };
     }),
   );
   // All observations have ended, so that none of them runs at the same time as the next attempt.

@@ -1,4 +1,5 @@
-import type { Address, Family } from '../cidr/address.ts';
+import type { Family } from '../cidr/address.ts';
+import type { Fates } from '../policy/fates.ts';
 import type { Entry, Policy, Verdict } from '../policy/policy.ts';
 import type { IptablesMode } from './options.ts';
 
@@ -36,8 +37,8 @@ export interface Observed {
   plan(policy: Policy): Plan | undefined;
   /** The plan that removes all of the agent's rules; undefined if there are none. */
   remove(): Plan | undefined;
-  /** What the agent's rules do with packets to an address. */
-  verdict(address: Address): KernelVerdict;
+  /** What the agent's rules do with packets to every address. */
+  fates(): KernelFates;
 }
 
 /** A dataplane that is installed, and the families in which it can hold the agent's rules. */
@@ -98,12 +99,18 @@ export const DIFFERENCES = [
 
 export type Difference = (typeof DIFFERENCES)[number];
 
-/** What the agent's rules in the kernel do with a packet; foreign rules may do more. */
+/** What the agent's rules in the kernel do with packets to every address; foreign rules may do more. */
+export interface KernelFates extends Fates {
+  /** Without the chain or a jump to it, packets are not masqueraded. */
+  readonly state: 'applied' | 'no chain' | 'no jump';
+}
+
+/** What the agent's rules in the kernel do with packets to an address. */
 export interface KernelVerdict {
-  /** Without the chain or a jump to it, packets are not masqueraded. With changed rules, the verdict is unknown. */
+  /** If the rules were changed so that more than the destination decides, the verdict is unknown. */
   readonly state: 'applied' | 'no chain' | 'no jump' | 'changed';
   readonly verdict: Verdict;
-  /** The rule that decides, or a foreign one in the agent's chain, as the tool prints it; undefined if none. */
+  /** The rule that decides, or because of which the verdict is unknown, as the tool prints it; undefined if none. */
   readonly rule: string | undefined;
 }
 

@@ -70,13 +70,13 @@ function nonBlockingStderr(): number {
   }
 }
 
-/** The line as text: `10:20:30.123 INFO  message key=value`, then the lines of `frame`, `rules` or `transaction`. */
+/** The line as text: `10:20:30.123 INFO  message key=value`, then the lines of `frame`, `verdicts`, `rules` or `transaction`. */
 function formatText(json: string): string {
-  const { time, level, msg, frame, rules, transaction, ...fields }: Record<string, unknown> =
+  const { time, level, msg, frame, verdicts, rules, transaction, ...fields }: Record<string, unknown> =
     JSON.parse(json);
   const head = `${String(time).slice(11, 23)} ${String(level).toUpperCase().padEnd(5)} ${printable(String(msg))}`;
   const pairs = Object.entries(fields).map(([key, value]) => ` ${printable(key)}=${textValue(value)}`);
-  const lines = [frame, rules, transaction].flat().filter((line) => line !== undefined);
+  const lines = [frame, verdicts, rules, transaction].flat().filter((line) => line !== undefined);
   return `${[`${head}${pairs.join('')}`, ...lines.map((line) => `  ${printable(String(line))}`)].join('\n')}\n`;
 }
 

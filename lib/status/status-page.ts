@@ -1,5 +1,6 @@
 import { formatProblem, type Problem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
+import { CONNECTIONS_KEEP } from '../policy/changes.ts';
 import { type Family, VERDICT_TEXT } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
 import { formatOrigin } from '../text/origin.ts';
@@ -47,6 +48,7 @@ export function statusPage(overview: Overview): string {
     `<h1>${escapeHtml(title)}</h1>`,
     stateHtml(overview),
     section('Syncs', tableHtml(['family', 'last sync', 'last change', 'because'], syncRows(overview))),
+    section('Last change of verdicts', verdictsHtml(overview)),
     section('Config', configHtml(overview)),
     ...(status.invalid === undefined ? [] : [section('Errors', problemsHtml(status.invalid.error.problems))]),
     section('Conflicts and guards', problemsHtml(status.loaded?.config.conflicts ?? [])),
@@ -99,6 +101,16 @@ function syncRows({ status, families }: Overview): readonly (readonly string[])[
     if (one === undefined) return [family, 'none yet', '', ''];
     return [family, time(one.lastSuccess), time(one.lastChange), one.lastFound.join(', ')];
   });
+}
+
+function verdictsHtml({ status: { families } }: Overview): string {
+  const changes = [...families].flatMap(([family, { lastVerdicts: last }]) => {
+    if (last === undefined) return [];
+    const head = `${time(last.at)}, ${family}: ${last.summary}`;
+    return `<p>${escapeHtml(head)}</p>\n<pre>${last.lines.map(escapeHtml).join('\n')}</pre>`;
+  });
+  if (changes.length === 0) return '<p>none since the agent started</p>';
+  return [...changes, `<p class="soft">${CONNECTIONS_KEEP}</p>`].join('\n');
 }
 
 function configHtml({ status: { loaded }, interval }: Overview): string {

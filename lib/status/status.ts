@@ -3,6 +3,7 @@ import type { Observer, SyncEvent } from '../agent/loop.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
+import type { VerdictChanges } from '../policy/changes.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { configHash } from './config-hash.ts';
 import type { Metrics } from './metrics.ts';
@@ -17,6 +18,8 @@ export interface FamilyStatus {
   readonly lastChange: number | undefined;
   /** How the kernel differed at the last change. */
   readonly lastFound: readonly string[];
+  /** The last change after which packets get another verdict. */
+  readonly lastVerdicts: (VerdictChanges & { readonly at: number }) | undefined;
 }
 
 /** Foreign rules that may masquerade traffic that the policy does not masquerade. */
@@ -151,7 +154,7 @@ export class Status implements Observer {
   }
 
   /** A family was synced. */
-  onSync({ policy, plan, drifted, wake, duration }: SyncEvent): void {
+  onSync({ policy, plan, verdicts, drifted, wake, duration }: SyncEvent): void {
     const { family } = policy;
     const now = Date.now();
     const before = this.#families.get(family);
@@ -162,6 +165,7 @@ export class Status implements Observer {
       lastSuccess: now,
       lastChange: plan === undefined ? before?.lastChange : now,
       lastFound: plan?.found ?? before?.lastFound ?? [],
+      lastVerdicts: verdicts?.lines.length ? { ...verdicts, at: now } : before?.lastVerdicts,
     });
     this.#recorder.record((metrics) => {
       if (before === undefined) beginAtZero(metrics, family);

@@ -8,6 +8,7 @@ import { RUNS } from '../lab/runs.ts';
 import { BINARY, createNode, eventually, jsonLines, type NodeLab } from './support.ts';
 import { holdLock } from './xtables-lock.ts';
 
+const STATUSZ = "fetch('http://127.0.0.1:9614/statusz').then(async (page) => console.log(await page.text()))";
 const INSIDE = (...cidrs: string[]) => `nonMasqueradeCIDRs: [${cidrs.join(', ')}]\n`;
 
 describe('the agent', () => {
@@ -29,6 +30,10 @@ describe('the agent', () => {
     );
     assert.ok(change);
     assert.match(String(change['msg']), /IPv4: rules added 1, removed 1, kept 3/);
+    assert.deepEqual(change['verdicts'], [
+      '10.1.0.0/16: not masqueraded → masqueraded',
+      '10.3.0.0/16: masqueraded → not masqueraded',
+    ]);
     assert.match(JSON.stringify(change['rules']), /\+ -d 10\.3\.0\.0\/16 .*\(ip-masq-cloud:1:22\)/);
     assert.match(JSON.stringify(change['rules']), /- -d 10\.1\.0\.0\/16 /);
     await stops(agent);
@@ -41,13 +46,47 @@ describe('the agent', () => {
     const agent = node.start('--resync-interval=100ms', '--strict', '--v=3');
     await chainHolds(node, ['10.1.0.0/16']);
     await volume.swap({ 'ip-masq-a': inside, 'ip-masq-b': '{}' });
-    await agent.logged(/"level":"warn".*gone since the last reading: ip-masq-c; .*restore the ConfigMap/);
+    await agent.logged(
+      /"level":"warn".*gone since the last reading: ip-masq-c; .*IPv4: no verdict changes; .*restore the ConfigMap/,
+    );
     await volume.swap({});
-    await agent.logged(/"level":"warn".*gone since the last reading: ip-masq-a, ip-masq-b; /);
+    await agent.logged(
+      /"level":"warn".*"verdicts":\["10\.0\.0\.0\/16: masqueraded → not.*gone since the last reading: ip-masq-a, ip-masq-b; /,
+    );
     await agent.logged(/ip-masq-a, ip-masq-b(?:.*\n)*(?:.*"reason":"resync".*\n){2}/);
     assert.equal(agent.log().split('gone since').length, 3);
     await stops(agent);
   });
+
+  for (const flags of [['--iptables-mode=nft'], ['--iptables-mode=legacy'], ['--backend=nftables']]) {
+    it(`says in the log and on the status page what happens to packets, ${flags}`, async () => {
+      await using node = await createNode();
+      const volume = await node.volume({ 'ip-masq-a': INSIDE('10.0.0.0/8') });
+      const port = '--metrics-bind-address=127.0.0.1:9614';
+      const agent = node.start('--resync-interval=1h', '--log-format=text', ...flags, port);
+      await agent.logged(/kept 0; before, the agent's rules masqueraded nothing family=/);
+      const many = Array.from({ length: 40 }, (_, index) => `192.168.${2 * index}.0/24`);
+      await volume.swap({ 'ip-masq-a': INSIDE('10.0.0.0/9', ...many) });
+      const [, lines = ''] = await agent.logged(
+        /; the verdict changes for 8,398,848 addresses; connections that exist keep .*reason=change.*\n((?: {2}.*\n)+)/,
+      );
+      assert.match(
+        lines,
+        /^ {2}10\.128\.0\.0\/9: not masqueraded → masqueraded\n {2}192\.168\.0\.0\/24: masq/,
+      );
+      assert.match(lines, /\n {2}… and 21 more ranges, 5,376 addresses\n/);
+      // The same in other words.
+      await volume.swap({ 'ip-masq-a': INSIDE('10.0.0.0/10', '10.64.0.0/10', ...many) });
+      await agent.logged(/; no verdict changes family=/);
+      const { stdout } = await node.box.run(process.execPath, ['-e', STATUSZ]);
+      assert.match(
+        stdout,
+        /IPv4: the verdict changes for 8,398,848 addresses<\/p>\n<pre>10\.128\.0\.0\/9: not masq/,
+      );
+      assert.match(stdout, /… and 21 more ranges, 5,376 addresses<\/pre>/);
+      await stops(agent);
+    });
+  }
 
   it('goes to the defaults when the last source of a projected volume is taken away', async () => {
     await using node = await createNode();
@@ -120,7 +159,7 @@ describe('the agent', () => {
     await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
     await node.iptables('-F', 'IP-MASQ-AGENT');
     await agent.logged(
-      /WARN {2}IPv4: another program has changed .*; repaired: rules differ; rules added 5, removed 0, kept 0/,
+      /WARN {2}IPv4: another program has changed .*; repaired: rules differ; rules added 5, removed 0, kept 0; the verdict changes for 4,277,010,432 addresses/,
     );
     await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
     await node.iptables('-F', 'POSTROUTING');

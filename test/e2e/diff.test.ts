@@ -40,11 +40,13 @@ for (const mode of ['nft', 'legacy'] as const) {
           [
             `${where('IPv4')}: no readable chain, jump missing`,
             ...[JUMP, LINK_LOCAL, EXCEPTION, INSIDE, LAST].map((text) => `+ ${text}`),
+            'IPv4: the agent masquerades nothing now, because its chain does not exist',
             `${where('IPv6')}: no readable chain, jump missing`,
             `+ ${JUMP}`,
             `+ ${rule(`-d fe80::/10 ${comment('not masqueraded (default, RFC 4291)')} -j RETURN  # built in (RFC 4291)`)}`,
             `+ ${rule(`-d fd00::/8 ${comment('not masqueraded (from ip-masq-cloud)')} -j RETURN  # ip-masq-cloud:3:5`)}`,
             `+ ${LAST}`,
+            'IPv6: the agent masquerades nothing now, because its chain does not exist',
             '',
           ].join('\n'),
         ),
@@ -77,7 +79,11 @@ for (const mode of ['nft', 'legacy'] as const) {
             `+ ${EXCEPTION}`,
             `  ${INSIDE}`,
             `  ${LAST}`,
+            'IPv4: the verdict changes for 65,537 addresses',
+            '  10.20.0.0/16: not masqueraded → masqueraded',
+            '  192.0.2.1: not masqueraded → masqueraded',
             `${where('IPv6')}: nothing to change`,
+            'Connections that exist keep their source address.',
             '',
           ].join('\n'),
         ),
@@ -106,7 +112,10 @@ for (const mode of ['nft', 'legacy'] as const) {
         stdout,
         /^IPv4.*: jump outdated\n {2}-A POSTROUTING .*\n- -A POSTROUTING -j IP-MASQ-AGENT\n/m,
       );
-      assert.match(stdout, /^IPv6.*: chain left over\n(?:- .*\n){3}$/m);
+      assert.match(
+        stdout,
+        /^IPv6.*: chain left over\n(?:- .*\n){3}IPv6: after a sync the agent masquerades nothing\n$/m,
+      );
     });
 
     it('is the plan of the daemon: after a sync of what it showed, nothing is left to show', async () => {
@@ -149,7 +158,7 @@ describe('diff', () => {
     const { stdout } = await node.agent('diff');
     assert.match(stdout, /^ {2}… 17 rules that stay$/m);
     assert.match(stdout, /^ {2}… 19 rules that stay$/m);
-    assert.equal(stdout.split('\n').length, 1 + 9 + 1 + 1);
+    assert.equal(stdout.split('\n').length, 1 + 9 + 2 + 1 + 1 + 1);
   });
 
   it('ends with exit code 1 where no iptables is installed', async () => {

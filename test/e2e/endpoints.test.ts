@@ -35,7 +35,10 @@ describe('the endpoints of the agent', () => {
     const agent = node.start(SERVED);
     await serving(agent);
     assert.equal((await ask(node, '/healthz')).body, 'ok\n');
-    assert.match((await ask(node, '/readyz?verbose')).body, /^\[\+\] sync IPv4: last sync .*\nok\n$/);
+    assert.match(
+      (await ask(node, '/readyz?verbose')).body,
+      /^\[\+\] config: .*\n\[\+\] sync IPv4: last sync .*\nok\n$/,
+    );
     const prometheus = await ask(node, '/metrics');
     assert.match(prometheus.type, /^text\/plain; version=0\.0\.4/);
     assert.match(prometheus.body, /^ip_masq_agent_syncs_total\{family="IPv4",result="changed"\} 1$/m);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile, writeFile } from 'node:fs/promises';
+import { cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { BINARY, createNode, type NodeLab } from './support.ts';
@@ -16,6 +16,13 @@ const UPDATE = process.env['UPDATE_GOLDEN'] === '1';
 const BEFORE: Readonly<Record<string, (node: NodeLab) => Promise<unknown>>> = {
   'explain --live 10.244.3.4': (node) => node.agent('--once'),
   diff: (node) => node.iptables('-D', 'IP-MASQ-AGENT', '2'),
+  'render --diff-to=next': async (node) => {
+    await cp(node.configDir, join(node.dir, 'next'), { recursive: true });
+    await writeFile(
+      join(node.dir, 'next', 'ip-masq-operator'),
+      'nonMasqueradeCIDRs: [172.16.0.0/12, 240.0.0.0/4]\n',
+    );
+  },
   'list table ip ip-masq-agent': (node) => node.agent('--once', '--backend=nftables'),
   doctor: async (node) => {
     await node.agent('--once');

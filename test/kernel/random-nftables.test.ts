@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { ADDRESS_BITS } from '../../lib/cidr/address.ts';
 import { rangeOf } from '../../lib/cidr/ranges.ts';
+import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import { decider, type Policy } from '../../lib/policy/policy.ts';
 import { createBox } from '../lab/box.ts';
@@ -24,10 +25,11 @@ for (const kind of BOX_KINDS) {
             const after = await dataplane.observe(family);
             assert.equal(after.plan(policy), undefined, plan?.script);
             const decide = decider(policy);
+            const fates = after.fates();
             for (const value of edgesOf(policy)) {
               const address = { family, value };
               const expected = decide(address)?.verdict ?? 'masquerade';
-              const { state, verdict } = after.verdict(address);
+              const { state, verdict } = verdictAt(fates, address);
               assert.deepEqual({ state, verdict }, { state: 'applied', verdict: expected });
             }
           }),

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Family } from '../../lib/cidr/address.ts';
 import type { Observed } from '../../lib/dataplane/dataplane.ts';
+import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
 import type { PortRange } from '../../lib/dataplane/ports.ts';
 import { type Decision, decide } from '../../lib/policy/decision.ts';
 import { compilePolicy, type Verdict } from '../../lib/policy/policy.ts';
@@ -96,9 +97,10 @@ async function shoot(
     const observed = await dataplane.observe(family);
     assert.equal(observed.plan(policy), undefined, `not what was applied: ${plan?.script}`);
     kernel.set(family, observed);
+    const fates = observed.fates();
     const prefixes = policy.entries.map(({ prefix }) => prefix);
     for (const [index, address] of addressesNear(random, family, prefixes).entries()) {
-      const kernel = index % READ_EVERY === 0 ? observed.verdict(address).verdict : undefined;
+      const kernel = index % READ_EVERY === 0 ? verdictAt(fates, address).verdict : undefined;
       aims.push({ explained: decide(config, address), kernel });
     }
   }

@@ -1,8 +1,13 @@
+import type { Plan } from '../../../lib/dataplane/dataplane.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
+import { describeKernelChange, together } from '../../../lib/dataplane/kernel-fates.ts';
+import type { Family } from '../../../lib/policy/policy.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
 import type { Preview } from '../preview.ts';
+import { CONNECTIONS_LINE, verdictLines } from '../verdict-text.ts';
+import type { Leftover, Unread } from './leftovers.ts';
 
 /** How many unchanged rules are shown on each side of a changed one. */
 const CONTEXT = 3;
@@ -11,24 +16,68 @@ const SIGN = { kept: ' ', added: '+', removed: '-' } as const;
 const COLOUR = { kept: '', added: '\x1b[32m', removed: '\x1b[31m' } as const;
 const RESET = '\x1b[0m';
 
-/** What a sync would change, as a unified diff for people; each rule names the place that asks for it. */
+/**
+ * What a sync would change, for people: the rules as a unified diff, each with the place that asks for it, then what
+ * happens to packets.
+ */
 export function diffText(
   dataplane: string,
   previews: readonly Preview[],
+  leftovers: readonly (Leftover | Unread)[],
   { colour }: { readonly colour: boolean },
 ): string {
-  const lines = previews.flatMap(({ family, plan, unreadable }) => {
-    if (unreadable !== undefined)
-      return [
-        `${family}: cannot look for leftovers of an earlier run: ${unreadable.message}; ${unreadable.remedy}`,
-      ];
-    if (plan === undefined) return [`${family}, ${dataplane}: nothing to change`];
-    return [
-      `${family}, ${dataplane}: ${plan.found.join(', ')}`,
-      ...shorten(diffOf(plan)).map((line) => show(line, colour)),
-    ];
-  });
-  return `${lines.join('\n')}\n`;
+  const verdicts = previews.map((preview) => verdictText(preview, leftovers));
+  const lines = previews.flatMap(({ family, plan, unreadable }, index) => [
+    ...(unreadable === undefined
+      ? rulesText(family, dataplane, plan, colour)
+      : [unreadText({ family, where: dataplane, error: unreadable })]),
+    ...leftovers.filter((one) => one.family === family).map(leftoverText),
+    ...(verdicts[index] ?? []),
+  ]);
+  // Lines of ranges follow the first one.
+  const changes = verdicts.some(({ length }) => length > 1);
+  return [...lines, ...(changes ? [CONNECTIONS_LINE] : []), ''].join('\n');
+}
+
+function rulesText(
+  family: Family,
+  dataplane: string,
+  plan: Plan | undefined,
+  colour: boolean,
+): readonly string[] {
+  if (plan === undefined) return [`${family}, ${dataplane}: nothing to change`];
+  return [
+    `${family}, ${dataplane}: ${plan.found.join(', ')}`,
+    ...shorten(diffOf(plan)).map((line) => show(line, colour)),
+  ];
+}
+
+function leftoverText(one: Leftover | Unread): string {
+  if ('error' in one) return unreadText(one);
+  return `${one.family}, ${one.where}: a start removes ${counted(one.rules, 'rule')} of an earlier run`;
+}
+
+function unreadText({ family, where, error }: Unread): string {
+  return `${family}, ${where}: cannot look for leftovers of an earlier run: ${error.message}; ${error.remedy}`;
+}
+
+/** What happens to packets; nothing if nothing changes in the kernel. */
+function verdictText(
+  { family, plan, observed, policy }: Preview,
+  leftovers: readonly (Leftover | Unread)[],
+): readonly string[] {
+  const others = leftovers.flatMap((one) => (one.family === family && 'fates' in one ? [one.fates] : []));
+  if (observed === undefined || (plan === undefined && others.length === 0)) return [];
+  if (policy === undefined) return [`${family}: after a sync the agent masquerades nothing`];
+  const now = others.reduce(together, observed.fates());
+  switch (now.state) {
+    case 'no chain':
+      return [`${family}: the agent masquerades nothing now, because its chain does not exist`];
+    case 'no jump':
+      return [`${family}: the agent masquerades nothing now, because no rule leads to its chain`];
+    case 'applied':
+      return verdictLines(family, describeKernelChange(now, policy));
+  }
 }
 
 type Shown = DiffLine | { readonly change: 'skipped'; readonly count: number };

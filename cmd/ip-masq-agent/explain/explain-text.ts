@@ -1,13 +1,11 @@
 import { extent } from '../../../lib/cidr/extent.ts';
 import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/neighbours/find.ts';
 import type { Decision } from '../../../lib/policy/decision.ts';
-import type { Entry, Verdict } from '../../../lib/policy/policy.ts';
+import { type Entry, VERDICT_TEXT, type Verdict } from '../../../lib/policy/policy.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { countedAddresses } from '../../../lib/text/words.ts';
 import { agreesWholly, type Elsewhere, type Explained, type LiveVerdict } from './live.ts';
-
-const VERDICT: Readonly<Record<Verdict, string>> = { return: 'not masqueraded', masquerade: 'masqueraded' };
 
 /** The answer as text for people: the verdict, then the reasons. */
 export function explainedText({ decision, isKept, live }: Explained): string {
@@ -15,8 +13,8 @@ export function explainedText({ decision, isKept, live }: Explained): string {
   const said = isKept
     ? [
         live?.isLocal
-          ? `${text} is an address of this node: such traffic never meets the agent's rules, which say ${VERDICT[verdict]}: ${because(decision)}`
-          : `${text} is ${VERDICT[verdict]}: ${because(decision)}`,
+          ? `${text} is an address of this node: such traffic never meets the agent's rules, which say ${VERDICT_TEXT[verdict]}: ${because(decision)}`
+          : `${text} is ${VERDICT_TEXT[verdict]}: ${because(decision)}`,
         ...(decision.decidedBy === undefined ? [] : [`  ${extentText(decision.decidedBy)}`]),
         ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
       ]
@@ -41,7 +39,7 @@ function extentText({ prefix }: Entry): string {
 }
 
 function entryText({ prefix, verdict, origin }: Entry): string {
-  return `${prefix.text} of ${formatOrigin(origin)}, ${VERDICT[verdict]}`;
+  return `${prefix.text} of ${formatOrigin(origin)}, ${VERDICT_TEXT[verdict]}`;
 }
 
 function liveLines(live: LiveVerdict, wanted: Verdict): readonly string[] {
@@ -70,7 +68,7 @@ function kernelText({ kernel: { state, verdict, rule }, agrees }: LiveVerdict): 
     case 'changed':
       return `the agent's rules were changed${rule === undefined ? '' : `: ${rule}`}; see ip-masq-agent diff`;
     case 'applied':
-      return rule === undefined ? `none of the agent's rules matches it: ${VERDICT[verdict]}` : rule;
+      return rule === undefined ? `none of the agent's rules matches it: ${VERDICT_TEXT[verdict]}` : rule;
   }
 }
 

@@ -1,9 +1,10 @@
 import { parsePrefix } from '../../../lib/cidr/prefix.ts';
 import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import type { Dataplane, Installed, KernelVerdict, Observed } from '../../../lib/dataplane/dataplane.ts';
+import type { Dataplane, Installed, KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
+import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/neighbours/find.ts';
 import { isNowhere, leftoverPlaces } from '../../../lib/neighbours/leftovers.ts';
 import { bpfLinks } from '../../../lib/neighbours/machine-findings.ts';
@@ -71,7 +72,7 @@ export async function explainedLive(
     const said = explained(config, address, enableIPv6);
     const places = known[family] ?? (await observePlaces(family, dataplane, installed));
     known[family] = places;
-    const kernel = places.used.verdict(address);
+    const kernel = verdictAt(places.used, address);
     const elsewhere = verdictsElsewhere(places, address, said);
     const agrees = agree(said, kernel);
     const verdict = await explainForeign(node, address);
@@ -97,8 +98,8 @@ function agree({ decision, isKept }: Explained, { state, verdict }: KernelVerdic
 
 /** The agent's rules of one family in the dataplane that is used, and in all others. */
 interface Places {
-  readonly used: Observed;
-  readonly others: readonly { readonly where: string; readonly observed: Observed }[];
+  readonly used: KernelFates;
+  readonly others: readonly { readonly where: string; readonly seen: KernelFates }[];
   /** What could not be read, in words. */
   readonly unread: readonly string[];
 }
@@ -108,13 +109,13 @@ async function observePlaces(
   dataplane: Dataplane,
   installed: readonly Installed[],
 ): Promise<Places> {
-  const used = await dataplane.observe(family);
+  const used = (await dataplane.observe(family)).fates();
   const others: Places['others'][number][] = [];
   const unread: string[] = [];
   for (const { dataplane: other, families } of leftoverPlaces(installed, dataplane, [family])) {
     if (!families.includes(family)) continue;
     try {
-      others.push({ where: other.name, observed: await other.observe(family) });
+      others.push({ where: other.name, seen: (await other.observe(family)).fates() });
     } catch (error) {
       if (!(error instanceof DataplaneError)) throw error;
       if (!isNowhere(error)) unread.push(error.message);
@@ -129,8 +130,8 @@ function verdictsElsewhere(
   { decision, isKept }: Explained,
 ): readonly Elsewhere[] {
   const isMasqueraded = isKept && decision.verdict === 'masquerade';
-  return others.flatMap(({ where, observed }) => {
-    const { state, verdict, rule } = observed.verdict(address);
+  return others.flatMap(({ where, seen }) => {
+    const { state, verdict, rule } = verdictAt(seen, address);
     if (state === 'no chain' || state === 'no jump') return [];
     const differs = !isMasqueraded && (state === 'changed' || verdict === 'masquerade');
     return [{ where, state, verdict, rule, differs }];

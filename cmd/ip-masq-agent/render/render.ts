@@ -12,6 +12,7 @@ import { dataplaneOptions, sourcesOptions } from '../from-flags.ts';
 import { print } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { stopSignal } from '../signals.ts';
+import { compareWith } from './diff-to.ts';
 import { type RenderFormat, renderAs } from './formats.ts';
 import { writeOutput } from './output-file.ts';
 import { keepOutput } from './sidecar.ts';
@@ -23,6 +24,11 @@ export async function render(args: RenderArgs): Promise<number> {
   const { flags } = args;
   const format = formatOf(flags);
   const outputFile = flags['output-file'];
+  if (flags['diff-to'] !== '') {
+    if (flags.watch || outputFile !== '' || format.kind === 'win-bridge')
+      throw new UsageError('--diff-to cannot be set with --watch, --output-file or --format=win-bridge');
+    return compareWith(flags['diff-to'], flags);
+  }
   const renderConfig = (config: MergedConfig) => renderAs(format, config, flags['enable-ipv6']);
   if (flags.watch) {
     return runDaemon(

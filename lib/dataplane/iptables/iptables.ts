@@ -12,7 +12,7 @@ import { observe } from './observe.ts';
 import { plan, planRemoval } from './plan.ts';
 import { ruleKey } from './rule.ts';
 import { type CountedRule, createTool } from './tool.ts';
-import { kernelVerdict } from './verdict.ts';
+import { kernelFates } from './verdict.ts';
 
 /**
  * The policy as one chain of `nat`, entered from POSTROUTING.
@@ -56,7 +56,7 @@ export function iptablesDataplane(
       return {
         plan: (policy) => plan(observed, policy, options),
         remove: () => planRemoval(observed, chain),
-        verdict: (address) => kernelVerdict(observed, chain, address),
+        fates: () => kernelFates(observed, chain),
       };
     },
     apply: (transaction) =>

@@ -8,7 +8,7 @@ import { type ListedTable, type NftablesObservation, observe } from './observe.t
 import { planRemoval, planTable } from './plan.ts';
 import { type NftablesTable, renderTable } from './table.ts';
 import { openNft } from './tool.ts';
-import { kernelVerdict } from './verdict.ts';
+import { kernelFates } from './verdict.ts';
 
 /**
  * The policy as one interval set in the agent's table.
@@ -30,7 +30,7 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
       return plan;
     },
     remove: () => planRemoval(observation),
-    verdict: (address) => kernelVerdict(observation, options, address),
+    fates: () => kernelFates(observation),
   });
 
   return {

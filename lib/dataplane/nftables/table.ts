@@ -1,4 +1,5 @@
-import { ADDRESS_BITS, type Family, formatAddress } from '../../cidr/address.ts';
+import type { Family } from '../../cidr/address.ts';
+import { formatRange, rangeOf } from '../../cidr/ranges.ts';
 import { flatten, type Segment } from '../../policy/flatten.ts';
 import type { Entry, Policy } from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
@@ -65,17 +66,10 @@ function renderMasquerade({ toPorts, randomFully }: RuleOptions): readonly strin
 }
 
 /** The element as nft(8) prints it: a prefix, an address or a range. */
-function elementText(family: Family, { first, last, entry }: Segment): string {
-  const address = () => formatAddress({ family, value: first });
-  if (first === last) return address();
-  const size = last - first + 1n;
-  const hostBits = size.toString(2).length - 1;
-  const isPrefix = size === 1n << BigInt(hostBits) && first % size === 0n;
-  if (!isPrefix) return `${address()}-${formatAddress({ family, value: last })}`;
-  const length = ADDRESS_BITS[family] - hostBits;
+function elementText(family: Family, { first, last, entry: { prefix } }: Segment): string {
   // Mostly, the element is a whole entry.
-  const isWhole = first === entry.prefix.address && length === entry.prefix.length;
-  return isWhole ? entry.prefix.text : `${address()}/${length}`;
+  const isWhole = first !== last && first === prefix.address && last === rangeOf(prefix).last;
+  return isWhole ? prefix.text : formatRange(family, { first, last });
 }
 
 /** The transaction that makes the table, and replaces an existing one. */

@@ -1,45 +1,77 @@
-import { type Address, parseAddress } from '../../cidr/address.ts';
-import { parsePrefix } from '../../cidr/prefix.ts';
-import { isIn, type Range, rangeOf } from '../../cidr/ranges.ts';
-import type { KernelVerdict } from '../dataplane.ts';
-import type { RuleOptions } from '../options.ts';
+import type { Family } from '../../cidr/address.ts';
+import { everything, parseRange } from '../../cidr/ranges.ts';
+import { sameFate } from '../../policy/fates.ts';
+import type { Verdict } from '../../policy/policy.ts';
+import type { KernelFates } from '../dataplane.ts';
+import { firstMatches, type RangeRule } from '../first-match.ts';
 import { CHAIN, NFT_FAMILY, SET } from './names.ts';
 import type { NftablesObservation } from './observe.ts';
-import { renderTable } from './table.ts';
 
-/** What the table does with packets to an address. */
-export function kernelVerdict(
-  { family, table }: NftablesObservation,
-  options: RuleOptions,
-  address: Address,
-): KernelVerdict {
-  if (table?.isOwn !== true || !table.shape.includes(`chain ${CHAIN} {`))
-    return { state: 'no chain', verdict: 'return', rule: undefined };
-  const { shape } = renderTable({ family, entries: [] }, options);
-  const strange = table.shape.find((line) => !shape.includes(line));
-  if (strange !== undefined || shape.length !== table.shape.length)
-    return { state: 'changed', verdict: 'return', rule: strange };
-  const element = [...table.elements.keys()].find((text) => holds(text, address));
-  const rule = table.shape.find((line) =>
-    element === undefined ? line.startsWith('counter masquerade') : line.includes(`@${SET} `),
-  );
-  const set = element === undefined ? '' : `, element ${element}`;
+/** What the table does with packets to every address. */
+export function kernelFates({ family, table }: NftablesObservation): KernelFates {
+  const nothing = sameFate(family, { verdict: 'return' });
+  const start = table?.shape.indexOf(`chain ${CHAIN} {`) ?? -1;
+  if (table?.isOwn !== true || start === -1) return { state: 'no chain', ...nothing };
+  const end = table.shape.indexOf('}', start);
+  const lines = table.shape.slice(start + 1, end);
+  if (!lines.some((line) => HOOK.test(line))) return { state: 'no jump', ...nothing };
+  const rules = [
+    ...strangeBlocks(table.shape),
+    ...lines.filter((line) => !HOOK.test(line) && !isComment(line)),
+  ];
+  const elements = [...table.elements.keys()];
   return {
     state: 'applied',
-    verdict: element === undefined ? 'masquerade' : 'return',
-    rule: rule === undefined ? undefined : `${NFT_FAMILY[family].protocol} ${CHAIN}: ${rule}${set}`,
+    ...firstMatches(
+      family,
+      rules.flatMap((line) => rangeRules(family, line, elements)),
+    ),
   };
 }
 
-function holds(element: string, { value }: Address): boolean {
-  const range = rangeFrom(element);
-  return range !== undefined && isIn(value, range);
+const HOOK = /^type nat hook postrouting priority [^;]+; policy accept;$/;
+
+/** The verdict at the end of a rule, behind what the rule asks for. */
+const VERDICT =
+  /^(.*?)(?:^| )(?:counter )?(return|accept|masquerade)((?: to :[\d-]+)?(?: (?:fully-)?random)?)$/;
+
+const VERDICTS: Readonly<Record<string, Verdict>> = {
+  return: 'return',
+  accept: 'return',
+  masquerade: 'masquerade',
+};
+
+/** A rule as far as it concerns destinations: one for each element of the set, if it asks for the set. */
+function rangeRules(family: Family, line: string, elements: readonly string[]): readonly RangeRule[] {
+  const { protocol } = NFT_FAMILY[family];
+  const rule = line.replace(/ comment "[^"]*"$/, '');
+  // Packets to the node itself are none of the agent's business.
+  if (rule === 'fib daddr type local return') return [];
+  const [, condition, word] = VERDICT.exec(rule) ?? [];
+  const verdict = word === undefined ? undefined : VERDICTS[word];
+  const text = `${protocol} ${CHAIN}: ${line}`;
+  const anything = everything(family).ranges;
+  const [, destination] = new RegExp(`^${protocol} daddr (\\S+)$`).exec(condition ?? '') ?? [];
+  if (destination === undefined)
+    return anything.map((range) => ({ ...range, verdict, matchesAll: condition === '', text }));
+  const isSet = destination === `@${SET}`;
+  return (isSet ? elements : [destination]).flatMap((name) => {
+    const range = parseRange(name);
+    const said = {
+      verdict,
+      matchesAll: range !== undefined,
+      text: isSet ? `${text}, element ${name}` : text,
+    };
+    return (range === undefined ? anything : [range]).map(({ first, last }) => ({ first, last, ...said }));
+  });
 }
 
-/** A prefix, an address or a range, as nft(8) prints it. */
-function rangeFrom(element: string): Range | undefined {
-  const parsed = parsePrefix(element);
-  if ('prefix' in parsed) return rangeOf(parsed.prefix);
-  const [first, last] = element.split('-').map((text) => parseAddress(text)?.value);
-  return first === undefined ? undefined : { first, last: last ?? first };
+/** What is in the table besides the set and the chain: it may do anything. */
+function strangeBlocks(shape: readonly string[]): readonly string[] {
+  const own = [`set ${SET} {`, `chain ${CHAIN} {`];
+  return shape.filter((line) => line.endsWith('{') && !own.includes(line));
+}
+
+function isComment(line: string): boolean {
+  return line.startsWith('comment "');
 }

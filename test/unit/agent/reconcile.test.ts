@@ -34,8 +34,8 @@ function fakeKernel(
       done.push(`observe ${family}`);
       await read(family);
       const plan = needs[family]?.shift();
-      const verdict = { state: 'no chain', verdict: 'return', rule: undefined } as const;
-      return { plan: () => plan, remove: () => plan, verdict: () => verdict };
+      const fates = { state: 'no chain', family, fates: [] } as const;
+      return { plan: () => plan, remove: () => plan, fates: () => fates };
     },
     count: async () => ({ remade: 0, rules: [] }),
     apply: async (plan) => {

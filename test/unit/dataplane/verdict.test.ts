@@ -3,10 +3,14 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { parseAddress } from '../../../lib/cidr/address.ts';
 import { renderChain } from '../../../lib/dataplane/iptables/chain.ts';
-import { kernelVerdict } from '../../../lib/dataplane/iptables/verdict.ts';
+import { kernelFates } from '../../../lib/dataplane/iptables/verdict.ts';
+import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
+import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
+import { kernelFates as nftablesFates } from '../../../lib/dataplane/nftables/verdict.ts';
 import { decider, type Policy } from '../../../lib/policy/policy.ts';
 import { crowdedAddress, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
 
+const OPTIONS = { chain: 'OURS', randomFully: true, toPorts: [] };
 const JUMPS = ['-m addrtype ! --dst-type LOCAL -j OURS'];
 
 describe('the verdict of a chain in the kernel', () => {
@@ -43,53 +47,124 @@ describe('the verdict of a chain in the kernel', () => {
       0,
     ],
     [
-      'that of the rule without ports behind those with',
-      ['-p tcp -m comment --comment "ip-masq-agent: x" -j MASQUERADE --to-ports 1-2', '-j MASQUERADE'],
+      'known where a rule that asks for more says the same',
+      ['-p tcp -j MASQUERADE --to-ports 1-2', '-p udp -d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'],
       '192.0.2.1',
+      'masquerade',
+      2,
+    ],
+    [
+      'known behind a rule that decides for the address',
+      ['-d 10.1.0.0/16 -j RETURN', '-s 192.0.2.1/32 -j MASQUERADE', '-j MASQUERADE'],
+      '10.1.2.3',
+      'return',
+      0,
+    ],
+    [
+      'known outside of a negation',
+      ['! -d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'],
+      '10.1.2.3',
       'masquerade',
       1,
     ],
+    ['known inside of a negation', ['! -d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'], '8.8.8.8', 'return', 0],
+    ['that behind a rule that only counts', ['-d 10.0.0.0/8', '-j MASQUERADE'], '10.1.2.3', 'masquerade', 1],
   ] as const) {
     it(`is ${what}`, () => {
       const found = parseAddress(address);
       assert.ok(found);
       const observed = { family: found.family, rules, jumps: JUMPS };
       const decisive = rule === undefined ? undefined : `-A OURS ${rules[rule]}`;
-      assert.deepEqual(kernelVerdict(observed, 'OURS', found), { state: 'applied', verdict, rule: decisive });
+      assert.deepEqual(verdictAt(kernelFates(observed, 'OURS'), found), {
+        state: 'applied',
+        verdict,
+        rule: decisive,
+      });
     });
   }
 
   for (const rule of [
     '-s 10.0.0.0/8 -j RETURN',
     '-p tcp -m tcp --dport 53 -j ACCEPT',
-    '! -d 10.0.0.0/8 -j RETURN',
+    '-s 192.0.2.1/32 -d 10.0.0.0/8 -o eth0 -j RETURN',
+    '-d 10.1.0.0/16 -m mark --mark 0x1 -j RETURN',
+    '-m addrtype --dst-type LOCAL -j RETURN',
+    '! -d 10.0.0.0/16 ! -s 10.0.0.0/8 -j RETURN',
+    '-d 10.0.0.0/255.0.255.0 -j RETURN',
     '-d 10.1.0.0/16 -j SNAT --to-source 192.0.2.1',
+    '-m string --string "-d 10.9.0.0/16" --algo bm -j RETURN',
+    '-g RETURN',
     '-j THEIRS',
-    '-p tcp -m comment --comment "x" -j MASQUERADE --to-ports 1-2',
   ]) {
-    it(`is open where somebody has put ${rule} before`, () => {
+    it(`cannot be told where somebody has put ${rule} before`, () => {
       const address = parseAddress('10.1.2.3');
       assert.ok(address);
-      const observed = { family: 'IPv4', rules: [rule, '-j MASQUERADE'], jumps: JUMPS } as const;
-      const { state, rule: decisive } = kernelVerdict(observed, 'OURS', address);
+      const rules = ['-d 10.1.2.0/26 -j MASQUERADE', '-p tcp -j MASQUERADE', rule, '-j MASQUERADE'];
+      const fates = kernelFates({ family: 'IPv4', rules: rules.slice(1), jumps: JUMPS }, 'OURS');
+      const { state, rule: decisive } = verdictAt(fates, address);
       assert.deepEqual([state, decisive], ['changed', `-A OURS ${rule}`]);
+      const before = kernelFates({ family: 'IPv4', rules, jumps: JUMPS }, 'OURS');
+      assert.equal(verdictAt(before, address).state, 'applied');
     });
   }
 
   for (const [state, rules, jumps] of [
-    ['no chain', undefined, JUMPS],
+    ['no chain', undefined, []],
     ['no jump', ['-j MASQUERADE'], []],
-    ['no jump', ['-j MASQUERADE'], ['-s 192.0.2.1/32 -j OURS']],
-    ['no jump', ['-j MASQUERADE'], ['-p tcp -g OURS']],
   ] as const) {
-    it(`is to leave everything alone where there is ${state}: ${jumps}`, () => {
+    it(`is to leave everything alone where there is ${state}`, () => {
       const address = { family: 'IPv4', value: 1n } as const;
-      const observed = { family: 'IPv4', rules, jumps } as const;
-      assert.deepEqual(kernelVerdict(observed, 'OURS', address), {
-        state,
-        verdict: 'return',
-        rule: undefined,
-      });
+      const fates = kernelFates({ family: 'IPv4', rules, jumps }, 'OURS');
+      assert.deepEqual(verdictAt(fates, address), { state, verdict: 'return', rule: undefined });
+    });
+  }
+
+  for (const [what, rules, jump, text] of [
+    ['only some packets enter it', ['-d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'], '-p tcp -g OURS'],
+    ['iptables cannot list it', undefined, '-j OURS', 'chain OURS, which iptables cannot list'],
+  ] as const) {
+    it(`cannot be told where ${what}`, () => {
+      const fates = kernelFates({ family: 'IPv4', rules, jumps: [jump] }, 'OURS');
+      const at = (value: bigint) => verdictAt(fates, { family: 'IPv4', value });
+      const rule = text ?? `-A POSTROUTING ${jump}`;
+      assert.deepEqual(at(1n), { state: 'changed', verdict: 'return', rule });
+      // Whatever enters the chain, it leaves this one alone.
+      assert.equal(at(0x0a000001n).state, rules === undefined ? 'changed' : 'applied');
+    });
+  }
+
+  it('is that of the chain for the destinations that enter it', () => {
+    const fates = kernelFates(
+      { family: 'IPv4', rules: ['-j MASQUERADE'], jumps: ['-d 10.0.0.0/8 -j OURS'] },
+      'OURS',
+    );
+    const verdicts = fates.fates.map(({ verdict }) => verdict);
+    assert.deepEqual(verdicts, ['return', 'masquerade', 'return']);
+  });
+
+  for (const [line, verdicts, text = line] of [
+    ['ip daddr 10.0.0.0/8 counter return', ['masquerade', 'return', 'masquerade']],
+    ['ip daddr 10.0.0.0-10.0.0.9 accept', ['masquerade', 'return', 'masquerade']],
+    ['ip daddr != 10.0.0.0/8 return', [undefined]],
+    ['ip saddr 10.0.0.0/8 return', [undefined]],
+    ['meta l4proto tcp counter masquerade to :1-9 fully-random', ['masquerade']],
+    ['ip daddr @theirs return', [undefined]],
+    ['jump theirs', [undefined]],
+    ['type nat hook output priority 0; policy accept;', [undefined]],
+    ['return', ['return']],
+    ['}\nchain theirs {', [undefined], 'chain theirs {'],
+  ] as const) {
+    it(`of nftables is that of ${line}, if it comes first`, () => {
+      const { shape } = renderTable({ family: 'IPv4', entries: [] }, OPTIONS);
+      const at = shape.findIndex((one) => one.startsWith('fib '));
+      const table = { isOwn: true, shape: shape.toSpliced(at, 0, ...line.split('\n')), elements: new Map() };
+      const { fates } = nftablesFates({ family: 'IPv4', table });
+      assert.deepEqual(
+        fates.map(({ verdict }) => verdict),
+        verdicts,
+      );
+      for (const { verdict, rule } of fates)
+        if (verdict === undefined) assert.equal(rule, `ip postrouting: ${text}`);
     });
   }
 
@@ -121,8 +196,10 @@ describe('the verdict of a chain in the kernel', () => {
           (entries, some, value) => {
             const policy: Policy = { family, entries: firstOfEach(entries) };
             const rules = renderChain(policy, some).map(({ spec }) => spec);
-            const { verdict } = kernelVerdict({ family, rules, jumps: JUMPS }, 'OURS', { family, value });
-            assert.equal(verdict, decider(policy)({ family, value })?.verdict ?? 'masquerade');
+            const fates = kernelFates({ family, rules, jumps: JUMPS }, 'OURS');
+            const { state, verdict } = verdictAt(fates, { family, value });
+            const expected = decider(policy)({ family, value })?.verdict ?? 'masquerade';
+            assert.deepEqual([state, verdict], ['applied', expected]);
           },
         ),
       );

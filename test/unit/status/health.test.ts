@@ -7,7 +7,7 @@ import type { FamilyStatus } from '../../../lib/status/status.ts';
 
 function synced(syncedAt: number): FamilyStatus {
   const policy = { family: 'IPv4', entries: [] } as const;
-  return { policy, syncedAt, lastSuccess: 0, lastChange: undefined, lastFound: [] };
+  return { policy, syncedAt, lastSuccess: 0, lastChange: undefined, lastFound: [], lastVerdicts: undefined };
 }
 
 describe('readiness', () => {

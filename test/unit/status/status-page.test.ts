@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
+import type { VerdictChanges } from '../../../lib/policy/changes.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
@@ -27,7 +28,26 @@ describe('the status page', () => {
     assert.match(page, /^ip-masq-agent on node-1 .*Z: ready ip-masq-agent 1\.2\.3 /);
     assert.match(page, / 10\.0\.0\.0\/8 not masqueraded a:1:22 7 everything else masqueraded $/);
     assert.match(page, / sources a .* resyncInterval 90 s, a:2:17 /);
-    assert.match(page, / Conflicts and guards none Foreign rules none found /);
+    assert.match(
+      page,
+      / Last change of verdicts none since the agent started .* Conflicts and guards none Foreign rules none found /,
+    );
+  });
+
+  it('shows the last change of verdicts, escaped, also after syncs that change none', () => {
+    const lines = ['10.0.0.0/8: cannot be told (<b>\u001b[0m) → masqueraded'];
+    const status = createStatus();
+    sync(status, {}, { summary: 'the old verdict of 1 address cannot be told', lines });
+    sync(status, {}, { summary: 'no verdict changes', lines: [] });
+    const page = pageOf(status);
+    assert.ok(
+      page.includes('<pre>10.0.0.0/8: cannot be told (&#60;b&#62;\\x1b[0m) → masqueraded</pre>'),
+      page,
+    );
+    assert.match(
+      textOf(page),
+      / Last change of verdicts [\d-]+T[\d:]+Z, IPv4: the old verdict of 1 address cannot be told 10\..* connections that exist keep their source address /,
+    );
   });
 
   it('shows the first of many entries and of many conflicts, and how many more there are', () => {
@@ -56,13 +76,17 @@ function createStatus(): Status {
 }
 
 function synced(texts: Readonly<Record<string, string>>): Status {
-  const config = mergedOf(texts, { cidrLimitMax: 2000 });
   const status = createStatus();
+  sync(status, texts);
+  return status;
+}
+
+function sync(status: Status, texts: Readonly<Record<string, string>>, verdicts?: VerdictChanges): void {
+  const config = mergedOf(texts, { cidrLimitMax: 2000 });
   status.onLoad({ config, problems: config.conflicts, sources: [], unread: [], projected: true });
   const policy = compilePolicy(config, 'IPv4');
   const wake = { reason: 'start', since: 0 } as const;
-  status.onSync({ policy, plan: undefined, drifted: false, wake, duration: 0 });
-  return status;
+  status.onSync({ policy, plan: undefined, verdicts, drifted: false, wake, duration: 0 });
 }
 
 function pageOf(status: Status, counts = new PacketCounts()): string {

@@ -222,5 +222,6 @@ interface SyncOptions {
 /** A sync of IPv4 that has taken a quarter of a second. */
 function sync({ found, drifted = false, reason = 'resync', policy: given }: SyncOptions = {}): SyncEvent {
   const plan = found === undefined ? undefined : ({ found } as unknown as Plan);
-  return { policy: given ?? policy('IPv4'), plan, drifted, wake: { reason, since: 0 }, duration: 0.25 };
+  const wake = { reason, since: 0 };
+  return { policy: given ?? policy('IPv4'), plan, verdicts: undefined, drifted, wake, duration: 0.25 };
 }

@@ -1,0 +1,79 @@
+import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
+import type { Range } from '../cidr/ranges.ts';
+import type { Fate, Fates } from '../policy/fates.ts';
+import type { Verdict } from '../policy/policy.ts';
+
+/** A rule in the kernel, as far as it concerns packets to consecutive addresses. */
+export interface RangeRule extends Range {
+  /** Undefined if the rule does something else than to return or to masquerade. */
+  readonly verdict: Verdict | undefined;
+  /** Whether it matches all packets to these addresses; otherwise it asks for more than the destination. */
+  readonly matchesAll: boolean;
+  /** The rule as the tool prints it. */
+  readonly text: string;
+}
+
+/**
+ * What a chain does with packets to every address. The first rule that matches a packet decides; behind the last one,
+ * the packet is left alone. If a rule matches only some packets to an address, and the others get another verdict, it
+ * cannot be told.
+ */
+export function firstMatches(family: Family, rules: readonly RangeRule[]): Fates {
+  const end = 1n << BigInt(ADDRESS_BITS[family]);
+  const edges = rules.flatMap(({ first, last }) => [first, last + 1n]).filter((edge) => edge < end);
+  const starts = [...new Set([0n, ...edges])].sort((a, b) => (a < b ? -1 : 1));
+  const places = new Map(starts.map((start, index) => [start, index]));
+  const firstOf = (isMeant: (rule: RangeRule) => boolean) => firstRules(rules, isMeant, starts, places);
+
+  const decisive = firstOf((rule) => rule.matchesAll && rule.verdict !== undefined);
+  const doubtful = [undefined, 'return', 'masquerade'].map((verdict) => ({
+    verdict,
+    first: firstOf((rule) => rule.verdict === verdict && !(rule.matchesAll && verdict !== undefined)),
+  }));
+  const fates = starts.map((first, index): Fate => {
+    const range = { first, last: (starts[index + 1] ?? end) - 1n };
+    const decides = decisive[index] ?? rules.length;
+    const verdict = rules[decides]?.verdict ?? 'return';
+    const doubts = doubtful
+      .filter((one) => one.verdict !== verdict)
+      .map((one) => one.first[index] ?? rules.length);
+    const doubt = Math.min(...doubts);
+    if (doubt < decides) return { ...range, verdict: undefined, rule: rules[doubt]?.text };
+    return { ...range, verdict, rule: rules[decides]?.text };
+  });
+  return { family, fates };
+}
+
+/**
+ * The index of the first rule, among those that are meant, that concerns each of the stretches of addresses; the number
+ * of rules if there is none. Each stretch is visited once, however many rules overlap.
+ */
+function firstRules(
+  rules: readonly RangeRule[],
+  isMeant: (rule: RangeRule) => boolean,
+  starts: readonly bigint[],
+  places: ReadonlyMap<bigint, number>,
+): Int32Array {
+  const found = new Int32Array(starts.length).fill(rules.length);
+  /** For each stretch, one that is not before the next stretch without a rule; its own if it has none. */
+  const next = Int32Array.from({ length: starts.length + 1 }, (_, index) => index);
+  const nextFree = (from: number): number => {
+    let free = from;
+    while (next[free] !== free) free = next[free] ?? starts.length;
+    for (let at = from; at !== free; ) {
+      const following = next[at] ?? free;
+      next[at] = free;
+      at = following;
+    }
+    return free;
+  };
+  for (const [index, rule] of rules.entries()) {
+    if (!isMeant(rule)) continue;
+    const end = places.get(rule.last + 1n) ?? starts.length;
+    for (let at = nextFree(places.get(rule.first) ?? 0); at < end; at = nextFree(at)) {
+      found[at] = index;
+      next[at] = at + 1;
+    }
+  }
+  return found;
+}

@@ -1,0 +1,124 @@
+import type { Family } from '../cidr/address.ts';
+import { formatRange, type Range, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import { counted, countedAddresses } from '../text/words.ts';
+import { type Change, type Fate, type Fates, fatesOf, sideBySide } from './fates.ts';
+import { type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
+
+/** What a change does to packets, in words. */
+export interface VerdictChanges {
+  /** A clause. */
+  readonly summary: string;
+  /** A line for each range, at most a few, and then a count of the others. */
+  readonly lines: readonly string[];
+}
+
+/** What is true of every change of verdicts: the kernel decides about NAT at the first packet of a connection. */
+export const CONNECTIONS_KEEP = 'connections that exist keep their source address';
+
+/** The ranges whose verdict changes, or cannot be told, ascending and as long as possible. */
+export function changesBetween(before: Fates, after: Fates): readonly Change[] {
+  const changes: Change[] = [];
+  for (const change of sideBySide(before, after)) {
+    if (change.before.verdict === change.after.verdict) continue;
+    const previous = changes.at(-1);
+    if (previous !== undefined && continues(previous, change))
+      changes[changes.length - 1] = { ...previous, last: change.last };
+    else changes.push(change);
+  }
+  return changes;
+}
+
+/** Whether the second change is the first one's, in the addresses behind it. */
+function continues(a: Change, b: Change): boolean {
+  return (
+    a.last + 1n === b.first &&
+    a.before.verdict === b.before.verdict &&
+    a.after.verdict === b.after.verdict &&
+    (a.before.verdict !== undefined || a.before.rule === b.before.rule)
+  );
+}
+
+/** What happens to packets if the first policy is replaced by the second. */
+export function describePolicyChange(before: Policy, after: Policy): VerdictChanges {
+  const differing = differingRanges(before, after);
+  if (differing.length > FEW) return describeChanges(fatesOf(before), fatesOf(after));
+  const set = rangeSet(before.family, differing);
+  return describeChanges(fatesOf(within(before, set)), fatesOf(within(after, set)));
+}
+
+/** Mostly few entries of many change: then the others, which would take long to sort, are left out. */
+const FEW = 1000;
+
+/** The prefixes about which only one policy says something, or both something else. */
+function differingRanges(before: Policy, after: Policy): readonly Range[] {
+  const [a, b] = [verdictsByPrefix(before), verdictsByPrefix(after)];
+  return [...before.entries, ...after.entries]
+    .filter(({ prefix: { text } }) => a.get(text) !== b.get(text))
+    .map(({ prefix }) => rangeOf(prefix));
+}
+
+/** Of equal prefixes, the first decides. */
+function verdictsByPrefix({ entries }: Policy): ReadonlyMap<string, Verdict> {
+  const verdicts = new Map<string, Verdict>();
+  for (const { prefix, verdict } of entries)
+    if (!verdicts.has(prefix.text)) verdicts.set(prefix.text, verdict);
+  return verdicts;
+}
+
+/** The policy without the entries that say nothing about addresses of the set. */
+function within({ family, entries }: Policy, { ranges }: RangeSet): Policy {
+  const overlaps = ({ first, last }: Range): boolean => {
+    let low = 0;
+    for (let high = ranges.length; low < high; ) {
+      const middle = (low + high) >> 1;
+      if ((ranges[middle]?.last ?? first) < first) low = middle + 1;
+      else high = middle;
+    }
+    return (ranges[low]?.first ?? last + 1n) <= last;
+  };
+  return { family, entries: entries.filter(({ prefix }) => overlaps(rangeOf(prefix))) };
+}
+
+/** What happens to packets if the first fates are replaced by the second. */
+export function describeChanges(before: Fates, after: Fates): VerdictChanges {
+  const changes = changesBetween(before, after);
+  const unknown = changes.filter((change) => change.before.verdict === undefined);
+  const known = sizeOf(changes) - sizeOf(unknown);
+  const clauses = [
+    ...(known > 0n ? [`the verdict changes for ${countedAddresses(known)}`] : []),
+    ...(unknown.length > 0 ? [`the old verdict of ${countedAddresses(sizeOf(unknown))} cannot be told`] : []),
+  ];
+  const more = changes.slice(MAX_LINES);
+  const rest = `… and ${counted(more.length, 'more range')}, ${countedAddresses(sizeOf(more))}`;
+  return {
+    summary: clauses.join(', and ') || 'no verdict changes',
+    lines: [
+      ...changes.slice(0, MAX_LINES).map((change) => changeLine(before.family, change)),
+      ...(more.length > 0 ? [rest] : []),
+    ],
+  };
+}
+
+/** The most ranges that are shown one by one. */
+const MAX_LINES = 20;
+
+/** The most characters of a rule that are shown. */
+const MAX_RULE = 400;
+
+function changeLine(family: Family, { before, after, ...range }: Change): string {
+  const reason =
+    before.verdict === undefined && before.rule !== undefined ? ` (${shorten(before.rule)})` : '';
+  return `${formatRange(family, range)}: ${verdictText(before)}${reason} → ${verdictText(after)}`;
+}
+
+function verdictText({ verdict }: Fate): string {
+  return verdict === undefined ? 'cannot be told' : VERDICT_TEXT[verdict];
+}
+
+function shorten(text: string): string {
+  return text.length > MAX_RULE ? `${text.slice(0, MAX_RULE)}…` : text;
+}
+
+function sizeOf(ranges: readonly Range[]): bigint {
+  return ranges.reduce((sum, { first, last }) => sum + last - first + 1n, 0n);
+}

@@ -1,0 +1,62 @@
+import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
+import type { Range } from '../cidr/ranges.ts';
+import { flatten } from './flatten.ts';
+import type { Policy, Verdict } from './policy.ts';
+
+/** What happens to packets to consecutive addresses. */
+export interface Fate extends Range {
+  /** Undefined if it cannot be told, because it depends on more than the destination. */
+  readonly verdict: Verdict | undefined;
+  /** The rule in the kernel that decides, or because of which it cannot be told; undefined if there is none. */
+  readonly rule?: string | undefined;
+}
+
+/** The fates of all addresses of a family: ascending, without gaps. */
+export interface Fates {
+  readonly family: Family;
+  readonly fates: readonly Fate[];
+}
+
+/** Consecutive addresses, and their fates before and after a change. */
+export interface Change extends Range {
+  readonly before: Fate;
+  readonly after: Fate;
+}
+
+/** What a policy does with packets to every address. */
+export function fatesOf(policy: Policy): Fates {
+  const { family } = policy;
+  const fates: Fate[] = [];
+  let next = 0n;
+  const fill = (end: bigint): void => {
+    if (end > next) fates.push({ first: next, last: end - 1n, verdict: 'masquerade' });
+  };
+  for (const { first, last, entry } of flatten(policy)) {
+    fill(first);
+    fates.push({ first, last, verdict: entry.verdict });
+    next = last + 1n;
+  }
+  fill(1n << BigInt(ADDRESS_BITS[family]));
+  return { family, fates };
+}
+
+/** The same fate for all addresses. */
+export function sameFate(family: Family, fate: Omit<Fate, keyof Range>): Fates {
+  return { family, fates: [{ ...fate, first: 0n, last: (1n << BigInt(ADDRESS_BITS[family])) - 1n }] };
+}
+
+/** The longest ranges in which both fates stay the same, ascending. Both must have the same family. */
+export function* sideBySide(a: Fates, b: Fates): Generator<Change, void> {
+  let [i, j, first] = [0, 0, 0n];
+  for (
+    let before = a.fates[i], after = b.fates[j];
+    before && after;
+    before = a.fates[i], after = b.fates[j]
+  ) {
+    const last = before.last < after.last ? before.last : after.last;
+    yield { first, last, before, after };
+    if (before.last === last) i += 1;
+    if (after.last === last) j += 1;
+    first = last + 1n;
+  }
+}

@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import type { Family } from '../../../lib/cidr/address.ts';
+import type { Prefix } from '../../../lib/cidr/prefix.ts';
+import { rangeOf } from '../../../lib/cidr/ranges.ts';
+import type { MergedConfig } from '../../../lib/config/config.ts';
+import { changesBetween, describeChanges, describePolicyChange } from '../../../lib/policy/changes.ts';
+import { decide } from '../../../lib/policy/decision.ts';
+import { fatesOf, sameFate } from '../../../lib/policy/fates.ts';
+import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
+import type { Located } from '../../../lib/text/origin.ts';
+import { BITS, crowdedAddress, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
+import { mergedOf } from '../config/support.ts';
+
+describe('the changes between two policies', () => {
+  for (const { what, before, after, summary, lines, family = 'IPv4' } of [
+    {
+      what: 'a prefix as a CIDR',
+      before: 'nonMasqueradeCIDRs: [10.0.0.0/8]',
+      after: 'nonMasqueradeCIDRs: [10.0.0.0/8, 240.0.0.0/4]',
+      summary: 'the verdict changes for 268,435,456 addresses',
+      lines: ['240.0.0.0/4: masqueraded → not masqueraded'],
+    },
+    {
+      what: 'other ranges with both ends, and single addresses',
+      before: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.9.0.1/32]\nmasqueradeCIDRs: [10.9.0.0/16]',
+      after: 'nonMasqueradeCIDRs: [10.9.0.0/16]\nmasqLinkLocal: true',
+      summary: 'the verdict changes for 16,842,751 addresses',
+      lines: [
+        '10.0.0.0-10.8.255.255: not masqueraded → masqueraded',
+        '10.9.0.0: masqueraded → not masqueraded',
+        '10.9.0.2-10.9.255.255: masqueraded → not masqueraded',
+        '10.10.0.0-10.255.255.255: not masqueraded → masqueraded',
+        '169.254.0.0/16: not masqueraded → masqueraded',
+      ],
+    },
+    {
+      what: 'IPv6 too',
+      before: '{}',
+      after: 'nonMasqueradeCIDRs: ["fd00::/8", "2001:db8::7/128"]',
+      family: 'IPv6' as const,
+      summary: 'the verdict changes for more than 2^120 addresses',
+      lines: ['2001:db8::7: masqueraded → not masqueraded', 'fd00::/8: masqueraded → not masqueraded'],
+    },
+    {
+      what: 'none where the entries say the same in another way',
+      before: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.1.0.0/16]',
+      after: 'nonMasqueradeCIDRs: [10.128.0.0/9, 10.0.0.0/9]',
+      summary: 'no verdict changes',
+      lines: [],
+    },
+  ]) {
+    it(`show ${what}`, () => {
+      const [a, b] = [before, after].map((text) => compilePolicy(mergedOf({ s: text }), family));
+      assert.ok(a && b);
+      assert.deepEqual(describePolicyChange(a, b), { summary, lines });
+    });
+  }
+
+  it('are shown up to twenty, and the others are counted', () => {
+    const cidrs = Array.from({ length: 23 }, (_, index) => `10.0.${2 * index}.0/24`);
+    const policy = (text: string) => compilePolicy(mergedOf({ s: text }), 'IPv4');
+    const { lines } = describePolicyChange(policy('{}'), policy(`nonMasqueradeCIDRs: [${cidrs}]`));
+    assert.equal(lines.length, 21);
+    assert.equal(lines[19], '10.0.38.0/24: masqueraded → not masqueraded');
+    assert.equal(lines[20], '… and 3 more ranges, 768 addresses');
+  });
+
+  it('name the rule, cut off, because of which it cannot be told', () => {
+    const policy = compilePolicy(
+      mergedOf({ s: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true' }),
+      'IPv4',
+    );
+    const rule = `-s 192.0.2.1/32 ${'x'.repeat(1000)}`;
+    const { summary, lines } = describeChanges(
+      sameFate('IPv4', { verdict: undefined, rule }),
+      fatesOf(policy),
+    );
+    assert.equal(summary, 'the old verdict of 4,294,967,296 addresses cannot be told');
+    assert.match(
+      lines[1] ?? '',
+      /^10\.0\.0\.0\/8: cannot be told \(-s 192\.0\.2\.1\/32 x{384}…\) → not masqueraded$/,
+    );
+  });
+
+  it('are found fast between two policies of 100,000 entries', () => {
+    const [a, b, c] = [policyOf(100_000), policyOf(100_000, 1n), policyOf(100_001)];
+    assert.equal(describePolicyChange(a, b).lines.at(-1), '… and 199980 more ranges, 199,980 addresses');
+    assert.deepEqual(describePolicyChange(a, c).lines, ['10.3.13.64: masqueraded → not masqueraded']);
+  });
+});
+
+for (const family of FAMILIES) {
+  describe(`the changes between two random ${family} policies`, () => {
+    it('are those of every address, in ranges as long as possible', () => {
+      const configs = fc.tuple(config(family), config(family));
+      fc.assert(
+        fc.property(configs, fc.array(crowdedAddress(family)), ([a, b], addresses) => {
+          const [before, after] = [compilePolicy(a, family), compilePolicy(b, family)];
+          const changes = changesBetween(fatesOf(before), fatesOf(after));
+          const edges = [...before.entries, ...after.entries].flatMap(({ prefix }) => {
+            const { first, last } = rangeOf(prefix);
+            return [first - 1n, first, last, last + 1n];
+          });
+          for (const value of [...addresses, ...edges].filter((edge) => isAddress(family, edge))) {
+            const found = changes.filter(({ first, last }) => first <= value && value <= last);
+            const [was, is] = [a, b].map((one) => decide(one, { family, value }).verdict);
+            const verdicts = found.map((change) => [change.before.verdict, change.after.verdict]);
+            assert.deepEqual(verdicts, was === is ? [] : [[was, is]]);
+          }
+          changes.forEach(({ first, after: { verdict } }, index) => {
+            const previous = changes[index - 1];
+            if (previous === undefined) return;
+            assert.ok(previous.last < first);
+            assert.ok(previous.last + 1n < first || previous.after.verdict !== verdict);
+          });
+        }),
+      );
+    });
+
+    it('are the same where only the entries that differ are looked at', () => {
+      const entries = fc.tuple(config(family), config(family), config(family));
+      fc.assert(
+        fc.property(entries, ([common, a, b]) => {
+          const [before, after] = [a, b].map((one) =>
+            both(compilePolicy(common, family), compilePolicy(one, family)),
+          );
+          assert.ok(before && after);
+          assert.deepEqual(
+            describePolicyChange(before, after),
+            describeChanges(fatesOf(before), fatesOf(after)),
+          );
+        }),
+      );
+    });
+  });
+}
+
+function both(a: Policy, b: Policy): Policy {
+  return { ...a, entries: [...a.entries, ...b.entries] };
+}
+
+function config(family: Family): fc.Arbitrary<MergedConfig> {
+  const at = <Value>(value: Value): Located<Value> => ({
+    value,
+    origin: { kind: 'built-in', reason: 'test' },
+  });
+  const prefixes = fc.array(crowdedPrefix(family), { maxLength: 8 });
+  return fc.tuple(prefixes, prefixes, fc.boolean()).map(([inside, outside, masqLinkLocal]) => ({
+    sources: ['s'],
+    nonMasqueradeCIDRs: inside.map(at<Prefix>),
+    masqueradeCIDRs: outside.map(at<Prefix>),
+    masqLinkLocal: at(masqLinkLocal),
+    masqLinkLocalIPv6: at(masqLinkLocal),
+    resyncInterval: undefined,
+    conflicts: [],
+  }));
+}
+
+/** So many single addresses, every other one. */
+function policyOf(count: number, offset = 0n): Policy {
+  const entries = Array.from({ length: count }, (_, index) => {
+    const address = 0x0a000000n + 2n * BigInt(index) + offset;
+    return {
+      prefix: { family: 'IPv4', address, length: 32, text: `${address}/32` },
+      verdict: 'return',
+      origin: { kind: 'built-in', reason: 'test' },
+    } as const;
+  });
+  return { family: 'IPv4', entries };
+}
+
+function isAddress(family: Family, value: bigint): boolean {
+  return value >= 0n && value < 2n ** BigInt(BITS[family]);
+}
