@@ -107,7 +107,9 @@ describe('the scrape configs of examples/prometheus', () => {
     const targets: readonly { labels: Record<string, string> }[] = JSON.parse(printed);
     const labels = targets.map((target) => target.labels ?? {}).filter((known) => 'instance' in known);
     assert.deepEqual(
-      labels.map(({ job, namespace, pod, node, instance }) => ({ job, namespace, pod, node, instance })),
+      labels
+        .map(({ job, namespace, pod, node, instance }) => ({ job, namespace, pod, node, instance }))
+        .toSorted((a, b) => String(a.job).localeCompare(String(b.job))),
       [
         {
           job: 'ip-masq-agent',
