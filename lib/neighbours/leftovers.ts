@@ -1,15 +1,27 @@
-import type { Dataplane, Installed } from '../dataplane/dataplane.ts';
+import type { Dataplane, Installed, Observed } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Family } from '../policy/policy.ts';
 import type { ForeignFinding } from './find.ts';
 import type { Finding } from './finding.ts';
 
 /** The agent's chain or table, with rules, in a place where this run keeps none. */
-export interface Leftover {
+export interface Found {
   readonly family: Family;
   /** The dataplane's name. */
   readonly where: string;
   readonly rules: readonly string[];
+}
+
+/** A leftover, as it was read. */
+export interface Leftover extends Found {
+  readonly observed: Observed;
+}
+
+/** A place that cannot be read. */
+export interface Unread {
+  readonly family: Family;
+  readonly where: string;
+  readonly error: DataplaneError;
 }
 
 /** The dataplanes and families that can have leftovers: all except those in which the agent keeps rules now. */
@@ -24,28 +36,41 @@ export function leftoverPlaces(
   }));
 }
 
-/**
- * What is in these places.
- *
- * @throws {DataplaneError}
- */
-export async function findLeftovers(places: readonly Installed[]): Promise<readonly Leftover[]> {
+/** The leftovers in these places, and the places that cannot be read. */
+export async function readLeftovers(
+  places: readonly Installed[],
+): Promise<{ readonly found: readonly Leftover[]; readonly unread: readonly Unread[] }> {
   const found: Leftover[] = [];
+  const unread: Unread[] = [];
   for (const { dataplane, families } of places) {
+    const where = dataplane.name;
     for (const family of families) {
-      const rules = await dataplane.observe(family).then((observed) => observed.remove()?.current, noRules);
-      if (rules !== undefined) found.push({ family, where: dataplane.name, rules });
+      try {
+        const observed = await dataplane.observe(family);
+        const rules = observed.remove()?.current;
+        if (rules !== undefined) found.push({ family, where, rules, observed });
+      } catch (error) {
+        if (!(error instanceof DataplaneError)) throw error;
+        if (!isNowhere(error)) unread.push({ family, where, error });
+      }
     }
   }
+  return { found, unread };
+}
+
+/**
+ * The leftovers in these places.
+ *
+ * @throws {DataplaneError} if a place cannot be read
+ */
+export async function findLeftovers(places: readonly Installed[]): Promise<readonly Leftover[]> {
+  const { found, unread } = await readLeftovers(places);
+  if (unread[0] !== undefined) throw unread[0].error;
   return found;
 }
 
-function noRules(error: unknown): undefined {
-  if (!(error instanceof DataplaneError) || !isNowhere(error)) throw error;
-}
-
 /** Whether there can be no rules, because the tool or the kernel's support is missing. */
-export function isNowhere({ failure }: DataplaneError): boolean {
+function isNowhere({ failure }: DataplaneError): boolean {
   return failure === 'missing' || failure === 'unsupported';
 }
 
@@ -62,7 +87,7 @@ export const OLDER_AGENT_REMEDY =
   'do not run both: remove the DaemonSet of the older agent, as the migration guide says (examples/migration.md)';
 
 /** The finding about rules that have come back after the agent has removed them, so that another agent keeps them. */
-export function othersFinding({ family, where, rules }: Leftover): ForeignFinding {
+export function othersFinding({ family, where, rules }: Found): ForeignFinding {
   const who = isOfOlderAgent(rules) ? 'ip-masq-agent v1 or v2' : 'another agent';
   return {
     key: `others ${family} ${where}`,

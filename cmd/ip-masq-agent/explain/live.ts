@@ -2,11 +2,10 @@ import { parsePrefix } from '../../../lib/cidr/prefix.ts';
 import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { Dataplane, Installed, KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
-import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/neighbours/find.ts';
-import { isNowhere, leftoverPlaces } from '../../../lib/neighbours/leftovers.ts';
+import { leftoverPlaces, readLeftovers } from '../../../lib/neighbours/leftovers.ts';
 import { bpfLinks } from '../../../lib/neighbours/machine-findings.ts';
 import type { NodeRules } from '../../../lib/neighbours/read-node.ts';
 import { type Decision, decide } from '../../../lib/policy/decision.ts';
@@ -110,18 +109,15 @@ async function observePlaces(
   installed: readonly Installed[],
 ): Promise<Places> {
   const used = (await dataplane.observe(family)).fates();
-  const others: Places['others'][number][] = [];
-  const unread: string[] = [];
-  for (const { dataplane: other, families } of leftoverPlaces(installed, dataplane, [family])) {
-    if (!families.includes(family)) continue;
-    try {
-      others.push({ where: other.name, seen: (await other.observe(family)).fates() });
-    } catch (error) {
-      if (!(error instanceof DataplaneError)) throw error;
-      if (!isNowhere(error)) unread.push(error.message);
-    }
-  }
-  return { used, others, unread };
+  const places = leftoverPlaces(installed, dataplane, [family]);
+  const { found, unread } = await readLeftovers(
+    places.map((place) => ({ ...place, families: place.families.filter((one) => one === family) })),
+  );
+  return {
+    used,
+    others: found.map(({ where, observed }) => ({ where, seen: observed.fates() })),
+    unread: unread.map(({ error }) => error.message),
+  };
 }
 
 function verdictsElsewhere(

@@ -5,7 +5,7 @@ import type { Host } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../../lib/dataplane/open.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import type { Logger } from '../../../lib/log/log.ts';
-import { findLeftovers, type Leftover, leftoverPlaces } from '../../../lib/neighbours/leftovers.ts';
+import { type Found, findLeftovers, leftoverPlaces } from '../../../lib/neighbours/leftovers.ts';
 import type { Family, Policy } from '../../../lib/policy/policy.ts';
 
 /** Milliseconds until a busy kernel fails an attempt. */
@@ -22,7 +22,7 @@ export class Leftovers {
   readonly #signal: AbortSignal;
   /** The places in which this process has removed leftovers. */
   readonly #removed = new Set<string>();
-  #back: readonly Leftover[] = [];
+  #back: readonly Found[] = [];
 
   constructor(options: DataplaneOptions, host: Host, log: Logger, signal: AbortSignal) {
     this.#options = options;
@@ -32,7 +32,7 @@ export class Leftovers {
   }
 
   /** What has come back: rules of another agent. */
-  get back(): readonly Leftover[] {
+  get back(): readonly Found[] {
     return this.#back;
   }
 
