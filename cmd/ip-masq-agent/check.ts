@@ -1,8 +1,6 @@
 import { sizeOf } from '../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../lib/config/config.ts';
-import { mergeSources } from '../../lib/config/load.ts';
 import { githubReport } from '../../lib/lint/github.ts';
-import { readInputs } from '../../lib/lint/input.ts';
 import { jsonReport } from '../../lib/lint/json.ts';
 import type { CheckReport } from '../../lib/lint/report.ts';
 import { sarifReport } from '../../lib/lint/sarif.ts';
@@ -15,18 +13,15 @@ import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CHECK_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { configOptions } from './from-flags.ts';
 import { print, wantsColour } from './print.ts';
+import { noteDefaults, readReport } from './read-config.ts';
 
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 
 /** Validates and merges config without a kernel, as if all paths were mounted on one node. */
 export async function check({ flags, operands }: Args<typeof CHECK_FLAGS>): Promise<number> {
-  const paths = operands.length === 0 ? [flags['config-dir']] : operands;
-  const options = configOptions(flags);
-  const inputs = await readInputs(paths, () => process.stdin, options.configLimit);
-  const merged = mergeSources(inputs.sources, options, inputs.problems);
-  const report = { ...inputs, ...merged };
+  const report = await readReport(flags, [...operands, ...flags.filename]);
+  if (report.config !== undefined) noteDefaults(report.config, flags, flags.output === 'text');
   print(format(report, flags));
   return report.config === undefined ? EXIT.config : EXIT.ok;
 }

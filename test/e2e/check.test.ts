@@ -193,7 +193,7 @@ IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
       ['--config-dir=DIR/none'],
       '',
       3,
-      /DIR\/none: error: cannot be read: ENOENT/,
+      /config directory DIR\/none is missing/,
     ],
     ['0 for an empty config directory', ['--config-dir=DIR/empty'], '', 0, /built in \(RFC 1918\)/],
     ['2 for an unknown output', ['--output=yaml'], '', 2, /--output/],

@@ -19,7 +19,7 @@ import { type Explained, explained, explainedLive } from './live.ts';
 /** Says for each address whether traffic to it is masqueraded, and why. */
 export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): Promise<number> {
   const addresses = operands.map(addressOf);
-  const config = await readConfig(flags);
+  const config = await readConfig(flags, { forPeople: flags.output === 'text' });
   const answers = flags.live
     ? await askNode(config, addresses, flags)
     : addresses.map((address) => explained(config, address, flags['enable-ipv6']));
