@@ -65,9 +65,9 @@ export async function readTree(root: string, options: TreeOptions, walk: Walk): 
         }),
       );
       found.push(inputs);
-      const below = directories.map((name) => ({ dir: join(dir, name), depth: depth + 1 })).reverse();
+      const below = directories.map((name) => ({ dir: join(dir, name), depth: depth + 1 }));
       if (!options.recursive) hasMore = below.length > 0;
-      else if (depth < MAX_DEPTH) pending.push(...below);
+      else if (depth < MAX_DEPTH) for (const one of below.reverse()) pending.push(one);
       else if (below[0] !== undefined)
         found.push(
           failed(
