@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ConfigOptions, MergedConfig } from '../config/config.ts';
 import { InvalidConfigError } from '../config/invalid-config.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { mayBeVolume } from '../config/read.ts';
 import type { Logger } from '../log/log.ts';
 import { logConfig } from './log-changes.ts';
 
@@ -32,7 +33,8 @@ export async function load(
   const loaded = await loadConfig(configDir, options, last);
   if (last !== undefined && loaded === last) return last;
   const { config, problems, sources } = loaded;
-  if (!isDeepStrictEqual([config, problems], [last?.config, last?.problems])) logConfig(log, loaded);
+  if (!isDeepStrictEqual([config, problems], [last?.config, last?.problems]))
+    logConfig(log, loaded, mayBeVolume(configDir));
   if (config === undefined) throw new InvalidConfigError(problems, sources);
   return { ...loaded, config };
 }
