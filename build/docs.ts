@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { COMMANDS } from '../cmd/ip-masq-agent/commands.ts';
 import { EXIT_MEANING } from '../cmd/ip-masq-agent/exit.ts';
-import type { Flag } from '../cmd/ip-masq-agent/flag-table.ts';
+import { type Flag, spellings } from '../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
 import { CONFLICT_KINDS, KINDS } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/neighbours/finding.ts';
@@ -22,8 +22,10 @@ export function generatedSections(): Readonly<Record<string, string>> {
     ),
     'flags of commands': table(
       ['command', 'flag', 'value', 'default', 'meaning'],
-      Object.entries(COMMANDS).flatMap(([name, { own }]) =>
-        Object.entries(own).map((flag) => [name, ...flagCells(flag)]),
+      joinedByFlag(
+        Object.entries(COMMANDS).flatMap(([name, { own }]) =>
+          Object.entries(own).map((flag) => [name, ...flagCells(flag)]),
+        ),
       ),
     ),
     flags: table(['flag', 'value', 'default', 'meaning'], Object.entries(FLAGS).map(flagCells)),
@@ -51,9 +53,20 @@ export function generatedSections(): Readonly<Record<string, string>> {
   };
 }
 
-function flagCells([name, { kind, default: preset, help }]: [string, Flag<unknown>]): readonly string[] {
+function flagCells([name, flag]: [string, Flag<unknown>]): readonly string[] {
+  const { kind, default: preset, help } = flag;
   const values = kind.placeholder === '' ? 'true|false' : kind.placeholder;
-  return [`\`--${name}\``, values.replaceAll('|', '\\|'), preset === '' ? '' : `\`${preset}\``, help];
+  const names = spellings(name, flag).map((word) => `\`${word}\``);
+  return [names.join(', '), values.replaceAll('|', '\\|'), preset === '' ? '' : `\`${preset}\``, help];
+}
+
+/** One row for the commands that have the same flag. */
+function joinedByFlag(rows: readonly (readonly string[])[]): readonly (readonly string[])[] {
+  const groups = Map.groupBy(rows, ([, ...cells]) => cells.join());
+  return [...groups.values()].map((group) => [
+    group.map(([command]) => command).join(', '),
+    ...(group[0] ?? []).slice(1),
+  ]);
 }
 
 /** A table in Markdown. */

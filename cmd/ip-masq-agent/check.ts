@@ -1,8 +1,6 @@
 import { sizeOf } from '../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../lib/config/config.ts';
-import { mergeSources } from '../../lib/config/load.ts';
 import { githubReport } from '../../lib/lint/github.ts';
-import { readInputs } from '../../lib/lint/input.ts';
 import { jsonReport } from '../../lib/lint/json.ts';
 import type { CheckReport } from '../../lib/lint/report.ts';
 import { sarifReport } from '../../lib/lint/sarif.ts';
@@ -18,23 +16,21 @@ import { EXIT } from './exit.ts';
 import { failedExpectations, readExpectFile } from './expectations.ts';
 import { configOptions } from './from-flags.ts';
 import { print, wantsColour } from './print.ts';
+import { noteDefaults, readReport } from './read-config.ts';
 
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 
 /** Validates and merges config without a kernel, as if all paths were mounted on one node. */
 export async function check({ flags, operands }: Args<typeof CHECK_FLAGS>): Promise<number> {
-  const paths = operands.length === 0 ? [flags['config-dir']] : operands;
-  const options = configOptions(flags);
   const { expect } = flags;
-  const expected = expect === '' ? undefined : await readExpectFile(expect, options);
-  const inputs = await readInputs(paths, () => process.stdin, options.configLimit);
-  const merged = mergeSources(inputs.sources, options, inputs.problems);
-  const { config } = merged;
+  const expected = expect === '' ? undefined : await readExpectFile(expect, configOptions(flags));
+  const found = await readReport(flags, [...operands, ...flags.filename]);
+  const { config } = found;
+  if (config !== undefined) noteDefaults(config, flags, flags.output === 'text');
   const failed = config && expected ? failedExpectations(config, expected.expectations) : [];
   const report = {
-    ...inputs,
-    config,
-    problems: [...merged.problems, ...failed],
+    ...found,
+    problems: [...found.problems, ...failed],
     ...(expected && { expected: { file: expected.file, count: expected.expectations.length } }),
   };
   print(format(report, flags));

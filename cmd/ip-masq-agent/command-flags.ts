@@ -1,9 +1,20 @@
-import { boolean, choice, optionalPath } from './flag-kinds.ts';
+import { boolean, choice, optionalPath, paths } from './flag-kinds.ts';
 import { flag } from './flag-table.ts';
 
-const OUTPUT = flag(choice('text', 'json'), 'text', 'text for people, json for programs');
+const OUTPUT = flag(choice('text', 'json'), 'text', 'text for people, json for programs', 'o');
+
+export const INPUT_FLAGS = {
+  filename: flag(
+    paths,
+    '',
+    'a file, a directory or - to read as check does, instead of --config-dir; may be given several times',
+    'f',
+  ),
+  recursive: flag(boolean, 'false', 'read directories in directories too', 'R'),
+} as const;
 
 export const CHECK_FLAGS = {
+  ...INPUT_FLAGS,
   expect: flag(
     optionalPath,
     '',
@@ -13,15 +24,18 @@ export const CHECK_FLAGS = {
     choice('text', 'json', 'github', 'sarif'),
     'text',
     'text for people, json for programs, github for annotations of a workflow, sarif (2.1.0) for code scanning',
+    'o',
   ),
 } as const;
 
 export const EXPLAIN_FLAGS = {
+  ...INPUT_FLAGS,
   live: flag(boolean, 'false', 'also read the rules in the kernel of this node, and look for foreign rules'),
   output: OUTPUT,
 } as const;
 
 export const RENDER_FLAGS = {
+  ...INPUT_FLAGS,
   format: flag(
     choice('iptables', 'nftables', 'config', 'win-bridge'),
     'iptables',

@@ -4,6 +4,7 @@ import {
   CLEANUP_FLAGS,
   DOCTOR_FLAGS,
   EXPLAIN_FLAGS,
+  INPUT_FLAGS,
   RENDER_FLAGS,
   VERSION_FLAGS,
 } from './command-flags.ts';
@@ -57,7 +58,7 @@ export const COMMANDS: Commands = {
   check: command({
     summary: 'validate and merge config without a kernel and without root',
     details:
-      'A PATH is a config directory, a config file, a YAML or JSON file of manifests with ConfigMaps, or - for standard input. The default is --config-dir. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a source. The exit code is 3 if there is an error, and 4 if only an expectation fails.',
+      'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. The default is --config-dir, read as the agent reads it. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a source. The exit code is 3 if there is an error, or nothing to check, and 4 if only an expectation fails.',
     operands: '[PATH…]',
     own: CHECK_FLAGS,
     uses: CONFIG_FLAGS,
@@ -67,7 +68,7 @@ export const COMMANDS: Commands = {
         meaning: 'before you apply them: find mistakes, and test what they do to addresses',
       },
       {
-        line: 'check --strict --output=github manifests/ip-masq.yaml',
+        line: 'check --strict -R -o github manifests',
         meaning: 'in a pipeline: annotations on the lines of a pull request',
       },
       {
@@ -85,6 +86,10 @@ export const COMMANDS: Commands = {
     examples: [
       { line: 'explain 10.1.2.3', meaning: 'what the config says' },
       {
+        line: 'explain -f manifests -R 10.1.2.3',
+        meaning: 'what the ConfigMaps in a directory would say',
+      },
+      {
         line: 'explain --live 10.1.2.3 169.254.169.254',
         meaning: 'on a node: whether the kernel agrees, and whether a foreign rule interferes',
       },
@@ -97,11 +102,11 @@ export const COMMANDS: Commands = {
     details:
       'Changes nothing. Below the rules are the addresses whose verdict changes, compared with what the chain in the kernel does now, also if ip-masq-agent v1 or v2 made it. The exit code is 0 if a sync would change nothing, and 4 if it would change something.',
     operands: '',
-    own: {},
+    own: INPUT_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: [
       { line: 'diff', meaning: 'on a node, with the flags of its agent unless others are given' },
-      { line: 'diff --config-dir=./next --enable-ipv6', meaning: 'what another config would change' },
+      { line: 'diff -f manifests/ip-masq.yaml', meaning: 'what another config would change' },
     ],
     asksAgent: () => true,
     load: async () => (await import('./diff/diff.ts')).diff,
@@ -149,7 +154,7 @@ export const COMMANDS: Commands = {
     examples: [
       { line: 'doctor', meaning: 'on a node, with the flags of its agent' },
       {
-        line: 'doctor --enable-ipv6 --output=json',
+        line: 'doctor --enable-ipv6 -o json',
         meaning: 'for a program that collects the findings of all nodes',
       },
     ],
@@ -176,7 +181,7 @@ export const COMMANDS: Commands = {
     uses: [],
     examples: [
       { line: 'version', meaning: 'for a bug report' },
-      { line: 'version --output=json', meaning: 'for programs' },
+      { line: 'version -o json', meaning: 'for programs' },
     ],
     load: async () => (await import('./version.ts')).version,
   }),

@@ -1,6 +1,6 @@
 import type { Args, Commands } from './command.ts';
 import { EXIT, UsageError } from './exit.ts';
-import type { Flag, FlagTable } from './flag-table.ts';
+import { type Flag, type FlagTable, spellings } from './flag-table.ts';
 import { FLAGS } from './flags.ts';
 import { print } from './print.ts';
 
@@ -91,7 +91,10 @@ function valueCases(commands: Commands): readonly string[] {
 function valueCasesOf(command: string, table: FlagTable): readonly string[] {
   return Object.entries(table)
     .filter(([, { kind }]) => kind.placeholder !== '')
-    .map(([name, flag]) => `    ${command}:--${name}) ${valueReply(flag)}return ;;`);
+    .map(([name, flag]) => {
+      const patterns = spellings(name, flag).map((word) => `${command}:${word}`);
+      return `    ${patterns.join('|')}) ${valueReply(flag)}return ;;`;
+    });
 }
 
 /** The completion of a value, by its placeholder in the help: paths, choices or nothing. */
@@ -102,7 +105,7 @@ function valueReply({ kind: { placeholder } }: Flag<unknown>): string {
 
 function flagCases(commands: Commands): readonly string[] {
   return Object.entries(commands).map(([command, { own }]) => {
-    const names = [...Object.keys(own), ...Object.keys(FLAGS), 'help', 'version'];
-    return `    ${command}:-*) _ip_masq_agent_words ${names.map((name) => `--${name}`).join(' ')}; return ;;`;
+    const words = Object.entries({ ...own, ...FLAGS }).flatMap(([name, flag]) => spellings(name, flag));
+    return `    ${command}:-*) _ip_masq_agent_words ${[...words, '--help', '--version'].join(' ')}; return ;;`;
   });
 }

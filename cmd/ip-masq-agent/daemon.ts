@@ -1,3 +1,4 @@
+import { isatty } from 'node:tty';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { createLogger, type Logger } from '../../lib/log/log.ts';
 import { writeTerminationMessage } from '../../lib/log/termination.ts';
@@ -5,6 +6,7 @@ import { versionText } from './build-info.ts';
 import type { Args } from './command.ts';
 import { EXIT } from './exit.ts';
 import { exitCode, failureLines, isExpected } from './failure.ts';
+import { wantsColour } from './print.ts';
 import { stopSignal } from './signals.ts';
 
 /**
@@ -21,7 +23,11 @@ export async function runDaemon(
   work: (log: Logger) => Promise<unknown>,
   afterStop: (log: Logger) => Promise<unknown> = async () => {},
 ): Promise<number> {
-  const log = createLogger(flags['log-format'], flags.v);
+  // Not process.stderr, which would make the pipe of all who write to it non-blocking.
+  const isTTY = isatty(2);
+  const auto = isTTY ? 'text' : 'json';
+  const format = flags['log-format'] === 'auto' ? auto : flags['log-format'];
+  const log = createLogger(format, flags.v, wantsColour({ isTTY }));
   const fail = (error: unknown) => reportFailure(error, consequence, log, flags['termination-log']);
   process.on('uncaughtException', async (error) => process.exit(await fail(error)));
   log.info({ pid: process.pid, configDir: flags['config-dir'] }, `starting ${versionText()}`);

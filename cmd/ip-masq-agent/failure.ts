@@ -1,11 +1,13 @@
-import { problemFramer } from '../../lib/config/frame.ts';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { formatProblem } from '../../lib/config/problem.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
+import { problemPainter } from '../../lib/lint/text-report.ts';
 import { writeTerminationMessage } from '../../lib/log/termination.ts';
+import { painter } from '../../lib/text/colour.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { EXIT, UsageError } from './exit.ts';
 import { FLAGS } from './flags.ts';
+import { wantsColour } from './print.ts';
 
 /** The exit code for an error. */
 export function exitCode(error: unknown): number {
@@ -42,7 +44,10 @@ export async function printFailure(error: unknown, { terminates }: { terminates:
 function plainLines(error: unknown): readonly string[] {
   if (error instanceof UsageError) return [`ip-masq-agent: ${error.message}`];
   if (error instanceof InvalidConfigError)
-    return [...error.problems.map(problemFramer(error.sources)), `ip-masq-agent: ${error.message}`];
+    return [
+      ...error.problems.map(problemPainter(error.sources, painter(wantsColour(process.stderr)))),
+      `ip-masq-agent: ${error.message}`,
+    ];
   const [first = '', ...rest] = failureLines(error);
   if (isExpected(error)) return [`ip-masq-agent: ${first}`];
   return [`ip-masq-agent: bug in ip-masq-agent, please report it: ${first}`, ...rest];

@@ -11,6 +11,8 @@ import { UsageError } from './exit.ts';
 export interface FlagKind<Value> {
   /** The placeholder for the value in the help; empty for a boolean, which needs no value. */
   readonly placeholder: string;
+  /** Whether the flag may be given several times. Its texts are joined by NUL, which no argument holds. */
+  readonly repeats?: boolean;
   /** @throws {UsageError} with the end of the sentence "--flag=text …" */
   parse(text: string): Value;
 }
@@ -36,6 +38,13 @@ export const path: FlagKind<string> = {
     if (text === '' || text.includes('\0')) throw new UsageError('is not a path');
     return text;
   },
+};
+
+/** Any number of paths. */
+export const paths: FlagKind<readonly string[]> = {
+  placeholder: path.placeholder,
+  repeats: true,
+  parse: (text) => (text === '' ? [] : text.split('\0').map(path.parse)),
 };
 
 /** A path, or an empty text. */

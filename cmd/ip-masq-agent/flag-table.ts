@@ -8,6 +8,8 @@ export interface Flag<Value> {
   /** The default as text on the command line. */
   readonly default: string;
   readonly help: string;
+  /** A letter that is another name of the flag. */
+  readonly short?: string;
 }
 
 /** Flags by name, without dashes. */
@@ -19,8 +21,13 @@ export type Values<Table extends FlagTable> = {
 };
 
 /** A flag whose default is `value`. */
-export function flag<Value>(kind: FlagKind<Value>, value: string, help: string): Flag<Value> {
-  return { kind, default: value, help };
+export function flag<Value>(kind: FlagKind<Value>, value: string, help: string, short?: string): Flag<Value> {
+  return { kind, default: value, help, ...(short !== undefined && { short }) };
+}
+
+/** The names of a flag as people write them, the short one first. */
+export function spellings(name: string, { short }: Flag<unknown>): readonly string[] {
+  return [...(short === undefined ? [] : [`-${short}`]), `--${name}`];
 }
 
 /**

@@ -107,7 +107,11 @@ export const FLAGS = {
     '',
     'address of a second server that serves only /metrics, for a Prometheus on another node; empty for no server',
   ),
-  'log-format': flag(choice('json', 'text'), 'json', 'json for machines, text for people'),
+  'log-format': flag(
+    choice('auto', 'text', 'json'),
+    'auto',
+    'text for people, json for machines; auto is text if standard error is a terminal, else json',
+  ),
   v: flag(
     count,
     '2',

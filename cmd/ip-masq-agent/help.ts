@@ -1,6 +1,6 @@
 import { type Args, type Command, type Commands, commandNamed } from './command.ts';
 import { EXIT, EXIT_MEANING } from './exit.ts';
-import type { Flag, FlagTable } from './flag-table.ts';
+import { type Flag, type FlagTable, spellings } from './flag-table.ts';
 import { FLAGS } from './flags.ts';
 import { print } from './print.ts';
 
@@ -77,11 +77,12 @@ function flagLines(table: FlagTable): string {
   return Object.entries(table).map(flagHelp).join('\n');
 }
 
-function flagHelp([name, { kind, default: preset, help }]: [string, Flag<unknown>]): string {
+function flagHelp([name, flag]: [string, Flag<unknown>]): string {
+  const { kind, default: preset, help } = flag;
   const value = kind.placeholder === '' ? '' : `=${kind.placeholder}`;
   const suffix =
     preset === '' || (kind.placeholder === '' && preset === 'false') ? '' : ` (default ${preset})`;
-  return `  --${name}${value}\n${wrap('      ', `${help}${suffix}`)}`;
+  return `  ${spellings(name, flag).join(', ')}${value}\n${wrap('      ', `${help}${suffix}`)}`;
 }
 
 function capital(text: string): string {

@@ -20,6 +20,11 @@ const ALL_FLAGS: ReadonlyMap<string, Flag<unknown>> = new Map(
   [FLAGS, ...Object.values(COMMANDS).map(({ own }) => own)].flatMap((table) => Object.entries(table)),
 );
 
+/** The names of flags by their letters, which mean the same in every command. */
+const LETTERS: ReadonlyMap<string, string> = new Map(
+  [...ALL_FLAGS].flatMap(([name, { short }]) => (short === undefined ? [] : [[short, name]])),
+);
+
 /** Flags that replace the command. */
 const ASKED_FLAGS = {
   help: flag(boolean, 'false', ''),
@@ -29,7 +34,7 @@ const ASKED_FLAGS = {
 
 /**
  * Reads a command line as Go's flag package does: one dash or two, `=value` or the next word, a boolean
- * without value. Unlike in Go, flags may follow the command.
+ * without value. Unlike in Go, flags may follow the command, and some collect the values of all times they are given.
  *
  * @throws {UsageError}
  */
@@ -48,12 +53,15 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
       words.push(word);
       continue;
     }
-    const [, name = '', inline] = match;
+    const [, given = '', inline] = match;
+    const name = LETTERS.get(given) ?? given;
+    const repeats = ALL_FLAGS.get(name)?.kind.repeats ?? false;
     const takesValue = valueExpected(name);
     if (takesValue && inline === undefined) index += 1;
     const text = inline ?? (takesValue ? argv[index] : 'true');
-    if (text === undefined) throw new UsageError(`--${name} needs a value`);
-    texts.set(name, text);
+    if (text === undefined || (repeats && text === '')) throw new UsageError(`--${name} needs a value`);
+    const before = repeats ? texts.get(name) : undefined;
+    texts.set(name, before === undefined ? text : `${before}\0${text}`);
   }
   const [command = 'run', ...operands] = words;
   const asked = flagValues(ASKED_FLAGS, texts);

@@ -1,7 +1,7 @@
 import { EXIT } from './exit.ts';
 
 /** Whether the stream is a terminal that shows colours; see no-color.org for NO_COLOR. */
-export function wantsColour(stream: NodeJS.WriteStream): boolean {
+export function wantsColour(stream: Pick<NodeJS.WriteStream, 'isTTY'>): boolean {
   return stream.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
 }
 

@@ -1,16 +1,61 @@
 import type { MergedConfig } from '../../lib/config/config.ts';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
-import { loadConfig } from '../../lib/config/load.ts';
+import { loadConfig, mergeSources } from '../../lib/config/load.ts';
+import { readAgentInputs, readInputs } from '../../lib/lint/input.ts';
+import type { CheckReport } from '../../lib/lint/report.ts';
+import { printable } from '../../lib/text/escape.ts';
+import type { INPUT_FLAGS } from './command-flags.ts';
+import { UsageError } from './exit.ts';
+import type { Values } from './flag-table.ts';
 import type { FlagValues } from './flags.ts';
 import { configOptions } from './from-flags.ts';
+import { print } from './print.ts';
+
+/** A report with the manifests that its problems may point into. */
+type Report = CheckReport & Required<Pick<CheckReport, 'manifests'>>;
+
+/** The flags that say where the config is. */
+type InputFlags = FlagValues & Values<typeof INPUT_FLAGS>;
 
 /**
- * The merged config of the sources in --config-dir.
+ * The merged config of the sources in --filename, or else in --config-dir.
  *
- * @throws {InvalidConfigError}
+ * @param forPeople whether standard output is for people: it then begins with a line if the defaults apply
+ * @throws {InvalidConfigError | UsageError}
  */
-export async function readConfig(flags: FlagValues): Promise<MergedConfig> {
-  const { config, problems, sources } = await loadConfig(flags['config-dir'], configOptions(flags));
-  if (config === undefined) throw new InvalidConfigError(problems, sources);
+export async function readConfig(flags: InputFlags, { forPeople = false } = {}): Promise<MergedConfig> {
+  const { config, problems, sources, manifests } = await readSources(flags);
+  if (config === undefined) throw new InvalidConfigError(problems, [...sources, ...manifests]);
+  noteDefaults(config, flags, forPeople);
   return config;
+}
+
+async function readSources(flags: InputFlags): Promise<Report> {
+  if (flags.filename.length > 0 || flags.recursive) return readReport(flags, flags.filename);
+  return { ...(await loadConfig(flags['config-dir'], configOptions(flags))), manifests: [] };
+}
+
+/**
+ * Reads, validates and merges what the paths hold; without paths, what --config-dir holds.
+ *
+ * @throws {UsageError}
+ */
+export async function readReport(flags: InputFlags, paths: readonly string[]): Promise<Report> {
+  const { 'config-dir': configDir, recursive } = flags;
+  const options = configOptions(flags);
+  const limit = options.configLimit;
+  if (recursive && paths.length === 0) throw new UsageError('--recursive needs a directory: see --filename');
+  const inputs =
+    paths.length === 0
+      ? await readAgentInputs(configDir, limit)
+      : await readInputs(paths, () => process.stdin, { limit, recursive });
+  return { ...inputs, ...mergeSources(inputs.sources, options, inputs.problems) };
+}
+
+/** Says that the defaults apply, if they do: on standard error if standard output is for programs. */
+export function noteDefaults({ sources }: MergedConfig, flags: FlagValues, forPeople: boolean): void {
+  if (sources.length > 0) return;
+  const note = printable(`no source in ${flags['config-dir']}: the defaults apply`);
+  if (forPeople) print(`${note}\n`);
+  else console.error(`ip-masq-agent: note: ${note}`);
 }

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigOptions, MergedConfig } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { mayBeVolume } from '../config/read.ts';
 import type { Logger } from '../log/log.ts';
 import { logConfig } from './log-changes.ts';
 
@@ -29,7 +30,8 @@ export async function read(
 ): Promise<LoadedConfig> {
   const loaded = await loadConfig(configDir, options, last);
   const { config, problems } = loaded;
-  if (!isDeepStrictEqual([config, problems], [last?.config, last?.problems])) logConfig(log, loaded);
+  if (!isDeepStrictEqual([config, problems], [last?.config, last?.problems]))
+    logConfig(log, loaded, mayBeVolume(configDir));
   return loaded;
 }
 

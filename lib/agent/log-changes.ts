@@ -18,9 +18,17 @@ const MAX_NAMES = 20;
 
 const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
 
+const NO_CONFIG = 'no config found, the defaults apply';
+const EMPTY_VOLUME = `${NO_CONFIG}; an empty volume and a missing ConfigMap look the same to the agent: if there should be a config, compare the ConfigMaps and their keys with the volume`;
+
 /** Logs the merged config, and each problem with its line. */
-export function logConfig(log: Logger, { config, problems, sources }: LoadedConfig): void {
-  if (config !== undefined) log.info(describeConfig(config), headline(config));
+export function logConfig(
+  log: Logger,
+  { config, problems, sources }: LoadedConfig,
+  mayBeVolume: boolean,
+): void {
+  if (mayBeVolume && config?.sources.length === 0) log.warn(describeConfig(config), EMPTY_VOLUME);
+  else if (config !== undefined) log.info(describeConfig(config), headline(config));
   const frame = problemFramer(sources);
   for (const problem of gravestFirst(problems)) logProblem(log, problem, frame(problem));
 }
@@ -98,7 +106,7 @@ function logProblem(log: Logger, problem: Problem, text: string): void {
 }
 
 function headline({ sources }: MergedConfig): string {
-  if (sources.length === 0) return 'no config found, the defaults apply';
+  if (sources.length === 0) return NO_CONFIG;
   return `config read from ${counted(sources.length, 'source')}`;
 }
 

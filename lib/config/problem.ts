@@ -58,7 +58,7 @@ export const CONFLICT_KINDS = {
 /** Every kind of problem, in an order that does not change from run to run. */
 export const KINDS = {
   unreadable: { severity: 'error', meaning: 'A source or the config directory cannot be read.' },
-  'not-a-source': { severity: 'warning', meaning: 'A file is left out because of its name.' },
+  'not-a-source': { severity: 'warning', meaning: 'A file is left out because of its name or type.' },
   'no-source': { severity: 'error', meaning: 'The paths to check hold no source.' },
   'missing-source': { severity: 'error', meaning: 'A source that --require-source names is not there.' },
   'same-name': {

@@ -3,6 +3,7 @@ import {
   constants,
   fstatSync,
   openSync,
+  readdirSync,
   readlinkSync,
   readSync,
   realpathSync,
@@ -136,6 +137,11 @@ function dataLink(dir: string): string | undefined {
     if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
   }
+}
+
+/** Whether the directory may be a projected volume: a volume without ConfigMaps is empty, or has only `..data`. */
+export function mayBeVolume(dir: string): boolean {
+  return orUndefined(() => dataLink(dir) !== undefined || readdirSync(dir).length === 0) ?? false;
 }
 
 /**

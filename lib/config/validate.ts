@@ -12,6 +12,7 @@ import { misshapes } from './shape.ts';
 import { countMarks } from './size.ts';
 import { Locator, type Source } from './source.ts';
 import { type Steps, takeSteps } from './steps.ts';
+import { placeholderIn, TemplateError } from './template.ts';
 import { describe, type MapNode, type Node, parseYaml, YamlError } from './yaml.ts';
 
 export interface ValidatedSource {
@@ -123,6 +124,8 @@ function* parsing(
   try {
     marks = countMarks(text, room.marks);
     yield;
+    const placeholder = placeholderIn(text);
+    if (placeholder !== undefined) throw new TemplateError(placeholder);
     const root = parseYaml(text);
     if (root?.kind === 'map') return { root, marks };
     if (root === undefined) {

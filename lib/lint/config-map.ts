@@ -9,6 +9,7 @@ import {
   nearMissMessage,
   type Source,
 } from '../config/source.ts';
+import { TemplateError } from '../config/template.ts';
 import { describe, type MapNode, type Node } from '../config/yaml.ts';
 import { quote } from '../text/escape.ts';
 
@@ -99,6 +100,12 @@ export class Collector {
 
 /** Collects the sources of a ConfigMap. */
 export function readConfigMap(configMap: MapNode, collector: Collector): void {
+  const placeholder = placeholderNode(configMap);
+  if (placeholder !== undefined) {
+    const { message, remedy } = new TemplateError(placeholder.offset);
+    collector.report('syntax', placeholder, message, remedy);
+    return;
+  }
   const fields = configMap.pairs.filter(({ key }) => ['data', 'binaryData'].includes(keyName(key)));
   const pairs = withoutRepeats(fields, collector).flatMap((field) => dataPairs(field, collector));
   const nearMisses = pairs.filter(({ key }) => isNearMiss(keyName(key)));
@@ -110,6 +117,29 @@ export function readConfigMap(configMap: MapNode, collector: Collector): void {
     collector.report('not-a-source', key, `the key ${quote(keyName(key))} ${nearMissMessage}`, 'rename it');
   for (const pair of sources) readSource(pair, collector);
   if (pairs.length > 0 && nearMisses.length + sources.length === 0) warnOfOtherKeys(configMap, collector);
+}
+
+/** A placeholder of a template that YAML takes for a map whose key is a map: `{{ .Values.name }}`. */
+function placeholderNode(configMap: MapNode): Node | undefined {
+  const pending: Node[] = [configMap];
+  const seen = new Set<Node>();
+  for (let node = pending.pop(); node !== undefined; node = pending.pop()) {
+    if (seen.has(node)) continue;
+    seen.add(node);
+    if (node.kind === 'map' && node.pairs.some(({ key }) => key.kind === 'map' && !hasMapKey(key)))
+      return node;
+    for (const part of partsOf(node).toReversed()) pending.push(part);
+  }
+  return undefined;
+}
+
+function hasMapKey({ pairs }: MapNode): boolean {
+  return pairs.some(({ key }) => key.kind === 'map');
+}
+
+function partsOf(node: Node): readonly Node[] {
+  if (node.kind === 'list') return node.items;
+  return node.kind === 'map' ? node.pairs.flatMap(({ key, value }) => [key, value]) : [];
 }
 
 /** The first pair of each key; the others are reported. */

@@ -1,6 +1,7 @@
 import { MANIFEST_LIMITS } from '../config/limits.ts';
 import { type Problem, problem } from '../config/problem.ts';
 import { Locator, type Source } from '../config/source.ts';
+import { placeholderIn, RENDER } from '../config/template.ts';
 import { type MapNode, type Node, parseDocuments, YamlError } from '../config/yaml.ts';
 import { printable } from '../text/escape.ts';
 import { Collector, isMergeKey, readConfigMap, textAt, valueAt } from './config-map.ts';
@@ -66,9 +67,15 @@ function isManifest(piece: ParsedPiece): boolean {
   return piece.documents.some((node) => valueAt(node, 'apiVersion') && valueAt(node, 'kind'));
 }
 
-function syntaxProblem({ start, error }: Piece & { readonly error: YamlError }, locator: Locator): Problem {
+function syntaxProblem(
+  { start, text, error }: Piece & { readonly error: YamlError },
+  locator: Locator,
+): Problem {
   const at = locator.origin(start + error.offset);
-  return problem('syntax', { at, message: printable(error.message), remedy: printable(error.remedy) });
+  // A rendered manifest may hold "{{" too, in a text that is for another program.
+  const render = placeholderIn(text) === undefined ? '' : `if "{{" is a placeholder, ${RENDER}; else `;
+  const remedy = `${render}${printable(error.remedy)}`;
+  return problem('syntax', { at, message: printable(error.message), remedy });
 }
 
 /** A Kubernetes object; the kind is empty if neither the object nor the list around it says it. */

@@ -1,5 +1,7 @@
 import { problemFramer } from '../config/frame.ts';
 import { formatPlace, gravestFirst, type Problem, type Severity } from '../config/problem.ts';
+import type { Source } from '../config/source.ts';
+import { type Colour, type Paint, painter } from '../text/colour.ts';
 import { printable } from '../text/escape.ts';
 import { counted } from '../text/words.ts';
 import { type CheckReport, summarize } from './report.ts';
@@ -12,13 +14,19 @@ export interface TextOptions {
 /** The problems with their lines, the gravest first, and a line that counts them, for people. */
 export function textReport(report: CheckReport, options: TextOptions): string {
   const { problems, sources, manifests = [], expected } = report;
-  const frame = problemFramer([...sources, ...manifests, ...(expected ? [expected.file] : [])]);
-  const frames = gravestFirst(problems).flatMap((problem) => {
-    const { message, remedy } = problem;
-    const lines = frame({ ...problem, message: printable(message), remedy: printable(remedy) }).split('\n');
-    return options.colour ? lines.map((line, index) => coloured(line, index, problem)) : lines;
-  });
+  const files = [...sources, ...manifests, ...(expected ? [expected.file] : [])];
+  const frames = gravestFirst(problems).map(problemPainter(files, painter(options.colour)));
   return `${[...frames, summaryLine(report)].join('\n')}\n`;
+}
+
+/** A function that formats many problems of the same sources, each with its lines. */
+export function problemPainter(sources: readonly Source[], paint: Paint): (problem: Problem) => string {
+  const frame = problemFramer(sources);
+  return (problem) => {
+    const [message, remedy] = [printable(problem.message), printable(problem.remedy)];
+    const lines = frame({ ...problem, message, remedy }).split('\n');
+    return lines.map((line, index) => coloured(line, index, problem, paint)).join('\n');
+  };
 }
 
 function summaryLine({ problems, sources, config, expected }: CheckReport): string {
@@ -35,29 +43,16 @@ function summaryLine({ problems, sources, config, expected }: CheckReport): stri
   ].join(', ');
 }
 
-const RED = 31;
-const YELLOW = 33;
-const CYAN = 36;
-const COLOUR: Readonly<Record<Severity, number>> = { error: RED, warning: YELLOW, info: CYAN };
+const COLOUR: Readonly<Record<Severity, Colour>> = { error: 'red', warning: 'yellow', info: 'cyan' };
 
 /** A line of a frame: the problem itself, a line of a source, its caret, or the other position. */
-function coloured(line: string, index: number, { severity, at }: Problem): string {
-  if (index === 0) return colouredHead(line, severity, at);
-  if (/^ +\| +\^$/.test(line)) return line.replace('^', inColour('^', severity));
-  return /^ \d+ \| /.test(line) ? line : bold(line);
-}
-
-function colouredHead(line: string, severity: Severity, at: Problem['at']): string {
-  if (at === undefined) return `${inColour(severity, severity)}${line.slice(severity.length)}`;
-  const where = formatPlace(at);
-  const rest = line.slice(`${where}: ${severity}`.length);
-  return `${bold(where)}: ${inColour(severity, severity)}${rest}`;
-}
-
-function bold(text: string): string {
-  return `\x1b[1m${text}\x1b[22m`;
-}
-
-function inColour(text: string, severity: Severity): string {
-  return `\x1b[${COLOUR[severity]}m${text}\x1b[39m`;
+function coloured(line: string, index: number, { severity, at }: Problem, paint: Paint): string {
+  const inColour = (text: string) => paint(COLOUR[severity], text);
+  if (index === 0) {
+    const where = at === undefined ? [] : [formatPlace(at)];
+    const rest = line.slice([...where, severity].join(': ').length);
+    return `${[...where.map((text) => paint('bold', text)), inColour(severity)].join(': ')}${rest}`;
+  }
+  if (/^ +\| +\^$/.test(line)) return line.replace('^', inColour('^'));
+  return /^ \d+ \| /.test(line) ? line : paint('bold', line);
 }

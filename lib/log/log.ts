@@ -1,5 +1,6 @@
 import { constants, openSync } from 'node:fs';
 import { pino } from 'pino';
+import { type Colour, type Paint, painter } from '../text/colour.ts';
 import { escapeJson, printable } from '../text/escape.ts';
 
 type LogFormat = 'json' | 'text';
@@ -9,11 +10,13 @@ export type Logger = pino.Logger;
  * Makes a log on standard error. A line is written before the call returns: nothing is lost if the process ends.
  * All values are escaped: no value can forge a line or send control characters to a terminal.
  *
+ * @param format `text` for people, in colour if that is asked for
  * @param verbosity as klog's `--v`: below 3 changes and warnings, from 3 every sync, from 5 every transaction
  */
-export function createLogger(format: LogFormat, verbosity: number): Logger {
+export function createLogger(format: LogFormat, verbosity: number, isColoured = false): Logger {
   const stderr = patientStream();
-  const write = format === 'json' ? escapeJson : formatText;
+  const paint = painter(isColoured);
+  const write = format === 'json' ? escapeJson : (line: string) => formatText(line, paint);
   const log = pino(
     {
       base: null,
@@ -70,11 +73,17 @@ function nonBlockingStderr(): number {
   }
 }
 
+/** The colours of the levels that people must not miss. */
+const COLOUR: Readonly<Record<string, Colour>> = { warn: 'yellow', error: 'red', fatal: 'red' };
+
 /** The line as text: `10:20:30.123 INFO  message key=value`, then the lines of `frame`, `verdicts`, `rules` or `transaction`. */
-function formatText(json: string): string {
+function formatText(json: string, paint: Paint): string {
   const { time, level, msg, frame, verdicts, rules, transaction, ...fields }: Record<string, unknown> =
     JSON.parse(json);
-  const head = `${String(time).slice(11, 23)} ${String(level).toUpperCase().padEnd(5)} ${printable(String(msg))}`;
+  const name = String(level).toUpperCase().padEnd(5);
+  const colour = COLOUR[String(level)];
+  const word = colour === undefined ? name : paint(colour, name);
+  const head = `${String(time).slice(11, 23)} ${word} ${printable(String(msg))}`;
   const pairs = Object.entries(fields).map(([key, value]) => ` ${printable(key)}=${textValue(value)}`);
   const lines = [frame, verdicts, rules, transaction].flat().filter((line) => line !== undefined);
   return `${[`${head}${pairs.join('')}`, ...lines.map((line) => `  ${printable(String(line))}`)].join('\n')}\n`;

@@ -98,6 +98,30 @@ describe('the agent', () => {
     await stops(agent);
   });
 
+  for (const [what, lay, level] of [
+    ['an empty directory, which may be a volume without ConfigMaps', async () => {}, 'warn'],
+    ['a volume without a source', (node: NodeLab) => node.volume({ other: '' }), 'warn'],
+    [
+      'a plain directory without a source',
+      (node: NodeLab) => writeFile(join(node.configDir, 'other'), ''),
+      'info',
+    ],
+  ] as const) {
+    it(`says that the defaults apply, by level ${level}: ${what}`, async () => {
+      await using node = await createNode();
+      await lay(node);
+      const { stderr } = await node.agent('--once');
+      const line = jsonLines(stderr).find(({ msg }) =>
+        /^no config found, the defaults apply/.test(String(msg)),
+      );
+      assert.equal(line?.['level'], level);
+      assert.equal(
+        /an empty volume and a missing ConfigMap look the same/.test(String(line?.['msg'])),
+        level === 'warn',
+      );
+    });
+  }
+
   it('follows files of a plain directory', async () => {
     await using node = await createNode();
     const agent = node.start('--resync-interval=1h');
@@ -433,6 +457,7 @@ describe('a system that refuses ends the agent with exit code 1:', () => {
 
   it('ip6tables is missing although IPv6 is on; without IPv6 it is not missed', async () => {
     await using node = await createNode();
+    await writeFile(join(node.configDir, 'ip-masq-x'), INSIDE('10.1.0.0/16'));
     const bin = join(node.dir, 'bin');
     await mkdir(bin);
     for (const tool of ['iptables-nft', 'iptables-nft-restore'])

@@ -139,13 +139,13 @@ describe('render writes a file', () => {
     await writeSources({});
     const write = () => node.agent('render', '--format=config', `--output-file=${out}`);
     const why = 'because there is no source: its reader uses its own defaults';
-    assert.equal((await write()).stderr, `${out}: removed, ${why}\n`);
-    assert.equal((await write()).stderr, `${out}: absent, ${why}\n`);
+    assert.ok((await write()).stderr.endsWith(`${out}: removed, ${why}\n`));
+    assert.ok((await write()).stderr.endsWith(`${out}: absent, ${why}\n`));
   });
 
   it('of rules even where there is no source', async () => {
     await writeSources({});
-    assert.equal((await node.agent('render', `--output-file=${out}`)).stderr, `${out}: written\n`);
+    assert.equal((await node.agent('render', `--output-file=${out}`)).code, 0);
     assert.match(await readFile(out, 'utf8'), /-d 10\.0\.0\.0\/8 .*default, RFC 1918/);
   });
 
@@ -177,11 +177,13 @@ describe('wrong usage of render ends it with exit code 2, and nothing is written
     [['--format=json'], /write iptables or nftables or config or win-bridge/],
     [['--flatten'], /--flatten needs --format=config/],
     [['--watch'], /--watch needs --output-file/],
+    [['--watch', '--output-file=x', '-f', 'x'], /takes no --filename or --recursive/],
     [['--format=win-bridge'], MUST_BE_SET_TOGETHER],
     [['--input-file=x'], MUST_BE_SET_TOGETHER],
     [['--output-file=CONFIG/ip-masq-agent'], WOULD_BE_SOURCE],
     [['--output-file=CONFIG/../config/ip-masq-agent'], WOULD_BE_SOURCE],
     [['--output-file=LINK/ip-masq-agent'], WOULD_BE_SOURCE],
+    [['--config-dir=x', '-f', 'CONFIG', '--output-file=LINK/ip-masq-agent'], WOULD_BE_SOURCE],
   ] as const) {
     it(args.join(' '), async () => {
       await symlink(node.configDir, join(node.dir, 'link')).catch(() => {});

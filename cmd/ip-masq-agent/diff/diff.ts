@@ -1,6 +1,7 @@
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../../lib/dataplane/open.ts';
 import type { Args } from '../command.ts';
+import type { INPUT_FLAGS } from '../command-flags.ts';
 import { EXIT } from '../exit.ts';
 import { dataplaneOptions, retryOptions } from '../from-flags.ts';
 import { openPatiently, patient } from '../patient.ts';
@@ -11,8 +12,8 @@ import { diffText } from './diff-text.ts';
 import { type Leftover, leftoversIn, type Unread } from './leftovers.ts';
 
 /** Shows what a sync would change in the kernel now. */
-export async function diff({ flags }: Args): Promise<number> {
-  const config = await readConfig(flags);
+export async function diff({ flags }: Args<typeof INPUT_FLAGS>): Promise<number> {
+  const config = await readConfig(flags, { forPeople: true });
   const host = systemHost(flags['sync-timeout']);
   const dataplane = await openPatiently(dataplaneOptions(flags), host, retryOptions(flags));
   const previews = [

@@ -1,3 +1,4 @@
+import type { Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { counted } from '../../../lib/text/words.ts';
 import type { Examination } from './examine.ts';
@@ -5,20 +6,22 @@ import type { Examination } from './examine.ts';
 /** How many lines of evidence are shown for each finding. */
 const MAX_EVIDENCE = 20;
 
-/** The findings as text for people. */
-export function examinationText({ findings, seen }: Examination): string {
+/** The findings as text for people; the last line says what was looked at. */
+export function examinationText({ findings, seen }: Examination, paint: Paint): string {
   const found = findings.flatMap(({ kind, family, message, evidence, remedy }) => {
-    const shown = evidence.slice(0, MAX_EVIDENCE).map((line) => `    ${line}`);
+    const shown = evidence.slice(0, MAX_EVIDENCE).map((line) => `    ${printable(line)}`);
     const more = evidence.length - shown.length;
     return [
-      `${kind}${family === undefined ? '' : ` (${family})`}: ${message}`,
+      `${paint('yellow', kind)}${family === undefined ? '' : ` (${family})`}: ${printable(message)}`,
       ...shown,
       ...(more > 0 ? [`    … and ${more} more`] : []),
-      `  to do: ${remedy}`,
+      `  ${paint('bold', 'to do')}: ${printable(remedy)}`,
       '',
     ];
   });
-  const count = findings.length === 0 ? 'nothing found' : counted(findings.length, 'finding');
-  const lines = [...found, ...seen.map((what) => `looked at ${what}`), count];
-  return lines.map((line) => `${printable(line)}\n`).join('');
+  const count =
+    findings.length === 0
+      ? paint('green', 'nothing found')
+      : paint('yellow', counted(findings.length, 'finding'));
+  return `${[...found, `${count}; looked at ${seen.map(printable).join('; ')}`].join('\n')}\n`;
 }

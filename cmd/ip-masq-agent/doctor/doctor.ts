@@ -1,10 +1,11 @@
 import { systemHost } from '../../../lib/dataplane/host.ts';
+import { painter } from '../../../lib/text/colour.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { DOCTOR_FLAGS } from '../command-flags.ts';
 import { EXIT } from '../exit.ts';
 import { dataplaneOptions, retryOptions, sourcesOptions } from '../from-flags.ts';
-import { print } from '../print.ts';
+import { print, wantsColour } from '../print.ts';
 import { examinationText } from './doctor-text.ts';
 import { examine } from './examine.ts';
 
@@ -16,6 +17,7 @@ export async function doctor({ flags }: Args<typeof DOCTOR_FLAGS>): Promise<numb
     host: systemHost(flags['sync-timeout']),
     retry: retryOptions(flags),
   });
-  print(flags.output === 'json' ? prettyJson(examination) : examinationText(examination));
+  if (flags.output === 'json') print(prettyJson(examination));
+  else print(examinationText(examination, painter(wantsColour(process.stdout))));
   return examination.findings.length === 0 ? EXIT.ok : EXIT.different;
 }

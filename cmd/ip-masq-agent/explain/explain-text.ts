@@ -2,28 +2,31 @@ import { extent } from '../../../lib/cidr/extent.ts';
 import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/neighbours/find.ts';
 import type { Decision } from '../../../lib/policy/decision.ts';
 import { type Entry, VERDICT_TEXT, type Verdict } from '../../../lib/policy/policy.ts';
+import type { Colour, Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { countedAddresses } from '../../../lib/text/words.ts';
 import { agreesWholly, type Elsewhere, type Explained, type LiveVerdict } from './live.ts';
 
+const COLOUR: Readonly<Record<Verdict, Colour>> = { return: 'green', masquerade: 'yellow' };
+
 /** The answer as text for people: the verdict, then the reasons. */
-export function explainedText({ decision, isKept, live }: Explained): string {
+export function explainedText({ decision, isKept, live }: Explained, paint: Paint): string {
   const { text, verdict, overridden } = decision;
+  const painted = paint(COLOUR[verdict], VERDICT_TEXT[verdict]);
   const said = isKept
     ? [
         live?.isLocal
-          ? `${text} is an address of this node: such traffic never meets the agent's rules, which say ${VERDICT_TEXT[verdict]}: ${because(decision)}`
-          : `${text} is ${VERDICT_TEXT[verdict]}: ${because(decision)}`,
+          ? `${text} is an address of this node: such traffic never meets the agent's rules, which say ${painted}: ${because(decision)}`
+          : `${text} is ${painted}: ${because(decision)}`,
         ...(decision.decidedBy === undefined ? [] : [`  ${extentText(decision.decidedBy)}`]),
         ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
       ]
     : [
         `${text} is not masqueraded by the agent: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it`,
       ];
-  const seen = live === undefined ? [] : liveLines(live, isKept ? verdict : 'return');
-  // Foreign rules may hold any character.
-  return [...said, ...seen].map((line) => `${printable(line)}\n`).join('');
+  const seen = live === undefined ? [] : liveLines(live, isKept ? verdict : 'return', paint);
+  return [...said, ...seen].map((line) => `${line}\n`).join('');
 }
 
 function because({ address, decidedBy, flag }: Decision): string {
@@ -42,10 +45,10 @@ function entryText({ prefix, verdict, origin }: Entry): string {
   return `${prefix.text} of ${formatOrigin(origin)}, ${VERDICT_TEXT[verdict]}`;
 }
 
-function liveLines(live: LiveVerdict, wanted: Verdict): readonly string[] {
-  const agrees = agreesWholly(live) ? 'kernel agrees' : "the agent's own rules agree";
-  return [
-    `  ${live.agrees ? agrees : 'kernel DISAGREES'}: ${kernelText(live)}`,
+/** Every text of the kernel is made printable: foreign rules may hold any character. */
+function liveLines(live: LiveVerdict, wanted: Verdict, paint: Paint): readonly string[] {
+  const agrees = agreesWholly(live) ? `kernel ${paint('green', 'agrees')}` : "the agent's own rules agree";
+  const others = [
     ...live.elsewhere.map((one) => `  ${elsewhereText(one)}`),
     ...foreignLines(live, wanted).map((line) => `  ${line}`),
     ...live.foreign.unread.map((what) => `  not looked at: ${what}`),
@@ -55,6 +58,8 @@ function liveLines(live: LiveVerdict, wanted: Verdict): readonly string[] {
           `  BPF may masquerade past these rules: Cilium has made ${live.bpf.join(' and ')}; see ip-masq-agent doctor`,
         ]),
   ];
+  const said = live.agrees ? agrees : `kernel ${paint('red', 'DISAGREES')}`;
+  return [`  ${said}: ${printable(kernelText(live))}`, ...others.map(printable)];
 }
 
 function kernelText({ kernel: { state, verdict, rule }, agrees }: LiveVerdict): string {

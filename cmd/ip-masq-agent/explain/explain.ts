@@ -4,6 +4,7 @@ import type { MergedConfig } from '../../../lib/config/config.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../../lib/dataplane/open.ts';
 import { readNode } from '../../../lib/neighbours/read-node.ts';
+import { painter } from '../../../lib/text/colour.ts';
 import { prettyJson, quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
@@ -11,7 +12,7 @@ import { EXIT, UsageError } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, retryOptions } from '../from-flags.ts';
 import { openPatiently, patient } from '../patient.ts';
-import { print } from '../print.ts';
+import { print, wantsColour } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { explainedJson } from './explain-json.ts';
 import { explainedText } from './explain-text.ts';
@@ -20,12 +21,12 @@ import { agreesWholly, type Explained, explained, explainedLive } from './live.t
 /** Says for each address whether traffic to it is masqueraded, and why. */
 export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): Promise<number> {
   const addresses = operands.map(addressOf);
-  const config = await readConfig(flags);
+  const config = await readConfig(flags, { forPeople: flags.output === 'text' });
   const answers = flags.live
     ? await askNode(config, addresses, flags)
     : addresses.map((address) => explained(config, address, flags['enable-ipv6']));
   if (flags.output === 'json') print(prettyJson(answers.map(explainedJson)));
-  else print(answers.map(explainedText).join(''));
+  else print(answers.map((answer) => explainedText(answer, painter(wantsColour(process.stdout)))).join(''));
   return answers.every(({ live }) => live === undefined || agreesWholly(live)) ? EXIT.ok : EXIT.different;
 }
 

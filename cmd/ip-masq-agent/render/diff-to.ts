@@ -1,7 +1,7 @@
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { mergeSources } from '../../../lib/config/load.ts';
-import { readInputs } from '../../../lib/lint/input.ts';
+import { readAgentInputs } from '../../../lib/lint/input.ts';
 import { describePolicyChange } from '../../../lib/policy/changes.ts';
 import { compilePolicy, keptFamilies } from '../../../lib/policy/policy.ts';
 import { EXIT } from '../exit.ts';
@@ -42,6 +42,6 @@ async function readBoth(
 
 async function read(dir: string, flags: FlagValues) {
   const options = configOptions(flags);
-  const { sources, problems } = await readInputs([dir], () => process.stdin, options.configLimit);
+  const { sources, problems } = await readAgentInputs(dir, options.configLimit);
   return { sources, ...mergeSources(sources, options, problems) };
 }

@@ -67,12 +67,12 @@ function formatOf(flags: RenderArgs['flags']): RenderFormat {
   const outputFile = flags['output-file'];
   if (flatten && format !== 'config') throw new UsageError('--flatten needs --format=config');
   if (flags.watch && outputFile === '') throw new UsageError('--watch needs --output-file');
+  if (flags.watch && (flags.filename.length > 0 || flags.recursive))
+    throw new UsageError('--watch follows --config-dir, and takes no --filename or --recursive');
   if ((inputFile !== '') !== (format === 'win-bridge'))
     throw new UsageError('--format=win-bridge and --input-file must be set together');
-  if (
-    isSourceName(basename(outputFile)) &&
-    realDirectory(dirname(outputFile)) === realDirectory(flags['config-dir'])
-  )
+  const inputs = [flags['config-dir'], ...flags.filename].map(realDirectory);
+  if (isSourceName(basename(outputFile)) && inputs.includes(realDirectory(dirname(outputFile))))
     throw new UsageError('--output-file would be a source of the next sync: write it to another directory');
   switch (format) {
     case 'iptables':

@@ -22,7 +22,14 @@ const CASES: readonly (readonly [words: readonly string[], replies: readonly str
     ['bash', 'zsh'],
   ],
   [['--ma'], ['--masq-chain']],
-  [['diff', '--'], COMMON],
+  [
+    ['doctor', '--'],
+    ['--output', ...COMMON],
+  ],
+  [
+    ['explain', '-'],
+    ['-f', '--filename', '-R', '--recursive', '--live', '-o', '--output', ...COMMON],
+  ],
   [['explain', '--li'], ['--live']],
   [['diff', '--li'], []],
   [['check', '--output', ''], CHECK_FORMATS],
@@ -33,6 +40,11 @@ const CASES: readonly (readonly [words: readonly string[], replies: readonly str
   [['--iptables-mode', 'l'], ['legacy']],
   [['render', '--format', 'w'], ['win-bridge']],
   [['explain', '10'], []],
+  [
+    ['explain', '-o', ''],
+    ['text', 'json'],
+  ],
+  [['diff', '-f', './two'], ['./two words.yaml']],
   [['check', './two'], ['./two words.yaml']],
   [['--config-dir', './two'], ['./two words.yaml']],
   // To bash an equals sign is a word of its own.

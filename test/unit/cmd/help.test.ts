@@ -17,7 +17,7 @@ describe('the documentation', () => {
   for (const [name, command] of Object.entries(COMMANDS)) {
     it(`of ${name} has its flags, and two or three examples that the parser takes`, () => {
       const text = commandHelp(name, command);
-      const named = [...text.matchAll(/^ {2}--([a-z0-9-]+)/gm)].map(([, flag]) => flag);
+      const named = [...text.matchAll(/^ {2}(?:-\w, )?--([a-z0-9-]+)/gm)].map(([, flag]) => flag);
       assert.deepEqual(named, [
         ...Object.keys(command.own),
         ...Object.keys(FLAGS).filter((flag) => command.uses.some((use) => use === flag)),

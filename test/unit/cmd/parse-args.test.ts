@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { INPUT_FLAGS } from '../../../cmd/ip-masq-agent/command-flags.ts';
 import { COMMANDS } from '../../../cmd/ip-masq-agent/commands.ts';
 import { UsageError } from '../../../cmd/ip-masq-agent/exit.ts';
 import { flagValues } from '../../../cmd/ip-masq-agent/flag-table.ts';
@@ -199,9 +200,31 @@ describe('the command line', () => {
     [['completion', 'bash', 'zsh'], /completion takes one argument, but got "zsh" too/],
     [['diff', '--live'], /diff does not take --live: see diff --help/],
     [['--output=json'], /run does not take --output/],
+    [['diff', '-o', 'json'], /diff does not take --output/],
+    [['explain', '8.8.8.8', '-f'], /--filename needs a value/],
+    [['explain', '8.8.8.8', '-f', ''], /--filename needs a value/],
+    [['check', '-ojson'], /unknown flag "--ojson"/],
   ] as const) {
     it(`rejects ${argv.join(' ')}`, () => assert.throws(() => parseArgs(argv), message));
   }
+
+  it('collects the values of a flag that may be given several times, by each of its names', () => {
+    const { texts } = parseArgs(['diff', '-f', 'a', '--filename=b=c', '-filename', '-', '-f=d', '-R']);
+    const { filename, recursive } = flagValues(INPUT_FLAGS, texts);
+    assert.deepEqual([filename, recursive], [['a', 'b=c', '-', 'd'], true]);
+  });
+
+  it('has no letter twice, and none that is a flag by itself', () => {
+    const tables = [FLAGS, ...Object.values(COMMANDS).map(({ own }) => own)];
+    const letters = new Map(
+      tables.flatMap((table) => Object.entries(table).map(([name, { short }]) => [short, name])),
+    );
+    for (const table of tables)
+      for (const [name, { short }] of Object.entries(table)) {
+        assert.equal(letters.has(name), false, name);
+        if (short !== undefined) assert.equal(letters.get(short), name);
+      }
+  });
 
   it('takes a lone dash for an operand, and operands on either side of flags', () => {
     const { command, operands } = parseArgs(['--strict', 'check', 'a', '--output', 'json', '-']);

@@ -20,6 +20,14 @@ const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...sai
       '1:38 is not valid YAML: unexpected end of the stream within a flow collection',
     ],
   ],
+  'render the template first, such as with helm template': [
+    [
+      '# {{ a }} {{ b }}\nmasqLinkLocal: true # {{ c }}\nmasqueradeCIDRs: [#{{ d }}]\n',
+      '3:20 has "{{", a placeholder of a template',
+    ],
+    ['{{- range .x }}\n- {{ . }}\n{{- end }}\n', '1:1 has "{{", a placeholder of a template'],
+    ['masqLinkLocal: "{{ .x }}"', '1:17 has "{{", a placeholder of a template'],
+  ],
   'write keys such as "nonMasqueradeCIDRs:"': [
     ['- 10.0.0.0/8\n', '1:1 a config must be a map of keys, but this is a list'],
     ['# c\nhello', '2:1 a config must be a map of keys, but this is the text "hello"'],

@@ -5,7 +5,9 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { mergeSources } from '../../../lib/config/load.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
-import { readInputs } from '../../../lib/lint/input.ts';
+import { readTree, Walk } from '../../../lib/lint/directory.ts';
+import type { Inputs } from '../../../lib/lint/file.ts';
+import { readAgentInputs, readInputs } from '../../../lib/lint/input.ts';
 import { textReport } from '../../../lib/lint/text-report.ts';
 import {
   type Files,
@@ -21,14 +23,15 @@ function manifest(...keys: readonly string[]): string {
   return `apiVersion: v1\nkind: ConfigMap\ndata:\n${keys.map((key) => `  ${key}: "masqLinkLocal: true"\n`).join('')}`;
 }
 
-const NOTHING = (paths: string) =>
-  `error: no source in ${paths}: nothing was checked; name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
+const NOTHING = (paths: string, more = '') =>
+  `error: no source in ${paths}: nothing was checked; ${more}name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
 const UNREADABLE = 'name a file or directory that is there and readable';
 
 interface Case {
   readonly files?: Files;
   /** DIR stands for the scratch directory. */
   readonly paths: readonly string[];
+  readonly recursive?: boolean;
   readonly stdin?: string;
   /** Each as FILE:NAME, in their order. */
   readonly sources?: readonly string[];
@@ -51,12 +54,62 @@ const CASES: Readonly<Record<string, Case>> = {
       'DIR/c/ip-masq.yaml: warning: is not read: the name of a source begins with ip-masq-; rename it',
     ],
   },
-  'a directory may have no source at all': { files: { 'c/other': '' }, paths: ['DIR/c'] },
-  'a directory of manifests is taken for none': {
-    files: { 'c/b.yaml': manifest('ip-masq-b'), 'c/a.json': '{}', 'c/README.md': '' },
+  'a directory without a source is nothing to check': {
+    files: {
+      'c/other': '',
+      'c/.d/ip-masq-a': CONFIG,
+      'c/a.yaml': CONFIG,
+      'c/.b.yaml': manifest('ip-masq-b'),
+    },
     paths: ['DIR/c'],
+    problems: [NOTHING('DIR/c')],
+  },
+  'a directory of directories is nothing to check': {
+    files: { 'c/d/ip-masq-a': CONFIG, 'c/d/m.yaml': manifest('ip-masq-b') },
+    paths: ['DIR/c'],
+    problems: [NOTHING('DIR/c', 'use -R to look into its directories too, or ')],
+  },
+  'of a directory of manifests, those with ConfigMaps for the agent are read': {
+    files: {
+      'c/ip-masq-a': CONFIG,
+      'c/ip-masq-agent.yaml': manifest('ip-masq-b'),
+      'c/ip-masq.yml': manifest('ip-masq-c'),
+      'c/list.json': `{"apiVersion": "v1", "kind": "ConfigMap", "data": {"ip-masq-d": "a: 1"}}`,
+      'c/chart.yaml': 'apiVersion: v1\nkind: {{ .Values.kind }}\n  - "',
+      'c/values.yaml': 'ip-masq-a: "',
+      'c/a.json': Buffer.from('7fff', 'hex'),
+      'c/README.md': manifest('ip-masq-e'),
+    },
+    paths: ['DIR/c'],
+    sources: [
+      'DIR/c/ip-masq-a:ip-masq-a',
+      'DIR/c/ip-masq-agent.yaml:ip-masq-b',
+      'DIR/c/ip-masq.yml:ip-masq-c',
+      'DIR/c/list.json:ip-masq-d',
+    ],
+  },
+  'a directory and those in it are read, even if they are named as a source is': {
+    files: {
+      'c/m.yaml': manifest('ip-masq-a'),
+      'c/ip-masq-agent/base/ip-masq-b': CONFIG,
+      'c/ip-masq-agent/.git/ip-masq-c': CONFIG,
+      'c/ip-masq-agent/m.yaml': manifest('ip-masq-d'),
+    },
+    paths: ['DIR/c'],
+    recursive: true,
+    sources: [
+      'DIR/c/m.yaml:ip-masq-a',
+      'DIR/c/ip-masq-agent/base/ip-masq-b:ip-masq-b',
+      'DIR/c/ip-masq-agent/m.yaml:ip-masq-d',
+    ],
+  },
+  'a directory is read 32 levels deep': {
+    files: { [`c${'/d'.repeat(32)}/ip-masq-a`]: CONFIG, [`c${'/d'.repeat(33)}/ip-masq-b`]: CONFIG },
+    paths: ['DIR/c'],
+    recursive: true,
+    sources: [`DIR/c${'/d'.repeat(32)}/ip-masq-a:ip-masq-a`],
     problems: [
-      'DIR/c: warning: has no source; of a directory only files ip-masq-* are read, and not "a.json"; if they are manifests, name the files themselves',
+      `DIR/c${'/d'.repeat(33)}: error: is more than 32 directories deep, and is not read; name it itself`,
     ],
   },
   'a broken file of a directory is named with the directory': {
@@ -87,10 +140,24 @@ const CASES: Readonly<Record<string, Case>> = {
     ],
   },
   'a path counts once, however often and in however many ways it is written': {
-    files: { 'c/ip-masq-a': CONFIG, 'm.yaml': manifest('ip-masq-b') },
-    paths: ['DIR/c', 'DIR/c/', 'DIR/c/ip-masq-a', 'DIR/./m.yaml', 'DIR/c/../m.yaml', '-', '-'],
+    files: { 'c/ip-masq-a': CONFIG, 'c/n.yaml': manifest('ip-masq-d'), 'm.yaml': manifest('ip-masq-b') },
+    paths: [
+      'DIR/c',
+      'DIR/c/',
+      'DIR/c/ip-masq-a',
+      'DIR/c/n.yaml',
+      'DIR/./m.yaml',
+      'DIR/c/../m.yaml',
+      '-',
+      '-',
+    ],
     stdin: manifest('ip-masq-c'),
-    sources: ['DIR/c/ip-masq-a:ip-masq-a', 'DIR/m.yaml:ip-masq-b', 'standard input:ip-masq-c'],
+    sources: [
+      'DIR/c/ip-masq-a:ip-masq-a',
+      'DIR/m.yaml:ip-masq-b',
+      'standard input:ip-masq-c',
+      'DIR/c/n.yaml:ip-masq-d',
+    ],
   },
   'two sources of one name are an error': {
     files: { 'a/ip-masq-a': CONFIG, 'm.yaml': `${manifest('ip-masq-a')}---\n${manifest('ip-masq-a')}` },
@@ -169,13 +236,18 @@ describe('reading inputs', () => {
   afterEach(() => scratch[Symbol.asyncDispose]());
 
   /** What is found, as a case has it. */
-  async function read(paths: readonly string[], stdin?: AsyncIterable<Buffer>) {
+  async function read(paths: readonly string[], stdin?: AsyncIterable<Buffer>, recursive = false) {
     let calls = 0;
-    const { sources, problems } = await readInputs(paths.map(path), () => {
+    const askedOnce = () => {
       calls += 1;
       return stdin ?? assert.fail('nobody asked for standard input');
-    });
+    };
+    const inputs = await readInputs(paths.map(path), askedOnce, { recursive });
     assert.ok(calls <= 1);
+    return told(inputs);
+  }
+
+  function told({ sources, problems }: Inputs) {
     return {
       sources: sources.map(({ name, found }) => shown(`${found?.file.name}:${name}`)),
       problems: problems.map((problem) => shown(formatProblem(problem))),
@@ -189,24 +261,81 @@ describe('reading inputs', () => {
     }
   }
 
-  for (const [name, { files = {}, paths, stdin, sources = [], problems = [] }] of Object.entries(CASES)) {
+  for (const [name, one] of Object.entries(CASES)) {
+    const { files = {}, paths, recursive, stdin, sources = [], problems = [] } = one;
     it(name, async () => {
       await write(files);
       const input = stdin === undefined ? undefined : chunks(Buffer.from(stdin));
-      assert.deepEqual(await read(paths, input), { sources, problems });
+      assert.deepEqual(await read(paths, input, recursive), { sources, problems });
     });
   }
 
   it('refuses sources that are together larger than the limit, wherever they come from', async () => {
     await write({ 'd/ip-masq-a': '#'.repeat(8), 'ip-masq-b': '#'.repeat(8), 'ip-masq-c': '#'.repeat(8) });
     const paths = ['DIR/d', 'DIR/ip-masq-b', 'DIR/ip-masq-c'].map(path);
-    const { sources, problems } = await readInputs(paths, () => assert.fail(), 16);
+    const { sources, problems } = await readInputs(paths, () => assert.fail(), { limit: 16 });
     assert.equal(sources.length, 2);
     assert.match(
       problems.map(formatProblem).map(shown).join(),
       /^DIR\/ip-masq-c: error: all sources together are larger than 16 bytes;/,
     );
   });
+
+  for (const [what, limits, message] of [
+    ['entries', { entries: 3 }, 'has more than 100,000 files and directories'],
+    ['bytes', { bytes: 80 }, 'has more than 64 MiB of manifests'],
+  ] as const) {
+    it(`stops in directories with too many ${what}`, async () => {
+      await write({ 'c/a.yaml': manifest('ip-masq-a'), 'c/d/b.yaml': manifest('ip-masq-b'), 'c/d/e/f': '' });
+      const walk = Object.assign(new Walk(), limits);
+      const { sources, problems } = await readTree(path('DIR/c'), { limit: 100, recursive: true }, walk);
+      assert.deepEqual(
+        [sources.map(({ name }) => name), problems.map(formatProblem).map(shown)],
+        [['ip-masq-a'], [`DIR/c: error: ${message}; name the directories in it that hold the manifests`]],
+      );
+    });
+  }
+
+  it('leaves out what leads out of a directory, waits for no pipe, and goes in no circle', async () => {
+    await write({ 'c/d/m.yaml': manifest('ip-masq-a'), 'out.yaml': manifest('ip-masq-b') });
+    execFileSync('mkfifo', [path('DIR/c/pipe.yaml')]);
+    for (const [name, target] of [
+      ['again.yaml', 'd/m.yaml'],
+      ['circle', '.'],
+      ['null.json', '/dev/null'],
+      ['nowhere.yaml', 'nothing'],
+      ['out.yaml', '../out.yaml'],
+    ] as const)
+      await symlink(target, path(`DIR/c/${name}`));
+    const itself = 'name it itself, if it is a manifest';
+    assert.deepEqual(await read(['DIR/c'], undefined, true), {
+      sources: ['DIR/c/again.yaml:ip-masq-a'],
+      problems: [
+        `DIR/c/nowhere.yaml: error: cannot be read: ENOENT: no such file or directory, stat 'DIR/c/nowhere.yaml'; ${UNREADABLE}`,
+        `DIR/c/null.json: warning: is not a regular file, and is not read; ${itself}`,
+        `DIR/c/out.yaml: warning: is a link that leads out of the directory, and is not read; ${itself}`,
+        `DIR/c/pipe.yaml: warning: is not a regular file, and is not read; ${itself}`,
+      ],
+    });
+  });
+
+  for (const [name, files, problems] of [
+    ['nothing', { 'c/other': '' }, []],
+    [
+      'a directory',
+      { 'c/d/ip-masq-a': CONFIG },
+      [
+        'DIR/c: error: has no source, but "d", which the agent does not read: nothing was checked; check its manifests with: check -R DIR/c',
+      ],
+    ],
+    ['a source beside a manifest', { 'c/ip-masq-a': CONFIG, 'c/m.yaml': manifest('ip-masq-b') }, []],
+  ] as const) {
+    it(`reads a config directory with ${name} as the agent does`, async () => {
+      await write(files);
+      const sources = 'c/ip-masq-a' in files ? ['DIR/c/ip-masq-a:ip-masq-a'] : [];
+      assert.deepEqual(told(await readAgentInputs(path('DIR/c'), 100)), { sources, problems });
+    });
+  }
 
   it('reads a projected volume, and calls its files by their visible paths', async () => {
     await ProjectedVolume.create(path('DIR/volume'), { 'ip-masq-a': CONFIG, 'ip-masq': CONFIG });
@@ -255,7 +384,7 @@ describe('reading inputs', () => {
     await chmod(path('DIR/c'), 0);
     assert.deepEqual((await read(['DIR/a', 'DIR/c'])).problems, [
       `DIR/a: error: cannot be read: EACCES: permission denied, open 'DIR/a'; ${UNREADABLE}`,
-      "error: config directory DIR/c cannot be read: EACCES: permission denied, readlink 'DIR/c/..data'; mount the volume there, or name the right directory with --config-dir",
+      `DIR/c: error: cannot be read: EACCES: permission denied, opendir 'DIR/c'; ${UNREADABLE}`,
     ]);
     await chmod(path('DIR/c'), 0o755);
   });

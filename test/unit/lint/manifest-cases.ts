@@ -212,8 +212,25 @@ export const MISTAKES: readonly Case[] = [
     'a document that is not YAML, among others',
     `${CONFIG_MAP}---\nkind: "{{ .Values.kind }}‸\n---\n${CONFIG_MAP.replace('ip-masq-a', 'ip-masq-b')}`,
     'cidr',
-    'syntax',
+    'syntax: is not valid YAML: deficient indentation; if "{{" is a placeholder, render the template first, such as with helm template; else close',
     'cidr',
+  ],
+  [
+    'placeholders of a template, of which only the first of each ConfigMap is said',
+    [
+      configMap(
+        'ip-masq-a: |',
+        '  # {{ a comment }}',
+        '  masqueradeCIDRs:',
+        '  ‸{{- range .x }}',
+        '  {{- end }}',
+      ),
+      configMap('ip-masq-b: ‸{{ toYaml .x }}', 'ip-masq-c: {{ .y }}'),
+      configMap('ip-masq-d: ""', '‸{{ .key }}: |', '  masqLinkLocal: true'),
+      configMap('ip-masq-e: ‸"{{ .x }}"', 'x: "{{ .x }}"'),
+      configMap('ip-masq-f: ""').replace('name: ip-masq', 'name: ‸{{ .name }}'),
+    ].join('---\n'),
+    ...Array<string>(5).fill('syntax: has "{{", a placeholder of a template; render the template first'),
   ],
   ['a manifest that is cut off', `${CONFIG_MAP.replace('‸', '')}binaryData: {‸\n\n`, 'syntax'],
   [

@@ -7,10 +7,15 @@ import { promisify } from 'node:util';
 const LOG = fileURLToPath(new URL('../../../lib/log/log.ts', import.meta.url));
 
 /** What a process writes that logs by the script and then dies at once. */
-async function logged(format: string, verbosity: number, script: string): Promise<string> {
+async function logged(
+  format: string,
+  verbosity: number,
+  script: string,
+  isColoured = false,
+): Promise<string> {
   const code = `
     import { createLogger } from ${JSON.stringify(LOG)};
-    const log = createLogger(${JSON.stringify(format)}, ${verbosity});
+    const log = createLogger(${JSON.stringify(format)}, ${verbosity}, ${isColoured});
     ${script}
     process.kill(process.pid, 'SIGKILL');`;
   const run = promisify(execFile)(process.execPath, ['--input-type=module', '-e', code]);
@@ -71,5 +76,15 @@ describe('the log', () => {
       'log.warn({ family: "IPv4", n: [1], frame: [" 1 | x"] }, "a message");',
     );
     assert.match(text, /^\d\d:\d\d:\d\d\.\d{3} WARN {2}a message family=IPv4 n=\[1\]\n {3}1 \| x\n$/);
+  });
+
+  it('has the levels that matter in colour if it is asked to, in text only', async () => {
+    const script = 'log.info("a"); log.warn({ b: "\\u001b" }, "b"); log.fatal("c");';
+    const text = await logged('text', 2, script, true);
+    assert.deepEqual(
+      text.split('\n').map((line) => line.slice('10:20:30.123 '.length)),
+      ['INFO  a', '\u001b[33mWARN \u001b[39m b b="\\u001b"', '\u001b[31mFATAL\u001b[39m c', ''],
+    );
+    assert.doesNotMatch(await logged('json', 2, script, true), /\u001b/);
   });
 });

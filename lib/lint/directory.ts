@@ -1,0 +1,205 @@
+import { constants, type Dirent } from 'node:fs';
+import { open, opendir, readlink, realpath, stat } from 'node:fs/promises';
+import { join, sep } from 'node:path';
+import type { Problem } from '../config/problem.ts';
+import { readGeneration } from '../config/read.ts';
+import { byteOrder, decodeSource, isSourceName, type Source } from '../config/source.ts';
+import { printable, quote } from '../text/escape.ts';
+import {
+  collect,
+  failed,
+  type Inputs,
+  joined,
+  MAX_INPUT_BYTES,
+  manifestOf,
+  NOTHING,
+  unreadable,
+  wholeFile,
+} from './file.ts';
+
+/** What is left of the limits that all directories of a command share. */
+export class Walk {
+  /** Files and directories: more than most repositories have. */
+  entries = 100_000;
+  /** Bytes of manifests. */
+  bytes = MAX_INPUT_BYTES;
+  /** Files that were read, by their paths without links: a link may lead to another of them. */
+  readonly seen = new Set<string>();
+}
+
+const MAX_DEPTH = 32;
+
+/** The directories hold more than the limits. */
+class TooMuch extends Error {}
+
+/** What a directory holds. */
+interface Tree extends Inputs {
+  /** Whether it has directories that were not read. */
+  readonly hasMore: boolean;
+}
+
+/** How to read a directory. */
+interface TreeOptions {
+  /** How many bytes the sources of one directory may have. */
+  readonly limit: number;
+  /** Whether to read the directories in it too; links to directories are not followed. */
+  readonly recursive: boolean;
+}
+
+/**
+ * Reads a directory as the agent does, and also the manifests in it that hold ConfigMaps. Names that begin with a dot
+ * are left out.
+ */
+export async function readTree(root: string, options: TreeOptions, walk: Walk): Promise<Tree> {
+  const found: Inputs[] = [];
+  let hasMore = false;
+  const pending = [{ dir: root, depth: 0 }];
+  try {
+    const home = await realpath(root);
+    for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+      const { dir, depth } = next;
+      const { inputs, directories } = await readDirectory(dir, home, options, walk).catch(
+        (error: unknown) => ({
+          inputs: unreadable(dir, error),
+          directories: [],
+        }),
+      );
+      found.push(inputs);
+      const below = directories.map((name) => ({ dir: join(dir, name), depth: depth + 1 }));
+      if (!options.recursive) hasMore = below.length > 0;
+      else if (depth < MAX_DEPTH) for (const one of below.reverse()) pending.push(one);
+      else if (below[0] !== undefined)
+        found.push(
+          failed(
+            below[0].dir,
+            `is more than ${MAX_DEPTH} directories deep, and is not read`,
+            'name it itself',
+          ),
+        );
+    }
+  } catch (error) {
+    if (!(error instanceof TooMuch)) throw error;
+    found.push(failed(root, error.message, 'name the directories in it that hold the manifests'));
+  }
+  return { ...joined(found), hasMore };
+}
+
+/**
+ * Reads the config directory as the agent does. That it has no source is a config too: the defaults. But if it has
+ * something else to check, it is an error.
+ */
+export async function readConfigDirectory(dir: string, limit: number): Promise<Inputs> {
+  const { sources, problems } = await readGeneration(dir, false, limit);
+  const other = sources.length + problems.length === 0 ? await firstOther(dir) : undefined;
+  if (other !== undefined)
+    return failed(
+      dir,
+      `has no source, but ${quote(other)}, which the agent does not read: nothing was checked`,
+      `check its manifests with: check -R ${printable(dir)}`,
+      'no-source',
+    );
+  return {
+    ...NOTHING,
+    sources: sources.map((source) => wholeFile(join(dir, source.name), source)),
+    problems: problems.map((one) => within(dir, one)),
+  };
+}
+
+/** What one directory holds, and the names of the directories in it. */
+async function readDirectory(dir: string, home: string, { limit, recursive }: TreeOptions, walk: Walk) {
+  const { files, directories } = await listDirectory(dir, walk);
+  const { id, sources, problems } = await readGeneration(dir, false, limit);
+  const manifests: Inputs[] = [];
+  for (const name of files)
+    if (!isSourceName(name)) manifests.push(await readFile(join(dir, name), home, walk));
+  const own = sources.map((source) => ownFile(join(dir, source.name), source, id !== undefined));
+  const isKnown = ({ at }: Problem) =>
+    at?.kind === 'whole-file' &&
+    ((recursive && directories.includes(at.source)) ||
+      manifests.some(({ manifests: [file] }) => file?.name === join(dir, at.source)));
+  const others = problems.filter((one) => !isKnown(one)).map((one) => within(dir, one));
+  return { inputs: joined([...own, ...manifests, { ...NOTHING, problems: others }]), directories };
+}
+
+/** The manifests by their names, and the directories, each in byte order. */
+async function listDirectory(dir: string, walk: Walk) {
+  const files: string[] = [];
+  const directories: string[] = [];
+  for await (const entry of await opendir(dir)) {
+    walk.entries -= 1;
+    if (walk.entries < 0) throw new TooMuch('has more than 100,000 files and directories');
+    if (!isOfInterest(entry)) continue;
+    (entry.isDirectory() ? directories : files).push(entry.name);
+  }
+  return { files: files.sort(byteOrder), directories: directories.sort(byteOrder) };
+}
+
+async function firstOther(dir: string): Promise<string | undefined> {
+  for await (const entry of await opendir(dir)) if (isOfInterest(entry)) return entry.name;
+  return undefined;
+}
+
+function isOfInterest(entry: Dirent): boolean {
+  return !entry.name.startsWith('.') && (entry.isDirectory() || isManifestName(entry.name));
+}
+
+function isManifestName(name: string): boolean {
+  return /\.(?:ya?ml|json)$/.test(name);
+}
+
+/** A file that the agent reads. One that is named like a manifest may be one, but not in a volume of the agent. */
+function ownFile(path: string, source: Source, isVolume: boolean): Inputs {
+  const mayBeManifest = !isVolume && isManifestName(source.name);
+  const manifest = mayBeManifest ? manifestOf({ name: path, text: source.text }) : undefined;
+  return manifest ?? { ...NOTHING, sources: [wholeFile(path, source)] };
+}
+
+/** The ConfigMaps of a file that may be meant for the agent. Waits for no pipe, opens no device, and does not leave home. */
+async function readFile(path: string, home: string, walk: Walk): Promise<Inputs> {
+  const leftOut = (message: string) =>
+    failed(path, message, 'name it itself, if it is a manifest', 'not-a-source');
+  try {
+    if (!(await stat(path)).isFile()) return leftOut('is not a regular file, and is not read');
+    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    try {
+      // What was opened, not what the name says now (proc(5)).
+      const opened = await readlink(`/proc/self/fd/${file.fd}`);
+      if (!opened.startsWith(join(home, sep)))
+        return leftOut('is a link that leads out of the directory, and is not read');
+      if (walk.seen.has(opened)) return NOTHING;
+      walk.seen.add(opened);
+      const bytes = await collect(file.createReadStream({ autoClose: false }), walk.bytes);
+      walk.bytes -= bytes.length;
+      if (walk.bytes < 0) throw new TooMuch('has more than 64 MiB of manifests');
+      return mentionsAgent(bytes) ? (manifestIn(path, bytes) ?? NOTHING) : NOTHING;
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    return unreadable(path, error);
+  }
+}
+
+/** Whether it is worth parsing: most manifests are about something else, and templates of others need not be valid. */
+function mentionsAgent(bytes: Buffer): boolean {
+  return bytes.includes('apiVersion') && (bytes.includes('ip-masq') || bytes.includes('ipmasq'));
+}
+
+function manifestIn(path: string, bytes: Buffer): Inputs | undefined {
+  const file = decodeSource(path, bytes);
+  return 'text' in file ? manifestOf(file) : { ...NOTHING, problems: [file] };
+}
+
+/** The problem with a file of the directory, which is named without it. */
+function within(dir: string, { at, ...rest }: Problem): Problem {
+  switch (at?.kind) {
+    case 'whole-file':
+      return { ...rest, at: { ...at, source: join(dir, at.source) } };
+    case 'file':
+      return { ...rest, at: { ...at, file: join(dir, at.source) } };
+    case 'built-in':
+      return { ...rest, at };
+    case undefined:
+      return rest;
+  }
+}

@@ -1,0 +1,108 @@
+import { open } from 'node:fs/promises';
+import { basename, normalize } from 'node:path';
+import { MAX_BYTES } from '../config/limits.ts';
+import { type Problem, type ProblemKind, problem } from '../config/problem.ts';
+import { decodeSource, type Source } from '../config/source.ts';
+import { errorCode, errorMessage } from '../text/error.ts';
+import { printable } from '../text/escape.ts';
+import { readManifest } from './manifest.ts';
+
+/** Sources, from wherever people keep them. */
+export interface Inputs {
+  /** In byte order of their names, once all are read. */
+  readonly sources: readonly Source[];
+  /** The manifests that problems may point into. */
+  readonly manifests: readonly Source[];
+  readonly problems: readonly Problem[];
+}
+
+export const NOTHING: Inputs = { sources: [], manifests: [], problems: [] };
+
+/** More than all ConfigMaps of most clusters, and little enough to be read at once. */
+export const MAX_INPUT_BYTES = 64 * 1024 * 1024;
+
+/** What a file holds that people name: the sources of a manifest, or itself as a source. */
+export function readText(path: string, bytes: Buffer): Inputs {
+  if (bytes.length > MAX_INPUT_BYTES)
+    return failed(path, 'is larger than 64 MiB', 'check fewer manifests at once');
+  const whole = decodeSource(path, bytes);
+  if (!('text' in whole)) return { ...NOTHING, problems: [whole] };
+  const manifest = manifestOf(whole);
+  if (manifest !== undefined) return manifest;
+  if (bytes.length > MAX_BYTES)
+    return failed(path, `is larger than 1 MiB (${bytes.length} bytes)`, 'split it, or use wider CIDRs');
+  return { ...NOTHING, sources: [wholeFile(path, { ...whole, name: basename(path) })] };
+}
+
+/** What a manifest holds; undefined if the text is not one. The name of the file is its path. */
+export function manifestOf(file: Source): Inputs | undefined {
+  const manifest = readManifest(file);
+  return manifest && { ...manifest, manifests: [file] };
+}
+
+/** All that the parts hold. */
+export function joined(parts: readonly Inputs[]): Inputs {
+  return {
+    sources: parts.flatMap(({ sources }) => sources),
+    manifests: parts.flatMap(({ manifests }) => manifests),
+    problems: parts.flatMap(({ problems }) => problems),
+  };
+}
+
+/** A source that is a file by itself. */
+export function wholeFile(path: string, source: Source): Source {
+  const file = { name: path, text: source.text };
+  return { ...source, found: { file, line: 1, column: 1, lineByLine: true } };
+}
+
+/** Nothing but a problem with a path as a whole. */
+export function failed(path: string, message: string, remedy: string, kind?: ProblemKind): Inputs {
+  return { ...NOTHING, problems: [pathProblem(path, message, remedy, kind)] };
+}
+
+function pathProblem(
+  path: string,
+  message: string,
+  remedy: string,
+  kind: ProblemKind = 'unreadable',
+): Problem {
+  return problem(kind, { at: { kind: 'whole-file', source: path }, message, remedy });
+}
+
+/** The system's reason why a path cannot be read; throws an error that the system does not know. */
+function unreadableProblem(path: string, error: unknown): Problem {
+  if (errorCode(error) === undefined) throw error; // a bug of this program
+  const message = `cannot be read: ${printable(errorMessage(error))}`;
+  return pathProblem(path, message, 'name a file or directory that is there and readable');
+}
+
+/** Nothing but the system's reason why a path cannot be read. */
+export function unreadable(path: string, error: unknown): Inputs {
+  return { ...NOTHING, problems: [unreadableProblem(path, error)] };
+}
+
+/** The text of one file that is neither a source nor a manifest, of at most 1 MiB; a problem if it cannot be read. */
+export async function readFile(path: string): Promise<Source | Problem> {
+  try {
+    const bytes = await collect((await open(path)).createReadStream(), MAX_BYTES);
+    if (bytes.length > MAX_BYTES) return pathProblem(path, 'is larger than 1 MiB', 'split it');
+    return decodeSource(normalize(path), bytes);
+  } catch (error) {
+    return unreadableProblem(path, error);
+  }
+}
+
+/** All bytes, also of a pipe, which has no size; of a longer stream more than the limit, but not all. */
+export async function collect(
+  stream: AsyncIterable<Buffer>,
+  limit: number = MAX_INPUT_BYTES,
+): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of stream) {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length > limit) break;
+  }
+  return Buffer.concat(chunks);
+}

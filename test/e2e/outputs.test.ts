@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import schema from '../../schemas/ip-masq-outputs.schema.json' with { type: 'json' };
+import { BINARY, createNode, type NodeLab } from './support.ts';
+
+const MISTAKES = fileURLToPath(new URL('fixtures/twenty-mistakes.yaml', import.meta.url));
+
+type Output = keyof typeof OUTPUTS;
+
+/** Command lines of each command with JSON output, that together print every field. */
+const OUTPUTS = {
+  check: [
+    'check',
+    `check ${MISTAKES}`,
+    'check nowhere',
+    'check --config-dir=empty',
+    'check -f ip-masq-ok --strict',
+  ],
+  explain: [
+    'explain --enable-ipv6 10.1.2.3 8.8.8.8 fd00::1 169.254.0.1 fe80::1',
+    'explain fd00::1',
+    'explain --config-dir=empty 10.0.0.1',
+    'explain --live 10.1.2.3 127.0.0.1 8.8.8.8',
+  ],
+  doctor: ['doctor', 'doctor --config-dir=nowhere', 'doctor --enable-ipv6 --config-dir=empty'],
+  version: ['version'],
+} as const;
+
+/** The schema, with all that it does not describe forbidden: what is printed is described. */
+const closed: typeof schema = JSON.parse(JSON.stringify(schema), (_, value: unknown) =>
+  typeof value === 'object' && value !== null && 'properties' in value && 'required' in value
+    ? { ...value, additionalProperties: false }
+    : value,
+);
+
+describe('the JSON output fits its schema:', () => {
+  let node: NodeLab;
+  const printed = new Map<Output, unknown[]>();
+  const ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false, allowUnionTypes: true });
+  ajv.addSchema(closed);
+
+  before(async () => {
+    node = await createNode();
+    await node.box.run('mkdir', [join(node.dir, 'empty')]);
+    await writeFile(
+      join(node.configDir, 'ip-masq-a'),
+      'nonMasqueradeCIDRs: [10.0.0.0/8, 10.1.0.0/16]\nmasqLinkLocal: true\nresyncInterval: 60s\n',
+    );
+    await writeFile(join(node.dir, 'ip-masq-ok'), 'masqueradeCIDRs: [10.0.0.0/8]\n');
+    await node.agent('--once');
+    await node.iptables('-I', 'POSTROUTING', '-d', '127.0.0.1', '-j', 'ACCEPT');
+    await node.iptables('-A', 'POSTROUTING', '-s', '172.17.0.0/16', '-j', 'MASQUERADE');
+    await node.box.run('ip', ['link', 'add', 'cilium_host', 'type', 'veth']);
+  });
+  after(() => node[Symbol.asyncDispose]());
+
+  for (const [output, commands] of Object.entries(OUTPUTS) as [Output, readonly string[]][]) {
+    for (const command of commands) {
+      it(command.replace(/\/\S*\//, ''), async () => {
+        const words = ['-C', node.dir, BINARY, '--config-dir=config', ...command.split(' '), '-o', 'json'];
+        const { stdout, stderr } = await node.box.run('env', words);
+        const value: unknown = JSON.parse(stdout || assert.fail(stderr));
+        const validate = ajv.getSchema(`${schema.$id}#/$defs/${output}`) ?? assert.fail(output);
+        assert.equal(validate(value), true, JSON.stringify(validate.errors, null, 1));
+        printed.set(output, [...(printed.get(output) ?? []), value]);
+      });
+    }
+  }
+
+  it('each field of it was printed', () => {
+    const text = JSON.stringify([...printed.values()]);
+    for (const name of fieldsOf(schema.$defs)) assert.ok(text.includes(`"${name}":`), name);
+  });
+});
+
+/** The names of all fields that a part of the schema describes. */
+function fieldsOf(part: unknown): readonly string[] {
+  if (typeof part !== 'object' || part === null) return [];
+  const own = 'properties' in part ? Object.keys(part.properties ?? {}) : [];
+  return [...own, ...Object.values(part).flatMap(fieldsOf)];
+}
