@@ -28,6 +28,8 @@ export const CHECK_FLAGS = {
   ),
 } as const;
 
+export const DIFF_FLAGS = { ...INPUT_FLAGS, output: OUTPUT } as const;
+
 export const EXPLAIN_FLAGS = {
   ...INPUT_FLAGS,
   live: flag(boolean, 'false', 'also read the rules in the kernel of this node, and look for foreign rules'),

@@ -2,9 +2,9 @@ import { type Commands, command } from './command.ts';
 import {
   CHECK_FLAGS,
   CLEANUP_FLAGS,
+  DIFF_FLAGS,
   DOCTOR_FLAGS,
   EXPLAIN_FLAGS,
-  INPUT_FLAGS,
   RENDER_FLAGS,
   VERSION_FLAGS,
 } from './command-flags.ts';
@@ -102,7 +102,7 @@ export const COMMANDS: Commands = {
     details:
       'Changes nothing. Below the rules are the addresses whose verdict changes, compared with what the chain in the kernel does now, also if ip-masq-agent v1 or v2 made it. The exit code is 0 if a sync would change nothing, and 4 if it would change something.',
     operands: '',
-    own: INPUT_FLAGS,
+    own: DIFF_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: [
       { line: 'diff', meaning: 'on a node, with the flags of its agent unless others are given' },

@@ -4,7 +4,7 @@ import { problemFramer } from '../../lib/config/frame.ts';
 import { type Problem, problem } from '../../lib/config/problem.ts';
 import type { Source } from '../../lib/config/source.ts';
 import { type Expectation, readExpectations } from '../../lib/lint/expectations.ts';
-import { readFile } from '../../lib/lint/file.ts';
+import { readFile } from '../../lib/lint/input.ts';
 import { flatten } from '../../lib/policy/flatten.ts';
 import { compilePolicy, VERDICT_TEXT } from '../../lib/policy/policy.ts';
 import { breaches, describeBreaches, placeOf } from '../../lib/policy/promises.ts';

@@ -1,5 +1,4 @@
-import { open } from 'node:fs/promises';
-import { basename, normalize } from 'node:path';
+import { basename } from 'node:path';
 import { MAX_BYTES } from '../config/limits.ts';
 import { type Problem, type ProblemKind, problem } from '../config/problem.ts';
 import { decodeSource, type Source } from '../config/source.ts';
@@ -60,7 +59,7 @@ export function failed(path: string, message: string, remedy: string, kind?: Pro
   return { ...NOTHING, problems: [pathProblem(path, message, remedy, kind)] };
 }
 
-function pathProblem(
+export function pathProblem(
   path: string,
   message: string,
   remedy: string,
@@ -70,7 +69,7 @@ function pathProblem(
 }
 
 /** The system's reason why a path cannot be read; throws an error that the system does not know. */
-function unreadableProblem(path: string, error: unknown): Problem {
+export function unreadableProblem(path: string, error: unknown): Problem {
   if (errorCode(error) === undefined) throw error; // a bug of this program
   const message = `cannot be read: ${printable(errorMessage(error))}`;
   return pathProblem(path, message, 'name a file or directory that is there and readable');
@@ -79,17 +78,6 @@ function unreadableProblem(path: string, error: unknown): Problem {
 /** Nothing but the system's reason why a path cannot be read. */
 export function unreadable(path: string, error: unknown): Inputs {
   return { ...NOTHING, problems: [unreadableProblem(path, error)] };
-}
-
-/** The text of one file that is neither a source nor a manifest, of at most 1 MiB; a problem if it cannot be read. */
-export async function readFile(path: string): Promise<Source | Problem> {
-  try {
-    const bytes = await collect((await open(path)).createReadStream(), MAX_BYTES);
-    if (bytes.length > MAX_BYTES) return pathProblem(path, 'is larger than 1 MiB', 'split it');
-    return decodeSource(normalize(path), bytes);
-  } catch (error) {
-    return unreadableProblem(path, error);
-  }
 }
 
 /** All bytes, also of a pipe, which has no size; of a longer stream more than the limit, but not all. */

@@ -1,11 +1,27 @@
 import { open, stat } from 'node:fs/promises';
 import { normalize, resolve } from 'node:path';
-import { DEFAULT_LIMITS } from '../config/limits.ts';
+import { DEFAULT_LIMITS, MAX_BYTES } from '../config/limits.ts';
 import { type Problem, problem } from '../config/problem.ts';
-import { byteOrder, configLimitProblem, Locator, type Source, STDIN_NAME } from '../config/source.ts';
+import {
+  byteOrder,
+  configLimitProblem,
+  decodeSource,
+  Locator,
+  type Source,
+  STDIN_NAME,
+} from '../config/source.ts';
 import { printable } from '../text/escape.ts';
 import { readConfigDirectory, readTree, Walk } from './directory.ts';
-import { collect, type Inputs, joined, NOTHING, readText, unreadable } from './file.ts';
+import {
+  collect,
+  type Inputs,
+  joined,
+  NOTHING,
+  pathProblem,
+  readText,
+  unreadable,
+  unreadableProblem,
+} from './file.ts';
 
 /** The path that stands for standard input. */
 const STDIN = '-';
@@ -101,6 +117,17 @@ async function readInput(
     return readText(normalize(path), await collect((await open(path)).createReadStream()));
   } catch (error) {
     return unreadable(nameOf(path), error);
+  }
+}
+
+/** The text of one file that is neither a source nor a manifest, of at most 1 MiB; a problem if it cannot be read. */
+export async function readFile(path: string): Promise<Source | Problem> {
+  try {
+    const bytes = await collect((await open(path)).createReadStream(), MAX_BYTES);
+    if (bytes.length > MAX_BYTES) return pathProblem(path, 'is larger than 1 MiB', 'split it');
+    return decodeSource(normalize(path), bytes);
+  } catch (error) {
+    return unreadableProblem(path, error);
   }
 }
 

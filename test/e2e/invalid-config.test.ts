@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { createNode, type NodeLab, type RunningAgent } from './support.ts';
+import { createNode, eventually, type NodeLab, type RunningAgent } from './support.ts';
 
 const inside = (cidr: string) => ({ 'ip-masq-a': `nonMasqueradeCIDRs: [${cidr}]\n` });
 const INVALID = inside('10.1.0.1/16');
@@ -8,6 +8,18 @@ const KEEP = ['--on-invalid-config=keep', '--resync-interval=200ms', '--metrics-
 
 const FETCH = `const r = await fetch('http://127.0.0.1:9614' + process.argv[1]);
 console.log(r.status + ' ' + await r.text())`;
+
+/** Waits for an answer: the agent makes that of a path at most once a second. */
+async function answers(node: NodeLab, path: string, pattern: RegExp): Promise<void> {
+  let last = '';
+  await eventually(
+    async () => {
+      last = await ask(node, path);
+      return pattern.test(last);
+    },
+    () => `${path} to match ${pattern}: ${last}`,
+  );
+}
 
 async function ask(node: NodeLab, path: string): Promise<string> {
   const { stdout } = await node.box.run(process.execPath, ['--input-type=module', '-e', FETCH, path]);
@@ -35,10 +47,10 @@ describe('an invalid config with --on-invalid-config=keep', () => {
     await volume.swap(INVALID);
     await agent.logged(/1 error in the config; the last valid config stays in use/);
     assert.match(agent.log(), /"msg":"ip-masq-a:1:22: error: /);
-    assert.match(await ask(node, '/readyz'), /^503 \[-\] config: 1 error .* ip-masq-a:1:22: /);
-    assert.match(await ask(node, '/healthz'), /^200 /);
-    assert.match(await ask(node, '/metrics'), /^ip_masq_agent_config_valid 0$/m);
-    assert.match(await ask(node, '/statusz'), /not ready.*ip-masq-a:1:22: /);
+    await answers(node, '/readyz', /^503 \[-\] config: 1 error .* ip-masq-a:1:22: /);
+    await answers(node, '/healthz', /^200 /);
+    await answers(node, '/metrics', /^ip_masq_agent_config_valid 0$/m);
+    await answers(node, '/statusz', /not ready.*ip-masq-a:1:22: /);
     await node.iptables('-F', 'IP-MASQ-AGENT');
     await agent.logged(/another program has changed the agent's rules; repaired/);
     assert.equal(await rulesOf(node), before);
@@ -49,8 +61,8 @@ describe('an invalid config with --on-invalid-config=keep', () => {
     await volume.swap(inside('10.2.0.0/16'));
     await agent.logged(/the config is valid again/);
     await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
-    assert.match(await ask(node, '/readyz'), /^200 ok\n/);
-    assert.match(await ask(node, '/metrics'), /^ip_masq_agent_config_valid 1$/m);
+    await answers(node, '/readyz', /^200 ok\n/);
+    await answers(node, '/metrics', /^ip_masq_agent_config_valid 1$/m);
     await stops(agent);
   });
 
@@ -64,13 +76,13 @@ describe('an invalid config with --on-invalid-config=keep', () => {
       const agent = node.start(...KEEP);
       await agent.logged(/the rules on this node stay as they are until the config is valid/);
       await agent.logged(/metrics, probes and status on/);
-      assert.match(await ask(node, '/readyz'), /^503 \[-\] config: /);
-      assert.match(await ask(node, '/metrics'), /^ip_masq_agent_build_info\{.*dataplane=""\} 1$/m);
+      await answers(node, '/readyz', /^503 \[-\] config: /);
+      await answers(node, '/metrics', /^ip_masq_agent_build_info\{.*dataplane=""\} 1$/m);
       assert.equal(await rulesOf(node), before);
       await volume.swap(inside('10.2.0.0/16'));
       await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
-      assert.match(await ask(node, '/readyz'), /^200 ok\n/);
-      assert.match(await ask(node, '/metrics'), /^ip_masq_agent_build_info\{.*dataplane="iptables .*"\} 1$/m);
+      await answers(node, '/readyz', /^200 ok\n/);
+      await answers(node, '/metrics', /^ip_masq_agent_build_info\{.*dataplane="iptables .*"\} 1$/m);
       await stops(agent);
     });
 

@@ -26,6 +26,7 @@ const OUTPUTS = {
     'explain --config-dir=empty 10.0.0.1',
     'explain --live 10.1.2.3 127.0.0.1 8.8.8.8',
   ],
+  diff: ['diff', 'diff -f ip-masq-ok', 'diff --backend=nftables --enable-ipv6'],
   doctor: ['doctor', 'doctor --config-dir=nowhere', 'doctor --enable-ipv6 --config-dir=empty'],
   version: ['version'],
 } as const;

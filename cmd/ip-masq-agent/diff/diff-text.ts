@@ -1,13 +1,13 @@
 import type { Plan } from '../../../lib/dataplane/dataplane.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
-import { describeKernelChange, together } from '../../../lib/dataplane/kernel-fates.ts';
+import { describeKernelChange } from '../../../lib/dataplane/kernel-fates.ts';
+import type { Leftover, Unread } from '../../../lib/neighbours/leftovers.ts';
 import type { Family } from '../../../lib/policy/policy.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
-import type { Preview } from '../preview.ts';
 import { CONNECTIONS_LINE, verdictLines } from '../verdict-text.ts';
-import type { Leftover, Unread } from './leftovers.ts';
+import type { Difference } from './difference.ts';
 
 /** How many unchanged rules are shown on each side of a changed one. */
 const CONTEXT = 3;
@@ -21,17 +21,16 @@ const RESET = '\x1b[0m';
  * happens to packets.
  */
 export function diffText(
-  dataplane: string,
-  previews: readonly Preview[],
-  leftovers: readonly (Leftover | Unread)[],
+  differences: readonly Difference[],
   { colour }: { readonly colour: boolean },
 ): string {
-  const verdicts = previews.map((preview) => verdictText(preview, leftovers));
-  const lines = previews.flatMap(({ family, plan, unreadable }, index) => [
-    ...(unreadable === undefined
-      ? rulesText(family, dataplane, plan, colour)
-      : [unreadText({ family, where: dataplane, error: unreadable })]),
-    ...leftovers.filter((one) => one.family === family).map(leftoverText),
+  const verdicts = differences.map(verdictText);
+  const lines = differences.flatMap(({ dataplane, preview, leftovers, unread }, index) => [
+    ...(preview.unreadable === undefined
+      ? rulesText(preview.family, dataplane.name, preview.plan, colour)
+      : []),
+    ...unread.map(unreadText),
+    ...leftovers.map(leftoverText),
     ...(verdicts[index] ?? []),
   ]);
   // Lines of ranges follow the first one.
@@ -52,9 +51,8 @@ function rulesText(
   ];
 }
 
-function leftoverText(one: Leftover | Unread): string {
-  if ('error' in one) return unreadText(one);
-  return `${one.family}, ${one.where}: a start removes ${counted(one.rules, 'rule')} of an earlier run`;
+function leftoverText({ family, where, rules }: Leftover): string {
+  return `${family}, ${where}: a start removes ${counted(rules.length, 'rule')} of an earlier run`;
 }
 
 function unreadText({ family, where, error }: Unread): string {
@@ -62,14 +60,9 @@ function unreadText({ family, where, error }: Unread): string {
 }
 
 /** What happens to packets; nothing if nothing changes in the kernel. */
-function verdictText(
-  { family, plan, observed, policy }: Preview,
-  leftovers: readonly (Leftover | Unread)[],
-): readonly string[] {
-  const others = leftovers.flatMap((one) => (one.family === family && 'fates' in one ? [one.fates] : []));
-  if (observed === undefined || (plan === undefined && others.length === 0)) return [];
+function verdictText({ preview: { family, policy }, now }: Difference): readonly string[] {
+  if (now === undefined) return [];
   if (policy === undefined) return [`${family}: after a sync the agent masquerades nothing`];
-  const now = others.reduce(together, observed.fates());
   switch (now.state) {
     case 'no chain':
       return [`${family}: the agent masquerades nothing now, because its chain does not exist`];

@@ -1,31 +1,40 @@
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../../lib/dataplane/open.ts';
+import { leftoverPlaces, readLeftovers } from '../../../lib/neighbours/leftovers.ts';
+import { prettyJson } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
-import type { INPUT_FLAGS } from '../command-flags.ts';
+import type { DIFF_FLAGS } from '../command-flags.ts';
 import { EXIT } from '../exit.ts';
 import { dataplaneOptions, retryOptions } from '../from-flags.ts';
 import { openPatiently, patient } from '../patient.ts';
 import { preview } from '../preview.ts';
 import { print, wantsColour } from '../print.ts';
 import { readConfig } from '../read-config.ts';
+import { differenceJson } from './diff-json.ts';
 import { diffText } from './diff-text.ts';
-import { type Leftover, leftoversIn, type Unread } from './leftovers.ts';
+import { differenceOf, differs } from './difference.ts';
+
+const FAMILIES = ['IPv4', 'IPv6'] as const;
 
 /** Shows what a sync would change in the kernel now. */
-export async function diff({ flags }: Args<typeof INPUT_FLAGS>): Promise<number> {
-  const config = await readConfig(flags, { forPeople: true });
+export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> {
+  const isText = flags.output === 'text';
+  const config = await readConfig(flags, { forPeople: isText });
   const host = systemHost(flags['sync-timeout']);
-  const dataplane = await openPatiently(dataplaneOptions(flags), host, retryOptions(flags));
-  const previews = [
-    await preview(dataplane, config, 'IPv4', flags['enable-ipv6']),
-    await preview(dataplane, config, 'IPv6', flags['enable-ipv6']),
-  ];
-  const leftovers: (Leftover | Unread)[] = [];
-  for (const one of await installedDataplanes(dataplaneOptions(flags), host))
-    leftovers.push(
-      ...(await leftoversIn({ ...one, dataplane: patient(one.dataplane, retryOptions(flags)) }, dataplane)),
-    );
-  print(diffText(dataplane.name, previews, leftovers, { colour: wantsColour(process.stdout) }));
-  const differs = previews.some(({ plan }) => plan !== undefined) || leftovers.some((one) => 'rules' in one);
-  return differs ? EXIT.different : EXIT.ok;
+  const retry = retryOptions(flags);
+  const dataplane = await openPatiently(dataplaneOptions(flags), host, retry);
+  const installed = (await installedDataplanes(dataplaneOptions(flags), host)).map((one) => ({
+    ...one,
+    dataplane: patient(one.dataplane, retry),
+  }));
+  // The preview looks at both families of the dataplane that is used.
+  const elsewhere = await readLeftovers(leftoverPlaces(installed, dataplane, FAMILIES));
+  const differences = [];
+  for (const family of FAMILIES) {
+    const one = await preview(dataplane, config, family, flags['enable-ipv6']);
+    differences.push(differenceOf(dataplane, one, elsewhere));
+  }
+  if (isText) print(diffText(differences, { colour: wantsColour(process.stdout) }));
+  else print(prettyJson(differences.map(differenceJson)));
+  return differences.some(differs) ? EXIT.different : EXIT.ok;
 }
