@@ -94,6 +94,9 @@ describe('render prints', () => {
     assert.equal(code, 0);
     assert.equal(stderr, 'ip-masq-agent: note: 65 nonMasqueradeCIDRs: older agents accept at most 64\n');
     assert.match(stdout, /\ncidrLimit: 65\n$/);
+    await writeSources({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeCIDRs: [10.0.0.1/32]\n' });
+    const flags = ['--format=config', '--flatten', '--cidr-limit-max=20', '--cidr-limit=20'];
+    assert.match((await node.agent('render', ...flags)).stderr, /24 .*this agent takes at most 20/);
   });
 
   it('all of it to a reader that is slower, however much it is', async () => {

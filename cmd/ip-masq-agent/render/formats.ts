@@ -16,7 +16,8 @@ import { flatPrefixes, flatSource } from './flat-source.ts';
 /** The format of the output. */
 export type RenderFormat =
   | { readonly kind: 'iptables' | 'nftables'; readonly options: DataplaneOptions }
-  | { readonly kind: 'config'; readonly flatten: boolean }
+  /** `limit` is the number of CIDRs that this agent takes. */
+  | { readonly kind: 'config'; readonly flatten: boolean; readonly limit: number }
   | { readonly kind: 'win-bridge'; readonly inputFile: string };
 
 /** The merged config in the format of the output. */
@@ -44,7 +45,7 @@ export async function renderAs(
     case 'nftables':
       return renderRules(renderTables(policiesOf(config, enableIPv6), format.options));
     case 'config':
-      return renderConfig(config, enableIPv6, format.flatten);
+      return renderConfig(config, enableIPv6, format);
     case 'win-bridge':
       return renderCniConfig(config, format.inputFile);
   }
@@ -61,7 +62,11 @@ function renderRules(text: string): Rendered {
 /** The most nonMasqueradeCIDRs that ip-masq-agent v1 and v2 accept, which do not know `cidrLimit`. */
 const COMMON_LIMIT = 64;
 
-function renderConfig(config: MergedConfig, enableIPv6: boolean, flatten: boolean): Rendered {
+function renderConfig(
+  config: MergedConfig,
+  enableIPv6: boolean,
+  { flatten, limit }: RenderFormat & { readonly kind: 'config' },
+): Rendered {
   const source = flatten ? flatSource(config, enableIPv6) : singleSource(config, enableIPv6);
   const count = source.nonMasqueradeCIDRs.length;
   const notes = [
@@ -72,6 +77,9 @@ function renderConfig(config: MergedConfig, enableIPv6: boolean, flatten: boolea
       : []),
     ...(count > COMMON_LIMIT
       ? [`${count} nonMasqueradeCIDRs: older agents accept at most ${COMMON_LIMIT}`]
+      : []),
+    ...(count > limit
+      ? [`${count} nonMasqueradeCIDRs: this agent takes at most ${limit}, its --cidr-limit-max`]
       : []),
   ];
   return { text: sourceText(source), notes, isDefault: config.sources.length === 0 };

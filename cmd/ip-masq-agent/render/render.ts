@@ -79,7 +79,7 @@ function formatOf(flags: RenderArgs['flags']): RenderFormat {
     case 'nftables':
       return { kind: format, options: dataplaneOptions(flags) };
     case 'config':
-      return { kind: 'config', flatten };
+      return { kind: 'config', flatten, limit: flags['cidr-limit-max'] };
     case 'win-bridge':
       return { kind: 'win-bridge', inputFile };
   }
