@@ -60,8 +60,8 @@ export const FAULTS: readonly Fault[] = [
         "if (parsed.prefix.family === 'IPv6' && this.#options.enableIPv6) {",
       ],
       [
-        "if (parsed.prefix.family === 'IPv6' && !enableIPv6) {",
-        "if (parsed.prefix.family === 'IPv6' && enableIPv6) {",
+        "report('ipv6-disabled', item, message, 'start the agent",
+        "if (message === '') report('ipv6-disabled', item, message, 'start the agent",
       ],
     ],
     noticedBy: [['config/validate.test.ts', ALL]],
@@ -336,6 +336,7 @@ export const FAULTS: readonly Fault[] = [
         "const write = format === 'json' ? escapeJson : formatText;",
         "const write = format === 'json' ? String : formatText;",
       ],
+      ["format === 'json' ? escapeJson :", "format === 'json' ? String :"],
     ],
     noticedBy: [['log.test.ts', ALL]],
   },
