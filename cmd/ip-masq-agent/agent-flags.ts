@@ -8,7 +8,8 @@ type Texts = ReadonlyMap<string, string>;
 
 /** The flags of policy and dataplane of this agent, for commands that run beside it. */
 export function sharedFlags(texts: Texts): readonly string[] {
-  return SHARED_FLAGS.map((name) => `--${name}=${textOf(name, texts)}`);
+  // The parser joins a repeated flag by NUL.
+  return SHARED_FLAGS.map((name) => `--${name}=${textOf(name, texts).replaceAll('\0', ',')}`);
 }
 
 /**

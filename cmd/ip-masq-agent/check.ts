@@ -12,7 +12,7 @@ import { counted, countedAddresses } from '../../lib/text/words.ts';
 import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CHECK_FLAGS } from './command-flags.ts';
-import { EXIT } from './exit.ts';
+import { EXIT, UsageError } from './exit.ts';
 import { failedExpectations, readExpectFile } from './expectations.ts';
 import { configOptions } from './from-flags.ts';
 import { print, wantsColour } from './print.ts';
@@ -21,8 +21,9 @@ import { noteDefaults, readReport } from './read-config.ts';
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 
 /** Validates and merges config without a kernel, as if all paths were mounted on one node. */
-export async function check({ flags, operands }: Args<typeof CHECK_FLAGS>): Promise<number> {
+export async function check({ flags, operands, texts }: Args<typeof CHECK_FLAGS>): Promise<number> {
   const { expect } = flags;
+  if (texts.get('expect') === '') throw new UsageError('--expect needs a file');
   const expected = expect === '' ? undefined : await readExpectFile(expect, configOptions(flags));
   const found = await readReport(flags, [...operands, ...flags.filename]);
   const { config } = found;

@@ -1,18 +1,21 @@
-import { findHolder, inWords } from '../../lib/agent/holder.ts';
+import { inWords } from '../../lib/agent/holder.ts';
+import { tryLock } from '../../lib/agent/lock.ts';
 import { describeRemoval, removeAll } from '../../lib/agent/remove.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../lib/dataplane/open.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { printable } from '../../lib/text/escape.ts';
+import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { dataplaneOptions, retryOptions } from './from-flags.ts';
 import { print } from './print.ts';
+import { stopSignal } from './signals.ts';
 
 /** Removes all of the agent's rules from the node. */
 export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<number> {
-  if (!flags.force) await refuseBesideAgent();
+  if (!flags.force) await lockOutAgents();
   const places = await installedDataplanes(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
   const removals = await removeAll(places, retryOptions(flags));
   for (const removal of removals) {
@@ -25,13 +28,19 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
   return removals.some(({ outcome }) => outcome.kind === 'failed') ? EXIT.system : EXIT.ok;
 }
 
-/** @throws {SystemError} if an agent runs on this node */
-async function refuseBesideAgent(): Promise<void> {
-  const holder = await findHolder();
-  if (holder.kind === 'none') return;
-  if (holder.kind === 'agent')
+/**
+ * Keeps agents from starting until this process ends.
+ *
+ * @throws {SystemError} if an agent runs on this node
+ */
+async function lockOutAgents(): Promise<void> {
+  const holder = await tryLock({ version: buildInfo().version, flags: [] }, stopSignal);
+  if (holder?.kind === 'agent')
     throw new SystemError(
       `${inWords(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
     );
-  console.error(printable(`ip-masq-agent: cannot tell whether an agent runs on this node: ${holder.reason}`));
+  if (holder?.kind === 'unproven')
+    console.error(
+      printable(`ip-masq-agent: cannot tell whether an agent runs on this node: ${holder.reason}`),
+    );
 }

@@ -72,17 +72,15 @@ export function command<Own extends FlagTable>(definition: Definition<Own>): Com
     ...description,
     own,
     async run({ operands, texts: given, ignored }) {
-      const read = (texts: CommandLine['texts']) => {
-        const flags = { ...flagValues(FLAGS, texts), ...flagValues(own, texts) };
-        checkTogether(flags);
-        return flags;
-      };
+      // What is wrong by itself is said before the agent is asked.
+      flagValues(FLAGS, given);
       let texts = given;
-      if (asksAgent?.(read(given)) === true) {
+      if (asksAgent?.(flagValues(own, given)) === true) {
         const { withAgentFlags } = await import('./agent-flags.ts');
         texts = await withAgentFlags(given, description.uses);
       }
-      const flags = read(texts);
+      const flags = { ...flagValues(FLAGS, texts), ...flagValues(own, texts) };
+      checkTogether(flags);
       const work = await load();
       return work({ flags, operands, texts, ignored });
     },

@@ -46,10 +46,10 @@ export function failedExpectations(
     const { prefix, verdict, origin } = expectation;
     const found = breaches(segments[prefix.family], expectation);
     if (found.length === 0) return [];
-    const other = placeOf(found);
+    const other = placeOf(config, prefix.family, found);
     return problem('expectation', {
       at: origin,
-      message: `${formatRange(prefix.family, rangeOf(prefix))} is expected to be ${VERDICT_TEXT[verdict]}, but ${describeBreaches(prefix.family, found)}`,
+      message: `${formatRange(prefix.family, rangeOf(prefix))} is expected to be ${VERDICT_TEXT[verdict]}, but ${describeBreaches(config, prefix.family, found, found.length > 1)}`,
       remedy: 'correct the sources, or the expectation',
       ...(other && { other }),
     });

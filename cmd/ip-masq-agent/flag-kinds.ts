@@ -123,6 +123,7 @@ export const sourceNames: FlagKind<readonly string[]> = {
 /** CIDRs, separated by commas; an empty text means none. */
 export const cidrs: FlagKind<readonly Prefix[]> = {
   placeholder: 'CIDRS',
+  repeats: true,
   parse: (text) =>
     itemsOf(text).map((item) => {
       const parsed = parsePrefix(item);
@@ -134,8 +135,9 @@ export const cidrs: FlagKind<readonly Prefix[]> = {
     }),
 };
 
+/** The different items; a flag that is given again adds to the others, so that no promise is lost. */
 function itemsOf(text: string): readonly string[] {
-  return text === '' ? [] : text.split(',');
+  return text === '' ? [] : [...new Set(text.split(/[,\0]/))];
 }
 
 /** Port ranges; an empty text means any port. */

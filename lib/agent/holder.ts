@@ -34,12 +34,26 @@ export type Holder =
   | { readonly kind: 'unproven'; readonly reason: string };
 
 const ANSWER_MS = 1_000;
-const ANSWER_BYTES = 16 * 1024;
+/** The longest argument of a program is 128 KiB (execve(2)), and a flag may be one. */
+const ANSWER_BYTES = 256 * 1024;
+
+/** How long to try again if too many others connect: any user of the node can fill the queue. */
+const QUEUE_MS = 2_000;
+const PAUSE_MS = 20;
 
 /**
  * Asks who holds the lock. Any user of the node can bind the name, so only a process of root counts as an agent.
  */
 export async function findHolder(): Promise<Holder> {
+  for (const start = performance.now(); ; await delay(PAUSE_MS)) {
+    const holder = await askHolder();
+    if (holder !== 'queue is full') return holder;
+    if (performance.now() - start > QUEUE_MS)
+      return { kind: 'unproven', reason: 'too many processes connect to it' };
+  }
+}
+
+async function askHolder(): Promise<Holder | 'queue is full'> {
   const socket = connect(LOCK);
   try {
     await once(socket, 'connect', { signal: AbortSignal.timeout(ANSWER_MS) });
@@ -49,7 +63,8 @@ export async function findHolder(): Promise<Holder> {
   } catch (error) {
     // Nobody listens.
     if (errorCode(error) === 'ECONNREFUSED') return { kind: 'none' };
-    return { kind: 'unproven', reason: errorMessage(error) };
+    if (errorCode(error) === 'EAGAIN') return 'queue is full';
+    return { kind: 'unproven', reason: errorMessage(error).replaceAll('\0', '@') };
   } finally {
     socket.destroy();
   }

@@ -38,52 +38,71 @@ const CONNECTION_MS = 1_000;
  * @throws {SystemError} if another agent keeps the lock; an AbortError after the signal
  */
 export async function takeLock(options: LockOptions): Promise<void> {
-  const { timeoutMs, log, signal, onFailure } = options;
+  const { introduction, timeoutMs, log, signal, onFailure } = options;
   const start = performance.now();
   let isAnnounced = false;
   for (;;) {
-    const failure = await listen(options.introduction);
-    if (failure === undefined) return;
-    const holder = await holderAfter(failure);
-    const waited = performance.now() - start;
-    if (holder.kind === 'unproven' || (holder.kind === 'none' && waited > SETTLE_MS)) {
-      const reason = holder.kind === 'unproven' ? holder.reason : 'a process holds it, and does not listen';
-      log.warn(`cannot take the lock against a second agent: ${reason}; the agent goes on without it`);
+    const holder = await tryLock(introduction, signal);
+    if (holder === undefined) return;
+    if (holder.kind === 'unproven') {
+      log.warn(`cannot take the lock against a second agent: ${holder.reason}; the agent goes on without it`);
       onFailure();
       void keepTrying(options);
       return;
     }
-    if (holder.kind === 'agent') {
-      if (waited >= timeoutMs) throw isHeld(holder, timeoutMs);
-      const wait = `waiting up to ${formatDuration(timeoutMs)} for it to end`;
-      if (!isAnnounced) log.warn(`another agent holds this network namespace: ${inWords(holder)}; ${wait}`);
-      isAnnounced = true;
-    }
+    if (performance.now() - start >= timeoutMs) throw isHeld(holder, timeoutMs);
+    const wait = `waiting up to ${formatDuration(timeoutMs)} for it to end`;
+    if (!isAnnounced) log.warn(`another agent holds this network namespace: ${inWords(holder)}; ${wait}`);
+    isAnnounced = true;
     await delay(PAUSE_MS, undefined, { signal });
   }
 }
 
-async function holderAfter(failure: unknown): Promise<Holder> {
-  if (errorCode(failure) === 'EADDRINUSE') return findHolder();
-  return { kind: 'unproven', reason: errorMessage(failure) };
+/**
+ * Takes the lock if it is free.
+ *
+ * @returns who has it; undefined if this process has it now
+ */
+export async function tryLock(
+  introduction: Introduction,
+  signal?: AbortSignal,
+): Promise<Exclude<Holder, { readonly kind: 'none' }> | undefined> {
+  const start = performance.now();
+  for (;;) {
+    const failure = await listen(introduction);
+    if (failure === undefined) return undefined;
+    if (errorCode(failure) !== 'EADDRINUSE') return { kind: 'unproven', reason: errorMessage(failure) };
+    const holder = await findHolder();
+    if (holder.kind !== 'none') return holder;
+    // The holder has just ended, or does not listen yet.
+    if (performance.now() - start > SETTLE_MS)
+      return { kind: 'unproven', reason: 'a process holds the lock, and does not listen' };
+    await delay(PAUSE_MS, undefined, { ...(signal && { signal }) });
+  }
 }
 
-/** Tries to get the lock later: the process in the way may end. */
+/** Tries to get the lock later: the process in the way may end. Says once if that is now another agent. */
 async function keepTrying({ introduction, log, signal, onFailure }: LockOptions): Promise<void> {
+  let isAnnounced = false;
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
     await delay(pause, undefined, { signal, ref: false }).catch(() => {});
     if (signal.aborted) return;
-    if ((await listen(introduction)) === undefined) return log.info('took the lock against a second agent');
+    const holder = await tryLock(introduction);
+    if (holder === undefined) return log.info('took the lock against a second agent');
     onFailure();
+    if (holder.kind === 'agent' && !isAnnounced)
+      log.error(`another agent runs on this node: ${inWords(holder)}; ${REMEDY}`);
+    isAnnounced ||= holder.kind === 'agent';
   }
 }
+
+const REMEDY =
+  'keep one agent on each node; beside a running agent use the commands diff, doctor and explain';
 
 /** The error that ends a second agent. */
 function isHeld(holder: Agent, timeoutMs: number): SystemError {
   const what = `another agent holds this network namespace: ${inWords(holder)}`;
-  const remedy =
-    'keep one agent on each node; beside a running agent use the commands diff, doctor and explain';
-  return new SystemError(`${what}, and did not end within ${formatDuration(timeoutMs)}; ${remedy}`);
+  return new SystemError(`${what}, and did not end within ${formatDuration(timeoutMs)}; ${REMEDY}`);
 }
 
 /** Takes the lock and answers processes of root; returns the error if it cannot. */

@@ -16,12 +16,14 @@ import type { Wake } from './wakes.ts';
 export interface AgentOptions {
   readonly sources: SourcesOptions;
   /**
-   * Whether an invalid config leaves the loop running: after a valid one always, before it only if this finds rules of
-   * the agent on the node. Absent, an invalid config ends the loop.
+   * Whether an invalid config leaves the loop running: after a valid one always, before it only as long as this finds
+   * rules of the agent on the node. Absent, an invalid config ends the loop.
    */
   readonly keepIf?: () => Promise<boolean>;
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
+  /** Makes sure that no other agent runs here. Called before anything is changed. */
+  readonly lock: () => Promise<void>;
   /**
    * Finds the dataplane. Called after the first valid config; before that, the agent does not read the kernel.
    *
@@ -89,7 +91,7 @@ export interface Sync {
  * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
  */
 export async function* syncs(
-  { sources, keepIf, syncTimeout, open }: AgentOptions,
+  { sources, keepIf, syncTimeout, lock, open }: AgentOptions,
   wakes: AsyncIterable<Wake> | Iterable<Wake>,
   observer: Observer,
   log: Logger,
@@ -114,8 +116,7 @@ export async function* syncs(
     } else {
       const error = new InvalidConfigError(reading.problems, reading.sources);
       observer.onInvalidConfig(error);
-      const isFirst = before === undefined;
-      if (keepIf === undefined || (isFirst && !(await keepIf()))) throw error;
+      if (keepIf === undefined || (loaded === undefined && !(await keepIf()))) throw error;
       if (reading !== before) log.error(`${error.message}; ${whatIsKept(loaded)}`);
     }
     if (loaded === undefined) {
@@ -131,6 +132,7 @@ export async function* syncs(
     }
 
     if (dataplane === undefined) {
+      await lock();
       dataplane = await retrying(open, retry);
       observer.onDataplane(dataplane);
       log.info(`using ${dataplane.name}: ${dataplane.reason}`);
@@ -143,7 +145,7 @@ export async function* syncs(
 
 function whatIsKept(loaded: ValidConfig | undefined): string {
   return loaded === undefined
-    ? 'the rules on this node stay as they are until the config is valid'
+    ? 'nothing on this node changes until the config is valid'
     : 'the last valid config stays in use until it is valid again';
 }
 

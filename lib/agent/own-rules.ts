@@ -2,7 +2,8 @@ import type { Installed } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 
 /**
- * Whether any dataplane holds rules of the agent, also of an earlier run with other flags. Changes nothing.
+ * Whether any dataplane holds rules of the agent that packets meet, also of an earlier run with other flags. Changes
+ * nothing.
  *
  * @returns undefined if that cannot be told
  */
@@ -15,7 +16,7 @@ export async function hasOwnRules(
       for (const family of families) {
         const found = await dataplane.observe(family).catch(certainlyNone);
         if (found === undefined) isCertain = false;
-        else if (found !== 'none' && found.remove() !== undefined) return true;
+        else if (found !== 'none' && found.fates().state === 'applied') return true;
       }
     }
   } catch (error) {

@@ -76,8 +76,7 @@ export async function readGeneration(
       return readOnce(dir, projected, limit);
     } catch (error) {
       if (!(error instanceof Changed || error instanceof BrokenVolume)) requireConfigError(error);
-      if (!(error instanceof Changed) || attempt === MAX_ATTEMPTS)
-        return failed(directoryProblem(dir, error));
+      if (!(error instanceof Changed) || attempt === MAX_ATTEMPTS) return failed(dir, error);
       await delay(PAUSE_MS);
     }
   }
@@ -290,8 +289,10 @@ function directoryProblem(dir: string, error: unknown): Problem {
   );
 }
 
-function failed(problem: Problem): Generation {
-  return { id: undefined, sources: [], problems: [problem] };
+/** A volume that cannot be read is a volume, too: it must not be taken for an empty directory later. */
+function failed(dir: string, error: unknown): Generation {
+  const id = error instanceof BrokenVolume ? DATA_LINK : orUndefined(() => dataLink(dir));
+  return { id, sources: [], problems: [directoryProblem(dir, error)] };
 }
 
 function reason(error: unknown): string {

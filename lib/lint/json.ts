@@ -6,11 +6,13 @@ import type { Located } from '../text/origin.ts';
 import { type CheckReport, fileOf, summarize } from './report.ts';
 
 /** The JSON report: the problems and the merged config, for programs. Names and messages can be read back as they were. */
-export function jsonReport({ problems, config, sources }: CheckReport): string {
+export function jsonReport({ problems, config, sources, expected }: CheckReport): string {
   const summary = summarize(problems);
+  const failed = problems.filter(({ kind }) => kind === 'expectation').length;
   return prettyJson({
-    valid: summary.errors === 0,
+    valid: config !== undefined,
     summary,
+    expectations: expected === undefined ? null : { met: expected.count - failed, failed },
     sources: sources.map(({ name, found }) => ({ name, file: found?.file.name ?? name })),
     problems: problems.map(problemValue),
     merged: config === undefined ? null : mergedValue(config),

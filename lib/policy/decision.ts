@@ -1,8 +1,9 @@
-import { ADDRESS_BITS, type Address, formatAddress } from '../cidr/address.ts';
+import { ADDRESS_BITS, type Address, type Family, formatAddress } from '../cidr/address.ts';
 import { covers, prefixAt } from '../cidr/prefix.ts';
+import { type Range, rangeOf } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
-import type { Located } from '../text/origin.ts';
+import { type Located, withOrigin } from '../text/origin.ts';
 import { compilePolicy, decider, type Entry, type Verdict } from './policy.ts';
 
 /** What the config says about an address, and why. */
@@ -28,14 +29,30 @@ export function decide(config: MergedConfig, address: Address): Decision {
   const overridden = policy.entries
     .filter((entry) => entry !== decidedBy && covers(entry.prefix, host))
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
-  const flag = family === 'IPv4' ? config.masqLinkLocal : config.masqLinkLocalIPv6;
-  const isLinkLocal = covers(LINK_LOCAL[family].prefix, host);
   return {
     address,
     text: formatAddress(address),
     verdict: decidedBy?.verdict ?? 'masquerade',
     decidedBy,
-    flag: decidedBy === undefined && isLinkLocal ? flag : undefined,
+    flag: decidedBy === undefined ? linkLocalFlag(config, family, rangeOf(host)) : undefined,
     overridden,
   };
+}
+
+/** The setting because of which no entry leaves link-local addresses alone; undefined for other addresses. */
+export function linkLocalFlag(
+  { masqLinkLocal, masqLinkLocalIPv6 }: MergedConfig,
+  family: Family,
+  { first, last }: Range,
+): Located<boolean> | undefined {
+  const linkLocal = rangeOf(LINK_LOCAL[family].prefix);
+  if (first < linkLocal.first || last > linkLocal.last) return undefined;
+  return family === 'IPv4' ? masqLinkLocal : masqLinkLocalIPv6;
+}
+
+/** Why addresses without an entry are masqueraded. */
+export function noEntryText(family: Family, flag: Located<boolean> | undefined): string {
+  if (flag === undefined) return 'no entry matches it';
+  const key = family === 'IPv4' ? 'masqLinkLocal' : 'masqLinkLocalIPv6';
+  return `${withOrigin(key, flag.origin)} is true, and no entry matches it`;
 }

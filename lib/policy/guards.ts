@@ -28,7 +28,7 @@ export function guardOf(families: readonly Family[], promises: readonly GivenPro
       return [
         nothingInside(config, family, segments, lists),
         everythingInside(policy, segments),
-        ...own.map((promise) => brokenPromise(promise, segments)),
+        ...own.map((promise) => brokenPromise(promise, segments, config)),
       ].flatMap((found) => found ?? []);
     });
 }
@@ -47,11 +47,14 @@ function nothingInside(
   );
   const isMeant = masqueradeCIDRs.some(({ value }) => value.family === family && value.length === 0);
   if (isInside || isMeant) return undefined;
-  const cause = sources.length > 0 ? `no ${family} range is inside` : `no source, and no ${family} default`;
+  const cause =
+    sources.length > 0
+      ? `no ${family} range but link-local is inside`
+      : `no source, and no ${family} default but link-local`;
   const [pods, all] = family === 'IPv4' ? ['10.244.0.0/16', '0.0.0.0/0'] : ['"fd00:10:244::/56"', '"::/0"'];
   return {
     kind: 'nothing-inside',
-    message: `${cause}: all ${family} traffic of pods is masqueraded, between pods too`,
+    message: `${cause}: all other ${family} traffic of pods is masqueraded, between pods too`,
     remedy: `list the ranges of pods and nodes in nonMasqueradeCIDRs, such as ${pods}, or write masqueradeCIDRs: [${all}] if this is meant`,
     ...(at && { at }),
     ...(other && { other }),
@@ -76,14 +79,18 @@ function everythingInside({ family, entries }: Policy, segments: readonly Segmen
   };
 }
 
-function brokenPromise(promise: GivenPromise, segments: readonly Segment[]): Finding | undefined {
+function brokenPromise(
+  promise: GivenPromise,
+  segments: readonly Segment[],
+  config: MergedConfig,
+): Finding | undefined {
   const { flag, prefix } = promise;
   const found = breaches(segments, promise);
   if (found.length === 0) return undefined;
-  const at = placeOf(found);
+  const at = placeOf(config, prefix.family, found);
   return {
     kind: 'promise',
-    message: `the promise --${flag}=${prefix.text} is broken: ${describeBreaches(prefix.family, found)}`,
+    message: `the promise --${flag}=${prefix.text} is broken: ${describeBreaches(config, prefix.family, found)}`,
     remedy: 'correct the sources; if they are right, change the flag',
     ...(at && { at }),
   };

@@ -1,7 +1,9 @@
 import type { Prefix } from '../cidr/prefix.ts';
 import { formatRange, type Range, rangeOf } from '../cidr/ranges.ts';
-import { formatOrigin } from '../text/origin.ts';
+import type { MergedConfig } from '../config/config.ts';
+import { withOrigin } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
+import { linkLocalFlag, noEntryText } from './decision.ts';
 import type { Segment } from './flatten.ts';
 import { type Entry, type Family, VERDICT_TEXT, type Verdict } from './policy.ts';
 
@@ -42,23 +44,37 @@ export function breaches(
 /** The most ranges that are named one by one. */
 const MAX_RANGES = 3;
 
-/** What breaks the promise, as clauses: the first ranges, each with its entry, and the number of the others. */
-export function describeBreaches(family: Family, found: readonly Breach[]): string {
+/**
+ * What breaks the promise, as clauses: the first ranges, each with its entry, and the number of the others.
+ *
+ * @param withPlaces whether to say where the entries stand
+ */
+export function describeBreaches(
+  config: MergedConfig,
+  family: Family,
+  found: readonly Breach[],
+  withPlaces = true,
+): string {
   const shown = found.slice(0, MAX_RANGES).map(({ entry, ...range }) => {
     const verdict = VERDICT_TEXT[entry?.verdict ?? 'masquerade'];
     const why =
       entry === undefined
-        ? 'no entry matches it'
-        : `${entry.prefix.text} of ${formatOrigin(entry.origin)} decides`;
+        ? noEntryText(family, linkLocalFlag(config, family, range))
+        : `${withPlaces ? withOrigin(entry.prefix.text, entry.origin) : entry.prefix.text} decides`;
     return `${formatRange(family, range)} is ${verdict} (${why})`;
   });
   const more = found.length - shown.length;
   return [...shown, ...(more > 0 ? [`and ${counted(more, 'more range')}`] : [])].join(', ');
 }
 
-/** Where the entry stands that decides for the first addresses for which one does. */
-export function placeOf(found: readonly Breach[]): Entry['origin'] | undefined {
-  return found.find(({ entry }) => entry?.origin.kind === 'file')?.entry?.origin;
+/** Where the first entry or setting stands that decides in a file. */
+export function placeOf(
+  config: MergedConfig,
+  family: Family,
+  found: readonly Breach[],
+): Entry['origin'] | undefined {
+  const origins = found.map(({ entry, ...range }) => (entry ?? linkLocalFlag(config, family, range))?.origin);
+  return origins.find((origin) => origin?.kind === 'file');
 }
 
 /** The index of the first segment that does not end before the address. */

@@ -25,6 +25,13 @@ export interface Located<Value> {
   readonly origin: Origin;
 }
 
+/** A value and where it comes from: `10.0.0.0/8 of ip-masq-cloud:3:5`, `169.254.0.0/16 (built in, RFC 3927)`. */
+export function withOrigin(text: string, origin: Origin): string {
+  return origin.kind === 'built-in'
+    ? `${text} (built in, ${origin.reason})`
+    : `${text} of ${formatOrigin(origin)}`;
+}
+
 /** `ip-masq-cloud:3:5`, `manifest.yaml:17:9`, or what built the value in. Never contains control characters. */
 export function formatOrigin(origin: Origin): string {
   if (origin.kind === 'built-in') return `built in (${origin.reason})`;

@@ -74,7 +74,8 @@ describe('an invalid config with --on-invalid-config=keep', () => {
       const before = await rulesOf(node);
       await volume.swap(INVALID);
       const agent = node.start(...KEEP);
-      await agent.logged(/the rules on this node stay as they are until the config is valid/);
+      await agent.logged(/nothing on this node changes until the config is valid/);
+      assert.equal((await node.agent('cleanup')).code, 1, 'the agent holds the lock');
       await agent.logged(/metrics, probes and status on/);
       await answers(node, '/readyz', /^503 \[-\] config: /);
       await answers(node, '/metrics', /^ip_masq_agent_build_info\{.*dataplane=""\} 1$/m);
@@ -85,6 +86,35 @@ describe('an invalid config with --on-invalid-config=keep', () => {
       await answers(node, '/metrics', /^ip_masq_agent_build_info\{.*dataplane="iptables .*"\} 1$/m);
       await stops(agent);
     });
+
+  it('at a start ends the agent as soon as the node has no rules, with a message that says so', async () => {
+    await using node = await createNode();
+    const volume = await node.volume(inside('10.1.0.0/16'));
+    assert.equal((await node.agent('--once')).code, 0);
+    await volume.swap(INVALID);
+    const agent = node.start(...KEEP);
+    await agent.logged(/nothing on this node changes until/);
+    await node.iptables('-F', 'POSTROUTING');
+    assert.equal((await agent.ended).code, 3);
+    assert.match(agent.log(), /this node has no rules of the agent/);
+  });
+
+  it('that is a broken volume never becomes an empty one, whose defaults would replace the rules', async () => {
+    await using node = await createNode();
+    const volume = await node.volume(inside('10.1.0.0/16'));
+    assert.equal((await node.agent('--once')).code, 0);
+    const before = await rulesOf(node);
+    await node.box.run('sh', ['-c', `cd ${node.configDir} && rm -rf ..2* && ls -A`]);
+    const agent = node.start('--on-invalid-config=keep', '--resync-interval=200ms');
+    await agent.logged(/nothing on this node changes until/);
+    await volume.loseData();
+    await node.box.run('rm', ['-f', `${node.configDir}/ip-masq-a`]);
+    await agent.logged(/\.\.data is gone from/);
+    assert.equal(await rulesOf(node), before);
+    await volume.swap(inside('10.2.0.0/16'));
+    await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
+    await stops(agent);
+  });
 
   it('at a start on a node without rules, and with --once, ends with exit code 3', async () => {
     await using node = await createNode();

@@ -59,6 +59,17 @@ describe('a second agent in the network namespace', () => {
     assert.equal((await node.agent('--once')).code, 0);
   });
 
+  it('removes nothing with --cleanup-on-exit', async () => {
+    await using node = await createNode();
+    const first = await running(node, '--backend=nftables');
+    const second = node.start('--cleanup-on-exit');
+    await second.logged(/waiting up to 30s/);
+    second.kill('SIGTERM');
+    assert.equal((await second.ended).code, 0);
+    assert.match((await node.box.run('nft', ['list', 'tables'])).stdout, /ip-masq-agent/);
+    first.kill('SIGKILL');
+  });
+
   it('takes over as soon as the first ends', async () => {
     await using node = await createNode();
     await node.volume(CONFIG);
@@ -143,6 +154,18 @@ describe('commands beside a running agent', () => {
     const given = await node.agent('diff', '--masq-chain=IP-MASQ-AGENT', '--enable-ipv6=false');
     assert.doesNotMatch(given.stderr, /masq-chain|enable-ipv6/);
     assert.equal(given.code, 4);
+    agent.kill('SIGTERM');
+    assert.equal((await agent.ended).code, 0);
+  });
+
+  it('check flags together only with those of the agent', async () => {
+    await using node = await createNode();
+    const promises = ['--must-not-masquerade=10.1.0.0/16', '--must-not-masquerade=10.2.0.0/16'];
+    const agent = await running(node, '--cidr-limit-max=5000', '--enable-ipv6', ...promises);
+    const given = ['--cidr-limit=2000', '--must-masquerade=2001:db8::/32'];
+    const { code, stderr } = await node.agent('diff', ...given);
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /--must-not-masquerade=10\.1\.0\.0\/16,10\.2\.0\.0\/16/);
     agent.kill('SIGTERM');
     assert.equal((await agent.ended).code, 0);
   });

@@ -18,6 +18,7 @@ const OUTPUTS = {
     `check ${MISTAKES}`,
     'check nowhere',
     'check --config-dir=empty',
+    'check --expect expected.yaml',
     'check -f ip-masq-ok --strict',
   ],
   explain: [
@@ -51,6 +52,7 @@ describe('the JSON output fits its schema:', () => {
       join(node.configDir, 'ip-masq-a'),
       'nonMasqueradeCIDRs: [10.0.0.0/8, 10.1.0.0/16]\nmasqLinkLocal: true\nresyncInterval: 60s\n',
     );
+    await writeFile(join(node.dir, 'expected.yaml'), '8.8.8.8: not masqueraded\n');
     await writeFile(join(node.dir, 'ip-masq-ok'), 'masqueradeCIDRs: [10.0.0.0/8]\n');
     await node.agent('--once');
     await node.iptables('-I', 'POSTROUTING', '-d', '127.0.0.1', '-j', 'ACCEPT');

@@ -57,7 +57,7 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   const status = new Status(recorder, ({ entries }) => entries.length);
   const log = pino({ level: 'silent' });
   const sources = { configDir: path, config: CONFIG, resyncInterval: RESYNC };
-  const agent = { sources, syncTimeout: 30_000, open: () => openDataplane(kind, host) };
+  const agent = { sources, syncTimeout: 30_000, lock: async () => {}, open: () => openDataplane(kind, host) };
   let now = 0;
   const counts = new PacketCounts(() => now);
   const about = { families: FAMILIES, interval: () => RESYNC, version: '', node: '', configJson: () => '' };

@@ -1,10 +1,10 @@
 import { extent } from '../../../lib/cidr/extent.ts';
 import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/neighbours/find.ts';
-import type { Decision } from '../../../lib/policy/decision.ts';
+import { type Decision, noEntryText } from '../../../lib/policy/decision.ts';
 import { type Entry, VERDICT_TEXT, type Verdict } from '../../../lib/policy/policy.ts';
 import type { Colour, Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
-import { formatOrigin } from '../../../lib/text/origin.ts';
+import { withOrigin } from '../../../lib/text/origin.ts';
 import { countedAddresses } from '../../../lib/text/words.ts';
 import { agreesWholly, type Elsewhere, type Explained, type LiveVerdict } from './live.ts';
 
@@ -30,10 +30,8 @@ export function explainedText({ decision, isKept, live }: Explained, paint: Pain
 }
 
 function because({ address, decidedBy, flag }: Decision): string {
-  if (decidedBy !== undefined) return `${decidedBy.prefix.text} of ${formatOrigin(decidedBy.origin)} decides`;
-  if (flag === undefined) return 'no entry matches it';
-  const key = address.family === 'IPv4' ? 'masqLinkLocal' : 'masqLinkLocalIPv6';
-  return `${key} of ${formatOrigin(flag.origin)} is true, and no entry matches it`;
+  if (decidedBy === undefined) return noEntryText(address.family, flag);
+  return `${withOrigin(decidedBy.prefix.text, decidedBy.origin)} decides`;
 }
 
 function extentText({ prefix }: Entry): string {
@@ -42,12 +40,15 @@ function extentText({ prefix }: Entry): string {
 }
 
 function entryText({ prefix, verdict, origin }: Entry): string {
-  return `${prefix.text} of ${formatOrigin(origin)}, ${VERDICT_TEXT[verdict]}`;
+  return `${withOrigin(prefix.text, origin)}, ${VERDICT_TEXT[verdict]}`;
 }
 
 /** Every text of the kernel is made printable: foreign rules may hold any character. */
 function liveLines(live: LiveVerdict, wanted: Verdict, paint: Paint): readonly string[] {
-  const agrees = agreesWholly(live) ? `kernel ${paint('green', 'agrees')}` : "the agent's own rules agree";
+  const agrees =
+    agreesWholly(live) && live.foreign.unread.length === 0
+      ? `kernel ${paint('green', 'agrees')}`
+      : "the agent's own rules agree";
   const others = [
     ...live.elsewhere.map((one) => `  ${elsewhereText(one)}`),
     ...foreignLines(live, wanted).map((line) => `  ${line}`),

@@ -1,13 +1,14 @@
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { mergeSources } from '../../../lib/config/load.ts';
-import { readAgentInputs } from '../../../lib/lint/input.ts';
+import { readAgentInputs, readInputs } from '../../../lib/lint/input.ts';
 import { describePolicyChange } from '../../../lib/policy/changes.ts';
 import { compilePolicy, keptFamilies } from '../../../lib/policy/policy.ts';
 import { EXIT } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { configOptions } from '../from-flags.ts';
 import { print } from '../print.ts';
+import { noteDefaults } from '../read-config.ts';
 import { CONNECTIONS_LINE, verdictLines } from '../verdict-text.ts';
 
 /**
@@ -33,15 +34,25 @@ async function readBoth(
   second: string,
   flags: FlagValues,
 ): Promise<readonly [MergedConfig, MergedConfig]> {
-  const [a, b] = [await read(first, flags), await read(second, flags)];
-  if (a.config !== undefined && b.config !== undefined) return [a.config, b.config];
-  const subject =
-    a.config === undefined && b.config === undefined ? 'the two configs' : 'one of the two configs';
-  throw new InvalidConfigError([...a.problems, ...b.problems], [...a.sources, ...b.sources], subject);
-}
-
-async function read(dir: string, flags: FlagValues) {
   const options = configOptions(flags);
-  const { sources, problems } = await readAgentInputs(dir, options.configLimit);
-  return { sources, ...mergeSources(sources, options, problems) };
+  const limit = options.configLimit;
+  const inputs = [
+    await readAgentInputs(first, limit),
+    await readInputs([second], () => process.stdin, { limit }),
+  ];
+  const [a, b] = inputs.map((one) => ({ ...one, ...mergeSources(one.sources, options, one.problems) }));
+  if (a?.config !== undefined && b?.config !== undefined) {
+    noteDefaults(a.config, flags, true);
+    return [a.config, b.config];
+  }
+  const failed = [
+    ...(a?.config === undefined ? [first] : []),
+    ...(b?.config === undefined ? [second] : []),
+  ].join(' and ');
+  const both = [a, b].flatMap((one) => one ?? []);
+  throw new InvalidConfigError(
+    both.flatMap(({ problems }) => problems),
+    both.flatMap(({ sources, manifests }) => [...sources, ...manifests]),
+    `the config in ${failed}`,
+  );
 }

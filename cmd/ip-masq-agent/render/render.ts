@@ -24,6 +24,7 @@ export async function render(args: RenderArgs): Promise<number> {
   const { flags } = args;
   const format = formatOf(flags);
   const outputFile = flags['output-file'];
+  if (args.texts.get('diff-to') === '') throw new UsageError('--diff-to needs a directory');
   if (flags['diff-to'] !== '') {
     if (flags.watch || outputFile !== '' || format.kind === 'win-bridge')
       throw new UsageError('--diff-to cannot be set with --watch, --output-file or --format=win-bridge');

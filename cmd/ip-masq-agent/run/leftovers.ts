@@ -6,7 +6,7 @@ import { installedDataplanes } from '../../../lib/dataplane/open.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { type Found, findLeftovers, leftoverPlaces } from '../../../lib/neighbours/leftovers.ts';
-import type { Family, Policy } from '../../../lib/policy/policy.ts';
+import type { Policy } from '../../../lib/policy/policy.ts';
 
 /** Milliseconds until a busy kernel fails an attempt. */
 const ATTEMPT_MS = 1_000;
@@ -60,14 +60,9 @@ export class Leftovers {
     return `cannot remove leftovers of an earlier run in another dataplane, mode or family: ${failures.join('; ')}`;
   }
 
-  /** The places without those in which another agent keeps rules now. */
+  /** The places without those that this process has cleared: what is there now is another agent's. */
   withoutOthers(installed: readonly Installed[]): readonly Installed[] {
-    const isOthers = (family: Family, where: string) =>
-      this.#back.some((one) => one.family === family && one.where === where);
-    return installed.map(({ dataplane, families }) => ({
-      dataplane,
-      families: families.filter((family) => !isOthers(family, dataplane.name)),
-    }));
+    return this.#only(installed, false);
   }
 
   /** Removes what is in these places; returns what failed. */

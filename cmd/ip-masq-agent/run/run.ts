@@ -1,4 +1,4 @@
-import { type LockOptions, takeLock } from '../../../lib/agent/lock.ts';
+import { takeLock } from '../../../lib/agent/lock.ts';
 import { syncs } from '../../../lib/agent/loop.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
@@ -18,16 +18,23 @@ import type { NeighbourWatch } from './neighbour-watch.ts';
 import { announceStop, cleanUp } from './stop.ts';
 import { findOwnRules, whatStays } from './without-config.ts';
 
+/** What the end of the process must know. */
+interface State {
+  /** Whether no other agent holds the network namespace. */
+  mayWrite: boolean;
+  leftovers?: Leftovers;
+}
+
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
 export function run(args: Args): Promise<number> {
   const { flags, texts } = args;
-  const found: { leftovers?: Leftovers } = {};
+  const state: State = { mayWrite: false };
   return runDaemon(
     args,
     () => whatStays(flags),
-    (log) => keepRules(flags, sharedFlags(texts), log, found),
+    (log) => keepRules(flags, sharedFlags(texts), log, state),
     async (log) => {
-      if (flags['cleanup-on-exit']) await cleanUp(flags, log, found.leftovers);
+      if (flags['cleanup-on-exit'] && state.mayWrite) await cleanUp(flags, log, state.leftovers);
     },
   );
 }
@@ -37,7 +44,7 @@ async function keepRules(
   flags: FlagValues,
   shared: readonly string[],
   log: Logger,
-  found: { leftovers?: Leftovers },
+  state: State,
 ): Promise<void> {
   const host = systemHost(flags['sync-timeout']);
   const dataplane = dataplaneOptions(flags);
@@ -47,24 +54,33 @@ async function keepRules(
   recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
   const status = new Status(recorder, (policy) => ruleCount(policy, dataplane));
   const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
-  const lock = lockOnce({
-    introduction: { version: buildInfo().version, flags: shared },
-    timeoutMs: flags['sync-timeout'],
-    log,
-    signal: stopSignal,
-    onFailure: () => recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {})),
-  });
+  const lock = async () => {
+    if (state.mayWrite) return;
+    await takeLock({
+      introduction: { version: buildInfo().version, flags: shared },
+      timeoutMs: flags['sync-timeout'],
+      log,
+      signal: stopSignal,
+      onFailure: () => recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {})),
+    });
+    state.mayWrite = true;
+  };
   const open = async () => {
-    await lock();
     const opened = await openDataplane(dataplane, host);
     recordBuild(recorder, opened.name);
     return opened;
   };
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
+  const keepIf = async () => {
+    if ((await findOwnRules(flags)) === false) return false;
+    await lock();
+    return true;
+  };
   const agent = {
     sources,
-    ...(keeps && { keepIf: async () => (await findOwnRules(flags)) === true }),
+    ...(keeps && { keepIf }),
     syncTimeout: flags['sync-timeout'],
+    lock,
     open,
   };
   announceStop(log, flags['cleanup-on-exit']);
@@ -79,16 +95,16 @@ async function keepRules(
     if (step.kind === 'held') continue;
     if (flags.once) {
       const { Leftovers } = await import('./leftovers.ts');
-      found.leftovers = new Leftovers(dataplane, host, log, stopSignal);
-      const failure = await found.leftovers.look(step.dataplane, step.policies);
+      state.leftovers = new Leftovers(dataplane, host, log, stopSignal);
+      const failure = await state.leftovers.look(step.dataplane, step.policies);
       if (failure !== undefined) log.warn(failure);
       continue;
     }
     if (neighbours === undefined) {
       const { Leftovers } = await import('./leftovers.ts');
       const { NeighbourWatch } = await import('./neighbour-watch.ts');
-      found.leftovers = new Leftovers(dataplane, host, log, stopSignal);
-      neighbours = new NeighbourWatch(host, log, status, found.leftovers);
+      state.leftovers = new Leftovers(dataplane, host, log, stopSignal);
+      neighbours = new NeighbourWatch(host, log, status, state.leftovers);
       collectGarbageSoon();
     }
     if (step.changed) collectGarbageSoon();
@@ -101,15 +117,6 @@ function recordBuild(recorder: Recorder, dataplane: string): void {
   const { version, commit, node } = buildInfo();
   const labels = { version, commit, nodejs: node, dataplane };
   recorder.record((metrics) => metrics.replace('build_info', [{ labels, value: 1 }]));
-}
-
-/** Takes the lock at the first call. */
-function lockOnce(options: LockOptions): () => Promise<void> {
-  let taken: Promise<void> | undefined;
-  return () => {
-    taken ??= takeLock(options);
-    return taken;
-  };
 }
 
 /** Serves metrics, probes and status. */

@@ -15,6 +15,7 @@ describe('the JSON report', () => {
     assert.deepEqual(JSON.parse(jsonReport(check({ 'ip-masq-a': text }))), {
       valid: true,
       summary: { errors: 0, warnings: 0, infos: 0 },
+      expectations: null,
       sources: [{ name: 'ip-masq-a', file: 'ip-masq-a' }],
       problems: [],
       merged: {
@@ -39,6 +40,7 @@ describe('the JSON report', () => {
     assert.deepEqual(JSON.parse(jsonReport(reportOf(info, error, warning, nowhere))), {
       valid: false,
       summary: { errors: 2, warnings: 1, infos: 1 },
+      expectations: null,
       sources: [
         { name: 'ip-masq-a', file: 'ip-masq-a' },
         { name: 'ip-masq-b', file: 'deploy/b.yaml' },

@@ -11,7 +11,7 @@ describe('a config without an error', () => {
   it('is told that nothing is inside, where that is said, and what to write', () => {
     const { lines } = merge({ a: 'nonMasqueradeCIDRs: []\n' }, IPV4);
     assert.deepEqual(lines, [
-      'a:1:21: warning: no IPv4 range is inside: all IPv4 traffic of pods is masqueraded, between pods too; list the ranges of pods and nodes in nonMasqueradeCIDRs, such as 10.244.0.0/16, or write masqueradeCIDRs: [0.0.0.0/0] if this is meant',
+      'a:1:21: warning: no IPv4 range but link-local is inside: all other IPv4 traffic of pods is masqueraded, between pods too; list the ranges of pods and nodes in nonMasqueradeCIDRs, such as 10.244.0.0/16, or write masqueradeCIDRs: [0.0.0.0/0] if this is meant',
     ]);
   });
 
@@ -22,18 +22,18 @@ describe('a config without an error', () => {
     ]);
   });
 
-  const nothing = (at: string, family: string, cause = 'range is inside') =>
-    new RegExp(`^${at}warning: no .*${family} ${cause}: all ${family} `);
+  const nothing = (at: string, family: string, cause = 'range but link-local is inside') =>
+    new RegExp(`^${at}warning: no .*${family} ${cause}: all other ${family} `);
   const everything = (at: string, family: string) => new RegExp(`^${at}: info: all ${family} addresses`);
 
   for (const [what, texts, options, ...expected] of [
     ['the defaults', {}, IPV4],
-    ['the defaults with IPv6', {}, BOTH, nothing('', 'IPv6', 'default')],
+    ['the defaults with IPv6', {}, BOTH, nothing('', 'IPv6', 'default but link-local')],
     [
       'all reserved ranges with IPv6',
       {},
       { ...BOTH, noMasqAllReservedRanges: true },
-      nothing('', 'IPv6', 'default'),
+      nothing('', 'IPv6', 'default but link-local'),
     ],
     ['one address inside', { a: 'nonMasqueradeCIDRs: [10.0.0.1/32]' }, IPV4],
     [

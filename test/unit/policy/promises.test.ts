@@ -45,7 +45,7 @@ describe('a promise', () => {
     [
       'must-masquerade',
       '169.254.169.254/32',
-      'error: the promise --must-masquerade=169.254.169.254/32 is broken: 169.254.169.254 is not masqueraded (169.254.0.0/16 of built in (RFC 3927) decides); correct the sources; if they are right, change the flag',
+      'error: the promise --must-masquerade=169.254.169.254/32 is broken: 169.254.169.254 is not masqueraded (169.254.0.0/16 (built in, RFC 3927) decides); correct the sources; if they are right, change the flag',
     ],
   ] as const)
     it(`${expected.length === 0 ? 'is kept' : 'is broken'}: --${flag}=${cidr}`, () => {
@@ -64,7 +64,7 @@ describe('a promise', () => {
       verdict: 'masquerade',
     } as const;
     const { lines } = merge({}, { guard: guardOf(['IPv4'], [promise]) });
-    assert.match(lines.join(), /10\.0\.0\.0\/8 of built in \(RFC 1918\) decides/);
+    assert.match(lines.join(), /10\.0\.0\.0\/8 \(built in, RFC 1918\) decides/);
   });
 });
 
