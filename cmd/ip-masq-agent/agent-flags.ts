@@ -1,10 +1,13 @@
 import { findHolder } from '../../lib/agent/holder.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
-import { FLAGS, type FlagName, SHARED_FLAGS } from './flags.ts';
+import { DATAPLANE_FLAGS, FLAGS, type FlagName, POLICY_FLAGS } from './flags.ts';
 
 /** The texts that a command line gives for flags, by name. */
 type Texts = ReadonlyMap<string, string>;
+
+/** The flags that a command beside a running agent takes from it. */
+const SHARED_FLAGS: readonly FlagName[] = [...POLICY_FLAGS, ...DATAPLANE_FLAGS];
 
 /** The flags of policy and dataplane of this agent, for commands that run beside it. */
 export function sharedFlags(texts: Texts): readonly string[] {

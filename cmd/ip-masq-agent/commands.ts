@@ -8,28 +8,10 @@ import {
   RENDER_FLAGS,
   VERSION_FLAGS,
 } from './command-flags.ts';
-import { FLAGS, type FlagName } from './flags.ts';
+import { DATAPLANE_FLAGS, FLAGS, type FlagName, POLICY_FLAGS } from './flags.ts';
 
-const CONFIG_FLAGS = [
-  'config-dir',
-  'enable-ipv6',
-  'nomasq-all-reserved-ranges',
-  'cidr-limit',
-  'cidr-limit-max',
-  'config-limit',
-  'strict',
-  'require-source',
-  'must-not-masquerade',
-  'must-masquerade',
-] as const;
-const KERNEL_FLAGS = [
-  'backend',
-  'masq-chain',
-  'iptables-mode',
-  'random-fully',
-  'to-ports',
-  'sync-timeout',
-] as const;
+const CONFIG_FLAGS: readonly FlagName[] = ['config-dir', ...POLICY_FLAGS];
+const KERNEL_FLAGS: readonly FlagName[] = [...DATAPLANE_FLAGS, 'sync-timeout'];
 
 /** All commands by name. */
 export const COMMANDS: Commands = {

@@ -128,15 +128,10 @@ export type FlagName = keyof typeof FLAGS;
 
 export type FlagValues = Values<typeof FLAGS>;
 
-/** The flags of policy and dataplane. A command beside a running agent uses the agent's. */
-export const SHARED_FLAGS: readonly FlagName[] = [
-  'masq-chain',
-  'nomasq-all-reserved-ranges',
+/** The flags that decide about the policy. */
+export const POLICY_FLAGS: readonly FlagName[] = [
   'enable-ipv6',
-  'random-fully',
-  'to-ports',
-  'backend',
-  'iptables-mode',
+  'nomasq-all-reserved-ranges',
   'cidr-limit',
   'cidr-limit-max',
   'config-limit',
@@ -144,6 +139,15 @@ export const SHARED_FLAGS: readonly FlagName[] = [
   'require-source',
   'must-not-masquerade',
   'must-masquerade',
+];
+
+/** The flags that decide about the dataplane. */
+export const DATAPLANE_FLAGS: readonly FlagName[] = [
+  'backend',
+  'masq-chain',
+  'iptables-mode',
+  'random-fully',
+  'to-ports',
 ];
 
 /** @throws {UsageError} if values that are valid by themselves contradict each other */
