@@ -116,6 +116,17 @@ export class Writer {
     this.#buffer.writeUInt32BE(value, at);
   }
 
+  /** A number with so many bytes. */
+  address(type: number, value: bigint, bytes: 4 | 16): void {
+    const at = this.attribute(type, bytes);
+    if (bytes === 4) {
+      this.#buffer.writeUInt32BE(Number(value), at);
+    } else {
+      this.#buffer.writeBigUInt64BE(value >> 64n, at);
+      this.#buffer.writeBigUInt64BE(BigInt.asUintN(64, value), at + 8);
+    }
+  }
+
   /** An attribute of the attributes that `content` adds. */
   nested(type: number, content: () => void): void {
     const at = this.attribute(type | NLA_F_NESTED, 0) - HEADER_BYTES;

@@ -156,9 +156,12 @@ interface Expected {
   readonly last: number;
 }
 
+/** What is needed of a socket to receive. */
+type Receiver = Pick<NetlinkSocket, 'port' | 'receive' | 'readable'>;
+
 /** Receives messages until `take` says that the last one came. Between slices, other events have their turn. */
-async function receive(
-  socket: NetlinkSocket,
+export async function receive(
+  socket: Receiver,
   { asked, first, last }: Expected,
   take: (message: Message) => boolean,
 ): Promise<void> {

@@ -9,7 +9,9 @@ export interface Range {
 }
 
 /** An element of an interval set. */
-export interface Element extends Range, Counter {
+export interface Element extends Range {
+  /** Undefined if the set does not count. */
+  readonly counter: Counter | undefined;
   readonly comment: string | undefined;
 }
 
@@ -56,22 +58,14 @@ export function writeElements(writer: Writer, ranges: readonly Range[], keyBytes
 function writeElement(writer: Writer, key: bigint, keyBytes: KeyBytes, flags: number): void {
   writer.nested(NFTA_LIST_ELEM, () => {
     if (flags !== 0) writer.u32(NFTA_SET_ELEM_FLAGS, flags);
-    writer.nested(NFTA_SET_ELEM_KEY, () => {
-      const at = writer.attribute(NFTA_DATA_VALUE, keyBytes);
-      if (keyBytes === 4) writer.bytes.writeUInt32BE(Number(key), at);
-      else {
-        writer.bytes.writeBigUInt64BE(key >> 64n, at);
-        writer.bytes.writeBigUInt64BE(key & 0xffff_ffff_ffff_ffffn, at + 8);
-      }
-    });
+    writer.nested(NFTA_SET_ELEM_KEY, () => writer.address(NFTA_DATA_VALUE, key, keyBytes));
   });
 }
 
 /** The beginning of a range, or the address behind its end. */
-interface Edge {
+interface Edge extends Pick<Element, 'counter' | 'comment'> {
   readonly key: bigint;
-  /** Undefined for an end. */
-  readonly starts: (Counter & Pick<Element, 'comment'>) | undefined;
+  readonly isEnd: boolean;
 }
 
 /** Collects the elements of one set from many messages. */
@@ -92,19 +86,19 @@ export class ElementReader {
 
   #readElement(element: Attribute): void {
     let [key, flags]: [bigint | undefined, number] = [undefined, 0];
-    let [count, comment]: [Counter, string | undefined] = [NOTHING, undefined];
+    let [counter, comment]: [Counter | undefined, string | undefined] = [undefined, undefined];
     for (const part of attributesIn(element)) {
       if (part.type === NFTA_SET_ELEM_KEY) key = this.#readKey(findIn(part, NFTA_DATA_VALUE));
       else if (part.type === NFTA_SET_ELEM_FLAGS) flags = u32(part);
-      else if (part.type === NFTA_SET_ELEM_EXPR) count = counterIn([expressionIn(part)]) ?? NOTHING;
-      else if (part.type === NFTA_SET_ELEM_EXPRESSIONS) count = counterIn(expressionsIn(part)) ?? NOTHING;
+      else if (part.type === NFTA_SET_ELEM_EXPR) counter = counterIn([expressionIn(part)]);
+      else if (part.type === NFTA_SET_ELEM_EXPRESSIONS) counter = counterIn(expressionsIn(part));
       else if (part.type === NFTA_SET_ELEM_USERDATA) comment = commentIn(part);
       else if (!HARMLESS.includes(part.type)) throw malformed(`attribute ${part.type} of an element`);
     }
+    const isEnd = flags === NFT_SET_ELEM_INTERVAL_END;
     if (flags === NFT_SET_ELEM_CATCHALL && key === undefined) this.#catchAll = true;
-    else if (flags > NFT_SET_ELEM_INTERVAL_END || key === undefined)
-      throw malformed(`an element with the flags ${flags}`);
-    else this.#edges.push({ key, starts: flags === 0 ? { ...count, comment } : undefined });
+    else if (key === undefined || (flags !== 0 && !isEnd)) throw malformed(`an element with flags ${flags}`);
+    else this.#edges.push({ key, isEnd, counter, comment });
   }
 
   #readKey(value: Attribute | undefined): bigint {
@@ -123,17 +117,15 @@ export class ElementReader {
     const edges = this.#edges.toSorted(byKey);
     const highest = (1n << BigInt(8 * this.#keyBytes)) - 1n;
     const ranges: Element[] = [];
-    for (const [index, { key, starts }] of edges.entries()) {
-      if (starts === undefined) continue;
+    for (const [index, { key, isEnd, counter, comment }] of edges.entries()) {
+      if (isEnd) continue;
       const next = edges[index + 1];
       if (next?.key === key) throw malformed('two elements with one key');
-      ranges.push({ first: key, last: next === undefined ? highest : next.key - 1n, ...starts });
+      ranges.push({ first: key, last: next === undefined ? highest : next.key - 1n, counter, comment });
     }
     return { ranges, catchAll: this.#catchAll };
   }
 }
-
-const NOTHING: Counter = { packets: 0n, bytes: 0n };
 
 /** Attributes that do not change what an element means. */
 const HARMLESS = [NFTA_SET_ELEM_TIMEOUT, NFTA_SET_ELEM_EXPIRATION, NFTA_SET_ELEM_PAD];
@@ -141,5 +133,5 @@ const HARMLESS = [NFTA_SET_ELEM_TIMEOUT, NFTA_SET_ELEM_EXPIRATION, NFTA_SET_ELEM
 /** Ascending, an end before a beginning. The kernel sends them in order, which makes sorting cheap. */
 function byKey(a: Edge, b: Edge): number {
   if (a.key !== b.key) return a.key < b.key ? -1 : 1;
-  return (a.starts === undefined ? 0 : 1) - (b.starts === undefined ? 0 : 1);
+  return Number(b.isEnd) - Number(a.isEnd);
 }

@@ -39,11 +39,13 @@ export function expressionIn(attribute: Attribute): Expression {
 export function counterIn(expressions: readonly Expression[]): Counter | undefined {
   const counter = expressions.find(({ name }) => name === 'counter');
   if (counter === undefined) return undefined;
-  return {
-    packets: u64(findIn(counter.data, NFTA_COUNTER_PACKETS)),
-    bytes: u64(findIn(counter.data, NFTA_COUNTER_BYTES)),
-  };
+  const packets = u64(findIn(counter.data, NFTA_COUNTER_PACKETS));
+  const bytes = u64(findIn(counter.data, NFTA_COUNTER_BYTES));
+  return packets === 0n && bytes === 0n ? ZERO : { packets, bytes };
 }
+
+/** One object for the many elements that no packet has met. */
+const ZERO: Counter = { packets: 0n, bytes: 0n };
 
 /**
  * Expressions whose data changes with packets. Those of xtables are not here: the kernel leaves out their private data

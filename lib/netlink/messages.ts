@@ -92,7 +92,7 @@ const NLMSGERR_ATTR_MSG = 1;
 /** Reads `struct nlmsgerr`, and what NETLINK_EXT_ACK adds. NLMSG_DONE has the error without the request. */
 export function outcomeOf({ type, flags, buffer, from, to }: Message): Outcome {
   if (to - from < 4) throw malformed('an outcome without an error number');
-  const errno = -buffer.readInt32LE(from);
+  const errno = 0 - buffer.readInt32LE(from);
   if (!(flags & NLM_F_ACK_TLVS)) return { errno, said: '' };
   let at = from + 4;
   if (type === NLMSG_ERROR) {

@@ -190,7 +190,7 @@ interface Kind {
   readonly changing: readonly number[];
 }
 
-const KINDS = {
+export const KINDS = {
   // NFTA_TABLE_HANDLE and _PAD; _USE counts chains and sets.
   table: { userData: 6, comment: 0, changing: [4, 5] },
   // NFTA_CHAIN_HANDLE, _USE (which counts rules), _COUNTERS and _PAD.
@@ -201,7 +201,8 @@ const KINDS = {
   rule: { userData: 7, comment: 0, changing: [3, 6, 8] },
 } as const satisfies Readonly<Record<string, Kind>>;
 
-function readThing(message: Message, kind: Kind): Thing {
+/** Reads NFT_MSG_NEWTABLE, _NEWCHAIN or _NEWSET. */
+export function readThing(message: Message, kind: Kind): Thing {
   return describeThing(attributesOf(message), kind, raw);
 }
 
@@ -225,7 +226,8 @@ function describeThing(
 const NFTA_RULE_HANDLE = 3;
 const NFTA_RULE_EXPRESSIONS = 4;
 
-function readRule({ buffer, from, to, ...header }: Message): Rule {
+/** Reads NFT_MSG_NEWRULE. */
+export function readRule({ buffer, from, to, ...header }: Message): Rule {
   // The expressions are kept, but the buffer is filled again.
   const copy = Buffer.from(buffer.subarray(from, to));
   const attributes = attributesOf({ ...header, buffer: copy, from: 0, to: copy.length });

@@ -12,7 +12,7 @@ export interface Changes {
 }
 
 /** NFNLGRP_NFTABLES in linux/netfilter/nfnetlink.h. */
-const GROUP = 7;
+export const GROUP = 7;
 
 /** The limit for what is read at once; the rest is read at the next turn. */
 const MOST_AT_ONCE = 1_000;
