@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Writer } from './attributes.ts';
-import { kernelError, malformed, NetlinkError } from './error.ts';
+import { interrupted, kernelError, malformed, NetlinkError } from './error.ts';
 import {
   type BatchMessage,
   FLAGS,
@@ -112,8 +112,7 @@ export class Connection {
       socket.send(writer.bytes, asked);
       let outcome: Outcome = { errno: 0, said: '' };
       await receive(socket, { asked, first: sequence, last: sequence }, (message) => {
-        if (message.flags & NLM_F_DUMP_INTR)
-          throw new NetlinkError('interrupted', `cannot ${asked}: rules changed meanwhile`, 'EINTR');
+        if (message.flags & NLM_F_DUMP_INTR) throw interrupted(asked);
         const isEnd = message.type === NLMSG_ERROR || message.type === NLMSG_DONE;
         if (isEnd) outcome = outcomeOf(message);
         else if (message.type !== reply) throw malformed(`type ${message.type} instead of ${reply}`);

@@ -1,6 +1,7 @@
 import { type Attribute, attributesIn, findIn, u32, type Writer } from './attributes.ts';
-import { malformed } from './error.ts';
+import { interrupted, malformed } from './error.ts';
 import { type Counter, commentIn, counterIn, expressionIn, expressionsIn } from './expressions.ts';
+import { attributesOf, generationOf, type Message } from './messages.ts';
 
 /** Consecutive addresses in an interval set, both ends included. */
 export interface Range {
@@ -20,6 +21,11 @@ export interface Elements {
   readonly ranges: readonly Element[];
   /** Whether the set has an element for all other addresses. */
   readonly catchAll: boolean;
+  /**
+   * Whether nf_tables changed while the elements were read. If that was this set, elements may be missing: the kernel
+   * counts those that it has sent, from the beginning.
+   */
+  readonly torn: boolean;
 }
 
 /** Bytes in an address. */
@@ -73,15 +79,20 @@ export class ElementReader {
   readonly #keyBytes: KeyBytes;
   readonly #edges: Edge[] = [];
   #catchAll = false;
+  #generation: number | undefined;
+  #torn = false;
 
   constructor(keyBytes: KeyBytes) {
     this.#keyBytes = keyBytes;
   }
 
   /** Reads the elements in a message. */
-  read(attributes: readonly Attribute[]): void {
-    const list = attributes.find(({ type }) => type === NFTA_SET_ELEM_LIST_ELEMENTS);
+  read(message: Message): void {
+    const list = attributesOf(message).find(({ type }) => type === NFTA_SET_ELEM_LIST_ELEMENTS);
     for (const one of list === undefined ? [] : attributesIn(list)) this.#readElement(one);
+    const generation = generationOf(message);
+    this.#generation ??= generation;
+    if (generation !== this.#generation) this.#torn = true;
   }
 
   #readElement(element: Attribute): void {
@@ -120,10 +131,11 @@ export class ElementReader {
     for (const [index, { key, isEnd, counter, comment }] of edges.entries()) {
       if (isEnd) continue;
       const next = edges[index + 1];
-      if (next?.key === key) throw malformed('two elements with one key');
+      if (next?.key === key)
+        throw this.#torn ? interrupted('read all elements') : malformed('an element twice');
       ranges.push({ first: key, last: next === undefined ? highest : next.key - 1n, counter, comment });
     }
-    return { ranges, catchAll: this.#catchAll };
+    return { ranges, catchAll: this.#catchAll, torn: this.#torn };
   }
 }
 

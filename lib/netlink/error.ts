@@ -71,6 +71,11 @@ export function kernelError(errno: number, asked: string, said = ''): NetlinkErr
   );
 }
 
+/** Rules changed during a dump. */
+export function interrupted(asked: string): NetlinkError {
+  return new NetlinkError('interrupted', `cannot ${asked}: nf_tables changed meanwhile`, 'EINTR');
+}
+
 /** A message that this code does not understand. */
 export function malformed(what: string): NetlinkError {
   return new NetlinkError('malformed', `the kernel sent a netlink message that is not understood: ${what}`);

@@ -81,6 +81,12 @@ export function attributesOf({ buffer, from, to }: Message): readonly Attribute[
   return attributesIn({ buffer, from: from + NFGENMSG_BYTES, to: Math.max(to, from + NFGENMSG_BYTES) });
 }
 
+/** The last 16 bits of the generation that the reply is of: nf_tables sets `res_id` of `struct nfgenmsg` so. */
+export function generationOf({ buffer, from, to }: Message): number {
+  if (to - from < NFGENMSG_BYTES) throw malformed('no header of nfnetlink');
+  return buffer.readUInt16BE(from + 2);
+}
+
 /** What NLMSG_ERROR or NLMSG_DONE says: the error of the kernel, 0 for success, and its explanation. */
 export interface Outcome {
   readonly errno: number;

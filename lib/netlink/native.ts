@@ -23,8 +23,6 @@ type CValue = number | Uint8Array | null;
 /** Waits in Node's loop until a descriptor is readable; it tells so again and again until it is closed. */
 interface PollHandle {
   close(): void;
-  /** From now on, the process may end while it waits. */
-  unref(): void;
 }
 
 /** Defined in the bundle only. */

@@ -92,7 +92,7 @@ export class NfTables implements Disposable {
   async elements(name: SetName): Promise<Elements | undefined> {
     const request = requestFor(name, 'elements of', NFT_MSG.getSetElement, NFT_MSG.newSetElement, name.set);
     const reader = new ElementReader(KEY_BYTES[name.family]);
-    const found = await this.#connection.dump(request, (reply) => reader.read(attributesOf(reply)));
+    const found = await this.#connection.dump(request, (reply) => reader.read(reply));
     return found ? reader.elements : undefined;
   }
 

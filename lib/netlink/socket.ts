@@ -127,7 +127,10 @@ export class NetlinkSocket {
     return { buffer: received, from: 0, to: isKernel ? length : 0 };
   }
 
-  /** Waits in Node's loop until there is something to receive, or close() or the time limit ends the wait. */
+  /**
+   * Waits in Node's loop until there is something to receive, or close() or the time limit ends the wait. The process does
+   * not end meanwhile by itself: then the module would call back once more, and abort it.
+   */
   readable(timeoutMs?: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     // The module calls back outside of Node's turns, where promises would not go on.
@@ -135,14 +138,11 @@ export class NetlinkSocket {
     const end = () => {
       handle.close();
       clearTimeout(timer);
-      process.off('exit', end);
       this.#endWait = undefined;
       resolve();
     };
     const timer = timeoutMs === undefined ? undefined : setTimeout(end, timeoutMs);
     this.#endWait = end;
-    // If the process ended with an open handle, the module could call back once more, which aborts the process.
-    process.on('exit', end);
     return promise;
   }
 

@@ -205,8 +205,10 @@ for (const kind of BOX_KINDS) {
         ],
       );
       assert.equal(elements?.catchAll, false);
-      await lab.nft('add element ip t s { * }\n');
-      assert.equal((await lab.netlink.elements(lab.set))?.catchAll, true);
+      await lab.nft(
+        'table ip u {\nset s {\ntype ipv4_addr\nflags interval\nelements = { 10.0.0.0/8, * }\n}\n}\n',
+      );
+      assert.equal((await lab.netlink.elements({ ...lab.set, table: 'u' }))?.catchAll, true);
     });
 
     it('says that a change does not fit the send buffer, and changes nothing', async () => {
@@ -335,12 +337,11 @@ for (const kind of BOX_KINDS) {
     it('lets the process end whatever waits in its sockets', async () => {
       await using lab = await createLab(kind, 'IPv4');
       const script = `
+        const { execFileSync } = await import('node:child_process');
         const { ChangeWatch } = await import(${JSON.stringify(new URL('watch.ts', LIB))});
-        const { NfTables } = await import(${JSON.stringify(new URL('nf-tables.ts', LIB))});
-        const tables = new NfTables();
-        const next = new ChangeWatch()[Symbol.asyncIterator]().next();
+        new ChangeWatch()[Symbol.asyncIterator]().next();
         await new Promise(setImmediate);
-        await tables.change({ family: 'IPv4', table: 't', set: 's' }, [], [{ first: 1n, last: 1n }]);
+        execFileSync('nft', ['add', 'element', 'ip', 't', 's', '{ 0.0.0.1 }']);
         process.exit(3);`;
       const args = ['--input-type=module', '--eval', script];
       const { code, stderr } = await lab.box.run(process.execPath, args);
@@ -373,8 +374,8 @@ for (const family of FAMILIES) {
       await lab.read(),
       ranges.map((range) => formatRange(family, range)),
     );
-    const [failure] = await Promise.all([failureOf(netlink.elements(set)), lab.nft('add table ip other\n')]);
-    assert.match(failure, /^interrupted: .*rules changed meanwhile$/);
+    const [elements] = await Promise.all([netlink.elements(set), lab.nft('add table ip other\n')]);
+    assert.deepEqual([elements?.ranges.length, elements?.torn], [ranges.length, true]);
     const one = parsed(family === 'IPv4' ? '9.0.0.0/8' : 'fc00::/8');
     await netlink.change(set, ranges.slice(5_000, 6_000), [one]);
     const expected = [one, ...ranges.slice(0, 5_000), ...ranges.slice(6_000)];
