@@ -32,8 +32,8 @@ export interface Request {
 /** The kernel answers within the request itself; this is for a kernel that does not. */
 const TIMEOUT_MS = 5_000;
 
-/** The limit for all replies to one request: some 2,000,000 elements. */
-const MOST_RECEIVED = 256 * 1024 * 1024;
+/** The limit for all replies to one request: some 700,000 elements, or 100,000 rules. */
+const MOST_RECEIVED = 64 * 1024 * 1024;
 
 /** From here on, the numbers of requests begin at 1 again; they have 32 bits. */
 const LAST_SEQUENCE = 2 ** 31;
@@ -84,7 +84,7 @@ export class Connection {
     await this.#inTurn(async (socket) => {
       const first = this.#reserve(messages.length + 2);
       const last = first + messages.length;
-      await socket.sendChange(writeBatch(messages, first), asked);
+      await socket.sendChange(await writeBatch(messages, first), asked);
       await receive(socket, { asked, first, last }, (message) => {
         if (message.type !== NLMSG_ERROR) throw malformed(`type ${message.type} as the answer to a batch`);
         const { errno, said } = outcomeOf(message);

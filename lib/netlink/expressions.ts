@@ -1,4 +1,4 @@
-import { type Attribute, attributesIn, findIn, raw, text, u64 } from './attributes.ts';
+import { type Attribute, attributesIn, findIn, text, u64 } from './attributes.ts';
 
 /** A part of a rule, or of an element (`nft_expr_attributes` in linux/netfilter/nf_tables.h). */
 export interface Expression {
@@ -53,9 +53,11 @@ const ZERO: Counter = { packets: 0n, bytes: 0n };
  */
 const CHANGING = ['counter', 'last', 'quota'];
 
-/** The expression as a text to compare it with others, without what changes with packets. */
-export function fixedPart({ name, data }: Expression): string {
-  return CHANGING.includes(name) || data === undefined ? `${name};` : `${name};${raw(data)}`;
+/** Overwrites what changes with packets with zeros, so that what is left can be compared. */
+export function blankChanging(expressions: readonly Expression[]): void {
+  for (const { name, data } of expressions) {
+    if (CHANGING.includes(name)) data?.buffer.fill(0, data.from, data.to);
+  }
 }
 
 const NFTA_IMMEDIATE_DATA = 2;

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Attribute, aligned, attributesIn, findIn, type Slice, text, Writer } from './attributes.ts';
 import { malformed } from './error.ts';
 
@@ -141,13 +142,16 @@ export type BatchMessage = Omit<Header, 'sequence' | 'resource'> & { readonly co
 
 /**
  * A batch: the kernel carries out all messages in it, or none. It answers the last one; it answers others only if they
- * fail. The number of the first message is `sequence`, that of the last one before the end is returned too.
+ * fail. Between messages, other events have their turn.
+ *
+ * @param sequence the number of the message before the first one
  */
-export function writeBatch(messages: readonly BatchMessage[], sequence: number): Buffer {
+export async function writeBatch(messages: readonly BatchMessage[], sequence: number): Promise<Buffer> {
   const writer = new Writer();
   const edge = { flags: FLAGS.none, protocol: 0, resource: NFNL_SUBSYS_NFTABLES };
   writeMessage(writer, { ...edge, type: NFNL_MSG_BATCH_BEGIN, sequence });
   for (const [index, { content, ...header }] of messages.entries()) {
+    if (index > 0) await nextTurn();
     const flags = header.flags | (index === messages.length - 1 ? FLAGS.ack : 0);
     writeMessage(writer, { ...header, flags, sequence: sequence + 1 + index }, () => content(writer));
   }

@@ -1,15 +1,8 @@
 import { type Attribute, raw, text, u32, u64, type Writer } from './attributes.ts';
 import { Connection, type Request } from './connection.ts';
 import { ElementReader, type Elements, RANGES_IN_A_MESSAGE, type Range, writeElements } from './elements.ts';
-import {
-  type Counter,
-  commentIn,
-  counterIn,
-  type Expression,
-  expressionsIn,
-  fixedPart,
-  targetOf,
-} from './expressions.ts';
+import { malformed } from './error.ts';
+import { blankChanging, type Counter, commentIn, counterIn, expressionsIn, targetOf } from './expressions.ts';
 import { attributesOf, type BatchMessage, FLAGS, type Message, NFT_MSG, PROTOCOLS } from './messages.ts';
 
 export interface TableName {
@@ -43,7 +36,6 @@ export interface Thing {
 /** A rule of a chain. */
 export interface Rule extends Thing {
   readonly handle: bigint;
-  readonly expressions: readonly Expression[];
   /** Undefined if the rule has no counter. */
   readonly counter: Counter | undefined;
   /** The chain that it jumps or goes to. */
@@ -59,7 +51,8 @@ export class NfTables implements Disposable {
     const asked = 'read the generation of nf_tables';
     const { getGeneration: type, newGeneration: reply } = NFT_MSG;
     const generation = await this.#connection.get({ asked, type, reply, protocol: 0 }, readGeneration);
-    return generation ?? { id: 0, process: '' };
+    if (generation === undefined) throw malformed('no generation');
+    return generation;
   }
 
   /** Undefined if there is no such table. Its fingerprint changes with the number of its chains and sets. */
@@ -203,42 +196,29 @@ export const KINDS = {
 
 /** Reads NFT_MSG_NEWTABLE, _NEWCHAIN or _NEWSET. */
 export function readThing(message: Message, kind: Kind): Thing {
-  return describeThing(attributesOf(message), kind, raw);
+  return describeThing(attributesOf(message), kind);
 }
 
-function describeThing(
-  attributes: readonly Attribute[],
-  { userData, comment, changing }: Kind,
-  fixed: (attribute: Attribute) => string,
-): Thing {
-  return {
-    comment: commentIn(
-      attributes.find(({ type }) => type === userData),
-      comment,
-    ),
-    fingerprint: attributes
-      .filter(({ type }) => !changing.includes(type))
-      .map(fixed)
-      .join(''),
-  };
+function describeThing(attributes: readonly Attribute[], { userData, comment, changing }: Kind): Thing {
+  let fingerprint = '';
+  for (const attribute of attributes) if (!changing.includes(attribute.type)) fingerprint += raw(attribute);
+  const data = attributes.find(({ type }) => type === userData);
+  return { comment: commentIn(data, comment), fingerprint };
 }
 
 const NFTA_RULE_HANDLE = 3;
 const NFTA_RULE_EXPRESSIONS = 4;
 
-/** Reads NFT_MSG_NEWRULE. */
-export function readRule({ buffer, from, to, ...header }: Message): Rule {
-  // The expressions are kept, but the buffer is filled again.
-  const copy = Buffer.from(buffer.subarray(from, to));
-  const attributes = attributesOf({ ...header, buffer: copy, from: 0, to: copy.length });
+/** Reads NFT_MSG_NEWRULE, and overwrites its counts. */
+export function readRule(message: Message): Rule {
+  const attributes = attributesOf(message);
   const expressions = expressionsIn(attributes.find(({ type }) => type === NFTA_RULE_EXPRESSIONS));
-  const fixed = (attribute: Attribute) =>
-    attribute.type === NFTA_RULE_EXPRESSIONS ? expressions.map(fixedPart).join('') : raw(attribute);
+  const counter = counterIn(expressions);
+  blankChanging(expressions);
   return {
-    ...describeThing(attributes, KINDS.rule, fixed),
+    ...describeThing(attributes, KINDS.rule),
     handle: u64(attributes.find(({ type }) => type === NFTA_RULE_HANDLE)),
-    expressions,
-    counter: counterIn(expressions),
+    counter,
     target: expressions.map(targetOf).find((target) => target !== undefined),
   };
 }

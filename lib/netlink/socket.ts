@@ -94,9 +94,9 @@ export class NetlinkSocket {
   async sendChange(bytes: Buffer, asked: string): Promise<void> {
     this.#enlargeSendBuffer(bytes.length + SEND_OVERHEAD, asked);
     const { promise, resolve } = Promise.withResolvers<number>();
-    // The callback comes in Node's loop; errno(3) is that of the other thread.
+    // The callback comes in Node's loop, with errno(3) of the other thread. It keeps the bytes alive until then.
     c().send.async(this.#open(), bytes, bytes.length, 0, (_, sent) =>
-      resolve(sent < 0 ? native().errno() : 0),
+      resolve(sent === bytes.length ? 0 : native().errno()),
     );
     const errno = await promise;
     if (errno !== 0) throw kernelError(errno, asked);
@@ -152,11 +152,8 @@ export class NetlinkSocket {
    */
   subscribe(group: number, type: number): void {
     const asked = `subscribe to group ${group} of netfilter`;
-    const filter = typeFilter(type);
-    const program = Buffer.alloc(16); // struct sock_fprog of linux/filter.h
-    program.writeUInt16LE(filter.length / 8);
-    program.writeBigUInt64LE(native().address(filter), 8);
-    this.#set(SOL_SOCKET, SO_ATTACH_FILTER, program, asked);
+    const program = filterProgram(type);
+    check(c().setsockopt(this.#open(), SOL_SOCKET, SO_ATTACH_FILTER, program, FPROG_BYTES), asked);
     this.#set(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, integer(group), asked);
   }
 
@@ -212,20 +209,26 @@ function integer(value: number): Buffer {
   return bytes;
 }
 
-/** Instructions of classic BPF (linux/filter.h), which read big-endian numbers. A message has its type at byte 4. */
-function typeFilter(type: number): Buffer {
-  const filter = Buffer.alloc(4 * 8);
+/** `struct sock_fprog` and, behind it, instructions of classic BPF (linux/filter.h), which read big-endian numbers. */
+function filterProgram(type: number): Buffer {
   const bigEndian = ((type & 0xff) << 8) | (type >> 8);
   const instructions = [
-    { code: 0x28, jumpFalse: 0, k: 4 }, // load the half-word at byte 4
+    { code: 0x28, jumpFalse: 0, k: 4 }, // load the type of the message, at byte 4
     { code: 0x15, jumpFalse: 1, k: bigEndian }, // if it differs, skip one
     { code: 0x06, jumpFalse: 0, k: 0xffffffff }, // accept all bytes
     { code: 0x06, jumpFalse: 0, k: 0 }, // drop
   ];
+  const program = Buffer.alloc(FPROG_BYTES + 8 * instructions.length);
+  program.writeUInt16LE(instructions.length);
+  program.writeBigUInt64LE(native().address(program) + BigInt(FPROG_BYTES), 8);
   for (const [index, { code, jumpFalse, k }] of instructions.entries()) {
-    filter.writeUInt16LE(code, 8 * index);
-    filter.writeUInt8(jumpFalse, 8 * index + 3);
-    filter.writeUInt32LE(k, 8 * index + 4);
+    const at = FPROG_BYTES + 8 * index;
+    program.writeUInt16LE(code, at);
+    program.writeUInt8(jumpFalse, at + 3);
+    program.writeUInt32LE(k, at + 4);
   }
-  return filter;
+  return program;
 }
+
+/** The number of instructions, and a pointer to them. */
+const FPROG_BYTES = 16;

@@ -21,7 +21,7 @@ const netlink: Netlink = {
   table: (name) => tables.table(name),
   chain: (name) => tables.chain(name),
   set: (name) => tables.set(name),
-  rules: async (name) => (await tables.rules(name)).map((rule) => ({ ...rule, expressions: [] })),
+  rules: (name) => tables.rules(name),
   elements: (name) => tables.elements(name),
   change: (...values) => tables.change(...values),
   changes: async () => heard.splice(0),
