@@ -1,3 +1,4 @@
+import { errorMessage } from '../text/error.ts';
 import type { Slice } from './attributes.ts';
 import { kernelError, malformed, NetlinkError } from './error.ts';
 import { cFunction, native } from './native.ts';
@@ -50,7 +51,10 @@ function c(): ReturnType<typeof load> {
     functions ??= load();
     return functions;
   } catch (error) {
-    throw new NetlinkError('unsupported', `cannot load the module for netlink sockets: ${error}`);
+    throw new NetlinkError(
+      'unsupported',
+      `cannot load the module for netlink sockets: ${errorMessage(error)}`,
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 import { NetlinkError } from './error.ts';
 import { messagesIn, NFT_MSG } from './messages.ts';
-import { type Generation, readGeneration } from './nf-tables.ts';
+import { type Generation, readGeneration } from './replies.ts';
 import { NetlinkSocket } from './socket.ts';
 
 /** Changes of nf_tables that came together. */

@@ -6,7 +6,8 @@ import fc from 'fast-check';
 import { formatRange, parseRange, type Range } from '../../lib/cidr/ranges.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { NFT_MSG } from '../../lib/netlink/messages.ts';
-import type { ChainName, Generation, SetName } from '../../lib/netlink/nf-tables.ts';
+import type { ChainName, SetName } from '../../lib/netlink/nf-tables.ts';
+import type { Generation } from '../../lib/netlink/replies.ts';
 import { type Box, createBox } from '../lab/box.ts';
 import { type Netlink, openNetlink } from '../lab/netlink.ts';
 import { succeed } from '../lab/run.ts';
@@ -349,6 +350,25 @@ for (const kind of BOX_KINDS) {
       assert.deepEqual(await lab.read(), ['0.0.0.1']);
     });
 
+    it('says that it is denied without NET_ADMIN', async () => {
+      await using lab = await createLab(kind, 'IPv4');
+      const script = `
+        const { ChangeWatch } = await import(${JSON.stringify(new URL('watch.ts', LIB))});
+        const { NfTables } = await import(${JSON.stringify(new URL('nf-tables.ts', LIB))});
+        using tables = new NfTables();
+        const set = { family: 'IPv4', table: 't', set: 's' };
+        for (const ask of [
+          async () => new ChangeWatch(),
+          () => tables.generation(),
+          () => tables.elements(set),
+          () => tables.change(set, [], [{ first: 1n, last: 1n }]),
+        ]) await ask().catch(({ failure }) => console.log(failure));`;
+      const without = ['--bounding-set', '-net_admin', '--inh-caps', '-net_admin'];
+      const node = [process.execPath, '--input-type=module', '--eval', script];
+      const said = await succeed(lab.box.run('setpriv', [...without, ...node]));
+      assert.equal(said, 'denied\n'.repeat(4));
+    });
+
     it('tells that changes were lost if too many wait', async () => {
       await using lab = await createLab(kind, 'IPv4');
       const { generations, lost } = await lab.netlink.flood(2_000);
@@ -374,7 +394,12 @@ for (const family of FAMILIES) {
       await lab.read(),
       ranges.map((range) => formatRange(family, range)),
     );
-    const [elements] = await Promise.all([netlink.elements(set), lab.nft('add table ip other\n')]);
+    let isReading = true;
+    const reading = netlink.elements(set).finally(() => {
+      isReading = false;
+    });
+    while (isReading) await lab.nft('add table ip other\ndelete table ip other\n');
+    const elements = await reading;
     assert.deepEqual([elements?.ranges.length, elements?.torn], [ranges.length, true]);
     const one = parsed(family === 'IPv4' ? '9.0.0.0/8' : 'fc00::/8');
     await netlink.change(set, ranges.slice(5_000, 6_000), [one]);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it, mock } from 'node:test';
 import { Writer } from '../../../lib/netlink/attributes.ts';
-import { receive } from '../../../lib/netlink/connection.ts';
+import { Connection, receive } from '../../../lib/netlink/connection.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { type Header, writeMessage } from '../../../lib/netlink/messages.ts';
 
@@ -62,4 +62,15 @@ describe('replies', () => {
     await receive(socket, EXPECTED, () => turns >= 3);
     clearInterval(counting);
   });
+});
+
+it('a connection says that the native module cannot be loaded', () => {
+  const dlopen = mock.method(process, 'dlopen', () => {
+    throw new Error('koffi.node: wrong ELF class');
+  });
+  assert.throws(() => new Connection(), {
+    failure: 'unsupported',
+    message: 'cannot load the module for netlink sockets: koffi.node: wrong ELF class',
+  });
+  dlopen.mock.restore();
 });

@@ -13,7 +13,7 @@ import {
   writeBatch,
   writeMessage,
 } from '../../../lib/netlink/messages.ts';
-import { KINDS, readGeneration, readRule, readThing } from '../../../lib/netlink/nf-tables.ts';
+import { CHAIN, readGeneration, readRule, readThing, SET, TABLE } from '../../../lib/netlink/replies.ts';
 import { CAPTURED } from './captured.ts';
 
 const bytesOf = (hex: string) => Buffer.from(hex.replaceAll(/\s/g, ''), 'hex');
@@ -29,9 +29,9 @@ const captured = (name: keyof typeof CAPTURED) => messageOf(bytesOf(CAPTURED[nam
 /** Every way in which a message is read. */
 const READERS: Readonly<Record<string, (message: Message) => unknown>> = {
   generation: readGeneration,
-  table: (message) => readThing(message, KINDS.table),
-  chain: (message) => readThing(message, KINDS.chain),
-  set: (message) => readThing(message, KINDS.set),
+  table: (message) => readThing(message, TABLE),
+  chain: (message) => readThing(message, CHAIN),
+  set: (message) => readThing(message, SET),
   rule: readRule,
   elements(message) {
     const reader = new ElementReader(4);
@@ -125,8 +125,8 @@ describe('messages of the kernel', () => {
   });
 
   it('have the comments of sets', () => {
-    assert.equal(readThing(captured('set'), KINDS.set).comment, 'c');
-    assert.equal(readThing(captured('table'), KINDS.table).comment, undefined);
+    assert.equal(readThing(captured('set'), SET).comment, 'c');
+    assert.equal(readThing(captured('table'), TABLE).comment, undefined);
   });
 
   it('have the elements of a set, ascending, the last one without an end', () => {
@@ -144,6 +144,20 @@ describe('messages of the kernel', () => {
         element(0xf000_0000n, 0xffff_ffffn),
       ],
     });
+  });
+
+  it('say if elements come twice because the set changed meanwhile', () => {
+    const readTwice = (second: string) => {
+      const reader = new ElementReader(4);
+      reader.read(captured('elements'));
+      reader.read(messageOf(bytesOf(second)));
+      return reader.elements;
+    };
+    assert.throws(() => readTwice(CAPTURED.elements), { failure: 'malformed' });
+    const later = CAPTURED.elements.replace('0200000306', '0200000406');
+    assert.throws(() => readTwice(later), { failure: 'interrupted' });
+    const none = '28000000 0c0a0200 00000000 00000000 02000004 06000100 74000000 06000200 73000000 04000300';
+    assert.deepEqual([readTwice(none).torn, readTwice(none).ranges.length], [true, 6]);
   });
 
   it('say how a request ended', () => {
