@@ -24,8 +24,8 @@ const ADDRESS_BYTES = 12;
 /** The kernel sends at most 32 KiB at once. */
 const RECEIVE_BYTES = 65_536;
 
-/** The limit for what is sent at once: some 500,000 ranges of IPv6. */
-const MOST_SENT = 32 * 1024 * 1024;
+/** The limit for what is sent at once: some 260,000 ranges of IPv6. */
+const MOST_SENT = 16 * 1024 * 1024;
 
 /** What the kernel needs of the send buffer, beside the message. */
 const SEND_OVERHEAD = 32;
@@ -137,7 +137,7 @@ export class NetlinkSocket {
    */
   readable(timeoutMs?: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    // The module calls back outside of Node's turns, where promises would not go on.
+    // In a turn of Node's own: the module does not promise that promises go on after its callback.
     const handle = native().node.poll(this.#open(), () => setImmediate(end));
     const end = () => {
       handle.close();

@@ -218,7 +218,7 @@ for (const kind of BOX_KINDS) {
         Array.from({ length: count }, (_, index) => ({ first: BigInt(4 * index), last: BigInt(4 * index) }));
       // A user namespace may not go beyond twice net.core.wmem_max; nobody may go beyond the limit of the agent.
       const most = 2 * Number(await readFile('/proc/sys/net/core/wmem_max', 'utf8'));
-      const count = kind === 'userns' ? Math.min(Math.ceil(most / BYTES_OF_A_RANGE), 600_000) : 600_000;
+      const count = kind === 'userns' ? Math.min(Math.ceil(most / BYTES_OF_A_RANGE), 300_000) : 300_000;
       const reason =
         /^too large: .* do not fit the send buffer, (?:raise net.core.wmem_max|the limit is \d+)$/;
       assert.match(await failureOf(lab.netlink.change(lab.set, [], ranges(count))), reason);
