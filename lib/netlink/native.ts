@@ -4,10 +4,26 @@ import { join } from 'node:path';
 interface Koffi {
   /** Opens a library; `null` is the running program with all that it has loaded. */
   load(path: null): { func(prototype: string): CFunction };
+  /** errno(3) after the last call in this thread. */
+  errno(): number;
+  /** The address of the first byte. It stays the same as long as the buffer is referenced. */
+  address(buffer: Uint8Array): bigint;
+  readonly node: { poll(descriptor: number, callback: () => void): PollHandle };
 }
 
 /** A function of the C library. A buffer is passed as a pointer to its first byte. */
-export type CFunction = (...values: readonly (number | Uint8Array)[]) => number;
+export interface CFunction {
+  (...values: readonly CValue[]): number;
+  /** Calls it in another thread; the last value is a callback. The buffers must be referenced until it is called. */
+  async(...values: readonly (CValue | ((error: Error | null, result: number) => void))[]): void;
+}
+
+type CValue = number | Uint8Array | null;
+
+/** Waits in Node's loop until a descriptor is readable; it tells so again and again until it is closed. */
+interface PollHandle {
+  close(): void;
+}
 
 /** Defined in the bundle only. */
 declare const BUNDLED: true | undefined;
@@ -15,13 +31,22 @@ declare const BUNDLED: true | undefined;
 let koffi: Koffi | undefined;
 
 /**
- * A function of the C library by its prototype. The first call loads the module, by its absolute path.
+ * The native module. The first call loads it, by its absolute path.
+ *
+ * @throws {Error} if the module cannot be loaded
+ */
+export function native(): Koffi {
+  koffi ??= loadModule();
+  return koffi;
+}
+
+/**
+ * A function of the C library by its prototype.
  *
  * @throws {Error} if the module cannot be loaded
  */
 export function cFunction(prototype: string): CFunction {
-  koffi ??= loadModule();
-  return koffi.load(null).func(prototype);
+  return native().load(null).func(prototype);
 }
 
 function loadModule(): Koffi {

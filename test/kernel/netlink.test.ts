@@ -1,0 +1,415 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import fc from 'fast-check';
+import { formatRange, parseRange, type Range } from '../../lib/cidr/ranges.ts';
+import { NetlinkError } from '../../lib/netlink/error.ts';
+import { NFT_MSG } from '../../lib/netlink/messages.ts';
+import type { ChainName, SetName } from '../../lib/netlink/nf-tables.ts';
+import type { Generation } from '../../lib/netlink/replies.ts';
+import { type Box, createBox } from '../lab/box.ts';
+import { type Netlink, openNetlink } from '../lab/netlink.ts';
+import { succeed } from '../lab/run.ts';
+import { BOX_KINDS, FAMILIES, type Family } from './support.ts';
+
+const LIB = new URL('../../lib/netlink/', import.meta.url);
+
+const IP: Readonly<Record<Family, string>> = { IPv4: 'ip', IPv6: 'ip6' };
+
+interface NetlinkLab extends AsyncDisposable {
+  readonly box: Box;
+  readonly netlink: Netlink;
+  readonly set: SetName;
+  nft(script: string): Promise<void>;
+  /** The ranges of the set, as nft lists them. */
+  listed(): Promise<readonly string[]>;
+  /** The ranges of the set, as netlink reads them. */
+  read(): Promise<readonly string[]>;
+}
+
+/** A box with an empty interval set. */
+async function createLab(kind: (typeof BOX_KINDS)[number], family: Family): Promise<NetlinkLab> {
+  const box = await createBox(kind);
+  const set = { family, table: 't', set: 's' };
+  const nft = async (input: string) => {
+    await succeed(box.run('nft', ['-f', '-'], { input }));
+  };
+  const type = family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
+  await nft(`table ${IP[family]} t {\nset s {\ntype ${type}\nflags interval\ncounter\n}\n}\n`);
+  const netlink = await openNetlink(box);
+  return {
+    box,
+    netlink,
+    set,
+    nft,
+    async listed() {
+      const json = await succeed(box.run('nft', ['-j', 'list', 'set', IP[family], 't', 's']));
+      const found = JSON.parse(json).nftables.find((one: object) => 'set' in one);
+      const ranges = (found.set.elem ?? []).map((one: ListedElement) => rangeOfElement(one));
+      return ranges.map((range: Range) => formatRange(family, range));
+    },
+    async read() {
+      const elements = await netlink.elements(set);
+      return elements?.ranges.map((range) => formatRange(family, range)) ?? [];
+    },
+    async [Symbol.asyncDispose]() {
+      await netlink[Symbol.asyncDispose]();
+      await box[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** An element in the JSON of nft(8). */
+type ListedElement =
+  | string
+  | { readonly elem: { readonly val: ListedElement } }
+  | { readonly prefix: { readonly addr: string; readonly len: number } }
+  | { readonly range: readonly [string, string] };
+
+function rangeOfElement(one: ListedElement): Range {
+  if (typeof one === 'string') return parsed(one);
+  if ('elem' in one) return rangeOfElement(one.elem.val);
+  return parsed('prefix' in one ? `${one.prefix.addr}/${one.prefix.len}` : one.range.join('-'));
+}
+
+function parsed(text: string): Range {
+  const range = parseRange(text);
+  assert.ok(range !== undefined, text);
+  return range;
+}
+
+/** The failure of a request that must fail. */
+async function failureOf(request: Promise<unknown>): Promise<string> {
+  const error = await request.catch((error: unknown) => error);
+  assert.ok(error instanceof NetlinkError, String(error));
+  return `${error.failure}: ${error.message}`;
+}
+
+/** Ranges that are not like others: the lowest and highest address, neighbours, everything. */
+const EDGES: Readonly<Record<Family, readonly (readonly string[])[]>> = {
+  IPv4: [
+    ['0.0.0.0', '10.0.0.0/8', '11.0.0.0/8', '12.0.0.1', '12.0.0.2', '240.0.0.0/4'],
+    ['0.0.0.0/1', '128.0.0.0/1'],
+    ['0.0.0.0/0'],
+    ['255.255.255.255'],
+    ['10.0.0.1-10.0.0.9', '10.0.0.10-10.0.0.30'],
+  ],
+  IPv6: [
+    ['::', '2001:db8::/32', '2001:db9::/32', 'ffff::/16'],
+    ['::/1', '8000::/1'],
+    ['::/0'],
+    ['ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
+    ['fd00::1-fd00::9', 'fd00::a-fd00::1e'],
+  ],
+};
+
+/** In a message: a beginning and an end, each with a key of 16 bytes. */
+const BYTES_OF_A_RANGE = 64;
+
+for (const kind of BOX_KINDS) {
+  for (const family of FAMILIES) {
+    describe(`a set of ${family} over netlink, ${kind}`, () => {
+      it('is read as nft lists it, whoever made its elements, and deleted by the other', async () => {
+        await using lab = await createLab(kind, family);
+        const { netlink, set, nft } = lab;
+        const element = (verb: string, texts: readonly string[]) =>
+          nft(`${verb} element ${IP[family]} t s { ${texts.join(', ')} }\n`);
+        for (const texts of EDGES[family]) {
+          const ranges = texts.map(parsed);
+          for (const [add, remove] of [
+            [() => element('add', texts), () => netlink.change(set, ranges, [])],
+            [() => netlink.change(set, [], ranges), () => element('delete', texts)],
+            [() => element('add', texts), () => element('delete', texts)],
+            [() => netlink.change(set, [], ranges), () => netlink.change(set, ranges, [])],
+          ] as const) {
+            await add();
+            assert.deepEqual([await lab.read(), await lab.listed()], [texts, texts]);
+            await remove();
+            assert.deepEqual([await lab.read(), await lab.listed()], [[], []]);
+          }
+        }
+      });
+
+      it('is changed by nft and netlink in turns, at random', async () => {
+        await using lab = await createLab(kind, family);
+        const { netlink, set, nft } = lab;
+        // Few addresses, at both ends of the address space, so that ranges touch and the lowest and highest are in them.
+        const bits = family === 'IPv4' ? 32n : 128n;
+        const addressOf = (index: number) => BigInt.asUintN(Number(bits), BigInt(index - 12));
+        const ranges = fc
+          .uniqueArray(fc.integer({ min: 0, max: 23 }), { minLength: 2, maxLength: 12 })
+          .map((keys) => {
+            const sorted = keys.map(addressOf).toSorted((a, b) => (a < b ? -1 : 1));
+            return sorted.flatMap((last, at) =>
+              at % 2 === 0 ? [] : [{ first: sorted[at - 1] ?? 0n, last }],
+            );
+          });
+        let held: readonly Range[] = [];
+        await fc.assert(
+          fc.asyncProperty(ranges, fc.boolean(), async (wanted, byNft) => {
+            const key = (range: Range) => formatRange(family, range);
+            const remove = held.filter((one) => !wanted.some((other) => key(one) === key(other)));
+            const add = wanted.filter((one) => !held.some((other) => key(one) === key(other)));
+            const line = (verb: string, ranges: readonly Range[]) =>
+              ranges.length === 0
+                ? ''
+                : `${verb} element ${IP[family]} t s { ${ranges.map(key).join(', ')} }\n`;
+            if (byNft) await nft(`${line('delete', remove)}${line('add', add)}`);
+            else await netlink.change(set, remove, add);
+            held = wanted;
+            const texts = wanted.map(key);
+            assert.deepEqual([await lab.read(), await lab.listed()], [texts, texts]);
+          }),
+          { numRuns: 30, endOnFailure: true },
+        );
+      });
+
+      it('stays as it is if one of the changes cannot be made', async () => {
+        await using lab = await createLab(kind, family);
+        const { netlink, set } = lab;
+        const [texts = []] = EDGES[family];
+        const [first, second, ...others] = texts.map(parsed);
+        assert.ok(first !== undefined && second !== undefined);
+        await netlink.change(set, [], [second, ...others]);
+        const before = await lab.listed();
+        for (const [remove, add, code] of [
+          [[], [first, second], 'EEXIST'],
+          [[], [first, { ...second, last: second.last - 1n }], 'EEXIST'],
+          [[second, first], [], 'ENOENT'],
+          [[{ ...second, last: second.last - 1n }], [first], 'ENOENT'],
+          [[second, first], [second], 'ENOENT'],
+        ] as const) {
+          assert.match(await failureOf(netlink.change(set, remove, add)), new RegExp(`^changed: .*${code}$`));
+          assert.deepEqual(await lab.listed(), before);
+        }
+        const missing = { ...set, set: 'missing' };
+        assert.match(await failureOf(netlink.change(missing, [], [first])), /^changed: .*ENOENT$/);
+        // Another order would fail: one range takes the place of the other.
+        await netlink.change(set, [second], [{ ...second, last: second.last - 1n }]);
+      });
+    });
+  }
+
+  describe(`nf_tables over netlink, ${kind}`, () => {
+    it('has the counts and comments of elements that nft made', async () => {
+      await using lab = await createLab(kind, 'IPv4');
+      await lab.nft(
+        'add element ip t s { 10.0.0.0/8 counter packets 7 bytes 70 comment "seven", 11.0.0.0/8 }\n',
+      );
+      const elements = await lab.netlink.elements(lab.set);
+      assert.deepEqual(
+        elements?.ranges.map(({ counter, comment }) => ({ counter, comment })),
+        [
+          { counter: { packets: 7n, bytes: 70n }, comment: 'seven' },
+          { counter: { packets: 0n, bytes: 0n }, comment: undefined },
+        ],
+      );
+      assert.equal(elements?.catchAll, false);
+      await lab.nft(
+        'table ip u {\nset s {\ntype ipv4_addr\nflags interval\nelements = { 10.0.0.0/8, * }\n}\n}\n',
+      );
+      assert.equal((await lab.netlink.elements({ ...lab.set, table: 'u' }))?.catchAll, true);
+    });
+
+    it('says that a change does not fit the send buffer, and changes nothing', async () => {
+      await using lab = await createLab(kind, 'IPv6');
+      const ranges = (count: number) =>
+        Array.from({ length: count }, (_, index) => ({ first: BigInt(4 * index), last: BigInt(4 * index) }));
+      // A user namespace may not go beyond twice net.core.wmem_max; nobody may go beyond the limit of the agent.
+      const most = 2 * Number(await readFile('/proc/sys/net/core/wmem_max', 'utf8'));
+      const count = kind === 'userns' ? Math.min(Math.ceil(most / BYTES_OF_A_RANGE), 300_000) : 300_000;
+      const reason =
+        /^too large: .* do not fit the send buffer, (?:raise net.core.wmem_max|the limit is \d+)$/;
+      assert.match(await failureOf(lab.netlink.change(lab.set, [], ranges(count))), reason);
+      assert.deepEqual(await lab.read(), []);
+      await lab.netlink.change(lab.set, [], ranges(1_500));
+      assert.equal((await lab.read()).length, 1_500);
+    });
+
+    it('has the rules, counts and jumps of iptables', async () => {
+      await using lab = await createLab(kind, 'IPv4');
+      const restore = (...lines: string[]) =>
+        succeed(
+          lab.box.run('iptables-nft-restore', ['--noflush', '--counters'], {
+            input: ['*nat', ...lines, 'COMMIT', ''].join('\n'),
+          }),
+        );
+      const rules = [
+        '-d 10.0.0.0/8 -m comment --comment "ip-masq-agent: x" -j RETURN',
+        '-p tcp -m statistic --mode random --probability 0.5 -j MASQUERADE --to-ports 1024-2000',
+        '-j MASQUERADE --random-fully',
+      ];
+      const appended = (counts: string) => rules.map((rule, index) => `[${index}:${counts}] -A X ${rule}`);
+      await restore(':X - [0:0]', ...appended('60'), '-A POSTROUTING -m addrtype ! --dst-type LOCAL -j X');
+      const chain: ChainName = { family: 'IPv4', table: 'nat', chain: 'X' };
+      const read = await lab.netlink.rules(chain);
+      assert.deepEqual(
+        read.map(({ counter, target }) => ({ ...counter, target })),
+        rules.map((_, index) => ({ packets: BigInt(index), bytes: 60n, target: undefined })),
+      );
+      const listed = await succeed(lab.box.run('iptables-nft', ['-t', 'nat', '-S', 'X']));
+      assert.equal(listed.trim().split('\n').length, 1 + read.length);
+      const jumps = await lab.netlink.rules({ ...chain, chain: 'POSTROUTING' });
+      assert.deepEqual(
+        jumps.map(({ target }) => target),
+        ['X'],
+      );
+
+      const fingerprints = async () => (await lab.netlink.rules(chain)).map(({ fingerprint }) => fingerprint);
+      const before = await fingerprints();
+      await restore(':X - [0:0]', ...appended('61'), '-I POSTROUTING -j ACCEPT');
+      assert.deepEqual(await fingerprints(), before);
+      const [, moved] = await lab.netlink.rules({ ...chain, chain: 'POSTROUTING' });
+      assert.deepEqual(moved?.fingerprint, jumps[0]?.fingerprint);
+      await restore('-D X 1', '-A X -d 11.0.0.0/8 -j RETURN');
+      assert.notDeepEqual(await fingerprints(), before);
+      assert.deepEqual(await lab.netlink.rules({ ...chain, chain: 'missing' }), []);
+    });
+
+    it('has tables, chains, sets and rules of nft, and none that are missing', async () => {
+      await using lab = await createLab(kind, 'IPv4');
+      const { netlink, set } = lab;
+      const chain: ChainName = { ...set, chain: 'c' };
+      const look = async () => ({
+        table: await netlink.table(set),
+        chain: await netlink.chain(chain),
+        set: await netlink.set(set),
+        rules: await netlink.rules(chain),
+      });
+      const nothing = await look();
+      assert.deepEqual([nothing.chain, nothing.rules], [undefined, []]);
+      await lab.nft(`table ip t {
+        chain c {
+          comment "ours"
+          type nat hook postrouting priority srcnat; policy accept;
+          ip daddr @s return comment "left alone"
+          counter packets 3 bytes 180 masquerade
+        }
+      }\n`);
+      const before = await look();
+      assert.notEqual(before.table?.fingerprint, nothing.table?.fingerprint);
+      assert.equal(before.chain?.comment, 'ours');
+      const json = JSON.parse(
+        await succeed(lab.box.run('nft', ['-j', '-a', 'list', 'chain', 'ip', 't', 'c'])),
+      );
+      const listed = json.nftables.flatMap(
+        (one: { rule?: { handle: number; comment?: string } }) => one.rule ?? [],
+      );
+      assert.deepEqual(
+        before.rules.map(({ handle, comment }) => ({ handle: Number(handle), comment })),
+        listed.map(({ handle, comment }: { handle: number; comment?: string }) => ({ handle, comment })),
+      );
+      assert.deepEqual(before.rules.at(-1)?.counter, { packets: 3n, bytes: 180n });
+
+      await netlink.change(set, [], [parsed('10.0.0.0/8')]);
+      assert.deepEqual(await look(), before);
+      for (const change of ['chain ip t c { policy drop; }', 'add rule ip t c return', 'add chain ip t d']) {
+        const earlier = await look();
+        await lab.nft(`${change}\n`);
+        assert.notDeepEqual(await look(), earlier, change);
+      }
+    });
+
+    it('tells each change with the name of the process, and nothing else', async () => {
+      await using lab = await createLab(kind, 'IPv4');
+      const { netlink, set } = lab;
+      const { id } = await netlink.generation();
+      const iptables = ['-t', 'nat', '-A', 'POSTROUTING', '-j', 'MASQUERADE'];
+      await succeed(lab.box.run('iptables-nft', iptables));
+      await lab.nft('add element ip t s { 10.0.0.0/8, 11.0.0.0/8 }\n');
+      await netlink.change(set, [], [parsed('12.0.0.0/8')]);
+      const told: Generation[] = [];
+      for (; told.length < 3; await delay(5)) {
+        for (const { generations, lost } of await netlink.changes()) {
+          assert.equal(lost, false);
+          told.push(...generations);
+        }
+      }
+      assert.deepEqual(told, [
+        { id: id + 1, process: 'iptables-nft' },
+        { id: id + 2, process: 'nft' },
+        { id: id + 3, process: 'libuv-worker' },
+      ]);
+      assert.equal((await netlink.generation()).id, id + 3);
+      assert.deepEqual(await netlink.types(), Array(3).fill(NFT_MSG.newGeneration));
+    });
+
+    it('lets the process end whatever waits in its sockets', async () => {
+      await using lab = await createLab(kind, 'IPv4');
+      const script = `
+        const { execFileSync } = await import('node:child_process');
+        const { ChangeWatch } = await import(${JSON.stringify(new URL('watch.ts', LIB))});
+        new ChangeWatch()[Symbol.asyncIterator]().next();
+        await new Promise(setImmediate);
+        execFileSync('nft', ['add', 'element', 'ip', 't', 's', '{ 0.0.0.1 }']);
+        process.exit(3);`;
+      const args = ['--input-type=module', '--eval', script];
+      const { code, stderr } = await lab.box.run(process.execPath, args);
+      assert.equal(code, 3, stderr);
+      assert.deepEqual(await lab.read(), ['0.0.0.1']);
+    });
+
+    it('says that it is denied without NET_ADMIN', async () => {
+      await using lab = await createLab(kind, 'IPv4');
+      const script = `
+        const { ChangeWatch } = await import(${JSON.stringify(new URL('watch.ts', LIB))});
+        const { NfTables } = await import(${JSON.stringify(new URL('nf-tables.ts', LIB))});
+        using tables = new NfTables();
+        const set = { family: 'IPv4', table: 't', set: 's' };
+        for (const ask of [
+          async () => new ChangeWatch(),
+          () => tables.generation(),
+          () => tables.elements(set),
+          () => tables.change(set, [], [{ first: 1n, last: 1n }]),
+        ]) await ask().catch(({ failure }) => console.log(failure));`;
+      const without = ['--bounding-set', '-net_admin', '--inh-caps', '-net_admin'];
+      const node = [process.execPath, '--input-type=module', '--eval', script];
+      const said = await succeed(lab.box.run('setpriv', [...without, ...node]));
+      assert.equal(said, 'denied\n'.repeat(4));
+    });
+
+    it('tells that changes were lost if too many wait', async () => {
+      await using lab = await createLab(kind, 'IPv4');
+      const { generations, lost } = await lab.netlink.flood(2_000);
+      assert.ok(
+        lost && generations.length > 0 && generations.length < 2_000,
+        `${generations.length} changes`,
+      );
+    });
+  });
+}
+
+for (const family of FAMILIES) {
+  it(`100,000 elements of ${family} over netlink: made, read, one more, 1,000 fewer`, async () => {
+    await using lab = await createLab(BOX_KINDS[0] ?? 'userns', family);
+    const { netlink, set } = lab;
+    const ranges = Array.from({ length: 100_000 }, (_, index) => {
+      const first = parsed(family === 'IPv4' ? '10.0.0.0' : 'fd00::').first + 256n * BigInt(index);
+      return { first, last: first + 127n };
+    });
+    for (let from = 0; from < ranges.length; from += MOST_AT_ONCE)
+      await netlink.change(set, [], ranges.slice(from, from + MOST_AT_ONCE));
+    assert.deepEqual(
+      await lab.read(),
+      ranges.map((range) => formatRange(family, range)),
+    );
+    let isReading = true;
+    const reading = netlink.elements(set).finally(() => {
+      isReading = false;
+    });
+    while (isReading) await lab.nft('add table ip other\ndelete table ip other\n');
+    const elements = await reading;
+    assert.deepEqual([elements?.ranges.length, elements?.torn], [ranges.length, true]);
+    const one = parsed(family === 'IPv4' ? '9.0.0.0/8' : 'fc00::/8');
+    await netlink.change(set, ranges.slice(5_000, 6_000), [one]);
+    const expected = [one, ...ranges.slice(0, 5_000), ...ranges.slice(6_000)];
+    assert.deepEqual(
+      await lab.read(),
+      expected.map((range) => formatRange(family, range)),
+    );
+  });
+}
+
+/** What also a user namespace without a larger send buffer may do. */
+const MOST_AT_ONCE = 5_000;

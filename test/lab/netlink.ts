@@ -1,0 +1,54 @@
+import { NetlinkError, type NetlinkFailure } from '../../lib/netlink/error.ts';
+import type { NfTables } from '../../lib/netlink/nf-tables.ts';
+import type { Changes } from '../../lib/netlink/watch.ts';
+import type { Box } from './box.ts';
+import { startHelper } from './helper.ts';
+
+/** What a process in the box does over its netlink sockets. */
+export interface Netlink extends Omit<NfTables, typeof Symbol.dispose> {
+  /** The changes since the last call, as the watch told them. */
+  changes(): Promise<readonly Changes[]>;
+  /** The types of all messages that came through the filter of a subscription since the last call. */
+  types(): Promise<readonly number[]>;
+  /** Makes so many changes of nf_tables while nobody reads the watch; what the watch then tells first. */
+  flood(times: number): Promise<Changes>;
+}
+
+export interface Call {
+  readonly method: keyof Netlink;
+  readonly values: readonly unknown[];
+}
+
+export type Answer =
+  | { readonly value: unknown }
+  | { readonly failure: NetlinkFailure; readonly message: string; readonly code: string | undefined };
+
+/** Starts the process in the box. */
+export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> {
+  const helper = await startHelper<string, string>(box, new URL('netlinker.ts', import.meta.url));
+  const call =
+    (method: keyof Netlink) =>
+    async (...values: readonly unknown[]) => {
+      const answer = fromText(await helper.ask(toText({ method, values } satisfies Call))) as Answer;
+      if ('failure' in answer) throw new NetlinkError(answer.failure, answer.message, answer.code);
+      return answer.value;
+    };
+  const methods = ['generation', 'table', 'chain', 'set', 'rules', 'elements', 'change'] as const;
+  return {
+    ...(Object.fromEntries(
+      [...methods, 'changes' as const, 'types' as const, 'flood' as const].map((name) => [name, call(name)]),
+    ) as unknown as Netlink),
+    [Symbol.asyncDispose]: () => helper[Symbol.asyncDispose](),
+  };
+}
+
+/** JSON, in which a large number is a text that ends with n. */
+export function toText(value: unknown): string {
+  return JSON.stringify(value, (_, value) => (typeof value === 'bigint' ? `${value}n` : value));
+}
+
+export function fromText(text: string): unknown {
+  return JSON.parse(text, (_, value) =>
+    typeof value === 'string' && /^\d+n$/.test(value) ? BigInt(value.slice(0, -1)) : value,
+  );
+}

@@ -1,0 +1,58 @@
+/** Reads and changes nf_tables of the box that it is in, over netlink sockets. */
+import { NetlinkError } from '../../lib/netlink/error.ts';
+import { messagesIn, NFT_MSG } from '../../lib/netlink/messages.ts';
+import { NfTables } from '../../lib/netlink/nf-tables.ts';
+import { NetlinkSocket } from '../../lib/netlink/socket.ts';
+import { type Changes, ChangeWatch, GROUP } from '../../lib/netlink/watch.ts';
+import { answer } from './helper.ts';
+import { type Answer, type Call, fromText, type Netlink, toText } from './netlink.ts';
+
+const tables = new NfTables();
+const filtered = new NetlinkSocket();
+filtered.subscribe(GROUP, NFT_MSG.newGeneration);
+const heard: Changes[] = [];
+
+async function listen(): Promise<void> {
+  for await (const changes of new ChangeWatch()) heard.push(changes);
+}
+
+const netlink: Netlink = {
+  generation: () => tables.generation(),
+  table: (name) => tables.table(name),
+  chain: (name) => tables.chain(name),
+  set: (name) => tables.set(name),
+  rules: (name) => tables.rules(name),
+  elements: (name) => tables.elements(name),
+  change: (...values) => tables.change(...values),
+  changes: async () => heard.splice(0),
+  async types() {
+    const types: number[] = [];
+    for (let slice = filtered.receive(); slice !== undefined; slice = filtered.receive())
+      types.push(...messagesIn(slice).map(({ type }) => type));
+    return types;
+  },
+  async flood(times) {
+    using watch = new ChangeWatch();
+    const [set, range] = [{ family: 'IPv4', table: 't', set: 's' } as const, [{ first: 1n, last: 1n }]];
+    for (let round = 0; round < times; round += 2) {
+      await tables.change(set, [], range);
+      await tables.change(set, range, []);
+    }
+    for await (const changes of watch) return changes;
+    throw new Error('the watch has ended');
+  },
+};
+
+listen();
+answer<string, string>(async (text) => {
+  const { method, values } = fromText(text) as Call;
+  const call = netlink[method] as (...values: readonly unknown[]) => Promise<unknown>;
+  const reply = await call(...values).then(
+    (value): Answer => ({ value }),
+    (error: unknown): Answer => {
+      if (!(error instanceof NetlinkError)) throw error;
+      return { failure: error.failure, message: error.message, code: error.code };
+    },
+  );
+  return toText(reply);
+});

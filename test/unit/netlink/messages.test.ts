@@ -1,0 +1,295 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { Writer } from '../../../lib/netlink/attributes.ts';
+import { ElementReader, writeElements } from '../../../lib/netlink/elements.ts';
+import { NetlinkError } from '../../../lib/netlink/error.ts';
+import {
+  FLAGS,
+  type Message,
+  messagesIn,
+  NFT_MSG,
+  outcomeOf,
+  writeBatch,
+  writeMessage,
+} from '../../../lib/netlink/messages.ts';
+import { CHAIN, readGeneration, readRule, readThing, SET, TABLE } from '../../../lib/netlink/replies.ts';
+import { CAPTURED } from './captured.ts';
+
+const bytesOf = (hex: string) => Buffer.from(hex.replaceAll(/\s/g, ''), 'hex');
+
+function messageOf(bytes: Buffer): Message {
+  const [message, ...others] = messagesIn({ buffer: bytes, from: 0, to: bytes.length });
+  assert.ok(message !== undefined && others.length === 0);
+  return message;
+}
+
+const captured = (name: keyof typeof CAPTURED) => messageOf(bytesOf(CAPTURED[name]));
+
+/** Every way in which a message is read. */
+const READERS: Readonly<Record<string, (message: Message) => unknown>> = {
+  generation: readGeneration,
+  table: (message) => readThing(message, TABLE),
+  chain: (message) => readThing(message, CHAIN),
+  set: (message) => readThing(message, SET),
+  rule: readRule,
+  elements(message) {
+    const reader = new ElementReader(4);
+    reader.read(message);
+    return reader.elements;
+  },
+  outcome: outcomeOf,
+};
+
+/** What a reader makes of bytes; it may fail in no other way than with NetlinkError. */
+function outcomeOfReading(read: (message: Message) => unknown, bytes: Buffer): unknown {
+  try {
+    return messagesIn({ buffer: bytes, from: 0, to: bytes.length }).map(read);
+  } catch (error) {
+    if (!(error instanceof NetlinkError && error.failure === 'malformed')) throw error;
+    return error.message;
+  }
+}
+
+describe('messages of the kernel', () => {
+  it('say which program changed nf_tables last', () => {
+    assert.deepEqual(readGeneration(captured('generation')), { id: 3, process: 'nft' });
+  });
+
+  it('say what a rule counts and where it leads', () => {
+    const rules = (['rule', 'jump', 'xtables'] as const).map((name) => readRule(captured(name)));
+    assert.deepEqual(
+      rules.map(({ handle, comment, counter, target }) => ({
+        handle,
+        comment,
+        counter,
+        target,
+      })),
+      [
+        {
+          handle: 4n,
+          comment: 'rest',
+          counter: { packets: 7n, bytes: 420n },
+          target: undefined,
+        },
+        {
+          handle: 5n,
+          comment: undefined,
+          counter: { packets: 0n, bytes: 0n },
+          target: 'X',
+        },
+        {
+          handle: 3n,
+          comment: undefined,
+          counter: { packets: 1n, bytes: 60n },
+          target: undefined,
+        },
+      ],
+    );
+  });
+
+  it('give one fingerprint as long as only counts, handles and content change', () => {
+    const cases = [
+      { name: 'rule', at: 'the packets', from: '0000000000000007', to: '0000000000000009' },
+      { name: 'rule', at: 'the handle', from: '0c0003000000000000000004', to: '0c0003000000000000000009' },
+      {
+        name: 'rule',
+        at: 'the rule before',
+        from: '0c0006000000000000000003',
+        to: '0c0006000000000000000001',
+      },
+      { name: 'chain', at: 'the number of rules', from: '0800060000000002', to: '0800060000000009' },
+      { name: 'set', at: 'the number of elements', from: '0800140000000005', to: '0800140000000009' },
+      { name: 'rule', at: 'the comment', from: '72657374', to: '72657375', differs: true },
+      { name: 'rule', at: 'the flags of masquerade', from: '00000010', to: '00000000', differs: true },
+      { name: 'xtables', at: 'the probability', from: '00000040', to: '00000041', differs: true },
+      { name: 'jump', at: 'the target', from: '06000200580000', to: '06000200590000', differs: true },
+      { name: 'chain', at: 'the priority', from: '0800020000000064', to: '0800020000000065', differs: true },
+      { name: 'set', at: 'the flags', from: '0800030000000004', to: '0800030000000014', differs: true },
+      {
+        name: 'table',
+        at: 'the number of chains and sets',
+        from: '0800030000000002',
+        to: '0800030000000003',
+        differs: true,
+      },
+    ] as const;
+    for (const { name, at, from, to, ...rest } of cases) {
+      assert.ok(CAPTURED[name].includes(from), at);
+      const read = (READERS[name] ?? readRule) as (message: Message) => { readonly fingerprint: string };
+      const [before, after] = [CAPTURED[name], CAPTURED[name].replace(from, to)].map(
+        (hex) => read(messageOf(bytesOf(hex))).fingerprint,
+      );
+      assert.equal(before !== after, 'differs' in rest, `${name}: ${at}`);
+    }
+  });
+
+  it('have the comments of sets', () => {
+    assert.equal(readThing(captured('set'), SET).comment, 'c');
+    assert.equal(readThing(captured('table'), TABLE).comment, undefined);
+  });
+
+  it('have the elements of a set, ascending, the last one without an end', () => {
+    const counter = { packets: 0n, bytes: 0n };
+    const element = (first: bigint, last: bigint, comment?: string) => ({ first, last, counter, comment });
+    assert.deepEqual(READERS['elements']?.(captured('elements')), {
+      catchAll: false,
+      torn: false,
+      ranges: [
+        element(0n, 0x00ff_ffffn),
+        element(0x0a00_0000n, 0x0aff_ffffn),
+        element(0x0b00_0000n, 0x0bff_ffffn),
+        element(0xac10_0000n, 0xac1f_ffffn, 'x'),
+        element(0xc0a8_0001n, 0xc0a8_0001n),
+        element(0xf000_0000n, 0xffff_ffffn),
+      ],
+    });
+  });
+
+  it('say if elements come twice because the set changed meanwhile', () => {
+    const readTwice = (second: string) => {
+      const reader = new ElementReader(4);
+      reader.read(captured('elements'));
+      reader.read(messageOf(bytesOf(second)));
+      return reader.elements;
+    };
+    assert.throws(() => readTwice(CAPTURED.elements), { failure: 'malformed' });
+    const later = CAPTURED.elements.replace('0200000306', '0200000406');
+    assert.throws(() => readTwice(later), { failure: 'interrupted' });
+    const none = '28000000 0c0a0200 00000000 00000000 02000004 06000100 74000000 06000200 73000000 04000300';
+    assert.deepEqual([readTwice(none).torn, readTwice(none).ranges.length], [true, 6]);
+  });
+
+  it('say how a request ended', () => {
+    assert.deepEqual(outcomeOf(captured('refusal')), { errno: 2, said: '' });
+    assert.deepEqual(outcomeOf(captured('done')), { errno: 0, said: '' });
+    const explained = bytesOf(`
+      34000000 0200 0003 07000000 01000000 ffffffff
+      14000000 030a 0500 07000000 00000000
+      0f000100 4e6f206368616e6765730000`);
+    assert.deepEqual(outcomeOf(messageOf(explained)), { errno: 1, said: 'No changes' });
+  });
+
+  it('are not understood if elements are of another kind', () => {
+    const element = (hex: string) => bytesOf(`2c000000 0c0a 0200 00000000 00000000 02000000 ${hex}`);
+    const wrong = {
+      'a key of 6 bytes': '18000300 14000100 0c000100 0a000100 0a000000 00010000',
+      'an unknown flag': '18000300 14000100 08000300 00000004 08000100 04000100',
+      'the data of a map': '18000300 14000100 0c000200 08000100 0a000000 04000100',
+    };
+    for (const [what, hex] of Object.entries(wrong)) {
+      const read = () => READERS['elements']?.(messageOf(element(hex)));
+      assert.throws(read, { name: 'Error', failure: 'malformed' }, what);
+    }
+  });
+});
+
+describe('bytes that no kernel sends', () => {
+  const readers = fc.constantFrom(...Object.values(READERS));
+  const names = fc.constantFrom(...(Object.keys(CAPTURED) as (keyof typeof CAPTURED)[]));
+
+  it('are read, or refused as not understood', () => {
+    const bytes = fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes));
+    fc.assert(fc.property(readers, bytes, (read, bytes) => void outcomeOfReading(read, bytes)));
+  });
+
+  it('are refused if a message is cut off', () => {
+    fc.assert(
+      fc.property(names, fc.nat(), (name, cut) => {
+        const bytes = bytesOf(CAPTURED[name]);
+        const read = outcomeOfReading(readGeneration, bytes.subarray(0, 1 + (cut % (bytes.length - 1))));
+        assert.equal(typeof read, 'string');
+      }),
+    );
+  });
+
+  it('never break a reader if some bytes of a message differ, or it ends early with a right length', () => {
+    const changes = fc.array(fc.tuple(fc.nat(), fc.integer({ min: 0, max: 255 })), { maxLength: 4 });
+    fc.assert(
+      fc.property(readers, names, changes, fc.nat(), (read, name, changes, cut) => {
+        const whole = bytesOf(CAPTURED[name]);
+        const bytes = whole.subarray(0, 16 + (cut % (whole.length - 15)));
+        bytes.writeUInt32LE(bytes.length);
+        for (const [at, value] of changes)
+          if (bytes.length > 16) bytes[16 + (at % (bytes.length - 16))] = value;
+        outcomeOfReading(read, bytes);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+describe('messages to the kernel', () => {
+  it('ask for what a name says', () => {
+    const writer = new Writer();
+    const header = { type: NFT_MSG.getRule, flags: FLAGS.dump, sequence: 7, protocol: 2 };
+    writeMessage(writer, header, () => {
+      writer.text(1, 'nat');
+      writer.text(2, 'X');
+    });
+    // nlmsghdr, nfgenmsg, NFTA_RULE_TABLE, NFTA_RULE_CHAIN
+    const golden = '24000000 070a 0103 07000000 00000000 02000000 08000100 6e617400 06000200 58000000';
+    assert.deepEqual(writer.bytes, bytesOf(golden));
+  });
+
+  it('are a batch that nft would send, with an answer to its last message', async () => {
+    const content = (writer: Writer) => writeElements(writer, [RANGE, TOP], 4);
+    const message = { type: NFT_MSG.newSetElement, flags: FLAGS.createExclusive, protocol: 2, content };
+    assert.deepEqual(
+      await writeBatch([{ ...message, flags: FLAGS.none, type: NFT_MSG.deleteSetElement }, message], 1),
+      bytesOf(`
+        14000000 1000 0100 01000000 00000000 00 00 000a
+        50000000 0e0a 0100 02000000 00000000 02 00 0000 ${ELEMENTS}
+        50000000 0c0a 0506 03000000 00000000 02 00 0000 ${ELEMENTS}
+        14000000 1100 0100 04000000 00000000 00 00 000a`),
+    );
+  });
+
+  it('hold only ranges of the family', () => {
+    for (const [first, last] of [
+      [-1n, 1n],
+      [2n, 1n],
+      [0n, 2n ** 32n],
+    ] as const)
+      assert.throws(() => writeElements(new Writer(), [{ first, last }], 4), RangeError);
+  });
+
+  it('give back the ranges that were written', () => {
+    for (const bytes of [4, 16] as const) {
+      const key = fc.bigInt({ min: 0n, max: (1n << BigInt(8 * bytes)) - 1n });
+      const ranges = fc
+        .uniqueArray(fc.oneof(key, fc.bigInt({ min: 0n, max: 20n })), { maxLength: 40 })
+        .map((keys) => {
+          const sorted = keys.toSorted((a, b) => (a < b ? -1 : 1));
+          const pairs = sorted.flatMap((last, index) =>
+            index % 2 === 0 ? [] : [{ first: sorted[index - 1] ?? 0n, last }],
+          );
+          return pairs;
+        });
+      fc.assert(
+        fc.property(ranges, fc.boolean(), (ranges, descending) => {
+          const writer = new Writer();
+          const sent = descending ? ranges.toReversed() : ranges;
+          writeMessage(writer, { type: 0, flags: 0, sequence: 0, protocol: 0 }, () =>
+            writeElements(writer, sent, bytes),
+          );
+          const reader = new ElementReader(bytes);
+          reader.read(messageOf(writer.bytes));
+          assert.deepEqual(
+            reader.elements.ranges.map(({ first, last }) => ({ first, last })),
+            ranges,
+          );
+        }),
+      );
+    }
+  });
+});
+
+const RANGE = { first: 0x0c00_0000n, last: 0x0cff_ffffn };
+const TOP = { first: 0xf000_0000n, last: 0xffff_ffffn };
+
+/** NFTA_SET_ELEM_LIST_ELEMENTS: 12.0.0.0, 13.0.0.0 as an end, 240.0.0.0 */
+const ELEMENTS = `3c000380
+  10000180 0c000180 08000100 0c000000
+  18000180 08000300 00000001 0c000180 08000100 0d000000
+  10000180 0c000180 08000100 f0000000`;
