@@ -13,6 +13,8 @@ export interface FlagKind<Value> {
   readonly placeholder: string;
   /** Whether the flag may be given several times. Its texts are joined by NUL, which no argument holds. */
   readonly repeats?: boolean;
+  /** Whether a command line may not give an empty text. */
+  readonly needsText?: boolean;
   /** @throws {UsageError} with the end of the sentence "--flag=text …" */
   parse(text: string): Value;
 }
@@ -44,6 +46,7 @@ export const path: FlagKind<string> = {
 export const paths: FlagKind<readonly string[]> = {
   placeholder: path.placeholder,
   repeats: true,
+  needsText: true,
   parse: (text) => (text === '' ? [] : text.split('\0').map(path.parse)),
 };
 
@@ -137,7 +140,8 @@ export const cidrs: FlagKind<readonly Prefix[]> = {
 
 /** The different items; a flag that is given again adds to the others, so that no promise is lost. */
 function itemsOf(text: string): readonly string[] {
-  return text === '' ? [] : [...new Set(text.split(/[,\0]/))];
+  const texts = text.split('\0').filter((one) => one !== '');
+  return [...new Set(texts.flatMap((one) => one.split(',')))];
 }
 
 /** Port ranges; an empty text means any port. */

@@ -46,7 +46,7 @@ export function flagValues<Table extends FlagTable>(
       return [name, kind.parse(text)];
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;
-      throw new UsageError(`--${name}=${quote(text)} ${error.message}`);
+      throw new UsageError(`--${name}=${quote(text.replaceAll('\0', ','))} ${error.message}`);
     }
   });
   return Object.fromEntries(values) as Values<Table>;

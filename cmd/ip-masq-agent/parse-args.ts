@@ -55,11 +55,11 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
     }
     const [, given = '', inline] = match;
     const name = LETTERS.get(given) ?? given;
-    const repeats = ALL_FLAGS.get(name)?.kind.repeats ?? false;
+    const { repeats, needsText } = ALL_FLAGS.get(name)?.kind ?? {};
     const takesValue = valueExpected(name);
     if (takesValue && inline === undefined) index += 1;
     const text = inline ?? (takesValue ? argv[index] : 'true');
-    if (text === undefined || (repeats && text === '')) throw new UsageError(`--${name} needs a value`);
+    if (text === undefined || (needsText && text === '')) throw new UsageError(`--${name} needs a value`);
     const before = repeats ? texts.get(name) : undefined;
     texts.set(name, before === undefined ? text : `${before}\0${text}`);
   }

@@ -31,14 +31,19 @@ export type Holder =
   | { readonly kind: 'none' }
   | Agent
   /** A process that is not an agent, or cannot be proven to be one. */
-  | { readonly kind: 'unproven'; readonly reason: string };
+  | { readonly kind: 'unproven'; readonly reason: string; readonly code?: string | undefined };
 
 const ANSWER_MS = 1_000;
 /** The longest argument of a program is 128 KiB (execve(2)), and a flag may be one. */
 const ANSWER_BYTES = 256 * 1024;
 
-/** How long to try again if too many others connect: any user of the node can fill the queue. */
-const QUEUE_MS = 2_000;
+/**
+ * What passes: the queue is full, which any user of the node can cause; the holder ends; the answer takes too long.
+ */
+const PASSING = ['EAGAIN', 'ECONNRESET', 'EPIPE', 'ABORT_ERR'];
+
+/** How long to try again. */
+const PATIENCE_MS = 2_000;
 const PAUSE_MS = 20;
 
 /**
@@ -47,13 +52,12 @@ const PAUSE_MS = 20;
 export async function findHolder(): Promise<Holder> {
   for (const start = performance.now(); ; await delay(PAUSE_MS)) {
     const holder = await askHolder();
-    if (holder !== 'queue is full') return holder;
-    if (performance.now() - start > QUEUE_MS)
-      return { kind: 'unproven', reason: 'too many processes connect to it' };
+    const isPassing = holder.kind === 'unproven' && PASSING.includes(holder.code ?? '');
+    if (!isPassing || performance.now() - start > PATIENCE_MS) return holder;
   }
 }
 
-async function askHolder(): Promise<Holder | 'queue is full'> {
+async function askHolder(): Promise<Holder> {
   const socket = connect(LOCK);
   try {
     await once(socket, 'connect', { signal: AbortSignal.timeout(ANSWER_MS) });
@@ -62,9 +66,9 @@ async function askHolder(): Promise<Holder | 'queue is full'> {
     return { kind: 'agent', pid, introduction: await introductionOf(socket) };
   } catch (error) {
     // Nobody listens.
-    if (errorCode(error) === 'ECONNREFUSED') return { kind: 'none' };
-    if (errorCode(error) === 'EAGAIN') return 'queue is full';
-    return { kind: 'unproven', reason: errorMessage(error).replaceAll('\0', '@') };
+    const code = errorCode(error);
+    if (code === 'ECONNREFUSED') return { kind: 'none' };
+    return { kind: 'unproven', reason: errorMessage(error).replaceAll('\0', '@'), code };
   } finally {
     socket.destroy();
   }

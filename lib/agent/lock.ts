@@ -17,6 +17,8 @@ export interface LockOptions {
   readonly signal: AbortSignal;
   /** The lock was not to be had, and the agent goes on without it. */
   readonly onFailure: () => void;
+  /** This process goes on without the lock, and now another agent has it. */
+  readonly onOther: (error: SystemError) => void;
 }
 
 /** How long the name may be bound without a listener: another agent binds it, and then listens. */
@@ -31,30 +33,72 @@ const LONGEST_PAUSE_MS = 300_000;
 const CONNECTIONS = 16;
 const CONNECTION_MS = 1_000;
 
-/**
- * Takes the lock of this network namespace, and keeps it until the process ends. Waits for another agent to end. If
- * anything else is in the way, it warns and goes on without the lock: nobody but root may stop the agent.
- *
- * @throws {SystemError} if another agent keeps the lock; an AbortError after the signal
- */
-export async function takeLock(options: LockOptions): Promise<void> {
-  const { introduction, timeoutMs, log, signal, onFailure } = options;
-  const start = performance.now();
-  let isAnnounced = false;
-  for (;;) {
-    const holder = await tryLock(introduction, signal);
-    if (holder === undefined) return;
-    if (holder.kind === 'unproven') {
-      log.warn(`cannot take the lock against a second agent: ${holder.reason}; the agent goes on without it`);
-      onFailure();
-      void keepTrying(options);
-      return;
+/** The lock of this network namespace, which lets one agent run. It ends with the process. */
+export class NamespaceLock {
+  readonly #options: LockOptions;
+  #state: 'not asked for' | 'held' | 'not to be had' = 'not asked for';
+
+  constructor(options: LockOptions) {
+    this.#options = options;
+  }
+
+  /** Whether it was taken, or was not to be had: this process then changes the kernel. */
+  get isDecided(): boolean {
+    return this.#state !== 'not asked for';
+  }
+
+  /**
+   * Takes the lock, unless that is decided. Waits for another agent to end. If anything else is in the way, it warns and
+   * goes on without the lock: nobody but root may stop the agent.
+   *
+   * @throws {SystemError} if another agent keeps the lock; an AbortError after the signal
+   */
+  async take(): Promise<void> {
+    const { introduction, timeoutMs, log, signal, onFailure } = this.#options;
+    const start = performance.now();
+    for (let isAnnounced = false; !this.isDecided; isAnnounced = true) {
+      const holder = await tryLock(introduction, signal);
+      if (holder === undefined) {
+        this.#state = 'held';
+        return;
+      }
+      if (holder.kind === 'unproven') {
+        log.warn(
+          `cannot take the lock against a second agent: ${holder.reason}; the agent goes on without it`,
+        );
+        onFailure();
+        this.#state = 'not to be had';
+        void this.#keepTrying();
+        return;
+      }
+      const waited = `did not end within ${formatDuration(timeoutMs)}`;
+      if (performance.now() - start >= timeoutMs) throw otherAgent(holder, waited);
+      const wait = `waiting up to ${formatDuration(timeoutMs)} for it to end`;
+      if (!isAnnounced) log.warn(`another agent holds this network namespace: ${inWords(holder)}; ${wait}`);
+      await delay(PAUSE_MS, undefined, { signal });
     }
-    if (performance.now() - start >= timeoutMs) throw isHeld(holder, timeoutMs);
-    const wait = `waiting up to ${formatDuration(timeoutMs)} for it to end`;
-    if (!isAnnounced) log.warn(`another agent holds this network namespace: ${inWords(holder)}; ${wait}`);
-    isAnnounced = true;
-    await delay(PAUSE_MS, undefined, { signal });
+  }
+
+  /** Whether this process changes the kernel, and no other agent has taken the lock since. */
+  async isAlone(): Promise<boolean> {
+    if (this.#state !== 'not to be had') return this.#state === 'held';
+    return (await tryLock(this.#options.introduction))?.kind !== 'agent';
+  }
+
+  /** Tries to get the lock later: the process in the way may end, or another agent may take it. */
+  async #keepTrying(): Promise<void> {
+    const { introduction, log, signal, onFailure, onOther } = this.#options;
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+      await delay(pause, undefined, { signal, ref: false }).catch(() => {});
+      if (signal.aborted) return;
+      const holder = await tryLock(introduction);
+      if (holder === undefined) {
+        this.#state = 'held';
+        return log.info('took the lock against a second agent');
+      }
+      if (holder.kind === 'agent') return onOther(otherAgent(holder, 'started while this one had no lock'));
+      onFailure();
+    }
   }
 }
 
@@ -81,28 +125,11 @@ export async function tryLock(
   }
 }
 
-/** Tries to get the lock later: the process in the way may end. Says once if that is now another agent. */
-async function keepTrying({ introduction, log, signal, onFailure }: LockOptions): Promise<void> {
-  let isAnnounced = false;
-  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
-    await delay(pause, undefined, { signal, ref: false }).catch(() => {});
-    if (signal.aborted) return;
-    const holder = await tryLock(introduction);
-    if (holder === undefined) return log.info('took the lock against a second agent');
-    onFailure();
-    if (holder.kind === 'agent' && !isAnnounced)
-      log.error(`another agent runs on this node: ${inWords(holder)}; ${REMEDY}`);
-    isAnnounced ||= holder.kind === 'agent';
-  }
-}
-
-const REMEDY =
-  'keep one agent on each node; beside a running agent use the commands diff, doctor and explain';
-
 /** The error that ends a second agent. */
-function isHeld(holder: Agent, timeoutMs: number): SystemError {
-  const what = `another agent holds this network namespace: ${inWords(holder)}`;
-  return new SystemError(`${what}, and did not end within ${formatDuration(timeoutMs)}; ${REMEDY}`);
+function otherAgent(holder: Agent, what: string): SystemError {
+  return new SystemError(
+    `another agent holds this network namespace: ${inWords(holder)}, and ${what}; keep one agent on each node; beside a running agent use the commands diff, doctor and explain`,
+  );
 }
 
 /** Takes the lock and answers processes of root; returns the error if it cannot. */

@@ -22,7 +22,7 @@ export interface AgentOptions {
   readonly keepIf?: () => Promise<boolean>;
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
-  /** Makes sure that no other agent runs here. Called before anything is changed. */
+  /** Makes sure that no other agent runs here. Called before anything is changed or held, often. */
   readonly lock: () => Promise<void>;
   /**
    * Finds the dataplane. Called after the first valid config; before that, the agent does not read the kernel.
@@ -120,6 +120,7 @@ export async function* syncs(
       if (reading !== before) log.error(`${error.message}; ${whatIsKept(loaded)}`);
     }
     if (loaded === undefined) {
+      await lock();
       yield { kind: 'held', interval: sources.resyncInterval };
       continue;
     }

@@ -45,3 +45,8 @@ export function toolError(symptoms: readonly Symptom[], stderr: string, message:
   const remedy = symptom?.remedy ?? 'run the command by hand on the node to see more';
   return new DataplaneError(symptom?.failure ?? 'refused', message, remedy);
 }
+
+/** The failure of a tool that was killed while it printed its version: it says nothing about what is installed. */
+export function killed(tool: string): DataplaneError {
+  return new DataplaneError('refused', `${tool} --version was killed`, 'look for a lack of memory: dmesg');
+}

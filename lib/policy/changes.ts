@@ -38,22 +38,8 @@ function continues(a: Change, b: Change): boolean {
   );
 }
 
-/** The last description for each new policy: the warning of a source that is gone and the line of the change share it. */
-const described = new WeakMap<
-  Policy,
-  { readonly before: WeakRef<Policy>; readonly changes: VerdictChanges }
->();
-
 /** What happens to packets if the first policy is replaced by the second. */
 export function describePolicyChange(before: Policy, after: Policy): VerdictChanges {
-  const known = described.get(after);
-  if (known?.before.deref() === before) return known.changes;
-  const changes = compare(before, after);
-  described.set(after, { before: new WeakRef(before), changes });
-  return changes;
-}
-
-function compare(before: Policy, after: Policy): VerdictChanges {
   const differing = differingRanges(before, after);
   if (differing.length > FEW) return describeChanges(fatesOf(before), fatesOf(after));
   const set = rangeSet(before.family, differing);

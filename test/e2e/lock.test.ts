@@ -126,6 +126,22 @@ describe('a process of another user that has the name of the lock', onlyRoot, ()
       assert.equal((await agent.ended).code, 0);
     });
 
+  it('leaves one agent in the end, if another takes the lock in between', async () => {
+    await using node = await createNode();
+    const squatter = await started(node, [process.execPath, '-e', HOLD]);
+    const first = await running(node, '--cleanup-on-exit');
+    await first.logged(/goes on without it/);
+    await squatter.stop();
+    const second = node.start('--resync-interval=1h');
+    await second.logged(/"reason":"start"|nothing to change|using iptables/);
+    const { code } = await first.ended;
+    assert.equal(code, 1);
+    assert.match(first.log(), /another agent holds .*started while this one had no lock/);
+    assert.match(await node.kernel(), /IP-MASQ-AGENT/);
+    second.kill('SIGTERM');
+    assert.equal((await second.ended).code, 0);
+  });
+
   it('learns nothing from the agent, and does not keep root from an answer', async () => {
     await using node = await createNode();
     const agent = await running(node, '--backend=nftables');

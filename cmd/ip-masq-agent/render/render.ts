@@ -26,8 +26,10 @@ export async function render(args: RenderArgs): Promise<number> {
   const outputFile = flags['output-file'];
   if (args.texts.get('diff-to') === '') throw new UsageError('--diff-to needs a directory');
   if (flags['diff-to'] !== '') {
-    if (flags.watch || outputFile !== '' || format.kind === 'win-bridge')
-      throw new UsageError('--diff-to cannot be set with --watch, --output-file or --format=win-bridge');
+    const other = ['watch', 'output-file', 'format', 'flatten', 'filename', 'recursive'].find((name) =>
+      args.texts.has(name),
+    );
+    if (other !== undefined) throw new UsageError(`--diff-to cannot be set with --${other}`);
     return compareWith(flags['diff-to'], flags);
   }
   const renderConfig = (config: MergedConfig) => renderAs(format, config, flags['enable-ipv6']);

@@ -1,4 +1,4 @@
-import { takeLock } from '../../../lib/agent/lock.ts';
+import { NamespaceLock } from '../../../lib/agent/lock.ts';
 import { syncs } from '../../../lib/agent/loop.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
@@ -19,71 +19,62 @@ import { announceStop, cleanUp } from './stop.ts';
 import { findOwnRules, whatStays } from './without-config.ts';
 
 /** What the end of the process must know. */
-interface State {
-  /** Whether no other agent holds the network namespace. */
-  mayWrite: boolean;
+interface Ending {
+  readonly lock: NamespaceLock;
   leftovers?: Leftovers;
 }
 
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
 export function run(args: Args): Promise<number> {
   const { flags, texts } = args;
-  const state: State = { mayWrite: false };
+  let ending: Ending | undefined;
   return runDaemon(
     args,
     () => whatStays(flags),
-    (log) => keepRules(flags, sharedFlags(texts), log, state),
+    (log) => {
+      const recorder = new Recorder();
+      const other = Promise.withResolvers<never>();
+      const lock = new NamespaceLock({
+        introduction: { version: buildInfo().version, flags: sharedFlags(texts) },
+        timeoutMs: flags['sync-timeout'],
+        log,
+        signal: stopSignal,
+        onFailure: () => recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {})),
+        onOther: other.reject,
+      });
+      ending = { lock };
+      return Promise.race([keepRules(flags, log, recorder, ending), other.promise]);
+    },
     async (log) => {
-      if (flags['cleanup-on-exit'] && state.mayWrite) await cleanUp(flags, log, state.leftovers);
+      if (flags['cleanup-on-exit'] && (await ending?.lock.isAlone()))
+        await cleanUp(flags, log, ending?.leftovers);
     },
   );
 }
 
 /** Syncs at each wake. The server and the look for leftovers and foreign rules are loaded only after the first sync. */
-async function keepRules(
-  flags: FlagValues,
-  shared: readonly string[],
-  log: Logger,
-  state: State,
-): Promise<void> {
+async function keepRules(flags: FlagValues, log: Logger, recorder: Recorder, ending: Ending): Promise<void> {
   const host = systemHost(flags['sync-timeout']);
   const dataplane = dataplaneOptions(flags);
   const sources = sourcesOptions(flags);
-  const recorder = new Recorder();
   recordBuild(recorder, '');
   recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
   const status = new Status(recorder, (policy) => ruleCount(policy, dataplane));
   const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
-  const lock = async () => {
-    if (state.mayWrite) return;
-    await takeLock({
-      introduction: { version: buildInfo().version, flags: shared },
-      timeoutMs: flags['sync-timeout'],
-      log,
-      signal: stopSignal,
-      onFailure: () => recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {})),
-    });
-    state.mayWrite = true;
-  };
   const open = async () => {
     const opened = await openDataplane(dataplane, host);
     recordBuild(recorder, opened.name);
     return opened;
   };
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
-  const keepIf = async () => {
-    if ((await findOwnRules(flags)) === false) return false;
-    await lock();
-    return true;
-  };
   const agent = {
     sources,
-    ...(keeps && { keepIf }),
+    ...(keeps && { keepIf: async () => (await findOwnRules(flags)) !== false }),
     syncTimeout: flags['sync-timeout'],
-    lock,
+    lock: () => ending.lock.take(),
     open,
   };
-  announceStop(log, flags['cleanup-on-exit']);
+  announceStop(log, () => flags['cleanup-on-exit'] && ending.lock.isDecided);
   process.on('SIGHUP', () => wakes.add('signal'));
 
   let isServing = false;
@@ -95,16 +86,16 @@ async function keepRules(
     if (step.kind === 'held') continue;
     if (flags.once) {
       const { Leftovers } = await import('./leftovers.ts');
-      state.leftovers = new Leftovers(dataplane, host, log, stopSignal);
-      const failure = await state.leftovers.look(step.dataplane, step.policies);
+      ending.leftovers = new Leftovers(dataplane, host, log, stopSignal);
+      const failure = await ending.leftovers.look(step.dataplane, step.policies);
       if (failure !== undefined) log.warn(failure);
       continue;
     }
     if (neighbours === undefined) {
       const { Leftovers } = await import('./leftovers.ts');
       const { NeighbourWatch } = await import('./neighbour-watch.ts');
-      state.leftovers = new Leftovers(dataplane, host, log, stopSignal);
-      neighbours = new NeighbourWatch(host, log, status, state.leftovers);
+      ending.leftovers = new Leftovers(dataplane, host, log, stopSignal);
+      neighbours = new NeighbourWatch(host, log, status, ending.leftovers);
       collectGarbageSoon();
     }
     if (step.changed) collectGarbageSoon();

@@ -34,8 +34,9 @@ export async function cleanUp(
 }
 
 /** Logs that the agent stops, and makes sure that it does. */
-export function announceStop(log: Logger, cleanUp: boolean): void {
+export function announceStop(log: Logger, cleansUp: () => boolean): void {
   const announce = () => {
+    const cleanUp = cleansUp();
     log.info(`${stopSignal.reason}: stopping, ${cleanUp ? 'removing the rules' : 'the rules stay'}`);
     if (cleanUp) {
       // A second signal ends a wait for a busy lock.

@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { DataplaneError, type Symptom, toolError } from '../error.ts';
+import { DataplaneError, killed, type Symptom, toolError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import type { IptablesMode } from '../options.ts';
 import { ruleWords } from './rule.ts';
@@ -100,7 +100,8 @@ export interface ToolVersion {
 /** The version and mode of a command; undefined if it is not installed. Versions before 1.8 have only legacy mode. */
 export async function toolVersion(host: Host, command: string): Promise<ToolVersion | undefined> {
   try {
-    const { stdout } = await host.run(command, ['--version']);
+    const { code, stdout } = await host.run(command, ['--version']);
+    if (code === null) throw killed(command);
     const match = /v(\d+(?:\.\d+)+)(?: \((nf_tables|legacy)\))?/.exec(stdout);
     if (match === null) return undefined;
     return { version: match[1] ?? '', mode: match[2] === 'nf_tables' ? 'nft' : 'legacy' };

@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { DataplaneError, type Symptom, toolError } from '../error.ts';
+import { DataplaneError, killed, type Symptom, toolError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import { isOlder } from '../versions.ts';
 import { NFT_FAMILY, TABLE } from './names.ts';
@@ -30,7 +30,8 @@ const OLDEST_VERSION = [1, 0, 2];
  * @throws {DataplaneError} if nft is not installed, or too old
  */
 export async function openNft(host: Host): Promise<NftTool> {
-  const { stdout } = await host.run('nft', ['--version']);
+  const { code, stdout } = await host.run('nft', ['--version']);
+  if (code === null) throw killed('nft');
   const version = /^nftables v(\d+(?:\.\d+)*)/.exec(stdout)?.[1];
   if (version === undefined)
     throw new DataplaneError('missing', 'nft does not print its version', 'install nftables 1.0.2 or newer');

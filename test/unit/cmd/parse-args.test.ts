@@ -166,6 +166,22 @@ describe('the command line', () => {
     it(`says what to write instead of ${argument}`, () => assert.throws(() => flagsOf([argument]), remedy));
   }
 
+  it('joins promises that are given several times, of which an empty one means none', () => {
+    const flags = flagsOf([
+      '--must-masquerade=8.0.0.0/8,9.0.0.0/8',
+      '--must-masquerade=',
+      '--must-masquerade=8.0.0.0/8',
+    ]);
+    assert.deepEqual(
+      flags['must-masquerade'].map(({ text }) => text),
+      ['8.0.0.0/8', '9.0.0.0/8'],
+    );
+    assert.throws(
+      () => flagsOf(['--must-masquerade=8.0.0.0/8', '--must-masquerade=bad']),
+      /="8\.0\.0\.0\/8,bad" /,
+    );
+  });
+
   for (const [argv, remedy] of [
     [['--cidr-limit=2000'], /raise --cidr-limit-max/],
     [['--scrape-bind-address=127.0.0.1:9614'], /two addresses/],
