@@ -88,7 +88,7 @@ describe('the verdict of a chain in the kernel', () => {
     '-p tcp -m tcp --dport 53 -j ACCEPT',
     '-s 192.0.2.1/32 -d 10.0.0.0/8 -o eth0 -j RETURN',
     '-d 10.1.0.0/16 -m mark --mark 0x1 -j RETURN',
-    '-m addrtype --dst-type LOCAL -j RETURN',
+    '-m addrtype --src-type LOCAL -j RETURN',
     '! -d 10.0.0.0/16 ! -s 10.0.0.0/8 -j RETURN',
     '-d 10.0.0.0/255.0.255.0 -j RETURN',
     '-d 10.1.0.0/16 -j SNAT --to-source 192.0.2.1',
