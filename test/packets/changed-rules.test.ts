@@ -68,12 +68,72 @@ const IN_NFT_MODE: readonly Case[] = [
   ],
 ];
 
+const TABLE = 'ip ip-masq-agent';
+const CHAIN = `${TABLE} postrouting`;
+const table = (content: string) => `nft 'table ${TABLE} { ${content}\n}'`;
+const insert = (rule: string) => `nft 'insert rule ${CHAIN} ${rule}'`;
+
+const IN_NFTABLES: readonly Case[] = [
+  ['nothing', 'rmmm', ''],
+  ['a deleted table', 'rrrr', `nft delete table ${TABLE}`],
+  [
+    'objects that nothing uses',
+    'rmmm',
+    table(`
+      set theirs { type ipv4_addr; elements = { 8.8.8.8 }; }
+      map choices { type ipv4_addr : verdict; elements = { 8.8.8.8 : return }; }
+      counter count { }
+      ct helper ftp { type "ftp" protocol tcp; }
+      limit slowly { rate 3/second; }
+      chain aside { return; }`),
+  ],
+  ['another chain that packets enter', '????', table('chain more { type nat hook postrouting priority 0; }')],
+  ['a jump', '????', `${table('chain aside { return; }')}\n${insert('ip saddr 10.0.0.0/8 jump aside')}`],
+  ['a chain without a name', '????', insert('ip daddr 8.8.8.8 jump { return; }')],
+  ['no hook', 'rrrr', `nft 'delete chain ${CHAIN}'\n${table('chain postrouting { masquerade; }')}`],
+  ['another name', 'rmmm', `nft rename chain ${CHAIN} foo`],
+  ['another policy', '????', table('chain postrouting { policy drop; }')],
+  ['a dormant table', 'rrrr', table('flags dormant;')],
+  [
+    'comments of elements',
+    'rmrm',
+    `nft 'add element ${TABLE} not-masqueraded { 9.9.9.9 comment "a, } 8.8.8.8, \\" }'`,
+  ],
+  ['a comment of several lines', 'rrmm', insert('ip daddr 8.8.8.8 return comment "x\n\t}\n\tchain y {\n"')],
+  ['another set', 'r???', `${table('set s { type ipv4_addr; }')}\n${insert('ip daddr @s return')}`],
+  [
+    'rules behind which a packet goes on',
+    'rmmm',
+    `${table('counter count { }')}\n${[
+      'counter',
+      'counter name count',
+      'udp dport 4000 log prefix "return" group 3 counter',
+      'ip daddr 8.8.8.8 meta mark set 7',
+      'ct mark set meta mark',
+      'meta mark set ct mark',
+      'meta nftrace set 1',
+      'continue',
+      'fib daddr type local accept',
+    ]
+      .map(insert)
+      .join('\n')}`,
+  ],
+  ['a rule that counts and returns', 'rrmm', insert('ip daddr 8.8.8.8 log counter return')],
+  ['a rule of some destinations', 'rrrm', insert('ip daddr { 8.8.8.8, 9.0.0.0/8 } return')],
+  ['a rule of all other destinations', 'rmmr', insert('ip daddr != { 8.8.8.8, 9.9.9.9 } return')],
+  ['a rule of all destinations but one', 'rrmr', insert('ip daddr != 9.9.9.9 return')],
+  ['a rule of all that the set does not hold', 'rrrr', insert('ip daddr != @not-masqueraded return')],
+  ['another verdict behind a match of packets', 'r???', insert('udp dport 4000 return')],
+  ['another destination', '????', insert('ip daddr set 9.9.9.9 counter')],
+];
+
 const LAB_OF = (name: string) => DATAPLANES.filter((kind) => kind.name === name);
 
 describe('rules that were changed are read as the packets show', { concurrency: true, skip: NO_LAB }, () => {
   for (const [name, cases] of [
     ['iptables-nft', IN_NFT_MODE],
     ['iptables-legacy', IN_IPTABLES],
+    ['nftables', IN_NFTABLES],
   ] as const) {
     for (const kind of LAB_OF(name)) {
       describe(kind.name, { concurrency: 1 }, () => {
