@@ -20,7 +20,7 @@ export function kernelFates(
   const seen = unseen === 'instead' ? [] : jumps;
   const entered = firstMatches(family, [
     ...seen.flatMap((spec) => rangeRules(family, spec, `-A POSTROUTING ${spec}`, chain)),
-    ...(unseen === undefined ? [] : unseenWay(family, chain)),
+    ...(unseen === undefined ? [] : rangeRules(family, `-m unseen -j ${chain}`, unseenText(chain), chain)),
   ]);
   const inside =
     rules === undefined
@@ -32,6 +32,11 @@ export function kernelFates(
   return { state: 'applied', ...ifEntered(entered, inside) };
 }
 
+/** Stands for ways to the chain that only some packets may take. */
+function unseenText(chain: string): string {
+  return `rules in other chains, or rules that iptables cannot read, may lead to ${chain}`;
+}
+
 /** The fates inside the chain for the packets that enter it; all others are left alone. */
 function ifEntered(entered: Fates, inside: Fates): Fates {
   const fates = Array.from(sideBySide(entered, inside), ({ first, last, before, after }): Fate => {
@@ -39,17 +44,6 @@ function ifEntered(entered: Fates, inside: Fates): Fates {
     return { first, last, verdict: before.verdict, rule: before.rule };
   });
   return { family: entered.family, fates };
-}
-
-/** Stands for what may lead packets to the chain, behind the jumps. */
-function unseenWay(family: Family, chain: string): readonly RangeRule[] {
-  const text = `rules in other chains, or rules that iptables cannot read, may lead to ${chain}`;
-  return everything(family).ranges.map((range) => ({
-    ...range,
-    verdict: undefined,
-    matchesAll: false,
-    text,
-  }));
 }
 
 /**
@@ -61,7 +55,8 @@ function unseenWay(family: Family, chain: string): readonly RangeRule[] {
 function rangeRules(family: Family, spec: string, text: string, masquerades: string): readonly RangeRule[] {
   const written = withoutComments(ruleWords(spec));
   if (indexOf(written, LOCAL) !== -1) return [];
-  const words = withoutLocal(written);
+  const notLocal = indexOf(written, NOT_LOCAL);
+  const words = notLocal === -1 ? written : written.toSpliced(notLocal, NOT_LOCAL.length);
   const end = words.findIndex((word) => word === '-j' || word === '-g');
   if (end === -1 || PASSING.includes(words[end + 1] ?? '')) return [];
   const matches = words.slice(0, end);
@@ -99,13 +94,8 @@ const PASSING = ['CONNMARK', 'LOG', 'MARK', 'NFLOG', 'TRACE'];
 
 /** Packets to the node itself are none of the agent's business. */
 const LOCAL = ['-m', 'addrtype', '--dst-type', 'LOCAL'];
+/** Every jump to such a chain has this match, and so has every rule of old v1 versions. */
 const NOT_LOCAL = ['-m', 'addrtype', '!', '--dst-type', 'LOCAL'];
-
-/** Without the match that every jump to such a chain has, and that every rule of old v1 versions has. */
-function withoutLocal(words: readonly string[]): readonly string[] {
-  const at = indexOf(words, NOT_LOCAL);
-  return at === -1 ? words : words.toSpliced(at, NOT_LOCAL.length);
-}
 
 function indexOf(words: readonly string[], part: readonly string[]): number {
   return words.findIndex((_, index) => part.every((word, offset) => words[index + offset] === word));
