@@ -12,34 +12,30 @@ export function kernelFates({ family, table }: NftablesObservation): KernelFates
   const nothing = sameFate(family, { verdict: 'return' });
   if (table?.isOwn !== true) return { state: 'no chain', ...nothing };
   const chains = chainsOf(table.shape);
-  const hooked = chains.filter(({ lines }) => lines.some((line) => ANY_HOOK.test(line)));
-  const own = hooked.find(({ name }) => name === CHAIN) ?? hooked[0];
-  if (own === undefined || table.shape.some((line) => DORMANT.test(line))) {
-    const isThere = own !== undefined || chains.some(({ name }) => name === CHAIN);
-    return { state: isThere ? 'no jump' : 'no chain', ...nothing };
-  }
+  const hooked = chains.filter((lines) => lines.some((line) => ANY_HOOK.test(line)));
+  const own = hooked.find(isNamed) ?? hooked[0];
+  if (own === undefined && !chains.some(isNamed)) return { state: 'no chain', ...nothing };
+  if (own === undefined || table.shape.some((line) => DORMANT.test(line)))
+    return { state: 'no jump', ...nothing };
+  const [head = '', ...inside] = own;
   const lines = [
     // Another chain that packets enter may do anything.
-    ...hooked.flatMap((one) => (one === own ? [] : one.lines.filter((line) => ANY_HOOK.test(line)))),
-    ...own.lines.filter((line) => !HOOK.test(line) && !line.startsWith('comment "')),
+    ...hooked.flatMap((one) => (one === own ? [] : one.filter((line) => ANY_HOOK.test(line)))),
+    ...inside.filter((line) => !HOOK.test(line) && !line.startsWith('comment "')),
   ];
-  const start = `${NFT_FAMILY[family].protocol} ${own.name}: `;
+  const start = `${NFT_FAMILY[family].protocol} ${head.split(' ')[1]}: `;
   const rules = lines.flatMap((line) => rangeRules(family, line, start, table));
   return { state: 'applied', ...firstMatches(family, rules) };
 }
 
-interface Chain {
-  readonly name: string;
-  readonly lines: readonly string[];
+/** The lines of each chain, from the one with its name. nft(8) lists chains last. */
+function chainsOf(shape: readonly string[]): readonly (readonly string[])[] {
+  const starts = shape.flatMap((line, index) => (line.startsWith('chain ') ? [index] : []));
+  return starts.map((start, index) => shape.slice(start, starts[index + 1]).slice(0, -1));
 }
 
-/** The chains, which nft(8) lists last. */
-function chainsOf(shape: readonly string[]): readonly Chain[] {
-  const starts = shape.flatMap((line, index) => (line.startsWith('chain ') ? [index] : []));
-  return starts.map((start, index) => ({
-    name: shape[start]?.split(' ')[1] ?? '',
-    lines: shape.slice(start + 1, starts[index + 1]).slice(0, -1),
-  }));
+function isNamed([head]: readonly string[]): boolean {
+  return head === `chain ${CHAIN} {`;
 }
 
 /** The line of a chain that packets enter; into all other chains, only jumps lead. */
@@ -91,26 +87,13 @@ function rangeRules(
   const isSet = single === `@${SET}` && shape.includes(`set ${SET} {`);
   const names = isSet ? [...elements.keys()] : (list?.split(', ') ?? [single]);
   const ranges = names.flatMap((name) => parseRange(name) ?? []);
-  const matchesAll = ranges.length === names.length;
-  if (!matchesAll || word === undefined)
-    return everything(family).ranges.map((range) => ({
-      ...range,
-      verdict,
-      matchesAll: condition === '',
-      text,
-    }));
-  if (not !== undefined)
-    return complement(rangeSet(family, ranges)).ranges.map((range) => ({
-      ...range,
-      verdict,
-      matchesAll,
-      text,
-    }));
-  return ranges.map((range, index) => ({
+  const asksOnly = word !== undefined && ranges.length === names.length;
+  const concerned = not === undefined ? ranges : complement(rangeSet(family, ranges)).ranges;
+  return (asksOnly ? concerned : everything(family).ranges).map((range, index) => ({
     ...range,
     verdict,
-    matchesAll,
-    text: isSet ? `${text}, element ${names[index]}` : text,
+    matchesAll: asksOnly || condition === '',
+    text: isSet && not === undefined ? `${text}, element ${names[index]}` : text,
   }));
 }
 
