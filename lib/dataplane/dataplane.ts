@@ -101,7 +101,7 @@ export type Difference = (typeof DIFFERENCES)[number];
 
 /** What the agent's rules in the kernel do with packets to every address; foreign rules may do more. */
 export interface KernelFates extends Fates {
-  /** Without the chain or a jump to it, packets are not masqueraded. */
+  /** Without the chain, or without anything that leads packets to it, they are not masqueraded. */
   readonly state: 'applied' | 'no chain' | 'no jump';
 }
 

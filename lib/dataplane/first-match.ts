@@ -44,10 +44,7 @@ export function firstMatches(family: Family, rules: readonly RangeRule[]): Fates
   return { family, fates };
 }
 
-/**
- * The index of the first rule, among those that are meant, that concerns each of the stretches of addresses; the number
- * of rules if there is none. Each stretch is visited once, however many rules overlap.
- */
+/** The index of the first rule, among those that are meant, for each of the stretches; the number of rules if none. */
 function firstRules(
   rules: readonly RangeRule[],
   isMeant: (rule: RangeRule) => boolean,
@@ -55,25 +52,8 @@ function firstRules(
   places: ReadonlyMap<bigint, number>,
 ): Int32Array {
   const found = new Int32Array(starts.length).fill(rules.length);
-  /** For each stretch, one that is not before the next stretch without a rule; its own if it has none. */
-  const next = Int32Array.from({ length: starts.length + 1 }, (_, index) => index);
-  const nextFree = (from: number): number => {
-    let free = from;
-    while (next[free] !== free) free = next[free] ?? starts.length;
-    for (let at = from; at !== free; ) {
-      const following = next[at] ?? free;
-      next[at] = free;
-      at = following;
-    }
-    return free;
-  };
-  for (const [index, rule] of rules.entries()) {
-    if (!isMeant(rule)) continue;
-    const end = places.get(rule.last + 1n) ?? starts.length;
-    for (let at = nextFree(places.get(rule.first) ?? 0); at < end; at = nextFree(at)) {
-      found[at] = index;
-      next[at] = at + 1;
-    }
-  }
+  // From the last rule to the first, which overwrites what those behind it say.
+  for (const [index, rule] of [...rules.entries()].reverse())
+    if (isMeant(rule)) found.fill(index, places.get(rule.first), places.get(rule.last + 1n));
   return found;
 }

@@ -96,8 +96,19 @@ for (const mode of ['nft', 'legacy'] as const) {
     it('where no rule leads to the chain', async () => {
       await using node = await nodeWith(mode, [CHAINS.v1.last], []);
       const { code, stdout } = await node.agent('diff', flag);
-      const line = 'IPv4: the agent masquerades nothing now, because no rule leads to its chain';
+      const line = 'IPv4: the agent masquerades nothing now, because nothing leads packets to its chain';
       assert.deepEqual([code, told(stdout)], [4, [line]]);
+    });
+
+    it('where a foreign chain leads to the chain', async () => {
+      await using node = await nodeWith(mode, [CHAINS.v1.last], ['-d 240.0.0.0/4 -j IP-MASQ-AGENT']);
+      const lead = ['*nat', ':VIA - [0:0]', '-A POSTROUTING -j VIA', '-A VIA -j IP-MASQ-AGENT', 'COMMIT', ''];
+      await node.box.run(`iptables-${mode}-restore`, ['--noflush'], { input: lead.join('\n') });
+      const untold =
+        'cannot be told (rules in other chains, or rules that iptables cannot read, may lead to IP-MASQ-AGENT)';
+      const lines = told((await node.agent('diff', flag)).stdout);
+      assert.equal(lines[1], `  0.0.0.0-9.255.255.255: ${untold} → masqueraded`);
+      assert.ok(lines.includes('  240.0.0.0/4: masqueraded → not masqueraded'), lines.join('\n'));
     });
 
     it('where only some packets enter the chain', async () => {
@@ -170,6 +181,22 @@ describe('diff tells what happens to packets', () => {
       `  11.0.0.0-169.253.255.255: cannot be told ${untold} → masqueraded`,
     ]);
     assert.ok(told(stdout).includes(`  240.0.0.0/4: cannot be told ${untold} → not masqueraded`), stdout);
+  });
+
+  it('where the table of nftables is dormant, and the log of the repair says so too', async () => {
+    await using node = await createNode();
+    await writeFile(join(node.configDir, 'ip-masq-a'), CONFIG);
+    const flag = '--backend=nftables';
+    assert.equal((await node.agent('--once', flag)).code, 0);
+    await node.box.run('nft', ['add table ip ip-masq-agent { flags dormant; }']);
+    const { stdout } = await node.agent('diff', flag);
+    const line = 'IPv4: the agent masquerades nothing now, because nothing leads packets to its chain';
+    assert.deepEqual(told(stdout), [line]);
+    assert.match(stdout, /^- table flags dormant$/m);
+    const { code, stderr } = await node.agent('--once', flag);
+    assert.equal(code, 0);
+    assert.match(stderr, /before, the agent's rules masqueraded nothing/);
+    assert.equal((await node.agent('diff', flag)).code, 0);
   });
 });
 

@@ -95,7 +95,7 @@ describe('explain', () => {
 
 for (const mode of ['nft', 'legacy'] as const) {
   describe(`explain --live, ${mode}`, () => {
-    const NOTHING_LEADS = /kernel DISAGREES: no rule jumps to the agent's chain/;
+    const NOTHING_LEADS = /kernel DISAGREES: nothing leads packets to the agent's chain/;
     const LIVE = ['explain', '--live', '--enable-ipv6', `--iptables-mode=${mode}`];
 
     it('agrees with what a sync has made, for both families, and shows the rule', async () => {

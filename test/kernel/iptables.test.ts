@@ -168,7 +168,8 @@ forEachLab((makeLab, family, mode) => {
       .slice(start)
       .map((command) => command.replace(/^ip6?tables-(nft|legacy)/, ''));
     const reads = [` --wait 1 -t nat -S ${CHAIN}`, ' --wait 1 -t nat -S POSTROUTING'];
-    assert.deepEqual(commands, [...reads, '-restore --noflush --wait 1', ...reads]);
+    const exists = ` --wait 1 -t nat -C POSTROUTING -j ${CHAIN}`;
+    assert.deepEqual(commands, [...reads, exists, '-restore --noflush --wait 1', ...reads]);
     assert.equal(
       (await lab.iptables('-S')).split('\n').filter((line) => line.startsWith('-A KUBE-SVC-')).length,
       5_000,
@@ -287,9 +288,11 @@ forEachLab((makeLab, family, mode) => {
       await lab.sync(policy);
       const [table, match] = family === 'IPv4' ? ['ip', 'ip daddr'] : ['ip6', 'ip6 daddr'];
       const address = family === 'IPv4' ? '192.0.2.1' : '2001:db8::1';
-      await lab.box.run('nft', ['add', 'rule', table, 'nat', CHAIN, `${match} { ${address} } masquerade`]);
-      assert.deepEqual((await lab.sync(policy))?.found, ['no readable chain']);
-      await assertExact(lab, policy);
+      for (const rule of [`${match} { ${address} } masquerade`, 'meta mark set 7']) {
+        await lab.box.run('nft', ['add', 'rule', table, 'nat', CHAIN, rule]);
+        assert.deepEqual((await lab.sync(policy))?.found, ['no readable chain']);
+        await assertExact(lab, policy);
+      }
     });
   }
 

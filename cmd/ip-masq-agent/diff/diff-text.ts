@@ -67,7 +67,7 @@ function verdictText({ preview: { family, policy }, now }: Difference): readonly
     case 'no chain':
       return [`${family}: the agent masquerades nothing now, because its chain does not exist`];
     case 'no jump':
-      return [`${family}: the agent masquerades nothing now, because no rule leads to its chain`];
+      return [`${family}: the agent masquerades nothing now, because nothing leads packets to its chain`];
     case 'applied':
       return verdictLines(family, describeKernelChange(now, policy));
   }

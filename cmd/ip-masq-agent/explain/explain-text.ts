@@ -70,7 +70,7 @@ function kernelText({ kernel: { state, verdict, rule }, agrees }: LiveVerdict): 
         ? 'it has no rules of the agent for this family'
         : "the agent's chain does not exist; is the agent running? See ip-masq-agent diff";
     case 'no jump':
-      return "no rule jumps to the agent's chain; is the agent running? See ip-masq-agent diff";
+      return "nothing leads packets to the agent's chain; is the agent running? See ip-masq-agent diff";
     case 'changed':
       return `the agent's rules were changed${rule === undefined ? '' : `: ${rule}`}; see ip-masq-agent diff`;
     case 'applied':

@@ -1,6 +1,6 @@
 import type { Family } from '../../cidr/address.ts';
 import { renderJump, renderQuotedJump } from './chain.ts';
-import { ruleTarget } from './rule.ts';
+import { ruleTarget, sameRule } from './rule.ts';
 import type { Tool } from './tool.ts';
 
 /** The agent's rules of one family in the kernel. */
@@ -10,6 +10,8 @@ export interface IptablesObservation {
   readonly rules: readonly string[] | undefined;
   /** The words after `-A POSTROUTING` of each rule that leads to the agent's chain, in order. */
   readonly jumps: readonly string[];
+  /** Ways to the chain that are not seen: besides the jumps, or `instead` of one that is only assumed. */
+  readonly unseen?: 'besides' | 'instead' | undefined;
   /** Those of the jumps that can be deleted only by their numbers; undefined if there are none. */
   readonly odd?: OddJumps | undefined;
 }
@@ -31,12 +33,15 @@ export function isOdd(spec: string): boolean {
 export async function observe(tool: Tool, chain: string): Promise<IptablesObservation> {
   const [rules, postrouting] = await Promise.all([tool.list(chain), tool.list('POSTROUTING')]);
   const { family } = tool;
-  if (postrouting === undefined) return { family, rules, jumps: await probeJumps(tool, chain) };
+  if (postrouting === undefined) return { family, rules, ...(await probeJumps(tool, chain, rules)) };
   const jumps = postrouting.filter((spec) => ruleTarget(spec) === chain);
-  if (!jumps.some(isOdd)) return { family, rules, jumps };
+  const hasOdd = jumps.some(isOdd);
+  // Mostly there is the agent's jump, which all packets take: no other way to the chain matters.
+  if (!hasOdd && jumps.some((spec) => sameRule(spec, renderJump(chain)))) return { family, rules, jumps };
+  const unseen = (await countWays(tool, chain, rules)) === jumps.length ? undefined : 'besides';
+  if (!hasOdd) return { family, rules, jumps, unseen };
   // If other chains lead to the agent's chain, the plan could not prove that it deletes the right rules.
-  if ((await tool.references(chain)) !== jumps.length)
-    return { family, rules, jumps: jumps.filter((spec) => !isOdd(spec)) };
+  if (unseen) return { family, rules, jumps: jumps.filter((spec) => !isOdd(spec)), unseen };
   const numbers = postrouting.flatMap((spec, index) =>
     ruleTarget(spec) === chain && isOdd(spec) ? [index + 1] : [],
   );
@@ -47,12 +52,31 @@ export async function observe(tool: Tool, chain: string): Promise<IptablesObserv
  * Finds jumps in a chain that iptables cannot list, because nft(8) has made a rule in it. Mostly, iptables can still
  * look for a given rule there. If it cannot, the reference count of the agent's chain shows whether there is a jump.
  */
-async function probeJumps(tool: Tool, chain: string): Promise<readonly string[]> {
+async function probeJumps(
+  tool: Tool,
+  chain: string,
+  rules: IptablesObservation['rules'],
+): Promise<Pick<IptablesObservation, 'jumps' | 'unseen'>> {
   const jump = renderJump(chain);
+  let unreadable = false;
   for (const spec of [jump, renderQuotedJump(chain)]) {
     const held = await tool.holds('POSTROUTING', spec);
-    if (held === 'unreadable') return (await tool.references(chain)) > 0 ? [jump] : [];
-    if (held) return [spec];
+    if (held === true) return { jumps: [spec] };
+    unreadable ||= held === 'unreadable';
   }
-  return [];
+  const ways = await countWays(tool, chain, rules);
+  if (ways === 0) return { jumps: [] };
+  return unreadable && ways !== undefined
+    ? { jumps: [jump], unseen: 'instead' }
+    : { jumps: [], unseen: 'besides' };
+}
+
+/** How many rules lead to the chain; undefined if it cannot be read. */
+async function countWays(
+  tool: Tool,
+  chain: string,
+  rules: IptablesObservation['rules'],
+): Promise<number | undefined> {
+  if (rules !== undefined) return tool.references(chain);
+  return (await tool.exists(chain)) ? undefined : 0;
 }

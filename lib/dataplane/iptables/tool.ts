@@ -18,6 +18,8 @@ export interface Tool {
   has(table: string, chain: string): Promise<boolean>;
   /** Whether the chain in `nat` holds the rule; mostly works also for a chain that cannot be listed. */
   holds(chain: string, spec: string): Promise<boolean | 'unreadable'>;
+  /** Whether the chain is in `nat`, also if it cannot be listed. */
+  exists(chain: string): Promise<boolean>;
   /** How many rules of `nat` lead to the chain. */
   references(chain: string): Promise<number>;
   /** Feeds a transaction to iptables-restore. */
@@ -37,6 +39,9 @@ const LOCK_WAIT = '1';
 /** The exit code of `iptables -C` if there is no such rule. */
 const EXIT_FALSE = 1;
 
+/** Its exit code if the rule jumps to a chain that does not exist. */
+const EXIT_USAGE = 2;
+
 /**
  * Makes the tool of one family and mode.
  *
@@ -51,7 +56,7 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
   const listRaw = async (table: string, chain: string, ...options: readonly string[]) => {
     const result = await look(table, ...options, '-S', chain);
     if (result.code === 0) return result.stdout;
-    if (isAbsent(result)) return undefined;
+    if (isAbsent(result) || isUnreadable(result)) return undefined;
     throw failure(command, result);
   };
 
@@ -72,8 +77,11 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
       const result = await look('nat', '-C', chain, ...ruleWords(spec));
       if (result.code === 0) return true;
       if (result.code === EXIT_FALSE || isAbsent(result)) return false;
-      if (/Parsing nftables rule failed/i.test(result.stderr)) return 'unreadable';
+      if (isUnreadable(result)) return 'unreadable';
       throw failure(command, result);
+    },
+    async exists(chain) {
+      return (await look('nat', '-C', 'POSTROUTING', '-j', chain)).code !== EXIT_USAGE;
     },
     async references(chain) {
       const result = await look('nat', '-n', '-L', chain);
@@ -140,6 +148,11 @@ function noListing(command: string, chain: string): DataplaneError {
 /** Whether a chain or table is missing. iptables-nft 1.8 calls a missing or unreadable chain "incompatible". */
 function isAbsent({ stderr }: ToolResult): boolean {
   return /No chain\/target\/match|is incompatible|does not exist/i.test(stderr);
+}
+
+/** Whether nft(8) has made a rule that iptables cannot parse. */
+function isUnreadable({ stderr }: ToolResult): boolean {
+  return /Parsing nftables rule failed/i.test(stderr);
 }
 
 /** The texts that the tools print when they fail, the more specific first. */

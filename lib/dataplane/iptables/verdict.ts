@@ -8,16 +8,20 @@ import type { IptablesObservation } from './observe.ts';
 import { ruleWords } from './rule.ts';
 
 /** What the chain does with packets to every address: the agent's own chain, or one that ip-masq-agent v1 or v2 made. */
-export function kernelFates({ family, rules, jumps }: IptablesObservation, chain: string): KernelFates {
-  if (jumps.length === 0)
+export function kernelFates(
+  { family, rules, jumps, unseen }: IptablesObservation,
+  chain: string,
+): KernelFates {
+  if (jumps.length === 0 && unseen === undefined)
     return {
       state: rules === undefined ? 'no chain' : 'no jump',
       ...sameFate(family, { verdict: 'return' }),
     };
-  const entered = firstMatches(
-    family,
-    jumps.flatMap((spec) => rangeRules(family, spec, `-A POSTROUTING ${spec}`, chain)),
-  );
+  const seen = unseen === 'instead' ? [] : jumps;
+  const entered = firstMatches(family, [
+    ...seen.flatMap((spec) => rangeRules(family, spec, `-A POSTROUTING ${spec}`, chain)),
+    ...(unseen === undefined ? [] : rangeRules(family, `-m unseen -j ${chain}`, unseenText(chain), chain)),
+  ]);
   const inside =
     rules === undefined
       ? sameFate(family, { verdict: undefined, rule: `chain ${chain}, which iptables cannot list` })
@@ -26,6 +30,11 @@ export function kernelFates({ family, rules, jumps }: IptablesObservation, chain
           rules.flatMap((spec) => rangeRules(family, spec, `-A ${chain} ${spec}`, 'MASQUERADE')),
         );
   return { state: 'applied', ...ifEntered(entered, inside) };
+}
+
+/** Stands for ways to the chain that only some packets may take. */
+function unseenText(chain: string): string {
+  return `rules in other chains, or rules that iptables cannot read, may lead to ${chain}`;
 }
 
 /** The fates inside the chain for the packets that enter it; all others are left alone. */
@@ -44,9 +53,12 @@ function ifEntered(entered: Fates, inside: Fates): Fates {
  * @param masquerades the target that masquerades, or leads to where packets are masqueraded
  */
 function rangeRules(family: Family, spec: string, text: string, masquerades: string): readonly RangeRule[] {
-  const words = withoutLocal(withoutComments(ruleWords(spec)));
+  const written = withoutComments(ruleWords(spec));
+  if (indexOf(written, LOCAL) !== -1) return [];
+  const notLocal = indexOf(written, NOT_LOCAL);
+  const words = notLocal === -1 ? written : written.toSpliced(notLocal, NOT_LOCAL.length);
   const end = words.findIndex((word) => word === '-j' || word === '-g');
-  if (end === -1) return []; // it only counts
+  if (end === -1 || PASSING.includes(words[end + 1] ?? '')) return [];
   const matches = words.slice(0, end);
   const options = matches.indexOf('-m');
   const at = matches.slice(0, options === -1 ? end : options).indexOf('-d');
@@ -77,15 +89,16 @@ function verdictOf(
   return jump === '-j' && (target === 'RETURN' || target === 'ACCEPT') ? 'return' : undefined;
 }
 
+/** Targets behind which a packet goes on to the next rule. */
+const PASSING = ['CONNMARK', 'LOG', 'MARK', 'NFLOG', 'TRACE'];
+
+/** Packets to the node itself are none of the agent's business. */
+const LOCAL = ['-m', 'addrtype', '--dst-type', 'LOCAL'];
+/** Every jump to such a chain has this match, and so has every rule of old v1 versions. */
 const NOT_LOCAL = ['-m', 'addrtype', '!', '--dst-type', 'LOCAL'];
 
-/**
- * Without the match that every jump to such a chain has, and that every rule of old v1 versions has: packets to the
- * node itself are none of the agent's business.
- */
-function withoutLocal(words: readonly string[]): readonly string[] {
-  const at = words.findIndex((_, index) => NOT_LOCAL.every((word, offset) => words[index + offset] === word));
-  return at === -1 ? words : words.toSpliced(at, NOT_LOCAL.length);
+function indexOf(words: readonly string[], part: readonly string[]): number {
+  return words.findIndex((_, index) => part.every((word, offset) => words[index + offset] === word));
 }
 
 function withoutComments(words: readonly string[]): readonly string[] {

@@ -51,11 +51,15 @@ const ELEMENTS = new RegExp(
 const ELEMENT = /([0-9a-f.:/-]+)(?:[^,]*? counter packets (\d+) bytes (\d+))?[^,]*(?:,|$)/g;
 const COUNTER = /\bcounter packets (\d+) bytes (\d+)/;
 
+/** Texts in quotes, in which nft(8) allows every character but a quote. */
+const QUOTED = /"[^"]*"/g;
+
 /** Reads what `nft list table` prints. */
-function parseTable(listing: string): ListedTable {
+function parseTable(printed: string): ListedTable {
+  const listing = printed.replace(QUOTED, (text) => text.replace(/[\n{}]/g, '?'));
   const [, , list = ''] = ELEMENTS.exec(listing) ?? [];
   const elements = new Map<string, Count>();
-  for (const [, text = '', packets, bytes] of list.matchAll(ELEMENT)) {
+  for (const [, text = '', packets, bytes] of list.replace(QUOTED, '').matchAll(ELEMENT)) {
     elements.set(canonical(text), { packets: BigInt(packets ?? 0), bytes: BigInt(bytes ?? 0) });
   }
   const counts = new Map<number, Count>();

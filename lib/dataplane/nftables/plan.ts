@@ -111,7 +111,7 @@ function objectsOf(shape: readonly string[]): readonly string[] {
       close();
       objects.push(`rule ${line}`);
     } else if (block === undefined)
-      objects.push(line.startsWith('comment ') ? `table ${line}` : `rule ${line}`);
+      objects.push(/^(?:comment|flags) /.test(line) ? `table ${line}` : `rule ${line}`);
     else block.says.push(line.replace(/;$/, ''));
   }
   return objects;

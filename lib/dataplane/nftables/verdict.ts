@@ -1,39 +1,52 @@
 import type { Family } from '../../cidr/address.ts';
-import { everything, parseRange } from '../../cidr/ranges.ts';
+import { complement, everything, parseRange, rangeSet } from '../../cidr/ranges.ts';
 import { sameFate } from '../../policy/fates.ts';
 import type { Verdict } from '../../policy/policy.ts';
 import type { KernelFates } from '../dataplane.ts';
 import { firstMatches, type RangeRule } from '../first-match.ts';
 import { CHAIN, NFT_FAMILY, SET } from './names.ts';
-import type { NftablesObservation } from './observe.ts';
+import type { NftablesObservation, TableContent } from './observe.ts';
 
 /** What the table does with packets to every address. */
 export function kernelFates({ family, table }: NftablesObservation): KernelFates {
   const nothing = sameFate(family, { verdict: 'return' });
-  const start = table?.shape.indexOf(`chain ${CHAIN} {`) ?? -1;
-  if (table?.isOwn !== true || start === -1) return { state: 'no chain', ...nothing };
-  const end = table.shape.indexOf('}', start);
-  const lines = table.shape.slice(start + 1, end);
-  if (!lines.some((line) => HOOK.test(line))) return { state: 'no jump', ...nothing };
-  const rules = [
-    ...strangeBlocks(table.shape),
-    ...lines.filter((line) => !HOOK.test(line) && !isComment(line)),
+  if (table?.isOwn !== true) return { state: 'no chain', ...nothing };
+  const chains = chainsOf(table.shape);
+  const hooked = chains.filter((lines) => lines.some((line) => ANY_HOOK.test(line)));
+  const own = hooked.find(isNamed) ?? hooked[0];
+  if (own === undefined && !chains.some(isNamed)) return { state: 'no chain', ...nothing };
+  if (own === undefined || table.shape.some((line) => DORMANT.test(line)))
+    return { state: 'no jump', ...nothing };
+  const [head = '', ...inside] = own;
+  const lines = [
+    // Another chain that packets enter may do anything.
+    ...hooked.flatMap((one) => (one === own ? [] : one.filter((line) => ANY_HOOK.test(line)))),
+    ...inside.filter((line) => !HOOK.test(line) && !line.startsWith('comment "')),
   ];
-  const elements = [...table.elements.keys()];
-  return {
-    state: 'applied',
-    ...firstMatches(
-      family,
-      rules.flatMap((line) => rangeRules(family, line, elements)),
-    ),
-  };
+  const start = `${NFT_FAMILY[family].protocol} ${head.split(' ')[1]}: `;
+  const rules = lines.flatMap((line) => rangeRules(family, line, start, table));
+  return { state: 'applied', ...firstMatches(family, rules) };
 }
 
+/** The lines of each chain, from the one with its name. nft(8) lists chains last. */
+function chainsOf(shape: readonly string[]): readonly (readonly string[])[] {
+  const starts = shape.flatMap((line, index) => (line.startsWith('chain ') ? [index] : []));
+  return starts.map((start, index) => shape.slice(start, starts[index + 1]).slice(0, -1));
+}
+
+function isNamed([head]: readonly string[]): boolean {
+  return head === `chain ${CHAIN} {`;
+}
+
+/** The line of a chain that packets enter; into all other chains, only jumps lead. */
+const ANY_HOOK = /^type \w+ hook /;
 const HOOK = /^type nat hook postrouting priority [^;]+; policy accept;$/;
 
+/** The flags of a table whose chains no packet enters. */
+const DORMANT = /^flags (?:\w+,)*dormant\b/;
+
 /** The verdict at the end of a rule, behind what the rule asks for. */
-const VERDICT =
-  /^(.*?)(?:^| )(?:counter )?(return|accept|masquerade)((?: to :[\d-]+)?(?: (?:fully-)?random)?)$/;
+const VERDICT = /^(.*?)(?:^| )(return|accept|masquerade)(?: to :[\d-]+)?(?: (?:fully-)?random)?$/;
 
 const VERDICTS: Readonly<Record<string, Verdict>> = {
   return: 'return',
@@ -41,37 +54,49 @@ const VERDICTS: Readonly<Record<string, Verdict>> = {
   masquerade: 'masquerade',
 };
 
+/** Statements at the end of a rule, without their texts in quotes, behind which a packet goes on. */
+const PASSING = new RegExp(
+  `(?:(?:^| )(?:${[
+    'counter(?: name "")?',
+    'log(?: (?:prefix|group|level|snaplen|queue-threshold|flags) \\S+)*',
+    '(?:meta|ct) mark set (?:(?:ct|meta) )?\\S+',
+    'meta nftrace set \\d',
+    'continue',
+  ].join('|')}))+$`,
+);
+
+/** What may do more than to match, in front of such a statement; nft(8) takes no verdict there. */
+const MORE = /\b(?:vmap|set|add|update|dup|fwd|xt|tproxy|synproxy)\b/;
+
 /** A rule as far as it concerns destinations: one for each element of the set, if it asks for the set. */
-function rangeRules(family: Family, line: string, elements: readonly string[]): readonly RangeRule[] {
-  const { protocol } = NFT_FAMILY[family];
-  const rule = line.replace(/ comment "[^"]*"$/, '');
+function rangeRules(
+  family: Family,
+  line: string,
+  start: string,
+  { shape, elements }: TableContent,
+): readonly RangeRule[] {
+  const rule = line.replace(/ ?comment "[^"]*"$/, '').replace(/"[^"]*"/g, '""');
+  const [, before, word] = VERDICT.exec(rule) ?? [];
+  const condition = (before ?? rule).replace(PASSING, '');
   // Packets to the node itself are none of the agent's business.
-  if (rule === 'fib daddr type local return') return [];
-  const [, condition, word] = VERDICT.exec(rule) ?? [];
+  if (condition === 'fib daddr type local' && word !== undefined) return [];
+  if (word === undefined && condition !== rule && !MORE.test(condition)) return [];
   const verdict = word === undefined ? undefined : VERDICTS[word];
-  const text = `${protocol} ${CHAIN}: ${line}`;
-  const anything = everything(family).ranges;
-  const [, destination] = new RegExp(`^${protocol} daddr (\\S+)$`).exec(condition ?? '') ?? [];
-  if (destination === undefined)
-    return anything.map((range) => ({ ...range, verdict, matchesAll: condition === '', text }));
-  const isSet = destination === `@${SET}`;
-  return (isSet ? elements : [destination]).flatMap((name) => {
-    const range = parseRange(name);
-    const said = {
-      verdict,
-      matchesAll: range !== undefined,
-      text: isSet ? `${text}, element ${name}` : text,
-    };
-    return (range === undefined ? anything : [range]).map(({ first, last }) => ({ first, last, ...said }));
-  });
+  const text = `${start}${line}`;
+  const [, not, list, single = ''] = destinationPattern(family).exec(condition) ?? [];
+  const isSet = single === `@${SET}` && shape.includes(`set ${SET} {`);
+  const names = isSet ? [...elements.keys()] : (list?.split(', ') ?? [single]);
+  const ranges = names.flatMap((name) => parseRange(name) ?? []);
+  const asksOnly = word !== undefined && ranges.length === names.length;
+  const concerned = not === undefined ? ranges : complement(rangeSet(family, ranges)).ranges;
+  return (asksOnly ? concerned : everything(family).ranges).map((range, index) => ({
+    ...range,
+    verdict,
+    matchesAll: asksOnly || condition === '',
+    text: isSet && not === undefined ? `${text}, element ${names[index]}` : text,
+  }));
 }
 
-/** What is in the table besides the set and the chain: it may do anything. */
-function strangeBlocks(shape: readonly string[]): readonly string[] {
-  const own = [`set ${SET} {`, `chain ${CHAIN} {`];
-  return shape.filter((line) => line.endsWith('{') && !own.includes(line));
-}
-
-function isComment(line: string): boolean {
-  return line.startsWith('comment "');
+function destinationPattern(family: Family): RegExp {
+  return new RegExp(`^${NFT_FAMILY[family].protocol} daddr (!= )?(?:\\{ ([^{}]+) \\}|(\\S+))$`);
 }

@@ -19,7 +19,11 @@ function slowHost() {
       await soon();
       running -= 1;
       const chain = args.at(-1) ?? '';
-      return { code: 0, stdout: `-N ${chain}\n-P ${chain} ACCEPT\n`, stderr: '' };
+      return {
+        code: 0,
+        stdout: `-N ${chain}\n-P ${chain} ACCEPT\nChain ${chain} (0 references)\n`,
+        stderr: '',
+      };
     },
     readText: async () => '',
   };

@@ -88,7 +88,7 @@ describe('the verdict of a chain in the kernel', () => {
     '-p tcp -m tcp --dport 53 -j ACCEPT',
     '-s 192.0.2.1/32 -d 10.0.0.0/8 -o eth0 -j RETURN',
     '-d 10.1.0.0/16 -m mark --mark 0x1 -j RETURN',
-    '-m addrtype --dst-type LOCAL -j RETURN',
+    '-m addrtype --src-type LOCAL -j RETURN',
     '! -d 10.0.0.0/16 ! -s 10.0.0.0/8 -j RETURN',
     '-d 10.0.0.0/255.0.255.0 -j RETURN',
     '-d 10.1.0.0/16 -j SNAT --to-source 192.0.2.1',
@@ -142,29 +142,47 @@ describe('the verdict of a chain in the kernel', () => {
     assert.deepEqual(verdicts, ['return', 'masquerade', 'return']);
   });
 
-  for (const [line, verdicts, text = line] of [
-    ['ip daddr 10.0.0.0/8 counter return', ['masquerade', 'return', 'masquerade']],
-    ['ip daddr 10.0.0.0-10.0.0.9 accept', ['masquerade', 'return', 'masquerade']],
-    ['ip daddr != 10.0.0.0/8 return', [undefined]],
+  const AROUND = ['masquerade', 'return', 'masquerade'] as const;
+  for (const [line, verdicts] of [
+    ['ip daddr 10.0.0.0/8 counter return', AROUND],
+    ['ip daddr 10.0.0.0-10.0.0.9 accept', AROUND],
+    ['ip daddr 10.0.0.0/8 log prefix "a return" level warn counter return comment "}"', AROUND],
+    ['ip daddr != 10.0.0.0/8 return', ['return', 'masquerade', 'return']],
+    ['ip daddr { 10.0.0.0/8, 8.8.8.8 } return', ['masquerade', 'return', ...AROUND]],
+    ['ip daddr != { 0.0.0.0/1, 255.0.0.0/8 } return', AROUND],
+    ['ip daddr { 10.0.0.0/8 comment "x", 8.8.8.8 } return', [undefined]],
     ['ip saddr 10.0.0.0/8 return', [undefined]],
+    ['ip saddr { 10.0.0.0/8 } ip daddr { 10.0.0.0/8 } return', [undefined]],
     ['meta l4proto tcp counter masquerade to :1-9 fully-random', ['masquerade']],
     ['ip daddr @theirs return', [undefined]],
+    ['ip daddr != @not-masqueraded return', ['return']],
+    ['fib daddr type local counter accept', ['masquerade']],
     ['jump theirs', [undefined]],
-    ['type nat hook output priority 0; policy accept;', [undefined]],
+    ['drop', [undefined]],
     ['return', ['return']],
-    ['}\nchain theirs {', [undefined], 'chain theirs {'],
+    ['counter', ['masquerade']],
+    ['counter name "theirs"', ['masquerade']],
+    ['log prefix "jump return " group 3', ['masquerade']],
+    ['ip saddr 10.0.0.0/8 meta mark set 0x00000007 continue comment "return"', ['masquerade']],
+    ['ct mark set mark', ['masquerade']],
+    ['meta mark set ct mark', ['masquerade']],
+    ['ip daddr set 10.0.0.1', [undefined]],
+    ['ip daddr set 10.0.0.1 counter', [undefined]],
+    ['ip daddr vmap { 10.0.0.0/8 : return } counter', [undefined]],
+    ['ip daddr 10.0.0.0/8 jump {', [undefined]],
+    ['limit rate 3/second', [undefined]],
   ] as const) {
     it(`of nftables is that of ${line}, if it comes first`, () => {
       const { shape } = renderTable({ family: 'IPv4', entries: [] }, OPTIONS);
       const at = shape.findIndex((one) => one.startsWith('fib '));
-      const table = { isOwn: true, shape: shape.toSpliced(at, 0, ...line.split('\n')), elements: new Map() };
+      const table = { isOwn: true, shape: shape.toSpliced(at, 0, line), elements: new Map() };
       const { fates } = nftablesFates({ family: 'IPv4', table });
       assert.deepEqual(
         fates.map(({ verdict }) => verdict),
         verdicts,
       );
       for (const { verdict, rule } of fates)
-        if (verdict === undefined) assert.equal(rule, `ip postrouting: ${text}`);
+        if (verdict === undefined) assert.equal(rule, `ip postrouting: ${line}`);
     });
   }
 

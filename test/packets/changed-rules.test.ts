@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { parseAddress } from '../../lib/cidr/address.ts';
+import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
+import { NODE } from '../lab/network.ts';
+import { succeed } from '../lab/run.ts';
+import { configOf, createPacketLab, DATAPLANES, NO_LAB, type PacketLab, sync } from './support.ts';
+
+const CONFIG = configOf('nonMasqueradeCIDRs: [10.0.0.0/8]\n');
+
+/** What is read of them is written as a letter each: `r` and `m` for the verdicts, `?` if it cannot be told. */
+const ADDRESSES = ['10.9.9.9', '8.8.8.8', '9.9.9.9', '203.0.113.9'];
+
+/** What somebody does to the agent's rules, a command a line, and how they are read then. */
+type Case = readonly [what: string, expected: string, commands: string];
+
+const UNHOOK = 'iptables -F POSTROUTING';
+const VIA = `${UNHOOK}
+iptables -N VIA
+iptables -A POSTROUTING -j VIA
+iptables -A VIA -j IP-MASQ-AGENT`;
+const jump = (match: string) => `iptables -A POSTROUTING ${match} -j IP-MASQ-AGENT`;
+
+const IN_IPTABLES: readonly Case[] = [
+  ['nothing', 'rmmm', ''],
+  ['no jump', 'rrrr', UNHOOK],
+  ['a jump of some destinations', 'rmrr', `${UNHOOK}\n${jump('-d 8.8.8.8')}`],
+  ['a jump of the local ones', 'rrrr', `${UNHOOK}\n${jump('-m addrtype --dst-type LOCAL')}`],
+  ['a way through another chain', 'r???', VIA],
+  ['a way through another chain, and a jump of some destinations', 'rm??', `${VIA}\n${jump('-d 8.8.8.8')}`],
+  ['a way through another chain, and a jump', 'rmmm', `${VIA}\n${jump('-m addrtype ! --dst-type LOCAL')}`],
+  [
+    'rules behind which a packet goes on',
+    'rmmm',
+    ['LOG', 'MARK --set-mark 4', 'CONNMARK --set-mark 4', 'NFLOG']
+      .map((target) => `iptables -I IP-MASQ-AGENT -p udp -j ${target}`)
+      .join('\n'),
+  ],
+  [
+    'a rule about local destinations',
+    'rmmm',
+    'iptables -I IP-MASQ-AGENT -m addrtype --dst-type LOCAL -j RETURN',
+  ],
+];
+
+const nftJump = (match: string) =>
+  `${UNHOOK}\nnft add rule ip nat POSTROUTING ${match} jump IP-MASQ-AGENT` as const;
+
+const IN_NFT_MODE: readonly Case[] = [
+  ...IN_IPTABLES,
+  ['TRACE', 'rmmm', 'iptables -I IP-MASQ-AGENT -j TRACE'],
+  ['a jump that iptables cannot read', 'r???', nftJump('ct mark 7')],
+  ['a jump behind a log', 'r???', nftJump('log prefix "x"')],
+  ['a jump of some sources', 'r???', nftJump('ip daddr 0.0.0.0/1 fib saddr type local')],
+  ['a jump with a mark', 'r???', nftJump('meta mark set 7')],
+  ['another unreadable rule', 'rrrr', `${UNHOOK}\nnft add rule ip nat POSTROUTING oifname "x" masquerade`],
+  [
+    'an unreadable rule beside the jump',
+    'rmmm',
+    'nft add rule ip nat POSTROUTING meta l4proto sctp log masquerade',
+  ],
+  ['an unreadable chain', '????', 'nft insert rule ip nat IP-MASQ-AGENT ct mark 7 return'],
+  ['a mark', '????', 'nft insert rule ip nat IP-MASQ-AGENT meta mark set 7'],
+  [
+    'an unreadable chain behind another',
+    '????',
+    `${VIA}\nnft insert rule ip nat IP-MASQ-AGENT ct mark 7 return`,
+  ],
+];
+
+const TABLE = 'ip ip-masq-agent';
+const CHAIN = `${TABLE} postrouting`;
+const table = (content: string) => `nft 'table ${TABLE} { ${content}\n}'`;
+const insert = (rule: string) => `nft 'insert rule ${CHAIN} ${rule}'`;
+
+const IN_NFTABLES: readonly Case[] = [
+  ['nothing', 'rmmm', ''],
+  ['a deleted table', 'rrrr', `nft delete table ${TABLE}`],
+  [
+    'objects that nothing uses',
+    'rmmm',
+    table(`
+      set theirs { type ipv4_addr; elements = { 8.8.8.8 }; }
+      map choices { type ipv4_addr : verdict; elements = { 8.8.8.8 : return }; }
+      counter count { }
+      ct helper ftp { type "ftp" protocol tcp; }
+      limit slowly { rate 3/second; }
+      chain aside { return; }`),
+  ],
+  ['another chain that packets enter', '????', table('chain more { type nat hook postrouting priority 0; }')],
+  ['a jump', '????', `${table('chain aside { return; }')}\n${insert('ip saddr 10.0.0.0/8 jump aside')}`],
+  ['a chain without a name', '????', insert('ip daddr 8.8.8.8 jump { return; }')],
+  ['no hook', 'rrrr', `nft 'delete chain ${CHAIN}'\n${table('chain postrouting { masquerade; }')}`],
+  ['another name', 'rmmm', `nft rename chain ${CHAIN} foo`],
+  ['another policy', '????', table('chain postrouting { policy drop; }')],
+  ['a dormant table', 'rrrr', table('flags dormant;')],
+  [
+    'comments of elements',
+    'rmrm',
+    `nft 'add element ${TABLE} not-masqueraded { 9.9.9.9 comment "a, } 8.8.8.8, \\" }'`,
+  ],
+  ['a comment of several lines', 'rrmm', insert('ip daddr 8.8.8.8 return comment "x\n\t}\n\tchain y {\n"')],
+  ['another set', 'r???', `${table('set s { type ipv4_addr; }')}\n${insert('ip daddr @s return')}`],
+  [
+    'rules behind which a packet goes on',
+    'rmmm',
+    `${table('counter count { }')}\n${[
+      'counter',
+      'counter name count',
+      'udp dport 4000 log prefix "return" group 3 counter',
+      'ip daddr 8.8.8.8 meta mark set 7',
+      'ct mark set meta mark',
+      'meta mark set ct mark',
+      'meta nftrace set 1',
+      'continue',
+      'fib daddr type local accept',
+    ]
+      .map(insert)
+      .join('\n')}`,
+  ],
+  ['a rule that counts and returns', 'rrmm', insert('ip daddr 8.8.8.8 log counter return')],
+  ['a rule of some destinations', 'rrrm', insert('ip daddr { 8.8.8.8, 9.0.0.0/8 } return')],
+  ['a rule of all other destinations', 'rmmr', insert('ip daddr != { 8.8.8.8, 9.9.9.9 } return')],
+  ['a rule of all destinations but one', 'rrmr', insert('ip daddr != 9.9.9.9 return')],
+  ['a rule of all that the set does not hold', 'rrrr', insert('ip daddr != @not-masqueraded return')],
+  ['another verdict behind a match of packets', 'r???', insert('udp dport 4000 return')],
+  ['another destination', '????', insert('ip daddr set 9.9.9.9 counter')],
+];
+
+const LAB_OF = (name: string) => DATAPLANES.filter((kind) => kind.name === name);
+
+describe('rules that were changed are read as the packets show', { concurrency: true, skip: NO_LAB }, () => {
+  for (const [name, cases] of [
+    ['iptables-nft', IN_NFT_MODE],
+    ['iptables-legacy', IN_IPTABLES],
+    ['nftables', IN_NFTABLES],
+  ] as const) {
+    for (const kind of LAB_OF(name)) {
+      describe(kind.name, { concurrency: 1 }, () => {
+        for (const [what, expected, commands] of cases) {
+          it(what, async () => {
+            await using lab = await createPacketLab(kind);
+            await sync(lab.dataplane, CONFIG);
+            const script = commands.replaceAll(/^iptables /gm, `${name} -t nat `);
+            await succeed(lab.network.node.run('sh', ['-e', '-s'], { input: script }));
+            assert.equal(await readings(lab), expected);
+          });
+        }
+      });
+    }
+  }
+});
+
+/** How the rules are read, after a look at packets: they agree with every verdict that is told. */
+async function readings({ dataplane, network }: PacketLab): Promise<string> {
+  const fates = (await dataplane.observe('IPv4')).fates();
+  const read = ADDRESSES.map((text) => {
+    const address = parseAddress(text);
+    assert.ok(address);
+    const { state, verdict } = verdictAt(fates, address);
+    return { text, letter: state === 'changed' ? '?' : verdict.charAt(0) };
+  });
+  const told = read.filter(({ letter }) => letter !== '?');
+  const seen = await network.sourcesSeen(told.map(({ text }) => text));
+  assert.deepEqual(
+    told.map(({ text, letter }) => `${text} ${letter}`),
+    told.map(({ text }, index) => `${text} ${seen[index]?.address === NODE.IPv4 ? 'm' : 'r'}`),
+  );
+  return read.map(({ letter }) => letter).join('');
+}
