@@ -37,8 +37,6 @@ export async function preview(
     return { family, plan: observed.remove(), observed };
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;
-    // Without ip6tables nothing can be left over.
-    const isNothing = error.failure === 'missing' || error.failure === 'unsupported';
-    return { family, plan: undefined, ...(!isNothing && { unreadable: error }) };
+    return { family, plan: undefined, ...(!error.meansNoRules && { unreadable: error }) };
   }
 }

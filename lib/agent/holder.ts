@@ -34,8 +34,8 @@ export type Holder =
   | { readonly kind: 'unproven'; readonly reason: string; readonly code?: string | undefined };
 
 const ANSWER_MS = 1_000;
-/** The longest argument of a program is 128 KiB (execve(2)), and a flag may be one. */
-const ANSWER_BYTES = 256 * 1024;
+/** Characters. The longest argument of a program is 128 KiB (execve(2)), and a flag may be one. */
+const LONGEST_ANSWER = 256 * 1024;
 
 /**
  * What passes: the queue is full, which any user of the node can cause; the holder ends; the answer takes too long.
@@ -84,13 +84,13 @@ function processName(pid: number): string {
 }
 
 async function introductionOf(socket: Socket): Promise<Introduction | undefined> {
-  const chunks: Buffer[] = [];
   const read = async (): Promise<string> => {
-    for await (const chunk of socket) {
-      chunks.push(chunk);
-      if (Buffer.concat(chunks).length > ANSWER_BYTES) return '';
+    let text = '';
+    for await (const chunk of socket.setEncoding('utf8')) {
+      text += chunk;
+      if (text.length > LONGEST_ANSWER) return '';
     }
-    return Buffer.concat(chunks).toString();
+    return text;
   };
   const text = await Promise.race([read().catch(() => ''), delay(ANSWER_MS, '', { ref: false })]);
   return parseIntroduction(text);

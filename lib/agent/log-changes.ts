@@ -4,8 +4,8 @@ import type { LoadedConfig } from '../config/load.ts';
 import { formatProblem, gravestFirst, type Problem } from '../config/problem.ts';
 import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
-import { CONNECTIONS_KEEP, describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
-import type { Policy } from '../policy/policy.ts';
+import { CONNECTIONS_KEEP, type VerdictChanges } from '../policy/changes.ts';
+import type { Family } from '../policy/policy.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 import type { Wake } from './wakes.ts';
@@ -33,25 +33,22 @@ export function logConfig(
   for (const problem of gravestFirst(problems)) logProblem(log, problem, frame(problem));
 }
 
-/** A config, and its policy of each family. */
-type Compiled = readonly [config: MergedConfig, policies: readonly Policy[]];
+/** What a new config does to packets in each family. */
+export type Described = ReadonlyMap<Family, VerdictChanges>;
 
 /** Warns of sources that the reading before still had, with the verdicts that change now. */
 export function logVanished(
   log: Logger,
-  [before, earlier]: Compiled,
-  [{ sources }, policies]: Compiled,
+  before: MergedConfig,
+  { sources }: MergedConfig,
+  described: Described,
 ): void {
   const gone = before.sources.filter((name) => !sources.includes(name));
   if (gone.length === 0) return;
   const names = atMost(MAX_NAMES, gone).join(', ');
-  const changes = policies.map((policy, index) => ({
-    family: policy.family,
-    ...describePolicyChange(earlier[index] ?? policy, policy),
-  }));
-  const summaries = changes.map(({ family, summary }) => `${family}: ${summary}`).join('; ');
+  const summaries = Array.from(described, ([family, { summary }]) => `${family}: ${summary}`).join('; ');
   log.warn(
-    { verdicts: changes.flatMap(({ lines }) => lines) },
+    { verdicts: [...described.values()].flatMap(({ lines }) => lines) },
     `gone since the last reading: ${names}; what they said no longer applies: ${summaries}; if this is not meant, restore the ConfigMap or its key`,
   );
 }

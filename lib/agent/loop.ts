@@ -7,8 +7,8 @@ import type { Logger } from '../log/log.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
 import { compilePolicy, type Family, keptFamilies, type Policy } from '../policy/policy.ts';
 import { isValid, read, resyncInterval, type SourcesOptions, type ValidConfig } from './load.ts';
-import { logChange, logVanished } from './log-changes.ts';
-import { type Change, reconcile } from './reconcile.ts';
+import { type Described, logChange, logVanished } from './log-changes.ts';
+import { reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 import type { Wake } from './wakes.ts';
 
@@ -22,7 +22,7 @@ export interface AgentOptions {
   readonly keepIf?: () => Promise<boolean>;
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
-  /** Makes sure that no other agent runs here. Called before anything is changed or held, often. */
+  /** Takes the lock against a second agent, once. Called before the first sync, and while a start waits for a valid config. */
   readonly lock: () => Promise<void>;
   /**
    * Finds the dataplane. Called after the first valid config; before that, the agent does not read the kernel.
@@ -125,11 +125,15 @@ export async function* syncs(
       continue;
     }
     const { config } = loaded;
+    let described: Described | undefined;
     // The same config gives the same policy objects, by which dataplanes cache their rules.
     if (config !== last?.config) {
       const earlier = policies;
       policies = families.map((family) => compilePolicy(config, family));
-      if (last !== undefined) logVanished(log, [last.config, earlier], [config, policies]);
+      if (last !== undefined) {
+        described = describePolicyChanges(earlier, policies);
+        logVanished(log, last.config, config, described);
+      }
     }
 
     if (dataplane === undefined) {
@@ -138,10 +142,17 @@ export async function* syncs(
       observer.onDataplane(dataplane);
       log.info(`using ${dataplane.name}: ${dataplane.reason}`);
     }
-    const changed = await bringIn(policies, dataplane, wake, { applied, retry, observer, log });
+    const changed = await bringIn(policies, dataplane, wake, { applied, described, retry, observer, log });
     const interval = resyncInterval(loaded, sources);
     yield { kind: 'synced', policies, dataplane, changed, interval };
   }
+}
+
+/** What happens to packets in each family. Both have the same families in the same order. */
+function describePolicyChanges(before: readonly Policy[], after: readonly Policy[]): Described {
+  return new Map(
+    after.map((policy, index) => [policy.family, describePolicyChange(before[index] ?? policy, policy)]),
+  );
 }
 
 function whatIsKept(loaded: ValidConfig | undefined): string {
@@ -150,10 +161,12 @@ function whatIsKept(loaded: ValidConfig | undefined): string {
     : 'the last valid config stays in use until it is valid again';
 }
 
-/** What all syncs share. */
-interface Shared {
+/** What a sync works with. */
+interface SyncOptions {
   /** The policies that this process applied last. */
   readonly applied: Map<Family, Policy>;
+  /** What the config that is new with this sync does to packets; undefined if no config is, or the first one. */
+  readonly described: Described | undefined;
   readonly retry: RetryOptions;
   readonly observer: Observer;
   readonly log: Logger;
@@ -164,7 +177,7 @@ async function bringIn(
   policies: readonly Policy[],
   dataplane: Dataplane,
   wake: Wake,
-  { applied, retry, observer, log }: Shared,
+  { applied, described, retry, observer, log }: SyncOptions,
 ): Promise<boolean> {
   const changes = await reconcile(dataplane, policies, {
     ...retry,
@@ -180,7 +193,9 @@ async function bringIn(
   for (const policy of policies) {
     const { family } = policy;
     const change = changes.get(family);
-    const verdicts = change && verdictChanges(change, applied.get(family), policy);
+    // What this process applied need not be read from the kernel, unless another program has changed it.
+    const known = change?.drifted === false ? described?.get(family) : undefined;
+    const verdicts = change && (known ?? describeKernelChange(change.observed.fates(), policy));
     const { plan, drifted = false } = change ?? {};
     applied.set(family, policy);
     observer.onSync({ policy, plan, verdicts, drifted, wake, duration: took / 1000 });
@@ -189,16 +204,6 @@ async function bringIn(
     else logChange(log, { plan, verdicts, drifted, reason: wake.reason, took });
   }
   return changes.size > 0;
-}
-
-/** What a change does to packets. What this process applied need not be read from the kernel, unless it was changed. */
-function verdictChanges(
-  { drifted, observed }: Change,
-  before: Policy | undefined,
-  after: Policy,
-): VerdictChanges {
-  if (before === undefined || drifted) return describeKernelChange(observed.fates(), after);
-  return describePolicyChange(before, after);
 }
 
 /** How the agent waits for a busy kernel. Each retry is logged and goes to the observer. */

@@ -1,5 +1,6 @@
-import type { Installed } from '../dataplane/dataplane.ts';
+import type { Dataplane, Installed, KernelFates } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
+import type { Family } from '../policy/policy.ts';
 
 /**
  * Whether any dataplane holds rules of the agent that packets meet, also of an earlier run with other flags. Changes
@@ -14,9 +15,9 @@ export async function hasOwnRules(
   try {
     for (const { dataplane, families } of await findInstalled()) {
       for (const family of families) {
-        const found = await dataplane.observe(family).catch(certainlyNone);
-        if (found === undefined) isCertain = false;
-        else if (found !== 'none' && found.fates().state === 'applied') return true;
+        const state = await stateOf(dataplane, family);
+        if (state === 'applied') return true;
+        if (state === 'unknown') isCertain = false;
       }
     }
   } catch (error) {
@@ -26,8 +27,11 @@ export async function hasOwnRules(
   return isCertain ? false : undefined;
 }
 
-/** What a failed look means: without the tool or the kernel's support there are no rules. */
-function certainlyNone(error: unknown): 'none' | undefined {
-  if (!(error instanceof DataplaneError)) throw error;
-  return error.failure === 'missing' || error.failure === 'unsupported' ? 'none' : undefined;
+async function stateOf(dataplane: Dataplane, family: Family): Promise<KernelFates['state'] | 'unknown'> {
+  try {
+    return (await dataplane.observe(family)).fates().state;
+  } catch (error) {
+    if (!(error instanceof DataplaneError)) throw error;
+    return error.meansNoRules ? 'no chain' : 'unknown';
+  }
 }

@@ -21,6 +21,11 @@ export class DataplaneError extends Error {
     this.remedy = remedy;
   }
 
+  /** Whether there can be no rules, because the tool or the kernel's support is missing. */
+  get meansNoRules(): boolean {
+    return this.failure === 'missing' || this.failure === 'unsupported';
+  }
+
   /** Whether the same operation may succeed a moment later. */
   get isRetryable(): boolean {
     return this.failure === 'busy' || this.failure === 'raced';

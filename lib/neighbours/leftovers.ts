@@ -51,7 +51,7 @@ export async function readLeftovers(
         if (rules !== undefined) found.push({ family, where, rules, observed });
       } catch (error) {
         if (!(error instanceof DataplaneError)) throw error;
-        if (!isNowhere(error)) unread.push({ family, where, error });
+        if (!error.meansNoRules) unread.push({ family, where, error });
       }
     }
   }
@@ -67,11 +67,6 @@ export async function findLeftovers(places: readonly Installed[]): Promise<reado
   const { found, unread } = await readLeftovers(places);
   if (unread[0] !== undefined) throw unread[0].error;
   return found;
-}
-
-/** Whether there can be no rules, because the tool or the kernel's support is missing. */
-function isNowhere({ failure }: DataplaneError): boolean {
-  return failure === 'missing' || failure === 'unsupported';
 }
 
 /** The words in the comments of v1 and v2 that this agent does not use, and the quotes in the comment of v2's jump. */
