@@ -54,6 +54,11 @@ export const FLAGS = {
     'auto',
     'kernel API that --backend=iptables uses; auto finds the one that kubelet uses',
   ),
+  netlink: flag(
+    choice('auto', 'off'),
+    'auto',
+    'auto: read nf_tables over a netlink socket, which repairs drift within milliseconds, and use the tools where that does not work; off: use only the tools',
+  ),
   'cidr-limit': flag(
     count,
     String(DEFAULT_LIMITS.cidrLimit),

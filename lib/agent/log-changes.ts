@@ -8,6 +8,7 @@ import { CONNECTIONS_KEEP, type VerdictChanges } from '../policy/changes.ts';
 import type { Family } from '../policy/policy.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
+import { programs } from './programs.ts';
 import type { Wake } from './wakes.ts';
 
 /** The most rules of one change that the log shows one by one. */
@@ -59,13 +60,13 @@ interface KernelChange {
   readonly verdicts: VerdictChanges;
   /** Whether another program has changed what the agent applied last. */
   readonly drifted: boolean;
-  readonly reason: Wake['reason'];
+  readonly wake: Wake;
   /** Milliseconds. */
   readonly took: number;
 }
 
 /** Logs what a sync has changed in the kernel: what happens to packets, and the rules. */
-export function logChange(log: Logger, { plan, verdicts, drifted, reason, took }: KernelChange): void {
+export function logChange(log: Logger, { plan, verdicts, drifted, wake, took }: KernelChange): void {
   const { family, found, added, removed, kept } = plan;
   const rules = [
     ...added.map((rule) => `+ ${describeRule(rule)}`),
@@ -73,7 +74,7 @@ export function logChange(log: Logger, { plan, verdicts, drifted, reason, took }
   ];
   const fields = {
     family,
-    reason,
+    reason: wake.reason,
     found,
     took_ms: tenths(took),
     verdicts: verdicts.lines,
@@ -84,7 +85,7 @@ export function logChange(log: Logger, { plan, verdicts, drifted, reason, took }
   if (drifted)
     log.warn(
       fields,
-      `${family}: another program has changed the agent's rules; repaired: ${found.join(', ')}; ${counts}`,
+      `${family}: ${programs(wake.by)} has changed the agent's rules; repaired: ${found.join(', ')}; ${counts}`,
     );
   else log.info(fields, `${family}: ${counts}`);
 }

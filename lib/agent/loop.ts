@@ -10,7 +10,7 @@ import { isValid, read, resyncInterval, type SourcesOptions, type ValidConfig } 
 import { type Described, logChange, logVanished } from './log-changes.ts';
 import { reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
-import type { Wake } from './wakes.ts';
+import type { SyncReason, Wake } from './wakes.ts';
 
 /** What the loop works with. */
 export interface AgentOptions {
@@ -172,6 +172,9 @@ interface SyncOptions {
   readonly log: Logger;
 }
 
+/** Other syncs take what this process wrote last for true, as far as reading it costs more than a small change. */
+const READS_ALL: readonly SyncReason[] = ['start', 'resync', 'signal'];
+
 /** Brings the policies into the kernel, and tells the observer and the log. Returns whether anything was written. */
 async function bringIn(
   policies: readonly Policy[],
@@ -181,8 +184,7 @@ async function bringIn(
 ): Promise<boolean> {
   const changes = await reconcile(dataplane, policies, {
     ...retry,
-    // A change uses what this process wrote last; the resync finds changes of other programs.
-    from: wake.reason === 'change' ? 'memory' : 'kernel',
+    from: READS_ALL.includes(wake.reason) ? 'kernel' : 'memory',
     applied,
     onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
   }).catch((error: unknown) => {
@@ -201,7 +203,7 @@ async function bringIn(
     observer.onSync({ policy, plan, verdicts, drifted, wake, duration: took / 1000 });
     if (plan === undefined || verdicts === undefined)
       log.debug({ family, reason: wake.reason }, 'nothing to change');
-    else logChange(log, { plan, verdicts, drifted, reason: wake.reason, took });
+    else logChange(log, { plan, verdicts, drifted, wake, took });
   }
   return changes.size > 0;
 }

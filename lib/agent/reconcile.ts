@@ -25,7 +25,7 @@ export interface Change {
 const MOST_FAILURES = 3;
 
 /**
- * Makes each family of the kernel hold its policy: observes and plans all families, then applies the plans. If a family
+ * Makes each family of the kernel hold its policy: observes and plans all families, then applies all plans. If a family
  * cannot be read, nothing is written. Starts again if the kernel is busy, or changes in between.
  *
  * @returns the first change of each family that differed
@@ -43,16 +43,18 @@ export async function reconcile(
     const source = from;
     from = 'kernel';
     const changes = await planAll(dataplane, policies, source, options.applied);
-    for (const change of changes) {
-      const { plan } = change;
-      if (!first.has(plan.family)) first.set(plan.family, change);
-      options.onApply(plan);
-      await applyCounting(dataplane, plan, failures).catch((error: unknown) => {
-        // The kernel is not as this process remembers: this plan does not show what differs.
-        if (source === 'memory') first.delete(plan.family);
-        throw error;
-      });
-    }
+    await all(
+      changes.map(async (change) => {
+        const { plan } = change;
+        if (!first.has(plan.family)) first.set(plan.family, change);
+        options.onApply(plan);
+        await applyCounting(dataplane, plan, failures).catch((error: unknown) => {
+          // The kernel is not as this process remembers: this plan does not show what differs.
+          if (source === 'memory') first.delete(plan.family);
+          throw error;
+        });
+      }),
+    );
     const isDone = changes.every(({ plan }) => !plan.recheck);
     if (!isDone && (await planAll(dataplane, policies, 'kernel', options.applied)).length > 0) {
       const remedy = 'find the other program, or the second agent, that writes these rules';
@@ -91,7 +93,7 @@ async function planAll(
   from: 'kernel' | 'memory',
   applied: ReadonlyMap<Family, Policy>,
 ): Promise<readonly Change[]> {
-  const observed = await Promise.allSettled(
+  const changes = await all(
     policies.map(async (policy) => {
       const kernel = await dataplane.observe(policy.family, from);
       const plan = kernel.plan(policy);
@@ -100,10 +102,15 @@ async function planAll(
       return plan && { plan, drifted, observed: kernel };
     }),
   );
-  // All observations have ended, so that none of them runs at the same time as the next attempt.
-  const failed = observed.find(({ status }) => status === 'rejected');
+  return changes.flatMap((change) => change ?? []);
+}
+
+/** Waits until all have ended, so that none of them runs at the same time as the next attempt. */
+async function all<Value>(promises: readonly Promise<Value>[]): Promise<readonly Value[]> {
+  const settled = await Promise.allSettled(promises);
+  const failed = settled.find(({ status }) => status === 'rejected');
   if (failed?.status === 'rejected') throw failed.reason;
-  return observed.flatMap((one) => (one.status === 'fulfilled' ? (one.value ?? []) : []));
+  return settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
 }
 
 async function applyCounting(dataplane: Dataplane, plan: Plan, failures: Map<string, number>): Promise<void> {

@@ -5,14 +5,19 @@ import { isSourceName } from '../config/source.ts';
 import type { Logger } from '../log/log.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 
-/** Why a sync happens. */
-export type SyncReason = 'start' | 'change' | 'resync' | 'signal';
+/**
+ * Why a sync happens. `drift`: another program has changed the agent's rules; `check`: the agent has changed them, and
+ * reads them back.
+ */
+export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'drift' | 'check';
 
 /** What a sync reacts to. */
 export interface Wake {
   readonly reason: SyncReason;
   /** When the event came, in milliseconds of performance.now(). */
   readonly since: number;
+  /** The programs that may have changed the agent's rules, as the kernel names them. */
+  readonly by?: readonly string[] | undefined;
 }
 
 /** The wake of a process that starts now. */
@@ -46,9 +51,11 @@ export class Wakes implements AsyncIterable<Wake> {
     this.#signal = signal;
   }
 
-  /** Adds a wake, unless one is already pending. */
-  add(reason: SyncReason): void {
-    this.#pending ??= { reason, since: performance.now() };
+  /** Adds a wake, unless one is already pending. A change of the sources comes before a look at the kernel. */
+  add(reason: SyncReason, by?: readonly string[]): void {
+    const isLook = this.#pending?.reason === 'drift' || this.#pending?.reason === 'check';
+    if (this.#pending === undefined || (isLook && reason === 'change'))
+      this.#pending = { reason, since: performance.now(), by: by ?? this.#pending?.by };
     this.#wake?.();
   }
 

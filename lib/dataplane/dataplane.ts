@@ -29,7 +29,15 @@ export interface Dataplane {
   apply(plan: Plan): Promise<void>;
   /** Reads the counts of a policy's rules in the kernel; fails with `raced` if the rules change meanwhile. */
   count(policy: Policy): Promise<Counts>;
+  /** Compares the kernel with the last look in which nothing differed, without a tool; absent without netlink. */
+  readonly compare?: ((family: Family) => Promise<Comparison>) | undefined;
 }
+
+/**
+ * How the kernel compares with the last look in which nothing differed from the policy; `unproven` if the agent has
+ * changed the rules since, `unknown` if netlink gives no answer.
+ */
+export type Comparison = 'same' | 'changed' | 'unproven' | 'unknown';
 
 /** The agent's rules of one family in the kernel, at one moment. */
 export interface Observed {

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { DataplaneError } from './error.ts';
+import type { Netlink } from './netlink.ts';
 
 /** The effects that a dataplane has on the machine. */
 export interface Host {
@@ -14,6 +15,8 @@ export interface Host {
   run(file: string, args: readonly string[], input?: string): Promise<ToolResult>;
   /** The text of a file; empty if there is no such file, undefined if it may not be read. */
   readText(path: string): Promise<string | undefined>;
+  /** Asks nf_tables directly; absent if only tools are to be used. */
+  readonly netlink?: Netlink;
 }
 
 /** How a tool ended, and what it wrote. */
@@ -31,9 +34,10 @@ const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;
 
 /** The machine that the agent runs on. A tool that runs longer than `timeoutMs`, or prints too much, is killed. */
-export function systemHost(timeoutMs: number): Host {
+export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
   const settings = { env: toolEnvironment(), timeoutMs };
   return {
+    ...(netlink && { netlink }),
     run: (file, args, input) => runTool(file, args, input, settings),
     readText: (path) =>
       readFile(path, 'utf8').catch((error: unknown) => (errorCode(error) === 'ENOENT' ? '' : undefined)),

@@ -46,6 +46,14 @@ export const METRICS = {
     ['family', 'found'],
     'Repairs of rules that another program has changed, by what was found.',
   ),
+  drift_programs_total: counter(
+    ['program'],
+    'The same repairs by the program that made the change: iptables, iptables-restore, nft, other, several, or unknown if no event of the kernel told it.',
+  ),
+  netlink_active: gauge(
+    [],
+    '1 if the agent reads nf_tables over netlink, and gets an event with each change; 0 if that fails, so that only the resync finds drift. Absent with --netlink=off, and in legacy mode.',
+  ),
   config_valid: gauge([], '1 if the last reading of the sources had no error, else 0.'),
   config_sources: gauge([], 'Merged sources; 0 if the defaults apply.'),
   source_info: gauge(['source'], 'Always 1; one series for each source that was read last.'),

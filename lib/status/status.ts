@@ -176,7 +176,9 @@ export class Status implements Observer {
       if (plan === undefined) return;
       metrics.set('last_change_timestamp_seconds', { family }, now / 1000);
       if (wake.reason === 'change') metrics.observe('reaction_duration_seconds', {}, duration);
-      for (const found of drifted ? plan.found : []) metrics.add('drift_repairs_total', { family, found });
+      if (!drifted) return;
+      for (const found of plan.found) metrics.add('drift_repairs_total', { family, found });
+      metrics.add('drift_programs_total', { program: programLabel(wake.by) });
     });
   }
 
@@ -242,10 +244,23 @@ export class Status implements Observer {
   }
 }
 
+const PROGRAMS = ['iptables', 'iptables-restore', 'nft', 'other', 'several', 'unknown'] as const;
+
+/** The label for programs, of which the kernel tells the first 15 characters of the name. */
+function programLabel([first, ...more]: readonly string[] = []): (typeof PROGRAMS)[number] {
+  if (first === undefined) return 'unknown';
+  if (more.length > 0) return 'several';
+  const name = first.replace(/^ip6?tables(?:-nft)?(?:-(re).*)?$/, (_, restore) =>
+    restore === undefined ? 'iptables' : 'iptables-restore',
+  );
+  return PROGRAMS.slice(0, 3).find((one) => one === name) ?? 'other';
+}
+
 /** Adds all series with zero. Otherwise rate() and increase() of Prometheus miss the first event of each. */
 function beginAtZero(metrics: Metrics, family: Family): void {
   for (const result of ['changed', 'unchanged', 'failed']) metrics.add('syncs_total', { family, result }, 0);
   for (const found of DIFFERENCES) metrics.add('drift_repairs_total', { family, found }, 0);
+  for (const program of PROGRAMS) metrics.add('drift_programs_total', { program }, 0);
   for (const result of ['valid', 'invalid']) metrics.add('config_loads_total', { result }, 0);
   for (const reason of ['busy', 'raced']) metrics.add('sync_retries_total', { reason }, 0);
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { renderJump, renderQuotedJump } from '../../lib/dataplane/iptables/chain.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
+import { WITH_NETLINK } from '../lab/netlink.ts';
 import { CHAIN, type Family, forEachLab, type Lab, policyOf } from './support.ts';
 
 const CONFIG: Readonly<Record<Family, string>> = {
@@ -152,6 +153,7 @@ forEachLab((makeLab, family, mode) => {
 
   it('reads two chains and writes once, however many foreign rules there are', async () => {
     await using lab = await makeLab();
+    const usesNetlink = WITH_NETLINK && lab.mode === 'nft';
     const foreign = Array.from({ length: 5_000 }, (_, index) => `KUBE-SVC-${index}`);
     // In pieces: a user namespace may not raise the buffer of the netlink socket.
     for (let start = 0; start < foreign.length; start += 500) {
@@ -164,12 +166,16 @@ forEachLab((makeLab, family, mode) => {
     const start = lab.commands.length;
     await lab.sync(policy);
     await lab.sync(policy);
+    await lab.sync(policy);
     const commands = lab.commands
       .slice(start)
       .map((command) => command.replace(/^ip6?tables-(nft|legacy)/, ''));
     const reads = [` --wait 1 -t nat -S ${CHAIN}`, ' --wait 1 -t nat -S POSTROUTING'];
     const exists = ` --wait 1 -t nat -C POSTROUTING -j ${CHAIN}`;
-    assert.deepEqual(commands, [...reads, exists, '-restore --noflush --wait 1', ...reads]);
+    const write = '-restore --noflush --wait 1';
+    // With netlink, nobody need look at a chain that is not there, nor at one that is as it was.
+    const all = usesNetlink ? [write, ...reads] : [...reads, exists, write, ...reads, ...reads];
+    assert.deepEqual(commands, all);
     assert.equal(
       (await lab.iptables('-S')).split('\n').filter((line) => line.startsWith('-A KUBE-SVC-')).length,
       5_000,

@@ -7,6 +7,7 @@ import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import { decider, type Policy } from '../../lib/policy/policy.ts';
 import { createBox } from '../lab/box.ts';
+import { hostNetlink } from '../lab/netlink.ts';
 import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
 import { BOX_KINDS, boxHost, FAMILIES } from './support.ts';
@@ -16,13 +17,16 @@ for (const kind of BOX_KINDS) {
     describe(`nftables, ${kind}, ${family}`, () => {
       it('reads back whatever it writes, after whatever was there before, and decides as the policy does', async () => {
         await using box = await createBox(kind);
-        const { host } = boxHost(box);
+        await using net = await hostNetlink(box);
+        const { host } = boxHost(box, net.netlink);
+        const tools = boxHost(box).host;
         await fc.assert(
           fc.asyncProperty(policies(family), ruleOptions(), async (policy, options) => {
             const dataplane = await openNftables(options, host);
             const plan = (await dataplane.observe(family)).plan(policy);
             if (plan !== undefined) await dataplane.apply(plan);
-            const after = await dataplane.observe(family);
+            assert.equal((await dataplane.observe(family)).plan(policy), undefined, plan?.script);
+            const after = await (await openNftables(options, tools)).observe(family);
             assert.equal(after.plan(policy), undefined, plan?.script);
             const decide = decider(policy);
             const fates = after.fates();

@@ -7,6 +7,7 @@ import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import type { IptablesMode, RuleOptions } from '../../lib/dataplane/options.ts';
 import { compilePolicy, type Family, type Policy } from '../../lib/policy/policy.ts';
 import { type Box, type BoxKind, createBox } from '../lab/box.ts';
+import { hostNetlink } from '../lab/netlink.ts';
 import { mergedOf } from '../unit/config/support.ts';
 
 export type { Family };
@@ -59,8 +60,10 @@ export async function createLab(
   family: Family,
   options: Partial<RuleOptions> = {},
 ): Promise<Lab> {
-  const box = await createBox(kind);
-  const { host, commands } = boxHost(box);
+  await using stack = new AsyncDisposableStack();
+  const box = stack.use(await createBox(kind));
+  const { netlink } = stack.use(await hostNetlink(box, mode === 'nft'));
+  const { host, commands } = boxHost(box, netlink);
   const dataplane = await openIptables(
     { mode, chain: CHAIN, randomFully: true, toPorts: [], ...options },
     host,
@@ -75,6 +78,7 @@ export async function createLab(
     if (plan !== undefined) await dataplane.apply(plan);
     return plan;
   };
+  const owned = stack.move();
   return {
     box,
     host,
@@ -88,14 +92,18 @@ export async function createLab(
     },
     sync: async (policy) => apply((await dataplane.observe(family)).plan(policy)),
     remove: async () => apply((await dataplane.observe(family)).remove()),
-    [Symbol.asyncDispose]: () => box[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
 
 /** The inside of the box as a dataplane sees it. */
-export function boxHost(box: Box): { readonly host: Host; readonly commands: readonly string[] } {
+export function boxHost(
+  box: Box,
+  netlink?: Host['netlink'],
+): { readonly host: Host; readonly commands: readonly string[] } {
   const commands: string[] = [];
   const host: Host = {
+    ...(netlink && { netlink }),
     run: async (file, args, input) => {
       commands.push([file, ...args].join(' '));
       return box.run(file, args, input === undefined ? {} : { input });

@@ -1,3 +1,5 @@
+import assert from 'node:assert/strict';
+import { Netlink as DataplaneNetlink } from '../../lib/dataplane/netlink.ts';
 import { NetlinkError, type NetlinkFailure } from '../../lib/netlink/error.ts';
 import type { NfTables } from '../../lib/netlink/nf-tables.ts';
 import type { Changes } from '../../lib/netlink/watch.ts';
@@ -22,6 +24,29 @@ export interface Call {
 export type Answer =
   | { readonly value: unknown }
   | { readonly failure: NetlinkFailure; readonly message: string; readonly code: string | undefined };
+
+/** Whether dataplanes are tested with netlink; `NETLINK=off` runs the same tests with the tools alone. */
+export const WITH_NETLINK = process.env['NETLINK'] !== 'off';
+
+/** What a host has of netlink. */
+export interface HostNetlink extends AsyncDisposable {
+  readonly netlink?: DataplaneNetlink;
+}
+
+/**
+ * The netlink of a host in the box. A failure of it fails the test: the dataplane alone would use its tools, silently.
+ *
+ * @param isWanted otherwise there is none
+ */
+export async function hostNetlink(box: Box, isWanted = WITH_NETLINK): Promise<HostNetlink> {
+  if (!isWanted || !WITH_NETLINK) return { [Symbol.asyncDispose]: async () => {} };
+  const requests = await openNetlink(box);
+  const sockets = { openRequests: () => requests, openWatch: () => assert.fail('nothing is watched here') };
+  return {
+    netlink: new DataplaneNetlink(sockets, (failure) => assert.equal(failure, undefined)),
+    [Symbol.asyncDispose]: () => requests[Symbol.asyncDispose](),
+  };
+}
 
 /** Starts the process in the box. */
 export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> {

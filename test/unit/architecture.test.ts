@@ -17,9 +17,9 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>
   lint: { config: 'all', cidr: 'all' },
   cni: { config: 'all', cidr: 'all' },
   policy: { cidr: 'all', config: 'types' },
-  dataplane: { policy: 'all', cidr: 'all' },
-  'dataplane/iptables': { policy: 'all', cidr: 'all' },
-  'dataplane/nftables': { policy: 'all', cidr: 'all' },
+  dataplane: { policy: 'all', cidr: 'all', netlink: 'all' },
+  'dataplane/iptables': { policy: 'all', cidr: 'all', netlink: 'types' },
+  'dataplane/nftables': { policy: 'all', cidr: 'all', netlink: 'types' },
   neighbours: {
     policy: 'all',
     cidr: 'all',

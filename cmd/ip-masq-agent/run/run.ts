@@ -1,7 +1,9 @@
+import { watchDrift } from '../../../lib/agent/drift.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
 import { syncs } from '../../../lib/agent/loop.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
+import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
 import { openDataplane, ruleCount } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
@@ -54,7 +56,9 @@ export function run(args: Args): Promise<number> {
 
 /** Syncs at each wake. The server and the look for leftovers and foreign rules are loaded only after the first sync. */
 async function keepRules(flags: FlagValues, log: Logger, recorder: Recorder, ending: Ending): Promise<void> {
-  const host = systemHost(flags['sync-timeout']);
+  const tools = systemHost(flags['sync-timeout']);
+  const netlink = flags.netlink === 'off' ? undefined : openNetlink(log, recorder);
+  const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
   const sources = sourcesOptions(flags);
   recordBuild(recorder, '');
@@ -64,6 +68,7 @@ async function keepRules(flags: FlagValues, log: Logger, recorder: Recorder, end
   const open = async () => {
     const opened = await openDataplane(dataplane, host);
     recordBuild(recorder, opened.name);
+    if (opened.compare === undefined) recorder.record((metrics) => metrics.replace('netlink_active', []));
     return opened;
   };
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
@@ -84,9 +89,11 @@ async function keepRules(flags: FlagValues, log: Logger, recorder: Recorder, end
     if (!isServing && !flags.once) await serveStatus(flags, log, status, recorder, () => wakes.interval);
     isServing = true;
     if (step.kind === 'held') continue;
+    // In legacy mode a request over netlink could load modules of nf_tables.
+    const others = step.dataplane.compare === undefined ? tools : host;
     if (flags.once) {
       const { Leftovers } = await import('./leftovers.ts');
-      ending.leftovers = new Leftovers(dataplane, host, log, stopSignal);
+      ending.leftovers = new Leftovers(dataplane, others, log, stopSignal);
       const failure = await ending.leftovers.look(step.dataplane, step.policies);
       if (failure !== undefined) log.warn(failure);
       continue;
@@ -94,14 +101,31 @@ async function keepRules(flags: FlagValues, log: Logger, recorder: Recorder, end
     if (neighbours === undefined) {
       const { Leftovers } = await import('./leftovers.ts');
       const { NeighbourWatch } = await import('./neighbour-watch.ts');
-      ending.leftovers = new Leftovers(dataplane, host, log, stopSignal);
-      neighbours = new NeighbourWatch(host, log, status, ending.leftovers);
+      ending.leftovers = new Leftovers(dataplane, others, log, stopSignal);
+      neighbours = new NeighbourWatch(tools, log, status, ending.leftovers);
+      const families = step.policies.map(({ family }) => family);
+      if (netlink !== undefined && step.dataplane.compare !== undefined)
+        void watchDrift({ dataplane: step.dataplane, netlink, families, wakes, log, signal: stopSignal });
       collectGarbageSoon();
     }
     if (step.changed) collectGarbageSoon();
     if (step.changed || neighbours.isDue) neighbours.look({ ...step, chain: flags['masq-chain'] });
   }
 }
+
+/** nf_tables over netlink. Tells the log and the metrics whether it works. */
+function openNetlink(log: Logger, recorder: Recorder): Netlink {
+  let hasFailed = false;
+  return new Netlink(ownSockets, (failure) => {
+    recorder.record((metrics) => metrics.set('netlink_active', {}, failure === undefined ? 1 : 0));
+    if (failure !== undefined) log.warn(`netlink fails: ${failure.message}; ${WITHOUT_NETLINK}`);
+    else if (hasFailed) log.info('netlink works again');
+    hasFailed = failure !== undefined;
+  });
+}
+
+const WITHOUT_NETLINK =
+  'the agent works through the tools instead, and finds changes that other programs make only at the next resync; --netlink=off turns netlink off';
 
 /** @param dataplane its name; empty before it is found */
 function recordBuild(recorder: Recorder, dataplane: string): void {

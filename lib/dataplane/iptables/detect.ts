@@ -27,29 +27,26 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
     return found(command, wanted, 'set by --iptables-mode');
   }
 
-  // Both commands run at the same time, to save time. If nft mode decides, a broken legacy command does not matter.
-  const asked = findCommand(host, 'legacy');
-  asked.catch(() => {});
   const nft = await findCommand(host, 'nft');
   if (nft === undefined) {
-    const legacy = await asked;
+    const legacy = await findCommand(host, 'legacy');
     if (legacy === undefined) throw notInstalled('either mode');
     return found(legacy, 'legacy', 'iptables-nft is not installed');
   }
   const nftTool = createTool(host, 'IPv4', nft.suffix);
   try {
-    const nftChain = await kubeletChain(nftTool);
+    const nftChain = await kubeletChain((chain) => hasNftChain(host, nftTool, chain));
     if (nftChain !== undefined) return found(nft, 'nft', `kubelet keeps ${nftChain} in this mode`);
   } catch (error) {
-    return withoutNft(host, await asked, error);
+    return withoutNft(host, error);
   }
 
-  const legacy = await asked;
-  if (legacy === undefined) return found(nft, 'nft', 'iptables-legacy is not installed');
   // iptables-legacy would load its kernel modules; a file in /proc says whether the mode is in use.
   if ((await legacyTables(host, 'IPv4'))?.length === 0) return found(nft, 'nft', 'no legacy table is in use');
+  const legacy = await findCommand(host, 'legacy');
+  if (legacy === undefined) return found(nft, 'nft', 'iptables-legacy is not installed');
   const legacyTool = createTool(inTurns(host, 'legacy'), 'IPv4', legacy.suffix);
-  const legacyChain = await kubeletChain(legacyTool);
+  const legacyChain = await kubeletChain((chain) => legacyTool.has('mangle', chain));
   if (legacyChain !== undefined) return found(legacy, 'legacy', `kubelet keeps ${legacyChain} in this mode`);
 
   const [nftRules, legacyRules] = await Promise.all([builtInRules(nftTool), builtInRules(legacyTool)]);
@@ -58,8 +55,9 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
 }
 
 /** Tries legacy mode, because a kernel without nf_tables may have it. If this fails too, its error is thrown. */
-async function withoutNft(host: Host, legacy: Command | undefined, error: unknown): Promise<Detected> {
+async function withoutNft(host: Host, error: unknown): Promise<Detected> {
   const isFinal = !(error instanceof DataplaneError) || error.isRetryable || error.failure === 'denied';
+  const legacy = isFinal ? undefined : await findCommand(host, 'legacy');
   if (isFinal || legacy === undefined) throw error;
   await createTool(host, 'IPv4', legacy.suffix).list('POSTROUTING');
   return found(legacy, 'legacy', `nft mode does not work here: ${error.message}`);
@@ -97,9 +95,17 @@ function found({ suffix, version }: Command, mode: IptablesMode, reason: string)
   return { mode, suffix, version, reason };
 }
 
-async function kubeletChain(tool: Tool): Promise<string | undefined> {
-  const present = await Promise.all(KUBELET_CHAINS.map((chain) => tool.has('mangle', chain)));
+async function kubeletChain(has: (chain: string) => Promise<boolean>): Promise<string | undefined> {
+  const present = await Promise.all(KUBELET_CHAINS.map(has));
   return KUBELET_CHAINS.find((_, index) => present[index]);
+}
+
+/** Whether the chain is in `mangle` of the nft mode. */
+async function hasNftChain({ netlink }: Host, tool: Tool, chain: string): Promise<boolean> {
+  const asked = await netlink?.ask(async (requests) => ({
+    has: (await requests.chain({ family: 'IPv4', table: 'mangle', chain })) !== undefined,
+  }));
+  return asked?.has ?? (await tool.has('mangle', chain));
 }
 
 /** The rules in the built-in chains of `nat`, as `iptables -S` prints them. */

@@ -3,14 +3,16 @@ import type { Policy } from '../../policy/policy.ts';
 import { COMMENT_START, type Dataplane, type Installed, type RuleCount } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
+import { LookMemory } from '../look-memory.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
 import { Remakes } from '../remakes.ts';
 import { renderChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
-import { observe } from './observe.ts';
+import { type IptablesObservation, observe } from './observe.ts';
 import { plan, planRemoval } from './plan.ts';
 import { ruleKey } from './rule.ts';
+import { type SeenChain, seeChain } from './see.ts';
 import { type CountedRule, createTool } from './tool.ts';
 import { kernelFates } from './verdict.ts';
 
@@ -47,25 +49,52 @@ export function iptablesDataplane(
   const remakes = new Remakes();
   const runner = inTurns(host, mode);
   const tools = { IPv4: createTool(runner, 'IPv4', suffix), IPv6: createTool(runner, 'IPv6', suffix) };
+  // In legacy mode nothing is in nf_tables, and a request could load its modules.
+  const netlink = mode === 'nft' ? host.netlink : undefined;
+  const memory = new LookMemory<IptablesObservation, SeenChain>(netlink, (requests, family) =>
+    seeChain(requests, family, chain),
+  );
   return {
     name: `iptables ${version} (${mode})`,
     reason,
     iptables: { mode, suffix },
     async observe(family) {
-      const observed = await observe(tools[family], chain);
+      const byTool = () => observe(tools[family], chain);
+      const nothing = { family, rules: undefined, jumps: [] };
+      const { found, prove } = await memory.look(family, await memory.see(family), byTool, nothing);
       return {
-        plan: (policy) => plan(observed, policy, options),
-        remove: () => planRemoval(observed, chain),
-        fates: () => kernelFates(observed, chain),
+        plan(policy) {
+          const transaction = plan(found, policy, options);
+          if (transaction === undefined) prove();
+          return transaction;
+        },
+        remove: () => planRemoval(found, chain),
+        fates: () => kernelFates(found, chain),
       };
     },
-    apply: (transaction) =>
-      remakes.apply(transaction, () => tools[transaction.family].restore(transaction.script)),
+    apply(transaction) {
+      const { family, script } = transaction;
+      memory.forget(family);
+      return remakes.apply(transaction, () => tools[family].restore(script));
+    },
     count: (policy) =>
-      remakes.count(policy.family, async () =>
-        countRules(await tools[policy.family].listCounts(chain), policy, options),
-      ),
+      remakes.count(policy.family, async () => {
+        const known = await memory.recall(policy.family);
+        const counted = known && countsSeen(known.found, known.seen);
+        return countRules(counted ?? (await tools[policy.family].listCounts(chain)), policy, options);
+      }),
+    compare:
+      netlink &&
+      (async (family) => {
+        const now = await memory.compare(family);
+        return typeof now === 'string' ? now : 'same';
+      }),
   };
+}
+
+/** The rules that a tool has read, with the counts that the kernel has sent. */
+function countsSeen({ rules = [] }: IptablesObservation, { counters }: SeenChain): readonly CountedRule[] {
+  return rules.map((spec, index) => ({ spec, ...(counters[index] ?? { packets: 0n, bytes: 0n }) }));
 }
 
 /**

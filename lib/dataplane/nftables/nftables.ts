@@ -2,13 +2,30 @@ import type { Family } from '../../cidr/address.ts';
 import type { Policy } from '../../policy/policy.ts';
 import type { Dataplane, Observed, Plan, RuleCount } from '../dataplane.ts';
 import type { Host } from '../host.ts';
+import { LookMemory } from '../look-memory.ts';
 import type { RuleOptions } from '../options.ts';
 import { Remakes } from '../remakes.ts';
 import { type ListedTable, type NftablesObservation, observe } from './observe.ts';
-import { planRemoval, planTable } from './plan.ts';
+import { type ElementChange, planRemoval, planTable } from './plan.ts';
+import { type SeenTable, seeTable } from './see.ts';
+import { SetMemory } from './set-memory.ts';
 import { type NftablesTable, renderTable } from './table.ts';
 import { openNft } from './tool.ts';
 import { kernelFates } from './verdict.ts';
+
+/** What a plan leads to. */
+interface Result {
+  readonly table: NftablesTable;
+  readonly elements: ElementChange | undefined;
+}
+
+/** A look at the table. */
+interface Look extends NftablesObservation {
+  /** The generation of nf_tables of which it is; undefined if that is unknown. */
+  readonly generation?: number | undefined;
+  /** Call it if nothing in it differs from the policy. */
+  readonly prove?: () => void;
+}
 
 /**
  * The policy as one interval set in the agent's table.
@@ -18,50 +35,93 @@ import { kernelFates } from './verdict.ts';
 export async function openNftables(options: RuleOptions, host: Host): Promise<Dataplane> {
   const tool = await openNft(host);
   const remakes = new Remakes();
-  /** The table that this process wrote last, or found without a difference. */
-  const known = new Map<Family, NftablesTable>();
-  const results = new WeakMap<Plan, NftablesTable>();
+  const memory = new LookMemory<ListedTable | undefined, SeenTable>(host.netlink, seeTable);
+  const sets = new SetMemory(host.netlink);
+  const results = new WeakMap<Plan, Result>();
 
-  const observed = (observation: NftablesObservation): Observed => ({
+  const look = async (family: Family, from: 'kernel' | 'memory'): Promise<Look> => {
+    const seen = await memory.see(family);
+    const known = from === 'memory' ? sets.known(family) : undefined;
+    if (seen === undefined)
+      return known === undefined ? observe(tool, family) : { family, table: { isOwn: true, ...known } };
+    const terse = async () => (await observe(tool, family, true)).table;
+    const { found, prove } = await memory.look(family, seen, terse, undefined);
+    if (found?.isOwn !== true) return { family, table: found };
+    const content = await sets.content(family, seen, from);
+    if (content === undefined) return observe(tool, family);
+    return { family, table: { ...found, elements: content.elements }, generation: content.generation, prove };
+  };
+
+  const observed = (one: Look): Observed => ({
     plan(policy) {
-      const { plan, result } = planTable(observation, policy, options);
-      if (plan === undefined) known.set(observation.family, result);
-      else results.set(plan, result);
+      const { family, generation } = one;
+      const { plan, result, elements } = planTable(one, policy, options, sets.canChange(family));
+      if (plan !== undefined) results.set(plan, { table: result, elements });
+      else {
+        one.prove?.();
+        sets.hold(family, result, generation);
+      }
       return plan;
     },
-    remove: () => planRemoval(observation),
-    fates: () => kernelFates(observation),
+    remove: () => planRemoval(one),
+    fates: () => kernelFates(one),
   });
+
+  const write = async (plan: Plan): Promise<void> => {
+    const { family, script } = plan;
+    const { table, elements } = results.get(plan) ?? {};
+    if (table !== undefined && elements !== undefined) return await sets.change(family, elements, table);
+    memory.forget(family);
+    sets.forget(family);
+    await tool.run(script);
+    if (table !== undefined) sets.hold(family, table);
+  };
+
+  /** The table with its counts, without the tool; undefined if that cannot be told. */
+  const seeCounts = async (family: Family): Promise<ListedTable | undefined> => {
+    const known = sets.known(family);
+    const now = known && (await memory.recall(family));
+    if (known === undefined || now?.found === undefined) return undefined;
+    const elements = await sets.counts(family, known);
+    const { shape } = now.found;
+    const lines = shape.flatMap((line, index) => (COUNTS.test(line) ? [index] : []));
+    if (elements === undefined || lines.length !== now.seen.counters.length) return undefined;
+    const counts = new Map(now.seen.counters.map((count, index) => [lines[index] ?? 0, count]));
+    return { isOwn: true, shape, counts, elements };
+  };
 
   return {
     name: `nftables ${tool.version}`,
     reason: 'set by --backend',
     iptables: undefined,
-    async observe(family, from = 'kernel') {
-      const table = from === 'memory' ? known.get(family) : undefined;
-      return observed(
-        table === undefined ? await observe(tool, family) : { family, table: { isOwn: true, ...table } },
-      );
-    },
-    async apply(plan) {
-      known.delete(plan.family);
-      await remakes.apply(plan, () => tool.run(plan.script));
-      const result = results.get(plan);
-      if (result !== undefined) known.set(plan.family, result);
-    },
+    observe: async (family, from = 'kernel') => observed(await look(family, from)),
+    apply: (plan) => remakes.apply(plan, () => write(plan)),
     count: (policy) =>
       remakes.count(policy.family, async () =>
-        countTable(await observe(tool, policy.family), policy, options),
+        countTable(
+          (await seeCounts(policy.family)) ?? (await observe(tool, policy.family)).table,
+          policy,
+          options,
+        ),
       ),
+    compare:
+      host.netlink &&
+      (async (family) => {
+        const now = await memory.compare(family);
+        return typeof now === 'string' ? now : await sets.compare(family, now);
+      }),
   };
 }
+
+/** A rule that counts, as nft(8) prints it. */
+const COUNTS = /(?:^| )counter masquerade\b/;
 
 /**
  * The counts of each element, and of all that is masqueraded. Exceptions have no element: they are counted with
  * everything else that is masqueraded.
  */
 function countTable(
-  { table }: NftablesObservation<ListedTable>,
+  table: ListedTable | undefined,
   policy: Policy,
   options: RuleOptions,
 ): readonly RuleCount[] {

@@ -36,10 +36,15 @@ export interface Count {
 /**
  * Reads the table of the agent.
  *
+ * @param isTerse leaves out the elements of the set
  * @throws {DataplaneError}
  */
-export async function observe(tool: NftTool, family: Family): Promise<NftablesObservation<ListedTable>> {
-  const listing = await tool.list(family);
+export async function observe(
+  tool: NftTool,
+  family: Family,
+  isTerse = false,
+): Promise<NftablesObservation<ListedTable>> {
+  const listing = await tool.list(family, isTerse);
   return { family, table: listing === undefined ? undefined : parseTable(listing) };
 }
 

@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { formatRange, rangeOf } from '../../cidr/ranges.ts';
+import { formatRange, type Range, rangeOf } from '../../cidr/ranges.ts';
 import { flatten, type Segment } from '../../policy/flatten.ts';
 import type { Entry, Policy } from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
@@ -13,6 +13,8 @@ export interface NftablesTable {
   readonly shape: readonly string[];
   /** Destinations that are not masqueraded: prefixes, addresses or ranges, each with the entry that asks for it. */
   readonly elements: ReadonlyMap<string, Entry>;
+  /** The addresses of each element, in the same order, which ascends. */
+  readonly ranges: readonly Range[];
 }
 
 /**
@@ -49,7 +51,8 @@ function render(policy: Policy, options: RuleOptions): NftablesTable {
     '}',
   ];
   const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'return');
-  return { shape, elements: new Map(segments.map((one) => [elementText(policy.family, one), one.entry])) };
+  const elements = new Map(segments.map((one) => [elementText(policy.family, one), one.entry]));
+  return { shape, elements, ranges: segments };
 }
 
 /** One rule; with port ranges, also one for each range and each protocol that has ports. */

@@ -10,9 +10,10 @@ export interface NftTool {
   /**
    * The agent's table as nft lists it; undefined if there is none.
    *
+   * @param isTerse leaves out the elements of the set
    * @throws {DataplaneError}
    */
-  list(family: Family): Promise<string | undefined>;
+  list(family: Family, isTerse?: boolean): Promise<string | undefined>;
   /**
    * Carries out a transaction: all of it or, with an error, nothing.
    *
@@ -41,8 +42,9 @@ export async function openNft(host: Host): Promise<NftTool> {
   }
   return {
     version,
-    async list(family) {
-      const result = await host.run('nft', ['list', 'table', NFT_FAMILY[family].protocol, TABLE]);
+    async list(family, isTerse = false) {
+      const options = isTerse ? ['--terse'] : [];
+      const result = await host.run('nft', [...options, 'list', 'table', NFT_FAMILY[family].protocol, TABLE]);
       if (result.code === 0) return result.stdout;
       if (/No such file or directory/.test(result.stderr)) return undefined;
       throw failure(result);

@@ -1,0 +1,97 @@
+import type { Family } from '../cidr/address.ts';
+import type { Comparison } from './dataplane.ts';
+import type { Netlink, Requests } from './netlink.ts';
+
+/** The agent's rules of one family as the kernel sends them over netlink. Nothing in it is decoded but counts. */
+export interface Seen {
+  /** Equal for two looks if nothing but counts has changed; undefined if the agent has no rules there. */
+  readonly fingerprint: string | undefined;
+}
+
+/** What a look has found. */
+export interface Look<Found> {
+  readonly found: Found;
+  /** Remembers it. Call it if nothing in it differs from the policy. */
+  readonly prove: () => void;
+}
+
+/** A look in which nothing differed from the policy. */
+interface Proven<Found> {
+  readonly found: Found;
+  readonly fingerprint: string;
+  /** When a tool read it, by performance.now(). */
+  readonly readAt: number;
+}
+
+/** After this time a tool looks again, in case that a fingerprint does not show everything. */
+const TRUST_MS = 3_600_000;
+
+/**
+ * Spares looks through a tool: as long as the kernel sends the same bytes over netlink as it did when the tool found
+ * nothing to change, the tool would find the same again.
+ */
+export class LookMemory<Found, Raw extends Seen> {
+  readonly #netlink: Netlink | undefined;
+  readonly #see: (requests: Requests, family: Family) => Promise<Raw>;
+  readonly #proven = new Map<Family, Proven<Found>>();
+
+  /** @param see reads the rules over netlink */
+  constructor(netlink: Netlink | undefined, see: (requests: Requests, family: Family) => Promise<Raw>) {
+    this.#netlink = netlink;
+    this.#see = see;
+  }
+
+  /** What the kernel sends now; undefined if netlink gives no answer. */
+  async see(family: Family): Promise<Raw | undefined> {
+    return await this.#netlink?.ask((requests) => this.#see(requests, family));
+  }
+
+  /**
+   * Looks at the rules, through the tool only if that is needed.
+   *
+   * @param seen what the kernel has sent just now
+   * @param byTool the look through the tool
+   * @param nothing what the tool would find if the agent has no rules there
+   */
+  async look(
+    family: Family,
+    seen: Raw | undefined,
+    byTool: () => Promise<Found>,
+    nothing: Found,
+  ): Promise<Look<Found>> {
+    const prove = () => {};
+    if (seen !== undefined && seen.fingerprint === undefined) return { found: nothing, prove };
+    const known = this.#proven.get(family);
+    const readAt = performance.now();
+    if (known !== undefined && seen?.fingerprint === known.fingerprint && readAt - known.readAt < TRUST_MS)
+      return { found: known.found, prove };
+    const found = await byTool();
+    const fingerprint = seen && (await this.see(family))?.fingerprint;
+    // Different before and after: it is unknown which of the two the tool has read.
+    if (fingerprint === undefined || fingerprint !== seen?.fingerprint) return { found, prove };
+    return { found, prove: () => this.#proven.set(family, { found, fingerprint, readAt }) };
+  }
+
+  /** What was proven, if it is still there; undefined if that cannot be told. */
+  async recall(family: Family): Promise<{ readonly found: Found; readonly seen: Raw } | undefined> {
+    const known = this.#proven.get(family);
+    const seen = known && (await this.see(family));
+    if (known === undefined || seen?.fingerprint !== known.fingerprint) return undefined;
+    return { found: known.found, seen };
+  }
+
+  /** What the kernel sends if what was proven is still there, or how that differs. */
+  async compare(family: Family): Promise<Raw | Exclude<Comparison, 'same'>> {
+    const known = this.#proven.get(family);
+    const seen = await this.see(family);
+    if (seen === undefined) return 'unknown';
+    // The agent itself may have begun a change meanwhile.
+    if (known === undefined || this.#proven.get(family) !== known) return 'unproven';
+    return seen.fingerprint === known.fingerprint ? seen : 'changed';
+  }
+
+  /** Call it before the agent changes the rules. */
+  forget(family: Family): void {
+    this.#proven.delete(family);
+  }
+}

@@ -1,0 +1,97 @@
+import { NetlinkError } from '../netlink/error.ts';
+import { NfTables } from '../netlink/nf-tables.ts';
+import { type Changes, ChangeWatch } from '../netlink/watch.ts';
+
+/** What the dataplanes ask of nf_tables over netlink. */
+export type Requests = Omit<NfTables, typeof Symbol.dispose>;
+
+/** Tells every change of nf_tables until it is disposed. */
+export type Watch = AsyncIterable<Changes> & Disposable;
+
+/** The netlink sockets of this network namespace. Both fail with NetlinkError. */
+export interface NetlinkSockets {
+  openRequests(): Requests;
+  openWatch(): Watch;
+}
+
+/** Those of the network namespace that this process is in. */
+export const ownSockets: NetlinkSockets = {
+  openRequests: () => new NfTables(),
+  openWatch: () => new ChangeWatch(),
+};
+
+/** Learns whether netlink works; called when that changes, and with each new failure. */
+type OnState = (failure: NetlinkError | undefined) => void;
+
+/**
+ * nf_tables over netlink, as long as that works. It is only faster than the tools: whoever gets no answer here asks a
+ * tool.
+ */
+export class Netlink {
+  readonly #sockets: NetlinkSockets;
+  readonly #onState: OnState;
+  #requests: Requests | undefined;
+  #said: string | undefined;
+  #isOver = false;
+
+  constructor(sockets: NetlinkSockets, onState: OnState) {
+    this.#sockets = sockets;
+    this.#onState = onState;
+  }
+
+  /** The answer; undefined if there is none now. */
+  async ask<Answer>(use: (requests: Requests) => Promise<Answer>): Promise<Answer | undefined> {
+    if (this.#isOver) return undefined;
+    try {
+      this.#requests ??= this.#sockets.openRequests();
+      const answer = await use(this.#requests);
+      this.#say(undefined);
+      return answer;
+    } catch (error) {
+      this.fail(error);
+      return undefined;
+    }
+  }
+
+  /**
+   * Changes the kernel, or nothing.
+   *
+   * @returns the failure
+   */
+  async change(use: (requests: Requests) => Promise<void>): Promise<NetlinkError | undefined> {
+    try {
+      this.#requests ??= this.#sockets.openRequests();
+      await use(this.#requests);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof NetlinkError)) throw error;
+      return error;
+    }
+  }
+
+  /** @throws {NetlinkError} */
+  watch(): Watch {
+    return this.#sockets.openWatch();
+  }
+
+  /** Whether netlink will never work in this process. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Takes note of a failure of netlink; throws every other error. */
+  fail(error: unknown): void {
+    if (!(error instanceof NetlinkError)) throw error;
+    // Too many changes by others: netlink works.
+    if (error.failure === 'interrupted') return;
+    this.#isOver = error.failure === 'unsupported' || error.failure === 'denied';
+    this.#say(error);
+  }
+
+  #say(failure: NetlinkError | undefined): void {
+    const said = failure?.message ?? '';
+    if (said === this.#said) return;
+    this.#said = said;
+    this.#onState(failure);
+  }
+}

@@ -1,0 +1,29 @@
+import type { Family } from '../../cidr/address.ts';
+import type { Counter } from '../../netlink/expressions.ts';
+import type { Seen } from '../look-memory.ts';
+import type { Requests } from '../netlink.ts';
+import { CHAIN, SET, TABLE } from './names.ts';
+
+/** The agent's table without the elements of its set, as the kernel sends it. */
+export interface SeenTable extends Seen {
+  /** The generation of nf_tables before it was read. */
+  readonly generation: number;
+  /** The counts of the rules that count, in order. */
+  readonly counters: readonly Counter[];
+}
+
+/** Reads the table over netlink. Of other chains and sets in it, only the number is in the fingerprint. */
+export async function seeTable(requests: Requests, family: Family): Promise<SeenTable> {
+  const name = { family, table: TABLE };
+  const { id: generation } = await requests.generation();
+  const table = await requests.table(name);
+  if (table === undefined) return { fingerprint: undefined, generation, counters: [] };
+  const set = await requests.set({ ...name, set: SET });
+  const chain = await requests.chain({ ...name, chain: CHAIN });
+  const rules = await requests.rules({ ...name, chain: CHAIN });
+  return {
+    fingerprint: [table, set, chain, ...rules].map((one) => one?.fingerprint ?? 'none').join(''),
+    generation,
+    counters: rules.flatMap(({ counter }) => counter ?? []),
+  };
+}
