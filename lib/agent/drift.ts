@@ -28,7 +28,10 @@ const MOST_LOAD = 1 / 40;
 const OWN_THREAD = 'libuv-worker';
 
 /** After so many repairs in a row the log says that this is a fight. */
-const FIGHT = 5;
+const FIGHT = 6;
+
+/** A row ends if nothing happens for this time, and for twice the last pause. */
+const CALM_MS = 10_000;
 
 /**
  * Looks at the agent's rules as soon as any program changes nf_tables, and wakes the agent if they are not what it has
@@ -62,17 +65,16 @@ async function follow(
     const began = performance.now();
     const found = await Promise.all(families.map((family) => dataplane.compare?.(family)));
     let pause = Math.max(PAUSE_MS, (performance.now() - began) / MOST_LOAD);
-    const calm = 2 * wakes.interval;
     if (found.includes('changed')) {
       wakes.add('drift', [...by]);
-      pause = Math.max(pause, repairs.add(calm));
+      pause = Math.max(pause, repairs.add(wakes.interval));
       if (repairs.length === FIGHT) log.warn(fight([...by], wakes.interval));
     } else if (found.includes('unproven')) {
       wakes.add('check');
-      pause = Math.max(pause, checks.add(calm));
+      pause = Math.max(pause, checks.add(wakes.interval));
     } else checks.length = 0;
     if (!found.includes('unknown')) by.clear();
-    await delay(Math.min(pause, wakes.interval), undefined, { signal });
+    await delay(pause, undefined, { signal });
   };
   try {
     // What has changed before the watch began.
@@ -90,21 +92,24 @@ function fight(by: readonly string[], interval: number): string {
   return `${programs(by)} changes the agent's rules again and again; each repair now comes later than the last one, up to ${formatDuration(interval)}; find the program, or the second agent, that writes them`;
 }
 
-/** Events of one kind in a row. */
+/** Events of one kind in a row, and the pause after each, which doubles. */
 class Streak {
   length = 0;
+  #pause = 0;
   #last = 0;
 
   /**
    * Adds an event.
    *
-   * @param calm milliseconds after which a new row begins
-   * @returns the pause after it, in milliseconds, which doubles with each
+   * @param most the longest pause
+   * @returns milliseconds
    */
-  add(calm: number): number {
+  add(most: number): number {
     const now = performance.now();
-    this.length = now - this.#last > calm ? 1 : this.length + 1;
+    if (now - this.#last > Math.max(CALM_MS, 2 * this.#pause)) this.length = 0;
+    this.length += 1;
+    this.#pause = this.length === 1 ? PAUSE_MS : Math.min(2 * this.#pause, most);
     this.#last = now;
-    return PAUSE_MS * 2 ** (this.length - 1);
+    return this.#pause;
   }
 }
