@@ -39,6 +39,9 @@ export interface RunningAgent extends AsyncDisposable {
 export interface AgentOptions {
   readonly families: Families;
   readonly backend?: 'iptables' | 'nftables';
+  readonly flags?: readonly string[];
+  /** Whether the end of a change is seen in the kernel; otherwise, in the log. */
+  readonly isAnnounced?: boolean;
   /** A directory of programs that come before all others. */
   readonly path?: string;
   /** The sources of each number. */
@@ -61,11 +64,11 @@ export async function startAgent(node: BenchNode, options: AgentOptions): Promis
   );
   // Nothing announces a change of iptables-legacy. A change of the nftables dataplane announces each element: more
   // than the socket of an unprivileged listener holds.
-  const isAnnounced = kind.mode === 'nft' && backend === 'iptables';
+  const { flags = [], isAnnounced = kind.mode === 'nft' && backend === 'iptables' } = options;
   const generations = isAnnounced ? stack.use(await watchGenerations(box)) : undefined;
 
   const start = performance.now();
-  const child = box.spawn(BINARY, [...agentFlags(volume.dir, families), `--backend=${backend}`], {
+  const child = box.spawn(BINARY, [...agentFlags(volume.dir, families), `--backend=${backend}`, ...flags], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: path === undefined ? {} : { PATH: `${path}:${box.env['PATH']}` },
   });

@@ -7,11 +7,12 @@ import { parseArgs } from 'node:util';
 import { idle, scrape } from './idle.ts';
 import { connections, load } from './many.ts';
 import { memory } from './memory.ts';
+import { netlink } from './netlink.ts';
 import { NODE_KINDS } from './node.ts';
 import { type Part, printTable } from './part.ts';
 import { reaction, starts } from './reaction.ts';
 
-const PARTS = { starts, reaction, idle, memory, load, connections, scrape };
+const PARTS = { starts, reaction, idle, memory, load, connections, scrape, netlink };
 const NODES = Object.fromEntries(NODE_KINDS.map((kind) => [kind.name, kind]));
 
 const HELP = `Usage: node test/bench/bench.ts [PART…] [--node=NAME]… [--idle=SECONDS] [--rounds=MOST]

@@ -6,7 +6,7 @@ import type { Box } from '../lab/box.ts';
 import { fromMonotonic } from '../lab/generations.ts';
 import { succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
-import { startAgent } from './agent.ts';
+import { type AgentOptions, startAgent } from './agent.ts';
 import type { BenchNode } from './node.ts';
 import { peakOfTools } from './proc.ts';
 import type { Families } from './sources.ts';
@@ -77,11 +77,15 @@ export interface Recorded {
 }
 
 /** Runs an agent with recorder.pl before all tools. */
-export async function record(node: BenchNode, families: Families): Promise<Recorded> {
+export async function record(
+  node: BenchNode,
+  families: Families,
+  options: Partial<AgentOptions> = {},
+): Promise<Recorded> {
   await using dir = await temporaryDirectory();
   for (const tool of await readdir('/usr/sbin'))
     if (/^(?:nft|ip6?tables.*)$/.test(tool)) await symlink(RECORDER, `${dir.path}/${tool}`);
-  await using agent = await startAgent(node, { families, path: dir.path });
+  await using agent = await startAgent(node, { families, path: dir.path, ...options });
   const start = await takeCalls(dir.path);
   await agent.swap(1);
   const change = await takeCalls(dir.path);
