@@ -8,7 +8,7 @@ import { gravestFirst, KINDS, type Problem, ProblemList, problem } from './probl
 import { readGeneration } from './read.ts';
 import type { Source } from './source.ts';
 import { type Steps, takeSteps, takeStepsInTurns } from './steps.ts';
-import { validating } from './validate.ts';
+import { type Room, type ValidatedSource, validating } from './validate.ts';
 
 /** One reading of the config directory. */
 export interface LoadedConfig {
@@ -24,6 +24,8 @@ export interface LoadedConfig {
   readonly unread: readonly Problem[];
   /** Whether the directory is, or was, a projected volume. */
   readonly projected: boolean;
+  /** What each source says by itself, in the same order. */
+  readonly validated: readonly ValidatedSource[];
 }
 
 /**
@@ -47,7 +49,7 @@ export async function loadConfig(
     [last?.sources, last?.unread, last?.projected],
   );
   if (isSame && last !== undefined) return last;
-  const merged = await takeStepsInTurns(merging(sources, options, unread));
+  const merged = await takeStepsInTurns(merging(sources, options, unread, last));
   return { ...merged, sources, unread, projected };
 }
 
@@ -60,30 +62,31 @@ export function mergeSources(
   return takeSteps(merging(sources, options, readProblems));
 }
 
-type Merged = Pick<LoadedConfig, 'config' | 'problems'>;
+type Merged = Pick<LoadedConfig, 'config' | 'problems' | 'validated'>;
 
 function* merging(
   sources: readonly Source[],
   options: ConfigOptions,
   readProblems: readonly Problem[],
+  last?: LoadedConfig,
 ): Steps<Merged> {
   const found = new ProblemList(options.strict);
   for (const one of [...readProblems, ...missingSources(sources, options, readProblems)]) found.add(one);
   const configs: SourceConfig[] = [];
+  const all: ValidatedSource[] = [];
   let marks = maxMarks(options.cidrLimitMax);
   let listed = 0;
   let excessive: Source | undefined;
   for (const source of sources) {
-    const validated = yield* validating(source, options, {
-      marks,
-      problems: Math.max(1, found.room('error')),
-    });
+    const room = { marks, problems: Math.max(1, found.room('error')) };
+    const validated = unchanged(source, room, last) ?? (yield* validating(source, options, room));
+    all.push(validated);
     marks -= validated.marks;
     for (const one of validated.problems) found.add(one);
     found.addMore('error', validated.more);
-    const room = Math.max(0, options.cidrLimitMax - listed);
+    const left = Math.max(0, options.cidrLimitMax - listed);
     listed += validated.listed;
-    configs.push(shortened(validated.config, room));
+    configs.push(shortened(validated.config, left));
     if (listed > options.cidrLimitMax) excessive ??= source;
     yield;
   }
@@ -98,8 +101,21 @@ function* merging(
   const guarded = isComplete ? options.guard(config, lists).map((one) => problem(one.kind, one)) : [];
   for (const one of guarded) found.add(one);
   const problems = found.reported();
-  if (problems.some(({ severity }) => severity === 'error')) return { config: undefined, problems };
-  return { config: { ...config, conflicts: gravestFirst([...config.conflicts, ...guarded]) }, problems };
+  if (problems.some(({ severity }) => severity === 'error'))
+    return { config: undefined, problems, validated: all };
+  const everything = gravestFirst([...config.conflicts, ...guarded]);
+  return { config: { ...config, conflicts: everything }, problems, validated: all };
+}
+
+/** What was found in the same text before. With a problem in it, the text is read again: the limits may differ. */
+function unchanged(
+  { name, text }: Source,
+  room: Room,
+  last: LoadedConfig | undefined,
+): ValidatedSource | undefined {
+  const index = last?.sources.findIndex((one) => one.name === name && one.text === text) ?? -1;
+  const validated = last?.validated[index];
+  return validated?.problems.length === 0 && validated.marks <= room.marks ? validated : undefined;
 }
 
 /** None if something could not be read: it may be what is missed. */

@@ -4,6 +4,8 @@ import type { Netlink, Requests } from './netlink.ts';
 
 /** The agent's rules of one family as the kernel sends them over netlink. Nothing in it is decoded but counts. */
 export interface Seen {
+  /** The generation of nf_tables before they were read. */
+  readonly generation: number;
   /** Equal for two looks if nothing but counts has changed; undefined if the agent has no rules there. */
   readonly fingerprint: string | undefined;
 }
@@ -19,6 +21,8 @@ export interface Look<Found> {
 interface Proven<Found> {
   readonly found: Found;
   readonly fingerprint: string;
+  /** The last generation of nf_tables in which it was so. */
+  generation: number;
   /** When a tool read it, by performance.now(). */
   readonly readAt: number;
 }
@@ -42,8 +46,20 @@ export class LookMemory<Found, Raw extends Seen> {
   }
 
   /** What the kernel sends now; undefined if netlink gives no answer. */
-  async see(family: Family): Promise<Raw | undefined> {
-    return await this.#netlink?.ask((requests) => this.#see(requests, family));
+  async see(family: Family): Promise<Seen | undefined> {
+    const known = this.#proven.get(family);
+    const now = known && (await this.#netlink?.ask((requests) => requests.generation()));
+    // Nothing at all has changed since.
+    if (known !== undefined && now?.id === known.generation) return known;
+    return await this.#seeAll(family);
+  }
+
+  async #seeAll(family: Family): Promise<Raw | undefined> {
+    const seen = await this.#netlink?.ask((requests) => this.#see(requests, family));
+    const known = this.#proven.get(family);
+    if (seen !== undefined && known !== undefined && known.fingerprint === seen.fingerprint)
+      known.generation = seen.generation;
+    return seen;
   }
 
   /**
@@ -55,7 +71,7 @@ export class LookMemory<Found, Raw extends Seen> {
    */
   async look(
     family: Family,
-    seen: Raw | undefined,
+    seen: Seen | undefined,
     byTool: () => Promise<Found>,
     nothing: Found,
   ): Promise<Look<Found>> {
@@ -66,22 +82,23 @@ export class LookMemory<Found, Raw extends Seen> {
     if (known !== undefined && seen?.fingerprint === known.fingerprint && readAt - known.readAt < TRUST_MS)
       return { found: known.found, prove };
     const found = await byTool();
-    const fingerprint = seen && (await this.see(family))?.fingerprint;
+    const after = seen && (await this.#seeAll(family));
     // Different before and after: it is unknown which of the two the tool has read.
-    if (fingerprint === undefined || fingerprint !== seen?.fingerprint) return { found, prove };
-    return { found, prove: () => this.#proven.set(family, { found, fingerprint, readAt }) };
+    if (after?.fingerprint === undefined || after.fingerprint !== seen?.fingerprint) return { found, prove };
+    const { fingerprint, generation } = after;
+    return { found, prove: () => this.#proven.set(family, { found, fingerprint, generation, readAt }) };
   }
 
-  /** What was proven, if it is still there; undefined if that cannot be told. */
+  /** What was proven, if it is still there, and what the kernel sends for it; undefined if that cannot be told. */
   async recall(family: Family): Promise<{ readonly found: Found; readonly seen: Raw } | undefined> {
     const known = this.#proven.get(family);
-    const seen = known && (await this.see(family));
+    const seen = known && (await this.#seeAll(family));
     if (known === undefined || seen?.fingerprint !== known.fingerprint) return undefined;
     return { found: known.found, seen };
   }
 
   /** What the kernel sends if what was proven is still there, or how that differs. */
-  async compare(family: Family): Promise<Raw | Exclude<Comparison, 'same'>> {
+  async compare(family: Family): Promise<Seen | Exclude<Comparison, 'same'>> {
     const known = this.#proven.get(family);
     const seen = await this.see(family);
     if (seen === undefined) return 'unknown';

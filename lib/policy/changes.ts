@@ -2,7 +2,7 @@ import type { Family } from '../cidr/address.ts';
 import { formatRange, type Range, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import { counted, countedAddresses } from '../text/words.ts';
 import { type Change, type Fate, type Fates, fatesOf, sideBySide } from './fates.ts';
-import { type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
+import { type Entry, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
 
 /** What a change does to packets, in words. */
 export interface VerdictChanges {
@@ -49,16 +49,32 @@ export function describePolicyChange(before: Policy, after: Policy): VerdictChan
 /** Mostly few entries of many change: then the others, which would take long to sort, are left out. */
 const FEW = 1000;
 
-/** The prefixes about which only one policy says something, or both something else. */
+/** The prefixes about which only one policy says something, or both something else; perhaps some more. */
 function differingRanges(before: Policy, after: Policy): readonly Range[] {
-  const [a, b] = [verdictsByPrefix(before), verdictsByPrefix(after)];
-  return [...before.entries, ...after.entries]
+  const [some, others] = withoutCommonEnds(before.entries, after.entries);
+  const [a, b] = [verdictsByPrefix(some), verdictsByPrefix(others)];
+  return [...some, ...others]
     .filter(({ prefix: { text } }) => a.get(text) !== b.get(text))
     .map(({ prefix }) => rangeOf(prefix));
 }
 
+/** Both lists without what they begin with and end with alike: mostly one source has changed. */
+function withoutCommonEnds(
+  a: readonly Entry[],
+  b: readonly Entry[],
+): readonly [readonly Entry[], readonly Entry[]] {
+  const isSame = (i: number, j: number): boolean =>
+    a[i] !== undefined && a[i].verdict === b[j]?.verdict && a[i].prefix.text === b[j].prefix.text;
+  let start = 0;
+  while (isSame(start, start)) start += 1;
+  let end = 0;
+  const most = Math.min(a.length, b.length) - start;
+  while (end < most && isSame(a.length - 1 - end, b.length - 1 - end)) end += 1;
+  return [a.slice(start, a.length - end), b.slice(start, b.length - end)];
+}
+
 /** Of equal prefixes, the first decides. */
-function verdictsByPrefix({ entries }: Policy): ReadonlyMap<string, Verdict> {
+function verdictsByPrefix(entries: readonly Entry[]): ReadonlyMap<string, Verdict> {
   const verdicts = new Map<string, Verdict>();
   for (const { prefix, verdict } of entries)
     if (!verdicts.has(prefix.text)) verdicts.set(prefix.text, verdict);

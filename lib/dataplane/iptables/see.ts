@@ -12,12 +12,14 @@ export interface SeenChain extends Seen {
 /** Reads the chain over netlink: iptables-nft keeps its rules in nf_tables. */
 export async function seeChain(requests: Requests, family: Family, chain: string): Promise<SeenChain> {
   const nat = { family, table: 'nat' };
+  const { id: generation } = await requests.generation();
   const own = await requests.chain({ ...nat, chain });
-  if (own === undefined) return { fingerprint: undefined, counters: [] };
+  if (own === undefined) return { generation, fingerprint: undefined, counters: [] };
   const rules = await requests.rules({ ...nat, chain });
   const postrouting = await requests.rules({ ...nat, chain: 'POSTROUTING' });
   const jumps = postrouting.filter(({ target }) => target === chain);
   return {
+    generation,
     fingerprint: [own, ...rules, ...jumps].map(({ fingerprint }) => fingerprint).join(''),
     counters: rules.map(({ counter }) => counter),
   };

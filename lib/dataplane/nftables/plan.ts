@@ -45,17 +45,27 @@ export function planTable(
   if (table?.isOwn === false) throw foreignTable(family);
   const wanted = renderTable(policy, options);
   const sameShape = table !== undefined && sameLines(table.shape, wanted.shape);
-  const missing = [...wanted.elements.keys()].filter((text) => table?.elements.has(text) !== true);
-  const extra = [...(table?.elements.keys() ?? [])].filter((text) => !wanted.elements.has(text));
+  const isKnown = table?.elements === wanted.elements;
+  const missing = isKnown ? [] : [...wanted.elements.keys()].filter((text) => !table?.elements.has(text));
+  const extra = isKnown
+    ? []
+    : [...(table?.elements.keys() ?? [])].filter((text) => !wanted.elements.has(text));
   if (sameShape && missing.length === 0 && extra.length === 0)
     return { plan: undefined, result: wanted, elements: undefined };
   const elements = overNetlink && sameShape ? elementChange(extra, missing, wanted) : undefined;
   const isSlow = elements === undefined && extra.length * (table?.elements.size ?? 0) > MOST_DELETING;
   const remakes = !sameShape || isSlow;
-  const plan = {
+  const plan: Plan = {
     family,
     found: differences(table, sameShape, missing.length + extra.length > 0),
-    ...compare(linesOf(table), plannedLines(wanted)),
+    ...compare(objectsOf(table?.shape ?? []), objectsOf(wanted.shape), extra, missing, wanted),
+    // With many elements, these two take long, and only few ask for them.
+    get current() {
+      return linesOf(table);
+    },
+    get wanted() {
+      return plannedLines(wanted);
+    },
     remakes,
     recheck: false,
     script: remakes ? renderTransaction(family, wanted) : change(family, extra, missing),
@@ -82,7 +92,11 @@ export function planRemoval({ family, table }: NftablesObservation): Plan | unde
   return {
     family,
     found: ['table left over'],
-    ...compare(linesOf(table), []),
+    added: [],
+    removed: linesOf(table).map((text) => ({ text, entry: undefined })),
+    kept: 0,
+    current: linesOf(table),
+    wanted: [],
     remakes: true,
     recheck: false,
     script: `delete table ${NFT_FAMILY[family].protocol} ${TABLE}\n`,
@@ -148,14 +162,22 @@ function elementLine(text: string): string {
   return `element ${text}`;
 }
 
+/** What changes: objects of the shape, and elements. */
 function compare(
-  current: readonly string[],
-  wanted: readonly PlannedRule[],
-): Pick<Plan, 'added' | 'removed' | 'kept' | 'current' | 'wanted'> {
-  const [before, after] = [new Set(current), new Set(wanted.map(({ text }) => text))];
-  const added = wanted.filter(({ text }) => !before.has(text));
-  const removed = current.filter((text) => !after.has(text)).map((text) => ({ text, entry: undefined }));
-  return { added, removed, kept: wanted.length - added.length, current, wanted };
+  before: readonly string[],
+  after: readonly string[],
+  extra: readonly string[],
+  missing: readonly string[],
+  { elements }: NftablesTable,
+): Pick<Plan, 'added' | 'removed' | 'kept'> {
+  const without = (lines: readonly string[], others: readonly string[]) =>
+    lines.filter((text) => !others.includes(text)).map((text) => ({ text, entry: undefined }));
+  const added = [
+    ...without(after, before),
+    ...missing.map((text) => ({ text: elementLine(text), entry: elements.get(text) })),
+  ];
+  const removed = [...without(before, after), ...without(extra.map(elementLine), [])];
+  return { added, removed, kept: after.length + elements.size - added.length };
 }
 
 function sameLines(a: readonly string[], b: readonly string[]): boolean {

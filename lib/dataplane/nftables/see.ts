@@ -6,8 +6,6 @@ import { CHAIN, SET, TABLE } from './names.ts';
 
 /** The agent's table without the elements of its set, as the kernel sends it. */
 export interface SeenTable extends Seen {
-  /** The generation of nf_tables before it was read. */
-  readonly generation: number;
   /** The counts of the rules that count, in order. */
   readonly counters: readonly Counter[];
 }

@@ -4,10 +4,11 @@ import type { Elements } from '../../netlink/elements.ts';
 import type { Counter } from '../../netlink/expressions.ts';
 import type { Comparison } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
+import type { Seen } from '../look-memory.ts';
 import type { Netlink } from '../netlink.ts';
 import { SET, TABLE } from './names.ts';
 import type { ElementChange } from './plan.ts';
-import type { SeenTable } from './see.ts';
+
 import type { NftablesTable } from './table.ts';
 
 /** What the set holds. */
@@ -68,7 +69,7 @@ export class SetMemory {
    */
   async content(
     family: Family,
-    { generation }: SeenTable,
+    { generation }: Seen,
     from: 'kernel' | 'memory',
   ): Promise<SetContent | undefined> {
     const known = this.#known.get(family);
@@ -87,7 +88,7 @@ export class SetMemory {
   }
 
   /** Whether the set still holds what is known. If it does not, forgets what was known. */
-  async compare(family: Family, seen: SeenTable): Promise<Comparison> {
+  async compare(family: Family, seen: Seen): Promise<Comparison> {
     const table = this.known(family);
     if (table === undefined) return 'unproven';
     const content = await this.content(family, seen, 'kernel');

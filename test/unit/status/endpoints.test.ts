@@ -49,6 +49,7 @@ describe('answers that are equal', () => {
         sources: [],
         unread: [],
         projected: true,
+        validated: [],
       });
     assert.equal(ask().status, 503);
     load('a');

@@ -83,7 +83,14 @@ function synced(texts: Readonly<Record<string, string>>): Status {
 
 function sync(status: Status, texts: Readonly<Record<string, string>>, verdicts?: VerdictChanges): void {
   const config = mergedOf(texts, { cidrLimitMax: 2000 });
-  status.onLoad({ config, problems: config.conflicts, sources: [], unread: [], projected: true });
+  status.onLoad({
+    config,
+    problems: config.conflicts,
+    sources: [],
+    unread: [],
+    projected: true,
+    validated: [],
+  });
   const policy = compilePolicy(config, 'IPv4');
   const wake = { reason: 'start', since: 0 } as const;
   status.onSync({ policy, plan: undefined, verdicts, drifted: false, wake, duration: 0 });

@@ -204,7 +204,7 @@ function create() {
 function loaded(texts: Readonly<Record<string, string>>): ValidConfig {
   const { config, problems } = merge(texts);
   assert.ok(config);
-  return { config, problems, sources: [], unread: [], projected: true };
+  return { config, problems, sources: [], unread: [], projected: true, validated: [] };
 }
 
 function policy(family: Policy['family'], texts: Readonly<Record<string, string>> = TEXTS): Policy {
