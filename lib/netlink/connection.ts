@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { kernelError, malformed, NetlinkError } from './error.ts';
+import { interrupted, kernelError, malformed, NetlinkError } from './error.ts';
 import { errnoIn, type Message, messagesIn, type Request, writeBatch, writeMessage } from './messages.ts';
 import { NetlinkSocket } from './socket.ts';
 
@@ -12,7 +12,7 @@ const SLICE_MS = 5;
 const NLMSG_ERROR = 2;
 const NLMSG_DONE = 3;
 const NLM_F_DUMP_INTR = 0x10;
-const [ENOENT, EINTR] = [2, 4];
+const ENOENT = 2;
 
 /** Requests to the kernel, one after the other. After an error, later requests have a new socket: no reply is mixed up. */
 export class Connection {
@@ -103,9 +103,9 @@ export async function receive(
     for (const message of messagesIn(bytes)) {
       if (message.sequence !== sequence || message.port !== socket.port)
         throw malformed(`number ${message.sequence} for port ${message.port}, which was not asked`);
-      if (message.flags & NLM_F_DUMP_INTR) throw kernelError(EINTR, asked);
-      const isEnd = message.type === NLMSG_ERROR || (message.type === NLMSG_DONE && type !== undefined);
-      if (isEnd) return errnoIn(message);
+      if (message.flags & NLM_F_DUMP_INTR) throw interrupted(asked);
+      if (message.type === NLMSG_ERROR) return errnoIn(message);
+      if (message.type === NLMSG_DONE && type !== undefined) return errnoIn(message);
       if (message.type !== type) throw malformed(`type ${message.type} as an answer`);
       take(message);
     }

@@ -1,4 +1,4 @@
-import { kernelError, malformed } from './error.ts';
+import { interrupted, malformed } from './error.ts';
 import { type Counter, counterIn, expressionIn } from './expressions.ts';
 import { attribute, attributesIn, attributesOf, listIn, type Message, unsigned } from './messages.ts';
 
@@ -40,18 +40,16 @@ interface Edge {
   readonly counter: Counter | undefined;
 }
 
-/** `nft_set_elem_list_attributes` and `nft_set_elem_attributes` in linux/netfilter/nf_tables.h. */
+/** Numbers of attributes, and flags, in linux/netfilter/nf_tables.h. */
 const NFTA_SET_ELEM_LIST_ELEMENTS = 3;
 const NFTA_LIST_ELEM = 1;
-const NFTA_SET_ELEM_KEY = 1;
-const NFTA_SET_ELEM_FLAGS = 3;
-const NFTA_SET_ELEM_USERDATA = 6;
-const NFTA_SET_ELEM_EXPR = 7;
 const NFTA_DATA_VALUE = 1;
 const NFT_SET_ELEM_INTERVAL_END = 1;
 const NFT_SET_ELEM_CATCHALL = 2;
 
-const EINTR = 4;
+/** The user data is a comment. Others, such as a time limit or a value, would change what the element means. */
+const NFTA_SET_ELEM = { key: 1, flags: 3, userData: 6, expression: 7 } as const;
+const KNOWN: readonly number[] = Object.values(NFTA_SET_ELEM);
 
 /**
  * The attribute with ranges, and with the address behind the last one of each, which ends it; the highest address needs
@@ -59,13 +57,11 @@ const EINTR = 4;
  */
 export function writeElements(ranges: readonly Range[], keyBytes: number): Buffer {
   const highest = 256n ** BigInt(keyBytes) - 1n;
-  const end = attribute(NFTA_SET_ELEM_FLAGS, Buffer.from([0, 0, 0, NFT_SET_ELEM_INTERVAL_END]));
+  const end = attribute(NFTA_SET_ELEM.flags, Buffer.from([0, 0, 0, NFT_SET_ELEM_INTERVAL_END]));
   const element = (address: bigint, ...flags: readonly Buffer[]) => {
     const key = Buffer.from(address.toString(16).padStart(2 * keyBytes, '0'), 'hex');
-    return attribute(NFTA_LIST_ELEM, [
-      ...flags,
-      attribute(NFTA_SET_ELEM_KEY, [attribute(NFTA_DATA_VALUE, key)]),
-    ]);
+    const wrapped = attribute(NFTA_SET_ELEM.key, [attribute(NFTA_DATA_VALUE, key)]);
+    return attribute(NFTA_LIST_ELEM, [...flags, wrapped]);
   };
   const elements = ranges.flatMap(({ first, last }) => {
     if (first < 0n || last < first || last > highest) throw new RangeError(`no range: ${first} to ${last}`);
@@ -82,15 +78,12 @@ export function readElements(message: Message, keyBytes: number): Part {
   return { edges, generation: message.payload.readUInt16BE(2) };
 }
 
-/** The user data is a comment. Others, such as a time limit or a value, would change what the element means. */
-const KNOWN = [NFTA_SET_ELEM_KEY, NFTA_SET_ELEM_FLAGS, NFTA_SET_ELEM_EXPR, NFTA_SET_ELEM_USERDATA];
-
 function readEdge(element: Buffer, keyBytes: number): Edge {
   const parts = attributesIn(element);
   for (const type of parts.keys())
     if (!KNOWN.includes(type)) throw malformed(`attribute ${type} of an element`);
-  const [key, expression] = [parts.get(NFTA_SET_ELEM_KEY), parts.get(NFTA_SET_ELEM_EXPR)];
-  const flags = Number(unsigned(parts.get(NFTA_SET_ELEM_FLAGS) ?? Buffer.alloc(4), 4));
+  const [key, expression] = [parts.get(NFTA_SET_ELEM.key), parts.get(NFTA_SET_ELEM.expression)];
+  const flags = Number(unsigned(parts.get(NFTA_SET_ELEM.flags) ?? Buffer.alloc(4), 4));
   const counter = expression && counterIn([expressionIn(expression)]);
   if (flags === NFT_SET_ELEM_CATCHALL && key === undefined) return { key: 0n, flags, counter };
   if (flags !== 0 && flags !== NFT_SET_ELEM_INTERVAL_END) throw malformed(`an element with flags ${flags}`);
@@ -110,8 +103,7 @@ export function joinElements(parts: readonly Part[], keyBytes: number): Elements
   for (const [index, { key, flags, counter }] of edges.entries()) {
     if (flags === NFT_SET_ELEM_INTERVAL_END) continue;
     const next = edges[index + 1];
-    if (next?.key === key)
-      throw torn ? kernelError(EINTR, 'read all elements') : malformed('an element twice');
+    if (next?.key === key) throw torn ? interrupted('list elements') : malformed('an element twice');
     ranges.push({ first: key, last: next === undefined ? highest : next.key - 1n, counter });
   }
   return { ranges, catchAll: all.length > edges.length, torn };

@@ -44,6 +44,11 @@ export function kernelError(errno: number, asked: string): NetlinkError {
   return new NetlinkError(FAILURES[code] ?? 'failed', `cannot ${asked}: ${code}`, code);
 }
 
+/** Nothing complete could be read. */
+export function interrupted(asked: string): NetlinkError {
+  return new NetlinkError('interrupted', `cannot ${asked}: nf_tables changed meanwhile`, 'EINTR');
+}
+
 /** A message that this code does not understand. */
 export function malformed(what: string): NetlinkError {
   return new NetlinkError('failed', `the kernel sent a netlink message that is not understood: ${what}`);

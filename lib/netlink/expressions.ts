@@ -1,10 +1,8 @@
 import { attributesIn, text, unsigned } from './messages.ts';
 
-/** A part of a rule, or of an element (`nft_expr_attributes` in linux/netfilter/nf_tables.h). */
+/** A part of a rule, or of an element. Its name, such as `counter`, says what the attributes in its data mean. */
 export interface Expression {
-  /** Such as `counter`, `lookup`, or `match` for one of xtables. */
   readonly name: string;
-  /** Its attributes have the meaning that the name says. */
   readonly data: Buffer | undefined;
 }
 
@@ -14,15 +12,17 @@ export interface Counter {
   readonly bytes: bigint;
 }
 
-const NFTA_EXPR_NAME = 1;
-const NFTA_EXPR_DATA = 2;
-const NFTA_COUNTER_BYTES = 1;
-const NFTA_COUNTER_PACKETS = 2;
+/** Numbers of attributes in linux/netfilter/nf_tables.h. */
+const NFTA_EXPR = { name: 1, data: 2 } as const;
+const NFTA_COUNTER = { bytes: 1, packets: 2 } as const;
+const NFTA_IMMEDIATE_DATA = 2;
+const NFTA_DATA_VERDICT = 2;
+const NFTA_VERDICT_CHAIN = 2;
 
 /** The expression in a payload. */
 export function expressionIn(payload: Buffer): Expression {
   const parts = attributesIn(payload);
-  return { name: text(parts.get(NFTA_EXPR_NAME)), data: parts.get(NFTA_EXPR_DATA) };
+  return { name: text(parts.get(NFTA_EXPR.name)), data: parts.get(NFTA_EXPR.data) };
 }
 
 /** What the first of the expressions that counts has counted. */
@@ -30,13 +30,9 @@ export function counterIn(expressions: readonly Expression[]): Counter | undefin
   const counter = expressions.find(({ name }) => name === 'counter');
   if (counter === undefined) return undefined;
   const parts = attributesIn(counter.data);
-  const packets = unsigned(parts.get(NFTA_COUNTER_PACKETS), 8);
-  return { packets, bytes: unsigned(parts.get(NFTA_COUNTER_BYTES), 8) };
+  const packets = unsigned(parts.get(NFTA_COUNTER.packets), 8);
+  return { packets, bytes: unsigned(parts.get(NFTA_COUNTER.bytes), 8) };
 }
-
-const NFTA_IMMEDIATE_DATA = 2;
-const NFTA_DATA_VERDICT = 2;
-const NFTA_VERDICT_CHAIN = 2;
 
 /** The chain that an expression jumps or goes to. */
 export function targetOf({ name, data }: Expression): string | undefined {

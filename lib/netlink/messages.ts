@@ -11,17 +11,12 @@ export interface Message {
   readonly payload: Buffer;
 }
 
-/** Payloads by the type of their attribute (`struct nlattr` in linux/netlink.h), without flags of the type. */
-export type Attributes = ReadonlyMap<number, Buffer>;
-
 /** What a message to the kernel asks for. */
 export interface Request {
   readonly type: number;
   readonly flags: number;
   /** 0 for any family. */
   readonly protocol: number;
-  /** Of a batch. */
-  readonly subsystem?: number;
   readonly attributes: readonly Buffer[];
 }
 
@@ -78,21 +73,19 @@ export function messagesIn(bytes: Buffer): readonly Message[] {
   }));
 }
 
-/** The attributes of a message of nf_tables. */
-export function attributesOf({ payload }: Message): Attributes {
+/** The attributes of a message of nf_tables: their payloads by their types without flags (`struct nlattr`). */
+export function attributesOf({ payload }: Message): ReadonlyMap<number, Buffer> {
   if (payload.length < NFGENMSG_BYTES) throw malformed('no header of nfnetlink');
   return attributesIn(payload.subarray(NFGENMSG_BYTES));
 }
 
 /** The attributes in a payload; none if that is missing. */
-export function attributesIn(payload: Buffer | undefined): Attributes {
+export function attributesIn(payload: Buffer | undefined): ReadonlyMap<number, Buffer> {
   return new Map(listIn(payload));
 }
 
 /** The attributes in a payload, in order: those of a list have the same type. */
-export function listIn(
-  payload: Buffer = Buffer.alloc(0),
-): readonly (readonly [type: number, payload: Buffer])[] {
+export function listIn(payload: Buffer = Buffer.alloc(0)): readonly (readonly [number, Buffer])[] {
   return partsOf(payload, ATTRIBUTE_HEADER_BYTES, 2).map((part) => {
     const type = part.readUInt16LE(2) & NLA_TYPE_MASK;
     return [type, part.subarray(ATTRIBUTE_HEADER_BYTES)];
@@ -138,18 +131,19 @@ export function writeMessage(request: Request, sequence: number): Buffer {
   bytes.writeUInt16LE(request.flags | NLM_F_REQUEST, 6);
   bytes.writeUInt32LE(sequence, 8);
   bytes.writeUInt8(request.protocol, HEADER_BYTES);
-  bytes.writeUInt16BE(request.subsystem ?? 0, HEADER_BYTES + 2);
   return bytes;
 }
 
 /** A batch: the kernel carries out all requests in it, or none. It answers the last one, and those that fail. */
 export function writeBatch(requests: readonly Request[], sequence: number): Buffer {
-  const edge = { flags: FLAGS.none, protocol: 0, subsystem: NFNL_SUBSYS_NFTABLES, attributes: [] };
   const messages = requests.map((request, index) => {
     const flags = request.flags | (index === requests.length - 1 ? FLAGS.ack : FLAGS.none);
     return writeMessage({ ...request, flags }, sequence);
   });
-  const begin = writeMessage({ ...edge, type: NFNL_MSG_BATCH_BEGIN }, sequence);
-  const end = writeMessage({ ...edge, type: NFNL_MSG_BATCH_END }, sequence);
-  return Buffer.concat([begin, ...messages, end]);
+  const edge = (type: number) => {
+    const bytes = writeMessage({ type, flags: FLAGS.none, protocol: 0, attributes: [] }, sequence);
+    bytes.writeUInt16BE(NFNL_SUBSYS_NFTABLES, HEADER_BYTES + 2);
+    return bytes;
+  };
+  return Buffer.concat([edge(NFNL_MSG_BATCH_BEGIN), ...messages, edge(NFNL_MSG_BATCH_END)]);
 }

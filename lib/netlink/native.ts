@@ -28,11 +28,7 @@ declare const BUNDLED: true | undefined;
 
 let loaded: ReturnType<typeof load> | undefined;
 
-/**
- * The native module, and functions of the C library. The first call loads it.
- *
- * @throws {NetlinkError} if the module cannot be loaded
- */
+/** The native module, and functions of the C library. The first call loads it, or throws NetlinkError. */
 export function native(): ReturnType<typeof load> {
   loaded ??= load();
   return loaded;
@@ -65,7 +61,6 @@ function load() {
 /** The module is next to the bundle. Without a bundle it is in its npm package, which has no install script. */
 function modulePath(): string {
   if (typeof BUNDLED !== 'undefined') return join(import.meta.dirname, 'koffi.node');
-  const name = `koffi-linux-${process.arch}`;
-  const folder = `linux_${process.arch}`;
-  return join(import.meta.dirname, '../../node_modules/@koromix', name, folder, 'koffi.node');
+  const path = `@koromix/koffi-linux-${process.arch}/linux_${process.arch}/koffi.node`;
+  return join(import.meta.dirname, '../../node_modules', path);
 }

@@ -6,7 +6,7 @@ import { type Generation, type Rule, readGeneration, readRule, readThing, type T
 import { NetlinkSocket } from './socket.ts';
 
 export interface TableName {
-  readonly family: 'IPv4' | 'IPv6';
+  readonly family: keyof typeof FAMILIES;
   readonly table: string;
 }
 
@@ -32,9 +32,11 @@ const READABLE = {
   elements: { type: 0x0a0d, flags: FLAGS.dump, nameType: SET_NAME },
 } as const;
 
-/** NFPROTO_IPV4 and NFPROTO_IPV6 in linux/netfilter.h. */
-const PROTOCOLS = { IPv4: 2, IPv6: 10 } as const;
-const KEY_BYTES = { IPv4: 4, IPv6: 16 } as const;
+/** The families as nft(8) names them, NFPROTO_… in linux/netfilter.h, and the bytes of an address. */
+const FAMILIES = {
+  IPv4: { word: 'ip', protocol: 2, keyBytes: 4 },
+  IPv6: { word: 'ip6', protocol: 10, keyBytes: 16 },
+} as const;
 
 /** An attribute has at most 64 KiB, and a range of IPv6 at most 64 bytes. */
 const RANGES_IN_A_MESSAGE = 1_000;
@@ -76,7 +78,7 @@ export class NfTables implements Disposable {
 
   /** The elements of an interval set of addresses; undefined if there is no such set. */
   async elements(name: SetName): Promise<Elements | undefined> {
-    const keyBytes = KEY_BYTES[name.family];
+    const { keyBytes } = FAMILIES[name.family];
     const parts = await this.#ask('elements', name, name.set, (reply) => readElements(reply, keyBytes));
     return parts && joinElements(parts, keyBytes);
   }
@@ -120,13 +122,12 @@ export class NfTables implements Disposable {
   }
 }
 
-/** As nft(8) names it. */
 function inWords({ family, table }: TableName, name = ''): string {
-  return [family === 'IPv4' ? 'ip' : 'ip6', table, name].join(' ').trim();
+  return `${FAMILIES[family].word} ${table} ${name}`.trim();
 }
 
 function requestFor({ family, table }: TableName, ...attributes: readonly Buffer[]) {
-  return { protocol: PROTOCOLS[family], attributes: [attribute(TABLE_NAME, table), ...attributes] };
+  return { protocol: FAMILIES[family].protocol, attributes: [attribute(TABLE_NAME, table), ...attributes] };
 }
 
 /** Requests that change elements, in messages that are not too long. */
@@ -137,7 +138,7 @@ function* elementRequests(
 ): Generator<Request> {
   for (let from = 0; from < ranges.length; from += RANGES_IN_A_MESSAGE) {
     const part = ranges.slice(from, from + RANGES_IN_A_MESSAGE);
-    const elements = writeElements(part, KEY_BYTES[name.family]);
+    const elements = writeElements(part, FAMILIES[name.family].keyBytes);
     yield { ...requestFor(name, attribute(SET_NAME, name.set), elements), ...kind };
   }
 }

@@ -1,5 +1,5 @@
 import { CHANGING, type Counter, counterIn, expressionIn, targetOf } from './expressions.ts';
-import { type Attributes, attributesOf, listIn, type Message, text, unsigned } from './messages.ts';
+import { attributesOf, listIn, type Message, text, unsigned } from './messages.ts';
 
 /** A state of all tables of the network namespace. */
 export interface Generation {
@@ -23,8 +23,7 @@ export interface Rule extends Thing {
   readonly target: string | undefined;
 }
 
-const NFTA_GEN_ID = 1;
-const NFTA_GEN_PROC_NAME = 3;
+const NFTA_GEN = { id: 1, processName: 3 } as const;
 const NFTA_RULE_EXPRESSIONS = 4;
 
 /** Attributes that are not part of a fingerprint (linux/netfilter/nf_tables.h). */
@@ -42,8 +41,8 @@ const IGNORED = {
 /** Reads NFT_MSG_NEWGEN, a reply or an event. */
 export function readGeneration(message: Message): Generation {
   const attributes = attributesOf(message);
-  const id = Number(unsigned(attributes.get(NFTA_GEN_ID), 4));
-  return { id, process: text(attributes.get(NFTA_GEN_PROC_NAME)) };
+  const id = Number(unsigned(attributes.get(NFTA_GEN.id), 4));
+  return { id, process: text(attributes.get(NFTA_GEN.processName)) };
 }
 
 /** Reads NFT_MSG_NEWTABLE, _NEWCHAIN or _NEWSET. */
@@ -62,7 +61,7 @@ export function readRule(message: Message): Rule {
 }
 
 /** One text of one character for each byte. */
-function fingerprintOf(attributes: Attributes, ignored: readonly number[]): string {
+function fingerprintOf(attributes: ReadonlyMap<number, Buffer>, ignored: readonly number[]): string {
   const parts = [...attributes].filter(([type]) => !ignored.includes(type));
   return parts.map(([type, one]) => `${type} ${one.length} ${one.toString('latin1')}`).join('');
 }

@@ -6,12 +6,9 @@ const AF_NETLINK = 16;
 const NETLINK_NETFILTER = 12;
 const SOCK_RAW_NONBLOCK_CLOEXEC = 3 | 0o4000 | 0o2000000;
 const SOL_SOCKET = 1;
-const SO_SNDBUF = 7;
-const SO_ATTACH_FILTER = 26;
-const SO_SNDBUFFORCE = 32;
+const SO = { SNDBUF: 7, ATTACH_FILTER: 26, SNDBUFFORCE: 32 } as const;
 const SOL_NETLINK = 270;
-const NETLINK_ADD_MEMBERSHIP = 1;
-const NETLINK_CAP_ACK = 10;
+const NETLINK = { ADD_MEMBERSHIP: 1, CAP_ACK: 10 } as const;
 const NFNLGRP_NFTABLES = 7;
 const MSG_TRUNC = 0x20;
 const EAGAIN = 11;
@@ -22,7 +19,7 @@ const ADDRESS_BYTES = 12;
 /** The kernel sends at most 32 KiB at once. */
 const received = Buffer.allocUnsafeSlow(65_536);
 
-/** The limit for what is sent at once: some 260,000 ranges of IPv6. */
+/** The limit for what is sent at once, some 260,000 ranges of IPv6. The kernel refuses more with EMSGSIZE. */
 const MOST_SENT = 16 * 1024 * 1024;
 
 /** Instructions of classic BPF (linux/filter.h), each with a code, two jumps, and a number, lowest byte first. */
@@ -53,7 +50,7 @@ export class NetlinkSocket {
       check(getsockname(this.#descriptor, address, Int32Array.of(ADDRESS_BYTES)), asked);
       this.port = address.readUInt32LE(4);
       // Errors come without the request, which may be larger than what is received at once.
-      check(this.#set(SOL_NETLINK, NETLINK_CAP_ACK, Int32Array.of(1)), asked);
+      check(this.#set(SOL_NETLINK, NETLINK.CAP_ACK, Int32Array.of(1)), asked);
     } catch (error) {
       this.close();
       throw error;
@@ -65,16 +62,11 @@ export class NetlinkSocket {
     check(native().send(this.#descriptor, bytes, bytes.length, 0), asked);
   }
 
-  /**
-   * Sends a change from another thread: the kernel carries it out meanwhile, which takes long if there is much to do.
-   *
-   * @throws {NetlinkError} with the code EMSGSIZE if it is above the limit
-   */
+  /** Sends a change from another thread: the kernel carries it out meanwhile, which takes long if there is much to do. */
   async sendChange(bytes: Buffer, asked: string): Promise<void> {
     // The kernel doubles the size. Only real root with NET_ADMIN may go beyond net.core.wmem_max.
     const size = Int32Array.of(MOST_SENT / 2);
-    if (this.#set(SOL_SOCKET, SO_SNDBUFFORCE, size) !== 0)
-      check(this.#set(SOL_SOCKET, SO_SNDBUF, size), asked);
+    if (this.#set(SOL_SOCKET, SO.SNDBUFFORCE, size) < 0) check(this.#set(SOL_SOCKET, SO.SNDBUF, size), asked);
     const { promise, resolve } = Promise.withResolvers<number>();
     // The callback comes in Node's loop, with errno(3) of the other thread. It keeps the bytes alive until then.
     native().send.async(this.#descriptor, bytes, bytes.length, 0, (_, sent) =>
@@ -129,8 +121,8 @@ export class NetlinkSocket {
     const program = Buffer.alloc(16);
     program.writeUInt16LE(FILTER.length);
     program.writeBigUInt64LE(native().address(instructions), 8);
-    check(this.#set(SOL_SOCKET, SO_ATTACH_FILTER, program), asked);
-    check(this.#set(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, Int32Array.of(NFNLGRP_NFTABLES)), asked);
+    check(this.#set(SOL_SOCKET, SO.ATTACH_FILTER, program), asked);
+    check(this.#set(SOL_NETLINK, NETLINK.ADD_MEMBERSHIP, Int32Array.of(NFNLGRP_NFTABLES)), asked);
   }
 
   get isOpen(): boolean {

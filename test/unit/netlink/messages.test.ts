@@ -141,7 +141,8 @@ describe('messages of the kernel', () => {
     const wrong = {
       'a key of 6 bytes': '18000300 14000100 0c000100 0a000100 0a000000 00010000',
       'an unknown flag': '18000300 14000100 08000300 00000004 08000100 04000100',
-      'the data of a map': '18000300 14000100 0c000200 08000100 0a000000 04000100',
+      'the data of a map': '18000300 14000100 0c000100 08000100 0a000000 04000200',
+      'a time limit': '18000300 14000100 0c000100 08000100 0a000000 04000400',
     };
     for (const [what, hex] of Object.entries(wrong)) {
       const read = () => READERS['elements']?.(messageOf(element(hex)));
