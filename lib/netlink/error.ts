@@ -4,25 +4,12 @@ import { getSystemErrorName } from 'node:util';
  * Kinds of failures of a netlink request:
  *
  * - `changed`: something that is to be made is there, or something that is to be deleted is not; looking again helps.
- * - `interrupted`: rules of this network namespace changed during a dump; asking again helps.
- * - `busy`: the kernel has no memory or no time; asking again helps.
+ * - `interrupted`: nf_tables changed during a dump; asking again helps.
  * - `denied`: this process lacks a permission.
  * - `unsupported`: this kernel or container has no such socket or request, or the native module cannot be loaded.
- * - `too large`: the request does not fit the send buffer, or the reply is above the limit.
- * - `timeout`: the kernel did not answer.
- * - `malformed`: the kernel said something that this code does not understand.
- * - `refused`: the kernel refused for another reason.
+ * - `failed`: anything else, as the message says.
  */
-export type NetlinkFailure =
-  | 'changed'
-  | 'interrupted'
-  | 'busy'
-  | 'denied'
-  | 'unsupported'
-  | 'too large'
-  | 'timeout'
-  | 'malformed'
-  | 'refused';
+export type NetlinkFailure = 'changed' | 'interrupted' | 'denied' | 'unsupported' | 'failed';
 
 /** A netlink request failed. A failed change changes nothing. */
 export class NetlinkError extends Error {
@@ -42,41 +29,27 @@ const FAILURES: Readonly<Record<string, NetlinkFailure>> = {
   ENOENT: 'changed',
   ENOTEMPTY: 'changed',
   EINTR: 'interrupted',
-  EAGAIN: 'busy',
-  EBUSY: 'busy',
-  ENOBUFS: 'busy',
-  ENOMEM: 'busy',
   EPERM: 'denied',
   EACCES: 'denied',
   EAFNOSUPPORT: 'unsupported',
   EPROTONOSUPPORT: 'unsupported',
-  ESOCKTNOSUPPORT: 'unsupported',
-  EOPNOTSUPP: 'unsupported',
   ENOSYS: 'unsupported',
-  EMSGSIZE: 'too large',
+  // Node's name for EOPNOTSUPP.
+  ENOTSUP: 'unsupported',
 };
 
-/**
- * The kernel's error as a value.
- *
- * @param asked what was asked, as in `add elements to ip t s`
- * @param said what the kernel adds in words
- */
-export function kernelError(errno: number, asked: string, said = ''): NetlinkError {
+/** The kernel's error as a value. What was asked is in words, as in `list set ip t s`. */
+export function kernelError(errno: number, asked: string): NetlinkError {
   const code = errno > 0 ? getSystemErrorName(-errno) : `${errno}`;
-  return new NetlinkError(
-    FAILURES[code] ?? 'refused',
-    `cannot ${asked}: ${code}${said && `, ${said}`}`,
-    code,
-  );
+  return new NetlinkError(FAILURES[code] ?? 'failed', `cannot ${asked}: ${code}`, code);
 }
 
-/** Rules changed during a dump. */
+/** Nothing complete could be read. */
 export function interrupted(asked: string): NetlinkError {
   return new NetlinkError('interrupted', `cannot ${asked}: nf_tables changed meanwhile`, 'EINTR');
 }
 
 /** A message that this code does not understand. */
 export function malformed(what: string): NetlinkError {
-  return new NetlinkError('malformed', `the kernel sent a netlink message that is not understood: ${what}`);
+  return new NetlinkError('failed', `the kernel sent a netlink message that is not understood: ${what}`);
 }

@@ -1,160 +1,149 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Attribute, aligned, attributesIn, findIn, type Slice, text, Writer } from './attributes.ts';
 import { malformed } from './error.ts';
 
-/** A message (`struct nlmsghdr` in linux/netlink.h): its header and its payload. */
-export interface Message extends Slice {
+/** A message of the kernel (`struct nlmsghdr` in linux/netlink.h). */
+export interface Message {
   readonly type: number;
   readonly flags: number;
   readonly sequence: number;
   /** The port of the socket that asked. */
   readonly port: number;
+  /** It is valid until the next message is received. */
+  readonly payload: Buffer;
 }
 
-const HEADER_BYTES = 16;
-
-/** The payload of a message of nfnetlink begins with `struct nfgenmsg` (linux/netfilter/nfnetlink.h). */
-const NFGENMSG_BYTES = 4;
-const NFNL_SUBSYS_NFTABLES = 10;
-
-export const NLMSG_NOOP = 1;
-export const NLMSG_ERROR = 2;
-export const NLMSG_DONE = 3;
-export const NLMSG_OVERRUN = 4;
-
-/** What a request asks for, beside NLM_F_REQUEST. */
-export const FLAGS = { none: 0, ack: 0x4, dump: 0x300, create: 0x400, createExclusive: 0x600 } as const;
-const NLM_F_REQUEST = 0x1;
-export const NLM_F_DUMP_INTR = 0x10;
-const NLM_F_CAPPED = 0x100;
-const NLM_F_ACK_TLVS = 0x200;
-
-/** NFPROTO_IPV4 and NFPROTO_IPV6 in linux/netfilter.h. */
-export const PROTOCOLS = { IPv4: 2, IPv6: 10 } as const;
-
-/** Messages of nf_tables (linux/netfilter/nf_tables.h), with their subsystem. */
-export const NFT_MSG = {
-  newTable: nftables(0),
-  getTable: nftables(1),
-  newChain: nftables(3),
-  getChain: nftables(4),
-  newRule: nftables(6),
-  getRule: nftables(7),
-  newSet: nftables(9),
-  getSet: nftables(10),
-  newSetElement: nftables(12),
-  getSetElement: nftables(13),
-  deleteSetElement: nftables(14),
-  newGeneration: nftables(15),
-  getGeneration: nftables(16),
-} as const;
-
-function nftables(message: number): number {
-  return (NFNL_SUBSYS_NFTABLES << 8) | message;
-}
-
-/**
- * The messages in what the kernel sent at once.
- *
- * @throws {NetlinkError} if they do not fill it exactly
- */
-export function messagesIn({ buffer, from, to }: Slice): readonly Message[] {
-  const messages: Message[] = [];
-  for (let at = from; at < to; ) {
-    const length = to - at < HEADER_BYTES ? 0 : buffer.readUInt32LE(at);
-    if (length < HEADER_BYTES || length > to - at) throw malformed(`a message of ${length} bytes`);
-    messages.push({
-      type: buffer.readUInt16LE(at + 4),
-      flags: buffer.readUInt16LE(at + 6),
-      sequence: buffer.readUInt32LE(at + 8),
-      port: buffer.readUInt32LE(at + 12),
-      buffer,
-      from: at + HEADER_BYTES,
-      to: at + length,
-    });
-    at += aligned(length);
-  }
-  return messages;
-}
-
-/** The attributes of a message of nf_tables, which follow `struct nfgenmsg`. */
-export function attributesOf({ buffer, from, to }: Message): readonly Attribute[] {
-  return attributesIn({ buffer, from: from + NFGENMSG_BYTES, to: Math.max(to, from + NFGENMSG_BYTES) });
-}
-
-/** The last 16 bits of the generation that the reply is of: nf_tables sets `res_id` of `struct nfgenmsg` so. */
-export function generationOf({ buffer, from, to }: Message): number {
-  if (to - from < NFGENMSG_BYTES) throw malformed('no header of nfnetlink');
-  return buffer.readUInt16BE(from + 2);
-}
-
-/** What NLMSG_ERROR or NLMSG_DONE says: the error of the kernel, 0 for success, and its explanation. */
-export interface Outcome {
-  readonly errno: number;
-  readonly said: string;
-}
-
-const NLMSGERR_ATTR_MSG = 1;
-
-/** Reads `struct nlmsgerr`, and what NETLINK_EXT_ACK adds. NLMSG_DONE has the error without the request. */
-export function outcomeOf({ type, flags, buffer, from, to }: Message): Outcome {
-  if (to - from < 4) throw malformed('an outcome without an error number');
-  const errno = 0 - buffer.readInt32LE(from);
-  if (!(flags & NLM_F_ACK_TLVS)) return { errno, said: '' };
-  let at = from + 4;
-  if (type === NLMSG_ERROR) {
-    if (to - at < HEADER_BYTES) throw malformed('an error without its request');
-    at += flags & NLM_F_CAPPED ? HEADER_BYTES : aligned(buffer.readUInt32LE(at));
-  }
-  const said = findIn({ buffer, from: Math.min(at, to), to }, NLMSGERR_ATTR_MSG);
-  return { errno, said: said === undefined ? '' : text(said) };
-}
-
-/** What a message begins with. */
-export interface Header {
+/** What a message to the kernel asks for. */
+export interface Request {
   readonly type: number;
   readonly flags: number;
-  readonly sequence: number;
   /** 0 for any family. */
   readonly protocol: number;
-  /** The subsystem of a batch. */
-  readonly resource?: number;
+  readonly attributes: readonly Buffer[];
 }
 
+/** Types of messages in linux/netfilter/nf_tables.h; the high byte is the subsystem. */
+export const NFT_MSG = {
+  newSetElement: 0x0a0c,
+  deleteSetElement: 0x0a0e,
+  newGeneration: 0x0a0f,
+  getGeneration: 0x0a10,
+} as const;
+
+const NFNL_SUBSYS_NFTABLES = 0x0a;
 const NFNL_MSG_BATCH_BEGIN = 0x10;
 const NFNL_MSG_BATCH_END = 0x11;
 
-/** Adds a message with the attributes that `content` adds. */
-export function writeMessage(writer: Writer, header: Header, content: () => void = () => {}): void {
-  const at = writer.reserve(HEADER_BYTES + NFGENMSG_BYTES);
-  content();
-  const { bytes } = writer;
-  bytes.writeUInt32LE(bytes.length - at, at);
-  bytes.writeUInt16LE(header.type, at + 4);
-  bytes.writeUInt16LE(header.flags | NLM_F_REQUEST, at + 6);
-  bytes.writeUInt32LE(header.sequence, at + 8);
-  bytes.writeUInt8(header.protocol, at + HEADER_BYTES);
-  bytes.writeUInt16BE(header.resource ?? 0, at + HEADER_BYTES + 2);
+/** Flags of a request, beside NLM_F_REQUEST. */
+export const FLAGS = { none: 0, ack: 0x4, dump: 0x300, createExclusive: 0x600 } as const;
+const NLM_F_REQUEST = 0x1;
+
+const HEADER_BYTES = 16;
+/** The payload of a message of nfnetlink begins with `struct nfgenmsg` (linux/netfilter/nfnetlink.h). */
+const NFGENMSG_BYTES = 4;
+const ATTRIBUTE_HEADER_BYTES = 4;
+const LONGEST_ATTRIBUTE = 0xffff;
+const NLA_F_NESTED = 0x8000;
+const NLA_TYPE_MASK = 0x3fff;
+
+/** NLMSG_ALIGNTO and NLA_ALIGNTO. */
+function aligned(length: number): number {
+  return (length + 3) & ~3;
 }
 
-/** A message of a batch. */
-export type BatchMessage = Omit<Header, 'sequence' | 'resource'> & { readonly content: (to: Writer) => void };
-
-/**
- * A batch: the kernel carries out all messages in it, or none. It answers the last one; it answers others only if they
- * fail. Between messages, other events have their turn.
- *
- * @param sequence the number of the message before the first one
- */
-export async function writeBatch(messages: readonly BatchMessage[], sequence: number): Promise<Buffer> {
-  const writer = new Writer();
-  const edge = { flags: FLAGS.none, protocol: 0, resource: NFNL_SUBSYS_NFTABLES };
-  writeMessage(writer, { ...edge, type: NFNL_MSG_BATCH_BEGIN, sequence });
-  for (const [index, { content, ...header }] of messages.entries()) {
-    if (index > 0) await nextTurn();
-    const flags = header.flags | (index === messages.length - 1 ? FLAGS.ack : 0);
-    writeMessage(writer, { ...header, flags, sequence: sequence + 1 + index }, () => content(writer));
+/** Parts that begin with a header, and that with their length. They must fill the bytes exactly. */
+function partsOf(bytes: Buffer, headerBytes: number, lengthBytes: number): readonly Buffer[] {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const rest = bytes.length - at;
+    const length = rest < headerBytes ? 0 : bytes.readUIntLE(at, lengthBytes);
+    if (length < headerBytes || length > rest) throw malformed(`${length} bytes in a place of ${rest}`);
+    parts.push(bytes.subarray(at, at + length));
+    at += aligned(length);
   }
-  writeMessage(writer, { ...edge, type: NFNL_MSG_BATCH_END, sequence: sequence + 1 + messages.length });
-  return writer.bytes;
+  return parts;
+}
+
+/** The messages in what the kernel sent at once. */
+export function messagesIn(bytes: Buffer): readonly Message[] {
+  return partsOf(bytes, HEADER_BYTES, 4).map((part) => ({
+    type: part.readUInt16LE(4),
+    flags: part.readUInt16LE(6),
+    sequence: part.readUInt32LE(8),
+    port: part.readUInt32LE(12),
+    payload: part.subarray(HEADER_BYTES),
+  }));
+}
+
+/** The attributes of a message of nf_tables: their payloads by their types without flags (`struct nlattr`). */
+export function attributesOf({ payload }: Message): ReadonlyMap<number, Buffer> {
+  if (payload.length < NFGENMSG_BYTES) throw malformed('no header of nfnetlink');
+  return attributesIn(payload.subarray(NFGENMSG_BYTES));
+}
+
+/** The attributes in a payload; none if that is missing. */
+export function attributesIn(payload: Buffer | undefined): ReadonlyMap<number, Buffer> {
+  return new Map(listIn(payload));
+}
+
+/** The attributes in a payload, in order: those of a list have the same type. */
+export function listIn(payload: Buffer = Buffer.alloc(0)): readonly (readonly [number, Buffer])[] {
+  return partsOf(payload, ATTRIBUTE_HEADER_BYTES, 2).map((part) => {
+    const type = part.readUInt16LE(2) & NLA_TYPE_MASK;
+    return [type, part.subarray(ATTRIBUTE_HEADER_BYTES)];
+  });
+}
+
+/** A payload that must be a number of so many bytes. Those of nf_tables have the highest byte first. */
+export function unsigned(payload: Buffer | undefined, bytes: number): bigint {
+  if (payload?.length !== bytes) throw malformed(`${payload?.length} bytes instead of ${bytes}`);
+  return BigInt(`0x${payload.toString('hex')}`);
+}
+
+/** A payload that must be a text, with a zero byte at its end. */
+export function text(payload: Buffer | undefined): string {
+  if (payload?.at(-1) !== 0) throw malformed('a text without an end');
+  return payload.toString('utf8', 0, payload.length - 1);
+}
+
+/** The kernel's error number in NLMSG_ERROR or NLMSG_DONE; 0 for success. */
+export function errnoIn({ payload }: Message): number {
+  if (payload.length < 4) throw malformed('an end without an error number');
+  return 0 - payload.readInt32LE();
+}
+
+/** An attribute to send: of bytes, of a text, or of attributes. */
+export function attribute(type: number, content: Buffer | string | readonly Buffer[]): Buffer {
+  if (typeof content === 'string') return attribute(type, Buffer.from(`${content}\0`));
+  if (!Buffer.isBuffer(content)) return attribute(type | NLA_F_NESTED, Buffer.concat(content));
+  const length = ATTRIBUTE_HEADER_BYTES + content.length;
+  if (length > LONGEST_ATTRIBUTE) throw new RangeError(`an attribute of ${length} bytes`);
+  const bytes = Buffer.alloc(aligned(length));
+  bytes.writeUInt16LE(length);
+  bytes.writeUInt16LE(type, 2);
+  bytes.set(content, ATTRIBUTE_HEADER_BYTES);
+  return bytes;
+}
+
+/** A message to the kernel; its number comes back in the answers. */
+export function writeMessage(request: Request, sequence: number): Buffer {
+  const bytes = Buffer.concat([Buffer.alloc(HEADER_BYTES + NFGENMSG_BYTES), ...request.attributes]);
+  bytes.writeUInt32LE(bytes.length);
+  bytes.writeUInt16LE(request.type, 4);
+  bytes.writeUInt16LE(request.flags | NLM_F_REQUEST, 6);
+  bytes.writeUInt32LE(sequence, 8);
+  bytes.writeUInt8(request.protocol, HEADER_BYTES);
+  return bytes;
+}
+
+/** A batch: the kernel carries out all requests in it, or none. It answers the last one, and those that fail. */
+export function writeBatch(requests: readonly Request[], sequence: number): Buffer {
+  const messages = requests.map((request, index) => {
+    const flags = request.flags | (index === requests.length - 1 ? FLAGS.ack : FLAGS.none);
+    return writeMessage({ ...request, flags }, sequence);
+  });
+  const edge = (type: number) => {
+    const bytes = writeMessage({ type, flags: FLAGS.none, protocol: 0, attributes: [] }, sequence);
+    bytes.writeUInt16BE(NFNL_SUBSYS_NFTABLES, HEADER_BYTES + 2);
+    return bytes;
+  };
+  return Buffer.concat([edge(NFNL_MSG_BATCH_BEGIN), ...messages, edge(NFNL_MSG_BATCH_END)]);
 }

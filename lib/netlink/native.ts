@@ -1,4 +1,6 @@
 import { join } from 'node:path';
+import { errorMessage } from '../text/error.ts';
+import { NetlinkError } from './error.ts';
 
 /** What the agent uses of the module `koffi.node`: it calls functions of the C library (https://koffi.dev). */
 interface Koffi {
@@ -8,59 +10,57 @@ interface Koffi {
   errno(): number;
   /** The address of the first byte. It stays the same as long as the buffer is referenced. */
   address(buffer: Uint8Array): bigint;
-  readonly node: { poll(descriptor: number, callback: () => void): PollHandle };
+  /** Waits in Node's loop until a descriptor is readable; it tells so again and again until it is closed. */
+  readonly node: { poll(descriptor: number, callback: () => void): { close(): void } };
 }
 
-/** A function of the C library. A buffer is passed as a pointer to its first byte. */
-export interface CFunction {
+/** A function of the C library. An array is passed as a pointer to its first byte. */
+interface CFunction {
   (...values: readonly CValue[]): number;
-  /** Calls it in another thread; the last value is a callback. The buffers must be referenced until it is called. */
+  /** Calls it in another thread; the last value is a callback. The arrays must be referenced until it is called. */
   async(...values: readonly (CValue | ((error: Error | null, result: number) => void))[]): void;
 }
 
-type CValue = number | Uint8Array | null;
-
-/** Waits in Node's loop until a descriptor is readable; it tells so again and again until it is closed. */
-interface PollHandle {
-  close(): void;
-}
+type CValue = number | Uint8Array | Int32Array;
 
 /** Defined in the bundle only. */
 declare const BUNDLED: true | undefined;
 
-let koffi: Koffi | undefined;
+let loaded: ReturnType<typeof load> | undefined;
 
-/**
- * The native module. The first call loads it, by its absolute path.
- *
- * @throws {Error} if the module cannot be loaded
- */
-export function native(): Koffi {
-  koffi ??= loadModule();
-  return koffi;
+/** The native module, and functions of the C library. The first call loads it, or throws NetlinkError. */
+export function native(): ReturnType<typeof load> {
+  loaded ??= load();
+  return loaded;
 }
 
-/**
- * A function of the C library by its prototype.
- *
- * @throws {Error} if the module cannot be loaded
- */
-export function cFunction(prototype: string): CFunction {
-  return native().load(null).func(prototype);
-}
-
-function loadModule(): Koffi {
+function load() {
   const module = { exports: {} };
-  process.dlopen(module, modulePath());
-  return module.exports as Koffi;
+  try {
+    process.dlopen(module, modulePath());
+  } catch (error) {
+    throw new NetlinkError('unsupported', `cannot load the native module: ${errorMessage(error)}`);
+  }
+  const koffi = module.exports as Koffi;
+  const library = koffi.load(null);
+  return {
+    errno: koffi.errno,
+    address: koffi.address,
+    poll: koffi.node.poll,
+    socket: library.func('int socket(int, int, int)'),
+    bind: library.func('int bind(int, void *, int)'),
+    getsockname: library.func('int getsockname(int, void *, void *)'),
+    getsockopt: library.func('int getsockopt(int, int, int, void *, void *)'),
+    setsockopt: library.func('int setsockopt(int, int, int, void *, int)'),
+    send: library.func('int64_t send(int, void *, size_t, int)'),
+    recvfrom: library.func('int64_t recvfrom(int, void *, size_t, int, void *, void *)'),
+    close: library.func('int close(int)'),
+  };
 }
 
 /** The module is next to the bundle. Without a bundle it is in its npm package, which has no install script. */
 function modulePath(): string {
   if (typeof BUNDLED !== 'undefined') return join(import.meta.dirname, 'koffi.node');
-  const { arch } = process;
-  return join(
-    import.meta.dirname,
-    `../../node_modules/@koromix/koffi-linux-${arch}/linux_${arch}/koffi.node`,
-  );
+  const path = `@koromix/koffi-linux-${process.arch}/linux_${process.arch}/koffi.node`;
+  return join(import.meta.dirname, '../../node_modules', path);
 }

@@ -1,23 +1,12 @@
-import type { Writer } from './attributes.ts';
-import { Connection, type Request } from './connection.ts';
-import { ElementReader, type Elements, RANGES_IN_A_MESSAGE, type Range, writeElements } from './elements.ts';
+import { Connection } from './connection.ts';
+import { type Elements, joinElements, type Range, readElements, writeElements } from './elements.ts';
 import { malformed } from './error.ts';
-import { type BatchMessage, FLAGS, NFT_MSG, PROTOCOLS } from './messages.ts';
-import {
-  CHAIN,
-  type Generation,
-  type Kind,
-  type Rule,
-  readGeneration,
-  readRule,
-  readThing,
-  SET,
-  TABLE,
-  type Thing,
-} from './replies.ts';
+import { attribute, FLAGS, type Message, NFT_MSG, type Request } from './messages.ts';
+import { type Generation, type Rule, readGeneration, readRule, readThing, type Thing } from './replies.ts';
+import { NetlinkSocket } from './socket.ts';
 
 export interface TableName {
-  readonly family: keyof typeof PROTOCOLS;
+  readonly family: keyof typeof FAMILIES;
   readonly table: string;
 }
 
@@ -29,48 +18,69 @@ export interface SetName extends TableName {
   readonly set: string;
 }
 
+/** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on. */
+const TABLE_NAME = 1;
+/** NFTA_SET_NAME and NFTA_SET_ELEM_LIST_SET. */
+const SET_NAME = 2;
+
+/** What can be read, and the attribute with its name or the name of what holds it (linux/netfilter/nf_tables.h). */
+const READABLE = {
+  table: { type: 0x0a01, flags: FLAGS.ack, nameType: TABLE_NAME },
+  chain: { type: 0x0a04, flags: FLAGS.ack, nameType: 3 },
+  set: { type: 0x0a0a, flags: FLAGS.ack, nameType: SET_NAME },
+  rules: { type: 0x0a07, flags: FLAGS.dump, nameType: 2 },
+  elements: { type: 0x0a0d, flags: FLAGS.dump, nameType: SET_NAME },
+} as const;
+
+/** The families as nft(8) names them, NFPROTO_… in linux/netfilter.h, and the bytes of an address. */
+const FAMILIES = {
+  IPv4: { word: 'ip', protocol: 2, keyBytes: 4 },
+  IPv6: { word: 'ip6', protocol: 10, keyBytes: 16 },
+} as const;
+
+/** An attribute has at most 64 KiB, and a range of IPv6 at most 64 bytes. */
+const RANGES_IN_A_MESSAGE = 1_000;
+
 /** nf_tables of the network namespace that this process is in. All methods throw NetlinkError. */
 export class NfTables implements Disposable {
-  readonly #connection = new Connection();
+  readonly #connection = new Connection(new NetlinkSocket());
+  /** The kernel needs seconds to send 100,000 elements: other requests do not wait for that. */
+  readonly #elements = new Connection();
 
   /** The current state: if its id is the same as before, nothing has changed in any table. */
   async generation(): Promise<Generation> {
+    const request = { type: NFT_MSG.getGeneration, flags: FLAGS.ack, protocol: 0, attributes: [] };
     const asked = 'read the generation of nf_tables';
-    const { getGeneration: type, newGeneration: reply } = NFT_MSG;
-    const generation = await this.#connection.get({ asked, type, reply, protocol: 0 }, readGeneration);
+    const [generation] = (await this.#connection.ask(asked, request, readGeneration)) ?? [];
     if (generation === undefined) throw malformed('no generation');
     return generation;
   }
 
   /** Undefined if there is no such table. Its fingerprint changes with the number of its chains and sets. */
   table(name: TableName): Promise<Thing | undefined> {
-    return this.#get(name, REQUESTS.table, TABLE);
+    return this.#thing('table', name);
   }
 
   /** Undefined if there is no such chain. Hook, priority and policy are in the fingerprint. */
   chain(name: ChainName): Promise<Thing | undefined> {
-    return this.#get(name, REQUESTS.chain, CHAIN, name.chain);
+    return this.#thing('chain', name, name.chain);
   }
 
   /** Undefined if there is no such set. Flags, types and statements of the set are in the fingerprint. */
   set(name: SetName): Promise<Thing | undefined> {
-    return this.#get(name, REQUESTS.set, SET, name.set);
+    return this.#thing('set', name, name.set);
   }
 
   /** The rules of a chain in their order; none if there is no such chain. */
   async rules(name: ChainName): Promise<readonly Rule[]> {
-    const rules: Rule[] = [];
-    const request = requestFor(name, REQUESTS.rules, name.chain);
-    await this.#connection.dump(request, (reply) => rules.push(readRule(reply)));
-    return rules;
+    return (await this.#ask('rules', name, name.chain, readRule)) ?? [];
   }
 
   /** The elements of an interval set of addresses; undefined if there is no such set. */
   async elements(name: SetName): Promise<Elements | undefined> {
-    const reader = new ElementReader(KEY_BYTES[name.family]);
-    const request = requestFor(name, REQUESTS.elements, name.set);
-    const found = await this.#connection.dump(request, (reply) => reader.read(reply));
-    return found ? reader.elements : undefined;
+    const { keyBytes } = FAMILIES[name.family];
+    const parts = await this.#ask('elements', name, name.set, (reply) => readElements(reply, keyBytes));
+    return parts && joinElements(parts, keyBytes);
   }
 
   /**
@@ -78,78 +88,57 @@ export class NfTables implements Disposable {
    * deleted is not in the set, or one that is to be added is or overlaps one, it fails with `changed`.
    */
   async change(name: SetName, remove: readonly Range[], add: readonly Range[]): Promise<void> {
-    const asked = `delete ${remove.length} and add ${add.length} elements of ${describe(name, name.set)}`;
-    const { deleteSetElement, newSetElement } = NFT_MSG;
-    const messages = [
-      ...elementMessages(name, deleteSetElement, FLAGS.none, remove),
-      ...elementMessages(name, newSetElement, FLAGS.createExclusive, add),
-    ];
-    if (messages.length > 0) await this.#connection.change(messages, asked);
+    const asked = `delete ${remove.length} and add ${add.length} elements of ${inWords(name, name.set)}`;
+    const requests = function* () {
+      yield* elementRequests(name, { type: NFT_MSG.deleteSetElement, flags: FLAGS.none }, remove);
+      yield* elementRequests(name, { type: NFT_MSG.newSetElement, flags: FLAGS.createExclusive }, add);
+    };
+    if (remove.length + add.length > 0) await this.#connection.change(asked, requests());
   }
 
-  /** Closes the socket after the pending requests. */
+  /** Closes the sockets after the pending requests. */
   [Symbol.dispose](): void {
     this.#connection.close();
+    this.#elements.close();
   }
 
-  #get(table: TableName, form: RequestForm, kind: Kind, name?: string): Promise<Thing | undefined> {
-    return this.#connection.get(requestFor(table, form, name), (reply) => readThing(reply, kind));
+  async #thing(kind: 'table' | 'chain' | 'set', table: TableName, name?: string): Promise<Thing | undefined> {
+    const things = await this.#ask(kind, table, name, (reply) => readThing(reply, kind));
+    if (things?.length === 0) throw malformed(`no ${kind}`);
+    return things?.[0];
+  }
+
+  #ask<Reply>(
+    kind: keyof typeof READABLE,
+    table: TableName,
+    name: string | undefined,
+    read: (reply: Message) => Reply,
+  ): Promise<readonly Reply[] | undefined> {
+    const { type, flags, nameType } = READABLE[kind];
+    const attributes = name === undefined ? [] : [attribute(nameType, name)];
+    const connection = kind === 'elements' ? this.#elements : this.#connection;
+    const request = { ...requestFor(table, ...attributes), type, flags };
+    return connection.ask(`list ${kind} ${inWords(table, name)}`, request, read);
   }
 }
 
-const KEY_BYTES = { IPv4: 4, IPv6: 16 } as const;
-
-/** The attribute with the name of the table is the same in all requests: NFTA_TABLE_NAME, NFTA_SET_TABLE and so on. */
-const NFTA_TABLE = 1;
-
-/** The numbers of a request in linux/netfilter/nf_tables.h. */
-interface RequestForm extends Pick<Request, 'type' | 'reply'> {
-  /** What is read, for errors. */
-  readonly what: string;
-  /** The attribute with the name of the thing, or of what holds it. */
-  readonly name: number;
+function inWords({ family, table }: TableName, name = ''): string {
+  return `${FAMILIES[family].word} ${table} ${name}`.trim();
 }
 
-const REQUESTS = {
-  table: { what: 'table', type: NFT_MSG.getTable, reply: NFT_MSG.newTable, name: NFTA_TABLE },
-  chain: { what: 'chain', type: NFT_MSG.getChain, reply: NFT_MSG.newChain, name: 3 },
-  set: { what: 'set', type: NFT_MSG.getSet, reply: NFT_MSG.newSet, name: 2 },
-  rules: { what: 'rules of', type: NFT_MSG.getRule, reply: NFT_MSG.newRule, name: 2 },
-  elements: { what: 'elements of', type: NFT_MSG.getSetElement, reply: NFT_MSG.newSetElement, name: 2 },
-} as const satisfies Readonly<Record<string, RequestForm>>;
-
-function requestFor({ family, table }: TableName, form: RequestForm, name?: string): Request {
-  return {
-    asked: `read the ${form.what} ${describe({ family, table }, name)}`,
-    type: form.type,
-    reply: form.reply,
-    protocol: PROTOCOLS[family],
-    content(writer) {
-      writer.text(NFTA_TABLE, table);
-      if (name !== undefined) writer.text(form.name, name);
-    },
-  };
+function requestFor({ family, table }: TableName, ...attributes: readonly Buffer[]) {
+  return { protocol: FAMILIES[family].protocol, attributes: [attribute(TABLE_NAME, table), ...attributes] };
 }
 
-function describe({ family, table }: TableName, name = ''): string {
-  return [family === 'IPv4' ? 'ip' : 'ip6', table, name].join(' ').trim();
-}
-
-function elementMessages(
-  { family, table, set }: SetName,
-  type: number,
-  flags: number,
+/** Requests that change elements, in messages that are not too long. */
+function* elementRequests(
+  name: SetName,
+  kind: Pick<Request, 'type' | 'flags'>,
   ranges: readonly Range[],
-): readonly BatchMessage[] {
-  const messages: BatchMessage[] = [];
+): Generator<Request> {
   for (let from = 0; from < ranges.length; from += RANGES_IN_A_MESSAGE) {
     const part = ranges.slice(from, from + RANGES_IN_A_MESSAGE);
-    const content = (writer: Writer) => {
-      writer.text(NFTA_TABLE, table);
-      writer.text(REQUESTS.elements.name, set);
-      writeElements(writer, part, KEY_BYTES[family]);
-    };
-    messages.push({ type, flags, protocol: PROTOCOLS[family], content });
+    const elements = writeElements(part, FAMILIES[name.family].keyBytes);
+    yield { ...requestFor(name, attribute(SET_NAME, name.set), elements), ...kind };
   }
-  return messages;
 }

@@ -11,9 +11,6 @@ export interface Changes {
   readonly lost: boolean;
 }
 
-/** NFNLGRP_NFTABLES in linux/netfilter/nfnetlink.h. */
-export const GROUP = 7;
-
 /** The limit for what is read at once; the rest is read at the next turn. */
 const MOST_AT_ONCE = 1_000;
 
@@ -26,7 +23,7 @@ export class ChangeWatch implements AsyncIterable<Changes>, Disposable {
 
   /** @throws {NetlinkError} */
   constructor() {
-    this.#socket.subscribe(GROUP, NFT_MSG.newGeneration);
+    this.#socket.subscribe();
   }
 
   /** @throws {NetlinkError} */
@@ -48,11 +45,10 @@ export class ChangeWatch implements AsyncIterable<Changes>, Disposable {
     let lost = false;
     while (generations.length < MOST_AT_ONCE) {
       try {
-        const slice = this.#socket.receive();
-        if (slice === undefined) break;
-        for (const message of messagesIn(slice)) {
-          if (message.type === NFT_MSG.newGeneration) generations.push(readGeneration(message));
-        }
+        const bytes = this.#socket.receive();
+        if (bytes === undefined) break;
+        const told = messagesIn(bytes).filter(({ type }) => type === NFT_MSG.newGeneration);
+        generations.push(...told.map(readGeneration));
       } catch (error) {
         if (!(error instanceof NetlinkError && error.code === 'ENOBUFS')) throw error;
         lost = true;

@@ -1,15 +1,15 @@
 /** Reads and changes nf_tables of the box that it is in, over netlink sockets. */
 import { NetlinkError } from '../../lib/netlink/error.ts';
-import { messagesIn, NFT_MSG } from '../../lib/netlink/messages.ts';
+import { messagesIn } from '../../lib/netlink/messages.ts';
 import { NfTables } from '../../lib/netlink/nf-tables.ts';
 import { NetlinkSocket } from '../../lib/netlink/socket.ts';
-import { type Changes, ChangeWatch, GROUP } from '../../lib/netlink/watch.ts';
+import { type Changes, ChangeWatch } from '../../lib/netlink/watch.ts';
 import { answer } from './helper.ts';
 import { type Answer, type Call, fromText, type Netlink, toText } from './netlink.ts';
 
 const tables = new NfTables();
 const filtered = new NetlinkSocket();
-filtered.subscribe(GROUP, NFT_MSG.newGeneration);
+filtered.subscribe();
 const heard: Changes[] = [];
 
 async function listen(): Promise<void> {
@@ -27,8 +27,8 @@ const netlink: Netlink = {
   changes: async () => heard.splice(0),
   async types() {
     const types: number[] = [];
-    for (let slice = filtered.receive(); slice !== undefined; slice = filtered.receive())
-      types.push(...messagesIn(slice).map(({ type }) => type));
+    for (let bytes = filtered.receive(); bytes !== undefined; bytes = filtered.receive())
+      types.push(...messagesIn(bytes).map(({ type }) => type));
     return types;
   },
   async flood(times) {

@@ -1,76 +1,89 @@
 import assert from 'node:assert/strict';
 import { describe, it, mock } from 'node:test';
-import { Writer } from '../../../lib/netlink/attributes.ts';
-import { Connection, receive } from '../../../lib/netlink/connection.ts';
+import { receive } from '../../../lib/netlink/connection.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
-import { type Header, writeMessage } from '../../../lib/netlink/messages.ts';
+import { type Request, writeMessage } from '../../../lib/netlink/messages.ts';
+import { NfTables } from '../../../lib/netlink/nf-tables.ts';
 
 const PORT = 4711;
-const EXPECTED = { asked: 'read it', first: 3, last: 4 };
+const REPLY = 99;
+const EXPECTED = { asked: 'read it', sequence: 3, type: REPLY };
 
-/** A socket that receives these messages, one at a time; undefined is nothing at that moment. */
-function socketWith(messages: readonly (Partial<Header & { port: number }> | undefined)[]) {
+/** A message that answers, or differs from that. */
+interface Answer extends Partial<Request> {
+  readonly sequence?: number;
+  readonly port?: number;
+}
+
+/** A socket that receives these messages, one at a time. */
+function socketWith(messages: readonly Answer[]) {
   const left = [...messages];
-  let waits = 0;
   return {
     port: PORT,
-    get waits() {
-      return waits;
-    },
     receive() {
       const message = left.shift();
       if (message === undefined) return undefined;
-      const writer = new Writer();
-      writeMessage(writer, { type: 99, flags: 0, sequence: 3, protocol: 0, ...message });
-      writer.bytes.writeUInt32LE(message.port ?? PORT, 12);
-      return { buffer: writer.bytes, from: 0, to: writer.bytes.length };
-    },
-    async readable() {
-      waits += 1;
+      const request = { type: REPLY, flags: 0, protocol: 0, attributes: [], ...message };
+      const bytes = writeMessage(request, message.sequence ?? 3);
+      bytes.writeUInt32LE(message.port ?? PORT, 12);
+      return bytes;
     },
   };
 }
 
+/** NLMSG_DONE without an error. */
+const DONE = { type: 3 };
+
 describe('replies', () => {
-  it('are taken until the last one, and waited for', async () => {
-    const socket = socketWith([{ sequence: 3 }, undefined, { type: 1 }, { sequence: 4 }]);
+  it('are taken until their end', async () => {
     const taken: number[] = [];
-    await receive(socket, EXPECTED, ({ sequence }) => taken.push(sequence) === 2);
-    assert.deepEqual([taken, socket.waits], [[3, 4], 1]);
+    const socket = socketWith([{}, {}, DONE, {}]);
+    const errno = await receive(socket, EXPECTED, ({ type }) => taken.push(type));
+    assert.deepEqual([taken, errno], [[REPLY, REPLY], 0]);
   });
 
-  for (const [what, message, failure] of [
-    ['another number', { sequence: 5 }, 'malformed'],
-    ['another port', { port: 1 }, 'malformed'],
-    ['a report of lost messages', { type: 4 }, 'busy'],
-    ['nothing, even after the wait', undefined, 'timeout'],
+  it('are an error number if nothing else is to come', async () => {
+    const change = { asked: 'change it', sequence: 3 };
+    assert.equal(await receive(socketWith([{ type: 2 }]), change, () => {}), 0);
+    await assert.rejects(
+      receive(socketWith([DONE]), change, () => {}),
+      NetlinkError,
+    );
+  });
+
+  for (const [what, messages, reason] of [
+    ['another number', [{ sequence: 5 }], /number 5/],
+    ['another port', [{ port: 1 }], /port 1,/],
+    ['another type', [{ type: 98 }], /type 98/],
+    ['a change meanwhile', [{ flags: 0x10 }], /changed meanwhile/],
+    ['nothing', [], /does not answer/],
   ] as const) {
     it(`are an error if there is ${what}`, async () => {
       const take = () => assert.fail('a reply was taken');
-      const error = await receive(socketWith([message]), EXPECTED, take).catch((error: unknown) => error);
+      const error = await receive(socketWith(messages), EXPECTED, take).catch((error: unknown) => error);
       assert.ok(error instanceof NetlinkError);
-      assert.equal(error.failure, failure);
+      assert.match(error.message, reason);
     });
   }
 
   it('let other events have their turn, however many there are', async () => {
-    const socket = { ...socketWith([]), receive: () => socketWith([{}]).receive() };
     let turns = 0;
     const counting = setInterval(() => {
       turns += 1;
     }, 1);
-    await receive(socket, EXPECTED, () => turns >= 3);
+    const receiveMore = () => socketWith([turns < 3 ? {} : DONE]).receive();
+    await receive({ port: PORT, receive: receiveMore }, EXPECTED, () => {});
     clearInterval(counting);
   });
 });
 
-it('a connection says that the native module cannot be loaded', () => {
+it('nf_tables says that the native module cannot be loaded', () => {
   const dlopen = mock.method(process, 'dlopen', () => {
     throw new Error('koffi.node: wrong ELF class');
   });
-  assert.throws(() => new Connection(), {
+  assert.throws(() => new NfTables(), {
     failure: 'unsupported',
-    message: 'cannot load the module for netlink sockets: koffi.node: wrong ELF class',
+    message: 'cannot load the native module: koffi.node: wrong ELF class',
   });
   dlopen.mock.restore();
 });
