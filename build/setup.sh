@@ -11,6 +11,7 @@ unshare:util-linux nsenter:util-linux setpriv:util-linux'
 if [ "${1:-}" = all ]; then
   wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium
   dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap
+  qemu-aarch64:qemu-user
   /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"
 fi
 

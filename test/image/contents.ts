@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { lstatSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { after, before, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
 import { ENVIRONMENT, NODE_FLAGS } from '../../build/launch.ts';
+import { run, succeed } from '../lab/run.ts';
 import { cycloneDxErrors } from './cyclonedx.ts';
 import { type ExportedImage, exportImage } from './exported.ts';
 import { type ImageLab, OTHER, OWN } from './support.ts';
@@ -17,6 +21,13 @@ const ELF = Buffer.from('\x7fELF');
 /** `e_machine` of elf(5): where it is, and what it says. */
 const MACHINE_OFFSET = 18;
 const MACHINES = { amd64: 62, arm64: 183 };
+
+/** QEMU's programs that run a program for another CPU. They refuse sockets to netfilter. */
+const EMULATORS = { amd64: 'qemu-x86_64', arm64: 'qemu-aarch64' };
+
+/** What an error has as its code can only come through the native module. */
+const PROBE = `import { NfTables } from './lib/netlink/nf-tables.ts';
+try { new NfTables(); } catch ({ failure, code }) { console.log(failure, code); }`;
 
 const IPTABLES = ['iptables', 'ip6tables'].flatMap((command) =>
   ['', '-nft', '-legacy'].flatMap((mode) =>
@@ -236,6 +247,23 @@ export function contents(get: () => ImageLab): void {
       const iptables = bom(exported).components.find(({ name }) => name === 'iptables');
       assert.ok(iptables?.purl.includes(`?arch=${architecture}&`), iptables?.purl);
     }
+  });
+
+  it('hold a native module that loads and calls C on the other architecture, where netlink is refused', async () => {
+    const dir = JSON.stringify(dirname(other.path('/usr/lib/ip-masq-agent/koffi.node')));
+    const { outputFiles } = await build({
+      stdin: { contents: PROBE, resolveDir: fileURLToPath(new URL('../..', import.meta.url)) },
+      bundle: true,
+      write: false,
+      platform: 'node',
+      define: { BUNDLED: 'true', 'import.meta.dirname': dir },
+    });
+    const [bundle] = outputFiles;
+    const args = ['-L', other.path('/'), other.path('/usr/bin/node'), '-'];
+    const emulated = { file: EMULATORS[OTHER], args };
+    const { PATH = '' } = process.env;
+    const said = await succeed(run(emulated, { PATH }, { input: bundle?.text ?? '' }));
+    assert.equal(said, 'unsupported EPROTONOSUPPORT\n');
   });
 
   it('are pushed under one name for all machines', async () => {

@@ -11,7 +11,7 @@ import { startRegistry } from './registry.ts';
 /** The architecture of this machine, as Debian and Docker name it. Its image can run here. */
 export const OWN = process.arch === 'arm64' ? 'arm64' : 'amd64';
 
-/** The other architecture that there is an image for. Its image can be built and looked at. */
+/** The other architecture that there is an image for. Its image can be built and looked at, and QEMU runs its Node.js. */
 export const OTHER = OWN === 'arm64' ? 'amd64' : 'arm64';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
