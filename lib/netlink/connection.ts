@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { interrupted, kernelError, malformed, NetlinkError } from './error.ts';
+import { kernelError, malformed, NetlinkError } from './error.ts';
 import { errnoIn, type Message, messagesIn, type Request, writeBatch, writeMessage } from './messages.ts';
 import { NetlinkSocket } from './socket.ts';
 
@@ -11,7 +11,6 @@ const SLICE_MS = 5;
 
 const NLMSG_ERROR = 2;
 const NLMSG_DONE = 3;
-const NLM_F_DUMP_INTR = 0x10;
 const ENOENT = 2;
 
 /** Requests to the kernel, one after the other. After an error, later requests have a new socket: no reply is mixed up. */
@@ -88,6 +87,7 @@ export class Connection {
 /**
  * Receives replies of a type, if there is one, until the kernel says that they end. Between slices, other events have
  * their turn. There is nothing to wait for: the kernel answers within send(2), and goes on with a dump within recv(2).
+ * NLM_F_DUMP_INTR is not looked at: it tells that anything changed in nf_tables, which on a busy node is always so.
  *
  * @returns the error number at the end, 0 for success
  */
@@ -103,7 +103,6 @@ export async function receive(
     for (const message of messagesIn(bytes)) {
       if (message.sequence !== sequence || message.port !== socket.port)
         throw malformed(`number ${message.sequence} for port ${message.port}, which was not asked`);
-      if (message.flags & NLM_F_DUMP_INTR) throw interrupted(asked);
       if (message.type === NLMSG_ERROR) return errnoIn(message);
       if (message.type === NLMSG_DONE && type !== undefined) return errnoIn(message);
       if (message.type !== type) throw malformed(`type ${message.type} as an answer`);

@@ -4,7 +4,7 @@ import { getSystemErrorName } from 'node:util';
  * Kinds of failures of a netlink request:
  *
  * - `changed`: something that is to be made is there, or something that is to be deleted is not; looking again helps.
- * - `interrupted`: nf_tables changed during a dump; asking again helps.
+ * - `interrupted`: a set changed while its elements were read; asking again helps.
  * - `denied`: this process lacks a permission.
  * - `unsupported`: this kernel or container has no such socket or request, or the native module cannot be loaded.
  * - `failed`: anything else, as the message says.
@@ -44,7 +44,7 @@ export function kernelError(errno: number, asked: string): NetlinkError {
   return new NetlinkError(FAILURES[code] ?? 'failed', `cannot ${asked}: ${code}`, code);
 }
 
-/** Nothing complete could be read. */
+/** A set changed while it was read. */
 export function interrupted(asked: string): NetlinkError {
   return new NetlinkError('interrupted', `cannot ${asked}: nf_tables changed meanwhile`, 'EINTR');
 }

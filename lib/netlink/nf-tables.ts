@@ -71,7 +71,7 @@ export class NfTables implements Disposable {
     return this.#thing('set', name, name.set);
   }
 
-  /** The rules of a chain in their order; none if there is no such chain. */
+  /** The rules of a chain in their order; none if there is no such chain. If it changes meanwhile, some may be missing. */
   async rules(name: ChainName): Promise<readonly Rule[]> {
     return (await this.#ask('rules', name, name.chain, readRule)) ?? [];
   }
