@@ -54,34 +54,38 @@ export async function watchDrift(options: DriftOptions): Promise<void> {
 
 async function follow(
   watch: Watch,
-  { dataplane, families, wakes, log, signal }: DriftOptions,
+  { dataplane, netlink, families, wakes, log, signal }: DriftOptions,
 ): Promise<void> {
   const end = () => watch[Symbol.dispose]();
   signal.addEventListener('abort', end);
   const by = new Set<string>();
   const repairs = new Streak();
   const checks = new Streak();
-  const look = async () => {
+  /** Returns whether everything is known now. */
+  const look = async (): Promise<boolean> => {
     const began = performance.now();
     const found = await Promise.all(families.map((family) => dataplane.compare?.(family)));
     let pause = Math.max(PAUSE_MS, (performance.now() - began) / MOST_LOAD);
+    const isKnown = !found.includes('unknown');
     if (found.includes('changed')) {
       wakes.add('drift', [...by]);
       pause = Math.max(pause, repairs.add(wakes.interval));
       if (repairs.length === FIGHT) log.warn(fight([...by], wakes.interval));
-    } else if (found.includes('unproven')) {
-      wakes.add('check');
+    } else if (found.every((one) => one === 'same')) checks.length = 0;
+    else {
+      if (found.includes('unproven')) wakes.add('check');
       pause = Math.max(pause, checks.add(wakes.interval));
-    } else checks.length = 0;
-    if (!found.includes('unknown')) by.clear();
+    }
+    if (isKnown) by.clear();
     await delay(pause, undefined, { signal });
+    return isKnown;
   };
   try {
     // What has changed before the watch began.
-    await look();
+    while (!(await look()) && !netlink.isOver);
     for await (const { generations } of watch) {
       for (const { process } of generations) if (process !== OWN_THREAD) by.add(process);
-      await look();
+      while (!(await look()) && !netlink.isOver);
     }
   } finally {
     signal.removeEventListener('abort', end);

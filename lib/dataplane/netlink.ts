@@ -20,8 +20,11 @@ export const ownSockets: NetlinkSockets = {
   openWatch: () => new ChangeWatch(),
 };
 
-/** Learns whether netlink works; called when that changes, and with each new failure. */
+/** Learns whether netlink works: called at first, and when that changes. */
 type OnState = (failure: NetlinkError | undefined) => void;
+
+/** After so long without a failure, netlink works again: some requests may succeed where others fail. */
+const CALM_MS = 60_000;
 
 /**
  * nf_tables over netlink, as long as that works. It is only faster than the tools: whoever gets no answer here asks a
@@ -31,7 +34,8 @@ export class Netlink {
   readonly #sockets: NetlinkSockets;
   readonly #onState: OnState;
   #requests: Requests | undefined;
-  #said: string | undefined;
+  #state: 'new' | 'works' | 'fails' = 'new';
+  #failedAt = 0;
   #isOver = false;
 
   constructor(sockets: NetlinkSockets, onState: OnState) {
@@ -45,7 +49,7 @@ export class Netlink {
     try {
       this.#requests ??= this.#sockets.openRequests();
       const answer = await use(this.#requests);
-      this.#say(undefined);
+      this.#succeed();
       return answer;
     } catch (error) {
       this.fail(error);
@@ -85,13 +89,16 @@ export class Netlink {
     // Too many changes by others: netlink works.
     if (error.failure === 'interrupted') return;
     this.#isOver = error.failure === 'unsupported' || error.failure === 'denied';
-    this.#say(error);
+    this.#failedAt = performance.now();
+    if (this.#state === 'fails') return;
+    this.#state = 'fails';
+    this.#onState(error);
   }
 
-  #say(failure: NetlinkError | undefined): void {
-    const said = failure?.message ?? '';
-    if (said === this.#said) return;
-    this.#said = said;
-    this.#onState(failure);
+  #succeed(): void {
+    if (this.#state === 'works') return;
+    if (this.#state === 'fails' && performance.now() - this.#failedAt < CALM_MS) return;
+    this.#state = 'works';
+    this.#onState(undefined);
   }
 }

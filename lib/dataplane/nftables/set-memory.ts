@@ -87,7 +87,7 @@ export class SetMemory {
     return { elements: table.elements, generation };
   }
 
-  /** Whether the set still holds what is known. If it does not, forgets what was known. */
+  /** Whether the set still holds what is known; `unknown` if it is not yet time to read it again. If not, forgets it. */
   async compare(family: Family, seen: Seen): Promise<Comparison> {
     const table = this.known(family);
     if (table === undefined) return 'unproven';
@@ -95,7 +95,8 @@ export class SetMemory {
     // The agent itself may have begun a change meanwhile.
     if (this.known(family) !== table) return 'unproven';
     if (content === undefined) return 'unknown';
-    if (content.elements === table.elements) return 'same';
+    if (content.elements === table.elements)
+      return content.generation === seen.generation ? 'same' : 'unknown';
     this.forget(family);
     return 'changed';
   }
