@@ -1,6 +1,6 @@
 /**
  * Lets the built agent work at full speed for a long time, and prints what grows or gets slower: changes of the volume,
- * scrapes, and repairs of a flushed chain. Usage: node test/bench/soak.ts [--changes=10000] [--both]
+ * scrapes, and repairs of a flushed chain. Usage: node test/bench/soak.ts [--changes=10000] [--both] [--netlink=off]
  */
 import { readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -16,13 +16,18 @@ const CHANGES_PER_SCRAPE = 10;
 const CHANGES_PER_REPAIR = 20;
 
 const { values } = parseArgs({
-  options: { changes: { type: 'string', default: '10000' }, both: { type: 'boolean', default: false } },
+  options: {
+    changes: { type: 'string', default: '10000' },
+    both: { type: 'boolean', default: false },
+    netlink: { type: 'string', default: 'auto' },
+  },
 });
 await soak(Number(values.changes));
 
 async function soak(count: number): Promise<void> {
   await using node = await createNode(PLAIN_NODE);
-  await using agent = await startAgent(node, { families: values.both ? 'both' : 'IPv4' });
+  const flags = [`--netlink=${values.netlink}`];
+  await using agent = await startAgent(node, { families: values.both ? 'both' : 'IPv4', flags });
   await using generations = await watchGenerations(node.box);
   const { pid } = agent;
 
