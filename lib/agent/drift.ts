@@ -4,17 +4,17 @@ import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Netlink, Watch } from '../dataplane/netlink.ts';
 import type { Logger } from '../log/log.ts';
 import type { Family } from '../policy/policy.ts';
-
 import { programs } from './programs.ts';
 import type { Wakes } from './wakes.ts';
 
 /** What to watch, and what then happens. */
 export interface DriftOptions {
-  readonly dataplane: Pick<Dataplane, 'compare'>;
+  readonly dataplane: Pick<Dataplane, 'compare' | 'iptables'>;
   readonly netlink: Pick<Netlink, 'watch' | 'fail' | 'isOver'>;
   readonly families: readonly Family[];
   readonly wakes: Pick<Wakes, 'add' | 'interval'>;
-  readonly log: Pick<Logger, 'warn'>;
+  /** The repairs that this watch has led to. */
+  readonly repairs: Pick<Streak, 'rest'>;
   readonly signal: AbortSignal;
 }
 
@@ -26,9 +26,6 @@ const MOST_LOAD = 1 / 40;
 
 /** The name of the threads in which Node.js, and so the agent, sends changes over netlink. */
 const OWN_THREAD = 'libuv-worker';
-
-/** After so many repairs in a row the log says that this is a fight. */
-const FIGHT = 6;
 
 /** A row ends if nothing happens for this time, and for twice the last pause. */
 const CALM_MS = 10_000;
@@ -54,24 +51,22 @@ export async function watchDrift(options: DriftOptions): Promise<void> {
 
 async function follow(
   watch: Watch,
-  { dataplane, families, wakes, log, signal }: DriftOptions,
+  { dataplane, families, wakes, repairs, signal }: DriftOptions,
 ): Promise<void> {
   const end = () => watch[Symbol.dispose]();
   signal.addEventListener('abort', end);
-  const by = new Set<string>();
-  const repairs = new Streak();
+  /** The number of transactions of each program. */
+  const by = new Map<string, number>();
   const checks = new Streak();
   const look = async () => {
     const began = performance.now();
     const found = await Promise.all(families.map((family) => dataplane.compare?.(family)));
     let pause = Math.max(PAUSE_MS, (performance.now() - began) / MOST_LOAD);
-    if (found.includes('changed')) {
-      wakes.add('drift', [...by]);
-      pause = Math.max(pause, repairs.add(wakes.interval));
-      if (repairs.length === FIGHT) log.warn(fight([...by], wakes.interval));
-    } else if (found.includes('unproven')) {
-      wakes.add('check');
-      pause = Math.max(pause, checks.add(wakes.interval));
+    if (found.includes('changed')) wakes.add('drift', [...by.keys()]);
+    else if (found.includes('unproven')) {
+      wakes.add('check', others(by, dataplane, families.length));
+      checks.add(wakes.interval);
+      pause = Math.max(pause, checks.rest);
     } else checks.length = 0;
     if (!found.includes('unknown')) by.clear();
     await delay(pause, undefined, { signal });
@@ -80,7 +75,9 @@ async function follow(
     // What has changed before the watch began.
     await look();
     for await (const { generations } of watch) {
-      for (const { process } of generations) if (process !== OWN_THREAD) by.add(process);
+      for (const { process } of generations)
+        if (process !== OWN_THREAD) by.set(process, (by.get(process) ?? 0) + 1);
+      await delay(repairs.rest, undefined, { signal });
       await look();
     }
   } finally {
@@ -88,12 +85,23 @@ async function follow(
   }
 }
 
-function fight(by: readonly string[], interval: number): string {
-  return `${programs(by)} changes the agent's rules again and again; each repair now comes later than the last one, up to ${formatDuration(interval)}; find the program, or the second agent, that writes them`;
+/** The kernel tells so many characters of the name of a process. */
+const NAME_LENGTH = 15;
+
+/** The programs without the tool with which the agent has just written each family, unless there are no others. */
+function others(
+  by: ReadonlyMap<string, number>,
+  { iptables }: Pick<Dataplane, 'iptables'>,
+  writes: number,
+): readonly string[] {
+  const tools = iptables && ['iptables', 'ip6tables'].map((tool) => `${tool}${iptables.suffix}-restore`);
+  const own = (tools ?? ['nft']).map((tool) => tool.slice(0, NAME_LENGTH));
+  const rest = [...by].filter(([program, times]) => times > writes || !own.includes(program));
+  return (rest.length > 0 ? rest : [...by]).map(([program]) => program);
 }
 
 /** Events of one kind in a row, and the pause after each, which doubles. */
-class Streak {
+export class Streak {
   length = 0;
   #pause = 0;
   #last = 0;
@@ -101,15 +109,38 @@ class Streak {
   /**
    * Adds an event.
    *
-   * @param most the longest pause
-   * @returns milliseconds
+   * @param most the longest pause, in milliseconds
    */
-  add(most: number): number {
+  add(most: number): void {
     const now = performance.now();
     if (now - this.#last > Math.max(CALM_MS, 2 * this.#pause)) this.length = 0;
     this.length += 1;
     this.#pause = this.length === 1 ? PAUSE_MS : Math.min(2 * this.#pause, most);
     this.#last = now;
-    return this.#pause;
+  }
+
+  /** Milliseconds until the end of the pause. */
+  get rest(): number {
+    return Math.max(0, this.#last + this.#pause - performance.now());
+  }
+}
+
+/** After so many repairs in a row the log says that this is a fight. */
+const FIGHT = 6;
+
+/** Repairs of drift in a row. If they become a fight, the log says so, once. */
+export class Repairs extends Streak {
+  /**
+   * Takes note of a repair.
+   *
+   * @param by the programs that may have made the drift
+   * @param interval the interval of the resync, in milliseconds, which is the longest pause
+   */
+  note(by: readonly string[], interval: number, log: Pick<Logger, 'warn'>): void {
+    this.add(interval);
+    if (this.length === FIGHT)
+      log.warn(
+        `${programs(by)} changes the agent's rules again and again; each repair now comes later than the last one, up to ${formatDuration(interval)}; find the program, or the second agent, that writes them`,
+      );
   }
 }
