@@ -4,31 +4,26 @@ import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Netlink, Watch } from '../dataplane/netlink.ts';
 import type { Logger } from '../log/log.ts';
 import type { Family } from '../policy/policy.ts';
-
 import { programs } from './programs.ts';
 import type { Wakes } from './wakes.ts';
 
 /** What to watch, and what then happens. */
 export interface DriftOptions {
-  readonly dataplane: Pick<Dataplane, 'compare'>;
+  readonly dataplane: Pick<Dataplane, 'compare' | 'iptables'>;
   readonly netlink: Pick<Netlink, 'watch' | 'fail' | 'isOver'>;
   readonly families: readonly Family[];
   readonly wakes: Pick<Wakes, 'add' | 'interval'>;
-  readonly log: Pick<Logger, 'warn'>;
+  /** The repairs that this watch has led to. */
+  readonly repairs: Pick<Streak, 'rest'>;
   readonly signal: AbortSignal;
 }
 
-/** The shortest pause between two comparisons: the changes of a burst lead to one. */
+/** The shortest pause between two looks: the changes of a burst lead to one. */
 const PAUSE_MS = 50;
 
-/** The share of a core that comparisons may take, however many changes other programs make. */
+/** The share of a core that looks may take, however many changes other programs make, up to a pause of so long. */
 const MOST_LOAD = 1 / 40;
-
-/** The name of the threads in which Node.js, and so the agent, sends changes over netlink. */
-const OWN_THREAD = 'libuv-worker';
-
-/** After so many repairs in a row the log says that this is a fight. */
-const FIGHT = 6;
+const LONGEST_PAUSE_MS = 2_000;
 
 /** A row ends if nothing happens for this time, and for twice the last pause. */
 const CALM_MS = 10_000;
@@ -54,30 +49,28 @@ export async function watchDrift(options: DriftOptions): Promise<void> {
 
 async function follow(
   watch: Watch,
-  { dataplane, netlink, families, wakes, log, signal }: DriftOptions,
+  { dataplane, netlink, families, wakes, repairs, signal }: DriftOptions,
 ): Promise<void> {
   const end = () => watch[Symbol.dispose]();
   signal.addEventListener('abort', end);
+  const own = ownProcesses(dataplane);
   const by = new Set<string>();
-  const repairs = new Streak();
   const checks = new Streak();
-  /** Returns whether everything is known now. */
+  /** Returns whether all is known now. */
   const look = async (): Promise<boolean> => {
+    await delay(repairs.rest, undefined, { signal });
     const began = performance.now();
     const found = await Promise.all(families.map((family) => dataplane.compare?.(family)));
-    let pause = Math.max(PAUSE_MS, (performance.now() - began) / MOST_LOAD);
+    const took = performance.now() - began;
+    const foreign = [...by].filter((process) => !own.includes(process));
+    if (found.includes('changed')) wakes.add('drift', [...by]);
+    else if (found.includes('unproven')) wakes.add('check', foreign);
+    if (found.every((one) => one === 'same')) checks.length = 0;
+    else checks.add(wakes.interval);
     const isKnown = !found.includes('unknown');
-    if (found.includes('changed')) {
-      wakes.add('drift', [...by]);
-      pause = Math.max(pause, repairs.add(wakes.interval));
-      if (repairs.length === FIGHT) log.warn(fight([...by], wakes.interval));
-    } else if (found.every((one) => one === 'same')) checks.length = 0;
-    else {
-      if (found.includes('unproven')) wakes.add('check');
-      pause = Math.max(pause, checks.add(wakes.interval));
-    }
     if (isKnown) by.clear();
-    await delay(pause, undefined, { signal });
+    const pause = Math.min(Math.max(PAUSE_MS, took / MOST_LOAD), LONGEST_PAUSE_MS);
+    await delay(Math.max(pause, checks.length > 1 ? checks.rest : 0), undefined, { signal });
     return isKnown;
   };
   try {
@@ -92,12 +85,20 @@ async function follow(
   }
 }
 
-function fight(by: readonly string[], interval: number): string {
-  return `${programs(by)} changes the agent's rules again and again; each repair now comes later than the last one, up to ${formatDuration(interval)}; find the program, or the second agent, that writes them`;
+/** The name of the threads in which Node.js, and so the agent, sends changes over netlink. */
+const OWN_THREAD = 'libuv-worker';
+
+/** The kernel tells so many characters of the name of a process. */
+const NAME_LENGTH = 15;
+
+/** The processes that the agent starts to write its rules, as the kernel names them. Others may use the same tools. */
+function ownProcesses({ iptables }: Pick<Dataplane, 'iptables'>): readonly string[] {
+  const tools = iptables && ['iptables', 'ip6tables'].map((tool) => `${tool}${iptables.suffix}-restore`);
+  return (tools ?? ['nft']).map((tool) => tool.slice(0, NAME_LENGTH));
 }
 
 /** Events of one kind in a row, and the pause after each, which doubles. */
-class Streak {
+export class Streak {
   length = 0;
   #pause = 0;
   #last = 0;
@@ -105,15 +106,38 @@ class Streak {
   /**
    * Adds an event.
    *
-   * @param most the longest pause
-   * @returns milliseconds
+   * @param most the longest pause, in milliseconds
    */
-  add(most: number): number {
+  add(most: number): void {
     const now = performance.now();
     if (now - this.#last > Math.max(CALM_MS, 2 * this.#pause)) this.length = 0;
     this.length += 1;
     this.#pause = this.length === 1 ? PAUSE_MS : Math.min(2 * this.#pause, most);
     this.#last = now;
-    return this.#pause;
+  }
+
+  /** Milliseconds until the end of the pause. */
+  get rest(): number {
+    return Math.max(0, this.#last + this.#pause - performance.now());
+  }
+}
+
+/** After so many repairs in a row the log says that this is a fight. */
+const FIGHT = 6;
+
+/** Repairs of drift in a row. If they become a fight, the log says so, once. */
+export class Repairs extends Streak {
+  /**
+   * Takes note of a repair.
+   *
+   * @param by the programs that may have made the drift
+   * @param interval the interval of the resync, in milliseconds, which is the longest pause
+   */
+  note(by: readonly string[], interval: number, log: Pick<Logger, 'warn'>): void {
+    this.add(interval);
+    if (this.length === FIGHT)
+      log.warn(
+        `${programs(by)} changes the agent's rules again and again; each repair now comes later than the last one, up to ${formatDuration(interval)}; find the program, or the second agent, that writes them`,
+      );
   }
 }

@@ -10,7 +10,7 @@ import { isValid, read, resyncInterval, type SourcesOptions, type ValidConfig } 
 import { type Described, logChange, logVanished } from './log-changes.ts';
 import { reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
-import type { SyncReason, Wake } from './wakes.ts';
+import { isLook, type SyncReason, type Wake } from './wakes.ts';
 
 /** What the loop works with. */
 export interface AgentOptions {
@@ -80,6 +80,8 @@ export interface Sync {
   readonly dataplane: Dataplane;
   /** Whether anything was written. */
   readonly changed: boolean;
+  /** The programs that may have made the drift that an event told of; undefined if there was none. */
+  readonly drift: readonly string[] | undefined;
   /** Milliseconds until the next sync without a change. */
   readonly interval: number;
 }
@@ -106,18 +108,21 @@ export async function* syncs(
   let dataplane: Dataplane | undefined;
 
   for await (const wake of wakes) {
-    const before = reading;
     const last = loaded;
-    reading = await read(sources, before, log);
-    if (isValid(reading)) {
-      if (before !== undefined && !isValid(before)) log.info('the config is valid again');
-      loaded = reading;
-      observer.onLoad(loaded);
-    } else {
-      const error = new InvalidConfigError(reading.problems, reading.sources);
-      observer.onInvalidConfig(error);
-      if (keepIf === undefined || (loaded === undefined && !(await keepIf()))) throw error;
-      if (reading !== before) log.error(`${error.message}; ${whatIsKept(loaded)}`);
+    // A look at the kernel does not read the sources: a file may be half written, and its change is not the reason.
+    if (reading === undefined || !isLook(wake.reason)) {
+      const before = reading;
+      reading = await read(sources, before, log);
+      if (isValid(reading)) {
+        if (before !== undefined && !isValid(before)) log.info('the config is valid again');
+        loaded = reading;
+        observer.onLoad(loaded);
+      } else {
+        const error = new InvalidConfigError(reading.problems, reading.sources);
+        observer.onInvalidConfig(error);
+        if (keepIf === undefined || (loaded === undefined && !(await keepIf()))) throw error;
+        if (reading !== before) log.error(`${error.message}; ${whatIsKept(loaded)}`);
+      }
     }
     if (loaded === undefined) {
       await lock();
@@ -142,9 +147,9 @@ export async function* syncs(
       observer.onDataplane(dataplane);
       log.info(`using ${dataplane.name}: ${dataplane.reason}`);
     }
-    const changed = await bringIn(policies, dataplane, wake, { applied, described, retry, observer, log });
+    const written = await bringIn(policies, dataplane, wake, { applied, described, retry, observer, log });
     const interval = resyncInterval(loaded, sources);
-    yield { kind: 'synced', policies, dataplane, changed, interval };
+    yield { kind: 'synced', policies, dataplane, ...written, interval };
   }
 }
 
@@ -175,16 +180,18 @@ interface SyncOptions {
 /** Other syncs take what this process wrote last for true, as far as reading it costs more than a small change. */
 const READS_ALL: readonly SyncReason[] = ['start', 'resync', 'signal'];
 
-/** Brings the policies into the kernel, and tells the observer and the log. Returns whether anything was written. */
+/** Brings the policies into the kernel, and tells the observer and the log. */
 async function bringIn(
   policies: readonly Policy[],
   dataplane: Dataplane,
   wake: Wake,
   { applied, described, retry, observer, log }: SyncOptions,
-): Promise<boolean> {
+): Promise<Pick<Sync, 'changed' | 'drift'>> {
   const changes = await reconcile(dataplane, policies, {
     ...retry,
     from: READS_ALL.includes(wake.reason) ? 'kernel' : 'memory',
+    // In a fight the reading back would fail, and hold up a new config.
+    rechecks: wake.reason === 'start' || dataplane.compare === undefined,
     applied,
     onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
   }).catch((error: unknown) => {
@@ -192,6 +199,7 @@ async function bringIn(
     throw error;
   });
   const took = performance.now() - wake.since;
+  let drift: readonly string[] | undefined;
   for (const policy of policies) {
     const { family } = policy;
     const change = changes.get(family);
@@ -199,13 +207,16 @@ async function bringIn(
     const known = change?.drifted === false ? described?.get(family) : undefined;
     const verdicts = change && (known ?? describeKernelChange(change.observed.fates(), policy));
     const { plan, drifted = false } = change ?? {};
+    // What the agent was to read back, another program had changed again.
+    const reason = drifted && wake.reason === 'check' ? 'drift' : wake.reason;
+    if (drifted && isLook(reason)) drift = wake.by ?? [];
     applied.set(family, policy);
-    observer.onSync({ policy, plan, verdicts, drifted, wake, duration: took / 1000 });
+    observer.onSync({ policy, plan, verdicts, drifted, wake: { ...wake, reason }, duration: took / 1000 });
     if (plan === undefined || verdicts === undefined)
       log.debug({ family, reason: wake.reason }, 'nothing to change');
-    else logChange(log, { plan, verdicts, drifted, wake, took });
+    else logChange(log, { plan, verdicts, drifted, wake: { ...wake, reason }, took });
   }
-  return changes.size > 0;
+  return { changed: changes.size > 0, drift };
 }
 
 /** How the agent waits for a busy kernel. Each retry is logged and goes to the observer. */

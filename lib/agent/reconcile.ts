@@ -7,6 +7,8 @@ import { type RetryOptions, retrying } from './retry.ts';
 interface ReconcileOptions extends RetryOptions {
   /** What the first attempt compares with; see `Dataplane.observe`. */
   readonly from: 'kernel' | 'memory';
+  /** Whether to read back at once what a plan wants read back; not if an event will lead to that. */
+  readonly rechecks: boolean;
   /** The policies that this process applied last. */
   readonly applied: ReadonlyMap<Family, Policy>;
   readonly onApply: (plan: Plan) => void;
@@ -55,7 +57,7 @@ export async function reconcile(
         });
       }),
     );
-    const isDone = changes.every(({ plan }) => !plan.recheck);
+    const isDone = !options.rechecks || changes.every(({ plan }) => !plan.recheck);
     if (!isDone && (await planAll(dataplane, policies, 'kernel', options.applied)).length > 0) {
       const remedy = 'find the other program, or the second agent, that writes these rules';
       throw new DataplaneError(

@@ -11,6 +11,17 @@ import { errorCode, errorMessage } from '../text/error.ts';
  */
 export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'drift' | 'check';
 
+/** Whether the reason concerns the kernel alone, not the sources. */
+export function isLook(reason: SyncReason): reason is 'drift' | 'check' {
+  return reason === 'drift' || reason === 'check';
+}
+
+/** The reason of one wake for two events: a reading of the sources includes a look, and a drift has been seen. */
+function rank(reason: SyncReason): number {
+  if (reason === 'check') return 0;
+  return reason === 'drift' ? 1 : 2;
+}
+
 /** What a sync reacts to. */
 export interface Wake {
   readonly reason: SyncReason;
@@ -51,27 +62,30 @@ export class Wakes implements AsyncIterable<Wake> {
     this.#signal = signal;
   }
 
-  /** Adds a wake, unless one is already pending. A change of the sources comes before a look at the kernel. */
+  /** Adds a wake, unless one that does as much is already pending. */
   add(reason: SyncReason, by?: readonly string[]): void {
-    const isLook = this.#pending?.reason === 'drift' || this.#pending?.reason === 'check';
-    if (this.#pending === undefined || (isLook && reason === 'change'))
+    if (this.#pending === undefined || rank(reason) > rank(this.#pending.reason))
       this.#pending = { reason, since: performance.now(), by: by ?? this.#pending?.by };
     this.#wake?.();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Wake, void> {
     this.#pending = startWake();
+    let readAt = performance.now();
     while (!this.#signal.aborted) {
-      if (this.#pending === undefined) await this.#sleep();
+      // A fight with another program must not put off the reading of the sources.
+      if (this.#pending === undefined)
+        await this.#sleep(Math.max(0, readAt + this.interval - performance.now()));
       const wake = this.#pending ?? { reason: 'resync', since: performance.now() };
       this.#pending = undefined;
       // The watch starts before the reading, so that no change is missed between the two.
       if (!this.#isWatching) this.#watch();
       if (!this.#signal.aborted) yield wake;
+      if (!isLook(wake.reason)) readAt = performance.now();
     }
   }
 
-  #sleep(): Promise<void> {
+  #sleep(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const wake = () => {
         clearTimeout(timer);
@@ -79,7 +93,7 @@ export class Wakes implements AsyncIterable<Wake> {
         this.#wake = undefined;
         resolve();
       };
-      const timer = setTimeout(wake, this.interval);
+      const timer = setTimeout(wake, ms);
       this.#signal.addEventListener('abort', wake);
       this.#wake = wake;
     });

@@ -126,6 +126,7 @@ export class Metrics {
           break;
         case 'gauge':
           this.#gauges.set(suffix, new Gauge(config));
+          this.#clear(suffix);
           break;
         case 'histogram':
           this.#histograms.set(suffix, new Histogram({ ...config, buckets: BUCKETS }));
@@ -158,8 +159,15 @@ export class Metrics {
     name: Name,
     values: readonly { readonly labels: Labels<Name>; readonly value: number }[],
   ): void {
-    this.#gauges.get(name)?.reset();
+    this.#clear(name);
     for (const { labels, value } of values) this.set(name, labels, value);
+  }
+
+  /** Removes all series. prom-client gives a gauge without labels the value 0, which nobody has measured. */
+  #clear(name: string): void {
+    const gauge = this.#gauges.get(name);
+    gauge?.reset();
+    if (METRICS[name as Named<'gauge'>].labels.length === 0) gauge?.remove();
   }
 
   /** Adds a duration, in seconds, to a histogram. */

@@ -52,7 +52,7 @@ describe('an invalid config with --on-invalid-config=keep', () => {
     await answers(node, '/metrics', /^ip_masq_agent_config_valid 0$/m);
     await answers(node, '/statusz', /not ready.*ip-masq-a:1:22: /);
     await node.iptables('-F', 'IP-MASQ-AGENT');
-    await agent.logged(/another program has changed the agent's rules; repaired/);
+    await agent.logged(/has changed the agent's rules; repaired/);
     assert.equal(await rulesOf(node), before);
     assert.equal(agent.log().match(/stays in use/g)?.length, 1, 'told once');
 

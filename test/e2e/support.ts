@@ -3,11 +3,16 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { type Box, type BoxKind, createBox } from '../lab/box.ts';
+import { type Box, createBox } from '../lab/box.ts';
 import type { RunResult } from '../lab/run.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
 
 export const BINARY = fileURLToPath(new URL('../../bin/ip-masq-agent', import.meta.url));
+
+/** For NodeLab.metrics. */
+export const SERVED = '--metrics-bind-address=127.0.0.1:9614';
+
+const METRICS = "fetch('http://127.0.0.1:9614/metrics').then(async (page) => console.log(await page.text()))";
 
 /** A node: a private network namespace and a config directory. */
 export interface NodeLab extends AsyncDisposable {
@@ -23,6 +28,8 @@ export interface NodeLab extends AsyncDisposable {
   start(...args: string[]): RunningAgent;
   /** All of `nat` of both families and modes: what must not change on an error. */
   kernel(): Promise<string>;
+  /** What the agent that was started with SERVED shows to Prometheus. */
+  metrics(): Promise<string>;
   /** The rules of our chain, each without `-A CHAIN`. */
   chain(family?: 'iptables' | 'ip6tables'): Promise<readonly string[]>;
   iptables(...args: string[]): Promise<string>;
@@ -37,9 +44,10 @@ export interface RunningAgent {
   readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
 }
 
-export async function createNode(kind?: BoxKind): Promise<NodeLab> {
+/** @param binary the built agent to run */
+export async function createNode(binary = BINARY): Promise<NodeLab> {
   await using stack = new AsyncDisposableStack();
-  const box = stack.use(await createBox(kind));
+  const box = stack.use(await createBox());
   const { path: dir } = stack.use(await temporaryDirectory());
   const configDir = join(dir, 'config');
   await mkdir(configDir, { mode: 0o755 });
@@ -61,13 +69,14 @@ export async function createNode(kind?: BoxKind): Promise<NodeLab> {
     dir,
     configDir,
     volume: (files) => ProjectedVolume.create(configDir, files),
-    agent: (...args) => box.run(BINARY, command(args)),
-    start: (...args) => startAgent(box, command(args)),
+    agent: (...args) => box.run(binary, command(args)),
+    start: (...args) => startAgent(box, binary, command(args)),
     kernel: async () => {
       const tables = ['iptables-nft', 'ip6tables-nft', 'iptables-legacy', 'ip6tables-legacy'];
       const listings = await Promise.all(tables.map((table) => must(table, ['-t', 'nat', '-v', '-S'])));
       return listings.join('');
     },
+    metrics: async () => must(process.execPath, ['-e', METRICS]),
     chain: async (family = 'iptables') => {
       const lines = (await must(`${family}-nft`, ['-t', 'nat', '-S', 'IP-MASQ-AGENT'])).split('\n');
       return lines
@@ -79,8 +88,8 @@ export async function createNode(kind?: BoxKind): Promise<NodeLab> {
   };
 }
 
-function startAgent(box: Box, args: readonly string[]): RunningAgent {
-  const child = box.spawn(BINARY, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+function startAgent(box: Box, binary: string, args: readonly string[]): RunningAgent {
+  const child = box.spawn(binary, args, { stdio: ['ignore', 'ignore', 'pipe'] });
   let text = '';
   child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
     text += chunk;

@@ -1,4 +1,4 @@
-import { watchDrift } from '../../../lib/agent/drift.ts';
+import { Repairs, watchDrift } from '../../../lib/agent/drift.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
 import { syncs } from '../../../lib/agent/loop.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
@@ -84,6 +84,7 @@ async function keepRules(flags: FlagValues, log: Logger, recorder: Recorder, end
 
   let isServing = false;
   let neighbours: NeighbourWatch | undefined;
+  const repairs = new Repairs();
   for await (const step of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal)) {
     wakes.interval = step.interval;
     if (!isServing && !flags.once) await serveStatus(flags, log, status, recorder, () => wakes.interval);
@@ -105,9 +106,17 @@ async function keepRules(flags: FlagValues, log: Logger, recorder: Recorder, end
       neighbours = new NeighbourWatch(tools, log, status, ending.leftovers);
       const families = step.policies.map(({ family }) => family);
       if (netlink !== undefined && step.dataplane.compare !== undefined)
-        void watchDrift({ dataplane: step.dataplane, netlink, families, wakes, log, signal: stopSignal });
+        void watchDrift({
+          dataplane: step.dataplane,
+          netlink,
+          families,
+          wakes,
+          repairs,
+          signal: stopSignal,
+        });
       collectGarbageSoon();
     }
+    if (step.drift !== undefined) repairs.note(step.drift, step.interval, log);
     if (step.changed) collectGarbageSoon();
     if (step.changed || neighbours.isDue) neighbours.look({ ...step, chain: flags['masq-chain'] });
   }

@@ -23,7 +23,7 @@ function fakeKernel(
   needs: Partial<Record<Family, (Plan | undefined)[]>>,
   apply: (plan: Plan) => void = () => {},
   read: (family: Family) => Promise<void> = async () => {},
-  from: 'kernel' | 'memory' = 'kernel',
+  { from = 'kernel', rechecks = true }: Partial<Parameters<typeof reconcile>[2]> = {},
 ) {
   const done: string[] = [];
   const dataplane: Dataplane = {
@@ -50,6 +50,7 @@ function fakeKernel(
     onApply: () => {},
     applied: new Map(),
     from,
+    rechecks,
   };
   return { done, run: () => reconcile(dataplane, POLICIES, options) };
 }
@@ -78,6 +79,12 @@ describe('reconciling', () => {
     assert.equal(plans.size, 1);
   });
 
+  it('does not look once more if an event will lead to that', async () => {
+    const kernel = fakeKernel({ IPv4: [planFor('IPv4', true)] }, undefined, undefined, { rechecks: false });
+    await kernel.run();
+    assert.equal(kernel.done.filter((step) => step === 'observe IPv4').length, 1);
+  });
+
   it('observes again after a race', async () => {
     let failures = 2;
     const kernel = fakeKernel({ IPv4: [planFor('IPv4'), planFor('IPv4'), planFor('IPv4')] }, () => {
@@ -97,7 +104,7 @@ describe('reconciling', () => {
         if (plan === remembered) throw RACED;
       },
       undefined,
-      'memory',
+      { from: 'memory' },
     );
     assert.equal((await kernel.run()).get('IPv4')?.plan, real);
   });

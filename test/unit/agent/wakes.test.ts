@@ -12,6 +12,7 @@ const LONG = 1_000_000;
 interface Watched extends Disposable {
   readonly wakes: Wakes;
   readonly warnings: readonly string[];
+  readonly iterator: AsyncGenerator<Wake, void>;
   /** The reason of the next wake; undefined after the last one. */
   next(): Promise<Wake['reason'] | undefined>;
 }
@@ -25,7 +26,7 @@ async function watch(dir: string, interval = LONG): Promise<Watched & { readonly
   const iterator = wakes[Symbol.asyncIterator]();
   const next = async () => (await iterator.next()).value?.reason;
   assert.equal(await next(), 'start');
-  return { wakes, warnings, next, stop, [Symbol.dispose]: () => stop.abort() };
+  return { wakes, iterator, warnings, next, stop, [Symbol.dispose]: () => stop.abort() };
 }
 
 /** Waits until everything that happened in the directory so far is seen: events come in order. */
@@ -51,6 +52,40 @@ describe('wakes', () => {
     assert.equal(await watched.next(), 'signal');
     watched.wakes.interval = 1;
     assert.equal(await watched.next(), 'resync');
+  });
+
+  it('that look at the kernel give way to those that also read the sources', async () => {
+    await using dir = await temporaryDirectory();
+    using watched = await watch(dir.path);
+    watched.wakes.add('check');
+    watched.wakes.add('drift', ['nft']);
+    watched.wakes.add('check');
+    const next = watched.iterator.next();
+    assert.deepEqual(await next.then(({ value }) => [value?.reason, value?.by]), ['drift', ['nft']]);
+    for (const reason of ['change', 'signal'] as const) {
+      watched.wakes.add('drift', ['nft']);
+      watched.wakes.add(reason);
+      assert.equal(await watched.next(), reason);
+    }
+  });
+
+  it('that look at the kernel do not put off the resync', async ({ mock }) => {
+    await using dir = await temporaryDirectory();
+    const now = mock.method(performance, 'now', () => 0);
+    using watched = await watch(dir.path, 1_000);
+    mock.timers.enable({ apis: ['setTimeout'] });
+    for (const at of [400, 800]) {
+      const next = watched.next();
+      now.mock.mockImplementation(() => at);
+      watched.wakes.add('drift');
+      assert.equal(await next, 'drift');
+    }
+    const next = watched.next();
+    await immediate();
+    mock.timers.tick(199);
+    assert.ok(await isPending(next));
+    mock.timers.tick(1);
+    assert.equal(await next, 'resync');
   });
 
   it('come at once to those who wait', async () => {

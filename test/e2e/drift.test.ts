@@ -1,0 +1,243 @@
+import assert from 'node:assert/strict';
+import { cp, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { temporaryDirectory } from '../lab/volume.ts';
+import {
+  BINARY,
+  createNode,
+  eventually,
+  jsonLines,
+  type NodeLab,
+  type RunningAgent,
+  SERVED,
+} from './support.ts';
+
+const config = (...cidrs: string[]) => ({ 'ip-masq-a': `nonMasqueradeCIDRs: [${cidrs.join(', ')}]\n` });
+const LONG = '--resync-interval=1h';
+/** Longer than the agent waits before it reads back a single repair. */
+const QUIET_MS = 1_000;
+const FLUSH_ALL = ['nft', 'flush', 'ruleset'];
+
+/** A dataplane in which the kernel tells of changes. */
+interface Way {
+  readonly flag: string;
+  /** Commands that change the agent's rules, and what the agent finds. */
+  readonly drifts: readonly (readonly [command: readonly string[], found: string])[];
+  readonly list: readonly [file: string, ...args: string[]];
+}
+
+const WAYS: readonly Way[] = [
+  {
+    flag: '--iptables-mode=nft',
+    drifts: [
+      [FLUSH_ALL, 'no readable chain'],
+      [['iptables-nft', '-t', 'nat', '-F'], 'rules differ'],
+      [['iptables-nft', '-t', 'nat', '-D', 'IP-MASQ-AGENT', '1'], 'rules differ'],
+      [['nft', 'flush', 'chain', 'ip', 'nat', 'POSTROUTING'], 'jump missing'],
+    ],
+    list: ['iptables-nft', '-t', 'nat', '-S'],
+  },
+  {
+    flag: '--backend=nftables',
+    drifts: [
+      [FLUSH_ALL, 'table missing'],
+      [['nft', 'delete element ip ip-masq-agent not-masqueraded { 10.1.0.0/16 }'], 'elements differ'],
+      [['nft', 'insert rule ip ip-masq-agent postrouting accept'], 'rules differ'],
+    ],
+    list: ['nft', 'list', 'table', 'ip', 'ip-masq-agent'],
+  },
+];
+
+/** Starts the agent with its config, and waits until it has read back what it wrote. */
+async function settled(node: NodeLab, ...flags: string[]): Promise<RunningAgent> {
+  const agent = node.start(LONG, SERVED, '--v=3', ...flags);
+  await agent.logged(/metrics, probes and status on/);
+  await quiet(agent);
+  return agent;
+}
+
+/** Waits until the agent syncs no more: until it has read back what it wrote, it cannot tell drift from that. */
+async function quiet(agent: RunningAgent): Promise<void> {
+  let before = '';
+  while (agent.log() !== before) {
+    before = agent.log();
+    await delay(QUIET_MS);
+  }
+}
+
+async function stops(agent: RunningAgent): Promise<void> {
+  agent.kill('SIGTERM');
+  assert.deepEqual(await agent.ended, { code: 0, signal: null });
+}
+
+async function run(node: NodeLab, [file = '', ...args]: readonly string[]): Promise<void> {
+  const { code, stderr } = await node.box.run(file, args);
+  assert.equal(code, 0, stderr);
+}
+
+for (const {
+  flag,
+  drifts,
+  list: [lister, ...args],
+} of WAYS) {
+  // In a fight the command can fail.
+  const rules = async (node: NodeLab) => (await node.box.run(lister, args)).stdout;
+  describe(`drift, although the next resync is an hour away, ${flag}`, () => {
+    it('is repaired, told with the program, and counted', async () => {
+      await using node = await createNode();
+      await node.volume(config('10.1.0.0/16', '10.2.0.0/16'));
+      const agent = await settled(node, flag);
+      const wanted = await rules(node);
+      for (const [index, [command, found]] of drifts.entries()) {
+        await run(node, command);
+        const repairs = () =>
+          jsonLines(agent.log()).filter(({ reason, found }) => found && reason === 'drift');
+        await eventually(
+          () => repairs().length > index,
+          () => `a repair after ${command.join(' ')}; the log is ${agent.log()}`,
+        );
+        const { level, msg, found: differences } = repairs()[index] ?? {};
+        assert.equal(level, 'warn');
+        assert.match(`${msg}`, new RegExp(`^IPv4: ${command[0]} has changed the agent's rules; repaired: `));
+        assert.ok(Array.isArray(differences) && differences.includes(found), `${differences}`);
+        assert.equal(await rules(node), wanted);
+        await quiet(agent);
+      }
+      const metrics = await node.metrics();
+      for (const program of ['nft', 'iptables']) {
+        const times = drifts.filter(([[file]]) => file?.startsWith(program)).length;
+        assert.match(metrics, new RegExp(`drift_programs_total{program="${program}"} ${times}\n`));
+      }
+      for (const found of new Set(drifts.map(([, found]) => found)))
+        assert.match(metrics, new RegExp(`drift_repairs_total{family="IPv4",found="${found}"} [1-9]`));
+      await stops(agent);
+    });
+
+    it('waits for a signal with --netlink=off', async () => {
+      await using node = await createNode();
+      await node.volume(config('10.1.0.0/16', '10.2.0.0/16'));
+      const agent = node.start(LONG, SERVED, '--netlink=off', flag);
+      await agent.logged(/metrics, probes and status on/);
+      const wanted = await rules(node);
+      await run(node, FLUSH_ALL);
+      await delay(500);
+      assert.doesNotMatch(agent.log(), /repaired/);
+      agent.kill('SIGHUP');
+      await agent.logged(/"reason":"signal".*another program has changed the agent's rules; repaired/);
+      assert.equal(await rules(node), wanted);
+      assert.match(await node.metrics(), /drift_programs_total{program="unknown"} 1\n/);
+      await stops(agent);
+    });
+
+    it('that a program makes again and again keeps the agent neither busy nor from a new config', async () => {
+      await using node = await createNode();
+      const volume = await node.volume(config('10.1.0.0/16'));
+      const agent = await settled(node, flag);
+      const old = await rules(node);
+      await volume.swap(config('10.1.0.0/16', '10.2.0.0/16'));
+      await agent.logged(/"reason":"change"/);
+      const wanted = await rules(node);
+      await volume.swap(config('10.1.0.0/16'));
+      await eventually(
+        async () => (await rules(node)) === old,
+        () => 'the first config again',
+      );
+
+      const before = agent.log().length;
+      const since = () => jsonLines(agent.log().slice(before));
+      const began = performance.now();
+      const other = node.box.spawn('sh', ['-c', 'while :; do nft flush ruleset; echo; done'], {
+        stdio: ['ignore', 'pipe', 'ignore'],
+      });
+      let flushes = 0;
+      other.stdout?.on('data', (chunk: Buffer) => {
+        flushes += chunk.length;
+      });
+      await agent.logged(/again and again/);
+      await volume.swap(config('10.1.0.0/16', '10.2.0.0/16'));
+      const isApplied = () => since().some(({ reason, found }) => reason === 'change' && found !== undefined);
+      await eventually(isApplied, () => `the change; the log is ${agent.log()}`);
+      // The pauses double from 50 ms on. A repair can lead to another sync, which reads it back.
+      const syncs = since().filter(({ reason }) => reason !== undefined).length;
+      const most = 2 * (1 + Math.log2(1 + (performance.now() - began) / 50));
+      assert.ok(syncs <= most && flushes > 2 * syncs, `${syncs} syncs, ${flushes} flushes`);
+      other.kill('SIGKILL');
+      await eventually(
+        async () => (await rules(node)) === wanted,
+        () => `the rules after the fight; the log is ${agent.log()}`,
+      );
+      const warnings = since().filter(({ msg }) => /again and again/.test(`${msg}`));
+      assert.equal(warnings.length, 1);
+      assert.match(`${warnings[0]?.['msg']}`, /^nft changes the agent's rules again and again; /);
+      await stops(agent);
+    });
+  });
+}
+
+describe('whether the agent watches nf_tables', () => {
+  for (const [flags, gauge] of [
+    [['--iptables-mode=nft'], '1'],
+    [['--backend=nftables'], '1'],
+    [['--backend=nftables', '--netlink=off'], undefined],
+    [['--iptables-mode=legacy'], undefined],
+  ] as const) {
+    it(`is ${gauge ?? 'not'} in the gauge, and the native module is loaded only for it: ${flags.join(' ')}`, async () => {
+      await using node = await createNode();
+      await node.volume(config('10.1.0.0/16'));
+      const agent = await settled(node, ...flags);
+      assert.equal(/^ip_masq_agent_netlink_active (\d)$/m.exec(await node.metrics())?.[1], gauge);
+      // No module, no socket: without it the agent cannot open one.
+      const maps = await readFile(`/proc/${jsonLines(agent.log())[0]?.['pid']}/maps`, 'utf8');
+      assert.equal(maps.includes('/koffi.node'), gauge !== undefined);
+      await stops(agent);
+    });
+  }
+
+  it('does not keep it alive: it ends at once at a signal, and with exit code 3 if the config is invalid', async () => {
+    await using node = await createNode();
+    const volume = await node.volume(config('10.1.0.0/16'));
+    for (const [code, end] of [
+      [0, async (agent: RunningAgent) => agent.kill('SIGTERM')],
+      [3, () => volume.swap(config('10.1.0.1/16'))],
+    ] as const) {
+      const agent = await settled(node);
+      const began = performance.now();
+      await end(agent);
+      assert.deepEqual(await agent.ended, { code, signal: null });
+      assert.ok(performance.now() - began < 2_000);
+    }
+  });
+});
+
+describe('an agent without its native module', () => {
+  it('says so once, and keeps the rules with the tools alone', async () => {
+    await using dir = await temporaryDirectory();
+    for (const file of ['ip-masq-agent', 'package.json'])
+      await cp(join(dirname(BINARY), file), join(dir.path, file));
+    await using node = await createNode(join(dir.path, 'ip-masq-agent'));
+    const volume = await node.volume(config('10.1.0.0/16'));
+    const agent = await settled(node);
+    assert.equal((await node.chain()).length, 3);
+    assert.match(await node.metrics(), /^ip_masq_agent_netlink_active 0$/m);
+    await node.iptables('-F');
+    await delay(QUIET_MS);
+    assert.equal((await node.chain()).length, 0);
+    agent.kill('SIGHUP');
+    await agent.logged(/"reason":"signal".*repaired/);
+    assert.equal((await node.chain()).length, 3);
+    const warnings = jsonLines(agent.log()).filter(({ msg }) => /netlink/.test(`${msg}`));
+    assert.deepEqual(
+      warnings.map(({ level }) => level),
+      ['warn'],
+    );
+    assert.match(`${warnings[0]?.['msg']}`, /^netlink fails: cannot load .*koffi\.node/);
+    await volume.swap(config('10.1.0.1/16'));
+    assert.deepEqual(await agent.ended, { code: 3, signal: null });
+    await volume.swap(config('10.1.0.0/16'));
+    const once = await node.agent('--once');
+    assert.equal(once.code, 0, once.stderr);
+    assert.equal((await node.agent('cleanup')).code, 0);
+  });
+});
