@@ -16,6 +16,7 @@ const AFTER = { 'ip-masq-operator': 'nonMasqueradeCIDRs: [198.18.0.0/15, "fd00:b
 const DATAPLANES = {
   'iptables in nft mode': {
     args: ['--iptables-mode=nft'],
+    hasNetlink: true,
     listings: [
       ['iptables-nft', '-t', 'nat', '-S'],
       ['ip6tables-nft', '-t', 'nat', '-S'],
@@ -23,6 +24,7 @@ const DATAPLANES = {
   },
   'iptables in legacy mode': {
     args: ['--iptables-mode=legacy'],
+    hasNetlink: false,
     listings: [
       ['iptables-legacy', '-t', 'nat', '-S'],
       ['ip6tables-legacy', '-t', 'nat', '-S'],
@@ -30,6 +32,7 @@ const DATAPLANES = {
   },
   nftables: {
     args: ['--backend=nftables'],
+    hasNetlink: true,
     listings: [
       ['nft', 'list', 'table', 'ip', 'ip-masq-agent'],
       ['nft', 'list', 'table', 'ip6', 'ip-masq-agent'],
@@ -49,6 +52,7 @@ export function running(get: () => ImageLab): void {
   });
   after(() => stack.disposeAsync());
 
+  const metrics = async () => (await fetcher.ask({ url: 'http://127.0.0.1:9614/metrics' })).body;
   const status = async (path: string) => (await fetcher.ask({ url: `http://127.0.0.1:9614${path}` })).status;
   const ready = async (agent: AgentContainer) => {
     await eventually(
@@ -69,13 +73,14 @@ export function running(get: () => ImageLab): void {
     return await get().docker.must('inspect', '--format', state, id);
   };
 
-  for (const [name, { args, listings }] of Object.entries(DATAPLANES)) {
+  for (const [name, { args, hasNetlink, listings }] of Object.entries(DATAPLANES)) {
     it(`keeps the rules of both families with ${name}, follows the files, and leaves the rules at its end`, async (t) => {
       await using agent = await get().start(BEFORE, '--enable-ipv6', ...args);
       await ready(agent);
       const rules = await listing(listings);
       assert.match(rules, /10\.0\.0\.0\/8/);
       assert.match(rules, /fd00:a::\/32/);
+      assert.equal(/^ip_masq_agent_netlink_active 1$/m.test(await metrics()), hasNetlink);
       const sources = await network.sourcesSeen(['10.1.2.3', 'fd00:a::1', '203.0.113.9', '2001:db8:9::1']);
       assert.deepEqual(
         sources.map(({ address }) => address),

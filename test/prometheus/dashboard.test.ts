@@ -135,6 +135,7 @@ const NOW: Readonly<Record<string, readonly number[]>> = {
   'On the most common config': [1],
   Sources: [2, 2],
   Conflicts: [1],
+  'Without netlink': [0],
   'Nodes with foreign rules': [1],
 };
 
