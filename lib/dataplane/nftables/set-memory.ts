@@ -23,14 +23,14 @@ interface Known {
   readonly generation: number | undefined;
 }
 
-/** The share of a core that reading the elements may take: the kernel needs seconds to send 100,000. */
+/** The share of a core that reading the elements at resyncs may take: the kernel needs seconds to send 100,000. */
 const MOST_LOAD = 1 / 40;
 
 /** The elements of the agent's sets, read and changed over netlink. */
 export class SetMemory {
   readonly #netlink: Netlink | undefined;
   readonly #known = new Map<Family, Known>();
-  /** When a set may be read again, by performance.now(). */
+  /** When a resync may read a set again, by performance.now(). */
   readonly #dueAt = new Map<Family, number>();
   /** Families in which netlink could not change the set. */
   readonly #avoided = new Set<Family>();
@@ -63,34 +63,23 @@ export class SetMemory {
    * What the set holds.
    *
    * @param seen the table, as the kernel has sent it just now
-   * @param from `memory` to take what is known for true
+   * @param from `memory` to take what is known for true; `kernel` does so too if the set was read a moment ago
    * @returns undefined if netlink cannot tell it
    */
-  async content(
-    family: Family,
-    { generation }: SeenTable,
-    from: 'kernel' | 'memory',
-  ): Promise<SetContent | undefined> {
+  async content(family: Family, seen: SeenTable, from: 'kernel' | 'memory'): Promise<SetContent | undefined> {
     const known = this.#known.get(family);
-    const { table } = known ?? {};
-    if (known !== undefined && table !== undefined) {
-      const isDue = performance.now() >= (this.#dueAt.get(family) ?? 0);
-      if (from === 'memory' || known.generation === generation || !isDue)
-        return { elements: table.elements, generation: known.generation };
-    }
-    const read = await this.#read(family, table?.ranges ?? []);
-    if (read === undefined || read.catchAll) return undefined;
-    if (table === undefined || !sameRanges(read.ranges, table.ranges))
-      return { elements: new Map(read.ranges.map((one) => [formatRange(family, one), one])), generation };
-    if (this.#known.get(family) === known) this.hold(family, table, generation);
-    return { elements: table.elements, generation };
+    const isDue = performance.now() >= (this.#dueAt.get(family) ?? 0);
+    if (known !== undefined && (from === 'memory' || !isDue))
+      return { elements: known.table.elements, generation: known.generation };
+    return await this.#check(family, seen, known);
   }
 
   /** Whether the set still holds what is known. If it does not, forgets what was known. */
   async compare(family: Family, seen: SeenTable): Promise<Comparison> {
-    const table = this.known(family);
-    if (table === undefined) return 'unproven';
-    const content = await this.content(family, seen, 'kernel');
+    const known = this.#known.get(family);
+    if (known === undefined) return 'unproven';
+    const { table } = known;
+    const content = await this.#check(family, seen, known);
     // The agent itself may have begun a change meanwhile.
     if (this.known(family) !== table) return 'unproven';
     if (content === undefined) return 'unknown';
@@ -137,16 +126,33 @@ export class SetMemory {
     return new Map(Array.from(elements.keys(), (text, index) => [text, read.ranges[index]?.counter ?? ZERO]));
   }
 
+  /** What the set holds, read unless nothing has changed in nf_tables since it was known. */
+  async #check(
+    family: Family,
+    { generation }: SeenTable,
+    known: Known | undefined,
+  ): Promise<SetContent | undefined> {
+    const { table } = known ?? {};
+    if (table !== undefined && known?.generation === generation)
+      return { elements: table.elements, generation };
+    const began = performance.now();
+    const read = await this.#read(family, table?.ranges ?? []);
+    const now = performance.now();
+    this.#dueAt.set(family, now + (now - began) / MOST_LOAD);
+    if (read === undefined || read.catchAll) return undefined;
+    if (table === undefined || !sameRanges(read.ranges, table.ranges))
+      return { elements: new Map(read.ranges.map((one) => [formatRange(family, one), one])), generation };
+    if (this.#known.get(family) === known) this.hold(family, table, generation);
+    return { elements: table.elements, generation };
+  }
+
   /** Reads the set. If others change nf_tables meanwhile, elements can be missing from what the kernel sends. */
   async #read(family: Family, expected: readonly Range[]): Promise<Elements | undefined> {
-    const began = performance.now();
     const read = () =>
       this.#netlink?.ask((requests) => requests.elements({ family, table: TABLE, set: SET }));
     const first = await read();
     const isSure = first === undefined || !first.torn || sameRanges(first.ranges, expected);
     const second = isSure ? first : await read();
-    const took = performance.now() - began;
-    this.#dueAt.set(family, performance.now() + took / MOST_LOAD);
     if (isSure || second === undefined || first === undefined) return second;
     return !second.torn || sameRanges(first.ranges, second.ranges) ? second : undefined;
   }
