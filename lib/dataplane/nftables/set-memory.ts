@@ -5,7 +5,7 @@ import type { Counter } from '../../netlink/expressions.ts';
 import type { Comparison } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Netlink } from '../netlink.ts';
-import { SET, TABLE } from './names.ts';
+import { CATCH_ALL, SET, TABLE } from './names.ts';
 import type { ElementChange } from './plan.ts';
 import type { SeenTable } from './see.ts';
 import type { NftablesTable } from './table.ts';
@@ -139,9 +139,14 @@ export class SetMemory {
     const read = await this.#read(family, table?.ranges ?? []);
     const now = performance.now();
     this.#dueAt.set(family, now + (now - began) / MOST_LOAD);
-    if (read === undefined || read.catchAll) return undefined;
-    if (table === undefined || !sameRanges(read.ranges, table.ranges))
-      return { elements: new Map(read.ranges.map((one) => [formatRange(family, one), one])), generation };
+    if (read === undefined) return undefined;
+    if (table === undefined || read.catchAll || !sameRanges(read.ranges, table.ranges)) {
+      const texts = read.ranges.map((one) => formatRange(family, one));
+      return {
+        elements: new Map([...texts, ...(read.catchAll ? [CATCH_ALL] : [])].map((one) => [one, one])),
+        generation,
+      };
+    }
     if (this.#known.get(family) === known) this.hold(family, table, generation);
     return { elements: table.elements, generation };
   }
