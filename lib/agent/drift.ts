@@ -62,9 +62,10 @@ async function follow(
     const began = performance.now();
     const found = await Promise.all(families.map((family) => dataplane.compare?.(family)));
     const took = performance.now() - began;
-    const foreign = [...by].filter((process) => !own.includes(process));
+    const others = [...by].filter((process) => !own.includes(process));
     if (found.includes('changed')) wakes.add('drift', [...by]);
-    else if (found.includes('unproven')) wakes.add('check', foreign);
+    // The agent's own change is among the events; another program may have used the same tool.
+    else if (found.includes('unproven')) wakes.add('check', others.length > 0 ? others : [...by]);
     if (found.every((one) => one === 'same')) checks.length = 0;
     else checks.add(wakes.interval);
     const isKnown = !found.includes('unknown');
