@@ -8,7 +8,6 @@ import type { Seen } from '../look-memory.ts';
 import type { Netlink } from '../netlink.ts';
 import { CATCH_ALL, SET, TABLE } from './names.ts';
 import type { ElementChange } from './plan.ts';
-
 import type { NftablesTable } from './table.ts';
 
 /** What the set holds. */
