@@ -54,8 +54,7 @@ async function follow(
   const end = () => watch[Symbol.dispose]();
   signal.addEventListener('abort', end);
   const own = ownProcesses(dataplane);
-  /** The transactions of each process. */
-  const by = new Map<string, number>();
+  const by = new Set<string>();
   const checks = new Streak();
   /** Returns whether all is known now. */
   const look = async (): Promise<boolean> => {
@@ -63,12 +62,10 @@ async function follow(
     const began = performance.now();
     const found = await Promise.all(families.map((family) => dataplane.compare?.(family)));
     const took = performance.now() - began;
-    // The agent has written each family at most once.
-    const foreign = [...by].flatMap(([process, times]) =>
-      own.includes(process) && times <= families.length ? [] : process,
-    );
-    if (found.includes('changed')) wakes.add('drift', [...by.keys()]);
-    else if (found.includes('unproven')) wakes.add('check', foreign);
+    const others = [...by].filter((process) => !own.includes(process));
+    if (found.includes('changed')) wakes.add('drift', [...by]);
+    // The agent's own change is among the events; another program may have used the same tool.
+    else if (found.includes('unproven')) wakes.add('check', others.length > 0 ? others : [...by]);
     if (found.every((one) => one === 'same')) checks.length = 0;
     else checks.add(wakes.interval);
     const isKnown = !found.includes('unknown');
@@ -81,8 +78,7 @@ async function follow(
     // What has changed before the watch began.
     while (!(await look()) && !netlink.isOver);
     for await (const { generations } of watch) {
-      for (const { process } of generations)
-        if (process !== OWN_THREAD) by.set(process, (by.get(process) ?? 0) + 1);
+      for (const { process } of generations) if (process !== OWN_THREAD) by.add(process);
       while (!(await look()) && !netlink.isOver);
     }
   } finally {

@@ -10,3 +10,6 @@ export const NFT_FAMILY = {
 export const TABLE = 'ip-masq-agent';
 export const CHAIN = 'postrouting';
 export const SET = 'not-masqueraded';
+
+/** The element for all addresses that no other element holds, as nft(8) writes it. */
+export const CATCH_ALL = '*';

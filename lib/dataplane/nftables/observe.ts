@@ -16,7 +16,7 @@ export interface TableContent {
   readonly isOwn: boolean;
   /** The lines that nft(8) lists, without the elements of the set, without indentation and counts. */
   readonly shape: readonly string[];
-  /** The elements of the set: prefixes, addresses or ranges. */
+  /** The elements of the set: prefixes, addresses or ranges, or `*` for all other addresses. */
   readonly elements: ReadonlyMap<string, unknown>;
 }
 
@@ -53,7 +53,7 @@ const ELEMENTS = new RegExp(
   `(^\\tset ${SET} \\{\\n(?:\\t\\t(?!elements).*\\n)*)\\t\\telements = \\{([^}]*)\\}\\n`,
   'm',
 );
-const ELEMENT = /([0-9a-f.:/-]+)(?:[^,]*? counter packets (\d+) bytes (\d+))?[^,]*(?:,|$)/g;
+const ELEMENT = /(\*|[0-9a-f.:/-]+)(?:[^,]*? counter packets (\d+) bytes (\d+))?[^,]*(?:,|$)/g;
 const COUNTER = /\bcounter packets (\d+) bytes (\d+)/;
 
 /** Texts in quotes, in which nft(8) allows every character but a quote. */

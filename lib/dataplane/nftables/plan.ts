@@ -4,7 +4,7 @@ import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { RuleOptions } from '../options.ts';
-import { NFT_FAMILY, SET, TABLE } from './names.ts';
+import { CATCH_ALL, NFT_FAMILY, SET, TABLE } from './names.ts';
 import type { NftablesObservation, TableContent } from './observe.ts';
 import { type NftablesTable, renderTable, renderTransaction } from './table.ts';
 
@@ -54,7 +54,8 @@ export function planTable(
     return { plan: undefined, result: wanted, elements: undefined };
   const elements = overNetlink && sameShape ? elementChange(extra, missing, wanted) : undefined;
   const isSlow = elements === undefined && extra.length * (table?.elements.size ?? 0) > MOST_DELETING;
-  const remakes = !sameShape || isSlow;
+  // nft 1.0.6 crashes if it deletes this element.
+  const remakes = !sameShape || isSlow || extra.includes(CATCH_ALL);
   const plan: Plan = {
     family,
     found: differences(table, sameShape, missing.length + extra.length > 0),

@@ -6,9 +6,8 @@ import type { Comparison } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Seen } from '../look-memory.ts';
 import type { Netlink } from '../netlink.ts';
-import { SET, TABLE } from './names.ts';
+import { CATCH_ALL, SET, TABLE } from './names.ts';
 import type { ElementChange } from './plan.ts';
-
 import type { NftablesTable } from './table.ts';
 
 /** What the set holds. */
@@ -24,14 +23,14 @@ interface Known {
   readonly generation: number | undefined;
 }
 
-/** The share of a core that reading the elements may take: the kernel needs seconds to send 100,000. */
+/** The share of a core that comparing the elements may take: the kernel needs seconds to send 100,000. */
 const MOST_LOAD = 1 / 40;
 
 /** The elements of the agent's sets, read and changed over netlink. */
 export class SetMemory {
   readonly #netlink: Netlink | undefined;
   readonly #known = new Map<Family, Known>();
-  /** When a set may be read again, by performance.now(). */
+  /** When a set may be compared again, by performance.now(). */
   readonly #dueAt = new Map<Family, number>();
   /** Families in which netlink could not change the set. */
   readonly #avoided = new Set<Family>();
@@ -79,10 +78,13 @@ export class SetMemory {
       if (from === 'memory' || known.generation === generation || !isDue)
         return { elements: table.elements, generation: known.generation };
     }
+    const began = performance.now();
     const read = await this.#read(family, table?.ranges ?? []);
-    if (read === undefined || read.catchAll) return undefined;
-    if (table === undefined || !sameRanges(read.ranges, table.ranges))
-      return { elements: new Map(read.ranges.map((one) => [formatRange(family, one), one])), generation };
+    const now = performance.now();
+    this.#dueAt.set(family, now + (now - began) / MOST_LOAD);
+    if (read === undefined) return undefined;
+    if (table === undefined || read.catchAll || !sameRanges(read.ranges, table.ranges))
+      return { elements: textsOf(family, read), generation };
     if (this.#known.get(family) === known) this.hold(family, table, generation);
     return { elements: table.elements, generation };
   }
@@ -141,20 +143,22 @@ export class SetMemory {
 
   /** Reads the set. If others change nf_tables meanwhile, elements can be missing from what the kernel sends. */
   async #read(family: Family, expected: readonly Range[]): Promise<Elements | undefined> {
-    const began = performance.now();
     const read = () =>
       this.#netlink?.ask((requests) => requests.elements({ family, table: TABLE, set: SET }));
     const first = await read();
     const isSure = first === undefined || !first.torn || sameRanges(first.ranges, expected);
     const second = isSure ? first : await read();
-    const took = performance.now() - began;
-    this.#dueAt.set(family, performance.now() + took / MOST_LOAD);
     if (isSure || second === undefined || first === undefined) return second;
     return !second.torn || sameRanges(first.ranges, second.ranges) ? second : undefined;
   }
 }
 
 const ZERO: Counter = { packets: 0n, bytes: 0n };
+
+function textsOf(family: Family, { ranges, catchAll }: Elements): ReadonlyMap<string, unknown> {
+  const texts = ranges.map((range) => formatRange(family, range));
+  return new Map([...texts, ...(catchAll ? [CATCH_ALL] : [])].map((text) => [text, undefined]));
+}
 
 function sameRanges(a: readonly Range[], b: readonly Range[]): boolean {
   return (

@@ -4,7 +4,7 @@ import { sameFate } from '../../policy/fates.ts';
 import type { Verdict } from '../../policy/policy.ts';
 import type { KernelFates } from '../dataplane.ts';
 import { firstMatches, type RangeRule } from '../first-match.ts';
-import { CHAIN, NFT_FAMILY, SET } from './names.ts';
+import { CATCH_ALL, CHAIN, NFT_FAMILY, SET } from './names.ts';
 import type { NftablesObservation, TableContent } from './observe.ts';
 
 /** What the table does with packets to every address. */
@@ -86,7 +86,9 @@ function rangeRules(
   const [, not, list, single = ''] = destinationPattern(family).exec(condition) ?? [];
   const isSet = single === `@${SET}` && shape.includes(`set ${SET} {`);
   const names = isSet ? [...elements.keys()] : (list?.split(', ') ?? [single]);
-  const ranges = names.flatMap((name) => parseRange(name) ?? []);
+  const ranges = names.flatMap((name) =>
+    name === CATCH_ALL ? everything(family).ranges : (parseRange(name) ?? []),
+  );
   const asksOnly = word !== undefined && ranges.length === names.length;
   const concerned = not === undefined ? ranges : complement(rangeSet(family, ranges)).ranges;
   return (asksOnly ? concerned : everything(family).ranges).map((range, index) => ({
