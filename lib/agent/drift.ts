@@ -58,6 +58,7 @@ async function follow(
   const by = new Set<string>();
   const repairs = new Streak();
   const checks = new Streak();
+  /** Returns whether all is told. */
   const look = async () => {
     const began = performance.now();
     const found = await Promise.all(families.map((family) => dataplane.compare?.(family)));
@@ -73,13 +74,15 @@ async function follow(
     } else checks.length = 0;
     if (!found.includes('unknown')) by.clear();
     await delay(Math.min(pause, wakes.interval), undefined, { signal });
+    return !found.includes('unproven');
   };
   try {
     // What has changed before the watch began.
-    await look();
+    while (!(await look()));
     for await (const { generations } of watch) {
       for (const { process } of generations) if (process !== OWN_THREAD) by.add(process);
-      await look();
+      // A foreign change may have come between the agent's own one and this look, and then there is no other event.
+      while (!(await look()));
     }
   } finally {
     signal.removeEventListener('abort', end);
