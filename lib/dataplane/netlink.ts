@@ -84,13 +84,13 @@ export class Netlink {
     if (!(error instanceof NetlinkError)) throw error;
     // Too many changes by others: netlink works.
     if (error.failure === 'interrupted') return;
-    this.#isOver = error.failure === 'unsupported' || error.failure === 'denied';
     this.#say(error);
+    this.#isOver ||= error.failure === 'unsupported' || error.failure === 'denied';
   }
 
   #say(failure: NetlinkError | undefined): void {
     const said = failure?.message ?? '';
-    if (said === this.#said) return;
+    if (this.#isOver || said === this.#said) return;
     this.#said = said;
     this.#onState(failure);
   }
