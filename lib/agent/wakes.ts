@@ -25,6 +25,10 @@ export function startWake(): Wake {
   return { reason: 'start', since: performance.now() };
 }
 
+function isLook(reason: SyncReason): boolean {
+  return reason === 'drift' || reason === 'check';
+}
+
 /** How long a file in a plain directory must stay unchanged before it is read, because it may be written in steps. */
 const QUIET_MS = 100;
 
@@ -51,10 +55,10 @@ export class Wakes implements AsyncIterable<Wake> {
     this.#signal = signal;
   }
 
-  /** Adds a wake, unless one is already pending. A change of the sources comes before a look at the kernel. */
+  /** Adds a wake, unless one is already pending. A change of the sources and a signal come before a look at the kernel. */
   add(reason: SyncReason, by?: readonly string[]): void {
-    const isLook = this.#pending?.reason === 'drift' || this.#pending?.reason === 'check';
-    if (this.#pending === undefined || (isLook && reason === 'change'))
+    const pending = this.#pending?.reason;
+    if (pending === undefined || (isLook(pending) && !isLook(reason)))
       this.#pending = { reason, since: performance.now(), by: by ?? this.#pending?.by };
     this.#wake?.();
   }

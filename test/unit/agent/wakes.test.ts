@@ -12,7 +12,9 @@ const LONG = 1_000_000;
 interface Watched extends Disposable {
   readonly wakes: Wakes;
   readonly warnings: readonly string[];
-  /** The reason of the next wake; undefined after the last one. */
+  /** The next wake; undefined after the last one. */
+  wake(): Promise<Wake | undefined>;
+  /** The reason of it. */
   next(): Promise<Wake['reason'] | undefined>;
 }
 
@@ -23,9 +25,10 @@ async function watch(dir: string, interval = LONG): Promise<Watched & { readonly
   const log = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) });
   const wakes = new Wakes(dir, interval, log, stop.signal);
   const iterator = wakes[Symbol.asyncIterator]();
-  const next = async () => (await iterator.next()).value?.reason;
+  const wake = async () => (await iterator.next()).value ?? undefined;
+  const next = async () => (await wake())?.reason;
   assert.equal(await next(), 'start');
-  return { wakes, warnings, next, stop, [Symbol.dispose]: () => stop.abort() };
+  return { wakes, warnings, wake, next, stop, [Symbol.dispose]: () => stop.abort() };
 }
 
 /** Waits until everything that happened in the directory so far is seen: events come in order. */
@@ -49,6 +52,29 @@ describe('wakes', () => {
     watched.wakes.add('signal');
     for (let event = 0; event < 100; event += 1) watched.wakes.add('change');
     assert.equal(await watched.next(), 'signal');
+    watched.wakes.interval = 1;
+    assert.equal(await watched.next(), 'resync');
+  });
+
+  it('let a change and a signal come before a look at the kernel, and keep the names of programs', async () => {
+    await using dir = await temporaryDirectory();
+    using watched = await watch(dir.path);
+    for (const look of ['drift', 'check'] as const) {
+      for (const other of ['change', 'signal'] as const) {
+        for (const reasons of [
+          [look, other],
+          [other, look],
+        ] as const) {
+          for (const reason of reasons) watched.wakes.add(reason, reason === look ? ['nft'] : undefined);
+          const wake = await watched.wake();
+          assert.equal(wake?.reason, other);
+          assert.deepEqual(wake?.by, reasons[0] === look ? ['nft'] : undefined);
+        }
+      }
+    }
+    watched.wakes.add('check');
+    watched.wakes.add('drift', ['nft']);
+    assert.equal(await watched.next(), 'check');
     watched.wakes.interval = 1;
     assert.equal(await watched.next(), 'resync');
   });
