@@ -56,7 +56,7 @@ async function follow(
   const own = ownProcesses(dataplane);
   const by = new Set<string>();
   const checks = new Streak();
-  /** Returns whether all is known now. */
+  /** Returns whether it told all: otherwise there may be no other event that leads to a look. */
   const look = async (): Promise<boolean> => {
     await delay(repairs.rest, undefined, { signal });
     const began = performance.now();
@@ -68,11 +68,10 @@ async function follow(
     else if (found.includes('unproven')) wakes.add('check', others.length > 0 ? others : [...by]);
     if (found.every((one) => one === 'same')) checks.length = 0;
     else checks.add(wakes.interval);
-    const isKnown = !found.includes('unknown');
-    if (isKnown) by.clear();
+    if (!found.includes('unknown')) by.clear();
     const pause = Math.min(Math.max(PAUSE_MS, took / MOST_LOAD), LONGEST_PAUSE_MS);
     await delay(Math.max(pause, checks.length > 1 ? checks.rest : 0), undefined, { signal });
-    return isKnown;
+    return !found.includes('unknown') && !found.includes('unproven');
   };
   try {
     // What has changed before the watch began.

@@ -88,7 +88,7 @@ export class Netlink {
     if (!(error instanceof NetlinkError)) throw error;
     // Too many changes by others: netlink works.
     if (error.failure === 'interrupted') return;
-    this.#isOver = error.failure === 'unsupported' || error.failure === 'denied';
+    this.#isOver ||= error.failure === 'unsupported' || error.failure === 'denied';
     this.#failedAt = performance.now();
     if (this.#state === 'fails') return;
     this.#state = 'fails';
@@ -96,7 +96,7 @@ export class Netlink {
   }
 
   #succeed(): void {
-    if (this.#state === 'works') return;
+    if (this.#state === 'works' || this.#isOver) return;
     if (this.#state === 'fails' && performance.now() - this.#failedAt < CALM_MS) return;
     this.#state = 'works';
     this.#onState(undefined);

@@ -250,7 +250,7 @@ const PROGRAMS = ['iptables', 'iptables-restore', 'nft', 'other', 'several', 'un
 function programLabel([first, ...more]: readonly string[] = []): (typeof PROGRAMS)[number] {
   if (first === undefined) return 'unknown';
   if (more.length > 0) return 'several';
-  const name = first.replace(/^ip6?tables(?:-nft)?(?:-(re).*)?$/, (_, restore) =>
+  const name = first.replace(/^ip6?tables(?:-nft)?(?:-(r).*)?$/, (_, restore) =>
     restore === undefined ? 'iptables' : 'iptables-restore',
   );
   return PROGRAMS.slice(0, 3).find((one) => one === name) ?? 'other';

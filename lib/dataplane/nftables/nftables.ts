@@ -108,7 +108,10 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
       host.netlink &&
       (async (family) => {
         const now = await memory.compare(family);
-        return typeof now === 'string' ? now : await sets.compare(family, now);
+        if (typeof now === 'object') return await sets.compare(family, now);
+        // Who has changed the table may have changed its elements too.
+        if (now === 'changed') sets.forget(family);
+        return now;
       }),
   };
 }

@@ -21,7 +21,7 @@ function planFor(family: Family, recheck = false): Plan {
 /** A kernel that needs the plans in turn, one at each observation of the family, and notes what is done to it. */
 function fakeKernel(
   needs: Partial<Record<Family, (Plan | undefined)[]>>,
-  apply: (plan: Plan) => void = () => {},
+  apply: (plan: Plan) => void | Promise<void> = () => {},
   read: (family: Family) => Promise<void> = async () => {},
   { from = 'kernel', rechecks = true }: Partial<Parameters<typeof reconcile>[2]> = {},
 ) {
@@ -40,7 +40,7 @@ function fakeKernel(
     count: async () => ({ remade: 0, rules: [] }),
     apply: async (plan) => {
       done.push(`apply ${plan.family}`);
-      apply(plan);
+      await apply(plan);
     },
   };
   const options = {
@@ -93,6 +93,36 @@ describe('reconciling', () => {
     });
     await kernel.run();
     assert.equal(kernel.done.filter((step) => step === 'observe IPv4').length, 3);
+  });
+
+  it('writes to all families at once, and waits for each before it begins again', async () => {
+    const both = Promise.withResolvers<void>();
+    let isWriting = false;
+    let failures = 1;
+    const kernel = fakeKernel(
+      { IPv4: [planFor('IPv4')], IPv6: [planFor('IPv6'), planFor('IPv6')] },
+      async ({ family }) => {
+        if (family === 'IPv4') {
+          isWriting = true;
+          await both.promise;
+          isWriting = false;
+        } else if (failures > 0) {
+          failures -= 1;
+          setTimeout(both.resolve, 200);
+          throw RACED;
+        }
+      },
+      async () => assert.ok(!isWriting),
+    );
+    const changes = await kernel.run();
+    assert.deepEqual(kernel.done.slice(2), [
+      'apply IPv4',
+      'apply IPv6',
+      'observe IPv4',
+      'observe IPv6',
+      'apply IPv6',
+    ]);
+    assert.deepEqual([...changes.keys()], ['IPv4', 'IPv6']);
   });
 
   it('reports what differed in the kernel, if what it remembered was wrong', async () => {

@@ -24,7 +24,8 @@ async function watch(dir: string, interval = LONG): Promise<Watched & { readonly
   const log = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) });
   const wakes = new Wakes(dir, interval, log, stop.signal);
   const iterator = wakes[Symbol.asyncIterator]();
-  const next = async () => (await iterator.next()).value?.reason;
+  const wake = async () => (await iterator.next()).value ?? undefined;
+  const next = async () => (await wake())?.reason;
   assert.equal(await next(), 'start');
   return { wakes, iterator, warnings, next, stop, [Symbol.dispose]: () => stop.abort() };
 }

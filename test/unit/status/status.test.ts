@@ -119,6 +119,31 @@ describe('the status', () => {
     assert.equal(await value('drift_repairs_total', 'family="IPv4"', 'found="jump missing"'), 2);
   });
 
+  for (const [by, program] of [
+    [undefined, 'unknown'],
+    [[], 'unknown'],
+    [['nft'], 'nft'],
+    [['iptables'], 'iptables'],
+    [['iptables-nft'], 'iptables'],
+    [['ip6tables-nft'], 'iptables'],
+    [['iptables-restor'], 'iptables-restore'],
+    [['iptables-nft-re'], 'iptables-restore'],
+    [['ip6tables-resto'], 'iptables-restore'],
+    [['ip6tables-nft-r'], 'iptables-restore'],
+    [['dockerd'], 'other'],
+    [['unknown'], 'other'],
+    [['several'], 'other'],
+    [['nft\n'], 'other'],
+    [['nft', 'dockerd'], 'several'],
+  ] as const) {
+    it(`counts a repair after ${by?.join(' and ') || 'nobody'} under ${program}`, async () => {
+      const { status, series } = create();
+      status.onSync(sync({ found: ['rules differ'], drifted: true, by }));
+      const counted = (await series('drift_programs_total')).filter((line) => !line.endsWith(' 0'));
+      assert.deepEqual(counted, [`ip_masq_agent_drift_programs_total{program="${program}"} 1`]);
+    });
+  }
+
   it('counts the entries of a policy by verdict, and what they make in the kernel', async () => {
     const { status, value } = create();
     status.onSync(sync({ found: ['rules differ'] }));
@@ -217,11 +242,12 @@ interface SyncOptions {
   readonly found?: readonly Difference[] | undefined;
   readonly drifted?: boolean;
   readonly reason?: SyncReason;
+  readonly by?: readonly string[] | undefined;
 }
 
 /** A sync of IPv4 that has taken a quarter of a second. */
-function sync({ found, drifted = false, reason = 'resync', policy: given }: SyncOptions = {}): SyncEvent {
+function sync({ found, drifted = false, reason = 'resync', by, policy: given }: SyncOptions = {}): SyncEvent {
   const plan = found === undefined ? undefined : ({ found } as unknown as Plan);
-  const wake = { reason, since: 0 };
+  const wake = { reason, since: 0, by };
   return { policy: given ?? policy('IPv4'), plan, verdicts: undefined, drifted, wake, duration: 0.25 };
 }

@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Netlink, type Requests } from '../../../lib/dataplane/netlink.ts';
+import { NetlinkError, type NetlinkFailure } from '../../../lib/netlink/error.ts';
+
+interface Fake {
+  readonly netlink: Netlink;
+  /** The messages of failures, or `works`, as they are told. */
+  readonly told: readonly string[];
+  /** How often sockets were opened for requests. */
+  opened(): number;
+}
+
+function create(open: () => Requests = () => ({}) as Requests): Fake {
+  const told: string[] = [];
+  let opened = 0;
+  const sockets = {
+    openRequests: () => {
+      opened += 1;
+      return open();
+    },
+    openWatch: () => assert.fail(),
+  };
+  const netlink = new Netlink(sockets, (failure) => told.push(failure?.message ?? 'works'));
+  return { netlink, told, opened: () => opened };
+}
+
+function failing(failure: NetlinkFailure, message: string): () => Promise<never> {
+  return () => Promise.reject(new NetlinkError(failure, message));
+}
+
+describe('netlink of a dataplane', () => {
+  it('answers, or gives no answer, and tells each change of that once', async () => {
+    const { netlink, told, opened } = create();
+    const works = async () => 7;
+    assert.equal(await netlink.ask(works), 7);
+    assert.equal(await netlink.ask(works), 7);
+    for (const message of ['one', 'one', 'two'])
+      assert.equal(await netlink.ask(failing('refused', message)), undefined);
+    assert.equal(await netlink.ask(works), 7);
+    assert.deepEqual(told, ['works', 'one', 'two', 'works']);
+    assert.equal(opened(), 1);
+    assert.equal(netlink.isOver, false);
+  });
+
+  for (const failure of ['unsupported', 'denied'] as const) {
+    it(`is not asked again once it is ${failure}, whatever fails later`, async () => {
+      const { netlink, told } = create();
+      const late = Promise.withResolvers<number>();
+      const pending = netlink.ask(() => late.promise);
+      await netlink.ask(failing(failure, 'never'));
+      assert.equal(netlink.isOver, true);
+      assert.equal(await netlink.ask(() => assert.fail('it is asked')), undefined);
+      netlink.fail(new NetlinkError('refused', 'a watch ends'));
+      late.resolve(7);
+      await pending;
+      assert.equal(netlink.isOver, true);
+      assert.deepEqual(told, ['never']);
+    });
+  }
+
+  it('works although others change too much for an answer', async () => {
+    const { netlink, told } = create();
+    assert.equal(await netlink.ask(failing('interrupted', 'once more')), undefined);
+    assert.deepEqual(told, []);
+  });
+
+  it('opens its socket again if that has failed', async () => {
+    const { netlink, told, opened } = create(() => {
+      throw new NetlinkError('refused', `no socket`);
+    });
+    await netlink.ask(async () => 7);
+    await netlink.ask(async () => 7);
+    assert.deepEqual([told, opened()], [['no socket'], 2]);
+  });
+
+  it('returns the failure of a change, and tells nobody', async () => {
+    const { netlink, told } = create();
+    assert.equal(await netlink.change(async () => {}), undefined);
+    assert.equal((await netlink.change(failing('denied', 'full')))?.failure, 'denied');
+    assert.deepEqual([told, netlink.isOver], [[], false]);
+  });
+
+  it('does not hide other errors', async () => {
+    const { netlink, told } = create();
+    const bug = () => Promise.reject(new TypeError('a bug'));
+    await assert.rejects(netlink.ask(bug), TypeError);
+    await assert.rejects(netlink.change(bug), TypeError);
+    assert.throws(() => netlink.fail(new TypeError('a bug')), TypeError);
+    assert.deepEqual(told, []);
+  });
+});
