@@ -23,8 +23,8 @@ export const ownSockets: NetlinkSockets = {
 /** Learns whether netlink works: called at first, and when that changes. */
 type OnState = (failure: NetlinkError | undefined) => void;
 
-/** After so long without a failure, netlink works again: some requests may succeed where others fail. */
-const CALM_MS = 60_000;
+/** After so long without a failure, netlink works again: requests may succeed while the watch fails. */
+const CALM_MS = 600_000;
 
 /**
  * nf_tables over netlink, as long as that works. It is only faster than the tools: whoever gets no answer here asks a

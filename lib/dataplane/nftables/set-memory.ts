@@ -145,11 +145,12 @@ export class SetMemory {
   async #read(family: Family, expected: readonly Range[]): Promise<Elements | undefined> {
     const read = () =>
       this.#netlink?.ask((requests) => requests.elements({ family, table: TABLE, set: SET }));
+    // Two readings can lack the same elements: both may have met a change at the same place.
+    const isSure = (one: Elements) => !one.torn || sameRanges(one.ranges, expected);
     const first = await read();
-    const isSure = first === undefined || !first.torn || sameRanges(first.ranges, expected);
-    const second = isSure ? first : await read();
-    if (isSure || second === undefined || first === undefined) return second;
-    return !second.torn || sameRanges(first.ranges, second.ranges) ? second : undefined;
+    if (first === undefined || isSure(first)) return first;
+    const second = await read();
+    return second !== undefined && isSure(second) ? second : undefined;
   }
 }
 
