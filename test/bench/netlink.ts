@@ -125,7 +125,9 @@ async function swapTime(node: BenchNode, options: Options): Promise<number> {
 
 async function costs(node: BenchNode, { damage }: Dataplane, options: Omit<Options, 'families'>) {
   await using agent = await startAgent(node, { ...options, families: 'both' });
-  await agent.scrape();
+  // The first ones compile.
+  for (let count = 0; count < RESYNCS; count += 1) await agent.scrape();
+  await agent.resync(RESYNCS);
   await delay(REST_MS);
   const { resident } = memoryOf(agent.pid);
   const scraped = await cpuDuring(agent.pid, agent.scrape);
