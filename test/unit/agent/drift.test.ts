@@ -3,8 +3,8 @@ import { syncBuiltinESMExports } from 'node:module';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { pino } from 'pino';
-import { watchDrift } from '../../../lib/agent/drift.ts';
-import type { Comparison } from '../../../lib/dataplane/dataplane.ts';
+import { Repairs, watchDrift } from '../../../lib/agent/drift.ts';
+import type { Comparison, Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import type { Changes } from '../../../lib/netlink/watch.ts';
 
@@ -61,16 +61,28 @@ interface Watched extends Disposable {
   readonly looks: readonly string[];
   /** The wakes since the last call. */
   wakes(): readonly (readonly [string, readonly string[] | undefined])[];
+  /** The agent has repaired its rules just now. */
+  repair(...by: readonly string[]): void;
   readonly warnings: readonly string[];
   readonly failures: readonly unknown[];
+  /** From now on netlink does not work here. */
+  endNetlink(): void;
   /** Lets time pass. */
   pass(ms: number): Promise<void>;
   readonly stop: AbortController;
   readonly ended: Promise<void>;
 }
 
-/** Watches, with a clock that only `pass` moves; `found` tells what the first look finds. */
-async function watching(context: TestContext, ...found: (Comparison | number)[]): Promise<Watched> {
+/** Watches the rules of nft, with a clock that only `pass` moves; `found` tells what the first looks find. */
+function watching(context: TestContext, ...found: (Comparison | number)[]): Promise<Watched> {
+  return watchingOf(undefined, context, found);
+}
+
+async function watchingOf(
+  iptables: Dataplane['iptables'],
+  context: TestContext,
+  found: (Comparison | number)[] = [],
+): Promise<Watched> {
   const { mock } = context;
   mock.timers.enable({ apis: ['setTimeout'] });
   // What modules have imported follows only now.
@@ -86,10 +98,13 @@ async function watching(context: TestContext, ...found: (Comparison | number)[])
   const failures: unknown[] = [];
   let added: (readonly [string, readonly string[] | undefined])[] = [];
   const warnings: string[] = [];
+  const log = pino({ base: null }, { write: (line: string) => warnings.push(JSON.parse(line).msg) });
+  const repairs = new Repairs();
   const stop = new AbortController();
   let isOver = false;
   const ended = watchDrift({
     dataplane: {
+      iptables,
       compare: async (family) => {
         looks.push(family);
         const one = family === 'IPv4' ? found.shift() : undefined;
@@ -114,13 +129,18 @@ async function watching(context: TestContext, ...found: (Comparison | number)[])
     },
     families: ['IPv4', 'IPv6'],
     wakes: { interval: INTERVAL, add: (reason, by) => added.push([reason, by]) },
-    log: pino({ base: null }, { write: (line: string) => warnings.push(JSON.parse(line).msg) }),
+    repairs,
     signal: stop.signal,
   });
-  const settle = async () => {
-    for (let turns = 0; turns < 5; turns += 1) await turn();
+  const pass = async (ms: number) => {
+    now += ms;
+    // A pause of no time may follow.
+    for (const step of [ms, 0, 0]) {
+      mock.timers.tick(step);
+      for (let turns = 0; turns < 5; turns += 1) await turn();
+    }
   };
-  await settle();
+  await pass(0);
   return {
     watches,
     get watch() {
@@ -135,13 +155,13 @@ async function watching(context: TestContext, ...found: (Comparison | number)[])
       added = [];
       return all;
     },
+    repair: (...by) => repairs.note(by, INTERVAL, log),
     warnings,
     failures,
-    async pass(ms) {
-      now += ms;
-      mock.timers.tick(ms);
-      await settle();
+    endNetlink: () => {
+      isOver = true;
     },
+    pass,
     stop,
     ended,
     [Symbol.dispose]: () => stop.abort(),
@@ -150,6 +170,18 @@ async function watching(context: TestContext, ...found: (Comparison | number)[])
 
 /** The pause after a look. */
 const SOON = 50;
+
+/** Pauses that double, up to the interval. */
+const PAUSES = Array.from({ length: 12 }, (_, index) => Math.min(SOON * 2 ** index, INTERVAL));
+
+/** Lets a pause pass, after which there is a look at both families, not earlier. */
+async function passExactly({ looks, pass }: Watched, pause: number): Promise<void> {
+  const { length } = looks;
+  await pass(pause - 1);
+  assert.equal(looks.length, length, `a look before ${pause} ms`);
+  await pass(1);
+  assert.equal(looks.length, length + 2, `no look after ${pause} ms`);
+}
 
 describe('the watch for drift', () => {
   it('looks once without an event, at each family', async (context) => {
@@ -187,30 +219,45 @@ describe('the watch for drift', () => {
     assert.deepEqual(drift.wakes(), [['drift', ['second', 'third']]]);
   });
 
-  it('keeps the names as long as a comparison gives no answer', async (context) => {
+  it('looks again, later and later, as long as a comparison gives no answer, and keeps the names', async (context) => {
     using drift = await watching(context);
     await drift.pass(SOON);
-    drift.found.push('unknown', 'changed');
-    drift.watch.tell('first');
-    await drift.pass(SOON);
-    assert.deepEqual(drift.wakes(), []);
-    drift.watch.tell('second');
-    await drift.pass(SOON);
-    assert.deepEqual(drift.wakes(), [['drift', ['first', 'second']]]);
-  });
-
-  it('takes a fortieth of a core at most', async (context) => {
-    using drift = await watching(context);
-    await drift.pass(SOON);
-    drift.found.push(100);
+    drift.found.push(...PAUSES.map(() => 'unknown' as const), 'changed');
     drift.watch.tell('first');
     await drift.pass(0);
-    drift.watch.tell('second');
-    await drift.pass(3_999);
-    assert.equal(drift.looks.length, 4);
-    await drift.pass(1);
-    assert.equal(drift.looks.length, 6);
+    for (const pause of PAUSES) {
+      assert.deepEqual(drift.wakes(), []);
+      await passExactly(drift, pause);
+    }
+    assert.deepEqual(drift.wakes(), [['drift', ['first']]]);
   });
+
+  it('looks no more at what is unknown if netlink does not work here', async (context) => {
+    using drift = await watching(context, 'unknown', 'unknown', 'unknown');
+    drift.endNetlink();
+    await drift.pass(INTERVAL);
+    assert.equal(drift.looks.length, 2);
+    drift.watch.tell('nft');
+    await drift.pass(INTERVAL);
+    await drift.pass(INTERVAL);
+    assert.equal(drift.looks.length, 4);
+  });
+
+  for (const [took, pause] of [
+    [1, 50],
+    [20, 800],
+    [100, 2_000],
+  ] as const) {
+    it(`pauses ${pause} ms after a look of ${took} ms`, async (context) => {
+      using drift = await watching(context);
+      await drift.pass(SOON);
+      drift.found.push(took);
+      drift.watch.tell('first');
+      await drift.pass(0);
+      drift.watch.tell('second');
+      await passExactly(drift, pause);
+    });
+  }
 
   it('looks if events were lost', async (context) => {
     using drift = await watching(context);
@@ -223,52 +270,61 @@ describe('the watch for drift', () => {
 
   it('lets the agent read back what it has written, and looks again until that is done', async (context) => {
     using drift = await watching(context, 'unproven', 'unproven', 'changed');
-    assert.deepEqual(drift.wakes(), [['check', undefined]]);
-    await drift.pass(50);
-    assert.deepEqual(drift.wakes(), [['check', undefined]]);
-    // Each pause is twice as long as the one before.
-    await drift.pass(50);
-    assert.deepEqual(drift.wakes(), []);
-    await drift.pass(50);
+    assert.deepEqual(drift.wakes(), [['check', []]]);
+    await passExactly(drift, SOON);
+    assert.deepEqual(drift.wakes(), [['check', []]]);
+    await passExactly(drift, 2 * SOON);
     assert.deepEqual(drift.wakes(), [['drift', []]]);
     const looks = drift.looks.length;
     await drift.pass(INTERVAL);
     assert.equal(drift.looks.length, looks);
   });
 
-  it('repairs later and later in a fight, at most an interval later, and warns once', async (context) => {
+  for (const [iptables, own] of [
+    [undefined, ['nft']],
+    [{ mode: 'nft', suffix: '-nft' }, ['iptables-nft-re', 'ip6tables-nft-r']],
+  ] as const) {
+    it(`names other programs than ${own.join(' and ')} at a check, if there are any`, async (context) => {
+      using drift = await watchingOf(iptables, context);
+      for (const [by, told] of [
+        [['libuv-worker', ...own, 'dockerd'], ['dockerd']],
+        [[...own, 'libuv-worker'], own],
+      ] as const) {
+        await drift.pass(SOON);
+        drift.found.push('unproven');
+        drift.watch.tell(...by);
+        await drift.pass(SOON);
+        assert.deepEqual(drift.wakes(), [['check', told]]);
+      }
+    });
+  }
+
+  it('looks later and later after repairs in a row, at most an interval later, and warns once', async (context) => {
     using drift = await watching(context);
     await drift.pass(SOON);
-    const pauses = Array.from({ length: 12 }, (_, repair) => Math.min(SOON * 2 ** repair, INTERVAL));
-    for (const pause of pauses) {
+    for (const pause of PAUSES) {
       drift.found.push('changed');
       drift.watch.tell('nft');
       await drift.pass(0);
       assert.deepEqual(drift.wakes(), [['drift', ['nft']]]);
+      drift.repair('nft');
       drift.watch.tell('nft');
-      const { length } = drift.looks;
-      await drift.pass(pause - 1);
-      assert.equal(drift.looks.length, length);
-      await drift.pass(1);
-      assert.equal(drift.looks.length, length + 2, `no look after ${pause} ms`);
+      await passExactly(drift, pause);
       await drift.pass(SOON);
     }
     assert.equal(drift.warnings.length, 1);
     assert.match(drift.warnings.join(), /^nft changes the agent's rules again and again/);
-    // After a calm time, it repairs at once again.
+    // After a calm time, it looks soon again.
     await drift.pass(2 * INTERVAL + 1);
-    for (let repair = 0; repair < 2; repair += 1) {
-      drift.found.push('changed');
-      drift.watch.tell('nft');
-      await drift.pass(SOON);
-      assert.deepEqual(drift.wakes(), [['drift', ['nft']]]);
-    }
+    drift.repair('nft');
+    drift.watch.tell('nft');
+    await passExactly(drift, SOON);
   });
 
   it('begins again an interval after the watch has failed, unless netlink does not work here', async (context) => {
     using drift = await watching(context);
     await drift.pass(SOON);
-    drift.watch.fail(new NetlinkError('refused', 'gone'));
+    drift.watch.fail(new NetlinkError('failed', 'gone'));
     await drift.pass(0);
     assert.deepEqual([drift.failures.length, drift.watches.length, drift.watch.isOpen], [1, 1, false]);
     await drift.pass(INTERVAL - 1);
@@ -297,10 +353,19 @@ describe('the watch for drift', () => {
     ['it waits for an event', (drift: Watched) => drift.pass(SOON)],
     ['it pauses', () => undefined],
     [
+      'it waits after a repair',
+      async (drift: Watched) => {
+        await drift.pass(SOON);
+        drift.repair('nft');
+        drift.watch.tell('nft');
+        await drift.pass(0);
+      },
+    ],
+    [
       'it waits to begin again',
       async (drift: Watched) => {
         await drift.pass(SOON);
-        drift.watch.fail(new NetlinkError('refused', 'gone'));
+        drift.watch.fail(new NetlinkError('failed', 'gone'));
         await drift.pass(0);
       },
     ],

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
+import type { Family } from '../../../lib/cidr/address.ts';
 import { LookMemory, type Seen } from '../../../lib/dataplane/look-memory.ts';
 import { fakeNetlink } from './requests.ts';
 
@@ -7,10 +8,14 @@ const HOUR = 3_600_000;
 
 interface Fake {
   readonly memory: LookMemory<string, Seen>;
-  /** What the kernel sends, one after the other; the last one stays. */
+  /** What the kernel sends, one after the other, each in a generation of its own; the last one stays. */
   send(...fingerprints: readonly (string | undefined)[]): void;
   /** Looks, and proves what was found if that is wanted; whether the tool was needed. */
   look(isProven?: boolean): Promise<{ readonly found: string; readonly byTool: boolean }>;
+  /** Compares: the generation and the fingerprint, or how they differ. */
+  compare(family?: Family): Promise<string>;
+  /** How often the rules were read over netlink. */
+  reads(): number;
   /** Lets time pass. */
   pass(ms: number): void;
 }
@@ -19,16 +24,23 @@ function create({ mock }: TestContext): Fake {
   let now = 0;
   mock.method(performance, 'now', () => now);
   let sent: (string | undefined)[] = ['a'];
-  const netlink = fakeNetlink({});
+  let [generation, reads] = [1, 0];
+  const netlink = fakeNetlink({ generation: async () => ({ id: generation, process: 'nft' }) });
   const memory = new LookMemory<string, Seen>(netlink, async () => {
-    const fingerprint = sent.length > 1 ? sent.shift() : sent[0];
-    return { fingerprint };
+    reads += 1;
+    const seen = { generation, fingerprint: sent[0] };
+    if (sent.length > 1) {
+      sent.shift();
+      generation += 1;
+    }
+    return seen;
   });
   let looks = 0;
   return {
     memory,
     send: (...fingerprints) => {
       sent = [...fingerprints];
+      generation += 1;
     },
     async look(isProven = true) {
       const before = looks;
@@ -40,6 +52,11 @@ function create({ mock }: TestContext): Fake {
       if (isProven) prove();
       return { found, byTool: looks > before };
     },
+    async compare(family = 'IPv4') {
+      const now = await memory.compare(family);
+      return typeof now === 'string' ? now : `${now.generation} ${now.fingerprint}`;
+    },
+    reads: () => reads,
     pass: (ms) => {
       now += ms;
     },
@@ -91,21 +108,43 @@ describe('the memory of looks', () => {
   });
 
   it('compares what the kernel sends with what was proven, in each family', async (context) => {
-    const { look, memory, send } = create(context);
+    const { look, memory, compare, send } = create(context);
     await look();
-    assert.deepEqual(await memory.compare('IPv4'), { fingerprint: 'a' });
-    assert.equal(await memory.compare('IPv6'), 'unproven');
+    assert.equal(await compare(), '1 a');
+    assert.equal(await compare('IPv6'), 'unproven');
     for (const fingerprint of ['b', undefined]) {
       send(fingerprint);
-      assert.equal(await memory.compare('IPv4'), 'changed');
+      assert.equal(await compare(), 'changed');
       assert.equal(await memory.recall('IPv4'), undefined);
     }
     send('a');
     memory.forget('IPv6');
-    assert.deepEqual(await memory.compare('IPv4'), { fingerprint: 'a' });
-    const comparing = memory.compare('IPv4');
-    memory.forget('IPv4');
-    assert.equal(await comparing, 'unproven');
+    assert.equal(await compare(), '4 a');
+    for (const prepare of [() => {}, () => send('a')]) {
+      await look();
+      prepare();
+      const comparing = compare();
+      memory.forget('IPv4');
+      assert.equal(await comparing, 'unproven');
+    }
+  });
+
+  it('asks only for the generation if nothing has changed since the proof', async (context) => {
+    const { look, memory, compare, send, reads } = create(context);
+    await look();
+    const before = reads();
+    await look();
+    assert.equal(await compare(), '1 a');
+    assert.equal(reads(), before);
+    // Another program has changed something else.
+    send('a');
+    for (let times = 0; times < 2; times += 1) {
+      assert.equal(await compare(), '2 a');
+      assert.equal(reads(), before + 1);
+    }
+    // The rules that are read have counts.
+    assert.equal((await memory.recall('IPv4'))?.seen.generation, 2);
+    assert.equal(reads(), before + 2);
   });
 
   it('knows nothing without netlink, and asks the tool each time', async () => {

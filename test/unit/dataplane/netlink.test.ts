@@ -30,28 +30,41 @@ function failing(failure: NetlinkFailure, message: string): () => Promise<never>
 }
 
 describe('netlink of a dataplane', () => {
-  it('answers, or gives no answer, and tells each change of that once', async () => {
+  it('answers, or gives no answer, and tells its state at first and when that changes', async (context) => {
+    let now = 0;
+    context.mock.method(performance, 'now', () => now);
     const { netlink, told, opened } = create();
     const works = async () => 7;
     assert.equal(await netlink.ask(works), 7);
     assert.equal(await netlink.ask(works), 7);
     for (const message of ['one', 'one', 'two'])
-      assert.equal(await netlink.ask(failing('refused', message)), undefined);
+      assert.equal(await netlink.ask(failing('failed', message)), undefined);
+    assert.deepEqual(told, ['works', 'one']);
+    // It works again after a minute without a failure.
+    now = 30_000;
+    await netlink.ask(failing('failed', 'three'));
+    now += 59_999;
     assert.equal(await netlink.ask(works), 7);
-    assert.deepEqual(told, ['works', 'one', 'two', 'works']);
+    assert.deepEqual(told, ['works', 'one']);
+    now += 1;
+    assert.equal(await netlink.ask(works), 7);
+    assert.deepEqual(told, ['works', 'one', 'works']);
     assert.equal(opened(), 1);
     assert.equal(netlink.isOver, false);
   });
 
   for (const failure of ['unsupported', 'denied'] as const) {
-    it(`is not asked again once it is ${failure}, whatever fails later`, async () => {
+    it(`is not asked again once it is ${failure}, whatever comes later`, async (context) => {
+      let now = 0;
+      context.mock.method(performance, 'now', () => now);
       const { netlink, told } = create();
       const late = Promise.withResolvers<number>();
       const pending = netlink.ask(() => late.promise);
       await netlink.ask(failing(failure, 'never'));
       assert.equal(netlink.isOver, true);
       assert.equal(await netlink.ask(() => assert.fail('it is asked')), undefined);
-      netlink.fail(new NetlinkError('refused', 'a watch ends'));
+      netlink.fail(new NetlinkError('failed', 'a watch ends'));
+      now = 60_000;
       late.resolve(7);
       await pending;
       assert.equal(netlink.isOver, true);
@@ -67,7 +80,7 @@ describe('netlink of a dataplane', () => {
 
   it('opens its socket again if that has failed', async () => {
     const { netlink, told, opened } = create(() => {
-      throw new NetlinkError('refused', `no socket`);
+      throw new NetlinkError('failed', `no socket`);
     });
     await netlink.ask(async () => 7);
     await netlink.ask(async () => 7);

@@ -14,7 +14,7 @@ it('the set is read again after another program has written the same table anew'
   const policy = compilePolicy(mergedOf({ x: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }), 'IPv4');
   const { shape, ranges } = renderTable(policy, OPTIONS);
   let [id, fingerprint, held] = [1, 'by one nft', ranges];
-  const thing = async () => ({ comment: undefined, fingerprint });
+  const thing = async () => ({ fingerprint });
   const netlink = fakeNetlink({
     generation: async () => ({ id, process: 'nft' }),
     table: thing,
@@ -22,7 +22,7 @@ it('the set is read again after another program has written the same table anew'
     chain: thing,
     rules: async () => [],
     elements: async () => {
-      const elements = held.map((range) => ({ ...range, counter: undefined, comment: undefined }));
+      const elements = held.map((range) => ({ ...range, counter: undefined }));
       return { ranges: elements, catchAll: false, torn: false };
     },
   });
