@@ -35,14 +35,14 @@ const CALM_MS = 10_000;
  */
 export async function watchDrift(options: DriftOptions): Promise<void> {
   const { netlink, wakes, signal } = options;
-  while (!signal.aborted && !netlink.isOver) {
+  for (;;) {
     try {
       using watch = netlink.watch();
       await follow(watch, options);
     } catch (error) {
-      if (signal.aborted) return;
-      netlink.fail(error);
+      if (!signal.aborted) netlink.fail(error);
     }
+    if (signal.aborted || netlink.isOver) return;
     await delay(wakes.interval, undefined, { signal }).catch(() => {});
   }
 }
@@ -63,26 +63,44 @@ async function follow(
     const found = await Promise.all(families.map((family) => dataplane.compare?.(family)));
     const took = performance.now() - began;
     const others = [...by].filter((process) => !own.includes(process));
+    const isUnproven = found.includes('unproven');
     if (found.includes('changed')) wakes.add('drift', [...by]);
     // The agent's own change is among the events; another program may have used the same tool.
-    else if (found.includes('unproven')) wakes.add('check', others.length > 0 ? others : [...by]);
+    else if (isUnproven) wakes.add('check', others.length > 0 ? others : [...by]);
     if (found.every((one) => one === 'same')) checks.length = 0;
     else checks.add(wakes.interval);
-    if (!found.includes('unknown')) by.clear();
+    const isKnown = !found.includes('unknown');
+    if (isKnown) by.clear();
     const pause = Math.min(Math.max(PAUSE_MS, took / MOST_LOAD), LONGEST_PAUSE_MS);
-    await delay(Math.max(pause, checks.length > 1 ? checks.rest : 0), undefined, { signal });
-    return !found.includes('unknown') && !found.includes('unproven');
+    await delay(Math.max(pause, isUnproven && checks.length > 1 ? checks.rest : 0), undefined, { signal });
+    return isKnown && !isUnproven;
+  };
+  const events = watch[Symbol.asyncIterator]();
+  const nextEvent = () => {
+    const event = events.next();
+    // It may fail during a look; whoever waits for it learns that.
+    event.catch(() => {});
+    return event;
   };
   try {
-    // What has changed before the watch began.
-    while (!(await look()) && !netlink.isOver);
-    for await (const { generations } of watch) {
-      for (const { process } of generations) if (process !== OWN_THREAD) by.add(process);
-      while (!(await look()) && !netlink.isOver);
+    // The first look finds what has changed before the watch began.
+    for (let next = nextEvent(); !netlink.isOver; ) {
+      const event = (await look()) ? await next : await within(checks.rest, next);
+      if (event === undefined) continue;
+      if (event.done) return;
+      for (const { process } of event.value.generations) if (process !== OWN_THREAD) by.add(process);
+      next = nextEvent();
     }
   } finally {
     signal.removeEventListener('abort', end);
   }
+}
+
+/** The value of the promise; undefined if that takes more milliseconds. */
+async function within<Value>(ms: number, promise: Promise<Value>): Promise<Value | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => late.resolve(undefined), ms);
+  return await Promise.race([promise, late.promise]).finally(() => clearTimeout(timer));
 }
 
 /** The name of the threads in which Node.js, and so the agent, sends changes over netlink. */
