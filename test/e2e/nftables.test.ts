@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { RUNS } from '../lab/runs.ts';
 import { BINARY, createNode, eventually, jsonLines, type NodeLab, type RunningAgent } from './support.ts';
 import { holdLock } from './xtables-lock.ts';
 
@@ -102,6 +104,39 @@ describe('the agent with --backend=nftables', () => {
     const changed = await explain('10.1.1.1');
     assert.equal(changed.code, 4);
     assert.match(changed.stdout, /kernel DISAGREES: .*ip daddr 10\.0\.0\.0\/9 masquerade/);
+  });
+});
+
+describe('a kill at any instant of a batch of elements', () => {
+  it('leaves a set that is entirely old or entirely new', async () => {
+    await using node = await createNode();
+    const configs = ['10', '11'].map((first) =>
+      Array.from({ length: 500 }, (_, index) => `${first}.${index >> 7}.${2 * (index & 127)}.0/24`),
+    );
+    const files = (config: number) => ({ 'ip-masq-x': INSIDE(...(configs[config % 2] ?? [])) });
+    const volume = await node.volume(files(0));
+    const start = () => node.start('--backend=nftables', '--resync-interval=1h', '--cidr-limit=500');
+    const first = start();
+    await first.logged(/"reason":"start"/);
+    first.kill('SIGKILL');
+    await first.ended;
+    const seen = new Set<string>();
+    const rounds = 10 * RUNS;
+    for (let round = 0; round < rounds || (seen.size < 2 && round < 5 * rounds); round += 1) {
+      await volume.swap(files(round + 1));
+      const agent = start();
+      await agent.logged(/"msg":"using nftables/);
+      // A look at the table comes first, and then the batch.
+      await delay((60 * round) / rounds);
+      agent.kill('SIGKILL');
+      await agent.ended;
+      const listing = await nft(node, 'list set ip ip-masq-agent not-masqueraded');
+      const now = [...listing.matchAll(/(1[01]\.[\d.]+\/24) counter/g)].map(([, element]) => element);
+      const whole = configs.find((config) => config.join() === now.join());
+      assert.ok(whole, `half a set: ${now}`);
+      seen.add(whole.join());
+    }
+    assert.equal(seen.size, 2);
   });
 });
 
