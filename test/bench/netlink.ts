@@ -42,7 +42,7 @@ const BETWEEN_DRIFTS_MS = 1_500;
 export async function* netlink({ rounds }: BenchOptions): AsyncIterable<Table> {
   for (const dataplane of DATAPLANES) yield await small(dataplane, rounds(4));
   yield await large(rounds(3));
-  for (const count of [10, 100_000]) yield await storm(count, rounds(60));
+  for (const count of [10, 100_000]) yield await storm(count, 15 * rounds(4));
 }
 
 async function small(dataplane: Dataplane, rounds: number): Promise<Table> {
