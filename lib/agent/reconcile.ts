@@ -23,7 +23,10 @@ export interface Change {
   readonly observed: Observed;
 }
 
-/** After so many failures the agent gives up, because the transaction cannot succeed. */
+/**
+ * After so many failures of a first transaction the agent gives up, because it cannot succeed. If this process has
+ * applied a policy before, another program changes the rules at the same moments, which must not stop the agent.
+ */
 const MOST_FAILURES = 3;
 
 /**
@@ -50,7 +53,9 @@ export async function reconcile(
         const { plan } = change;
         if (!first.has(plan.family)) first.set(plan.family, change);
         options.onApply(plan);
-        await applyCounting(dataplane, plan, failures).catch((error: unknown) => {
+        const isFirst = !options.applied.has(plan.family);
+        const applied = isFirst ? applyCounting(dataplane, plan, failures) : dataplane.apply(plan);
+        await applied.catch((error: unknown) => {
           // The kernel is not as this process remembers: this plan does not show what differs.
           if (source === 'memory') first.delete(plan.family);
           throw error;

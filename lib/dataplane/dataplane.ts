@@ -29,7 +29,7 @@ export interface Dataplane {
   apply(plan: Plan): Promise<void>;
   /** Reads the counts of a policy's rules in the kernel; fails with `raced` if the rules change meanwhile. */
   count(policy: Policy): Promise<Counts>;
-  /** Compares the kernel with the last look in which nothing differed, without a tool; absent without netlink. */
+  /** Compares the kernel with the last look in which nothing differed, without a tool; absent if netlink will never work. */
   readonly compare?: ((family: Family) => Promise<Comparison>) | undefined;
 }
 

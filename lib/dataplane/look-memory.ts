@@ -23,8 +23,8 @@ interface Proven<Found> {
   readonly fingerprint: string;
   /** The last generation of nf_tables in which it was so. */
   generation: number;
-  /** When a tool read it, by performance.now(). */
-  readonly readAt: number;
+  /** When a tool must look again, by performance.now(). */
+  readonly trustedUntil: number;
 }
 
 /** After this time a tool looks again, in case that a fingerprint does not show everything. */
@@ -78,15 +78,17 @@ export class LookMemory<Found, Raw extends Seen> {
     const prove = () => {};
     if (seen !== undefined && seen.fingerprint === undefined) return { found: nothing, prove };
     const known = this.#proven.get(family);
-    const readAt = performance.now();
-    if (known !== undefined && seen?.fingerprint === known.fingerprint && readAt - known.readAt < TRUST_MS)
+    const now = performance.now();
+    if (known !== undefined && seen?.fingerprint === known.fingerprint && now < known.trustedUntil)
       return { found: known.found, prove };
     const found = await byTool();
     const after = seen && (await this.#seeAll(family));
     // Different before and after: it is unknown which of the two the tool has read.
     if (after?.fingerprint === undefined || after.fingerprint !== seen?.fingerprint) return { found, prove };
     const { fingerprint, generation } = after;
-    return { found, prove: () => this.#proven.set(family, { found, fingerprint, generation, readAt }) };
+    // Otherwise the tool may have read something else, which was there for a moment: the next look uses it again.
+    const trustedUntil = generation === seen?.generation ? now + TRUST_MS : now;
+    return { found, prove: () => this.#proven.set(family, { found, fingerprint, generation, trustedUntil }) };
   }
 
   /** What was proven, if it is still there, and what the kernel sends for it; undefined if that cannot be told. */

@@ -11,7 +11,7 @@ export interface Changes {
   readonly lost: boolean;
 }
 
-/** The limit for what is read at once; the rest is read at the next turn. */
+/** The limit for messages that are read at once; the rest is read at the next turn. */
 const MOST_AT_ONCE = 1_000;
 
 /**
@@ -43,7 +43,8 @@ export class ChangeWatch implements AsyncIterable<Changes>, Disposable {
   #read(): Changes {
     const generations: Generation[] = [];
     let lost = false;
-    while (generations.length < MOST_AT_ONCE) {
+    // What other processes send counts too: a flood of it must not hold up other events.
+    for (let reads = 0; reads < MOST_AT_ONCE; reads += 1) {
       try {
         const bytes = this.#socket.receive();
         if (bytes === undefined) break;

@@ -68,7 +68,9 @@ async function keepRules(flags: FlagValues, log: Logger, recorder: Recorder, end
   const open = async () => {
     const opened = await openDataplane(dataplane, host);
     recordBuild(recorder, opened.name);
-    if (opened.compare === undefined) recorder.record((metrics) => metrics.replace('netlink_active', []));
+    // In the search for the mode, netlink may have been asked.
+    if (opened.iptables?.mode === 'legacy')
+      recorder.record((metrics) => metrics.replace('netlink_active', []));
     return opened;
   };
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;

@@ -1,6 +1,12 @@
 import type { Family } from '../../cidr/address.ts';
 import type { Policy } from '../../policy/policy.ts';
-import { COMMENT_START, type Dataplane, type Installed, type RuleCount } from '../dataplane.ts';
+import {
+  COMMENT_START,
+  type Comparison,
+  type Dataplane,
+  type Installed,
+  type RuleCount,
+} from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { LookMemory } from '../look-memory.ts';
@@ -54,6 +60,10 @@ export function iptablesDataplane(
   const memory = new LookMemory<IptablesObservation, SeenChain>(netlink, (requests, family) =>
     seeChain(requests, family, chain),
   );
+  const compare = async (family: Family): Promise<Comparison> => {
+    const now = await memory.compare(family);
+    return typeof now === 'string' ? now : 'same';
+  };
   return {
     name: `iptables ${version} (${mode})`,
     reason,
@@ -83,12 +93,9 @@ export function iptablesDataplane(
         const counted = known && countsSeen(known.found, known.seen);
         return countRules(counted ?? (await tools[policy.family].listCounts(chain)), policy, options);
       }),
-    compare:
-      netlink &&
-      (async (family) => {
-        const now = await memory.compare(family);
-        return typeof now === 'string' ? now : 'same';
-      }),
+    get compare() {
+      return netlink?.isOver === false ? compare : undefined;
+    },
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Family } from '../../cidr/address.ts';
 import type { Policy } from '../../policy/policy.ts';
-import type { Dataplane, Observed, Plan, RuleCount } from '../dataplane.ts';
+import type { Comparison, Dataplane, Observed, Plan, RuleCount } from '../dataplane.ts';
 import type { Host } from '../host.ts';
 import { LookMemory } from '../look-memory.ts';
 import type { RuleOptions } from '../options.ts';
@@ -90,6 +90,14 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
     return { isOwn: true, shape, counts, elements };
   };
 
+  const compare = async (family: Family): Promise<Comparison> => {
+    const now = await memory.compare(family);
+    if (typeof now === 'object') return await sets.compare(family, now);
+    // Who has changed the table may have changed its elements too.
+    if (now === 'changed') sets.forget(family);
+    return now;
+  };
+
   return {
     name: `nftables ${tool.version}`,
     reason: 'set by --backend',
@@ -104,15 +112,9 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
           options,
         ),
       ),
-    compare:
-      host.netlink &&
-      (async (family) => {
-        const now = await memory.compare(family);
-        if (typeof now === 'object') return await sets.compare(family, now);
-        // Who has changed the table may have changed its elements too.
-        if (now === 'changed') sets.forget(family);
-        return now;
-      }),
+    get compare() {
+      return host.netlink?.isOver === false ? compare : undefined;
+    },
   };
 }
 

@@ -23,7 +23,7 @@ function fakeKernel(
   needs: Partial<Record<Family, (Plan | undefined)[]>>,
   apply: (plan: Plan) => void | Promise<void> = () => {},
   read: (family: Family) => Promise<void> = async () => {},
-  { from = 'kernel', rechecks = true }: Partial<Parameters<typeof reconcile>[2]> = {},
+  { from = 'kernel', rechecks = true, applied = new Map() }: Partial<Parameters<typeof reconcile>[2]> = {},
 ) {
   const done: string[] = [];
   const dataplane: Dataplane = {
@@ -48,7 +48,7 @@ function fakeKernel(
     signal: new AbortController().signal,
     onRetry: () => {},
     onApply: () => {},
-    applied: new Map(),
+    applied,
     from,
     rechecks,
   };
@@ -162,5 +162,20 @@ describe('reconciling', () => {
       throw RACED;
     });
     await assert.rejects(kernel.run(), { failure: 'refused', message: /line 2 failed \(3 times/ });
+  });
+
+  it('does not give up after it has applied a policy, because another program causes the failures', async () => {
+    let failures = 4;
+    const kernel = fakeKernel(
+      { IPv4: Array.from({ length: 5 }, () => planFor('IPv4')) },
+      () => {
+        failures -= 1;
+        if (failures >= 0) throw RACED;
+      },
+      undefined,
+      { applied: new Map([['IPv4', POLICIES[0]]]) },
+    );
+    await kernel.run();
+    assert.equal(kernel.done.filter((step) => step === 'apply IPv4').length, 5);
   });
 });

@@ -93,6 +93,15 @@ describe('the memory of looks', () => {
     }
   });
 
+  it('asks the tool again if others made changes while it looked, between which it may have read something else', async (context) => {
+    const { look, compare, send } = create(context);
+    send('a', 'a', 'a');
+    assert.deepEqual(await look(), { found: 'look 1', byTool: true });
+    assert.equal(await compare(), '4 a');
+    assert.deepEqual(await look(), { found: 'look 2', byTool: true });
+    assert.deepEqual(await look(), { found: 'look 2', byTool: false });
+  });
+
   it('proves nothing without the word of who looks', async (context) => {
     const { look, memory } = create(context);
     await look(false);

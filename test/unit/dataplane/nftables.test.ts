@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { Host } from '../../../lib/dataplane/host.ts';
+import { iptablesDataplane } from '../../../lib/dataplane/iptables/iptables.ts';
+import { Netlink } from '../../../lib/dataplane/netlink.ts';
 import { openNftables } from '../../../lib/dataplane/nftables/nftables.ts';
 import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
+import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { mergedOf } from '../config/support.ts';
 import { fakeNetlink } from './requests.ts';
@@ -41,4 +44,34 @@ it('the set is read again after another program has written the same table anew'
   [id, fingerprint, held] = [2, 'by another nft', ranges.slice(1)];
   assert.equal(await dataplane.compare?.('IPv4'), 'changed');
   assert.deepEqual((await dataplane.observe('IPv4', 'memory')).plan(policy)?.found, ['elements differ']);
+});
+
+// Otherwise the agent would wait for an event instead of reading back what it has written.
+it('nothing is compared any more if netlink does not work here', async () => {
+  const netlink = new Netlink(
+    {
+      openRequests: () => {
+        throw new NetlinkError('denied', 'no');
+      },
+      openWatch: () => assert.fail(),
+    },
+    () => {},
+  );
+  const host: Host = {
+    netlink,
+    run: async (_, [option]) =>
+      option === '--version'
+        ? { code: 0, stdout: 'nftables v1.0.6', stderr: '' }
+        : { code: 1, stdout: '', stderr: 'No such file or directory' },
+    readText: async () => '',
+  };
+  const iptables = iptablesDataplane(
+    { mode: 'nft', suffix: '', version: '1.8.9', reason: '' },
+    OPTIONS,
+    host,
+  );
+  const nftables = await openNftables(OPTIONS, host);
+  assert.ok(iptables.compare && nftables.compare);
+  await nftables.observe('IPv4');
+  assert.deepEqual([iptables.compare, nftables.compare], [undefined, undefined]);
 });
