@@ -88,7 +88,8 @@ async function follow(
       const event = (await look()) ? await next : await within(checks.rest, next);
       if (event === undefined) continue;
       if (event.done) return;
-      for (const { process } of event.value.generations) if (process !== OWN_THREAD) by.add(process);
+      for (const { process } of event.value.generations)
+        if (process !== OWN_THREAD && by.size < MOST_NAMES) by.add(process);
       next = nextEvent();
     }
   } finally {
@@ -105,6 +106,9 @@ async function within<Value>(ms: number, promise: Promise<Value>): Promise<Value
 
 /** The name of the threads in which Node.js, and so the agent, sends changes over netlink. */
 const OWN_THREAD = 'libuv-worker';
+
+/** Many programs may act before a look can tell whether one of them has changed the agent's rules. */
+const MOST_NAMES = 8;
 
 /** The kernel tells so many characters of the name of a process. */
 const NAME_LENGTH = 15;

@@ -207,7 +207,9 @@ async function storm(count: number, seconds: number): Promise<Table> {
   const rest = await cpuDuring(agent.pid, () => delay(1_000));
   let foreign = Number.NaN;
   const { own, children } = await cpuDuring(agent.pid, async () => {
-    foreign = Number(await succeed(node.box.run(process.execPath, [STORMER, `${RATE}`, `${seconds}`])));
+    const args = [STORMER, `${RATE}`, `${seconds}`];
+    const timeoutMs = 10_000 + 2_000 * seconds;
+    foreign = Number(await succeed(node.box.run(process.execPath, args, { timeoutMs })));
   });
   const stormed = node.box.run(process.execPath, [STORMER, `${RATE}`, '20']);
   const times: number[] = [];
