@@ -29,9 +29,10 @@ const LONGEST_PAUSE_MS = 2_000;
 const CALM_MS = 10_000;
 
 /**
- * Looks at the agent's rules as soon as any program changes nf_tables, and wakes the agent if they are not what it has
- * left. If another program changes them again and again, each repair comes later than the last one, up to the interval of
- * the resync. Ends with the signal, or if netlink does not work here.
+ * Looks at the agent's rules as soon as any program changes nf_tables, and wakes the agent if another program has changed
+ * them, or if it has not read back its own change yet. If another program changes them again and again, each repair
+ * comes later than the last one, up to the interval of the resync. Ends with the signal, or if netlink does not work
+ * here.
  */
 export async function watchDrift(options: DriftOptions): Promise<void> {
   const { netlink, wakes, signal } = options;

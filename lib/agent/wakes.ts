@@ -16,7 +16,7 @@ export function isLook(reason: SyncReason): reason is 'drift' | 'check' {
   return reason === 'drift' || reason === 'check';
 }
 
-/** The reason of one wake for two events: a reading of the sources includes a look, and a drift has been seen. */
+/** Of two events before a sync, the wake has the reason of the higher rank: a reading of the sources includes a look. */
 function rank(reason: SyncReason): number {
   if (reason === 'check') return 0;
   return reason === 'drift' ? 1 : 2;
@@ -40,8 +40,8 @@ export function startWake(): Wake {
 const QUIET_MS = 100;
 
 /**
- * The events at which the agent reads the config directory again: the start, each change, each signal and each resync.
- * All events during a sync make one wake.
+ * The events after which the agent syncs: the start, each change of the sources, each signal, each resync, and what the
+ * watch for drift adds. All events during a sync make one wake.
  */
 export class Wakes implements AsyncIterable<Wake> {
   /** Milliseconds until a resync if there is no other event. */

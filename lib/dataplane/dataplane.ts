@@ -35,7 +35,7 @@ export interface Dataplane {
 
 /**
  * How the kernel compares with the last look in which nothing differed from the policy; `unproven` if the agent has
- * changed the rules since, `unknown` if netlink gives no answer.
+ * changed the rules since, `unknown` if netlink gives no answer, or a large set may not be read again yet.
  */
 export type Comparison = 'same' | 'changed' | 'unproven' | 'unknown';
 

@@ -3,7 +3,6 @@ import { malformed } from './error.ts';
 /** A message of the kernel (`struct nlmsghdr` in linux/netlink.h). */
 export interface Message {
   readonly type: number;
-  readonly flags: number;
   readonly sequence: number;
   /** The port of the socket that asked. */
   readonly port: number;
@@ -66,7 +65,6 @@ function partsOf(bytes: Buffer, headerBytes: number, lengthBytes: number): reado
 export function messagesIn(bytes: Buffer): readonly Message[] {
   return partsOf(bytes, HEADER_BYTES, 4).map((part) => ({
     type: part.readUInt16LE(4),
-    flags: part.readUInt16LE(6),
     sequence: part.readUInt32LE(8),
     port: part.readUInt32LE(12),
     payload: part.subarray(HEADER_BYTES),

@@ -34,7 +34,7 @@ describe('the agent with --backend=nftables', () => {
     await stopped(agent);
   });
 
-  it('repairs at a resync what somebody else changes, and says what it found', async () => {
+  it('repairs at a resync what another program changes, and logs how its rules differed', async () => {
     await using node = await createNode();
     await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16') });
     const agent = node.start('--backend=nftables', '--resync-interval=100ms', '--netlink=off');

@@ -90,13 +90,14 @@ function elementChange(
 /** The plan that removes the table; undefined if there is none, or another program has made it. */
 export function planRemoval({ family, table }: NftablesObservation): Plan | undefined {
   if (table?.isOwn !== true) return undefined;
+  const current = linesOf(table);
   return {
     family,
     found: ['table left over'],
     added: [],
-    removed: linesOf(table).map((text) => ({ text, entry: undefined })),
+    removed: current.map((text) => ({ text, entry: undefined })),
     kept: 0,
-    current: linesOf(table),
+    current,
     wanted: [],
     remakes: true,
     recheck: false,

@@ -72,12 +72,10 @@ export class SetMemory {
     from: 'kernel' | 'memory',
   ): Promise<SetContent | undefined> {
     const known = this.#known.get(family);
-    const { table } = known ?? {};
-    if (known !== undefined && table !== undefined) {
-      const isDue = performance.now() >= (this.#dueAt.get(family) ?? 0);
-      if (from === 'memory' || known.generation === generation || !isDue)
-        return { elements: table.elements, generation: known.generation };
-    }
+    const table = known?.table;
+    const isDue = performance.now() >= (this.#dueAt.get(family) ?? 0);
+    if (known !== undefined && (from === 'memory' || known.generation === generation || !isDue))
+      return { elements: known.table.elements, generation: known.generation };
     const began = performance.now();
     const read = await this.#read(family, table?.ranges ?? []);
     const now = performance.now();
