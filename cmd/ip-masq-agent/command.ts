@@ -24,7 +24,7 @@ export interface Args<Own extends FlagTable = Readonly<Record<never, never>>> {
   readonly ignored: readonly string[];
 }
 
-/** The description of a command, for the parser, help, completion and README. */
+/** The description of a command, for the parser, help, completion and documentation. */
 interface Description {
   /** One line for the list of commands. */
   readonly summary: string;

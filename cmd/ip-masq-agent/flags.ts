@@ -18,7 +18,7 @@ import { flag, type Values } from './flag-table.ts';
 
 /**
  * The flags of the daemon. Every command accepts all of them, so that the arguments of a DaemonSet work with each
- * command. Parser, help, completion and README use this table.
+ * command. Parser, help, completion and documentation use this table.
  */
 export const FLAGS = {
   'config-dir': flag(path, '/etc/config', 'directory whose files ip-masq-* are the sources'),

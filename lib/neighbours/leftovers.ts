@@ -79,7 +79,7 @@ export function isOfOlderAgent(rules: readonly string[]): boolean {
 
 /** What to do about rules of v1 or v2. */
 export const OLDER_AGENT_REMEDY =
-  'do not run both: remove the DaemonSet of the older agent, as the migration guide says (examples/migration.md)';
+  'do not run both: remove the DaemonSet of the older agent, as the migration guide says (docs/migration.md)';
 
 /** The finding about rules that have come back after the agent has removed them, so that another agent keeps them. */
 export function othersFinding({ family, where, rules }: Found): ForeignFinding {

@@ -17,7 +17,7 @@ function define<const Type extends Definition['type']>(type: Type) {
 /** The beginning of all names. */
 export const METRIC_PREFIX = 'ip_masq_agent_';
 
-/** The metrics of the agent itself, by name without the prefix. The README is made from this table too. */
+/** The metrics of the agent itself, by name without the prefix. The documentation is made from this table too. */
 export const METRICS = {
   build_info: gauge(
     ['version', 'commit', 'nodejs', 'dataplane'],

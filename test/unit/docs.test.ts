@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { anchorOf, PAGES as GENERATED, generatedTables, withGenerated } from '../../build/docs.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PAGES = globSync('{*.md,{.github,docs,examples,test}/**/*.md}', { cwd: ROOT });
+
+/** A fenced block. */
+const FENCED = /^( *)```.*?^\1```$/gms;
 
 describe('the links of the documentation', () => {
   for (const page of PAGES) {
@@ -20,6 +24,32 @@ describe('the links of the documentation', () => {
   }
 });
 
+describe('the generated parts of the documentation', () => {
+  it('are what the code says; `node build/docs.ts` writes them anew', () => {
+    const pages = GENERATED.map((page) => readFileSync(page, 'utf8'));
+    const all = pages.join('');
+    for (const name of Object.keys(generatedTables()))
+      assert.equal(all.split(`<!-- ${name}: generated`).length, 2, `"${name}" is in one page`);
+    assert.deepEqual(pages.map(withGenerated), pages);
+  });
+});
+
+describe('a page that is longer than two screens', () => {
+  for (const page of GENERATED) {
+    const text = readFileSync(page, 'utf8');
+    if (text.split('\n').length <= 120) continue;
+    it(`links to each of its sections: ${basename(page)}`, () => {
+      const sections = [...text.replaceAll(FENCED, '').matchAll(/^## (.*)$/gm)];
+      const links = sections.map(([, title = '']) => `](#${anchorOf(title)})`);
+      assert.notEqual(links.length, 0);
+      assert.deepEqual(
+        links.filter((link) => !text.includes(link)),
+        [],
+      );
+    });
+  }
+});
+
 /** Whether the target of a link exists; a link that begins with `#` leads to a heading of its own page. */
 function leadsSomewhere(page: string, link: string): boolean {
   const [path = '', anchor] = link.split('#');
@@ -28,17 +58,12 @@ function leadsSomewhere(page: string, link: string): boolean {
   return anchor === undefined || anchors(target).includes(anchor);
 }
 
-/** The anchors that GitHub makes of the headings of a page. */
+/** The anchors of the headings of a page. */
 function anchors(page: string): readonly string[] {
-  return [...prose(page).matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
-    title
-      .toLowerCase()
-      .replace(/[^\w -]/g, '')
-      .replaceAll(' ', '-'),
-  );
+  return [...prose(page).matchAll(/^#+ (.*)$/gm)].map(([, title = '']) => anchorOf(title));
 }
 
 /** The text of a page without its fenced blocks. */
 function prose(page: string): string {
-  return readFileSync(join(ROOT, page), 'utf8').replaceAll(/^( *)```.*?^\1```$/gms, '');
+  return readFileSync(join(ROOT, page), 'utf8').replaceAll(FENCED, '');
 }

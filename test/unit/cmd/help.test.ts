@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
-import { generatedSections, withSections } from '../../../build/docs.ts';
 import { COMMANDS } from '../../../cmd/ip-masq-agent/commands.ts';
 import { flagValues } from '../../../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../../../cmd/ip-masq-agent/flags.ts';
@@ -42,12 +40,5 @@ describe('the documentation', () => {
       texts.flatMap((text) => text.split('\n')).filter((line) => line.length > 100),
       [],
     );
-  });
-
-  it('in the README is what the code says; `node build/docs.ts` writes it anew', async () => {
-    const readme = await readFile(new URL('../../../README.md', import.meta.url), 'utf8');
-    for (const name of Object.keys(generatedSections()))
-      assert.match(readme, new RegExp(`<!-- ${name}: generated`));
-    assert.equal(withSections(readme), readme);
   });
 });

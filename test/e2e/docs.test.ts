@@ -4,15 +4,18 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { BINARY, createNode, type NodeLab } from './support.ts';
 
-const README = new URL('../../README.md', import.meta.url);
+const page = (name: string) => new URL(`../../docs/${name}.md`, import.meta.url);
+
+/** The pages with such blocks. What one leaves on the node is there for the next. */
+const PAGES = [page('commands'), page('dataplanes')];
 
 /** A fenced block of commands, each behind a dollar sign, and what they print. */
 const CONSOLE = /^```console\n(.*?)^```$/gms;
 
-/** With UPDATE_GOLDEN=1 the README is written anew instead. */
+/** With UPDATE_GOLDEN=1 the pages are written anew instead. */
 const UPDATE = process.env['UPDATE_GOLDEN'] === '1';
 
-/** What happens on the node before the block that comes next, in the order of the README. */
+/** What happens on the node before a command, in the order of the pages. */
 const BEFORE: Readonly<Record<string, (node: NodeLab) => Promise<unknown>>> = {
   'explain --live 10.244.3.4': (node) => node.agent('--once'),
   diff: (node) => node.iptables('-D', 'IP-MASQ-AGENT', '2'),
@@ -30,32 +33,32 @@ const BEFORE: Readonly<Record<string, (node: NodeLab) => Promise<unknown>>> = {
   },
 };
 
-describe('the README', () => {
+describe('the documentation', () => {
   it('shows what the commands print', async () => {
-    const text = await readFile(README, 'utf8');
-    await using node = await readmeNode(text);
-    const shown = [...text.matchAll(CONSOLE)].map(([, content = '']) => content);
-    assert.ok(shown.length >= 7);
-    const printed: string[] = [];
-    for (const content of shown) {
-      const commands = content.split('\n').filter((line) => line.startsWith('$ '));
-      const outputs: string[] = [];
-      for (const command of commands) outputs.push(`${command}\n${await print(node, command)}`);
-      printed.push(outputs.join(''));
-    }
-    if (UPDATE) {
-      const next = printed.values();
-      await writeFile(
-        README,
-        text.replace(CONSOLE, () => `\`\`\`console\n${next.next().value}\`\`\``),
-      );
-    } else {
-      assert.deepEqual(printed.map(alike), shown.map(alike));
+    await using node = await documentedNode();
+    for (const url of PAGES) {
+      const text = await readFile(url, 'utf8');
+      const shown = [...text.matchAll(CONSOLE)].map(([, content = '']) => content);
+      assert.ok(shown.length > 0);
+      const printed: string[] = [];
+      for (const content of shown) {
+        const commands = content.split('\n').filter((line) => line.startsWith('$ '));
+        const outputs: string[] = [];
+        for (const command of commands) outputs.push(`${command}\n${await print(node, command)}`);
+        printed.push(outputs.join(''));
+      }
+      if (UPDATE) {
+        const next = printed.values();
+        const written = text.replace(CONSOLE, () => `\`\`\`console\n${next.next().value}\`\`\``);
+        await writeFile(url, written);
+      } else {
+        assert.deepEqual(printed.map(alike), shown.map(alike));
+      }
     }
   });
 });
 
-/** Runs a command as the README has it, in the directory of its files. */
+/** Runs a command as the pages have it, in the directory of its files. */
 async function print(node: NodeLab, command: string): Promise<string> {
   const [name, ...words] = command.slice('$ '.length).split(' ');
   await BEFORE[words.join(' ')]?.(node);
@@ -66,18 +69,22 @@ async function print(node: NodeLab, command: string): Promise<string> {
   return (stderr + stdout).replace('looked at 2 sources in config;', 'looked at 2 sources in /etc/config;');
 }
 
-/** A node with the sources and the manifest of the README. */
-async function readmeNode(text: string): Promise<NodeLab> {
+/** A node with the two sources of the page on configuration, and the manifest of the page on commands. */
+async function documentedNode(): Promise<NodeLab> {
   const node = await createNode();
   await node.box.run('tee', ['/proc/sys/net/ipv4/ip_forward'], { input: '1' });
-  const blocks = [...text.matchAll(/^```yaml\n(.*?)^```$/gms)].map(([, content = '']) => content);
-  const [cloud, operator] = blocks;
-  const manifest = blocks.find((content) => content.startsWith('apiVersion: v1\nkind: ConfigMap\n'));
+  const [cloud, operator] = await yamlBlocks(page('configuration'));
+  const [manifest] = await yamlBlocks(page('commands'));
   assert.ok(cloud && operator && manifest);
   await writeFile(join(node.configDir, 'ip-masq-cloud'), cloud);
   await writeFile(join(node.configDir, 'ip-masq-operator'), operator);
   await writeFile(join(node.dir, 'ip-masq.yaml'), manifest);
   return node;
+}
+
+async function yamlBlocks(url: URL): Promise<readonly string[]> {
+  const text = await readFile(url, 'utf8');
+  return [...text.matchAll(/^```yaml\n(.*?)^```$/gms)].map(([, content = '']) => content);
 }
 
 /** Versions are those of the machine; the clean-up also tells of modes that are in use here and not there. */
