@@ -4,6 +4,7 @@ import { intervalError, parseDuration } from '../../lib/config/duration.ts';
 import { isPossibleSourceName } from '../../lib/config/source.ts';
 import { isChainName } from '../../lib/dataplane/iptables/chain.ts';
 import { type PortRange, parsePortRanges } from '../../lib/dataplane/ports.ts';
+import { AUTHOR_IDS } from '../../lib/neighbours/author.ts';
 import { printable, quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 
@@ -120,6 +121,18 @@ export const sourceNames: FlagKind<readonly string[]> = {
     throw new UsageError(
       `has ${quote(wrong)}, which no source can be named: write names that begin with ip-masq-, with commas between`,
     );
+  },
+};
+
+/** Authors of foreign rules, separated by commas; an empty text means none. */
+export const authors: FlagKind<readonly string[]> = {
+  placeholder: 'AUTHORS',
+  repeats: true,
+  parse(text) {
+    const items = itemsOf(text);
+    const wrong = items.find((item) => !AUTHOR_IDS.includes(item));
+    if (wrong === undefined) return items;
+    throw new UsageError(`has ${quote(wrong)}: write some of ${AUTHOR_IDS.join(', ')}, with commas between`);
   },
 };
 

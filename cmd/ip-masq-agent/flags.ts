@@ -2,6 +2,7 @@ import { covers } from '../../lib/cidr/prefix.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { UsageError } from './exit.ts';
 import {
+  authors,
   bindAddress,
   boolean,
   bytes,
@@ -95,6 +96,11 @@ export const FLAGS = {
     'exit',
     'exit: end with exit code 3; keep: report it, and keep the last valid config or the rules of an earlier run. A start without either, and --once, always end',
   ),
+  'accept-foreign': flag(
+    authors,
+    '',
+    'authors of foreign rules that you know and accept, such as docker: the agent and doctor do not warn about their rules',
+  ),
   'sync-timeout': flag(
     interval,
     '30s',
@@ -153,6 +159,7 @@ export const DATAPLANE_FLAGS: readonly FlagName[] = [
   'iptables-mode',
   'random-fully',
   'to-ports',
+  'accept-foreign',
 ];
 
 /** @throws {UsageError} if values that are valid by themselves contradict each other */

@@ -1,5 +1,7 @@
 /** Who writes a rule, as far as its names and comments tell. */
 export interface Author {
+  /** The value of a flag and of a label; `unknown` as the name. */
+  readonly id: string;
   /** `unknown` if names and comments do not show it. */
   readonly name: string;
   /** One sentence: what to do about a rule of this author. */
@@ -14,69 +16,82 @@ interface Signature extends Author {
 /** The order matters: comments in the chains of other agents may match more general signatures. */
 const SIGNATURES: readonly Signature[] = [
   {
+    id: 'kube-proxy',
     name: 'kube-proxy',
     sign: /\bKUBE-POSTROUTING\b|^nftables \S+ kube-proxy /m,
     remedy: 'do not change it: Services need it; find out what marks these packets',
   },
   {
+    id: 'portmap',
     name: 'CNI portmap',
     sign: /\bCNI-HOSTPORT-MASQ\b|^nftables \S+ cni_hostport /m,
     remedy: 'remove "snat" from the portmap plugin in the CNI configuration, or keep it: host ports need it',
   },
   {
+    id: 'kubenet',
     name: 'kubelet (kubenet)',
     sign: /\bkubenet: /,
     remedy: 'start kubelet with --non-masquerade-cidr=0.0.0.0/0',
   },
   {
+    id: 'kindnet',
     name: 'kindnet',
     sign: /\bKIND-MASQ-AGENT\b|^nftables \S+ kindnet/m,
     remedy:
       'start kindnetd with --masquerading=false, or list the destinations in its --no-masquerade-cidr; the kindnetd of kind has no such flag: set disableDefaultCNI there and install another CNI plugin',
   },
   {
+    id: 'ip-masq',
     name: 'a cloud node setup (IP-MASQ)',
     sign: /-j IP-MASQ$|-A IP-MASQ /m,
     remedy:
       'turn off the default SNAT of the cluster (GKE: --disable-default-snat), or delete the jump to IP-MASQ',
   },
   {
+    id: 'ip-masq-agent',
     name: 'another ip-masq-agent',
     sign: /\bip-masq(?:-agent)?\S*: |\bIP-MASQ-AGENT\S*/,
     remedy: 'remove the DaemonSet of that agent, then delete the jump to its chain from POSTROUTING',
   },
   {
+    id: 'flannel',
     name: 'flannel',
     sign: /\bflanneld masq\b|\bFLANNEL-POSTRTG\b|^nftables \S+ flannel-ipv[46] /m,
     remedy: 'start flanneld with --ip-masq=false',
   },
   {
+    id: 'aws-cni',
     name: 'AWS VPC CNI',
     sign: /\bAWS-SNAT-CHAIN-\d/,
     remedy:
       'set AWS_VPC_K8S_CNI_EXTERNALSNAT=true in the DaemonSet aws-node, or list the destinations in AWS_VPC_K8S_CNI_EXCLUDE_SNAT_CIDRS',
   },
   {
+    id: 'calico',
     name: 'Calico',
     sign: /\bcali-(?:POSTROUTING|nat-outgoing)\b|\bcali:/,
     remedy: 'set natOutgoing: false in the IPPool of the pods',
   },
   {
+    id: 'cilium',
     name: 'Cilium',
     sign: /\bCILIUM_POST_nat\b|\bcilium masquerade\b/,
     remedy: 'set enable-ipv4-masquerade and enable-ipv6-masquerade to false in cilium-config',
   },
   {
+    id: 'cni',
     name: 'a CNI plugin',
     sign: /\bCNI-[0-9a-f]{24}\b|^nftables \S+ cni_plugins_masquerade /m,
     remedy: 'set "ipMasq": false in the CNI configuration in /etc/cni/net.d, and restart the pods',
   },
   {
+    id: 'libvirt',
     name: 'libvirt',
     sign: /\bLIBVIRT_PRT\b|^nftables \S+ libvirt_network /m,
     remedy: 'change the libvirt network to <forward mode="route"/>, or stop it: virsh net-destroy NETWORK',
   },
   {
+    id: 'docker',
     name: 'Docker',
     sign: /\bdocker0\b|\bbr-[0-9a-f]{12}\b|^nftables \S+ docker-bridges /m,
     remedy:
@@ -84,7 +99,11 @@ const SIGNATURES: readonly Signature[] = [
   },
 ];
 
+/** The authors that rules can be known by. */
+export const AUTHOR_IDS: readonly string[] = SIGNATURES.map(({ id }) => id);
+
 const UNKNOWN: Author = {
+  id: 'unknown',
   name: 'unknown',
   remedy:
     'find out which program keeps this rule and let it leave these destinations alone; if none does, delete it',

@@ -3,7 +3,7 @@ import { intersection, prefixesOf, type RangeSet, rangeOf, rangeSet } from '../c
 import { unmasqueraded } from '../policy/flatten.ts';
 import type { Entry, Policy } from '../policy/policy.ts';
 import { formatOrigin } from '../text/origin.ts';
-import { authorOf } from './author.ts';
+import { type Author, authorOf } from './author.ts';
 import type { BaseChain, Rule } from './base-chain.ts';
 import { ANALYSE_MS, Budget, MOST_FINDINGS, TooMany } from './budget.ts';
 import { endBeforeOwn, type Reached, reach } from './reach.ts';
@@ -21,13 +21,11 @@ export interface ForeignRule {
   readonly destinations: RangeSet;
   /** What else must be so for the rule to masquerade a packet. */
   readonly conditions: readonly string[];
-  readonly author: string;
-  /** One sentence: what to do about it. */
-  readonly remedy: string;
+  readonly author: Author;
 }
 
 /** Foreign rules of one author in one place: a CNI plugin makes one for each pod. */
-export interface ForeignGroup extends Pick<ForeignRule, 'key' | 'family' | 'where' | 'author' | 'remedy'> {
+export interface ForeignGroup extends Pick<ForeignRule, 'key' | 'family' | 'where' | 'author'> {
   readonly rules: readonly ForeignRule[];
 }
 
@@ -36,8 +34,14 @@ export interface ForeignFinding {
   /** Equal for the same author in the same place at another time. */
   readonly key: string;
   readonly family: Family;
+  /** The `id` of the author. */
+  readonly author: string;
+  /** Whether the operator has accepted rules of this author. */
+  readonly isAccepted: boolean;
   /** How many rules. */
   readonly rules: number;
+  /** Whether all of them ask for sources in a range, such as that of Docker's own network. */
+  readonly isOnlyFromSources: boolean;
   /** One sentence: whose rules, where, and which entries they concern. */
   readonly message: string;
   /** The rules, those that lead to them, and what else they ask for. */
@@ -53,10 +57,15 @@ export interface Foreign {
   readonly unread: readonly string[];
 }
 
-/** Finds the rules of a node that may masquerade what the policies leave alone, by author and place. */
+/**
+ * Finds the rules of a node that may masquerade what the policies leave alone, by author and place.
+ *
+ * @param accepted the ids of authors whose rules the operator knows and accepts
+ */
 export async function findForeign(
   { baseChains, unread }: NodeRules,
   policies: readonly Policy[],
+  accepted: readonly string[] = [],
   budget = new Budget(ANALYSE_MS),
 ): Promise<Foreign> {
   const words = new Set(unread);
@@ -67,7 +76,9 @@ export async function findForeign(
     for (const group of groupForeignRules(found.rules)) groups.push({ group, policy });
   }
   if (groups.length > MOST_FINDINGS) words.add(new TooMany().message);
-  const findings = groups.slice(0, MOST_FINDINGS).map(({ group, policy }) => finding(group, policy));
+  const findings = groups
+    .slice(0, MOST_FINDINGS)
+    .map(({ group, policy }) => finding(group, policy, accepted));
   return { findings, unread: [...words] };
 }
 
@@ -133,9 +144,8 @@ function foreignRule(
   destinations: RangeSet,
 ): ForeignRule {
   const path = rules.map(({ text }) => text);
-  const { name, remedy } = authorOf(where, path);
   const key = [where, ...path, ...conditions].join('\n');
-  return { key, family, where, path, destinations, conditions, author: name, remedy };
+  return { key, family, where, path, destinations, conditions, author: authorOf(where, path) };
 }
 
 /**
@@ -155,21 +165,33 @@ function isHairpin({ rule: { destinations }, conditions }: Reached): boolean {
 /** The rules by author and place. Those of an unknown author stand alone. */
 export function groupForeignRules(rules: readonly ForeignRule[]): readonly ForeignGroup[] {
   const keyOf = ({ key, family, where, author }: ForeignRule) =>
-    author === 'unknown' ? key : [family, where, author].join('\n');
+    author.id === 'unknown' ? key : [family, where, author.id].join('\n');
   return [...Map.groupBy(rules, keyOf)].flatMap(([key, members]) =>
     members.slice(0, 1).map((first) => ({ ...first, key, rules: members })),
   );
 }
 
-function finding(group: ForeignGroup, policy: Policy): ForeignFinding {
-  const { key, family, rules, remedy } = group;
-  const message = `${describeAuthor(group)} may masquerade traffic to ${named(concerned(policy, rules))}, which the config does not masquerade`;
-  return { key, family, rules: rules.length, message, evidence: foreignEvidence(group), remedy };
+function finding(group: ForeignGroup, policy: Policy, accepted: readonly string[]): ForeignFinding {
+  const { key, family, rules, author } = group;
+  return {
+    key,
+    family,
+    author: author.id,
+    isAccepted: accepted.includes(author.id),
+    rules: rules.length,
+    isOnlyFromSources: rules.every(({ conditions }) => conditions.some((text) => FROM_SOURCES.test(text))),
+    message: `${describeAuthor(group)} may masquerade traffic to ${named(concerned(policy, rules))}, which the config does not masquerade`,
+    evidence: foreignEvidence(group),
+    remedy: author.remedy,
+  };
 }
+
+/** A condition that names the sources of packets, as iptables or nft; not one that names all but some. */
+const FROM_SOURCES = /^(?:source|ip6? saddr) (?!not |!= )/;
 
 /** Whose rules, and where: the beginning of a sentence. */
 export function describeAuthor({ author, where, rules }: ForeignGroup): string {
-  const who = author === 'unknown' ? 'an unknown author' : author;
+  const who = author.id === 'unknown' ? 'an unknown author' : author.name;
   return `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${who} in ${where}`;
 }
 

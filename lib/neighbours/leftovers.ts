@@ -87,6 +87,9 @@ export function othersFinding({ family, where, rules }: Found): ForeignFinding {
   return {
     key: `others ${family} ${where}`,
     family,
+    author: 'ip-masq-agent',
+    isAccepted: false,
+    isOnlyFromSources: false,
     rules: rules.filter((rule) => / -j MASQUERADE\b| counter masquerade\b/.test(rule)).length,
     message: `rules that this agent removed from ${where} are back, and stay: ${who} keeps a chain of the same name there, and may masquerade what the config does not masquerade`,
     evidence: rules,

@@ -5,6 +5,7 @@ import { builtInRules } from '../dataplane/iptables/detect.ts';
 import { inTurns } from '../dataplane/iptables/legacy.ts';
 import { createTool } from '../dataplane/iptables/tool.ts';
 import type { Family, Policy } from '../policy/policy.ts';
+import { authorOf } from './author.ts';
 import { findForeign } from './find.ts';
 import type { Finding } from './finding.ts';
 import { isOfOlderAgent, olderAgentFinding } from './leftovers.ts';
@@ -25,17 +26,24 @@ function changesOf(plan: Plan): readonly string[] {
   return changed.map(({ change, rule }) => `${change === 'added' ? 'missing' : 'extra'}: ${rule.text}`);
 }
 
-/** The findings about rules after the agent's jump, foreign rules, and unreadable rules. */
+/**
+ * The findings about rules after the agent's jump, foreign rules, and unreadable rules.
+ *
+ * @param accepted the ids of authors whose rules are not reported
+ */
 export async function neighbourFindings(
   node: NodeRules,
   policies: readonly Policy[],
+  accepted: readonly string[],
 ): Promise<readonly Finding[]> {
   const { baseChains } = node;
-  const { findings, unread } = await findForeign(node, policies);
+  const { findings: all, unread } = await findForeign(node, policies, accepted);
+  const findings = all.filter(({ isAccepted }) => !isAccepted);
   const followers = baseChains.flatMap(({ where, family, name, chains }): Finding[] => {
     const rules = chains.get(name) ?? [];
     const jump = rules.findLastIndex(({ outcome }) => outcome.kind === 'own');
-    const evidence = jump === -1 ? [] : rules.slice(jump + 1).map(({ text }) => text);
+    const texts = jump === -1 ? [] : rules.slice(jump + 1).map(({ text }) => text);
+    const evidence = texts.filter((text) => !accepted.includes(authorOf(where, [text]).id));
     if (evidence.length === 0) return [];
     const message = `the agent's jump is not the last rule of ${where}: the rules after it see traffic that the agent does not masquerade`;
     const remedy = 'check whether they masquerade it (foreign-rule); if not, they are harmless';

@@ -1,4 +1,5 @@
 import type { MergedConfig } from '../config/config.ts';
+import type { InvalidConfigError } from '../config/invalid-config.ts';
 
 /** A hash of the merged config without its places: equal on all nodes whose merged config is equal. */
 export function configHash(config: MergedConfig): string {
@@ -7,8 +8,6 @@ export function configHash(config: MergedConfig): string {
     keys;
   // A new key of the config must be hashed too.
   others satisfies Record<string, never>;
-  // Loaded at the first use, after the first sync, because it takes 3 ms.
-  const { createHash } = process.getBuiltinModule('node:crypto');
   const values = [
     nonMasqueradeCIDRs.map(({ value }) => value.text),
     masqueradeCIDRs.map(({ value }) => value.text),
@@ -16,5 +15,16 @@ export function configHash(config: MergedConfig): string {
     masqLinkLocalIPv6.value,
     resyncInterval?.value,
   ];
+  return hashOf(values);
+}
+
+/** A hash of what is wrong with a config: equal on all nodes that refuse the same texts for the same reasons. */
+export function refusedHash({ problems, sources }: InvalidConfigError): string {
+  return hashOf([sources.map(({ name, text }) => [name, text]), problems.map(({ message }) => message)]);
+}
+
+function hashOf(values: unknown): string {
+  // Loaded at the first use, after the first sync, because it takes 3 ms.
+  const { createHash } = process.getBuiltinModule('node:crypto');
   return createHash('sha256').update(JSON.stringify(values)).digest('hex').slice(0, 12);
 }

@@ -62,12 +62,20 @@ export const METRICS = {
     ['severity', 'kind'],
     'Conflicts between sources or within one source, and what the guards find, such as nothing-inside.',
   ),
+  config_errors: gauge(
+    ['kind'],
+    'Errors of the last reading of the sources by kind, such as promise. Only an agent that stays with --on-invalid-config=keep has them.',
+  ),
+  config_refused_info: gauge(
+    ['hash'],
+    'Always 1 while the sources have errors; the hash is equal on all nodes that refuse the same errors.',
+  ),
   config_loads_total: counter(['result'], 'Readings of the sources by result: valid or invalid.'),
   config_info: gauge(['hash'], 'Always 1; the hash is equal on all nodes whose merged config is equal.'),
   rules: gauge(['family'], 'Rules and elements of sets that the kernel must hold.'),
   foreign_masquerade_rules: gauge(
-    ['family'],
-    'Foreign rules that may masquerade traffic that the config does not masquerade.',
+    ['family', 'author', 'sources'],
+    'Foreign rules that may masquerade traffic that the config does not masquerade, by author, as --accept-foreign names them, and by whether they concern any source or only some. Without those that --accept-foreign accepts.',
   ),
   masqueraded_packets_total: counter(['family'], 'First packets of masqueraded connections.'),
   masqueraded_bytes_total: counter(['family'], 'Bytes of those packets.'),

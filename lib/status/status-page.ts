@@ -134,9 +134,11 @@ function flag({ value, origin }: { value: boolean; origin: Parameters<typeof for
 function foreignHtml({ status }: Overview): string {
   if (status.foreign.length === 0) return '<p>none found</p>';
   return status.foreign
-    .map(({ family, message, evidence, remedy }) => {
+    .map(({ family, message, evidence, remedy, isAccepted }) => {
       const rules = evidence.map(escapeHtml).join('\n');
-      return `<p class="bad">${escapeHtml(`${family}: ${message}`)}</p>\n<pre>${rules}</pre>\n<p>${escapeHtml(remedy)}</p>`;
+      const what = `<p${isAccepted ? '' : ' class="bad"'}>${escapeHtml(`${family}: ${message}`)}</p>`;
+      const advice = isAccepted ? 'accepted by --accept-foreign' : remedy;
+      return `${what}\n<pre>${rules}</pre>\n<p>${escapeHtml(advice)}</p>`;
     })
     .join('\n');
 }

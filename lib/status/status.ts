@@ -5,7 +5,7 @@ import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
 import type { Family, Policy } from '../policy/policy.ts';
-import { configHash } from './config-hash.ts';
+import { configHash, refusedHash } from './config-hash.ts';
 import type { Metrics } from './metrics.ts';
 import { type SourceCount, sourceOf } from './packet-counts.ts';
 
@@ -25,8 +25,14 @@ export interface FamilyStatus {
 /** Foreign rules that may masquerade traffic that the policy does not masquerade. */
 export interface ForeignFinding {
   readonly family: Family;
+  /** One word for who writes them. */
+  readonly author: string;
+  /** Whether the operator has accepted rules of this author. */
+  readonly isAccepted: boolean;
   /** The number of rules. */
   readonly rules: number;
+  /** Whether all of them ask for sources in a range. */
+  readonly isOnlyFromSources: boolean;
   /** One sentence. */
   readonly message: string;
   /** The rules and their conditions. */
@@ -121,6 +127,12 @@ export class Status implements Observer {
     this.#invalid = { error, since: this.#invalid?.since ?? Date.now() };
     this.#recorder.record((metrics) => {
       metrics.set('config_valid', {}, 0);
+      metrics.replace('config_refused_info', [{ labels: { hash: refusedHash(error) }, value: 1 }]);
+      const kinds = Map.groupBy(error.problems, ({ kind }) => kind);
+      metrics.replace(
+        'config_errors',
+        [...kinds].map(([kind, problems]) => ({ labels: { kind }, value: problems.length })),
+      );
       metrics.add('config_loads_total', { result: 'invalid' });
     });
   }
@@ -133,6 +145,8 @@ export class Status implements Observer {
     this.#invalid = undefined;
     this.#recorder.record((metrics) => {
       metrics.set('config_valid', {}, 1);
+      metrics.replace('config_refused_info', []);
+      metrics.replace('config_errors', []);
       metrics.add('config_loads_total', { result: 'valid' });
       if (!isNew) return;
       metrics.set('config_sources', {}, config.sources.length);
@@ -213,17 +227,20 @@ export class Status implements Observer {
     });
   }
 
-  /** The agent has looked for foreign rules in these families. */
-  onNeighbours(families: readonly Family[], findings: readonly ForeignFinding[]): void {
+  /** The agent has looked for foreign rules. */
+  onNeighbours(findings: readonly ForeignFinding[]): void {
     this.#foreign = findings;
-    this.#recorder.record((metrics) => {
-      for (const family of families) {
-        const rules = findings
-          .filter((finding) => finding.family === family)
-          .reduce((sum, finding) => sum + finding.rules, 0);
-        metrics.set('foreign_masquerade_rules', { family }, rules);
-      }
-    });
+    const groups = Map.groupBy(
+      findings.filter(({ isAccepted }) => !isAccepted),
+      ({ family, author, isOnlyFromSources }) => `${family} ${author} ${isOnlyFromSources}`,
+    );
+    const values = [...groups.values()].flatMap((group) =>
+      group.slice(0, 1).map(({ family, author, isOnlyFromSources }) => ({
+        labels: { family, author, sources: isOnlyFromSources ? 'some' : 'any' },
+        value: group.reduce((sum, { rules }) => sum + rules, 0),
+      })),
+    );
+    this.#recorder.record((metrics) => metrics.replace('foreign_masquerade_rules', values));
   }
 
   /** @param counts since the last call */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { olderAgentRules } from '../lab/older-agent.ts';
+import { succeed } from '../lab/run.ts';
 import { createNode, eventually, jsonLines, type RunningAgent } from './support.ts';
 
 const DOCKER = ['POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0', '-j', 'MASQUERADE'];
@@ -47,6 +48,31 @@ describe('the agent', () => {
       'only if: source 172.17.0.0/16; output interface not docker0',
     ]);
     await stopped(agent);
+  });
+
+  it('does not warn of an author that --accept-foreign names, nor does the doctor beside it', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-x': INSIDE('10.1.0.0/16') });
+    await succeed(node.box.run('sysctl', ['-qw', 'net.ipv4.ip_forward=1']));
+    const agent = node.start('--resync-interval=1h', '--accept-foreign=docker,libvirt');
+    await agent.logged(/"reason":"start"/);
+    await node.iptables('-A', ...DOCKER);
+    const doctor = await node.agent('doctor');
+    assert.deepEqual([doctor.code, doctor.stdout.split(';')[0]], [0, 'nothing found'], doctor.stdout);
+    const other = await node.agent('doctor', '--accept-foreign=libvirt');
+    assert.equal(other.code, 4);
+    assert.match(other.stdout, /^foreign-rule .*Docker/m);
+    await stopped(agent);
+
+    const again = node.start(
+      '--resync-interval=1h',
+      '--accept-foreign=docker',
+      '--metrics-bind-address=127.0.0.1:9614',
+    );
+    await again.logged(/rule of Docker .* accepted by --accept-foreign/);
+    assert.deepEqual(warnings(again), []);
+    assert.doesNotMatch(await node.metrics(), /^ip_masq_agent_foreign_masquerade_rules\{/m);
+    await stopped(again);
   });
 
   it('warns once, however often the config changes, and again when the rule has come back', async () => {
@@ -152,7 +178,7 @@ describe('rules of another agent in a chain of the same name', () => {
       const [warning] = await agent.logged(/^.*are back, and stay.*$/m);
       assert.match(
         String(JSON.parse(warning).msg),
-        /^IPv4: rules that this agent removed from iptables [\d.]+ \(\w+\) are back, and stay: ip-masq-agent v1 or v2 keeps a chain of the same name there, and may masquerade what the config does not masquerade; do not run both: remove the DaemonSet of the older agent, as the migration guide says \(examples\/migration\.md\)$/,
+        /^IPv4: rules that this agent removed from iptables [\d.]+ \(\w+\) are back, and stay: ip-masq-agent v1 or v2 keeps a chain of the same name there, and may masquerade what the config does not masquerade; do not run both: remove the DaemonSet of the older agent, as the migration guide says \(docs\/migration\.md\)$/,
       );
       await change('10.4.0.0/16');
       // The look follows the sync: the next change begins after it.

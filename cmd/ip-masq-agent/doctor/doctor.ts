@@ -15,6 +15,7 @@ export async function doctor({ flags }: Args<typeof DOCTOR_FLAGS>): Promise<numb
     sources: sourcesOptions(flags),
     dataplane: dataplaneOptions(flags),
     host: systemHost(flags['sync-timeout']),
+    acceptForeign: flags['accept-foreign'],
     retry: retryOptions(flags),
   });
   if (flags.output === 'json') print(prettyJson(examination));

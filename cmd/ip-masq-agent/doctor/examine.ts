@@ -37,6 +37,8 @@ interface Examiner {
   readonly sources: SourcesOptions;
   readonly dataplane: DataplaneOptions;
   readonly host: Host;
+  /** The ids of authors whose foreign rules are accepted. */
+  readonly acceptForeign: readonly string[];
   /** How to wait for a busy kernel. */
   readonly retry: RetryOptions;
 }
@@ -74,7 +76,7 @@ async function toolFindings({ dataplane, host }: Examiner): Promise<readonly Fin
 }
 
 async function examineKernel(
-  { sources, dataplane: options, host, retry }: Examiner,
+  { sources, dataplane: options, host, acceptForeign, retry }: Examiner,
   config: MergedConfig | undefined,
   families: readonly Family[],
 ): Promise<Examination> {
@@ -100,7 +102,7 @@ async function examineKernel(
       const node = await retrying(() => readNode(host, nodeOptions), retry);
       seen.push(...node.baseChains.map(({ where }) => where), ...node.skipped);
       const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
-      return await neighbourFindings(node, policies);
+      return await neighbourFindings(node, policies, acceptForeign);
     });
     const installed = await installedDataplanes(options, host);
     for (const family of families) await look(() => bothModesFindings(host, installed, family), family);

@@ -31,10 +31,10 @@ function liveJson(live: LiveVerdict): object {
     rule: kernel.rule ?? null,
     elsewhere: elsewhere.map((one) => ({ ...one, rule: one.rule ?? null })),
     foreign: groupForeignRules(foreign.masquerading).map((group) => ({
-      author: group.author,
+      author: group.author.name,
       where: group.where,
       evidence: foreignEvidence(group),
-      remedy: group.remedy,
+      remedy: group.author.remedy,
     })),
     endedBy: foreign.endedBy ?? null,
     unread: foreign.unread,

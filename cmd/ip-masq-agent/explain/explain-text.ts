@@ -101,7 +101,7 @@ function foreignLines({ foreign }: LiveVerdict, wanted: Verdict): readonly strin
   const others = groupForeignRules(masquerading).flatMap((group) => [
     `but ${describeAuthor(group)} may masquerade it:`,
     ...foreignEvidence(group).map((text) => `  ${text}`),
-    `  ${group.remedy}`,
+    `  ${group.author.remedy}`,
   ]);
   return [...before, ...others];
 }

@@ -37,6 +37,7 @@ export class NeighbourWatch {
   readonly #log: Logger;
   readonly #status: Status;
   readonly #leftovers: Pick<Leftovers, 'back' | 'look'>;
+  readonly #accepted: readonly string[];
   #known = new Set<string>();
   #isLooking = false;
   #lookedAt = -LOOK_AGAIN_MS;
@@ -44,11 +45,19 @@ export class NeighbourWatch {
   #again: NodeJS.Timeout | undefined;
   #pause = FIRST_PAUSE_MS;
 
-  constructor(host: Host, log: Logger, status: Status, leftovers: Pick<Leftovers, 'back' | 'look'>) {
+  /** @param accepted the ids of authors of foreign rules that are no reason for a warning */
+  constructor(
+    host: Host,
+    log: Logger,
+    status: Status,
+    leftovers: Pick<Leftovers, 'back' | 'look'>,
+    accepted: readonly string[],
+  ) {
     this.#host = host;
     this.#log = log;
     this.#status = status;
     this.#leftovers = leftovers;
+    this.#accepted = accepted;
   }
 
   /** Whether the last look is so long ago that foreign rules may have changed. */
@@ -87,7 +96,7 @@ export class NeighbourWatch {
     const found = new Map<string, () => void>();
     clearTimeout(this.#again);
     const failure = await this.#leftovers.look(own.dataplane, own.policies);
-    for (const finding of this.#others()) found.set(finding.key, () => this.#warn(finding));
+    for (const finding of this.#others()) found.set(finding.key, () => this.#tell(finding));
     if (failure !== undefined) {
       found.set(LEFT, () => this.#log.warn(`${failure}; trying again until it succeeds`));
       this.#again = setTimeout(() => this.look(own), this.#pause).unref();
@@ -106,9 +115,9 @@ export class NeighbourWatch {
     const families = policies.map(({ family }) => family);
     const options = { families, ownChain: chain, iptables: dataplane.iptables };
     const node = await readNode(this.#host, options);
-    const { findings, unread } = await findForeign(node, policies);
-    this.#status.onNeighbours(families, [...this.#others(), ...findings]);
-    for (const finding of findings) found.set(finding.key, () => this.#warn(finding));
+    const { findings, unread } = await findForeign(node, policies, this.#accepted);
+    this.#status.onNeighbours([...this.#others(), ...findings]);
+    for (const finding of findings) found.set(finding.key, () => this.#tell(finding));
     for (const what of unread)
       found.set(what, () => this.#log.info(`not looked at for foreign rules: ${what}`));
     return found;
@@ -118,8 +127,10 @@ export class NeighbourWatch {
     return this.#leftovers.back.map(othersFinding);
   }
 
-  #warn({ family, message, evidence, remedy }: ForeignFinding): void {
-    this.#log.warn({ family, rules: evidence }, `${family}: ${message}; ${remedy}`);
+  #tell({ family, message, evidence, remedy, isAccepted }: ForeignFinding): void {
+    const fields = { family, rules: evidence };
+    if (isAccepted) this.#log.info(fields, `${family}: ${message}; accepted by --accept-foreign`);
+    else this.#log.warn(fields, `${family}: ${message}; ${remedy}`);
   }
 
   #failure(error: unknown): Notices {

@@ -105,7 +105,7 @@ async function keepRules(flags: FlagValues, log: Logger, recorder: Recorder, end
       const { Leftovers } = await import('./leftovers.ts');
       const { NeighbourWatch } = await import('./neighbour-watch.ts');
       ending.leftovers = new Leftovers(dataplane, others, log, stopSignal);
-      neighbours = new NeighbourWatch(tools, log, status, ending.leftovers);
+      neighbours = new NeighbourWatch(tools, log, status, ending.leftovers, flags['accept-foreign']);
       const families = step.policies.map(({ family }) => family);
       if (netlink !== undefined && step.dataplane.compare !== undefined)
         void watchDrift({

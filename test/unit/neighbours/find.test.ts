@@ -147,10 +147,10 @@ describe('foreign rules', () => {
       const rules = await findForeignRules([baseChainOf(lines)], INSIDE);
       const texts = rules.map(({ author, destinations, conditions }) => {
         const asked = conditions.length === 0 ? '' : ` if ${conditions.join(', ')}`;
-        return `${author}: ${textOf(destinations)}${asked}`;
+        return `${author.name}: ${textOf(destinations)}${asked}`;
       });
       assert.deepEqual(texts, found);
-      for (const { remedy } of rules) assert.match(remedy, /^[a-z].{20,}[^.]$/);
+      for (const { author } of rules) assert.match(author.remedy, /^[a-z].{20,}[^.]$/);
     });
   }
 

@@ -33,7 +33,7 @@ async function logged(looks: number, error: unknown): Promise<readonly Record<st
     },
     readText: async () => '',
   };
-  const watch = new NeighbourWatch(host, log, new Status(new Recorder(), () => 0), NO_LEFTOVERS);
+  const watch = new NeighbourWatch(host, log, new Status(new Recorder(), () => 0), NO_LEFTOVERS, []);
   for (let look = 1; look <= looks; look += 1) {
     watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
     while (runs < look) await setImmediate();
@@ -69,7 +69,7 @@ it('rules of another agent that have come back are foreign rules in the status',
   const status = new Status(new Recorder(), () => 0);
   const back = [{ family: 'IPv4', where: 'iptables (legacy)', rules: olderAgentRules() }] as const;
   const host = fakeHost({ 'nft -j list chains': nftables() });
-  const watch = new NeighbourWatch(host, pino({ enabled: false }), status, { ...NO_LEFTOVERS, back });
+  const watch = new NeighbourWatch(host, pino({ enabled: false }), status, { ...NO_LEFTOVERS, back }, []);
   watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
   while (status.foreign.length === 0) await setImmediate();
   assert.deepEqual(

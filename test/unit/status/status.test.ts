@@ -39,6 +39,25 @@ describe('the status', () => {
     assert.deepEqual(status.loaded?.config.sources, ['b']);
   });
 
+  it('counts the errors of a refused config by kind, and hashes what is refused, until it is valid', async () => {
+    const { status, value, series } = create();
+    const refuse = (text: string) => {
+      const { problems } = merge({ a: text });
+      status.onInvalidConfig(new InvalidConfigError(problems, [{ name: 'a', text }]));
+    };
+    refuse('nonMasqueradeCIDRs: [10.0.0.1/8, 10.0.0.2/8]\nx: 1\n');
+    assert.equal(await value('config_errors', 'kind="cidr"'), 2);
+    assert.equal(await value('config_errors', 'kind="unknown-key"'), 1);
+    const [first] = await series('config_refused_info');
+    refuse('y: 1\n');
+    assert.equal((await series('config_errors')).length, 1);
+    const [second, ...more] = await series('config_refused_info');
+    assert.deepEqual(more, []);
+    assert.notEqual(second, first);
+    status.onLoad(loaded({ a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }));
+    assert.deepEqual([await series('config_errors'), await series('config_refused_info')], [[], []]);
+  });
+
   it('knows of each family when it was synced and changed, and why', () => {
     const { status } = create();
     const before = [Date.now(), performance.now()] as const;
@@ -166,18 +185,27 @@ describe('the status', () => {
     assert.equal(await value('lock_wait_seconds_total'), 3.5);
   });
 
-  it('counts the foreign rules in each family that was looked at, also if there are none any more', async () => {
+  it('counts the foreign rules by family, author and sources, without the accepted ones', async () => {
     const { status, value, series } = create();
-    const finding = (family: Policy['family'], rules: number): ForeignFinding => {
-      return { family, rules, message: '', evidence: [], remedy: '' };
-    };
-    status.onNeighbours(['IPv4'], [finding('IPv4', 2), finding('IPv4', 3)]);
-    assert.equal(await value('foreign_masquerade_rules', 'family="IPv4"'), 5);
-    assert.equal((await series('foreign_masquerade_rules')).length, 1);
-    assert.equal(status.foreign.length, 2);
-    status.onNeighbours(['IPv4', 'IPv6'], [finding('IPv6', 1)]);
-    assert.equal(await value('foreign_masquerade_rules', 'family="IPv4"'), 0);
-    assert.equal(await value('foreign_masquerade_rules', 'family="IPv6"'), 1);
+    const finding = (rules: number, more: Partial<ForeignFinding> = {}): ForeignFinding => ({
+      family: 'IPv4',
+      author: 'docker',
+      isAccepted: false,
+      rules,
+      isOnlyFromSources: false,
+      message: '',
+      evidence: [],
+      remedy: '',
+      ...more,
+    });
+    const limited = { family: 'IPv6', isOnlyFromSources: true } as const;
+    status.onNeighbours([finding(2), finding(3), finding(7, limited), finding(9, { isAccepted: true })]);
+    assert.equal(await value('foreign_masquerade_rules', 'family="IPv4",author="docker",sources="any"'), 5);
+    assert.equal(await value('foreign_masquerade_rules', 'family="IPv6",author="docker",sources="some"'), 7);
+    assert.equal((await series('foreign_masquerade_rules')).length, 2);
+    assert.equal(status.foreign.length, 4);
+    status.onNeighbours([]);
+    assert.deepEqual(await series('foreign_masquerade_rules'), []);
   });
 
   it('adds up what has been counted, by source where it is left alone', async () => {
