@@ -53,9 +53,20 @@ describe('the alerts of examples/prometheus', () => {
       assert.match(patience ?? '', /^\d+m$/, alert);
       assert.match(labels['severity'] ?? '', /^(critical|warning)$/, alert);
       assert.deepEqual(Object.keys(annotations).sort(), ['description', 'runbook_url', 'summary'], alert);
-      const url = `examples/prometheus/runbook.md#${alert.toLowerCase()}`;
+      const url = `https://runbooks.example.com/ip-masq-agent/runbook.md#${alert.toLowerCase()}`;
       assert.equal(annotations['runbook_url'], url);
     }
+  });
+
+  it('are inhibited only by others of them, with the same labels as both keep', () => {
+    const { inhibit_rules: rules } = load(example('alertmanager.yaml')) as { inhibit_rules: Inhibition[] };
+    for (const { source_matchers, target_matchers, equal } of rules)
+      for (const matcher of [...source_matchers, ...target_matchers])
+        for (const name of matcher.replace(/^alertname=~?"|"$/g, '').split('|')) {
+          const expr = ALERTS.find(({ alert }) => alert === name)?.expr ?? '';
+          const [, kept = ''] = /^count by \((.*?)\)/.exec(expr) ?? [];
+          for (const label of equal) assert.ok(kept.split(', ').includes(label), `${name} has ${label}`);
+        }
   });
 
   it('lead to sections that there are, where the runbook has links', () => {
@@ -153,6 +164,12 @@ describe('the scrape configs of examples/prometheus', () => {
     });
   });
 });
+
+interface Inhibition {
+  readonly source_matchers: readonly string[];
+  readonly target_matchers: readonly string[];
+  readonly equal: readonly string[];
+}
 
 /** What Prometheus finds of a pod in the cluster. */
 function pod(node: string, port: string, phase: string, name = 'ip-masq-agent'): unknown {
