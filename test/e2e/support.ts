@@ -114,7 +114,7 @@ function startAgent(box: Box, binary: string, args: readonly string[]): RunningA
 }
 
 /** Far longer than anything takes: only a failure waits so long. */
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 60_000;
 
 /** Waits until the condition holds; fails where it never does. */
 export async function eventually(

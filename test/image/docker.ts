@@ -22,7 +22,7 @@ export interface Docker extends AsyncDisposable {
   peakMemory(id: string): Promise<number>;
 }
 
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 120_000;
 const MINUTES_MS = 300_000;
 
 /** Why there can be no Docker here; undefined if there can. */

@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Box } from './box.ts';
 
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 60_000;
 
 /** What the kernel announces about its rules. */
 export interface Monitor {

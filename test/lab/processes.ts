@@ -1,7 +1,7 @@
 import { readdir, readlink } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 
-const PATIENCE_MS = 5_000;
+const PATIENCE_MS = 60_000;
 
 /** Kills whatever runs in a network namespace, given as `/proc/self/ns/net` shows it, and waits until it is gone. */
 export async function killAllIn(netns: string): Promise<void> {

@@ -15,7 +15,7 @@ export interface Advance {
 }
 
 /** A packet that is lost is sent again after 200 ms, 400 ms and so on (TCP_RTO_MIN of the kernel). */
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 60_000;
 const CHUNK_BYTES = 4096;
 const PAUSE_MS = 1;
 

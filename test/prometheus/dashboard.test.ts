@@ -30,18 +30,30 @@ describe('the dashboard', () => {
   });
 
   it('gives every panel an id and a title of its own', () => {
+    const rows = dashboard.panels.filter(({ type }) => type === 'row');
     for (const key of ['id', 'title'] as const) {
-      const values = dashboard.panels.map((panel) => panel[key]);
+      const values = [...rows, ...panels].map((panel) => panel[key]);
       assert.equal(new Set(values).size, values.length, values.join());
     }
   });
 
   it('lays no panel over another, nor over the edge', () => {
-    for (const [index, { gridPos, title }] of dashboard.panels.entries()) {
-      assert.ok(gridPos.x >= 0 && gridPos.x + gridPos.w <= 24, title);
-      const other = dashboard.panels.slice(index + 1).find((panel) => overlap(gridPos, panel.gridPos));
-      assert.equal(other, undefined, `${title} and ${other?.title}`);
-    }
+    const groups = [dashboard.panels, ...dashboard.panels.map((row) => row.panels ?? [])];
+    for (const group of groups)
+      for (const [index, { gridPos, title }] of group.entries()) {
+        assert.ok(gridPos.x >= 0 && gridPos.x + gridPos.w <= 24, title);
+        const other = group.slice(index + 1).find((panel) => overlap(gridPos, panel.gridPos));
+        assert.equal(other, undefined, `${title} and ${other?.title}`);
+      }
+  });
+
+  it('shows the fleet and the rollout at once; the other rows are collapsed', () => {
+    const rows = dashboard.panels.filter(({ type }) => type === 'row');
+    assert.deepEqual(
+      rows.filter(({ collapsed }) => collapsed !== true).map(({ title }) => title),
+      ['Fleet', 'Config rollout'],
+    );
+    assert.ok(rows.every((row) => row.collapsed !== true || (row.panels?.length ?? 0) > 0));
   });
 
   it('describes every panel in one sentence, and gives it a unit', () => {
@@ -52,7 +64,7 @@ describe('the dashboard', () => {
     }
   });
 
-  it('asks for metrics that there are, always of the chosen nodes', async () => {
+  it('asks for metrics that there are, always of the chosen clusters and nodes', async () => {
     const known = await exposed();
     for (const { expr, panel } of targets) {
       assert.deepEqual(
@@ -60,7 +72,7 @@ describe('the dashboard', () => {
         [],
         `${panel}: ${expr}`,
       );
-      assert.match(expr, /\{instance=~"\$instance"\}/, panel);
+      assert.match(expr, /\{cluster=~"\$cluster",node=~"\$node"\}/, panel);
     }
   });
 
@@ -82,9 +94,13 @@ describe('the dashboard', () => {
       '--enable-ipv6',
       '--iptables-mode=legacy',
       '--resync-interval=1s',
+      '--on-invalid-config=keep',
     );
     await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
-    await using prometheus = await startPrometheus(node.box, { scrape: [AGENT] });
+    await using prometheus = await startPrometheus(node.box, {
+      scrape: [AGENT],
+      clusters: ['east', 'west'],
+    });
 
     const isTraffic = (expr: string) => /masqueraded_(?:packets|bytes)_total/.test(expr);
     const queries = targets.map(({ expr }) => substituted(expr));
@@ -98,45 +114,53 @@ describe('the dashboard', () => {
         await delay(SETTLED_MS);
         await withLock(node, () => volume.swap(sources(round)));
         await delay(SETTLED_MS);
+        if (round % 2 === 0) return;
+        await volume.swap({ 'ip-masq-cloud': 'masqLinkLocal: maybe\n' });
+        await delay(SETTLED_MS);
       },
     );
+    await volume.swap(sources(round));
     // The agent reads the kernel's counts each 15 seconds at most.
     await answered(prometheus, queries.filter(isTraffic), () => send(node));
 
-    const numbers = async (panel: string) => {
+    const numbers = async (panel: string, cluster?: string) => {
       const asked = targets.filter((target) => target.panel === panel);
-      const answers = await Promise.all(asked.map(({ expr }) => prometheus.query(substituted(expr))));
+      const answers = await Promise.all(
+        asked.map(({ expr }) => prometheus.query(substituted(expr, cluster))),
+      );
       return answers.flat().map(({ value }) => value);
     };
-    for (const [panel, expected] of Object.entries(NOW))
-      assert.deepEqual(await numbers(panel), expected, panel);
+    for (const [panel, [one, both = one]] of Object.entries(NOW)) {
+      assert.deepEqual(await numbers(panel, 'east'), one, `${panel} of one cluster`);
+      assert.deepEqual(await numbers(panel), both, `${panel} of both`);
+    }
     assert.deepEqual(
-      await prometheus.query(`count by (instance) (${METRIC_PREFIX}build_info)`),
-      [{ metric: { instance: AGENT }, value: 1 }],
-      'what the variable lists',
+      await prometheus.query(`count by (cluster, node) (${METRIC_PREFIX}build_info)`),
+      ['east', 'west'].map((cluster) => ({ metric: { cluster, node: 'node-0' }, value: 1 })),
+      'what the variables list',
     );
     agent.kill('SIGTERM');
     assert.equal((await agent.ended).code, 0, agent.log());
     await eventually(
-      async () => `${await numbers('Agents')} ${await numbers('Gone')}` === '0 1',
+      async () => `${await numbers('Agents')} ${await numbers('Gone')}` === '0 2',
       () => 'the dashboard to miss the agent',
     );
   });
 });
 
-/** What single numbers are at the end of the story: of one node, with two sources that do not quite agree. */
-const NOW: Readonly<Record<string, readonly number[]>> = {
-  Agents: [1],
-  Ready: [1],
-  Gone: [0],
-  Restarts: [0],
-  Versions: [1],
-  'Configs in use': [1],
-  'On the most common config': [1],
-  Sources: [2, 2],
-  Conflicts: [1],
-  'Without netlink': [0],
-  'Nodes with foreign rules': [1],
+/** What single numbers are at the end of the story, of one cluster, and of both if that differs. */
+const NOW: Readonly<Record<string, readonly [readonly number[], (readonly number[])?]>> = {
+  Agents: [[1], [2]],
+  Ready: [[1]],
+  Gone: [[0]],
+  Restarts: [[0]],
+  Versions: [[1]],
+  'Configs in use': [[1]],
+  'On the most common config': [[1]],
+  Sources: [[2, 2]],
+  Conflicts: [[1]],
+  'Without netlink': [[0]],
+  'Nodes with foreign rules': [[1], [2]],
 };
 
 const FOREIGN = ['-A', 'POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0', '-j', 'MASQUERADE'];

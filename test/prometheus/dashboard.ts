@@ -20,6 +20,9 @@ interface Panel {
   readonly description?: string;
   readonly datasource?: unknown;
   readonly gridPos: GridPos;
+  readonly collapsed?: boolean;
+  /** What a collapsed row holds. */
+  readonly panels?: readonly Panel[];
   readonly targets?: readonly Target[];
   readonly fieldConfig?: { readonly defaults: { readonly unit?: string } };
   readonly options?: { readonly yAxis?: { readonly unit: string } };
@@ -48,21 +51,24 @@ export const dashboard: Dashboard = JSON.parse(
 );
 
 /** All that shows something. */
-export const panels = dashboard.panels.filter(({ type }) => type !== 'row');
+export const panels = dashboard.panels.flatMap((panel) =>
+  panel.type === 'row' ? (panel.panels ?? []) : [panel],
+);
 
 /** All queries, each with the title of its panel. */
 export const targets = panels.flatMap((panel) =>
   (panel.targets ?? []).map((target) => ({ ...target, panel: panel.title })),
 );
 
-/** The query as Grafana sends it, with all nodes chosen and a minute shown. */
-export function substituted(expr: string): string {
+/** The query as Grafana sends it, with all nodes chosen, of one cluster or of all, and a minute shown. */
+export function substituted(expr: string, cluster = '.*'): string {
   const variables: ReadonlyMap<string, string | readonly string[]> = new Map([
     ['__rate_interval', '5s'],
     ['__range', '1m'],
     ...dashboard.templating.list.map(
       ({ name, allValue, current }) => [name, allValue ?? current.value] as const,
     ),
+    ['cluster', cluster],
   ]);
   return expr.replace(/\$(\w+)/g, (_, name: string) => {
     const value = variables.get(name);

@@ -11,6 +11,8 @@ import { temporaryDirectory } from '../lab/volume.ts';
 export interface PrometheusOptions {
   /** What is scraped each second, `HOST:PORT`. The first gets the labels node=node-0 and pod=ip-masq-agent-0, and so on. */
   readonly scrape: readonly string[];
+  /** The labels `cluster` under which each of them is scraped: it then plays a node of each cluster. */
+  readonly clusters?: readonly string[];
   /** Texts of rule files. */
   readonly rules?: readonly string[];
 }
@@ -35,7 +37,7 @@ export interface Prometheus extends AsyncDisposable {
 }
 
 const URL_IN_BOX = 'http://127.0.0.1:9090';
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 60_000;
 
 /** Starts it, and waits until it answers queries; the first scrape may still be to come. */
 export async function startPrometheus(box: Box, options: PrometheusOptions): Promise<Prometheus> {
@@ -72,11 +74,16 @@ export async function startPrometheus(box: Box, options: PrometheusOptions): Pro
 }
 
 /** JSON is YAML too. */
-async function writeConfig(dir: string, { scrape, rules = [] }: PrometheusOptions): Promise<void> {
-  const targets = scrape.map((target, index) => ({
-    targets: [target],
-    labels: { node: `node-${index}`, namespace: 'kube-system', pod: `ip-masq-agent-${index}` },
-  }));
+async function writeConfig(
+  dir: string,
+  { scrape, clusters = [''], rules = [] }: PrometheusOptions,
+): Promise<void> {
+  const targets = clusters.flatMap((cluster) =>
+    scrape.map((target, index) => ({
+      targets: [target],
+      labels: { cluster, node: `node-${index}`, namespace: 'kube-system', pod: `ip-masq-agent-${index}` },
+    })),
+  );
   const config = {
     global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
     rule_files: rules.map((_, index) => `rules-${index}.yaml`),

@@ -17,10 +17,14 @@ const TROUBLE: ReadonlySet<string> = new Set([
   'sync_retries_total',
   'drift_repairs_total',
   'config_conflicts',
+  'config_errors',
+  'config_refused_info',
+  'foreign_masquerade_rules',
 ]);
 
 const EVALUATION_MS = 1000;
 const POD = { namespace: 'kube-system', pod: 'ip-masq-agent-0', node: 'node-0' };
+const WARNING = { severity: 'warning', namespace: POD.namespace };
 
 // They mostly wait, each with a node of its own.
 describe('Prometheus', { concurrency: true }, () => {
@@ -74,15 +78,13 @@ describe('Prometheus', { concurrency: true }, () => {
       [
         {
           name: 'IpMasqAgentConfigConflicts',
-          labels: {
-            severity: 'warning',
-            namespace: 'kube-system',
-            job: 'ip-masq-agent',
-            kind: 'link-local-flag',
-          },
+          labels: { ...WARNING, job: 'ip-masq-agent', kind: 'link-local-flag' },
         },
-        { name: 'IpMasqAgentDriftRepeating', labels: { severity: 'warning', ...POD, family: 'IPv4' } },
-        { name: 'IpMasqAgentForeignRules', labels: { severity: 'warning', ...POD, family: 'IPv4' } },
+        { name: 'IpMasqAgentDriftRepeating', labels: WARNING },
+        {
+          name: 'IpMasqAgentForeignRules',
+          labels: { ...WARNING, family: 'IPv4', author: 'docker', sources: 'some' },
+        },
       ],
       async () => {
         if ((await node.chain()).length > 0) await node.iptables('-F', 'IP-MASQ-AGENT');
@@ -96,9 +98,7 @@ describe('Prometheus', { concurrency: true }, () => {
     await node.volume({ 'ip-masq-x': INSIDE });
     const agent = await start(node, '--resync-interval=1h');
     await using prometheus = await watch(node);
-    await fires(prometheus, [
-      { name: 'IpMasqAgentSyncStale', labels: { severity: 'warning', ...POD, family: 'IPv4' } },
-    ]);
+    await fires(prometheus, [{ name: 'IpMasqAgentSyncStale', labels: { ...WARNING, family: 'IPv4' } }]);
     await stop(agent);
   });
 
@@ -110,13 +110,28 @@ describe('Prometheus', { concurrency: true }, () => {
     const rules = await node.chain();
     await volume.swap({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.1.0.1/16]\n' });
     assert.deepEqual(await agent.ended, { code: 3, signal: null });
-    await fires(prometheus, [
-      {
-        name: 'IpMasqAgentDown',
-        labels: { severity: 'warning', job: 'ip-masq-agent', instance: ADDRESS, ...POD },
-      },
-    ]);
+    await fires(prometheus, [{ name: 'IpMasqAgentDown', labels: { ...WARNING, job: 'ip-masq-agent' } }]);
     assert.deepEqual(await node.chain(), rules);
+  });
+
+  it('alerts on a broken promise while the agent keeps the last valid config', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-x': INSIDE });
+    const agent = await start(node, '--on-invalid-config=keep', '--must-not-masquerade=10.1.0.0/24');
+    await using prometheus = await watch(node);
+    await volume.swap({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.2.0.0/16]\n' });
+    const refused = `${METRIC_PREFIX}config_refused_info`;
+    await eventually(
+      async () => (await prometheus.query(refused)).length === 1,
+      () => 'a refused config',
+    );
+    const hash = (await prometheus.query(refused))[0]?.metric['hash'] ?? '';
+    const labels = { severity: 'critical', namespace: POD.namespace };
+    await fires(prometheus, [
+      { name: 'IpMasqAgentConfigRefused', labels: { ...labels, hash } },
+      { name: 'IpMasqAgentPromiseBroken', labels },
+    ]);
+    await stop(agent);
   });
 });
 
