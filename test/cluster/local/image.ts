@@ -28,9 +28,9 @@ export async function pauseImage(directory: string): Promise<Image> {
   const manifest = [{ Config: 'config.json', RepoTags: [PAUSE_IMAGE], Layers: ['layer.tar'] }];
   await writeFile(at('config.json'), JSON.stringify(config));
   await writeFile(at('manifest.json'), JSON.stringify(manifest));
-  const tar = join(directory, 'pause.tar');
-  await pack(tar, work.path, ['manifest.json', 'config.json', 'layer.tar']);
-  return { name: PAUSE_IMAGE, tar };
+  const archive = join(directory, 'pause.tar');
+  await pack(archive, work.path, ['manifest.json', 'config.json', 'layer.tar']);
+  return { name: PAUSE_IMAGE, archive };
 }
 
 async function pack(archive: string, directory: string, names: readonly string[]): Promise<void> {

@@ -8,7 +8,7 @@ export type Families = 'ipv4' | 'dual';
 /** A container image as an archive, as `docker save` writes it. */
 export interface Image {
   readonly name: string;
-  readonly tar: string;
+  readonly archive: string;
 }
 
 export interface ClusterOptions {

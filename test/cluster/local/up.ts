@@ -19,6 +19,6 @@ try {
 }
 
 function imageFrom(text: string): Image {
-  const [name = '', tar = ''] = text.split('=');
-  return { name, tar: resolve(tar) };
+  const [name = '', archive = ''] = text.split('=');
+  return { name, archive: resolve(archive) };
 }

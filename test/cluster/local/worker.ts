@@ -61,7 +61,7 @@ export async function loadImages(node: Node, images: readonly Image[]): Promise<
   const ctr = (...args: readonly string[]) =>
     run(node.wrap('ctr', ['--namespace', 'k8s.io', ...args]), toolEnvironment(), { timeoutMs: MINUTES_MS });
   await until('containerd', async () => ((await ctr('version')).code === 0 ? true : undefined));
-  for (const { tar } of images) await succeed(ctr('images', 'import', tar));
+  for (const { archive } of images) await succeed(ctr('images', 'import', archive));
 }
 
 function podNetwork(node: Node, families: Families): object {
