@@ -1,6 +1,7 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { run } from '../../lab/run.ts';
+import { type RunResult, run } from '../../lab/run.ts';
+import { until } from '../lab/wait.ts';
 import { createCgroups } from './cgroups.ts';
 import { controlPlane, SERVER } from './control-plane.ts';
 import { USER_NAMES, writeCredentials } from './credentials.ts';
@@ -11,7 +12,6 @@ import { pauseImage } from './image.ts';
 import { connect } from './network.ts';
 import { type Node, startNode } from './node.ts';
 import { type ClusterOptions, type NodeRecord, PROGRAMS, placesOf } from './options.ts';
-import { until } from './until.ts';
 import { loadImages, prepareWorker, socketOf } from './worker.ts';
 
 const INDICES = [1, 2] as const;
@@ -69,22 +69,24 @@ async function fill(nodes: readonly [Node, Node], options: ClusterOptions, daemo
   for (const user of USER_NAMES)
     await writeSecret(join(pki, `${user}.conf`), credentials.kubeconfig(user, SERVER));
   const programs = controlPlane(first, PKI, options.families);
+  say('the namespaces and credentials are there');
   const start = (name: keyof typeof programs) => daemons.start(name, programs[name]);
   start('etcd');
   start('kube-apiserver');
   const workers = Promise.all(nodes.map((node) => startWorker(node, options, state, daemons)));
   await writeSecret(kubeconfig, credentials.kubeconfig('admin', await openDoor(first)));
   const kubectl = kubectlWith(kubeconfig);
-  await until('the API server', async () => (await kubectl('get', '--raw', '/readyz')) && true);
+  await until('the API server', () => kubectl('get', '--raw', '/readyz'), isDone);
+  say('the API server is ready');
   // The controller-manager gives up if there is no API server yet.
   start('kube-controller-manager');
   start('kube-scheduler');
-  await until('the rights of kube-proxy', async () => (await kubectl(...PROXY_RIGHTS)) && true);
+  await until('the rights of kube-proxy', () => kubectl(...PROXY_RIGHTS), isDone);
   for (const startLate of await workers) startLate();
-  await until('two nodes that are ready', async () => {
-    const conditions = await kubectl('get', 'nodes', '-o', `jsonpath=${READY}`);
-    return conditions === 'True True ' ? true : undefined;
-  });
+  say('the nodes start');
+  const conditions = () => kubectl('get', 'nodes', '-o', `jsonpath=${READY}`);
+  await until('two nodes that are ready', conditions, ({ stdout }) => stdout === 'True True ');
+  say('the nodes are ready');
   await writeFile(records, JSON.stringify(nodes.map(recordOf), undefined, 2));
 }
 
@@ -105,14 +107,16 @@ async function startWorker(
   };
 }
 
-/** The output of kubectl; undefined if it fails. */
 function kubectlWith(kubeconfig: string) {
-  const file = join(PROGRAMS, 'kubectl');
-  return async (...args: readonly string[]): Promise<string | undefined> => {
-    const command = { file, args: ['--kubeconfig', kubeconfig, ...args] };
-    const { code, stdout } = await run(command, { ...toolEnvironment(), HOME: dirname(kubeconfig) });
-    return code === 0 ? stdout : undefined;
-  };
+  const env = { ...toolEnvironment(), KUBECONFIG: kubeconfig, HOME: dirname(kubeconfig) };
+  return (...args: readonly string[]) => run({ file: join(PROGRAMS, 'kubectl'), args }, env);
+}
+
+const isDone = ({ code }: RunResult): boolean => code === 0;
+
+/** To the log: where the time goes. */
+function say(what: string): void {
+  console.error(`${what} after ${process.uptime().toFixed(1)} s`);
 }
 
 function recordOf(node: Node): NodeRecord {

@@ -6,10 +6,11 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { Environment } from '../../lab/run.ts';
+import { until } from '../lab/wait.ts';
 import { removeLeftovers } from './leftovers.ts';
 import { type ClusterOptions, PROGRAMS, placesOf, type Report } from './options.ts';
 import { livingOwner } from './owner.ts';
-import { until } from './until.ts';
+import { checkRequirements } from './requirements.ts';
 
 /** A cluster on this machine. Disposing of it takes it down. */
 export interface Cluster extends AsyncDisposable {
@@ -44,14 +45,17 @@ export async function stopCluster(directory: string): Promise<void> {
   const { owner } = placesOf(directory);
   const pid = await livingOwner(owner);
   if (pid !== undefined) process.kill(pid, 'SIGTERM');
-  await until('the end of the cluster', async () =>
-    (await livingOwner(owner)) === undefined ? true : undefined,
+  await until(
+    'the end of the cluster',
+    () => livingOwner(owner),
+    (living) => living === undefined,
   );
   await removeLeftovers(directory);
 }
 
 /** In a session of its own, so that Ctrl-C at a terminal reaches it through its caller only. */
 async function supervise(options: ClusterOptions, mode: 'held' | 'detached'): Promise<ChildProcess> {
+  checkRequirements();
   await mkdir(options.directory, { recursive: true });
   const log = openSync(join(options.directory, 'supervisor.log'), 'w', 0o600);
   const args = [SUPERVISOR, JSON.stringify(options), mode];

@@ -21,6 +21,8 @@ export async function openDoor(node: Node): Promise<string> {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   await once(relay, 'spawn');
-  relay.send('listen', server);
+  // From now on only the relay accepts: this process must not.
+  await new Promise((resolve) => relay.send('listen', server, resolve));
+  server.close();
   return `https://127.0.0.1:${port}`;
 }

@@ -5,9 +5,9 @@ import { mkdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Command, run, succeed } from '../../lab/run.ts';
+import { until } from '../lab/wait.ts';
 import { toolEnvironment } from './environment.ts';
 import { PROGRAMS } from './options.ts';
-import { until } from './until.ts';
 
 /** A node: namespaces for network, mounts, processes, host name and IPC. All that runs in it ends with its first process. */
 export interface Node {
@@ -68,14 +68,17 @@ function startHolder(log: string): ChildProcess {
 }
 
 async function firstProcess(holder: ChildProcess, log: string): Promise<number> {
-  return await until('the namespaces of a node', async () => {
-    if (holder.exitCode !== null || holder.signalCode !== null)
-      throw new Error(`there are no namespaces to be had: ${await readFile(log, 'utf8')}`);
-    const children = await readFile(`/proc/${holder.pid}/task/${holder.pid}/children`, 'utf8').catch(
-      () => '',
-    );
-    const pid = Number(children.trim().split(' ')[0]);
-    // Only then has unshare(1) mounted what belongs into the namespaces.
-    return pid > 0 && (await readlink(`/proc/${pid}/exe`).catch(() => '')) === PAUSE ? pid : undefined;
+  const ended = once(holder, 'exit').then(async () => {
+    throw new Error(`there are no namespaces to be had: ${await readFile(log, 'utf8')}`);
   });
+  const child = async (): Promise<number> => {
+    const children = await readFile(`/proc/${holder.pid}/task/${holder.pid}/children`, 'utf8');
+    const pid = Number(children.trim().split(' ')[0]);
+    // Until it is this program, unshare(1) is still at work in the namespaces.
+    return pid > 0 && (await readlink(`/proc/${pid}/exe`)) === PAUSE ? pid : 0;
+  };
+  const pid = await Promise.race([ended, until('the namespaces of a node', child, (found) => found > 0)]);
+  // From now on, its end is no failure.
+  ended.catch(() => {});
+  return pid;
 }

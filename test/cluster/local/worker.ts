@@ -2,17 +2,17 @@ import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Command, run, succeed } from '../../lab/run.ts';
+import { until } from '../lab/wait.ts';
 import { toolEnvironment } from './environment.ts';
 import { PAUSE_IMAGE } from './image.ts';
 import { both, nodeAddresses, PODS, podRanges } from './network.ts';
 import type { Node } from './node.ts';
 import { type ClusterOptions, type Families, type Image, PROGRAMS } from './options.ts';
-import { until } from './until.ts';
 
 const MINUTES_MS = 300_000;
 const SOCKET = '/run/containerd/containerd.sock';
 /** Debian's package puts them into the first, CNI's own releases into the second. */
-const PLUGINS = ['/usr/lib/cni', '/opt/cni/bin'];
+export const PLUGIN_DIRECTORIES = ['/usr/lib/cni', '/opt/cni/bin'];
 
 const OTHER_SNAPSHOTTERS = ['aufs', 'btrfs', 'devmapper', 'zfs'];
 
@@ -60,7 +60,11 @@ export async function prepareWorker(
 export async function loadImages(node: Node, images: readonly Image[]): Promise<void> {
   const ctr = (...args: readonly string[]) =>
     run(node.wrap('ctr', ['--namespace', 'k8s.io', ...args]), toolEnvironment(), { timeoutMs: MINUTES_MS });
-  await until('containerd', async () => ((await ctr('version')).code === 0 ? true : undefined));
+  await until(
+    'containerd',
+    () => ctr('version'),
+    ({ code }) => code === 0,
+  );
   for (const { archive } of images) await succeed(ctr('images', 'import', archive));
 }
 
@@ -86,8 +90,8 @@ function podNetwork(node: Node, families: Families): object {
 
 /** containerd 1.6 of Debian 12 and all later ones read version 2. */
 function containerdConfig(cni: string): string {
-  const plugins = PLUGINS.find((path) => existsSync(path));
-  if (plugins === undefined) throw new Error(`CNI's plugins are in none of ${PLUGINS.join(', ')}`);
+  const plugins = PLUGIN_DIRECTORIES.find((path) => existsSync(join(path, 'bridge')));
+  if (plugins === undefined) throw new Error(`CNI's plugins are in none of ${PLUGIN_DIRECTORIES.join(', ')}`);
   return `version = 2
 # It would load kernel modules for them (modprobe), or warn that there is nothing to use them with.
 disabled_plugins = [${OTHER_SNAPSHOTTERS.map((name) => `"io.containerd.snapshotter.v1.${name}"`).join(', ')}]
