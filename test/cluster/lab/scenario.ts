@@ -28,8 +28,11 @@ const TIMEOUT_MS = 900_000;
 /** A test with the agent in a real cluster. It makes what it needs, and leaves the cluster as it was. */
 export function scenario(title: string, body: (lab: Lab, t: TestContext) => Promise<void>): void {
   test(title, { timeout: TIMEOUT_MS }, async (t) => {
+    const measured: Lab['measured'] = (what, value) => t.diagnostic(`measured: ${what}: ${value}`);
     await using stack = new AsyncDisposableStack();
-    const lab = await createLab(stack, (what, value) => t.diagnostic(`measured: ${what}: ${value}`));
+    const begun = performance.now();
+    const lab = await createLab(stack, measured);
+    measured('probes started', `${Math.round(performance.now() - begun)} ms`);
     try {
       await body(lab, t);
     } catch (error) {

@@ -22,7 +22,7 @@ const MISTAKES: readonly Mistake[] = [
   written('more CIDRs than the limit', () => `nonMasqueradeCIDRs: ${list(networks(65))}\n`, PLACE),
   written(
     'a broken promise',
-    (lab) => `masqueradeCIDRs: ${list(networks(1))}\n`,
+    () => `masqueradeCIDRs: ${list(networks(1))}\n`,
     /ip-masq-operator:\d+:\d+: error: the promise --must-not-masquerade=198\.18\.0\.0\/24 is broken/,
   ),
   {
