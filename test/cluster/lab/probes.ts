@@ -18,6 +18,8 @@ export interface Probe extends Talk {
 export interface ProbedNode {
   readonly name: string;
   readonly addresses: Addresses;
+  /** The addresses of all its links. */
+  readonly ownAddresses: readonly string[];
   /** An ordinary pod, that asks. */
   readonly client: Probe;
   /** An ordinary pod, that answers. */
@@ -70,10 +72,13 @@ export async function startProbes(kubectl: Kubectl, cluster: Cluster): Promise<P
     const addresses = byFamily(cluster, pod.status.podIPs?.map(({ ip }) => ip) ?? []);
     return { ...talk, pod: name, addresses };
   };
-  const nodes = names.map((name) => {
-    const [client, server, host] = [probe('client', name), probe('server', name), probe('host', name)];
-    return { name, addresses: host.addresses, client, server, host };
-  });
+  const nodes = await Promise.all(
+    names.map(async (name) => {
+      const [client, server, host] = [probe('client', name), probe('server', name), probe('host', name)];
+      const ownAddresses = await host.ask('addresses', {});
+      return { name, addresses: host.addresses, ownAddresses, client, server, host };
+    }),
+  );
   const { spec } = await kubectl.get<{ readonly spec: { readonly clusterIPs: readonly string[] } }>(
     'service/server',
   );
