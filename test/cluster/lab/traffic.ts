@@ -14,8 +14,11 @@ export async function startTraffic(lab: Lab, perSecond: number): Promise<LabTraf
     const node = lab.nodes.find((candidate) => candidate.name === name);
     return node?.client.ask('tallies', { stop: true }) ?? [];
   };
-  for (const { name, client } of lab.nodes)
-    await client.ask('traffic', { targets: of(name).map(({ target }) => target), perSecond });
+  const name = crypto.randomUUID();
+  for (const node of lab.nodes) {
+    const targets = of(node.name).map(({ target }) => target);
+    await node.client.ask('traffic', { name, targets, perSecond });
+  }
   return {
     end: async (wanted) => {
       const found = lab.nodes.map(async ({ name }) => {

@@ -26,8 +26,10 @@ const DOERS: { readonly [Name in Errand]: Doer<Name> } = {
     flows.delete(name);
     return true;
   },
-  traffic: async ({ targets, perSecond }) => {
-    if (traffic?.isStopped !== false) traffic = new Traffic(targets, perSecond);
+  traffic: async ({ name, targets, perSecond }) => {
+    if (traffic?.name === name) return true;
+    traffic?.stop();
+    traffic = new Traffic(name, targets, perSecond);
     return true;
   },
   tallies: async ({ stop }) => {
