@@ -27,6 +27,7 @@ const INPUTS = [
   'LICENSE',
   'Makefile',
   'package-lock.json',
+  'package.json',
 ];
 
 /** Builds the image as `make container` does, once for each state of the files that it is made of. */

@@ -56,3 +56,9 @@ export function kubectlFor(cluster: Cluster, namespace: string): Kubectl {
     },
   };
 }
+
+/** A namespace with a label of the tests, in which privileged pods may run. */
+export function namespaceFor(name: string, label: string): object {
+  const labels = { [label]: 'true', 'pod-security.kubernetes.io/enforce': 'privileged' };
+  return { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
+}

@@ -62,7 +62,7 @@ async function ownRules(runThere: NodeAccess['run'], must: NodeAccess['must']): 
   const saved = await Promise.all(SAVE.map((file) => must(file, '-t', 'nat')));
   const chains = saved
     .flatMap((text) => text.split('\n'))
-    .filter((line) => /ip-masq-agent|IP-MASQ/i.test(line));
+    .filter((line) => /ip-masq-agent: |IP-MASQ/.test(line));
   const tables = await Promise.all(
     ['ip', 'ip6'].map((family) => runThere('nft', ['--stateless', 'list', 'table', family, 'ip-masq-agent'])),
   );

@@ -15,6 +15,7 @@ const PROTOCOLS: readonly Protocol[] = ['tcp', 'udp'];
 /** The way from the client on a node to a place on the other node. */
 export interface Route {
   readonly from: LabNode;
+  readonly to: LabNode;
   readonly place: Place;
   readonly family: Family;
   readonly target: Target;
@@ -31,24 +32,21 @@ export function routes(lab: Lab, protocols: readonly Protocol[] = PROTOCOLS): re
       lab.cluster.families.flatMap((family) =>
         protocols.map((protocol): Route => {
           const address = addressIn(place === 'nodes' ? to.addresses : to.server.addresses, family);
-          return { from, place, family, target: { protocol, address } };
+          return { from, to, place, family, target: { protocol, address } };
         }),
       ),
     ),
   );
 }
 
-/** The source that a server sees at the end of the route. */
-export function sourceFor({ from, family }: Route, verdict: Verdict): string {
-  return addressIn(verdict === 'masqueraded' ? from.addresses : from.client.addresses, family);
-}
-
-/** What a source tells of the verdict; the source itself if it is neither the pod's nor the node's. */
-export function verdictOf(route: Route, source: string): string {
-  const verdict = (['masqueraded', 'not masqueraded'] as const).find(
-    (candidate) => sourceFor(route, candidate) === source,
-  );
-  return verdict ?? source;
+/**
+ * What the source that the server has seen tells of the verdict; the source itself if it is not one that it should see.
+ * Packets to pods that are masqueraded are so again on the node of that pod, with the address of its link to the pod.
+ */
+export function verdictOf({ from, to, place, family }: Route, source: string): string {
+  if (source === addressIn(from.client.addresses, family)) return 'not masqueraded';
+  if (source === addressIn(from.addresses, family)) return 'masqueraded';
+  return place === 'pods' && to.ownAddresses.includes(source) ? 'masqueraded' : source;
 }
 
 /**
@@ -108,13 +106,13 @@ export interface Wrongs {
   readonly outcomes: Readonly<Record<string, number>>;
 }
 
-export function wrongsOf({ count, runs }: Tally, source: string): Wrongs {
+export function wrongsOf({ count, runs }: Tally, isRight: (outcome: string) => boolean): Wrongs {
   const outcomes: Record<string, number> = {};
   let wrong = 0;
   let longestMs = 0;
   let since: number | undefined;
   for (const run of runs) {
-    if (run.outcome === source) {
+    if (isRight(run.outcome)) {
       longestMs = Math.max(longestMs, run.from - (since ?? run.from));
       since = undefined;
     } else {

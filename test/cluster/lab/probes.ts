@@ -1,6 +1,7 @@
+import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Cluster, Family } from './cluster.ts';
-import type { Kubectl } from './kubectl.ts';
+import { type Kubectl, kubectlFor, namespaceFor } from './kubectl.ts';
 import { isTrue, type List, type Node, type Pod } from './objects.ts';
 import { PORT } from './probe/errands.ts';
 import { type Talk, talkTo } from './talk.ts';
@@ -18,6 +19,8 @@ export interface Probe extends Talk {
 export interface ProbedNode {
   readonly name: string;
   readonly addresses: Addresses;
+  /** The addresses of all its links. */
+  readonly ownAddresses: readonly string[];
   /** An ordinary pod, that asks. */
   readonly client: Probe;
   /** An ordinary pod, that answers. */
@@ -46,14 +49,28 @@ const NODES = 2;
 const KINDS = ['client', 'server', 'host'] as const;
 type Kind = (typeof KINDS)[number];
 
-/** Starts probes on two nodes of the cluster. They go away with the namespace. */
-export async function startProbes(kubectl: Kubectl, cluster: Cluster): Promise<Probes> {
+const NAMESPACE = 'ip-masq-test-probes';
+const LABEL = 'ip-masq-agent.test/probes';
+
+/**
+ * Starts probes on two nodes of the cluster, or takes those that run. They go away in the end, unless CLUSTER_KEEP_PROBES is
+ * set: then whoever runs several scenarios calls `removeProbes`.
+ */
+export async function startProbes(cluster: Cluster): Promise<Probes> {
+  await using stack = new AsyncDisposableStack();
+  const kubectl = kubectlFor(cluster, NAMESPACE);
   const names = await chooseNodes(kubectl);
-  await kubectl.apply(await code(), service(), ...KINDS.map((kind) => daemonSet(kind, cluster.image, names)));
+  if (!process.env['CLUSTER_KEEP_PROBES']) stack.defer(() => removeProbes(cluster));
+  const { data, state } = await code();
+  await kubectl.apply(
+    namespaceFor(NAMESPACE, LABEL),
+    { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: CODE }, data },
+    service(),
+    ...KINDS.map((kind) => daemonSet(kind, cluster.image, names, state)),
+  );
   await Promise.all(
     KINDS.map((kind) => kubectl.must('rollout', 'status', `daemonset/${kind}`, '--timeout=180s')),
   );
-  await using stack = new AsyncDisposableStack();
   const pods = Object.fromEntries(
     await Promise.all(
       KINDS.map(async (kind) => {
@@ -70,10 +87,13 @@ export async function startProbes(kubectl: Kubectl, cluster: Cluster): Promise<P
     const addresses = byFamily(cluster, pod.status.podIPs?.map(({ ip }) => ip) ?? []);
     return { ...talk, pod: name, addresses };
   };
-  const nodes = names.map((name) => {
-    const [client, server, host] = [probe('client', name), probe('server', name), probe('host', name)];
-    return { name, addresses: host.addresses, client, server, host };
-  });
+  const nodes = await Promise.all(
+    names.map(async (name) => {
+      const [client, server, host] = [probe('client', name), probe('server', name), probe('host', name)];
+      const ownAddresses = await host.ask('addresses', {});
+      return { name, addresses: host.addresses, ownAddresses, client, server, host };
+    }),
+  );
   const { spec } = await kubectl.get<{ readonly spec: { readonly clusterIPs: readonly string[] } }>(
     'service/server',
   );
@@ -110,12 +130,17 @@ function byFamily({ families }: Cluster, addresses: readonly string[]): Addresse
   );
 }
 
-async function code(): Promise<object> {
+export async function removeProbes(cluster: Cluster): Promise<void> {
+  await kubectlFor(cluster, NAMESPACE).must('delete', 'namespace', NAMESPACE, '--ignore-not-found');
+}
+
+/** The program of the probes, and what changes with it. */
+async function code(): Promise<{ readonly data: Readonly<Record<string, string>>; readonly state: string }> {
   const contents = await Promise.all(
     FILES.map(async (file) => [file.replaceAll('/', '_'), await readFile(new URL(file, TEST), 'utf8')]),
   );
   const data = { ...Object.fromEntries(contents), 'package.json': '{"type": "module"}' };
-  return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: CODE }, data };
+  return { data, state: createHash('sha256').update(JSON.stringify(data)).digest('hex') };
 }
 
 function service(): object {
@@ -135,7 +160,7 @@ function service(): object {
   };
 }
 
-function daemonSet(kind: Kind, image: string, nodes: readonly string[]): object {
+function daemonSet(kind: Kind, image: string, nodes: readonly string[], state: string): object {
   const labels = { probe: kind };
   const isHost = kind === 'host';
   const container = {
@@ -157,10 +182,13 @@ function daemonSet(kind: Kind, image: string, nodes: readonly string[]): object 
     ...FILES.map((file) => ({ key: file.replaceAll('/', '_'), path: file })),
   ];
   const template = {
-    metadata: { labels },
+    // A change of the program replaces the pods.
+    metadata: { labels, annotations: { 'ip-masq-agent.test/state': state } },
     spec: {
       ...(isHost && { hostNetwork: true, hostPID: true }),
       automountServiceAccountToken: false,
+      // Names are not looked up, so the cluster needs no DNS.
+      dnsPolicy: 'Default',
       enableServiceLinks: false,
       terminationGracePeriodSeconds: 2,
       // Probes go on while a scenario taints or drains their node.

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { type TestContext, test } from 'node:test';
 import { type Agent, agentIn } from './agent.ts';
 import { type Cluster, clusterFromEnvironment } from './cluster.ts';
-import { type Kubectl, kubectlFor } from './kubectl.ts';
+import { type Kubectl, kubectlFor, namespaceFor } from './kubectl.ts';
 import { accessTo, type NodeAccess } from './nodes.ts';
 import { type Addresses, type ProbedNode, startProbes } from './probes.ts';
 
@@ -28,8 +28,11 @@ const TIMEOUT_MS = 900_000;
 /** A test with the agent in a real cluster. It makes what it needs, and leaves the cluster as it was. */
 export function scenario(title: string, body: (lab: Lab, t: TestContext) => Promise<void>): void {
   test(title, { timeout: TIMEOUT_MS }, async (t) => {
+    const measured: Lab['measured'] = (what, value) => t.diagnostic(`measured: ${what}: ${value}`);
     await using stack = new AsyncDisposableStack();
-    const lab = await createLab(stack, (what, value) => t.diagnostic(`measured: ${what}: ${value}`));
+    const begun = performance.now();
+    const lab = await createLab(stack, measured);
+    measured('probes ready', `${Math.round(performance.now() - begun)} ms`);
     try {
       await body(lab, t);
     } catch (error) {
@@ -43,14 +46,13 @@ async function createLab(stack: AsyncDisposableStack, measured: Lab['measured'])
   const cluster = clusterFromEnvironment();
   const namespace = `ip-masq-test-${randomBytes(3).toString('hex')}`;
   const kubectl = kubectlFor(cluster, namespace);
-  // What a run left that was killed.
-  await kubectl.must('delete', 'namespaces', `--selector=${LABEL}`);
-  const labels = { [LABEL]: 'true', 'pod-security.kubernetes.io/enforce': 'privileged' };
-  await kubectl.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace, labels } });
+  // What a run left that was killed. Namespaces that are on their way out have no agent any more.
+  await kubectl.must('delete', 'namespaces', `--selector=${LABEL}`, '--field-selector=status.phase=Active');
+  await kubectl.apply(namespaceFor(namespace, LABEL));
   stack.defer(async () => {
-    await kubectl.must('delete', 'namespace', namespace);
+    await kubectl.must('delete', 'namespace', namespace, '--wait=false');
   });
-  const probes = stack.use(await startProbes(kubectl, cluster));
+  const probes = stack.use(await startProbes(cluster));
   const nodes = probes.nodes.map((node): LabNode => ({ ...node, ...accessTo(cluster, node) }));
   const [one, two] = nodes;
   if (one === undefined || two === undefined) throw new Error('there are two nodes');

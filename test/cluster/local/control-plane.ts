@@ -39,6 +39,7 @@ export function controlPlane(node: Node, pki: string, families: Families) {
       'kubelet-preferred-address-types': 'InternalIP',
       'token-auth-file': `${pki}/tokens.csv`,
       'authorization-mode': 'Node,RBAC',
+      'allow-privileged': 'true',
       'service-account-key-file': `${pki}/service-accounts.key`,
       'service-account-signing-key-file': `${pki}/service-accounts.key`,
       'service-account-issuer': 'https://kubernetes.default.svc',

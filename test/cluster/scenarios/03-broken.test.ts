@@ -5,7 +5,6 @@ import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
 const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
-const PLACE = /ip-masq-operator:\d+:\d+: error: /;
 
 /** One way to break the sources. */
 interface Mistake {
@@ -16,14 +15,22 @@ interface Mistake {
 }
 
 const MISTAKES: readonly Mistake[] = [
-  written('a YAML error', () => 'nonMasqueradeCIDRs: [10.0.0.0/8\n', PLACE),
-  written('an unknown key', () => 'nonMasqueradeCIDR: []\n', PLACE),
-  written('a conflict', (lab) => `masqueradeCIDRs: ${list(cidrs(lab, 'pods'))}\n`, PLACE),
-  written('more CIDRs than the limit', () => `nonMasqueradeCIDRs: ${list(networks(65))}\n`, PLACE),
+  written('a YAML error', () => 'nonMasqueradeCIDRs: [10.0.0.0/8\n', at('is not valid YAML')),
+  written('an unknown key', () => 'nonMasqueradeCIDR: []\n', at('unknown key "nonMasqueradeCIDR"')),
+  written(
+    'a conflict',
+    (lab) => `masqueradeCIDRs: ${list(cidrs(lab, 'pods'))}\n`,
+    at('\\S+ is in nonMasqueradeCIDRs and in masqueradeCIDRs'),
+  ),
+  written(
+    'more CIDRs than the limit',
+    () => `nonMasqueradeCIDRs: ${list(networks(65))}\n`,
+    at('65 CIDRs, but this source may list only 64'),
+  ),
   written(
     'a broken promise',
-    (lab) => `masqueradeCIDRs: ${list(networks(1))}\n`,
-    /ip-masq-operator:\d+:\d+: error: the promise --must-not-masquerade=198\.18\.0\.0\/24 is broken/,
+    () => `masqueradeCIDRs: ${list(networks(1))}\n`,
+    at('the promise --must-not-masquerade=198\\.18\\.0\\.0/24 is broken'),
   ),
   {
     name: 'a missing required source',
@@ -112,6 +119,11 @@ scenario(
     assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before);
   },
 );
+
+/** The error with its place, as the termination message and /readyz have it. */
+function at(message: string): RegExp {
+  return new RegExp(`ip-masq-operator:\\d+:\\d+: error: ${message}`);
+}
 
 function written(name: string, text: (lab: Lab) => string, said: RegExp): Mistake {
   return { name, said, make: (lab) => lab.agent.write('ip-masq-operator', text(lab)) };

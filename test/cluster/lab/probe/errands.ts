@@ -60,9 +60,13 @@ export interface Errands {
     readonly reply: Flow;
   };
   readonly closeFlow: { readonly request: { readonly name: string }; readonly reply: true };
-  /** Begins to open so many connections a second to each target, unless this is done already. */
+  /** Begins to open so many connections a second to each target, in place of all that is not of this name. */
   readonly traffic: {
-    readonly request: { readonly targets: readonly Target[]; readonly perSecond: number };
+    readonly request: {
+      readonly name: string;
+      readonly targets: readonly Target[];
+      readonly perSecond: number;
+    };
     readonly reply: true;
   };
   /** What has come of the connections so far; all that are begun are waited for. */
@@ -76,6 +80,8 @@ export interface Errands {
     readonly request: { readonly file: string; readonly args: readonly string[]; readonly input: string };
     readonly reply: RunResult;
   };
+  /** The addresses of all links that the pod sees, but for those that are valid on one link only. */
+  readonly addresses: { readonly request: object; readonly reply: readonly string[] };
   /** The processes of a container, the oldest first, as far as the pod sees them. */
   readonly processes: { readonly request: { readonly container: string }; readonly reply: readonly number[] };
 }

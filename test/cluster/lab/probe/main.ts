@@ -6,7 +6,7 @@ import { run } from '../../../lab/run.ts';
 import { type Answer, CONTROL, type Errand, type Errands, type Question } from './errands.ts';
 import { ask, RunningFlow } from './flow.ts';
 import { processesOf } from './processes.ts';
-import { startServers } from './server.ts';
+import { ownAddresses, startServers } from './server.ts';
 import { Traffic } from './traffic.ts';
 
 type Doer<Name extends Errand> = (request: Errands[Name]['request']) => Promise<Errands[Name]['reply']>;
@@ -26,8 +26,10 @@ const DOERS: { readonly [Name in Errand]: Doer<Name> } = {
     flows.delete(name);
     return true;
   },
-  traffic: async ({ targets, perSecond }) => {
-    if (traffic?.isStopped !== false) traffic = new Traffic(targets, perSecond);
+  traffic: async ({ name, targets, perSecond }) => {
+    if (traffic?.name === name) return true;
+    traffic?.stop();
+    traffic = new Traffic(name, targets, perSecond);
     return true;
   },
   tallies: async ({ stop }) => {
@@ -36,6 +38,7 @@ const DOERS: { readonly [Name in Errand]: Doer<Name> } = {
   },
   fetch: ({ url }) => fetchPage(url),
   run: ({ file, args, input }) => run({ file, args }, { PATH: process.env['PATH'] ?? '' }, { input }),
+  addresses: async () => ownAddresses(),
   processes: ({ container }) => processesOf(container),
 };
 

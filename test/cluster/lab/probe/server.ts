@@ -17,12 +17,17 @@ export function startServers(name: string): void {
   });
   server.listen(PORT);
   // A socket for all addresses would answer from the address that the route prefers, not from the one that was asked.
-  for (const { address, family } of Object.values(networkInterfaces()).flatMap((all) => all ?? [])) {
-    if (address.startsWith('fe80:')) continue;
-    const socket = createSocket(family === 'IPv4' ? 'udp4' : 'udp6');
+  for (const address of ownAddresses()) {
+    const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
     socket.on('message', (_, from) => socket.send(answer(from.address), from.port, from.address));
     // An address may go away while the node's network changes.
     socket.on('error', (error) => console.error(`${address}: ${error.message}`));
     socket.bind(PORT, address);
   }
+}
+
+/** The addresses of all links, but for those that are valid on one link only. */
+export function ownAddresses(): readonly string[] {
+  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return all.map(({ address }) => address).filter((address) => !address.startsWith('fe80:'));
 }

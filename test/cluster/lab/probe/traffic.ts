@@ -3,23 +3,19 @@ import { ask } from './flow.ts';
 
 /** Opens connections at a steady rate until it is stopped. */
 export class Traffic {
+  readonly name: string;
   readonly #streams: readonly Stream[];
   readonly #timer: NodeJS.Timeout;
-  #isStopped = false;
 
-  constructor(targets: readonly Target[], perSecond: number) {
+  constructor(name: string, targets: readonly Target[], perSecond: number) {
+    this.name = name;
     this.#streams = targets.map((target) => new Stream(target));
     this.#timer = setInterval(() => {
       for (const stream of this.#streams) stream.begin();
     }, 1000 / perSecond);
   }
 
-  get isStopped(): boolean {
-    return this.#isStopped;
-  }
-
   stop(): void {
-    this.#isStopped = true;
     clearInterval(this.#timer);
   }
 
