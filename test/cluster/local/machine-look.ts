@@ -1,5 +1,5 @@
-// Prints, as JSON, what a program could have changed on the machine that it runs on: `machine-look.ts STORE`, where STORE is that of
-// `machine-setup.ts`.
+// Prints, as JSON, what a program could have changed on the machine that it runs on: `machine-look.ts STORE CGROUP`: STORE is that of
+// `machine-setup.ts`, and CGROUP the name of the cluster's.
 import { execFileSync } from 'node:child_process';
 import { type Dirent, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,17 +9,12 @@ import type { Look } from './machine.ts';
 const VOLATILE =
   /^(fs\/(aio-nr|dentry-state|file-nr|inode-nr|inode-state|quota\/.*)|kernel\/(ns_last_pid|perf_.*|pty\/nr|random\/.*)|net\/netfilter\/nf_conntrack_count)$/;
 
-/** Another worktree's image tests may run at the same time. */
-const OF_OTHER_TESTS = /\/ip-masq-test-/;
-
-const [, , store = ''] = process.argv;
+const [, , store = '', cgroup = ''] = process.argv;
 const uppers = readdirSync(store).map((name) => join(store, name, 'upper'));
 const look: Look = {
   sysctls: sysctls(),
   mounts: readFileSync('/proc/self/mountinfo', 'utf8').trim().split('\n'),
-  cgroups: walk('/sys/fs/cgroup', (entry) => entry.isDirectory()).filter(
-    (path) => !OF_OTHER_TESTS.test(path),
-  ),
+  cgroups: walk('/sys/fs/cgroup', (entry) => entry.isDirectory()).filter((path) => !isOfOtherTests(path)),
   files: [...uppers.flatMap((upper) => walk(upper)), ...readdirSync('/'), ...readdirSync('/dev')],
   network: [
     output('ip', 'link'),
@@ -30,6 +25,12 @@ const look: Look = {
   ],
 };
 process.stdout.write(JSON.stringify(look));
+
+/** Other worktrees may have a cluster, or run the image tests, at the same time. */
+function isOfOtherTests(path: string): boolean {
+  const [name = cgroup] = /(?<=\/)ip-masq-(cluster|test)-[^/]*/.exec(path) ?? [];
+  return name !== cgroup;
+}
 
 /** Everything below a directory; what vanishes meanwhile is left out. */
 function walk(directory: string, isWanted: (entry: Dirent) => boolean = () => true): readonly string[] {

@@ -30,7 +30,8 @@ const MINUTES_MS = 300_000;
 const STORE = '/mnt';
 const NAMESPACES = ['net', 'mnt', 'pid', 'uts', 'ipc'];
 
-export async function createMachine(): Promise<Machine> {
+/** @param cgroup the cluster that is looked at: those of other clusters come and go */
+export async function createMachine(cgroup: string): Promise<Machine> {
   const env = toolEnvironment();
   const args = ['--pdeathsig', 'KILL', 'unshare', '--mount', '--net', 'cat'];
   const pid = await hold({ file: 'setpriv', args }, env);
@@ -44,7 +45,7 @@ export async function createMachine(): Promise<Machine> {
   await must('ip', 'link', 'set', 'lo', 'up');
   await node('machine-setup.ts', STORE, CLUSTER_BIN);
   return {
-    look: async () => JSON.parse(await node('machine-look.ts', STORE)),
+    look: async () => JSON.parse(await node('machine-look.ts', STORE, cgroup)),
     run: (file, ...args) => run(wrap(file, args), env, { timeoutMs: MINUTES_MS }),
     spawn: (file, args, options) => {
       const command = wrap(file, args);

@@ -85,7 +85,7 @@ describe('a local cluster', () => {
 
 describe('the comparison', () => {
   it('notices each kind of change', async () => {
-    await using machine = await createMachine();
+    await using machine = await createMachine(PLACES.cgroup);
     const first = await machine.look();
     await succeed(machine.run('touch', '/etc/made', '/var/lib/made'));
     await succeed(machine.run('rm', '/etc/hostname'));
@@ -110,7 +110,7 @@ describe('the comparison', () => {
 });
 
 async function leavesTheMachineAsItWas(end: (holder: ChildProcess) => Promise<void>): Promise<void> {
-  await using machine = await createMachine();
+  await using machine = await createMachine(PLACES.cgroup);
   const first = await machine.look();
   const holder = machine.spawn(process.execPath, [HOLDER, JSON.stringify(OPTIONS)], {
     stdio: ['pipe', 'pipe', 'inherit'],
