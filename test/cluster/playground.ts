@@ -45,7 +45,7 @@ The agent runs on two nodes. Use them from this machine:
 
   export KUBECONFIG=${kubeconfig} PATH=${dirname(kubectl)}:$PATH
   kubectl get pods -A -o wide
-  kubectl -n ${NAMESPACE} exec daemonset/ip-masq-agent -- ip-masq-agent explain --live 203.0.113.9
+  kubectl -n ${NAMESPACE} exec daemonset/ip-masq-agent -- ip-masq-agent explain --live 198.51.100.7
   kubectl -n ${NAMESPACE} edit configmap ip-masq-operator
 
 The logs of Kubernetes are in ${relative(process.cwd(), logs)}. \`make cluster-down\` removes all of it.`;
