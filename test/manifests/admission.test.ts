@@ -153,11 +153,43 @@ describe('the policy that refuses', () => {
 
   it('leaves to the agent what would cost the API server too much', () => {
     const text = 'nonMasqueradeCIDRs: [10.0.0.1/8]\n';
-    const long = (size: number) =>
-      configMap({ 'ip-masq-a': `#${'x'.repeat(size - text.length - 2)}\n${text}` });
+    const long = (size: number, ...more: readonly string[]) =>
+      configMap({
+        'ip-masq-a': `#${'x'.repeat(size - text.length - 2)}\n${text}`,
+        ...Object.fromEntries(more.map((other, index) => [`ip-masq-b${index}`, other])),
+      });
     assert.equal(errors.review(long(65_536)).length, 1);
     assert.deepEqual(errors.review(long(65_537)), []);
+    assert.equal(errors.review(long(65_000, 'masqLinkLocal: true\n')).length, 1);
+    assert.deepEqual(errors.review(long(65_000, '#'.repeat(600))), [], 'too large together');
+    const keys = Array.from({ length: 1_000 }, () => '');
+    assert.equal(errors.review(long(1_000, ...keys.slice(1))).length, 1);
+    assert.deepEqual(errors.review(long(1_000, ...keys)), [], 'too many keys');
   });
+
+  for (const [what, text, said] of [
+    [
+      '300 wrong networks',
+      `nonMasqueradeCIDRs:\n${Array.from({ length: 300 }, (_, index) => `- 10.${index >> 8}.${index & 255}.1/24\n`).join('')}`,
+      /length: 10\.0\.0\.1\/24, 10\.0\.1\.1\/24, 10\.0\.2\.1\/24, 10\.0\.3\.1\/24, 10\.0\.4\.1\/24 and 295 more; write /,
+    ],
+    [
+      'five wrong networks',
+      'masqueradeCIDRs: [1/1, 2/2, 3/3, 4/4, 5/5]\n',
+      /: 1\/1, 2\/2, 3\/3, 4\/4, 5\/5; write /,
+    ],
+    ['a long word', `masqueradeCIDRs: [/${'x'.repeat(60_000)}]\n`, /length: \/x{59}\.\.\.; write /],
+    ['100 unknown keys', 'a1:\nb2:\n'.repeat(50), /unknown key: a1, b2, a1, b2, a1 and 95 more; write /],
+    [
+      'more unknown keys than are counted',
+      'a:\n'.repeat(1_200),
+      /unknown key: a, a, a, a, a and 995 more; write /,
+    ],
+    ['a long key', `${'k'.repeat(60_000)}: 1\n`, /unknown key: k{60}\.\.\.; write /],
+  ] as const)
+    it(`names the first few of many: ${what}`, () => {
+      assert.match(errors.review(configMap({ 'ip-masq-a': text })).join('\n'), said);
+    });
 });
 
 describe('the policy that warns', () => {
@@ -166,10 +198,17 @@ describe('the policy that warns', () => {
   for (const [data, name, said] of [
     [{ 'ip-masq': '' }, 'x', /does not read the key ip-masq: .* begins with ip-masq-; rename it/],
     [{ 'ip-masq.yaml': '', 'ip-masq-a': '' }, 'x', /the key ip-masq\.yaml/],
+    [
+      Object.fromEntries(
+        Array.from({ length: 1_000 }, (_, index) => [`ip-masq.${index}${'x'.repeat(230)}`, '']),
+      ),
+      'x',
+      /the key ip-masq\.0x+, (?:ip-masq\.\dx+, ){3}ip-masq\.4x+ and 995 more: the name/,
+    ],
     [{ nonMasqueradeCIDRs: '' }, 'ip-masq-operator', /no key of ConfigMap ip-masq-operator/],
     [{ config: '' }, 'azure-ipmasq', /no key of ConfigMap azure-ipmasq/],
   ] as const)
-    it(`tells of ${Object.keys(data)} in ${name}`, () => {
+    it(`tells of ${Object.keys(data).join().slice(0, 60)} in ${name}`, () => {
       assert.match(warnings.review(configMap(data, name)).join('\n'), said);
       assert.deepEqual(errors.review(configMap(data, name)), []);
     });
