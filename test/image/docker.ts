@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { access, constants, readdir, readFile, rmdir } from 'node:fs/promises';
+import { access, constants, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createBox, createNeighbour, type HeldBox } from '../lab/box.ts';
+import { CGROUPS, removeCgroups } from '../lab/cgroups.ts';
 import { type Environment, type RunResult, run, succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 
@@ -46,6 +47,7 @@ export async function startDocker(): Promise<Docker> {
   await using stack = new AsyncDisposableStack();
   const { path: dir } = stack.use(await temporaryDirectory());
   const cgroup = basename(dir);
+  // Docker leaves the parent of its containers' cgroups.
   stack.defer(() => removeCgroups(cgroup));
   // Of the two kinds of boxes this one leaves /sys as it is, and with it the cgroups.
   const node = stack.use(await createNeighbour(stack.use(await createBox('netns'))));
@@ -122,8 +124,6 @@ async function clientFor(env: Environment, alive: () => string): Promise<string>
   return first;
 }
 
-const CGROUPS = '/sys/fs/cgroup';
-
 /** cgroup v1 has a directory for each controller, v2 one for all. */
 async function peakMemory(cgroup: string, id: string): Promise<number> {
   const files = [
@@ -135,19 +135,4 @@ async function peakMemory(cgroup: string, id: string): Promise<number> {
     if (text !== undefined) return Number(text);
   }
   throw new Error(`none of ${files.join(', ')} is there`);
-}
-
-/** Docker leaves the parent of its containers' cgroups. */
-async function removeCgroups(cgroup: string): Promise<void> {
-  const controllers = await readdir(CGROUPS).catch(() => []);
-  for (const dir of [CGROUPS, ...controllers.map((controller) => join(CGROUPS, controller))])
-    await removeCgroup(join(dir, cgroup));
-}
-
-/** The files of a cgroup go with it, and cannot be removed; the groups in it can. */
-async function removeCgroup(dir: string): Promise<void> {
-  const entries = await readdir(dir, { withFileTypes: true }).catch(() => []);
-  for (const entry of entries) if (entry.isDirectory()) await removeCgroup(join(dir, entry.name));
-  // A controller may be another name of a second one, and then it is gone already.
-  await rmdir(dir).catch(() => undefined);
 }

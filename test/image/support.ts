@@ -1,11 +1,10 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { type Command, type Environment, run, succeed } from '../lab/run.ts';
+import { type Environment, run, succeed } from '../lab/run.ts';
 import { type Files, temporaryDirectory } from '../lab/volume.ts';
-import { debianRoot } from './base.ts';
 import { type AgentContainer, startAgent } from './daemonset.ts';
 import { type Docker, startDocker } from './docker.ts';
+import { importBase, makeCommand } from './make.ts';
 import { startRegistry } from './registry.ts';
 
 /** The architecture of this machine, as Debian and Docker name it. Its image can run here. */
@@ -14,10 +13,8 @@ export const OWN = process.arch === 'arm64' ? 'arm64' : 'amd64';
 /** The other architecture that there is an image for. Its image can be built and looked at, and QEMU runs its Node.js. */
 export const OTHER = OWN === 'arm64' ? 'amd64' : 'arm64';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MINUTES_MS = 300_000;
 const VERSION = 'v1.2.3-test';
-const BASE = 'debian-of-the-test:bookworm';
 
 export interface ImageLab extends AsyncDisposable {
   readonly docker: Docker;
@@ -42,18 +39,17 @@ export interface Builder {
 /** Starts Docker and a registry, then builds and pushes the images of all architectures with make, without network. */
 export async function createImageLab(): Promise<ImageLab> {
   await using stack = new AsyncDisposableStack();
-  const archive = await debianRoot();
   const { path: dir } = stack.use(await temporaryDirectory());
   const path = await pathWithOtherNode(join(dir, 'path'));
   // The other architecture's Node.js comes from the network, once.
   await succeed(run(makeCommand('022', `build-${OTHER}`), path, { timeoutMs: MINUTES_MS }));
   const docker = stack.use(await startDocker());
-  await docker.must('import', archive, BASE);
+  const base = await importBase(docker);
   const registry = stack.use(await startRegistry(docker.node)).address;
   const image = (architecture: string) => `${registry}/ip-masq-agent-${architecture}:${VERSION}`;
   const variables = [
     `DOCKER=${docker.client}`,
-    `BASE_IMAGE=${BASE}`,
+    `BASE_IMAGE=${base}`,
     `REGISTRY=${registry}`,
     `VERSION=${VERSION}`,
     'DOCKER_BUILD_FLAGS=--network=none --no-cache',
@@ -79,13 +75,6 @@ export async function createImageLab(): Promise<ImageLab> {
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-}
-
-/** The command that runs make as a person does, but for the set-up: a test must not install anything. */
-function makeCommand(umask: string, ...words: readonly string[]): Command {
-  // A failed step of Docker tells why on the standard output.
-  const script = 'umask "$0" && exec make "$@" >&2';
-  return { file: 'sh', args: ['-c', script, umask, '-C', ROOT, 'SETUP=true', ...words] };
 }
 
 /** The PATH of a person whose own Node.js is not the project's: that Node.js comes first here, and fails. */

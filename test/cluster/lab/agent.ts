@@ -1,0 +1,168 @@
+import { realpath, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { ROOT } from '../../image/make.ts';
+import type { RunResult } from '../../lab/run.ts';
+import { temporaryDirectory } from '../../lab/volume.ts';
+import type { Cluster } from './cluster.ts';
+import type { Kubectl } from './kubectl.ts';
+import { type ContainerStatus, isTrue, type List, type Pod } from './objects.ts';
+import { until } from './wait.ts';
+
+/** What is applied: a shipped overlay, as the manifests' README tells people to use it from a directory of their own. */
+export interface Kustomization {
+  /** Below examples/kubernetes; `base` if absent. */
+  readonly overlay?: string;
+  /** Names below examples/kubernetes/components. In a cluster of both families, `dual-stack` comes by itself. */
+  readonly components?: readonly string[];
+  /** Texts of the base's sources. If absent, those of the overlay stay. */
+  readonly sources?: Partial<Record<Source, string>>;
+  /** More arguments for the agent. */
+  readonly args?: readonly string[];
+  /** More patches, as kustomize takes them. */
+  readonly patches?: readonly object[];
+  /** The image, instead of that of the cluster's tests. */
+  readonly image?: string;
+}
+
+/** The base's sources, as their ConfigMaps are named. */
+export type Source = 'ip-masq-cloud' | 'ip-masq-operator';
+
+/** The pod of the agent on one node. */
+export interface AgentPod {
+  readonly name: string;
+  readonly node: string;
+  readonly uid: string;
+  readonly isReady: boolean;
+  /** Undefined as long as kubelet knows nothing of the container. */
+  readonly container: ContainerStatus | undefined;
+}
+
+/** The agent's DaemonSet in the namespace of the lab. */
+export interface Agent {
+  /** Applies it, and returns when every node runs it. */
+  deploy(kustomization?: Kustomization): Promise<void>;
+  /** Applies it, and does not wait. */
+  apply(kustomization?: Kustomization): Promise<void>;
+  /** Waits until every node runs what was applied last. */
+  rolledOut(): Promise<void>;
+  /** Writes the text of a source to its ConfigMap, which need not exist. */
+  write(source: Source, text: string): Promise<void>;
+  /** Deletes the ConfigMap of a source. */
+  remove(source: Source): Promise<void>;
+  /** Makes every kubelet bring the ConfigMaps to the volumes now, by an annotation on the pods. */
+  nudge(): Promise<void>;
+  pods(): Promise<readonly AgentPod[]>;
+  /** Waits until all pods are as wanted. */
+  podsAre(what: string, isWanted: (pod: AgentPod) => boolean): Promise<readonly AgentPod[]>;
+  /** Runs a command of the agent in its pod on that node, as an operator does. */
+  exec(node: string, ...args: readonly string[]): Promise<RunResult>;
+  /** The log of the pod on that node: of its container, or of the container before it. */
+  log(node: string, ...flags: readonly string[]): Promise<string>;
+}
+
+const SELECTOR = '--selector=app.kubernetes.io/name=ip-masq-agent';
+const DAEMON_SET = 'daemonset/ip-masq-agent';
+/** The overlay that has the component in it. */
+export const DUAL_STACK = 'overlays/dual-stack';
+const SHIPPED_IMAGE = 'registry.example.com/ip-masq-agent';
+
+export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): Agent {
+  let nudges = 0;
+  const pods = async (): Promise<readonly AgentPod[]> => {
+    const { items } = await kubectl.get<List<Pod>>('pods', SELECTOR);
+    return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined).map(agentPod);
+  };
+  const podOn = async (node: string) => {
+    const found = (await pods()).find((pod) => pod.node === node);
+    if (found === undefined) throw new Error(`no pod of the agent is on ${node}`);
+    return found.name;
+  };
+  const apply = async (kustomization: Kustomization = {}) => {
+    await using stack = new AsyncDisposableStack();
+    // kustomize follows symbolic links, and takes relative paths only.
+    const { path } = stack.use(await temporaryDirectory());
+    const dir = await realpath(path);
+    const content = kustomizationFile(dir, kustomization, cluster, namespace);
+    await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(content));
+    await kubectl.must('apply', `--kustomize=${dir}`);
+  };
+  const rolledOut = async () => {
+    await kubectl.must('rollout', 'status', DAEMON_SET, '--timeout=180s');
+  };
+  return {
+    apply,
+    rolledOut,
+    deploy: async (kustomization) => {
+      await apply(kustomization);
+      await rolledOut();
+    },
+    write: (source, text) =>
+      kubectl.apply({
+        apiVersion: 'v1',
+        kind: 'ConfigMap',
+        metadata: { name: source },
+        data: { [source]: text },
+      }),
+    remove: async (source) => {
+      await kubectl.must('delete', 'configmap', source);
+    },
+    nudge: async () => {
+      nudges += 1;
+      await kubectl.must('annotate', 'pods', SELECTOR, '--overwrite', `ip-masq-agent.test/nudge=${nudges}`);
+    },
+    pods,
+    podsAre: (what, isWanted) =>
+      until(`all pods of the agent to be ${what}`, pods, (all) => all.length > 0 && all.every(isWanted)),
+    exec: async (node, ...args) => await kubectl.run('exec', await podOn(node), '--', ...args),
+    log: async (node, ...flags) => await kubectl.must('logs', await podOn(node), ...flags),
+  };
+}
+
+function agentPod({ metadata, spec, status }: Pod): AgentPod {
+  return {
+    name: metadata.name,
+    node: spec.nodeName ?? '',
+    uid: metadata.uid,
+    isReady: isTrue(status.conditions, 'Ready'),
+    container: status.containerStatuses?.find(({ name }) => name === 'ip-masq-agent'),
+  };
+}
+
+function kustomizationFile(
+  dir: string,
+  { overlay = 'base', components = [], sources = {}, args = [], patches = [], image }: Kustomization,
+  { families, image: own }: Cluster,
+  namespace: string,
+): object {
+  const shipped = (path: string) => relative(dir, join(ROOT, 'examples/kubernetes', path));
+  const [, newName = '', newTag = ''] = /^(.*):([^:/]+)$/.exec(image ?? own) ?? [];
+  const needed =
+    families.includes('IPv6') && overlay !== DUAL_STACK ? ['dual-stack', ...components] : components;
+  return {
+    apiVersion: 'kustomize.config.k8s.io/v1beta1',
+    kind: 'Kustomization',
+    namespace,
+    resources: [shipped(overlay)],
+    components: needed.map((component) => shipped(`components/${component}`)),
+    images: [{ name: SHIPPED_IMAGE, newName, newTag }],
+    patches: [
+      ...Object.entries(sources).map(([name, text]) => ({ patch: sourcePatch(name, text) })),
+      ...args.map(argumentPatch),
+      ...patches,
+    ],
+  };
+}
+
+function sourcePatch(name: string, text: string): string {
+  // kube-system is the namespace that the overlay gives to its objects.
+  const metadata = { name, namespace: 'kube-system' };
+  return JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { [name]: text } });
+}
+
+function argumentPatch(value: string): object {
+  const path = '/spec/template/spec/containers/0/args/-';
+  return {
+    target: { kind: 'DaemonSet', name: 'ip-masq-agent' },
+    patch: JSON.stringify([{ op: 'add', path, value }]),
+  };
+}

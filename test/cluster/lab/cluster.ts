@@ -1,0 +1,54 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** An IP family as the agent's messages name it. */
+export type Family = 'IPv4' | 'IPv6';
+
+/** A node of a local cluster: namespaces of their own on this machine. */
+export interface LocalNode {
+  readonly name: string;
+  /** The init of its namespaces, as this machine numbers it. */
+  readonly pid: number;
+}
+
+/** The cluster that the scenarios run in, as the environment names it. */
+export interface Cluster {
+  readonly kubeconfig: string;
+  /** The kubectl program. */
+  readonly kubectl: string;
+  /** The agent's image, which the nodes already hold. */
+  readonly image: string;
+  readonly proxyMode: 'iptables' | 'nftables';
+  readonly families: readonly Family[];
+  /** Empty if the nodes are not on this machine. */
+  readonly localNodes: readonly LocalNode[];
+}
+
+/** @throws {Error} if the environment does not name a cluster */
+export function clusterFromEnvironment(): Cluster {
+  const directory = process.env['CLUSTER_LOCAL'];
+  return {
+    kubeconfig: required('KUBECONFIG'),
+    kubectl: process.env['KUBECTL'] ?? 'kubectl',
+    image: required('CLUSTER_IMAGE'),
+    proxyMode: oneOf('CLUSTER_PROXY_MODE', ['iptables', 'nftables']),
+    families: oneOf('CLUSTER_FAMILIES', ['ipv4', 'dual']) === 'dual' ? ['IPv4', 'IPv6'] : ['IPv4'],
+    localNodes: directory ? JSON.parse(readFileSync(join(directory, 'nodes.json'), 'utf8')) : [],
+  };
+}
+
+function required(name: string): string {
+  const value = process.env[name];
+  if (value) return value;
+  throw new Error(
+    `${name} is not set; \`make test-cluster\` sets it, and test/cluster/README.md explains it`,
+  );
+}
+
+/** The first choice is the default. */
+function oneOf<const Choice extends string>(name: string, choices: readonly [Choice, ...Choice[]]): Choice {
+  const value = process.env[name] || choices[0];
+  const found = choices.find((choice) => choice === value);
+  if (found !== undefined) return found;
+  throw new Error(`${name} is ${JSON.stringify(value)}; use ${choices.join(' or ')}`);
+}

@@ -1,0 +1,133 @@
+import type { Family } from './cluster.ts';
+import type { Protocol, Tally, Target } from './probe/errands.ts';
+import type { Addresses } from './probes.ts';
+import type { Lab, LabNode } from './scenario.ts';
+import { until } from './wait.ts';
+
+/** Where clients send to: the other node's own address, or an ordinary pod there. Every cluster has both. */
+export type Place = 'nodes' | 'pods';
+export type Verdict = 'masqueraded' | 'not masqueraded';
+export type Verdicts = Readonly<Record<Place, Verdict>>;
+
+export const PLACES: readonly Place[] = ['nodes', 'pods'];
+const PROTOCOLS: readonly Protocol[] = ['tcp', 'udp'];
+
+/** The way from the client on a node to a place on the other node. */
+export interface Route {
+  readonly from: LabNode;
+  readonly to: LabNode;
+  readonly place: Place;
+  readonly family: Family;
+  readonly target: Target;
+}
+
+export function routes(lab: Lab, protocols: readonly Protocol[] = PROTOCOLS): readonly Route[] {
+  const [one, two] = lab.nodes;
+  const pairs = [
+    [one, two],
+    [two, one],
+  ] as const;
+  return pairs.flatMap(([from, to]) =>
+    PLACES.flatMap((place) =>
+      lab.cluster.families.flatMap((family) =>
+        protocols.map((protocol): Route => {
+          const address = addressIn(place === 'nodes' ? to.addresses : to.server.addresses, family);
+          return { from, to, place, family, target: { protocol, address } };
+        }),
+      ),
+    ),
+  );
+}
+
+/**
+ * What the source that the server has seen tells of the verdict; the source itself if it is not one that it should see.
+ * Packets to pods that are masqueraded are so again on the node of that pod, with the address of its link to the pod.
+ */
+export function verdictOf({ from, to, place, family }: Route, source: string): string {
+  if (source === addressIn(from.client.addresses, family)) return 'not masqueraded';
+  if (source === addressIn(from.addresses, family)) return 'masqueraded';
+  return place === 'pods' && to.ownAddresses.includes(source) ? 'masqueraded' : source;
+}
+
+/**
+ * What happens to new packets of the clients of both nodes, over TCP and UDP, in all families: one verdict for each place,
+ * or all that were found, where they differ.
+ */
+export async function packets(lab: Lab): Promise<Readonly<Record<Place, string>>> {
+  const all = routes(lab);
+  const answers = await Promise.all(
+    lab.nodes.map(async ({ client, name }) => {
+      const own = all.filter(({ from }) => from.name === name);
+      const seen = await client.ask('ask', { targets: own.map(({ target }) => target) });
+      return own.map((route, index) => ({ route, verdict: verdictOf(route, seen[index]?.source ?? '') }));
+    }),
+  );
+  const at = (place: Place) => {
+    const found = answers.flat().filter(({ route }) => route.place === place);
+    return [...new Set(found.map(({ verdict }) => verdict))].toSorted().join(', ');
+  };
+  return { nodes: at('nodes'), pods: at('pods') };
+}
+
+export async function untilPackets(lab: Lab, wanted: Verdicts): Promise<void> {
+  await until(
+    `packets to nodes to be ${wanted.nodes}, and to pods ${wanted.pods}`,
+    () => packets(lab),
+    ({ nodes, pods }) => nodes === wanted.nodes && pods === wanted.pods,
+  );
+}
+
+/** The CIDRs of single addresses that hold these places on both nodes. */
+export function cidrs(lab: Lab, ...places: readonly Place[]): readonly string[] {
+  return places.flatMap((place) =>
+    lab.nodes.flatMap(({ addresses, server }) =>
+      lab.cluster.families.map((family) => {
+        const address = addressIn(place === 'nodes' ? addresses : server.addresses, family);
+        return `${address}/${family === 'IPv4' ? 32 : 128}`;
+      }),
+    ),
+  );
+}
+
+/** The text of a source that leaves packets to these places alone. */
+export function sourceText(lab: Lab, ...places: readonly Place[]): string {
+  return `nonMasqueradeCIDRs: ${JSON.stringify(cidrs(lab, ...places))}\n`;
+}
+
+/** Connections of one client that did not arrive as they should. */
+export interface Wrongs {
+  /** How many were opened. */
+  readonly count: number;
+  /** How many had another source, or failed. */
+  readonly wrong: number;
+  /** The longest time in which all were wrong, in milliseconds: from the first of them to the next that was right. */
+  readonly longestMs: number;
+  /** Each outcome that is wrong, with its count. */
+  readonly outcomes: Readonly<Record<string, number>>;
+}
+
+export function wrongsOf({ count, runs }: Tally, isRight: (outcome: string) => boolean): Wrongs {
+  const outcomes: Record<string, number> = {};
+  let wrong = 0;
+  let longestMs = 0;
+  let since: number | undefined;
+  for (const run of runs) {
+    if (isRight(run.outcome)) {
+      longestMs = Math.max(longestMs, run.from - (since ?? run.from));
+      since = undefined;
+    } else {
+      since ??= run.from;
+      wrong += run.count;
+      outcomes[run.outcome] = (outcomes[run.outcome] ?? 0) + run.count;
+      longestMs = Math.max(longestMs, run.to - since);
+    }
+  }
+  return { count, wrong, longestMs, outcomes };
+}
+
+/** @throws {Error} if there is none: the cluster then is not what its environment says */
+export function addressIn(addresses: Addresses, family: Family): string {
+  const address = addresses[family];
+  if (address === undefined) throw new Error(`there is no ${family} address`);
+  return address;
+}

@@ -1,0 +1,33 @@
+import { createSocket } from 'node:dgram';
+import { createServer } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { PORT, type Seen } from './errands.ts';
+
+/** Tells every client the source of its packets: at once over TCP, and again for each line; over UDP for each datagram. */
+export function startServers(name: string): void {
+  const answer = (source = '') => {
+    const seen: Seen = { source: source.replace(/^::ffff:/, ''), server: name };
+    return `${JSON.stringify(seen)}\n`;
+  };
+  const server = createServer({ noDelay: true }, (socket) => {
+    const line = answer(socket.remoteAddress);
+    socket.on('error', () => {});
+    socket.on('data', (data) => socket.write(line.repeat(data.filter((byte) => byte === 10).length)));
+    socket.write(line);
+  });
+  server.listen(PORT);
+  // A socket for all addresses would answer from the address that the route prefers, not from the one that was asked.
+  for (const address of ownAddresses()) {
+    const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
+    socket.on('message', (_, from) => socket.send(answer(from.address), from.port, from.address));
+    // An address may go away while the node's network changes.
+    socket.on('error', (error) => console.error(`${address}: ${error.message}`));
+    socket.bind(PORT, address);
+  }
+}
+
+/** The addresses of all links, but for those that are valid on one link only. */
+export function ownAddresses(): readonly string[] {
+  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return all.map(({ address }) => address).filter((address) => !address.startsWith('fe80:'));
+}

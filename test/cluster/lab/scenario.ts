@@ -1,0 +1,90 @@
+import { randomBytes } from 'node:crypto';
+import { type TestContext, test } from 'node:test';
+import { type Agent, agentIn } from './agent.ts';
+import { type Cluster, clusterFromEnvironment } from './cluster.ts';
+import { type Kubectl, kubectlFor, namespaceFor } from './kubectl.ts';
+import { accessTo, type NodeAccess } from './nodes.ts';
+import { type Addresses, type ProbedNode, startProbes } from './probes.ts';
+
+/** What a scenario works with. */
+export interface Lab {
+  readonly cluster: Cluster;
+  /** In the namespace of the scenario. */
+  readonly kubectl: Kubectl;
+  readonly namespace: string;
+  readonly agent: Agent;
+  readonly nodes: readonly [LabNode, LabNode];
+  /** The ClusterIPs in front of the servers of all nodes. */
+  readonly service: Addresses;
+  /** Prints a measured value, for people and for the table of the run. */
+  measured(what: string, value: string): void;
+}
+
+export type LabNode = ProbedNode & NodeAccess;
+
+const LABEL = 'ip-masq-agent.test/scenario';
+const TIMEOUT_MS = 900_000;
+
+/** A test with the agent in a real cluster. It makes what it needs, and leaves the cluster as it was. */
+export function scenario(title: string, body: (lab: Lab, t: TestContext) => Promise<void>): void {
+  test(title, { timeout: TIMEOUT_MS }, async (t) => {
+    const measured: Lab['measured'] = (what, value) => t.diagnostic(`measured: ${what}: ${value}`);
+    await using stack = new AsyncDisposableStack();
+    const begun = performance.now();
+    const lab = await createLab(stack, measured);
+    measured('probes ready', `${Math.round(performance.now() - begun)} ms`);
+    try {
+      await body(lab, t);
+    } catch (error) {
+      console.error(await whatIsThere(lab));
+      throw error;
+    }
+  });
+}
+
+async function createLab(stack: AsyncDisposableStack, measured: Lab['measured']): Promise<Lab> {
+  const cluster = clusterFromEnvironment();
+  const namespace = `ip-masq-test-${randomBytes(3).toString('hex')}`;
+  const kubectl = kubectlFor(cluster, namespace);
+  // What a run left that was killed. Namespaces that are on their way out have no agent any more.
+  await kubectl.must('delete', 'namespaces', `--selector=${LABEL}`, '--field-selector=status.phase=Active');
+  await kubectl.apply(namespaceFor(namespace, LABEL));
+  stack.defer(async () => {
+    await kubectl.must('delete', 'namespace', namespace, '--wait=false');
+  });
+  const probes = stack.use(await startProbes(cluster));
+  const nodes = probes.nodes.map((node): LabNode => ({ ...node, ...accessTo(cluster, node) }));
+  const [one, two] = nodes;
+  if (one === undefined || two === undefined) throw new Error('there are two nodes');
+  stack.defer(() => removeAgent(kubectl, nodes));
+  const agent = agentIn(kubectl, cluster, namespace);
+  return { cluster, kubectl, namespace, agent, nodes: [one, two], service: probes.service, measured };
+}
+
+/** As the README says under "Uninstall", for a DaemonSet that is deleted already. */
+async function removeAgent(kubectl: Kubectl, nodes: readonly LabNode[]): Promise<void> {
+  await kubectl.must('delete', 'daemonsets', '--selector=app.kubernetes.io/name', '--cascade=foreground');
+  for (const { name, host, ownRules } of nodes) {
+    const cleanup = { file: 'ip-masq-agent', args: ['cleanup'], input: '' };
+    const { code, stderr } = await host.ask('run', cleanup);
+    if (code !== 0) throw new Error(`cleanup on ${name} failed: ${stderr}`);
+    const rules = await ownRules();
+    if (rules !== '') throw new Error(`rules are left on ${name} after cleanup:\n${rules}`);
+  }
+}
+
+/** For a person who looks for the reason of a failure. */
+async function whatIsThere({ kubectl, agent, nodes }: Lab): Promise<string> {
+  const parts = [
+    async () => await kubectl.must('get', 'pods', '--output=wide'),
+    async () => await kubectl.must('describe', 'pods', '--selector=app.kubernetes.io/name'),
+    async () => await kubectl.must('get', 'events', '--sort-by=.lastTimestamp'),
+    ...nodes.flatMap(({ name, ownRules }) => [
+      async () => `the agent's rules on ${name}:\n${await ownRules()}`,
+      async () => `the agent's log on ${name}:\n${await agent.log(name, '--tail=100')}`,
+      async () => `the log before it:\n${await agent.log(name, '--previous', '--tail=50')}`,
+    ]),
+  ];
+  const texts = await Promise.all(parts.map((part) => part().catch((error: Error) => error.message)));
+  return texts.join('\n\n');
+}

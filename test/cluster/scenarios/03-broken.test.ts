@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import type { AgentPod } from '../lab/agent.ts';
+import { cidrs, packets, sourceText, untilPackets } from '../lab/packets.ts';
+import { type Lab, scenario } from '../lab/scenario.ts';
+import { until } from '../lab/wait.ts';
+
+const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
+const PLACE = /ip-masq-operator:\d+:\d+: error: /;
+
+/** One way to break the sources. */
+interface Mistake {
+  readonly name: string;
+  make(lab: Lab): Promise<void>;
+  /** What the termination message says. */
+  readonly said: RegExp;
+}
+
+const MISTAKES: readonly Mistake[] = [
+  written('a YAML error', () => 'nonMasqueradeCIDRs: [10.0.0.0/8\n', PLACE),
+  written('an unknown key', () => 'nonMasqueradeCIDR: []\n', PLACE),
+  written('a conflict', (lab) => `masqueradeCIDRs: ${list(cidrs(lab, 'pods'))}\n`, PLACE),
+  written('more CIDRs than the limit', () => `nonMasqueradeCIDRs: ${list(networks(65))}\n`, PLACE),
+  written(
+    'a broken promise',
+    () => `masqueradeCIDRs: ${list(networks(1))}\n`,
+    /ip-masq-operator:\d+:\d+: error: the promise --must-not-masquerade=198\.18\.0\.0\/24 is broken/,
+  ),
+  {
+    name: 'a missing required source',
+    make: ({ agent }) => agent.remove('ip-masq-cloud'),
+    said: /error: the source ip-masq-cloud is not there, but --require-source names it/,
+  },
+];
+
+const ARGS = [
+  '--require-source=ip-masq-cloud',
+  '--must-not-masquerade=198.18.0.0/24',
+  // Only an event of the file system can lead to a sync.
+  '--resync-interval=24h',
+];
+
+scenario('a mistake ends the agents and changes no packet, and its repair brings them back', async (lab) => {
+  const { agent, nodes } = lab;
+  const sources = good(lab);
+  await agent.deploy({ args: ARGS, sources });
+  await untilPackets(lab, VERDICTS);
+  const before = await Promise.all(nodes.map((node) => node.ownRules()));
+  const unchanged = async (when: string) => {
+    assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before, when);
+    assert.deepEqual(await packets(lab), VERDICTS, when);
+  };
+
+  for (const { name, make, said } of MISTAKES) {
+    const broken = performance.now();
+    await make(lab);
+    await agent.nudge();
+    await agent.podsAre(`in CrashLoopBackOff because of ${name}, and to say ${said}`, (pod) =>
+      crashed(pod, said),
+    );
+    const crashedAfter = performance.now() - broken;
+    await unchanged(`after ${name}`);
+    const repaired = performance.now();
+    await repair(lab, sources);
+    await agent.podsAre(`Ready after ${name} is repaired`, ({ isReady }) => isReady);
+    const recoveredAfter = performance.now() - repaired;
+    await unchanged(`after the repair of ${name}`);
+    lab.measured(
+      name,
+      `CrashLoopBackOff after ${seconds(crashedAfter)}, recovered after ${seconds(recoveredAfter)}`,
+    );
+  }
+});
+
+scenario(
+  'with keep, a mistake makes the agents not ready; a container that is killed meanwhile changes no packet',
+  async (lab) => {
+    const { agent, nodes } = lab;
+    const sources = good(lab);
+    await agent.deploy({ args: [...ARGS, '--on-invalid-config=keep'], sources });
+    await untilPackets(lab, VERDICTS);
+    const [one] = nodes;
+    const before = await Promise.all(nodes.map((node) => node.ownRules()));
+    const [yaml] = MISTAKES;
+    assert.ok(yaml);
+
+    const broken = performance.now();
+    await yaml.make(lab);
+    await agent.nudge();
+    for (const node of nodes)
+      await until(`${node.name} to say why at /readyz`, () => readyz(node), says(yaml.said));
+    lab.measured('keep: reason in /readyz', `after ${seconds(performance.now() - broken)}`);
+    const kept = await agent.podsAre('not Ready, and not restarted', ({ isReady, container }) => {
+      return !isReady && container?.restartCount === 0 && container.state.running !== undefined;
+    });
+
+    const victim =
+      kept.find(({ node }) => node === one.name)?.container?.containerID ?? assert.fail('no container');
+    await one.kill(victim);
+    await until('the killed container to be back', agent.pods, (pods) =>
+      pods.some(({ node, container }) => {
+        return node === one.name && container?.restartCount === 1 && container.state.running !== undefined;
+      }),
+    );
+    await until('the new container to say why at /readyz', () => readyz(one), says(yaml.said));
+    assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before);
+    assert.deepEqual(await packets(lab), VERDICTS);
+
+    const repaired = performance.now();
+    await repair(lab, sources);
+    await agent.podsAre('Ready', ({ isReady }) => isReady);
+    lab.measured('keep: Ready after the repair', `after ${seconds(performance.now() - repaired)}`);
+    assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before);
+  },
+);
+
+function written(name: string, text: (lab: Lab) => string, said: RegExp): Mistake {
+  return { name, said, make: (lab) => lab.agent.write('ip-masq-operator', text(lab)) };
+}
+
+function good(lab: Lab) {
+  return {
+    'ip-masq-operator': `nonMasqueradeCIDRs: ${list([...networks(1), '198.18.0.0/15'])}\n`,
+    'ip-masq-cloud': sourceText(lab, 'pods'),
+  };
+}
+
+async function repair({ agent }: Lab, sources: ReturnType<typeof good>): Promise<void> {
+  for (const source of ['ip-masq-operator', 'ip-masq-cloud'] as const)
+    await agent.write(source, sources[source]);
+  await agent.nudge();
+}
+
+function crashed({ container }: AgentPod, said: RegExp): boolean {
+  const { state, lastState } = container ?? {};
+  const end = lastState?.terminated;
+  return state?.waiting?.reason === 'CrashLoopBackOff' && end?.exitCode === 3 && said.test(end.message ?? '');
+}
+
+function readyz({ host }: Lab['nodes'][number]) {
+  return host.ask('fetch', { url: 'http://127.0.0.1:9614/readyz' });
+}
+
+function says(reason: RegExp) {
+  return ({ status, body }: { readonly status: number | undefined; readonly body: string }) =>
+    status === 503 && reason.test(body);
+}
+
+/** Networks of the range for benchmarks (RFC 2544), which no cluster uses. */
+function networks(count: number): readonly string[] {
+  return Array.from({ length: count }, (_, index) => `198.18.${index}.0/24`);
+}
+
+function list(items: readonly string[]): string {
+  return JSON.stringify(items);
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}

@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import type { KubeEvent, List } from '../lab/objects.ts';
+import { packets, sourceText, untilPackets } from '../lab/packets.ts';
+import { type Lab, scenario } from '../lab/scenario.ts';
+import { until } from '../lab/wait.ts';
+
+const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
+
+scenario(
+  'a ConfigMap that is required is deleted: rules stay, a new pod waits, and the new ConfigMap applies',
+  async (lab) => {
+    const { agent, kubectl, nodes } = lab;
+    const [one, two] = nodes;
+    const operator = sourceText(lab, 'pods');
+    await agent.deploy({ sources: { 'ip-masq-operator': operator, 'ip-masq-cloud': sourceText(lab) } });
+    await untilPackets(lab, VERDICTS);
+    const before = await Promise.all(nodes.map((node) => node.ownRules()));
+    const running = await agent.pods();
+
+    await agent.remove('ip-masq-operator');
+    await agent.nudge();
+    for (const { name } of running)
+      await until(`the event FailedMount of ${name}`, () => mountFailures(lab, name), some);
+    assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before);
+
+    const replaced = running.find(({ node }) => node === one.name) ?? assert.fail('no pod');
+    await kubectl.must('delete', 'pod', replaced.name);
+    const waiting = await until('a new pod that waits for the ConfigMap', agent.pods, (pods) =>
+      pods.some(({ uid, node, container }) => {
+        const isNew = uid !== replaced.uid && node === one.name;
+        return isNew && container?.state.waiting?.reason === 'ContainerCreating';
+      }),
+    );
+    const fresh = waiting.find(({ node }) => node === one.name) ?? assert.fail('no pod');
+    await until(`the event FailedMount of ${fresh.name}`, () => mountFailures(lab, fresh.name), some);
+    assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before);
+    assert.deepEqual(await packets(lab), VERDICTS);
+
+    const created = performance.now();
+    await agent.write('ip-masq-operator', sourceText(lab, 'nodes'));
+    await agent.nudge();
+    await untilPackets(lab, { nodes: 'not masqueraded', pods: 'masqueraded' });
+    const after = `${Math.round(performance.now() - created)} ms`;
+    lab.measured(
+      `required ConfigMap created again, applied on ${one.name} by a new pod and on ${two.name}`,
+      after,
+    );
+    await agent.podsAre('Ready', ({ isReady }) => isReady);
+  },
+);
+
+scenario(
+  'an optional ConfigMap is deleted: log and metric name it, with the verdicts that change; with none left the defaults apply',
+  async (lab) => {
+    const { agent, nodes } = lab;
+    const sources = { 'ip-masq-operator': sourceText(lab), 'ip-masq-cloud': sourceText(lab, 'pods') };
+    await agent.deploy({ sources, patches: [OPERATOR_IS_OPTIONAL] });
+    await untilPackets(lab, VERDICTS);
+
+    const deleted = performance.now();
+    await agent.remove('ip-masq-cloud');
+    await agent.nudge();
+    await untilPackets(lab, { nodes: 'masqueraded', pods: 'masqueraded' });
+    lab.measured(
+      'optional ConfigMap deleted, applied',
+      `after ${Math.round(performance.now() - deleted)} ms`,
+    );
+    const [, server] = nodes;
+    for (const node of nodes) {
+      const line = await logged(lab, node.name, /gone since the last reading: ip-masq-cloud/);
+      assert.match(line, /is masqueraded/);
+      assert.ok(line.includes(server.server.addresses.IPv4 ?? ''), line);
+      const { body } = await metrics(node);
+      assert.doesNotMatch(body, /source_info\{source="ip-masq-cloud"\}/);
+      assert.match(body, /source_info\{source="ip-masq-operator"\} 1/);
+      assert.match(body, /^ip_masq_agent_config_sources 1$/m);
+    }
+
+    await agent.remove('ip-masq-operator');
+    await agent.nudge();
+    for (const node of nodes) {
+      await until(
+        `no source on ${node.name}`,
+        () => metrics(node),
+        ({ body }) => /^ip_masq_agent_config_sources 0$/m.test(body),
+      );
+      const line = await logged(lab, node.name, /no config found, the defaults apply/);
+      assert.equal(JSON.parse(line).level, 'warn');
+      assert.match(await node.ownRules(), /10\.0\.0\.0\/8/);
+    }
+  },
+);
+
+/** The base makes it `false`: this is what its comment warns of. */
+const OPERATOR_IS_OPTIONAL = {
+  target: { kind: 'DaemonSet', name: 'ip-masq-agent' },
+  patch: JSON.stringify([
+    {
+      op: 'replace',
+      path: '/spec/template/spec/volumes/0/projected/sources/1/configMap/optional',
+      value: true,
+    },
+  ]),
+};
+
+async function mountFailures({ kubectl }: Lab, pod: string): Promise<readonly KubeEvent[]> {
+  const selector = `--field-selector=reason=FailedMount,involvedObject.name=${pod}`;
+  const { items } = await kubectl.get<List<KubeEvent>>('events', selector);
+  return items.filter(({ message }) => message.includes('ip-masq-operator'));
+}
+
+function some(found: readonly unknown[]): boolean {
+  return found.length > 0;
+}
+
+function metrics({ host }: Lab['nodes'][number]) {
+  return host.ask('fetch', { url: 'http://127.0.0.1:9614/metrics' });
+}
+
+/** The last line of the agent's log on the node that matches. */
+async function logged({ agent }: Lab, node: string, pattern: RegExp): Promise<string> {
+  const find = async () => (await agent.log(node)).split('\n').findLast((line) => pattern.test(line));
+  const line = await until(
+    `a line of the log on ${node} that matches ${pattern}`,
+    find,
+    (found) => found !== undefined,
+  );
+  return line ?? '';
+}

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import type { Kustomization } from '../lab/agent.ts';
+import { sourceText, untilPackets } from '../lab/packets.ts';
+import { type Lab, scenario } from '../lab/scenario.ts';
+import { openFlows, startTraffic } from '../lab/traffic.ts';
+import { until } from '../lab/wait.ts';
+
+const PER_SECOND = 50;
+const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
+
+const CHAIN = /^-A IP-MASQ-AGENT /m;
+const TABLE = /^table ip ip-masq-agent /m;
+
+scenario('a rollout switches the dataplane, forth and back, and no packet goes wrong', async (lab) => {
+  const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
+  await lab.agent.deploy({ sources });
+  await untilPackets(lab, VERDICTS);
+  await holdsOnly(lab, CHAIN, TABLE);
+
+  await using flows = await openFlows(lab, VERDICTS);
+  await using traffic = await startTraffic(lab, PER_SECOND);
+  await rollOut(lab, 'nftables', { sources, components: ['nftables'] });
+  await holdsOnly(lab, TABLE, CHAIN);
+  assert.deepEqual(await flows.changes(), []);
+  await rollOut(lab, 'iptables', { sources });
+  await holdsOnly(lab, CHAIN, TABLE);
+  assert.deepEqual(await flows.changes(), []);
+
+  const found = await traffic.end(VERDICTS);
+  for (const { route, count, wrong, outcomes } of found) {
+    assert.ok(count > PER_SECOND, `only ${count} connections`);
+    assert.equal(wrong, 0, `from ${route.from.name} to ${route.target.address}: ${JSON.stringify(outcomes)}`);
+  }
+  const total = found.reduce((sum, { count }) => sum + count, 0);
+  lab.measured('connections during two switches of the dataplane', `${total}, 0 with the wrong source`);
+});
+
+async function rollOut({ agent, measured }: Lab, name: string, kustomization: Kustomization): Promise<void> {
+  const begun = performance.now();
+  await agent.deploy(kustomization);
+  measured(`rollout to ${name}`, `${Math.round(performance.now() - begun)} ms`);
+}
+
+/** Leftovers are removed beside the loop, after the pod is Ready. */
+async function holdsOnly({ nodes }: Lab, here: RegExp, gone: RegExp): Promise<void> {
+  for (const { name, ownRules } of nodes)
+    await until(`rules that match ${here} and not ${gone} on ${name}`, ownRules, (rules) => {
+      return here.test(rules) && !gone.test(rules);
+    });
+}

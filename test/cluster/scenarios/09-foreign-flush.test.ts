@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import type { Kustomization } from '../lab/agent.ts';
+import { saveForeignRules } from '../lab/foreign-rules.ts';
+import { packets, sourceText, untilPackets } from '../lab/packets.ts';
+import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
+import { startTraffic } from '../lab/traffic.ts';
+import { until } from '../lab/wait.ts';
+
+const PER_SECOND = 50;
+const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
+
+type Flush = readonly [file: string, ...args: string[]];
+const FLUSH_ALL: Flush = ['nft', 'flush', 'ruleset'];
+const FLUSH_NAT: Flush = ['iptables-nft', '-t', 'nat', '-F'];
+
+scenario(
+  'another program flushes the rules of a live node, and the agent writes its own again',
+  async (lab) => {
+    const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
+    // Only an event of the kernel can lead to the repair.
+    const args = ['--resync-interval=24h'];
+    const dataplanes: readonly (readonly [Kustomization, readonly Flush[]])[] = [
+      [{ sources, args }, [FLUSH_NAT, FLUSH_ALL]],
+      [{ sources, args, components: ['nftables'] }, [FLUSH_ALL]],
+    ];
+    for (const [kustomization, flushes] of dataplanes) {
+      await lab.agent.deploy(kustomization);
+      await untilPackets(lab, VERDICTS);
+      for (const flush of flushes) {
+        const name = kustomization.components?.[0] ?? 'iptables';
+        await survives(lab, flush, `${flush.join(' ')} with the agent's rules in ${name}`);
+      }
+    }
+  },
+);
+
+async function survives(lab: Lab, [file, ...args]: Flush, what: string): Promise<void> {
+  const [node] = lab.nodes;
+  const before = await settledRules(node);
+  const restore = await saveForeignRules(node);
+  await using traffic = await startTraffic(lab, PER_SECOND);
+  try {
+    await node.must(file, ...args);
+    await until(`the agent's rules to be back after ${what}`, node.ownRules, (rules) => rules === before);
+    assert.deepEqual(await packets(lab), VERDICTS);
+  } finally {
+    await restore();
+  }
+  for (const { route, count, wrong, longestMs } of await traffic.end(VERDICTS)) {
+    assert.ok(count > 0);
+    if (route.from.name !== node.name) assert.equal(wrong, 0, `from ${route.from.name}`);
+    else if (route.place === 'nodes')
+      lab.measured(
+        what,
+        `${wrong} of ${count} connections (${route.family}) wrong, for ${Math.round(longestMs)} ms`,
+      );
+  }
+}
+
+/** Leftovers of the other dataplane are removed beside the loop. */
+async function settledRules({ name, ownRules }: LabNode): Promise<string> {
+  return await until(`rules of one dataplane on ${name}`, ownRules, (rules) => {
+    return /^-A IP-MASQ-AGENT /m.test(rules) !== /^table /m.test(rules);
+  });
+}
