@@ -10,7 +10,9 @@ import { temporaryDirectory } from '../lab/volume.ts';
 
 export interface PrometheusOptions {
   /** What is scraped each second, `HOST:PORT`. The first gets the labels node=node-0 and pod=ip-masq-agent-0, and so on. */
-  readonly scrape: readonly string[];
+  readonly scrape?: readonly string[];
+  /** More scrape configs. */
+  readonly jobs?: readonly object[];
   /** Texts of rule files. */
   readonly rules?: readonly string[];
 }
@@ -38,7 +40,10 @@ const URL_IN_BOX = 'http://127.0.0.1:9090';
 const PATIENCE_MS = 20_000;
 
 /** Starts it, and waits until it answers queries; the first scrape may still be to come. */
-export async function startPrometheus(box: Box, options: PrometheusOptions): Promise<Prometheus> {
+export async function startPrometheus(
+  box: Pick<Box, 'spawn'>,
+  options: PrometheusOptions,
+): Promise<Prometheus> {
   await using stack = new AsyncDisposableStack();
   const { path } = stack.use(await temporaryDirectory());
   await writeConfig(path, options);
@@ -72,7 +77,10 @@ export async function startPrometheus(box: Box, options: PrometheusOptions): Pro
 }
 
 /** JSON is YAML too. */
-async function writeConfig(dir: string, { scrape, rules = [] }: PrometheusOptions): Promise<void> {
+async function writeConfig(
+  dir: string,
+  { scrape = [], jobs = [], rules = [] }: PrometheusOptions,
+): Promise<void> {
   const targets = scrape.map((target, index) => ({
     targets: [target],
     labels: { node: `node-${index}`, namespace: 'kube-system', pod: `ip-masq-agent-${index}` },
@@ -80,7 +88,10 @@ async function writeConfig(dir: string, { scrape, rules = [] }: PrometheusOption
   const config = {
     global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
     rule_files: rules.map((_, index) => `rules-${index}.yaml`),
-    scrape_configs: [{ job_name: 'ip-masq-agent', static_configs: targets }],
+    scrape_configs: [
+      ...(targets.length > 0 ? [{ job_name: 'ip-masq-agent', static_configs: targets }] : []),
+      ...jobs,
+    ],
   };
   await writeFile(join(dir, 'prometheus.json'), JSON.stringify(config));
   for (const [index, text] of rules.entries()) await writeFile(join(dir, `rules-${index}.yaml`), text);
