@@ -1,4 +1,4 @@
-import { boolean, choice, optionalPath, paths } from './flag-kinds.ts';
+import { bindAddress, boolean, choice, optionalPath, paths } from './flag-kinds.ts';
 import { flag } from './flag-table.ts';
 
 const OUTPUT = flag(choice('text', 'json'), 'text', 'text for people, json for programs', 'o');
@@ -63,6 +63,11 @@ export const RENDER_FLAGS = {
     boolean,
     'false',
     'with --output-file: keep running, and write the file again when the sources change',
+  ),
+  'health-bind-address': flag(
+    bindAddress,
+    '',
+    'with --watch: address of a server with only /healthz and /readyz; ready means that the output file holds the current generation of the sources; empty for no server',
   ),
 } as const;
 

@@ -96,7 +96,7 @@ export const COMMANDS: Commands = {
   render: command({
     summary: 'print the rules, or the merged config for other programs',
     details:
-      'If there is no source, --format=config removes its output file, because its reader does not take an empty file for the defaults. With --watch, an invalid config ends the command with exit code 3, and the output file does not change.',
+      'If there is no source, --format=config removes its output file, because its reader does not take an empty file for the defaults. With --watch, an invalid config ends the command with exit code 3, unless --on-invalid-config=keep and there is an output file; the file does not change.',
     operands: '',
     own: RENDER_FLAGS,
     uses: [
@@ -105,6 +105,7 @@ export const COMMANDS: Commands = {
       'random-fully',
       'to-ports',
       'resync-interval',
+      'on-invalid-config',
       'log-format',
       'v',
       'termination-log',

@@ -129,7 +129,8 @@ function nearMiss({ name }: SourcePath): Problem {
   return problem('not-a-source', { at, message: nearMissMessage, remedy: 'rename it' });
 }
 
-function dataLink(dir: string): string | undefined {
+/** The generation that `..data` names now; undefined if there is no such link. */
+export function dataLink(dir: string): string | undefined {
   try {
     return readlinkSync(join(dir, DATA_LINK));
   } catch (error) {

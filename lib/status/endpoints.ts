@@ -1,8 +1,8 @@
 import type { MergedConfig } from '../config/config.ts';
-import { checksText, readiness } from './health.ts';
+import { probeRoutes, readiness } from './health.ts';
 import { LIMITS } from './limits.ts';
 import type { Metrics } from './metrics.ts';
-import { type Reply, type Routes, reply } from './server.ts';
+import { type Routes, reply } from './server.ts';
 import { type Overview, statusPage } from './status-page.ts';
 
 /** The input of the endpoints. */
@@ -29,13 +29,7 @@ export function routes(endpoints: Endpoints) {
   return {
     '/metrics': ({ accept }) =>
       accept.includes('application/openmetrics-text') ? openMetrics() : prometheus(),
-    // An answer is enough: a sync that hangs ends the process by itself.
-    '/healthz': ({ query }) =>
-      health([{ name: 'loop', isGood: true, reason: 'the event loop answers' }], query.has('verbose')),
-    '/readyz': ({ query }) => {
-      const { families, interval } = endpoints;
-      return health(readiness(status, families, interval(), performance.now()), query.has('verbose'));
-    },
+    ...probeRoutes(() => readiness(status, endpoints.families, endpoints.interval(), performance.now())),
     '/configz': shared(
       () => status.loaded?.config,
       (config) => reply(config === undefined ? 503 : 200, 'application/json', configJson(config)),
@@ -55,11 +49,6 @@ function shared<Key, Answer>(key: () => Key, make: (key: Key) => Answer): () => 
     if (last === undefined || last.key !== now) last = { key: now, answer: make(now) };
     return last.answer;
   };
-}
-
-function health(checks: Parameters<typeof checksText>[0], verbose: boolean): Reply {
-  const status = checks.every(({ isGood }) => isGood) ? 200 : 503;
-  return reply(status, 'text/plain; charset=utf-8', checksText(checks, verbose));
 }
 
 /** Reads the counts of the kernel, and adds the growth since the last reading. */

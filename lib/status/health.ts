@@ -1,10 +1,11 @@
 import { formatProblem } from '../config/problem.ts';
 import type { Family } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
-import type { FamilyStatus, InvalidConfig, Status } from './status.ts';
+import { type Routes, reply } from './server.ts';
+import type { InvalidConfig, Status } from './status.ts';
 
 /** The result of one check, with the reason. */
-interface Check {
+export interface Check {
   readonly name: string;
   readonly isGood: boolean;
   readonly reason: string;
@@ -25,35 +26,61 @@ export function readiness(
   now: number,
 ): readonly Check[] {
   return [
-    { name: 'config', ...validity(invalid) },
-    ...kept.map((family) => ({ name: `sync ${family}`, ...lately(families.get(family), intervalMs, now) })),
+    configCheck(invalid),
+    ...kept.map((family) => ({
+      name: `sync ${family}`,
+      ...lately('sync', families.get(family)?.syncedAt, intervalMs, now),
+    })),
   ];
 }
 
-function validity(invalid: InvalidConfig | undefined): Pick<Check, 'isGood' | 'reason'> {
-  if (invalid === undefined) return { isGood: true, reason: 'no error at the last reading' };
+/** Whether the last reading of the sources had no error. */
+export function configCheck(invalid: InvalidConfig | undefined): Check {
+  const name = 'config';
+  if (invalid === undefined) return { name, isGood: true, reason: 'no error at the last reading' };
   const { error, since } = invalid;
   const [first] = error.problems;
   const example = first === undefined ? '' : `, the first is ${printable(formatProblem(first))}`;
   const reason = `${error.message} since ${new Date(since).toISOString()}${example}`;
-  return { isGood: false, reason };
+  return { name, isGood: false, reason };
 }
 
-function lately(
-  status: FamilyStatus | undefined,
+/**
+ * Whether what is done at each interval was done lately.
+ *
+ * @param at when it succeeded last, in milliseconds of performance.now()
+ */
+export function lately(
+  what: string,
+  at: number | undefined,
   intervalMs: number,
   now: number,
 ): Pick<Check, 'isGood' | 'reason'> {
-  if (status === undefined) return { isGood: false, reason: 'no sync has succeeded yet' };
-  const age = now - status.syncedAt;
+  if (at === undefined) return { isGood: false, reason: `no ${what} has succeeded yet` };
+  const age = now - at;
   const most = INTERVALS * intervalMs;
-  const reason = `last sync ${seconds(age)} s ago, the limit is ${seconds(most)} s`;
+  const reason = `last ${what} ${seconds(age)} s ago, the limit is ${seconds(most)} s`;
   return { isGood: age <= most, reason };
 }
 
 /** Seconds, rounded up to milliseconds: a sync that is too late never looks as if it were in time. */
 function seconds(ms: number): number {
   return Math.ceil(ms) / 1000;
+}
+
+/** The paths for probes. */
+export function probeRoutes(readiness: () => readonly Check[]) {
+  return {
+    // An answer is enough: a sync that hangs ends the process by itself.
+    '/healthz': ({ query }) =>
+      health([{ name: 'loop', isGood: true, reason: 'the event loop answers' }], query.has('verbose')),
+    '/readyz': ({ query }) => health(readiness(), query.has('verbose')),
+  } satisfies Routes;
+}
+
+function health(checks: readonly Check[], verbose: boolean) {
+  const status = checks.every(({ isGood }) => isGood) ? 200 : 503;
+  return reply(status, 'text/plain; charset=utf-8', checksText(checks, verbose));
 }
 
 /** The checks as text: the result, before it the reasons of failed checks, or of all if asked for. */

@@ -3,6 +3,8 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Fetch, Fetched } from '../lab/fetcher.ts';
+import { startHelper } from '../lab/helper.ts';
 import { createNode, eventually, type NodeLab, type RunningAgent } from './support.ts';
 
 /** A node with a sidecar's output directory. */
@@ -144,6 +146,104 @@ describe('the sidecar', () => {
   }
 });
 
+const FETCHER = new URL('../lab/fetcher.ts', import.meta.url);
+const PROBED = '--health-bind-address=127.0.0.1:9615';
+
+/** Asks the sidecar's server as a probe does. */
+async function startProbe(node: NodeLab) {
+  const fetcher = await startHelper<Fetch, Fetched>(node.box, FETCHER);
+  const ask = (path: string) => fetcher.ask({ url: `http://127.0.0.1:9615${path}` });
+  const readyz = async (isWanted: (answer: Fetched) => boolean) => {
+    let now: Fetched | undefined;
+    await eventually(
+      async () => {
+        now = await ask('/readyz');
+        return isWanted(now);
+      },
+      () => `another answer of /readyz; it is ${JSON.stringify(now)}`,
+    );
+    return now?.body ?? '';
+  };
+  return { ask, readyz, [Symbol.asyncDispose]: () => fetcher[Symbol.asyncDispose]() };
+}
+
+describe('the probes of the sidecar', () => {
+  it('say that the output file holds the current generation, and answer nothing else', () =>
+    withSidecar(async ({ node, start, out }) => {
+      const volume = await node.volume(generation(1));
+      await using probe = await startProbe(node);
+      const sidecar = start(PROBED);
+      await sidecar.logged(/"probes on http:\/\/127\.0\.0\.1:9615: \/healthz \/readyz"/);
+      assert.equal(await probe.readyz(({ status }) => status === 200), 'ok\n');
+      for (const number of [2, 3, 4]) {
+        await volume.swap(generation(number));
+        // From the moment of the swap: either it is not ready, or the file is the new one.
+        await probe.readyz(({ status }) => status === 200);
+        assert.equal(await contentOf(out), outputOf(number));
+      }
+      assert.deepEqual(await probe.ask('/healthz').then(({ status, body }) => [status, body]), [200, 'ok\n']);
+      for (const path of ['/metrics', '/configz', '/statusz', '/'])
+        assert.equal((await probe.ask(path)).status, 404, path);
+      await stops(sidecar);
+    }));
+
+  it('say with --on-invalid-config=keep what is wrong, and that it is mended', () =>
+    withSidecar(async ({ node, out, start, outputIs }) => {
+      const volume = await node.volume(generation(1));
+      await using probe = await startProbe(node);
+      const sidecar = start(PROBED, '--on-invalid-config=keep');
+      await outputIs(outputOf(1));
+      const before = await stat(out);
+      await volume.swap({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.0]\n' });
+      const reason = await probe.readyz(({ body }) => body.includes('[-] config'));
+      assert.match(
+        reason,
+        /^\[-\] config: 1 error in the config since .*, the first is ip-masq-x:1:22: error: .*\n\[-\] generation: the output file does not hold the current generation of the sources yet\nnot ok\n$/,
+      );
+      assert.equal((await probe.ask('/healthz')).status, 200);
+      assert.equal((await stat(out)).ino, before.ino);
+      await sidecar.logged(/1 error in the config; the output file does not change/);
+      sidecar.kill('SIGKILL');
+      await sidecar.ended;
+
+      const next = start(PROBED, '--on-invalid-config=keep');
+      await probe.readyz(({ body }) => body.includes('no render has succeeded yet'));
+      await outputIs(outputOf(1));
+      await volume.swap(generation(2));
+      await probe.readyz(({ status }) => status === 200);
+      await outputIs(outputOf(2));
+      await next.logged(/the config is valid again/);
+      await stops(next);
+    }));
+
+  it('need no port that another program has: the sidecar says so, and follows the sources', () =>
+    withSidecar(async ({ node, start, outputIs }) => {
+      const volume = await node.volume(generation(1));
+      const holder = start(PROBED);
+      await holder.logged(/probes on/);
+      const sidecar = start(PROBED);
+      await sidecar.logged(
+        /cannot listen on 127\.0\.0\.1:9615: .*--health-bind-address.*tries again to listen/,
+      );
+      await volume.swap(generation(2));
+      await outputIs(outputOf(2));
+      await stops(holder);
+      await sidecar.logged(/probes on/);
+      await stops(sidecar);
+    }));
+
+  it('have no server by default, and only beside --watch', () =>
+    withSidecar(async ({ node, start, outputIs }) => {
+      await node.volume(generation(1));
+      const sidecar = start();
+      await outputIs(outputOf(1));
+      assert.doesNotMatch(sidecar.log(), /http:/);
+      await stops(sidecar);
+      const { code, stderr } = await node.agent('render', PROBED);
+      assert.deepEqual([code, stderr.includes('--health-bind-address needs --watch')], [2, true], stderr);
+    }));
+});
+
 describe('the sidecar ends, and the output file does not change:', () => {
   it('with exit code 3 at a bad config, and the termination log says why', () =>
     withSidecar(async ({ node, out, outDir, start, outputIs }) => {
@@ -162,6 +262,13 @@ describe('the sidecar ends, and the output file does not change:', () => {
         await readFile(terminationLog, 'utf8'),
         /^1 error in the config; the output file does not change\nip-masq-x:1:22: error: .*\n$/,
       );
+    }));
+
+  it('with exit code 3 at a bad config and no output file, also with --on-invalid-config=keep', () =>
+    withSidecar(async ({ node, start, outputIs }) => {
+      await node.volume({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.0]\n' });
+      assert.equal((await start('--on-invalid-config=keep').ended).code, 3);
+      await outputIs(undefined);
     }));
 
   it('with exit code 3 when ..data goes away, and again when it is started then', () =>

@@ -21,7 +21,10 @@ export interface Helper<Request, Reply> extends AsyncDisposable {
 }
 
 /** Starts a script of the lab, which calls `answer`, in the box. */
-export async function startHelper<Request, Reply>(box: Box, script: URL): Promise<Helper<Request, Reply>> {
+export async function startHelper<Request, Reply>(
+  box: Pick<Box, 'spawn'>,
+  script: URL,
+): Promise<Helper<Request, Reply>> {
   const child = box.spawn(process.execPath, [fileURLToPath(script)], {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });

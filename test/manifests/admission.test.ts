@@ -4,11 +4,10 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { load } from 'js-yaml';
-import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
-import { validateSource } from '../../lib/config/validate.ts';
 import { anySources } from '../unit/config/any-sources.ts';
 import { almostConfig } from '../unit/config/arbitrary.ts';
 import { anyWriting } from './any-writing.ts';
+import { CONFIGS, isConfig, SLIPS } from './config-slips.ts';
 import { type ConfigMap, ofKind } from './documents.ts';
 import { KUBERNETES, kustomizationsOf } from './kustomize.ts';
 import { readPolicy } from './policy.ts';
@@ -17,80 +16,6 @@ import { objectsOf } from './support.ts';
 
 const errors = readPolicy('errors.yaml');
 const warnings = readPolicy('warnings.yaml');
-
-/** What people write, and what they are told to do. */
-const SLIPS: readonly (readonly [name: string, text: string, said: RegExp])[] = [
-  ['bits after the prefix', 'nonMasqueradeCIDRs:\n  - 10.0.0.1/8\n', /address.*: 10\.0\.0\.1\/8; write/],
-  ['bits after the prefix of IPv6', 'nonMasqueradeCIDRs:\n- "FD00::1/8" # ours\n', /: FD00::1\/8; write/],
-  [
-    'bits after the prefix in brackets',
-    'masqueradeCIDRs: [10.0.0.0/8, 10.0.0.1/8]',
-    /: 10\.0\.0\.1\/8; write/,
-  ],
-  [
-    'bits after the prefix in JSON',
-    '{"masqueradeCIDRs":["10.0.0.1/8","10.0.0.0/8"]}',
-    /: 10\.0\.0\.1\/8; write/,
-  ],
-  ['a prefix out of range', 'nonMasqueradeCIDRs: [10.0.0.0/33]', /: 10\.0\.0\.0\/33; write/],
-  [
-    'an address without its prefix length',
-    'nonMasqueradeCIDRs:\n  - 10.0.0.1\n',
-    /prefix length: 10\.0\.0\.1; write/,
-  ],
-  ['an IPv6 address without it', "nonMasqueradeCIDRs: ['fd00::1']", /prefix length: fd00::1; write/],
-  ['a netmask', 'nonMasqueradeCIDRs:\n  - 10.0.0.0/255.0.0.0\n', /: 10\.0\.0\.0\/255\.0\.0\.0; write/],
-  ['leading zeros', 'nonMasqueradeCIDRs: [10.0.0.0/08]', /: 10\.0\.0\.0\/08; write/],
-  [
-    'IPv4 mapped into IPv6',
-    'nonMasqueradeCIDRs: ["::ffff:10.0.0.0/104"]',
-    /: ::ffff:10\.0\.0\.0\/104; write/,
-  ],
-  ['a range', 'nonMasqueradeCIDRs:\n  - 10.0.0.0/8-10.0.0.255\n', /: 10\.0\.0\.0\/8-10\.0\.0\.255; write/],
-  ['a list in one text', 'nonMasqueradeCIDRs: 10.0.0.0/8\n', /are lists; write \[/],
-  ['a misspelt key', 'nonMasqueradeCIDR:\n  - 10.0.0.0/8\n', /unknown key: nonMasqueradeCIDR; write non/],
-  ['a misspelt key in JSON', '{"masqLinkLocalIpv4": true}', /unknown key: masqLinkLocalIpv4; write non/],
-  ['a key of another program', 'snatTarget: 10.0.0.1\n', /unknown key: snatTarget; write non/],
-  [
-    'a manifest in the place of its data',
-    'apiVersion: v1\nkind: ConfigMap\n',
-    /unknown key: apiVersion, kind; /,
-  ],
-  [
-    'a key twice',
-    'masqLinkLocal: true\nmasqueradeCIDRs: []\nMasqLinkLocal: true\n',
-    /masqLinkLocal is set twice/,
-  ],
-  ['two networks in one item', 'nonMasqueradeCIDRs:\n  - 10.0.0.0/8, 172.16.0.0/12\n', /item is one network/],
-  ['two without a comma', 'nonMasqueradeCIDRs:\n- 10.0.0.0/8 172.16.0.0/12\n', /item is one network/],
-  ['a comma behind an item', "masqueradeCIDRs:\n  - '10.0.0.0/8' ,\r\n", /item is one network/],
-  ['a boolean in quotes', 'masqLinkLocal: "true"\n', /are booleans; write true or false, without quotes/],
-  ['a number for a boolean', 'masqLinkLocalIPv6: 1\n', /are booleans; write true or false, without quotes/],
-  ['a misspelt boolean', 'MasqLinkLocal: ture # metadata\r\n', /are booleans; write true or false/],
-  ['an interval without unit', 'resyncInterval: 60 # seconds\n', /no unit.*; write 60s or 1m30s/],
-  ['an interval in days', 'resyncInterval: 1d\n', /no unit.*; write 60s or 1m30s/],
-  ['an interval in words', "resyncInterval: '5 min'\r\n", /no unit.*; write 60s or 1m30s/],
-  ['a tab in the indentation', 'nonMasqueradeCIDRs:\n\t- 10.0.0.0/8\n', /with a tab.*; indent with spaces/],
-];
-
-/** Much that is a config, however odd. */
-const CONFIGS = [
-  '',
-  '# nonMasqueradeCIDRs: [10.0.0.1/8]\n#key: 1\n',
-  'nonMasqueradeCIDRs: # inside: 10.0.0.1/8, "a b": c\n  - 10.0.0.0/8 # see: docs/net.md\n',
-  'NONMASQUERADECIDRS:\n-   "10.0.0.0/8"\n- \'FD00::/8\'\n-\n    10.1.0.0/16\n',
-  '{\n\t"nonMasqueradeCIDRs": [\n\t\t"10.0.0.0/8",\n\t\t"0:0:0:0:0:0:0:0/0"\n\t],\n\t"masqLinkLocal" : false\n}\n',
-  'nonMasqueradeCIDRs: [10.0.0.0/8,172.16.0.0/12,\n  "::/0"]\r\nmasqLinkLocal: yes\r\nresyncInterval: 1m30s\r\n',
-  'nonMasqueradeCIDRs: &a [10.0.0.0/8]\n',
-  'resyncInterval: |-\n  60s\n',
-  '"resyncInterval": "1h30.5m2.5s"\r\nmasqLinkLocal: Yes \r\nMASQLINKLOCALIPV6: OFF # as ever\r\n',
-  'resyncInterval: 200000µs\n',
-  '{\nresyncInterval: 500ms,\nmasqLinkLocal: true,\nmasqLinkLocalIPv6: on\n}\n',
-  'masqLinkLocal:\n  true\nresyncInterval:\n  60s\nnonMasqueradeCIDRs:\n- 10.0.0.0/8 \t\n- 172.16.0.0/12 # a, b\n',
-  '%YAML 1.1\n---\ncidrLimit: 70\n...\n',
-  'nonMasqueradeCIDRs:\n  - "10.0.0.\\\n    0/8"\n',
-  '? nonMasqueradeCIDRs\n: - 10.0.0.0/8\n',
-];
 
 describe('the policy that refuses', () => {
   it('denies, and lets pass what it cannot evaluate', () => assert.deepEqual(errors.actions, ['Deny']));
@@ -153,11 +78,43 @@ describe('the policy that refuses', () => {
 
   it('leaves to the agent what would cost the API server too much', () => {
     const text = 'nonMasqueradeCIDRs: [10.0.0.1/8]\n';
-    const long = (size: number) =>
-      configMap({ 'ip-masq-a': `#${'x'.repeat(size - text.length - 2)}\n${text}` });
+    const long = (size: number, ...more: readonly string[]) =>
+      configMap({
+        'ip-masq-a': `#${'x'.repeat(size - text.length - 2)}\n${text}`,
+        ...Object.fromEntries(more.map((other, index) => [`ip-masq-b${index}`, other])),
+      });
     assert.equal(errors.review(long(65_536)).length, 1);
     assert.deepEqual(errors.review(long(65_537)), []);
+    assert.equal(errors.review(long(65_000, 'masqLinkLocal: true\n')).length, 1);
+    assert.deepEqual(errors.review(long(65_000, '#'.repeat(600))), [], 'too large together');
+    const keys = Array.from({ length: 1_000 }, () => '');
+    assert.equal(errors.review(long(1_000, ...keys.slice(1))).length, 1);
+    assert.deepEqual(errors.review(long(1_000, ...keys)), [], 'too many keys');
   });
+
+  for (const [what, text, said] of [
+    [
+      '300 wrong networks',
+      `nonMasqueradeCIDRs:\n${Array.from({ length: 300 }, (_, index) => `- 10.${index >> 8}.${index & 255}.1/24\n`).join('')}`,
+      /length: 10\.0\.0\.1\/24, 10\.0\.1\.1\/24, 10\.0\.2\.1\/24, 10\.0\.3\.1\/24, 10\.0\.4\.1\/24 and 295 more; write /,
+    ],
+    [
+      'five wrong networks',
+      'masqueradeCIDRs: [1/1, 2/2, 3/3, 4/4, 5/5]\n',
+      /: 1\/1, 2\/2, 3\/3, 4\/4, 5\/5; write /,
+    ],
+    ['a long word', `masqueradeCIDRs: [/${'x'.repeat(60_000)}]\n`, /length: \/x{59}\.\.\.; write /],
+    ['100 unknown keys', 'a1:\nb2:\n'.repeat(50), /unknown key: a1, b2, a1, b2, a1 and 95 more; write /],
+    [
+      'more unknown keys than are counted',
+      'a:\n'.repeat(1_200),
+      /unknown key: a, a, a, a, a and 995 more; write /,
+    ],
+    ['a long key', `${'k'.repeat(60_000)}: 1\n`, /unknown key: k{60}\.\.\.; write /],
+  ] as const)
+    it(`names the first few of many: ${what}`, () => {
+      assert.match(errors.review(configMap({ 'ip-masq-a': text })).join('\n'), said);
+    });
 });
 
 describe('the policy that warns', () => {
@@ -166,10 +123,17 @@ describe('the policy that warns', () => {
   for (const [data, name, said] of [
     [{ 'ip-masq': '' }, 'x', /does not read the key ip-masq: .* begins with ip-masq-; rename it/],
     [{ 'ip-masq.yaml': '', 'ip-masq-a': '' }, 'x', /the key ip-masq\.yaml/],
+    [
+      Object.fromEntries(
+        Array.from({ length: 1_000 }, (_, index) => [`ip-masq.${index}${'x'.repeat(230)}`, '']),
+      ),
+      'x',
+      /the key ip-masq\.0x+, (?:ip-masq\.\dx+, ){3}ip-masq\.4x+ and 995 more: the name/,
+    ],
     [{ nonMasqueradeCIDRs: '' }, 'ip-masq-operator', /no key of ConfigMap ip-masq-operator/],
     [{ config: '' }, 'azure-ipmasq', /no key of ConfigMap azure-ipmasq/],
   ] as const)
-    it(`tells of ${Object.keys(data)} in ${name}`, () => {
+    it(`tells of ${Object.keys(data).join().slice(0, 60)} in ${name}`, () => {
       assert.match(warnings.review(configMap(data, name)).join('\n'), said);
       assert.deepEqual(errors.review(configMap(data, name)), []);
     });
@@ -193,19 +157,4 @@ describe('both policies', () => {
 
 function configMap(data: Readonly<Record<string, string>>, name = 'ip-masq-x'): ConfigMap {
   return { kind: 'ConfigMap', metadata: { name }, data };
-}
-
-/** Whether `check` finds no error in it, with flags that let it be whatever it can. */
-function isConfig(text: string): boolean {
-  const options = {
-    ...DEFAULT_LIMITS,
-    enableIPv6: true,
-    cidrLimit: 1_000,
-    strict: false,
-    noMasqAllReservedRanges: false,
-    requiredSources: [],
-    guard: () => [],
-  };
-  const { problems } = validateSource({ name: 'ip-masq-a', text }, options);
-  return problems.every(({ severity }) => severity !== 'error');
 }

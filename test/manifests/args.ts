@@ -51,21 +51,29 @@ export function configProblems(
 /** Where a server of the container listens; undefined where it has none. */
 export function listenHost(
   container: Container,
-  flag: 'metrics-bind-address' | 'scrape-bind-address' = 'metrics-bind-address',
+  which: 'probes' | 'scrapes' = 'probes',
 ): { readonly host: string; readonly port: number } | undefined {
-  const { command, flags } = lineOf(container);
-  const [, host = '', port] = /^\[?(.*?)\]?:(\d+)$/.exec(flags[flag]) ?? [];
-  return command === 'run' && port !== undefined ? { host, port: Number(port) } : undefined;
+  const { command, flags, texts } = lineOf(container);
+  const address = {
+    run: flags[which === 'probes' ? 'metrics-bind-address' : 'scrape-bind-address'],
+    render: which === 'probes' ? texts.get('health-bind-address') : undefined,
+  }[command];
+  const [, host = '', port] = /^\[?(.*?)\]?:(\d+)$/.exec(address ?? '') ?? [];
+  return port === undefined ? undefined : { host, port: Number(port) };
 }
 
 type Flags = Values<typeof FLAGS>;
 
 /** @throws {UsageError} */
-function lineOf(container: Container): { readonly command: string; readonly flags: Flags } {
+function lineOf(container: Container): {
+  readonly command: string;
+  readonly flags: Flags;
+  readonly texts: ReadonlyMap<string, string>;
+} {
   const { command, texts } = parseArgs((container.args ?? []).map((arg) => substituted(arg, container)));
   // All that a command has of its own is looked at too, but only what all have is of interest.
   flagValues(COMMANDS[command]?.own ?? {}, texts);
-  return { command, flags: flagValues(FLAGS, texts) };
+  return { command, flags: flagValues(FLAGS, texts), texts };
 }
 
 /** As kubelet does it: `$(NAME)` of a variable that there is. */

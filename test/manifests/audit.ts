@@ -62,9 +62,7 @@ function networkProblems(container: Container, { spec }: DaemonSet): readonly st
     readinessProbe: container.readinessProbe,
   });
   const hosts = isOurs(container)
-    ? [listenHost(container), listenHost(container, 'scrape-bind-address')].filter(
-        (host) => host !== undefined,
-      )
+    ? [listenHost(container), listenHost(container, 'scrapes')].filter((host) => host !== undefined)
     : [];
   return [
     ...(spec.template.spec.hostNetwork === true ? [] : [`${name}: not in the network of the node`]),
@@ -113,7 +111,7 @@ function scrapeProblems(
 
 /** Whether its metrics, and only those, are on an address of the node that other nodes reach. */
 function isScraped(container: Container): boolean {
-  const scraped = listenHost(container, 'scrape-bind-address')?.host;
+  const scraped = listenHost(container, 'scrapes')?.host;
   return listenHost(container)?.host === '127.0.0.1' && ![undefined, '', '127.0.0.1'].includes(scraped);
 }
 

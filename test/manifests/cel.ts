@@ -36,7 +36,7 @@ export function compile(expression: string): Program {
 /** A CIDR, which is a type of its own in Kubernetes: equal to another one of the same address and length. */
 const CIDR = mapType(CelScalar.STRING, CelScalar.INT);
 
-const { STRING, BOOL } = CelScalar;
+const { STRING, BOOL, INT } = CelScalar;
 
 const patterns = new Map<string, RE2>();
 
@@ -54,6 +54,9 @@ const ENV = celEnv({
     ...strings,
     celMethod('findAll', STRING, [STRING], listType(STRING), function (pattern) {
       return (re2(pattern, 'gu').match(this) ?? []) as string[];
+    }),
+    celMethod('findAll', STRING, [STRING, INT], listType(STRING), function (pattern, limit) {
+      return (re2(pattern, 'gu').match(this) ?? []).slice(0, Number(limit)) as string[];
     }),
     celFunc('isCIDR', [STRING], BOOL, (text) => parseCIDR(text) !== undefined),
     celFunc('cidr', [STRING], CIDR, (text) => {

@@ -135,6 +135,21 @@ describe('the containers', () => {
   }
 });
 
+describe('the merger-sidecar', () => {
+  const { containers } = (daemonSets.get('overlays/merger-sidecar') ?? assert.fail()).spec.template.spec;
+  const container = containers.find(isOurs) ?? assert.fail();
+
+  it('has probes on a port of the node that is not the one of an agent that keeps rules', () => {
+    const probe = (path: string) => ({ host: '127.0.0.1', port: 'health', path });
+    assert.deepEqual(container.ports, [
+      { name: 'health', containerPort: 9615, hostPort: 9615, protocol: 'TCP' },
+    ]);
+    assert.deepEqual(container.livenessProbe?.httpGet, probe('/healthz'));
+    assert.deepEqual(container.readinessProbe?.httpGet, probe('/readyz'));
+    assert.equal(container.startupProbe, undefined);
+  });
+});
+
 describe('the overlays', () => {
   const flags = {
     base: ['--v=2', '--metrics-bind-address=127.0.0.1:9614'],

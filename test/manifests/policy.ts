@@ -60,10 +60,14 @@ function reviewer(spec: PolicySpec): Policy['review'] {
   };
 }
 
-/** @throws {Error} where the API server would not show the message: it shows one line, and not an empty one */
+/** The longest message that the API server shows, in bytes. */
+const MAX_MESSAGE = 5 * 1024;
+
+/** @throws {Error} where the API server would show the expression instead: it shows one line, neither empty nor long */
 function textOf(message: Program | (() => string), known: Parameters<Program>[0]): string {
   const text = message(known);
   if (typeof text !== 'string' || text.trim() === '' || text.includes('\n'))
     throw new Error(`no message: ${text}`);
+  if (Buffer.byteLength(text) > MAX_MESSAGE) throw new Error(`a message of ${text.length} characters`);
   return text;
 }

@@ -10,9 +10,11 @@ import { temporaryDirectory } from '../lab/volume.ts';
 
 export interface PrometheusOptions {
   /** What is scraped each second, `HOST:PORT`. The first gets the labels node=node-0 and pod=ip-masq-agent-0, and so on. */
-  readonly scrape: readonly string[];
+  readonly scrape?: readonly string[];
   /** The labels `cluster` under which each of them is scraped: it then plays a node of each cluster. */
   readonly clusters?: readonly string[];
+  /** More scrape configs. */
+  readonly jobs?: readonly object[];
   /** Texts of rule files. */
   readonly rules?: readonly string[];
 }
@@ -40,7 +42,10 @@ const URL_IN_BOX = 'http://127.0.0.1:9090';
 const PATIENCE_MS = 60_000;
 
 /** Starts it, and waits until it answers queries; the first scrape may still be to come. */
-export async function startPrometheus(box: Box, options: PrometheusOptions): Promise<Prometheus> {
+export async function startPrometheus(
+  box: Pick<Box, 'spawn'>,
+  options: PrometheusOptions,
+): Promise<Prometheus> {
   await using stack = new AsyncDisposableStack();
   const { path } = stack.use(await temporaryDirectory());
   await writeConfig(path, options);
@@ -76,7 +81,7 @@ export async function startPrometheus(box: Box, options: PrometheusOptions): Pro
 /** JSON is YAML too. */
 async function writeConfig(
   dir: string,
-  { scrape, clusters = [''], rules = [] }: PrometheusOptions,
+  { scrape = [], jobs = [], clusters = [''], rules = [] }: PrometheusOptions,
 ): Promise<void> {
   const targets = clusters.flatMap((cluster) =>
     scrape.map((target, index) => ({
@@ -87,7 +92,10 @@ async function writeConfig(
   const config = {
     global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
     rule_files: rules.map((_, index) => `rules-${index}.yaml`),
-    scrape_configs: [{ job_name: 'ip-masq-agent', static_configs: targets }],
+    scrape_configs: [
+      ...(targets.length > 0 ? [{ job_name: 'ip-masq-agent', static_configs: targets }] : []),
+      ...jobs,
+    ],
   };
   await writeFile(join(dir, 'prometheus.json'), JSON.stringify(config));
   for (const [index, text] of rules.entries()) await writeFile(join(dir, `rules-${index}.yaml`), text);

@@ -3,6 +3,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { Wakes } from '../../../lib/agent/wakes.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { isSourceName } from '../../../lib/config/source.ts';
+import type { Logger } from '../../../lib/log/log.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { RENDER_FLAGS } from '../command-flags.ts';
@@ -14,8 +15,9 @@ import { readConfig } from '../read-config.ts';
 import { stopSignal } from '../signals.ts';
 import { compareWith } from './diff-to.ts';
 import { type RenderFormat, renderAs } from './formats.ts';
+import type { OutputState } from './output-checks.ts';
 import { writeOutput } from './output-file.ts';
-import { keepOutput } from './sidecar.ts';
+import { keepOutput, type Output, UNCHANGED } from './sidecar.ts';
 
 type RenderArgs = Args<typeof RENDER_FLAGS>;
 
@@ -26,9 +28,15 @@ export async function render(args: RenderArgs): Promise<number> {
   const outputFile = flags['output-file'];
   if (args.texts.get('diff-to') === '') throw new UsageError('--diff-to needs a directory');
   if (flags['diff-to'] !== '') {
-    const other = ['watch', 'output-file', 'format', 'flatten', 'filename', 'recursive'].find((name) =>
-      args.texts.has(name),
-    );
+    const other = [
+      'watch',
+      'output-file',
+      'health-bind-address',
+      'format',
+      'flatten',
+      'filename',
+      'recursive',
+    ].find((name) => args.texts.has(name));
     if (other !== undefined) throw new UsageError(`--diff-to cannot be set with --${other}`);
     return compareWith(flags['diff-to'], flags);
   }
@@ -36,13 +44,8 @@ export async function render(args: RenderArgs): Promise<number> {
   if (flags.watch) {
     return runDaemon(
       args,
-      async () => 'the output file does not change',
-      (log) => {
-        const sources = sourcesOptions(flags);
-        const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
-        process.on('SIGHUP', () => wakes.add('signal'));
-        return keepOutput(outputFile, renderConfig, sources, wakes, log);
-      },
+      async () => UNCHANGED,
+      (log) => watchSources({ path: outputFile, render: renderConfig }, flags, log),
     );
   }
   const { text, notes, isDefault } = await renderConfig(await readConfig(flags));
@@ -50,6 +53,25 @@ export async function render(args: RenderArgs): Promise<number> {
   if (outputFile === '') print(text);
   else console.error(`${printable(outputFile)}: ${await write(outputFile, isDefault ? undefined : text)}`);
   return EXIT.ok;
+}
+
+/** Keeps the output file until a signal. */
+async function watchSources(
+  what: Pick<Output, 'path' | 'render'>,
+  flags: RenderArgs['flags'],
+  log: Logger,
+): Promise<void> {
+  const sources = sourcesOptions(flags);
+  const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
+  process.on('SIGHUP', () => wakes.add('signal'));
+  const state: OutputState = {};
+  const address = flags['health-bind-address'];
+  if (address !== '') {
+    // Without it, the sidecar needs no server in its memory.
+    const { serveProbes } = await import('./output-checks.ts');
+    await serveProbes(address, sources.configDir, state, () => wakes.interval, log);
+  }
+  await keepOutput({ ...what, sources, keeps: flags['on-invalid-config'] === 'keep' }, wakes, state, log);
 }
 
 async function write(path: string, text: string | undefined): Promise<string> {
@@ -70,6 +92,8 @@ function formatOf(flags: RenderArgs['flags']): RenderFormat {
   const outputFile = flags['output-file'];
   if (flatten && format !== 'config') throw new UsageError('--flatten needs --format=config');
   if (flags.watch && outputFile === '') throw new UsageError('--watch needs --output-file');
+  if (flags['health-bind-address'] !== '' && !flags.watch)
+    throw new UsageError('--health-bind-address needs --watch');
   if (flags.watch && (flags.filename.length > 0 || flags.recursive))
     throw new UsageError('--watch follows --config-dir, and takes no --filename or --recursive');
   if ((inputFile !== '') !== (format === 'win-bridge'))

@@ -1,16 +1,26 @@
-import {
-  isValid,
-  read,
-  resyncInterval,
-  type SourcesOptions,
-  type ValidConfig,
-} from '../../../lib/agent/load.ts';
+import { existsSync } from 'node:fs';
+import { isValid, read, resyncInterval, type SourcesOptions } from '../../../lib/agent/load.ts';
 import type { Wakes } from '../../../lib/agent/wakes.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
+import type { LoadedConfig } from '../../../lib/config/load.ts';
+import { dataLink } from '../../../lib/config/read.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import type { Rendered } from './formats.ts';
+import type { OutputState } from './output-checks.ts';
 import { writeOutput } from './output-file.ts';
+
+/** What is kept, and how. */
+export interface Output {
+  readonly path: string;
+  readonly render: (config: MergedConfig) => Promise<Rendered>;
+  readonly sources: SourcesOptions;
+  /** Whether an invalid config leaves an output file that is there as it is, instead of being an error. */
+  readonly keeps: boolean;
+}
+
+/** The clause that says what an invalid config does to the output. */
+export const UNCHANGED = 'the output file does not change';
 
 /**
  * Renders the sources at each wake, and writes the output file if its content changes. An error leaves the file as it
@@ -19,21 +29,30 @@ import { writeOutput } from './output-file.ts';
  * @throws {InvalidConfigError | SystemError}
  */
 export async function keepOutput(
-  path: string,
-  render: (config: MergedConfig) => Promise<Rendered>,
-  sources: SourcesOptions,
+  { path, render, sources, keeps }: Output,
   wakes: Wakes,
+  state: OutputState,
   log: Logger,
 ): Promise<void> {
-  let loaded: ValidConfig | undefined;
+  let reading: LoadedConfig | undefined;
   let noted = '';
   for await (const { reason } of wakes) {
-    const reading = await read(sources, loaded, log);
-    if (!isValid(reading)) throw new InvalidConfigError(reading.problems, reading.sources);
-    loaded = reading;
-    wakes.interval = resyncInterval(loaded, sources);
-    const { text, notes, isDefault } = await render(loaded.config);
+    const generation = dataLink(sources.configDir);
+    const before = reading;
+    reading = await read(sources, before, log);
+    if (!isValid(reading)) {
+      const error = new InvalidConfigError(reading.problems, reading.sources);
+      if (!keeps || !existsSync(path)) throw error;
+      if (reading !== before) log.error(`${error.message}; ${UNCHANGED}`);
+      state.invalid = { error, since: state.invalid?.since ?? Date.now() };
+      continue;
+    }
+    if (state.invalid !== undefined) log.info('the config is valid again');
+    wakes.interval = resyncInterval(reading, sources);
+    const { text, notes, isDefault } = await render(reading.config);
     const change = await writeOutput(path, isDefault ? undefined : text);
+    state.invalid = undefined;
+    state.rendered = { generation, at: performance.now() };
     const fields = { reason, file: path };
     if (change === 'written') log.info(fields, 'output written');
     else if (change === 'removed')

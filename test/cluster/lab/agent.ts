@@ -43,6 +43,8 @@ export interface Agent {
   deploy(kustomization?: Kustomization): Promise<void>;
   /** Applies it, and does not wait. */
   apply(kustomization?: Kustomization): Promise<void>;
+  /** Deletes all that it consists of. */
+  delete(kustomization?: Kustomization): Promise<void>;
   /** Waits until every node runs what was applied last. */
   rolledOut(): Promise<void>;
   /** Writes the text of a source to its ConfigMap, which need not exist. */
@@ -77,20 +79,22 @@ export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): 
     if (found === undefined) throw new Error(`no pod of the agent is on ${node}`);
     return found.name;
   };
-  const apply = async (kustomization: Kustomization = {}) => {
+  const withKustomization = async (kustomization: Kustomization, ...command: readonly string[]) => {
     await using stack = new AsyncDisposableStack();
     // kustomize follows symbolic links, and takes relative paths only.
     const { path } = stack.use(await temporaryDirectory());
     const dir = await realpath(path);
     const content = kustomizationFile(dir, kustomization, cluster, namespace);
     await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(content));
-    await kubectl.must('apply', `--kustomize=${dir}`);
+    await kubectl.must(...command, `--kustomize=${dir}`);
   };
+  const apply = (kustomization: Kustomization = {}) => withKustomization(kustomization, 'apply');
   const rolledOut = async () => {
     await kubectl.must('rollout', 'status', DAEMON_SET, '--timeout=180s');
   };
   return {
     apply,
+    delete: (kustomization = {}) => withKustomization(kustomization, 'delete'),
     rolledOut,
     deploy: async (kustomization) => {
       await apply(kustomization);

@@ -6,6 +6,8 @@ import type { Cluster } from './cluster.ts';
 export interface Kubectl {
   /** Runs it to its end, however it ends. */
   run(...args: readonly string[]): Promise<RunResult>;
+  /** Runs it with an object as its standard input. */
+  feed(object: object, ...args: readonly string[]): Promise<RunResult>;
   /**
    * The standard output of a run that succeeds.
    *
@@ -44,6 +46,7 @@ export function kubectlFor(cluster: Cluster, namespace: string): Kubectl {
   };
   return {
     run: (...args) => start(args),
+    feed: (object, ...args) => start(args, JSON.stringify(object)),
     must: (...args) => must(args),
     get: async (...args) => JSON.parse(await must(['get', '--output=json', ...args])),
     apply: async (...items) => {

@@ -1,0 +1,66 @@
+import { dataLink } from '../../../lib/config/read.ts';
+import type { Logger } from '../../../lib/log/log.ts';
+import { type Check, configCheck, lately, probeRoutes } from '../../../lib/status/health.ts';
+import { serve } from '../../../lib/status/server.ts';
+import type { InvalidConfig } from '../../../lib/status/status.ts';
+import { stopSignal } from '../signals.ts';
+
+/** What the loop of the sidecar tells its probes. */
+export interface OutputState {
+  /** The last reading of the sources, if it had errors. */
+  invalid?: InvalidConfig | undefined;
+  /** The last rendering that the output file holds. */
+  rendered?: {
+    /** What `..data` named before the sources were read. */
+    readonly generation: string | undefined;
+    /** In milliseconds of performance.now(). */
+    readonly at: number;
+  };
+}
+
+/** Whether the output file holds the current generation of the sources, with the reasons. */
+export function outputChecks(
+  { invalid, rendered }: OutputState,
+  current: string | undefined,
+  intervalMs: number,
+  now: number,
+): readonly Check[] {
+  const isCurrent = rendered !== undefined && rendered.generation === current;
+  const reason = isCurrent
+    ? 'the output file holds the current generation of the sources'
+    : 'the output file does not hold the current generation of the sources yet';
+  return [
+    configCheck(invalid),
+    { name: 'generation', isGood: isCurrent, reason },
+    { name: 'render', ...lately('render', rendered?.at, intervalMs, now) },
+  ];
+}
+
+/**
+ * Serves probes until the sidecar stops.
+ *
+ * @throws {SystemError} if it cannot listen, unless another program has the port
+ */
+export async function serveProbes(
+  address: string,
+  configDir: string,
+  state: OutputState,
+  interval: () => number,
+  log: Logger,
+): Promise<void> {
+  const routes = probeRoutes(() => outputChecks(state, dataLink(configDir), interval(), performance.now()));
+  let isTaken = false;
+  await serve({
+    address,
+    flag: '--health-bind-address',
+    routes,
+    signal: stopSignal,
+    onListening: () => log.info(`probes on http://${address}: ${Object.keys(routes).join(' ')}`),
+    onTaken({ message }) {
+      if (!isTaken) log.warn(`${message}; the sidecar follows the sources, and tries again to listen`);
+      isTaken = true;
+    },
+    onError: (error) =>
+      log.error({ err: error }, 'the server for probes has failed; the sidecar still follows the sources'),
+  });
+}

@@ -1,0 +1,85 @@
+/**
+ * Serves series of the names that kube-state-metrics documents, made from what the API server says of pods and nodes at each
+ * scrape. Usage: node state-metrics.ts PORT, with KUBECONFIG and KUBECTL in the environment.
+ */
+import { createServer } from 'node:http';
+import { run, succeed } from '../../lab/run.ts';
+import type { ContainerStatus, List, Node, Pod } from './objects.ts';
+
+interface OwnedPod extends Pod {
+  readonly metadata: Pod['metadata'] & {
+    readonly namespace: string;
+    readonly ownerReferences?: readonly { readonly kind: string; readonly name: string }[];
+  };
+}
+
+interface NodeWithImage extends Node {
+  readonly status: Node['status'] & { readonly nodeInfo: { readonly osImage: string } };
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+/** See docs/metrics/workload/pod-metrics.md and docs/metrics/cluster/node-metrics.md of kube-state-metrics. */
+function podSeries({ metadata, spec, status }: OwnedPod): readonly string[] {
+  const { namespace, name: pod } = metadata;
+  const [owner] = metadata.ownerReferences ?? [];
+  const info = {
+    namespace,
+    pod,
+    node: spec.nodeName ?? '',
+    created_by_kind: owner?.kind ?? '<none>',
+    created_by_name: owner?.name ?? '<none>',
+  };
+  const containers = status.containerStatuses ?? [];
+  return [
+    series('kube_pod_info', info, 1),
+    ...containers.flatMap((container) =>
+      containerSeries({ namespace, pod, container: container.name }, container),
+    ),
+  ];
+}
+
+function containerSeries(labels: Labels, { state, lastState }: ContainerStatus): readonly string[] {
+  const { waiting } = state;
+  const { terminated } = lastState;
+  return [
+    ...(waiting === undefined
+      ? []
+      : [series('kube_pod_container_status_waiting_reason', { ...labels, reason: waiting.reason }, 1)]),
+    ...(terminated === undefined
+      ? []
+      : [series('kube_pod_container_status_last_terminated_exitcode', labels, terminated.exitCode)]),
+  ];
+}
+
+function nodeSeries({ metadata, status }: NodeWithImage): string {
+  return series('kube_node_info', { node: metadata.name, os_image: status.nodeInfo.osImage }, 1);
+}
+
+function series(name: string, labels: Labels, value: number): string {
+  const pairs = Object.entries(labels).map(([label, text]) => `${label}=${JSON.stringify(text)}`);
+  return `${name}{${pairs.join(',')}} ${value}`;
+}
+
+async function list<Item>(...args: readonly string[]): Promise<readonly Item[]> {
+  const { KUBECONFIG = '', KUBECTL = 'kubectl', PATH = '', HOME = '/nonexistent' } = process.env;
+  const command = { file: KUBECTL, args: ['get', '--output=json', ...args] };
+  const { items }: List<Item> = JSON.parse(await succeed(run(command, { KUBECONFIG, PATH, HOME })));
+  return items;
+}
+
+createServer(async (_, response) => {
+  try {
+    const [pods, nodes] = await Promise.all([
+      list<OwnedPod>('pods', '--all-namespaces'),
+      list<NodeWithImage>('nodes'),
+    ]);
+    const lines = [...pods.flatMap(podSeries), ...nodes.map(nodeSeries)];
+    response.setHeader('Content-Type', 'text/plain; version=0.0.4').end(`${lines.join('\n')}\n`);
+  } catch (error) {
+    response.writeHead(500).end(String(error));
+  }
+}).listen(Number(process.argv[2]), '127.0.0.1');
+
+// It ends with the process that started it.
+process.stdin.on('end', () => process.exit()).resume();

@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict';
+import { type AgentPod, DUAL_STACK } from '../lab/agent.ts';
+import type { List, Pod } from '../lab/objects.ts';
+import {
+  cidrs,
+  PLACES,
+  type Place,
+  packets,
+  routes,
+  sourceText,
+  untilPackets,
+  type Verdicts,
+  verdictOf,
+} from '../lab/packets.ts';
+import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
+import { until } from '../lab/wait.ts';
+
+const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
+const OPPOSITE = { nodes: 'not masqueraded', pods: 'masqueraded' } as const;
+
+scenario(
+  'merger-sidecar: it writes one file for a reader, is Ready when the file is current, and says why it is not',
+  async (lab) => {
+    const { agent, nodes } = lab;
+    const sources = {
+      'ip-masq-cloud': sourceText(lab, 'pods', 'nodes'),
+      'ip-masq-operator': `masqueradeCIDRs: ${JSON.stringify(cidrs(lab, 'nodes'))}\n`,
+    };
+    await agent.deploy({ overlay: 'overlays/merger-sidecar', sources, patches: readerPatches(lab) });
+    await untilPackets(lab, VERDICTS);
+    for (const node of nodes) {
+      assert.deepEqual(await probe(node, '/healthz'), { status: 200, body: 'ok\n' });
+      assert.deepEqual(await probe(node, '/readyz'), { status: 200, body: 'ok\n' });
+    }
+
+    const changed = performance.now();
+    // Only in the file for the reader: what is no exception is not in it.
+    await agent.write('ip-masq-operator', `masqueradeCIDRs: ${JSON.stringify(cidrs(lab, 'pods'))}\n`);
+    await agent.nudge();
+    await untilPackets(lab, OPPOSITE);
+    lab.measured(
+      'merger-sidecar: change of a ConfigMap until packets follow',
+      `${Math.round(performance.now() - changed)} ms`,
+    );
+    await agent.podsAre('Ready', ({ isReady }) => isReady);
+
+    const rules = await Promise.all(nodes.map((node) => node.ownRules()));
+    await agent.write('ip-masq-operator', 'masqueradeCIDRs: [10.0.0.1]\n');
+    await agent.nudge();
+    await agent.podsAre(
+      "not Ready, with the reason in the sidecar's termination message",
+      ({ isReady, container }) => {
+        const end = container?.lastState.terminated ?? container?.state.terminated;
+        return (
+          !isReady &&
+          end?.exitCode === 3 &&
+          /^1 error in the config; the output file does not change\nip-masq-operator:1:19: error: /.test(
+            end.message ?? '',
+          )
+        );
+      },
+    );
+    assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), rules);
+    assert.deepEqual(await packets(lab), OPPOSITE);
+
+    await agent.write('ip-masq-operator', sources['ip-masq-operator']);
+    await agent.nudge();
+    await agent.podsAre('Ready again', ({ isReady }) => isReady);
+    await untilPackets(lab, VERDICTS);
+  },
+);
+
+scenario('merger-sidecar with keep: /readyz says what is wrong, and no container ends', async (lab) => {
+  const { agent, nodes } = lab;
+  const sources = { 'ip-masq-cloud': sourceText(lab), 'ip-masq-operator': sourceText(lab, 'pods') };
+  const args = ['--on-invalid-config=keep'];
+  await agent.deploy({ overlay: 'overlays/merger-sidecar', sources, args, patches: readerPatches(lab) });
+  await untilPackets(lab, VERDICTS);
+  await agent.write('ip-masq-operator', 'masqueradeCIDRs: [10.0.0.1]\n');
+  await agent.nudge();
+  for (const node of nodes) {
+    const { status, body } = await until(
+      `the reason at /readyz of ${node.name}`,
+      () => probe(node, '/readyz'),
+      (answer) => /^\[-\] config: /.test(answer.body),
+    );
+    assert.equal(status, 503);
+    assert.match(body, /the first is ip-masq-operator:1:19: error: /);
+  }
+  await agent.podsAre(
+    'not Ready, and not restarted',
+    ({ isReady, container }) => !isReady && container?.restartCount === 0,
+  );
+  assert.deepEqual(await packets(lab), VERDICTS);
+  await agent.write('ip-masq-operator', sourceText(lab, 'nodes'));
+  await agent.nudge();
+  await untilPackets(lab, OPPOSITE);
+  await agent.podsAre('Ready again', ({ isReady, container }) => isReady && container?.restartCount === 0);
+});
+
+scenario('dual-stack: one overlay keeps the rules of both families', async (lab) => {
+  const { agent, nodes } = lab;
+  const sources = {
+    'ip-masq-operator': sourceText(lab, 'pods'),
+    'ip-masq-cloud': 'nonMasqueradeCIDRs: [fd00:1::/64]\n',
+  };
+  await agent.deploy({ overlay: DUAL_STACK, sources });
+  await untilPackets(lab, VERDICTS);
+  for (const { name, must } of nodes)
+    assert.match(
+      await must('ip6tables-nft', '-t', 'nat', '-S', 'IP-MASQ-AGENT'),
+      /-d fd00:1::\/64 .*-j RETURN/,
+      name,
+    );
+  await agent.write('ip-masq-operator', sourceText(lab, 'nodes'));
+  await agent.nudge();
+  await untilPackets(lab, OPPOSITE);
+});
+
+scenario('strict: a warning ends the agents, and no packet changes', async (lab) => {
+  const { agent, nodes } = lab;
+  const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
+  await agent.deploy({ overlay: 'overlays/strict', sources });
+  await untilPackets(lab, VERDICTS);
+  const rules = await Promise.all(nodes.map((node) => node.ownRules()));
+  await agent.write('ip-masq-cloud', 'masqLinkLocal: true\n');
+  await agent.write('ip-masq-operator', `${sourceText(lab, 'nodes')}masqLinkLocal: false\n`);
+  await agent.nudge();
+  await agent.podsAre('ended by a warning', ({ container }: AgentPod) => {
+    const end = container?.lastState.terminated;
+    return end?.exitCode === 3 && /masqLinkLocal/.test(end.message ?? '');
+  });
+  assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), rules);
+  assert.deepEqual(await packets(lab), VERDICTS);
+  await agent.write('ip-masq-cloud', sourceText(lab));
+  await agent.nudge();
+  await untilPackets(lab, OPPOSITE);
+  await agent.podsAre('Ready', ({ isReady }) => isReady);
+});
+
+scenario(
+  "canary: only the node with the label has the canary's config, and gets the base's back",
+  async (lab) => {
+    const { agent, kubectl, nodes } = lab;
+    const [one, two] = nodes;
+    const label = 'ip-masq-agent/channel';
+    await using stack = new AsyncDisposableStack();
+    stack.defer(async () => {
+      await kubectl.must('label', 'node', one.name, `${label}-`);
+    });
+    await agent.deploy({
+      sources: { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) },
+    });
+    await untilPackets(lab, VERDICTS);
+
+    await agent.apply({ overlay: 'overlays/canary' });
+    for (const [name, text] of [
+      ['ip-masq-operator', sourceText(lab, 'nodes')],
+      ['ip-masq-cloud', sourceText(lab)],
+    ] as const)
+      await kubectl.apply({
+        apiVersion: 'v1',
+        kind: 'ConfigMap',
+        metadata: { name: `${name}-canary` },
+        data: { [name]: text },
+      });
+    await kubectl.must('label', 'node', one.name, `${label}=canary`, '--overwrite');
+    await untilPacketsFrom(lab, one, OPPOSITE);
+    await untilPacketsFrom(lab, two, VERDICTS);
+    await kubectl.must('rollout', 'status', 'daemonset/ip-masq-agent-canary', '--timeout=180s');
+    assert.deepEqual(await nodesOf(lab, 'ip-masq-agent-canary'), [one.name]);
+    assert.ok(!(await nodesOf(lab, 'ip-masq-agent')).includes(one.name));
+
+    await kubectl.must('label', 'node', one.name, `${label}-`);
+    await untilPackets(lab, VERDICTS);
+    await agent.rolledOut();
+    assert.deepEqual(await nodesOf(lab, 'ip-masq-agent-canary'), []);
+  },
+);
+
+/**
+ * In the place of v1, which needs another image: this agent as the reader of the file that the sidecar writes. The component
+ * dual-stack of the lab knows only the first container.
+ */
+function readerPatches({ cluster }: Lab): readonly object[] {
+  const container = (path: string, value: unknown, op = 'replace') => ({
+    op,
+    path: `/spec/template/spec/${path}`,
+    value,
+  });
+  const ipv6 = cluster.families.includes('IPv6') ? ['--enable-ipv6'] : [];
+  const target = { kind: 'DaemonSet', name: 'ip-masq-agent' };
+  const patch = [
+    container('containers/1/image', cluster.image),
+    container('containers/1/args', ['--v=2', '--metrics-bind-address=', ...ipv6]),
+    ...ipv6.map((arg) => container('initContainers/0/args/-', arg, 'add')),
+  ];
+  return [{ target, patch: JSON.stringify(patch) }];
+}
+
+function probe({ host }: LabNode, path: string) {
+  return host.ask('fetch', { url: `http://127.0.0.1:9615${path}` });
+}
+
+/** As `untilPackets`, for the client of one node. */
+async function untilPacketsFrom(lab: Lab, { name, client }: LabNode, wanted: Verdicts): Promise<void> {
+  const own = routes(lab).filter(({ from }) => from.name === name);
+  const look = async () => {
+    const seen = await client.ask('ask', { targets: own.map(({ target }) => target) });
+    const at = (place: Place) =>
+      [
+        ...new Set(
+          own.flatMap((route, index) =>
+            route.place === place ? verdictOf(route, seen[index]?.source ?? '') : [],
+          ),
+        ),
+      ].join(', ');
+    return Object.fromEntries(PLACES.map((place) => [place, at(place)]));
+  };
+  await until(`packets from ${name} to be as the config says`, look, (found) =>
+    PLACES.every((place) => found[place] === wanted[place]),
+  );
+}
+
+async function nodesOf({ kubectl }: Lab, app: string): Promise<readonly string[]> {
+  const { items } = await kubectl.get<List<Pod>>('pods', `--selector=app.kubernetes.io/name=${app}`);
+  const there = items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  return there.flatMap(({ spec }) => spec.nodeName ?? []).toSorted();
+}

@@ -1,0 +1,91 @@
+import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
+import { validateSource } from '../../lib/config/validate.ts';
+
+/** What people write, and what they are told to do. */
+export const SLIPS: readonly (readonly [name: string, text: string, said: RegExp])[] = [
+  ['bits after the prefix', 'nonMasqueradeCIDRs:\n  - 10.0.0.1/8\n', /address.*: 10\.0\.0\.1\/8; write/],
+  ['bits after the prefix of IPv6', 'nonMasqueradeCIDRs:\n- "FD00::1/8" # ours\n', /: FD00::1\/8; write/],
+  [
+    'bits after the prefix in brackets',
+    'masqueradeCIDRs: [10.0.0.0/8, 10.0.0.1/8]',
+    /: 10\.0\.0\.1\/8; write/,
+  ],
+  [
+    'bits after the prefix in JSON',
+    '{"masqueradeCIDRs":["10.0.0.1/8","10.0.0.0/8"]}',
+    /: 10\.0\.0\.1\/8; write/,
+  ],
+  ['a prefix out of range', 'nonMasqueradeCIDRs: [10.0.0.0/33]', /: 10\.0\.0\.0\/33; write/],
+  [
+    'an address without its prefix length',
+    'nonMasqueradeCIDRs:\n  - 10.0.0.1\n',
+    /prefix length: 10\.0\.0\.1; write/,
+  ],
+  ['an IPv6 address without it', "nonMasqueradeCIDRs: ['fd00::1']", /prefix length: fd00::1; write/],
+  ['a netmask', 'nonMasqueradeCIDRs:\n  - 10.0.0.0/255.0.0.0\n', /: 10\.0\.0\.0\/255\.0\.0\.0; write/],
+  ['leading zeros', 'nonMasqueradeCIDRs: [10.0.0.0/08]', /: 10\.0\.0\.0\/08; write/],
+  [
+    'IPv4 mapped into IPv6',
+    'nonMasqueradeCIDRs: ["::ffff:10.0.0.0/104"]',
+    /: ::ffff:10\.0\.0\.0\/104; write/,
+  ],
+  ['a range', 'nonMasqueradeCIDRs:\n  - 10.0.0.0/8-10.0.0.255\n', /: 10\.0\.0\.0\/8-10\.0\.0\.255; write/],
+  ['a list in one text', 'nonMasqueradeCIDRs: 10.0.0.0/8\n', /are lists; write \[/],
+  ['a misspelt key', 'nonMasqueradeCIDR:\n  - 10.0.0.0/8\n', /unknown key: nonMasqueradeCIDR; write non/],
+  ['a misspelt key in JSON', '{"masqLinkLocalIpv4": true}', /unknown key: masqLinkLocalIpv4; write non/],
+  ['a key of another program', 'snatTarget: 10.0.0.1\n', /unknown key: snatTarget; write non/],
+  [
+    'a manifest in the place of its data',
+    'apiVersion: v1\nkind: ConfigMap\n',
+    /unknown key: apiVersion, kind; /,
+  ],
+  [
+    'a key twice',
+    'masqLinkLocal: true\nmasqueradeCIDRs: []\nMasqLinkLocal: true\n',
+    /masqLinkLocal is set twice/,
+  ],
+  ['two networks in one item', 'nonMasqueradeCIDRs:\n  - 10.0.0.0/8, 172.16.0.0/12\n', /item is one network/],
+  ['two without a comma', 'nonMasqueradeCIDRs:\n- 10.0.0.0/8 172.16.0.0/12\n', /item is one network/],
+  ['a comma behind an item', "masqueradeCIDRs:\n  - '10.0.0.0/8' ,\r\n", /item is one network/],
+  ['a boolean in quotes', 'masqLinkLocal: "true"\n', /are booleans; write true or false, without quotes/],
+  ['a number for a boolean', 'masqLinkLocalIPv6: 1\n', /are booleans; write true or false, without quotes/],
+  ['a misspelt boolean', 'MasqLinkLocal: ture # metadata\r\n', /are booleans; write true or false/],
+  ['an interval without unit', 'resyncInterval: 60 # seconds\n', /no unit.*; write 60s or 1m30s/],
+  ['an interval in days', 'resyncInterval: 1d\n', /no unit.*; write 60s or 1m30s/],
+  ['an interval in words', "resyncInterval: '5 min'\r\n", /no unit.*; write 60s or 1m30s/],
+  ['a tab in the indentation', 'nonMasqueradeCIDRs:\n\t- 10.0.0.0/8\n', /with a tab.*; indent with spaces/],
+];
+
+/** Much that is a config, however odd. */
+export const CONFIGS = [
+  '',
+  '# nonMasqueradeCIDRs: [10.0.0.1/8]\n#key: 1\n',
+  'nonMasqueradeCIDRs: # inside: 10.0.0.1/8, "a b": c\n  - 10.0.0.0/8 # see: docs/net.md\n',
+  'NONMASQUERADECIDRS:\n-   "10.0.0.0/8"\n- \'FD00::/8\'\n-\n    10.1.0.0/16\n',
+  '{\n\t"nonMasqueradeCIDRs": [\n\t\t"10.0.0.0/8",\n\t\t"0:0:0:0:0:0:0:0/0"\n\t],\n\t"masqLinkLocal" : false\n}\n',
+  'nonMasqueradeCIDRs: [10.0.0.0/8,172.16.0.0/12,\n  "::/0"]\r\nmasqLinkLocal: yes\r\nresyncInterval: 1m30s\r\n',
+  'nonMasqueradeCIDRs: &a [10.0.0.0/8]\n',
+  'resyncInterval: |-\n  60s\n',
+  '"resyncInterval": "1h30.5m2.5s"\r\nmasqLinkLocal: Yes \r\nMASQLINKLOCALIPV6: OFF # as ever\r\n',
+  'resyncInterval: 200000µs\n',
+  '{\nresyncInterval: 500ms,\nmasqLinkLocal: true,\nmasqLinkLocalIPv6: on\n}\n',
+  'masqLinkLocal:\n  true\nresyncInterval:\n  60s\nnonMasqueradeCIDRs:\n- 10.0.0.0/8 \t\n- 172.16.0.0/12 # a, b\n',
+  '%YAML 1.1\n---\ncidrLimit: 70\n...\n',
+  'nonMasqueradeCIDRs:\n  - "10.0.0.\\\n    0/8"\n',
+  '? nonMasqueradeCIDRs\n: - 10.0.0.0/8\n',
+];
+
+/** Whether `check` finds no error in it, with flags that let it be whatever it can. */
+export function isConfig(text: string): boolean {
+  const options = {
+    ...DEFAULT_LIMITS,
+    enableIPv6: true,
+    cidrLimit: 1_000,
+    strict: false,
+    noMasqAllReservedRanges: false,
+    requiredSources: [],
+    guard: () => [],
+  };
+  const { problems } = validateSource({ name: 'ip-masq-a', text }, options);
+  return problems.every(({ severity }) => severity !== 'error');
+}
