@@ -13,9 +13,20 @@ import { dataplaneOptions, retryOptions } from './from-flags.ts';
 import { print } from './print.ts';
 import { stopSignal } from './signals.ts';
 
-/** Removes all of the agent's rules from the node. */
+/**
+ * Removes all of the agent's rules from the node.
+ *
+ * @throws {SystemError} if an agent runs on this node, unless forced
+ */
 export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<number> {
-  if (!flags.force) await lockOutAgents();
+  // Without a holder, this process has the lock now: no agent starts until it ends.
+  const holder = await tryLock({ version: buildInfo().version, flags: [] }, stopSignal);
+  if (holder?.kind === 'unproven')
+    complain(`cannot tell whether an agent runs on this node: ${holder.reason}`);
+  if (holder?.kind === 'agent' && !flags.force)
+    throw new SystemError(
+      `${inWords(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
+    );
   const places = await installedDataplanes(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
   const removals = await removeAll(places, retryOptions(flags));
   for (const removal of removals) {
@@ -25,22 +36,13 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
     if (outcome.kind === 'failed') console.error(`ip-masq-agent: ${text}`);
     else print(`${text}\n`);
   }
+  if (holder?.kind === 'agent')
+    complain(
+      `${inWords(holder)} runs on this node, and writes the rules again: at once, or at its next resync; stop it, then run cleanup`,
+    );
   return removals.some(({ outcome }) => outcome.kind === 'failed') ? EXIT.system : EXIT.ok;
 }
 
-/**
- * Keeps agents from starting until this process ends.
- *
- * @throws {SystemError} if an agent runs on this node
- */
-async function lockOutAgents(): Promise<void> {
-  const holder = await tryLock({ version: buildInfo().version, flags: [] }, stopSignal);
-  if (holder?.kind === 'agent')
-    throw new SystemError(
-      `${inWords(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
-    );
-  if (holder?.kind === 'unproven')
-    console.error(
-      printable(`ip-masq-agent: cannot tell whether an agent runs on this node: ${holder.reason}`),
-    );
+function complain(message: string): void {
+  console.error(printable(`ip-masq-agent: ${message}`));
 }

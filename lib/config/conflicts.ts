@@ -48,18 +48,14 @@ function intervalConflicts(configs: readonly SourceConfig[]): Problem[] {
 
 /** Finds a conflict for each item whose prefix an earlier one has; returns the others. */
 function* repeatedItems(items: readonly Item[]): Generator<Problem, readonly Item[]> {
-  const seen = new PrefixMap<Item>();
-  const firsts: Item[] = [];
+  const firsts = new Map<string, Item>();
   for (const item of items) {
-    const first = seen.get(item.value);
-    if (first === undefined) {
-      seen.set(item.value, item);
-      firsts.push(item);
-    } else {
-      yield first.list === item.list ? duplicate(item, first) : inBothLists(item, first);
-    }
+    const { text } = item.value;
+    const first = firsts.get(text);
+    if (first === undefined) firsts.set(text, item);
+    else yield first.list === item.list ? duplicate(item, first) : inBothLists(item, first);
   }
-  return firsts;
+  return [...firsts.values()];
 }
 
 function duplicate(item: Item, first: Item): Problem {

@@ -1,5 +1,4 @@
 import type { Prefix } from '../cidr/prefix.ts';
-import { PrefixMap } from '../cidr/prefix-map.ts';
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
 import type { Located } from '../text/origin.ts';
 import type { MergedConfig, SourceConfig } from './config.ts';
@@ -57,10 +56,7 @@ function defaultConfig(noMasqAllReservedRanges: boolean): MergedConfig {
 }
 
 function union(entries: readonly Located<Prefix>[]): readonly Located<Prefix>[] {
-  const seen = new PrefixMap<true>();
-  return entries.filter(({ value }) => {
-    if (seen.get(value) === true) return false;
-    seen.set(value, true);
-    return true;
-  });
+  const seen = new Set<string>();
+  // A set of texts is faster than a PrefixMap, and equal prefixes have equal texts.
+  return entries.filter(({ value: { text } }) => !seen.has(text) && seen.add(text));
 }

@@ -102,10 +102,15 @@ export class LookMemory<Found, Raw extends Seen> {
   /** What the kernel sends if what was proven is still there, or how that differs. */
   async compare(family: Family): Promise<Seen | Exclude<Comparison, 'same'>> {
     const known = this.#proven.get(family);
+    if (known === undefined) {
+      // There is nothing to compare the rules with.
+      const now = await this.#netlink?.ask((requests) => requests.generation());
+      return now === undefined ? 'unknown' : 'unproven';
+    }
     const seen = await this.see(family);
     if (seen === undefined) return 'unknown';
     // The agent itself may have begun a change meanwhile.
-    if (known === undefined || this.#proven.get(family) !== known) return 'unproven';
+    if (this.#proven.get(family) !== known) return 'unproven';
     return seen.fingerprint === known.fingerprint ? seen : 'changed';
   }
 

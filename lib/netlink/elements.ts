@@ -1,6 +1,14 @@
 import { interrupted, malformed } from './error.ts';
 import { type Counter, counterIn, expressionIn } from './expressions.ts';
-import { attribute, attributesIn, attributesOf, listIn, type Message, unsigned } from './messages.ts';
+import {
+  attribute,
+  attributesIn,
+  attributesOf,
+  find,
+  type Message,
+  type Span,
+  unsigned,
+} from './messages.ts';
 
 /** Consecutive addresses in an interval set, both ends included. */
 export interface Range {
@@ -71,23 +79,24 @@ export function writeElements(ranges: readonly Range[], keyBytes: number): Buffe
 }
 
 /** Reads NFT_MSG_NEWSETELEM. */
-export function readElements(message: Message, keyBytes: number): Part {
-  const list = listIn(attributesOf(message).get(NFTA_SET_ELEM_LIST_ELEMENTS));
-  const edges = list.map(([, element]) => readEdge(element, keyBytes));
+export function readElements(message: Message, keyBytes: 4 | 16): Part {
+  const list = attributesIn(find(attributesOf(message), NFTA_SET_ELEM_LIST_ELEMENTS));
+  const edges = list.map((element) => readEdge(element, keyBytes));
+  const { bytes, from } = message.payload;
   // nf_tables sets `res_id` of `struct nfgenmsg` so.
-  return { edges, generation: message.payload.readUInt16BE(2) };
+  return { edges, generation: bytes.readUInt16BE(from + 2) };
 }
 
-function readEdge(element: Buffer, keyBytes: number): Edge {
+function readEdge(element: Span, keyBytes: 4 | 16): Edge {
   const parts = attributesIn(element);
-  for (const type of parts.keys())
-    if (!KNOWN.includes(type)) throw malformed(`attribute ${type} of an element`);
-  const [key, expression] = [parts.get(NFTA_SET_ELEM.key), parts.get(NFTA_SET_ELEM.expression)];
-  const flags = Number(unsigned(parts.get(NFTA_SET_ELEM.flags) ?? Buffer.alloc(4), 4));
+  for (const { type } of parts) if (!KNOWN.includes(type)) throw malformed(`attribute ${type} of an element`);
+  const [key, expression] = [find(parts, NFTA_SET_ELEM.key), find(parts, NFTA_SET_ELEM.expression)];
+  const flagged = find(parts, NFTA_SET_ELEM.flags);
+  const flags = flagged === undefined ? 0 : Number(unsigned(flagged, 4));
   const counter = expression && counterIn([expressionIn(expression)]);
   if (flags === NFT_SET_ELEM_CATCHALL && key === undefined) return { key: 0n, flags, counter };
   if (flags !== 0 && flags !== NFT_SET_ELEM_INTERVAL_END) throw malformed(`an element with flags ${flags}`);
-  return { key: unsigned(attributesIn(key).get(NFTA_DATA_VALUE), keyBytes), flags, counter };
+  return { key: unsigned(find(attributesIn(key), NFTA_DATA_VALUE), keyBytes), flags, counter };
 }
 
 /**

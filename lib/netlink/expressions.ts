@@ -1,9 +1,9 @@
-import { attributesIn, text, unsigned } from './messages.ts';
+import { attributesIn, find, type Span, text, unsigned } from './messages.ts';
 
 /** A part of a rule, or of an element. Its name, such as `counter`, says what the attributes in its data mean. */
 export interface Expression {
   readonly name: string;
-  readonly data: Buffer | undefined;
+  readonly data: Span | undefined;
 }
 
 /** What was counted since the rule or element was made. */
@@ -20,9 +20,9 @@ const NFTA_DATA_VERDICT = 2;
 const NFTA_VERDICT_CHAIN = 2;
 
 /** The expression in a payload. */
-export function expressionIn(payload: Buffer): Expression {
+export function expressionIn(payload: Span): Expression {
   const parts = attributesIn(payload);
-  return { name: text(parts.get(NFTA_EXPR.name)), data: parts.get(NFTA_EXPR.data) };
+  return { name: text(find(parts, NFTA_EXPR.name)), data: find(parts, NFTA_EXPR.data) };
 }
 
 /** What the first of the expressions that counts has counted. */
@@ -30,15 +30,15 @@ export function counterIn(expressions: readonly Expression[]): Counter | undefin
   const counter = expressions.find(({ name }) => name === 'counter');
   if (counter === undefined) return undefined;
   const parts = attributesIn(counter.data);
-  const packets = unsigned(parts.get(NFTA_COUNTER.packets), 8);
-  return { packets, bytes: unsigned(parts.get(NFTA_COUNTER.bytes), 8) };
+  const packets = unsigned(find(parts, NFTA_COUNTER.packets), 8);
+  return { packets, bytes: unsigned(find(parts, NFTA_COUNTER.bytes), 8) };
 }
 
 /** The chain that an expression jumps or goes to. */
 export function targetOf({ name, data }: Expression): string | undefined {
   if (name !== 'immediate') return undefined;
-  const verdict = attributesIn(attributesIn(data).get(NFTA_IMMEDIATE_DATA)).get(NFTA_DATA_VERDICT);
-  const chain = attributesIn(verdict).get(NFTA_VERDICT_CHAIN);
+  const verdict = find(attributesIn(find(attributesIn(data), NFTA_IMMEDIATE_DATA)), NFTA_DATA_VERDICT);
+  const chain = find(attributesIn(verdict), NFTA_VERDICT_CHAIN);
   return chain && text(chain);
 }
 

@@ -1,13 +1,28 @@
 import { malformed } from './error.ts';
 
+/**
+ * A part of what the kernel has sent, valid until the next message is received. To make a Buffer of each part would take
+ * longer than all the rest of reading.
+ */
+export interface Span {
+  readonly bytes: Buffer;
+  readonly from: number;
+  /** The place behind its last byte. */
+  readonly to: number;
+}
+
 /** A message of the kernel (`struct nlmsghdr` in linux/netlink.h). */
 export interface Message {
   readonly type: number;
   readonly sequence: number;
   /** The port of the socket that asked. */
   readonly port: number;
-  /** It is valid until the next message is received. */
-  readonly payload: Buffer;
+  readonly payload: Span;
+}
+
+/** The payload of an attribute (`struct nlattr`), and its type without flags. */
+export interface Attribute extends Span {
+  readonly type: number;
 }
 
 /** What a message to the kernel asks for. */
@@ -38,7 +53,7 @@ const NLM_F_REQUEST = 0x1;
 const HEADER_BYTES = 16;
 /** The payload of a message of nfnetlink begins with `struct nfgenmsg` (linux/netfilter/nfnetlink.h). */
 const NFGENMSG_BYTES = 4;
-const ATTRIBUTE_HEADER_BYTES = 4;
+export const ATTRIBUTE_HEADER_BYTES = 4;
 const LONGEST_ATTRIBUTE = 0xffff;
 const NLA_F_NESTED = 0x8000;
 const NLA_TYPE_MASK = 0x3fff;
@@ -48,14 +63,19 @@ function aligned(length: number): number {
   return (length + 3) & ~3;
 }
 
-/** Parts that begin with a header, and that with their length. They must fill the bytes exactly. */
-function partsOf(bytes: Buffer, headerBytes: number, lengthBytes: number): readonly Buffer[] {
-  const parts: Buffer[] = [];
-  for (let at = 0; at < bytes.length; ) {
-    const rest = bytes.length - at;
+/** Parts that begin with a header, and that with their length. They must fill the span exactly. */
+function partsOf<One>(
+  { bytes, from, to }: Span,
+  headerBytes: number,
+  lengthBytes: 2 | 4,
+  read: (at: number, end: number) => One,
+): readonly One[] {
+  const parts: One[] = [];
+  for (let at = from; at < to; ) {
+    const rest = to - at;
     const length = rest < headerBytes ? 0 : bytes.readUIntLE(at, lengthBytes);
     if (length < headerBytes || length > rest) throw malformed(`${length} bytes in a place of ${rest}`);
-    parts.push(bytes.subarray(at, at + length));
+    parts.push(read(at, at + length));
     at += aligned(length);
   }
   return parts;
@@ -63,49 +83,57 @@ function partsOf(bytes: Buffer, headerBytes: number, lengthBytes: number): reado
 
 /** The messages in what the kernel sent at once. */
 export function messagesIn(bytes: Buffer): readonly Message[] {
-  return partsOf(bytes, HEADER_BYTES, 4).map((part) => ({
-    type: part.readUInt16LE(4),
-    sequence: part.readUInt32LE(8),
-    port: part.readUInt32LE(12),
-    payload: part.subarray(HEADER_BYTES),
+  return partsOf({ bytes, from: 0, to: bytes.length }, HEADER_BYTES, 4, (at, to) => ({
+    type: bytes.readUInt16LE(at + 4),
+    sequence: bytes.readUInt32LE(at + 8),
+    port: bytes.readUInt32LE(at + 12),
+    payload: { bytes, from: at + HEADER_BYTES, to },
   }));
 }
 
-/** The attributes of a message of nf_tables: their payloads by their types without flags (`struct nlattr`). */
-export function attributesOf({ payload }: Message): ReadonlyMap<number, Buffer> {
-  if (payload.length < NFGENMSG_BYTES) throw malformed('no header of nfnetlink');
-  return attributesIn(payload.subarray(NFGENMSG_BYTES));
+/** The attributes of a message of nf_tables, in order. */
+export function attributesOf({ payload: { bytes, from, to } }: Message): readonly Attribute[] {
+  if (to - from < NFGENMSG_BYTES) throw malformed('no header of nfnetlink');
+  return attributesIn({ bytes, from: from + NFGENMSG_BYTES, to });
 }
 
-/** The attributes in a payload; none if that is missing. */
-export function attributesIn(payload: Buffer | undefined): ReadonlyMap<number, Buffer> {
-  return new Map(listIn(payload));
-}
-
-/** The attributes in a payload, in order: those of a list have the same type. */
-export function listIn(payload: Buffer = Buffer.alloc(0)): readonly (readonly [number, Buffer])[] {
-  return partsOf(payload, ATTRIBUTE_HEADER_BYTES, 2).map((part) => {
-    const type = part.readUInt16LE(2) & NLA_TYPE_MASK;
-    return [type, part.subarray(ATTRIBUTE_HEADER_BYTES)];
+/** The attributes in a payload, in order: those of a list have the same type. None if the payload is missing. */
+export function attributesIn(payload: Span | undefined): readonly Attribute[] {
+  if (payload === undefined) return [];
+  const { bytes } = payload;
+  return partsOf(payload, ATTRIBUTE_HEADER_BYTES, 2, (at, to) => {
+    const type = bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK;
+    return { type, bytes, from: at + ATTRIBUTE_HEADER_BYTES, to };
   });
 }
 
-/** A payload that must be a number of so many bytes. Those of nf_tables have the highest byte first. */
-export function unsigned(payload: Buffer | undefined, bytes: number): bigint {
-  if (payload?.length !== bytes) throw malformed(`${payload?.length} bytes instead of ${bytes}`);
-  return BigInt(`0x${payload.toString('hex')}`);
+/** The attribute of a type; of several, the last one counts, as in the kernel. */
+export function find(attributes: readonly Attribute[], type: number): Attribute | undefined {
+  return attributes.findLast((one) => one.type === type);
 }
 
+/** A payload that must be a number of so many bytes. Those of nf_tables have the highest byte first. */
+export function unsigned(payload: Span | undefined, length: 4 | 8 | 16): bigint {
+  const { bytes, from, to } = payload ?? NOTHING;
+  if (to - from !== length) throw malformed(`${to - from} bytes instead of ${length}`);
+  if (length === 4) return BigInt(bytes.readUInt32BE(from));
+  const low = bytes.readBigUInt64BE(to - 8);
+  return length === 8 ? low : (bytes.readBigUInt64BE(from) << 64n) | low;
+}
+
+const NOTHING: Span = { bytes: Buffer.alloc(0), from: 0, to: 0 };
+
 /** A payload that must be a text, with a zero byte at its end. */
-export function text(payload: Buffer | undefined): string {
-  if (payload?.at(-1) !== 0) throw malformed('a text without an end');
-  return payload.toString('utf8', 0, payload.length - 1);
+export function text(payload: Span | undefined): string {
+  const { bytes, from, to } = payload ?? NOTHING;
+  if (from === to || bytes[to - 1] !== 0) throw malformed('a text without an end');
+  return bytes.toString('utf8', from, to - 1);
 }
 
 /** The kernel's error number in NLMSG_ERROR or NLMSG_DONE; 0 for success. */
-export function errnoIn({ payload }: Message): number {
-  if (payload.length < 4) throw malformed('an end without an error number');
-  return 0 - payload.readInt32LE();
+export function errnoIn({ payload: { bytes, from, to } }: Message): number {
+  if (to - from < 4) throw malformed('an end without an error number');
+  return 0 - bytes.readInt32LE(from);
 }
 
 /** An attribute to send: of bytes, of a text, or of attributes. */

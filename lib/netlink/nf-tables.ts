@@ -71,9 +71,14 @@ export class NfTables implements Disposable {
     return this.#thing('set', name, name.set);
   }
 
-  /** The rules of a chain in their order; none if there is no such chain. If it changes meanwhile, some may be missing. */
-  async rules(name: ChainName): Promise<readonly Rule[]> {
-    return (await this.#ask('rules', name, name.chain, readRule)) ?? [];
+  /**
+   * The rules of a chain in their order; none if there is no such chain. If it changes meanwhile, some may be missing.
+   *
+   * @param to if given, only those that lead to this chain
+   */
+  async rules(name: ChainName, to?: string): Promise<readonly Rule[]> {
+    const rules = await this.#ask('rules', name, name.chain, (reply) => readRule(reply, to));
+    return rules?.filter((rule) => rule !== undefined) ?? [];
   }
 
   /** The elements of an interval set of addresses; undefined if there is no such set. */

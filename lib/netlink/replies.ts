@@ -1,5 +1,14 @@
 import { CHANGING, type Counter, counterIn, expressionIn, targetOf } from './expressions.ts';
-import { attributesOf, listIn, type Message, text, unsigned } from './messages.ts';
+import {
+  ATTRIBUTE_HEADER_BYTES,
+  type Attribute,
+  attributesIn,
+  attributesOf,
+  find,
+  type Message,
+  text,
+  unsigned,
+} from './messages.ts';
 
 /** A state of all tables of the network namespace. */
 export interface Generation {
@@ -41,8 +50,8 @@ const IGNORED = {
 /** Reads NFT_MSG_NEWGEN, a reply or an event. */
 export function readGeneration(message: Message): Generation {
   const attributes = attributesOf(message);
-  const id = Number(unsigned(attributes.get(NFTA_GEN.id), 4));
-  return { id, process: text(attributes.get(NFTA_GEN.processName)) };
+  const id = Number(unsigned(find(attributes, NFTA_GEN.id), 4));
+  return { id, process: text(find(attributes, NFTA_GEN.processName)) };
 }
 
 /** Reads NFT_MSG_NEWTABLE, _NEWCHAIN or _NEWSET. */
@@ -50,18 +59,26 @@ export function readThing(message: Message, kind: 'table' | 'chain' | 'set'): Th
   return { fingerprint: fingerprintOf(attributesOf(message), IGNORED[kind]) };
 }
 
-/** Reads NFT_MSG_NEWRULE, and overwrites its counts. */
-export function readRule(message: Message): Rule {
+/**
+ * Reads NFT_MSG_NEWRULE, and overwrites its counts.
+ *
+ * @param to if given, only a rule that leads to this chain is read to its end
+ */
+export function readRule(message: Message, to?: string): Rule | undefined {
   const attributes = attributesOf(message);
-  const expressions = listIn(attributes.get(NFTA_RULE_EXPRESSIONS)).map(([, one]) => expressionIn(one));
-  const counter = counterIn(expressions);
+  const expressions = attributesIn(find(attributes, NFTA_RULE_EXPRESSIONS)).map(expressionIn);
   const target = expressions.map(targetOf).find((target) => target !== undefined);
-  for (const { name, data } of expressions) if (CHANGING.includes(name)) data?.fill(0);
+  if (to !== undefined && target !== to) return undefined;
+  const counter = counterIn(expressions);
+  for (const { name, data } of expressions)
+    if (CHANGING.includes(name)) data?.bytes.fill(0, data.from, data.to);
   return { fingerprint: fingerprintOf(attributes, IGNORED.rule), counter, target };
 }
 
-/** One text of one character for each byte. */
-function fingerprintOf(attributes: ReadonlyMap<number, Buffer>, ignored: readonly number[]): string {
-  const parts = [...attributes].filter(([type]) => !ignored.includes(type));
-  return parts.map(([type, one]) => `${type} ${one.length} ${one.toString('latin1')}`).join('');
+/** One text of one character for each byte: the attributes with their headers, which have type and length. */
+function fingerprintOf(attributes: readonly Attribute[], ignored: readonly number[]): string {
+  let all = '';
+  for (const { type, bytes, from, to } of attributes)
+    if (!ignored.includes(type)) all += bytes.toString('latin1', from - ATTRIBUTE_HEADER_BYTES, to);
+  return all;
 }

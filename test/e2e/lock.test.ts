@@ -82,7 +82,7 @@ describe('a second agent in the network namespace', () => {
     assert.equal((await second.ended).code, 0);
   });
 
-  it('holds off cleanup, unless --force', async () => {
+  it('holds off cleanup, unless --force, which says that it is of no use', async () => {
     await using node = await createNode();
     // Otherwise it would write the rules again at once.
     const agent = await running(node, '--netlink=off');
@@ -90,7 +90,12 @@ describe('a second agent in the network namespace', () => {
     const { code, stderr } = await node.agent('cleanup');
     assert.deepEqual([code, await node.kernel()], [1, before]);
     assert.match(stderr, /\(process \d+\) runs on this node, .*--force/);
-    assert.equal((await node.agent('cleanup', '--force')).code, 0);
+    const forced = await node.agent('cleanup', '--force');
+    assert.equal(forced.code, 0);
+    assert.match(
+      forced.stderr,
+      /\(process \d+\) runs on this node, and writes the rules again: .*; stop it,/,
+    );
     assert.doesNotMatch(await node.kernel(), /IP-MASQ-AGENT/);
     agent.kill('SIGKILL');
   });

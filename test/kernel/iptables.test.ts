@@ -275,6 +275,18 @@ forEachLab((makeLab, family, mode) => {
       assert.ok(stdout.includes(foreign));
     });
 
+    it('puts its jump first if the kernel lists no rule behind a long foreign one', async () => {
+      await using lab = await makeLab();
+      const long = Array.from({ length: 120 }, () => commented('x'.repeat(250))).flat();
+      await lab.iptables('-A', 'POSTROUTING', ...long, '-j', 'RETURN');
+      assert.deepEqual((await lab.sync(policy))?.found, ['no readable chain', 'jump missing']);
+      assert.deepEqual((await lab.sync(policy))?.found, ['jump missing']);
+      assert.equal(await lab.sync(policy), undefined);
+      // The one that cannot be seen can also not be deleted.
+      assert.match(await lab.iptables('-n', '-L', CHAIN), /\(2 references\)/);
+      assert.equal((await rulesOf(lab, 'POSTROUTING'))[0], JUMP);
+    });
+
     it('keeps one jump also where iptables cannot even look for a rule in POSTROUTING', async () => {
       await using lab = await makeLab();
       const table = family === 'IPv4' ? 'ip' : 'ip6';

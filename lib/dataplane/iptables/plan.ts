@@ -13,6 +13,8 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
   const rewrite = observed.rules === undefined || !sameRules(current, wanted);
   const jump = renderJump(chain);
   const jumpRight = observed.jumps.length === 1 && sameRule(observed.jumps[0] ?? '', jump);
+  // The kernel lists no rule behind a foreign rule of more than 32 KiB: a jump there would be added again and again.
+  const addJump = `${observed.unseen === 'besides' ? '-I' : '-A'} POSTROUTING ${jump}`;
   if (!rewrite && jumpRight) return undefined;
 
   const rules = compareRules(current, wanted);
@@ -28,9 +30,9 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
         ? [
             // The declaration empties the chain; the rules below fill it within the same transaction.
             ...(rewrite ? makeChain(chain, wanted) : []),
-            ...(jumpRight ? [] : [...deleteJumps(observed), `-A POSTROUTING ${jump}`]),
+            ...(jumpRight ? [] : [...deleteJumps(observed), addJump]),
           ]
-        : [...removeChain(observed, chain), ...makeChain(chain, wanted), `-A POSTROUTING ${jump}`],
+        : [...removeChain(observed, chain), ...makeChain(chain, wanted), addJump],
     ),
   };
 }

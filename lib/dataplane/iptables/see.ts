@@ -16,8 +16,7 @@ export async function seeChain(requests: Requests, family: Family, chain: string
   const own = await requests.chain({ ...nat, chain });
   if (own === undefined) return { generation, fingerprint: undefined, counters: [] };
   const rules = await requests.rules({ ...nat, chain });
-  const postrouting = await requests.rules({ ...nat, chain: 'POSTROUTING' });
-  const jumps = postrouting.filter(({ target }) => target === chain);
+  const jumps = await requests.rules({ ...nat, chain: 'POSTROUTING' }, chain);
   return {
     generation,
     fingerprint: [own, ...rules, ...jumps].map(({ fingerprint }) => fingerprint).join(''),

@@ -34,6 +34,7 @@ export class SetMemory {
   readonly #dueAt = new Map<Family, number>();
   /** Families in which netlink could not change the set. */
   readonly #avoided = new Set<Family>();
+  #lastChange: Promise<void> = Promise.resolve();
 
   constructor(netlink: Netlink | undefined) {
     this.#netlink = netlink;
@@ -107,16 +108,25 @@ export class SetMemory {
    * @param table what the kernel then holds
    * @throws {DataplaneError} `raced` if the set is not as it was known, or a tool must do it
    */
-  async change(family: Family, { remove, add }: ElementChange, table: NftablesTable): Promise<void> {
+  async change(family: Family, change: ElementChange, table: NftablesTable): Promise<void> {
+    // One family after the other, as in the kernel: otherwise each would take the change of the other for foreign.
+    const turn = this.#lastChange.then(() => this.#change(family, change, table));
+    this.#lastChange = turn.catch(() => {});
+    await turn;
+  }
+
+  async #change(family: Family, { remove, add }: ElementChange, table: NftablesTable): Promise<void> {
     const known = this.#known.get(family);
     this.#known.delete(family);
     const failure = await this.#netlink?.change(async (requests) => {
       const before = await requests.generation();
       await requests.change({ family, table: TABLE, set: SET }, remove, add);
       const after = await requests.generation();
-      // Otherwise others have made changes too, perhaps of this set.
-      const isOnlyOwn = known?.generation === before.id && after.id === before.id + 1;
-      this.hold(family, table, isOnlyOwn ? after.id : undefined);
+      // Otherwise others have made changes too, perhaps of these sets.
+      const isOnlyOwn = after.id === before.id + 1;
+      const isSame = ({ generation }: Known) => isOnlyOwn && generation === before.id;
+      for (const [other, held] of this.#known) if (isSame(held)) this.hold(other, held.table, after.id);
+      this.hold(family, table, known !== undefined && isSame(known) ? after.id : undefined);
     });
     if (failure === undefined) return;
     this.#known.delete(family);

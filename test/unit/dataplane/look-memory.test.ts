@@ -102,10 +102,12 @@ describe('the memory of looks', () => {
     assert.deepEqual(await look(), { found: 'look 2', byTool: false });
   });
 
-  it('proves nothing without the word of who looks', async (context) => {
-    const { look, memory } = create(context);
+  it('proves nothing without the word of who looks, and then reads nothing to compare', async (context) => {
+    const { look, memory, reads } = create(context);
     await look(false);
+    const before = reads();
     assert.equal(await memory.compare('IPv4'), 'unproven');
+    assert.equal(reads(), before);
     assert.equal((await look(false)).byTool, true);
   });
 

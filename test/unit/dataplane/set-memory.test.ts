@@ -168,6 +168,18 @@ describe('the memory of the set', () => {
     }
   });
 
+  it('does not take its changes of the other family, at the same time, for those of others', async (context) => {
+    const kernel = create(context);
+    for (const family of ['IPv4', 'IPv6'] as const) kernel.memory.hold(family, TABLE, 1);
+    await Promise.all([
+      kernel.memory.change('IPv4', change, OTHER),
+      kernel.memory.change('IPv6', change, OTHER),
+    ]);
+    for (const family of ['IPv4', 'IPv6'] as const)
+      assert.equal(await kernel.memory.compare(family, kernel.seen()), 'same');
+    assert.equal(kernel.reads, 0);
+  });
+
   for (const [failure, canChange] of [
     ['changed', true],
     ['failed', false],

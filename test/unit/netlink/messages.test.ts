@@ -32,7 +32,7 @@ const READERS: Readonly<Record<string, (message: Message) => unknown>> = {
   table: (message) => readThing(message, 'table'),
   chain: (message) => readThing(message, 'chain'),
   set: (message) => readThing(message, 'set'),
-  rule: readRule,
+  rule: (message) => readRule(message),
   elements: (message) => joinElements([readElements(message, 4)], 4),
   errno: errnoIn,
 };
@@ -55,13 +55,19 @@ describe('messages of the kernel', () => {
   it('say what a rule counts and where it leads', () => {
     const rules = (['rule', 'jump', 'xtables'] as const).map((name) => readRule(captured(name)));
     assert.deepEqual(
-      rules.map(({ counter, target }) => ({ counter, target })),
+      rules.map((rule) => ({ counter: rule?.counter, target: rule?.target })),
       [
         { counter: { packets: 7n, bytes: 420n }, target: undefined },
         { counter: { packets: 0n, bytes: 0n }, target: 'X' },
         { counter: { packets: 1n, bytes: 60n }, target: undefined },
       ],
     );
+  });
+
+  it('are read to their end only if they lead to the chain that is asked for', () => {
+    const read = (name: keyof typeof CAPTURED) => readRule(captured(name), 'X')?.target;
+    assert.deepEqual([read('jump'), read('rule')], ['X', undefined]);
+    assert.equal(readRule(captured('jump'), 'Y'), undefined);
   });
 
   it('give one fingerprint as long as only counts, handles and content change', () => {
