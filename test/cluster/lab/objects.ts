@@ -28,6 +28,7 @@ export interface Pod {
     readonly phase: string;
     readonly podIPs?: readonly { readonly ip: string }[];
     readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+    readonly initContainerStatuses?: readonly ContainerStatus[];
     readonly containerStatuses?: readonly ContainerStatus[];
   };
 }

@@ -1,16 +1,22 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Family } from './cluster.ts';
 import type { Protocol, Tally, Target } from './probe/errands.ts';
 import type { Addresses } from './probes.ts';
 import type { Lab, LabNode } from './scenario.ts';
 import { until } from './wait.ts';
 
-/** Where clients send to: the other node's own address, or an ordinary pod there. Every cluster has both. */
-export type Place = 'nodes' | 'pods';
+/**
+ * Where clients send to: the other node's address, its address in the network of pods, or an ordinary pod there. What is
+ * masqueraded to a pod is so by the sender's node or by the pod's node or by both: the source does not tell.
+ */
+export type Place = 'nodes' | 'gateways' | 'pods';
 export type Verdict = 'masqueraded' | 'not masqueraded';
-export type Verdicts = Readonly<Record<Place, Verdict>>;
+export type Verdicts = Readonly<Partial<Record<Place, Verdict>>>;
 
-export const PLACES: readonly Place[] = ['nodes', 'pods'];
 const PROTOCOLS: readonly Protocol[] = ['tcp', 'udp'];
+
+/** Places that every cluster has. */
+const PLACES: readonly Place[] = ['nodes', 'pods'];
 
 /** The way from the client on a node to a place on the other node. */
 export interface Route {
@@ -21,17 +27,17 @@ export interface Route {
   readonly target: Target;
 }
 
-export function routes(lab: Lab, protocols: readonly Protocol[] = PROTOCOLS): readonly Route[] {
+export function routes(lab: Lab, places = PLACES, protocols = PROTOCOLS): readonly Route[] {
   const [one, two] = lab.nodes;
   const pairs = [
     [one, two],
     [two, one],
   ] as const;
   return pairs.flatMap(([from, to]) =>
-    PLACES.flatMap((place) =>
+    places.flatMap((place) =>
       lab.cluster.families.flatMap((family) =>
         protocols.map((protocol): Route => {
-          const address = addressIn(place === 'nodes' ? to.addresses : to.server.addresses, family);
+          const address = addressOf(to, place, family);
           return { from, to, place, family, target: { protocol, address } };
         }),
       ),
@@ -39,22 +45,19 @@ export function routes(lab: Lab, protocols: readonly Protocol[] = PROTOCOLS): re
   );
 }
 
-/**
- * What the source that the server has seen tells of the verdict; the source itself if it is not one that it should see.
- * Packets to pods that are masqueraded are so again on the node of that pod, with the address of its link to the pod.
- */
+/** What the source that the server has seen tells of the verdict; the source itself if no verdict leads to it. */
 export function verdictOf({ from, to, place, family }: Route, source: string): string {
   if (source === addressIn(from.client.addresses, family)) return 'not masqueraded';
   if (source === addressIn(from.addresses, family)) return 'masqueraded';
-  return place === 'pods' && to.ownAddresses.includes(source) ? 'masqueraded' : source;
+  return place === 'pods' && source === to.gateways[family] ? 'masqueraded' : source;
 }
 
 /**
  * What happens to new packets of the clients of both nodes, over TCP and UDP, in all families: one verdict for each place,
  * or all that were found, where they differ.
  */
-export async function packets(lab: Lab): Promise<Readonly<Record<Place, string>>> {
-  const all = routes(lab);
+export async function packets(lab: Lab, places = PLACES): Promise<Readonly<Record<string, string>>> {
+  const all = routes(lab, places);
   const answers = await Promise.all(
     lab.nodes.map(async ({ client, name }) => {
       const own = all.filter(({ from }) => from.name === name);
@@ -66,27 +69,42 @@ export async function packets(lab: Lab): Promise<Readonly<Record<Place, string>>
     const found = answers.flat().filter(({ route }) => route.place === place);
     return [...new Set(found.map(({ verdict }) => verdict))].toSorted().join(', ');
   };
-  return { nodes: at('nodes'), pods: at('pods') };
+  return Object.fromEntries(places.map((place) => [place, at(place)]));
 }
 
+/** Waits until new packets have these verdicts. */
 export async function untilPackets(lab: Lab, wanted: Verdicts): Promise<void> {
   await until(
-    `packets to nodes to be ${wanted.nodes}, and to pods ${wanted.pods}`,
-    () => packets(lab),
-    ({ nodes, pods }) => nodes === wanted.nodes && pods === wanted.pods,
+    `packets with the verdicts ${JSON.stringify(wanted)}`,
+    () => packets(lab, placesOf(wanted)),
+    (found) => isDeepStrictEqual(found, wanted),
   );
+}
+
+export function placesOf(verdicts: Verdicts): readonly Place[] {
+  return Object.keys(verdicts) as Place[];
 }
 
 /** The CIDRs of single addresses that hold these places on both nodes. */
 export function cidrs(lab: Lab, ...places: readonly Place[]): readonly string[] {
   return places.flatMap((place) =>
-    lab.nodes.flatMap(({ addresses, server }) =>
-      lab.cluster.families.map((family) => {
-        const address = addressIn(place === 'nodes' ? addresses : server.addresses, family);
-        return `${address}/${family === 'IPv4' ? 32 : 128}`;
-      }),
+    lab.nodes.flatMap((node) =>
+      lab.cluster.families.map(
+        (family) => `${addressOf(node, place, family)}/${family === 'IPv4' ? 32 : 128}`,
+      ),
     ),
   );
+}
+
+function addressOf(node: LabNode, place: Place, family: Family): string {
+  switch (place) {
+    case 'nodes':
+      return addressIn(node.addresses, family);
+    case 'gateways':
+      return addressIn(node.gateways, family);
+    case 'pods':
+      return addressIn(node.server.addresses, family);
+  }
 }
 
 /** The text of a source that leaves packets to these places alone. */
@@ -125,7 +143,7 @@ export function wrongsOf({ count, runs }: Tally, isRight: (outcome: string) => b
   return { count, wrong, longestMs, outcomes };
 }
 
-/** @throws {Error} if there is none: the cluster then is not what its environment says */
+/** @throws {Error} if there is none */
 export function addressIn(addresses: Addresses, family: Family): string {
   const address = addresses[family];
   if (address === undefined) throw new Error(`there is no ${family} address`);

@@ -19,8 +19,8 @@ export interface Probe extends Talk {
 export interface ProbedNode {
   readonly name: string;
   readonly addresses: Addresses;
-  /** The addresses of all its links. */
-  readonly ownAddresses: readonly string[];
+  /** Its address in the network of pods, which pods of other nodes reach too. Empty if it has none there. */
+  readonly gateways: Addresses;
   /** An ordinary pod, that asks. */
   readonly client: Probe;
   /** An ordinary pod, that answers. */
@@ -87,11 +87,14 @@ export async function startProbes(cluster: Cluster): Promise<Probes> {
     const addresses = byFamily(cluster, pod.status.podIPs?.map(({ ip }) => ip) ?? []);
     return { ...talk, pod: name, addresses };
   };
+  const alone = names.map((name) => {
+    const [client, server, host] = [probe('client', name), probe('server', name), probe('host', name)];
+    return { name, addresses: host.addresses, client, server, host };
+  });
   const nodes = await Promise.all(
-    names.map(async (name) => {
-      const [client, server, host] = [probe('client', name), probe('server', name), probe('host', name)];
-      const ownAddresses = await host.ask('addresses', {});
-      return { name, addresses: host.addresses, ownAddresses, client, server, host };
+    alone.map(async (node, index) => {
+      const asker = alone[(index + 1) % alone.length] ?? node;
+      return { ...node, gateways: await gatewaysOf(cluster, node, asker.client) };
     }),
   );
   const { spec } = await kubectl.get<{ readonly spec: { readonly clusterIPs: readonly string[] } }>(
@@ -119,17 +122,44 @@ async function chooseNodes(kubectl: Kubectl): Promise<readonly string[]> {
 }
 
 /** @throws {Error} if a family has no address: the cluster is not what the environment says */
-function byFamily({ families }: Cluster, addresses: readonly string[]): Addresses {
+function byFamily(cluster: Cluster, addresses: readonly string[]): Addresses {
+  const found = pick(cluster, addresses);
+  for (const family of cluster.families)
+    if (found[family] === undefined)
+      throw new Error(`none of the addresses ${addresses.join(', ')} is ${family}`);
+  return found;
+}
+
+/** The first address of each family. */
+function pick({ families }: Cluster, addresses: readonly string[]): Addresses {
   return Object.fromEntries(
-    families.map((family) => {
+    families.flatMap((family) => {
       const address = addresses.find((candidate) => candidate.includes(':') === (family === 'IPv6'));
-      if (address === undefined)
-        throw new Error(`none of the addresses ${addresses.join(', ')} is ${family}`);
-      return [family, address];
+      return address === undefined ? [] : [[family, address]];
     }),
   );
 }
 
+/** Of a node's further addresses one that leads there from another node: others may be there too, such as Docker's. */
+async function gatewaysOf(
+  cluster: Cluster,
+  { host, addresses }: Pick<ProbedNode, 'host' | 'addresses'>,
+  asker: Probe,
+): Promise<Addresses> {
+  const further = (await host.ask('addresses', {})).filter(
+    (address) => !Object.values(addresses).includes(address),
+  );
+  const reached = await Promise.all(
+    further.map(async (address) => {
+      const targets = [{ protocol: 'tcp', address } as const];
+      const seen = await asker.ask('ask', { targets }).catch(() => []);
+      return seen[0]?.server === host.pod ? [address] : [];
+    }),
+  );
+  return pick(cluster, reached.flat());
+}
+
+/** Ends what `startProbes` has started. */
 export async function removeProbes(cluster: Cluster): Promise<void> {
   await kubectlFor(cluster, NAMESPACE).must('delete', 'namespace', NAMESPACE, '--ignore-not-found');
 }

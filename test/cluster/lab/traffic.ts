@@ -1,14 +1,14 @@
-import { type Route, routes, type Verdicts, verdictOf, type Wrongs, wrongsOf } from './packets.ts';
+import { placesOf, type Route, routes, type Verdicts, verdictOf, type Wrongs, wrongsOf } from './packets.ts';
 import type { Lab } from './scenario.ts';
 
-/** Connections that the clients of both nodes open to every place on the other node, so many a second. */
+/** Connections that the clients of both nodes open to places on the other node, so many a second. */
 export interface LabTraffic extends AsyncDisposable {
-  /** Ends it, and returns what was wrong on each route. */
+  /** Ends it. Takes the verdict for each place, and returns what was wrong on each route. */
   end(wanted: Verdicts): Promise<readonly (Wrongs & { readonly route: Route })[]>;
 }
 
 export async function startTraffic(lab: Lab, perSecond: number): Promise<LabTraffic> {
-  const all = routes(lab, ['tcp']);
+  const all = routes(lab, undefined, ['tcp']);
   const of = (node: string) => all.filter(({ from }) => from.name === node);
   const stop = (name: string) => {
     const node = lab.nodes.find((candidate) => candidate.name === name);
@@ -45,7 +45,7 @@ export interface LabFlows extends AsyncDisposable {
 
 /** @param verdicts what the flows must begin with */
 export async function openFlows(lab: Lab, verdicts: Verdicts): Promise<LabFlows> {
-  const flows = routes(lab).map((route) => ({ route, name: crypto.randomUUID() }));
+  const flows = routes(lab, placesOf(verdicts)).map((route) => ({ route, name: crypto.randomUUID() }));
   const look = async (isRight: (route: Route, sources: readonly string[]) => boolean) => {
     const found = flows.map(async ({ route, name }) => {
       const { from, target } = route;

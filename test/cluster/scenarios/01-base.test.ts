@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { DUAL_STACK } from '../lab/agent.ts';
-import { addressIn, packets, routes, sourceText, untilPackets, verdictOf } from '../lab/packets.ts';
+import { addressIn, routes, sourceText, untilPackets, verdictOf } from '../lab/packets.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
@@ -44,7 +44,6 @@ scenario('the base rolls out with the rights it declares, and packets do what it
   await untilPackets(lab, nodesOutside);
   await explainAgreesWithPackets(lab);
   await servicesKeepSources(lab);
-  assert.deepEqual(await packets(lab), nodesOutside);
 });
 
 async function hasDeclaredRights({ agent }: Lab, { name }: LabNode): Promise<void> {
@@ -111,7 +110,7 @@ interface Explanation {
 
 async function explainAgreesWithPackets(lab: Lab): Promise<void> {
   for (const node of lab.nodes) {
-    const ways = routes(lab, ['tcp']).filter(({ from }) => from.name === node.name);
+    const ways = routes(lab, undefined, ['tcp']).filter(({ from }) => from.name === node.name);
     const targets = ways.map(({ target }) => target);
     const addresses = targets.map(({ address }) => address);
     const seen = await node.client.ask('ask', { targets });

@@ -37,9 +37,9 @@ scenario(
     assert.deepEqual(await packets(lab), VERDICTS);
 
     const created = performance.now();
-    await agent.write('ip-masq-operator', sourceText(lab, 'nodes'));
+    await agent.write('ip-masq-operator', sourceText(lab, 'nodes', 'pods'));
     await agent.nudge();
-    await untilPackets(lab, { nodes: 'not masqueraded', pods: 'masqueraded' });
+    await untilPackets(lab, { nodes: 'not masqueraded', pods: 'not masqueraded' });
     const after = `${Math.round(performance.now() - created)} ms`;
     lab.measured(
       `required ConfigMap created again, applied on ${one.name} by a new pod and on ${two.name}`,
@@ -53,22 +53,26 @@ scenario(
   'an optional ConfigMap is deleted: log and metric name it, with the verdicts that change; with none left the defaults apply',
   async (lab) => {
     const { agent, nodes } = lab;
-    const sources = { 'ip-masq-operator': sourceText(lab), 'ip-masq-cloud': sourceText(lab, 'pods') };
+    const sources = {
+      'ip-masq-operator': sourceText(lab, 'pods'),
+      'ip-masq-cloud': sourceText(lab, 'nodes'),
+    };
     await agent.deploy({ sources, patches: [OPERATOR_IS_OPTIONAL] });
-    await untilPackets(lab, VERDICTS);
+    await untilPackets(lab, { nodes: 'not masqueraded', pods: 'not masqueraded' });
 
     const deleted = performance.now();
     await agent.remove('ip-masq-cloud');
     await agent.nudge();
-    await untilPackets(lab, { nodes: 'masqueraded', pods: 'masqueraded' });
+    await untilPackets(lab, VERDICTS);
     lab.measured(
       'optional ConfigMap deleted, applied',
       `after ${Math.round(performance.now() - deleted)} ms`,
     );
-    const [, other] = nodes;
+    const address = nodes[0].addresses.IPv4;
     for (const node of nodes) {
       const line = await logged(lab, node.name, /gone since the last reading: ip-masq-cloud/);
-      assert.ok(line.includes(`${other.server.addresses.IPv4}: not masqueraded → masqueraded`), line);
+      assert.ok(line.includes(address ?? assert.fail('no address')), line);
+      assert.match(line, /: not masqueraded → masqueraded/);
       const { body } = await metrics(node);
       assert.doesNotMatch(body, /source_info\{source="ip-masq-cloud"\}/);
       assert.match(body, /source_info\{source="ip-masq-operator"\} 1/);

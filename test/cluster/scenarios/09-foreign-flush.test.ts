@@ -46,9 +46,14 @@ async function survives(lab: Lab, [file, ...args]: Flush, what: string): Promise
   } finally {
     await restore();
   }
-  for (const { route, count, wrong, longestMs } of await traffic.end(VERDICTS)) {
+  for (const { route, count, wrong, longestMs, outcomes } of await traffic.end(VERDICTS)) {
     assert.ok(count > 0);
-    if (route.from.name !== node.name) assert.equal(wrong, 0, `from ${route.from.name}`);
+    if (route.from.name !== node.name)
+      assert.equal(
+        wrong,
+        0,
+        `from ${route.from.name} to ${route.target.address}: ${JSON.stringify(outcomes)}`,
+      );
     else if (route.place === 'nodes')
       lab.measured(
         what,

@@ -16,6 +16,8 @@ import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
 const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
+const MISTAKE = 'masqueradeCIDRs: [10.0.0.1]\n';
+const SAID = /ip-masq-operator:1:19: error: /;
 const OPPOSITE = { nodes: 'not masqueraded', pods: 'masqueraded' } as const;
 
 scenario(
@@ -23,19 +25,34 @@ scenario(
   async (lab) => {
     const { agent, nodes } = lab;
     const sources = {
-      'ip-masq-cloud': sourceText(lab, 'pods', 'nodes'),
-      'ip-masq-operator': `masqueradeCIDRs: ${JSON.stringify(cidrs(lab, 'nodes'))}\n`,
+      'ip-masq-cloud': `nonMasqueradeCIDRs: ${JSON.stringify([...cidrs(lab, 'pods'), '198.18.0.0/15'])}\n`,
+      'ip-masq-operator': 'masqueradeCIDRs: [198.18.0.0/16]\n',
     };
-    await agent.deploy({ overlay: 'overlays/merger-sidecar', sources, patches: readerPatches(lab) });
+    const overlay = { overlay: 'overlays/merger-sidecar', patches: readerPatches(lab) };
+    await agent.apply({ ...overlay, sources: { ...sources, 'ip-masq-operator': MISTAKE } });
+    const said = (pod: Pod) => pod.status.initContainerStatuses?.[0]?.lastState.terminated?.message ?? '';
+    await until(
+      'the init containers to say why they fail',
+      () => podsOf(lab, 'ip-masq-agent'),
+      (pods) => pods.length > 0 && pods.every((pod) => SAID.test(said(pod))),
+    );
+    await agent.write('ip-masq-operator', sources['ip-masq-operator']);
+    await agent.rolledOut();
     await untilPackets(lab, VERDICTS);
     for (const node of nodes) {
       assert.deepEqual(await probe(node, '/healthz'), { status: 200, body: 'ok\n' });
       assert.deepEqual(await probe(node, '/readyz'), { status: 200, body: 'ok\n' });
     }
 
+    // Without the exception, which the reader does not know.
+    for (const node of nodes) {
+      const rules = await node.ownRules();
+      assert.match(rules, /-d 198\.19\.0\.0\/16 /);
+      assert.doesNotMatch(rules, /198\.18\./);
+    }
+
     const changed = performance.now();
-    // Only in the file for the reader: what is no exception is not in it.
-    await agent.write('ip-masq-operator', `masqueradeCIDRs: ${JSON.stringify(cidrs(lab, 'pods'))}\n`);
+    await agent.write('ip-masq-cloud', sourceText(lab, 'nodes'));
     await agent.nudge();
     await untilPackets(lab, OPPOSITE);
     lab.measured(
@@ -45,7 +62,7 @@ scenario(
     await agent.podsAre('Ready', ({ isReady }) => isReady);
 
     const rules = await Promise.all(nodes.map((node) => node.ownRules()));
-    await agent.write('ip-masq-operator', 'masqueradeCIDRs: [10.0.0.1]\n');
+    await agent.write('ip-masq-operator', MISTAKE);
     await agent.nudge();
     await agent.podsAre(
       "not Ready, with the reason in the sidecar's termination message",
@@ -64,9 +81,10 @@ scenario(
     assert.deepEqual(await packets(lab), OPPOSITE);
 
     await agent.write('ip-masq-operator', sources['ip-masq-operator']);
+    await agent.write('ip-masq-cloud', sources['ip-masq-cloud']);
     await agent.nudge();
-    await agent.podsAre('Ready again', ({ isReady }) => isReady);
     await untilPackets(lab, VERDICTS);
+    await agent.podsAre('Ready again', ({ isReady }) => isReady);
   },
 );
 
@@ -76,7 +94,7 @@ scenario('merger-sidecar with keep: /readyz says what is wrong, and no container
   const args = ['--on-invalid-config=keep'];
   await agent.deploy({ overlay: 'overlays/merger-sidecar', sources, args, patches: readerPatches(lab) });
   await untilPackets(lab, VERDICTS);
-  await agent.write('ip-masq-operator', 'masqueradeCIDRs: [10.0.0.1]\n');
+  await agent.write('ip-masq-operator', MISTAKE);
   await agent.nudge();
   for (const node of nodes) {
     const { status, body } = await until(
@@ -222,8 +240,11 @@ async function untilPacketsFrom(lab: Lab, { name, client }: LabNode, wanted: Ver
   );
 }
 
-async function nodesOf({ kubectl }: Lab, app: string): Promise<readonly string[]> {
+async function nodesOf(lab: Lab, app: string): Promise<readonly string[]> {
+  return (await podsOf(lab, app)).flatMap(({ spec }) => spec.nodeName ?? []).toSorted();
+}
+
+async function podsOf({ kubectl }: Lab, app: string): Promise<readonly Pod[]> {
   const { items } = await kubectl.get<List<Pod>>('pods', `--selector=app.kubernetes.io/name=${app}`);
-  const there = items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-  return there.flatMap(({ spec }) => spec.nodeName ?? []).toSorted();
+  return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
 }
