@@ -36,6 +36,8 @@ export function scenario(title: string, body: (lab: Lab, t: TestContext) => Prom
     try {
       await body(lab, t);
     } catch (error) {
+      // If what was made cannot be removed either, the runner shows only that.
+      console.error(error);
       console.error(await whatIsThere(lab));
       throw error;
     }

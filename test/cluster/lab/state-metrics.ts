@@ -1,14 +1,22 @@
 /**
- * Serves series of the names that kube-state-metrics documents, made from what the API server says of pods and nodes at each
- * scrape. Usage: node state-metrics.ts PORT, with KUBECONFIG and KUBECTL in the environment.
+ * Serves what Prometheus needs of a cluster, made from what the API server says at each request: at /metrics, series of the
+ * names that kube-state-metrics documents; at /targets, what the service discovery for Kubernetes finds with its role `pod`,
+ * for a Prometheus that is built without it, as Debian's is.
+ * Usage: node state-metrics.ts PORT, with KUBECONFIG and KUBECTL in the environment.
  */
 import { createServer } from 'node:http';
 import { run, succeed } from '../../lab/run.ts';
 import type { ContainerStatus, List, Node, Pod } from './objects.ts';
 
 interface OwnedPod extends Pod {
+  readonly spec: Pod['spec'] & {
+    readonly containers: readonly {
+      readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[];
+    }[];
+  };
   readonly metadata: Pod['metadata'] & {
     readonly namespace: string;
+    readonly labels?: Labels;
     readonly ownerReferences?: readonly { readonly kind: string; readonly name: string }[];
   };
 }
@@ -68,14 +76,53 @@ async function list<Item>(...args: readonly string[]): Promise<readonly Item[]> 
   return items;
 }
 
-createServer(async (_, response) => {
-  try {
-    const [pods, nodes] = await Promise.all([
-      list<OwnedPod>('pods', '--all-namespaces'),
-      list<NodeWithImage>('nodes'),
+async function metrics(): Promise<string> {
+  const [pods, nodes] = await Promise.all([
+    list<OwnedPod>('pods', '--all-namespaces'),
+    list<NodeWithImage>('nodes'),
+  ]);
+  return `${[...pods.flatMap(podSeries), ...nodes.map(nodeSeries)].join('\n')}\n`;
+}
+
+/** One target for each port, with the labels that Prometheus documents under `kubernetes_sd_config`. */
+async function targets(selector: string): Promise<string> {
+  const pods = await list<OwnedPod>('pods', '--all-namespaces', `--selector=${selector}`);
+  const groups = pods.flatMap(({ metadata, spec, status }) => {
+    const [address] = status.podIPs ?? [];
+    const ports = spec.containers.flatMap((container) => container.ports ?? []);
+    const labels = Object.entries(metadata.labels ?? {}).map(([name, value]) => [
+      `pod_label_${name.replaceAll(/[^A-Za-z0-9_]/g, '_')}`,
+      value,
     ]);
-    const lines = [...pods.flatMap(podSeries), ...nodes.map(nodeSeries)];
-    response.setHeader('Content-Type', 'text/plain; version=0.0.4').end(`${lines.join('\n')}\n`);
+    return ports.map(({ name, containerPort }) => ({
+      targets: address === undefined ? [] : [`${address.ip}:${containerPort}`],
+      labels: meta({
+        namespace: metadata.namespace,
+        pod_name: metadata.name,
+        pod_node_name: spec.nodeName ?? '',
+        pod_phase: status.phase,
+        pod_container_port_name: name ?? '',
+        ...Object.fromEntries(labels),
+      }),
+    }));
+  });
+  return JSON.stringify(groups);
+}
+
+function meta(labels: Labels): Labels {
+  return Object.fromEntries(
+    Object.entries(labels).map(([name, value]) => [`__meta_kubernetes_${name}`, value]),
+  );
+}
+
+createServer(async ({ url = '/' }, response) => {
+  const { pathname, searchParams } = new URL(url, 'http://localhost');
+  try {
+    if (pathname === '/targets')
+      response
+        .setHeader('Content-Type', 'application/json')
+        .end(await targets(searchParams.get('selector') ?? ''));
+    else response.setHeader('Content-Type', 'text/plain; version=0.0.4').end(await metrics());
   } catch (error) {
     response.writeHead(500).end(String(error));
   }

@@ -144,7 +144,12 @@ function scaledRules(): string {
 }
 
 interface ScrapeConfig {
-  readonly scrape_configs: readonly [{ readonly kubernetes_sd_configs: readonly object[] }];
+  readonly scrape_configs: readonly [{ readonly kubernetes_sd_configs: readonly [Discovery] }];
+}
+
+interface Discovery {
+  readonly role: string;
+  readonly selectors: readonly [{ readonly label: string }];
 }
 
 /** Starts it in the network of a node, where it reaches the agents and the API server at the addresses of the nodes. */
@@ -165,17 +170,19 @@ async function startIn({ cluster, kubectl }: Lab, { pid }: LocalNode): Promise<P
   stack.defer(() => {
     state.kill('SIGKILL');
   });
-  const {
-    scrape_configs: [shipped],
-  } = load(example('scrape.yaml')) as ScrapeConfig;
+  const loaded = load(example('scrape.yaml')) as ScrapeConfig;
+  const [{ kubernetes_sd_configs: discoveries, ...shipped }] = loaded.scrape_configs;
+  const [{ role, selectors }] = discoveries;
+  assert.equal(role, 'pod');
+  const selector = encodeURIComponent(selectors[0].label);
   const agents = {
     ...shipped,
     scrape_interval: '1s',
-    // A Prometheus in a pod finds the API server by itself.
-    kubernetes_sd_configs: shipped.kubernetes_sd_configs.map((discovery) => ({
-      ...discovery,
-      kubeconfig_file: kubeconfig,
-    })),
+    scrape_timeout: '1s',
+    // Debian builds Prometheus without the discovery for Kubernetes: a program of the tests asks the API server instead.
+    http_sd_configs: [
+      { url: `http://127.0.0.1:${STATE_PORT}/targets?selector=${selector}`, refresh_interval: '5s' },
+    ],
   };
   const states = {
     job_name: 'kube-state-metrics',
