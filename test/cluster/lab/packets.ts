@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Family } from './cluster.ts';
-import type { Protocol, Tally, Target } from './probe/errands.ts';
+import { FAILED, type Protocol, type Tally, type Target } from './probe/errands.ts';
 import type { Addresses } from './probes.ts';
 import type { Lab, LabNode } from './scenario.ts';
 import { until } from './wait.ts';
@@ -85,15 +85,15 @@ export function placesOf(verdicts: Verdicts): readonly Place[] {
   return Object.keys(verdicts) as Place[];
 }
 
-/** The CIDRs of single addresses that hold these places on both nodes. */
+/** The CIDRs of single addresses that hold these places on both nodes, and with the pods their clients. */
 export function cidrs(lab: Lab, ...places: readonly Place[]): readonly string[] {
-  return places.flatMap((place) =>
-    lab.nodes.flatMap((node) =>
-      lab.cluster.families.map(
-        (family) => `${addressOf(node, place, family)}/${family === 'IPv4' ? 32 : 128}`,
-      ),
-    ),
-  );
+  return lab.cluster.families.flatMap((family) => {
+    const targets = places.flatMap((place) => lab.nodes.map((node) => addressOf(node, place, family)));
+    const clients = places.includes('pods')
+      ? lab.nodes.map(({ client }) => addressIn(client.addresses, family))
+      : [];
+    return [...targets, ...clients].map((address) => `${address}/${family === 'IPv4' ? 32 : 128}`);
+  });
 }
 
 function addressOf(node: LabNode, place: Place, family: Family): string {
@@ -116,17 +116,18 @@ export function sourceText(lab: Lab, ...places: readonly Place[]): string {
 export interface Wrongs {
   /** How many were opened. */
   readonly count: number;
-  /** How many had another source, or failed. */
+  /** How many had another source. */
   readonly wrong: number;
-  /** The longest time in which all were wrong, in milliseconds: from the first of them to the next that was right. */
+  /** How many got no answer. */
+  readonly failed: number;
+  /** The longest time in which none was right, in milliseconds: from the first of them to the next that was right. */
   readonly longestMs: number;
-  /** Each outcome that is wrong, with its count. */
+  /** Each outcome that is not right, with its count. */
   readonly outcomes: Readonly<Record<string, number>>;
 }
 
 export function wrongsOf({ count, runs }: Tally, isRight: (outcome: string) => boolean): Wrongs {
   const outcomes: Record<string, number> = {};
-  let wrong = 0;
   let longestMs = 0;
   let since: number | undefined;
   for (const run of runs) {
@@ -135,12 +136,14 @@ export function wrongsOf({ count, runs }: Tally, isRight: (outcome: string) => b
       since = undefined;
     } else {
       since ??= run.from;
-      wrong += run.count;
       outcomes[run.outcome] = (outcomes[run.outcome] ?? 0) + run.count;
       longestMs = Math.max(longestMs, run.to - since);
     }
   }
-  return { count, wrong, longestMs, outcomes };
+  const total = (some: readonly (readonly [string, number])[]) => some.reduce((sum, [, of]) => sum + of, 0);
+  const isFailure = ([outcome]: readonly [string, number]) => outcome.startsWith(FAILED);
+  const failed = total(Object.entries(outcomes).filter(isFailure));
+  return { count, wrong: total(Object.entries(outcomes)) - failed, failed, longestMs, outcomes };
 }
 
 /** @throws {Error} if there is none */

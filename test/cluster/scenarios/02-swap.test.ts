@@ -92,7 +92,7 @@ async function reactionsOn(
 
 function spread(values: readonly number[]): string {
   const sorted = values.toSorted((one, other) => one - other);
-  const [least, median, most] = [0, Math.floor(sorted.length / 2), sorted.length - 1].map(
+  const [least, median, most] = [0, Math.floor((sorted.length - 1) / 2), sorted.length - 1].map(
     (at) => sorted[at] ?? 0,
   );
   return `least ${least?.toFixed(0)}, median ${median?.toFixed(0)}, most ${most?.toFixed(0)} ms`;

@@ -34,6 +34,10 @@ scenario(
   },
 );
 
+/**
+ * Connections may fail too, from other nodes as well: without any rule that needs it, the kernel tracks no connection. One
+ * that begins then is taken for one in the other direction, if an answer is the first packet that is tracked again.
+ */
 async function survives(lab: Lab, [file, ...args]: Flush, what: string): Promise<void> {
   const [node] = lab.nodes;
   const before = await settledRules(node);
@@ -46,18 +50,14 @@ async function survives(lab: Lab, [file, ...args]: Flush, what: string): Promise
   } finally {
     await restore();
   }
-  for (const { route, count, wrong, longestMs, outcomes } of await traffic.end(VERDICTS)) {
+  for (const { route, count, wrong, failed, longestMs } of await traffic.end(VERDICTS)) {
+    const { from, family, place } = route;
     assert.ok(count > 0);
-    if (route.from.name !== node.name)
-      assert.equal(
-        wrong,
-        0,
-        `from ${route.from.name} to ${route.target.address}: ${JSON.stringify(outcomes)}`,
-      );
-    else if (route.place === 'nodes')
+    if (from.name !== node.name || place === 'pods') assert.equal(wrong, 0, `from ${from.name} to ${place}`);
+    else
       lab.measured(
-        what,
-        `${wrong} of ${count} connections (${route.family}) wrong, for ${Math.round(longestMs)} ms`,
+        `${what}, ${family}`,
+        `${wrong} of ${count} connections wrong, ${failed} failed, for ${Math.round(longestMs)} ms`,
       );
   }
 }

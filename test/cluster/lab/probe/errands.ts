@@ -6,6 +6,9 @@ export const PORT = 18_614;
 /** Where it listens for errands: an abstract Unix socket, which belongs to the pod's network and needs no file. */
 export const CONTROL = '\0ip-masq-agent-probe';
 
+/** What the outcome of a connection without an answer begins with. */
+export const FAILED = 'failed: ';
+
 export type Protocol = 'tcp' | 'udp';
 
 export interface Target {
@@ -39,7 +42,7 @@ export interface Tally {
 }
 
 export interface Run {
-  /** The source that the server saw, or `failed: ` and the reason. */
+  /** The source that the server saw, or FAILED and the reason. */
   readonly outcome: string;
   readonly count: number;
   /** When its first and its last connection began: milliseconds since the epoch, by the node's clock. */

@@ -1,4 +1,4 @@
-import type { Run, Tally, Target } from './errands.ts';
+import { FAILED, type Run, type Tally, type Target } from './errands.ts';
 import { ask } from './flow.ts';
 
 /** Opens connections at a steady rate until it is stopped. */
@@ -39,7 +39,7 @@ class Stream {
     const at = performance.timeOrigin + performance.now();
     const ended = ask(this.#target).then(
       ({ source }) => source,
-      (error: Error) => `failed: ${error.message}`,
+      (error: Error) => `${FAILED}${error.message}`,
     );
     const before = this.#written;
     this.#written = before.then(async () => this.#write(await ended, at));
