@@ -16,7 +16,7 @@ export type Verdicts = Readonly<Partial<Record<Place, Verdict>>>;
 const PROTOCOLS: readonly Protocol[] = ['tcp', 'udp'];
 
 /** Places that every cluster has. */
-const PLACES: readonly Place[] = ['nodes', 'pods'];
+export const PLACES: readonly Place[] = ['nodes', 'pods'];
 
 /** The way from the client on a node to a place on the other node. */
 export interface Route {
