@@ -36,14 +36,22 @@ NAME := $(if $(REGISTRY),$(REGISTRY:/=)/)ip-masq-agent
 IMAGE := $(NAME)-$(ARCH):$(VERSION)
 CONTEXT := bin/image/$(ARCH)
 
-.PHONY: help setup setup-all build all-build container all-container push all-push manifest check test test-more test-all \
-	lint demo bench soak faults clean version context need-registry
+# Of the clusters of test-cluster and cluster-up: iptables or nftables; ipv4 or dual.
+export PROXY_MODE ?= iptables
+export FAMILIES ?= ipv4
+# Numbers of scenarios for test-cluster, such as 1,2,9, instead of all; `all` for every PROXY_MODE and FAMILIES.
+export SCENARIOS ?=
+export MATRIX ?=
+
+.PHONY: help setup setup-all setup-cluster build all-build container all-container push all-push manifest \
+	check test test-more test-all test-cluster cluster-up cluster-down lint demo bench soak faults clean version context need-registry
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  Variables, as in `make push REGISTRY=registry.example/team`, and their values:'
-	@$(foreach name,REGISTRY VERSION ARCH BASE_IMAGE SOURCE_DATE_EPOCH DOCKER DOCKER_BUILD_FLAGS DOCKER_MANIFEST_FLAGS,\
+	@$(foreach name,REGISTRY VERSION ARCH BASE_IMAGE SOURCE_DATE_EPOCH DOCKER DOCKER_BUILD_FLAGS DOCKER_MANIFEST_FLAGS \
+	    PROXY_MODE FAMILIES SCENARIOS MATRIX,\
 	    printf '  %-21s %s\n' '$(name)' '$($(name))';)
 
 setup: ## install what is missing: Debian packages, npm packages
@@ -51,6 +59,9 @@ setup: ## install what is missing: Debian packages, npm packages
 
 setup-all:
 	@$(SETUP) all
+
+setup-cluster:
+	@$(SETUP) cluster
 
 build: setup $(BIN) ## build bin/ip-masq-agent, which runs on this machine
 
@@ -95,6 +106,15 @@ test-more: setup-all $(BIN) ## run the tests that test skips; they need many pac
 
 test-all: test ## run test, then test-more, as CI does
 	@$(MAKE) --no-print-directory test-more
+
+test-cluster: setup-cluster $(VALIDATOR) ## test the agent in a real Kubernetes: that of KUBECONFIG, else one on this machine, which needs root and Go
+	node test/cluster/run.ts
+
+cluster-up: setup-cluster $(VALIDATOR) ## start a Kubernetes of two nodes on this machine, with the agent in it; needs root and Go
+	@node test/cluster/playground.ts
+
+cluster-down: ## remove what cluster-up started, also after a crash
+	@node test/cluster/local/down.ts
 
 lint: setup $(VALIDATOR) ## check only format, lint rules and types
 	biome ci --colors=off --error-on-warnings .

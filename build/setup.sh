@@ -1,13 +1,18 @@
 #!/bin/sh
 # Installs what is missing for `make test`: system tools from Debian's packages, npm packages from the lockfile. With the
-# argument `all` it also installs what is missing for `make test-more`. It says what it does. If nothing is missing, it does
-# nothing. If it is not allowed to install packages, it names what is missing and stops.
+# argument `all` it also installs what is missing for `make test-more`, and with `cluster` for a Kubernetes on this machine.
+# It says what it does. If nothing is missing, it does nothing. If it is not allowed to install packages, it names what is
+# missing and stops.
 set -eu
 cd "$(dirname "$0")/.."
 
 # Pairs of tool:package or file:package. `unshare`, `nsenter` and `setpriv` are in util-linux, on every Debian.
 wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nft:nftables ip:iproute2
 unshare:util-linux nsenter:util-linux setpriv:util-linux'
+if [ "${1:-}" = cluster ] && [ -z "${KUBECONFIG:-}" ]; then
+  wanted="$wanted openssl:openssl containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins
+  dockerd:docker.io docker:docker.io debootstrap:debootstrap"
+fi
 if [ "${1:-}" = all ]; then
   wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium
   dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap
@@ -44,6 +49,7 @@ if [ -n "${missing% }" ]; then
     case "$package" in
       prometheus) units=prometheus.service ;;
       docker.io) units='docker.service docker.socket containerd.service' ;;
+      containerd) units=containerd.service ;;
       docker-registry) units=docker-registry.service ;;
       *) continue ;;
     esac

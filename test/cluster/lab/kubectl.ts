@@ -28,6 +28,8 @@ export function kubectlFor(cluster: Cluster, namespace: string): Kubectl {
     PATH: process.env['PATH'] ?? '',
     HOME: process.env['HOME'] ?? '/nonexistent',
     KUBECONFIG: cluster.kubeconfig,
+    // Where a local cluster wants what kubectl remembers of it.
+    ...(process.env['KUBECACHEDIR'] && { KUBECACHEDIR: process.env['KUBECACHEDIR'] }),
   };
   const command = (args: readonly string[]) => ({
     file: cluster.kubectl,

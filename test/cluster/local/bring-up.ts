@@ -1,5 +1,5 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { type RunResult, run } from '../../lab/run.ts';
 import { until } from '../lab/wait.ts';
 import { createCgroups } from './cgroups.ts';
@@ -22,7 +22,8 @@ const PROXY_RIGHTS = [
   ...['create', 'clusterrolebinding', 'kube-proxy'],
   ...['--clusterrole', 'system:node-proxier', '--user', 'system:kube-proxy'],
 ];
-const READY = '{range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{" "}{end}';
+/** A node that is ready has a taint for another moment: it goes when the controller-manager has seen the node, too. */
+const READY = '{range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{.spec.taints}{" "}{end}';
 
 /** Brings a cluster up, until its nodes are ready. What ends it again is deferred to the stack, also if it fails. */
 export async function bringUp(
@@ -58,7 +59,7 @@ async function startNodes(
 
 /** Namespaces become a cluster. */
 async function fill(nodes: readonly [Node, Node], options: ClusterOptions, daemons: Daemons): Promise<void> {
-  const { cgroup, kubeconfig, nodes: records, state } = placesOf(options.directory);
+  const { cache, cgroup, kubeconfig, nodes: records, state } = placesOf(options.directory);
   const [first, second] = nodes;
   const pki = join(state, 'pki');
   const [credentials] = await Promise.all([
@@ -75,7 +76,7 @@ async function fill(nodes: readonly [Node, Node], options: ClusterOptions, daemo
   start('kube-apiserver');
   const workers = Promise.all(nodes.map((node) => startWorker(node, options, state, daemons)));
   await writeSecret(kubeconfig, credentials.kubeconfig('admin', await openDoor(first)));
-  const kubectl = kubectlWith(kubeconfig);
+  const kubectl = kubectlWith(kubeconfig, cache);
   await until('the API server', () => kubectl('get', '--raw', '/readyz'), isDone);
   say('the API server is ready');
   // The controller-manager gives up if there is no API server yet.
@@ -86,6 +87,8 @@ async function fill(nodes: readonly [Node, Node], options: ClusterOptions, daemo
   say('the nodes start');
   const conditions = () => kubectl('get', 'nodes', '-o', `jsonpath=${READY}`);
   await until('two nodes that are ready', conditions, ({ stdout }) => stdout === 'True True ');
+  // A namespace without it has no pods.
+  await until('a service account', () => kubectl('get', 'serviceaccount', 'default'), isDone);
   say('the nodes are ready');
   await writeFile(records, JSON.stringify(nodes.map(recordOf), undefined, 2));
 }
@@ -107,8 +110,8 @@ async function startWorker(
   };
 }
 
-function kubectlWith(kubeconfig: string) {
-  const env = { ...toolEnvironment(), KUBECONFIG: kubeconfig, HOME: dirname(kubeconfig) };
+function kubectlWith(kubeconfig: string, cache: string) {
+  const env = { ...toolEnvironment(), KUBECONFIG: kubeconfig, KUBECACHEDIR: cache };
   return (...args: readonly string[]) => run({ file: join(PROGRAMS, 'kubectl'), args }, env);
 }
 

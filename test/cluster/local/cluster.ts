@@ -79,8 +79,10 @@ async function firstReport(child: ChildProcess): Promise<string | undefined> {
 
 function environmentOf({ directory, families, images, proxyMode }: ClusterOptions): Environment {
   const [image, oldImage] = images;
+  const { cache, kubeconfig } = placesOf(directory);
   return {
-    KUBECONFIG: placesOf(directory).kubeconfig,
+    KUBECONFIG: kubeconfig,
+    KUBECACHEDIR: cache,
     KUBECTL: join(PROGRAMS, 'kubectl'),
     CLUSTER_LOCAL: directory,
     CLUSTER_PROXY_MODE: proxyMode,

@@ -1,12 +1,13 @@
 // Runs in the namespaces of a new node: `node-setup.ts NAME STATE`. It takes from the node every way to change the machine.
 import { execFileSync } from 'node:child_process';
-import { chmodSync, lstatSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { cover, mount } from './cover.ts';
 
 /** Where a node sees the state directory of its cluster, wherever that is on the machine. */
 const STATE_IN_NODE = '/run/cluster';
 
-/** What programs of a node write to whatever their flags say: see below for each. */
+/** kubelet, containerd and CNI's plugins write below these, whatever their flags say. It goes to memory. */
 const COVERED = ['/etc', '/opt', '/root', '/tmp', '/usr', '/var'];
 
 /** kubelet sets these (pkg/kubelet/cm/container_manager_linux.go) and ends if it cannot. They are not of a namespace. */
@@ -25,7 +26,7 @@ const ON_DISK = ['/var/lib/containerd', '/var/lib/kubelet', '/var/log/pods'];
 const [, , name = '', state = ''] = process.argv;
 execFileSync('hostname', [name]);
 coverRun();
-for (const directory of COVERED) cover(directory);
+for (const directory of COVERED) cover(directory, '/run/cover');
 for (const directory of ON_DISK) bind(`${STATE_IN_NODE}/${name}${directory}`, directory);
 protectSysctls();
 mount('-o', 'remount,bind,ro', '/');
@@ -44,22 +45,6 @@ function coverRun(): void {
   execFileSync('umount', [elsewhere]);
 }
 
-/** What the node writes to a directory of the machine goes to memory, and ends with the node. */
-function cover(directory: string): void {
-  if (lstatSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) return;
-  const [upper, work] = [`/run/cover${directory}/upper`, `/run/cover${directory}/work`];
-  for (const path of [upper, work]) mkdirSync(path, { recursive: true });
-  chmodSync(upper, statSync(directory).mode);
-  mount(
-    '-t',
-    'overlay',
-    '-o',
-    `lowerdir=${directory},upperdir=${upper},workdir=${work}`,
-    'overlay',
-    directory,
-  );
-}
-
 function bind(from: string, to: string): void {
   for (const path of [from, to]) mkdirSync(path, { recursive: true });
   mount('--bind', from, to);
@@ -76,8 +61,4 @@ function protectSysctls(): void {
     mount('--bind', file, `/proc/sys/${sysctl}`);
   }
   mount('-o', 'remount,bind,ro', '/proc/sys');
-}
-
-function mount(...args: readonly string[]): void {
-  execFileSync('mount', args, { stdio: ['ignore', 'ignore', 'inherit'] });
 }

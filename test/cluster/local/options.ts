@@ -35,6 +35,8 @@ export interface Places {
   readonly logs: string;
   /** For programs on this machine. */
   readonly kubeconfig: string;
+  /** Where kubectl keeps what it learnt of the API; in the user's home directory otherwise. */
+  readonly cache: string;
   /** A list of `NodeRecord`. */
   readonly nodes: string;
   /** The name of the cgroup that holds the cgroups of all nodes. */
@@ -47,6 +49,7 @@ export function placesOf(directory: string): Places {
     state: join(directory, 'state'),
     logs: join(directory, 'logs'),
     kubeconfig: join(directory, 'kubeconfig'),
+    cache: join(directory, 'state', 'kubectl'),
     nodes: join(directory, 'nodes.json'),
     // Two clusters on one machine have two directories.
     cgroup: `ip-masq-cluster-${createHash('sha256').update(directory).digest('hex').slice(0, 12)}`,

@@ -18,7 +18,9 @@ export async function claim(link: string): Promise<void> {
     }
     const owner = await livingOwner(link);
     if (owner !== undefined)
-      throw new Error(`a cluster is up in this directory, kept by process ${owner}: take it down first`);
+      throw new Error(
+        `a cluster is up in this directory, kept by process ${owner}: make cluster-down, or end that process`,
+      );
     await rm(link, { force: true });
   }
 }

@@ -1,0 +1,126 @@
+// Runs the scenarios one after the other: they share the kernel of the nodes. Without KUBECONFIG it brings up a cluster of its own.
+// In the environment: SCENARIOS=1,2,9 (all, if absent), PROXY_MODE, FAMILIES, and MATRIX=all for every mode and family.
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { run as runTests } from 'node:test';
+import { spec } from 'node:test/reporters';
+import { fileURLToPath } from 'node:url';
+import { agentImage } from './lab/image.ts';
+import { buildPrograms } from './local/build.ts';
+import { startCluster } from './local/cluster.ts';
+import { CLUSTER_BIN, type ClusterOptions } from './local/options.ts';
+import { FAMILIES, PROXY_MODES, parametersFrom } from './local/parameters.ts';
+
+type Parameters = Pick<ClusterOptions, 'proxyMode' | 'families'>;
+
+interface Row {
+  readonly cluster: string;
+  readonly scenario: string;
+  readonly outcome: 'passed' | 'failed' | 'skipped';
+  readonly seconds: number;
+}
+
+const SCENARIOS = fileURLToPath(new URL('scenarios', import.meta.url));
+const SAFETY = fileURLToPath(new URL('local/safety.test.ts', import.meta.url));
+/** Scenarios that take long, and run only if they are named or with MATRIX=all. */
+const LONG = [15];
+const MINUTES_MS = 60_000;
+
+try {
+  const rows = await (process.env['KUBECONFIG'] ? inGivenCluster() : inOwnClusters());
+  print(rows);
+  if (rows.some(({ outcome }) => outcome === 'failed')) process.exitCode = 1;
+} catch (error) {
+  console.error(`test-cluster: ${error instanceof Error ? error.message : error}`);
+  process.exitCode = 1;
+}
+
+async function inGivenCluster(): Promise<readonly Row[]> {
+  return await runFiles(process.env['KUBECONFIG'] ?? '', await scenarioFiles());
+}
+
+async function inOwnClusters(): Promise<readonly Row[]> {
+  const files = await scenarioFiles();
+  await buildPrograms(console.log);
+  const { name, archive } = await agentImage();
+  const rows: Row[] = [];
+  for (const parameters of chosen()) {
+    const label = `kube-proxy ${parameters.proxyMode}, ${parameters.families}`;
+    const start = performance.now();
+    await using cluster = await startCluster({
+      directory: join(CLUSTER_BIN, 'test'),
+      images: [{ name, archive }],
+      ...parameters,
+    });
+    Object.assign(process.env, cluster.env);
+    console.log(`\na cluster with ${label}: up after ${seconds(start)} s`);
+    rows.push(...(await runFiles(label, files)));
+  }
+  return process.env['SCENARIOS'] ? rows : [...(await runFiles('no cluster', [SAFETY])), ...rows];
+}
+
+function chosen(): readonly Parameters[] {
+  const matrix = process.env['MATRIX'] || 'one';
+  if (matrix === 'one') return [parametersFrom(process.env)];
+  if (matrix !== 'all') throw new Error(`MATRIX=${matrix} is unknown: set all, or nothing`);
+  return PROXY_MODES.flatMap((proxyMode) => FAMILIES.map((families) => ({ proxyMode, families })));
+}
+
+/** Files are named by the numbers of their scenarios: `09-foreign-flush.test.ts`. */
+async function scenarioFiles(): Promise<readonly string[]> {
+  const all = (await readdir(SCENARIOS)).filter((name) => name.endsWith('.test.ts')).toSorted();
+  const numberOf = (name: string): number => Number.parseInt(name, 10);
+  const wanted = process.env['SCENARIOS'];
+  const numbers = wanted ? wanted.split(',').map(Number) : defaults(all.map(numberOf));
+  const unknown = numbers.filter((number) => !all.some((name) => numberOf(name) === number));
+  if (unknown.length > 0)
+    throw new Error(
+      `SCENARIOS=${wanted}: there is none for ${unknown.join(', ')}; there are ${all.join(', ')}`,
+    );
+  return all.filter((name) => numbers.includes(numberOf(name))).map((name) => join(SCENARIOS, name));
+}
+
+function defaults(numbers: readonly number[]): readonly number[] {
+  return process.env['MATRIX'] === 'all' ? numbers : numbers.filter((number) => !LONG.includes(number));
+}
+
+async function runFiles(cluster: string, files: readonly string[]): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (const file of files) {
+    const start = performance.now();
+    const outcome = await runFile(file);
+    rows.push({ cluster, scenario: nameOf(file), outcome, seconds: seconds(start) });
+  }
+  return rows;
+}
+
+/** Skipped is what has no test that ran. */
+async function runFile(file: string): Promise<Row['outcome']> {
+  const stream = runTests({ files: [file], concurrency: 1, timeout: 60 * MINUTES_MS });
+  let failed = false;
+  let ran = false;
+  stream.on('test:fail', () => {
+    failed = true;
+  });
+  stream.on('test:pass', ({ skip }) => {
+    if (skip === undefined) ran = true;
+  });
+  // The process's own output stays open for the next file.
+  for await (const text of stream.compose(new spec())) process.stdout.write(text);
+  if (failed) return 'failed';
+  return ran ? 'passed' : 'skipped';
+}
+
+function print(rows: readonly Row[]): void {
+  console.log(`\n${'cluster'.padEnd(28)}${'scenario'.padEnd(24)}${'outcome'.padEnd(10)}seconds`);
+  for (const { cluster, scenario, outcome, seconds } of rows)
+    console.log(`${cluster.padEnd(28)}${scenario.padEnd(24)}${outcome.padEnd(10)}${seconds}`);
+}
+
+function nameOf(file: string): string {
+  return file.slice(file.lastIndexOf('/') + 1).replace('.test.ts', '');
+}
+
+function seconds(start: number): number {
+  return Math.round((performance.now() - start) / 1000);
+}
