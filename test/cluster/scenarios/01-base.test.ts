@@ -6,7 +6,7 @@ import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
 const MIB = 2 ** 20;
-const README = new URL('../../../README.md', import.meta.url);
+const PAGE = new URL('../../../docs/metrics.md', import.meta.url);
 
 /** What the container sees of itself. The image has no other program that could tell. */
 const LOOK_INSIDE = `
@@ -60,7 +60,7 @@ async function hasDeclaredRights({ agent }: Lab, { name }: LabNode): Promise<voi
 }
 
 async function hasDocumentedMetrics({ host }: LabNode): Promise<void> {
-  const documented = [...(await readFile(README, 'utf8')).matchAll(/^\| `(ip_masq_agent_\w+)` \|/gm)];
+  const documented = [...(await readFile(PAGE, 'utf8')).matchAll(/^\| `(ip_masq_agent_\w+)` \|/gm)];
   assert.ok(documented.length > 20);
   const { status, body } = await host.ask('fetch', { url: 'http://127.0.0.1:9614/metrics' });
   assert.equal(status, 200);

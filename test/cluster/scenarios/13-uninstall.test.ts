@@ -5,11 +5,11 @@ import { packets, sourceText, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
-const README = new URL('../../../README.md', import.meta.url);
+const PAGE = new URL('../../../docs/operations.md', import.meta.url);
 const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
 const BARE = { nodes: 'not masqueraded', pods: 'not masqueraded' } as const;
 
-scenario('the agent is uninstalled as the README says, and installed again', async (lab, t) => {
+scenario('the agent is uninstalled as the documentation says, and installed again', async (lab, t) => {
   const { agent, kubectl, nodes } = lab;
   const kustomization = {
     sources: { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) },
@@ -61,7 +61,7 @@ scenario('the agent is uninstalled as the README says, and installed again', asy
 });
 
 async function uninstallSection(): Promise<string> {
-  const [, section = ''] = /^### Uninstall$([\s\S]*?)^###? /m.exec(await readFile(README, 'utf8')) ?? [];
+  const [, section = ''] = /^## Uninstall$([\s\S]*?)^## /m.exec(await readFile(PAGE, 'utf8')) ?? [];
   assert.match(section, /kubectl delete -k examples\/kubernetes\/base/);
   return section;
 }
