@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { run as runTests } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { fileURLToPath } from 'node:url';
+import { clusterFromEnvironment } from './lab/cluster.ts';
 import { agentImage } from './lab/image.ts';
+import { removeProbes } from './lab/probes.ts';
 import { buildPrograms } from './local/build.ts';
 import { startCluster } from './local/cluster.ts';
 import { CLUSTER_BIN, type ClusterOptions } from './local/options.ts';
@@ -26,6 +28,9 @@ const SAFETY = fileURLToPath(new URL('local/safety.test.ts', import.meta.url));
 const LONG = [15];
 const MINUTES_MS = 60_000;
 
+// Scenarios share their probes, which take seconds to start.
+process.env['CLUSTER_KEEP_PROBES'] = 'yes';
+
 try {
   const rows = await (process.env['KUBECONFIG'] ? inGivenCluster() : inOwnClusters());
   print(rows);
@@ -36,7 +41,11 @@ try {
 }
 
 async function inGivenCluster(): Promise<readonly Row[]> {
-  return await runFiles(process.env['KUBECONFIG'] ?? '', await scenarioFiles());
+  try {
+    return await runFiles(process.env['KUBECONFIG'] ?? '', await scenarioFiles());
+  } finally {
+    await removeProbes(clusterFromEnvironment());
+  }
 }
 
 async function inOwnClusters(): Promise<readonly Row[]> {

@@ -8,7 +8,7 @@ export interface Metadata {
   readonly name: string;
   readonly uid: string;
   readonly deletionTimestamp?: string;
-  readonly annotations?: Readonly<Record<string, string>>;
+  readonly labels?: Readonly<Record<string, string>>;
 }
 
 export interface Node {

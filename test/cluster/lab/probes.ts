@@ -71,16 +71,14 @@ export async function startProbes(cluster: Cluster): Promise<Probes> {
   await Promise.all(
     KINDS.map((kind) => kubectl.must('rollout', 'status', `daemonset/${kind}`, '--timeout=180s')),
   );
-  const pods = Object.fromEntries(
-    await Promise.all(
-      KINDS.map(async (kind) => {
-        const { items } = await kubectl.get<List<Pod>>('pods', `--selector=probe=${kind}`);
-        return [kind, items] as const;
-      }),
-    ),
-  );
+  const { items } = await kubectl.get<List<Pod>>('pods', '--selector=probe');
   const probe = (kind: Kind, node: string): Probe => {
-    const pod = pods[kind]?.find(({ spec }) => spec.nodeName === node);
+    const pod = items.find(
+      ({ metadata, spec }) =>
+        metadata.labels?.['probe'] === kind &&
+        metadata.deletionTimestamp === undefined &&
+        spec.nodeName === node,
+    );
     if (pod === undefined) throw new Error(`there is no ${kind} on ${node}`);
     const { name } = pod.metadata;
     const talk = stack.use(talkTo(kubectl, name, `${MOUNT}/cluster/lab/probe/talk.ts`));
