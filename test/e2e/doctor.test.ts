@@ -55,7 +55,7 @@ const CASES: readonly Case[] = [
         'older-agent IPv4',
         /^ip-masq-agent v1 or v2 has written rules for the agent's chain in iptables [\d.]+ \(\w+\)$/,
         /subject to MASQUERADE/,
-        /remove the DaemonSet .* \(examples\/migration\.md\)$/,
+        /remove the DaemonSet of the older agent/,
       ],
     ],
   },
