@@ -33,7 +33,7 @@ async function find(lab: Lab): Promise<readonly ForeignRule[]> {
 /** Author, destinations, and conditions. */
 function summary({ author, destinations, conditions }: ForeignRule): string {
   const prefixes = prefixesOf(destinations).map(({ text }) => text);
-  return `${author}: ${prefixes.join(' ')}${conditions.length === 0 ? '' : ` if ${conditions.join(', ')}`}`;
+  return `${author.name}: ${prefixes.join(' ')}${conditions.length === 0 ? '' : ` if ${conditions.join(', ')}`}`;
 }
 
 async function nft(lab: Lab, script: string): Promise<void> {
