@@ -44,7 +44,7 @@ export SCENARIOS ?=
 export MATRIX ?=
 
 .PHONY: help setup setup-all setup-cluster build all-build container all-container push all-push manifest \
-	check test test-more test-all test-cluster cluster-programs cluster-up cluster-down lint demo bench soak faults clean version context need-registry
+	check test test-more test-all test-cluster cluster-up cluster-down lint demo bench soak faults clean version context need-registry
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -109,9 +109,6 @@ test-all: test ## run test, then test-more, as CI does
 
 test-cluster: setup-cluster $(VALIDATOR) ## test the agent in a real Kubernetes: that of KUBECONFIG, else one on this machine, which needs root and Go
 	node test/cluster/run.ts
-
-cluster-programs: setup-cluster
-	node test/cluster/local/build.ts
 
 cluster-up: setup-cluster $(VALIDATOR) ## start a Kubernetes of two nodes on this machine, with the agent in it; needs root and Go
 	@node test/cluster/playground.ts

@@ -77,5 +77,3 @@ async function goBuild(flags: readonly string[]): Promise<void> {
 function goEnvironment() {
   return { ...toolEnvironment(process.env), CGO_ENABLED: '0' };
 }
-
-if (import.meta.main) await buildPrograms(console.log);
