@@ -2,6 +2,7 @@ import { type RunResult, run, succeed } from '../../lab/run.ts';
 import type { Cluster } from './cluster.ts';
 import { processesOf } from './probe/processes.ts';
 import type { ProbedNode } from './probes.ts';
+import { until } from './wait.ts';
 
 /** The ways to a node itself, past Kubernetes. */
 export interface NodeAccess {
@@ -67,4 +68,11 @@ async function ownRules(runThere: NodeAccess['run'], must: NodeAccess['must']): 
     ['ip', 'ip6'].map((family) => runThere('nft', ['--stateless', 'list', 'table', family, 'ip-masq-agent'])),
   );
   return [...chains, ...tables.map(({ stdout }) => stdout)].filter((text) => text !== '').join('\n');
+}
+
+/** All rules of the agent, when those of the other dataplane are gone: they are removed beside the loop. */
+export async function settledRules({ name, ownRules }: ProbedNode & NodeAccess): Promise<string> {
+  return await until(`rules of one dataplane on ${name}`, ownRules, (rules) => {
+    return /^-A IP-MASQ-AGENT /m.test(rules) !== /^table /m.test(rules);
+  });
 }

@@ -13,7 +13,10 @@ export interface Metadata {
 
 export interface Node {
   readonly metadata: Metadata;
-  readonly spec: { readonly unschedulable?: boolean };
+  readonly spec: {
+    readonly unschedulable?: boolean;
+    readonly taints?: readonly { readonly key: string; readonly effect: string }[];
+  };
   readonly status: {
     readonly addresses: readonly { readonly type: string; readonly address: string }[];
     readonly conditions: readonly { readonly type: string; readonly status: string }[];

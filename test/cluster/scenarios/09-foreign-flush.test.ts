@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import type { Kustomization } from '../lab/agent.ts';
 import { saveForeignRules } from '../lab/foreign-rules.ts';
+import { settledRules } from '../lab/nodes.ts';
 import { packets, sourceText, untilPackets } from '../lab/packets.ts';
-import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
+import { type Lab, scenario } from '../lab/scenario.ts';
 import { startTraffic } from '../lab/traffic.ts';
 import { until } from '../lab/wait.ts';
 
@@ -60,11 +61,4 @@ async function survives(lab: Lab, [file, ...args]: Flush, what: string): Promise
         `${wrong} of ${count} connections wrong, ${failed} failed, for ${Math.round(longestMs)} ms`,
       );
   }
-}
-
-/** Leftovers of the other dataplane are removed beside the loop. */
-async function settledRules({ name, ownRules }: LabNode): Promise<string> {
-  return await until(`rules of one dataplane on ${name}`, ownRules, (rules) => {
-    return /^-A IP-MASQ-AGENT /m.test(rules) !== /^table /m.test(rules);
-  });
 }
