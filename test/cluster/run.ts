@@ -6,7 +6,8 @@ import { run as runTests } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { fileURLToPath } from 'node:url';
 import { clusterFromEnvironment } from './lab/cluster.ts';
-import { agentImage } from './lab/image.ts';
+import { type AgentImage, agentImage } from './lab/image.ts';
+import { oldAgentImage } from './lab/old-image.ts';
 import { removeProbes } from './lab/probes.ts';
 import { buildPrograms } from './local/build.ts';
 import { startCluster } from './local/cluster.ts';
@@ -26,6 +27,8 @@ const SCENARIOS = fileURLToPath(new URL('scenarios', import.meta.url));
 const SAFETY = fileURLToPath(new URL('local/safety.test.ts', import.meta.url));
 /** Scenarios that take long, and run only if they are named or with MATRIX=all. */
 const LONG = [15];
+/** The scenario that needs the image of the last release. */
+const UPGRADE = '08-upgrade';
 const MINUTES_MS = 60_000;
 
 // Scenarios share their probes, which take seconds to start.
@@ -51,14 +54,14 @@ async function inGivenCluster(): Promise<readonly Row[]> {
 async function inOwnClusters(): Promise<readonly Row[]> {
   const files = await scenarioFiles();
   await buildPrograms(console.log);
-  const { name, archive } = await agentImage();
+  const images = [await agentImage(), ...(await oldImages(files))];
   const rows: Row[] = [];
   for (const parameters of chosen()) {
     const label = `kube-proxy ${parameters.proxyMode}, ${parameters.families}`;
     const start = performance.now();
     await using cluster = await startCluster({
       directory: join(CLUSTER_BIN, 'test'),
-      images: [{ name, archive }],
+      images,
       ...parameters,
     });
     Object.assign(process.env, cluster.env);
@@ -66,6 +69,15 @@ async function inOwnClusters(): Promise<readonly Row[]> {
     rows.push(...(await runFiles(label, files)));
   }
   return process.env['SCENARIOS'] ? rows : [...(await runFiles('no cluster', [SAFETY])), ...rows];
+}
+
+/** The image to upgrade from, if a scenario needs it. Without it, that scenario is skipped. */
+async function oldImages(files: readonly string[]): Promise<readonly AgentImage[]> {
+  if (!files.some((file) => nameOf(file) === UPGRADE)) return [];
+  const image = await oldAgentImage();
+  if (image === undefined) return [];
+  process.env['CLUSTER_OLD_IMAGE'] = image.name;
+  return [image];
 }
 
 function chosen(): readonly Parameters[] {

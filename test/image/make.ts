@@ -16,7 +16,12 @@ export async function importBase(docker: Docker): Promise<string> {
 
 /** The command that runs make as a person does, but for the set-up: a test must not install anything. */
 export function makeCommand(umask: string, ...words: readonly string[]): Command {
+  return makeCommandIn(ROOT, umask, ...words);
+}
+
+/** The same in another tree, such as that of another commit. */
+export function makeCommandIn(tree: string, umask: string, ...words: readonly string[]): Command {
   // A failed step of Docker tells why on the standard output.
   const script = 'umask "$0" && exec make "$@" >&2';
-  return { file: 'sh', args: ['-c', script, umask, '-C', ROOT, 'SETUP=true', ...words] };
+  return { file: 'sh', args: ['-c', script, umask, '-C', tree, 'SETUP=true', ...words] };
 }

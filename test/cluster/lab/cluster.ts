@@ -18,6 +18,8 @@ export interface Cluster {
   readonly kubectl: string;
   /** The agent's image, which the nodes already hold. */
   readonly image: string;
+  /** An image of an earlier agent, if the nodes hold one. */
+  readonly oldImage: string | undefined;
   readonly proxyMode: 'iptables' | 'nftables';
   readonly families: readonly Family[];
   /** Empty if the nodes are not on this machine. */
@@ -31,6 +33,7 @@ export function clusterFromEnvironment(): Cluster {
     kubeconfig: required('KUBECONFIG'),
     kubectl: process.env['KUBECTL'] ?? 'kubectl',
     image: required('CLUSTER_IMAGE'),
+    oldImage: process.env['CLUSTER_OLD_IMAGE'] || undefined,
     proxyMode: oneOf('CLUSTER_PROXY_MODE', ['iptables', 'nftables']),
     families: oneOf('CLUSTER_FAMILIES', ['ipv4', 'dual']) === 'dual' ? ['IPv4', 'IPv6'] : ['IPv4'],
     localNodes: directory ? JSON.parse(readFileSync(join(directory, 'nodes.json'), 'utf8')) : [],

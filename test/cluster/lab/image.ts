@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startDocker } from '../../image/docker.ts';
-import { importBase, makeCommand, ROOT } from '../../image/make.ts';
+import { type Docker, startDocker } from '../../image/docker.ts';
+import { importBase, makeCommandIn, ROOT } from '../../image/make.ts';
 import { OWN } from '../../image/support.ts';
 import { run, succeed } from '../../lab/run.ts';
 
@@ -33,25 +33,59 @@ const INPUTS = [
 /** Builds the image as `make container` does, once for each state of the files that it is made of. */
 export async function agentImage(): Promise<AgentImage> {
   const version = await stateOfInputs();
-  const name = `localhost/ip-masq-agent:${version}`;
-  const archive = join(IMAGES, `ip-masq-agent-${version}.tar`);
-  if (existsSync(archive)) return { name, archive };
-  await mkdir(IMAGES, { recursive: true });
+  const built = builtImage(version);
+  if (built !== undefined) return built;
   await using docker = await startDocker();
-  const { file, args } = makeCommand(
+  const base = await importBase(docker);
+  return await makeImage(docker, { tree: ROOT, base, version });
+}
+
+/** What an image is made of. */
+export interface ImageParts {
+  /** The directory of the project. */
+  readonly tree: string;
+  /** The base image. */
+  readonly base: string;
+  readonly version: string;
+  /** More variables for make. */
+  readonly variables?: readonly string[];
+}
+
+/** Runs `make container` in the tree, with the tree's own Node.js first on the path, and saves the image. */
+export async function makeImage(
+  docker: Docker,
+  { tree, base, version, variables = [] }: ImageParts,
+): Promise<AgentImage> {
+  const image = imageOf(version);
+  const { file, args } = makeCommandIn(
+    tree,
     '022',
     'container',
     `DOCKER=${docker.client}`,
-    `BASE_IMAGE=${await importBase(docker)}`,
+    `BASE_IMAGE=${base}`,
     `VERSION=${version}`,
     'DOCKER_BUILD_FLAGS=--network=none',
+    ...variables,
   );
-  const env = { ...docker.env, DOCKER_BUILDKIT: '0' };
+  const PATH = `${join(tree, 'node_modules/.bin')}:${docker.env['PATH']}`;
+  const env = { ...docker.env, PATH, DOCKER_BUILDKIT: '0' };
   await succeed(run(docker.node.wrap(file, args), env, { timeoutMs: MINUTES_MS }));
-  await docker.must('tag', `ip-masq-agent-${OWN}:${version}`, name);
-  await docker.must('save', '--output', `${archive}.tmp`, name);
-  await rename(`${archive}.tmp`, archive);
-  return { name, archive };
+  await docker.must('tag', `ip-masq-agent-${OWN}:${version}`, image.name);
+  await mkdir(IMAGES, { recursive: true });
+  await docker.must('save', '--output', `${image.archive}.tmp`, image.name);
+  await rename(`${image.archive}.tmp`, image.archive);
+  return image;
+}
+
+/** The image of that version, if it is built already. */
+export function builtImage(version: string): AgentImage | undefined {
+  const image = imageOf(version);
+  return existsSync(image.archive) ? image : undefined;
+}
+
+function imageOf(version: string): AgentImage {
+  const archive = join(IMAGES, `ip-masq-agent-${version}.tar`);
+  return { name: `localhost/ip-masq-agent:${version}`, archive };
 }
 
 /** A version that changes with the content of the image. */

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { placesOf, type Route, routes, type Verdicts, verdictOf, type Wrongs, wrongsOf } from './packets.ts';
 import type { Lab } from './scenario.ts';
 
@@ -35,6 +36,17 @@ export async function startTraffic(lab: Lab, perSecond: number): Promise<LabTraf
       await Promise.all(lab.nodes.map(({ name }) => stop(name)));
     },
   };
+}
+
+/** Ends the traffic, in which no connection may have gone wrong. Returns how many there were. */
+export async function endWithoutWrongs(traffic: LabTraffic, wanted: Verdicts): Promise<number> {
+  const found = await traffic.end(wanted);
+  for (const { route, count, wrong, failed, outcomes } of found) {
+    const what = `from ${route.from.name} to ${route.target.address}`;
+    assert.ok(count > 0, `no connection ${what}`);
+    assert.equal(wrong + failed, 0, `${what}: ${JSON.stringify(outcomes)}`);
+  }
+  return found.reduce((sum, { count }) => sum + count, 0);
 }
 
 /** Flows over TCP and UDP that stay open on every route. */

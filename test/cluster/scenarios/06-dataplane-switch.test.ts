@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Kustomization } from '../lab/agent.ts';
 import { sourceText, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
-import { openFlows, startTraffic } from '../lab/traffic.ts';
+import { endWithoutWrongs, openFlows, startTraffic } from '../lab/traffic.ts';
 import { until } from '../lab/wait.ts';
 
 const PER_SECOND = 50;
@@ -26,16 +26,7 @@ scenario('a rollout switches the dataplane, forth and back, and no packet goes w
   await holdsOnly(lab, CHAIN, TABLE);
   assert.deepEqual(await flows.changes(), []);
 
-  const found = await traffic.end(VERDICTS);
-  for (const { route, count, wrong, failed, outcomes } of found) {
-    assert.ok(count > PER_SECOND, `only ${count} connections`);
-    assert.equal(
-      wrong + failed,
-      0,
-      `from ${route.from.name} to ${route.target.address}: ${JSON.stringify(outcomes)}`,
-    );
-  }
-  const total = found.reduce((sum, { count }) => sum + count, 0);
+  const total = await endWithoutWrongs(traffic, VERDICTS);
   lab.measured('connections during two switches of the dataplane', `${total}, 0 with the wrong source`);
 });
 

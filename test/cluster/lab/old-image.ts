@@ -1,0 +1,69 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Docker, startDocker } from '../../image/docker.ts';
+import { importBase, ROOT } from '../../image/make.ts';
+import { OWN } from '../../image/support.ts';
+import { type Environment, run, succeed } from '../../lab/run.ts';
+import { type AgentImage, builtImage, makeImage } from './image.ts';
+
+/** There is no release yet. This one has all flags that the manifests set. */
+const UNTIL_RELEASED = '8a6ca4069cb7f28e1b5bb4771ef8557e42f7e53d';
+const TREES = join(ROOT, 'bin/cluster/trees');
+const MINUTES_MS = 600_000;
+
+/** Builds the image of the last release from its commit, once. Undefined if this clone does not have the commit. */
+export async function oldAgentImage(): Promise<AgentImage | undefined> {
+  const commit = await lastRelease();
+  if ((await git('cat-file', '-e', `${commit}^{commit}`)).code !== 0) return undefined;
+  const version = `old-${commit.slice(0, 12)}`;
+  const built = builtImage(version);
+  if (built !== undefined) return built;
+  const tree = join(TREES, commit);
+  try {
+    await checkOut(commit, tree);
+    await using docker = await startDocker();
+    const base = await baseWithPackages(docker);
+    // The tree is below this repository, whose commit make would take.
+    return await makeImage(docker, { tree, base, version, variables: [`REVISION=${commit}`] });
+  } finally {
+    await rm(tree, { recursive: true, force: true });
+  }
+}
+
+/** The commit of the newest release before the one that this commit may be. */
+async function lastRelease(): Promise<string> {
+  const flags = ['--list', 'v*', '--merged', 'HEAD', '--no-contains', 'HEAD', '--sort=-version:refname'];
+  const [tag] = (await succeed(git('tag', ...flags))).split('\n');
+  return tag ? (await succeed(git('rev-list', '--max-count=1', tag))).trim() : UNTIL_RELEASED;
+}
+
+/** The files of a commit, with the npm packages of its lockfile. */
+async function checkOut(commit: string, tree: string): Promise<void> {
+  await rm(tree, { recursive: true, force: true });
+  await mkdir(tree, { recursive: true });
+  const archive = join(tree, 'tree.tar');
+  await succeed(git('archive', `--output=${archive}`, commit));
+  await succeed(run({ file: 'tar', args: ['--extract', `--file=${archive}`, `--directory=${tree}`] }, own()));
+  await succeed(run({ file: 'make', args: ['-C', tree, 'setup'] }, own(), { timeoutMs: MINUTES_MS }));
+}
+
+/** A build of an earlier commit installs the packages in the base, and has no network. */
+async function baseWithPackages(docker: Docker): Promise<string> {
+  const [container, base] = ['base-with-packages', 'debian-of-the-test:packages'];
+  const install = ['dpkg', '--install', '--recursive', `/debs/${OWN}`];
+  await docker.must('run', '--network=none', `--name=${container}`, await importBase(docker), ...install);
+  await docker.must('commit', container, base);
+  return base;
+}
+
+function git(...args: readonly string[]) {
+  return run({ file: 'git', args: ['-C', ROOT, ...args] }, own());
+}
+
+/** npm needs the user's own settings, and make nothing of a make that this may run in. */
+function own(): Environment {
+  const given = Object.entries(process.env).flatMap(([name, value]) =>
+    value === undefined || /^(?:MAKE|MFLAGS|NODE_TEST_)/.test(name) ? [] : [[name, value] as const],
+  );
+  return Object.fromEntries(given);
+}
