@@ -13,6 +13,9 @@ interface Signature extends Author {
   readonly sign: RegExp;
 }
 
+/** The id of any other agent of this kind. */
+export const OTHER_AGENT = 'ip-masq-agent';
+
 /** The order matters: comments in the chains of other agents may match more general signatures. */
 const SIGNATURES: readonly Signature[] = [
   {
@@ -48,7 +51,7 @@ const SIGNATURES: readonly Signature[] = [
       'turn off the default SNAT of the cluster (GKE: --disable-default-snat), or delete the jump to IP-MASQ',
   },
   {
-    id: 'ip-masq-agent',
+    id: OTHER_AGENT,
     name: 'another ip-masq-agent',
     sign: /\bip-masq(?:-agent)?\S*: |\bIP-MASQ-AGENT\S*/,
     remedy: 'remove the DaemonSet of that agent, then delete the jump to its chain from POSTROUTING',

@@ -1,6 +1,7 @@
 import type { Dataplane, Installed, Observed } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Family } from '../policy/policy.ts';
+import { OTHER_AGENT } from './author.ts';
 import type { ForeignFinding } from './find.ts';
 import type { Finding } from './finding.ts';
 
@@ -81,14 +82,18 @@ export function isOfOlderAgent(rules: readonly string[]): boolean {
 export const OLDER_AGENT_REMEDY =
   'do not run both: remove the DaemonSet of the older agent, as the migration guide says (docs/migration.md)';
 
-/** The finding about rules that have come back after the agent has removed them, so that another agent keeps them. */
-export function othersFinding({ family, where, rules }: Found): ForeignFinding {
+/**
+ * The finding about rules that have come back after the agent has removed them, so that another agent keeps them.
+ *
+ * @param accepted the ids of authors whose rules the operator knows and accepts
+ */
+export function othersFinding({ family, where, rules }: Found, accepted: readonly string[]): ForeignFinding {
   const who = isOfOlderAgent(rules) ? 'ip-masq-agent v1 or v2' : 'another agent';
   return {
     key: `others ${family} ${where}`,
     family,
-    author: 'ip-masq-agent',
-    isAccepted: false,
+    author: OTHER_AGENT,
+    isAccepted: accepted.includes(OTHER_AGENT),
     isOnlyFromSources: false,
     rules: rules.filter((rule) => / -j MASQUERADE\b| counter masquerade\b/.test(rule)).length,
     message: `rules that this agent removed from ${where} are back, and stay: ${who} keeps a chain of the same name there, and may masquerade what the config does not masquerade`,

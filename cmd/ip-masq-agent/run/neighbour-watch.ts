@@ -124,7 +124,7 @@ export class NeighbourWatch {
   }
 
   #others(): readonly ForeignFinding[] {
-    return this.#leftovers.back.map(othersFinding);
+    return this.#leftovers.back.map((found) => othersFinding(found, this.#accepted));
   }
 
   #tell({ family, message, evidence, remedy, isAccepted }: ForeignFinding): void {

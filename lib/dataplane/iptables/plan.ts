@@ -13,7 +13,8 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
   const rewrite = observed.rules === undefined || !sameRules(current, wanted);
   const jump = renderJump(chain);
   const jumpRight = observed.jumps.length === 1 && sameRule(observed.jumps[0] ?? '', jump);
-  // The kernel lists no rule behind a foreign rule of more than 32 KiB: a jump there would be added again and again.
+  // The kernel lists no rule behind a foreign rule of more than 32 KiB: a jump there would be added again and again. That
+  // cannot be told from a foreign chain that leads to the agent's chain, so the jump goes first then too.
   const addJump = `${observed.unseen === 'besides' ? '-I' : '-A'} POSTROUTING ${jump}`;
   if (!rewrite && jumpRight) return undefined;
 

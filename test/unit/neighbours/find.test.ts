@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { BaseChain } from '../../../lib/neighbours/base-chain.ts';
-import { findForeignRules as find } from '../../../lib/neighbours/find.ts';
+import { findForeignRules as find, findForeign } from '../../../lib/neighbours/find.ts';
 import { unmasqueraded } from '../../../lib/policy/flatten.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
 import { baseChainOf, KUBE_PROXY, policyOf, textOf, unlimited } from './support.ts';
@@ -153,6 +153,25 @@ describe('foreign rules', () => {
       for (const { author } of rules) assert.match(author.remedy, /^[a-z].{20,}[^.]$/);
     });
   }
+
+  for (const [match, some] of [
+    ['-s 172.17.0.0/16', true],
+    ['-s 172.17.0.0/16 -o eth0', true],
+    ['! -s 172.17.0.0/16', false],
+    ['-o eth0', false],
+  ] as const)
+    it(`are ${some ? '' : 'not '}only about some sources: ${match}`, async () => {
+      const node = {
+        baseChains: [baseChainOf([`-A POSTROUTING ${match} -j MASQUERADE`])],
+        unread: [],
+        skipped: [],
+      };
+      const { findings } = await findForeign(node, [INSIDE], [], unlimited());
+      assert.deepEqual(
+        findings.map(({ isOnlyFromSources }) => isOnlyFromSources),
+        [some],
+      );
+    });
 
   it('show the way that leads to them', async () => {
     const lines = ['-A POSTROUTING -m addrtype ! --dst-type LOCAL -j IP-MASQ', '-A IP-MASQ -j MASQUERADE'];

@@ -65,15 +65,17 @@ describe('a look at foreign rules that fails', () => {
   }
 });
 
-it('rules of another agent that have come back are foreign rules in the status', async () => {
-  const status = new Status(new Recorder(), () => 0);
-  const back = [{ family: 'IPv4', where: 'iptables (legacy)', rules: olderAgentRules() }] as const;
-  const host = fakeHost({ 'nft -j list chains': nftables() });
-  const watch = new NeighbourWatch(host, pino({ enabled: false }), status, { ...NO_LEFTOVERS, back }, []);
-  watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
-  while (status.foreign.length === 0) await setImmediate();
-  assert.deepEqual(
-    status.foreign.map(({ family, rules, evidence }) => [family, rules, evidence]),
-    [['IPv4', 1, olderAgentRules()]],
-  );
-});
+for (const accepted of [[], ['ip-masq-agent']])
+  it(`rules of another agent that have come back are foreign rules in the status, accepted: ${accepted}`, async () => {
+    const status = new Status(new Recorder(), () => 0);
+    const back = [{ family: 'IPv4', where: 'iptables (legacy)', rules: olderAgentRules() }] as const;
+    const host = fakeHost({ 'nft -j list chains': nftables() });
+    const leftovers = { ...NO_LEFTOVERS, back };
+    const watch = new NeighbourWatch(host, pino({ enabled: false }), status, leftovers, accepted);
+    watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
+    while (status.foreign.length === 0) await setImmediate();
+    assert.deepEqual(
+      status.foreign.map(({ family, rules, evidence, isAccepted }) => [family, rules, evidence, isAccepted]),
+      [['IPv4', 1, olderAgentRules(), accepted.length > 0]],
+    );
+  });
