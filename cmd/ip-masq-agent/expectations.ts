@@ -1,3 +1,4 @@
+import type { Prefix } from '../../lib/cidr/prefix.ts';
 import { formatRange, rangeOf } from '../../lib/cidr/ranges.ts';
 import type { ConfigOptions, MergedConfig } from '../../lib/config/config.ts';
 import { problemFramer } from '../../lib/config/frame.ts';
@@ -6,7 +7,7 @@ import type { Source } from '../../lib/config/source.ts';
 import { type Expectation, readExpectations } from '../../lib/lint/expectations.ts';
 import { readFile } from '../../lib/lint/input.ts';
 import { flatten } from '../../lib/policy/flatten.ts';
-import { compilePolicy, VERDICT_TEXT } from '../../lib/policy/policy.ts';
+import { compilePolicy, type Family, VERDICT_TEXT } from '../../lib/policy/policy.ts';
 import { breaches, describeBreaches, placeOf } from '../../lib/policy/promises.ts';
 import { UsageError } from './exit.ts';
 
@@ -38,20 +39,30 @@ export function failedExpectations(
   config: MergedConfig,
   expectations: readonly Expectation[],
 ): readonly Problem[] {
-  const segments = {
-    IPv4: flatten(compilePolicy(config, 'IPv4')),
-    IPv6: flatten(compilePolicy(config, 'IPv6')),
+  const compiled = (family: Family) => {
+    const policy = compilePolicy(config, family);
+    return { policy, segments: flatten(policy) };
   };
+  const known = { IPv4: compiled('IPv4'), IPv6: compiled('IPv6') };
   return expectations.flatMap((expectation) => {
-    const { prefix, verdict, origin } = expectation;
-    const found = breaches(segments[prefix.family], expectation);
-    if (found.length === 0) return [];
+    const { prefix, from, verdict, origin } = expectation;
+    const { policy, segments } = known[prefix.family];
+    const found = breaches(policy, segments, expectation);
+    if (found === undefined) return [];
     const other = placeOf(config, prefix.family, found);
     return problem('expectation', {
       at: origin,
-      message: `${formatRange(prefix.family, rangeOf(prefix))} is expected to be ${VERDICT_TEXT[verdict]}, but ${describeBreaches(config, prefix.family, found, found.length > 1)}`,
-      remedy: 'correct the sources, or the expectation',
+      message: `${meantText(prefix)}${from === undefined ? '' : ` from ${meantText(from)}`} is expected to be ${VERDICT_TEXT[verdict]}, but ${describeBreaches(config, prefix.family, found, found.destinations.length > 1)}`,
+      remedy:
+        from === undefined && found.elsewhere.length > 0
+          ? `correct the sources, or say in the expectation whose packets are meant: "${meantText(prefix)} from CIDR"`
+          : 'correct the sources, or the expectation',
       ...(other && { other }),
     });
   });
+}
+
+/** An address, or a CIDR. */
+function meantText(prefix: Prefix): string {
+  return formatRange(prefix.family, rangeOf(prefix));
 }

@@ -1,10 +1,11 @@
 import { isIP, isIPv4 } from 'node:net';
-import { type Prefix, parsePrefix } from '../../lib/cidr/prefix.ts';
+import { type Prefix, parsePrefix, partsOfWay } from '../../lib/cidr/prefix.ts';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';
 import { isPossibleSourceName } from '../../lib/config/source.ts';
 import { isChainName } from '../../lib/dataplane/iptables/chain.ts';
 import { type PortRange, parsePortRanges } from '../../lib/dataplane/ports.ts';
 import { AUTHOR_IDS } from '../../lib/neighbours/author.ts';
+import type { PromisedRange } from '../../lib/policy/promises.ts';
 import { printable, quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 
@@ -63,7 +64,7 @@ export const chain: FlagKind<string> = {
   parse(text) {
     if (isChainName(text)) return text;
     throw new UsageError(
-      "cannot be the name of the agent's chain: write at most 28 of A-Z a-z 0-9 _ -, no leading dash, no name that iptables or Kubernetes uses",
+      "cannot be the name of the agent's chain: write at most 28 of A-Z a-z 0-9 _ -, no leading dash, no -FROM at the end, no name that iptables or Kubernetes uses",
     );
   },
 };
@@ -136,20 +137,25 @@ export const authors: FlagKind<readonly string[]> = {
   },
 };
 
-/** CIDRs, separated by commas; an empty text means none. */
-export const cidrs: FlagKind<readonly Prefix[]> = {
+/** CIDRs, each perhaps with `from` and the CIDR that packets come from, separated by commas; an empty text means none. */
+export const promises: FlagKind<readonly Omit<PromisedRange, 'verdict'>[]> = {
   placeholder: 'CIDRS',
   repeats: true,
   parse: (text) =>
     itemsOf(text).map((item) => {
-      const parsed = parsePrefix(item);
-      if ('prefix' in parsed) return parsed.prefix;
-      const { message, remedy } = parsed.error;
-      throw new UsageError(
-        `is not a list of CIDRs: ${quote(item)} ${printable(message)}: ${printable(remedy)}`,
-      );
+      const { to, from } = partsOfWay(item);
+      const way = { prefix: prefixOf(to), from: from === undefined ? undefined : prefixOf(from) };
+      if (way.from === undefined || way.from.family === way.prefix.family) return way;
+      throw new UsageError(`is not a list of CIDRs: ${quote(item)} has two families`);
     }),
 };
+
+function prefixOf(text: string): Prefix {
+  const parsed = parsePrefix(text);
+  if ('prefix' in parsed) return parsed.prefix;
+  const { message, remedy } = parsed.error;
+  throw new UsageError(`is not a list of CIDRs: ${quote(text)} ${printable(message)}: ${printable(remedy)}`);
+}
 
 /** The different items; a flag that is given again adds to the others, so that no promise is lost. */
 function itemsOf(text: string): readonly string[] {

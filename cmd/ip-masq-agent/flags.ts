@@ -1,5 +1,6 @@
-import { covers } from '../../lib/cidr/prefix.ts';
+import { covers, type Prefix } from '../../lib/cidr/prefix.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
+import { promiseText } from '../../lib/policy/promises.ts';
 import { UsageError } from './exit.ts';
 import {
   authors,
@@ -8,11 +9,11 @@ import {
   bytes,
   chain,
   choice,
-  cidrs,
   count,
   interval,
   path,
   ports,
+  promises,
   sourceNames,
 } from './flag-kinds.ts';
 import { flag, type Values } from './flag-table.ts';
@@ -82,14 +83,14 @@ export const FLAGS = {
     'names of sources that must be there, such as ip-masq-operator; if one is missing, that is an error in the config',
   ),
   'must-not-masquerade': flag(
-    cidrs,
+    promises,
     '',
-    'promise: if the config masquerades any address of these CIDRs, that is an error; for ranges of pods, nodes and peered networks, not of Services',
+    'promise: if the config masquerades any address of these CIDRs, that is an error; for ranges of pods, nodes and peered networks, not of Services. `10.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
   ),
   'must-masquerade': flag(
-    cidrs,
+    promises,
     '',
-    'promise: if the config does not masquerade an address of these CIDRs, that is an error',
+    'promise: if the config does not masquerade an address of these CIDRs, that is an error. `8.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
   ),
   'on-invalid-config': flag(
     choice('exit', 'keep'),
@@ -179,18 +180,26 @@ export function checkTogether(flags: FlagValues): void {
 
 function checkPromises(flags: FlagValues): void {
   const { 'must-not-masquerade': inside, 'must-masquerade': outside } = flags;
-  const idle = [...inside, ...outside].find(({ family }) => family === 'IPv6' && !flags['enable-ipv6']);
+  const idle = [...inside, ...outside].find(
+    ({ prefix: { family } }) => family === 'IPv6' && !flags['enable-ipv6'],
+  );
   if (idle !== undefined)
     throw new UsageError(
-      `no promise about ${idle.text} can be kept without rules for IPv6: add --enable-ipv6`,
+      `no promise about ${idle.prefix.text} can be kept without rules for IPv6: add --enable-ipv6`,
     );
   for (const one of inside) {
-    const other = outside.find((candidate) => covers(one, candidate) || covers(candidate, one));
+    const other = outside.find(
+      ({ prefix, from }) => overlap(one.prefix, prefix) && (!one.from || !from || overlap(one.from, from)),
+    );
     if (other !== undefined)
       throw new UsageError(
-        `--must-not-masquerade=${one.text} contradicts --must-masquerade=${other.text}: remove one of the two`,
+        `--must-not-masquerade=${promiseText(one)} contradicts --must-masquerade=${promiseText(other)}: remove one of the two`,
       );
   }
+}
+
+function overlap(a: Prefix, b: Prefix): boolean {
+  return covers(a, b) || covers(b, a);
 }
 
 /** Flags that klog adds to the Go agents: accepted so that their manifests work, and ignored. */

@@ -23,7 +23,7 @@ export function configOptions(flags: FlagValues): ConfigOptions {
 
 function promisesOf(flags: FlagValues): readonly GivenPromise[] {
   const given = (flag: 'must-not-masquerade' | 'must-masquerade', verdict: Verdict) =>
-    flags[flag].map((prefix) => ({ flag, prefix, verdict }));
+    flags[flag].map((promised) => ({ ...promised, flag, verdict }));
   return [...given('must-not-masquerade', 'return'), ...given('must-masquerade', 'masquerade')];
 }
 

@@ -64,6 +64,12 @@ export function parsePrefix(text: string): ParsedPrefix {
   return { prefix: { family, address: value, length: bits, text: `${normalized}/${bits}` } };
 }
 
+/** Where packets go, and where they come from: a text such as `8.0.0.0/8 from 10.244.0.0/16` in its two parts. */
+export function partsOfWay(text: string): { readonly to: string; readonly from: string | undefined } {
+  const [, to = text, from] = /^(.*?) +from +(.*)$/s.exec(text) ?? [];
+  return { to, from };
+}
+
 /** The prefix of that length and network address; its host bits must be zero. */
 export function prefixAt(family: Family, address: bigint, length: number): Prefix {
   return { family, address, length, text: `${formatAddress({ family, value: address })}/${length}` };

@@ -64,6 +64,15 @@ export function sizeOf({ ranges }: RangeSet): bigint {
   return ranges.reduce((sum, { first, last }) => sum + last - first + 1n, 0n);
 }
 
+/** Whether both lists, or none of them, are there, with the same ranges in the same order. */
+export function sameRanges(a: readonly Range[] | undefined, b: readonly Range[] | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return (
+    a.length === b.length &&
+    a.every(({ first, last }, index) => first === b[index]?.first && last === b[index]?.last)
+  );
+}
+
 /** The set of all ranges, which may have any order and may overlap. */
 export function rangeSet(family: Family, ranges: readonly Range[]): RangeSet {
   const joined: Range[] = [];

@@ -9,6 +9,7 @@ export interface SourceConfig {
   readonly insideAt: Origin;
   readonly nonMasqueradeCIDRs: readonly Located<Prefix>[];
   readonly masqueradeCIDRs: readonly Located<Prefix>[];
+  readonly masqueradeFromCIDRs: readonly Located<Prefix>[];
   readonly masqLinkLocal: Located<boolean> | undefined;
   readonly masqLinkLocalIPv6: Located<boolean> | undefined;
   /** Milliseconds. */
@@ -21,6 +22,8 @@ export interface MergedConfig {
   readonly sources: readonly string[];
   readonly nonMasqueradeCIDRs: readonly Located<Prefix>[];
   readonly masqueradeCIDRs: readonly Located<Prefix>[];
+  /** A family of which none is listed is not limited. */
+  readonly masqueradeFromCIDRs: readonly Located<Prefix>[];
   readonly masqLinkLocal: Located<boolean>;
   readonly masqLinkLocalIPv6: Located<boolean>;
   /** Milliseconds; undefined if no source sets it. */

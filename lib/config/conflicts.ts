@@ -7,12 +7,14 @@ import type { SourceConfig } from './config.ts';
 import { formatDuration } from './duration.ts';
 import { type Problem, problem } from './problem.ts';
 
+/** The lists of destinations. */
 const LISTS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
+const FROM = 'masqueradeFromCIDRs';
 const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
 
-/** An item of one of the two lists. */
+/** An item of one of the lists. */
 interface Item extends Located<Prefix> {
-  readonly list: (typeof LISTS)[number];
+  readonly list: (typeof LISTS)[number] | typeof FROM;
 }
 
 /** All that two origins disagree about, or say twice; of one kind in order of the sources. */
@@ -28,7 +30,21 @@ export function* findConflicts(
   yield* linkLocalFlagConflicts(configs, 'IPv4');
   yield* linkLocalFlagConflicts(configs, 'IPv6');
   yield* linkLocalItemConflicts(firsts, masqLinkLocal);
-  yield* nestedItems(firsts, masqLinkLocal);
+  yield* nestedItems(firsts, leftAlone(masqLinkLocal));
+  yield* fromConflicts(configs);
+}
+
+/** What the lists of ranges that packets come from say twice, and which source limits what others ask for. */
+function* fromConflicts(configs: readonly SourceConfig[]): Generator<Problem, void> {
+  const items = configs.flatMap((config) => config[FROM].map((item) => ({ ...item, list: FROM }) as const));
+  yield* nestedItems(yield* repeatedItems(items), []);
+  const [first] = items;
+  if (first === undefined || configs.every((config) => config[FROM].length > 0)) return;
+  yield problem('limits-others', {
+    at: first.origin,
+    message: `${FROM} limits what all sources ask for, also those that do not set it: only packets from these ranges are masqueraded`,
+    remedy: 'nothing to do if meant so, and if the ranges of all pods are listed',
+  });
 }
 
 function intervalConflicts(configs: readonly SourceConfig[]): Problem[] {
@@ -113,16 +129,20 @@ function linkLocalItemConflicts(
   });
 }
 
-function* nestedItems(
-  items: readonly Item[],
-  masqLinkLocal: Readonly<Record<Family, boolean>>,
-): Generator<Problem, void> {
+/** The link-local prefixes that the agent itself leaves alone. */
+function leftAlone(masqLinkLocal: Readonly<Record<Family, boolean>>): readonly Item[] {
+  return [LINK_LOCAL.IPv4, LINK_LOCAL.IPv6]
+    .filter(({ prefix }) => !masqLinkLocal[prefix.family])
+    .map(({ prefix, rfc }) => ({
+      value: prefix,
+      origin: { kind: 'built-in', reason: rfc },
+      list: 'nonMasqueradeCIDRs',
+    }));
+}
+
+function* nestedItems(items: readonly Item[], builtIn: readonly Item[]): Generator<Problem, void> {
   const all = new PrefixMap<Item>();
-  for (const item of items) all.set(item.value, item);
-  for (const { prefix, rfc } of [LINK_LOCAL.IPv4, LINK_LOCAL.IPv6]) {
-    const origin = { kind: 'built-in', reason: rfc } as const;
-    if (!masqLinkLocal[prefix.family]) all.set(prefix, { value: prefix, origin, list: 'nonMasqueradeCIDRs' });
-  }
+  for (const item of [...items, ...builtIn]) all.set(item.value, item);
   for (const item of items) {
     const around = all.nearestAround(item.value);
     if (around === undefined) continue;

@@ -140,8 +140,10 @@ function missingSources(
 /** The config with at most so many CIDRs, so that conflicts between them are found at a bounded cost. */
 function shortened(config: SourceConfig, room: number): SourceConfig {
   const nonMasqueradeCIDRs = config.nonMasqueradeCIDRs.slice(0, room);
-  const masqueradeCIDRs = config.masqueradeCIDRs.slice(0, room - nonMasqueradeCIDRs.length);
-  return { ...config, nonMasqueradeCIDRs, masqueradeCIDRs };
+  const left = room - nonMasqueradeCIDRs.length;
+  const masqueradeCIDRs = config.masqueradeCIDRs.slice(0, left);
+  const masqueradeFromCIDRs = config.masqueradeFromCIDRs.slice(0, left - masqueradeCIDRs.length);
+  return { ...config, nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs };
 }
 
 /** @param source the first that lists more than the sources before it have left */

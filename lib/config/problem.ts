@@ -48,6 +48,10 @@ export const CONFLICT_KINDS = {
     severity: 'info',
     meaning: 'An entry is an exception to an entry of another source.',
   },
+  'limits-others': {
+    severity: 'info',
+    meaning: 'One source limits the packets for which all sources ask.',
+  },
   duplicate: { severity: 'info', meaning: 'A network is listed twice in the same list.' },
   covered: {
     severity: 'info',

@@ -63,6 +63,7 @@ function remedy(key: string, isItem: boolean, node: Node): string {
   switch (key) {
     case 'nonMasqueradeCIDRs':
     case 'masqueradeCIDRs':
+    case 'masqueradeFromCIDRs':
       if (isEmpty && isItem) return 'remove it, or write a CIDR such as 10.0.0.0/8 behind a dash';
       if (isEmpty) return 'write [] for an empty list, or remove the key';
       return 'write each CIDR on its own line behind a dash, such as "- 10.0.0.0/8"';

@@ -90,6 +90,7 @@ export function* validating(source: Source, options: ConfigOptions, room: Room):
     insideAt: locator.origin((all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
     nonMasqueradeCIDRs: prefixes('nonMasqueradeCIDRs'),
     masqueradeCIDRs: prefixes('masqueradeCIDRs'),
+    masqueradeFromCIDRs: prefixes('masqueradeFromCIDRs'),
     masqLinkLocal: flag('masqLinkLocal'),
     masqLinkLocalIPv6: flag('masqLinkLocalIPv6'),
     resyncInterval: interval && milliseconds !== undefined ? located(milliseconds, interval) : undefined,
@@ -111,7 +112,7 @@ type Report = (
 /** Values by key as the schema spells it; unknown keys are left out. */
 type Values = ReadonlyMap<string, Node>;
 
-const LIST_KEYS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
+const LIST_KEYS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'] as const;
 type ListKey = (typeof LIST_KEYS)[number];
 
 /** The map of keys, undefined if the text holds none, and the number of marks, 0 if they are not parsed. */

@@ -1,12 +1,23 @@
-import type { Address } from '../cidr/address.ts';
-import { isIn } from '../cidr/ranges.ts';
+import { type Address, formatAddress } from '../cidr/address.ts';
+import { isIn, sameRanges } from '../cidr/ranges.ts';
 import { describeChanges, type VerdictChanges } from '../policy/changes.ts';
 import { type Fate, fatesOf, sideBySide } from '../policy/fates.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { KernelFates, KernelVerdict } from './dataplane.ts';
 
-/** What the agent's rules in the kernel do with packets to an address. */
-export function verdictAt({ state, fates }: KernelFates, { value }: Address): KernelVerdict {
+/**
+ * What the agent's rules in the kernel do with packets to an address.
+ *
+ * @param source the address that they come from; undefined for any that the rules look at
+ */
+export function verdictAt(
+  { state, from, fates }: KernelFates,
+  { value }: Address,
+  source?: Address,
+): KernelVerdict {
+  const isElsewhere = source && from && !from.ranges.some((range) => isIn(source.value, range));
+  if (isElsewhere)
+    return { state, verdict: 'return', rule: `packets from ${formatAddress(source)} are not looked at` };
   const fate = fates.find((one) => isIn(value, one));
   const isKnown = fate?.verdict !== undefined;
   return { state: isKnown ? state : 'changed', verdict: fate?.verdict ?? 'return', rule: fate?.rule };
@@ -21,10 +32,14 @@ export function describeKernelChange(before: KernelFates, after: Policy): Verdic
 /** What the rules of two dataplanes do together: a packet is masqueraded if either masquerades it. */
 export function together(a: KernelFates, b: KernelFates): KernelFates {
   if (a.state !== 'applied' || b.state !== 'applied') return a.state === 'applied' ? a : b;
+  const isSameSource = sameRanges(a.from?.ranges, b.from?.ranges);
   const fates = Array.from(sideBySide(a, b), ({ first, last, before, after }): Fate => {
+    // It depends on where the packet comes from.
+    if (!isSameSource && (before.verdict !== 'return' || after.verdict !== 'return'))
+      return { first, last, verdict: undefined, rule: before.rule ?? after.rule };
     const masquerades = [before, after].find(({ verdict }) => verdict === 'masquerade');
     const decides = masquerades ?? (before.verdict === undefined ? before : after);
     return { ...decides, first, last };
   });
-  return { state: 'applied', family: a.family, fates };
+  return { state: 'applied', family: a.family, from: isSameSource ? a.from : undefined, fates };
 }

@@ -1,6 +1,5 @@
 import { ADDRESS_BITS, familyOf } from '../cidr/address.ts';
-import { type Prefix, parsePrefix } from '../cidr/prefix.ts';
-import { PrefixMap } from '../cidr/prefix-map.ts';
+import { type Prefix, parsePrefix, partsOfWay } from '../cidr/prefix.ts';
 import type { ConfigOptions } from '../config/config.ts';
 import { maxMarks } from '../config/limits.ts';
 import { type Problem, type ProblemKind, problem } from '../config/problem.ts';
@@ -13,6 +12,8 @@ import type { FileOrigin } from '../text/origin.ts';
 /** What a policy must do with all addresses of a prefix, and where that is said. */
 export interface Expectation {
   readonly prefix: Prefix;
+  /** Where the packets come from; undefined for packets from anywhere. Of the same family. */
+  readonly from: Prefix | undefined;
   readonly verdict: 'return' | 'masquerade';
   readonly origin: FileOrigin;
 }
@@ -25,7 +26,10 @@ export interface Expectations {
 
 type Options = Pick<ConfigOptions, 'enableIPv6' | 'cidrLimitMax'>;
 
-/** Reads a map of addresses and CIDRs to verdicts, in YAML or JSON. It has the limits of a source. */
+/**
+ * Reads a map of destinations to verdicts, in YAML or JSON. A destination is an address or a CIDR; behind `from` it may say
+ * where the packets come from. The file has the limits of a source.
+ */
 export function readExpectations(file: Source, options: Options): Expectations {
   const locator = new Locator(file);
   const problems: Problem[] = [];
@@ -33,16 +37,17 @@ export function readExpectations(file: Source, options: Options): Expectations {
     const theOther = other && { other: locator.origin(other.offset) };
     problems.push(problem(kind, { at: locator.origin(offset), message, remedy, ...theOther }));
   };
-  const seen = new PrefixMap<Node>();
+  const seen = new Map<string, Node>();
   const expectations = pairsOf(file.text, options, report).flatMap(({ key, value }) => {
-    const prefix = readKey(key, options, report);
+    const way = readKey(key, options, report);
     const verdict = readVerdict(value, report);
-    if (prefix === undefined || verdict === undefined) return [];
-    const first = seen.get(prefix);
+    if (way === undefined || verdict === undefined) return [];
+    const text = way.from === undefined ? way.prefix.text : `${way.prefix.text} from ${way.from.text}`;
+    const first = seen.get(text);
     if (first !== undefined)
-      report('duplicate-key', key.offset, `${prefix.text} is there twice`, 'keep one of the two', first);
-    seen.set(prefix, key);
-    return { prefix, verdict, origin: locator.origin(key.offset) };
+      report('duplicate-key', key.offset, `${text} is there twice`, 'keep one of the two', first);
+    seen.set(text, key);
+    return { ...way, verdict, origin: locator.origin(key.offset) };
   });
   return { expectations: problems.length === 0 ? expectations : [], problems };
 }
@@ -71,22 +76,45 @@ function pairsOf(text: string, { cidrLimitMax }: Options, report: Report): MapNo
   return [];
 }
 
-function readKey(key: Node, { enableIPv6 }: Options, report: Report): Prefix | undefined {
+function readKey(
+  key: Node,
+  options: Options,
+  report: Report,
+): Pick<Expectation, 'prefix' | 'from'> | undefined {
   if (key.kind !== 'scalar' || typeof key.value !== 'string') {
     const message = `a key must be an address or a CIDR, but is ${describe(key)}`;
     report('shape', key.offset, message, 'write for example 10.1.2.3 or 10.0.0.0/8');
     return undefined;
   }
-  const family = familyOf(key.value);
-  const parsed = parsePrefix(family === undefined ? key.value : `${key.value}/${ADDRESS_BITS[family]}`);
+  const { to, from } = partsOfWay(key.value);
+  const prefix = readPrefix(to, key.offset, options, report);
+  if (from === undefined || prefix === undefined) return prefix && { prefix, from: undefined };
+  const source = readPrefix(from, key.offset, options, report);
+  if (source !== undefined && source.family !== prefix.family) {
+    const message = `${prefix.text} and ${source.text} are not of one family`;
+    report('shape', key.offset, message, 'write two of IPv4, or two of IPv6');
+    return undefined;
+  }
+  return source && { prefix, from: source };
+}
+
+/** An address as a prefix of its whole length, or a CIDR. */
+function readPrefix(
+  text: string,
+  offset: number,
+  { enableIPv6 }: Options,
+  report: Report,
+): Prefix | undefined {
+  const family = familyOf(text);
+  const parsed = parsePrefix(family === undefined ? text : `${text}/${ADDRESS_BITS[family]}`);
   if ('error' in parsed) {
     const { message, remedy } = parsed.error;
-    report('cidr', key.offset, `${quote(key.value)} ${printable(message)}`, printable(remedy));
+    report('cidr', offset, `${quote(text)} ${printable(message)}`, printable(remedy));
     return undefined;
   }
   if (parsed.prefix.family === 'IPv6' && !enableIPv6) {
     const message = `${parsed.prefix.text} is IPv6, but IPv6 is not enabled`;
-    report('ipv6-disabled', key.offset, message, 'add --enable-ipv6, or remove the expectation');
+    report('ipv6-disabled', offset, message, 'add --enable-ipv6, or remove the expectation');
   }
   return parsed.prefix;
 }

@@ -2,7 +2,15 @@ import { Connection } from './connection.ts';
 import { type Elements, joinElements, type Range, readElements, writeElements } from './elements.ts';
 import { malformed } from './error.ts';
 import { attribute, FLAGS, type Message, NFT_MSG, type Request } from './messages.ts';
-import { type Generation, type Rule, readGeneration, readRule, readThing, type Thing } from './replies.ts';
+import {
+  type Generation,
+  type Rule,
+  readContent,
+  readGeneration,
+  readRule,
+  readThing,
+  type Thing,
+} from './replies.ts';
 import { NetlinkSocket } from './socket.ts';
 
 export interface TableName {
@@ -86,6 +94,11 @@ export class NfTables implements Disposable {
     const { keyBytes } = FAMILIES[name.family];
     const parts = await this.#ask('elements', name, name.set, (reply) => readElements(reply, keyBytes));
     return parts && joinElements(parts, keyBytes);
+  }
+
+  /** What the set holds, whatever its type; undefined if there is no such set. For small sets that do not count. */
+  content(name: SetName): Promise<readonly Thing[] | undefined> {
+    return this.#ask('elements', name, name.set, readContent);
   }
 
   /**

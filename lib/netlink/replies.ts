@@ -18,7 +18,7 @@ export interface Generation {
   readonly process: string;
 }
 
-/** A table, chain or set, without what is in it. */
+/** A table, chain or set, without what is in it; or only what is in a set. */
 export interface Thing {
   /** Equal for two replies if nothing has changed but counts and handles, and for chains and sets their content. */
   readonly fingerprint: string;
@@ -57,6 +57,11 @@ export function readGeneration(message: Message): Generation {
 /** Reads NFT_MSG_NEWTABLE, _NEWCHAIN or _NEWSET. */
 export function readThing(message: Message, kind: 'table' | 'chain' | 'set'): Thing {
   return { fingerprint: fingerprintOf(attributesOf(message), IGNORED[kind]) };
+}
+
+/** Reads NFT_MSG_NEWSETELEM: a part of what a set holds. */
+export function readContent(message: Message): Thing {
+  return { fingerprint: fingerprintOf(attributesOf(message), []) };
 }
 
 /**

@@ -1,5 +1,14 @@
 import type { Family } from '../cidr/address.ts';
-import { formatRange, type Range, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import {
+  difference,
+  everything,
+  formatRange,
+  intersection,
+  type Range,
+  type RangeSet,
+  rangeOf,
+  rangeSet,
+} from '../cidr/ranges.ts';
 import { counted, countedAddresses } from '../text/words.ts';
 import { type Change, type Fate, type Fates, fatesOf, sideBySide } from './fates.ts';
 import { type Entry, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
@@ -82,7 +91,7 @@ function verdictsByPrefix(entries: readonly Entry[]): ReadonlyMap<string, Verdic
 }
 
 /** The policy without the entries that say nothing about addresses of the set. */
-function within({ family, entries }: Policy, { ranges }: RangeSet): Policy {
+function within({ family, from, entries }: Policy, { ranges }: RangeSet): Policy {
   const overlaps = ({ first, last }: Range): boolean => {
     let low = 0;
     for (let high = ranges.length; low < high; ) {
@@ -92,25 +101,48 @@ function within({ family, entries }: Policy, { ranges }: RangeSet): Policy {
     }
     return (ranges[low]?.first ?? last + 1n) <= last;
   };
-  return { family, entries: entries.filter(({ prefix }) => overlaps(rangeOf(prefix))) };
+  return { family, from, entries: entries.filter(({ prefix }) => overlaps(rangeOf(prefix))) };
 }
 
 /** What happens to packets if the first fates are replaced by the second. */
 export function describeChanges(before: Fates, after: Fates): VerdictChanges {
-  const changes = changesBetween(before, after);
+  const { family } = before;
+  const sources = sourceChanges(before, after);
+  // Packets that were left alone, or are now, whatever their destination, are among the changes of sources.
+  const changes = sources.common.ranges.length > 0 ? changesBetween(before, after) : [];
   const unknown = changes.filter((change) => change.before.verdict === undefined);
   const known = sizeOf(changes) - sizeOf(unknown);
   const clauses = [
     ...(known > 0n ? [`the verdict changes for ${countedAddresses(known)}`] : []),
     ...(unknown.length > 0 ? [`the old verdict of ${countedAddresses(sizeOf(unknown))} cannot be told`] : []),
+    ...sources.clauses,
   ];
-  const more = changes.slice(MAX_LINES);
+  const few = listed(changes, (change) => changeLine(family, change));
+  return { summary: clauses.join(', and ') || 'no verdict changes', lines: [...few, ...sources.lines] };
+}
+
+/** A line for each range, at most a few, and then a count of the others. */
+function listed<One extends Range>(ranges: readonly One[], line: (one: One) => string): readonly string[] {
+  const more = ranges.slice(MAX_LINES);
   const rest = `… and ${counted(more.length, 'more range')}, ${countedAddresses(sizeOf(more))}`;
+  return [...ranges.slice(0, MAX_LINES).map(line), ...(more.length > 0 ? [rest] : [])];
+}
+
+/** What changes because packets must come from elsewhere. */
+function sourceChanges(before: Fates, after: Fates) {
+  const { family } = before;
+  const [old = everything(family), now = everything(family)] = [before.from, after.from];
+  const [ended, begun] = [difference(old, now).ranges, difference(now, old).ranges];
+  const line = (does: string) => (range: Range) => `from ${formatRange(family, range)}: ${does}`;
   return {
-    summary: clauses.join(', and ') || 'no verdict changes',
+    common: intersection(old, now),
+    clauses: [
+      ...(ended.length > 0 ? [`packets from ${countedAddresses(sizeOf(ended))} are left alone`] : []),
+      ...(begun.length > 0 ? [`packets from ${countedAddresses(sizeOf(begun))} no longer are`] : []),
+    ],
     lines: [
-      ...changes.slice(0, MAX_LINES).map((change) => changeLine(before.family, change)),
-      ...(more.length > 0 ? [rest] : []),
+      ...listed(ended, line('by destination → not masqueraded')),
+      ...listed(begun, line('not masqueraded → by destination')),
     ],
   };
 }

@@ -1,10 +1,10 @@
 import { ADDRESS_BITS, type Address, type Family, formatAddress } from '../cidr/address.ts';
 import { covers, prefixAt } from '../cidr/prefix.ts';
-import { type Range, rangeOf } from '../cidr/ranges.ts';
+import { isIn, type Range, rangeOf } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { type Located, withOrigin } from '../text/origin.ts';
-import { compilePolicy, decider, type Entry, type Verdict } from './policy.ts';
+import { compilePolicy, decider, type Entry, outermost, type Policy, type Verdict } from './policy.ts';
 
 /** What the config says about an address, and why. */
 export interface Decision {
@@ -12,6 +12,8 @@ export interface Decision {
   /** The canonical text of the address (RFC 5952). */
   readonly text: string;
   readonly verdict: Verdict;
+  /** What is said about where the packet comes from. */
+  readonly source: SourceDecision;
   /** The entry that decides; undefined if none holds the address, which is then masqueraded. */
   readonly decidedBy: Entry | undefined;
   /** masqLinkLocal or masqLinkLocalIPv6, if it is why a link-local address is masqueraded. */
@@ -20,8 +22,24 @@ export interface Decision {
   readonly overridden: readonly Entry[];
 }
 
-/** Decides about an address, and says why. */
-export function decide(config: MergedConfig, address: Address): Decision {
+/** What the config says about where a packet comes from. */
+export interface SourceDecision {
+  /** The address that it comes from; undefined if it comes from any address that is listed. */
+  readonly address: Address | undefined;
+  /** The ranges that are listed, without those inside another; none if packets may come from anywhere. */
+  readonly listed: Policy['from'];
+  /** The one that holds the address. */
+  readonly match: Policy['from'][number] | undefined;
+  /** Whether the packet comes from elsewhere, and is left alone for that. */
+  readonly isElsewhere: boolean;
+}
+
+/**
+ * Decides about packets to an address, and says why.
+ *
+ * @param source the address that they come from, of the same family; undefined for any that is listed
+ */
+export function decide(config: MergedConfig, address: Address, source?: Address): Decision {
   const { family } = address;
   const policy = compilePolicy(config, family);
   const decidedBy = decider(policy)(address);
@@ -29,14 +47,23 @@ export function decide(config: MergedConfig, address: Address): Decision {
   const overridden = policy.entries
     .filter((entry) => entry !== decidedBy && covers(entry.prefix, host))
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
+  const from = sourceDecision(policy, source);
   return {
     address,
     text: formatAddress(address),
-    verdict: decidedBy?.verdict ?? 'masquerade',
+    verdict: from.isElsewhere ? 'return' : (decidedBy?.verdict ?? 'masquerade'),
+    source: from,
     decidedBy,
     flag: decidedBy === undefined ? linkLocalFlag(config, family, rangeOf(host)) : undefined,
     overridden,
   };
+}
+
+function sourceDecision(policy: Policy, address: Address | undefined): SourceDecision {
+  const listed = outermost(policy.from);
+  const match = address && listed.find(({ value }) => isIn(address.value, rangeOf(value)));
+  const isElsewhere = address !== undefined && listed.length > 0 && match === undefined;
+  return { address, listed, match, isElsewhere };
 }
 
 /** The setting because of which no entry leaves link-local addresses alone; undefined for other addresses. */

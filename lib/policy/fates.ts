@@ -1,7 +1,7 @@
 import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
-import type { Range } from '../cidr/ranges.ts';
+import type { Range, RangeSet } from '../cidr/ranges.ts';
 import { flatten } from './flatten.ts';
-import type { Policy, Verdict } from './policy.ts';
+import { fromSet, type Policy, type Verdict } from './policy.ts';
 
 /** What happens to packets to consecutive addresses. */
 export interface Fate extends Range {
@@ -14,6 +14,8 @@ export interface Fate extends Range {
 /** The fates of all addresses of a family: ascending, without gaps. */
 export interface Fates {
   readonly family: Family;
+  /** Where packets must come from to have these fates; all others are left alone. Undefined if they may come from anywhere. */
+  readonly from?: RangeSet | undefined;
   readonly fates: readonly Fate[];
 }
 
@@ -37,7 +39,7 @@ export function fatesOf(policy: Policy): Fates {
     next = last + 1n;
   }
   fill(1n << BigInt(ADDRESS_BITS[family]));
-  return { family, fates };
+  return { family, from: fromSet(policy), fates };
 }
 
 /** The same fate for all addresses. */

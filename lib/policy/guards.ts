@@ -4,7 +4,7 @@ import type { Guard, MergedConfig } from '../config/config.ts';
 import type { Origin } from '../text/origin.ts';
 import { flatten, type Segment } from './flatten.ts';
 import { compilePolicy, type Family, type Policy } from './policy.ts';
-import { breaches, describeBreaches, type PromisedRange, placeOf } from './promises.ts';
+import { breaches, describeBreaches, type PromisedRange, placeOf, promiseText } from './promises.ts';
 
 type Finding = ReturnType<Guard>[number];
 
@@ -28,7 +28,7 @@ export function guardOf(families: readonly Family[], promises: readonly GivenPro
       return [
         nothingInside(config, family, segments, lists),
         everythingInside(policy, segments),
-        ...own.map((promise) => brokenPromise(promise, segments, config)),
+        ...own.map((promise) => brokenPromise(promise, policy, segments, config)),
       ].flatMap((found) => found ?? []);
     });
 }
@@ -81,17 +81,21 @@ function everythingInside({ family, entries }: Policy, segments: readonly Segmen
 
 function brokenPromise(
   promise: GivenPromise,
+  policy: Policy,
   segments: readonly Segment[],
   config: MergedConfig,
 ): Finding | undefined {
-  const { flag, prefix } = promise;
-  const found = breaches(segments, promise);
-  if (found.length === 0) return undefined;
+  const { flag, prefix, from } = promise;
+  const found = breaches(policy, segments, promise);
+  if (found === undefined) return undefined;
   const at = placeOf(config, prefix.family, found);
+  const isOfAll = from === undefined && found.elsewhere.length > 0;
   return {
     kind: 'promise',
-    message: `the promise --${flag}=${prefix.text} is broken: ${describeBreaches(config, prefix.family, found)}`,
-    remedy: 'correct the sources; if they are right, change the flag',
+    message: `the promise --${flag}=${promiseText(promise)} is broken: ${describeBreaches(config, prefix.family, found)}`,
+    remedy: isOfAll
+      ? `correct the sources; if they are right, say in the flag whose packets are meant: "${prefix.text} from CIDR"`
+      : 'correct the sources; if they are right, change the flag',
     ...(at && { at }),
   };
 }

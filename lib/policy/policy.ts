@@ -1,6 +1,7 @@
 import type { Address, Family } from '../cidr/address.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
+import { type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { Located, Origin } from '../text/origin.ts';
@@ -30,6 +31,8 @@ export interface Entry {
  */
 export interface Policy {
   readonly family: Family;
+  /** The ranges that packets must come from; none if they may come from anywhere. All others are left alone. */
+  readonly from: readonly Located<Prefix>[];
   /** Link-local first, then in merge order the entries that return, then the exceptions. */
   readonly entries: readonly Entry[];
 }
@@ -50,12 +53,29 @@ export function compilePolicy(config: MergedConfig, family: Family): Policy {
       .map(({ value, origin }) => ({ prefix: value, verdict, origin }));
   return {
     family,
+    from: config.masqueradeFromCIDRs.filter(({ value }) => value.family === family),
     entries: [
       ...(masqLinkLocal ? [] : [linkLocal]),
       ...entries(config.nonMasqueradeCIDRs, 'return'),
       ...entries(config.masqueradeCIDRs, 'masquerade'),
     ],
   };
+}
+
+/** The ranges that packets of a policy must come from without those inside another; none if they may come from anywhere. */
+export function outermost(from: Policy['from']): Policy['from'] {
+  const all = new PrefixMap<boolean>();
+  for (const { value } of from) all.set(value, true);
+  return from.filter(({ value }) => all.nearestAround(value) === undefined);
+}
+
+/** The addresses that packets must come from; undefined if they may come from anywhere. */
+export function fromSet({ family, from }: Pick<Policy, 'family' | 'from'>): RangeSet | undefined {
+  if (from.length === 0) return undefined;
+  return rangeSet(
+    family,
+    from.map(({ value }) => rangeOf(value)),
+  );
 }
 
 /** A function that finds the entry that decides for an address of the family; undefined if there is none. */

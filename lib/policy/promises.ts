@@ -1,16 +1,32 @@
 import type { Prefix } from '../cidr/prefix.ts';
-import { formatRange, type Range, rangeOf } from '../cidr/ranges.ts';
+import {
+  difference,
+  everything,
+  formatRange,
+  intersection,
+  type Range,
+  type RangeSet,
+  rangeOf,
+  rangeSet,
+} from '../cidr/ranges.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { withOrigin } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 import { linkLocalFlag, noEntryText } from './decision.ts';
 import type { Segment } from './flatten.ts';
-import { type Entry, type Family, VERDICT_TEXT, type Verdict } from './policy.ts';
+import { type Entry, type Family, fromSet, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
 
 /** A range, all of whose addresses must have the verdict. */
 export interface PromisedRange {
   readonly prefix: Prefix;
   readonly verdict: Verdict;
+  /** Where the packets come from; undefined for packets from anywhere. Of the same family. */
+  readonly from?: Prefix | undefined;
+}
+
+/** `8.0.0.0/8`, or `8.0.0.0/8 from 10.244.0.0/16`. */
+export function promiseText({ prefix, from }: Omit<PromisedRange, 'verdict'>): string {
+  return from === undefined ? prefix.text : `${prefix.text} from ${from.text}`;
 }
 
 /** Consecutive addresses that have the other verdict, and the entry that decides there, if there is one. */
@@ -18,8 +34,33 @@ export interface Breach extends Range {
   readonly entry: Entry | undefined;
 }
 
-/** Where a policy breaks a promise, ascending; nothing if it keeps it. */
+/** All that breaks a promise. */
+export interface Breaches {
+  /** Destinations that have the other verdict, ascending. */
+  readonly destinations: readonly Breach[];
+  /** Where packets come from that must be masqueraded, but are left alone whatever their destination; ascending. */
+  readonly elsewhere: readonly Range[];
+}
+
+/** What breaks a promise; undefined if the policy keeps it. */
 export function breaches(
+  policy: Policy,
+  segments: readonly Segment[],
+  promise: PromisedRange,
+): Breaches | undefined {
+  const meant = promise.from === undefined ? everything(policy.family) : setOf(promise.from);
+  const listed = fromSet(policy) ?? everything(policy.family);
+  const isConcerned = intersection(meant, listed).ranges.length > 0;
+  const destinations = isConcerned ? wrongDestinations(segments, promise) : [];
+  const elsewhere = promise.verdict === 'masquerade' ? difference(meant, listed).ranges : [];
+  return destinations.length + elsewhere.length === 0 ? undefined : { destinations, elsewhere };
+}
+
+function setOf(prefix: Prefix): RangeSet {
+  return rangeSet(prefix.family, [rangeOf(prefix)]);
+}
+
+function wrongDestinations(
   segments: readonly Segment[],
   { prefix, verdict }: PromisedRange,
 ): readonly Breach[] {
@@ -52,10 +93,10 @@ const MAX_RANGES = 3;
 export function describeBreaches(
   config: MergedConfig,
   family: Family,
-  found: readonly Breach[],
+  { destinations, elsewhere }: Breaches,
   withPlaces = true,
 ): string {
-  const shown = found.slice(0, MAX_RANGES).map(({ entry, ...range }) => {
+  const shown = destinations.slice(0, MAX_RANGES).map(({ entry, ...range }) => {
     const verdict = VERDICT_TEXT[entry?.verdict ?? 'masquerade'];
     const why =
       entry === undefined
@@ -63,17 +104,29 @@ export function describeBreaches(
         : `${withPlaces ? withOrigin(entry.prefix.text, entry.origin) : entry.prefix.text} decides`;
     return `${formatRange(family, range)} is ${verdict} (${why})`;
   });
-  const more = found.length - shown.length;
-  return [...shown, ...(more > 0 ? [`and ${counted(more, 'more range')}`] : [])].join(', ');
+  const clauses = [...shown, ...moreText(destinations.length - shown.length)];
+  if (elsewhere.length === 0) return clauses.join(', ');
+  const ranges = elsewhere.slice(0, MAX_RANGES).map((range) => formatRange(family, range));
+  const sources = [...ranges, ...moreText(elsewhere.length - ranges.length)].join(', ');
+  return [
+    ...clauses,
+    `masqueradeFromCIDRs does not list ${sources}: packets from there are not masqueraded`,
+  ].join('; ');
+}
+
+function moreText(more: number): readonly string[] {
+  return more > 0 ? [`and ${counted(more, 'more range')}`] : [];
 }
 
 /** Where the first entry or setting stands that decides in a file. */
 export function placeOf(
   config: MergedConfig,
   family: Family,
-  found: readonly Breach[],
+  { destinations }: Breaches,
 ): Entry['origin'] | undefined {
-  const origins = found.map(({ entry, ...range }) => (entry ?? linkLocalFlag(config, family, range))?.origin);
+  const deciding = destinations.map(({ entry, ...range }) => entry ?? linkLocalFlag(config, family, range));
+  const from = config.masqueradeFromCIDRs.filter(({ value }) => value.family === family);
+  const origins = (destinations.length > 0 ? deciding : from).map((one) => one?.origin);
   return origins.find((origin) => origin?.kind === 'file');
 }
 

@@ -4,8 +4,8 @@ import type { InvalidConfigError } from '../config/invalid-config.ts';
 /** A hash of the merged config without its places: equal on all nodes whose merged config is equal. */
 export function configHash(config: MergedConfig): string {
   const { sources, conflicts, ...keys } = config;
-  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval, ...others } =
-    keys;
+  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, ...settings } = keys;
+  const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, ...others } = settings;
   // A new key of the config must be hashed too.
   others satisfies Record<string, never>;
   const values = [
@@ -14,6 +14,8 @@ export function configHash(config: MergedConfig): string {
     masqLinkLocal.value,
     masqLinkLocalIPv6.value,
     resyncInterval?.value,
+    // Without it, the hash is that of versions that do not know the key.
+    ...(masqueradeFromCIDRs.length > 0 ? [masqueradeFromCIDRs.map(({ value }) => value.text)] : []),
   ];
   return hashOf(values);
 }

@@ -7,12 +7,16 @@ import type { Entry, Policy } from '../../lib/policy/policy.ts';
 import { CHAIN, type Family } from './support.ts';
 
 export function policies(family: Family): fc.Arbitrary<Policy> {
-  return fc
-    .uniqueArray(entries(family), { maxLength: 12, selector: ({ prefix }) => prefix.text })
-    .map((list) => ({
-      family,
-      entries: list,
-    }));
+  const origin = { kind: 'built-in', reason: 'test' } as const;
+  const from = fc.array(
+    prefixes(family).map((value) => ({ value, origin })),
+    { maxLength: 4 },
+  );
+  return fc.record({
+    family: fc.constant(family),
+    from: fc.oneof(fc.constant([]), from),
+    entries: fc.uniqueArray(entries(family), { maxLength: 12, selector: ({ prefix }) => prefix.text }),
+  });
 }
 
 function entries(family: Family): fc.Arbitrary<Entry> {

@@ -54,6 +54,14 @@ const CASES: readonly Case[] = [
       ],
     },
   },
+  {
+    name: 'from-ranges',
+    sources: {
+      'ip-masq-cloud': 'masqueradeFromCIDRs: [10.244.0.0/16, 10.244.3.0/24, "fd00:10:244::/56"]\n',
+      'ip-masq-operator':
+        'nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\nmasqueradeFromCIDRs: [192.0.2.7/32, "2001:db8::/64"]\n',
+    },
+  },
   { name: 'random-fully-off', iptables: { randomFully: false } },
   {
     name: 'everything-inside',
@@ -74,9 +82,14 @@ describe('the chain that the kernel shows', () => {
             iptables,
           );
           await lab.sync(policyOf(family, sources, config));
-          chains.push(
-            `# ${family}\n${await lab.iptables('-S', 'POSTROUTING')}${await lab.iptables('-S', 'IP-MASQ-AGENT')}`,
-          );
+          const names = [
+            'POSTROUTING',
+            'IP-MASQ-AGENT',
+            ...(name === 'from-ranges' ? ['IP-MASQ-AGENT-FROM'] : []),
+          ];
+          const listings = [];
+          for (const chain of names) listings.push(await lab.iptables('-S', chain));
+          chains.push(`# ${family}\n${listings.join('')}`);
         }
         await assertGolden(new URL(`golden/${name}.txt`, import.meta.url), chains.join(''));
       });

@@ -141,7 +141,7 @@ for (const kind of BOX_KINDS) {
         await using node = await lab();
         const many = manyOf(family, 0);
         await node.sync(many);
-        const fewer = await node.sync({ family, entries: many.entries.slice(20) });
+        const fewer = await node.sync({ family, from: [], entries: many.entries.slice(20) });
         assert.equal(fewer?.remakes, false);
         const others = manyOf(family, MANY / 2);
         const plan = await node.sync(others);

@@ -5,7 +5,7 @@ import { ADDRESS_BITS } from '../../lib/cidr/address.ts';
 import { rangeOf } from '../../lib/cidr/ranges.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
-import { decider, type Policy } from '../../lib/policy/policy.ts';
+import { decider, fromSet, type Policy } from '../../lib/policy/policy.ts';
 import { createBox } from '../lab/box.ts';
 import { hostNetlink } from '../lab/netlink.ts';
 import { RUNS } from '../lab/runs.ts';
@@ -30,6 +30,7 @@ for (const kind of BOX_KINDS) {
             assert.equal(after.plan(policy), undefined, plan?.script);
             const decide = decider(policy);
             const fates = after.fates();
+            assert.deepEqual(fates.from, fromSet(policy));
             for (const value of edgesOf(policy)) {
               const address = { family, value };
               const expected = decide(address)?.verdict ?? 'masquerade';

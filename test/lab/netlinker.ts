@@ -23,6 +23,7 @@ const netlink: Netlink = {
   set: (name) => tables.set(name),
   rules: (...values) => tables.rules(...values),
   elements: (name) => tables.elements(name),
+  content: (name) => tables.content(name),
   change: (...values) => tables.change(...values),
   changes: async () => heard.splice(0),
   async types() {

@@ -1,8 +1,9 @@
-import { ADDRESS_BITS, type Family } from '../../lib/cidr/address.ts';
+import { ADDRESS_BITS, type Family, parseAddress } from '../../lib/cidr/address.ts';
 import { type Prefix, parsePrefix, prefixAt, truncate } from '../../lib/cidr/prefix.ts';
 import type { MergedConfig } from '../../lib/config/config.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { mergeSources } from '../../lib/config/load.ts';
+import { POD } from '../lab/network.ts';
 import type { Random } from './random.ts';
 
 /** A config that is valid, and the sources that it is merged from. */
@@ -16,6 +17,7 @@ export interface RandomConfig {
 interface RandomSource {
   readonly nonMasqueradeCIDRs: string[];
   readonly masqueradeCIDRs: string[];
+  readonly masqueradeFromCIDRs: string[];
   readonly masqLinkLocal?: boolean;
   readonly masqLinkLocalIPv6?: boolean;
 }
@@ -63,6 +65,7 @@ function randomSources(random: Random): Readonly<Record<string, string>> {
     (): RandomSource => ({
       nonMasqueradeCIDRs: [],
       masqueradeCIDRs: [],
+      masqueradeFromCIDRs: [],
       ...(random.chance(0.3) ? { masqLinkLocal: random.chance(0.7) } : {}),
       ...(random.chance(0.3) ? { masqLinkLocalIPv6: random.chance(0.7) } : {}),
     }),
@@ -77,8 +80,22 @@ function randomSources(random: Random): Readonly<Record<string, string>> {
       lists.set(text, list);
       random.pick([first, ...others])[list].push(text);
     }
+    for (const text of randomRanges(random, family))
+      random.pick([first, ...others]).masqueradeFromCIDRs.push(text);
   }
   return Object.fromEntries(sources.map((source, index) => [NAMES[index], JSON.stringify(source)]));
+}
+
+/** Where packets come from: mostly anywhere, else ranges of which some hold the pod. */
+function randomRanges(random: Random, family: Family): readonly string[] {
+  const count = random.chance(0.6) ? 0 : random.int(1, 3);
+  const pod = parseAddress(POD[family]);
+  if (pod === undefined) throw new Error('no address of the pod');
+  return Array.from({ length: count }, () => {
+    const length = random.int(0, ADDRESS_BITS[family]);
+    const around = prefixAt(family, truncate(pod.value, length, family), length);
+    return (random.chance(0.4) ? around : relative(random, around)).text;
+  });
 }
 
 /** Each is made from one before it, so that they nest, touch and repeat. */

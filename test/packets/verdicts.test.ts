@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Family } from '../../lib/cidr/address.ts';
+import { type Family, parseAddress } from '../../lib/cidr/address.ts';
 import type { Observed } from '../../lib/dataplane/dataplane.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
 import type { PortRange } from '../../lib/dataplane/ports.ts';
@@ -100,8 +100,9 @@ async function shoot(
     const fates = observed.fates();
     const prefixes = policy.entries.map(({ prefix }) => prefix);
     for (const [index, address] of addressesNear(random, family, prefixes).entries()) {
-      const kernel = index % READ_EVERY === 0 ? verdictAt(fates, address).verdict : undefined;
-      aims.push({ explained: decide(config, address), kernel });
+      const pod = parseAddress(POD[family]);
+      const kernel = index % READ_EVERY === 0 ? verdictAt(fates, address, pod).verdict : undefined;
+      aims.push({ explained: decide(config, address, pod), kernel });
     }
   }
   const seen = await network.sourcesSeen(aims.map(({ explained }) => explained.text));

@@ -1,17 +1,27 @@
-import type { Entry, Policy } from '../../policy/policy.ts';
+import type { Prefix } from '../../cidr/prefix.ts';
+import { type Entry, outermost, type Policy, type Verdict } from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { spreadEvenly } from '../ports.ts';
 
-/** A rule of the agent's chain: the words after `-A CHAIN`, and the entry that asks for it. */
+/** A rule of one of the agent's chains. */
 export interface ChainRule {
+  readonly chain: string;
+  /** The words after `-A CHAIN`. */
   readonly spec: string;
-  /** Undefined for the last rules, which masquerade all other destinations. */
+  /** The entry that asks for it; undefined for rules that concern all other destinations. */
   readonly entry: Entry | undefined;
+  /** What happens to packets that match; undefined if they go on in the second chain. */
+  readonly verdict: Verdict | undefined;
 }
 
 /**
- * The rules of the chain, in the order in which a packet meets them. In iptables the first match decides, in the policy
+ * The rules of the agent's chains, in the order in which a packet meets them.
+ *
+ * If packets must come from certain ranges, the first chain has a rule for each of these, behind which they go on in the
+ * second chain; all other packets are left alone. Otherwise there is no second chain.
+ *
+ * The rules about destinations are in the order in which a packet meets them. In iptables the first match decides, in the policy
  * the longest one: with exceptions, the most specific rules come first. Without exceptions all entries return, and the
  * rules have the order of the sources, which is easier to read.
  */
@@ -27,16 +37,32 @@ export function renderChain(policy: Policy, options: RuleOptions): readonly Chai
 const chains = new WeakMap<Policy, { readonly options: RuleOptions; readonly rules: readonly ChainRule[] }>();
 
 function render(policy: Policy, options: RuleOptions): readonly ChainRule[] {
+  const { chain } = options;
+  if (policy.from.length === 0) return renderDestinations(policy, options, chain);
+  const second = secondChain(chain);
+  const ranges = outermost(policy.from).map(({ value, origin }): ChainRule => {
+    const why = comment(`packets from here are looked at (${author(origin)})`);
+    const spec = `${condition('-s', value)}${why} -g ${second}`;
+    return { chain, spec, entry: undefined, verdict: undefined };
+  });
+  const elsewhere = `${comment('packets from elsewhere are not masqueraded')} -j RETURN`;
+  return [
+    ...ranges,
+    { chain, spec: elsewhere, entry: undefined, verdict: 'return' },
+    ...renderDestinations(policy, options, second),
+  ];
+}
+
+function renderDestinations(policy: Policy, options: RuleOptions, chain: string): readonly ChainRule[] {
   const exceptions = policy.entries.some(({ verdict }) => verdict === 'masquerade');
   const entries = exceptions
     ? policy.entries.toSorted((a, b) => b.prefix.length - a.prefix.length)
     : policy.entries;
   return [
-    ...entries.flatMap((entry) => renderEntry(entry, options)),
-    ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map((spec) => ({
-      spec,
-      entry: undefined,
-    })),
+    ...entries.flatMap((entry) => renderEntry(entry, options, chain)),
+    ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map(
+      (spec) => ({ chain, spec, entry: undefined, verdict: 'masquerade' }) as const,
+    ),
   ];
 }
 
@@ -51,15 +77,19 @@ export function renderQuotedJump(chain: string): string {
   return renderJump(chain).replace(/"(.*)"/, String.raw`"\"$1\""`);
 }
 
-function renderEntry(entry: Entry, options: RuleOptions): readonly ChainRule[] {
-  // A prefix of length 0 matches everything; iptables prints no -d for it.
-  const destination = entry.prefix.length === 0 ? '' : `-d ${entry.prefix.text} `;
+/** A match of an address; none for a prefix of length 0, which holds every address: iptables prints nothing for it. */
+function condition(option: '-s' | '-d', { length, text }: Prefix): string {
+  return length === 0 ? '' : `${option} ${text} `;
+}
+
+function renderEntry(entry: Entry, options: RuleOptions, chain: string): readonly ChainRule[] {
+  const destination = condition('-d', entry.prefix);
   const why = `${entry.verdict === 'return' ? 'not masqueraded' : 'masqueraded'} (${author(entry.origin)})`;
   const specs =
     entry.verdict === 'return'
       ? [`${destination}${comment(why)} -j RETURN`]
       : masquerade(destination, why, options);
-  return specs.map((spec) => ({ spec, entry }));
+  return specs.map((spec) => ({ chain, spec, entry, verdict: entry.verdict }));
 }
 
 /** One rule; with port ranges, also one for each range and each protocol that has ports. */
@@ -114,8 +144,31 @@ const BUILT_IN = [
   'RETURN',
 ];
 
-/** Whether the text may be the name of the agent's chain. Names of iptables, kubelet and kube-proxy may not. */
+/** The end of the name of the second chain. */
+const SECOND = '-FROM';
+
+/**
+ * The chain in which packets go on that come from the listed ranges. If the first name is too long for the end behind it,
+ * a hash of it stands for what is left out.
+ */
+export function secondChain(chain: string): string {
+  if (chain.length + SECOND.length <= MAX_CHAIN_LENGTH) return `${chain}${SECOND}`;
+  const hash = hashOf(chain);
+  return `${chain.slice(0, MAX_CHAIN_LENGTH - SECOND.length - hash.length - 1)}-${hash}${SECOND}`;
+}
+
+/** FNV-1a of 32 bits, in hexadecimal digits. */
+function hashOf(text: string): string {
+  let hash = 0x811c9dc5;
+  for (const char of text) hash = Math.imul(hash ^ char.charCodeAt(0), 0x01000193);
+  return (hash >>> 0).toString(16).padStart(8, '0');
+}
+
+/**
+ * Whether the text may be the name of the agent's chain. Names of iptables, kubelet and kube-proxy may not, nor what may be
+ * the second chain beside another name.
+ */
 export function isChainName(text: string): boolean {
   const valid = text.length <= MAX_CHAIN_LENGTH && /^[A-Za-z0-9_][A-Za-z0-9_-]*$/.test(text);
-  return valid && !BUILT_IN.includes(text) && !text.startsWith('KUBE-');
+  return valid && !BUILT_IN.includes(text) && !text.startsWith('KUBE-') && !text.endsWith(SECOND);
 }

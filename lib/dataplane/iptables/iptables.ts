@@ -15,9 +15,9 @@ import { Remakes } from '../remakes.ts';
 import { renderChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
-import { type IptablesObservation, observe } from './observe.ts';
-import { plan, planRemoval } from './plan.ts';
-import { ruleKey } from './rule.ts';
+import { type IptablesObservation, observe, readChains } from './observe.ts';
+import { NOTHING, plan, planRemoval } from './plan.ts';
+import { type KernelRule, keyOf } from './rule.ts';
 import { type SeenChain, seeChain } from './see.ts';
 import { type CountedRule, createTool } from './tool.ts';
 import { kernelFates } from './verdict.ts';
@@ -70,7 +70,7 @@ export function iptablesDataplane(
     iptables: { mode, suffix },
     async observe(family) {
       const byTool = () => observe(tools[family], chain);
-      const nothing = { family, rules: undefined, jumps: [] };
+      const nothing = { ...NOTHING, family };
       const { found, prove } = await memory.look(family, await memory.see(family), byTool, nothing);
       return {
         plan(policy) {
@@ -90,8 +90,9 @@ export function iptablesDataplane(
     count: (policy) =>
       remakes.count(policy.family, async () => {
         const known = await memory.recall(policy.family);
-        const counted = known && countsSeen(known.found, known.seen);
-        return countRules(counted ?? (await tools[policy.family].listCounts(chain)), policy, options);
+        const list = (name: string) => tools[policy.family].listCounts(name);
+        const counted = known ? countsSeen(known.found, known.seen) : (await readChains(chain, list)).rules;
+        return countRules(counted ?? [], policy, options);
       }),
     get compare() {
       return netlink?.isOver === false ? compare : undefined;
@@ -99,35 +100,35 @@ export function iptablesDataplane(
   };
 }
 
+/** A rule of one of the agent's chains with its counts. */
+type Counted = KernelRule & CountedRule;
+
 /** The rules that a tool has read, with the counts that the kernel has sent. */
-function countsSeen({ rules = [] }: IptablesObservation, { counters }: SeenChain): readonly CountedRule[] {
-  return rules.map((spec, index) => ({ spec, ...(counters[index] ?? { packets: 0n, bytes: 0n }) }));
+function countsSeen({ rules = [] }: IptablesObservation, { counters }: SeenChain): readonly Counted[] {
+  return rules.map((rule, index) => ({ ...rule, ...(counters[index] ?? { packets: 0n, bytes: 0n }) }));
 }
 
 /**
  * The counts of the rules that the policy asks for. Mostly iptables prints the texts that the agent has written, in their
  * order. Only others of the agent's rules are compared word by word, because that takes ten times as long.
  */
-function countRules(
-  counted: readonly CountedRule[],
-  policy: Policy,
-  options: RuleOptions,
-): readonly RuleCount[] {
+function countRules(counted: readonly Counted[], policy: Policy, options: RuleOptions): readonly RuleCount[] {
   const wanted = renderChain(policy, options);
   let next = 0;
   let byKey: ReadonlyMap<string, number> | undefined;
   const counts: RuleCount[] = [];
-  for (const { spec, packets, bytes } of counted) {
-    let index = wanted[next]?.spec === spec ? next : undefined;
+  for (const { chain, spec, packets, bytes } of counted) {
+    const expected = wanted[next];
+    let index = expected?.spec === spec && expected.chain === chain ? next : undefined;
     if (index === undefined && spec.includes(COMMENT_START)) {
-      byKey ??= new Map(wanted.map((one, at) => [ruleKey(one.spec), at]));
-      index = byKey.get(ruleKey(spec));
+      byKey ??= new Map(wanted.map((one, at) => [keyOf(one), at]));
+      index = byKey.get(keyOf({ chain, spec }));
     }
     const rule = index === undefined ? undefined : wanted[index];
     if (index === undefined || rule === undefined) continue;
     next = index + 1;
-    const { entry } = rule;
-    counts.push({ rule: rule.spec, entry, verdict: entry?.verdict ?? 'masquerade', packets, bytes });
+    const { entry, verdict } = rule;
+    if (verdict !== undefined) counts.push({ rule: rule.spec, entry, verdict, packets, bytes });
   }
   return counts;
 }

@@ -1,13 +1,15 @@
 import type { Family } from '../../cidr/address.ts';
-import { renderJump, renderQuotedJump } from './chain.ts';
-import { ruleTarget, sameRule } from './rule.ts';
+import { renderJump, renderQuotedJump, secondChain } from './chain.ts';
+import { type KernelRule, ruleTarget, sameRule } from './rule.ts';
 import type { Tool } from './tool.ts';
 
 /** The agent's rules of one family in the kernel. */
 export interface IptablesObservation {
   readonly family: Family;
-  /** The words after `-A CHAIN` of each rule, in order; undefined if the chain is missing or unreadable. */
-  readonly rules: readonly string[] | undefined;
+  /** The rules, in order; undefined if the first chain is missing, or one of both is unreadable. */
+  readonly rules: readonly KernelRule[] | undefined;
+  /** Whether the first chain leads to the second one. */
+  readonly leadsOn: boolean;
   /** The words after `-A POSTROUTING` of each rule that leads to the agent's chain, in order. */
   readonly jumps: readonly string[];
   /** Ways to the chain that are not seen: besides the jumps, or `instead` of one that is only assumed. */
@@ -29,23 +31,55 @@ export function isOdd(spec: string): boolean {
   return /[\n\ufffd]/.test(spec);
 }
 
-/** Reads the agent's chain and POSTROUTING only: a node can hold 100,000 foreign rules. */
+/** The rules of both chains. */
+interface ChainsRead<Rule> {
+  /** Undefined if the first chain is missing, or one of both is unreadable. */
+  readonly rules: readonly (Rule & KernelRule)[] | undefined;
+  readonly leadsOn: boolean;
+}
+
+/**
+ * Reads the first chain, and the second one if the first one leads to it.
+ *
+ * @param list the rules of a chain; undefined if it is missing or unreadable
+ */
+export async function readChains<Rule extends { readonly spec: string }>(
+  chain: string,
+  list: (chain: string) => Promise<readonly Rule[] | undefined>,
+): Promise<ChainsRead<Rule>> {
+  const first = await list(chain);
+  const name = secondChain(chain);
+  const leadsOn = first?.some(({ spec }) => spec.includes(name) && ruleTarget(spec) === name) ?? false;
+  const second = leadsOn ? await list(name) : [];
+  if (first === undefined || second === undefined) return { rules: undefined, leadsOn };
+  const rules = [
+    ...first.map((rule) => ({ ...rule, chain })),
+    ...second.map((rule) => ({ ...rule, chain: name })),
+  ];
+  return { rules, leadsOn };
+}
+
+/** Reads the agent's chains and POSTROUTING only: a node can hold 100,000 foreign rules. */
 export async function observe(tool: Tool, chain: string): Promise<IptablesObservation> {
-  const [rules, postrouting] = await Promise.all([tool.list(chain), tool.list('POSTROUTING')]);
+  const [chains, postrouting] = await Promise.all([
+    readChains(chain, async (name) => (await tool.list(name))?.map((spec) => ({ spec }))),
+    tool.list('POSTROUTING'),
+  ]);
   const { family } = tool;
-  if (postrouting === undefined) return { family, rules, ...(await probeJumps(tool, chain, rules)) };
+  const { rules } = chains;
+  if (postrouting === undefined) return { family, ...chains, ...(await probeJumps(tool, chain, rules)) };
   const jumps = postrouting.filter((spec) => ruleTarget(spec) === chain);
   const hasOdd = jumps.some(isOdd);
   // Mostly there is the agent's jump, which all packets take: no other way to the chain matters.
-  if (!hasOdd && jumps.some((spec) => sameRule(spec, renderJump(chain)))) return { family, rules, jumps };
+  if (!hasOdd && jumps.some((spec) => sameRule(spec, renderJump(chain)))) return { family, ...chains, jumps };
   const unseen = (await countWays(tool, chain, rules)) === jumps.length ? undefined : 'besides';
-  if (!hasOdd) return { family, rules, jumps, unseen };
+  if (!hasOdd) return { family, ...chains, jumps, unseen };
   // If other chains lead to the agent's chain, the plan could not prove that it deletes the right rules.
-  if (unseen) return { family, rules, jumps: jumps.filter((spec) => !isOdd(spec)), unseen };
+  if (unseen) return { family, ...chains, jumps: jumps.filter((spec) => !isOdd(spec)), unseen };
   const numbers = postrouting.flatMap((spec, index) =>
     ruleTarget(spec) === chain && isOdd(spec) ? [index + 1] : [],
   );
-  return { family, rules, jumps, odd: { numbers, rules: postrouting.length } };
+  return { family, ...chains, jumps, odd: { numbers, rules: postrouting.length } };
 }
 
 /**

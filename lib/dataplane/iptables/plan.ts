@@ -1,9 +1,9 @@
 import type { Policy } from '../../policy/policy.ts';
 import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
-import { type ChainRule, renderChain, renderJump } from './chain.ts';
+import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
 import { type IptablesObservation, isOdd } from './observe.ts';
-import { ruleKey, sameRule } from './rule.ts';
+import { type KernelRule, keyOf, ruleKey, sameRule } from './rule.ts';
 
 /** The plan after which the kernel holds exactly the policy; undefined if it does already. */
 export function plan(observed: IptablesObservation, policy: Policy, options: RuleOptions): Plan | undefined {
@@ -23,23 +23,38 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
     family: observed.family,
     found: [...ruleDifferences(observed, rules, rewrite), ...jumpDifferences(observed.jumps, jump)],
     ...rules,
-    ...listings(observed, wanted, jump, chain),
+    ...listings(observed, wanted, jump),
     remakes: rewrite || observed.odd !== undefined,
     recheck: !jumpRight,
     script: transaction(
       observed.odd === undefined
         ? [
-            // The declaration empties the chain; the rules below fill it within the same transaction.
-            ...(rewrite ? makeChain(chain, wanted) : []),
+            ...(rewrite ? makeChains(observed, chain, wanted) : []),
             ...(jumpRight ? [] : [...deleteJumps(observed), addJump]),
           ]
-        : [...removeChain(observed, chain), ...makeChain(chain, wanted), addJump],
+        : [...removeChains(observed, chain), ...makeChains(observed, chain, wanted), addJump],
     ),
   };
 }
 
-function makeChain(chain: string, rules: readonly ChainRule[]): readonly string[] {
-  return [`:${chain} - [0:0]`, ...rules.map(({ spec }) => `-A ${chain} ${spec}`)];
+/** The declarations empty the chains; the rules below fill them within the same transaction. */
+function makeChains(
+  { leadsOn, odd }: IptablesObservation,
+  chain: string,
+  rules: readonly ChainRule[],
+): readonly string[] {
+  const second = secondChain(chain);
+  const needsSecond = rules.some((rule) => rule.chain === second);
+  const isLeftOver = leadsOn && odd === undefined && !needsSecond;
+  return [
+    ...declarations(chain, ...(needsSecond || isLeftOver ? [second] : [])),
+    ...rules.map((rule) => `-A ${rule.chain} ${rule.spec}`),
+    ...(isLeftOver ? [`-X ${second}`] : []),
+  ];
+}
+
+function declarations(...chains: readonly string[]): readonly string[] {
+  return chains.map((chain) => `:${chain} - [0:0]`);
 }
 
 /**
@@ -55,16 +70,17 @@ function deleteJumps({ jumps, odd }: IptablesObservation): readonly string[] {
 }
 
 /**
- * Deletes the jumps and the chain. If the numbers of jumps have changed, a jump is left, so that the chain cannot be
+ * Deletes the jumps and both chains; of the second one it is not always known whether it is there. If the numbers of jumps have changed, a jump is left, so that the chain cannot be
  * deleted, or too few rules are left to insert one behind them: the transaction fails as a whole.
  */
-function removeChain(observed: IptablesObservation, chain: string): readonly string[] {
+function removeChains(observed: IptablesObservation, chain: string): readonly string[] {
   const { jumps, odd } = observed;
   const end = odd === undefined ? undefined : odd.rules - jumps.length + 1;
   return [
-    `:${chain} - [0:0]`,
+    ...declarations(chain, secondChain(chain)),
     ...deleteJumps(observed),
     `-X ${chain}`,
+    `-X ${secondChain(chain)}`,
     ...(end === undefined ? [] : [`-I POSTROUTING ${end} -j RETURN`, `-D POSTROUTING ${end}`]),
   ];
 }
@@ -77,12 +93,12 @@ export function planRemoval(observed: IptablesObservation, chain: string): Plan 
     family,
     found: ['chain left over'],
     added: [],
-    removed: (rules ?? []).map(unplanned),
+    removed: (rules ?? []).map(({ spec }) => unplanned(spec)),
     kept: 0,
-    ...listings(observed, [], undefined, chain),
+    ...listings(observed, [], undefined),
     remakes: true,
     recheck: false,
-    script: transaction(removeChain(observed, chain)),
+    script: transaction(removeChains(observed, chain)),
   };
 }
 
@@ -91,16 +107,15 @@ function listings(
   { rules, jumps }: IptablesObservation,
   wanted: readonly ChainRule[],
   jump: string | undefined,
-  chain: string,
 ): Pick<Plan, 'current' | 'wanted'> {
   const after = [
     ...(jump === undefined ? [] : [{ text: `-A POSTROUTING ${jump}`, entry: undefined }]),
-    ...wanted.map(({ spec, entry }) => ({ text: `-A ${chain} ${spec}`, entry })),
+    ...wanted.map(({ chain, spec, entry }) => ({ text: `-A ${chain} ${spec}`, entry })),
   ];
   const texts = new Map(after.map(({ text }) => [ruleKey(text), text]));
   const before = [
     ...jumps.map((spec) => `-A POSTROUTING ${spec}`),
-    ...(rules ?? []).map((spec) => `-A ${chain} ${spec}`),
+    ...(rules ?? []).map(({ chain, spec }) => `-A ${chain} ${spec}`),
   ];
   return { current: before.map((text) => texts.get(ruleKey(text)) ?? text), wanted: after };
 }
@@ -109,23 +124,26 @@ function transaction(lines: readonly string[]): string {
   return ['*nat', ...lines, 'COMMIT', ''].join('\n');
 }
 
-function sameRules(current: readonly string[], wanted: readonly ChainRule[]): boolean {
+function sameRules(current: readonly KernelRule[], wanted: readonly ChainRule[]): boolean {
   return (
     current.length === wanted.length &&
-    wanted.every(({ spec }, index) => sameRule(spec, current[index] ?? ''))
+    wanted.every(({ chain, spec }, index) => {
+      const other = current[index];
+      return chain === other?.chain && sameRule(spec, other.spec);
+    })
   );
 }
 
 function compareRules(
-  current: readonly string[],
+  current: readonly KernelRule[],
   wanted: readonly ChainRule[],
 ): Pick<Plan, 'added' | 'removed' | 'kept'> {
-  const currentKeys = new Set(current.map(ruleKey));
-  const wantedKeys = new Set(wanted.map(({ spec }) => ruleKey(spec)));
-  const added = wanted.filter(({ spec }) => !currentKeys.has(ruleKey(spec)));
+  const currentKeys = new Set(current.map(keyOf));
+  const wantedKeys = new Set(wanted.map(keyOf));
+  const added = wanted.filter((rule) => !currentKeys.has(keyOf(rule)));
   return {
     added: added.map(({ spec, entry }) => ({ text: spec, entry })),
-    removed: current.filter((spec) => !wantedKeys.has(ruleKey(spec))).map(unplanned),
+    removed: current.filter((rule) => !wantedKeys.has(keyOf(rule))).map(({ spec }) => unplanned(spec)),
     kept: wanted.length - added.length,
   };
 }
@@ -153,6 +171,9 @@ function jumpDifferences(jumps: readonly string[], jump: string): readonly Diffe
   ];
 }
 
+/** What is observed if the agent has no rules. */
+export const NOTHING = { rules: undefined, leadsOn: false, jumps: [] } as const;
+
 /** With these options, iptables-restore or ip6tables-restore skips the rules of the other family; see iptables(8). */
 const ONLY = { IPv4: '-4', IPv6: '-6' } as const;
 const TOOL = { IPv4: 'iptables-restore', IPv6: 'ip6tables-restore' } as const;
@@ -163,10 +184,11 @@ const TOOL = { IPv4: 'iptables-restore', IPv6: 'ip6tables-restore' } as const;
  */
 export function renderChains(policies: readonly Policy[], options: RuleOptions): string {
   const scripts = policies.map((policy) => {
-    const nothing = { family: policy.family, rules: undefined, jumps: [] };
+    const nothing = { ...NOTHING, family: policy.family };
     return { family: policy.family, lines: (plan(nothing, policy, options)?.script ?? '').split('\n') };
   });
   const both = scripts.length > 1;
+  const chains = new Set(scripts.flatMap(({ lines }) => lines.filter((line) => line.startsWith(':'))));
   const rules = scripts.flatMap(({ family, lines }) =>
     lines.filter((line) => line.startsWith('-')).map((line) => (both ? `${ONLY[family]} ${line}` : line)),
   );
@@ -174,7 +196,7 @@ export function renderChains(policies: readonly Policy[], options: RuleOptions):
   return [
     `# Input of ${tools}; without --noflush, all other rules of nat are deleted.`,
     '*nat',
-    `:${options.chain} - [0:0]`,
+    ...chains,
     ...rules,
     'COMMIT',
     '',

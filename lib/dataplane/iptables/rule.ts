@@ -1,6 +1,13 @@
 import { ADDRESS_BITS, familyOf } from '../../cidr/address.ts';
 import { parsePrefix } from '../../cidr/prefix.ts';
 
+/** A rule of one of the agent's chains. */
+export interface KernelRule {
+  readonly chain: string;
+  /** The words after `-A CHAIN`. */
+  readonly spec: string;
+}
+
 /**
  * The words after `-A CHAIN` in the output of `iptables -S`, without quotes and with canonical addresses: two texts of
  * one rule give the same words.
@@ -20,6 +27,11 @@ export function sameRule(a: string, b: string): boolean {
 /** A key that is equal for two texts of the same rule. */
 export function ruleKey(spec: string): string {
   return JSON.stringify(ruleWords(spec));
+}
+
+/** The same for a rule in its chain. */
+export function keyOf({ chain, spec }: KernelRule): string {
+  return `${chain} ${ruleKey(spec)}`;
 }
 
 /** The chain that the rule jumps or goes to, or its target. */

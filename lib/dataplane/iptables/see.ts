@@ -2,10 +2,11 @@ import type { Family } from '../../cidr/address.ts';
 import type { Counter } from '../../netlink/expressions.ts';
 import type { Seen } from '../look-memory.ts';
 import type { Requests } from '../netlink.ts';
+import { secondChain } from './chain.ts';
 
-/** The agent's chain and the jumps to it, as the kernel sends them. */
+/** The agent's chains and the jumps to the first one, as the kernel sends them. */
 export interface SeenChain extends Seen {
-  /** The counts of the rules of the chain, in order; undefined for a rule that does not count. */
+  /** The counts of the rules, in order; undefined for a rule that does not count. */
   readonly counters: readonly (Counter | undefined)[];
 }
 
@@ -15,7 +16,10 @@ export async function seeChain(requests: Requests, family: Family, chain: string
   const { id: generation } = await requests.generation();
   const own = await requests.chain({ ...nat, chain });
   if (own === undefined) return { generation, fingerprint: undefined, counters: [] };
-  const rules = await requests.rules({ ...nat, chain });
+  const first = await requests.rules({ ...nat, chain });
+  const second = { ...nat, chain: secondChain(chain) };
+  const leadsOn = first.some(({ target }) => target === second.chain);
+  const rules = [...first, ...(leadsOn ? await requests.rules(second) : [])];
   const jumps = await requests.rules({ ...nat, chain: 'POSTROUTING' }, chain);
   return {
     generation,

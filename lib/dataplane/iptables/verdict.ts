@@ -1,11 +1,12 @@
 import type { Family } from '../../cidr/address.ts';
-import { complement, everything, parseRange, type Range } from '../../cidr/ranges.ts';
+import { complement, everything, parseRange, type Range, rangeSet } from '../../cidr/ranges.ts';
 import { type Fate, type Fates, sameFate, sideBySide } from '../../policy/fates.ts';
 import type { Verdict } from '../../policy/policy.ts';
 import type { KernelFates } from '../dataplane.ts';
 import { firstMatches, type RangeRule } from '../first-match.ts';
+import { secondChain } from './chain.ts';
 import type { IptablesObservation } from './observe.ts';
-import { ruleWords } from './rule.ts';
+import { type KernelRule, ruleWords } from './rule.ts';
 
 /** What the chain does with packets to every address: the agent's own chain, or one that ip-masq-agent v1 or v2 made. */
 export function kernelFates(
@@ -25,11 +26,45 @@ export function kernelFates(
   const inside =
     rules === undefined
       ? sameFate(family, { verdict: undefined, rule: `chain ${chain}, which iptables cannot list` })
-      : firstMatches(
-          family,
-          rules.flatMap((spec) => rangeRules(family, spec, `-A ${chain} ${spec}`, 'MASQUERADE')),
-        );
+      : insideFates(family, rules, chain);
   return { state: 'applied', ...ifEntered(entered, inside) };
+}
+
+/** What the rules do with the packets that enter the first chain. */
+function insideFates(family: Family, rules: readonly KernelRule[], chain: string): Fates {
+  const firstOf = (some: readonly KernelRule[]) =>
+    firstMatches(
+      family,
+      some.flatMap((rule) => rangeRules(family, rule.spec, `-A ${rule.chain} ${rule.spec}`, 'MASQUERADE')),
+    );
+  const second = rules.filter((rule) => rule.chain !== chain);
+  if (second.length === 0) return firstOf(rules);
+  const first = rules.filter((rule) => rule.chain === chain);
+  const sources = first.map(({ spec }) => sourceOf(family, spec, secondChain(chain)));
+  // Behind a rule that ends the chain, others mean nothing.
+  const odd = first.find(
+    (_, index) => !sources[index] || (sources[index]?.length === 0) !== (index === first.length - 1),
+  );
+  if (odd !== undefined) return sameFate(family, { verdict: undefined, rule: `-A ${chain} ${odd.spec}` });
+  const from = rangeSet(
+    family,
+    sources.flatMap((ranges) => ranges ?? []),
+  );
+  return { ...firstOf(second), from };
+}
+
+/**
+ * Where packets come from that the rule of the first chain lets go on in the second one; none for the last rule. Undefined
+ * for a rule of another kind.
+ */
+function sourceOf(family: Family, spec: string, second: string): readonly Range[] | undefined {
+  const [option, ...words] = withoutComments(ruleWords(spec));
+  if (option === '-j') return words.join() === 'RETURN' ? [] : undefined;
+  if (option === '-g') return words.join() === second ? everything(family).ranges : undefined;
+  const [text = '', jump, target, ...more] = words;
+  const range = parseRange(text);
+  if (option !== '-s' || range === undefined || more.length > 0) return undefined;
+  return jump === '-g' && target === second ? [range] : undefined;
 }
 
 /** Stands for ways to the chain that only some packets may take. */
@@ -43,7 +78,7 @@ function ifEntered(entered: Fates, inside: Fates): Fates {
     if (before.verdict === 'masquerade' || after.verdict === 'return') return { ...after, first, last };
     return { first, last, verdict: before.verdict, rule: before.rule };
   });
-  return { family: entered.family, fates };
+  return { family: entered.family, from: inside.from, fates };
 }
 
 /**

@@ -6,10 +6,12 @@ export const NFT_FAMILY = {
   IPv6: { protocol: 'ip6', type: 'ipv6_addr' },
 } as const satisfies Readonly<Record<Family, object>>;
 
-/** The names of the agent's table, chain and set in both families. */
+/** The names of the agent's table, chain and sets in both families. */
 export const TABLE = 'ip-masq-agent';
 export const CHAIN = 'postrouting';
 export const SET = 'not-masqueraded';
+/** The set of addresses that packets must come from; absent if they may come from anywhere. */
+export const FROM_SET = 'masqueraded-from';
 
 /** The element for all addresses that no other element holds, as nft(8) writes it. */
 export const CATCH_ALL = '*';

@@ -119,10 +119,10 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
 }
 
 /** A rule that counts, as nft(8) prints it. */
-const COUNTS = /(?:^| )counter masquerade\b/;
+const COUNTS = /(?:^| )counter (masquerade|return)\b/;
 
 /**
- * The counts of each element, and of all that is masqueraded. Exceptions have no element: they are counted with
+ * The counts of each element, of packets from elsewhere, and of all that is masqueraded. Exceptions have no element: they are counted with
  * everything else that is masqueraded.
  */
 function countTable(
@@ -136,11 +136,10 @@ function countTable(
     const entry = wanted.elements.get(text);
     return entry === undefined ? [] : [{ rule: text, entry, verdict: 'return', ...count }];
   });
-  const masquerade = Array.from(table.counts, ([line, count]) => ({
-    rule: table.shape[line] ?? '',
-    entry: undefined,
-    verdict: 'masquerade' as const,
-    ...count,
-  }));
-  return [...elements.flat(), ...masquerade];
+  const rules = Array.from(table.counts, ([line, count]) => {
+    const rule = table.shape[line] ?? '';
+    const verdict = COUNTS.exec(rule)?.[1] === 'return' ? 'return' : 'masquerade';
+    return { rule, entry: undefined, verdict, ...count } as const;
+  });
+  return [...elements.flat(), ...rules];
 }

@@ -1,6 +1,7 @@
 import { type Family, normalizeIPv6 } from '../../cidr/address.ts';
 import { COMMENT_START } from '../dataplane.ts';
-import { SET } from './names.ts';
+import { FROM_SET, SET } from './names.ts';
+import { elementsLine } from './table.ts';
 import type { NftTool } from './tool.ts';
 
 /** The table with the name of the agent's table. */
@@ -14,9 +15,9 @@ export interface NftablesObservation<Table extends TableContent = TableContent> 
 export interface TableContent {
   /** Whether a comment in it begins as the agent's comments do; otherwise another program has made the table. */
   readonly isOwn: boolean;
-  /** The lines that nft(8) lists, without the elements of the set, without indentation and counts. */
+  /** The lines that nft(8) lists, without the elements of the set of destinations, without indentation and counts. */
   readonly shape: readonly string[];
-  /** The elements of the set: prefixes, addresses or ranges, or `*` for all other addresses. */
+  /** The elements of that set: prefixes, addresses or ranges, or `*` for all other addresses. */
   readonly elements: ReadonlyMap<string, unknown>;
 }
 
@@ -36,7 +37,7 @@ export interface Count {
 /**
  * Reads the table of the agent.
  *
- * @param isTerse leaves out the elements of the set
+ * @param isTerse leaves out the elements of the set of destinations
  * @throws {DataplaneError}
  */
 export async function observe(
@@ -44,8 +45,25 @@ export async function observe(
   family: Family,
   isTerse = false,
 ): Promise<NftablesObservation<ListedTable>> {
-  const listing = await tool.list(family, isTerse);
-  return { family, table: listing === undefined ? undefined : parseTable(listing) };
+  const listing = await tool.list(family, { isTerse });
+  if (listing === undefined) return { family, table: undefined };
+  const table = parseTable(listing);
+  return { family, table: isTerse ? await withFromSet(tool, family, table) : table };
+}
+
+/** The table with the elements of the small set, which a terse listing leaves out too. */
+async function withFromSet(tool: NftTool, family: Family, table: ListedTable): Promise<ListedTable> {
+  const { shape, counts } = table;
+  const start = shape.indexOf(`set ${FROM_SET} {`);
+  const listing = start === -1 ? undefined : await tool.list(family, { set: FROM_SET });
+  const elements = listing && parseTable(listing).shape.find((line) => line.startsWith('elements = '));
+  if (elements === undefined) return table;
+  const end = shape.indexOf('}', start);
+  return {
+    ...table,
+    shape: shape.toSpliced(end, 0, elements),
+    counts: new Map(Array.from(counts, ([line, count]) => [line < end ? line : line + 1, count])),
+  };
 }
 
 /** The elements, which nft(8) lists at the end of the set. */
@@ -53,6 +71,7 @@ const ELEMENTS = new RegExp(
   `(^\\tset ${SET} \\{\\n(?:\\t\\t(?!elements).*\\n)*)\\t\\telements = \\{([^}]*)\\}\\n`,
   'm',
 );
+const OTHER_ELEMENTS = /elements = \{([^}]*)\}/g;
 const ELEMENT = /(\*|[0-9a-f.:/-]+)(?:[^,]*? counter packets (\d+) bytes (\d+))?[^,]*(?:,|$)/g;
 const COUNTER = /\bcounter packets (\d+) bytes (\d+)/;
 
@@ -68,7 +87,7 @@ function parseTable(printed: string): ListedTable {
     elements.set(canonical(text), { packets: BigInt(packets ?? 0), bytes: BigInt(bytes ?? 0) });
   }
   const counts = new Map<number, Count>();
-  const lines = listing.replace(ELEMENTS, '$1').split('\n');
+  const lines = listing.replace(ELEMENTS, '$1').replace(OTHER_ELEMENTS, joinLines).split('\n');
   // The first line opens the table, the last one closes it.
   const shape = lines
     .map((line) => line.trim())
@@ -84,6 +103,11 @@ function parseTable(printed: string): ListedTable {
     counts,
     elements,
   };
+}
+
+/** The elements of a small set in one line. */
+function joinLines(_: string, list: string): string {
+  return elementsLine(list.split(',').map((text) => canonical(text.trim())));
 }
 
 /** The element with canonical addresses. nft(8) writes some IPv6 addresses with a dotted end (inet_ntop(3)). */

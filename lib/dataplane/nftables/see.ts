@@ -2,9 +2,9 @@ import type { Family } from '../../cidr/address.ts';
 import type { Counter } from '../../netlink/expressions.ts';
 import type { Seen } from '../look-memory.ts';
 import type { Requests } from '../netlink.ts';
-import { CHAIN, SET, TABLE } from './names.ts';
+import { CHAIN, FROM_SET, SET, TABLE } from './names.ts';
 
-/** The agent's table without the elements of its set, as the kernel sends it. */
+/** The agent's table without the elements of its set of destinations, as the kernel sends it. */
 export interface SeenTable extends Seen {
   /** The counts of the rules that count, in order. */
   readonly counters: readonly Counter[];
@@ -17,10 +17,14 @@ export async function seeTable(requests: Requests, family: Family): Promise<Seen
   const table = await requests.table(name);
   if (table === undefined) return { fingerprint: undefined, generation, counters: [] };
   const set = await requests.set({ ...name, set: SET });
+  const fromSet = await requests.set({ ...name, set: FROM_SET });
+  const from = fromSet && (await requests.content({ ...name, set: FROM_SET }));
   const chain = await requests.chain({ ...name, chain: CHAIN });
   const rules = await requests.rules({ ...name, chain: CHAIN });
   return {
-    fingerprint: [table, set, chain, ...rules].map((one) => one?.fingerprint ?? 'none').join(''),
+    fingerprint: [table, set, fromSet, ...(from ?? []), chain, ...rules]
+      .map((one) => one?.fingerprint ?? 'none')
+      .join(''),
     generation,
     counters: rules.flatMap(({ counter }) => counter ?? []),
   };

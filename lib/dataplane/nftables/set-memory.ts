@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { formatRange, type Range } from '../../cidr/ranges.ts';
+import { formatRange, type Range, sameRanges } from '../../cidr/ranges.ts';
 import type { Elements } from '../../netlink/elements.ts';
 import type { Counter } from '../../netlink/expressions.ts';
 import type { Comparison } from '../dataplane.ts';
@@ -167,11 +167,4 @@ const ZERO: Counter = { packets: 0n, bytes: 0n };
 function textsOf(family: Family, { ranges, catchAll }: Elements): ReadonlyMap<string, unknown> {
   const texts = ranges.map((range) => formatRange(family, range));
   return new Map([...texts, ...(catchAll ? [CATCH_ALL] : [])].map((text) => [text, undefined]));
-}
-
-function sameRanges(a: readonly Range[], b: readonly Range[]): boolean {
-  return (
-    a.length === b.length &&
-    a.every(({ first, last }, index) => first === b[index]?.first && last === b[index]?.last)
-  );
 }

@@ -1,15 +1,15 @@
 import type { Family } from '../../cidr/address.ts';
 import { formatRange, type Range, rangeOf } from '../../cidr/ranges.ts';
 import { flatten, type Segment } from '../../policy/flatten.ts';
-import type { Entry, Policy } from '../../policy/policy.ts';
+import { type Entry, fromSet, type Policy } from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { spreadEvenly } from '../ports.ts';
-import { CHAIN, NFT_FAMILY, SET, TABLE } from './names.ts';
+import { CHAIN, FROM_SET, NFT_FAMILY, SET, TABLE } from './names.ts';
 
 /** The table exactly as nft(8) lists it, without counts. */
 export interface NftablesTable {
-  /** The lines without the elements and without indentation. */
+  /** The lines without indentation, and without the elements of the set of destinations. */
   readonly shape: readonly string[];
   /** Destinations that are not masqueraded: prefixes, addresses or ranges, each with the entry that asks for it. */
   readonly elements: ReadonlyMap<string, Entry>;
@@ -42,10 +42,12 @@ function render(policy: Policy, options: RuleOptions): NftablesTable {
     'counter',
     comment('what the config leaves alone'),
     '}',
+    ...renderFromSet(policy),
     `chain ${CHAIN} {`,
     comment('what is masqueraded'),
     'type nat hook postrouting priority srcnat; policy accept;',
     `fib daddr type local return ${comment('addresses of the node itself')}`,
+    ...(policy.from.length > 0 ? [fromRule(policy.family)] : []),
     `${protocol} daddr @${SET} return ${comment('left alone by the config')}`,
     ...renderMasquerade(options).map((rule) => `${rule} ${comment('everything else is masqueraded')}`),
     '}',
@@ -53,6 +55,31 @@ function render(policy: Policy, options: RuleOptions): NftablesTable {
   const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'return');
   const elements = new Map(segments.map((one) => [elementText(policy.family, one), one.entry]));
   return { shape, elements, ranges: segments };
+}
+
+function renderFromSet(policy: Policy): readonly string[] {
+  const { family } = policy;
+  const from = fromSet(policy);
+  if (from === undefined) return [];
+  return [
+    `set ${FROM_SET} {`,
+    `type ${NFT_FAMILY[family].type}`,
+    'flags interval',
+    comment('whose packets are looked at'),
+    elementsLine(from.ranges.map((range) => formatRange(family, range))),
+    '}',
+  ];
+}
+
+/** The elements of a set, in one line. */
+export function elementsLine(elements: readonly string[]): string {
+  return `elements = { ${elements.join(', ')} }`;
+}
+
+/** The rule for packets from elsewhere. */
+export function fromRule(family: Family): string {
+  const { protocol } = NFT_FAMILY[family];
+  return `${protocol} saddr != @${FROM_SET} counter return ${comment('packets from elsewhere are not masqueraded')}`;
 }
 
 /** One rule; with port ranges, also one for each range and each protocol that has ports. */
@@ -79,7 +106,7 @@ function elementText(family: Family, { first, last, entry: { prefix } }: Segment
 export function renderTransaction(family: Family, { shape, elements }: NftablesTable): string {
   const name = `${NFT_FAMILY[family].protocol} ${TABLE}`;
   const end = shape.indexOf('}');
-  const list = elements.size === 0 ? [] : [`elements = { ${[...elements.keys()].join(', ')} }`];
+  const list = elements.size === 0 ? [] : [elementsLine([...elements.keys()])];
   return [
     // Without the first line, the second fails if there is no table.
     `add table ${name}`,

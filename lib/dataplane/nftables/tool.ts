@@ -8,18 +8,25 @@ import { NFT_FAMILY, TABLE } from './names.ts';
 export interface NftTool {
   readonly version: string;
   /**
-   * The agent's table as nft lists it; undefined if there is none.
+   * The agent's table, or one of its sets, as nft lists it; undefined if there is none.
    *
-   * @param isTerse leaves out the elements of the set
    * @throws {DataplaneError}
    */
-  list(family: Family, isTerse?: boolean): Promise<string | undefined>;
+  list(family: Family, what?: ListOptions): Promise<string | undefined>;
   /**
    * Carries out a transaction: all of it or, with an error, nothing.
    *
    * @throws {DataplaneError}
    */
   run(script: string): Promise<void>;
+}
+
+/** What to list. */
+interface ListOptions {
+  /** Leaves out the elements of all sets. */
+  readonly isTerse?: boolean;
+  /** The name of a set, to list only that. */
+  readonly set?: string;
 }
 
 /** The version of Ubuntu 22.04; older ones are not tested. */
@@ -42,9 +49,15 @@ export async function openNft(host: Host): Promise<NftTool> {
   }
   return {
     version,
-    async list(family, isTerse = false) {
+    async list(family, { isTerse = false, set } = {}) {
       const options = isTerse ? ['--terse'] : [];
-      const result = await host.run('nft', [...options, 'list', 'table', NFT_FAMILY[family].protocol, TABLE]);
+      const what = [set === undefined ? 'table' : 'set', NFT_FAMILY[family].protocol, TABLE];
+      const result = await host.run('nft', [
+        ...options,
+        'list',
+        ...what,
+        ...(set === undefined ? [] : [set]),
+      ]);
       if (result.code === 0) return result.stdout;
       if (/No such file or directory/.test(result.stderr)) return undefined;
       throw failure(result);

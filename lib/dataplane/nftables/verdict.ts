@@ -1,11 +1,12 @@
 import type { Family } from '../../cidr/address.ts';
-import { complement, everything, parseRange, rangeSet } from '../../cidr/ranges.ts';
+import { complement, everything, parseRange, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
 import { sameFate } from '../../policy/fates.ts';
 import type { Verdict } from '../../policy/policy.ts';
 import type { KernelFates } from '../dataplane.ts';
 import { firstMatches, type RangeRule } from '../first-match.ts';
-import { CATCH_ALL, CHAIN, NFT_FAMILY, SET } from './names.ts';
+import { CATCH_ALL, CHAIN, FROM_SET, NFT_FAMILY, SET } from './names.ts';
 import type { NftablesObservation, TableContent } from './observe.ts';
+import { fromRule } from './table.ts';
 
 /** What the table does with packets to every address. */
 export function kernelFates({ family, table }: NftablesObservation): KernelFates {
@@ -23,9 +24,22 @@ export function kernelFates({ family, table }: NftablesObservation): KernelFates
     ...hooked.flatMap((one) => (one === own ? [] : one.filter((line) => ANY_HOOK.test(line)))),
     ...inside.filter((line) => !HOOK.test(line) && !line.startsWith('comment "')),
   ];
+  const from =
+    lines.find((line) => !LOCAL.test(line)) === fromRule(family) ? fromRanges(family, table) : undefined;
   const start = `${NFT_FAMILY[family].protocol} ${head.split(' ')[1]}: `;
-  const rules = lines.flatMap((line) => rangeRules(family, line, start, table));
-  return { state: 'applied', ...firstMatches(family, rules) };
+  const rules = lines
+    .filter((line) => from === undefined || line !== fromRule(family))
+    .flatMap((line) => rangeRules(family, line, start, table));
+  return { state: 'applied', ...firstMatches(family, rules), from };
+}
+
+/** Where packets must come from; undefined if that cannot be told. */
+function fromRanges(family: Family, { shape }: TableContent): RangeSet | undefined {
+  const set = shape.slice(shape.indexOf(`set ${FROM_SET} {`));
+  const [, list] = /^elements = \{ (.*) \}$/.exec(set.slice(0, set.indexOf('}')).at(-1) ?? '') ?? [];
+  const names = list?.split(', ') ?? [];
+  const ranges = names.flatMap((name) => parseRange(name) ?? []);
+  return ranges.length > 0 && ranges.length === names.length ? rangeSet(family, ranges) : undefined;
 }
 
 /** The lines of each chain, from the one with its name. nft(8) lists chains last. */
@@ -37,6 +51,9 @@ function chainsOf(shape: readonly string[]): readonly (readonly string[])[] {
 function isNamed([head]: readonly string[]): boolean {
   return head === `chain ${CHAIN} {`;
 }
+
+/** Packets to the node itself are none of the agent's business. */
+const LOCAL = /^fib daddr type local (?:return|accept)\b/;
 
 /** The line of a chain that packets enter; into all other chains, only jumps lead. */
 const ANY_HOOK = /^type \w+ hook /;

@@ -9,8 +9,8 @@ type Family = Plan['family'];
 
 const RACED = new DataplaneError('raced', 'line 2 failed', 'look');
 const POLICIES = [
-  { family: 'IPv4', entries: [] },
-  { family: 'IPv6', entries: [] },
+  { family: 'IPv4', from: [], entries: [] },
+  { family: 'IPv6', from: [], entries: [] },
 ] as const;
 
 function planFor(family: Family, recheck = false): Plan {

@@ -175,7 +175,7 @@ describe('the command line', () => {
       '--must-masquerade=8.0.0.0/8',
     ]);
     assert.deepEqual(
-      flags['must-masquerade'].map(({ text }) => text),
+      flags['must-masquerade'].map(({ prefix }) => prefix.text),
       ['8.0.0.0/8', '9.0.0.0/8'],
     );
     assert.throws(

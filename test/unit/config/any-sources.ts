@@ -34,7 +34,7 @@ const NEAR_LINK_LOCAL = [
 export function anySources(): fc.Arbitrary<AnySources> {
   const entry = fc.record({
     prefix: fc.oneof(...FAMILIES.map(crowdedPrefix), fc.constantFrom(...NEAR_LINK_LOCAL)),
-    list: fc.constantFrom('nonMasqueradeCIDRs', 'masqueradeCIDRs'),
+    list: fc.constantFrom('nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'),
     names: fc.subarray(NAMES, { minLength: 1 }),
   });
   const flag = fc.option(fc.boolean(), { nil: undefined });
@@ -55,6 +55,7 @@ export function anySources(): fc.Arbitrary<AnySources> {
         return JSON.stringify({
           nonMasqueradeCIDRs: list('nonMasqueradeCIDRs'),
           masqueradeCIDRs: list('masqueradeCIDRs'),
+          masqueradeFromCIDRs: list('masqueradeFromCIDRs'),
           ...flags[NAMES.indexOf(name)],
           resyncInterval,
         });

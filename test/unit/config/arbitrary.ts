@@ -61,6 +61,7 @@ export function anySourceConfig(family: Family): fc.Arbitrary<SourceConfig> {
       source: fc.constantFrom(...SOURCE_NAMES),
       nonMasqueradeCIDRs: prefixes,
       masqueradeCIDRs: prefixes,
+      masqueradeFromCIDRs: prefixes,
       masqLinkLocal: flag,
       masqLinkLocalIPv6: flag,
       resyncInterval: fc.option(fc.constantFrom(60_000, 90_000), { nil: undefined, freq: 2 }),
@@ -72,6 +73,7 @@ interface Values {
   readonly source: string;
   readonly nonMasqueradeCIDRs: readonly Prefix[];
   readonly masqueradeCIDRs: readonly Prefix[];
+  readonly masqueradeFromCIDRs: readonly Prefix[];
   readonly masqLinkLocal: boolean | undefined;
   readonly masqLinkLocalIPv6: boolean | undefined;
   readonly resyncInterval: number | undefined;
@@ -90,6 +92,7 @@ function locate(values: Values): SourceConfig {
     insideAt: at(undefined).origin,
     nonMasqueradeCIDRs: values.nonMasqueradeCIDRs.map(at),
     masqueradeCIDRs: values.masqueradeCIDRs.map(at),
+    masqueradeFromCIDRs: values.masqueradeFromCIDRs.map(at),
     masqLinkLocal: maybe(values.masqLinkLocal),
     masqLinkLocalIPv6: maybe(values.masqLinkLocalIPv6),
     resyncInterval: maybe(values.resyncInterval),

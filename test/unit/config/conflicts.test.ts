@@ -100,6 +100,19 @@ const FOUND: Readonly<Record<string, readonly (readonly [texts: Texts, ...found:
     ],
     [{ a: 'nonMasqueradeCIDRs: [169.254.1.0/24]' }, 'info covered a:1:22 built in (RFC 3927)'],
   ],
+  'a range that packets come from, listed twice or covered': [
+    [
+      { a: 'masqueradeFromCIDRs: [10.0.0.0/8]', b: 'masqueradeFromCIDRs: [10.0.0.0/8, 10.1.0.0/16]' },
+      'info duplicate b:1:23 a:1:23 10.0.0.0/8 is listed twice; one of the two can go',
+      'info covered b:1:35 a:1:23 10.1.0.0/16 is already covered by 10.0.0.0/8; it can go',
+    ],
+  ],
+  'a source that limits what others ask for': [
+    [
+      { a: 'nonMasqueradeCIDRs: [10.0.0.0/8]', b: 'masqueradeFromCIDRs: [10.244.0.0/16]' },
+      'info limits-others b:1:23 - masqueradeFromCIDRs limits what all sources ask for, also those that do not set it: only packets from these ranges are masqueraded; nothing to do if meant so, and if the ranges of all pods are listed',
+    ],
+  ],
 };
 
 const NOTHING: Readonly<Record<string, Texts>> = {
@@ -116,6 +129,10 @@ const NOTHING: Readonly<Record<string, Texts>> = {
   },
   'an exception has an exception in the same source': {
     a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.1.1.0/24]\nmasqueradeCIDRs: [10.1.0.0/16]',
+  },
+  'a list of ranges that packets come from is empty': { a: '{}', b: 'masqueradeFromCIDRs: []' },
+  'packets come from what is inside or masqueraded, link-local too': {
+    a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeCIDRs: [10.1.0.0/16]\nmasqueradeFromCIDRs: [10.0.0.0/8, 169.254.0.0/16]',
   },
   'equal bits are of two families': { a: 'nonMasqueradeCIDRs: [0.0.0.0/0]\nmasqueradeCIDRs: ["::/0"]' },
   'equal addresses have different lengths, no one holding the other': {
@@ -199,14 +216,24 @@ function conflictLine({ severity, kind, at, other, message, remedy }: Problem): 
 }
 
 interface Item {
-  readonly list: 'nonMasqueradeCIDRs' | 'masqueradeCIDRs';
+  readonly list: 'nonMasqueradeCIDRs' | 'masqueradeCIDRs' | 'masqueradeFromCIDRs';
   readonly prefix: Prefix;
   readonly source: string;
   readonly origin: Origin;
 }
 
 function naiveConflicts(configs: readonly SourceConfig[]): readonly string[] {
-  const items = (['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const).flatMap((list) =>
+  return [
+    ...naiveConflictsIn(configs, ['nonMasqueradeCIDRs', 'masqueradeCIDRs']),
+    ...naiveConflictsIn(configs, ['masqueradeFromCIDRs']),
+  ];
+}
+
+function naiveConflictsIn(
+  configs: readonly SourceConfig[],
+  lists: readonly Item['list'][],
+): readonly string[] {
+  const items = lists.flatMap((list) =>
     configs.flatMap((config) =>
       config[list].map(({ value, origin }): Item => ({ list, prefix: value, source: config.source, origin })),
     ),

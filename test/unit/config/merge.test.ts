@@ -28,6 +28,7 @@ describe('without any source', () => {
           origin: { kind: 'built-in', reason: rfc },
         })),
         masqueradeCIDRs: [],
+        masqueradeFromCIDRs: [],
         masqLinkLocal: UNSET,
         masqLinkLocalIPv6: UNSET,
         resyncInterval: undefined,
@@ -105,7 +106,7 @@ describe('merging', () => {
     fc.assert(
       fc.property(sources, (configs) => {
         const merged = mergeConfigs(configs, false);
-        for (const key of ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const) {
+        for (const key of ['nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'] as const) {
           const all = configs.flatMap((config) => config[key]);
           const first = all.filter(
             ({ value }, index) => all.findIndex((other) => other.value.text === value.text) === index,

@@ -9,8 +9,8 @@ import { almostConfig } from './arbitrary.ts';
 import { OPTIONS, problemLines, UNPRINTABLE, validate } from './support.ts';
 
 const KNOWN =
-  'known keys: nonMasqueradeCIDRs, masqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval, cidrLimit';
-const LIST_KEYS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
+  'known keys: nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval, cidrLimit';
+const LIST_KEYS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'] as const;
 
 /** By remedy: texts, and what is said of each from top to bottom, with its place. */
 const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...said: readonly string[]])[]>> = {

@@ -44,7 +44,7 @@ describe('the tools of iptables', () => {
       await Promise.all([
         dataplane.observe('IPv4'),
         dataplane.observe('IPv6'),
-        dataplane.count({ family: 'IPv4', entries: [] }),
+        dataplane.count({ family: 'IPv4', from: [], entries: [] }),
         another.observe('IPv4'),
       ]);
       assert.equal(most() === 1, isAlone, `${most()} at once`);

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { parseAddress } from '../../../lib/cidr/address.ts';
+import { type Family, parseAddress } from '../../../lib/cidr/address.ts';
 import { renderChain } from '../../../lib/dataplane/iptables/chain.ts';
 import { kernelFates } from '../../../lib/dataplane/iptables/verdict.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
 import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
 import { kernelFates as nftablesFates } from '../../../lib/dataplane/nftables/verdict.ts';
 import { decider, type Policy } from '../../../lib/policy/policy.ts';
-import { crowdedAddress, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
+import { crowdedAddress, crowdedPrefix, FAMILIES, holds } from '../cidr/arbitrary.ts';
 
 const OPTIONS = { chain: 'OURS', randomFully: true, toPorts: [] };
 const JUMPS = ['-m addrtype ! --dst-type LOCAL -j OURS'];
@@ -73,7 +73,7 @@ describe('the verdict of a chain in the kernel', () => {
     it(`is ${what}`, () => {
       const found = parseAddress(address);
       assert.ok(found);
-      const observed = { family: found.family, rules, jumps: JUMPS };
+      const observed = observedOf(found.family, rules);
       const decisive = rule === undefined ? undefined : `-A OURS ${rules[rule]}`;
       assert.deepEqual(verdictAt(kernelFates(observed, 'OURS'), found), {
         state: 'applied',
@@ -100,10 +100,10 @@ describe('the verdict of a chain in the kernel', () => {
       const address = parseAddress('10.1.2.3');
       assert.ok(address);
       const rules = ['-d 10.1.2.0/26 -j MASQUERADE', '-p tcp -j MASQUERADE', rule, '-j MASQUERADE'];
-      const fates = kernelFates({ family: 'IPv4', rules: rules.slice(1), jumps: JUMPS }, 'OURS');
+      const fates = kernelFates(observedOf('IPv4', rules.slice(1)), 'OURS');
       const { state, rule: decisive } = verdictAt(fates, address);
       assert.deepEqual([state, decisive], ['changed', `-A OURS ${rule}`]);
-      const before = kernelFates({ family: 'IPv4', rules, jumps: JUMPS }, 'OURS');
+      const before = kernelFates(observedOf('IPv4', rules), 'OURS');
       assert.equal(verdictAt(before, address).state, 'applied');
     });
   }
@@ -114,7 +114,7 @@ describe('the verdict of a chain in the kernel', () => {
   ] as const) {
     it(`is to leave everything alone where there is ${state}`, () => {
       const address = { family: 'IPv4', value: 1n } as const;
-      const fates = kernelFates({ family: 'IPv4', rules, jumps }, 'OURS');
+      const fates = kernelFates(observedOf('IPv4', rules, jumps), 'OURS');
       assert.deepEqual(verdictAt(fates, address), { state, verdict: 'return', rule: undefined });
     });
   }
@@ -124,7 +124,7 @@ describe('the verdict of a chain in the kernel', () => {
     ['iptables cannot list it', undefined, '-j OURS', 'chain OURS, which iptables cannot list'],
   ] as const) {
     it(`cannot be told where ${what}`, () => {
-      const fates = kernelFates({ family: 'IPv4', rules, jumps: [jump] }, 'OURS');
+      const fates = kernelFates(observedOf('IPv4', rules, [jump]), 'OURS');
       const at = (value: bigint) => verdictAt(fates, { family: 'IPv4', value });
       const rule = text ?? `-A POSTROUTING ${jump}`;
       assert.deepEqual(at(1n), { state: 'changed', verdict: 'return', rule });
@@ -134,10 +134,7 @@ describe('the verdict of a chain in the kernel', () => {
   }
 
   it('is that of the chain for the destinations that enter it', () => {
-    const fates = kernelFates(
-      { family: 'IPv4', rules: ['-j MASQUERADE'], jumps: ['-d 10.0.0.0/8 -j OURS'] },
-      'OURS',
-    );
+    const fates = kernelFates(observedOf('IPv4', ['-j MASQUERADE'], ['-d 10.0.0.0/8 -j OURS']), 'OURS');
     const verdicts = fates.fates.map(({ verdict }) => verdict);
     assert.deepEqual(verdicts, ['return', 'masquerade', 'return']);
   });
@@ -173,7 +170,7 @@ describe('the verdict of a chain in the kernel', () => {
     ['limit rate 3/second', [undefined]],
   ] as const) {
     it(`of nftables is that of ${line}, if it comes first`, () => {
-      const { shape } = renderTable({ family: 'IPv4', entries: [] }, OPTIONS);
+      const { shape } = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
       const at = shape.findIndex((one) => one.startsWith('fib '));
       const table = { isOwn: true, shape: shape.toSpliced(at, 0, line), elements: new Map() };
       const { fates } = nftablesFates({ family: 'IPv4', table });
@@ -210,14 +207,24 @@ describe('the verdict of a chain in the kernel', () => {
         fc.property(
           fc.array(entry, { maxLength: 12 }),
           options,
-          crowdedAddress(family),
-          (entries, some, value) => {
-            const policy: Policy = { family, entries: firstOfEach(entries) };
-            const rules = renderChain(policy, some).map(({ spec }) => spec);
-            const fates = kernelFates({ family, rules, jumps: JUMPS }, 'OURS');
+          fc.array(crowdedPrefix(family), { maxLength: 3 }),
+          fc.tuple(crowdedAddress(family), crowdedAddress(family)),
+          (entries, some, sources, [value, source]) => {
+            const from = sources.map((value) => ({
+              value,
+              origin: { kind: 'built-in', reason: 'test' } as const,
+            }));
+            const policy: Policy = { family, from, entries: firstOfEach(entries) };
+            const rules = renderChain(policy, some);
+            const fates = kernelFates({ family, rules, leadsOn: from.length > 0, jumps: JUMPS }, some.chain);
             const { state, verdict } = verdictAt(fates, { family, value });
             const expected = decider(policy)({ family, value })?.verdict ?? 'masquerade';
             assert.deepEqual([state, verdict], ['applied', expected]);
+            const isListed = sources.length === 0 || sources.some((one) => holds(one, source));
+            assert.equal(
+              verdictAt(fates, { family, value }, { family, value: source }).verdict,
+              isListed ? expected : 'return',
+            );
           },
         ),
       );
@@ -230,4 +237,8 @@ function firstOfEach<Item extends { readonly prefix: { readonly text: string } }
   items: readonly Item[],
 ): readonly Item[] {
   return [...new Map(items.toReversed().map((item) => [item.prefix.text, item])).values()];
+}
+
+function observedOf(family: Family, rules: readonly string[] | undefined, jumps: readonly string[] = JUMPS) {
+  return { family, rules: rules?.map((spec) => ({ chain: 'OURS', spec })), leadsOn: false, jumps };
 }

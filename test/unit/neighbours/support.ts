@@ -44,6 +44,7 @@ export function policyOf(...cidrs: readonly string[]): Policy {
   const family = prefixes[0]?.family ?? 'IPv4';
   return {
     family,
+    from: [],
     entries: prefixes.map((prefix) => ({
       prefix,
       verdict: 'return',

@@ -147,15 +147,19 @@ function config(family: Family): fc.Arbitrary<MergedConfig> {
     origin: { kind: 'built-in', reason: 'test' },
   });
   const prefixes = fc.array(crowdedPrefix(family), { maxLength: 8 });
-  return fc.tuple(prefixes, prefixes, fc.boolean()).map(([inside, outside, masqLinkLocal]) => ({
-    sources: ['s'],
-    nonMasqueradeCIDRs: inside.map(at<Prefix>),
-    masqueradeCIDRs: outside.map(at<Prefix>),
-    masqLinkLocal: at(masqLinkLocal),
-    masqLinkLocalIPv6: at(masqLinkLocal),
-    resyncInterval: undefined,
-    conflicts: [],
-  }));
+  const from = fc.array(crowdedPrefix(family), { maxLength: 2 });
+  return fc
+    .tuple(prefixes, prefixes, from, fc.boolean())
+    .map(([inside, outside, sources, masqLinkLocal]) => ({
+      sources: ['s'],
+      nonMasqueradeCIDRs: inside.map(at<Prefix>),
+      masqueradeCIDRs: outside.map(at<Prefix>),
+      masqueradeFromCIDRs: sources.map(at<Prefix>),
+      masqLinkLocal: at(masqLinkLocal),
+      masqLinkLocalIPv6: at(masqLinkLocal),
+      resyncInterval: undefined,
+      conflicts: [],
+    }));
 }
 
 /** So many single addresses, every other one. */
@@ -168,7 +172,7 @@ function policyOf(count: number, offset = 0n): Policy {
       origin: { kind: 'built-in', reason: 'test' },
     } as const;
   });
-  return { family: 'IPv4', entries };
+  return { family: 'IPv4', from: [], entries };
 }
 
 function isAddress(family: Family, value: bigint): boolean {

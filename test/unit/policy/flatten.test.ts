@@ -88,7 +88,7 @@ describe('the list of a flattened policy', () => {
   it('is as short as any that decides the same', () => {
     fc.assert(
       fc.property(fc.array(smallEntry(), { maxLength: 8 }), (entries) => {
-        const policy: Policy = { family: 'IPv4', entries };
+        const policy: Policy = { family: 'IPv4', from: [], entries };
         assert.equal(prefixesOf(unmasqueraded(policy)).length, shortest(policy));
       }),
     );
@@ -146,7 +146,7 @@ function anyPolicy(family: Family): fc.Arbitrary<Policy> {
         origin: { kind: 'built-in', reason: 'test' },
       }),
     );
-  return fc.array(entry, { maxLength: 16 }).map((entries) => ({ family, entries }));
+  return fc.array(entry, { maxLength: 16 }).map((entries) => ({ family, from: [], entries }));
 }
 
 function isAddress(family: Family, value: bigint): boolean {

@@ -109,7 +109,7 @@ describe('who decides for an address', () => {
       fc.assert(
         fc.property(entries, crowdedAddress(family), (entries, value) => {
           const expected = longest(entries.filter(({ prefix }) => holds(prefix, value)));
-          assert.equal(decider({ family, entries })({ family, value }), expected);
+          assert.equal(decider({ family, from: [], entries })({ family, value }), expected);
         }),
         { numRuns: 1_000 },
       );

@@ -82,7 +82,7 @@ describe('the breaches of a promise by random sources', () => {
             fc.pre(keptFamilies(enableIPv6).includes(family));
             const config = mergedOf(texts);
             const policy = compilePolicy(config, family);
-            const found = breaches(flatten(policy), { prefix, verdict });
+            const found = breaches(policy, flatten(policy), { prefix, verdict })?.destinations ?? [];
             const around = edges(family, [prefix, ...policy.entries.map((entry) => entry.prefix)]);
             for (const value of [...addresses, ...around]) {
               const decision = decide(config, { family, value });

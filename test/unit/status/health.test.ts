@@ -6,7 +6,7 @@ import { checksText, readiness } from '../../../lib/status/health.ts';
 import type { FamilyStatus } from '../../../lib/status/status.ts';
 
 function synced(syncedAt: number): FamilyStatus {
-  const policy = { family: 'IPv4', entries: [] } as const;
+  const policy = { family: 'IPv4', from: [], entries: [] } as const;
   return { policy, syncedAt, lastSuccess: 0, lastChange: undefined, lastFound: [], lastVerdicts: undefined };
 }
 
