@@ -1,4 +1,4 @@
-import { bindAddress, boolean, choice, optionalPath, paths } from './flag-kinds.ts';
+import { bindAddress, boolean, choice, optionalAddress, optionalPath, paths } from './flag-kinds.ts';
 import { flag } from './flag-table.ts';
 
 const OUTPUT = flag(choice('text', 'json'), 'text', 'text for people, json for programs', 'o');
@@ -18,7 +18,7 @@ export const CHECK_FLAGS = {
   expect: flag(
     optionalPath,
     '',
-    'YAML file of addresses or CIDRs and their verdicts, `masqueraded` or `not masqueraded`; if one has another verdict, the exit code is 4',
+    'YAML file of addresses or CIDRs, perhaps with `from` and another one, and their verdicts, `masqueraded` or `not masqueraded`; if one has another verdict, the exit code is 4',
   ),
   output: flag(
     choice('text', 'json', 'github', 'sarif'),
@@ -32,6 +32,11 @@ export const DIFF_FLAGS = { ...INPUT_FLAGS, output: OUTPUT } as const;
 
 export const EXPLAIN_FLAGS = {
   ...INPUT_FLAGS,
+  from: flag(
+    optionalAddress,
+    '',
+    'the address that the packets come from; by default any address of which packets are masqueraded',
+  ),
   live: flag(boolean, 'false', 'also read the rules in the kernel of this node, and look for foreign rules'),
   output: OUTPUT,
 } as const;

@@ -1,4 +1,5 @@
 import { isIP, isIPv4 } from 'node:net';
+import { type Address, parseAddress } from '../../lib/cidr/address.ts';
 import { type Prefix, parsePrefix, partsOfWay } from '../../lib/cidr/prefix.ts';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';
 import { isPossibleSourceName } from '../../lib/config/source.ts';
@@ -41,6 +42,16 @@ export const path: FlagKind<string> = {
   parse(text) {
     if (text === '' || text.includes('\0')) throw new UsageError('is not a path');
     return text;
+  },
+};
+
+/** An IP address, or an empty text. */
+export const optionalAddress: FlagKind<Address | undefined> = {
+  placeholder: 'ADDRESS',
+  parse(text) {
+    const address = parseAddress(text);
+    if (address !== undefined || text === '') return address;
+    throw new UsageError('is not an IP address: write one such as 10.244.1.2 or fd00::1');
   },
 };
 

@@ -113,6 +113,7 @@ function describeConfig(config: MergedConfig): Record<string, unknown> {
     sources: config.sources,
     nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.length,
     masqueradeCIDRs: config.masqueradeCIDRs.length,
+    masqueradeFromCIDRs: config.masqueradeFromCIDRs.length,
     masqLinkLocal: config.masqLinkLocal.value,
     masqLinkLocalIPv6: config.masqLinkLocalIPv6.value,
   };

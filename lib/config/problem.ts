@@ -99,6 +99,10 @@ export const KINDS = {
     severity: 'error',
     meaning: 'An address has another verdict than the file of --expect says.',
   },
+  'unknown-to-others': {
+    severity: 'warning',
+    meaning: 'The readers of a rendered config do not know one of its keys.',
+  },
   'more-problems': { severity: 'info', meaning: 'There are more problems than are reported.' },
 } as const satisfies Readonly<Record<string, Kind>>;
 

@@ -137,7 +137,7 @@ export interface RuleCount extends EntryCount {
 
 /** First packets of connections, and their bytes. */
 export interface EntryCount {
-  /** Undefined for destinations that no entry holds. */
+  /** Undefined for destinations that no entry holds, and, if not masqueraded, for packets from elsewhere. */
   readonly entry: Entry | undefined;
   readonly verdict: Verdict;
   readonly packets: bigint;

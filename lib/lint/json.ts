@@ -30,6 +30,7 @@ export function mergedValue(config: MergedConfig) {
     sources: config.sources,
     nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.map(entryValue),
     masqueradeCIDRs: config.masqueradeCIDRs.map(entryValue),
+    masqueradeFromCIDRs: config.masqueradeFromCIDRs.map(entryValue),
     masqLinkLocal: config.masqLinkLocal.value,
     masqLinkLocalIPv6: config.masqLinkLocalIPv6.value,
     resyncIntervalMs: config.resyncInterval?.value ?? null,

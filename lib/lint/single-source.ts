@@ -10,6 +10,7 @@ export interface SingleSource {
   readonly sources: readonly string[];
   readonly nonMasqueradeCIDRs: readonly ListedPrefix[];
   readonly masqueradeCIDRs: readonly ListedPrefix[];
+  readonly masqueradeFromCIDRs: readonly ListedPrefix[];
   readonly masqLinkLocal: Located<boolean>;
   /** Undefined if IPv6 is not enabled: not every reader knows the key. */
   readonly masqLinkLocalIPv6: Located<boolean> | undefined;
@@ -25,26 +26,32 @@ export interface ListedPrefix {
 
 /** The merged config as one source, order and exceptions kept. */
 export function singleSource(config: MergedConfig, enableIPv6: boolean): SingleSource {
-  const list = (items: readonly Located<Prefix>[]): readonly ListedPrefix[] =>
-    items.map(({ value, origin }) => ({ prefix: value, origins: [origin] }));
   return {
     sources: config.sources,
-    nonMasqueradeCIDRs: list(config.nonMasqueradeCIDRs),
-    masqueradeCIDRs: list(config.masqueradeCIDRs),
+    nonMasqueradeCIDRs: listed(config.nonMasqueradeCIDRs),
+    masqueradeCIDRs: listed(config.masqueradeCIDRs),
+    masqueradeFromCIDRs: listed(config.masqueradeFromCIDRs),
     masqLinkLocal: config.masqLinkLocal,
     masqLinkLocalIPv6: enableIPv6 ? config.masqLinkLocalIPv6 : undefined,
     resyncInterval: config.resyncInterval,
   };
 }
 
+/** Each prefix with its only origin. */
+export function listed(items: readonly Located<Prefix>[]): readonly ListedPrefix[] {
+  return items.map(({ value, origin }) => ({ prefix: value, origins: [origin] }));
+}
+
 /** The source as YAML, each value with its origin as a comment. The same source gives the same bytes. */
 export function sourceText(source: SingleSource): string {
-  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = source;
-  const count = nonMasqueradeCIDRs.length + masqueradeCIDRs.length;
+  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs } = source;
+  const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = source;
+  const count = nonMasqueradeCIDRs.length + masqueradeCIDRs.length + masqueradeFromCIDRs.length;
   const lines = [
     `# Merged by ip-masq-agent from ${source.sources.map((name) => comment(printable(name))).join(', ') || 'its defaults'}`,
     ...listLines('nonMasqueradeCIDRs', nonMasqueradeCIDRs),
     ...(masqueradeCIDRs.length > 0 ? listLines('masqueradeCIDRs', masqueradeCIDRs) : []),
+    ...(masqueradeFromCIDRs.length > 0 ? listLines('masqueradeFromCIDRs', masqueradeFromCIDRs) : []),
     scalarLine('masqLinkLocal', masqLinkLocal),
     ...(masqLinkLocalIPv6 === undefined ? [] : [scalarLine('masqLinkLocalIPv6', masqLinkLocalIPv6)]),
     ...(resyncInterval === undefined

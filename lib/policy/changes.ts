@@ -138,7 +138,9 @@ function sourceChanges(before: Fates, after: Fates) {
     common: intersection(old, now),
     clauses: [
       ...(ended.length > 0 ? [`packets from ${countedAddresses(sizeOf(ended))} are left alone`] : []),
-      ...(begun.length > 0 ? [`packets from ${countedAddresses(sizeOf(begun))} no longer are`] : []),
+      ...(begun.length > 0
+        ? [`packets from ${countedAddresses(sizeOf(begun))} are no longer left alone`]
+        : []),
     ],
     lines: [
       ...listed(ended, line('by destination → not masqueraded')),

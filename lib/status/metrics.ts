@@ -84,6 +84,10 @@ export const METRICS = {
     'First packets of connections that are not masqueraded, by the source that asks for it.',
   ),
   not_masqueraded_bytes_total: counter(['family', 'source'], 'Bytes of those packets.'),
+  packets_from_elsewhere_total: counter(
+    ['family'],
+    'First packets of connections that are left alone because masqueradeFromCIDRs does not list where they come from. Only there while it lists any; if it grows where pods send packets, a range of pods is missing.',
+  ),
   namespace_lock_failures_total: counter(
     [],
     'Failed attempts to take the lock against a second agent, after which the agent goes on without it.',

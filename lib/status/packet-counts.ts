@@ -15,7 +15,7 @@ interface Reading {
 
 /** The counts of all entries of one source. */
 export interface SourceCount {
-  /** The source, or the RFC of a default; undefined for destinations that no entry holds. */
+  /** The source, or the RFC of a default; undefined for destinations that no entry holds, and packets from elsewhere. */
   readonly source: string | undefined;
   readonly verdict: Verdict;
   readonly packets: bigint;

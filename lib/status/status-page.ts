@@ -1,9 +1,10 @@
+import type { MergedConfig } from '../config/config.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
 import { CONNECTIONS_KEEP } from '../policy/changes.ts';
 import { type Family, VERDICT_TEXT } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
-import { formatOrigin } from '../text/origin.ts';
+import { formatOrigin, withOrigin } from '../text/origin.ts';
 import { configHash } from './config-hash.ts';
 import { readiness } from './health.ts';
 import { countKey, type PacketCounts } from './packet-counts.ts';
@@ -116,15 +117,24 @@ function verdictsHtml({ status: { families } }: Overview): string {
 function configHtml({ status: { loaded }, interval }: Overview): string {
   const config = loaded?.config;
   if (config === undefined) return '<p class="bad">no valid config has been read</p>';
-  const { sources, masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = config;
+  const { sources, masqueradeFromCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = config;
   const asked = resyncInterval === undefined ? '--resync-interval' : formatOrigin(resyncInterval.origin);
   return pairsHtml([
     ['hash', configHash(config)],
     ['sources', sources.join(', ') || 'none: the defaults apply'],
+    ...(masqueradeFromCIDRs.length > 0
+      ? [['masqueradeFromCIDRs', fromText(masqueradeFromCIDRs)] as const]
+      : []),
     ['masqLinkLocal', flag(masqLinkLocal)],
     ['masqLinkLocalIPv6', flag(masqLinkLocalIPv6)],
     ['resyncInterval', `${interval() / 1000} s, ${asked}`],
   ]);
+}
+
+function fromText(ranges: MergedConfig['masqueradeFromCIDRs']): string {
+  const shown = ranges.slice(0, MOST_PROBLEMS).map(({ value, origin }) => withOrigin(value.text, origin));
+  const more = ranges.length - shown.length;
+  return [...shown, ...(more > 0 ? [`${more} more`] : [])].join(', ');
 }
 
 function flag({ value, origin }: { value: boolean; origin: Parameters<typeof formatOrigin>[0] }): string {
@@ -149,6 +159,7 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
   const packets = new Map(counts.map((count) => [countKey(count), String(count.packets)]));
   const counted = (entry: EntryCount['entry']) =>
     packets.get(countKey({ entry, verdict: entry?.verdict ?? 'masquerade' })) ?? '';
+  const elsewhere = packets.get(countKey({ entry: undefined, verdict: 'return' })) ?? '';
   const rows = [
     ...shown.map((entry) => [
       entry.prefix.text,
@@ -157,6 +168,7 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
       counted(entry),
     ]),
     ['everything else', 'masqueraded', '', counted(undefined)],
+    ...(policy.from.length > 0 ? [['packets from elsewhere', 'not masqueraded', '', elsewhere]] : []),
   ];
   const table = tableHtml(['destination', 'verdict', 'asked for by', 'connections'], rows);
   return `${table}${moreHtml(policy.entries.length - shown.length)}`;

@@ -197,7 +197,9 @@ export class Status implements Observer {
   }
 
   #recordPolicy(metrics: Metrics, policy: Policy): void {
-    const { family, entries } = policy;
+    const { family, from, entries } = policy;
+    if (from.length > 0) metrics.add('packets_from_elsewhere_total', { family }, 0);
+    else metrics.remove('packets_from_elsewhere_total', { family });
     metrics.set('rules', { family }, this.#ruleCount(policy));
     for (const verdict of ['return', 'masquerade'] as const) {
       const count = entries.filter((entry) => entry.verdict === verdict).length;
@@ -246,12 +248,13 @@ export class Status implements Observer {
   /** @param counts since the last call */
   onCounts(family: Family, counts: readonly SourceCount[]): void {
     this.#recorder.record((metrics) => {
-      for (const { source = 'none', verdict, packets, bytes } of counts) {
+      for (const { source, verdict, packets, bytes } of counts) {
         const [p, b] = [Number(packets), Number(bytes)];
         if (verdict === 'masquerade') {
           metrics.add('masqueraded_packets_total', { family }, p);
           metrics.add('masqueraded_bytes_total', { family }, b);
-        } else {
+        } else if (source === undefined) metrics.add('packets_from_elsewhere_total', { family }, p);
+        else {
           this.#counted[family].add(source);
           metrics.add('not_masqueraded_packets_total', { family, source }, p);
           metrics.add('not_masqueraded_bytes_total', { family, source }, b);

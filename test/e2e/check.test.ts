@@ -279,6 +279,20 @@ standard input:1:22
       2,
       /=10\.0\.0\.0\/8 contradicts --must-masquerade=10\.1\.0\.0\/16/,
     ],
+    [
+      '0 for a promise about packets from a listed range',
+      ['--must-masquerade=8.0.0.0/8 from 10.244.0.0/16', '-'],
+      'masqueradeFromCIDRs: [10.244.0.0/15]\nnonMasqueradeCIDRs: [10.0.0.0/8]\n',
+      0,
+      /0 errors/,
+    ],
+    [
+      '3 for a promise about packets from anywhere where ranges are listed',
+      ['--must-masquerade=8.0.0.0/8', '-'],
+      'masqueradeFromCIDRs: [10.244.0.0/15]\nnonMasqueradeCIDRs: [10.0.0.0/8]\n',
+      3,
+      /standard input:1:23: error: the promise .* is broken: masqueradeFromCIDRs does not list 0\.0\.0\.0-/,
+    ],
     ['3 for an error, whatever is expected', ['--expect=DIR/good', '-'], 'x: 1', 3, /unknown key "x"/],
     [
       '2 for a file of expectations with an error',

@@ -7,6 +7,9 @@ import { createNode, type NodeLab } from './support.ts';
 const CLOUD = 'nonMasqueradeCIDRs: [10.0.0.0/8, "fd00::/8"]\n';
 const OPERATOR = 'masqueradeCIDRs: [10.20.0.0/16]\nnonMasqueradeCIDRs: [10.20.30.0/24]\n';
 
+/** What is said about where packets come from if the config says nothing. */
+const ANYWHERE = { address: null, isElsewhere: false, listed: [] };
+
 describe('explain', () => {
   it('says the verdict, the entry that decides, and those that it overrides', async () => {
     await using node = await configured();
@@ -30,6 +33,40 @@ describe('explain', () => {
         '  fd00::/8 is fd00:: to fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff, 2^120 addresses',
         '',
       ].join('\n'),
+    );
+  });
+
+  it('says whose packets are meant, and what happens to those from one address', async () => {
+    await using node = await limited();
+    const about = async (...args: readonly string[]) => (await node.agent('explain', ...args)).stdout;
+    assert.equal(
+      await about('8.8.8.8', '10.1.2.3'),
+      [
+        '8.8.8.8 is masqueraded: no entry matches it',
+        '  only for packets from 10.244.0.0/16 of ip-masq-cloud:1:23, 10.245.0.0/16 of ip-masq-cloud:1:38; packets from elsewhere are not masqueraded',
+        '10.1.2.3 is not masqueraded: 10.0.0.0/8 of ip-masq-operator:1:22 decides',
+        '  10.0.0.0/8 is 10.0.0.0 to 10.255.255.255, 16,777,216 addresses',
+        '',
+      ].join('\n'),
+    );
+    assert.equal(
+      await about('--from=10.245.7.7', '8.8.8.8'),
+      '8.8.8.8 from 10.245.7.7 is masqueraded: no entry matches it\n  masqueradeFromCIDRs lists 10.245.0.0/16 of ip-masq-cloud:1:38\n',
+    );
+    assert.equal(
+      await about('--from=192.0.2.1', '8.8.8.8'),
+      '8.8.8.8 from 192.0.2.1 is not masqueraded: packets from there are not masqueraded, whatever their destination\n  only for packets from 10.244.0.0/16 of ip-masq-cloud:1:23, 10.245.0.0/16 of ip-masq-cloud:1:38; packets from elsewhere are not masqueraded\n',
+    );
+    const json = JSON.parse(await about('--output=json', '--from=192.0.2.1', '8.8.8.8'))[0];
+    assert.deepEqual([json.verdict, json.from.address, json.from.isElsewhere], ['return', '192.0.2.1', true]);
+    assert.deepEqual(
+      json.from.listed.map(({ cidr }: { cidr: string }) => cidr),
+      ['10.244.0.0/16', '10.245.0.0/16'],
+    );
+    const { code, stderr } = await node.agent('explain', '--from=fd00::1', '8.8.8.8');
+    assert.deepEqual(
+      [code, /8\.8\.8\.8 and the address of --from are not of one family/.test(stderr)],
+      [2, true],
     );
   });
 
@@ -70,11 +107,19 @@ describe('explain', () => {
       {
         address: '10.20.1.1',
         verdict: 'masquerade',
+        from: ANYWHERE,
         decidedBy: { cidr: '10.20.0.0/16', verdict: 'masquerade', origin: file('ip-masq-operator', 1, 19) },
         flag: null,
         overridden: [{ cidr: '10.0.0.0/8', verdict: 'return', origin: file('ip-masq-cloud', 1, 22) }],
       },
-      { address: '2001:db8::1', verdict: 'masquerade', decidedBy: null, flag: null, overridden: [] },
+      {
+        address: '2001:db8::1',
+        verdict: 'masquerade',
+        from: ANYWHERE,
+        decidedBy: null,
+        flag: null,
+        overridden: [],
+      },
     ]);
   });
 
@@ -111,6 +156,18 @@ for (const mode of ['nft', 'legacy'] as const) {
           '  kernel agrees: -A IP-MASQ-AGENT -d fd00::/8 -m comment --comment "ip-masq-agent: not masqueraded (from ip-masq-cloud)" -j RETURN',
         ],
       );
+    });
+
+    it('agrees about packets from listed ranges and from elsewhere, until somebody changes the ranges', async () => {
+      await using node = await limited();
+      await node.agent('--once', `--iptables-mode=${mode}`);
+      const live = ['explain', '--live', `--iptables-mode=${mode}`];
+      for (const from of [[], ['--from=10.244.1.2'], ['--from=192.0.2.1']])
+        assert.equal((await node.agent(...live, ...from, '8.8.8.8', '10.1.2.3')).code, 0, from[0]);
+      await node.box.run(`iptables-${mode}`, ['-t', 'nat', '-D', 'IP-MASQ-AGENT', '1']);
+      assert.equal((await node.agent(...live, '8.8.8.8')).code, 4);
+      assert.equal((await node.agent(...live, '--from=10.244.1.2', '8.8.8.8')).code, 4);
+      assert.equal((await node.agent(...live, '--from=10.245.1.2', '8.8.8.8')).code, 0);
     });
 
     it('disagrees, with exit code 4, where there is no chain or no jump, or where a rule was changed', async () => {
@@ -322,4 +379,15 @@ async function configured(): Promise<NodeLab> {
 async function iptables(node: NodeLab, mode: string, ...args: string[]): Promise<void> {
   const { code, stderr } = await node.box.run(`iptables-${mode}`, ['-t', 'nat', ...args]);
   assert.equal(code, 0, stderr);
+}
+
+/** A node whose cloud says whose packets are masqueraded. */
+async function limited(): Promise<NodeLab> {
+  const node = await createNode();
+  const sources = {
+    'ip-masq-cloud': 'masqueradeFromCIDRs: [10.244.0.0/16, 10.245.0.0/16, 10.245.3.0/24]\n',
+    'ip-masq-operator': 'nonMasqueradeCIDRs: [10.0.0.0/8]\n',
+  };
+  for (const [name, text] of Object.entries(sources)) await writeFile(join(node.configDir, name), text);
+  return node;
 }

@@ -99,6 +99,21 @@ describe('render prints', () => {
     assert.match((await node.agent('render', ...flags)).stderr, /24 .*this agent takes at most 20/);
   });
 
+  it('whose packets are meant, and warns of readers that do not know that', async () => {
+    await writeSources({
+      'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.244.0.0/16]\n',
+    });
+    const { code, stdout, stderr } = await node.agent('render', '--format=config');
+    assert.match(stdout, /\nmasqueradeFromCIDRs:\n {2}- 10\.244\.0\.0\/16 # ip-masq-x:2:23\n/);
+    assert.match(stderr, /ip-masq-x:2:23: warning: .*Cilium and win-bridge do not know masqueradeFromCIDRs/);
+    const strict = await node.agent('render', '--format=config', '--strict');
+    assert.deepEqual([code, strict.code, strict.stdout], [0, 3, '']);
+    assert.match(strict.stderr, /ip-masq-x:2:23: error: .* do not know masqueradeFromCIDRs/);
+    const rules = await node.agent('render', '--strict');
+    assert.match(rules.stdout, /^:IP-MASQ-AGENT-FROM - /m);
+    assert.deepEqual([rules.code, rules.stderr], [0, '']);
+  });
+
   it('all of it to a reader that is slower, however much it is', async () => {
     const exceptions = Array.from({ length: 60 }, (_, index) => `"fd00:${index + 1}::1/128"`);
     await writeSources({

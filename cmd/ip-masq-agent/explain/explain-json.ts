@@ -1,19 +1,30 @@
+import { formatAddress } from '../../../lib/cidr/address.ts';
 import { placeValue } from '../../../lib/lint/json.ts';
 import { foreignEvidence, groupForeignRules } from '../../../lib/neighbours/find.ts';
+import type { SourceDecision } from '../../../lib/policy/decision.ts';
 import type { Entry } from '../../../lib/policy/policy.ts';
 import { agreesWholly, type Explained, type LiveVerdict } from './live.ts';
 
 /** The answer as plain values, for programs. */
 export function explainedJson({ decision, isKept, live }: Explained): object {
-  const { text, verdict, decidedBy, flag, overridden } = decision;
+  const { text, verdict, source, decidedBy, flag, overridden } = decision;
   return {
     address: text,
     // Without rules for the family, no entry decides.
     verdict: isKept ? verdict : null,
+    from: fromJson(source),
     decidedBy: isKept && decidedBy !== undefined ? entryJson(decidedBy) : null,
     flag: isKept && flag !== undefined ? { value: flag.value, origin: placeValue(flag.origin) } : null,
     overridden: isKept ? overridden.map(entryJson) : [],
     ...(live !== undefined && { live: liveJson(live) }),
+  };
+}
+
+function fromJson({ address, listed, isElsewhere }: SourceDecision): object {
+  return {
+    address: address === undefined ? null : formatAddress(address),
+    isElsewhere,
+    listed: listed.map(({ value, origin }) => ({ cidr: value.text, origin: placeValue(origin) })),
   };
 }
 

@@ -1,3 +1,4 @@
+import { formatAddress } from '../../../lib/cidr/address.ts';
 import { extent } from '../../../lib/cidr/extent.ts';
 import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/neighbours/find.ts';
 import { type Decision, noEntryText } from '../../../lib/policy/decision.ts';
@@ -12,13 +13,16 @@ const COLOUR: Readonly<Record<Verdict, Colour>> = { return: 'green', masquerade:
 
 /** The answer as text for people: the verdict, then the reasons. */
 export function explainedText({ decision, isKept, live }: Explained, paint: Paint): string {
-  const { text, verdict, overridden } = decision;
+  const { verdict, overridden } = decision;
+  const { address: from } = decision.source;
+  const text = from === undefined ? decision.text : `${decision.text} from ${formatAddress(from)}`;
   const painted = paint(COLOUR[verdict], VERDICT_TEXT[verdict]);
   const said = isKept
     ? [
         live?.isLocal
           ? `${text} is an address of this node: such traffic never meets the agent's rules, which say ${painted}: ${because(decision)}`
           : `${text} is ${painted}: ${because(decision)}`,
+        ...sourceLines(decision),
         ...(decision.decidedBy === undefined ? [] : [`  ${extentText(decision.decidedBy)}`]),
         ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
       ]
@@ -29,9 +33,23 @@ export function explainedText({ decision, isKept, live }: Explained, paint: Pain
   return [...said, ...seen].map((line) => `${line}\n`).join('');
 }
 
-function because({ address, decidedBy, flag }: Decision): string {
+function because({ address, decidedBy, flag, source }: Decision): string {
+  if (source.isElsewhere) return 'packets from there are not masqueraded, whatever their destination';
   if (decidedBy === undefined) return noEntryText(address.family, flag);
   return `${withOrigin(decidedBy.prefix.text, decidedBy.origin)} decides`;
+}
+
+/** The most ranges that are named one by one. */
+const MAX_RANGES = 3;
+
+/** What the ranges that packets come from have to do with it. */
+function sourceLines({ source: { address, listed, match }, verdict }: Decision): readonly string[] {
+  if (listed.length === 0 || (verdict === 'return' && address === undefined)) return [];
+  const placed = ({ value, origin }: (typeof listed)[number]) => withOrigin(value.text, origin);
+  if (match !== undefined) return [`  masqueradeFromCIDRs lists ${placed(match)}`];
+  const more = listed.length - MAX_RANGES;
+  const ranges = [...listed.slice(0, MAX_RANGES).map(placed), ...(more > 0 ? [`${more} more`] : [])];
+  return [`  only for packets from ${ranges.join(', ')}; packets from elsewhere are not masqueraded`];
 }
 
 function extentText({ prefix }: Entry): string {

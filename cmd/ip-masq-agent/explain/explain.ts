@@ -1,5 +1,5 @@
 import { retrying } from '../../../lib/agent/retry.ts';
-import { type Address, parseAddress } from '../../../lib/cidr/address.ts';
+import { type Address, formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../../lib/dataplane/open.ts';
@@ -21,10 +21,14 @@ import { agreesWholly, type Explained, explained, explainedLive } from './live.t
 /** Says for each address whether traffic to it is masqueraded, and why. */
 export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): Promise<number> {
   const addresses = operands.map(addressOf);
+  const { from } = flags;
+  const other = addresses.find(({ family }) => from !== undefined && family !== from.family);
+  if (other !== undefined)
+    throw new UsageError(`${formatAddress(other)} and the address of --from are not of one family`);
   const config = await readConfig(flags, { forPeople: flags.output === 'text' });
   const answers = flags.live
-    ? await askNode(config, addresses, flags)
-    : addresses.map((address) => explained(config, address, flags['enable-ipv6']));
+    ? await askNode(config, addresses, from, flags)
+    : addresses.map((address) => explained(config, address, from, flags['enable-ipv6']));
   if (flags.output === 'json') print(prettyJson(answers.map(explainedJson)));
   else print(answers.map((answer) => explainedText(answer, painter(wantsColour(process.stdout)))).join(''));
   return answers.every(({ live }) => live === undefined || agreesWholly(live)) ? EXIT.ok : EXIT.different;
@@ -33,6 +37,7 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
 async function askNode(
   config: MergedConfig,
   addresses: readonly Address[],
+  from: Address | undefined,
   flags: FlagValues,
 ): Promise<readonly Explained[]> {
   const host = systemHost(flags['sync-timeout']);
@@ -45,7 +50,7 @@ async function askNode(
     ...one,
     dataplane: patient(one.dataplane, retry),
   }));
-  return explainedLive(config, addresses, flags['enable-ipv6'], dataplane, installed, node, host);
+  return explainedLive(config, addresses, from, flags['enable-ipv6'], dataplane, installed, node, host);
 }
 
 function addressOf(text: string): Address {

@@ -1,5 +1,5 @@
 import { parsePrefix } from '../../../lib/cidr/prefix.ts';
-import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
+import { isIn, rangeOf, sameRanges } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { Dataplane, Installed, KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
@@ -9,7 +9,13 @@ import { leftoverPlaces, readLeftovers } from '../../../lib/neighbours/leftovers
 import { bpfLinks } from '../../../lib/neighbours/machine-findings.ts';
 import type { NodeRules } from '../../../lib/neighbours/read-node.ts';
 import { type Decision, decide } from '../../../lib/policy/decision.ts';
-import { type Address, type Family, keptFamilies } from '../../../lib/policy/policy.ts';
+import {
+  type Address,
+  compilePolicy,
+  type Family,
+  fromSet,
+  keptFamilies,
+} from '../../../lib/policy/policy.ts';
 
 /** What happens to traffic to an address. */
 export interface Explained {
@@ -43,9 +49,14 @@ export interface Elsewhere extends KernelVerdict {
   readonly differs: boolean;
 }
 
-/** What the config says about an address. */
-export function explained(config: MergedConfig, address: Address, enableIPv6: boolean): Explained {
-  const decision = decide(config, address);
+/** What the config says about packets to an address, from an address or from any that is listed. */
+export function explained(
+  config: MergedConfig,
+  address: Address,
+  from: Address | undefined,
+  enableIPv6: boolean,
+): Explained {
+  const decision = decide(config, address, from);
   return { decision, isKept: keptFamilies(enableIPv6).includes(address.family), live: undefined };
 }
 
@@ -57,6 +68,7 @@ export function explained(config: MergedConfig, address: Address, enableIPv6: bo
 export async function explainedLive(
   config: MergedConfig,
   addresses: readonly Address[],
+  from: Address | undefined,
   enableIPv6: boolean,
   dataplane: Dataplane,
   installed: readonly Installed[],
@@ -68,12 +80,13 @@ export async function explainedLive(
   const bpf = await bpfLinks(host);
   for (const address of addresses) {
     const { family } = address;
-    const said = explained(config, address, enableIPv6);
+    const said = explained(config, address, from, enableIPv6);
     const places = known[family] ?? (await observePlaces(family, dataplane, installed));
     known[family] = places;
-    const kernel = verdictAt(places.used, address);
+    const kernel = verdictAt(places.used, address, from);
     const elsewhere = verdictsElsewhere(places, address, said);
-    const agrees = agree(said, kernel);
+    const isSameSource = sameRanges(places.used.from?.ranges, fromSet(compilePolicy(config, family))?.ranges);
+    const agrees = agree(said, kernel) && (from !== undefined || !said.isKept || isSameSource);
     const verdict = await explainForeign(node, address);
     const foreign = { ...verdict, unread: [...places.unread, ...verdict.unread] };
     answers.push({
@@ -127,7 +140,7 @@ function verdictsElsewhere(
 ): readonly Elsewhere[] {
   const isMasqueraded = isKept && decision.verdict === 'masquerade';
   return others.flatMap(({ where, seen }) => {
-    const { state, verdict, rule } = verdictAt(seen, address);
+    const { state, verdict, rule } = verdictAt(seen, address, decision.source.address);
     if (state === 'no chain' || state === 'no jump') return [];
     const differs = !isMasqueraded && (state === 'changed' || verdict === 'masquerade');
     return [{ where, state, verdict, rule, differs }];

@@ -2,7 +2,7 @@ import { covers } from '../../../lib/cidr/prefix.ts';
 import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import type { ListedPrefix, SingleSource } from '../../../lib/lint/single-source.ts';
+import { type ListedPrefix, listed, type SingleSource } from '../../../lib/lint/single-source.ts';
 import { flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, type Family, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
 import type { Located, Origin } from '../../../lib/text/origin.ts';
@@ -17,6 +17,7 @@ export function flatSource(config: MergedConfig, enableIPv6: boolean): SingleSou
     sources: config.sources,
     nonMasqueradeCIDRs: flat.flatMap(({ list }) => list),
     masqueradeCIDRs: [],
+    masqueradeFromCIDRs: listed(config.masqueradeFromCIDRs),
     masqLinkLocal: flat[0]?.masqLinkLocal ?? config.masqLinkLocal,
     masqLinkLocalIPv6: flat[1]?.masqLinkLocal,
     resyncInterval: config.resyncInterval,

@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises';
 import { withExceptionList } from '../../../lib/cni/exception-list.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
-import type { Problem } from '../../../lib/config/problem.ts';
+import { formatProblem, type Problem, problem, strictly } from '../../../lib/config/problem.ts';
 import { decodeSource, Locator, type Source } from '../../../lib/config/source.ts';
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
@@ -11,6 +11,7 @@ import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import { singleSource, sourceText } from '../../../lib/lint/single-source.ts';
 import { compilePolicy, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
 import { counted } from '../../../lib/text/words.ts';
+import type { FlagValues } from '../flags.ts';
 import { flatPrefixes, flatSource } from './flat-source.ts';
 
 /** The format of the output. */
@@ -32,12 +33,13 @@ export interface Rendered {
 /**
  * Renders the merged config.
  *
- * @throws {InvalidConfigError} if the CNI config cannot be read or changed
+ * @throws {InvalidConfigError} if the CNI config cannot be read or changed; if `strict`, also if a reader of the text would
+ * masquerade more than is meant
  */
 export async function renderAs(
   format: RenderFormat,
   config: MergedConfig,
-  enableIPv6: boolean,
+  { 'enable-ipv6': enableIPv6, strict }: Pick<FlagValues, 'enable-ipv6' | 'strict'>,
 ): Promise<Rendered> {
   switch (format.kind) {
     case 'iptables':
@@ -45,10 +47,24 @@ export async function renderAs(
     case 'nftables':
       return renderRules(renderTables(policiesOf(config, enableIPv6), format.options));
     case 'config':
-      return renderConfig(config, enableIPv6, format);
+      return forOthers(renderConfig(config, enableIPv6, format), config, strict);
     case 'win-bridge':
-      return renderCniConfig(config, format.inputFile);
+      return forOthers(await renderCniConfig(config, format.inputFile), config, strict);
   }
+}
+
+/** Adds what other programs do not know, which makes them masquerade more than is meant. */
+function forOthers(rendered: Rendered, config: MergedConfig, strict: boolean): Rendered {
+  const [first] = config.masqueradeFromCIDRs;
+  if (first === undefined) return rendered;
+  const found = problem('unknown-to-others', {
+    at: first.origin,
+    message:
+      'ip-masq-agent v1 and v2, Cilium and win-bridge do not know masqueradeFromCIDRs: they masquerade packets from anywhere',
+    remedy: 'let only this agent read it, or remove the key',
+  });
+  if (strict) throw new InvalidConfigError([strictly(found)], [], 'the rendered config');
+  return { ...rendered, notes: [...rendered.notes, formatProblem(found)] };
 }
 
 function policiesOf(config: MergedConfig, enableIPv6: boolean): readonly Policy[] {

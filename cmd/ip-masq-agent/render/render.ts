@@ -40,7 +40,7 @@ export async function render(args: RenderArgs): Promise<number> {
     if (other !== undefined) throw new UsageError(`--diff-to cannot be set with --${other}`);
     return compareWith(flags['diff-to'], flags);
   }
-  const renderConfig = (config: MergedConfig) => renderAs(format, config, flags['enable-ipv6']);
+  const renderConfig = (config: MergedConfig) => renderAs(format, config, flags);
   if (flags.watch) {
     return runDaemon(
       args,

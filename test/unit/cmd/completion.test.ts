@@ -28,7 +28,7 @@ const CASES: readonly (readonly [words: readonly string[], replies: readonly str
   ],
   [
     ['explain', '-'],
-    ['-f', '--filename', '-R', '--recursive', '--live', '-o', '--output', ...COMMON],
+    ['-f', '--filename', '-R', '--recursive', '--from', '--live', '-o', '--output', ...COMMON],
   ],
   [['explain', '--li'], ['--live']],
   [['diff', '--li'], []],

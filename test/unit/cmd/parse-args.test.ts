@@ -140,6 +140,9 @@ describe('the command line', () => {
     '--require-source=ip-masq-a/b',
     `--require-source=ip-masq-${'x'.repeat(248)}`,
     '--must-masquerade=10.0.0.1/8',
+    '--must-masquerade=8.0.0.0/8 from fd00::/8',
+    '--must-masquerade=8.0.0.0/8 from 10.0.0.1/8',
+    '--masq-chain=MASQ-FROM',
     '--must-masquerade=10.0.0.0/8,',
     '--must-not-masquerade=10.0.0.0/8 192.168.0.0/16',
     '--log-format=xml',
@@ -182,6 +185,18 @@ describe('the command line', () => {
       () => flagsOf(['--must-masquerade=8.0.0.0/8', '--must-masquerade=bad']),
       /="8\.0\.0\.0\/8,bad" /,
     );
+  });
+
+  it('takes promises about packets from some addresses, which contradict others only there', () => {
+    const one = '--must-masquerade=8.0.0.0/8 from 10.244.0.0/16';
+    const flags = flagsOf([one, '--must-not-masquerade=8.8.0.0/16 from 10.1.0.0/16']);
+    checkTogether(flags);
+    assert.equal(flags['must-masquerade'][0]?.from?.text, '10.244.0.0/16');
+    assert.throws(
+      () => checkTogether(flagsOf([one, '--must-not-masquerade=8.8.0.0/16 from 10.244.3.0/24'])),
+      /--must-not-masquerade=8\.8\.0\.0\/16 from 10\.244\.3\.0\/24 contradicts/,
+    );
+    assert.throws(() => checkTogether(flagsOf([one, '--must-not-masquerade=8.8.0.0/16'])), UsageError);
   });
 
   for (const [argv, remedy] of [

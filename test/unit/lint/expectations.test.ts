@@ -19,7 +19,28 @@ describe('a file of expectations', () => {
       );
   });
 
+  it('say where packets come from, if that matters', () => {
+    const { expectations } = read(
+      '8.8.8.8 from 10.244.0.0/16: masqueraded\n8.8.8.8 from 10.1.2.3: not masqueraded\n8.8.8.8: masqueraded\n',
+    );
+    assert.deepEqual(
+      expectations.map(({ prefix, from, verdict }) => `${prefix.text} ${from?.text} ${verdict}`),
+      [
+        '8.8.8.8/32 10.244.0.0/16 masquerade',
+        '8.8.8.8/32 10.1.2.3/32 return',
+        '8.8.8.8/32 undefined masquerade',
+      ],
+    );
+  });
+
   for (const [text, ...expected] of [
+    ['8.8.8.8 from fd00::/8: masqueraded', /8\.8\.8\.8\/32 and fd00::\/8 are not of one family/],
+    ['8.8.8.8 from: masqueraded', /^e:1:1: error: "8\.8\.8\.8 from" /],
+    ['8.8.8.8 from 10.0.0.1/8: masqueraded', /^e:1:1: error: "10\.0\.0\.1\/8" is not a network address/],
+    [
+      '8.8.8.8 from 10.0.0.0/8: masqueraded\n8.8.8.8/32  from 10.0.0.0/8: masqueraded',
+      /^e:2:1: error: 8\.8\.8\.8\/32 from 10\.0\.0\.0\/8 is there twice/,
+    ],
     ['', /^e:1:1: error: there is no expectation/],
     ['{}', /there is no expectation/],
     ['- 10.0.0.0/8', /^e:1:1: error: expectations must be a map, but this is a list; write for example/],

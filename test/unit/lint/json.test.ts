@@ -24,6 +24,7 @@ describe('the JSON report', () => {
           { cidr: '10.0.0.0/8', origin: { source: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 22 } },
         ],
         masqueradeCIDRs: [],
+        masqueradeFromCIDRs: [],
         masqLinkLocal: true,
         masqLinkLocalIPv6: false,
         resyncIntervalMs: 90_000,

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { Prefix } from '../../../lib/cidr/prefix.ts';
-import { rangeOf } from '../../../lib/cidr/ranges.ts';
+import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { changesBetween, describeChanges, describePolicyChange } from '../../../lib/policy/changes.ts';
 import { decide } from '../../../lib/policy/decision.ts';
@@ -42,6 +42,36 @@ describe('the changes between two policies', () => {
       family: 'IPv6' as const,
       summary: 'the verdict changes for more than 2^120 addresses',
       lines: ['2001:db8::7: masqueraded → not masqueraded', 'fd00::/8: masqueraded → not masqueraded'],
+    },
+    {
+      what: 'from where packets are left alone now, or no longer, whatever their destination',
+      before: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.1.0.0/16, 10.2.0.0/16]',
+      after: 'nonMasqueradeCIDRs: [10.0.0.0/9]\nmasqueradeFromCIDRs: [10.2.0.0/16, 10.3.0.0/24]',
+      summary:
+        'the verdict changes for 8,388,608 addresses, and packets from 65,536 addresses are left alone, and packets from 256 addresses are no longer left alone',
+      lines: [
+        '10.128.0.0/9: not masqueraded → masqueraded',
+        'from 10.1.0.0/16: by destination → not masqueraded',
+        'from 10.3.0.0/24: not masqueraded → by destination',
+      ],
+    },
+    {
+      what: 'that packets need come from no range any more',
+      before: 'masqueradeFromCIDRs: [128.0.0.0/1]',
+      after: '{}',
+      summary: 'packets from 2,147,483,648 addresses are no longer left alone',
+      lines: ['from 0.0.0.0/1: not masqueraded → by destination'],
+    },
+    {
+      what: 'none by destination where all packets come from elsewhere',
+      before: 'masqueradeFromCIDRs: [10.1.0.0/16]',
+      after: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.2.0.0/16]',
+      summary:
+        'packets from 65,536 addresses are left alone, and packets from 65,536 addresses are no longer left alone',
+      lines: [
+        'from 10.1.0.0/16: by destination → not masqueraded',
+        'from 10.2.0.0/16: not masqueraded → by destination',
+      ],
     },
     {
       what: 'none where the entries say the same in another way',
@@ -115,6 +145,21 @@ for (const family of FAMILIES) {
             assert.ok(previous.last < first);
             assert.ok(previous.last + 1n < first || previous.after.verdict !== verdict);
           });
+        }),
+      );
+    });
+
+    it('have the fates of packets by where they come from, as is decided for each', () => {
+      const address = crowdedAddress(family);
+      fc.assert(
+        fc.property(config(family), fc.array(fc.tuple(address, address)), (one, pairs) => {
+          const { from, fates } = fatesOf(compilePolicy(one, family));
+          for (const [value, source] of pairs) {
+            const isListed = from?.ranges.some((range) => isIn(source, range)) ?? true;
+            const fate = fates.find((range) => isIn(value, range));
+            const { verdict } = decide(one, { family, value }, { family, value: source });
+            assert.equal(verdict, isListed ? fate?.verdict : 'return');
+          }
         }),
       );
     });

@@ -68,6 +68,41 @@ describe('a promise', () => {
   });
 });
 
+describe('a promise about packets from some addresses', () => {
+  const LIMITED = { a: `${TEXTS.a}masqueradeFromCIDRs: [10.244.0.0/16, 192.0.2.0/24]\n` };
+  for (const [flag, cidr, from, ...expected] of [
+    ['must-masquerade', '8.0.0.0/8', '10.244.0.0/16'],
+    ['must-masquerade', '8.0.0.0/8', '10.244.7.0/24'],
+    ['must-not-masquerade', '8.0.0.0/8', '10.245.0.0/16'],
+    ['must-not-masquerade', '10.1.0.0/16', undefined],
+    [
+      'must-masquerade',
+      '8.0.0.0/8',
+      undefined,
+      'a:3:23: error: the promise --must-masquerade=8.0.0.0/8 is broken: masqueradeFromCIDRs does not list 0.0.0.0-10.243.255.255, 10.245.0.0-192.0.1.255, 192.0.3.0-255.255.255.255: packets from there are not masqueraded; correct the sources; if they are right, say in the flag whose packets are meant: "8.0.0.0/8 from CIDR"',
+    ],
+    [
+      'must-masquerade',
+      '8.0.0.0/8',
+      '10.244.0.0/15',
+      'a:3:23: error: the promise --must-masquerade=8.0.0.0/8 from 10.244.0.0/15 is broken: masqueradeFromCIDRs does not list 10.245.0.0/16: packets from there are not masqueraded; correct the sources; if they are right, change the flag',
+    ],
+    [
+      'must-not-masquerade',
+      '8.8.8.8/32',
+      '10.0.0.0/8',
+      'error: the promise --must-not-masquerade=8.8.8.8/32 from 10.0.0.0/8 is broken: 8.8.8.8 is masqueraded (no entry matches it); correct the sources; if they are right, change the flag',
+    ],
+  ] as const)
+    it(`is ${expected.length === 0 ? 'kept' : 'broken'}: --${flag}=${cidr} from ${from}`, () => {
+      const verdict: Verdict = flag === 'must-masquerade' ? 'masquerade' : 'return';
+      const promise = { flag, prefix: prefixOf(cidr), from: from && prefixOf(from), verdict };
+      const { lines, config } = merge(LIMITED, { guard: guardOf(['IPv4'], [promise]) });
+      assert.deepEqual(lines, expected);
+      assert.equal(config === undefined, expected.length > 0);
+    });
+});
+
 describe('the breaches of a promise by random sources', () => {
   for (const family of FAMILIES)
     it(`hold just the addresses with the other verdict, each with the entry that decides, for ${family}`, () => {

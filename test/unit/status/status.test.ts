@@ -224,6 +224,17 @@ describe('the status', () => {
     assert.equal(await value('masqueraded_bytes_total', 'family="IPv4"'), 132_000);
   });
 
+  it('counts packets from elsewhere as long as the config says from where they must come', async () => {
+    const { status, series, value } = create();
+    status.onSync(sync({ policy: policy('IPv4', { b: 'masqueradeFromCIDRs: [10.244.0.0/16]\n' }) }));
+    assert.equal(await value('packets_from_elsewhere_total', 'family="IPv4"'), 0);
+    status.onCounts('IPv4', [{ source: undefined, verdict: 'return', packets: 3n, bytes: 180n }]);
+    assert.equal(await value('packets_from_elsewhere_total', 'family="IPv4"'), 3);
+    assert.deepEqual(await series('not_masqueraded_packets_total'), []);
+    status.onSync(sync({}));
+    assert.deepEqual(await series('packets_from_elsewhere_total'), []);
+  });
+
   it('ends the counters of a source that is gone', async () => {
     const { status, series } = create();
     const count = (source: string) => ({ source, verdict: 'return', packets: 1n, bytes: 60n }) as const;

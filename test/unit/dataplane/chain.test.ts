@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import fc from 'fast-check';
+import { isChainName, secondChain } from '../../../lib/dataplane/iptables/chain.ts';
+
+const CHARS = [...'ABab09_-'];
+
+it('the second chain has a name of its own that fits beside every name of the first one', () => {
+  const name = fc
+    .string({ unit: fc.constantFrom(...CHARS), minLength: 1, maxLength: 28 })
+    .filter(isChainName);
+  fc.assert(
+    fc.property(name, name, (first, other) => {
+      const second = secondChain(first);
+      assert.ok(second.length <= 28, second);
+      // No first chain can have this name, or share it.
+      assert.ok(!isChainName(second), second);
+      assert.equal(second === secondChain(other), first === other);
+    }),
+  );
+  assert.equal(secondChain('IP-MASQ-AGENT'), 'IP-MASQ-AGENT-FROM');
+  assert.notEqual(secondChain(`${'X'.repeat(27)}1`), secondChain(`${'X'.repeat(27)}2`));
+});
