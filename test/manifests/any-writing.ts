@@ -28,7 +28,7 @@ function key(): fc.Arbitrary<{ readonly name: string; readonly value: Value }> {
   const of = (names: readonly string[], value: fc.Arbitrary<Value>) =>
     fc.record({ name: fc.constantFrom(...names, ...names.map((name) => name.toUpperCase())), value });
   return fc.oneof(
-    of(['nonMasqueradeCIDRs', 'masqueradeCIDRs'], cidrs),
+    of(['nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'], cidrs),
     of(['masqLinkLocal', 'masqLinkLocalIPv6'], fc.constantFrom('true', 'false', 'yes', 'off')),
     of(['resyncInterval'], fc.constantFrom('60s', '1m30s', '1.5h', '"60s"')),
     of(['cidrLimit'], fc.constantFrom('0', '70', '0x40')),

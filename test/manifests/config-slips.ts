@@ -31,6 +31,7 @@ export const SLIPS: readonly (readonly [name: string, text: string, said: RegExp
   ],
   ['a range', 'nonMasqueradeCIDRs:\n  - 10.0.0.0/8-10.0.0.255\n', /: 10\.0\.0\.0\/8-10\.0\.0\.255; write/],
   ['a list in one text', 'nonMasqueradeCIDRs: 10.0.0.0/8\n', /are lists; write \[/],
+  ['a list of sources in one text', 'masqueradeFromCIDRs: 10.244.0.0/16\n', /are lists; write \[/],
   ['a misspelt key', 'nonMasqueradeCIDR:\n  - 10.0.0.0/8\n', /unknown key: nonMasqueradeCIDR; write non/],
   ['a misspelt key in JSON', '{"masqLinkLocalIpv4": true}', /unknown key: masqLinkLocalIpv4; write non/],
   ['a key of another program', 'snatTarget: 10.0.0.1\n', /unknown key: snatTarget; write non/],

@@ -168,7 +168,8 @@ const FOREIGN = ['-A', 'POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0
 /** Two sources, one of which says otherwise about link-local than the other: a warning. */
 function sources(generation: number): Readonly<Record<string, string>> {
   return {
-    'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.9.0.0/24, "fd09::/64"]\nmasqLinkLocal: true\n',
+    'ip-masq-cloud':
+      'nonMasqueradeCIDRs: [10.9.0.0/24, "fd09::/64"]\nmasqueradeFromCIDRs: ["fd00::/8"]\nmasqLinkLocal: true\n',
     'ip-masq-operator': `nonMasqueradeCIDRs: [172.${16 + (generation % 16)}.0.0/16]\nmasqLinkLocal: false\n`,
   };
 }
