@@ -24,7 +24,9 @@ const SECOND: Files = {
 
 /** Longer than the kernel's counters are taken for fresh. */
 const STALE_MS = 15_000;
-const SERIES = new RegExp(`^${METRIC_PREFIX}((?:not_)?masqueraded_(?:packets|bytes)_total)(.*) (\\d+)$`);
+const SERIES = new RegExp(
+  `^${METRIC_PREFIX}((?:not_)?masqueraded_(?:packets|bytes)_total|packets_from_elsewhere_total)(.*) (\\d+)$`,
+);
 
 /** Counters by name and labels, as a scrape has them. */
 type Scrape = ReadonlyMap<string, number>;
@@ -70,6 +72,22 @@ describe('the counters of a running agent grow by exactly the connections of pod
       await grow({});
       await connect(network, { '10.1.0': 3, '10.3.0': 2, '203.0.113': 1, 'fd00:1:': 1, '2606:': 1 });
       await grow({ cloud4: 3, operator4: 2, masqueraded4: 1, cloud6: 1, masqueraded6: 1 });
+    });
+
+    it(`of packets from elsewhere, and of those from a listed range: ${kind.name}`, async () => {
+      const from = (range: string) => ({
+        ...FIRST,
+        'ip-masq-cloud': `${FIRST['ip-masq-cloud']}masqueradeFromCIDRs: [${range}]\n`,
+      });
+      await using lab = await startAgentLab(kind, from('10.244.1.0/24'));
+      const grow = watch(lab);
+      await grow({});
+      await connect(lab.network, { '10.1.0': 3, '203.0.113': 2, 'fd00:1:': 1 });
+      await grow({ cloud4: 3, masqueraded4: 2, cloud6: 1 });
+      await lab.volume.swap(from('10.99.0.0/16'));
+      await lab.seen(/^ip_masq_agent_syncs_total\{family="IPv4",result="changed"\} 2$/m);
+      await connect(lab.network, { '10.1.0': 4, '203.0.113': 5, 'fd00:1:': 2 });
+      await grow({ elsewhere4: 9, cloud6: 2 });
     });
 
     it(`as its binary serves them: ${kind.name}`, async () => {
@@ -161,6 +179,7 @@ function countersOf(text: string): Scrape {
 function seriesName(what: string): string {
   const family = `family="IPv${what.at(-1)}"`;
   const source = what.slice(0, -1);
+  if (source === 'elsewhere') return `packets_from_elsewhere_total{${family}}`;
   if (source === 'masqueraded') return `masqueraded_packets_total{${family}}`;
   return `not_masqueraded_packets_total{${family},source="ip-masq-${source}"}`;
 }

@@ -170,7 +170,7 @@ function sources(generation: number): Readonly<Record<string, string>> {
   return {
     'ip-masq-cloud':
       'nonMasqueradeCIDRs: [10.9.0.0/24, "fd09::/64"]\nmasqueradeFromCIDRs: ["fd00::/8"]\nmasqLinkLocal: true\n',
-    'ip-masq-operator': `nonMasqueradeCIDRs: [172.${16 + (generation % 16)}.0.0/16]\nmasqLinkLocal: false\n`,
+    'ip-masq-operator': `nonMasqueradeCIDRs: [172.${16 + (generation % 16)}.0.0/16]\nmasqueradeFromCIDRs: ["2001:db8::/32"]\nmasqLinkLocal: false\n`,
   };
 }
 
