@@ -4,17 +4,25 @@ import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { RuleOptions } from '../options.ts';
-import { CATCH_ALL, NFT_FAMILY, SET, TABLE } from './names.ts';
+import { CATCH_ALL, CHAIN, NFT_FAMILY, SET, TABLE } from './names.ts';
 import type { NftablesObservation, TableContent } from './observe.ts';
-import { type NftablesTable, renderTable, renderTransaction } from './table.ts';
+import {
+  chainStart,
+  type NftablesTable,
+  renderChainTransaction,
+  renderTable,
+  renderTransaction,
+} from './table.ts';
 
 /** The plan after which the kernel holds exactly the policy, and the table that it then holds. */
 interface TablePlan {
   /** Undefined if nothing differs. */
   readonly plan: Plan | undefined;
   readonly result: NftablesTable;
-  /** The same for a change over netlink; undefined if the whole table is written. */
+  /** The same for a change over netlink; undefined if more than elements is written. */
   readonly elements: ElementChange | undefined;
+  /** Whether the rules are written again, so that their counts begin at zero, and the set stays. */
+  readonly remakesChain: boolean;
 }
 
 /** A change of the set alone. */
@@ -31,7 +39,8 @@ const MOST_DELETING = 100_000;
 
 /**
  * Plans the change to exactly the policy. If only elements differ, only these are written, and the others keep their
- * counts, unless nft would have to delete too many. Otherwise the whole table is written.
+ * counts, unless nft would have to delete too many. If the set is as it should be, the chain is written again. Otherwise
+ * the whole table is.
  *
  * @param overNetlink whether a change of elements can be made over netlink
  * @throws {DataplaneError} if another program has made a table with the same name
@@ -51,11 +60,14 @@ export function planTable(
     ? []
     : [...(table?.elements.keys() ?? [])].filter((text) => !wanted.elements.has(text));
   if (sameShape && missing.length === 0 && extra.length === 0)
-    return { plan: undefined, result: wanted, elements: undefined };
+    return { plan: undefined, result: wanted, elements: undefined, remakesChain: false };
   const elements = overNetlink && sameShape ? elementChange(extra, missing, wanted) : undefined;
   const isSlow = elements === undefined && extra.length * (table?.elements.size ?? 0) > MOST_DELETING;
+  const keepsSet = sameShape || (table !== undefined && onlyChainDiffers(table.shape, wanted.shape));
   // nft 1.0.6 crashes if it deletes this element.
-  const remakes = !sameShape || isSlow || extra.includes(CATCH_ALL);
+  const remakes = !keepsSet || isSlow || extra.includes(CATCH_ALL);
+  const remakesChain = !sameShape && !remakes;
+  const chain = remakesChain ? renderChainTransaction(family, wanted) : '';
   const plan: Plan = {
     family,
     found: differences(table, sameShape, missing.length + extra.length > 0),
@@ -69,9 +81,9 @@ export function planTable(
     },
     remakes,
     recheck: false,
-    script: remakes ? renderTransaction(family, wanted) : change(family, extra, missing),
+    script: remakes ? renderTransaction(family, wanted) : `${change(family, extra, missing)}${chain}`,
   };
-  return { plan, result: wanted, elements };
+  return { plan, result: wanted, elements, remakesChain };
 }
 
 /** The change of the set as ranges; undefined if the set holds something else. */
@@ -180,6 +192,13 @@ function compare(
   ];
   const removed = [...without(before, after), ...without(extra.map(elementLine), [])];
   return { added, removed, kept: after.length + elements.size - added.length };
+}
+
+/** Whether everything in front of the agent's chain is as it should be, and there is no other chain. */
+function onlyChainDiffers(before: readonly string[], after: readonly string[]): boolean {
+  const chains = before.filter((line) => line.startsWith('chain '));
+  const heads = [before, after].map((shape) => shape.slice(0, chainStart(shape))) as [string[], string[]];
+  return chains.length === 1 && chains[0] === `chain ${CHAIN} {` && sameLines(...heads);
 }
 
 function sameLines(a: readonly string[], b: readonly string[]): boolean {
