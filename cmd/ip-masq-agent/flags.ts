@@ -13,6 +13,7 @@ import {
   interval,
   path,
   ports,
+  protocols,
   sourceNames,
 } from './flag-kinds.ts';
 import { flag, type Values } from './flag-table.ts';
@@ -39,7 +40,11 @@ export const FLAGS = {
     '60',
     'time between two checks of the sources and the kernel if nothing changes: seconds, or a Go duration; resyncInterval in a source overrides it',
   ),
-  'random-fully': flag(boolean, 'true', 'choose the source ports of masqueraded connections at random'),
+  'random-fully': flag(
+    protocols,
+    'true',
+    'choose the source ports of masqueraded connections at random; only for some of tcp, udp and sctp, such as tcp,sctp: connections of other protocols keep their ports if they can, as STUN and WebRTC over UDP need it',
+  ),
   'to-ports': flag(
     ports,
     '',

@@ -54,6 +54,11 @@ const CASES: readonly Case[] = [
       ],
     },
   },
+  {
+    name: 'random-fully-of-some-protocols',
+    sources: { 'ip-masq-operator': 'masqueradeCIDRs: [10.20.0.0/16]\n' },
+    iptables: { randomFully: ['tcp', 'sctp'] },
+  },
   { name: 'random-fully-off', iptables: { randomFully: false } },
   {
     name: 'everything-inside',

@@ -4,7 +4,7 @@ import { flatten, type Segment } from '../../policy/flatten.ts';
 import type { Entry, Policy } from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
-import { spreadEvenly } from '../ports.ts';
+import { portRules } from '../ports.ts';
 import { CHAIN, NFT_FAMILY, PRIORITY, SET, TABLE } from './names.ts';
 
 /** The table exactly as nft(8) lists it, without counts. */
@@ -55,17 +55,17 @@ function render(policy: Policy, options: RuleOptions): NftablesTable {
   return { shape, elements, ranges: segments };
 }
 
-/** One rule; with port ranges, also one for each range and each protocol that has ports. */
-function renderMasquerade({ toPorts, randomFully }: RuleOptions): readonly string[] {
-  const random = randomFully ? ' fully-random' : '';
-  const withPorts = ['tcp', 'udp', 'sctp'].flatMap((protocol) =>
-    spreadEvenly(toPorts).map(({ range, size, left }) => {
-      const chance = size === left ? '' : ` numgen random mod ${left} < ${size}`;
-      const ports = `${range.first}${range.last === range.first ? '' : `-${range.last}`}`;
-      return `meta l4proto ${protocol}${chance} counter masquerade to :${ports}${random}`;
-    }),
-  );
-  return [...withPorts, `counter masquerade${random}`];
+/** The rules that masquerade, as `portRules` says. */
+function renderMasquerade(options: RuleOptions): readonly string[] {
+  return portRules(options).map(({ protocol, share, isRandom }) => {
+    const match = protocol === undefined ? '' : `meta l4proto ${protocol} `;
+    const random = isRandom ? ' fully-random' : '';
+    if (share === undefined) return `${match}counter masquerade${random}`;
+    const { range, size, left } = share;
+    const chance = size === left ? '' : `numgen random mod ${left} < ${size} `;
+    const ports = `${range.first}${range.last === range.first ? '' : `-${range.last}`}`;
+    return `${match}${chance}counter masquerade to :${ports}${random}`;
+  });
 }
 
 /** The element as nft(8) prints it: a prefix, an address or a range. */
