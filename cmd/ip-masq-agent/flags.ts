@@ -65,6 +65,11 @@ export const FLAGS = {
     'auto',
     'auto: read nf_tables over a netlink socket, which repairs drift within milliseconds, and use the tools where that does not work; off: use only the tools',
   ),
+  'stale-flows': flag(
+    choice('report', 'delete-udp', 'off'),
+    'report',
+    'connections that keep an old verdict after the start or a change; report: in the log and a metric; delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict; off: do not read conntrack, not for ports in use either; needs netlink, and is off in legacy mode',
+  ),
   'cidr-limit': flag(
     count,
     String(DEFAULT_LIMITS.cidrLimit),
