@@ -57,7 +57,8 @@ export function generatedTables(): Readonly<Record<string, string>> {
 
 function flagCells([name, flag]: [string, Flag<unknown>]): readonly string[] {
   const { kind, default: preset, help } = flag;
-  const values = kind.placeholder === '' ? 'true|false' : kind.placeholder;
+  const values =
+    kind.placeholder || ['true', 'false', ...(kind.orElse === undefined ? [] : [kind.orElse])].join('|');
   const names = spellings(name, flag).map((word) => `\`${word}\``);
   return [names.join(', '), values.replaceAll('|', '\\|'), preset === '' ? '' : `\`${preset}\``, help];
 }

@@ -77,6 +77,7 @@ export const RENDER_FLAGS = {
 } as const;
 
 export const DOCTOR_FLAGS = { output: OUTPUT } as const;
+export const PORTS_FLAGS = { output: OUTPUT } as const;
 export const VERSION_FLAGS = { output: OUTPUT } as const;
 export const CLEANUP_FLAGS = {
   force: flag(boolean, 'false', 'remove the rules even if an agent runs on this node'),

@@ -5,6 +5,7 @@ import {
   DIFF_FLAGS,
   DOCTOR_FLAGS,
   EXPLAIN_FLAGS,
+  PORTS_FLAGS,
   RENDER_FLAGS,
   VERSION_FLAGS,
 } from './command-flags.ts';
@@ -143,6 +144,20 @@ export const COMMANDS: Commands = {
     ],
     asksAgent: () => true,
     load: async () => (await import('./doctor/doctor.ts')).doctor,
+  }),
+  ports: command({
+    summary: 'list the destinations for which the node uses most source ports, and the pods that use them',
+    details:
+      'Reads connection tracking over netlink, and changes nothing. Each address of the node has the ports of --to-ports, or else those from 1024, for each destination and its port: if all are in use, new connections to it fail.',
+    operands: '',
+    own: PORTS_FLAGS,
+    uses: ['to-ports'],
+    examples: [
+      { line: 'ports', meaning: 'on a node, with the flags of its agent' },
+      { line: 'ports -o json', meaning: 'for a program' },
+    ],
+    asksAgent: () => true,
+    load: async () => (await import('./ports.ts')).ports,
   }),
   cleanup: command({
     summary: "remove all of the agent's rules: both families, both iptables modes, nftables",

@@ -4,7 +4,12 @@ import { type Prefix, parsePrefix, partsOfWay } from '../../lib/cidr/prefix.ts';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';
 import { isPossibleSourceName } from '../../lib/config/source.ts';
 import { isChainName } from '../../lib/dataplane/iptables/chain.ts';
-import { type PortRange, parsePortRanges } from '../../lib/dataplane/ports.ts';
+import {
+  PORT_PROTOCOLS,
+  type PortProtocol,
+  type PortRange,
+  parsePortRanges,
+} from '../../lib/dataplane/ports.ts';
 import { AUTHOR_IDS } from '../../lib/neighbours/author.ts';
 import type { PromisedRange } from '../../lib/policy/promises.ts';
 import { printable, quote } from '../../lib/text/escape.ts';
@@ -14,6 +19,8 @@ import { UsageError } from './exit.ts';
 export interface FlagKind<Value> {
   /** The placeholder for the value in the help; empty for a boolean, which needs no value. */
   readonly placeholder: string;
+  /** What a boolean may have as a value besides true and false. */
+  readonly orElse?: string;
   /** Whether the flag may be given several times. Its texts are joined by NUL, which no argument holds. */
   readonly repeats?: boolean;
   /** Whether a command line may not give an empty text. */
@@ -33,6 +40,20 @@ export const boolean: FlagKind<boolean> = {
     if (GO_TRUE.includes(text)) return true;
     if (GO_FALSE.includes(text)) return false;
     throw new UsageError('is not a boolean: write true or false');
+  },
+};
+
+/** A boolean, or some of the protocols that have ports, separated by commas. */
+export const protocols: FlagKind<boolean | readonly PortProtocol[]> = {
+  placeholder: '',
+  orElse: 'PROTOCOLS',
+  parse(text) {
+    if ([...GO_TRUE, ...GO_FALSE].includes(text)) return GO_TRUE.includes(text);
+    const items = text.split(',');
+    const wrong = items.find((item) => !PORT_PROTOCOLS.some((protocol) => protocol === item));
+    if (wrong === undefined) return PORT_PROTOCOLS.filter((protocol) => items.includes(protocol));
+    const names = PORT_PROTOCOLS.join(', ');
+    throw new UsageError(`has ${quote(wrong)}: write true, false, or some of ${names}, with commas between`);
   },
 };
 

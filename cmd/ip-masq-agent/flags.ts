@@ -14,6 +14,7 @@ import {
   path,
   ports,
   promises,
+  protocols,
   sourceNames,
 } from './flag-kinds.ts';
 import { flag, type Values } from './flag-table.ts';
@@ -40,7 +41,11 @@ export const FLAGS = {
     '60',
     'time between two checks of the sources and the kernel if nothing changes: seconds, or a Go duration; resyncInterval in a source overrides it',
   ),
-  'random-fully': flag(boolean, 'true', 'choose the source ports of masqueraded connections at random'),
+  'random-fully': flag(
+    protocols,
+    'true',
+    'choose the source ports of masqueraded connections at random; only for some of tcp, udp and sctp, such as tcp,sctp: connections of other protocols keep their ports if they can, as STUN and WebRTC over UDP need it',
+  ),
   'to-ports': flag(
     ports,
     '',
@@ -60,6 +65,11 @@ export const FLAGS = {
     choice('auto', 'off'),
     'auto',
     'auto: read nf_tables over a netlink socket, which repairs drift within milliseconds, and use the tools where that does not work; off: use only the tools',
+  ),
+  'stale-flows': flag(
+    choice('report', 'delete-udp', 'off'),
+    'report',
+    'connections that keep an old verdict after the start or a change; report: in the log and a metric; delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict; off: do not read conntrack, not for ports in use either; needs netlink, and is off in legacy mode',
   ),
   'cidr-limit': flag(
     count,

@@ -79,7 +79,8 @@ function flagLines(table: FlagTable): string {
 
 function flagHelp([name, flag]: [string, Flag<unknown>]): string {
   const { kind, default: preset, help } = flag;
-  const value = kind.placeholder === '' ? '' : `=${kind.placeholder}`;
+  const optional = kind.orElse === undefined ? '' : `[=${kind.orElse}]`;
+  const value = kind.placeholder === '' ? optional : `=${kind.placeholder}`;
   const suffix =
     preset === '' || (kind.placeholder === '' && preset === 'false') ? '' : ` (default ${preset})`;
   return `  ${spellings(name, flag).join(', ')}${value}\n${wrap('      ', `${help}${suffix}`)}`;

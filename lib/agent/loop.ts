@@ -80,6 +80,8 @@ export interface Sync {
   readonly dataplane: Dataplane;
   /** Whether anything was written. */
   readonly changed: boolean;
+  /** Whether the kernel gives some packets another verdict than before. */
+  readonly verdictsChanged: boolean;
   /** The programs that may have made the drift that an event told of; undefined if there was none. */
   readonly drift: readonly string[] | undefined;
   /** Milliseconds until the next sync without a change. */
@@ -186,7 +188,7 @@ async function bringIn(
   dataplane: Dataplane,
   wake: Wake,
   { applied, described, retry, observer, log }: SyncOptions,
-): Promise<Pick<Sync, 'changed' | 'drift'>> {
+): Promise<Pick<Sync, 'changed' | 'verdictsChanged' | 'drift'>> {
   const changes = await reconcile(dataplane, policies, {
     ...retry,
     from: READS_ALL.includes(wake.reason) ? 'kernel' : 'memory',
@@ -200,12 +202,14 @@ async function bringIn(
   });
   const took = performance.now() - wake.since;
   let drift: readonly string[] | undefined;
+  let verdictsChanged = false;
   for (const policy of policies) {
     const { family } = policy;
     const change = changes.get(family);
     // What this process applied need not be read from the kernel, unless another program has changed it.
     const known = change?.drifted === false ? described?.get(family) : undefined;
     const verdicts = change && (known ?? describeKernelChange(change.observed.fates(), policy));
+    verdictsChanged ||= (verdicts?.lines.length ?? 0) > 0;
     const { plan, drifted = false } = change ?? {};
     // What the agent was to read back, another program had changed again.
     const reason = drifted && wake.reason === 'check' ? 'drift' : wake.reason;
@@ -216,7 +220,7 @@ async function bringIn(
       log.debug({ family, reason: wake.reason }, 'nothing to change');
     else logChange(log, { plan, verdicts, drifted, wake: { ...wake, reason }, took });
   }
-  return { changed: changes.size > 0, drift };
+  return { changed: changes.size > 0, verdictsChanged, drift };
 }
 
 /** How the agent waits for a busy kernel. Each retry is logged and goes to the observer. */

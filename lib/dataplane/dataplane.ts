@@ -131,7 +131,7 @@ export interface Counts {
 
 /** What one rule, or one element of a set, has counted since it was made. */
 export interface RuleCount extends EntryCount {
-  /** The text that the tool prints; it does not change as long as the rule stays. */
+  /** It does not change as long as the rule stays, and its count goes on. */
   readonly rule: string;
 }
 

@@ -1,15 +1,12 @@
-import type { PortRange } from './ports.ts';
+import type { PortOptions } from './ports.ts';
 
 /** The kernel API that iptables uses: nf_tables, or the older ip_tables. */
 export type IptablesMode = 'nft' | 'legacy';
 
 /** Options of the rules that are the same for all dataplanes. */
-export interface RuleOptions {
+export interface RuleOptions extends PortOptions {
   /** The chain of the iptables dataplane. With nftables, it may be a leftover of an earlier run. */
   readonly chain: string;
-  readonly randomFully: boolean;
-  /** An empty list means any port. */
-  readonly toPorts: readonly PortRange[];
 }
 
 /** Options of the rules, and the iptables mode. */

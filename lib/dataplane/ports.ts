@@ -1,3 +1,16 @@
+/** The protocols whose ports NAT can choose. */
+export const PORT_PROTOCOLS = ['tcp', 'udp', 'sctp'] as const;
+
+export type PortProtocol = (typeof PORT_PROTOCOLS)[number];
+
+/** How source ports of masqueraded connections are chosen. */
+export interface PortOptions {
+  /** Whether they are chosen at random, or for which protocols; others keep theirs if they can. */
+  readonly randomFully: boolean | readonly PortProtocol[];
+  /** An empty list means any port. */
+  readonly toPorts: readonly PortRange[];
+}
+
 /** A range of source ports for masqueraded connections, both ends included. */
 export interface PortRange {
   readonly first: number;
@@ -34,6 +47,32 @@ export function spreadEvenly(ranges: readonly PortRange[]): readonly PortShare[]
     left -= share.size;
     return share;
   });
+}
+
+/** One of the rules that masquerade. */
+interface PortRule {
+  /** Undefined for the last rule, of all protocols. */
+  readonly protocol: PortProtocol | undefined;
+  /** Undefined for any port. */
+  readonly share: PortShare | undefined;
+  readonly isRandom: boolean;
+}
+
+/** The rules that masquerade, in order: one for each protocol with ports of its own and each range, and one for the rest. */
+export function portRules({ toPorts, randomFully }: PortOptions): readonly PortRule[] {
+  const isRandom = (protocol: PortProtocol) =>
+    typeof randomFully === 'boolean' ? randomFully : randomFully.includes(protocol);
+  // Without ranges, a protocol needs a rule only if the last one chooses its ports in another way.
+  const special = PORT_PROTOCOLS.filter(
+    (one) => toPorts.length > 0 || isRandom(one) !== (randomFully === true),
+  );
+  const shares = toPorts.length > 0 ? spreadEvenly(toPorts) : [undefined];
+  return [
+    ...special.flatMap((protocol) =>
+      shares.map((share) => ({ protocol, share, isRandom: isRandom(protocol) })),
+    ),
+    { protocol: undefined, share: undefined, isRandom: randomFully === true },
+  ];
 }
 
 function sizeOf({ first, last }: PortRange): number {

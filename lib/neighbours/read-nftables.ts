@@ -7,11 +7,13 @@ import type { Budget } from './budget.ts';
 import { at, type Json, listAt, listNft, type NftName } from './nft-list.ts';
 import { namesIn, parseNftRule } from './nft-rule.ts';
 
-/** How nft(8) names a table and, in it, a chain. */
+/** A base chain: how nft(8) names its table and, in it, the chain. */
 export interface NftChain {
   readonly family: string;
   readonly table: string;
   readonly chain: string;
+  /** Undefined if nft does not say it. */
+  readonly priority: number | undefined;
 }
 
 /**
@@ -26,12 +28,14 @@ export async function findNatChains(host: Host): Promise<readonly NftChain[]> {
     if (at(found, 'type') !== 'nat' || at(found, 'hook') !== 'postrouting') return [];
     const names = ['family', 'table', 'name'].map((key) => at(found, key));
     const [family, table, chain] = names.filter((name) => typeof name === 'string');
-    return family && table && chain ? [{ family, table, chain }] : [];
+    const priority = at(found, 'prio');
+    if (!family || !table || !chain) return [];
+    return [{ family, table, chain, priority: typeof priority === 'number' ? priority : undefined }];
   });
 }
 
 /** Reads the chains of a table as packets of the family meet them. */
-export type NftReader = (table: Omit<NftChain, 'chain'>, family: Family) => ReadRules;
+export type NftReader = (table: Pick<NftChain, 'family' | 'table'>, family: Family) => ReadRules;
 
 /**
  * Makes a reader that lists each chain, set and map once.

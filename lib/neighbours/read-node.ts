@@ -29,6 +29,8 @@ export interface NodeRules {
   readonly unread: readonly string[];
   /** What is not read on purpose, and why that does no harm, in words. */
   readonly skipped: readonly string[];
+  /** kube-proxy's chains at the priority of the chains of iptables, if the agent's rules are there: see `orderFindings`. */
+  readonly rivals: readonly { readonly family: Family; readonly where: string }[];
 }
 
 /**
@@ -36,6 +38,9 @@ export interface NodeRules {
  * nft(8) fetches every element of all its maps, and they have one for each Service.
  */
 const SKIPPED_TABLE = 'kube-proxy';
+
+/** The priority of the chains of iptables: NF_IP_PRI_NAT_SRC in linux/netfilter_ipv4.h. */
+const SRCNAT = 100;
 
 /** Most chains to read of one base chain: each costs a process, in legacy mode one that loads the whole table. */
 const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 256, legacy: 32 };
@@ -54,6 +59,7 @@ export async function readNode(
   const baseChains: BaseChain[] = [];
   const unread: string[] = [];
   const skipped = new Set<string>();
+  const rivals: { readonly family: Family; readonly where: string }[] = [];
   const add = (base: BaseChain | undefined) => base && baseChains.push(base);
   const { families, ownChain, iptables } = options;
   const reader = { host, options, budget, nft: createNftReader(budget.limit(host), ownChain, budget) };
@@ -66,8 +72,11 @@ export async function readNode(
       add(await attempt(unread, iptables?.mode === 'legacy', () => readLegacyMode(reader, family)));
       for (const base of listed ?? []) {
         if (base === ofIptables || base.table === TABLE || !isMetBy(family, base)) continue;
-        if (base.table === SKIPPED_TABLE) skipped.add(skippedText(base));
-        else add(await readNative(reader, family, base));
+        if (base.table === SKIPPED_TABLE) {
+          skipped.add(skippedText(base));
+          if (iptables !== undefined && base.priority === SRCNAT)
+            rivals.push({ family, where: whereOf(base) });
+        } else add(await readNative(reader, family, base));
       }
     }
   } catch (error) {
@@ -75,7 +84,7 @@ export async function readNode(
     unread.push(error.message);
   }
   unread.push(...baseChains.flatMap((base) => base.unread.map((what) => `${base.where}: ${what}`)));
-  return { baseChains, unread: [...new Set(unread)], skipped: [...skipped] };
+  return { baseChains, unread: [...new Set(unread)], skipped: [...skipped], rivals };
 }
 
 /**
@@ -109,9 +118,16 @@ interface Reader {
   readonly nft: NftReader;
 }
 
+function whereOf({ family, table, chain }: NftChain): string {
+  return `nftables ${family} ${table} ${chain}`;
+}
+
 function readNative({ nft }: Reader, family: Family, base: NftChain): Promise<BaseChain | undefined> {
-  const where = `nftables ${base.family} ${base.table} ${base.chain}`;
-  return readBaseChain({ where, family, name: base.chain }, MOST_CHAINS.nft, nft(base, family));
+  return readBaseChain(
+    { where: whereOf(base), family, name: base.chain },
+    MOST_CHAINS.nft,
+    nft(base, family),
+  );
 }
 
 /** @param base the chain as nft lists it; undefined if there is no nft */

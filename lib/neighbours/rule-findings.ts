@@ -59,6 +59,25 @@ export async function neighbourFindings(
   return [...followers, ...foreign, ...blind];
 }
 
+/**
+ * The findings that the kernel may run the agent's rules before kube-proxy's: of two chains with one priority it runs
+ * the one that was registered later first, and it tells nobody which that is.
+ *
+ * @param accepted the ids of authors whose rules are not reported
+ */
+export function orderFindings({ rivals }: NodeRules, accepted: readonly string[]): readonly Finding[] {
+  if (accepted.includes('kube-proxy')) return [];
+  return rivals.map(({ family, where }) => ({
+    kind: 'kube-proxy-order',
+    family,
+    message:
+      'the rules of kube-proxy and of the agent have one priority: those registered later run first, so restarts change the order; if the agent masquerades first, packets keep the mark of kube-proxy, and a VXLAN overlay masquerades them again',
+    evidence: [`${where}: priority srcnat, as iptables has`],
+    remedy:
+      'use --backend=nftables, whose chain runs after kube-proxy; if no overlay of the cluster uses VXLAN, accept it: --accept-foreign=kube-proxy',
+  }));
+}
+
 /** How many rules of each mode are shown. */
 const SHOWN = 3;
 

@@ -112,11 +112,30 @@ export function find(attributes: readonly Attribute[], type: number): Attribute 
   return attributes.findLast((one) => one.type === type);
 }
 
-/** A payload that must be a number of so many bytes. Those of nf_tables have the highest byte first. */
-export function unsigned(payload: Span | undefined, length: 4 | 8 | 16): bigint {
+/**
+ * The first attribute of a type in a payload; undefined if there is none, or no payload. It makes nothing of the others,
+ * which counts where there are a million.
+ */
+export function seek(payload: Span | undefined, type: number): Span | undefined {
+  if (payload === undefined) return undefined;
+  const { bytes, to } = payload;
+  for (let at = payload.from; at < to; ) {
+    const rest = to - at;
+    const length = rest < ATTRIBUTE_HEADER_BYTES ? 0 : bytes.readUInt16LE(at);
+    if (length < ATTRIBUTE_HEADER_BYTES || length > rest)
+      throw malformed(`${length} bytes in a place of ${rest}`);
+    if ((bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK) === type)
+      return { bytes, from: at + ATTRIBUTE_HEADER_BYTES, to: at + length };
+    at += aligned(length);
+  }
+  return undefined;
+}
+
+/** A payload that must be a number of so many bytes. Those of netfilter have the highest byte first. */
+export function unsigned(payload: Span | undefined, length: 1 | 2 | 4 | 8 | 16): bigint {
   const { bytes, from, to } = payload ?? NOTHING;
   if (to - from !== length) throw malformed(`${to - from} bytes instead of ${length}`);
-  if (length === 4) return BigInt(bytes.readUInt32BE(from));
+  if (length < 8) return BigInt(bytes.readUIntBE(from, length));
   const low = bytes.readBigUInt64BE(to - 8);
   return length === 8 ? low : (bytes.readBigUInt64BE(from) << 64n) | low;
 }

@@ -86,3 +86,15 @@ export function decider(policy: Policy): (address: Address) => Entry | undefined
   }
   return (address) => map.longestMatch(address);
 }
+
+/** What happens to packets from one address to another of the same family, for families that have a policy. */
+export type FlowVerdict = (source: Address, destination: Address) => Verdict;
+
+/** The verdicts of these policies. Packets of a family without a policy are left alone. */
+export function flowVerdict(policies: readonly Policy[]): FlowVerdict {
+  const deciders = new Map(policies.map((policy) => [policy.family, decider(policy)]));
+  return (_, destination) => {
+    const decide = deciders.get(destination.family);
+    return decide === undefined ? 'return' : (decide(destination)?.verdict ?? 'masquerade');
+  };
+}

@@ -77,6 +77,14 @@ export const METRICS = {
     ['family', 'author', 'sources'],
     'Foreign rules that may masquerade traffic that the config does not masquerade, by author, as --accept-foreign names them, and by whether they concern any source or only some. Without those that --accept-foreign accepts.',
   ),
+  stale_flows: gauge(
+    ['family', 'protocol', 'direction'],
+    'Connections that keep an old verdict, by protocol (tcp, udp or other) and by what still happens to them: masqueraded or not_masqueraded. Counted after the first sync, after each change of verdicts, and every ten minutes. Absent with --stale-flows=off, and if conntrack is not read.',
+  ),
+  port_usage_ratio: gauge(
+    ['family'],
+    'The highest share of source ports in use for connections from one address of the node to one destination and its port, from 0 to 1; at 1 new connections to it fail. Counted every ten minutes; absent as stale_flows is.',
+  ),
   masqueraded_packets_total: counter(['family'], 'First packets of masqueraded connections.'),
   masqueraded_bytes_total: counter(['family'], 'Bytes of those packets.'),
   not_masqueraded_packets_total: counter(

@@ -255,6 +255,26 @@ describe('the doctor', () => {
     ]);
   });
 
+  it('finds that kube-proxy in nftables mode may run behind the agent in iptables mode', async () => {
+    await using node = await healthyNode('nft');
+    const table =
+      'table ip kube-proxy { chain nat-postrouting { type nat hook postrouting priority srcnat; meta mark & 0x4000 != 0 masquerade; }; }';
+    assert.equal((await node.box.run('nft', ['-f', '-'], { input: table })).code, 0);
+    finds(await node.agent('doctor', ...flags('nft'), '--output=json'), [
+      [
+        'kube-proxy-order IPv4',
+        /have one priority: those registered later run first/,
+        /^nftables ip kube-proxy nat-postrouting: priority srcnat/,
+        /--backend=nftables/,
+      ],
+    ]);
+    const accepted = await node.agent('doctor', ...flags('nft'), '--accept-foreign=kube-proxy');
+    assert.equal(accepted.code, 0, accepted.stdout);
+    assert.equal((await node.agent('--once', '--enable-ipv6', '--backend=nftables')).code, 0);
+    const nftables = await node.agent('doctor', '--enable-ipv6', '--backend=nftables');
+    assert.equal(nftables.code, 0, nftables.stdout);
+  });
+
   it('finds a chain of IPv6 that is left although IPv6 is off', async () => {
     await using node = await healthyNode('nft');
     await writeFile(join(node.configDir, 'ip-masq-cloud'), 'nonMasqueradeCIDRs: [10.0.0.0/8]\n');

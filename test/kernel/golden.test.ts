@@ -62,6 +62,11 @@ const CASES: readonly Case[] = [
         'nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\nmasqueradeFromCIDRs: [192.0.2.7/32, "2001:db8::/64"]\n',
     },
   },
+  {
+    name: 'random-fully-of-some-protocols',
+    sources: { 'ip-masq-operator': 'masqueradeCIDRs: [10.20.0.0/16]\n' },
+    iptables: { randomFully: ['tcp', 'sctp'] },
+  },
   { name: 'random-fully-off', iptables: { randomFully: false } },
   {
     name: 'everything-inside',

@@ -236,9 +236,14 @@ const DAMAGES: Readonly<Record<(typeof KINDS)[number], readonly ForeignChange[]>
       command: ({ table, type }) => `nft 'add set ${table} theirs { type ${type}; }'`,
     },
     {
+      what: 'the chain has the priority of older versions',
+      command: ({ table }) =>
+        `nft -s list table ${table} | sed 's/priority srcnat + 10;/priority srcnat;/' > /tmp/$$.nft; nft delete table ${table}; nft -f /tmp/$$.nft; rm /tmp/$$.nft`,
+    },
+    {
       what: 'the chain has another priority and policy',
       command: ({ table }) =>
-        `nft -s list table ${table} | sed 's/priority srcnat; policy accept/priority 90; policy drop/' > /tmp/$$.nft; nft delete table ${table}; nft -f /tmp/$$.nft; rm /tmp/$$.nft`,
+        `nft -s list table ${table} | sed 's/priority srcnat + 10; policy accept/priority 90; policy drop/' > /tmp/$$.nft; nft delete table ${table}; nft -f /tmp/$$.nft; rm /tmp/$$.nft`,
     },
     {
       what: 'the set has another definition',

@@ -44,6 +44,11 @@ function manyOf(family: Family, from: number): Policy {
   return policyOf(family, { 'ip-masq-operator': text }, { cidrLimitMax: MANY });
 }
 
+/** The chain as versions before the priority `srcnat + 10` made it. */
+function olderPriority(table: string): string {
+  return `delete chain ${table} postrouting; table ${table} { chain postrouting { comment "ip-masq-agent: what is masqueraded"; type nat hook postrouting priority srcnat; counter masquerade; }; }`;
+}
+
 interface Damage {
   readonly what: string;
   readonly found: readonly string[];
@@ -91,6 +96,11 @@ const DAMAGES: readonly Damage[] = [
       `delete table ${table}; table ${table} { set not-masqueraded { type ${family === 'IPv4' ? 'ipv4' : 'ipv6'}_addr; flags interval; counter; }; chain postrouting { comment "ip-masq-agent: what is masqueraded"; type nat hook postrouting priority 50; masquerade; }; }`,
   },
   {
+    what: 'the priority of older versions',
+    found: ['rules differ'],
+    command: olderPriority,
+  },
+  {
     what: 'a chain that somebody added',
     found: ['rules differ'],
     command: (table) => `add chain ${table} theirs { type nat hook postrouting priority 90; }`,
@@ -134,6 +144,31 @@ for (const kind of BOX_KINDS) {
         const going = await node.sync(policy);
         assert.equal(going?.script, `delete element ${TABLE(family)} not-masqueraded { ${added} }\n`);
         await assertExact(node, policy);
+      });
+
+      it('makes the chain anew where only that differs, and elements too, in one transaction', async () => {
+        await using node = await lab();
+        await node.sync(policy);
+        const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
+        await node.nft(olderPriority(TABLE(family)));
+        const plan = await node.sync(more);
+        assert.deepEqual(plan?.found, ['rules differ', 'elements differ']);
+        assert.match(plan.script, /^add element .*\ndelete chain .*\ntable .* \{\nchain postrouting \{\n/);
+        assert.equal(plan.remakes, false);
+        await assertExact(node, more);
+      });
+
+      it('counts what the rules of a new chain count from zero, and what elements count further', async () => {
+        await using node = await lab();
+        await node.sync(policy);
+        const counted = async () => (await node.dataplane.count(policy)).rules.map(({ rule }) => rule);
+        const [before, remade] = [await counted(), (await node.dataplane.count(policy)).remade];
+        await node.nft(olderPriority(TABLE(family)));
+        await node.sync(policy);
+        const after = await counted();
+        assert.equal((await node.dataplane.count(policy)).remade, remade);
+        assert.deepEqual(after.slice(0, -1), before.slice(0, -1));
+        assert.notEqual(after.at(-1), before.at(-1));
       });
 
       // Of 10,000 elements nft 1.0.6 takes minutes to delete the half one by one.

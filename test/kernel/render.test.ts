@@ -20,6 +20,7 @@ const CASES: readonly Case[] = [
   { what: 'the defaults', texts: {} },
   { what: 'exceptions', texts: EXCEPTIONS },
   { what: 'source ports that are not random', texts: EXCEPTIONS, options: { randomFully: false } },
+  { what: 'random source ports of TCP', texts: EXCEPTIONS, options: { randomFully: ['tcp'] } },
   {
     what: 'port ranges',
     texts: EXCEPTIONS,

@@ -89,6 +89,22 @@ describe('the source port', { concurrency: true, skip: NO_LAB }, () => {
       }
     });
 
+    it(`is another only for the protocols that --random-fully lists: ${kind.name}`, async () => {
+      await using lab = await createPacketLab(kind, { randomFully: ['tcp', 'sctp'] });
+      await sync(lab.dataplane, CONFIG);
+      for (const family of FAMILIES) {
+        const source = { address: POD[family], port: SOURCE_PORT };
+        const kept = async (protocol: 'udp' | 'tcp') => {
+          const seen = await lab.network.sourcesSeen(destinations(family, CONNECTIONS), { protocol, source });
+          assert.deepEqual([...new Set(seen.map(({ address }) => address))], [NODE[family]]);
+          return countPort(seen, SOURCE_PORT);
+        };
+        assert.equal(await kept('udp'), CONNECTIONS, family);
+        const tcp = await kept('tcp');
+        assert.ok(tcp <= KEPT_BY_CHANCE, `${family}: ${tcp} are kept`);
+      }
+    });
+
     it(`is another with --random-fully=false where the node uses it itself: ${kind.name}`, async () => {
       await using lab = await createPacketLab(kind, { randomFully: false });
       await sync(lab.dataplane, CONFIG);

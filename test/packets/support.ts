@@ -3,20 +3,13 @@ import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../lib/dataplane/host.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
-import type { PortRange } from '../../lib/dataplane/ports.ts';
+import type { PortOptions } from '../../lib/dataplane/ports.ts';
 import { compilePolicy } from '../../lib/policy/policy.ts';
 import { CHAIN, FAMILIES } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
 import { startHost } from '../lab/host.ts';
 import { createNetwork, type Network } from '../lab/network.ts';
 import { mergedOf } from '../unit/config/support.ts';
-
-/** What the command line says of ports. */
-export interface PortOptions {
-  readonly randomFully: boolean;
-  /** Empty for any port. */
-  readonly toPorts: readonly PortRange[];
-}
 
 /** A way to bring a policy into the kernel. */
 export interface DataplaneKind {

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { type Family, parseAddress } from '../../lib/cidr/address.ts';
 import type { Observed } from '../../lib/dataplane/dataplane.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
-import type { PortRange } from '../../lib/dataplane/ports.ts';
+import type { PortOptions, PortRange } from '../../lib/dataplane/ports.ts';
 import { type Decision, decide } from '../../lib/policy/decision.ts';
 import { compilePolicy, type Verdict } from '../../lib/policy/policy.ts';
 import { FAMILIES } from '../kernel/support.ts';
@@ -13,7 +13,7 @@ import type { Seen } from '../lab/volley.ts';
 import { addressesNear } from './addresses.ts';
 import { type Random, seededRandom } from './random.ts';
 import { type RandomConfig, randomConfig } from './random-config.ts';
-import { createPacketLab, DATAPLANES, NO_LAB, type PacketLab, type PortOptions } from './support.ts';
+import { createPacketLab, DATAPLANES, NO_LAB, type PacketLab } from './support.ts';
 
 /** To see a failure again: PACKETS_SEED=7 RUNS=10 node --test … */
 const SEED = Number(process.env['PACKETS_SEED'] ?? 1);
@@ -33,6 +33,7 @@ const PATIENCE_MS = 600_000;
 const PORTS: readonly (readonly [name: string, PortOptions])[] = [
   ['random ports', { randomFully: true, toPorts: [] }],
   ['ports kept', { randomFully: false, toPorts: [] }],
+  ['random ports of some protocols', { randomFully: ['tcp', 'sctp'], toPorts: [] }],
   ['ports from ranges', { randomFully: true, toPorts: RANGES }],
 ];
 

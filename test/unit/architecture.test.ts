@@ -20,6 +20,7 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>
   dataplane: { policy: 'all', cidr: 'all', netlink: 'all' },
   'dataplane/iptables': { policy: 'all', cidr: 'all', netlink: 'types' },
   'dataplane/nftables': { policy: 'all', cidr: 'all', netlink: 'types' },
+  flows: { policy: 'all', cidr: 'all', netlink: 'all' },
   neighbours: {
     policy: 'all',
     cidr: 'all',

@@ -17,6 +17,7 @@ import { readNode } from '../../../lib/neighbours/read-node.ts';
 import {
   bothModesFindings,
   neighbourFindings,
+  orderFindings,
   ownRuleFindings,
 } from '../../../lib/neighbours/rule-findings.ts';
 import { compilePolicy, type Family, keptFamilies } from '../../../lib/policy/policy.ts';
@@ -102,7 +103,10 @@ async function examineKernel(
       const node = await retrying(() => readNode(host, nodeOptions), retry);
       seen.push(...node.baseChains.map(({ where }) => where), ...node.skipped);
       const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
-      return await neighbourFindings(node, policies, acceptForeign);
+      return [
+        ...orderFindings(node, acceptForeign),
+        ...(await neighbourFindings(node, policies, acceptForeign)),
+      ];
     });
     const installed = await installedDataplanes(options, host);
     for (const family of families) await look(() => bothModesFindings(host, installed, family), family);

@@ -1,11 +1,12 @@
 import { Repairs, watchDrift } from '../../../lib/agent/drift.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
-import { syncs } from '../../../lib/agent/loop.ts';
+import { type Sync, syncs } from '../../../lib/agent/loop.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
 import { openDataplane, ruleCount } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
+import { flowVerdict } from '../../../lib/policy/policy.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
 import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
@@ -15,6 +16,7 @@ import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, sourcesOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { collectGarbageSoon } from './collect-garbage.ts';
+import type { FlowWatch } from './flow-watch.ts';
 import type { Leftovers } from './leftovers.ts';
 import type { NeighbourWatch } from './neighbour-watch.ts';
 import { announceStop, cleanUp } from './stop.ts';
@@ -45,7 +47,7 @@ export function run(args: Args): Promise<number> {
         onOther: other.reject,
       });
       ending = { lock };
-      return Promise.race([keepRules(flags, log, recorder, ending), other.promise]);
+      return Promise.race([keepRules(args, log, recorder, ending), other.promise]);
     },
     async (log) => {
       if (flags['cleanup-on-exit'] && (await ending?.lock.isAlone()))
@@ -55,7 +57,12 @@ export function run(args: Args): Promise<number> {
 }
 
 /** Syncs at each wake. The server and the look for leftovers and foreign rules are loaded only after the first sync. */
-async function keepRules(flags: FlagValues, log: Logger, recorder: Recorder, ending: Ending): Promise<void> {
+async function keepRules(
+  { flags, texts }: Args,
+  log: Logger,
+  recorder: Recorder,
+  ending: Ending,
+): Promise<void> {
   const tools = systemHost(flags['sync-timeout']);
   const netlink = flags.netlink === 'off' ? undefined : openNetlink(log, recorder);
   const host = systemHost(flags['sync-timeout'], netlink);
@@ -86,6 +93,7 @@ async function keepRules(flags: FlagValues, log: Logger, recorder: Recorder, end
 
   let isServing = false;
   let neighbours: NeighbourWatch | undefined;
+  let flows: FlowWatch | undefined;
   const repairs = new Repairs();
   for await (const step of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal)) {
     wakes.interval = step.interval;
@@ -116,12 +124,33 @@ async function keepRules(flags: FlagValues, log: Logger, recorder: Recorder, end
           repairs,
           signal: stopSignal,
         });
+      flows = await watchFlows(step, flags, log, recorder, texts.has('stale-flows'));
+      flows?.look(flowVerdict(step.policies));
       collectGarbageSoon();
-    }
+    } else if (step.verdictsChanged) flows?.look(flowVerdict(step.policies));
     if (step.drift !== undefined) repairs.note(step.drift, step.interval, log);
     if (step.changed) collectGarbageSoon();
     if (step.changed || neighbours.isDue) neighbours.look({ ...step, chain: flags['masq-chain'] });
   }
+}
+
+/** Watches for flows that keep an old verdict, and for ports that run out; undefined if that is off. */
+async function watchFlows(
+  { dataplane, policies }: Sync,
+  flags: FlagValues,
+  log: Logger,
+  recorder: Recorder,
+  isAsked: boolean,
+): Promise<FlowWatch | undefined> {
+  const mode = flags['stale-flows'];
+  if (mode === 'off') return undefined;
+  if (dataplane.compare === undefined) {
+    if (isAsked) log.warn(`--stale-flows=${mode} has no effect: it needs netlink, and not legacy mode`);
+    return undefined;
+  }
+  const { FlowWatch } = await import('./flow-watch.ts');
+  const families = policies.map(({ family }) => family);
+  return new FlowWatch({ mode, families, toPorts: flags['to-ports'] }, log, recorder);
 }
 
 /** nf_tables over netlink. Tells the log and the metrics whether it works. */

@@ -2,7 +2,7 @@ import type { Prefix } from '../../cidr/prefix.ts';
 import { type Entry, outermost, type Policy, type Verdict } from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
-import { spreadEvenly } from '../ports.ts';
+import { portRules } from '../ports.ts';
 
 /** A rule of one of the agent's chains. */
 export interface ChainRule {
@@ -92,22 +92,18 @@ function renderEntry(entry: Entry, options: RuleOptions, chain: string): readonl
   return specs.map((spec) => ({ chain, spec, entry, verdict: entry.verdict }));
 }
 
-/** One rule; with port ranges, also one for each range and each protocol that has ports. */
-function masquerade(
-  destination: string,
-  why: string,
-  { toPorts, randomFully }: RuleOptions,
-): readonly string[] {
-  const random = randomFully ? ' --random-fully' : '';
-  const withPorts = ['tcp', 'udp', 'sctp'].flatMap((protocol) =>
-    spreadEvenly(toPorts).map(({ range, size, left }) => {
-      const chance =
-        size === left ? '' : `-m statistic --mode random --probability ${probability(size / left)} `;
-      const ports = `--to-ports ${range.first}${range.last === range.first ? '' : `-${range.last}`}`;
-      return `${destination}-p ${protocol} ${chance}${comment(why)} -j MASQUERADE ${ports}${random}`;
-    }),
-  );
-  return [...withPorts, `${destination}${comment(why)} -j MASQUERADE${random}`];
+/** The rules that masquerade, as `portRules` says. */
+function masquerade(destination: string, why: string, options: RuleOptions): readonly string[] {
+  return portRules(options).map(({ protocol, share, isRandom }) => {
+    const match = `${destination}${protocol === undefined ? '' : `-p ${protocol} `}`;
+    const random = isRandom ? ' --random-fully' : '';
+    if (share === undefined) return `${match}${comment(why)} -j MASQUERADE${random}`;
+    const { range, size, left } = share;
+    const chance =
+      size === left ? '' : `-m statistic --mode random --probability ${probability(size / left)} `;
+    const ports = `--to-ports ${range.first}${range.last === range.first ? '' : `-${range.last}`}`;
+    return `${match}${chance}${comment(why)} -j MASQUERADE ${ports}${random}`;
+  });
 }
 
 /** The probability as the kernel rounds it, to 2^-31, and iptables prints it: otherwise every sync would differ. */

@@ -13,5 +13,13 @@ export const SET = 'not-masqueraded';
 /** The set of addresses that packets must come from; absent if they may come from anywhere. */
 export const FROM_SET = 'masqueraded-from';
 
+/**
+ * The chain's priority, as nft(8) writes it: behind `srcnat`, which kube-proxy's chain and those of iptables have. Of
+ * two NAT chains with one priority the kernel runs the one that was registered later first. If the agent's masquerades
+ * before kube-proxy's, nothing clears kube-proxy's mark, and with VXLAN the outer packet is masqueraded too
+ * (kubernetes#92035).
+ */
+export const PRIORITY = 'srcnat + 10';
+
 /** The element for all addresses that no other element holds, as nft(8) writes it. */
 export const CATCH_ALL = '*';

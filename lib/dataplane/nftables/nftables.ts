@@ -17,6 +17,7 @@ import { kernelFates } from './verdict.ts';
 interface Result {
   readonly table: NftablesTable;
   readonly elements: ElementChange | undefined;
+  readonly remakesChain: boolean;
 }
 
 /** A look at the table. */
@@ -38,6 +39,8 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
   const memory = new LookMemory<ListedTable | undefined, SeenTable>(host.netlink, seeTable);
   const sets = new SetMemory(host.netlink);
   const results = new WeakMap<Plan, Result>();
+  /** How often the chain was written again, without the set. */
+  const remadeChains: Record<Family, number> = { IPv4: 0, IPv6: 0 };
 
   const look = async (family: Family, from: 'kernel' | 'memory'): Promise<Look> => {
     const seen = await memory.see(family);
@@ -55,8 +58,13 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
   const observed = (one: Look): Observed => ({
     plan(policy) {
       const { family, generation } = one;
-      const { plan, result, elements } = planTable(one, policy, options, sets.canChange(family));
-      if (plan !== undefined) results.set(plan, { table: result, elements });
+      const { plan, result, elements, remakesChain } = planTable(
+        one,
+        policy,
+        options,
+        sets.canChange(family),
+      );
+      if (plan !== undefined) results.set(plan, { table: result, elements, remakesChain });
       else {
         one.prove?.();
         sets.hold(family, result, generation);
@@ -69,11 +77,12 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
 
   const write = async (plan: Plan): Promise<void> => {
     const { family, script } = plan;
-    const { table, elements } = results.get(plan) ?? {};
+    const { table, elements, remakesChain } = results.get(plan) ?? {};
     if (table !== undefined && elements !== undefined) return await sets.change(family, elements, table);
     memory.forget(family);
     sets.forget(family);
     await tool.run(script);
+    if (remakesChain) remadeChains[family] += 1;
     if (table !== undefined) sets.hold(family, table);
   };
 
@@ -110,6 +119,7 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
           (await seeCounts(policy.family)) ?? (await observe(tool, policy.family)).table,
           policy,
           options,
+          remadeChains[policy.family],
         ),
       ),
     get compare() {
@@ -124,11 +134,14 @@ const COUNTS = /(?:^| )counter (masquerade|return)\b/;
 /**
  * The counts of each element, of packets from elsewhere, and of all that is masqueraded. Exceptions have no element: they are counted with
  * everything else that is masqueraded.
+ *
+ * @param remadeChains each time, the counts of the rules begin at zero
  */
 function countTable(
   table: ListedTable | undefined,
   policy: Policy,
   options: RuleOptions,
+  remadeChains: number,
 ): readonly RuleCount[] {
   if (table?.isOwn !== true) return [];
   const wanted = renderTable(policy, options);
@@ -137,9 +150,9 @@ function countTable(
     return entry === undefined ? [] : [{ rule: text, entry, verdict: 'return', ...count }];
   });
   const rules = Array.from(table.counts, ([line, count]) => {
-    const rule = table.shape[line] ?? '';
-    const verdict = COUNTS.exec(rule)?.[1] === 'return' ? 'return' : 'masquerade';
-    return { rule, entry: undefined, verdict, ...count } as const;
+    const text = table.shape[line] ?? '';
+    const verdict = COUNTS.exec(text)?.[1] === 'return' ? 'return' : 'masquerade';
+    return { rule: `${text} #${remadeChains}`, entry: undefined, verdict, ...count } as const;
   });
   return [...elements.flat(), ...rules];
 }

@@ -4,17 +4,25 @@ import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { RuleOptions } from '../options.ts';
-import { CATCH_ALL, NFT_FAMILY, SET, TABLE } from './names.ts';
+import { CATCH_ALL, CHAIN, FROM_SET, NFT_FAMILY, SET, TABLE } from './names.ts';
 import type { NftablesObservation, TableContent } from './observe.ts';
-import { type NftablesTable, renderTable, renderTransaction } from './table.ts';
+import {
+  type NftablesTable,
+  renderChainTransaction,
+  renderTable,
+  renderTransaction,
+  sectionsOf,
+} from './table.ts';
 
 /** The plan after which the kernel holds exactly the policy, and the table that it then holds. */
 interface TablePlan {
   /** Undefined if nothing differs. */
   readonly plan: Plan | undefined;
   readonly result: NftablesTable;
-  /** The same for a change over netlink; undefined if the whole table is written. */
+  /** The same for a change over netlink; undefined if more than elements is written. */
   readonly elements: ElementChange | undefined;
+  /** Whether the rules are written again, so that their counts begin at zero, and the set stays. */
+  readonly remakesChain: boolean;
 }
 
 /** A change of the set alone. */
@@ -31,7 +39,8 @@ const MOST_DELETING = 100_000;
 
 /**
  * Plans the change to exactly the policy. If only elements differ, only these are written, and the others keep their
- * counts, unless nft would have to delete too many. Otherwise the whole table is written.
+ * counts, unless nft would have to delete too many. If the set of destinations is as it should be, the chain is written
+ * again. Otherwise the whole table is.
  *
  * @param overNetlink whether a change of elements can be made over netlink
  * @throws {DataplaneError} if another program has made a table with the same name
@@ -51,14 +60,17 @@ export function planTable(
     ? []
     : [...(table?.elements.keys() ?? [])].filter((text) => !wanted.elements.has(text));
   if (sameShape && missing.length === 0 && extra.length === 0)
-    return { plan: undefined, result: wanted, elements: undefined };
+    return { plan: undefined, result: wanted, elements: undefined, remakesChain: false };
   const elements = overNetlink && sameShape ? elementChange(extra, missing, wanted) : undefined;
   const isSlow = elements === undefined && extra.length * (table?.elements.size ?? 0) > MOST_DELETING;
+  const rest = sameShape ? NOTHING : table && planRest(family, table.shape, wanted.shape);
   // nft 1.0.6 crashes if it deletes this element.
-  const remakes = !sameShape || isSlow || extra.includes(CATCH_ALL);
+  const remakes = rest === undefined || isSlow || extra.includes(CATCH_ALL);
+  const remakesChain = !remakes && rest.remakesChain;
+  const elementsDiffer = missing.length + extra.length > 0 || rest?.onlyElements === true;
   const plan: Plan = {
     family,
-    found: differences(table, sameShape, missing.length + extra.length > 0),
+    found: differences(table, sameShape || rest?.onlyElements === true, elementsDiffer),
     ...compare(objectsOf(table?.shape ?? []), objectsOf(wanted.shape), extra, missing, wanted),
     // With many elements, these two take long, and only few ask for them.
     get current() {
@@ -69,9 +81,11 @@ export function planTable(
     },
     remakes,
     recheck: false,
-    script: remakes ? renderTransaction(family, wanted) : change(family, extra, missing),
+    script: remakes
+      ? renderTransaction(family, wanted)
+      : `${change(family, SET, extra, missing)}${rest.script}`,
   };
-  return { plan, result: wanted, elements };
+  return { plan, result: wanted, elements, remakesChain };
 }
 
 /** The change of the set as ranges; undefined if the set holds something else. */
@@ -118,8 +132,13 @@ function differences(
 }
 
 /** Deletes elements, then adds elements: an added one may overlap a deleted one. */
-function change(family: Family, extra: readonly string[], missing: readonly string[]): string {
-  const set = `${NFT_FAMILY[family].protocol} ${TABLE} ${SET}`;
+function change(
+  family: Family,
+  name: typeof SET | typeof FROM_SET,
+  extra: readonly string[],
+  missing: readonly string[],
+): string {
+  const set = `${NFT_FAMILY[family].protocol} ${TABLE} ${name}`;
   const line = (verb: string, elements: readonly string[]) =>
     elements.length === 0 ? [] : [`${verb} element ${set} { ${elements.join(', ')} }`];
   return [...line('delete', extra), ...line('add', missing), ''].join('\n');
@@ -180,6 +199,37 @@ function compare(
   ];
   const removed = [...without(before, after), ...without(extra.map(elementLine), [])];
   return { added, removed, kept: after.length + elements.size - added.length };
+}
+
+/** A change of all but the set of destinations. */
+interface RestPlan {
+  readonly script: string;
+  readonly remakesChain: boolean;
+  /** Whether only elements of the second set differ. */
+  readonly onlyElements: boolean;
+}
+
+const NOTHING: RestPlan = { script: '', remakesChain: false, onlyElements: false };
+
+/** The change of the chain and the second set; undefined if more than that differs. */
+function planRest(family: Family, before: readonly string[], after: readonly string[]): RestPlan | undefined {
+  const [old, wanted] = [sectionsOf(family, before), sectionsOf(family, after)];
+  const chains = old.chains.filter((line) => line.startsWith('chain '));
+  const isOneChain = chains.length === 1 && chains[0] === `chain ${CHAIN} {`;
+  if (!isOneChain || !sameLines(old.head, wanted.head)) return undefined;
+  const stays = old.from !== undefined && wanted.from !== undefined;
+  const [gone, added] = stays ? [without(old.from, wanted.from), without(wanted.from, old.from)] : [[], []];
+  const elements = change(family, FROM_SET, gone, added);
+  if (sameLines(old.chains, wanted.chains)) {
+    return stays ? { script: elements, remakesChain: false, onlyElements: true } : undefined;
+  }
+  const chain = renderChainTransaction(family, old, wanted);
+  return { script: `${elements}${chain}`, remakesChain: true, onlyElements: false };
+}
+
+function without(texts: readonly string[], others: readonly string[]): readonly string[] {
+  const known = new Set(others);
+  return texts.filter((text) => !known.has(text));
 }
 
 function sameLines(a: readonly string[], b: readonly string[]): boolean {

@@ -41,6 +41,15 @@ describe('the command line', () => {
     it(`turns a boolean off with ${argv}`, () => assert.equal(flagsOf(argv)['random-fully'], false));
   }
 
+  for (const [argument, value] of [
+    ['--random-fully', true],
+    ['--random-fully=1', true],
+    ['--random-fully=tcp', ['tcp']],
+    ['--random-fully=sctp,tcp,tcp', ['tcp', 'sctp']],
+  ] as const) {
+    it(`reads ${argument}`, () => assert.deepEqual(flagsOf([argument])['random-fully'], value));
+  }
+
   it('does not take the next word as the value of a boolean, as Go does not', () => {
     assert.throws(() => parseArgs(['--enable-ipv6', 'false']), /unknown command "false".*--flag=false/);
   });
@@ -121,6 +130,11 @@ describe('the command line', () => {
     '--resync-interval=1 minute',
     '--resync-interval=0',
     '--sync-timeout',
+    '--random-fully=',
+    '--random-fully=icmp',
+    '--random-fully=TCP',
+    '--random-fully=tcp,',
+    '--random-fully=tcp,false',
     '--to-ports=0-10',
     '--to-ports=20-10',
     '--to-ports=1-10,5-20',
@@ -156,6 +170,7 @@ describe('the command line', () => {
     ['--masq-chain=ACCEPT', /at most 28 of/],
     ['--enable-ipv6=yes', /write true or false/],
     ['--resync-interval=1 minute', /such as 1m30s/],
+    ['--random-fully=icmp', /has "icmp": write true, false, or some of tcp, udp, sctp/],
     ['--to-ports=0-10', /from 1 to 65535/],
     ['--backend=ipvs', /write iptables or nftables/],
     ['--cidr-limit=-1', /whole number/],

@@ -193,7 +193,7 @@ describe('the verdict of a chain in the kernel', () => {
       const options = fc.record({
         mode: fc.constant('nft' as const),
         chain: fc.constant('OURS'),
-        randomFully: fc.boolean(),
+        randomFully: fc.oneof(fc.boolean(), fc.constant(['tcp', 'sctp'] as const)),
         toPorts: fc.constantFrom(
           [],
           [{ first: 1024, last: 2000 }],

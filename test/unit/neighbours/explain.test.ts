@@ -36,7 +36,7 @@ const EXPLAINED: readonly (readonly [lines: readonly string[], text: string, rul
 describe('one address', () => {
   for (const [lines, text, rules, end] of EXPLAINED) {
     it(`${text} with ${lines.map((line) => line.replace('-A POSTROUTING ', '')).join('; ')}`, async () => {
-      const node = { baseChains: [baseChainOf(lines)], unread: [], skipped: [] };
+      const node = { baseChains: [baseChainOf(lines)], unread: [], skipped: [], rivals: [] };
       const { masquerading, endedBy } = await explainForeign(node, addressOf(text), unlimited());
       assert.equal(masquerading.length, rules);
       assert.deepEqual(endedBy?.path, end === undefined ? undefined : [end]);

@@ -165,6 +165,7 @@ describe('foreign rules', () => {
         baseChains: [baseChainOf([`-A POSTROUTING ${match} -j MASQUERADE`])],
         unread: [],
         skipped: [],
+        rivals: [],
       };
       const { findings } = await findForeign(node, [INSIDE], [], unlimited());
       assert.deepEqual(

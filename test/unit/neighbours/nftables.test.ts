@@ -20,7 +20,7 @@ describe('what nft says of base chains', () => {
       ),
     });
     const found = await findNatChains(host);
-    assert.deepEqual(found, [{ family: 'inet', table: 'site', chain: 'post' }]);
+    assert.deepEqual(found, [{ family: 'inet', table: 'site', chain: 'post', priority: 100 }]);
   });
 
   for (const [name, answer, failure, message] of [
@@ -83,7 +83,7 @@ describe('a chain of nftables', () => {
       commands,
     );
     const read = readerOf(host);
-    const chain = { family: 'inet', table: 'maps', chain: 'post' };
+    const chain = { family: 'inet', table: 'maps', chain: 'post', priority: 100 };
     const [four, six] = [await read(chain, 'IPv4'), await read(chain, 'IPv6')];
     assert.deepEqual([...(four?.chains.keys() ?? [])], ['post', 'accept', odd]);
     assert.deepEqual(six?.unread, ['chain gone']);
@@ -98,7 +98,10 @@ describe('a chain of nftables', () => {
 
   it('is none where it has gone', async () => {
     const host = fakeHost({ nft: { code: 1, stderr: 'internal:0:0-0: Error: No such file or directory' } });
-    assert.equal(await readerOf(host)({ family: 'ip', table: 't', chain: 'p' }, 'IPv4'), undefined);
+    assert.equal(
+      await readerOf(host)({ family: 'ip', table: 't', chain: 'p', priority: 100 }, 'IPv4'),
+      undefined,
+    );
   });
 
   it('is told where nft cannot read it, or a map that says where it leads', async () => {
@@ -109,7 +112,8 @@ describe('a chain of nftables', () => {
       nft: { code: 1, stderr },
     });
     const read = readerOf(host);
-    const unread = async (table: string) => (await read({ family: 'ip', table, chain: 'p' }, 'IPv4'))?.unread;
+    const unread = async (table: string) =>
+      (await read({ family: 'ip', table, chain: 'p', priority: 100 }, 'IPv4'))?.unread;
     assert.deepEqual(await unread('a'), ['nft -j list chain ip a p failed: Error: syntax error']);
     assert.deepEqual(await unread('b'), ['nft -j list map ip b jumps failed: Error: syntax error']);
   });
@@ -123,7 +127,7 @@ describe('a chain of nftables', () => {
         ),
         nft: nftables(),
       });
-      return await readerOf(host)({ family: 'ip', table: 't', chain: 'p' }, 'IPv4');
+      return await readerOf(host)({ family: 'ip', table: 't', chain: 'p', priority: 100 }, 'IPv4');
     };
     const [a, b] = [await unread('a'), await unread('b')];
     assert.equal(a?.chains.size, 256);

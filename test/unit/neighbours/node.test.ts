@@ -126,8 +126,23 @@ describe('a node', () => {
       skipped: [
         'nftables ip kube-proxy: skipped, because it masquerades only packets that kube-proxy itself has marked',
       ],
+      rivals: [],
     });
   });
+
+  for (const [what, iptables, priority, found] of [
+    ['at the priority of iptables', NFT, 100, ['IPv4: nftables ip kube-proxy nat-postrouting']],
+    ['at another priority', NFT, 90, []],
+    ['beside an agent that uses nftables', undefined, 100, []],
+  ] as const)
+    it(`has a chain of kube-proxy that may run behind the agent's rules: ${what}`, async () => {
+      const chains = nftables(base('ip', 'kube-proxy', 'nat-postrouting', priority));
+      const { rivals } = await read(iptables, { 'nft -j list chains': chains, 'iptables-nft': LISTED });
+      assert.deepEqual(
+        rivals.map((one) => `${one.family}: ${one.where}`),
+        found,
+      );
+    });
 
   it('is asked by one process after the other', async () => {
     let running = 0;

@@ -106,8 +106,8 @@ export function nftables(...objects: readonly unknown[]): Partial<ToolResult> {
   return { stdout: JSON.stringify({ nftables: objects }) };
 }
 
-export function base(family: string, table: string, name: string): unknown {
-  const hooked = { type: 'nat', hook: 'postrouting', prio: 100, policy: 'accept' };
+export function base(family: string, table: string, name: string, prio = 100): unknown {
+  const hooked = { type: 'nat', hook: 'postrouting', prio, policy: 'accept' };
   return { chain: { family, table, name, handle: 1, ...hooked } };
 }
 

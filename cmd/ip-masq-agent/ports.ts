@@ -1,0 +1,68 @@
+import { ownAddresses } from '../../lib/flows/own-addresses.ts';
+import { PortCounter, type PortUse } from '../../lib/flows/ports-in-use.ts';
+import { MOST_FLOWS, readFlows } from '../../lib/flows/read.ts';
+import { Conntrack, type Flow } from '../../lib/netlink/conntrack.ts';
+import { NetlinkError } from '../../lib/netlink/error.ts';
+import { SystemError } from '../../lib/text/error.ts';
+import { prettyJson } from '../../lib/text/escape.ts';
+import { counted } from '../../lib/text/words.ts';
+import type { Args } from './command.ts';
+import type { PORTS_FLAGS } from './command-flags.ts';
+import { EXIT } from './exit.ts';
+import type { FlagValues } from './flags.ts';
+import { print } from './print.ts';
+
+/** How many users of one destination the text shows. */
+const USERS_SHOWN = 5;
+
+/**
+ * Lists the destinations for which the node uses most source ports.
+ *
+ * @throws {SystemError} if connection tracking cannot be read
+ */
+export async function ports({ flags }: Args<typeof PORTS_FLAGS>): Promise<number> {
+  const { flows, uses } = await usesOf(flags).catch((error: unknown) => {
+    if (!(error instanceof NetlinkError)) throw error;
+    const remedy = error.failure === 'denied' ? '; run it as root with the capability NET_ADMIN' : '';
+    throw new SystemError(`${error.message}${remedy}`);
+  });
+  if (flags.output === 'json') print(prettyJson({ flows, destinations: uses }));
+  else print(`${usesText(uses)}${counted(flows, 'connection')} in conntrack\n`);
+  return EXIT.ok;
+}
+
+interface Uses {
+  /** All that conntrack holds, of both families. */
+  readonly flows: number;
+  /** The busiest first. */
+  readonly uses: readonly PortUse[];
+}
+
+/** Reads conntrack twice: first it counts, then it asks who uses the ports of the busiest destinations. */
+async function usesOf(flags: FlagValues): Promise<Uses> {
+  using conntrack = new Conntrack();
+  const flows = conntrack.entries();
+  const counter = new PortCounter(flows, flags['to-ports'], ownAddresses());
+  const read = async (to: { add(flow: Flow): void }) => {
+    const take = (some: readonly Flow[]) => {
+      for (const flow of some) to.add(flow);
+    };
+    if (!(await readFlows(conntrack, undefined, take)))
+      throw new SystemError(`conntrack holds more than ${MOST_FLOWS} connections: they are not read`);
+  };
+  await read(counter);
+  const details = counter.details();
+  await read(details);
+  return { flows, uses: details.uses };
+}
+
+function usesText(uses: readonly PortUse[]): string {
+  const lines = uses.map(({ address, protocol, destination, inUse, ports: all, users }) => {
+    const shown = users.slice(0, USERS_SHOWN).map((user) => `${user.address} (${user.inUse})`);
+    const more = users.length > USERS_SHOWN ? [`${users.length - USERS_SHOWN} more`] : [];
+    const percent = `${((100 * inUse) / all).toFixed(1)}%`.padStart(6);
+    const who = [...shown, ...more].join(', ');
+    return `${percent}  ${inUse} of ${all} ports of ${address} to ${protocol} ${destination}, used by ${who}\n`;
+  });
+  return lines.join('');
+}

@@ -1,0 +1,33 @@
+import type { Conntrack, Flow } from '../netlink/conntrack.ts';
+
+/**
+ * The most flows that are looked at. A larger table is left alone: to read it would take this process seconds of CPU.
+ * It is the default of nf_conntrack_max on a machine with 4 GiB of memory or more.
+ */
+export const MOST_FLOWS = 262_144;
+
+/** What of conntrack is needed to look at flows. */
+export type FlowSource = Pick<Conntrack, 'entries' | 'flows'>;
+
+/**
+ * Reads all flows, part by part.
+ *
+ * @param take is called with each part, between which other events have their turn
+ * @returns whether it has read all; false if there are too many
+ * @throws {NetlinkError}
+ */
+export async function readFlows(
+  conntrack: FlowSource,
+  family: Flow['family'] | undefined,
+  take: (flows: readonly Flow[]) => void,
+): Promise<boolean> {
+  if (conntrack.entries() > MOST_FLOWS) return false;
+  let read = 0;
+  for await (const flows of conntrack.flows(family)) {
+    read += flows.length;
+    // There were fewer a moment ago.
+    if (read > MOST_FLOWS) return false;
+    take(flows);
+  }
+  return true;
+}

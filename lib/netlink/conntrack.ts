@@ -1,0 +1,224 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { kernelError, malformed, NetlinkError } from './error.ts';
+import {
+  attribute,
+  attributesOf,
+  errnoIn,
+  FLAGS,
+  find,
+  type Message,
+  messagesIn,
+  type Request,
+  type Span,
+  seek,
+  unsigned,
+  writeMessage,
+} from './messages.ts';
+import { NetlinkSocket } from './socket.ts';
+
+/** The addresses and ports of packets in one direction. */
+export interface Tuple {
+  readonly source: bigint;
+  readonly destination: bigint;
+  /** Undefined for a protocol without ports. */
+  readonly sourcePort: number | undefined;
+  readonly destinationPort: number | undefined;
+}
+
+/** A connection, or what the kernel takes for one. */
+export interface Flow {
+  readonly family: 'IPv4' | 'IPv6';
+  /** The number of the protocol (IANA). */
+  readonly protocol: number;
+  /** What its first packet had before any translation. */
+  readonly original: Tuple;
+  /** What its replies have before that is undone: their destination is the source that the first packet left with. */
+  readonly reply: Tuple;
+  /** Tells it from an earlier flow with the same tuples. */
+  readonly id: number;
+  /** 0, unless a rule or a virtual switch has put it into a zone of its own. */
+  readonly zone: number;
+  /** Whether a connection tracking helper expected it: its translation is that of another flow. */
+  readonly isExpected: boolean;
+  /** TCP_CONNTRACK_… in linux/netfilter/nf_conntrack_tcp.h; undefined for other protocols. */
+  readonly tcpState: number | undefined;
+}
+
+/** IPCTNL_MSG_CT_… in linux/netfilter/nfnetlink_conntrack.h; the high byte is NFNL_SUBSYS_CTNETLINK. */
+const CT_MSG = { new: 0x0100, get: 0x0101, delete: 0x0102, getStats: 0x0105 } as const;
+
+/** Attributes in the same file. */
+const CTA = { original: 1, reply: 2, status: 3, protoInfo: 4, id: 12, zone: 18 } as const;
+const CTA_TUPLE = { ip: 1, proto: 2 } as const;
+const CTA_PROTO = { number: 1, sourcePort: 2, destinationPort: 3 } as const;
+const CTA_PROTOINFO_TCP = 1;
+const CTA_PROTOINFO_TCP_STATE = 1;
+const CTA_STATS_GLOBAL_ENTRIES = 1;
+
+/** IPS_EXPECTED in linux/netfilter/nf_conntrack_common.h. */
+const IPS_EXPECTED = 1n;
+
+/** NFPROTO_… in linux/netfilter.h, and CTA_IP_… for the source; that of the destination follows. */
+const FAMILIES = {
+  IPv4: { protocol: 2, source: 1, bytes: 4 },
+  IPv6: { protocol: 10, source: 3, bytes: 16 },
+} as const;
+
+const NLMSG_ERROR = 2;
+const NLMSG_DONE = 3;
+const EINVAL = 22;
+
+/** Connection tracking of the network namespace that this process is in. All methods throw NetlinkError. */
+export class Conntrack implements Disposable {
+  readonly #dump = new NetlinkSocket();
+  /** The kernel goes on with a dump at each reading: other requests need a socket of their own. */
+  readonly #requests = new NetlinkSocket();
+  #sequence = 0;
+
+  /** How many flows there are, of both families. */
+  entries(): number {
+    const asked = 'count the flows of conntrack';
+    const request = { type: CT_MSG.getStats, flags: FLAGS.none, protocol: 0, attributes: [] };
+    const reply = this.#request(request, asked);
+    if (reply === undefined) throw malformed('no number of flows');
+    return Number(unsigned(find(attributesOf(reply), CTA_STATS_GLOBAL_ENTRIES), 4));
+  }
+
+  /**
+   * All flows, some hundred at a time: what the kernel sends at once. After each part, other events have their turn. Of
+   * flows that come or go meanwhile, some may be missing, or there twice.
+   *
+   * @param family both if it is undefined
+   */
+  async *flows(family?: Flow['family']): AsyncGenerator<readonly Flow[], void> {
+    const asked = 'list the flows of conntrack';
+    this.#sequence = (this.#sequence + 1) >>> 0;
+    const sequence = this.#sequence;
+    const protocol = family === undefined ? 0 : FAMILIES[family].protocol;
+    this.#dump.send(
+      writeMessage({ type: CT_MSG.get, flags: FLAGS.dump, protocol, attributes: [] }, sequence),
+      asked,
+    );
+    for (;;) {
+      const bytes = this.#dump.receive();
+      if (bytes === undefined)
+        throw new NetlinkError('failed', `cannot ${asked}: the kernel does not answer`);
+      const flows: Flow[] = [];
+      let errno: number | undefined;
+      for (const message of messagesIn(bytes)) {
+        if (message.sequence !== sequence || message.port !== this.#dump.port) continue;
+        if (message.type === NLMSG_ERROR || message.type === NLMSG_DONE) errno = errnoIn(message);
+        else if (message.type === CT_MSG.new) flows.push(readFlow(message));
+        else throw malformed(`type ${message.type} as a flow`);
+      }
+      if (errno) throw refused(errno, asked);
+      if (flows.length > 0) yield flows;
+      if (errno === 0) return;
+      await nextTurn();
+    }
+  }
+
+  /**
+   * Deletes a flow with ports: its next packet begins a new one, which passes all NAT rules.
+   *
+   * @returns whether it was still there
+   */
+  delete({ family, protocol, original, id }: Flow): boolean {
+    const { source, bytes, ...codes } = FAMILIES[family];
+    const { sourcePort = 0, destinationPort = 0 } = original;
+    const tuple = attribute(CTA.original, [
+      attribute(CTA_TUPLE.ip, [
+        attribute(source, number(original.source, bytes)),
+        attribute(source + 1, number(original.destination, bytes)),
+      ]),
+      attribute(CTA_TUPLE.proto, [
+        attribute(CTA_PROTO.number, number(protocol, 1)),
+        attribute(CTA_PROTO.sourcePort, number(sourcePort, 2)),
+        attribute(CTA_PROTO.destinationPort, number(destinationPort, 2)),
+      ]),
+    ]);
+    const attributes = [tuple, attribute(CTA.id, number(id, 4))];
+    const request = { type: CT_MSG.delete, flags: FLAGS.ack, protocol: codes.protocol, attributes };
+    try {
+      this.#request(request, 'delete a flow of conntrack');
+      return true;
+    } catch (error) {
+      if (error instanceof NetlinkError && error.code === 'ENOENT') return false;
+      throw error;
+    }
+  }
+
+  /** Also ends a list that was not read to its end. */
+  [Symbol.dispose](): void {
+    this.#dump.close();
+    this.#requests.close();
+  }
+
+  /** The only reply; undefined for a success without one. The kernel answers within send(2). */
+  #request(request: Request, asked: string): Message | undefined {
+    this.#sequence = (this.#sequence + 1) >>> 0;
+    this.#requests.send(writeMessage(request, this.#sequence), asked);
+    for (;;) {
+      const bytes = this.#requests.receive();
+      if (bytes === undefined)
+        throw new NetlinkError('failed', `cannot ${asked}: the kernel does not answer`);
+      for (const message of messagesIn(bytes)) {
+        if (message.sequence !== this.#sequence || message.port !== this.#requests.port) continue;
+        if (message.type !== NLMSG_ERROR) return message;
+        const errno = errnoIn(message);
+        if (errno !== 0) throw refused(errno, asked);
+        return undefined;
+      }
+    }
+  }
+}
+
+/** The kernel's error. It has EINVAL for a subsystem that it lacks, and cannot load as a module (nfnetlink.c). */
+function refused(errno: number, asked: string): NetlinkError {
+  if (errno !== EINVAL) return kernelError(errno, asked);
+  const message = `cannot ${asked}: the kernel lacks the module nf_conntrack_netlink`;
+  return new NetlinkError('unsupported', message, 'EINVAL');
+}
+
+function readFlow(message: Message): Flow {
+  const { bytes, from, to } = message.payload;
+  const family = bytes[from] === FAMILIES.IPv4.protocol ? 'IPv4' : 'IPv6';
+  const all: Span = { bytes, from: from + 4, to };
+  const original = seek(all, CTA.original);
+  const reply = seek(all, CTA.reply);
+  const [status, id, zone] = [seek(all, CTA.status), seek(all, CTA.id), seek(all, CTA.zone)];
+  const protocol = seek(seek(original, CTA_TUPLE.proto), CTA_PROTO.number);
+  const tcp = seek(seek(all, CTA.protoInfo), CTA_PROTOINFO_TCP);
+  const state = seek(tcp, CTA_PROTOINFO_TCP_STATE);
+  return {
+    family,
+    protocol: Number(unsigned(protocol, 1)),
+    original: readTuple(original, family),
+    reply: readTuple(reply, family),
+    id: Number(unsigned(id, 4)),
+    zone: zone === undefined ? 0 : Number(unsigned(zone, 2)),
+    isExpected: status !== undefined && (unsigned(status, 4) & IPS_EXPECTED) !== 0n,
+    tcpState: state && Number(unsigned(state, 1)),
+  };
+}
+
+function readTuple(tuple: Span | undefined, family: Flow['family']): Tuple {
+  const { source, bytes } = FAMILIES[family];
+  const ip = seek(tuple, CTA_TUPLE.ip);
+  const proto = seek(tuple, CTA_TUPLE.proto);
+  const port = (type: number) => {
+    const span = seek(proto, type);
+    return span && Number(unsigned(span, 2));
+  };
+  return {
+    source: unsigned(seek(ip, source), bytes),
+    destination: unsigned(seek(ip, source + 1), bytes),
+    sourcePort: port(CTA_PROTO.sourcePort),
+    destinationPort: port(CTA_PROTO.destinationPort),
+  };
+}
+
+/** A number with the highest byte first. */
+function number(value: bigint | number, bytes: number): Buffer {
+  return Buffer.from(value.toString(16).padStart(2 * bytes, '0'), 'hex');
+}

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { FAMILIES } from '../kernel/support.ts';
+import { NODE, POD } from '../lab/network.ts';
+import { succeed } from '../lab/run.ts';
+import { configOf, createPacketLab, DATAPLANES, NO_LAB, type PacketLab, sync } from './support.ts';
+
+const CONFIG = configOf('nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\n');
+const OUTSIDE = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
+const INSIDE = { IPv4: '10.1.1.1', IPv6: 'fd00:1::1' } as const;
+
+/** Many packets at once, to and from whom they come. */
+const REPEATED = Array.from({ length: 20 }, () =>
+  [OUTSIDE, INSIDE].flatMap(({ IPv4, IPv6 }) => [IPv4, IPv6]),
+).flat();
+const REPEATED_SOURCES = REPEATED.map((_, index) => [NODE.IPv4, NODE.IPv6, POD.IPv4, POD.IPv6][index % 4]);
+
+const TABLES = ['ip', 'ip6'] as const;
+
+/** A table like that of kube-proxy in nftables mode: what it has marked is masqueraded, and loses the mark. */
+const KUBE_PROXY = forBoth(
+  (ip) => `
+    table ${ip} kube-proxy {
+      chain masquerading {
+        meta mark & 0x4000 == 0 return
+        meta mark set meta mark ^ 0x4000
+        masquerade fully-random
+      }
+      chain nat-postrouting { type nat hook postrouting priority srcnat; jump masquerading; }
+    }`,
+);
+
+/** Marks what comes from the pod, as kube-proxy does with packets to some Services; counts what leaves with the mark. */
+const MARKS = forBoth(
+  (ip) => `
+    table ${ip} marks {
+      counter marked { }
+      counter unmarked { }
+      chain forward { type filter hook forward priority 0; iifname "pod0" meta mark set meta mark | 0x4000; }
+      chain leaving {
+        type filter hook postrouting priority 300
+        oifname "uplink0" meta l4proto udp meta mark & 0x4000 != 0 counter name marked
+        oifname "uplink0" meta l4proto udp meta mark & 0x4000 == 0 counter name unmarked
+      }
+    }`,
+);
+
+const [nftables] = DATAPLANES.filter(({ name }) => name === 'nftables');
+assert.ok(nftables);
+
+describe('kube-proxy in nftables mode', { skip: NO_LAB }, () => {
+  it('sees packets before the agent does, whichever of the two started last', async () => {
+    await using lab = await createPacketLab(nftables);
+    await nft(lab, MARKS);
+    await sync(lab.dataplane, CONFIG);
+    let packets = 0;
+    const assertUnmarked = async (what: string) => {
+      for (const family of FAMILIES) {
+        const seen = await lab.network.sourcesSeen([OUTSIDE[family], INSIDE[family]]);
+        const addresses = seen.map(({ address }) => address);
+        assert.deepEqual(addresses, [NODE[family], NODE[family]], what);
+      }
+      packets += 2;
+      const counts = TABLES.map((ip) => ({ ip, marked: 0, unmarked: packets }));
+      assert.deepEqual(await counters(lab), counts, what);
+    };
+    await nft(lab, KUBE_PROXY);
+    await assertUnmarked('kube-proxy after the agent');
+    await nft(
+      lab,
+      forBoth((ip) => `delete table ${ip} ip-masq-agent`),
+    );
+    await sync(lab.dataplane, CONFIG);
+    await assertUnmarked('the agent after kube-proxy');
+    await nft(lab, `${forBoth((ip) => `delete table ${ip} kube-proxy`)}${KUBE_PROXY}`);
+    await assertUnmarked('kube-proxy again');
+  });
+});
+
+describe('a table with the priority of older versions', { skip: NO_LAB }, () => {
+  it('is replaced, and no packet meets no rules meanwhile', async () => {
+    await using lab = await createPacketLab(nftables);
+    await sync(lab.dataplane, CONFIG);
+    const [current] = await chains(lab);
+    const older = forBoth((ip) => `add table ${ip} ip-masq-agent\ndelete table ${ip} ip-masq-agent`);
+    const tables = await Promise.all(TABLES.map((ip) => list(lab, `list table ${ip} ip-masq-agent`)));
+    const script = older + tables.join('').replaceAll('priority srcnat + 10;', 'priority srcnat;');
+    const volley = async () => {
+      const seen = await lab.network.sourcesSeen(REPEATED);
+      assert.deepEqual(
+        seen.map(({ address }) => address),
+        REPEATED_SOURCES,
+      );
+    };
+    for (let time = 0; time < 20; time += 1) {
+      await nft(lab, script);
+      assert.notEqual((await chains(lab))[0], current);
+      const replacing = { isDone: false };
+      const synced = sync(lab.dataplane, CONFIG).finally(() => {
+        replacing.isDone = true;
+      });
+      while (!replacing.isDone) await volley();
+      await synced;
+      assert.deepEqual(await chains(lab), [current, current]);
+    }
+  });
+});
+
+function forBoth(text: (ip: (typeof TABLES)[number]) => string): string {
+  return TABLES.map((ip) => `${text(ip)}\n`).join('');
+}
+
+async function nft({ network }: PacketLab, script: string): Promise<void> {
+  await succeed(network.node.run('nft', ['-f', '-'], { input: script }));
+}
+
+async function list({ network }: PacketLab, command: string): Promise<string> {
+  const { code, stdout, stderr } = await network.node.run('nft', ['-s', ...command.split(' ')]);
+  assert.equal(code, 0, stderr);
+  return stdout;
+}
+
+/** What the agent's chain is hooked to, in both families. */
+async function chains(lab: PacketLab): Promise<readonly (string | undefined)[]> {
+  const listed = await Promise.all(
+    TABLES.map((ip) => list(lab, `list chain ${ip} ip-masq-agent postrouting`)),
+  );
+  return listed.map((text) => /type nat .*/.exec(text)?.[0]);
+}
+
+async function counters({ network }: PacketLab) {
+  const read = async (ip: string, name: string) => {
+    const { stdout } = await network.node.run('nft', ['list', 'counter', ip, 'marks', name]);
+    return Number(/packets (\d+)/.exec(stdout)?.[1]);
+  };
+  return await Promise.all(
+    TABLES.map(async (ip) => ({
+      ip,
+      marked: await read(ip, 'marked'),
+      unmarked: await read(ip, 'unmarked'),
+    })),
+  );
+}

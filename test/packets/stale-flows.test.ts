@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { METRIC_PREFIX } from '../../lib/status/metrics.ts';
+import { createNode, eventually, type NodeLab, SERVED } from '../e2e/support.ts';
+import { COMMON } from '../lab/kube-proxy.ts';
+import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
+import { succeed } from '../lab/run.ts';
+import { type Streams, startStreams } from '../lab/stream.ts';
+import { DATAPLANES, NO_LAB } from './support.ts';
+
+const OUTSIDE = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
+const INSIDE = { IPv4: '10.1.1.1', IPv6: 'fd00:1::1' } as const;
+/** What kube-proxy would translate, to an address outside. */
+const SERVICE = '10.96.0.1';
+const BACKEND = '198.51.100.7';
+
+const CONFIG = 'nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\n';
+/** The verdicts of all destinations above are the other ones. */
+const OPPOSITE =
+  'nonMasqueradeCIDRs: [203.0.113.0/24, 198.51.100.0/24, 10.96.0.0/16, "2606:4700::/32", fd00:244::/32]\n';
+
+const WITH_NETLINK = DATAPLANES.filter(({ name }) => name !== 'iptables-legacy');
+
+describe('flows that began before the rules', { concurrency: true, skip: NO_LAB }, () => {
+  for (const { name, flags } of WITH_NETLINK) {
+    it(`are reported, and only those whose verdict the rules decide: ${name}`, async () => {
+      await using lab = await createLab();
+      const { node } = lab;
+      const volume = await node.volume({ 'ip-masq-a': CONFIG });
+      await lab.beginFlows();
+      const agent = node.start(...flags, '--enable-ipv6', SERVED);
+      const [line] = await agent.logged(/connections? (?:has|have) still the verdict .*/);
+      assert.match(line, /--stale-flows=delete-udp ends those of UDP/);
+      const expected = {
+        'IPv4 udp not_masqueraded': 1,
+        'IPv4 tcp not_masqueraded': 1,
+        'IPv6 udp not_masqueraded': 1,
+        'IPv6 tcp not_masqueraded': 1,
+      };
+      assert.deepEqual(await staleFlows(node), expected);
+      assert.match(agent.log(), /udp 10\.244\.1\.2:29000 to 203\.0\.113\.9:4000: still not masqueraded/);
+      assert.match(agent.log(), /tcp \[fd00:244:1::2\]:\d+ to \[2606:4700::1\]:4001: still not masqueraded/);
+      assert.deepEqual(await lab.sources(), [POD.IPv4, POD.IPv6, POD.IPv4, POD.IPv6]);
+
+      // What is stale after a change keeps the address of the node, and what was stale is no longer.
+      const before = agent.log().length;
+      await lab.network.sourcesSeen([OUTSIDE.IPv4], { source: { address: POD.IPv4, port: 29_001 } });
+      await volume.swap({ 'ip-masq-a': OPPOSITE });
+      await eventually(
+        async () => /still the verdict/.test(agent.log().slice(before)),
+        () => agent.log(),
+      );
+      assert.deepEqual(await staleFlows(node), {
+        'IPv4 udp masqueraded': 1,
+        'IPv4 udp not_masqueraded': 1,
+        'IPv6 udp not_masqueraded': 1,
+      });
+      agent.kill('SIGTERM');
+      assert.equal((await agent.ended).code, 0);
+    });
+
+    it(`are deleted with --stale-flows=delete-udp, but never those of TCP: ${name}`, async () => {
+      await using lab = await createLab();
+      const { node } = lab;
+      await node.volume({ 'ip-masq-a': CONFIG });
+      await lab.beginFlows();
+      const agent = node.start(...flags, '--enable-ipv6', SERVED, '--stale-flows=delete-udp');
+      await agent.logged(/deleted from conntrack.*1 of udp \(IPv4, not masqueraded\).*their next packets/);
+      assert.deepEqual(await staleFlows(node), {
+        'IPv4 tcp not_masqueraded': 1,
+        'IPv6 tcp not_masqueraded': 1,
+      });
+      assert.deepEqual(await lab.sources(), [NODE.IPv4, NODE.IPv6, POD.IPv4, POD.IPv6]);
+      await lab.streams.advance([OUTSIDE.IPv4, OUTSIDE.IPv6]);
+      const accepted = await lab.streams.accepted();
+      assert.deepEqual(
+        accepted.map(({ address }) => address),
+        [POD.IPv4, POD.IPv6],
+      );
+      agent.kill('SIGTERM');
+      assert.equal((await agent.ended).code, 0);
+    });
+  }
+
+  it('are not looked for with --stale-flows=off, without netlink and in legacy mode, which is told if it was asked for', async () => {
+    for (const [flags, told] of [
+      [['--stale-flows=off'], false],
+      [['--netlink=off'], false],
+      [['--netlink=off', '--stale-flows=report'], true],
+      [['--iptables-mode=legacy', '--stale-flows=delete-udp'], true],
+    ] as const) {
+      await using lab = await createLab();
+      await lab.node.volume({ 'ip-masq-a': CONFIG });
+      await lab.beginFlows();
+      const agent = lab.node.start(...flags, '--enable-ipv6', SERVED);
+      await agent.logged(/metrics, probes and status on/);
+      if (told) await agent.logged(/--stale-flows=\S+ has no effect: it needs netlink, and not legacy mode/);
+      // The look at foreign rules begins later than that at conntrack.
+      await eventually(
+        async () => /foreign_masquerade_rules\{/.test(await lab.node.metrics()) || !told,
+        () => 'a look at the node',
+      );
+      assert.deepEqual(await staleFlows(lab.node), {});
+      assert.doesNotMatch(agent.log(), /still the verdict/);
+      assert.equal(/has no effect/.test(agent.log()), told, flags.join(' '));
+      agent.kill('SIGTERM');
+      await agent.ended;
+    }
+  });
+});
+
+interface Lab extends AsyncDisposable {
+  readonly node: NodeLab;
+  readonly network: Network;
+  readonly streams: Streams;
+  /** Begins flows of UDP and TCP, from the pod and from the node, to all kinds of destinations. */
+  beginFlows(): Promise<void>;
+  /** The sources of the UDP flows that go on: to outside and to inside. */
+  sources(): Promise<readonly string[]>;
+}
+
+async function createLab(): Promise<Lab> {
+  await using stack = new AsyncDisposableStack();
+  const node = stack.use(await createNode());
+  const network = stack.use(await createNetwork(node.box));
+  const streams = stack.use(await startStreams(network.pod, network.outside));
+  const fromNode = stack.use(await network.witness.openSender(network.node));
+  // As kube-proxy does: with its rules the kernel tracks connections, and flows are bound to their addresses.
+  const service = `-A PREROUTING -d ${SERVICE}/32 -j DNAT --to-destination ${BACKEND}`;
+  const restore = async (command: string, lines: readonly string[]) => {
+    const input = ['*nat', ...COMMON, ...lines, 'COMMIT', ''].join('\n');
+    await succeed(node.box.run(command, ['--noflush'], { input }));
+  };
+  await restore('iptables-nft-restore', [service]);
+  await restore('ip6tables-nft-restore', []);
+  const udp = async () => {
+    const sources: string[] = [];
+    for (const family of ['IPv4', 'IPv6'] as const) {
+      const source = { address: POD[family], port: 29_000 };
+      const seen = await network.sourcesSeen([OUTSIDE[family], INSIDE[family]], { source });
+      sources.push(...seen.map(({ address }) => address));
+    }
+    return [0, 2, 1, 3].map((index) => sources[index] ?? '');
+  };
+  const owned = stack.move();
+  return {
+    node,
+    network,
+    streams,
+    beginFlows: async () => {
+      assert.deepEqual(await udp(), [POD.IPv4, POD.IPv6, POD.IPv4, POD.IPv6]);
+      await streams.advance([OUTSIDE.IPv4]);
+      await streams.advance([OUTSIDE.IPv6]);
+      await network.sourcesSeen([SERVICE], { source: { address: POD.IPv4, port: 29_000 } });
+      for (const family of ['IPv4', 'IPv6'] as const) {
+        const source = { address: NODE[family], port: 29_000 };
+        await fromNode.sourcesSeen([OUTSIDE[family], INSIDE[family]], { source });
+      }
+    },
+    sources: udp,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+const SERIES = new RegExp(`^${METRIC_PREFIX}stale_flows\\{(.*)\\} ([1-9]\\d*)$`, 'gm');
+
+/** What the metric says, without zeros: `FAMILY PROTOCOL DIRECTION` to the number of flows. */
+async function staleFlows(node: NodeLab): Promise<Readonly<Record<string, number>>> {
+  const series = (await node.metrics()).matchAll(SERIES);
+  return Object.fromEntries(
+    Array.from(series, ([, labels = '', value]) => [
+      Array.from(labels.matchAll(/"([^"]*)"/g), ([, text]) => text).join(' '),
+      Number(value),
+    ]),
+  );
+}
