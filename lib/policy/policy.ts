@@ -1,7 +1,7 @@
 import type { Address, Family } from '../cidr/address.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
-import { type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import { isIn, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { Located, Origin } from '../text/origin.ts';
@@ -92,9 +92,13 @@ export type FlowVerdict = (source: Address, destination: Address) => Verdict;
 
 /** The verdicts of these policies. Packets of a family without a policy are left alone. */
 export function flowVerdict(policies: readonly Policy[]): FlowVerdict {
-  const deciders = new Map(policies.map((policy) => [policy.family, decider(policy)]));
-  return (_, destination) => {
-    const decide = deciders.get(destination.family);
-    return decide === undefined ? 'return' : (decide(destination)?.verdict ?? 'masquerade');
+  const deciders = new Map(
+    policies.map((policy) => [policy.family, { decide: decider(policy), from: fromSet(policy)?.ranges }]),
+  );
+  return (source, destination) => {
+    const { decide, from } = deciders.get(destination.family) ?? {};
+    const isElsewhere = from !== undefined && !from.some((range) => isIn(source.value, range));
+    if (decide === undefined || isElsewhere) return 'return';
+    return decide(destination)?.verdict ?? 'masquerade';
   };
 }

@@ -36,8 +36,9 @@ export async function startHelper<Request, Reply>(
     else waiting.get(id)?.resolve(reply);
     waiting.delete(id);
   });
-  child.on('exit', () => {
-    for (const { reject } of waiting.values()) reject(new Error('the helper of the lab ended'));
+  child.on('exit', (code, signal) => {
+    const error = new Error(`${fileURLToPath(script)} ended: ${signal ?? `exit code ${code}`}`);
+    for (const { reject } of waiting.values()) reject(error);
   });
   return {
     ask: (request) => {

@@ -106,6 +106,42 @@ describe('a table with the priority of older versions', { skip: NO_LAB }, () => 
   });
 });
 
+describe('ranges that packets come from', { skip: NO_LAB }, () => {
+  for (const kind of DATAPLANES)
+    it(`come, change and go, and no packet of a listed range gets another verdict meanwhile, ${kind.name}`, async (test) => {
+      await using lab = await createPacketLab(kind);
+      const volley = async () => (await lab.network.sourcesSeen(REPEATED)).map(({ address }) => address);
+      const from = (other: string) => `masqueradeFromCIDRs: ["10.244.0.0/16", "fd00:244::/32", "${other}"]\n`;
+      const steps = [from('198.51.100.0/24'), from('2001:db8:9::/48'), from('10.0.0.0/9'), ''];
+      await sync(lab.dataplane, CONFIG);
+      let sent = 0;
+      for (let time = 0; time < 8; time += 1) {
+        for (const step of steps) {
+          const changing = { isDone: false };
+          const synced = sync(
+            lab.dataplane,
+            configOf(`nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\n${step}`),
+          ).finally(() => {
+            changing.isDone = true;
+          });
+          const wrong: string[] = [];
+          while (!changing.isDone) {
+            const seen = await volley();
+            wrong.push(
+              ...REPEATED_SOURCES.flatMap((source, at) =>
+                seen[at] === source ? [] : [`${REPEATED[at]} from ${seen[at]}`],
+              ),
+            );
+            sent += REPEATED.length;
+          }
+          await synced;
+          assert.deepEqual(wrong, [], `round ${time}, to ${step}`);
+        }
+      }
+      test.diagnostic(`${sent} packets`);
+    });
+});
+
 function forBoth(text: (ip: (typeof TABLES)[number]) => string): string {
   return TABLES.map((ip) => `${text(ip)}\n`).join('');
 }

@@ -18,6 +18,7 @@ interface Result {
   readonly table: NftablesTable;
   readonly elements: ElementChange | undefined;
   readonly remakesChain: boolean;
+  readonly preparation: string;
 }
 
 /** A look at the table. */
@@ -58,13 +59,8 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
   const observed = (one: Look): Observed => ({
     plan(policy) {
       const { family, generation } = one;
-      const { plan, result, elements, remakesChain } = planTable(
-        one,
-        policy,
-        options,
-        sets.canChange(family),
-      );
-      if (plan !== undefined) results.set(plan, { table: result, elements, remakesChain });
+      const { plan, result, ...how } = planTable(one, policy, options, sets.canChange(family));
+      if (plan !== undefined) results.set(plan, { table: result, ...how });
       else {
         one.prove?.();
         sets.hold(family, result, generation);
@@ -77,10 +73,11 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
 
   const write = async (plan: Plan): Promise<void> => {
     const { family, script } = plan;
-    const { table, elements, remakesChain } = results.get(plan) ?? {};
+    const { table, elements, remakesChain, preparation = '' } = results.get(plan) ?? {};
     if (table !== undefined && elements !== undefined) return await sets.change(family, elements, table);
     memory.forget(family);
     sets.forget(family);
+    if (preparation !== '') await tool.run(preparation);
     await tool.run(script);
     if (remakesChain) remadeChains[family] += 1;
     if (table !== undefined) sets.hold(family, table);

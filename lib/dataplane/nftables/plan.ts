@@ -9,6 +9,7 @@ import type { NftablesObservation, TableContent } from './observe.ts';
 import {
   type NftablesTable,
   renderChainTransaction,
+  renderFromSetTransaction,
   renderTable,
   renderTransaction,
   sectionsOf,
@@ -23,6 +24,8 @@ interface TablePlan {
   readonly elements: ElementChange | undefined;
   /** Whether the rules are written again, so that their counts begin at zero, and the set stays. */
   readonly remakesChain: boolean;
+  /** What nft reads first, in a transaction of its own that changes no verdict; empty if nothing. */
+  readonly preparation: string;
 }
 
 /** A change of the set alone. */
@@ -60,7 +63,7 @@ export function planTable(
     ? []
     : [...(table?.elements.keys() ?? [])].filter((text) => !wanted.elements.has(text));
   if (sameShape && missing.length === 0 && extra.length === 0)
-    return { plan: undefined, result: wanted, elements: undefined, remakesChain: false };
+    return { plan: undefined, result: wanted, elements: undefined, remakesChain: false, preparation: '' };
   const elements = overNetlink && sameShape ? elementChange(extra, missing, wanted) : undefined;
   const isSlow = elements === undefined && extra.length * (table?.elements.size ?? 0) > MOST_DELETING;
   const rest = sameShape ? NOTHING : table && planRest(family, table.shape, wanted.shape);
@@ -85,7 +88,13 @@ export function planTable(
       ? renderTransaction(family, wanted)
       : `${change(family, SET, extra, missing)}${rest.script}`,
   };
-  return { plan, result: wanted, elements, remakesChain };
+  return {
+    plan,
+    result: wanted,
+    elements,
+    remakesChain,
+    preparation: remakes ? '' : rest.preparation,
+  };
 }
 
 /** The change of the set as ranges; undefined if the set holds something else. */
@@ -203,13 +212,14 @@ function compare(
 
 /** A change of all but the set of destinations. */
 interface RestPlan {
+  readonly preparation: string;
   readonly script: string;
   readonly remakesChain: boolean;
   /** Whether only elements of the second set differ. */
   readonly onlyElements: boolean;
 }
 
-const NOTHING: RestPlan = { script: '', remakesChain: false, onlyElements: false };
+const NOTHING: RestPlan = { preparation: '', script: '', remakesChain: false, onlyElements: false };
 
 /** The change of the chain and the second set; undefined if more than that differs. */
 function planRest(family: Family, before: readonly string[], after: readonly string[]): RestPlan | undefined {
@@ -221,10 +231,12 @@ function planRest(family: Family, before: readonly string[], after: readonly str
   const [gone, added] = stays ? [without(old.from, wanted.from), without(wanted.from, old.from)] : [[], []];
   const elements = change(family, FROM_SET, gone, added);
   if (sameLines(old.chains, wanted.chains)) {
-    return stays ? { script: elements, remakesChain: false, onlyElements: true } : undefined;
+    return stays ? { ...NOTHING, script: elements, onlyElements: true } : undefined;
   }
   const chain = renderChainTransaction(family, old, wanted);
-  return { script: `${elements}${chain}`, remakesChain: true, onlyElements: false };
+  const comes = old.from === undefined && wanted.from !== undefined;
+  const preparation = comes ? renderFromSetTransaction(family, wanted.from) : '';
+  return { preparation, script: `${elements}${chain}`, remakesChain: true, onlyElements: false };
 }
 
 function without(texts: readonly string[], others: readonly string[]): readonly string[] {
