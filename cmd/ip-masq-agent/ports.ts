@@ -42,7 +42,7 @@ interface Uses {
 async function usesOf(flags: FlagValues): Promise<Uses> {
   using conntrack = new Conntrack();
   const flows = conntrack.entries();
-  const counter = new PortCounter(flows, flags['to-ports'], ownAddresses());
+  const counter = new PortCounter(Math.min(flows, MOST_FLOWS), flags['to-ports'], ownAddresses());
   const read = async (to: { add(flow: Flow): void }) => {
     if (!(await readFlows(conntrack, undefined, (flow) => to.add(flow))))
       throw new SystemError(`conntrack holds more than ${MOST_FLOWS} connections: they are not read`);

@@ -50,7 +50,7 @@ export class PortCounter {
   #used = 0;
 
   /**
-   * @param flows about how many will be added
+   * @param flows about how many will be added, at most `MOST_FLOWS`
    * @param toPorts an empty list means any port
    */
   constructor(flows: number, toPorts: readonly PortRange[], isOwn: IsOwn) {

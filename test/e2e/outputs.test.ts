@@ -29,6 +29,7 @@ const OUTPUTS = {
   ],
   diff: ['diff', 'diff -f ip-masq-ok', 'diff --backend=nftables --enable-ipv6'],
   doctor: ['doctor', 'doctor --config-dir=nowhere', 'doctor --enable-ipv6 --config-dir=empty'],
+  ports: ['ports --to-ports=1-65535'],
   version: ['version'],
 } as const;
 

@@ -98,7 +98,8 @@ export class FlowWatch {
     using conntrack = this.#open();
     const rules = { verdict: this.#verdict, isOwn: ownAddresses() };
     const [stale, deleted] = [new StaleFlows(), new StaleFlows()];
-    const ports = countsPorts ? new PortCounter(conntrack.entries(), toPorts, rules.isOwn) : undefined;
+    const expected = Math.min(conntrack.entries(), MOST_FLOWS);
+    const ports = countsPorts ? new PortCounter(expected, toPorts, rules.isOwn) : undefined;
     const deletes = reports && mode === 'delete-udp';
     const toDelete: Flow[] = [];
     const take = (flow: Flow): void => {
