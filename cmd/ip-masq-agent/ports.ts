@@ -42,12 +42,9 @@ interface Uses {
 async function usesOf(flags: FlagValues): Promise<Uses> {
   using conntrack = new Conntrack();
   const flows = conntrack.entries();
-  const counter = new PortCounter(flows, flags['to-ports'], ownAddresses());
+  const counter = new PortCounter(Math.min(flows, MOST_FLOWS), flags['to-ports'], ownAddresses());
   const read = async (to: { add(flow: Flow): void }) => {
-    const take = (some: readonly Flow[]) => {
-      for (const flow of some) to.add(flow);
-    };
-    if (!(await readFlows(conntrack, undefined, take)))
+    if (!(await readFlows(conntrack, undefined, (flow) => to.add(flow))))
       throw new SystemError(`conntrack holds more than ${MOST_FLOWS} connections: they are not read`);
   };
   await read(counter);

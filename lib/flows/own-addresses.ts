@@ -1,5 +1,5 @@
 import { networkInterfaces } from 'node:os';
-import { type Address, parseAddress } from '../cidr/address.ts';
+import { type Address, type Family, parseAddress } from '../cidr/address.ts';
 
 /** 127.0.0.0/8, all of which is the node itself. */
 const LOOPBACK = 127n;
@@ -10,16 +10,12 @@ const LOOPBACK = 127n;
  */
 export function ownAddresses(): (address: Address) => boolean {
   const links = Object.values(networkInterfaces()).flatMap((link) => link ?? []);
-  const own = new Set(links.flatMap(({ address }) => keyOf(parseAddress(address))));
-  return (address) => keyOf(address).some((key) => own.has(key)) || isLoopback(address);
-}
-
-function keyOf(address: Address | undefined): readonly bigint[] {
-  if (address === undefined) return [];
-  // The two families in one set: above all addresses of IPv6.
-  return [address.family === 'IPv4' ? address.value + (1n << 128n) : address.value];
-}
-
-function isLoopback({ family, value }: Address): boolean {
-  return family === 'IPv4' && value >> 24n === LOOPBACK;
+  const own = new Map<Family, Set<bigint>>();
+  for (const { address } of links) {
+    const parsed = parseAddress(address);
+    if (parsed === undefined) continue;
+    own.set(parsed.family, (own.get(parsed.family) ?? new Set()).add(parsed.value));
+  }
+  return ({ family, value }) =>
+    own.get(family)?.has(value) === true || (family === 'IPv4' && value >> 24n === LOOPBACK);
 }

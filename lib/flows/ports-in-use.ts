@@ -38,27 +38,27 @@ const WITH_PORTS: readonly number[] = Object.values(IPPROTO);
  * Counts how many source ports each address of the node uses for each destination. Connections to different destinations
  * can have the same port: if none is left for one destination, new connections to it fail, and no others do.
  *
- * It counts by a hash of 53 bits in tables of numbers, 12 bytes a slot, because 262,144 texts would need too much memory:
+ * It counts by a hash of 53 bits in tables of numbers, 10 bytes a slot, because 262,144 texts would need too much memory:
  * two of so many destinations have the same hash in one of 250,000 cases.
  */
 export class PortCounter {
   readonly #ranges: readonly PortRange[];
   readonly #isOwn: IsOwn;
   readonly #hashes: Float64Array;
-  readonly #counts: Uint32Array;
+  readonly #counts: Uint16Array;
   readonly #highest: Record<Family, number> = { IPv4: 0, IPv6: 0 };
   #used = 0;
 
   /**
-   * @param flows about how many will be added
+   * @param flows about how many will be added, at most `MOST_FLOWS`
    * @param toPorts an empty list means any port
    */
   constructor(flows: number, toPorts: readonly PortRange[], isOwn: IsOwn) {
-    const slots = 2 ** Math.ceil(Math.log2(2 * flows + 64));
+    const slots = 2 ** Math.ceil(Math.log2(Math.max(64, 1.5 * flows)));
     this.#ranges = toPorts.length === 0 ? DEFAULT_PORTS : toPorts;
     this.#isOwn = isOwn;
     this.#hashes = new Float64Array(slots);
-    this.#counts = new Uint32Array(slots);
+    this.#counts = new Uint16Array(slots);
   }
 
   add(flow: Flow): void {
@@ -69,11 +69,12 @@ export class PortCounter {
     while (this.#hashes[slot] !== 0 && this.#hashes[slot] !== hash) slot = (slot + 1) & mask;
     if (this.#hashes[slot] === 0) {
       // Many more flows than were told: what is counted already goes on.
-      if (2 * this.#used > this.#hashes.length) return;
+      if (4 * this.#used > 3 * this.#hashes.length) return;
       this.#used += 1;
       this.#hashes[slot] = hash;
     }
-    const count = (this.#counts[slot] ?? 0) + 1;
+    // There are no more ports; in a dump of a changing table a flow can be there twice.
+    const count = Math.min((this.#counts[slot] ?? 0) + 1, 0xffff);
     this.#counts[slot] = count;
     if (count > this.#highest[flow.family]) this.#highest[flow.family] = count;
   }
@@ -96,14 +97,15 @@ export class PortCounter {
   }
 
   /** What address, protocol, destination and its port have in common; undefined if the flow uses none of the ports. */
-  #hashOf({ family, protocol, original, reply, zone }: Flow): number | undefined {
-    const { source, destination, sourcePort = 0, destinationPort: port } = reply;
+  #hashOf(flow: Flow): number | undefined {
+    const { family, protocol, original, reply, zone } = flow;
+    const { destination, destinationPort: port } = reply;
     if (port === undefined || zone !== 0 || !WITH_PORTS.includes(protocol)) return undefined;
     if (!this.#ranges.some(({ first, last }) => first <= port && port <= last)) return undefined;
     // Connections of the node itself use the same ports.
     const isTranslated = destination !== original.source;
     if (!isTranslated && !this.#isOwn({ family, value: destination })) return undefined;
-    return hashOf([...words(family, source), ...words(family, destination), protocol, sourcePort]);
+    return hashOf(flow);
   }
 }
 
@@ -154,20 +156,25 @@ export class PortDetails {
   }
 }
 
-/** The address as numbers of 32 bits. */
-function words(family: Family, value: bigint): readonly number[] {
-  if (family === 'IPv4') return [Number(value)];
-  return [96n, 64n, 32n, 0n].map((bits) => Number((value >> bits) & 0xffff_ffffn));
+/**
+ * 53 bits, and never 0: two times the mixing step of MurmurHash3, with different seeds. An address of IPv4 fits into a
+ * number; to take large numbers apart makes garbage.
+ */
+function hashOf({ family, protocol, reply }: Flow): number {
+  const hash = { a: 0x9e37_79b9, b: 0x85eb_ca6b };
+  add(hash, (protocol << 16) | (reply.sourcePort ?? 0));
+  for (const address of [reply.source, reply.destination]) {
+    if (family === 'IPv4') add(hash, Number(address));
+    else for (let rest = address, word = 0; word < 4; word += 1, rest >>= 32n) add(hash, Number(rest & LOW));
+  }
+  return (hash.a >>> 0) * 2 ** 21 + (hash.b >>> 11) || 1;
 }
 
-/** 53 bits, and never 0: two times the mixing step of MurmurHash3, with different seeds. */
-function hashOf(numbers: readonly number[]): number {
-  let [a, b] = [0x9e37_79b9, 0x85eb_ca6b];
-  for (const number of numbers) {
-    a = mix(a ^ number, 0xcc9e_2d51);
-    b = mix(b ^ number, 0x1b87_3593);
-  }
-  return (a >>> 0) * 2 ** 21 + (b >>> 11) || 1;
+const LOW = 0xffff_ffffn;
+
+function add(hash: { a: number; b: number }, word: number): void {
+  hash.a = mix(hash.a ^ word, 0xcc9e_2d51);
+  hash.b = mix(hash.b ^ word, 0x1b87_3593);
 }
 
 function mix(value: number, factor: number): number {

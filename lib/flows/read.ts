@@ -12,22 +12,24 @@ export type FlowSource = Pick<Conntrack, 'entries' | 'flows'>;
 /**
  * Reads all flows, part by part.
  *
- * @param take is called with each part, between which other events have their turn
- * @returns whether it has read all; false if there are too many
+ * @param take is called with each flow, and must not keep it
+ * @param afterPart is called after each part; then other events have their turn
+ * @returns whether all were read; false if there are too many
  * @throws {NetlinkError}
  */
 export async function readFlows(
   conntrack: FlowSource,
   family: Flow['family'] | undefined,
-  take: (flows: readonly Flow[]) => void,
+  take: (flow: Flow) => void,
+  afterPart: () => void = () => {},
 ): Promise<boolean> {
   if (conntrack.entries() > MOST_FLOWS) return false;
   let read = 0;
-  for await (const flows of conntrack.flows(family)) {
-    read += flows.length;
-    // There were fewer a moment ago.
-    if (read > MOST_FLOWS) return false;
-    take(flows);
-  }
-  return true;
+  // If there come to be more, the rest is only counted.
+  const takeSome = (flow: Flow) => {
+    read += 1;
+    if (read <= MOST_FLOWS) take(flow);
+  };
+  await conntrack.flows(family, takeSome, afterPart);
+  return read <= MOST_FLOWS;
 }

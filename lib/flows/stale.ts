@@ -43,10 +43,10 @@ export function keptVerdict(flow: Flow, { verdict, isOwn }: Rules): Verdict | un
   if (ENDED_TCP.includes(flow.tcpState) || original.destination >= FIRST_NOT_UNICAST[family])
     return undefined;
   const kept = reply.destination === original.source ? 'return' : 'masquerade';
-  const [source, destination] = [original.source, original.destination].map((value) => ({ family, value }));
-  if (source === undefined || destination === undefined || verdict(source, destination) === kept)
-    return undefined;
-  return isOwn(source) || isOwn(destination) ? undefined : kept;
+  const source = { family, value: original.source };
+  const destination = { family, value: original.destination };
+  if (verdict(source, destination) === kept || isOwn(source) || isOwn(destination)) return undefined;
+  return kept;
 }
 
 /** How many flows of each kind are shown as examples. */

@@ -8,9 +8,10 @@ import {
   find,
   type Message,
   messagesIn,
+  NFGENMSG_BYTES,
   type Request,
-  type Span,
   seek,
+  seekEnd,
   unsigned,
   writeMessage,
 } from './messages.ts';
@@ -56,7 +57,7 @@ const CTA_PROTOINFO_TCP_STATE = 1;
 const CTA_STATS_GLOBAL_ENTRIES = 1;
 
 /** IPS_EXPECTED in linux/netfilter/nf_conntrack_common.h. */
-const IPS_EXPECTED = 1n;
+const IPS_EXPECTED = 1;
 
 /** NFPROTO_… in linux/netfilter.h, and CTA_IP_… for the source; that of the destination follows. */
 const FAMILIES = {
@@ -85,34 +86,31 @@ export class Conntrack implements Disposable {
   }
 
   /**
-   * All flows, some hundred at a time: what the kernel sends at once. After each part, other events have their turn. Of
-   * flows that come or go meanwhile, some may be missing, or there twice.
+   * Reads all flows, some hundred at a time: what the kernel sends at once. After each part, other events have their
+   * turn. Of flows that come or go meanwhile, some may be missing, or there twice.
    *
    * @param family both if it is undefined
+   * @param take must not keep flows: what lives longer than a moment is collected as garbage only much later
+   * @param afterPart is called after each part; only then may flows be deleted
    */
-  async *flows(family?: Flow['family']): AsyncGenerator<readonly Flow[], void> {
+  async flows(
+    family: Flow['family'] | undefined,
+    take: (flow: Flow) => void,
+    afterPart: () => void,
+  ): Promise<void> {
     const asked = 'list the flows of conntrack';
     this.#sequence = (this.#sequence + 1) >>> 0;
-    const sequence = this.#sequence;
+    const expected = { sequence: this.#sequence, port: this.#dump.port };
     const protocol = family === undefined ? 0 : FAMILIES[family].protocol;
-    this.#dump.send(
-      writeMessage({ type: CT_MSG.get, flags: FLAGS.dump, protocol, attributes: [] }, sequence),
-      asked,
-    );
+    const request = { type: CT_MSG.get, flags: FLAGS.dump, protocol, attributes: [] };
+    this.#dump.send(writeMessage(request, expected.sequence), asked);
     for (;;) {
       const bytes = this.#dump.receive();
       if (bytes === undefined)
         throw new NetlinkError('failed', `cannot ${asked}: the kernel does not answer`);
-      const flows: Flow[] = [];
-      let errno: number | undefined;
-      for (const message of messagesIn(bytes)) {
-        if (message.sequence !== sequence || message.port !== this.#dump.port) continue;
-        if (message.type === NLMSG_ERROR || message.type === NLMSG_DONE) errno = errnoIn(message);
-        else if (message.type === CT_MSG.new) flows.push(readFlow(message));
-        else throw malformed(`type ${message.type} as a flow`);
-      }
+      const errno = takePart(bytes, expected, take);
       if (errno) throw refused(errno, asked);
-      if (flows.length > 0) yield flows;
+      afterPart();
       if (errno === 0) return;
       await nextTurn();
     }
@@ -180,42 +178,83 @@ function refused(errno: number, asked: string): NetlinkError {
   return new NetlinkError('unsupported', message, 'EINVAL');
 }
 
-function readFlow(message: Message): Flow {
-  const { bytes, from, to } = message.payload;
+/** Takes all flows in what the kernel has sent at once; the error number if that is the end, 0 for success. */
+function takePart(
+  bytes: Buffer,
+  { sequence, port }: Pick<Message, 'sequence' | 'port'>,
+  take: (flow: Flow) => void,
+): number | undefined {
+  for (const message of messagesIn(bytes)) {
+    if (message.sequence !== sequence || message.port !== port) continue;
+    if (message.type === NLMSG_ERROR || message.type === NLMSG_DONE) return errnoIn(message);
+    if (message.type !== CT_MSG.new) throw malformed(`type ${message.type} as a flow`);
+    take(readFlow(message));
+  }
+  return undefined;
+}
+
+function readFlow({ payload: { bytes, from, to } }: Message): Flow {
   const family = bytes[from] === FAMILIES.IPv4.protocol ? 'IPv4' : 'IPv6';
-  const all: Span = { bytes, from: from + 4, to };
-  const original = seek(all, CTA.original);
-  const reply = seek(all, CTA.reply);
-  const [status, id, zone] = [seek(all, CTA.status), seek(all, CTA.id), seek(all, CTA.zone)];
-  const protocol = seek(seek(original, CTA_TUPLE.proto), CTA_PROTO.number);
-  const tcp = seek(seek(all, CTA.protoInfo), CTA_PROTOINFO_TCP);
-  const state = seek(tcp, CTA_PROTOINFO_TCP_STATE);
+  const at = from + NFGENMSG_BYTES;
+  const original = seek(bytes, at, to, CTA.original);
+  const originalEnd = seekEnd;
+  const reply = seek(bytes, at, to, CTA.reply);
+  const replyEnd = seekEnd;
+  if (original === -1 || reply === -1) throw malformed('a flow without addresses');
+  const proto = seek(bytes, original, originalEnd, CTA_TUPLE.proto);
+  const status = numberIn(bytes, at, to, CTA.status, 4) ?? 0;
   return {
     family,
-    protocol: Number(unsigned(protocol, 1)),
-    original: readTuple(original, family),
-    reply: readTuple(reply, family),
-    id: Number(unsigned(id, 4)),
-    zone: zone === undefined ? 0 : Number(unsigned(zone, 2)),
-    isExpected: status !== undefined && (unsigned(status, 4) & IPS_EXPECTED) !== 0n,
-    tcpState: state && Number(unsigned(state, 1)),
+    protocol: (proto === -1 ? undefined : numberIn(bytes, proto, seekEnd, CTA_PROTO.number, 1)) ?? 0,
+    original: readTuple(bytes, original, originalEnd, family),
+    reply: readTuple(bytes, reply, replyEnd, family),
+    id: numberIn(bytes, at, to, CTA.id, 4) ?? 0,
+    zone: numberIn(bytes, at, to, CTA.zone, 2) ?? 0,
+    isExpected: (status & IPS_EXPECTED) !== 0,
+    tcpState: tcpStateIn(bytes, at, to),
   };
 }
 
-function readTuple(tuple: Span | undefined, family: Flow['family']): Tuple {
-  const { source, bytes } = FAMILIES[family];
-  const ip = seek(tuple, CTA_TUPLE.ip);
-  const proto = seek(tuple, CTA_TUPLE.proto);
-  const port = (type: number) => {
-    const span = seek(proto, type);
-    return span && Number(unsigned(span, 2));
-  };
+function readTuple(bytes: Buffer, from: number, to: number, family: Flow['family']): Tuple {
+  const { source, bytes: length } = FAMILIES[family];
+  const ip = seek(bytes, from, to, CTA_TUPLE.ip);
+  if (ip === -1) throw malformed('a flow without addresses');
+  const ipEnd = seekEnd;
+  const proto = seek(bytes, from, to, CTA_TUPLE.proto);
+  const end = proto === -1 ? proto : seekEnd;
   return {
-    source: unsigned(seek(ip, source), bytes),
-    destination: unsigned(seek(ip, source + 1), bytes),
-    sourcePort: port(CTA_PROTO.sourcePort),
-    destinationPort: port(CTA_PROTO.destinationPort),
+    source: addressIn(bytes, ip, ipEnd, source, length),
+    destination: addressIn(bytes, ip, ipEnd, source + 1, length),
+    sourcePort: numberIn(bytes, proto, end, CTA_PROTO.sourcePort, 2),
+    destinationPort: numberIn(bytes, proto, end, CTA_PROTO.destinationPort, 2),
   };
+}
+
+function tcpStateIn(bytes: Buffer, from: number, to: number): number | undefined {
+  const info = seek(bytes, from, to, CTA.protoInfo);
+  const tcp = info === -1 ? -1 : seek(bytes, info, seekEnd, CTA_PROTOINFO_TCP);
+  return tcp === -1 ? undefined : numberIn(bytes, tcp, seekEnd, CTA_PROTOINFO_TCP_STATE, 1);
+}
+
+/** The number in an attribute; undefined if there is no such attribute. */
+function numberIn(
+  bytes: Buffer,
+  from: number,
+  to: number,
+  type: number,
+  length: 1 | 2 | 4,
+): number | undefined {
+  const at = seek(bytes, from, to, type);
+  if (at === -1) return undefined;
+  if (seekEnd - at !== length) throw malformed(`${seekEnd - at} bytes instead of ${length}`);
+  return bytes.readUIntBE(at, length);
+}
+
+function addressIn(bytes: Buffer, from: number, to: number, type: number, length: 4 | 16): bigint {
+  const at = seek(bytes, from, to, type);
+  if (at === -1 || seekEnd - at !== length) throw malformed('a flow without an address');
+  if (length === 4) return BigInt(bytes.readUInt32BE(at));
+  return (bytes.readBigUInt64BE(at) << 64n) | bytes.readBigUInt64BE(at + 8);
 }
 
 /** A number with the highest byte first. */

@@ -52,7 +52,7 @@ const NLM_F_REQUEST = 0x1;
 
 const HEADER_BYTES = 16;
 /** The payload of a message of nfnetlink begins with `struct nfgenmsg` (linux/netfilter/nfnetlink.h). */
-const NFGENMSG_BYTES = 4;
+export const NFGENMSG_BYTES = 4;
 export const ATTRIBUTE_HEADER_BYTES = 4;
 const LONGEST_ATTRIBUTE = 0xffff;
 const NLA_F_NESTED = 0x8000;
@@ -113,29 +113,32 @@ export function find(attributes: readonly Attribute[], type: number): Attribute 
 }
 
 /**
- * The first attribute of a type in a payload; undefined if there is none, or no payload. It makes nothing of the others,
- * which counts where there are a million.
+ * The first attribute of a type between two places: the place of its payload, and behind it in `seekEnd`; -1 if there is
+ * none. It makes no object: where there are a million attributes, that is what takes time and memory.
  */
-export function seek(payload: Span | undefined, type: number): Span | undefined {
-  if (payload === undefined) return undefined;
-  const { bytes, to } = payload;
-  for (let at = payload.from; at < to; ) {
+export function seek(bytes: Buffer, from: number, to: number, type: number): number {
+  for (let at = from; at < to; ) {
     const rest = to - at;
     const length = rest < ATTRIBUTE_HEADER_BYTES ? 0 : bytes.readUInt16LE(at);
     if (length < ATTRIBUTE_HEADER_BYTES || length > rest)
       throw malformed(`${length} bytes in a place of ${rest}`);
-    if ((bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK) === type)
-      return { bytes, from: at + ATTRIBUTE_HEADER_BYTES, to: at + length };
+    if ((bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK) === type) {
+      seekEnd = at + length;
+      return at + ATTRIBUTE_HEADER_BYTES;
+    }
     at += aligned(length);
   }
-  return undefined;
+  return -1;
 }
 
+/** The place behind what `seek` has found last. */
+export let seekEnd = 0;
+
 /** A payload that must be a number of so many bytes. Those of netfilter have the highest byte first. */
-export function unsigned(payload: Span | undefined, length: 1 | 2 | 4 | 8 | 16): bigint {
+export function unsigned(payload: Span | undefined, length: 4 | 8 | 16): bigint {
   const { bytes, from, to } = payload ?? NOTHING;
   if (to - from !== length) throw malformed(`${to - from} bytes instead of ${length}`);
-  if (length < 8) return BigInt(bytes.readUIntBE(from, length));
+  if (length === 4) return BigInt(bytes.readUInt32BE(from));
   const low = bytes.readBigUInt64BE(to - 8);
   return length === 8 ? low : (bytes.readBigUInt64BE(from) << 64n) | low;
 }

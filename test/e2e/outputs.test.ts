@@ -29,6 +29,7 @@ const OUTPUTS = {
   ],
   diff: ['diff', 'diff -f ip-masq-ok', 'diff --backend=nftables --enable-ipv6'],
   doctor: ['doctor', 'doctor --config-dir=nowhere', 'doctor --enable-ipv6 --config-dir=empty'],
+  ports: ['ports --to-ports=1-65535'],
   version: ['version'],
 } as const;
 
@@ -58,6 +59,7 @@ describe('the JSON output fits its schema:', () => {
     await node.iptables('-I', 'POSTROUTING', '-d', '127.0.0.1', '-j', 'ACCEPT');
     await node.iptables('-A', 'POSTROUTING', '-s', '172.17.0.0/16', '-j', 'MASQUERADE');
     await node.box.run('ip', ['link', 'add', 'cilium_host', 'type', 'veth']);
+    await node.box.run('bash', ['-c', 'echo > /dev/udp/127.0.0.1/9']);
   });
   after(() => node[Symbol.asyncDispose]());
 

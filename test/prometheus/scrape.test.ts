@@ -33,6 +33,11 @@ describe('Prometheus', { concurrency: true }, () => {
     await node.volume({ 'ip-masq-x': INSIDE });
     const agent = await start(node);
     await using prometheus = await watch(node);
+    // The agent counts flows and ports a moment after it begins to serve.
+    await eventually(
+      async () => (await prometheus.query(`${METRIC_PREFIX}port_usage_ratio`)).length > 0,
+      () => 'a look at conntrack',
+    );
     const samples = await prometheus.query(`{__name__=~"${METRIC_PREFIX}.+"}`);
     const names = new Set(samples.map(({ metric: { __name__: name = '' } }) => tableName(name)));
     const known = Object.keys(METRICS);

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { formatAddress, parseAddress } from '../../lib/cidr/address.ts';
+import type { Flow } from '../../lib/netlink/conntrack.ts';
+import { type Box, createBox } from '../lab/box.ts';
+import type { Deed, Measured } from '../lab/conntracker.ts';
+import { startHelper } from '../lab/helper.ts';
+import { fromText, toText } from '../lab/netlink.ts';
+import { createNetwork, NODE, POD } from '../lab/network.ts';
+import { succeed } from '../lab/run.ts';
+import { BOX_KINDS, FAMILIES } from './support.ts';
+
+interface Tracker extends AsyncDisposable {
+  ask<Answer>(deed: Deed): Promise<Answer>;
+}
+
+async function startTracker(box: Box): Promise<Tracker> {
+  const helper = await startHelper<string, string>(box, new URL('../lab/conntracker.ts', import.meta.url));
+  return {
+    ask: async <Answer>(deed: Deed) => fromText(await helper.ask(toText(deed))) as Answer,
+    [Symbol.asyncDispose]: () => helper[Symbol.asyncDispose](),
+  };
+}
+
+const OUTSIDE = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
+const MASQUERADE = ['ip', 'ip6']
+  .map(
+    (ip) =>
+      `table ${ip} t { chain c { type nat hook postrouting priority 100; oifname "uplink0" masquerade; }; }\n`,
+  )
+  .join('');
+
+describe('conntrack over netlink', () => {
+  for (const kind of BOX_KINDS) {
+    it(`lists flows of both families with their translation, and deletes exactly one (${kind})`, async () => {
+      await using box = await createBox(kind);
+      await using network = await createNetwork(box);
+      await succeed(box.run('nft', ['-f', '-'], { input: MASQUERADE }));
+      await using tracker = await startTracker(box);
+      const ports = [29_000, 29_001] as const;
+      for (const family of FAMILIES)
+        for (const port of ports)
+          await network.sourcesSeen([OUTSIDE[family]], { source: { address: POD[family], port } });
+      for (const family of FAMILIES) {
+        const listed = async () => {
+          const flows = await tracker.ask<readonly Flow[]>({ kind: 'read', family });
+          assert.ok(flows.every((flow) => flow.family === family));
+          return flows.filter(({ protocol }) => protocol === 17);
+        };
+        const before = await listed();
+        assert.deepEqual(before.map(({ original }) => original.sourcePort).toSorted(), [...ports]);
+        const both = await tracker.ask<readonly Flow[]>({ kind: 'read' });
+        for (const flow of before) {
+          const { original, reply } = flow;
+          const text = (value: bigint) => formatAddress({ family, value });
+          assert.deepEqual(
+            [text(original.source), text(original.destination), original.destinationPort],
+            [POD[family], OUTSIDE[family], 4000],
+          );
+          assert.deepEqual(
+            [text(reply.source), reply.sourcePort, text(reply.destination)],
+            [OUTSIDE[family], 4000, NODE[family]],
+          );
+          assert.deepEqual([flow.zone, flow.isExpected, flow.tcpState], [0, false, undefined]);
+          assert.ok(both.some(({ id }) => id === flow.id));
+        }
+        const [one, other] = before;
+        assert.ok(one && other);
+        // A flow with the same tuple that is a later one stays.
+        assert.equal(await tracker.ask({ kind: 'delete', flow: { ...one, id: (one.id + 1) >>> 0 } }), false);
+        assert.equal(await tracker.ask({ kind: 'delete', flow: one }), true);
+        assert.equal(await tracker.ask({ kind: 'delete', flow: one }), false);
+        assert.deepEqual(
+          (await listed()).map(({ id }) => id),
+          [other.id],
+        );
+      }
+    });
+
+    it(`tells the state of a TCP connection (${kind})`, async () => {
+      await using box = await createBox(kind);
+      await using network = await createNetwork(box);
+      await succeed(box.run('nft', ['-f', '-'], { input: MASQUERADE }));
+      await using tracker = await startTracker(box);
+      await network.sourcesSeen([OUTSIDE.IPv4], { protocol: 'tcp' });
+      const flows = await tracker.ask<readonly Flow[]>({ kind: 'read' });
+      const value = parseAddress(OUTSIDE.IPv4)?.value;
+      const [flow] = flows.filter(
+        ({ protocol, original }) => protocol === 6 && original.destination === value,
+      );
+      // From ESTABLISHED on, whatever of the end has been seen already.
+      assert.ok(
+        flow?.tcpState !== undefined && flow.tcpState >= 3 && flow.tcpState <= 8,
+        `${flow?.tcpState}`,
+      );
+    });
+  }
+
+  it('reads 120,000 flows in small parts, and lets other events have their turn after each', async (t) => {
+    const kind = BOX_KINDS[0] ?? 'userns';
+    await using box = await createBox(kind);
+    await using tracker = await startTracker(box);
+    const FLOWS = 120_000;
+    assert.equal(await tracker.ask({ kind: 'fill', flows: FLOWS }), true);
+    const measured = await tracker.ask<Measured>({ kind: 'measure' });
+    const { milliseconds, longestBlock, memory, ...counts } = measured;
+    t.diagnostic(
+      `${Math.round(milliseconds)} ms, longest block ${longestBlock.toFixed(1)} ms, memory ${(memory / 2 ** 20).toFixed(1)} MiB, ${counts.parts} parts`,
+    );
+    assert.deepEqual([counts.read, counts.flows, counts.stale], [true, FLOWS, FLOWS]);
+    assert.ok(counts.largestPart <= 500, `${counts.largestPart} flows at once`);
+    assert.ok(counts.turns >= counts.parts, `${counts.turns} turns for ${counts.parts} parts`);
+    // An eighth of the flows goes to each destination.
+    assert.equal(counts.share, FLOWS / 8 / 64_512);
+  });
+});

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
+import { PortCounter } from '../../../lib/flows/ports-in-use.ts';
+import type { Flow } from '../../../lib/netlink/conntrack.ts';
+import { flowOf } from './support.ts';
+
+const NODE = parseAddress('192.0.2.1')?.value;
+const isOwn = ({ value }: { readonly value: bigint }) => value === NODE;
+
+const TEN_PORTS = [{ first: 2001, last: 2010 }];
+
+const connection = (pod: number, port: number, to = '203.0.113.9:443'): Flow =>
+  flowOf({ from: `10.244.1.${pod}:5000`, to, as: `192.0.2.1:${port}` }, { protocol: 6 });
+
+describe('ports in use', () => {
+  it('are counted for each address, protocol, destination and its port, and belong to pods', () => {
+    const flows = [
+      connection(2, 2001),
+      connection(2, 2002),
+      connection(3, 2003),
+      connection(3, 2001, '203.0.113.9:80'),
+      { ...connection(3, 2004), protocol: 17 },
+      // Not translated, not the node's, out of the range, without ports.
+      flowOf({ from: '10.244.1.4:2005', to: '203.0.113.9:443' }, { protocol: 6 }),
+      connection(4, 3000),
+      { ...connection(4, 2006), protocol: 1 },
+      { ...connection(4, 2006), zone: 1 },
+      // The node itself uses the same ports.
+      flowOf({ from: '192.0.2.1:2007', to: '203.0.113.9:443' }, { protocol: 6 }),
+    ];
+    const counter = new PortCounter(flows.length, TEN_PORTS, isOwn);
+    for (const flow of flows) counter.add(flow);
+    assert.equal(counter.highestShare('IPv4'), 0.4);
+    assert.equal(counter.highestShare('IPv6'), 0);
+    const details = counter.details();
+    for (const flow of flows) details.add(flow);
+    const base = { family: 'IPv4', address: '192.0.2.1', ports: 10 };
+    assert.deepEqual(details.uses, [
+      {
+        ...base,
+        protocol: 'tcp',
+        destination: '203.0.113.9:443',
+        inUse: 4,
+        users: [
+          { address: '10.244.1.2', inUse: 2 },
+          { address: '10.244.1.3', inUse: 1 },
+          { address: '192.0.2.1', inUse: 1 },
+        ],
+      },
+      {
+        ...base,
+        protocol: 'tcp',
+        destination: '203.0.113.9:80',
+        inUse: 1,
+        users: [{ address: '10.244.1.3', inUse: 1 }],
+      },
+      {
+        ...base,
+        protocol: 'udp',
+        destination: '203.0.113.9:443',
+        inUse: 1,
+        users: [{ address: '10.244.1.3', inUse: 1 }],
+      },
+    ]);
+  });
+
+  it('are those from 1024 on without a range', () => {
+    const counter = new PortCounter(2, [], isOwn);
+    counter.add(connection(2, 1023));
+    counter.add(connection(2, 1024));
+    assert.equal(counter.highestShare('IPv4'), 1 / 64_512);
+  });
+
+  for (const family of ['IPv4', 'IPv6'] as const)
+    it(`are counted as an exact count would, of any flows of ${family}`, () => {
+      const bits = family === 'IPv4' ? 32n : 128n;
+      const address = fc
+        .bigInt({ min: 0n, max: 15n })
+        // Neighbours, and addresses that differ in their highest bits only.
+        .map((number) => (number & 3n) | ((number >> 2n) << (bits - 2n)));
+      const flow = fc.record({
+        to: address,
+        as: address,
+        port: fc.integer({ min: 1, max: 3 }),
+        udp: fc.boolean(),
+      });
+      fc.assert(
+        fc.property(fc.array(flow, { maxLength: 200 }), (some) => {
+          const text = (value: bigint) =>
+            family === 'IPv4' ? formatAddress({ family, value }) : `[${formatAddress({ family, value })}]`;
+          const from = family === 'IPv4' ? '10.244.1.2:1' : '[fd00::2]:1';
+          const flows = some.map(({ to, as, port, udp }) =>
+            flowOf({ from, to: `${text(to)}:${port}`, as: `${text(as)}:2005` }, { protocol: udp ? 17 : 6 }),
+          );
+          const exact = new Map<string, number>();
+          const counter = new PortCounter(flows.length, [{ first: 1, last: 65_535 }], () => true);
+          for (const one of flows) {
+            const { source, destination, sourcePort } = one.reply;
+            const key = [one.protocol, source, destination, sourcePort].join();
+            exact.set(key, (exact.get(key) ?? 0) + 1);
+            counter.add(one);
+          }
+          const details = counter.details();
+          for (const one of flows) details.add(one);
+          const wanted = [...exact.values()].toSorted((a, b) => b - a);
+          assert.equal(counter.highestShare(family), (wanted[0] ?? 0) / 65_535);
+          assert.deepEqual(
+            details.uses.map(({ inUse }) => inUse),
+            wanted.slice(0, 10),
+          );
+        }),
+      );
+    });
+
+  it('goes on with what it has counted if there come to be far more flows than were told', () => {
+    const counter = new PortCounter(0, TEN_PORTS, isOwn);
+    counter.add(connection(2, 2001));
+    for (let host = 0; host < 10_000; host += 1)
+      counter.add(connection(2, 2001, `198.51.${host >> 8}.${host & 255}:443`));
+    counter.add(connection(2, 2002));
+    assert.equal(counter.highestShare('IPv4'), 0.2);
+  });
+});
