@@ -62,7 +62,8 @@ const SECURITY_FLAGS = [
 ];
 
 /**
- * Starts the agent as the DaemonSet's manifest says.
+ * Starts the agent as the DaemonSet's manifest says, with --backend=nftables as the component nftables changes it: without
+ * NET_RAW and the lock.
  *
  * @param dir a directory that is not there yet, for what kubelet and the node would have
  * @param args more arguments, behind those of the manifest
@@ -90,12 +91,14 @@ export async function startAgent(
   for (const file of [terminationMessage, lock]) await writeFile(file, '');
   const sources: Readonly<Record<string, string>> = { config: volume.dir, 'xtables-lock': lock };
   // Docker writes 64m for 64Mi, and gives as much swap again unless told otherwise. A node has none.
+  const isNftables = args.includes('--backend=nftables');
+  const mounts = container.volumeMounts.filter(({ name }) => !(isNftables && name === 'xtables-lock'));
   const memory = container.resources.limits.memory.replace(/i$/, '').toLowerCase();
   const id = await docker.must(
     ...['run', '--detach', '--name', `agent-${basename(dir)}`],
-    ...SECURITY_FLAGS,
+    ...SECURITY_FLAGS.filter((flag) => !(isNftables && flag === '--cap-add=NET_RAW')),
     ...[`--memory=${memory}`, `--memory-swap=${memory}`],
-    ...container.volumeMounts.map(
+    ...mounts.map(
       ({ name, mountPath, readOnly = false }) =>
         `--volume=${sources[name]}:${mountPath}${readOnly ? ':ro' : ''}`,
     ),
