@@ -62,11 +62,11 @@ const SECURITY_FLAGS = [
 ];
 
 /**
- * Starts the agent as the DaemonSet's manifest says, with --backend=nftables as the component nftables changes it: without
- * NET_RAW and the lock.
+ * Starts the agent as the DaemonSet's manifest says.
  *
  * @param dir a directory that is not there yet, for what kubelet and the node would have
  * @param args more arguments, behind those of the manifest
+ * @param isNftables whether the component nftables has taken NET_RAW and the lock away
  */
 export async function startAgent(
   docker: Docker,
@@ -74,6 +74,7 @@ export async function startAgent(
   dir: string,
   files: Files,
   args: readonly string[],
+  isNftables = false,
 ): Promise<AgentContainer> {
   const manifest = load(readFileSync(MANIFEST, 'utf8')) as {
     readonly spec: { readonly template: { readonly spec: Pod } };
@@ -91,7 +92,6 @@ export async function startAgent(
   for (const file of [terminationMessage, lock]) await writeFile(file, '');
   const sources: Readonly<Record<string, string>> = { config: volume.dir, 'xtables-lock': lock };
   // Docker writes 64m for 64Mi, and gives as much swap again unless told otherwise. A node has none.
-  const isNftables = args.includes('--backend=nftables');
   const mounts = container.volumeMounts.filter(({ name }) => !(isNftables && name === 'xtables-lock'));
   const memory = container.resources.limits.memory.replace(/i$/, '').toLowerCase();
   const id = await docker.must(

@@ -30,6 +30,8 @@ export interface ImageLab extends AsyncDisposable {
   make(builder: Builder, ...words: readonly string[]): Promise<void>;
   /** Starts the agent as the DaemonSet's manifest says, with more arguments behind its own. */
   start(files: Files, ...args: string[]): Promise<AgentContainer>;
+  /** The same with the rights that the component nftables leaves. */
+  startNftables(files: Files, ...args: string[]): Promise<AgentContainer>;
 }
 
 /** Who builds, and with what. */
@@ -64,6 +66,10 @@ export async function createImageLab(): Promise<ImageLab> {
   };
   await make({ buildKit: false, umask: '022' }, 'release');
   let started = 0;
+  const start = async (files: Files, args: readonly string[], isNftables = false) => {
+    started += 1;
+    return await startAgent(docker, image(OWN), join(dir, `${started}`), files, args, isNftables);
+  };
   const owned = stack.move();
   return {
     docker,
@@ -72,10 +78,8 @@ export async function createImageLab(): Promise<ImageLab> {
     registry,
     release: join(ROOT, 'bin/release', VERSION),
     make,
-    start: async (files, ...args) => {
-      started += 1;
-      return await startAgent(docker, image(OWN), join(dir, `${started}`), files, args);
-    },
+    start: (files, ...args) => start(files, args),
+    startNftables: (files, ...args) => start(files, ['--backend=nftables', ...args], true),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
