@@ -96,6 +96,13 @@ describe('the manifests of examples/kubernetes', () => {
     assert.ok(Buffer.byteLength(JSON.stringify(dashboard)) < 256 * 1024);
   });
 
+  it('hardened: no image until somebody sets a digest', async () => {
+    const [container] = theDaemonSet(await objectsOf('base', ['components/hardened'])).spec.template.spec
+      .containers;
+    assert.equal(container?.image, `registry.example.com/ip-masq-agent@sha256:${'0'.repeat(64)}`);
+    assert.deepEqual(container.args?.slice(2), ['--strict', '--require-source=ip-masq-operator']);
+  });
+
   it('grow no list of arguments but at its end', async () => {
     const args = async (components: readonly string[]) => {
       const [container] = theDaemonSet(await objectsOf('base', components)).spec.template.spec.containers;
