@@ -16,7 +16,8 @@ BASE_IMAGE ?= debian:bookworm-slim@sha256:7c7b2c966bc9ee8cedfeef67e0e279108992c7
 DOCKER ?= docker
 # If everything is installed, `make SETUP=true` skips the set-up.
 SETUP := build/setup.sh
-# More flags for docker build and docker manifest, such as --network=host and --insecure.
+# More flags for docker build and docker manifest, such as --network=host, and --insecure for a registry without TLS. Docker's
+# daemon pushes to such a registry only if it is on loopback, or in `insecure-registries` of its daemon.json.
 DOCKER_BUILD_FLAGS ?=
 DOCKER_MANIFEST_FLAGS ?=
 # The build time in the image's metadata, and the time of the agent's files in it; see reproducible-builds.org.
@@ -43,8 +44,8 @@ export FAMILIES ?= ipv4
 export SCENARIOS ?=
 export MATRIX ?=
 
-.PHONY: help setup setup-all setup-cluster build all-build container all-container push all-push manifest \
-	check test test-more test-all test-cluster cluster-up cluster-down lint demo bench soak faults clean version context need-registry
+.PHONY: help setup setup-all setup-cluster build all-build container all-container push all-push manifest release \
+	check test test-more test-all test-cluster cluster-up cluster-down lint demo bench soak faults clean version context need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -84,12 +85,17 @@ all-container: $(ALL_ARCH:%=container-%) ## build the images for all ARCHs
 push: need-registry container ## build and push the image for one ARCH
 	$(DOCKER) push $(IMAGE)
 
-all-push: $(ALL_ARCH:%=push-%) ## build and push the images for all ARCHs
+all-push: need-registry all-container ## build the images for all ARCHs, then push them
+	$(foreach arch,$(ALL_ARCH),$(DOCKER) push $(NAME)-$(arch):$(VERSION) &&) true
 
 manifest: all-push ## push all images, and $(REGISTRY)/ip-masq-agent:$(VERSION), under which each machine gets the image for its ARCH
 	$(DOCKER) manifest rm $(NAME):$(VERSION) 2>/dev/null || true
 	$(DOCKER) manifest create $(DOCKER_MANIFEST_FLAGS) $(NAME):$(VERSION) $(ALL_ARCH:%=$(NAME)-%:$(VERSION))
-	$(DOCKER) manifest push --purge $(DOCKER_MANIFEST_FLAGS) $(NAME):$(VERSION)
+	$(DOCKER) manifest push --purge $(DOCKER_MANIFEST_FLAGS) $(NAME):$(VERSION) > bin/image/pushed
+	@cat bin/image/pushed
+
+release: need-version manifest ## push all images, and write what people install to bin/release/$(VERSION)
+	node build/release.ts '$(VERSION)' $(NAME) "$$(tail -n 1 bin/image/pushed)" $(SOURCE_DATE_EPOCH)
 
 check: lint ## check format, lint rules and types, run unit tests: at most 45 seconds on 2 cores
 	@# Runs all files in one process: to start Node.js more than a hundred times would take as long as all the tests.
@@ -150,11 +156,13 @@ $(ALL_ARCH:%=build-%): build-%: FORCE
 $(ALL_ARCH:%=container-%): container-%: FORCE
 	@$(MAKE) --no-print-directory container ARCH=$*
 
-$(ALL_ARCH:%=push-%): push-%: FORCE
-	@$(MAKE) --no-print-directory push ARCH=$*
-
 context: setup $(VALIDATOR)
 	node build/image/stage.ts $(ARCH) '$(VERSION)' $(SOURCE_DATE_EPOCH) '$(BASE_IMAGE)'
+
+# The fallback of VERSION, a commit, is no version to install.
+need-version:
+	@echo '$(VERSION)' | grep -Eqx 'v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?' || \
+	    { echo 'release: set VERSION, for example VERSION=v1.2.3' >&2; exit 1; }
 
 need-registry:
 	@test -n '$(REGISTRY)' || { echo 'push: set REGISTRY, for example REGISTRY=registry.example/team' >&2; exit 1; }

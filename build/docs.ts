@@ -1,4 +1,4 @@
-/** Writes the generated parts of the documentation. Usage: node build/docs.ts */
+/** Writes the generated parts of the documentation and of the examples. Usage: node build/docs.ts */
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { COMMANDS } from '../cmd/ip-masq-agent/commands.ts';
@@ -11,6 +11,29 @@ import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
 
 /** The pages that may have generated parts. */
 export const PAGES: readonly string[] = globSync(fileURLToPath(new URL('../docs/*.md', import.meta.url)));
+
+const RULES = fileURLToPath(new URL('../examples/prometheus/rules.yaml', import.meta.url));
+
+/** The file that `prometheusRule` is for. */
+export const PROMETHEUS_RULE = fileURLToPath(
+  new URL('../examples/kubernetes/components/prometheus-rules/prometheusrule.yaml', import.meta.url),
+);
+
+/** The rule file of Prometheus as an object of the Prometheus Operator, with the comments of the rules. */
+export function prometheusRule(): string {
+  const rules = readFileSync(RULES, 'utf8');
+  const groups = rules.slice(rules.search(/^groups:$/m));
+  return `# Generated from examples/prometheus/rules.yaml by build/docs.ts.
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: ip-masq-agent
+  namespace: kube-system
+  labels:
+    app.kubernetes.io/name: ip-masq-agent
+spec:
+${groups.replaceAll(/^(?=.)/gm, '  ')}`;
+}
 
 /** The generated tables by name. */
 export function generatedTables(): Readonly<Record<string, string>> {
@@ -107,5 +130,7 @@ export function anchorOf(title: string): string {
     .replaceAll(' ', '-');
 }
 
-if (import.meta.main)
+if (import.meta.main) {
   for (const page of PAGES) writeFileSync(page, withGenerated(readFileSync(page, 'utf8')));
+  writeFileSync(PROMETHEUS_RULE, prometheusRule());
+}

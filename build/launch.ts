@@ -35,3 +35,15 @@ export function interpreterLine(node: string): string {
     );
   return line;
 }
+
+/**
+ * A program for sh(1) that runs the agent with the Node.js beside it, in `../lib/ip-masq-agent` of its own directory. It works
+ * from any directory, after a move, and through links.
+ */
+export function launcherScript(): string {
+  const variables = Object.entries(ENVIRONMENT).map(([name, value]) => `${name}=${value}`);
+  return `#!/bin/sh
+lib=$(dirname "$(readlink -f "$0")")/../lib/ip-masq-agent
+${variables.join(' ')} exec "$lib/node" ${NODE_FLAGS.join(' ')} "$lib/ip-masq-agent" "$@"
+`;
+}

@@ -16,7 +16,7 @@ fi
 if [ "${1:-}" = all ]; then
   wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium
   dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap
-  qemu-aarch64:qemu-user
+  qemu-aarch64:qemu-user pre-commit:pre-commit git:git
   /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"
 fi
 

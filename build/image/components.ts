@@ -1,4 +1,4 @@
-/** Lists the npm packages in the image, with their licences. */
+/** Lists the npm packages in the image and in the archives of a release, with their licences. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -74,5 +74,5 @@ export function licencesText(components: readonly Component[]): string {
     const texts = licenceTexts.map((text) => `${text.trimEnd()}\n`).join('\n');
     return `${rule}\n${name} ${version}\n${rule}\n\n${texts}`;
   });
-  return `The image of ip-masq-agent contains third-party software under these licences.\n\n${sections.join('\n')}`;
+  return `ip-masq-agent contains third-party software under these licences.\n\n${sections.join('\n')}`;
 }

@@ -38,6 +38,21 @@ export function sbom(
   return `${JSON.stringify(bom, undefined, 2)}\n`;
 }
 
+/** The bill of materials of an archive, made of that of the image: the agent and its npm packages, without Debian. */
+export function sbomWithoutDebian(text: string): string {
+  const bom = JSON.parse(text);
+  const { timestamp, component } = bom.metadata;
+  const isPlaceholder = (value: unknown) => typeof value === 'string' && value.startsWith('@');
+  const without = (values: readonly unknown[]) => values.filter((value) => !isPlaceholder(value));
+  const archive = {
+    ...bom,
+    metadata: { timestamp, component: { ...component, type: 'application' } },
+    components: without(bom.components),
+    dependencies: [{ ref: NAME, dependsOn: without(bom.dependencies[0].dependsOn) }],
+  };
+  return `${JSON.stringify(archive, undefined, 2)}\n`;
+}
+
 function modelOf({ name, version, licence, integrity, cpe, parts = {} }: Component) {
   const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`;
   return {

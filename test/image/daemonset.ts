@@ -66,6 +66,7 @@ const SECURITY_FLAGS = [
  *
  * @param dir a directory that is not there yet, for what kubelet and the node would have
  * @param args more arguments, behind those of the manifest
+ * @param isNftables whether the component nftables has taken NET_RAW and the lock away
  */
 export async function startAgent(
   docker: Docker,
@@ -73,6 +74,7 @@ export async function startAgent(
   dir: string,
   files: Files,
   args: readonly string[],
+  isNftables = false,
 ): Promise<AgentContainer> {
   const manifest = load(readFileSync(MANIFEST, 'utf8')) as {
     readonly spec: { readonly template: { readonly spec: Pod } };
@@ -90,12 +92,13 @@ export async function startAgent(
   for (const file of [terminationMessage, lock]) await writeFile(file, '');
   const sources: Readonly<Record<string, string>> = { config: volume.dir, 'xtables-lock': lock };
   // Docker writes 64m for 64Mi, and gives as much swap again unless told otherwise. A node has none.
+  const mounts = container.volumeMounts.filter(({ name }) => !(isNftables && name === 'xtables-lock'));
   const memory = container.resources.limits.memory.replace(/i$/, '').toLowerCase();
   const id = await docker.must(
     ...['run', '--detach', '--name', `agent-${basename(dir)}`],
-    ...SECURITY_FLAGS,
+    ...SECURITY_FLAGS.filter((flag) => !(isNftables && flag === '--cap-add=NET_RAW')),
     ...[`--memory=${memory}`, `--memory-swap=${memory}`],
-    ...container.volumeMounts.map(
+    ...mounts.map(
       ({ name, mountPath, readOnly = false }) =>
         `--volume=${sources[name]}:${mountPath}${readOnly ? ':ro' : ''}`,
     ),

@@ -1,6 +1,7 @@
 import { after, before, describe } from 'node:test';
 import { contents } from './contents.ts';
 import { whyNoDocker } from './docker.ts';
+import { release } from './release.ts';
 import { running } from './running.ts';
 import { createImageLab, type ImageLab } from './support.ts';
 
@@ -21,6 +22,8 @@ describe('the image', { skip: skip ?? false, timeout: 900_000 }, () => {
   );
   after(() => lab?.[Symbol.asyncDispose]());
 
+  // First: a later test builds the images again, and the release is made of what their builds leave.
+  describe('the release', () => release(get));
   describe('contents', () => contents(get));
   describe('as the DaemonSet runs it', () => running(get));
 });

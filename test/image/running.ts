@@ -31,7 +31,7 @@ const DATAPLANES = {
     ],
   },
   nftables: {
-    args: ['--backend=nftables'],
+    args: [],
     hasNetlink: true,
     listings: [
       ['nft', 'list', 'table', 'ip', 'ip-masq-agent'],
@@ -75,7 +75,8 @@ export function running(get: () => ImageLab): void {
 
   for (const [name, { args, hasNetlink, listings }] of Object.entries(DATAPLANES)) {
     it(`keeps the rules of both families with ${name}, follows the files, and leaves the rules at its end`, async (t) => {
-      await using agent = await get().start(BEFORE, '--enable-ipv6', ...args);
+      const start = name === 'nftables' ? get().startNftables : get().start;
+      await using agent = await start(BEFORE, '--enable-ipv6', ...args);
       await ready(agent);
       const rules = await listing(listings);
       assert.match(rules, /10\.0\.0\.0\/8/);

@@ -4,7 +4,7 @@ import { type Environment, run, succeed } from '../lab/run.ts';
 import { type Files, temporaryDirectory } from '../lab/volume.ts';
 import { type AgentContainer, startAgent } from './daemonset.ts';
 import { type Docker, startDocker } from './docker.ts';
-import { importBase, makeCommand } from './make.ts';
+import { importBase, makeCommand, ROOT } from './make.ts';
 import { startRegistry } from './registry.ts';
 
 /** The architecture of this machine, as Debian and Docker name it. Its image can run here. */
@@ -22,12 +22,16 @@ export interface ImageLab extends AsyncDisposable {
   readonly version: string;
   /** The name of the image for an architecture. */
   image(architecture: string): string;
-  /** Where `make manifest` has pushed to. */
+  /** Where `make release` has pushed to. */
   readonly registry: string;
+  /** The directory that `make release` has written. */
+  readonly release: string;
   /** Runs make in the network of the Docker; it must succeed. */
   make(builder: Builder, ...words: readonly string[]): Promise<void>;
   /** Starts the agent as the DaemonSet's manifest says, with more arguments behind its own. */
   start(files: Files, ...args: string[]): Promise<AgentContainer>;
+  /** The same with the rights that the component nftables leaves. */
+  startNftables(files: Files, ...args: string[]): Promise<AgentContainer>;
 }
 
 /** Who builds, and with what. */
@@ -36,7 +40,7 @@ export interface Builder {
   readonly umask: string;
 }
 
-/** Starts Docker and a registry, then builds and pushes the images of all architectures with make, without network. */
+/** Starts Docker and a registry, then makes a release with the images of all architectures, without network. */
 export async function createImageLab(): Promise<ImageLab> {
   await using stack = new AsyncDisposableStack();
   const { path: dir } = stack.use(await temporaryDirectory());
@@ -60,19 +64,22 @@ export async function createImageLab(): Promise<ImageLab> {
     const env = { ...docker.env, ...path, DOCKER_BUILDKIT: buildKit ? '1' : '0' };
     await succeed(run(docker.node.wrap(file, args), env, { timeoutMs: MINUTES_MS }));
   };
-  await make({ buildKit: false, umask: '022' }, 'manifest');
+  await make({ buildKit: false, umask: '022' }, 'release');
   let started = 0;
+  const start = async (files: Files, args: readonly string[], isNftables = false) => {
+    started += 1;
+    return await startAgent(docker, image(OWN), join(dir, `${started}`), files, args, isNftables);
+  };
   const owned = stack.move();
   return {
     docker,
     version: VERSION,
     image,
     registry,
+    release: join(ROOT, 'bin/release', VERSION),
     make,
-    start: async (files, ...args) => {
-      started += 1;
-      return await startAgent(docker, image(OWN), join(dir, `${started}`), files, args);
-    },
+    start: (files, ...args) => start(files, args),
+    startNftables: (files, ...args) => start(files, ['--backend=nftables', ...args], true),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

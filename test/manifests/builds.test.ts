@@ -1,25 +1,46 @@
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describe, it } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { load } from 'js-yaml';
 import packageJson from '../../package.json' with { type: 'json' };
 import { audit } from './audit.ts';
+import { ofKind, theDaemonSet } from './documents.ts';
 import { documentsOf, KUBERNETES, kustomizationsOf } from './kustomize.ts';
 import { builders, objectsBy, objectsOf, subsets } from './support.ts';
 
 const OVERLAYS = kustomizationsOf('overlays');
 const COMPONENTS = kustomizationsOf('components');
+/** Those that only add objects, and cannot get in the way of another. */
+const ADDITIONS: readonly string[] = ['components/dashboard', 'components/prometheus-rules'];
 
-/** What people put together: an overlay with what it does not hold yet, the base with anything. */
-const COMBINATIONS: readonly (readonly [path: string, components: readonly string[]])[] = [
-  ...subsets(COMPONENTS).map((components) => ['base', components] as const),
-  ...OVERLAYS.map((overlay) => [overlay, []] as const),
-  ['overlays/v1-compatible', COMPONENTS],
-  ['overlays/gke-style', COMPONENTS],
-  ['overlays/aks-style', COMPONENTS],
-  ['overlays/canary', COMPONENTS],
+/** What does not combine, and what kustomize then says. */
+const REFUSED: readonly (readonly [overlay: string, component: string, said: RegExp])[] = [
+  ...['aks-style', 'gke-style', 'v1-compatible'].map(
+    (overlay) => [overlay, 'hardened', /components\/hardened': test.*items\/0\/path/] as const,
+  ),
+  ['merger-sidecar', 'nftables', /components\/nftables': test.*capabilities\/add\/0/],
+  ['merger-sidecar', 'podmonitor', /components\/podmonitor': test.*ports\/0\/name/],
 ];
+
+/** What people put together: the base with anything, an overlay with all that combines with it. */
+const COMBINATIONS: readonly (readonly [path: string, components: readonly string[]])[] = [
+  ...subsets(COMPONENTS.filter((component) => !ADDITIONS.includes(component))).map(
+    (components) => ['base', components] as const,
+  ),
+  ...[...subsets(ADDITIONS).slice(1), COMPONENTS].map((components) => ['base', components] as const),
+  ...OVERLAYS.map((overlay) => [overlay, []] as const),
+  ...OVERLAYS.map((overlay) => [overlay, combining(overlay)] as const),
+];
+
+/** The components that add something to an overlay. */
+function combining(overlay: string): readonly string[] {
+  const refused = REFUSED.flatMap(([name, component]) => (overlay.endsWith(name) ? [component] : []));
+  const byHand = overlay.endsWith('merger-sidecar') ? ['dual-stack'] : [];
+  const left = [...refused, ...byHand, basename(overlay)];
+  return COMPONENTS.filter((component) => !left.includes(basename(component)));
+}
 
 describe('the manifests of examples/kubernetes', () => {
   it('are those that are asked for', () => {
@@ -40,13 +61,57 @@ describe('the manifests of examples/kubernetes', () => {
       ' with ',
     );
     it(`${name}: nothing is wrong`, async () => {
-      const problems = audit(await objectsOf(path, components));
-      // The component cannot know the IPv6 ranges of the cluster: the agent tells who puts it on a config without any.
-      const isTold = components.includes('components/dual-stack');
-      assert.equal(problems.length, isTold ? 1 : 0, problems.join('\n'));
-      for (const problem of problems) assert.match(problem, /no IPv6 range but link-local is inside/);
+      assert.deepEqual(audit(await objectsOf(path, components)), []);
     });
   }
+
+  for (const [overlay, component, said] of REFUSED)
+    for (const builder of builders)
+      it(`overlays/${overlay} with ${component}: ${builder.name} refuses it and names the component`, async () => {
+        const built = objectsBy(builder, `overlays/${overlay}`, [`components/${component}`]);
+        await assert.rejects(built, said);
+      });
+
+  it('merger-sidecar with dual-stack: the init container needs the flag by hand, and says so', async () => {
+    const problems = audit(await objectsOf('overlays/merger-sidecar', ['components/dual-stack']));
+    assert.equal(problems.length, 1);
+    assert.match(problems[0] ?? '', /^ip-masq-dual-stack:.*--enable-ipv6/);
+  });
+
+  for (const component of ADDITIONS)
+    it(`${component} only adds an object`, async () => {
+      const base = await objectsOf('base');
+      const objects = await objectsOf('base', [component]);
+      const added = objects.filter((object) => !base.some((other) => isDeepStrictEqual(object, other)));
+      assert.equal(objects.length, base.length + 1);
+      assert.equal(added.length, 1);
+    });
+
+  it('have a dashboard that kubectl can apply, which keeps a copy in an annotation of at most 256 KiB', async () => {
+    const dashboard = ofKind('ConfigMap', await objectsOf('base', ['components/dashboard'])).find(
+      ({ metadata }) => metadata.labels?.['grafana_dashboard'] === '1',
+    );
+    const file = join(KUBERNETES, '../grafana/ip-masq-agent.json');
+    assert.equal(dashboard?.data?.['ip-masq-agent.json'], readFileSync(file, 'utf8'));
+    assert.ok(Buffer.byteLength(JSON.stringify(dashboard)) < 256 * 1024);
+  });
+
+  it('hardened: no image until somebody sets a digest', async () => {
+    const [container] = theDaemonSet(await objectsOf('base', ['components/hardened'])).spec.template.spec
+      .containers;
+    assert.equal(container?.image, `registry.example.com/ip-masq-agent@sha256:${'0'.repeat(64)}`);
+    assert.deepEqual(container.args?.slice(2), ['--strict', '--require-source=ip-masq-operator']);
+  });
+
+  it('grow no list of arguments but at its end', async () => {
+    const args = async (components: readonly string[]) => {
+      const [container] = theDaemonSet(await objectsOf('base', components)).spec.template.spec.containers;
+      return container?.args ?? [];
+    };
+    const base = await args([]);
+    for (const component of COMPONENTS)
+      assert.deepEqual((await args([component])).slice(0, base.length), base, component);
+  });
 
   for (const path of ['base', 'admission', ...OVERLAYS]) {
     it(`${path}: builds the same with ${builders.map(({ name }) => name).join(' and ')}`, async () => {

@@ -57,14 +57,35 @@ describe('the pods', () => {
       'ip-masq-agent',
     ],
     [
-      'of the node only the lock',
-      ({ spec }) => spec.template.spec.volumes.flatMap(({ hostPath }) => hostPath ?? []),
-      [{ path: '/run/xtables.lock', type: 'FileOrCreate' }],
+      'no node that has no kernel',
+      (daemonSet) => nodeConditions(daemonSet).slice(1),
+      [
+        { key: 'type', operator: 'NotIn', values: ['virtual-kubelet'] },
+        { key: 'eks.amazonaws.com/compute-type', operator: 'NotIn', values: ['fargate'] },
+      ],
     ],
+    ['a roll-out that waits at each pod', ({ spec }) => spec.minReadySeconds, 5],
   ];
   for (const [path, daemonSet] of daemonSets)
     for (const [what, of, expected] of everywhere)
       it(`${path}: ${what}`, () => assert.deepEqual(of(daemonSet), expected));
+
+  for (const [path, daemonSet] of daemonSets) {
+    const lock = { path: '/run/xtables.lock', type: 'FileOrCreate' };
+    const isNftables = path.endsWith('nftables');
+    it(`${path}: of the node ${isNftables ? 'nothing' : 'only the lock'}`, () => {
+      const { volumes } = daemonSet.spec.template.spec;
+      assert.deepEqual(
+        volumes.flatMap(({ hostPath }) => hostPath ?? []),
+        isNftables ? [] : [lock],
+      );
+    });
+    it(`${path}: ${path.endsWith('canary') ? 'only' : 'no'} nodes of the canary`, () => {
+      const operator = path.endsWith('canary') ? 'In' : 'NotIn';
+      const [condition] = nodeConditions(daemonSet);
+      assert.deepEqual(condition, { key: 'ip-masq-agent/channel', operator, values: ['canary'] });
+    });
+  }
 });
 
 describe('the containers', () => {
@@ -96,6 +117,8 @@ describe('the containers', () => {
     const sidecar = 'overlays/merger-sidecar';
     assert.deepEqual(Object.fromEntries(rights.map(([name, ...of]) => [name, of])), {
       ...Object.fromEntries(KEEPERS.map((path) => [`${path} ip-masq-agent`, [['NET_ADMIN', 'NET_RAW'], 0]])),
+      // nft sends no raw packets, and neither takes the lock.
+      'overlays/nftables ip-masq-agent': [['NET_ADMIN'], 0],
       [`${sidecar} merge-once`]: [[], 65534],
       [`${sidecar} ip-masq-agent`]: [[], 65534],
       [`${sidecar} ip-masq-agent-v1`]: [['NET_ADMIN', 'NET_RAW'], 0],
@@ -201,6 +224,14 @@ describe('the overlays', () => {
 
 function pod(key: string): (daemonSet: DaemonSet) => unknown {
   return ({ spec }) => (spec.template.spec as unknown as Record<string, unknown>)[key];
+}
+
+/** What a node must fulfil. */
+function nodeConditions({ spec }: DaemonSet): readonly unknown[] {
+  const { requiredDuringSchedulingIgnoredDuringExecution: required } =
+    spec.template.spec.affinity?.nodeAffinity ?? assert.fail('no affinity');
+  assert.equal(required.nodeSelectorTerms.length, 1);
+  return required.nodeSelectorTerms.flatMap(({ matchExpressions }) => matchExpressions);
 }
 
 function agentOf(path: string): Container {

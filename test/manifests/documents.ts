@@ -16,6 +16,7 @@ export interface DaemonSet {
   readonly metadata: Metadata;
   readonly spec: {
     readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+    readonly minReadySeconds?: number;
     readonly updateStrategy: unknown;
     readonly template: { readonly metadata: Metadata; readonly spec: PodSpec };
   };
@@ -26,6 +27,13 @@ export interface PodSpec {
   readonly serviceAccountName?: string;
   readonly automountServiceAccountToken?: boolean;
   readonly nodeSelector?: Readonly<Record<string, string>>;
+  readonly affinity?: {
+    readonly nodeAffinity: {
+      readonly requiredDuringSchedulingIgnoredDuringExecution: {
+        readonly nodeSelectorTerms: readonly { readonly matchExpressions: readonly unknown[] }[];
+      };
+    };
+  };
   readonly securityContext?: SecurityContext;
   readonly containers: readonly Container[];
   readonly initContainers?: readonly Container[];
@@ -106,13 +114,18 @@ export interface PodMonitor {
   };
 }
 
+interface PrometheusRule {
+  readonly kind: 'PrometheusRule';
+  readonly metadata: Metadata;
+}
+
 interface ServiceAccount {
   readonly kind: 'ServiceAccount';
   readonly metadata: Metadata;
   readonly automountServiceAccountToken?: boolean;
 }
 
-export type KubernetesObject = ConfigMap | DaemonSet | PodMonitor | ServiceAccount;
+export type KubernetesObject = ConfigMap | DaemonSet | PodMonitor | PrometheusRule | ServiceAccount;
 
 /** The objects of one kind. */
 export function ofKind<Kind extends KubernetesObject['kind']>(
@@ -138,5 +151,5 @@ export function containersOf({ spec }: DaemonSet): readonly Container[] {
 
 /** Whether a program of ours runs in it, and not one beside it. */
 export function isOurs({ image }: Container): boolean {
-  return /(?:^|\/)ip-masq-agent(?::|$)/.test(image) && !image.startsWith('registry.k8s.io/');
+  return /(?:^|\/)ip-masq-agent(?:[:@]|$)/.test(image) && !image.startsWith('registry.k8s.io/');
 }

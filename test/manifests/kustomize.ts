@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { delimiter, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { loadAll, YAML11_SCHEMA } from 'js-yaml';
-import { run, succeed } from '../lab/run.ts';
+import { type Environment, run, succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 
 /** What is given to people who run clusters. */
@@ -15,8 +15,11 @@ const ENV = { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent' };
 /** A program that builds what a kustomization stands for. */
 export interface Builder {
   readonly name: string;
-  /** @returns YAML documents */
-  build(dir: string): Promise<string>;
+  /**
+   * @param environment what the program and the git that it runs get besides PATH
+   * @returns YAML documents
+   */
+  build(dir: string, environment?: Environment): Promise<string>;
 }
 
 /**
@@ -63,7 +66,10 @@ function onPath(name: string): string | undefined {
 }
 
 function builder(name: string, file: string, args: readonly string[]): Builder {
-  return { name, build: (dir) => succeed(run({ file, args: [...args, dir] }, ENV)) };
+  return {
+    name,
+    build: (dir, environment) => succeed(run({ file, args: [...args, dir] }, { ...ENV, ...environment })),
+  };
 }
 
 /** The directories with a kustomization of their own below a directory of the examples. */

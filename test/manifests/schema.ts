@@ -1,4 +1,5 @@
 import { PodMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PodMonitor';
+import { PrometheusRule } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PrometheusRule';
 import { ValidatingAdmissionPolicy } from 'kubernetes-models/admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy';
 import { ValidatingAdmissionPolicyBinding } from 'kubernetes-models/admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding';
 import { DaemonSet } from 'kubernetes-models/apps/v1/DaemonSet';
@@ -9,6 +10,7 @@ const MODELS = [
   ConfigMap,
   DaemonSet,
   PodMonitor,
+  PrometheusRule,
   ServiceAccount,
   ValidatingAdmissionPolicy,
   ValidatingAdmissionPolicyBinding,

@@ -1,8 +1,8 @@
 import { type DaemonSet, type KubernetesObject, ofKind, type Volume } from './documents.ts';
 
-/** The operator's ConfigMap comes with the base: if it is deleted, kubelet keeps its file. So do the copies of a canary. */
+/** ConfigMaps that people write come with their DaemonSet: if one is deleted, kubelet keeps its file. */
 function isRequired(name: string): boolean {
-  return name === 'ip-masq-operator' || name.endsWith('-canary');
+  return ['ip-masq-operator', 'ip-masq-dual-stack'].includes(name) || name.endsWith('-canary');
 }
 
 /** What is wrong with how the ConfigMaps become files in /etc/config. */
@@ -65,6 +65,7 @@ function sourceProblems(
 
 function unmounted(objects: readonly KubernetesObject[], names: readonly string[]): readonly string[] {
   return ofKind('ConfigMap', objects)
+    .filter(({ metadata }) => metadata.labels?.['grafana_dashboard'] === undefined)
     .map(({ metadata }) => metadata.name)
     .filter((name) => !names.includes(name))
     .map((name) => `ConfigMap ${name} is not mounted`);

@@ -7,6 +7,8 @@ import { temporaryDirectory } from '../lab/volume.ts';
 export interface Browser extends AsyncDisposable {
   /** Loads a page in a window of this width. */
   open(url: string, width: number): Promise<Evaluate>;
+  /** A picture of the whole page in PNG, for people who prefer this colour scheme. */
+  picture(url: string, width: number, scheme: 'light' | 'dark'): Promise<Buffer>;
 }
 
 /** Returns the value of a JavaScript expression in the page, which must be one that JSON can hold. */
@@ -38,18 +40,42 @@ export async function startChromium(box: Box): Promise<Browser> {
   });
   const owned = stack.move();
   return {
-    open: (url, width) => open(devtools, url, width),
+    open: async (url, width) => (await open(devtools, url, width)).evaluate,
+    picture: (url, width, scheme) => picture(devtools, url, width, scheme),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
 
-async function open(devtools: Devtools, url: string, width: number): Promise<Evaluate> {
+type Ask = <Result>(method: string, params?: object) => Promise<Result>;
+
+async function picture(
+  devtools: Devtools,
+  url: string,
+  width: number,
+  scheme: 'light' | 'dark',
+): Promise<Buffer> {
+  const { ask, evaluate } = await open(devtools, url, width);
+  const features = [{ name: 'prefers-color-scheme', value: scheme }];
+  await ask('Emulation.setEmulatedMedia', { features });
+  const height = await evaluate<number>('document.documentElement.scrollHeight');
+  const clip = { x: 0, y: 0, width, height, scale: 1 };
+  const options = { format: 'png', captureBeyondViewport: true, clip };
+  const { data } = await ask<{ data: string }>('Page.captureScreenshot', options);
+  return Buffer.from(data, 'base64');
+}
+
+async function open(
+  devtools: Devtools,
+  url: string,
+  width: number,
+): Promise<{ readonly ask: Ask; readonly evaluate: Evaluate }> {
   const { targetId } = await devtools.ask<{ targetId: string }>('Target.createTarget', {
     url: 'about:blank',
   });
   const attachment = { targetId, flatten: true };
   const { sessionId } = await devtools.ask<{ sessionId: string }>('Target.attachToTarget', attachment);
-  const ask = <Result>(method: string, params?: object) => devtools.ask<Result>(method, params, sessionId);
+  const ask: Ask = <Result>(method: string, params?: object) =>
+    devtools.ask<Result>(method, params, sessionId);
   const size = { width, height: 800, deviceScaleFactor: 1, mobile: width < 600 };
   await ask('Emulation.setDeviceMetricsOverride', size);
   await ask('Page.enable');
@@ -57,12 +83,13 @@ async function open(devtools: Devtools, url: string, width: number): Promise<Eva
   const { errorText } = await ask<{ errorText?: string }>('Page.navigate', { url });
   if (errorText !== undefined) throw new Error(`Chromium cannot open ${url}: ${errorText}`);
   await loaded;
-  return async <Value>(expression: string) => {
+  const evaluate = async <Value>(expression: string) => {
     const options = { expression, returnByValue: true };
     const { result, exceptionDetails } = await ask<Evaluation<Value>>('Runtime.evaluate', options);
     if (exceptionDetails !== undefined) throw new Error(JSON.stringify(exceptionDetails));
     return result.value;
   };
+  return { ask, evaluate };
 }
 
 interface Evaluation<Value> {

@@ -3,7 +3,14 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { anchorOf, PAGES as GENERATED, generatedTables, withGenerated } from '../../build/docs.ts';
+import {
+  anchorOf,
+  PAGES as GENERATED,
+  generatedTables,
+  PROMETHEUS_RULE,
+  prometheusRule,
+  withGenerated,
+} from '../../build/docs.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PAGES = globSync('{*.md,{.github,docs,examples,test}/**/*.md}', { cwd: ROOT });
@@ -31,6 +38,10 @@ describe('the generated parts of the documentation', () => {
     for (const name of Object.keys(generatedTables()))
       assert.equal(all.split(`<!-- ${name}: generated`).length, 2, `"${name}" is in one page`);
     assert.deepEqual(pages.map(withGenerated), pages);
+  });
+
+  it('have the same alerts for the Prometheus Operator as for Prometheus; `node build/docs.ts` writes them anew', () => {
+    assert.equal(readFileSync(PROMETHEUS_RULE, 'utf8'), prometheusRule());
   });
 });
 

@@ -1,0 +1,105 @@
+/**
+ * Writes what people install to bin/release/VERSION, after `make manifest` has pushed the images: the manifest for kubectl
+ * with the image's digest, alerts, dashboard, an archive with the command for each architecture, bills of materials, checksums.
+ * Usage: node build/release.ts VERSION IMAGE DIGEST SECONDS, where IMAGE has no tag, and SECONDS since the epoch are the time of
+ * the build.
+ */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join, relative } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { sbomWithoutDebian } from './image/sbom.ts';
+import { kustomize } from './kustomize.ts';
+import { launcherScript } from './launch.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const EXAMPLES = join(ROOT, 'examples');
+/** The name in examples/kubernetes/base, in the place of the image that was pushed. */
+const PLACEHOLDER = 'registry.example.com/ip-masq-agent';
+
+const [version = '', image = '', digest = '', seconds = ''] = process.argv.slice(2);
+if (!/^sha256:[0-9a-f]{64}$/.test(digest) || !/^\d+$/.test(seconds))
+  throw new Error('usage: release.ts VERSION IMAGE sha256:… SECONDS');
+
+const releases = join(ROOT, 'bin/release');
+const target = join(releases, version);
+// Renamed at the end: what is in the target is complete.
+const dir = `${target}.tmp`;
+const work = `${target}.work`;
+for (const path of [dir, work]) {
+  rmSync(path, { recursive: true, force: true });
+  mkdirSync(path, { recursive: true });
+}
+try {
+  writeFileSync(join(dir, 'install.yaml'), installManifest());
+  writeFileSync(join(dir, 'images.txt'), `${image}:${version}@${digest}\n`);
+  copyFileSync(join(EXAMPLES, 'prometheus/rules.yaml'), join(dir, 'prometheus-rules.yaml'));
+  copyFileSync(join(EXAMPLES, 'grafana/ip-masq-agent.json'), join(dir, 'grafana-dashboard.json'));
+  for (const architecture of ['amd64', 'arm64']) {
+    const context = join(ROOT, 'bin/image', architecture);
+    const ofImage = join(dir, `ip-masq-agent-image-${version}-linux-${architecture}`);
+    copyFileSync(join(context, 'ip-masq-agent.cdx.json'), `${ofImage}.cdx.json`);
+    copyFileSync(join(context, 'THIRD-PARTY-LICENCES'), `${ofImage}.licences.txt`);
+    writeArchive(`ip-masq-agent-${version}-linux-${architecture}`, join(context, 'layers'));
+  }
+  const sums = readdirSync(dir)
+    .toSorted()
+    .map((name) => `${sha256(join(dir, name))}  ${name}\n`);
+  writeFileSync(join(dir, 'SHA256SUMS'), sums.join(''));
+  for (const name of readdirSync(dir)) chmodSync(join(dir, name), 0o644);
+  rmSync(target, { recursive: true, force: true });
+  renameSync(dir, target);
+} finally {
+  for (const path of [dir, work]) rmSync(path, { recursive: true, force: true });
+}
+console.log(relative(process.cwd(), target));
+
+/** The base with the image by its digest. */
+function installManifest(): string {
+  const kustomization = {
+    apiVersion: 'kustomize.config.k8s.io/v1beta1',
+    kind: 'Kustomization',
+    resources: [relative(work, join(EXAMPLES, 'kubernetes/base'))],
+    images: [{ name: PLACEHOLDER, newName: image, digest }],
+    labels: [{ pairs: { 'app.kubernetes.io/version': version } }],
+  };
+  writeFileSync(join(work, 'kustomization.yaml'), JSON.stringify(kustomization));
+  return `# ip-masq-agent ${version}: kubectl apply -f install.yaml\n${kustomize(work)}`;
+}
+
+/** Packs the command, its Node.js and its licences from the layers of the image, so that only the version decides the bytes. */
+function writeArchive(name: string, layers: string): void {
+  const tree = join(work, name);
+  const lib = join(tree, 'lib/ip-masq-agent');
+  const share = join(tree, 'share');
+  for (const path of [join(tree, 'bin'), lib, join(share, 'sbom')]) mkdirSync(path, { recursive: true });
+  writeFileSync(join(tree, 'bin/ip-masq-agent'), launcherScript());
+  chmodSync(join(tree, 'bin/ip-masq-agent'), 0o755);
+  copyFileSync(join(layers, 'node/usr/bin/node'), join(lib, 'node'));
+  for (const layer of ['node', 'agent'])
+    cpSync(join(layers, layer, 'usr/lib/ip-masq-agent'), lib, { recursive: true });
+  cpSync(join(layers, 'agent/usr/share/doc'), join(share, 'doc'), { recursive: true });
+  const sbom = readFileSync(join(layers, 'agent/usr/share/sbom/ip-masq-agent.cdx.json'), 'utf8');
+  writeFileSync(join(share, 'sbom/ip-masq-agent.cdx.json'), sbomWithoutDebian(sbom));
+  const archive = join(work, `${name}.tar`);
+  const alike = ['--sort=name', '--format=ustar', '--owner=0', '--group=0', '--numeric-owner'];
+  const modes = ['--mode=a=rX,u+w', `--mtime=@${seconds}`];
+  execFileSync('tar', [...alike, ...modes, '-c', '-f', archive, '-C', work, name]);
+  writeFileSync(join(dir, `${name}.tar.gz`), gzipSync(readFileSync(archive)));
+  for (const path of [tree, archive]) rmSync(path, { recursive: true });
+}
+
+function sha256(file: string): string {
+  return createHash('sha256').update(readFileSync(file)).digest('hex');
+}

@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { appendFile, cp, mkdir, rename, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, it } from 'node:test';
+import { loadAll } from 'js-yaml';
+import { type RunResult, run, succeed } from '../lab/run.ts';
+import { temporaryDirectory } from '../lab/volume.ts';
+import { audit } from '../manifests/audit.ts';
+import { containersOf, type KubernetesObject, ofKind, theDaemonSet } from '../manifests/documents.ts';
+import { runAction } from './action.ts';
+import { cycloneDxErrors } from './cyclonedx.ts';
+import { makeCommand, ROOT } from './make.ts';
+import { type ImageLab, OTHER, OWN } from './support.ts';
+
+/** A machine without Node.js. */
+const BARE = { PATH: '/usr/bin:/bin' };
+const EXAMPLE = join(ROOT, 'examples/config-operator.yaml');
+/** `e_machine` of elf(5): where it is, and what it says. */
+const MACHINE_OFFSET = 18;
+const MACHINES = { amd64: 62, arm64: 183 };
+
+/** What `make release` writes, and that it can be used. */
+export function release(get: () => ImageLab): void {
+  const stack = new AsyncDisposableStack();
+  let dir: string;
+  before(async () => {
+    dir = stack.use(await temporaryDirectory()).path;
+  });
+  after(() => stack.disposeAsync());
+
+  const file = (name: string) => join(get().release, name);
+  const archiveOf = (architecture: string) => `ip-masq-agent-${get().version}-linux-${architecture}`;
+  const imageOf = (architecture: string) => `ip-masq-agent-image-${get().version}-linux-${architecture}`;
+  const checkSums = (where: string): Promise<RunResult> =>
+    run({ file: 'env', args: ['-C', where, 'sha256sum', '--check', '--strict', 'SHA256SUMS'] }, BARE);
+  const unpack = async (architecture: string, into: string) => {
+    await mkdir(into, { recursive: true });
+    const archive = file(`${archiveOf(architecture)}.tar.gz`);
+    await succeed(run({ file: 'tar', args: ['-x', '-z', '-f', archive, '-C', into] }, BARE));
+    return join(into, archiveOf(architecture));
+  };
+  /** The image by its digest, as a cluster pulls it. */
+  const pinned = () =>
+    readFileSync(file('images.txt'), 'utf8')
+      .trim()
+      .replace(/:[^:@]*@/, '@');
+
+  it('has what people install, and checksums of all of it', async () => {
+    const names = readdirSync(get().release);
+    assert.deepEqual(
+      names.toSorted(),
+      [
+        'SHA256SUMS',
+        'grafana-dashboard.json',
+        'images.txt',
+        'install.yaml',
+        'prometheus-rules.yaml',
+        ...['amd64', 'arm64'].flatMap((architecture) => [
+          `${archiveOf(architecture)}.tar.gz`,
+          `${imageOf(architecture)}.cdx.json`,
+          `${imageOf(architecture)}.licences.txt`,
+        ]),
+      ].toSorted(),
+    );
+    const { code, stdout } = await checkSums(get().release);
+    assert.equal(code, 0);
+    assert.equal(stdout.split(': OK\n').length, names.length);
+    const changed = join(dir, 'changed');
+    await cp(get().release, changed, { recursive: true });
+    await appendFile(join(changed, 'install.yaml'), '#');
+    assert.equal((await checkSums(changed)).code, 1);
+  });
+
+  it('has a manifest with all that the agent needs, and the image by the digest that the registry has', async () => {
+    const objects = loadAll(readFileSync(file('install.yaml'), 'utf8')) as readonly KubernetesObject[];
+    assert.deepEqual(audit(objects), []);
+    for (const { metadata } of objects)
+      assert.equal(metadata.labels?.['app.kubernetes.io/version'], get().version, metadata.name);
+    // An upgrade leaves these out, which people have edited.
+    const config = objects.filter(
+      ({ metadata }) => metadata.labels?.['app.kubernetes.io/component'] === 'config',
+    );
+    assert.deepEqual(config, ofKind('ConfigMap', objects));
+    const images = containersOf(theDaemonSet(objects)).map(({ image }) => image);
+    assert.deepEqual(images, [pinned()]);
+    assert.ok(pinned().startsWith(`${get().registry}/ip-masq-agent@sha256:`), pinned());
+    const { docker } = get();
+    await docker.must('pull', '--quiet', pinned());
+    const id = (image: string) => docker.must('image', 'inspect', '--format={{.Id}}', image);
+    assert.equal(await id(pinned()), await id(get().image(OWN)));
+  });
+
+  it('has the alerts and the dashboard of the examples', () => {
+    for (const [name, example] of [
+      ['prometheus-rules.yaml', 'prometheus/rules.yaml'],
+      ['grafana-dashboard.json', 'grafana/ip-masq-agent.json'],
+    ] as const)
+      assert.equal(readFileSync(file(name), 'utf8'), readFileSync(join(ROOT, 'examples', example), 'utf8'));
+  });
+
+  it('has a command that runs where there is no Node.js, from any directory and through a link', async () => {
+    const tree = await unpack(OWN, join(dir, 'a directory'));
+    const link = join(dir, 'ip-masq-agent');
+    await symlink(join(tree, 'bin/ip-masq-agent'), link);
+    const agent = (...args: readonly string[]) => run({ file: link, args }, BARE);
+
+    const good = await agent('check', '--strict', EXAMPLE);
+    assert.equal(good.code, 0, good.stderr);
+    assert.match(good.stdout, /172\.20\.99\.0\/24/);
+    const mistake = join(dir, 'ip-masq-operator');
+    await writeFile(mistake, 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
+    const bad = await agent('check', mistake);
+    assert.equal(bad.code, 3);
+    assert.match(bad.stdout, /ip-masq-operator:1:22: error: /);
+    assert.match((await agent('version')).stdout, new RegExp(`^ip-masq-agent ${get().version} `));
+
+    await rename(tree, join(dir, 'moved'));
+    const moved = { file: join(dir, 'moved/bin/ip-masq-agent'), args: ['check', EXAMPLE] };
+    assert.equal((await run(moved, BARE)).code, 0);
+  });
+
+  it('has archives with programs for their architecture, and with the licences and the bill of materials of what they hold', async () => {
+    for (const architecture of [OWN, OTHER] as const) {
+      const tree = await unpack(architecture, join(dir, architecture));
+      for (const name of ['node', 'koffi.node']) {
+        const bytes = readFileSync(join(tree, 'lib/ip-masq-agent', name));
+        assert.equal(
+          bytes.readUInt16LE(MACHINE_OFFSET),
+          MACHINES[architecture],
+          `${name} of ${architecture}`,
+        );
+      }
+      const bom = JSON.parse(readFileSync(join(tree, 'share/sbom/ip-masq-agent.cdx.json'), 'utf8'));
+      assert.deepEqual(cycloneDxErrors(bom), []);
+      assert.deepEqual(
+        [bom.metadata.component.type, bom.metadata.component.version],
+        ['application', get().version],
+      );
+      const licences = readFileSync(join(tree, 'share/doc/ip-masq-agent/THIRD-PARTY-LICENCES'), 'utf8');
+      for (const { name, version, purl } of bom.components) {
+        assert.match(purl, /^pkg:npm\//);
+        assert.ok(licences.includes(`\n${name} ${version}\n`), name);
+      }
+    }
+  });
+
+  it('has the bills of materials of the images, with what Debian has part in', () => {
+    for (const architecture of [OWN, OTHER]) {
+      const bom = JSON.parse(readFileSync(file(`${imageOf(architecture)}.cdx.json`), 'utf8'));
+      assert.deepEqual(cycloneDxErrors(bom), []);
+      assert.ok(bom.components.some(({ purl }: { purl: string }) => purl.startsWith('pkg:deb/')));
+      assert.match(readFileSync(file(`${imageOf(architecture)}.licences.txt`), 'utf8'), /GNU GENERAL PUBLIC/);
+    }
+  });
+
+  it('is what the GitHub Action takes its command from, if the checksum is right', async () => {
+    const { version } = get();
+    const releases = join(dir, 'releases');
+    await cp(get().release, join(releases, version), { recursive: true });
+    const manifests = join(dir, 'clusters/prod one');
+    await mkdir(manifests, { recursive: true });
+    await cp(EXAMPLE, join(manifests, 'operator.yaml'));
+    const paths = `${manifests}\n${join(ROOT, 'examples/config-cloud.yaml')}\n`;
+    const inputs = { version, paths, releases: `file://${releases}` };
+
+    const good = await runAction(join(dir, 'runner-good'), { ...inputs, flags: '--recursive --strict' });
+    assert.equal(good.code, 0, good.stdout + good.stderr);
+    await writeFile(join(manifests, 'ip-masq-operator'), 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
+    const bad = await runAction(join(dir, 'runner-bad'), inputs);
+    assert.equal(bad.code, 3);
+    assert.match(bad.stdout, /^::error file=[^,]*prod one\/ip-masq-operator,line=1,/m);
+
+    await appendFile(join(releases, version, `${archiveOf(OWN)}.tar.gz`), 'x');
+    const changed = await runAction(join(dir, 'runner-changed'), inputs);
+    assert.equal(changed.code, 1);
+    assert.match(changed.stdout, /tar\.gz: FAILED/);
+    const other = await runAction(join(dir, 'runner-other'), { ...inputs, version: 'v9.9.9' });
+    assert.notEqual(other.code, 0);
+    assert.match(other.stderr, /^curl: /m);
+  });
+
+  it('is the same whenever it is made from the same images', async () => {
+    const sums = readFileSync(file('SHA256SUMS'), 'utf8');
+    const [, image = '', digest = ''] = /^(.*)@(.*)$/.exec(pinned()) ?? [];
+    const seconds = await succeed(
+      run({ file: 'git', args: ['-C', ROOT, 'log', '-1', '--format=%ct'] }, BARE),
+    );
+    const script = 'umask 077 && exec "$0" "$@"';
+    const args = [join(ROOT, 'build/release.ts'), get().version, image, digest, seconds.trim()];
+    await succeed(
+      run({ file: 'sh', args: ['-c', script, process.execPath, ...args] }, BARE, { timeoutMs: 120_000 }),
+    );
+    assert.equal(readFileSync(file('SHA256SUMS'), 'utf8'), sums);
+  });
+
+  it('is refused without a version', async () => {
+    for (const version of ['', 'latest', 'df54966', 'v1', 'v1.2.3 '])
+      await assert.rejects(
+        succeed(run(makeCommand('022', 'release', 'REGISTRY=registry.invalid', `VERSION=${version}`), BARE)),
+        /set VERSION, for example VERSION=v1\.2\.3/,
+        version,
+      );
+  });
+}
