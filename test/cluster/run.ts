@@ -1,5 +1,6 @@
 // Runs the scenarios one after the other: they share the kernel of the nodes. Without KUBECONFIG it brings up a cluster of its own.
-// In the environment: SCENARIOS=1,2,9 (all, if absent), PROXY_MODE, FAMILIES, and MATRIX=all for every mode and family.
+// In the environment: SCENARIOS=1,2,9 (all, if absent), PROXY_MODE, FAMILIES, MATRIX=all for every mode and family, and
+// BAIL=yes to end after the first scenario that fails.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { run as runTests } from 'node:test';
@@ -111,6 +112,7 @@ async function runFiles(cluster: string, files: readonly string[]): Promise<read
     const start = performance.now();
     const outcome = await runFile(file);
     rows.push({ cluster, scenario: nameOf(file), outcome, seconds: seconds(start) });
+    if (outcome === 'failed' && process.env['BAIL']) break;
   }
   return rows;
 }

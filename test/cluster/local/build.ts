@@ -1,10 +1,11 @@
+/** Run as a program, it builds the programs of a cluster where they are not there yet. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../lab/run.ts';
-import { toolEnvironment } from './environment.ts';
+import { goEnvironment, goVersion } from './go.ts';
 import { PROGRAMS } from './options.ts';
 
 const SOURCE = fileURLToPath(new URL('.', import.meta.url));
@@ -23,7 +24,6 @@ const HOUR_MS = 3_600_000;
  * to do. Go's own packages, the runtime above all, stay fast: of two patterns that match, the later one counts.
  */
 const FAST_TO_BUILD = ['-gcflags=all=-l -dwarf=false', '-gcflags=std=-dwarf=false'];
-const OLDEST_GO = 24;
 
 /** Builds the programs of a cluster into bin/cluster/programs, if they are not there. The first time it takes minutes. */
 export async function buildPrograms(say: (line: string) => void): Promise<void> {
@@ -45,20 +45,6 @@ export async function buildPrograms(say: (line: string) => void): Promise<void> 
   say(`built Kubernetes in ${Math.round((performance.now() - start) / 1000)} s`);
 }
 
-/** The version of Go, or an error that says what to install. */
-async function goVersion(): Promise<string> {
-  const needed = `a local cluster needs Go 1.${OLDEST_GO} or newer on the path`;
-  const result = await run({ file: 'go', args: ['env', 'GOVERSION'] }, goEnvironment()).catch(
-    () => undefined,
-  );
-  const version = result?.stdout.trim();
-  if (!version)
-    throw new Error(`${needed}, and there is none; install it, or set KUBECONFIG to use another cluster`);
-  const minor = Number(/^go1\.(\d+)/.exec(version)?.[1] ?? OLDEST_GO);
-  if (minor < OLDEST_GO) throw new Error(`${needed}, and this is ${version}`);
-  return version;
-}
-
 async function buildFlags(): Promise<readonly string[]> {
   const version = /k8s\.io\/kubernetes v(\d+)\.(\d+)\.\S+/.exec(
     await readFile(join(SOURCE, 'go.mod'), 'utf8'),
@@ -78,8 +64,10 @@ async function goBuild(flags: readonly string[]): Promise<void> {
     throw new Error(`the programs of the cluster cannot be built: ${result.stderr.trim()}`);
 }
 
-/** Go needs the user's own settings: proxies, caches. Without C the programs are static. */
-function goEnvironment() {
-  // A compiler that collects its garbage less often is a tenth faster.
-  return { ...toolEnvironment(process.env), CGO_ENABLED: '0', GOGC: '400' };
-}
+if (import.meta.main)
+  try {
+    await buildPrograms(console.log);
+  } catch (error) {
+    console.error(`cluster-programs: ${error instanceof Error ? error.message : error}`);
+    process.exitCode = 1;
+  }
