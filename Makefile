@@ -44,6 +44,8 @@ export SCENARIOS ?=
 export MATRIX ?=
 # Set to yes to end test-cluster after the first scenario that fails.
 export BAIL ?=
+# Set to yes to write what test-cluster has seen to docs/compatibility.md.
+export RECORD ?=
 
 .PHONY: help setup setup-all setup-cluster build all-build container all-container push all-push manifest \
 	check test test-more test-all test-cluster cluster-programs cluster-up cluster-down lint demo bench soak faults clean version context need-registry
@@ -53,7 +55,7 @@ help: ## list targets and variables
 	@echo
 	@echo '  Variables, as in `make push REGISTRY=registry.example/team`, and their values:'
 	@$(foreach name,REGISTRY VERSION ARCH BASE_IMAGE SOURCE_DATE_EPOCH DOCKER DOCKER_BUILD_FLAGS DOCKER_MANIFEST_FLAGS \
-	    PROXY_MODE FAMILIES SCENARIOS MATRIX BAIL,\
+	    PROXY_MODE FAMILIES SCENARIOS MATRIX BAIL RECORD,\
 	    printf '  %-21s %s\n' '$(name)' '$($(name))';)
 
 setup: ## install what is missing: Debian packages, npm packages
