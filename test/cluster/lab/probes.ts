@@ -46,6 +46,8 @@ const FILES = [
 const CODE = 'probe';
 /** The scenarios look at packets between two nodes. */
 const NODES = 2;
+/** After so many without an answer, an address does not lead to the node. */
+const MOST_ATTEMPTS = 10;
 const KINDS = ['client', 'server', 'host'] as const;
 type Kind = (typeof KINDS)[number];
 
@@ -138,7 +140,10 @@ function pick({ families }: Cluster, addresses: readonly string[]): Addresses {
   );
 }
 
-/** Of a node's further addresses one that leads there from another node: others may be there too, such as Docker's. */
+/**
+ * Of a node's further addresses one that leads there from another node: others may be there too, such as Docker's. A busy
+ * machine may lose an answer, so silence counts only if it lasts.
+ */
 async function gatewaysOf(
   cluster: Cluster,
   { host, addresses }: Pick<ProbedNode, 'host' | 'addresses'>,
@@ -147,14 +152,19 @@ async function gatewaysOf(
   const further = (await host.ask('addresses', {})).filter(
     (address) => !Object.values(addresses).includes(address),
   );
-  const reached = await Promise.all(
-    further.map(async (address) => {
-      const targets = [{ protocol: 'tcp', address } as const];
-      const seen = await asker.ask('ask', { targets }).catch(() => []);
-      return seen[0]?.server === host.pod ? [address] : [];
-    }),
-  );
-  return pick(cluster, reached.flat());
+  let found: Addresses = {};
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt += 1) {
+    const reached = await Promise.all(
+      further.map(async (address) => {
+        const targets = [{ protocol: 'tcp', address } as const];
+        const seen = await asker.ask('ask', { targets }).catch(() => []);
+        return seen[0]?.server === host.pod ? [address] : [];
+      }),
+    );
+    found = pick(cluster, reached.flat());
+    if (cluster.families.every((family) => found[family] !== undefined)) break;
+  }
+  return found;
 }
 
 /** Ends what `startProbes` has started. */
