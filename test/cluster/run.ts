@@ -16,7 +16,8 @@ import { oldAgentImage } from './lab/old-image.ts';
 import { removeProbes } from './lab/probes.ts';
 import { buildPrograms } from './local/build.ts';
 import { startCluster } from './local/cluster.ts';
-import { CLUSTER_BIN, type ClusterOptions } from './local/options.ts';
+import { e2eImage } from './local/e2e.ts';
+import { CLUSTER_BIN, type ClusterOptions, type Image } from './local/options.ts';
 import { FAMILIES, PROXY_MODES, parametersFrom } from './local/parameters.ts';
 import { type ClusterResult, type Outcome, readResults, withRun, writeResults } from './results.ts';
 
@@ -37,6 +38,8 @@ const SAFETY = fileURLToPath(new URL('local/safety.test.ts', import.meta.url));
 const LONG = [15];
 /** The scenario that needs the image of the last release. */
 const UPGRADE = '08-upgrade';
+/** The scenario that needs the image of the pods of Kubernetes' own tests. */
+const E2E = '15-kubernetes-e2e';
 const MINUTES_MS = 60_000;
 
 // Scenarios share their probes, which take seconds to start.
@@ -62,7 +65,8 @@ async function inGivenCluster(): Promise<readonly Row[]> {
 async function inOwnClusters(): Promise<readonly Row[]> {
   const files = await scenarioFiles();
   await buildPrograms(console.log);
-  const images = [await agentImage(), ...(await oldImages(files))];
+  const images: Image[] = [await agentImage(), ...(await oldImages(files))];
+  if (files.some((file) => nameOf(file) === E2E)) images.push(await e2eImage(console.log));
   const rows: Row[] = [];
   for (const parameters of chosen()) {
     const label = `kube-proxy ${parameters.proxyMode}, ${parameters.families}`;

@@ -1,12 +1,11 @@
 /** Run as a program, it builds the programs of a cluster where they are not there yet. */
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../lab/run.ts';
 import { goEnvironment, goVersion } from './go.ts';
-import { PROGRAMS } from './options.ts';
+import { PROGRAMS, TEST_PROGRAMS } from './options.ts';
 
 const SOURCE = fileURLToPath(new URL('.', import.meta.url));
 const NAMES = [
@@ -25,24 +24,70 @@ const HOUR_MS = 3_600_000;
  */
 const FAST_TO_BUILD = ['-gcflags=all=-l -dwarf=false', '-gcflags=std=-dwarf=false'];
 
+/** What is built together, into a directory of its own. */
+interface Build {
+  readonly what: string;
+  readonly directory: string;
+  /** A program changes if one of these does. */
+  readonly sources: readonly string[];
+  /** The arguments of one or more runs of go, without the flags that all have. */
+  readonly commands: readonly (readonly string[])[];
+}
+
+const CLUSTER: Build = {
+  what: 'Kubernetes',
+  directory: PROGRAMS,
+  sources: ['kubernetes/main.go', 'pause/main.go'],
+  commands: [['build', '-o', `${PROGRAMS}/`, './kubernetes', './pause']],
+};
+
+const TESTS: Build = {
+  what: "Kubernetes' own tests",
+  directory: TEST_PROGRAMS,
+  sources: ['agnhost/main.go', 'e2e/e2e_test.go'],
+  commands: [
+    ['build', '-o', `${TEST_PROGRAMS}/`, './agnhost'],
+    // vet(1) would look at all of Kubernetes.
+    ['test', '-c', '-vet=off', '-o', join(TEST_PROGRAMS, 'e2e.test'), './e2e'],
+  ],
+};
+
 /** Builds the programs of a cluster into bin/cluster/programs, if they are not there. The first time it takes minutes. */
 export async function buildPrograms(say: (line: string) => void): Promise<void> {
+  await build(CLUSTER, say, async () => {
+    for (const name of NAMES) await symlink('kubernetes', join(PROGRAMS, name));
+  });
+}
+
+/** Builds Kubernetes' own tests of networks, and the program in the image of their pods, if they are not there. */
+export async function buildTests(say: (line: string) => void): Promise<void> {
+  await build(TESTS, say, async () => {});
+}
+
+async function build(
+  { what, directory, sources, commands }: Build,
+  say: (line: string) => void,
+  finish: () => Promise<void>,
+): Promise<void> {
   const go = await goVersion();
   const flags = await buildFlags();
-  const sources = ['go.mod', 'go.sum', 'kubernetes/main.go', 'pause/main.go'];
   const hash = createHash('sha256').update([go, ...flags].join('\n'));
-  for (const file of sources) hash.update(await readFile(join(SOURCE, file)));
+  for (const file of ['go.mod', 'go.sum', ...sources]) hash.update(await readFile(join(SOURCE, file)));
   const stamp = hash.digest('hex');
-  const stampFile = join(PROGRAMS, '.stamp');
+  const stampFile = join(directory, '.stamp');
   if ((await readFile(stampFile, 'utf8').catch(() => undefined)) === stamp) return;
-  say(`building Kubernetes with ${go}; this takes some minutes if Go's build cache is empty`);
+  say(`building ${what} with ${go}; this takes some minutes if Go's build cache is empty`);
   const start = performance.now();
-  await rm(PROGRAMS, { recursive: true, force: true });
-  await mkdir(PROGRAMS, { recursive: true });
-  await goBuild(flags);
-  for (const name of NAMES) await symlink('kubernetes', join(PROGRAMS, name));
+  await rm(directory, { recursive: true, force: true });
+  await mkdir(directory, { recursive: true });
+  for (const [command = '', ...args] of commands) {
+    const all = [command, '-C', SOURCE, ...flags, ...args];
+    const { code, stderr } = await run({ file: 'go', args: all }, goEnvironment(), { timeoutMs: HOUR_MS });
+    if (code !== 0) throw new Error(`${what} cannot be built: ${stderr.trim()}`);
+  }
+  await finish();
   await writeFile(stampFile, stamp);
-  say(`built Kubernetes in ${Math.round((performance.now() - start) / 1000)} s`);
+  say(`built ${what} in ${Math.round((performance.now() - start) / 1000)} s`);
 }
 
 async function buildFlags(): Promise<readonly string[]> {
@@ -55,13 +100,6 @@ async function buildFlags(): Promise<readonly string[]> {
   const set = Object.entries({ gitVersion, gitMajor, gitMinor, gitTreeState: 'clean' });
   const values = set.map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`);
   return ['-mod=readonly', ...FAST_TO_BUILD, `-ldflags=-s -w ${values.join(' ')}`];
-}
-
-async function goBuild(flags: readonly string[]): Promise<void> {
-  const args = ['build', '-C', SOURCE, ...flags, '-o', `${PROGRAMS}/`, './kubernetes', './pause'];
-  const result = await run({ file: 'go', args }, goEnvironment(), { timeoutMs: HOUR_MS });
-  if (result.code !== 0 || !existsSync(join(PROGRAMS, 'pause')))
-    throw new Error(`the programs of the cluster cannot be built: ${result.stderr.trim()}`);
 }
 
 if (import.meta.main)
