@@ -1,6 +1,6 @@
 /** Run as a program, it builds the programs of a cluster where they are not there yet. */
 import { createHash } from 'node:crypto';
-import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../lab/run.ts';
@@ -24,38 +24,41 @@ const HOUR_MS = 3_600_000;
  */
 const FAST_TO_BUILD = ['-gcflags=all=-l -dwarf=false', '-gcflags=std=-dwarf=false'];
 
+/** Says what the programs in its directory are built from. */
+const STAMP = '.stamp';
+
 /** What is built together, into a directory of its own. */
 interface Build {
   readonly what: string;
   readonly directory: string;
   /** A program changes if one of these does. */
   readonly sources: readonly string[];
-  /** The arguments of one or more runs of go, without the flags that all have. */
-  readonly commands: readonly (readonly string[])[];
+  /** The arguments of one or more runs of go that build into a directory, without the flags that all have. */
+  commands(directory: string): readonly (readonly string[])[];
 }
 
 const CLUSTER: Build = {
   what: 'Kubernetes',
   directory: PROGRAMS,
   sources: ['kubernetes/main.go', 'pause/main.go'],
-  commands: [['build', '-o', `${PROGRAMS}/`, './kubernetes', './pause']],
+  commands: (directory) => [['build', '-o', `${directory}/`, './kubernetes', './pause']],
 };
 
 const TESTS: Build = {
   what: "Kubernetes' own tests",
   directory: TEST_PROGRAMS,
   sources: ['agnhost/main.go', 'e2e/e2e_test.go'],
-  commands: [
-    ['build', '-o', `${TEST_PROGRAMS}/`, './agnhost'],
-    // vet(1) would look at all of Kubernetes.
-    ['test', '-c', '-vet=off', '-o', join(TEST_PROGRAMS, 'e2e.test'), './e2e'],
+  commands: (directory) => [
+    ['build', '-o', `${directory}/`, './agnhost'],
+    // go vet would look at all of Kubernetes.
+    ['test', '-c', '-vet=off', '-o', join(directory, 'e2e.test'), './e2e'],
   ],
 };
 
 /** Builds the programs of a cluster into bin/cluster/programs, if they are not there. The first time it takes minutes. */
 export async function buildPrograms(say: (line: string) => void): Promise<void> {
-  await build(CLUSTER, say, async () => {
-    for (const name of NAMES) await symlink('kubernetes', join(PROGRAMS, name));
+  await build(CLUSTER, say, async (directory) => {
+    for (const name of NAMES) await symlink('kubernetes', join(directory, name));
   });
 }
 
@@ -67,26 +70,29 @@ export async function buildTests(say: (line: string) => void): Promise<void> {
 async function build(
   { what, directory, sources, commands }: Build,
   say: (line: string) => void,
-  finish: () => Promise<void>,
+  finish: (directory: string) => Promise<void>,
 ): Promise<void> {
   const go = await goVersion();
   const flags = await buildFlags();
   const hash = createHash('sha256').update([go, ...flags].join('\n'));
   for (const file of ['go.mod', 'go.sum', ...sources]) hash.update(await readFile(join(SOURCE, file)));
   const stamp = hash.digest('hex');
-  const stampFile = join(directory, '.stamp');
-  if ((await readFile(stampFile, 'utf8').catch(() => undefined)) === stamp) return;
+  if ((await readFile(join(directory, STAMP), 'utf8').catch(() => undefined)) === stamp) return;
   say(`building ${what} with ${go}; this takes some minutes if Go's build cache is empty`);
   const start = performance.now();
-  await rm(directory, { recursive: true, force: true });
-  await mkdir(directory, { recursive: true });
-  for (const [command = '', ...args] of commands) {
+  // A cluster may use the earlier ones, which are there until the new ones are.
+  const fresh = `${directory}.new`;
+  await rm(fresh, { recursive: true, force: true });
+  await mkdir(fresh, { recursive: true });
+  for (const [command = '', ...args] of commands(fresh)) {
     const all = [command, '-C', SOURCE, ...flags, ...args];
     const { code, stderr } = await run({ file: 'go', args: all }, goEnvironment(), { timeoutMs: HOUR_MS });
     if (code !== 0) throw new Error(`${what} cannot be built: ${stderr.trim()}`);
   }
-  await finish();
-  await writeFile(stampFile, stamp);
+  await finish(fresh);
+  await writeFile(join(fresh, STAMP), stamp);
+  await rm(directory, { recursive: true, force: true });
+  await rename(fresh, directory);
   say(`built ${what} in ${Math.round((performance.now() - start) / 1000)} s`);
 }
 
