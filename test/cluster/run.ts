@@ -3,7 +3,7 @@
 // BAIL=yes to end after the first scenario that fails, RECORD=yes to write what was seen to the documentation.
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { run as runTests } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { fileURLToPath } from 'node:url';
@@ -154,7 +154,7 @@ async function runFile(file: string): Promise<Row['tests']> {
   const tests: Record<string, Outcome> = {};
   stream.on('test:fail', ({ name, nesting }) => {
     // A file that ends without a test is a test of its path.
-    if (nesting === 0) tests[name === file ? nameOf(file) : name] = 'failed';
+    if (nesting === 0) tests[name.endsWith(basename(file)) ? nameOf(file) : name] = 'failed';
   });
   stream.on('test:pass', ({ name, nesting, skip }) => {
     if (nesting === 0) tests[name] = skip === undefined ? 'passed' : 'skipped';
