@@ -14,9 +14,9 @@ const REGISTRIES = join(TEST_PROGRAMS, 'registries.yaml');
 /** What the tests type into a shell in their pods, beside what agnhost plays itself. */
 const FROM_MACHINE = ['/bin/sh', '/bin/grep'];
 
-/** With which the tests look for images. */
+/** With which the tests look for images, and their kubectl writes to the cluster's directory instead of the working one. */
 export const e2eEnvironment = (): Environment => ({
-  ...toolEnvironment(),
+  ...toolEnvironment({ KUBECACHEDIR: process.env['KUBECACHEDIR'] }),
   KUBE_TEST_REPO_LIST: REGISTRIES,
 });
 
