@@ -43,16 +43,20 @@ export FAMILIES ?= ipv4
 # Numbers of scenarios for test-cluster, such as 1,2,9, instead of all; `all` for every PROXY_MODE and FAMILIES.
 export SCENARIOS ?=
 export MATRIX ?=
+# Set to yes to end test-cluster after the first scenario that fails.
+export BAIL ?=
+# Set to yes to write what test-cluster has seen to docs/compatibility.md.
+export RECORD ?=
 
 .PHONY: help setup setup-all setup-cluster build all-build container all-container push all-push manifest release \
-	check test test-more test-all test-cluster cluster-up cluster-down lint demo bench soak faults clean version context need-registry need-version
+	check test test-more test-all test-cluster cluster-programs cluster-up cluster-down lint demo bench soak faults clean version context need-registry need-version
 
 help: ## list targets and variables
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  Variables, as in `make push REGISTRY=registry.example/team`, and their values:'
 	@$(foreach name,REGISTRY VERSION ARCH BASE_IMAGE SOURCE_DATE_EPOCH DOCKER DOCKER_BUILD_FLAGS DOCKER_MANIFEST_FLAGS \
-	    PROXY_MODE FAMILIES SCENARIOS MATRIX,\
+	    PROXY_MODE FAMILIES SCENARIOS MATRIX BAIL RECORD,\
 	    printf '  %-21s %s\n' '$(name)' '$($(name))';)
 
 setup: ## install what is missing: Debian packages, npm packages
@@ -115,6 +119,9 @@ test-all: test ## run test, then test-more, as CI does
 
 test-cluster: setup-cluster $(VALIDATOR) ## test the agent in a real Kubernetes: that of KUBECONFIG, else one on this machine, which needs root and Go
 	node test/cluster/run.ts
+
+cluster-programs: setup-cluster ## build Kubernetes for test-cluster and cluster-up: 11 minutes of a core if Go's cache is empty
+	@node test/cluster/local/build.ts
 
 cluster-up: setup-cluster $(VALIDATOR) ## start a Kubernetes of two nodes on this machine, with the agent in it; needs root and Go
 	@node test/cluster/playground.ts

@@ -8,6 +8,7 @@ import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
 import { CONFLICT_KINDS, KINDS } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/neighbours/finding.ts';
 import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
+import { type ClusterResult, readResults } from '../test/cluster/results.ts';
 
 /** The pages that may have generated parts. */
 export const PAGES: readonly string[] = globSync(fileURLToPath(new URL('../docs/*.md', import.meta.url)));
@@ -75,7 +76,42 @@ export function generatedTables(): Readonly<Record<string, string>> {
         help,
       ]),
     ),
+    clusters: table(
+      ['cluster', 'Kubernetes', 'kernel', 'container runtime', 'passed'],
+      readResults().map((result) => {
+        const outcomes = Object.values(result.scenarios).flatMap((tests) => Object.values(tests));
+        const passed = outcomes.filter((outcome) => outcome === 'passed').length;
+        const versions = [result.kubernetes, result.kernel, result.runtime];
+        return [titleOf(result), ...versions, `${passed} of ${outcomes.length} tests`];
+      }),
+    ),
+    scenarios: scenarioTable(readResults()),
   };
+}
+
+/** A column for each cluster of the tests, and a row for each test. */
+function scenarioTable(results: readonly ClusterResult[]): string {
+  const tests = results.flatMap(({ scenarios }) =>
+    Object.entries(scenarios).flatMap(([scenario, outcomes]) =>
+      Object.keys(outcomes).map((title) => ({ scenario, title })),
+    ),
+  );
+  const unique = [...Map.groupBy(tests, ({ scenario, title }) => `${scenario} ${title}`).entries()];
+  const rows = unique
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .flatMap(([, group]) => group[0] ?? []);
+  return table(
+    ['scenario', 'test', ...results.map(titleOf)],
+    rows.map(({ scenario, title }) => [
+      `${Number.parseInt(scenario, 10)}`,
+      title,
+      ...results.map(({ scenarios }) => scenarios[scenario]?.[title] ?? 'not run'),
+    ]),
+  );
+}
+
+function titleOf({ proxyMode, families }: ClusterResult): string {
+  return `kube-proxy ${proxyMode}, ${families === 'dual' ? 'IPv4 and IPv6' : 'IPv4'}`;
 }
 
 function flagCells([name, flag]: [string, Flag<unknown>]): readonly string[] {
@@ -130,7 +166,10 @@ export function anchorOf(title: string): string {
     .replaceAll(' ', '-');
 }
 
-if (import.meta.main) {
+/** Writes the generated parts into the pages. */
+export function writePages(): void {
   for (const page of PAGES) writeFileSync(page, withGenerated(readFileSync(page, 'utf8')));
   writeFileSync(PROMETHEUS_RULE, prometheusRule());
 }
+
+if (import.meta.main) writePages();

@@ -1,25 +1,34 @@
 // Runs the scenarios one after the other: they share the kernel of the nodes. Without KUBECONFIG it brings up a cluster of its own.
-// In the environment: SCENARIOS=1,2,9 (all, if absent), PROXY_MODE, FAMILIES, and MATRIX=all for every mode and family.
+// In the environment: SCENARIOS=1,2,9 (all, if absent), PROXY_MODE, FAMILIES, MATRIX=all for every mode and family, and
+// BAIL=yes to end after the first scenario that fails, RECORD=yes to write what was seen to the documentation.
+import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { run as runTests } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { fileURLToPath } from 'node:url';
+import { writePages } from '../../build/docs.ts';
 import { clusterFromEnvironment } from './lab/cluster.ts';
 import { type AgentImage, agentImage } from './lab/image.ts';
+import { kubectlFor } from './lab/kubectl.ts';
+import type { List, Node } from './lab/objects.ts';
 import { oldAgentImage } from './lab/old-image.ts';
 import { removeProbes } from './lab/probes.ts';
 import { buildPrograms } from './local/build.ts';
 import { startCluster } from './local/cluster.ts';
-import { CLUSTER_BIN, type ClusterOptions } from './local/options.ts';
+import { e2eImage } from './local/e2e.ts';
+import { CLUSTER_BIN, type ClusterOptions, type Image } from './local/options.ts';
 import { FAMILIES, PROXY_MODES, parametersFrom } from './local/parameters.ts';
+import { type ClusterResult, type Outcome, readResults, withRun, writeResults } from './results.ts';
 
 type Parameters = Pick<ClusterOptions, 'proxyMode' | 'families'>;
 
 interface Row {
   readonly cluster: string;
   readonly scenario: string;
-  readonly outcome: 'passed' | 'failed' | 'skipped';
+  readonly outcome: Outcome;
+  /** The outcome of each test by its title. */
+  readonly tests: Readonly<Record<string, Outcome>>;
   readonly seconds: number;
 }
 
@@ -29,6 +38,8 @@ const SAFETY = fileURLToPath(new URL('local/safety.test.ts', import.meta.url));
 const LONG = [15];
 /** The scenario that needs the image of the last release. */
 const UPGRADE = '08-upgrade';
+/** The scenario that needs the image of the pods of Kubernetes' own tests. */
+const E2E = '15-kubernetes-e2e';
 const MINUTES_MS = 60_000;
 
 // Scenarios share their probes, which take seconds to start.
@@ -54,7 +65,8 @@ async function inGivenCluster(): Promise<readonly Row[]> {
 async function inOwnClusters(): Promise<readonly Row[]> {
   const files = await scenarioFiles();
   await buildPrograms(console.log);
-  const images = [await agentImage(), ...(await oldImages(files))];
+  const images: Image[] = [await agentImage(), ...(await oldImages(files))];
+  if (files.some((file) => nameOf(file) === E2E)) images.push(await e2eImage(console.log));
   const rows: Row[] = [];
   for (const parameters of chosen()) {
     const label = `kube-proxy ${parameters.proxyMode}, ${parameters.families}`;
@@ -66,9 +78,28 @@ async function inOwnClusters(): Promise<readonly Row[]> {
     });
     Object.assign(process.env, cluster.env);
     console.log(`\na cluster with ${label}: up after ${seconds(start)} s`);
-    rows.push(...(await runFiles(label, files)));
+    const found = await runFiles(label, files);
+    rows.push(...found);
+    if (process.env['RECORD']) await record(parameters, found);
   }
   return process.env['SCENARIOS'] ? rows : [...(await runFiles('no cluster', [SAFETY])), ...rows];
+}
+
+/** Writes to results.json and the documentation what was seen. */
+async function record(parameters: Parameters, rows: readonly Row[]): Promise<void> {
+  const { items } = await kubectlFor(clusterFromEnvironment(), 'default').get<List<Node>>('nodes');
+  const { nodeInfo } = items[0]?.status ?? assert.fail('a cluster has nodes');
+  const run: ClusterResult = {
+    ...parameters,
+    kubernetes: nodeInfo.kubeletVersion,
+    // Without what its builder has added.
+    kernel: nodeInfo.kernelVersion.replace(/[^\d.].*/, ''),
+    runtime: nodeInfo.containerRuntimeVersion.replace('://', ' '),
+    scenarios: Object.fromEntries(rows.map(({ scenario, tests }) => [scenario, tests])),
+  };
+  const existing = (await readdir(SCENARIOS)).map(nameOf);
+  writeResults(withRun(readResults(), run, existing));
+  writePages();
 }
 
 /** The image to upgrade from, if a scenario needs it. Without it, that scenario is skipped. */
@@ -109,27 +140,34 @@ async function runFiles(cluster: string, files: readonly string[]): Promise<read
   const rows: Row[] = [];
   for (const file of files) {
     const start = performance.now();
-    const outcome = await runFile(file);
-    rows.push({ cluster, scenario: nameOf(file), outcome, seconds: seconds(start) });
+    const tests = await runFile(file);
+    const outcome = outcomeOf(Object.values(tests));
+    rows.push({ cluster, scenario: nameOf(file), outcome, tests, seconds: seconds(start) });
+    if (outcome === 'failed' && process.env['BAIL']) break;
   }
   return rows;
 }
 
-/** Skipped is what has no test that ran. */
-async function runFile(file: string): Promise<Row['outcome']> {
+/** Returns the outcome of each test of a file. */
+async function runFile(file: string): Promise<Row['tests']> {
   const stream = runTests({ files: [file], concurrency: 1, timeout: 60 * MINUTES_MS });
-  let failed = false;
-  let ran = false;
-  stream.on('test:fail', () => {
-    failed = true;
+  const tests: Record<string, Outcome> = {};
+  stream.on('test:fail', ({ name, nesting }) => {
+    // A file that ends without a test is a test of its path.
+    if (nesting === 0) tests[name.endsWith(basename(file)) ? nameOf(file) : name] = 'failed';
   });
-  stream.on('test:pass', ({ skip }) => {
-    if (skip === undefined) ran = true;
+  stream.on('test:pass', ({ name, nesting, skip }) => {
+    if (nesting === 0) tests[name] = skip === undefined ? 'passed' : 'skipped';
   });
   // The process's own output stays open for the next file.
   for await (const text of stream.compose(new spec())) process.stdout.write(text);
-  if (failed) return 'failed';
-  return ran ? 'passed' : 'skipped';
+  return tests;
+}
+
+/** Skipped is what has no test that ran. */
+function outcomeOf(tests: readonly Outcome[]): Outcome {
+  if (tests.includes('failed')) return 'failed';
+  return tests.includes('passed') ? 'passed' : 'skipped';
 }
 
 function print(rows: readonly Row[]): void {

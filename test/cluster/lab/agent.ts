@@ -22,6 +22,8 @@ export interface Kustomization {
   readonly patches?: readonly object[];
   /** The image, instead of that of the cluster's tests. */
   readonly image?: string;
+  /** `shipped` leaves the periods of probes as they are. By default kubelet asks every second whether the agent is ready. */
+  readonly probes?: 'shipped' | 'frequent';
 }
 
 /** The base's sources, as their ConfigMaps are named. */
@@ -62,10 +64,19 @@ export interface Agent {
   log(node: string, ...flags: readonly string[]): Promise<string>;
 }
 
+/** An operation of a JSON patch (RFC 6902) on the agent's container. */
+interface Operation {
+  readonly op: 'add' | 'replace';
+  readonly path: string;
+  readonly value: unknown;
+}
+
 const SELECTOR = '--selector=app.kubernetes.io/name=ip-masq-agent';
 const DAEMON_SET = 'daemonset/ip-masq-agent';
 /** The overlay that has the component in it. */
 export const DUAL_STACK = 'overlays/dual-stack';
+/** Saves up to ten seconds where a scenario waits for a pod to be Ready, and thirty where it waits for the opposite. */
+const FREQUENT_PROBES = containerPatch({ op: 'replace', path: 'readinessProbe/periodSeconds', value: 1 });
 const SHIPPED_IMAGE = 'registry.example.com/ip-masq-agent';
 
 export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): Agent {
@@ -134,7 +145,15 @@ function agentPod({ metadata, spec, status }: Pod): AgentPod {
 
 function kustomizationFile(
   dir: string,
-  { overlay = 'base', components = [], sources = {}, args = [], patches = [], image }: Kustomization,
+  {
+    overlay = 'base',
+    components = [],
+    sources = {},
+    args = [],
+    patches = [],
+    image,
+    probes = 'frequent',
+  }: Kustomization,
   { families, image: own }: Cluster,
   namespace: string,
 ): object {
@@ -142,6 +161,9 @@ function kustomizationFile(
   const [, newName = '', newTag = ''] = /^(.*):([^:/]+)$/.exec(image ?? own) ?? [];
   const needed =
     families.includes('IPv6') && overlay !== DUAL_STACK ? ['dual-stack', ...components] : components;
+  // The outside of the lab is in fc00::/7 too, which the component leaves alone.
+  const isDual = overlay === DUAL_STACK || needed.includes('dual-stack');
+  const all = { ...(isDual && { 'ip-masq-dual-stack': 'nonMasqueradeCIDRs: []\n' }), ...sources };
   return {
     apiVersion: 'kustomize.config.k8s.io/v1beta1',
     kind: 'Kustomization',
@@ -150,8 +172,9 @@ function kustomizationFile(
     components: needed.map((component) => shipped(`components/${component}`)),
     images: [{ name: SHIPPED_IMAGE, newName, newTag }],
     patches: [
-      ...Object.entries(sources).map(([name, text]) => ({ patch: sourcePatch(name, text) })),
-      ...args.map(argumentPatch),
+      ...Object.entries(all).map(([name, text]) => ({ patch: sourcePatch(name, text) })),
+      ...args.map((arg) => containerPatch({ op: 'add', path: 'args/-', value: arg })),
+      ...(probes === 'shipped' ? [] : [FREQUENT_PROBES]),
       ...patches,
     ],
   };
@@ -163,10 +186,9 @@ function sourcePatch(name: string, text: string): string {
   return JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { [name]: text } });
 }
 
-function argumentPatch(value: string): object {
-  const path = '/spec/template/spec/containers/0/args/-';
+function containerPatch({ path, ...operation }: Operation): object {
   return {
     target: { kind: 'DaemonSet', name: 'ip-masq-agent' },
-    patch: JSON.stringify([{ op: 'add', path, value }]),
+    patch: JSON.stringify([{ ...operation, path: `/spec/template/spec/containers/0/${path}` }]),
   };
 }

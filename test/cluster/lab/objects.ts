@@ -20,7 +20,12 @@ export interface Node {
   readonly status: {
     readonly addresses: readonly { readonly type: string; readonly address: string }[];
     readonly conditions: readonly { readonly type: string; readonly status: string }[];
-    readonly nodeInfo: { readonly kubeletVersion: string; readonly operatingSystem: string };
+    readonly nodeInfo: {
+      readonly kubeletVersion: string;
+      readonly kernelVersion: string;
+      readonly containerRuntimeVersion: string;
+      readonly operatingSystem: string;
+    };
   };
 }
 

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { Cluster, Family } from './cluster.ts';
 import { type Kubectl, kubectlFor, namespaceFor } from './kubectl.ts';
 import { isTrue, type List, type Node, type Pod } from './objects.ts';
-import { PORT } from './probe/errands.ts';
+import { PORT, type Seen } from './probe/errands.ts';
 import { type Talk, talkTo } from './talk.ts';
 
 /** An address of each family of the cluster. */
@@ -46,6 +46,8 @@ const FILES = [
 const CODE = 'probe';
 /** The scenarios look at packets between two nodes. */
 const NODES = 2;
+/** After so many without an answer, an address leads nowhere. */
+const MOST_ATTEMPTS = 3;
 const KINDS = ['client', 'server', 'host'] as const;
 type Kind = (typeof KINDS)[number];
 
@@ -138,23 +140,32 @@ function pick({ families }: Cluster, addresses: readonly string[]): Addresses {
   );
 }
 
-/** Of a node's further addresses one that leads there from another node: others may be there too, such as Docker's. */
+/**
+ * The addresses with which a node sends to its own pods, if they are others than its own and lead to it from another node. A
+ * busy machine may lose an answer, so silence counts only if it lasts.
+ */
 async function gatewaysOf(
   cluster: Cluster,
-  { host, addresses }: Pick<ProbedNode, 'host' | 'addresses'>,
+  { host, server, addresses }: Pick<ProbedNode, 'host' | 'server' | 'addresses'>,
   asker: Probe,
 ): Promise<Addresses> {
-  const further = (await host.ask('addresses', {})).filter(
-    (address) => !Object.values(addresses).includes(address),
-  );
-  const reached = await Promise.all(
-    further.map(async (address) => {
-      const targets = [{ protocol: 'tcp', address } as const];
-      const seen = await asker.ask('ask', { targets }).catch(() => []);
-      return seen[0]?.server === host.pod ? [address] : [];
+  const answerOf = async (from: Probe, address: string): Promise<Seen | undefined> => {
+    for (let attempt = 1; ; attempt += 1)
+      try {
+        return (await from.ask('ask', { targets: [{ protocol: 'tcp', address }] }))[0];
+      } catch (error) {
+        if (attempt === MOST_ATTEMPTS) throw error;
+      }
+  };
+  const found = await Promise.all(
+    Object.values(server.addresses).map(async (pod) => {
+      const source = (await answerOf(host, pod))?.source ?? '';
+      if (Object.values(addresses).includes(source)) return [];
+      const answer = await answerOf(asker, source).catch(() => undefined);
+      return answer?.server === host.pod ? [source] : [];
     }),
   );
-  return pick(cluster, reached.flat());
+  return pick(cluster, found.flat());
 }
 
 /** Ends what `startProbes` has started. */

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { type TestContext, test } from 'node:test';
+import { after, type TestContext, test } from 'node:test';
 import { type Agent, agentIn } from './agent.ts';
 import { type Cluster, clusterFromEnvironment } from './cluster.ts';
 import { type Kubectl, kubectlFor, namespaceFor } from './kubectl.ts';
 import { accessTo, type NodeAccess } from './nodes.ts';
-import { type Addresses, type ProbedNode, startProbes } from './probes.ts';
+import { type Addresses, type ProbedNode, type Probes, startProbes } from './probes.ts';
 
 /** What a scenario works with. */
 export interface Lab {
@@ -54,7 +54,7 @@ async function createLab(stack: AsyncDisposableStack, measured: Lab['measured'])
   stack.defer(async () => {
     await kubectl.must('delete', 'namespace', namespace, '--wait=false');
   });
-  const probes = stack.use(await startProbes(cluster));
+  const probes = await sharedProbes(cluster);
   const nodes = probes.nodes.map((node): LabNode => ({ ...node, ...accessTo(cluster, node) }));
   const [one, two] = nodes;
   if (one === undefined || two === undefined) throw new Error('there are two nodes');
@@ -63,16 +63,34 @@ async function createLab(stack: AsyncDisposableStack, measured: Lab['measured'])
   return { cluster, kubectl, namespace, agent, nodes: [one, two], service: probes.service, measured };
 }
 
+let shared: Promise<Probes> | undefined;
+
+/** All scenarios of a file have the same, which end with the last of them. */
+async function sharedProbes(cluster: Cluster): Promise<Probes> {
+  shared ??= startProbes(cluster);
+  try {
+    return await shared;
+  } catch (error) {
+    shared = undefined;
+    throw error;
+  }
+}
+
+after(async () => {
+  await (await shared)?.[Symbol.asyncDispose]();
+});
+
 /** As the README says under "Uninstall", for a DaemonSet that is deleted already. */
 async function removeAgent(kubectl: Kubectl, nodes: readonly LabNode[]): Promise<void> {
   await kubectl.must('delete', 'daemonsets', '--selector=app.kubernetes.io/name', '--cascade=foreground');
-  for (const { name, host, ownRules } of nodes) {
+  const removal = nodes.map(async ({ name, host, ownRules }) => {
     const cleanup = { file: 'ip-masq-agent', args: ['cleanup'], input: '' };
     const { code, stderr } = await host.ask('run', cleanup);
     if (code !== 0) throw new Error(`cleanup on ${name} failed: ${stderr}`);
     const rules = await ownRules();
     if (rules !== '') throw new Error(`rules are left on ${name} after cleanup:\n${rules}`);
-  }
+  });
+  await Promise.all(removal);
 }
 
 /** For a person who looks for the reason of a failure. */

@@ -78,7 +78,7 @@ async function firstReport(child: ChildProcess): Promise<string | undefined> {
 }
 
 function environmentOf({ directory, families, images, proxyMode }: ClusterOptions): Environment {
-  const [image, oldImage] = images;
+  const [image] = images;
   const { cache, kubeconfig } = placesOf(directory);
   return {
     KUBECONFIG: kubeconfig,
@@ -88,6 +88,5 @@ function environmentOf({ directory, families, images, proxyMode }: ClusterOption
     CLUSTER_PROXY_MODE: proxyMode,
     CLUSTER_FAMILIES: families,
     ...(image && { CLUSTER_IMAGE: image.name }),
-    ...(oldImage && { CLUSTER_OLD_IMAGE: oldImage.name }),
   };
 }

@@ -23,6 +23,8 @@ export interface ClusterOptions {
 /** Below the project's `bin`: the programs, and a directory for each cluster. */
 export const CLUSTER_BIN = fileURLToPath(new URL('../../../bin/cluster', import.meta.url));
 export const PROGRAMS = join(CLUSTER_BIN, 'programs');
+/** Kubernetes' own tests, and the program in their pods. */
+export const TEST_PROGRAMS = join(CLUSTER_BIN, 'test-programs');
 /** The cluster of `make cluster-up`. */
 export const PLAYGROUND = join(CLUSTER_BIN, 'playground');
 

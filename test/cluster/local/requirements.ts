@@ -1,6 +1,9 @@
+/** Run as a program, it says why a local cluster is not to be had here, and fails. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { whyNoDocker } from '../../image/docker.ts';
 import { toolEnvironment } from './environment.ts';
+import { goVersion } from './go.ts';
 import { PLUGIN_DIRECTORIES } from './worker.ts';
 
 /** Debian's packages, and a program of each. */
@@ -30,3 +33,15 @@ export function checkRequirements(): void {
       `a local cluster needs packages that are missing; on Debian: apt-get install ${missing.join(' ')}`,
     );
 }
+
+if (import.meta.main)
+  try {
+    checkRequirements();
+    await goVersion();
+    // The agent's image is built by Docker. It needs the rights that a cluster needs too.
+    const why = await whyNoDocker();
+    if (why !== undefined) throw new Error(why);
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = 1;
+  }

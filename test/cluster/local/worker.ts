@@ -127,9 +127,10 @@ function kubeletConfig(node: Node, pki: string, cgroup: string): object {
     imageGCHighThresholdPercent: 100,
     oomScoreAdj: 0,
     // Short, so that tests of crashes and changed ConfigMaps need not wait for minutes.
-    crashLoopBackOff: { maxContainerRestartPeriod: '5s' },
+    crashLoopBackOff: { maxContainerRestartPeriod: '3s' },
     featureGates: { KubeletCrashLoopBackOffMax: true },
-    syncFrequency: '10s',
+    // Also decides when kubelet looks whether a back-off is over.
+    syncFrequency: '2s',
   };
 }
 

@@ -24,13 +24,19 @@ scenario('the agent is uninstalled as the documentation says, and installed agai
     await untilPackets(lab, VERDICTS);
   };
 
+  /** A pod on its way out may still run: it would write the rules again. */
+  const uninstall = async () => {
+    await agent.delete(kustomization);
+    const pods = '--selector=app.kubernetes.io/name=ip-masq-agent';
+    await kubectl.must('wait', 'pods', pods, '--for=delete', '--timeout=180s');
+  };
+
   await install();
   await t.test('with --cleanup-on-exit no rule and no object is left', async () => {
     const [, patch = ''] = /patch daemonset ip-masq-agent --type=json -p '([^']+)'/.exec(documented) ?? [];
     await kubectl.must('patch', 'daemonset', 'ip-masq-agent', '--type=json', '-p', patch);
     await agent.rolledOut();
-    await agent.delete(kustomization);
-    await until('the pods to be gone', agent.pods, (pods) => pods.length === 0);
+    await uninstall();
     await until(
       'the rules to be gone',
       async () => await Promise.all(nodes.map((node) => node.ownRules())),
@@ -49,8 +55,7 @@ scenario('the agent is uninstalled as the documentation says, and installed agai
   await t.test('installed again, it works', install);
 
   await t.test('for a DaemonSet that is deleted already, cleanup in a debug pod of each node', async () => {
-    await agent.delete(kustomization);
-    await until('the pods to be gone', agent.pods, (pods) => pods.length === 0);
+    await uninstall();
     for (const { name, ownRules } of nodes) assert.notEqual(await ownRules(), '', name);
     assert.deepEqual(await packets(lab), VERDICTS);
     for (const { name } of nodes) await debugCleanup(lab, documented, name);

@@ -133,13 +133,13 @@ const SCRAPED = [
 ];
 
 /** The left side of the rule for vanished sources, as it is scaled down. */
-const PAST = 'max_over_time(ip_masq_agent_source_info{source="ip-masq-cloud"}[60s] offset 60s)';
+const PAST = 'max_over_time(ip_masq_agent_source_info{source="ip-masq-cloud"}[60s] offset 20s)';
 
 /** The shipped rules. Only the durations differ: with the shipped ones the alerts would take an hour. */
 function scaledRules(): string {
   return example('rules.yaml')
     .replaceAll(/^( +for:) \d+m$/gm, '$1 5s')
-    .replaceAll(/\[\d+m\] offset 1h/g, '[60s] offset 60s')
+    .replaceAll(/\[\d+m\] offset 1h/g, '[60s] offset 20s')
     .replaceAll(/\[\d+m\]/g, '[30s]');
 }
 

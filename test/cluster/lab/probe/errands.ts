@@ -83,8 +83,6 @@ export interface Errands {
     readonly request: { readonly file: string; readonly args: readonly string[]; readonly input: string };
     readonly reply: RunResult;
   };
-  /** The addresses of all links that the pod sees, but for those that are valid on one link only. */
-  readonly addresses: { readonly request: object; readonly reply: readonly string[] };
   /** The processes of a container, the oldest first, as far as the pod sees them. */
   readonly processes: { readonly request: { readonly container: string }; readonly reply: readonly number[] };
 }

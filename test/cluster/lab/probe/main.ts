@@ -6,7 +6,7 @@ import { run } from '../../../lab/run.ts';
 import { type Answer, CONTROL, type Errand, type Errands, type Question } from './errands.ts';
 import { ask, RunningFlow } from './flow.ts';
 import { processesOf } from './processes.ts';
-import { ownAddresses, startServers } from './server.ts';
+import { startServers } from './server.ts';
 import { Traffic } from './traffic.ts';
 
 type Doer<Name extends Errand> = (request: Errands[Name]['request']) => Promise<Errands[Name]['reply']>;
@@ -38,7 +38,6 @@ const DOERS: { readonly [Name in Errand]: Doer<Name> } = {
   },
   fetch: ({ url }) => fetchPage(url),
   run: ({ file, args, input }) => run({ file, args }, { PATH: process.env['PATH'] ?? '' }, { input }),
-  addresses: async () => ownAddresses(),
   processes: ({ container }) => processesOf(container),
 };
 

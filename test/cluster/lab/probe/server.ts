@@ -27,7 +27,7 @@ export function startServers(name: string): void {
 }
 
 /** The addresses of all links, but for those that are valid on one link only. */
-export function ownAddresses(): readonly string[] {
+function ownAddresses(): readonly string[] {
   const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   return all.map(({ address }) => address).filter((address) => !address.startsWith('fe80:'));
 }

@@ -1,0 +1,60 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { Families, ProxyMode } from './local/options.ts';
+
+export type Outcome = 'passed' | 'failed' | 'skipped';
+
+/** What one cluster of the tests' own was, and what the last runs in one like it have shown. */
+export interface ClusterResult {
+  readonly proxyMode: ProxyMode;
+  readonly families: Families;
+  /** Versions as the nodes report them. */
+  readonly kubernetes: string;
+  readonly kernel: string;
+  readonly runtime: string;
+  /** The outcome of each test, by scenario and title. */
+  readonly scenarios: Readonly<Record<string, Readonly<Record<string, Outcome>>>>;
+}
+
+/** The table of docs/compatibility.md is made from it. */
+const FILE = fileURLToPath(new URL('results.json', import.meta.url));
+
+export function readResults(): readonly ClusterResult[] {
+  return JSON.parse(readFileSync(FILE, 'utf8'));
+}
+
+export function writeResults(results: readonly ClusterResult[]): void {
+  writeFileSync(FILE, `${JSON.stringify(results, undefined, 2)}\n`);
+}
+
+/**
+ * The results with those of a run in them: they take the place of the same scenarios in the same kube-proxy mode and IP
+ * families. If a version differs, all earlier results of that mode go: nothing was seen with these versions together.
+ *
+ * @param existing the scenarios that there are; results of others go
+ */
+export function withRun(
+  results: readonly ClusterResult[],
+  run: ClusterResult,
+  existing: readonly string[],
+): readonly ClusterResult[] {
+  const isSameMode = (one: ClusterResult) => one.proxyMode === run.proxyMode && one.families === run.families;
+  const earlier = results.find((one) => isSameMode(one) && versionsOf(one) === versionsOf(run));
+  const scenarios = Object.entries({ ...earlier?.scenarios, ...run.scenarios })
+    .filter(([name]) => existing.includes(name))
+    .toSorted(([one], [other]) => (one < other ? -1 : 1));
+  const all = [
+    ...results.filter((one) => !isSameMode(one)),
+    { ...run, scenarios: Object.fromEntries(scenarios) },
+  ];
+  return all.toSorted((one, other) => (modeOf(one) < modeOf(other) ? -1 : 1));
+}
+
+function versionsOf({ kubernetes, kernel, runtime }: ClusterResult): string {
+  return [kubernetes, kernel, runtime].join();
+}
+
+function modeOf({ proxyMode, families }: ClusterResult): string {
+  // IPv4 alone first.
+  return `${proxyMode} ${families === 'dual'}`;
+}
