@@ -38,13 +38,15 @@ const WITH_PORTS: readonly number[] = Object.values(IPPROTO);
  * Counts how many source ports each address of the node uses for each destination. Connections to different destinations
  * can have the same port: if none is left for one destination, new connections to it fail, and no others do.
  *
- * It counts by a hash of 53 bits in tables of numbers, 10 bytes a slot, because 262,144 texts would need too much memory:
- * two of so many destinations have the same hash in one of 250,000 cases.
+ * It counts in tables of numbers, 6 bytes a slot, because 262,144 texts would need too much memory. A hash of 64 bits tells
+ * where the search for a slot begins, and half of it is kept there: that two destinations are taken for one is as good as
+ * impossible.
  */
 export class PortCounter {
   readonly #ranges: readonly PortRange[];
   readonly #isOwn: IsOwn;
-  readonly #hashes: Float64Array;
+  /** Halves of hashes; 0 for a free slot. */
+  readonly #tags: Uint32Array;
   readonly #counts: Uint16Array;
   readonly #highest: Record<Family, number> = { IPv4: 0, IPv6: 0 };
   #used = 0;
@@ -57,21 +59,18 @@ export class PortCounter {
     const slots = 2 ** Math.ceil(Math.log2(Math.max(64, 1.5 * flows)));
     this.#ranges = toPorts.length === 0 ? DEFAULT_PORTS : toPorts;
     this.#isOwn = isOwn;
-    this.#hashes = new Float64Array(slots);
+    this.#tags = new Uint32Array(slots);
     this.#counts = new Uint16Array(slots);
   }
 
   add(flow: Flow): void {
-    const hash = this.#hashOf(flow);
-    if (hash === undefined) return;
-    const mask = this.#hashes.length - 1;
-    let slot = hash % this.#hashes.length;
-    while (this.#hashes[slot] !== 0 && this.#hashes[slot] !== hash) slot = (slot + 1) & mask;
-    if (this.#hashes[slot] === 0) {
+    if (!this.#usesPort(flow)) return;
+    const { tag, slot } = this.#find(flow);
+    if (this.#tags[slot] === 0) {
       // Many more flows than were told: what is counted already goes on.
-      if (4 * this.#used > 3 * this.#hashes.length) return;
+      if (4 * this.#used > 3 * this.#tags.length) return;
       this.#used += 1;
-      this.#hashes[slot] = hash;
+      this.#tags[slot] = tag;
     }
     // There are no more ports; in a dump of a changing table a flow can be there twice.
     const count = Math.min((this.#counts[slot] ?? 0) + 1, 0xffff);
@@ -86,26 +85,31 @@ export class PortCounter {
 
   /** Asks for the details of the busiest destinations. All flows must be added to the result once more. */
   details(): PortDetails {
-    const slots = Array.from(this.#hashes.keys()).filter((slot) => this.#hashes[slot] !== 0);
+    const slots = Array.from(this.#tags.keys()).filter((slot) => this.#tags[slot] !== 0);
     const busiest = slots.toSorted((a, b) => (this.#counts[b] ?? 0) - (this.#counts[a] ?? 0)).slice(0, TOP);
-    const wanted = new Set(busiest.map((slot) => this.#hashes[slot] ?? 0));
-    return new PortDetails((flow) => this.#hashOf(flow), wanted, this.#size);
+    const slotOf = (flow: Flow) => (this.#usesPort(flow) ? this.#find(flow).slot : undefined);
+    return new PortDetails(slotOf, new Set(busiest), this.#size);
   }
 
   get #size(): number {
     return this.#ranges.reduce((sum, { first, last }) => sum + last - first + 1, 0);
   }
 
-  /** What address, protocol, destination and its port have in common; undefined if the flow uses none of the ports. */
-  #hashOf(flow: Flow): number | undefined {
-    const { family, protocol, original, reply, zone } = flow;
+  /** Whether the flow has one of the ports. Connections of the node itself use the same ports. */
+  #usesPort({ family, protocol, original, reply, zone }: Flow): boolean {
     const { destination, destinationPort: port } = reply;
-    if (port === undefined || zone !== 0 || !WITH_PORTS.includes(protocol)) return undefined;
-    if (!this.#ranges.some(({ first, last }) => first <= port && port <= last)) return undefined;
-    // Connections of the node itself use the same ports.
-    const isTranslated = destination !== original.source;
-    if (!isTranslated && !this.#isOwn({ family, value: destination })) return undefined;
-    return hashOf(flow);
+    if (port === undefined || zone !== 0 || !WITH_PORTS.includes(protocol)) return false;
+    if (!this.#ranges.some(({ first, last }) => first <= port && port <= last)) return false;
+    return destination !== original.source || this.#isOwn({ family, value: destination });
+  }
+
+  /** The slot for address, protocol, destination and its port; a free one if they have none yet. */
+  #find(flow: Flow): { readonly tag: number; readonly slot: number } {
+    const mask = this.#tags.length - 1;
+    const { tag, start } = hashOf(flow);
+    let slot = start & mask;
+    while (this.#tags[slot] !== 0 && this.#tags[slot] !== tag) slot = (slot + 1) & mask;
+    return { tag, slot };
   }
 }
 
@@ -114,26 +118,27 @@ type IsOwn = (address: Address) => boolean;
 
 /** Who uses the ports of the busiest destinations. */
 export class PortDetails {
-  readonly #hashOf: (flow: Flow) => number | undefined;
+  readonly #slotOf: (flow: Flow) => number | undefined;
   readonly #wanted: ReadonlySet<number>;
   readonly #size: number;
   readonly #found = new Map<number, { flow: Flow; inUse: number; users: Map<bigint, number> }>();
 
-  constructor(hashOf: (flow: Flow) => number | undefined, wanted: ReadonlySet<number>, size: number) {
-    this.#hashOf = hashOf;
+  /** @param slotOf the slot that stands for a destination of a flow, one of which are wanted */
+  constructor(slotOf: (flow: Flow) => number | undefined, wanted: ReadonlySet<number>, size: number) {
+    this.#slotOf = slotOf;
     this.#wanted = wanted;
     this.#size = size;
   }
 
   add(flow: Flow): void {
-    const hash = this.#hashOf(flow);
-    if (hash === undefined || !this.#wanted.has(hash)) return;
-    const found = this.#found.get(hash) ?? { flow, inUse: 0, users: new Map() };
+    const slot = this.#slotOf(flow);
+    if (slot === undefined || !this.#wanted.has(slot)) return;
+    const found = this.#found.get(slot) ?? { flow, inUse: 0, users: new Map() };
     found.inUse += 1;
     const { source } = flow.original;
     const known = found.users.get(source);
     if (known !== undefined || found.users.size < MOST_USERS) found.users.set(source, (known ?? 0) + 1);
-    this.#found.set(hash, found);
+    this.#found.set(slot, found);
   }
 
   /** The busiest first. */
@@ -157,17 +162,17 @@ export class PortDetails {
 }
 
 /**
- * 53 bits, and never 0: two times the mixing step of MurmurHash3, with different seeds. An address of IPv4 fits into a
+ * Two times the mixing step of MurmurHash3, with different seeds; the tag is never 0. An address of IPv4 fits into a
  * number; to take large numbers apart makes garbage.
  */
-function hashOf({ family, protocol, reply }: Flow): number {
+function hashOf({ family, protocol, reply }: Flow): { readonly tag: number; readonly start: number } {
   const hash = { a: 0x9e37_79b9, b: 0x85eb_ca6b };
   add(hash, (protocol << 16) | (reply.sourcePort ?? 0));
   for (const address of [reply.source, reply.destination]) {
     if (family === 'IPv4') add(hash, Number(address));
     else for (let rest = address, word = 0; word < 4; word += 1, rest >>= 32n) add(hash, Number(rest & LOW));
   }
-  return (hash.a >>> 0) * 2 ** 21 + (hash.b >>> 11) || 1;
+  return { tag: hash.a >>> 0 || 1, start: hash.b >>> 0 };
 }
 
 const LOW = 0xffff_ffffn;

@@ -193,7 +193,8 @@ function takePart(
   return undefined;
 }
 
-function readFlow({ payload: { bytes, from, to } }: Message): Flow {
+/** Reads IPCTNL_MSG_CT_NEW. */
+export function readFlow({ payload: { bytes, from, to } }: Message): Flow {
   const family = bytes[from] === FAMILIES.IPv4.protocol ? 'IPv4' : 'IPv6';
   const at = from + NFGENMSG_BYTES;
   const original = seek(bytes, at, to, CTA.original);

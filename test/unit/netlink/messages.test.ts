@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { readFlow } from '../../../lib/netlink/conntrack.ts';
 import { joinElements, readElements, writeElements } from '../../../lib/netlink/elements.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import {
@@ -35,6 +36,7 @@ const READERS: Readonly<Record<string, (message: Message) => unknown>> = {
   rule: (message) => readRule(message),
   elements: (message) => joinElements([readElements(message, 4)], 4),
   errno: errnoIn,
+  flow: readFlow,
 };
 
 /** What a reader makes of bytes; it may fail in no other way than with NetlinkError. */
@@ -136,6 +138,20 @@ describe('messages of the kernel', () => {
     assert.throws(() => readTwice(later), { failure: 'interrupted' });
     const none = '28000000 0c0a0200 00000000 00000000 02000004 06000100 74000000 06000200 73000000 04000300';
     assert.deepEqual([readTwice(none).torn, readTwice(none).ranges.length], [true, 6]);
+  });
+
+  it('have both directions of a flow', () => {
+    const [pod, outside, node] = [0x0af4_0102n, 0xcb00_7109n, 0xc000_0201n];
+    assert.deepEqual(readFlow(captured('flow')), {
+      family: 'IPv4',
+      protocol: 6,
+      original: { source: pod, destination: outside, sourcePort: 29_000, destinationPort: 4000 },
+      reply: { source: outside, destination: node, sourcePort: 4000, destinationPort: 29_000 },
+      id: 0x66b3_4ddd,
+      zone: 0,
+      isExpected: false,
+      tcpState: 7,
+    });
   });
 
   it('say how a request ended', () => {
