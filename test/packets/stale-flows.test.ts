@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { METRIC_PREFIX } from '../../lib/status/metrics.ts';
 import { createNode, eventually, type NodeLab, SERVED } from '../e2e/support.ts';
 import { COMMON } from '../lab/kube-proxy.ts';
@@ -37,7 +38,7 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
         'IPv6 udp not_masqueraded': 1,
         'IPv6 tcp not_masqueraded': 1,
       };
-      assert.deepEqual(await staleFlows(node), expected);
+      await hasStale(node, expected);
       assert.match(agent.log(), /udp 10\.244\.1\.2:29000 to 203\.0\.113\.9:4000: still not masqueraded/);
       assert.match(agent.log(), /tcp \[fd00:244:1::2\]:\d+ to \[2606:4700::1\]:4001: still not masqueraded/);
       assert.deepEqual(await lab.sources(), [POD.IPv4, POD.IPv6, POD.IPv4, POD.IPv6]);
@@ -50,7 +51,7 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
         async () => /still the verdict/.test(agent.log().slice(before)),
         () => agent.log(),
       );
-      assert.deepEqual(await staleFlows(node), {
+      await hasStale(node, {
         'IPv4 udp masqueraded': 1,
         'IPv4 udp not_masqueraded': 1,
         'IPv6 udp not_masqueraded': 1,
@@ -66,7 +67,7 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
       await lab.beginFlows();
       const agent = node.start(...flags, '--enable-ipv6', SERVED, '--stale-flows=delete-udp');
       await agent.logged(/deleted from conntrack.*1 of udp \(IPv4, not masqueraded\).*their next packets/);
-      assert.deepEqual(await staleFlows(node), {
+      await hasStale(node, {
         'IPv4 tcp not_masqueraded': 1,
         'IPv6 tcp not_masqueraded': 1,
       });
@@ -100,7 +101,7 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
         async () => /syncs_total\{family="IPv6",result="changed"\} 2$/m.test(await lab.node.metrics()),
         () => 'a second change',
       );
-      assert.deepEqual(await staleFlows(lab.node), {});
+      await hasStale(lab.node, {});
       assert.doesNotMatch(agent.log(), /still the verdict/);
       assert.equal(/has no effect/.test(agent.log()), told, flags.join(' '));
       agent.kill('SIGTERM');
@@ -163,6 +164,18 @@ async function createLab(): Promise<Lab> {
 }
 
 const SERIES = new RegExp(`^${METRIC_PREFIX}stale_flows\\{(.*)\\} ([1-9]\\d*)$`, 'gm');
+
+/** Waits until the metric says so: the agent gives all requests of one second the same answer. */
+async function hasStale(node: NodeLab, expected: Readonly<Record<string, number>>): Promise<void> {
+  let found: unknown;
+  await eventually(
+    async () => {
+      found = await staleFlows(node);
+      return isDeepStrictEqual(found, expected);
+    },
+    () => `${JSON.stringify(expected)}; the metric says ${JSON.stringify(found)}`,
+  );
+}
 
 /** What the metric says, without zeros: `FAMILY PROTOCOL DIRECTION` to the number of flows. */
 async function staleFlows(node: NodeLab): Promise<Readonly<Record<string, number>>> {
