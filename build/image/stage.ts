@@ -7,6 +7,7 @@ import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
   copyFileSync,
+  existsSync,
   mkdirSync,
   readFileSync,
   rmSync,
@@ -14,7 +15,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { nativeModule, nativePackage } from '../native-module.ts';
 import { bundledPackages, type Component, type Lockfile, licencesText, npmComponent } from './components.ts';
 import { sbom } from './sbom.ts';
@@ -83,7 +84,11 @@ function nodePrefix(cpu: string): string {
   const target = ['--os=linux', `--cpu=${cpu}`, '--libc=glibc'];
   const flags = ['--omit=dev', '--ignore-scripts', '--no-progress', '--loglevel=error'];
   execFileSync('npm', ['ci', ...target, ...flags], { cwd: prefix, stdio: ['ignore', 'ignore', 'inherit'] });
-  return prefix;
+  if (existsSync(join(prefix, node))) return prefix;
+  rmSync(prefix, { recursive: true });
+  throw new Error(
+    `npm could not get ${basename(node)}, and says nothing, because it is optional: see ~/.npm/_logs`,
+  );
 }
 
 /** The component with the text of its licence, which is not in its package. */

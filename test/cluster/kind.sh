@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the scenarios in kind, as the workflow does: test/cluster/kind.sh IMAGE [SCENARIOS], such as kindest/node:v1.34.0.
 # It needs root, Docker, kind and kubectl. kindnet, kind's own CNI plugin, masquerades by itself, so pods get addresses from the
-# plugin ptp here, which kind's nodes have too, and nodes find each other's pods by routes.
+# plugin ptp here, which kind's nodes have too, and nodes find each other's pods by routes. It has not been seen to run yet.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build/setup.sh cluster

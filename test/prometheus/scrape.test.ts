@@ -30,7 +30,7 @@ const WARNING = { severity: 'warning', namespace: POD.namespace };
 describe('Prometheus', { concurrency: true }, () => {
   it('scrapes every metric of the agent and no other, and no alert fires on a healthy node', async () => {
     await using node = await createNode();
-    await node.volume({ 'ip-masq-x': INSIDE });
+    await node.volume({ 'ip-masq-x': `${INSIDE}masqueradeFromCIDRs: [10.244.0.0/16]\n` });
     const agent = await start(node);
     await using prometheus = await watch(node);
     // The agent counts flows and ports a moment after it begins to serve.
