@@ -168,7 +168,7 @@ context: setup $(VALIDATOR)
 
 # The fallback of VERSION, a commit, is no version to install.
 need-version:
-	@echo '$(VERSION)' | grep -Eqx 'v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?' || \
+	@test '$(origin VERSION)' != file && echo '$(VERSION)' | grep -Eqx 'v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?' || \
 	    { echo 'release: set VERSION, for example VERSION=v1.2.3' >&2; exit 1; }
 
 need-registry:

@@ -75,7 +75,7 @@ function installManifest(): string {
     labels: [{ pairs: { 'app.kubernetes.io/version': version } }],
   };
   writeFileSync(join(work, 'kustomization.yaml'), JSON.stringify(kustomization));
-  return `# ip-masq-agent ${version}: kubectl apply -f install.yaml\n${kustomize(work)}`;
+  return `# ip-masq-agent ${version}: kubectl apply -f install.yaml\n# To upgrade and keep your own ConfigMaps, add --selector='app.kubernetes.io/component!=config'.\n${kustomize(work)}`;
 }
 
 /** Packs the command, its Node.js and its licences from the layers of the image, so that only the version decides the bytes. */

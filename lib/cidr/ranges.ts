@@ -33,6 +33,18 @@ export function isIn(value: bigint, { first, last }: Range): boolean {
   return first <= value && value <= last;
 }
 
+/** Whether the address is in one of the ranges, which must ascend and not overlap. */
+export function isInSome(value: bigint, ranges: readonly Range[]): boolean {
+  let low = 0;
+  for (let high = ranges.length; low < high; ) {
+    const middle = (low + high) >> 1;
+    if ((ranges[middle]?.last ?? value) < value) low = middle + 1;
+    else high = middle;
+  }
+  const range = ranges[low];
+  return range !== undefined && isIn(value, range);
+}
+
 /** The shortest text of a range: an address, a prefix, or the first and the last address. */
 export function formatRange(family: Family, { first, last }: Range): string {
   const text = formatAddress({ family, value: first });

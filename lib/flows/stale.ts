@@ -34,6 +34,7 @@ const FIRST_NOT_UNICAST: Readonly<Record<Family, bigint>> = { IPv4: 0xe0n << 24n
  *
  * - flows with a translated destination, as those of Services have: rules see the destination after that
  * - flows from or to an address of the node, and to multicast and broadcast
+ * - flows from elsewhere than `masqueradeFromCIDRs` lists, such as those of Docker, which masquerades them itself
  * - flows that a connection tracking helper expected, or that are in a zone, such as those of Open vSwitch
  * - TCP connections that have ended
  */
@@ -45,7 +46,8 @@ export function keptVerdict(flow: Flow, { verdict, isOwn }: Rules): Verdict | un
   const kept = reply.destination === original.source ? 'return' : 'masquerade';
   const source = { family, value: original.source };
   const destination = { family, value: original.destination };
-  if (verdict(source, destination) === kept || isOwn(source) || isOwn(destination)) return undefined;
+  const wanted = verdict(source, destination);
+  if (wanted === undefined || wanted === kept || isOwn(source) || isOwn(destination)) return undefined;
   return kept;
 }
 

@@ -1,7 +1,7 @@
 import type { Address, Family } from '../cidr/address.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
-import { isIn, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import { isInSome, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { Located, Origin } from '../text/origin.ts';
@@ -87,8 +87,11 @@ export function decider(policy: Policy): (address: Address) => Entry | undefined
   return (address) => map.longestMatch(address);
 }
 
-/** What happens to packets from one address to another of the same family, for families that have a policy. */
-export type FlowVerdict = (source: Address, destination: Address) => Verdict;
+/**
+ * What happens to packets from one address to another of the same family; undefined if the policy has nothing to say about
+ * packets from there.
+ */
+export type FlowVerdict = (source: Address, destination: Address) => Verdict | undefined;
 
 /** The verdicts of these policies. Packets of a family without a policy are left alone. */
 export function flowVerdict(policies: readonly Policy[]): FlowVerdict {
@@ -97,8 +100,8 @@ export function flowVerdict(policies: readonly Policy[]): FlowVerdict {
   );
   return (source, destination) => {
     const { decide, from } = deciders.get(destination.family) ?? {};
-    const isElsewhere = from !== undefined && !from.some((range) => isIn(source.value, range));
-    if (decide === undefined || isElsewhere) return 'return';
+    if (decide === undefined) return 'return';
+    if (from !== undefined && !isInSome(source.value, from)) return undefined;
     return decide(destination)?.verdict ?? 'masquerade';
   };
 }

@@ -14,7 +14,7 @@ import { type ImageLab, OTHER, OWN } from './support.ts';
 const BUDGETS: readonly (readonly [string, Readonly<Record<string, number>>])[] = [
   ['Debian', { amd64: 13_000_000, arm64: 18_000_000 }],
   ['Node.js', { amd64: 139_000_000, arm64: 136_000_000 }],
-  ['the agent', { amd64: 2_060_000, arm64: 2_060_000 }],
+  ['the agent', { amd64: 2_170_000, arm64: 2_170_000 }],
 ];
 
 const ELF = Buffer.from('\x7fELF');

@@ -90,5 +90,11 @@ async function pathWithOtherNode(dir: string): Promise<Environment> {
   await mkdir(dir);
   await writeFile(join(dir, 'node'), node, { mode: 0o755 });
   const ofMachine = (process.env['PATH'] ?? '').split(':').filter((part) => !part.includes('node_modules'));
-  return { PATH: [dir, ...ofMachine].join(':') };
+  // npm needs the others where the network is behind a proxy.
+  const names = ['NODE_EXTRA_CA_CERTS', 'HTTPS_PROXY', 'HTTP_PROXY', 'NO_PROXY'];
+  const ofNetwork = names.flatMap((name) => {
+    const value = process.env[name];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return { ...Object.fromEntries(ofNetwork), PATH: [dir, ...ofMachine].join(':') };
 }

@@ -91,6 +91,7 @@ for (const kind of KINDS) {
                   `nft delete element ${table} masqueraded-from "{ ${pods} }"`,
                   `nft flush set ${table} masqueraded-from`,
                   `nft flush chain ${table} postrouting`,
+                  `nft delete chain ${table} postrouting; nft 'add chain ${table} postrouting { type nat hook postrouting priority srcnat + 10; }'`,
                 ]
               : [
                   `${tool} -F ${CHAIN}-FROM`,

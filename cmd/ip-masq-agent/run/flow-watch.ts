@@ -49,6 +49,7 @@ export class FlowWatch {
   /** Whether the next look reports what it finds, and may delete flows. */
   #reports = false;
   #countsPorts = true;
+  #countsFlows = false;
   #isLooking = false;
   #isOver = false;
   /** Why the last look failed; a reason is logged once. */
@@ -73,20 +74,26 @@ export class FlowWatch {
     }, LOOK_AGAIN_MS).unref();
   }
 
-  /** Looks now, or after the current look, because the kernel has these verdicts now. */
-  look(verdict: FlowVerdict): void {
+  /**
+   * Looks now, or after the current look, because the kernel has these verdicts now.
+   *
+   * @param isNew whether it had other rules before: otherwise it only counts, because nothing has become stale
+   */
+  look(verdict: FlowVerdict, isNew = true): void {
     this.#verdict = verdict;
-    this.#reports = true;
+    this.#reports ||= isNew;
+    this.#countsFlows = true;
     void this.#lookOn();
   }
 
   async #lookOn(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
-    while ((this.#reports || this.#countsPorts) && !this.#isOver) {
+    while ((this.#reports || this.#countsFlows || this.#countsPorts) && !this.#isOver) {
       const [reports, countsPorts] = [this.#reports, this.#countsPorts];
       this.#reports = false;
       this.#countsPorts = false;
+      this.#countsFlows = false;
       await this.#look(reports, countsPorts).catch((error: unknown) => this.#fail(error));
       collectGarbageSoon();
     }
@@ -112,7 +119,14 @@ export class FlowWatch {
     const afterPart = (): void => {
       for (const flow of toDelete.splice(0)) {
         const kept = keptVerdict(flow, rules);
-        if (kept !== undefined && conntrack.delete(flow)) deleted.add(flow, kept);
+        if (kept === undefined) continue;
+        try {
+          if (conntrack.delete(flow)) deleted.add(flow, kept);
+        } catch (error) {
+          // Older kernels do not delete a flow that a device forwards by itself.
+          if (!(error instanceof NetlinkError)) throw error;
+          stale.add(flow, kept);
+        }
       }
     };
     const family = families.length === 1 ? families[0] : undefined;
@@ -144,7 +158,7 @@ export class FlowWatch {
     if (stale.counts.length > 0)
       this.#log.info(
         { flows: stale.examples },
-        `${sumText(stale)} still the verdict that they began with: ${countsText(stale)}; each keeps it as long as it goes on${this.#remedy(stale)}`,
+        `${sumText(stale)} still the verdict that they began with: ${countsText(stale)}; each keeps it as long as it goes on, or a foreign rule decides about it${this.#remedy(stale)}`,
       );
     if (deleted.counts.length > 0)
       this.#log.info(

@@ -125,7 +125,7 @@ async function keepRules(
           signal: stopSignal,
         });
       flows = await watchFlows(step, flags, log, recorder, texts.has('stale-flows'));
-      flows?.look(flowVerdict(step.policies));
+      flows?.look(flowVerdict(step.policies), step.changed);
       collectGarbageSoon();
     } else if (step.verdictsChanged) flows?.look(flowVerdict(step.policies));
     if (step.drift !== undefined) repairs.note(step.drift, step.interval, log);

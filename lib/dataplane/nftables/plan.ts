@@ -229,9 +229,11 @@ function planRest(family: Family, before: readonly string[], after: readonly str
   if (!isOneChain || !sameLines(old.head, wanted.head)) return undefined;
   const stays = old.from !== undefined && wanted.from !== undefined;
   const [gone, added] = stays ? [without(old.from, wanted.from), without(wanted.from, old.from)] : [[], []];
+  if (gone.length * (old.from?.length ?? 0) > MOST_DELETING) return undefined;
   const elements = change(family, FROM_SET, gone, added);
   if (sameLines(old.chains, wanted.chains)) {
-    return stays ? { ...NOTHING, script: elements, onlyElements: true } : undefined;
+    const differs = gone.length + added.length > 0;
+    return stays && differs ? { ...NOTHING, script: elements, onlyElements: true } : undefined;
   }
   const chain = renderChainTransaction(family, old, wanted);
   const comes = old.from === undefined && wanted.from !== undefined;

@@ -155,15 +155,17 @@ export function renderTransaction(family: Family, { shape, elements }: NftablesT
  * The transaction that makes the rules again, deletes the second set if it goes, and changes nothing else. To make the
  * whole table again would be as atomic for the rules, but not for a packet that is between two of them: the set that it
  * looks into is just gone, and it is masqueraded although the config leaves it alone (measured on Linux 6.18: 14 packets in
- * 300 such transactions). The chain itself is made again only if its hook differs.
+ * 300 such transactions). The chain itself is made again only if its hook or comment differs.
  *
  * @param before the table that is there, with the same head
  */
 export function renderChainTransaction(family: Family, before: Sections, after: Sections): string {
   const table = `${NFT_FAMILY[family].protocol} ${TABLE}`;
-  const hookOf = ({ chains }: Sections) => chains.find((line) => line.startsWith('type '));
+  // The hook, and the comment, which the kernel does not change in a chain that is there.
+  const propertiesOf = ({ chains }: Sections) =>
+    chains.filter((line) => /^(?:type|comment) /.test(line)).join();
   return [
-    `${hookOf(before) === hookOf(after) ? 'flush' : 'delete'} chain ${table} ${CHAIN}`,
+    `${propertiesOf(before) === propertiesOf(after) ? 'flush' : 'delete'} chain ${table} ${CHAIN}`,
     ...(before.from !== undefined && after.from === undefined ? [`delete set ${table} ${FROM_SET}`] : []),
     `table ${table} {`,
     ...after.chains,
