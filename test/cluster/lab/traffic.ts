@@ -55,8 +55,21 @@ export interface LabFlows extends AsyncDisposable {
   changes(): Promise<readonly string[]>;
 }
 
+/** A new flow can have the ports of one that ended a moment ago: then conntrack gives it the verdict of that one. */
+const ATTEMPTS = 5;
+
 /** @param verdicts what the flows must begin with */
 export async function openFlows(lab: Lab, verdicts: Verdicts): Promise<LabFlows> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await openOnce(lab, verdicts);
+    } catch (error) {
+      if (attempt === ATTEMPTS) throw error;
+    }
+  }
+}
+
+async function openOnce(lab: Lab, verdicts: Verdicts): Promise<LabFlows> {
   const flows = routes(lab, placesOf(verdicts)).map((route) => ({ route, name: crypto.randomUUID() }));
   const look = async (isRight: (route: Route, sources: readonly string[]) => boolean) => {
     const found = flows.map(async ({ route, name }) => {
