@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net';
 import { type Family, normalizeIPv6 } from '../../cidr/address.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import { FROM_SET, SET } from './names.ts';
@@ -113,5 +114,5 @@ function joinLines(_: string, list: string): string {
 /** The element with canonical addresses. nft(8) writes some IPv6 addresses with a dotted end (inet_ntop(3)). */
 function canonical(element: string): string {
   if (!element.includes(':') || !element.includes('.')) return element;
-  return element.replace(/[^/-]+(?=[/-]|$)/g, (part) => (part.includes(':') ? normalizeIPv6(part) : part));
+  return element.replace(/[^/-]+(?=[/-]|$)/g, (part) => (isIPv6(part) ? normalizeIPv6(part) : part));
 }

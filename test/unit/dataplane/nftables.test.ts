@@ -46,6 +46,28 @@ it('the set is read again after another program has written the same table anew'
   assert.deepEqual((await dataplane.observe('IPv4', 'memory')).plan(policy)?.found, ['elements differ']);
 });
 
+it('a table with a map that another program has added is read and planned anew', async () => {
+  const policy = compilePolicy(mergedOf({ x: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }), 'IPv4');
+  const { shape } = renderTable(policy, OPTIONS);
+  const map = [
+    'map m {',
+    'type ipv4_addr : verdict',
+    'elements = { 8.8.8.8 : return, 9.0.0.0/8 : accept }',
+    '}',
+  ];
+  const listing = ['table ip ip-masq-agent {', ...map, ...shape, '}', ''].join('\n');
+  const host: Host = {
+    run: async (_, [option]) => ({
+      code: 0,
+      stdout: option === '--version' ? 'nftables v1.0.6' : listing,
+      stderr: '',
+    }),
+    readText: async () => '',
+  };
+  const dataplane = await openNftables(OPTIONS, host);
+  assert.ok((await dataplane.observe('IPv4')).plan(policy));
+});
+
 // Otherwise the agent would wait for an event instead of reading back what it has written.
 it('nothing is compared any more if netlink does not work here', async () => {
   const netlink = new Netlink(
