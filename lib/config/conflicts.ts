@@ -3,13 +3,14 @@ import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Located, Origin } from '../text/origin.ts';
-import type { SourceConfig } from './config.ts';
+import type { MasqueradeAddress, SourceConfig } from './config.ts';
 import { formatDuration } from './duration.ts';
 import { type Problem, problem } from './problem.ts';
 
 /** The lists of destinations. */
 const LISTS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
 const FROM = 'masqueradeFromCIDRs';
+const ADDRESSES = 'masqueradeAddresses';
 const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
 
 /** An item of one of the lists. */
@@ -32,6 +33,7 @@ export function* findConflicts(
   yield* linkLocalItemConflicts(firsts, masqLinkLocal);
   yield* nestedItems(firsts, leftAlone(masqLinkLocal));
   yield* fromConflicts(configs);
+  yield* addressConflicts(configs);
 }
 
 /** What the lists of ranges that packets come from say twice, and which source limits what others ask for. */
@@ -45,6 +47,25 @@ function* fromConflicts(configs: readonly SourceConfig[]): Generator<Problem, vo
     message: `${FROM} limits what all sources ask for, also those that do not set it: only packets from these ranges are masqueraded`,
     remedy: 'nothing to do if meant so, and if the ranges of all pods are listed',
   });
+}
+
+/** Destinations with two ranges, or twice the same one. */
+function* addressConflicts(configs: readonly SourceConfig[]): Generator<Problem, void> {
+  const firsts = new Map<string, Located<MasqueradeAddress>>();
+  for (const item of configs.flatMap((config) => config[ADDRESSES])) {
+    const { destination, range } = item.value;
+    const first = firsts.get(destination.text);
+    if (first === undefined) firsts.set(destination.text, item);
+    else if (first.value.range.text === range.text)
+      yield duplicate({ value: destination, origin: item.origin }, first);
+    else
+      yield problem('address-range', {
+        at: item.origin,
+        other: first.origin,
+        message: `packets to ${destination.text} are to leave with an address in ${range.text} and with one in ${first.value.range.text}`,
+        remedy: 'keep one of the two items',
+      });
+  }
 }
 
 function intervalConflicts(configs: readonly SourceConfig[]): Problem[] {
@@ -74,7 +95,7 @@ function* repeatedItems(items: readonly Item[]): Generator<Problem, readonly Ite
   return [...firsts.values()];
 }
 
-function duplicate(item: Item, first: Item): Problem {
+function duplicate(item: Located<Prefix>, first: Located<unknown>): Problem {
   return problem('duplicate', {
     at: item.origin,
     other: first.origin,

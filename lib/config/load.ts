@@ -143,7 +143,9 @@ function shortened(config: SourceConfig, room: number): SourceConfig {
   const left = room - nonMasqueradeCIDRs.length;
   const masqueradeCIDRs = config.masqueradeCIDRs.slice(0, left);
   const masqueradeFromCIDRs = config.masqueradeFromCIDRs.slice(0, left - masqueradeCIDRs.length);
-  return { ...config, nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs };
+  const rest = left - masqueradeCIDRs.length - masqueradeFromCIDRs.length;
+  const masqueradeAddresses = config.masqueradeAddresses.slice(0, rest);
+  return { ...config, nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses };
 }
 
 /** @param source the first that lists more than the sources before it have left */

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { Prefix } from '../../../lib/cidr/prefix.ts';
-import type { SourceConfig } from '../../../lib/config/config.ts';
+import type { MasqueradeAddress, SourceConfig } from '../../../lib/config/config.ts';
 import type { Located } from '../../../lib/text/origin.ts';
 import { crowdedPrefix } from '../cidr/arbitrary.ts';
 
@@ -62,6 +62,10 @@ export function anySourceConfig(family: Family): fc.Arbitrary<SourceConfig> {
       nonMasqueradeCIDRs: prefixes,
       masqueradeCIDRs: prefixes,
       masqueradeFromCIDRs: prefixes,
+      masqueradeAddresses: fc.array(
+        fc.record({ destination: crowdedPrefix(family), range: crowdedPrefix(family) }),
+        { maxLength: 3 },
+      ),
       masqLinkLocal: flag,
       masqLinkLocalIPv6: flag,
       resyncInterval: fc.option(fc.constantFrom(60_000, 90_000), { nil: undefined, freq: 2 }),
@@ -74,6 +78,7 @@ interface Values {
   readonly nonMasqueradeCIDRs: readonly Prefix[];
   readonly masqueradeCIDRs: readonly Prefix[];
   readonly masqueradeFromCIDRs: readonly Prefix[];
+  readonly masqueradeAddresses: readonly MasqueradeAddress[];
   readonly masqLinkLocal: boolean | undefined;
   readonly masqLinkLocalIPv6: boolean | undefined;
   readonly resyncInterval: number | undefined;
@@ -93,6 +98,7 @@ function locate(values: Values): SourceConfig {
     nonMasqueradeCIDRs: values.nonMasqueradeCIDRs.map(at),
     masqueradeCIDRs: values.masqueradeCIDRs.map(at),
     masqueradeFromCIDRs: values.masqueradeFromCIDRs.map(at),
+    masqueradeAddresses: values.masqueradeAddresses.map(at),
     masqLinkLocal: maybe(values.masqLinkLocal),
     masqLinkLocalIPv6: maybe(values.masqLinkLocalIPv6),
     resyncInterval: maybe(values.resyncInterval),

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { Prefix } from '../../../lib/cidr/prefix.ts';
 import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
-import type { MergedConfig } from '../../../lib/config/config.ts';
+import type { MasqueradeAddress, MergedConfig } from '../../../lib/config/config.ts';
 import { changesBetween, describeChanges, describePolicyChange } from '../../../lib/policy/changes.ts';
 import { decide } from '../../../lib/policy/decision.ts';
 import { fatesOf, sameFate } from '../../../lib/policy/fates.ts';
@@ -193,13 +193,19 @@ function config(family: Family): fc.Arbitrary<MergedConfig> {
   });
   const prefixes = fc.array(crowdedPrefix(family), { maxLength: 8 });
   const from = fc.array(crowdedPrefix(family), { maxLength: 2 });
+  const address = fc.record({ destination: crowdedPrefix(family), range: crowdedPrefix(family) });
+  const addresses = fc.uniqueArray(address, {
+    maxLength: 3,
+    selector: ({ destination }) => destination.text,
+  });
   return fc
-    .tuple(prefixes, prefixes, from, fc.boolean())
-    .map(([inside, outside, sources, masqLinkLocal]) => ({
+    .tuple(prefixes, prefixes, from, addresses, fc.boolean())
+    .map(([inside, outside, sources, others, masqLinkLocal]) => ({
       sources: ['s'],
       nonMasqueradeCIDRs: inside.map(at<Prefix>),
       masqueradeCIDRs: outside.map(at<Prefix>),
       masqueradeFromCIDRs: sources.map(at<Prefix>),
+      masqueradeAddresses: others.map(at<MasqueradeAddress>),
       masqLinkLocal: at(masqLinkLocal),
       masqLinkLocalIPv6: at(masqLinkLocal),
       resyncInterval: undefined,
