@@ -56,6 +56,10 @@ export const CONFLICT_KINDS = {
     severity: 'info',
     meaning: 'One source limits the packets for which all sources ask.',
   },
+  'address-unused': {
+    severity: 'info',
+    meaning: 'A destination has an address, but nothing in it is masqueraded.',
+  },
   duplicate: { severity: 'info', meaning: 'A network is listed twice in the same list.' },
   covered: {
     severity: 'info',

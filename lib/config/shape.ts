@@ -15,31 +15,27 @@ export interface Misshape {
  * @param values by key as the schema spells it, of known keys only
  */
 export function misshapes(values: ReadonlyMap<string, Node>): readonly Misshape[] {
-  const value = Object.fromEntries([...values].map(([key, node]) => [key, plainValue(node, DEPTH)]));
+  const value = Object.fromEntries([...values].map(([key, node]) => [key, plainValue(node)]));
   if (validate(value)) return [];
   return (validate.errors ?? [])
     .filter(({ keyword }) => keyword !== 'pattern')
     .map((error) => misshape(error, values));
 }
 
-/** How deep the schema looks: anything deeper is wrong in any case. */
-const DEPTH = 2;
+function plainValue(node: Node): unknown {
+  return node.kind === 'list' ? node.items.map(plainItem) : innermost(node);
+}
 
-function plainValue(node: Node, depth: number): unknown {
-  switch (node.kind) {
-    case 'scalar':
-      return node.value;
-    case 'list':
-      return depth === 0 ? [] : node.items.map((item) => plainValue(item, depth - 1));
-    case 'map':
-      if (depth === 0) return {};
-      // The caller has left out other keys where there may be any.
-      return Object.fromEntries(
-        node.pairs
-          .slice(0, itemKeys.length)
-          .map(({ key, value }) => [keyName(key), plainValue(value, depth - 1)]),
-      );
-  }
+/** An item has no more keys than the schema knows: a map with more is in a list that must not hold maps. */
+function plainItem(node: Node): unknown {
+  if (node.kind !== 'map') return innermost(node);
+  const pairs = node.pairs.slice(0, itemKeys.length);
+  return Object.fromEntries(pairs.map(({ key, value }) => [keyName(key), innermost(value)]));
+}
+
+/** A value in which the schema looks no deeper: what is there is wrong in any case. */
+function innermost(node: Node): unknown {
+  return node.kind === 'scalar' ? node.value : node.kind === 'list' ? [] : {};
 }
 
 /** The text of a key; what it is, if it is no text. */
@@ -55,8 +51,8 @@ function misshape(error: SchemaError, values: ReadonlyMap<string, Node>): Missha
   if (node === undefined) throw new Error(`no value at ${error.instancePath}`);
   const ofKey = index === undefined ? key : `item ${Number(index) + 1} of ${key}`;
   const what = itemKey === undefined ? ofKey : `${itemKey} of ${ofKey}`;
-  const isMissing = error.keyword === 'required';
-  const message = `${what} ${expectation(error)}${isMissing ? '' : `, but is ${describe(node)}`}`;
+  const is = error.keyword === 'required' ? '' : `, but is ${describe(node)}`;
+  const message = `${what} ${expectation(error)}${is}`;
   return { node, message, remedy: remedy(key, index !== undefined, node) };
 }
 
@@ -91,7 +87,7 @@ function remedy(key: string, isItem: boolean, node: Node): string {
       return 'write each CIDR on its own line behind a dash, such as "- 10.0.0.0/8"';
     case 'masqueradeAddresses':
       if (isEmpty && !isItem) return 'write [] for an empty list, or remove the key';
-      return 'write "- destination: 0.0.0.0/0", and on the next line, below the d, "address: 198.51.100.0/24"';
+      return 'write each item as "- {destination: 0.0.0.0/0, address: 198.51.100.0/24}"';
     case 'masqLinkLocal':
     case 'masqLinkLocalIPv6':
       return 'write true or false, without quotes';
