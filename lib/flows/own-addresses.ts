@@ -1,5 +1,7 @@
 import { networkInterfaces } from 'node:os';
 import { type Address, type Family, parseAddress } from '../cidr/address.ts';
+import { isIn, rangeOf } from '../cidr/ranges.ts';
+import { LINK_LOCAL } from '../cidr/reserved.ts';
 
 /** 127.0.0.0/8, all of which is the node itself. */
 const LOOPBACK = 127n;
@@ -18,4 +20,13 @@ export function ownAddresses(): (address: Address) => boolean {
   }
   return ({ family, value }) =>
     own.get(family)?.has(value) === true || (family === 'IPv4' && value >> 24n === LOOPBACK);
+}
+
+/** The node's addresses with which packets can leave it: without those of loopback links, and without link-local ones. */
+export function ownAddressList(): readonly Address[] {
+  const links = Object.values(networkInterfaces()).flatMap((link) => link ?? []);
+  return links
+    .filter(({ internal }) => !internal)
+    .flatMap(({ address }) => parseAddress(address) ?? [])
+    .filter(({ family, value }) => !isIn(value, rangeOf(LINK_LOCAL[family].prefix)));
 }
