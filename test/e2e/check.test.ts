@@ -293,6 +293,13 @@ standard input:1:22
       3,
       /standard input:1:23: error: the promise .* is broken: masqueradeFromCIDRs does not list 0\.0\.0\.0-/,
     ],
+    [
+      '3 for a destination with two ranges for its address',
+      ['-'],
+      'masqueradeAddresses:\n- {destination: 0.0.0.0/0, address: 198.51.100.0/24}\n- {destination: 0.0.0.0/0, address: 203.0.113.0/24}\n',
+      3,
+      /standard input:3:3: error: packets to 0\.0\.0\.0\/0 .*\(the other: standard input:2:3\)/,
+    ],
     ['3 for an error, whatever is expected', ['--expect=DIR/good', '-'], 'x: 1', 3, /unknown key "x"/],
     [
       '2 for a file of expectations with an error',
