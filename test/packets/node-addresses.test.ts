@@ -7,9 +7,9 @@ import { createNetwork, NODE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import { DATAPLANES, NO_LAB } from './support.ts';
 
-/** More addresses of the node, in ranges of the config. */
-const SECOND = { IPv4: '198.51.100.7', IPv6: 'fd00:100::7' } as const;
-const LOWER = { IPv4: '198.51.100.3', IPv6: 'fd00:100::3' } as const;
+/** More addresses of the node, in ranges of the config. The outside knows the way to its network only. */
+const SECOND = { IPv4: '192.0.2.139', IPv6: '2001:db8::8000:0:0:7' } as const;
+const LOWER = { IPv4: '192.0.2.131', IPv6: '2001:db8::8000:0:0:3' } as const;
 const MASK = { IPv4: 32, IPv6: 128 } as const;
 
 const SOMEWHERE = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
@@ -19,8 +19,8 @@ const FOREIGN = { IPv4: '203.0.114.9', IPv6: '2606:4701::1' } as const;
 
 const BEFORE = 'nonMasqueradeCIDRs: [10.0.0.0/8, "fd01::/16"]\n';
 const AFTER = `${BEFORE}masqueradeAddresses:
-  - {destination: 0.0.0.0/0, address: 198.51.100.0/24}
-  - {destination: "::/0", address: "fd00:100::/64"}
+  - {destination: 0.0.0.0/0, address: 192.0.2.128/25}
+  - {destination: "::/0", address: "2001:db8::8000:0:0:0/65"}
   - {destination: 203.0.114.0/24, address: 233.252.0.0/24}
   - {destination: "2606:4701::/32", address: "fd00:101::/64"}
 `;
@@ -33,8 +33,16 @@ describe("packets leave with the node's address in a range", { concurrency: true
         await using network = await createNetwork(node.box);
         const ip = (...args: string[]) => succeed(node.box.run('ip', args));
         const change = async (what: 'add' | 'del', all: Readonly<Record<'IPv4' | 'IPv6', string>>) => {
+          // By itself, the kernel never chooses a deprecated address.
           for (const family of FAMILIES)
-            await ip('address', what, `${all[family]}/${MASK[family]}`, 'dev', 'uplink0');
+            await ip(
+              'address',
+              what,
+              `${all[family]}/${MASK[family]}`,
+              'dev',
+              'uplink0',
+              ...(what === 'add' ? ['preferred_lft', '0'] : []),
+            );
         };
         const sources = async (destinations: Readonly<Record<'IPv4' | 'IPv6', string>>) =>
           (await network.sourcesSeen(FAMILIES.map((family) => destinations[family]))).map(
