@@ -90,11 +90,31 @@ function addressEntries(
   return masqueradeAddresses
     .filter(({ value: { destination } }) => destination.family === family)
     .map(({ value: { destination, range }, origin }) => {
-      const found = own
-        ?.filter((address) => address.family === family && isIn(address.value, rangeOf(range)))
-        .toSorted((a, b) => (a.value < b.value ? -1 : 1));
+      const found = own && addressesIn(range, own);
       return { prefix: destination, verdict: 'masquerade', origin, as: { range, origin, found } };
     });
+}
+
+/** The addresses in the range, ascending. */
+function addressesIn(range: Prefix, addresses: readonly Address[]): readonly Address[] {
+  return addresses
+    .filter(({ family, value }) => family === range.family && isIn(value, rangeOf(range)))
+    .toSorted((a, b) => (a.value < b.value ? -1 : 1));
+}
+
+/** The addresses of the node that the policy asks for; each range once. */
+export function nodeAddresses({ entries }: Policy): readonly NodeAddress[] {
+  const byRange = new Map<string, NodeAddress>();
+  for (const { as } of entries) if (as && !byRange.has(as.range.text)) byRange.set(as.range.text, as);
+  return [...byRange.values()];
+}
+
+/** Whether the policies were compiled for these addresses of the node, as far as they ask for any. */
+export function isFor(own: readonly Address[], policies: readonly Policy[]): boolean {
+  const textOf = (found: readonly Address[] = []) => found.map(formatAddress).join();
+  return policies
+    .flatMap(nodeAddresses)
+    .every(({ range, found }) => textOf(found) === textOf(addressesIn(range, own)));
 }
 
 /**

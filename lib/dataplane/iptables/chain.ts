@@ -92,11 +92,13 @@ function condition(option: '-s' | '-d', { length, text }: Prefix): string {
 
 function renderEntry(entry: Entry, options: RuleOptions, chain: string): readonly ChainRule[] {
   const destination = condition('-d', entry.prefix);
-  const why = `${VERDICT_TEXT[entry.verdict]} (${author(entry.origin)})`;
+  const { found, range } = entry.as ?? {};
+  const which = range && `, ${found?.[0] === undefined ? 'no address' : 'address'} in ${range.text}`;
+  const why = `${VERDICT_TEXT[entry.verdict]}${which ?? ''} (${author(entry.origin)})`;
   const specs =
     entry.verdict === 'return'
       ? [`${destination}${comment(why)} -j RETURN`]
-      : masquerade(destination, why, options, entry.as?.found?.[0]);
+      : masquerade(destination, why, options, found?.[0]);
   return specs.map((spec) => ({ chain, spec, entry, verdict: entry.verdict }));
 }
 

@@ -7,8 +7,14 @@ import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
 import type { MasqueradeAddress, MergedConfig } from '../../../lib/config/config.ts';
 import { changesBetween, describeChanges, describePolicyChange } from '../../../lib/policy/changes.ts';
 import { decide } from '../../../lib/policy/decision.ts';
-import { fatesOf, sameFate } from '../../../lib/policy/fates.ts';
-import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
+import { type Fate, fatesOf, sameFate } from '../../../lib/policy/fates.ts';
+import {
+  compilePolicy,
+  decider,
+  nodeAddressText,
+  outcomeText,
+  type Policy,
+} from '../../../lib/policy/policy.ts';
 import type { Located } from '../../../lib/text/origin.ts';
 import { BITS, crowdedAddress, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
 import { mergedOf } from '../config/support.ts';
@@ -135,15 +141,18 @@ for (const family of FAMILIES) {
           });
           for (const value of [...addresses, ...edges].filter((edge) => isAddress(family, edge))) {
             const found = changes.filter(({ first, last }) => first <= value && value <= last);
-            const [was, is] = [a, b].map((one) => decide(one, { family, value }).verdict);
-            const verdicts = found.map((change) => [change.before.verdict, change.after.verdict]);
-            assert.deepEqual(verdicts, was === is ? [] : [[was, is]]);
+            const [was, is] = [before, after].map((policy) => {
+              const { verdict = 'masquerade', as } = decider(policy)({ family, value }) ?? {};
+              return outcomeText(verdict, as && nodeAddressText(as));
+            });
+            const outcomes = found.map((change) => [change.before, change.after].map(outcomeOf));
+            assert.deepEqual(outcomes, was === is ? [] : [[was, is]]);
           }
-          changes.forEach(({ first, after: { verdict } }, index) => {
+          changes.forEach(({ first, after }, index) => {
             const previous = changes[index - 1];
             if (previous === undefined) return;
             assert.ok(previous.last < first);
-            assert.ok(previous.last + 1n < first || previous.after.verdict !== verdict);
+            assert.ok(previous.last + 1n < first || outcomeOf(previous.after) !== outcomeOf(after));
           });
         }),
       );
@@ -180,6 +189,11 @@ for (const family of FAMILIES) {
       );
     });
   });
+}
+
+function outcomeOf({ verdict, as }: Fate): string {
+  assert.ok(verdict);
+  return outcomeText(verdict, as);
 }
 
 function both(a: Policy, b: Policy): Policy {
