@@ -34,12 +34,3 @@ function isLoopback({ family, value }: Address): boolean {
 function isLinkLocal({ family, value }: Address): boolean {
   return isIn(value, rangeOf(LINK_LOCAL[family].prefix));
 }
-
-/** The node's addresses with which packets can leave it: without those of loopback links, and without link-local ones. */
-export function ownAddressList(): readonly Address[] {
-  const links = Object.values(networkInterfaces()).flatMap((link) => link ?? []);
-  return links
-    .filter(({ internal }) => !internal)
-    .flatMap(({ address }) => parseAddress(address) ?? [])
-    .filter(({ family, value }) => !isIn(value, rangeOf(LINK_LOCAL[family].prefix)));
-}

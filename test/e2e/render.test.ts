@@ -145,7 +145,7 @@ describe('render prints', () => {
     };
     const none = await rendered('iptables');
     assert.deepEqual(none.sources, []);
-    assert.match(none.stderr, /this machine has no address in 198\.51\.100\.0\/24 of ip-masq-x:1:23/);
+    assert.match(none.stderr, /note: ip-masq-x:1:23: .*no address in 198\.51\.100\.0\/24/);
     const ip = async (command: string) =>
       assert.equal((await node.box.run('ip', command.split(' '))).code, 0, command);
     await ip('link add uplink type veth peer name router');
@@ -157,7 +157,10 @@ describe('render prints', () => {
     await ip('address add 198.51.100.7/24 dev uplink');
     const several = await rendered('nftables');
     assert.deepEqual(several.sources, ['198.51.100.7']);
-    assert.match(several.stderr, /2 addresses in 198\.51\.100\.0\/24 .*198\.51\.100\.7/);
+    assert.match(
+      several.stderr,
+      /several addresses in 198\.51\.100\.0\/24.*: 198\.51\.100\.7, 198\.51\.100\.17;/,
+    );
     await ip('link delete uplink');
   });
 

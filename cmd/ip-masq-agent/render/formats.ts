@@ -1,5 +1,6 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { describe } from '../../../lib/agent/log-addresses.ts';
 import { withExceptionList } from '../../../lib/cni/exception-list.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
@@ -10,8 +11,8 @@ import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
 import { singleSource, sourceText } from '../../../lib/lint/single-source.ts';
-import { compilePolicy, keptFamilies, nodeAddressText, type Policy } from '../../../lib/policy/policy.ts';
-import { withOrigin } from '../../../lib/text/origin.ts';
+import { compilePolicy, keptFamilies, nodeAddresses, type Policy } from '../../../lib/policy/policy.ts';
+import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
 import type { FlagValues } from '../flags.ts';
 import { flatPrefixes, flatSource } from './flat-source.ts';
@@ -88,16 +89,11 @@ function renderRules(policies: readonly Policy[], textOf: (policies: readonly Po
 }
 
 /** Which ranges hold no address of this machine, or several. */
-function addressNotes({ entries }: Policy): readonly string[] {
-  const notes = entries.flatMap(({ as }) => {
-    if (as?.found === undefined || as.found.length === 1) return [];
-    const range = withOrigin(as.range.text, as.origin);
-    const address = nodeAddressText(as);
-    return address === undefined
-      ? `this machine has no address in ${range}: the kernel chooses the address`
-      : `this machine has ${as.found.length} addresses in ${range}: the lowest is used, ${address}`;
+function addressNotes(policy: Policy): readonly string[] {
+  return nodeAddresses(policy).flatMap((one) => {
+    const { message, remedy } = describe(one);
+    return remedy === undefined ? [] : `${formatOrigin(one.origin)}: ${message}; ${remedy}`;
   });
-  return [...new Set(notes)];
 }
 
 /** The most nonMasqueradeCIDRs that ip-masq-agent v1 and v2 accept, which do not know `cidrLimit`. */
