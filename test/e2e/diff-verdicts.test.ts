@@ -83,11 +83,11 @@ for (const mode of ['nft', 'legacy'] as const) {
       assert.equal(code, 4);
       const untold = (index: number) => `cannot be told (-A IP-MASQ-AGENT ${odd[index]})`;
       assert.deepEqual(told(stdout), [
-        'IPv4: the verdict changes for 269,484,032 addresses, and the old verdict of 65,793 addresses cannot be told',
+        'IPv4: the verdict changes for 269,484,033 addresses, and the old verdict of 65,792 addresses cannot be told',
         `  10.2.0.0/16: ${untold(1)} → not masqueraded`,
         '  172.16.0.0/12: not masqueraded → masqueraded',
         `  192.0.2.0/24: ${untold(3)} → masqueraded`,
-        `  198.51.100.7: ${untold(4)} → masqueraded`,
+        '  198.51.100.7: masqueraded as 192.0.2.1 → masqueraded',
         '  240.0.0.0/4: masqueraded → not masqueraded',
         'Connections that exist keep their source address.',
       ]);
