@@ -83,8 +83,11 @@ describe('explain, of an address of the node that packets leave with,', () => {
 
   it('says nothing of packets from elsewhere', () => {
     const texts = { ...TEXTS, 'ip-masq-pods': 'masqueradeFromCIDRs: [10.244.0.0/16]' };
-    const [text] = explainedText(explainOf(texts, '8.8.8.8', OWN, '192.0.2.9'), painter(false)).split('\n');
-    assert.match(text ?? '', /^8\.8\.8\.8 from 192\.0\.2\.9 is not masqueraded: /);
+    const [text, next] = explainedText(explainOf(texts, '9.9.9.9', OWN, '192.0.2.9'), painter(false)).split(
+      '\n',
+    );
+    assert.match(text ?? '', /^9\.9\.9\.9 from 192\.0\.2\.9 is not masqueraded: /);
+    assert.match(next ?? '', /^ {2}only for packets from /);
   });
 
   it('gives programs the address, what it was chosen from, and its origin', () => {
