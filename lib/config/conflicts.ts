@@ -40,10 +40,12 @@ export function* findConflicts(
 function* fromConflicts(configs: readonly SourceConfig[]): Generator<Problem, void> {
   const items = configs.flatMap((config) => config[FROM].map((item) => ({ ...item, list: FROM }) as const));
   yield* nestedItems(yield* repeatedItems(items), []);
-  const [first] = items;
-  if (first === undefined || configs.every((config) => config[FROM].length > 0)) return;
+  const limiting = items.find(({ value: { family } }) =>
+    configs.some((config) => config[FROM].every(({ value }) => value.family !== family)),
+  );
+  if (limiting === undefined) return;
   yield problem('limits-others', {
-    at: first.origin,
+    at: limiting.origin,
     message: `${FROM} limits what all sources ask for, also those that do not set it: only packets from these ranges are masqueraded`,
     remedy: 'nothing to do if meant so, and if the ranges of all pods are listed',
   });

@@ -70,6 +70,17 @@ describe('explain', () => {
     );
   });
 
+  it('disagrees with rules about packets from other ranges, and names these', async () => {
+    await using node = await limited();
+    assert.equal((await node.agent('--once')).code, 0);
+    await writeFile(join(node.configDir, 'ip-masq-cloud'), 'masqueradeFromCIDRs: [10.246.0.0/16]\n');
+    const { code, stdout } = await node.agent('explain', '--live', '8.8.8.8');
+    assert.equal(code, 4);
+    assert.match(stdout, /kernel DISAGREES: its rules are about packets from 10\.244\.0\.0\/15, /);
+    const known = await node.agent('explain', '--live', '--from=10.247.0.1', '8.8.8.8');
+    assert.equal(known.code, 0, known.stdout);
+  });
+
   it('says the range of the address that packets leave with, because it does not know the node', async () => {
     await using node = await multihomed();
     const { code, stdout } = await node.agent('explain', '--enable-ipv6', '8.8.8.8');

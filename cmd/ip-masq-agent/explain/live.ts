@@ -1,5 +1,5 @@
 import { parsePrefix } from '../../../lib/cidr/prefix.ts';
-import { isIn, rangeOf, sameRanges } from '../../../lib/cidr/ranges.ts';
+import { formatRange, isIn, rangeOf, sameRanges } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { Dataplane, Installed, KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
@@ -18,6 +18,7 @@ import {
   keptFamilies,
   nodeAddressText,
 } from '../../../lib/policy/policy.ts';
+import { counted } from '../../../lib/text/words.ts';
 
 /** What happens to traffic to an address. */
 export interface Explained {
@@ -93,13 +94,25 @@ export async function explainedLive(
     known[family] = places;
     const kernel = verdictAt(places.used, address, from);
     const elsewhere = verdictsElsewhere(places, address, said);
-    const isSameSource = sameRanges(places.used.from?.ranges, fromSet(compilePolicy(config, family))?.ranges);
-    const agrees = agree(said, kernel) && (from !== undefined || !said.isKept || isSameSource);
+    const meant = fromSet(compilePolicy(config, family))?.ranges;
+    const hasOtherSources =
+      said.isKept &&
+      from === undefined &&
+      kernel.state === 'applied' &&
+      !sameRanges(places.used.from?.ranges, meant);
+    const agrees = agree(said, kernel) && !hasOtherSources;
     const verdict = await explainForeign(node, address);
     const foreign = { ...verdict, unread: [...places.unread, ...verdict.unread] };
     answers.push({
       ...said,
-      live: { isLocal: await isLocal(host, address), kernel, agrees, elsewhere, foreign, bpf },
+      live: {
+        isLocal: await isLocal(host, address),
+        kernel: hasOtherSources ? { ...kernel, rule: sourcesText(places.used) } : kernel,
+        agrees,
+        elsewhere,
+        foreign,
+        bpf,
+      },
     });
   }
   return answers;
@@ -115,6 +128,16 @@ function agree({ decision, isKept }: Explained, { state, verdict, as }: KernelVe
   if (!isKept) return state === 'no chain';
   const meant = decision.as && nodeAddressText(decision.as);
   return state === 'applied' && verdict === decision.verdict && as === meant;
+}
+
+/** The most ranges that are named one by one. */
+const MAX_RANGES = 3;
+
+/** Where packets come from that the rules look at. */
+function sourcesText({ family, from }: KernelFates): string {
+  const ranges = from?.ranges.map((range) => formatRange(family, range)) ?? ['anywhere'];
+  const more = ranges.length > MAX_RANGES ? ` and ${counted(ranges.length - MAX_RANGES, 'more range')}` : '';
+  return `its rules are about packets from ${ranges.slice(0, MAX_RANGES).join(', ')}${more}, the config about packets from elsewhere; see ip-masq-agent diff`;
 }
 
 /** The agent's rules of one family in the dataplane that is used, and in all others. */

@@ -161,6 +161,13 @@ const FOUND: Readonly<Record<string, readonly (readonly [texts: Texts, ...found:
       { a: 'nonMasqueradeCIDRs: [10.0.0.0/8]', b: 'masqueradeFromCIDRs: [10.244.0.0/16]' },
       'info limits-others b:1:23 - masqueradeFromCIDRs limits what all sources ask for, also those that do not set it: only packets from these ranges are masqueraded; nothing to do if meant so, and if the ranges of all pods are listed',
     ],
+    [
+      {
+        a: 'masqueradeFromCIDRs: ["fd00:10:244::/56", 10.244.0.0/16]',
+        b: 'masqueradeFromCIDRs: ["fd00:10:245::/56"]',
+      },
+      'info limits-others a:1:43',
+    ],
   ],
 };
 
