@@ -11,7 +11,9 @@ import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
 
 /** The pages that may have generated parts. */
-export const PAGES: readonly string[] = globSync(fileURLToPath(new URL('../docs/*.md', import.meta.url)));
+export const PAGES: readonly string[] = globSync(
+  fileURLToPath(new URL('../{docs,examples}/**/*.md', import.meta.url)),
+);
 
 const RULES = fileURLToPath(new URL('../examples/prometheus/rules.yaml', import.meta.url));
 

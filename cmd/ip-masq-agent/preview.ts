@@ -1,6 +1,7 @@
 import type { MergedConfig } from '../../lib/config/config.ts';
 import type { Dataplane, Observed, Plan } from '../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
+import { ownAddressList } from '../../lib/flows/own-addresses.ts';
 import { compilePolicy, type Family, type Policy } from '../../lib/policy/policy.ts';
 
 /** What a sync would do in one family. */
@@ -29,7 +30,7 @@ export async function preview(
 ): Promise<Preview> {
   if (family === 'IPv4' || enableIPv6) {
     const observed = await dataplane.observe(family);
-    const policy = compilePolicy(config, family);
+    const policy = compilePolicy(config, family, ownAddressList());
     return { family, plan: observed.plan(policy), observed, policy };
   }
   try {

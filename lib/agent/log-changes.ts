@@ -114,6 +114,7 @@ function describeConfig(config: MergedConfig): Record<string, unknown> {
     nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.length,
     masqueradeCIDRs: config.masqueradeCIDRs.length,
     masqueradeFromCIDRs: config.masqueradeFromCIDRs.length,
+    masqueradeAddresses: config.masqueradeAddresses.length,
     masqLinkLocal: config.masqLinkLocal.value,
     masqLinkLocalIPv6: config.masqLinkLocalIPv6.value,
   };

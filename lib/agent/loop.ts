@@ -5,8 +5,16 @@ import type { DataplaneError } from '../dataplane/error.ts';
 import { describeKernelChange } from '../dataplane/kernel-fates.ts';
 import type { Logger } from '../log/log.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
-import { compilePolicy, type Family, keptFamilies, type Policy } from '../policy/policy.ts';
+import {
+  type Address,
+  compilePolicy,
+  type Family,
+  isFor,
+  keptFamilies,
+  type Policy,
+} from '../policy/policy.ts';
 import { isValid, read, resyncInterval, type SourcesOptions, type ValidConfig } from './load.ts';
+import { logAddresses } from './log-addresses.ts';
 import { type Described, logChange, logVanished } from './log-changes.ts';
 import { reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
@@ -20,6 +28,8 @@ export interface AgentOptions {
    * rules of the agent on the node. Absent, an invalid config ends the loop.
    */
   readonly keepIf?: () => Promise<boolean>;
+  /** The node's addresses now. Asked for only if a config needs them. */
+  readonly ownAddresses: () => readonly Address[];
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
   /** Takes the lock against a second agent, once. Called before the first sync, and while a start waits for a valid config. */
@@ -95,7 +105,7 @@ export interface Sync {
  * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
  */
 export async function* syncs(
-  { sources, keepIf, syncTimeout, lock, open }: AgentOptions,
+  { sources, keepIf, ownAddresses, syncTimeout, lock, open }: AgentOptions,
   wakes: AsyncIterable<Wake> | Iterable<Wake>,
   observer: Observer,
   log: Logger,
@@ -134,9 +144,11 @@ export async function* syncs(
     const { config } = loaded;
     let described: Described | undefined;
     // The same config gives the same policy objects, by which dataplanes cache their rules.
-    if (config !== last?.config) {
+    const own = config.masqueradeAddresses.length > 0 ? ownAddresses() : [];
+    if (config !== last?.config || !isFor(own, policies)) {
       const earlier = policies;
-      policies = families.map((family) => compilePolicy(config, family));
+      policies = families.map((family) => compilePolicy(config, family, own));
+      logAddresses(log, earlier, policies);
       if (last !== undefined) {
         described = describePolicyChanges(earlier, policies);
         logVanished(log, last.config, config, described);
@@ -172,7 +184,7 @@ function whatIsKept(loaded: ValidConfig | undefined): string {
 interface SyncOptions {
   /** The policies that this process applied last. */
   readonly applied: Map<Family, Policy>;
-  /** What the config that is new with this sync does to packets; undefined if no config is, or the first one. */
+  /** What policies that are new with this sync do to packets; undefined if they are not, or the first ones. */
   readonly described: Described | undefined;
   readonly retry: RetryOptions;
   readonly observer: Observer;

@@ -7,19 +7,20 @@ import { errorCode, errorMessage } from '../text/error.ts';
 
 /**
  * Why a sync happens. `drift`: another program has changed the agent's rules; `check`: the agent has changed them, and
- * reads them back.
+ * reads them back; `addresses`: the node's addresses have changed.
  */
-export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'drift' | 'check';
+export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'drift' | 'addresses' | 'check';
 
-/** Whether the reason concerns the kernel alone, not the sources. */
-export function isLook(reason: SyncReason): reason is 'drift' | 'check' {
-  return reason === 'drift' || reason === 'check';
+/** Whether the reason concerns the node alone, not the sources. */
+export function isLook(reason: SyncReason): boolean {
+  return LOOKS.includes(reason);
 }
+
+const LOOKS: readonly SyncReason[] = ['check', 'addresses', 'drift'];
 
 /** Of two events before a sync, the wake has the reason of the higher rank: a reading of the sources includes a look. */
 function rank(reason: SyncReason): number {
-  if (reason === 'check') return 0;
-  return reason === 'drift' ? 1 : 2;
+  return isLook(reason) ? LOOKS.indexOf(reason) : LOOKS.length;
 }
 
 /** What a sync reacts to. */

@@ -2,6 +2,12 @@ import type { Prefix } from '../cidr/prefix.ts';
 import type { Located, Origin } from '../text/origin.ts';
 import type { Problem } from './problem.ts';
 
+/** Masqueraded packets to a destination leave with the node's address in a range. Both have the same family. */
+export interface MasqueradeAddress {
+  readonly destination: Prefix;
+  readonly range: Prefix;
+}
+
 /** What one source says. A key that it does not set is undefined, a list that it does not set is empty. */
 export interface SourceConfig {
   readonly source: string;
@@ -10,6 +16,7 @@ export interface SourceConfig {
   readonly nonMasqueradeCIDRs: readonly Located<Prefix>[];
   readonly masqueradeCIDRs: readonly Located<Prefix>[];
   readonly masqueradeFromCIDRs: readonly Located<Prefix>[];
+  readonly masqueradeAddresses: readonly Located<MasqueradeAddress>[];
   readonly masqLinkLocal: Located<boolean> | undefined;
   readonly masqLinkLocalIPv6: Located<boolean> | undefined;
   /** Milliseconds. */
@@ -24,6 +31,8 @@ export interface MergedConfig {
   readonly masqueradeCIDRs: readonly Located<Prefix>[];
   /** A family of which none is listed is not limited. */
   readonly masqueradeFromCIDRs: readonly Located<Prefix>[];
+  /** Each destination once. */
+  readonly masqueradeAddresses: readonly Located<MasqueradeAddress>[];
   readonly masqLinkLocal: Located<boolean>;
   readonly masqLinkLocalIPv6: Located<boolean>;
   /** Milliseconds; undefined if no source sets it. */

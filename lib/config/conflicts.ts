@@ -3,13 +3,14 @@ import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Located, Origin } from '../text/origin.ts';
-import type { SourceConfig } from './config.ts';
+import type { MasqueradeAddress, SourceConfig } from './config.ts';
 import { formatDuration } from './duration.ts';
 import { type Problem, problem } from './problem.ts';
 
 /** The lists of destinations. */
 const LISTS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
 const FROM = 'masqueradeFromCIDRs';
+const ADDRESSES = 'masqueradeAddresses';
 const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
 
 /** An item of one of the lists. */
@@ -32,6 +33,7 @@ export function* findConflicts(
   yield* linkLocalItemConflicts(firsts, masqLinkLocal);
   yield* nestedItems(firsts, leftAlone(masqLinkLocal));
   yield* fromConflicts(configs);
+  yield* addressConflicts(configs, [...firsts, ...leftAlone(masqLinkLocal)]);
 }
 
 /** What the lists of ranges that packets come from say twice, and which source limits what others ask for. */
@@ -44,6 +46,74 @@ function* fromConflicts(configs: readonly SourceConfig[]): Generator<Problem, vo
     at: first.origin,
     message: `${FROM} limits what all sources ask for, also those that do not set it: only packets from these ranges are masqueraded`,
     remedy: 'nothing to do if meant so, and if the ranges of all pods are listed',
+  });
+}
+
+/** What the lists of addresses say twice, in two ways, or without effect. */
+function* addressConflicts(
+  configs: readonly SourceConfig[],
+  verdicts: readonly Item[],
+): Generator<Problem, void> {
+  const destinations = new PrefixMap<Located<MasqueradeAddress>>();
+  const firsts: Located<MasqueradeAddress>[] = [];
+  for (const item of configs.flatMap((config) => config[ADDRESSES])) {
+    const first = destinations.get(item.value.destination);
+    if (first !== undefined) {
+      yield repeatedDestination(item, first);
+      continue;
+    }
+    destinations.set(item.value.destination, item);
+    firsts.push(item);
+  }
+  if (firsts.length > 0) yield* needlessAddresses(firsts, destinations, verdicts);
+}
+
+function repeatedDestination(
+  { value: { destination, range }, origin }: Located<MasqueradeAddress>,
+  first: Located<MasqueradeAddress>,
+): Problem {
+  if (first.value.range.text === range.text) return duplicate({ value: destination, origin }, first);
+  return problem('address-range', {
+    at: origin,
+    other: first.origin,
+    message: `packets to ${destination.text} leave with an address in ${range.text} here, but with one in ${first.value.range.text} in another item`,
+    remedy: 'keep one of the two items',
+  });
+}
+
+/** Destinations in which nothing is masqueraded, and those inside another with the same range. */
+function* needlessAddresses(
+  items: readonly Located<MasqueradeAddress>[],
+  destinations: PrefixMap<Located<MasqueradeAddress>>,
+  verdicts: readonly Item[],
+): Generator<Problem, void> {
+  const all = new PrefixMap<Item>();
+  for (const item of verdicts) all.set(item.value, item);
+  const exceptions = verdicts.filter(
+    (item) => item.list === 'masqueradeCIDRs' && all.get(item.value) === item,
+  );
+  const used = new Set(exceptions.map(({ value }) => nearest(destinations, value)));
+  for (const item of items) {
+    const { destination, range } = item.value;
+    const decides = nearest(all, destination);
+    const around = destinations.nearestAround(destination);
+    if (decides?.list === 'nonMasqueradeCIDRs' && !used.has(item)) yield unusedAddress(item, decides);
+    else if (around?.value.range.text === range.text)
+      yield covered({ value: destination, origin: item.origin }, around.value.destination, around.origin);
+  }
+}
+
+/** The value of the longest prefix that holds all of the prefix. */
+function nearest<Value>(map: PrefixMap<Value>, prefix: Prefix): Value | undefined {
+  return map.get(prefix) ?? map.nearestAround(prefix);
+}
+
+function unusedAddress({ value, origin }: Located<MasqueradeAddress>, decides: Item): Problem {
+  return problem('address-unused', {
+    at: origin,
+    other: decides.origin,
+    message: `packets to ${value.destination.text} need no address: ${decides.value.text} is not masqueraded`,
+    remedy: 'remove the item, or add what is to be masqueraded to masqueradeCIDRs',
   });
 }
 
@@ -74,7 +144,7 @@ function* repeatedItems(items: readonly Item[]): Generator<Problem, readonly Ite
   return [...firsts.values()];
 }
 
-function duplicate(item: Item, first: Item): Problem {
+function duplicate(item: Located<Prefix>, first: Located<unknown>): Problem {
   return problem('duplicate', {
     at: item.origin,
     other: first.origin,
@@ -146,18 +216,18 @@ function* nestedItems(items: readonly Item[], builtIn: readonly Item[]): Generat
   for (const item of items) {
     const around = all.nearestAround(item.value);
     if (around === undefined) continue;
-    if (around.list === item.list) yield covered(item, around);
+    if (around.list === item.list) yield covered(item, around.value, around.origin);
     // An exception from a default, or from its own source's entry, is meant as one.
     else if (around.origin.kind === 'file' && sourceOf(around.origin) !== sourceOf(item.origin))
       yield oppositeNested(item, around);
   }
 }
 
-function covered(item: Item, around: Item): Problem {
+function covered(item: Located<Prefix>, around: Prefix, other: Origin): Problem {
   return problem('covered', {
     at: item.origin,
-    other: around.origin,
-    message: `${item.value.text} is already covered by ${around.value.text}`,
+    other,
+    message: `${item.value.text} is already covered by ${around.text}`,
     remedy: 'it can go',
   });
 }

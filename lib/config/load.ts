@@ -139,11 +139,19 @@ function missingSources(
 
 /** The config with at most so many CIDRs, so that conflicts between them are found at a bounded cost. */
 function shortened(config: SourceConfig, room: number): SourceConfig {
-  const nonMasqueradeCIDRs = config.nonMasqueradeCIDRs.slice(0, room);
-  const left = room - nonMasqueradeCIDRs.length;
-  const masqueradeCIDRs = config.masqueradeCIDRs.slice(0, left);
-  const masqueradeFromCIDRs = config.masqueradeFromCIDRs.slice(0, left - masqueradeCIDRs.length);
-  return { ...config, nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs };
+  let left = room;
+  const first = <Item>(items: readonly Item[]): readonly Item[] => {
+    const kept = items.slice(0, left);
+    left -= kept.length;
+    return kept;
+  };
+  return {
+    ...config,
+    nonMasqueradeCIDRs: first(config.nonMasqueradeCIDRs),
+    masqueradeCIDRs: first(config.masqueradeCIDRs),
+    masqueradeFromCIDRs: first(config.masqueradeFromCIDRs),
+    masqueradeAddresses: first(config.masqueradeAddresses),
+  };
 }
 
 /** @param source the first that lists more than the sources before it have left */

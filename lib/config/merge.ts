@@ -1,7 +1,7 @@
 import type { Prefix } from '../cidr/prefix.ts';
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
 import type { Located } from '../text/origin.ts';
-import type { MergedConfig, SourceConfig } from './config.ts';
+import type { MasqueradeAddress, MergedConfig, SourceConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
 import { gravestFirst, ProblemList } from './problem.ts';
 
@@ -26,6 +26,7 @@ export function mergeConfigs(
     nonMasqueradeCIDRs: union(configs.flatMap((config) => config.nonMasqueradeCIDRs)),
     masqueradeCIDRs: union(configs.flatMap((config) => config.masqueradeCIDRs)),
     masqueradeFromCIDRs: union(configs.flatMap((config) => config.masqueradeFromCIDRs)),
+    masqueradeAddresses: firstOfEach(configs.flatMap((config) => config.masqueradeAddresses)),
     masqLinkLocal,
     masqLinkLocalIPv6,
     resyncInterval: configs.find((config) => config.resyncInterval !== undefined)?.resyncInterval,
@@ -50,11 +51,20 @@ function defaultConfig(noMasqAllReservedRanges: boolean): MergedConfig {
     })),
     masqueradeCIDRs: [],
     masqueradeFromCIDRs: [],
+    masqueradeAddresses: [],
     masqLinkLocal: UNSET,
     masqLinkLocalIPv6: UNSET,
     resyncInterval: undefined,
     conflicts: [],
   };
+}
+
+/** The first for each destination. Others say the same, or are conflicts. */
+function firstOfEach(items: readonly Located<MasqueradeAddress>[]): readonly Located<MasqueradeAddress>[] {
+  const seen = new Set<string>();
+  return items.filter(
+    ({ value: { destination } }) => !seen.has(destination.text) && seen.add(destination.text),
+  );
 }
 
 function union(entries: readonly Located<Prefix>[]): readonly Located<Prefix>[] {

@@ -36,6 +36,10 @@ interface Kind {
 export const CONFLICT_KINDS = {
   'both-lists': { severity: 'error', meaning: 'A network is in both lists.' },
   'resync-interval': { severity: 'error', meaning: 'Sources set different resync intervals.' },
+  'address-range': {
+    severity: 'error',
+    meaning: 'A destination has two ranges in masqueradeAddresses.',
+  },
   'link-local-flag': {
     severity: 'warning',
     meaning: 'Sources disagree on whether link-local traffic is masqueraded.',
@@ -51,6 +55,10 @@ export const CONFLICT_KINDS = {
   'limits-others': {
     severity: 'info',
     meaning: 'One source limits the packets for which all sources ask.',
+  },
+  'address-unused': {
+    severity: 'info',
+    meaning: 'A destination has an address, but nothing in it is masqueraded.',
   },
   duplicate: { severity: 'info', meaning: 'A network is listed twice in the same list.' },
   covered: {
@@ -80,6 +88,10 @@ export const KINDS = {
   'duplicate-key': { severity: 'error', meaning: 'A key is set twice in one source.' },
   cidr: { severity: 'error', meaning: 'A text is not a network in its canonical notation.' },
   'ipv6-disabled': { severity: 'error', meaning: 'An IPv6 network is listed, but IPv6 is not enabled.' },
+  'other-family': {
+    severity: 'error',
+    meaning: 'A destination and its address are not both IPv4 or both IPv6.',
+  },
   'cidr-limit': {
     severity: 'error',
     meaning: 'A source, or all together, list more networks than they may.',

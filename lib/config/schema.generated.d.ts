@@ -14,3 +14,6 @@ export const validate: {
 
 /** The keys that the schema knows, in its order. */
 export const keys: readonly string[];
+
+/** The keys of an item of masqueradeAddresses. */
+export const itemKeys: readonly string[];

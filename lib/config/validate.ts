@@ -3,12 +3,12 @@ import { printable, quote } from '../text/escape.ts';
 import { nearest } from '../text/nearest.ts';
 import type { Located } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
-import type { ConfigOptions, SourceConfig } from './config.ts';
+import type { ConfigOptions, MasqueradeAddress, SourceConfig } from './config.ts';
 import { intervalError, parseDuration } from './duration.ts';
 import { MAX_PROBLEMS, maxMarks } from './limits.ts';
 import { type Problem, type ProblemKind, problem } from './problem.ts';
-import { keys as knownKeys } from './schema.generated.js';
-import { misshapes } from './shape.ts';
+import { itemKeys, keys as knownKeys } from './schema.generated.js';
+import { keyName, misshapes } from './shape.ts';
 import { countMarks } from './size.ts';
 import { Locator, type Source } from './source.ts';
 import { type Steps, takeSteps } from './steps.ts';
@@ -78,6 +78,10 @@ export function* validating(source: Source, options: ConfigOptions, room: Room):
       const prefix = readPrefix(item, options, report);
       return prefix === undefined ? [] : [located(prefix, item)];
     });
+  const addresses = itemsOf(values, 'masqueradeAddresses').flatMap((item) => {
+    const address = readAddress(item, options, report);
+    return address === undefined ? [] : [located(address, item)];
+  });
   const flag = (key: string) => {
     const node = values.get(key);
     if (node?.kind !== 'scalar' || typeof node.value !== 'boolean') return undefined;
@@ -91,6 +95,7 @@ export function* validating(source: Source, options: ConfigOptions, room: Room):
     nonMasqueradeCIDRs: prefixes('nonMasqueradeCIDRs'),
     masqueradeCIDRs: prefixes('masqueradeCIDRs'),
     masqueradeFromCIDRs: prefixes('masqueradeFromCIDRs'),
+    masqueradeAddresses: addresses,
     masqLinkLocal: flag('masqLinkLocal'),
     masqLinkLocalIPv6: flag('masqLinkLocalIPv6'),
     resyncInterval: interval && milliseconds !== undefined ? located(milliseconds, interval) : undefined,
@@ -112,7 +117,12 @@ type Report = (
 /** Values by key as the schema spells it; unknown keys are left out. */
 type Values = ReadonlyMap<string, Node>;
 
-const LIST_KEYS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'] as const;
+const LIST_KEYS = [
+  'nonMasqueradeCIDRs',
+  'masqueradeCIDRs',
+  'masqueradeFromCIDRs',
+  'masqueradeAddresses',
+] as const;
 type ListKey = (typeof LIST_KEYS)[number];
 
 /** The map of keys, undefined if the text holds none, and the number of marks, 0 if they are not parsed. */
@@ -144,23 +154,46 @@ function* parsing(
 }
 
 function valuesOf(root: MapNode | undefined, report: Report): Values {
-  const keys = new Map<string, Node>();
-  const values = new Map<string, Node>();
-  if (root === undefined) return values;
+  if (root === undefined) return new Map();
   if (isManifest(root)) {
     const remedy =
       'keep only what stands below "data:" and its ip-masq-* key, or apply the manifest and mount it';
     report('shape', root, 'this is a Kubernetes manifest, not the config inside it', remedy);
-    return values;
+    return new Map();
   }
-  for (const { key, value } of root.pairs) {
+  const values = knownValues(root, knownKeys, report);
+  const addresses = values.get('masqueradeAddresses');
+  if (addresses?.kind !== 'list') return values;
+  // Aliases stand for the same item, which may be large.
+  const known = new Map<Node, Node>();
+  for (const item of addresses.items) {
+    if (item.kind === 'map' && !known.has(item)) known.set(item, withKnownKeys(item, report));
+  }
+  const items = addresses.items.map((item) => known.get(item) ?? item);
+  return new Map(values).set('masqueradeAddresses', { ...addresses, items });
+}
+
+/** An item of masqueradeAddresses with its keys as the schema spells them, and without others. */
+function withKnownKeys(item: MapNode, report: Report): MapNode {
+  const pairs = Array.from(knownValues(item, itemKeys, report), ([name, value]) => ({
+    key: { kind: 'scalar', value: name, indentation: undefined, offset: value.offset } as const,
+    value,
+  }));
+  return { ...item, pairs };
+}
+
+/** The values of a map by key, keys in any case; reports other keys, and those that are set twice. */
+function knownValues(map: MapNode, known: readonly string[], report: Report): Values {
+  const keys = new Map<string, Node>();
+  const values = new Map<string, Node>();
+  for (const { key, value } of map.pairs) {
     const name = keyName(key);
-    const known = knownKeys.find((candidate) => candidate.toLowerCase() === name.toLowerCase()) ?? name;
-    const first = keys.get(known);
+    const meant = known.find((candidate) => candidate.toLowerCase() === name.toLowerCase()) ?? name;
+    const first = keys.get(meant);
     if (first === undefined) {
-      keys.set(known, key);
-      if (knownKeys.includes(known)) values.set(known, value);
-      else reportUnknown(known, key, report);
+      keys.set(meant, key);
+      if (known.includes(meant)) values.set(meant, value);
+      else reportUnknown(meant, key, known, report);
     } else {
       const remedy = 'keep one; the case of keys makes no difference';
       report('duplicate-key', key, `the key ${quote(name)} is set twice`, remedy, first);
@@ -174,11 +207,7 @@ function isManifest(root: MapNode): boolean {
   return names.includes('apiVersion') && names.includes('kind');
 }
 
-function keyName(key: Node): string {
-  return key.kind === 'scalar' ? String(key.value) : `(${describe(key)})`;
-}
-
-function reportUnknown(name: string, key: Node, report: Report): void {
+function reportUnknown(name: string, key: Node, knownKeys: readonly string[], report: Report): void {
   const remedy = () => {
     const near = nearest(name, knownKeys);
     return near === undefined ? `known keys: ${knownKeys.join(', ')}` : `did you mean ${quote(near)}?`;
@@ -234,6 +263,20 @@ function readPrefix(item: Node, { enableIPv6 }: ConfigOptions, report: Report): 
     report('ipv6-disabled', item, message, 'start the agent with --enable-ipv6, or remove the entry');
   }
   return parsed.prefix;
+}
+
+/** Undefined if something is wrong with it. */
+function readAddress(item: Node, options: ConfigOptions, report: Report): MasqueradeAddress | undefined {
+  if (item.kind !== 'map') return undefined; // the schema said so
+  const [destination, range] = itemKeys.map((name) => {
+    const value = item.pairs.find(({ key }) => keyName(key) === name)?.value;
+    return value && readPrefix(value, options, report);
+  });
+  if (destination === undefined || range === undefined) return undefined;
+  if (destination.family === range.family) return { destination, range };
+  const message = `${destination.text} is ${destination.family}, but its address is to be in ${range.text}, which is ${range.family}`;
+  report('other-family', item, message, 'write two items, one for each family');
+  return undefined;
 }
 
 /** Milliseconds. */

@@ -118,6 +118,8 @@ export interface KernelVerdict {
   /** If the rules were changed so that more than the destination decides, the verdict is unknown. */
   readonly state: 'applied' | 'no chain' | 'no jump' | 'changed';
   readonly verdict: Verdict;
+  /** The address that packets leave with; undefined if the kernel chooses it. */
+  readonly as?: string | undefined;
   /** The rule that decides, or because of which the verdict is unknown, as the tool prints it; undefined if none. */
   readonly rule: string | undefined;
 }

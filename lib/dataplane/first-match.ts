@@ -1,12 +1,14 @@
 import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
 import type { Range } from '../cidr/ranges.ts';
 import type { Fate, Fates } from '../policy/fates.ts';
-import type { Verdict } from '../policy/policy.ts';
+import { outcomeText, type Verdict } from '../policy/policy.ts';
 
 /** A rule in the kernel, as far as it concerns packets to consecutive addresses. */
 export interface RangeRule extends Range {
   /** Undefined if the rule does something else than to return or to masquerade. */
   readonly verdict: Verdict | undefined;
+  /** The address that packets leave with; undefined if the kernel chooses it. */
+  readonly as?: string | undefined;
   /** Whether it matches all packets to these addresses; otherwise it asks for more than the destination. */
   readonly matchesAll: boolean;
   /** The rule as the tool prints it. */
@@ -25,23 +27,29 @@ export function firstMatches(family: Family, rules: readonly RangeRule[]): Fates
   const places = new Map(starts.map((start, index) => [start, index]));
   const firstOf = (isMeant: (rule: RangeRule) => boolean) => firstRules(rules, isMeant, starts, places);
 
-  const decisive = firstOf((rule) => rule.matchesAll && rule.verdict !== undefined);
-  const doubtful = [undefined, 'return', 'masquerade'].map((verdict) => ({
-    verdict,
-    first: firstOf((rule) => rule.verdict === verdict && !(rule.matchesAll && verdict !== undefined)),
+  const isDecisive = (rule: RangeRule) => rule.matchesAll && rule.verdict !== undefined;
+  const decisive = firstOf(isDecisive);
+  const outcomes = new Set(rules.filter((rule) => !isDecisive(rule)).map(outcomeOf));
+  const doubtful = Array.from(outcomes, (outcome) => ({
+    outcome,
+    first: firstOf((rule) => !isDecisive(rule) && outcomeOf(rule) === outcome),
   }));
   const fates = starts.map((first, index): Fate => {
     const range = { first, last: (starts[index + 1] ?? end) - 1n };
     const decides = decisive[index] ?? rules.length;
-    const verdict = rules[decides]?.verdict ?? 'return';
+    const { verdict = 'return', as } = rules[decides] ?? {};
     const doubts = doubtful
-      .filter((one) => one.verdict !== verdict)
+      .filter((one) => one.outcome !== outcomeOf({ verdict, as }))
       .map((one) => one.first[index] ?? rules.length);
     const doubt = Math.min(...doubts);
     if (doubt < decides) return { ...range, verdict: undefined, rule: rules[doubt]?.text };
-    return { ...range, verdict, rule: rules[decides]?.text };
+    return { ...range, verdict, as, rule: rules[decides]?.text };
   });
   return { family, fates };
+}
+
+function outcomeOf({ verdict, as }: Pick<RangeRule, 'verdict' | 'as'>): string {
+  return verdict === undefined ? '' : outcomeText(verdict, as);
 }
 
 /** The index of the first rule, among those that are meant, for each of the stretches; the number of rules if none. */

@@ -20,7 +20,8 @@ export function verdictAt(
     return { state, verdict: 'return', rule: `packets from ${formatAddress(source)} are not looked at` };
   const fate = fates.find((one) => isIn(value, one));
   const isKnown = fate?.verdict !== undefined;
-  return { state: isKnown ? state : 'changed', verdict: fate?.verdict ?? 'return', rule: fate?.rule };
+  const { verdict = 'return', as, rule } = fate ?? {};
+  return { state: isKnown ? state : 'changed', verdict, as, rule };
 }
 
 /** What happens to packets if the kernel gets the policy. Without rules before, everything would change: that is said in short. */

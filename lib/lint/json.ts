@@ -1,5 +1,5 @@
 import type { Prefix } from '../cidr/prefix.ts';
-import type { MergedConfig } from '../config/config.ts';
+import type { MasqueradeAddress, MergedConfig } from '../config/config.ts';
 import type { Problem } from '../config/problem.ts';
 import { prettyJson } from '../text/escape.ts';
 import type { Located } from '../text/origin.ts';
@@ -31,6 +31,7 @@ export function mergedValue(config: MergedConfig) {
     nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.map(entryValue),
     masqueradeCIDRs: config.masqueradeCIDRs.map(entryValue),
     masqueradeFromCIDRs: config.masqueradeFromCIDRs.map(entryValue),
+    masqueradeAddresses: config.masqueradeAddresses.map(addressValue),
     masqLinkLocal: config.masqLinkLocal.value,
     masqLinkLocalIPv6: config.masqLinkLocalIPv6.value,
     resyncIntervalMs: config.resyncInterval?.value ?? null,
@@ -39,6 +40,10 @@ export function mergedValue(config: MergedConfig) {
 
 function entryValue({ value, origin }: Located<Prefix>) {
   return { cidr: value.text, origin: placeValue(origin) };
+}
+
+function addressValue({ value: { destination, range }, origin }: Located<MasqueradeAddress>) {
+  return { destination: destination.text, address: range.text, origin: placeValue(origin) };
 }
 
 /** A place as plain values. A file as a whole has the same keys as a place in it, so that programs need not ask. */

@@ -1,5 +1,5 @@
 import type { Prefix } from '../cidr/prefix.ts';
-import type { MergedConfig } from '../config/config.ts';
+import type { MasqueradeAddress, MergedConfig } from '../config/config.ts';
 import { DEFAULT_LIMITS } from '../config/limits.ts';
 import { printable } from '../text/escape.ts';
 import { formatOrigin, type Located, type Origin } from '../text/origin.ts';
@@ -11,6 +11,7 @@ export interface SingleSource {
   readonly nonMasqueradeCIDRs: readonly ListedPrefix[];
   readonly masqueradeCIDRs: readonly ListedPrefix[];
   readonly masqueradeFromCIDRs: readonly ListedPrefix[];
+  readonly masqueradeAddresses: readonly Located<MasqueradeAddress>[];
   readonly masqLinkLocal: Located<boolean>;
   /** Undefined if IPv6 is not enabled: not every reader knows the key. */
   readonly masqLinkLocalIPv6: Located<boolean> | undefined;
@@ -31,6 +32,7 @@ export function singleSource(config: MergedConfig, enableIPv6: boolean): SingleS
     nonMasqueradeCIDRs: listed(config.nonMasqueradeCIDRs),
     masqueradeCIDRs: listed(config.masqueradeCIDRs),
     masqueradeFromCIDRs: listed(config.masqueradeFromCIDRs),
+    masqueradeAddresses: config.masqueradeAddresses,
     masqLinkLocal: config.masqLinkLocal,
     masqLinkLocalIPv6: enableIPv6 ? config.masqLinkLocalIPv6 : undefined,
     resyncInterval: config.resyncInterval,
@@ -44,14 +46,16 @@ export function listed(items: readonly Located<Prefix>[]): readonly ListedPrefix
 
 /** The source as YAML, each value with its origin as a comment. The same source gives the same bytes. */
 export function sourceText(source: SingleSource): string {
-  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs } = source;
+  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses } = source;
   const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = source;
-  const count = nonMasqueradeCIDRs.length + masqueradeCIDRs.length + masqueradeFromCIDRs.length;
+  const lists = [nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses];
+  const count = lists.reduce((sum, { length }) => sum + length, 0);
   const lines = [
     `# Merged by ip-masq-agent from ${source.sources.map((name) => comment(printable(name))).join(', ') || 'its defaults'}`,
     ...listLines('nonMasqueradeCIDRs', nonMasqueradeCIDRs),
     ...(masqueradeCIDRs.length > 0 ? listLines('masqueradeCIDRs', masqueradeCIDRs) : []),
     ...(masqueradeFromCIDRs.length > 0 ? listLines('masqueradeFromCIDRs', masqueradeFromCIDRs) : []),
+    ...(masqueradeAddresses.length > 0 ? addressLines(masqueradeAddresses) : []),
     scalarLine('masqLinkLocal', masqLinkLocal),
     ...(masqLinkLocalIPv6 === undefined ? [] : [scalarLine('masqLinkLocalIPv6', masqLinkLocalIPv6)]),
     ...(resyncInterval === undefined
@@ -67,11 +71,26 @@ function listLines(key: string, items: readonly ListedPrefix[]): readonly string
   if (items.length === 0) return [`${key}: []`];
   return [
     `${key}:`,
-    ...items.map(({ prefix: { family, text }, origins }) => {
-      const item = family === 'IPv6' ? `"${text}"` : text; // a colon has a meaning in YAML
-      return `  - ${item} # ${[...new Set(origins.map(originComment))].join(', ')}`;
-    }),
+    ...items.map(
+      ({ prefix, origins }) =>
+        `  - ${prefixText(prefix)} # ${[...new Set(origins.map(originComment))].join(', ')}`,
+    ),
   ];
+}
+
+function addressLines(items: readonly Located<MasqueradeAddress>[]): readonly string[] {
+  return [
+    'masqueradeAddresses:',
+    ...items.flatMap(({ value: { destination, range }, origin }) => [
+      `  - destination: ${prefixText(destination)} # ${originComment(origin)}`,
+      `    address: ${prefixText(range)}`,
+    ]),
+  ];
+}
+
+/** In quotes if it has a colon, which has a meaning in YAML. */
+function prefixText({ family, text }: Prefix): string {
+  return family === 'IPv6' ? `"${text}"` : text;
 }
 
 function scalarLine(key: string, { value, origin }: Located<boolean | string>): string {

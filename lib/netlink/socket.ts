@@ -3,6 +3,8 @@ import { native } from './native.ts';
 
 /** bits/socket.h, asm-generic/socket.h and linux/netlink.h, for x86-64 and arm64. */
 const AF_NETLINK = 16;
+/** Protocols of netlink. */
+export const NETLINK_ROUTE = 0;
 const NETLINK_NETFILTER = 12;
 const SOCK_RAW_NONBLOCK_CLOEXEC = 3 | 0o4000 | 0o2000000;
 const SOL_SOCKET = 1;
@@ -30,7 +32,7 @@ const FILTER = [
   '06000000' + '00000000', // drop
 ];
 
-/** A socket to the kernel's netfilter (netlink(7)). It never blocks the thread. */
+/** A socket to the kernel (netlink(7)), by default to its netfilter. It never blocks the thread. */
 export class NetlinkSocket {
   /** The kernel's name for the socket. */
   readonly port: number;
@@ -39,10 +41,10 @@ export class NetlinkSocket {
   #endWait: (() => void) | undefined;
 
   /** @throws {NetlinkError} */
-  constructor() {
+  constructor(protocol = NETLINK_NETFILTER) {
     const { socket, bind, getsockname } = native();
     const asked = 'open a netlink socket';
-    this.#descriptor = check(socket(AF_NETLINK, SOCK_RAW_NONBLOCK_CLOEXEC, NETLINK_NETFILTER), asked);
+    this.#descriptor = check(socket(AF_NETLINK, SOCK_RAW_NONBLOCK_CLOEXEC, protocol), asked);
     try {
       const address = Buffer.alloc(ADDRESS_BYTES);
       address.writeUInt16LE(AF_NETLINK);
@@ -122,7 +124,12 @@ export class NetlinkSocket {
     program.writeUInt16LE(FILTER.length);
     program.writeBigUInt64LE(native().address(instructions), 8);
     check(this.#set(SOL_SOCKET, SO.ATTACH_FILTER, program), asked);
-    check(this.#set(SOL_NETLINK, NETLINK.ADD_MEMBERSHIP, Int32Array.of(NFNLGRP_NFTABLES)), asked);
+    this.join(NFNLGRP_NFTABLES, asked);
+  }
+
+  /** Subscribes to a multicast group of the protocol. */
+  join(group: number, asked: string): void {
+    check(this.#set(SOL_NETLINK, NETLINK.ADD_MEMBERSHIP, Int32Array.of(group)), asked);
   }
 
   get isOpen(): boolean {

@@ -1,7 +1,7 @@
 import { NetlinkError } from './error.ts';
 import { messagesIn, NFT_MSG } from './messages.ts';
 import { type Generation, readGeneration } from './replies.ts';
-import { NetlinkSocket } from './socket.ts';
+import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
 /** Changes of nf_tables that came together. */
 export interface Changes {
@@ -56,5 +56,46 @@ export class ChangeWatch implements AsyncIterable<Changes>, Disposable {
       }
     }
     return { generations, lost };
+  }
+}
+
+/** RTNLGRP_IPV4_IFADDR and RTNLGRP_IPV6_IFADDR of linux/rtnetlink.h. */
+const ADDRESS_GROUPS = [5, 9];
+
+/** Tells that addresses of this network namespace may have changed (rtnetlink(7)), once for what came together. */
+export class AddressWatch implements AsyncIterable<void>, Disposable {
+  readonly #socket = new NetlinkSocket(NETLINK_ROUTE);
+
+  /** @throws {NetlinkError} */
+  constructor() {
+    for (const group of ADDRESS_GROUPS) this.#socket.join(group, 'subscribe to changes of addresses');
+  }
+
+  /** @throws {NetlinkError} */
+  async *[Symbol.asyncIterator](): AsyncGenerator<void, void> {
+    while (this.#socket.isOpen) {
+      if (this.#hasNews()) yield;
+      else await this.#socket.readable();
+    }
+  }
+
+  /** Ends the iteration. */
+  [Symbol.dispose](): void {
+    this.#socket.close();
+  }
+
+  #hasNews(): boolean {
+    let hasNews = false;
+    for (let reads = 0; reads < MOST_AT_ONCE; reads += 1) {
+      try {
+        const bytes = this.#socket.receive();
+        if (bytes === undefined) break;
+        hasNews ||= bytes.length > 0;
+      } catch (error) {
+        if (!(error instanceof NetlinkError && error.code === 'ENOBUFS')) throw error;
+        hasNews = true;
+      }
+    }
+    return hasNews;
   }
 }

@@ -11,7 +11,7 @@ import {
 } from '../cidr/ranges.ts';
 import { counted, countedAddresses } from '../text/words.ts';
 import { type Change, type Fate, type Fates, fatesOf, sideBySide } from './fates.ts';
-import { type Entry, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
+import { type Entry, nodeAddressText, outcomeText, type Policy } from './policy.ts';
 
 /** What a change does to packets, in words. */
 export interface VerdictChanges {
@@ -28,7 +28,7 @@ export const CONNECTIONS_KEEP = 'connections that exist keep their source addres
 export function changesBetween(before: Fates, after: Fates): readonly Change[] {
   const changes: Change[] = [];
   for (const change of sideBySide(before, after)) {
-    if (change.before.verdict === change.after.verdict) continue;
+    if (isSame(change.before, change.after)) continue;
     const previous = changes.at(-1);
     if (previous !== undefined && continues(previous, change))
       changes[changes.length - 1] = { ...previous, last: change.last };
@@ -37,12 +37,16 @@ export function changesBetween(before: Fates, after: Fates): readonly Change[] {
   return changes;
 }
 
+function isSame(a: Omit<Fate, keyof Range>, b: Omit<Fate, keyof Range>): boolean {
+  return a.verdict === b.verdict && a.as === b.as;
+}
+
 /** Whether the second change is the first one's, in the addresses behind it. */
 function continues(a: Change, b: Change): boolean {
   return (
     a.last + 1n === b.first &&
-    a.before.verdict === b.before.verdict &&
-    a.after.verdict === b.after.verdict &&
+    isSame(a.before, b.before) &&
+    isSame(a.after, b.after) &&
     (a.before.verdict !== undefined || a.before.rule === b.before.rule)
   );
 }
@@ -61,7 +65,7 @@ const FEW = 1000;
 /** The prefixes about which only one policy says something, or both something else; perhaps some more. */
 function differingRanges(before: Policy, after: Policy): readonly Range[] {
   const [some, others] = withoutCommonEnds(before.entries, after.entries);
-  const [a, b] = [verdictsByPrefix(some), verdictsByPrefix(others)];
+  const [a, b] = [outcomesByPrefix(some), outcomesByPrefix(others)];
   return [...some, ...others]
     .filter(({ prefix: { text } }) => a.get(text) !== b.get(text))
     .map(({ prefix }) => rangeOf(prefix));
@@ -72,22 +76,30 @@ function withoutCommonEnds(
   a: readonly Entry[],
   b: readonly Entry[],
 ): readonly [readonly Entry[], readonly Entry[]] {
-  const isSame = (i: number, j: number): boolean =>
-    a[i] !== undefined && a[i].verdict === b[j]?.verdict && a[i].prefix.text === b[j].prefix.text;
+  const isAlike = (i: number, j: number): boolean => {
+    const [one, other] = [a[i], b[j]];
+    return one?.prefix.text === other?.prefix.text && one && other
+      ? outcomeOf(one) === outcomeOf(other)
+      : false;
+  };
   let start = 0;
-  while (isSame(start, start)) start += 1;
+  while (isAlike(start, start)) start += 1;
   let end = 0;
   const most = Math.min(a.length, b.length) - start;
-  while (end < most && isSame(a.length - 1 - end, b.length - 1 - end)) end += 1;
+  while (end < most && isAlike(a.length - 1 - end, b.length - 1 - end)) end += 1;
   return [a.slice(start, a.length - end), b.slice(start, b.length - end)];
 }
 
 /** Of equal prefixes, the first decides. */
-function verdictsByPrefix(entries: readonly Entry[]): ReadonlyMap<string, Verdict> {
-  const verdicts = new Map<string, Verdict>();
-  for (const { prefix, verdict } of entries)
-    if (!verdicts.has(prefix.text)) verdicts.set(prefix.text, verdict);
-  return verdicts;
+function outcomesByPrefix(entries: readonly Entry[]): ReadonlyMap<string, string> {
+  const outcomes = new Map<string, string>();
+  for (const entry of entries)
+    if (!outcomes.has(entry.prefix.text)) outcomes.set(entry.prefix.text, outcomeOf(entry));
+  return outcomes;
+}
+
+function outcomeOf({ verdict, as }: Entry): string {
+  return outcomeText(verdict, as && nodeAddressText(as));
 }
 
 /** The policy without the entries that say nothing about addresses of the set. */
@@ -161,8 +173,8 @@ function changeLine(family: Family, { before, after, ...range }: Change): string
   return `${formatRange(family, range)}: ${verdictText(before)}${reason} → ${verdictText(after)}`;
 }
 
-function verdictText({ verdict }: Fate): string {
-  return verdict === undefined ? 'cannot be told' : VERDICT_TEXT[verdict];
+function verdictText({ verdict, as }: Fate): string {
+  return verdict === undefined ? 'cannot be told' : outcomeText(verdict, as);
 }
 
 function shorten(text: string): string {

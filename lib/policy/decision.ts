@@ -4,7 +4,15 @@ import { isIn, type Range, rangeOf } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { type Located, withOrigin } from '../text/origin.ts';
-import { compilePolicy, decider, type Entry, outermost, type Policy, type Verdict } from './policy.ts';
+import {
+  compilePolicy,
+  decider,
+  type Entry,
+  type NodeAddress,
+  outermost,
+  type Policy,
+  type Verdict,
+} from './policy.ts';
 
 /** What the config says about an address, and why. */
 export interface Decision {
@@ -12,6 +20,8 @@ export interface Decision {
   /** The canonical text of the address (RFC 5952). */
   readonly text: string;
   readonly verdict: Verdict;
+  /** The address that the packets leave with; undefined if they are not masqueraded, or if no destination has one for them. */
+  readonly as: NodeAddress | undefined;
   /** What is said about where the packet comes from. */
   readonly source: SourceDecision;
   /** The entry that decides; undefined if none holds the address, which is then masqueraded. */
@@ -38,20 +48,28 @@ export interface SourceDecision {
  * Decides about packets to an address, and says why.
  *
  * @param source the address that they come from, of the same family; undefined for any that is listed
+ * @param own the addresses of the node; undefined if the node is not known
  */
-export function decide(config: MergedConfig, address: Address, source?: Address): Decision {
+export function decide(
+  config: MergedConfig,
+  address: Address,
+  source?: Address,
+  own?: readonly Address[],
+): Decision {
   const { family } = address;
-  const policy = compilePolicy(config, family);
+  const policy = compilePolicy(config, family, own);
   const decidedBy = decider(policy)(address);
   const host = prefixAt(family, address.value, ADDRESS_BITS[family]);
   const overridden = policy.entries
     .filter((entry) => entry !== decidedBy && covers(entry.prefix, host))
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
   const from = sourceDecision(policy, source);
+  const verdict = from.isElsewhere ? 'return' : (decidedBy?.verdict ?? 'masquerade');
   return {
     address,
     text: formatAddress(address),
-    verdict: from.isElsewhere ? 'return' : (decidedBy?.verdict ?? 'masquerade'),
+    verdict,
+    as: verdict === 'masquerade' ? decidedBy?.as : undefined,
     source: from,
     decidedBy,
     flag: decidedBy === undefined ? linkLocalFlag(config, family, rangeOf(host)) : undefined,

@@ -1,12 +1,14 @@
 import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
 import type { Range, RangeSet } from '../cidr/ranges.ts';
 import { flatten } from './flatten.ts';
-import { fromSet, type Policy, type Verdict } from './policy.ts';
+import { fromSet, nodeAddressText, type Policy, type Verdict } from './policy.ts';
 
 /** What happens to packets to consecutive addresses. */
 export interface Fate extends Range {
   /** Undefined if it cannot be told, because it depends on more than the destination. */
   readonly verdict: Verdict | undefined;
+  /** The address that packets leave with, in words; undefined if the kernel chooses it, or if they are not masqueraded. */
+  readonly as?: string | undefined;
   /** The rule in the kernel that decides, or because of which it cannot be told; undefined if there is none. */
   readonly rule?: string | undefined;
 }
@@ -35,7 +37,7 @@ export function fatesOf(policy: Policy): Fates {
   };
   for (const { first, last, entry } of flatten(policy)) {
     fill(first);
-    fates.push({ first, last, verdict: entry.verdict });
+    fates.push({ first, last, verdict: entry.verdict, as: entry.as && nodeAddressText(entry.as) });
     next = last + 1n;
   }
   fill(1n << BigInt(ADDRESS_BITS[family]));

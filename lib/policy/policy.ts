@@ -1,7 +1,7 @@
-import type { Address, Family } from '../cidr/address.ts';
+import { type Address, type Family, formatAddress } from '../cidr/address.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
-import { isInSome, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import { isIn, isInSome, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { Located, Origin } from '../text/origin.ts';
@@ -23,17 +23,31 @@ export interface Entry {
   readonly prefix: Prefix;
   readonly verdict: Verdict;
   readonly origin: Origin;
+  /** The address that replaces the source address; undefined if the kernel chooses it. */
+  readonly as?: NodeAddress | undefined;
+}
+
+/** An address of the node that masqueraded packets leave with. */
+export interface NodeAddress {
+  /** The range that the config asks for. */
+  readonly range: Prefix;
+  readonly origin: Origin;
+  /**
+   * The node's addresses in the range, ascending; the first is used. If there is none, the kernel chooses the address.
+   * Undefined if the node is not known.
+   */
+  readonly found: readonly Address[] | undefined;
 }
 
 /**
  * What happens to traffic of one family. The longest prefix that holds the destination decides; among equal prefixes,
- * the first entry. If no prefix holds it, it is masqueraded.
+ * the first entry. If no prefix holds it, it is masqueraded, and the kernel chooses the address.
  */
 export interface Policy {
   readonly family: Family;
   /** The ranges that packets must come from; none if they may come from anywhere. All others are left alone. */
   readonly from: readonly Located<Prefix>[];
-  /** Link-local first, then in merge order the entries that return, then the exceptions. */
+  /** Link-local first, then in merge order the entries that return, the exceptions, and the destinations with an address. */
   readonly entries: readonly Entry[];
 }
 
@@ -42,8 +56,12 @@ export function keptFamilies(enableIPv6: boolean): readonly Family[] {
   return enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
 }
 
-/** The policy of one family that a merged config asks for. */
-export function compilePolicy(config: MergedConfig, family: Family): Policy {
+/**
+ * The policy of one family that a merged config asks for.
+ *
+ * @param own the addresses of the node; undefined if the node is not known
+ */
+export function compilePolicy(config: MergedConfig, family: Family, own?: readonly Address[]): Policy {
   const masqLinkLocal = (family === 'IPv4' ? config.masqLinkLocal : config.masqLinkLocalIPv6).value;
   const { prefix, rfc } = LINK_LOCAL[family];
   const linkLocal: Entry = { prefix, verdict: 'return', origin: { kind: 'built-in', reason: rfc } };
@@ -51,15 +69,88 @@ export function compilePolicy(config: MergedConfig, family: Family): Policy {
     located
       .filter(({ value }) => value.family === family)
       .map(({ value, origin }) => ({ prefix: value, verdict, origin }));
+  const known = [
+    ...(masqLinkLocal ? [] : [linkLocal]),
+    ...entries(config.nonMasqueradeCIDRs, 'return'),
+    ...entries(config.masqueradeCIDRs, 'masquerade'),
+  ];
   return {
     family,
     from: config.masqueradeFromCIDRs.filter(({ value }) => value.family === family),
-    entries: [
-      ...(masqLinkLocal ? [] : [linkLocal]),
-      ...entries(config.nonMasqueradeCIDRs, 'return'),
-      ...entries(config.masqueradeCIDRs, 'masquerade'),
-    ],
+    entries: withAddresses(known, addressEntries(config, family, own)),
   };
+}
+
+/** An entry for each destination that is to be masqueraded with an address of its own. */
+function addressEntries(
+  { masqueradeAddresses }: MergedConfig,
+  family: Family,
+  own: readonly Address[] | undefined,
+): readonly Entry[] {
+  return masqueradeAddresses
+    .filter(({ value: { destination } }) => destination.family === family)
+    .map(({ value: { destination, range }, origin }) => {
+      const found = own && addressesIn(range, own);
+      return { prefix: destination, verdict: 'masquerade', origin, as: { range, origin, found } };
+    });
+}
+
+/** The addresses in the range, ascending. */
+function addressesIn(range: Prefix, addresses: readonly Address[]): readonly Address[] {
+  return addresses
+    .filter(({ family, value }) => family === range.family && isIn(value, rangeOf(range)))
+    .toSorted((a, b) => (a.value < b.value ? -1 : 1));
+}
+
+/** The addresses of the node that the policy asks for; each range once. */
+export function nodeAddresses({ entries }: Policy): readonly NodeAddress[] {
+  const byRange = new Map<string, NodeAddress>();
+  for (const { as } of entries) if (as && !byRange.has(as.range.text)) byRange.set(as.range.text, as);
+  return [...byRange.values()];
+}
+
+/** Whether the policies were compiled for these addresses of the node, as far as they ask for any. */
+export function isFor(own: readonly Address[], policies: readonly Policy[]): boolean {
+  const textOf = (found: readonly Address[] = []) => found.map(formatAddress).join();
+  return policies
+    .flatMap(nodeAddresses)
+    .every(({ range, found }) => textOf(found) === textOf(addressesIn(range, own)));
+}
+
+/**
+ * Both together. A destination with an address changes no verdict: of what is not masqueraded it says nothing, and the
+ * exceptions inside it get its address.
+ */
+function withAddresses(known: readonly Entry[], destinations: readonly Entry[]): readonly Entry[] {
+  if (destinations.length === 0) return known;
+  const [verdicts, addresses] = [prefixMap(known), prefixMap(destinations)];
+  const exceptions = known.map((entry) => {
+    if (entry.verdict === 'return') return entry;
+    return { ...entry, as: (addresses.get(entry.prefix) ?? addresses.nearestAround(entry.prefix))?.as };
+  });
+  const others = destinations.filter(
+    ({ prefix }) =>
+      verdicts.get(prefix) === undefined && verdicts.nearestAround(prefix)?.verdict !== 'return',
+  );
+  return [...exceptions, ...others];
+}
+
+/** The entries by prefix; of equal prefixes, the first. */
+function prefixMap(entries: readonly Entry[]): PrefixMap<Entry> {
+  const map = new PrefixMap<Entry>();
+  for (const entry of entries) if (map.get(entry.prefix) === undefined) map.set(entry.prefix, entry);
+  return map;
+}
+
+/** The address that packets leave with, in words; undefined if the kernel chooses it. */
+export function nodeAddressText({ range, found }: NodeAddress): string | undefined {
+  if (found === undefined) return `the node's address in ${range.text}`;
+  return found[0] && formatAddress(found[0]);
+}
+
+/** What happens to packets: `masqueraded as 198.51.100.7`. */
+export function outcomeText(verdict: Verdict, as: string | undefined): string {
+  return as === undefined ? VERDICT_TEXT[verdict] : `${VERDICT_TEXT[verdict]} as ${as}`;
 }
 
 /** The ranges that packets of a policy must come from without those inside another; none if they may come from anywhere. */
@@ -80,10 +171,7 @@ export function fromSet({ family, from }: Pick<Policy, 'family' | 'from'>): Rang
 
 /** A function that finds the entry that decides for an address of the family; undefined if there is none. */
 export function decider(policy: Policy): (address: Address) => Entry | undefined {
-  const map = new PrefixMap<Entry>();
-  for (const entry of policy.entries) {
-    if (map.get(entry.prefix) === undefined) map.set(entry.prefix, entry);
-  }
+  const map = prefixMap(policy.entries);
   return (address) => map.longestMatch(address);
 }
 

@@ -4,7 +4,7 @@ import type { InvalidConfigError } from '../config/invalid-config.ts';
 /** A hash of the merged config without its places: equal on all nodes whose merged config is equal. */
 export function configHash(config: MergedConfig): string {
   const { sources, conflicts, ...keys } = config;
-  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, ...settings } = keys;
+  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses, ...settings } = keys;
   const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, ...others } = settings;
   // A new key of the config must be hashed too.
   others satisfies Record<string, never>;
@@ -14,8 +14,11 @@ export function configHash(config: MergedConfig): string {
     masqLinkLocal.value,
     masqLinkLocalIPv6.value,
     resyncInterval?.value,
-    // Without it, the hash is that of versions that do not know the key.
+    // Without them, the hash is that of versions that do not know the keys.
     ...(masqueradeFromCIDRs.length > 0 ? [masqueradeFromCIDRs.map(({ value }) => value.text)] : []),
+    ...(masqueradeAddresses.length > 0
+      ? [masqueradeAddresses.map(({ value: { destination, range } }) => [destination.text, range.text])]
+      : []),
   ];
   return hashOf(values);
 }

@@ -72,6 +72,10 @@ export const METRICS = {
   ),
   config_loads_total: counter(['result'], 'Readings of the sources by result: valid or invalid.'),
   config_info: gauge(['hash'], 'Always 1; the hash is equal on all nodes whose merged config is equal.'),
+  masquerade_address_ranges: gauge(
+    ['family', 'found'],
+    'Ranges of masqueradeAddresses by how many addresses of the node they hold: none, one or several. With none, the kernel chooses the address, which may be the wrong one. Only there while a config lists any.',
+  ),
   rules: gauge(['family'], 'Rules and elements of sets that the kernel must hold.'),
   foreign_masquerade_rules: gauge(
     ['family', 'author', 'sources'],

@@ -1,10 +1,10 @@
-import type { MergedConfig } from '../config/config.ts';
+import type { MasqueradeAddress } from '../config/config.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
 import { CONNECTIONS_KEEP } from '../policy/changes.ts';
-import { type Family, VERDICT_TEXT } from '../policy/policy.ts';
+import { type Family, nodeAddressText, outcomeText } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
-import { formatOrigin, withOrigin } from '../text/origin.ts';
+import { formatOrigin, type Located, withOrigin } from '../text/origin.ts';
 import { configHash } from './config-hash.ts';
 import { readiness } from './health.ts';
 import { countKey, type PacketCounts } from './packet-counts.ts';
@@ -117,23 +117,30 @@ function verdictsHtml({ status: { families } }: Overview): string {
 function configHtml({ status: { loaded }, interval }: Overview): string {
   const config = loaded?.config;
   if (config === undefined) return '<p class="bad">no valid config has been read</p>';
-  const { sources, masqueradeFromCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = config;
+  const { sources, masqueradeFromCIDRs, masqueradeAddresses, resyncInterval } = config;
   const asked = resyncInterval === undefined ? '--resync-interval' : formatOrigin(resyncInterval.origin);
   return pairsHtml([
     ['hash', configHash(config)],
     ['sources', sources.join(', ') || 'none: the defaults apply'],
     ...(masqueradeFromCIDRs.length > 0
-      ? [['masqueradeFromCIDRs', fromText(masqueradeFromCIDRs)] as const]
+      ? [['masqueradeFromCIDRs', listText(masqueradeFromCIDRs, ({ text }) => text)] as const]
       : []),
-    ['masqLinkLocal', flag(masqLinkLocal)],
-    ['masqLinkLocalIPv6', flag(masqLinkLocalIPv6)],
+    ...(masqueradeAddresses.length > 0
+      ? [['masqueradeAddresses', listText(masqueradeAddresses, addressText)] as const]
+      : []),
+    ['masqLinkLocal', flag(config.masqLinkLocal)],
+    ['masqLinkLocalIPv6', flag(config.masqLinkLocalIPv6)],
     ['resyncInterval', `${interval() / 1000} s, ${asked}`],
   ]);
 }
 
-function fromText(ranges: MergedConfig['masqueradeFromCIDRs']): string {
-  const shown = ranges.slice(0, MOST_PROBLEMS).map(({ value, origin }) => withOrigin(value.text, origin));
-  const more = ranges.length - shown.length;
+function addressText({ destination, range }: MasqueradeAddress): string {
+  return `${destination.text} as the node's address in ${range.text}`;
+}
+
+function listText<Value>(items: readonly Located<Value>[], textOf: (value: Value) => string): string {
+  const shown = items.slice(0, MOST_PROBLEMS).map(({ value, origin }) => withOrigin(textOf(value), origin));
+  const more = items.length - shown.length;
   return [...shown, ...(more > 0 ? [`${more} more`] : [])].join(', ');
 }
 
@@ -163,7 +170,7 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
   const rows = [
     ...shown.map((entry) => [
       entry.prefix.text,
-      VERDICT_TEXT[entry.verdict],
+      outcomeText(entry.verdict, entry.as && nodeAddressText(entry.as)),
       formatOrigin(entry.origin),
       counted(entry),
     ]),

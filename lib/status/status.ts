@@ -4,7 +4,7 @@ import type { InvalidConfigError } from '../config/invalid-config.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
-import type { Family, Policy } from '../policy/policy.ts';
+import { type Family, nodeAddresses, type Policy } from '../policy/policy.ts';
 import { configHash, refusedHash } from './config-hash.ts';
 import type { Metrics } from './metrics.ts';
 import { type SourceCount, sourceOf } from './packet-counts.ts';
@@ -74,6 +74,15 @@ export class Recorder {
   }
 }
 
+/** How many ranges of masqueradeAddresses hold so many addresses of the node. */
+interface AddressRanges {
+  readonly labels: { readonly family: Family; readonly found: string };
+  readonly value: number;
+}
+
+/** How many addresses are found, in words; the last is for any more. */
+const FOUND = ['none', 'one', 'several'] as const;
+
 /** The status of the agent, for endpoints and metrics. */
 export class Status implements Observer {
   readonly #recorder: Recorder;
@@ -84,6 +93,7 @@ export class Status implements Observer {
   /** Sources with counters of their own. */
   readonly #counted: Readonly<Record<Family, Set<string>>> = { IPv4: new Set(), IPv6: new Set() };
   #foreign: readonly ForeignFinding[] = [];
+  readonly #addresses = new Map<Family, readonly AddressRanges[]>();
   #invalid: InvalidConfig | undefined;
 
   /** @param ruleCount the number of rules that a policy has in the kernel */
@@ -201,6 +211,7 @@ export class Status implements Observer {
     if (from.length > 0) metrics.add('packets_from_elsewhere_total', { family }, 0);
     else metrics.remove('packets_from_elsewhere_total', { family });
     metrics.set('rules', { family }, this.#ruleCount(policy));
+    this.#recordAddresses(metrics, policy);
     for (const verdict of ['return', 'masquerade'] as const) {
       const count = entries.filter((entry) => entry.verdict === verdict).length;
       metrics.set('config_entries', { family, verdict }, count);
@@ -212,6 +223,17 @@ export class Status implements Observer {
       metrics.remove('not_masqueraded_bytes_total', { family, source });
       this.#counted[family].delete(source);
     }
+  }
+
+  #recordAddresses(metrics: Metrics, policy: Policy): void {
+    const { family } = policy;
+    const counts = nodeAddresses(policy).map(({ found = [] }) => Math.min(found.length, FOUND.length - 1));
+    const ranges = FOUND.map((found, index) => ({
+      labels: { family, found },
+      value: counts.filter((count) => count === index).length,
+    }));
+    this.#addresses.set(family, counts.length > 0 ? ranges : []);
+    metrics.replace('masquerade_address_ranges', [...this.#addresses.values()].flat());
   }
 
   /** The sync of these families failed. */

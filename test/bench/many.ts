@@ -1,8 +1,9 @@
 /** What many entries cost: reading them, keeping them in the nftables dataplane, and a connection that passes them. */
 import { fileURLToPath } from 'node:url';
 import { type Box, createBox } from '../lab/box.ts';
-import { createNetwork } from '../lab/network.ts';
+import { createNetwork, NODE } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
+import type { Files } from '../lab/volume.ts';
 import { agentFlags, BINARY, metric, startAgent } from './agent.ts';
 import { call, runOnce } from './calls.ts';
 import { createNode, PLAIN_NODE } from './node.ts';
@@ -103,12 +104,32 @@ export async function* connections({ rounds }: BenchOptions): AsyncIterable<Tabl
       const label = `${name}, ${count.toLocaleString('en')} entries`;
       rows.push(row(label, 'µs', await samples(), { baseline: rows[0] }));
     }
+    for (const [key, text] of Object.entries(OPTIONAL_KEYS)) {
+      await keep(node, FEW, flags, { 'ip-masq-key': text });
+      rows.push(row(`${name}, ${FEW} entries, 10 ${key}`, 'µs', await samples(), { baseline: rows[0] }));
+    }
   }
   yield { title: 'new connection, one UDP packet through the node', rows };
 }
 
+const FEW = 64;
+const TEN = Array.from({ length: 10 }, (_, index) => index);
+
+/** Sources with the optional keys. What concerns the connections of the pod stands last. */
+const OPTIONAL_KEYS = {
+  masqueradeFromCIDRs: JSON.stringify({
+    masqueradeFromCIDRs: TEN.map((index) => `10.${235 + index}.0.0/16`),
+  }),
+  masqueradeAddresses: JSON.stringify({
+    masqueradeAddresses: TEN.map((index) => ({
+      destination: `203.0.${104 + index}.0/24`,
+      address: `${NODE.IPv4}/32`,
+    })),
+  }),
+};
+
 /** Lets the agent bring so many entries into the kernel. */
-async function keep(node: Box, count: number, flags: readonly string[]): Promise<void> {
-  await using dir = await writeSources(manySources(count));
+async function keep(node: Box, count: number, flags: readonly string[], more: Files = {}): Promise<void> {
+  await using dir = await writeSources({ ...manySources(count), ...more });
   await succeed(node.run(BINARY, ['--once', ...agentFlags(dir.path, 'IPv4'), ...flags]));
 }

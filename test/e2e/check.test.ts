@@ -148,7 +148,7 @@ nonMasqueradeCIDRs:
 masqueradeCIDRs:
   - 172.20.99.0/24 # ${EXAMPLES}config-operator.yaml:21:9
 masqLinkLocal: true # ${EXAMPLES}config-cloud.yaml:19:20
-resyncInterval: 60s # ${EXAMPLES}config-operator.yaml:26:21
+resyncInterval: 60s # ${EXAMPLES}config-operator.yaml:29:21
 
 IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
 2 sources, 0 errors, 0 warnings, 0 infos
@@ -292,6 +292,13 @@ standard input:1:22
       'masqueradeFromCIDRs: [10.244.0.0/15]\nnonMasqueradeCIDRs: [10.0.0.0/8]\n',
       3,
       /standard input:1:23: error: the promise .* is broken: masqueradeFromCIDRs does not list 0\.0\.0\.0-/,
+    ],
+    [
+      '3 for a destination with two ranges for its address',
+      ['-'],
+      'masqueradeAddresses:\n- {destination: 0.0.0.0/0, address: 198.51.100.0/24}\n- {destination: 0.0.0.0/0, address: 203.0.113.0/24}\n',
+      3,
+      /standard input:3:3: error: packets to 0\.0\.0\.0\/0 .*\(the other: standard input:2:3\)/,
     ],
     ['3 for an error, whatever is expected', ['--expect=DIR/good', '-'], 'x: 1', 3, /unknown key "x"/],
     [

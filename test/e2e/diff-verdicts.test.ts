@@ -76,18 +76,20 @@ for (const mode of ['nft', 'legacy'] as const) {
         '-d 10.2.0.0/16 -m mark --mark 0x4 -j MASQUERADE',
         '-d 10.2.3.0/24 -p tcp -m tcp --dport 53 -j MASQUERADE',
         '-d 192.0.2.0/24 -o lo -j RETURN',
-        '-d 198.51.100.7/32 -j SNAT --to-source 192.0.2.1',
+        '-d 198.51.100.7/32 -j SNAT --to-source 192.0.2.1-192.0.2.2',
+        '-d 198.51.100.8/32 -j SNAT --to-source 192.0.2.1',
       ];
       await using node = await nodeWith(mode, [...odd, ...rules, last], [jump]);
       const { code, stdout } = await node.agent('diff', flag);
       assert.equal(code, 4);
       const untold = (index: number) => `cannot be told (-A IP-MASQ-AGENT ${odd[index]})`;
       assert.deepEqual(told(stdout), [
-        'IPv4: the verdict changes for 269,484,032 addresses, and the old verdict of 65,793 addresses cannot be told',
+        'IPv4: the verdict changes for 269,484,033 addresses, and the old verdict of 65,793 addresses cannot be told',
         `  10.2.0.0/16: ${untold(1)} → not masqueraded`,
         '  172.16.0.0/12: not masqueraded → masqueraded',
         `  192.0.2.0/24: ${untold(3)} → masqueraded`,
         `  198.51.100.7: ${untold(4)} → masqueraded`,
+        '  198.51.100.8: masqueraded as 192.0.2.1 → masqueraded',
         '  240.0.0.0/4: masqueraded → not masqueraded',
         'Connections that exist keep their source address.',
       ]);

@@ -70,6 +70,13 @@ describe('explain', () => {
     );
   });
 
+  it('says the range of the address that packets leave with, because it does not know the node', async () => {
+    await using node = await multihomed();
+    const { code, stdout } = await node.agent('explain', '--enable-ipv6', '8.8.8.8');
+    assert.equal(code, 0);
+    assert.match(stdout, /^8\.8\.8\.8 is masqueraded as the node's address in 198\.51\.100\.0\/24: /);
+  });
+
   it('names the flag that has link-local masqueraded', async () => {
     await using node = await createNode();
     await writeFile(join(node.configDir, 'ip-masq-x'), 'nonMasqueradeCIDRs: []\nmasqLinkLocal: true\n');
@@ -343,6 +350,29 @@ for (const mode of ['nft', 'legacy'] as const) {
       ]);
     });
 
+    it('compares the address that packets leave with, and knows those of the node', async () => {
+      await using node = await multihomed();
+      const live = [...LIVE, '8.8.8.8', '2001:db8:8::8'];
+      assert.equal((await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`)).code, 0);
+      const agreed = await node.agent(...live);
+      assert.match(
+        agreed.stdout,
+        /^8\.8\.8\.8 is masqueraded as 198\.51\.100\.7: .*\n {2}198\.51\.100\.7 is the node's only address /,
+      );
+      assert.match(agreed.stdout, /^2001:db8:8::8 is masqueraded as 2001:db8::7: /m);
+      assert.deepEqual([agreed.code, agreed.stdout.match(/kernel agrees/g)?.length], [0, 2]);
+      const other = ['-R', 'IP-MASQ-AGENT', '2', '-j', 'SNAT', '--to-source', '192.0.2.1'];
+      await iptables(node, mode, ...other);
+      const differs = await node.agent(...live);
+      assert.equal(differs.code, 4);
+      assert.match(differs.stdout, /kernel DISAGREES: .* --to-source 192\.0\.2\.1\n(?:.*\n)+.*kernel agrees/);
+      const [json] = JSON.parse((await node.agent(...live, '--output=json')).stdout);
+      assert.deepEqual(
+        [json.as.address, json.as.found, json.live.as, json.live.agrees],
+        ['198.51.100.7', ['198.51.100.7'], '192.0.2.1', false],
+      );
+    });
+
     it('says of addresses of the node itself that they never meet our rules', async () => {
       await using node = await configured();
       await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
@@ -379,6 +409,25 @@ async function configured(): Promise<NodeLab> {
 async function iptables(node: NodeLab, mode: string, ...args: string[]): Promise<void> {
   const { code, stderr } = await node.box.run(`iptables-${mode}`, ['-t', 'nat', ...args]);
   assert.equal(code, 0, stderr);
+}
+
+/** A node with addresses of two networks, of which the operator wants one. */
+async function multihomed(): Promise<NodeLab> {
+  const node = await createNode();
+  await writeFile(
+    join(node.configDir, 'ip-masq-operator'),
+    'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}, {destination: "::/0", address: "2001:db8::/64"}]\n',
+  );
+  for (const command of [
+    'link add uplink type veth peer name router',
+    'address add 192.0.2.7/24 dev uplink',
+    'address add 198.51.100.7/24 dev uplink',
+    'address add 2001:db8::7/64 dev uplink nodad',
+    'link set uplink up',
+    'link set router up',
+  ])
+    assert.equal((await node.box.run('ip', command.split(' '))).code, 0, command);
+  return node;
 }
 
 /** A node whose cloud says whose packets are masqueraded. */

@@ -25,7 +25,7 @@ const OUTPUTS = {
     'explain --enable-ipv6 10.1.2.3 8.8.8.8 fd00::1 169.254.0.1 fe80::1',
     'explain fd00::1',
     'explain --config-dir=empty 10.0.0.1',
-    'explain --live 10.1.2.3 127.0.0.1 8.8.8.8',
+    'explain --live 10.1.2.3 127.0.0.1 8.8.8.8 9.9.9.9',
   ],
   diff: ['diff', 'diff -f ip-masq-ok', 'diff --backend=nftables --enable-ipv6'],
   doctor: ['doctor', 'doctor --config-dir=nowhere', 'doctor --enable-ipv6 --config-dir=empty'],
@@ -51,10 +51,11 @@ describe('the JSON output fits its schema:', () => {
     await node.box.run('mkdir', [join(node.dir, 'empty')]);
     await writeFile(
       join(node.configDir, 'ip-masq-a'),
-      'nonMasqueradeCIDRs: [10.0.0.0/8, 10.1.0.0/16]\nmasqLinkLocal: true\nresyncInterval: 60s\n',
+      'nonMasqueradeCIDRs: [10.0.0.0/8, 10.1.0.0/16]\nmasqLinkLocal: true\nresyncInterval: 60s\nmasqueradeAddresses: [{destination: 9.0.0.0/8, address: 198.51.100.0/24}]\n',
     );
     await writeFile(join(node.dir, 'expected.yaml'), '8.8.8.8: not masqueraded\n');
     await writeFile(join(node.dir, 'ip-masq-ok'), 'masqueradeCIDRs: [10.0.0.0/8]\n');
+    await node.box.run('ip', 'address add 198.51.100.7/32 dev lo'.split(' '));
     await node.agent('--once');
     await node.iptables('-I', 'POSTROUTING', '-d', '127.0.0.1', '-j', 'ACCEPT');
     await node.iptables('-A', 'POSTROUTING', '-s', '172.17.0.0/16', '-j', 'MASQUERADE');

@@ -41,6 +41,21 @@ describe('render --format=win-bridge', () => {
     });
   }
 
+  it('warns that Windows nodes do not know as which address packets leave', async () => {
+    await writeSources({
+      ...SOURCES,
+      'ip-masq-x': 'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}]\n',
+    });
+    const path = join(outDir, 'cni.conf');
+    await writeFile(path, CONF('[]'));
+    const args = ['render', '--format=win-bridge', `--input-file=${path}`];
+    const { code, stdout, stderr } = await node.agent(...args);
+    assert.deepEqual([code, stdout], [0, CONF(EXCEPTION_LIST)]);
+    assert.match(stderr, /ip-masq-x:1:23: warning: .* do not know masqueradeAddresses/);
+    const strict = await node.agent(...args, '--strict');
+    assert.deepEqual([strict.code, strict.stdout], [3, '']);
+  });
+
   it('says how much IPv6 it leaves out', async () => {
     await writeSources({ ...SOURCES, 'ip-masq-x': 'nonMasqueradeCIDRs: ["fd00::/8", "fc00::/8"]\n' });
     const path = join(outDir, 'cni.conf');

@@ -114,6 +114,56 @@ describe('render prints', () => {
     assert.deepEqual([rules.code, rules.stderr], [0, '']);
   });
 
+  it('as which address packets leave, and warns of readers that do not know that', async () => {
+    await writeSources({
+      'ip-masq-x':
+        'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}]\n',
+    });
+    for (const flags of [['--format=config'], ['--format=config', '--flatten']]) {
+      const { code, stdout, stderr } = await node.agent('render', ...flags);
+      assert.equal(code, 0);
+      assert.match(
+        stdout,
+        /\nmasqueradeAddresses:\n {2}- destination: 0\.0\.0\.0\/0 # ip-masq-x:2:23\n {4}address: 198\.51\.100\.0\/24\n/,
+      );
+      assert.match(
+        stderr,
+        /ip-masq-x:2:23: warning: .*Cilium and win-bridge do not know masqueradeAddresses/,
+      );
+      assert.equal((await node.agent('render', ...flags, '--strict')).code, 3);
+    }
+  });
+
+  it('the rules of this machine: with its address in the range, with the lowest of several, or with none', async () => {
+    await writeSources({
+      'ip-masq-x': 'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}]\n',
+    });
+    const rendered = async (format: string) => {
+      const { code, stdout, stderr } = await node.agent('render', `--format=${format}`);
+      assert.equal(code, 0);
+      return { sources: [...stdout.matchAll(/(?:--to-source|snat to) (\S+)/g)].map(([, to]) => to), stderr };
+    };
+    const none = await rendered('iptables');
+    assert.deepEqual(none.sources, []);
+    assert.match(none.stderr, /note: ip-masq-x:1:23: .*no address in 198\.51\.100\.0\/24/);
+    const ip = async (command: string) =>
+      assert.equal((await node.box.run('ip', command.split(' '))).code, 0, command);
+    await ip('link add uplink type veth peer name router');
+    await ip('address add 198.51.100.17/24 dev uplink');
+    await ip('link set uplink up');
+    await ip('link set router up');
+    for (const format of ['iptables', 'nftables'])
+      assert.deepEqual(await rendered(format), { sources: ['198.51.100.17'], stderr: '' });
+    await ip('address add 198.51.100.7/24 dev uplink');
+    const several = await rendered('nftables');
+    assert.deepEqual(several.sources, ['198.51.100.7']);
+    assert.match(
+      several.stderr,
+      /several addresses in 198\.51\.100\.0\/24.*: 198\.51\.100\.7, 198\.51\.100\.17;/,
+    );
+    await ip('link delete uplink');
+  });
+
   it('all of it to a reader that is slower, however much it is', async () => {
     const exceptions = Array.from({ length: 60 }, (_, index) => `"fd00:${index + 1}::1/128"`);
     await writeSources({

@@ -11,6 +11,8 @@ interface Case {
   readonly sources?: Readonly<Record<string, string>>;
   readonly config?: Partial<ConfigOptions>;
   readonly iptables?: Partial<RuleOptions>;
+  /** The node's addresses. */
+  readonly own?: readonly string[];
 }
 
 const CASES: readonly Case[] = [
@@ -63,6 +65,23 @@ const CASES: readonly Case[] = [
     },
   },
   {
+    name: 'addresses',
+    sources: {
+      'ip-masq-operator': `
+nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]
+masqueradeCIDRs: [10.20.0.0/16, "fd00:20::/32"]
+masqueradeAddresses:
+  - {destination: 10.0.0.0/8, address: 198.51.100.0/24}
+  - {destination: 0.0.0.0/0, address: 192.0.2.0/24}
+  - {destination: 203.0.113.7/32, address: 198.51.100.0/24}
+  - {destination: 203.0.113.0/24, address: 233.252.0.0/24}
+  - {destination: "2001:db8:1::/48", address: "2001:db8:2::/64"}
+`,
+    },
+    iptables: { toPorts: [{ first: 1024, last: 29_999 }] },
+    own: ['198.51.100.9', '198.51.100.8', '192.0.2.1', '2001:db8:2::1'],
+  },
+  {
     name: 'random-fully-of-some-protocols',
     sources: { 'ip-masq-operator': 'masqueradeCIDRs: [10.20.0.0/16]\n' },
     iptables: { randomFully: ['tcp', 'sctp'] },
@@ -75,7 +94,7 @@ const CASES: readonly Case[] = [
 ];
 
 describe('the chain that the kernel shows', () => {
-  for (const { name, sources = {}, config = {}, iptables = {} } of CASES) {
+  for (const { name, sources = {}, config = {}, iptables = {}, own = [] } of CASES) {
     for (const mode of MODES) {
       it(`${name}, ${mode}`, async () => {
         const chains: string[] = [];
@@ -86,7 +105,7 @@ describe('the chain that the kernel shows', () => {
             family,
             iptables,
           );
-          await lab.sync(policyOf(family, sources, config));
+          await lab.sync(policyOf(family, sources, config, own));
           const names = [
             'POSTROUTING',
             'IP-MASQ-AGENT',

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
+import { parseAddress } from '../../lib/cidr/address.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../lib/dataplane/host.ts';
@@ -117,11 +118,13 @@ export function boxHost(
   return { host, commands };
 }
 
-/** The policy that sources of these texts ask for; no text means the defaults. */
+/** The policy that sources of these texts ask for on a node with these addresses; no text means the defaults. */
 export function policyOf(
   family: Family,
   texts: Readonly<Record<string, string>>,
   options: Partial<ConfigOptions> = {},
+  own: readonly string[] = [],
 ): Policy {
-  return compilePolicy(mergedOf(texts, options), family);
+  const addresses = own.flatMap((text) => parseAddress(text) ?? []);
+  return compilePolicy(mergedOf(texts, options), family, addresses);
 }

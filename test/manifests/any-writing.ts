@@ -16,7 +16,9 @@ export function anyWriting(): fc.Arbitrary<string> {
     });
 }
 
-type Value = string | readonly string[];
+/** A network, or what an item of masqueradeAddresses says. */
+type Item = string | { readonly destination: string; readonly address: string };
+type Value = string | readonly Item[];
 
 const SELECTOR = { maxLength: 6, selector: ({ name }: { readonly name: string }) => name.toLowerCase() };
 
@@ -25,10 +27,18 @@ function key(): fc.Arbitrary<{ readonly name: string; readonly value: Value }> {
     fc.oneof(...FAMILIES.map(crowdedPrefix)).map(({ text }) => text),
     { maxLength: 4 },
   );
+  const addresses = fc.uniqueArray(
+    fc
+      .constantFrom(...FAMILIES)
+      .chain((family) => fc.record({ destination: crowdedPrefix(family), address: crowdedPrefix(family) }))
+      .map(({ destination, address }) => ({ destination: destination.text, address: address.text })),
+    { maxLength: 3, selector: ({ destination }) => destination },
+  );
   const of = (names: readonly string[], value: fc.Arbitrary<Value>) =>
     fc.record({ name: fc.constantFrom(...names, ...names.map((name) => name.toUpperCase())), value });
   return fc.oneof(
     of(['nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'], cidrs),
+    of(['masqueradeAddresses'], addresses),
     of(['masqLinkLocal', 'masqLinkLocalIPv6'], fc.constantFrom('true', 'false', 'yes', 'off')),
     of(['resyncInterval'], fc.constantFrom('60s', '1m30s', '1.5h', '"60s"')),
     of(['cidrLimit'], fc.constantFrom('0', '70', '0x40')),
@@ -59,14 +69,27 @@ function entry(style: string, name: string, value: Value): fc.Arbitrary<readonly
     })
     .map(({ quote, before, comments, indent, dash }) => {
       const marks = style === 'json' ? '"' : quote;
-      const quoted = items.map((item) => `${marks}${item}${marks}`);
+      const quoted = items.map((item) => {
+        if (typeof item === 'string') return `${marks}${item}${marks}`;
+        const { destination, address } = item;
+        const pairs = Object.entries(indent === '' ? { destination, address } : { address, destination });
+        return pairs.map(([name, value]) => `${marks}${name}${marks}: ${marks}${value}${marks}`);
+      });
+      const inBrackets = quoted.map((item) => (typeof item === 'string' ? item : `{${item.join(', ')}}`));
       const head = `${marks}${name}${marks}${before}:`;
       if (typeof value === 'string') return [`${head} ${value}${style === 'block' ? comments[0] : ''}`];
       if (style !== 'block' || items.length === 0)
-        return [`${head} [${quoted.join(before === '' ? ',' : ', ')}]`];
+        return [`${head} [${inBrackets.join(before === '' ? ',' : ', ')}]`];
       return [
         `${head}${comments[0]}`,
-        ...quoted.map((item, i) => `${indent}${dash}${item}${comments[i + 1]}`),
+        ...quoted.flatMap((item, i) => {
+          const [first, ...others] = typeof item === 'string' ? [item] : item;
+          const below = indent + dash.replace(/./g, ' ');
+          return [
+            `${indent}${dash}${first}${comments[i + 1]}`,
+            ...others.map((other) => `${below}${other}${comments[i + 1]}`),
+          ];
+        }),
       ];
     });
 }

@@ -4,6 +4,7 @@ import { pino } from 'pino';
 import { syncs } from '../../lib/agent/loop.ts';
 import { Wakes } from '../../lib/agent/wakes.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
+import { ownAddressList } from '../../lib/flows/own-addresses.ts';
 import { routes } from '../../lib/status/endpoints.ts';
 import { Metrics } from '../../lib/status/metrics.ts';
 import { PacketCounts } from '../../lib/status/packet-counts.ts';
@@ -57,7 +58,13 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   const status = new Status(recorder, ({ entries }) => entries.length);
   const log = pino({ level: 'silent' });
   const sources = { configDir: path, config: CONFIG, resyncInterval: RESYNC };
-  const agent = { sources, syncTimeout: 30_000, lock: async () => {}, open: () => openDataplane(kind, host) };
+  const agent = {
+    sources,
+    ownAddresses: ownAddressList,
+    syncTimeout: 30_000,
+    lock: async () => {},
+    open: () => openDataplane(kind, host),
+  };
   let now = 0;
   const counts = new PacketCounts(() => now);
   const about = { families: FAMILIES, interval: () => RESYNC, version: '', node: '', configJson: () => '' };

@@ -3,7 +3,7 @@ import { type Prefix, parsePrefix, prefixAt, truncate } from '../../lib/cidr/pre
 import type { MergedConfig } from '../../lib/config/config.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { mergeSources } from '../../lib/config/load.ts';
-import { POD } from '../lab/network.ts';
+import { POD, POD_NETWORK, UPLINK_NETWORK } from '../lab/network.ts';
 import type { Random } from './random.ts';
 
 /** A config that is valid, and the sources that it is merged from. */
@@ -18,6 +18,7 @@ interface RandomSource {
   readonly nonMasqueradeCIDRs: string[];
   readonly masqueradeCIDRs: string[];
   readonly masqueradeFromCIDRs: string[];
+  readonly masqueradeAddresses: { readonly destination: string; readonly address: string }[];
   readonly masqLinkLocal?: boolean;
   readonly masqLinkLocalIPv6?: boolean;
 }
@@ -34,6 +35,12 @@ const PLACES: Readonly<Record<Family, readonly [string, ...string[]]>> = {
     '255.255.255.254/31',
   ],
   IPv6: ['fd00::/8', 'fd00:244::/32', 'fe80::/10', '2001:db8::/32', '2000::/3', '8000::/1', '64:ff9b::/96'],
+};
+
+/** Ranges with one address of the node, with the other one, with both, and with none. */
+const ADDRESS_RANGES: Readonly<Record<Family, readonly [string, ...string[]]>> = {
+  IPv4: [UPLINK_NETWORK.IPv4, POD_NETWORK.IPv4, '0.0.0.0/0', '198.51.100.0/24'],
+  IPv6: [UPLINK_NETWORK.IPv6, POD_NETWORK.IPv6, '::/0', 'fd00:9::/64'],
 };
 
 const NAMES = ['ip-masq-a', 'ip-masq-b', 'ip-masq-c'] as const;
@@ -66,6 +73,7 @@ function randomSources(random: Random): Readonly<Record<string, string>> {
       nonMasqueradeCIDRs: [],
       masqueradeCIDRs: [],
       masqueradeFromCIDRs: [],
+      masqueradeAddresses: [],
       ...(random.chance(0.3) ? { masqLinkLocal: random.chance(0.7) } : {}),
       ...(random.chance(0.3) ? { masqLinkLocalIPv6: random.chance(0.7) } : {}),
     }),
@@ -82,6 +90,11 @@ function randomSources(random: Random): Readonly<Record<string, string>> {
     }
     for (const text of randomRanges(random, family))
       random.pick([first, ...others]).masqueradeFromCIDRs.push(text);
+    const destinations = random.chance(0.5) ? [] : randomPrefixes(random, family);
+    for (const destination of new Set(destinations.map(({ text }) => text)))
+      random
+        .pick([first, ...others])
+        .masqueradeAddresses.push({ destination, address: random.pick(ADDRESS_RANGES[family]) });
   }
   return Object.fromEntries(sources.map((source, index) => [NAMES[index], JSON.stringify(source)]));
 }

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Family, parseAddress } from '../../lib/cidr/address.ts';
-import type { Observed } from '../../lib/dataplane/dataplane.ts';
+import type { KernelVerdict, Observed } from '../../lib/dataplane/dataplane.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
 import type { PortOptions, PortRange } from '../../lib/dataplane/ports.ts';
 import { type Decision, decide } from '../../lib/policy/decision.ts';
-import { compilePolicy, type Verdict } from '../../lib/policy/policy.ts';
+import { compilePolicy, decider, nodeAddressText, type Verdict } from '../../lib/policy/policy.ts';
 import { FAMILIES } from '../kernel/support.ts';
-import { NODE, POD } from '../lab/network.ts';
+import { GATEWAY, NODE, POD } from '../lab/network.ts';
 import { RUNS } from '../lab/runs.ts';
 import type { Seen } from '../lab/volley.ts';
 import { addressesNear } from './addresses.ts';
@@ -40,10 +40,17 @@ const PORTS: readonly (readonly [name: string, PortOptions])[] = [
 /** A packet that was sent, what the policy says of it, and what was seen of it. */
 interface Shot {
   readonly explained: Decision;
+  /** The address that the policy gives to it; undefined where the kernel chooses. */
+  readonly as: string | undefined;
   readonly seen: Seen;
   /** What the dataplane reads out of the kernel's rules, where it was asked. */
-  readonly kernel: Verdict | undefined;
+  readonly kernel: Pick<KernelVerdict, 'verdict' | 'as'> | undefined;
 }
+
+/** The addresses that a node of the lab has. */
+const OWN = [NODE, GATEWAY].flatMap(({ IPv4, IPv6 }) =>
+  [IPv4, IPv6].flatMap((text) => parseAddress(text) ?? []),
+);
 
 /** Reading rules takes longer than sending packets. */
 const READ_EVERY = 5;
@@ -92,7 +99,8 @@ async function shoot(
 ): Promise<readonly Shot[]> {
   const aims = [];
   for (const family of FAMILIES) {
-    const policy = compilePolicy(config, family);
+    const policy = compilePolicy(config, family, OWN);
+    const decides = decider(policy);
     const plan = (kernel.get(family) ?? (await dataplane.observe(family))).plan(policy);
     if (plan !== undefined) await dataplane.apply(plan);
     const observed = await dataplane.observe(family);
@@ -102,8 +110,10 @@ async function shoot(
     const prefixes = policy.entries.map(({ prefix }) => prefix);
     for (const [index, address] of addressesNear(random, family, prefixes).entries()) {
       const pod = parseAddress(POD[family]);
-      const kernel = index % READ_EVERY === 0 ? verdictAt(fates, address, pod).verdict : undefined;
-      aims.push({ explained: decide(config, address, pod), kernel });
+      const kernel = index % READ_EVERY === 0 ? verdictAt(fates, address, pod) : undefined;
+      const explained = decide(config, address, pod);
+      const entry = explained.verdict === 'masquerade' ? decides(address) : undefined;
+      aims.push({ explained, as: entry?.as && nodeAddressText(entry.as), kernel });
     }
   }
   const seen = await network.sourcesSeen(aims.map(({ explained }) => explained.text));
@@ -113,18 +123,18 @@ async function shoot(
   });
 }
 
-function isAsExplained({ explained, seen, kernel }: Shot): boolean {
-  const source = explained.verdict === 'return' ? POD : NODE;
-  return (
-    seen.address === source[explained.address.family] && (kernel ?? explained.verdict) === explained.verdict
-  );
+function isAsExplained({ explained, as, seen, kernel }: Shot): boolean {
+  const { verdict, address } = explained;
+  const source = as ?? (verdict === 'return' ? POD : NODE)[address.family];
+  const isRead = kernel === undefined || (kernel.verdict === verdict && kernel.as === as);
+  return seen.address === source && isRead;
 }
 
-function describeShot({ explained, seen, kernel }: Shot): string {
+function describeShot({ explained, as, seen, kernel }: Shot): string {
   const { text, verdict, decidedBy } = explained;
   const by = decidedBy === undefined ? 'no entry' : decidedBy.prefix.text;
-  const rules = kernel === undefined ? '' : `, and the rules read as ${kernel}`;
-  return `${text}: ${verdict} (by ${by}), but it arrived from ${seen.address}${rules}`;
+  const rules = kernel && `, and the rules read as ${kernel.verdict} ${kernel.as ?? ''}`;
+  return `${text}: ${verdict} ${as ?? ''} (by ${by}), but it arrived from ${seen.address}${rules ?? ''}`;
 }
 
 function report(number: number, { sources }: RandomConfig, wrong: readonly string[]): string {

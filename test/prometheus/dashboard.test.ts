@@ -187,7 +187,7 @@ const FOREIGN = ['-A', 'POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0
 function sources(generation: number): Readonly<Record<string, string>> {
   return {
     'ip-masq-cloud':
-      'nonMasqueradeCIDRs: [10.9.0.0/24, "fd09::/64"]\nmasqueradeFromCIDRs: ["fd00::/8"]\nmasqLinkLocal: true\n',
+      'nonMasqueradeCIDRs: [10.9.0.0/24, "fd09::/64"]\nmasqueradeFromCIDRs: ["fd00::/8"]\nmasqueradeAddresses: [{destination: 0.0.0.0/0, address: 10.9.0.0/24}]\nmasqLinkLocal: true\n',
     'ip-masq-operator': `nonMasqueradeCIDRs: [172.${16 + (generation % 16)}.0.0/16]\nmasqueradeFromCIDRs: ["2001:db8::/32"]\nmasqLinkLocal: false\n`,
   };
 }

@@ -30,7 +30,9 @@ const WARNING = { severity: 'warning', namespace: POD.namespace };
 describe('Prometheus', { concurrency: true }, () => {
   it('scrapes every metric of the agent and no other, and no alert fires on a healthy node', async () => {
     await using node = await createNode();
-    await node.volume({ 'ip-masq-x': `${INSIDE}masqueradeFromCIDRs: [10.244.0.0/16]\n` });
+    await node.volume({
+      'ip-masq-x': `${INSIDE}masqueradeFromCIDRs: [10.244.0.0/16]\nmasqueradeAddresses: [{destination: 0.0.0.0/0, address: 10.9.0.0/24}]\n`,
+    });
     const agent = await start(node);
     await using prometheus = await watch(node);
     // The agent counts flows and ports a moment after it begins to serve.

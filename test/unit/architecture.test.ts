@@ -30,7 +30,7 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>
   },
   log: {},
   netlink: {},
-  agent: { config: 'all', policy: 'all', dataplane: 'all', netlink: 'all', log: 'all' },
+  agent: { cidr: 'all', config: 'all', policy: 'all', dataplane: 'all', netlink: 'all', log: 'all' },
   // The page and the endpoints show problems and origins of the config in its own words.
   status: { config: 'all', policy: 'all', dataplane: 'all', agent: 'types' },
 };

@@ -1,10 +1,22 @@
+import { describe } from '../../../lib/agent/log-addresses.ts';
 import type { LoadedConfig } from '../../../lib/config/load.ts';
 import { formatPlace, formatProblem } from '../../../lib/config/problem.ts';
 import type { Finding } from '../../../lib/neighbours/finding.ts';
+import { type Address, compilePolicy, type Family, nodeAddresses } from '../../../lib/policy/policy.ts';
+import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
 
-/** The findings about the config directory and the sources in it. */
-export function configFindings(dir: string, { config, problems, sources }: LoadedConfig): readonly Finding[] {
+/**
+ * The findings about the config directory and the sources in it.
+ *
+ * @param own the addresses of the node
+ */
+export function configFindings(
+  dir: string,
+  { config, problems, sources }: LoadedConfig,
+  families: readonly Family[],
+  own: readonly Address[],
+): readonly Finding[] {
   const errors = problems.filter(({ severity }) => severity === 'error');
   const evidence = errors.map(formatProblem);
   if (errors.some(({ kind, at }) => kind === 'unreadable' && at === undefined)) {
@@ -32,7 +44,14 @@ export function configFindings(dir: string, { config, problems, sources }: Loade
     const evidence = [at, other].flatMap((place) => (place === undefined ? [] : formatPlace(place)));
     return [{ kind, message, evidence, remedy }];
   });
-  if (sources.length > 0) return guarded;
+  const addresses = families
+    .flatMap((family) => nodeAddresses(compilePolicy(config, family, own)))
+    .flatMap((one): readonly Finding[] => {
+      const { message, remedy } = describe(one);
+      if (remedy === undefined) return [];
+      return [{ kind: 'node-address', message, evidence: [formatOrigin(one.origin)], remedy }];
+    });
+  if (sources.length > 0) return [...guarded, ...addresses];
   return [
     {
       kind: 'config-empty',

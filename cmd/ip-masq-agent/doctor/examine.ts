@@ -6,6 +6,7 @@ import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../../lib/dataplane/open.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
+import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
 import type { Finding } from '../../../lib/neighbours/finding.ts';
 import { leftoverFindings } from '../../../lib/neighbours/leftovers.ts';
 import {
@@ -52,7 +53,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const families = keptFamilies(configOptions.enableIPv6);
   const capabilities = await capabilityFindings(host, examiner.dataplane.backend);
   const findings = [
-    ...configFindings(configDir, loaded),
+    ...configFindings(configDir, loaded, families, ownAddressList()),
     ...(await forwardingFindings(host, families)),
     ...(await bpfFindings(host)),
     ...capabilities,

@@ -2,16 +2,17 @@ import { formatAddress } from '../../../lib/cidr/address.ts';
 import { placeValue } from '../../../lib/lint/json.ts';
 import { foreignEvidence, groupForeignRules } from '../../../lib/neighbours/find.ts';
 import type { SourceDecision } from '../../../lib/policy/decision.ts';
-import type { Entry } from '../../../lib/policy/policy.ts';
+import type { Entry, NodeAddress } from '../../../lib/policy/policy.ts';
 import { agreesWholly, type Explained, type LiveVerdict } from './live.ts';
 
 /** The answer as plain values, for programs. */
 export function explainedJson({ decision, isKept, live }: Explained): object {
-  const { text, verdict, source, decidedBy, flag, overridden } = decision;
+  const { text, verdict, as, source, decidedBy, flag, overridden } = decision;
   return {
     address: text,
     // Without rules for the family, no entry decides.
     verdict: isKept ? verdict : null,
+    ...(isKept && as !== undefined && { as: asJson(as) }),
     from: fromJson(source),
     decidedBy: isKept && decidedBy !== undefined ? entryJson(decidedBy) : null,
     flag: isKept && flag !== undefined ? { value: flag.value, origin: placeValue(flag.origin) } : null,
@@ -28,6 +29,16 @@ function fromJson({ address, listed, isElsewhere }: SourceDecision): object {
   };
 }
 
+function asJson({ range, origin, found }: NodeAddress): object {
+  const addresses = found?.map(formatAddress);
+  return {
+    address: addresses?.[0] ?? null,
+    found: addresses ?? null,
+    range: range.text,
+    origin: placeValue(origin),
+  };
+}
+
 function entryJson({ prefix, verdict, origin }: Entry): object {
   return { cidr: prefix.text, verdict, origin: placeValue(origin) };
 }
@@ -39,6 +50,7 @@ function liveJson(live: LiveVerdict): object {
     isLocal,
     state: kernel.state,
     verdict: kernel.verdict,
+    ...(kernel.as !== undefined && { as: kernel.as }),
     rule: kernel.rule ?? null,
     elsewhere: elsewhere.map((one) => ({ ...one, rule: one.rule ?? null })),
     foreign: groupForeignRules(foreign.masquerading).map((group) => ({

@@ -2,7 +2,13 @@ import { formatAddress } from '../../../lib/cidr/address.ts';
 import { extent } from '../../../lib/cidr/extent.ts';
 import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/neighbours/find.ts';
 import { type Decision, noEntryText } from '../../../lib/policy/decision.ts';
-import { type Entry, VERDICT_TEXT, type Verdict } from '../../../lib/policy/policy.ts';
+import {
+  type Entry,
+  nodeAddressText,
+  outcomeText,
+  VERDICT_TEXT,
+  type Verdict,
+} from '../../../lib/policy/policy.ts';
 import type { Colour, Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { withOrigin } from '../../../lib/text/origin.ts';
@@ -13,15 +19,16 @@ const COLOUR: Readonly<Record<Verdict, Colour>> = { return: 'green', masquerade:
 
 /** The answer as text for people: the verdict, then the reasons. */
 export function explainedText({ decision, isKept, live }: Explained, paint: Paint): string {
-  const { verdict, overridden } = decision;
+  const { verdict, as, overridden } = decision;
   const { address: from } = decision.source;
   const text = from === undefined ? decision.text : `${decision.text} from ${formatAddress(from)}`;
-  const painted = paint(COLOUR[verdict], VERDICT_TEXT[verdict]);
+  const painted = paint(COLOUR[verdict], outcomeText(verdict, as && nodeAddressText(as)));
   const said = isKept
     ? [
         live?.isLocal
           ? `${text} is an address of this node: such traffic never meets the agent's rules, which say ${painted}: ${because(decision)}`
           : `${text} is ${painted}: ${because(decision)}`,
+        ...addressLines(decision),
         ...sourceLines(decision),
         ...(decision.decidedBy === undefined ? [] : [`  ${extentText(decision.decidedBy)}`]),
         ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
@@ -37,6 +44,19 @@ function because({ address, decidedBy, flag, source }: Decision): string {
   if (source.isElsewhere) return 'packets from there are not masqueraded, whatever their destination';
   if (decidedBy === undefined) return noEntryText(address.family, flag);
   return `${withOrigin(decidedBy.prefix.text, decidedBy.origin)} decides`;
+}
+
+/** Why the packets leave with their address. */
+function addressLines({ as }: Decision): readonly string[] {
+  if (as === undefined) return [];
+  const range = withOrigin(as.range.text, as.origin);
+  if (as.found === undefined)
+    return [`  masqueradeAddresses lists ${range}; on a node, --live says its address`];
+  const [first, ...others] = as.found;
+  if (first === undefined) return [`  the kernel chooses the address, because the node has none in ${range}`];
+  const which =
+    others.length === 0 ? "the node's only address" : `the lowest of the node's ${as.found.length} addresses`;
+  return [`  ${formatAddress(first)} is ${which} in ${range}`];
 }
 
 /** The most ranges that are named one by one. */
@@ -57,8 +77,8 @@ function extentText({ prefix }: Entry): string {
   return `${prefix.text} is ${first} to ${last}, ${countedAddresses(size)}`;
 }
 
-function entryText({ prefix, verdict, origin }: Entry): string {
-  return `${withOrigin(prefix.text, origin)}, ${VERDICT_TEXT[verdict]}`;
+function entryText({ prefix, verdict, origin, as }: Entry): string {
+  return `${withOrigin(prefix.text, origin)}, ${outcomeText(verdict, as && nodeAddressText(as))}`;
 }
 
 /** Every text of the kernel is made printable: foreign rules may hold any character. */

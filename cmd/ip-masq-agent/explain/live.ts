@@ -4,6 +4,7 @@ import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { Dataplane, Installed, KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
+import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/neighbours/find.ts';
 import { leftoverPlaces, readLeftovers } from '../../../lib/neighbours/leftovers.ts';
 import { bpfLinks } from '../../../lib/neighbours/machine-findings.ts';
@@ -15,6 +16,7 @@ import {
   type Family,
   fromSet,
   keptFamilies,
+  nodeAddressText,
 } from '../../../lib/policy/policy.ts';
 
 /** What happens to traffic to an address. */
@@ -49,14 +51,19 @@ export interface Elsewhere extends KernelVerdict {
   readonly differs: boolean;
 }
 
-/** What the config says about packets to an address, from an address or from any that is listed. */
+/**
+ * What the config says about packets to an address, from an address or from any that is listed.
+ *
+ * @param own the addresses of the node; undefined if the node is not known
+ */
 export function explained(
   config: MergedConfig,
   address: Address,
   from: Address | undefined,
   enableIPv6: boolean,
+  own?: readonly Address[],
 ): Explained {
-  const decision = decide(config, address, from);
+  const decision = decide(config, address, from, own);
   return { decision, isKept: keptFamilies(enableIPv6).includes(address.family), live: undefined };
 }
 
@@ -78,9 +85,10 @@ export async function explainedLive(
   const known: Partial<Record<Family, Places>> = {};
   const answers: Explained[] = [];
   const bpf = await bpfLinks(host);
+  const own = ownAddressList();
   for (const address of addresses) {
     const { family } = address;
-    const said = explained(config, address, from, enableIPv6);
+    const said = explained(config, address, from, enableIPv6, own);
     const places = known[family] ?? (await observePlaces(family, dataplane, installed));
     known[family] = places;
     const kernel = verdictAt(places.used, address, from);
@@ -103,9 +111,10 @@ export function agreesWholly({ agrees, elsewhere }: LiveVerdict): boolean {
 }
 
 /** Whether the kernel agrees with the config. If a family is off, the kernel must hold none of the agent's rules. */
-function agree({ decision, isKept }: Explained, { state, verdict }: KernelVerdict): boolean {
+function agree({ decision, isKept }: Explained, { state, verdict, as }: KernelVerdict): boolean {
   if (!isKept) return state === 'no chain';
-  return state === 'applied' && verdict === decision.verdict;
+  const meant = decision.as && nodeAddressText(decision.as);
+  return state === 'applied' && verdict === decision.verdict && as === meant;
 }
 
 /** The agent's rules of one family in the dataplane that is used, and in all others. */

@@ -18,6 +18,7 @@ export function flatSource(config: MergedConfig, enableIPv6: boolean): SingleSou
     nonMasqueradeCIDRs: flat.flatMap(({ list }) => list),
     masqueradeCIDRs: [],
     masqueradeFromCIDRs: listed(config.masqueradeFromCIDRs),
+    masqueradeAddresses: config.masqueradeAddresses,
     masqLinkLocal: flat[0]?.masqLinkLocal ?? config.masqLinkLocal,
     masqLinkLocalIPv6: flat[1]?.masqLinkLocal,
     resyncInterval: config.resyncInterval,

@@ -1,5 +1,6 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { describe } from '../../../lib/agent/log-addresses.ts';
 import { withExceptionList } from '../../../lib/cni/exception-list.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
@@ -8,8 +9,10 @@ import { decodeSource, Locator, type Source } from '../../../lib/config/source.t
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
+import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
 import { singleSource, sourceText } from '../../../lib/lint/single-source.ts';
-import { compilePolicy, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
+import { compilePolicy, keptFamilies, nodeAddresses, type Policy } from '../../../lib/policy/policy.ts';
+import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
 import type { FlagValues } from '../flags.ts';
 import { flatPrefixes, flatSource } from './flat-source.ts';
@@ -34,7 +37,7 @@ export interface Rendered {
  * Renders the merged config.
  *
  * @throws {InvalidConfigError} if the CNI config cannot be read or changed; if `strict`, also if a reader of the text would
- * masquerade more than is meant
+ * masquerade otherwise than is meant
  */
 export async function renderAs(
   format: RenderFormat,
@@ -43,9 +46,9 @@ export async function renderAs(
 ): Promise<Rendered> {
   switch (format.kind) {
     case 'iptables':
-      return renderRules(renderChains(policiesOf(config, enableIPv6), format.options));
+      return renderRules(policiesOf(config, enableIPv6), (all) => renderChains(all, format.options));
     case 'nftables':
-      return renderRules(renderTables(policiesOf(config, enableIPv6), format.options));
+      return renderRules(policiesOf(config, enableIPv6), (all) => renderTables(all, format.options));
     case 'config':
       return forOthers(renderConfig(config, enableIPv6, format), config, strict);
     case 'win-bridge':
@@ -53,26 +56,44 @@ export async function renderAs(
   }
 }
 
-/** Adds what other programs do not know, which makes them masquerade more than is meant. */
+/** What programs that do not know a key do instead. */
+const WITHOUT_KEY = {
+  masqueradeFromCIDRs: 'masquerade packets from anywhere',
+  masqueradeAddresses: 'masquerade with the address that the kernel chooses',
+} as const;
+
+/** Adds what other programs do not know, and what they do instead. */
 function forOthers(rendered: Rendered, config: MergedConfig, strict: boolean): Rendered {
-  const [first] = config.masqueradeFromCIDRs;
-  if (first === undefined) return rendered;
-  const found = problem('unknown-to-others', {
-    at: first.origin,
-    message:
-      'ip-masq-agent v1 and v2, Cilium and win-bridge do not know masqueradeFromCIDRs: they masquerade packets from anywhere',
-    remedy: 'let only this agent read it, or remove the key',
+  const found = (['masqueradeFromCIDRs', 'masqueradeAddresses'] as const).flatMap((key) => {
+    const [first] = config[key];
+    if (first === undefined) return [];
+    return problem('unknown-to-others', {
+      at: first.origin,
+      message: `ip-masq-agent v1 and v2, Cilium and win-bridge do not know ${key}: they ${WITHOUT_KEY[key]}`,
+      remedy: 'let only this agent read it, or remove the key',
+    });
   });
-  if (strict) throw new InvalidConfigError([strictly(found)], [], 'the rendered config');
-  return { ...rendered, notes: [...rendered.notes, formatProblem(found)] };
+  if (strict && found.length > 0)
+    throw new InvalidConfigError(found.map(strictly), [], 'the rendered config');
+  return { ...rendered, notes: [...rendered.notes, ...found.map(formatProblem)] };
 }
 
+/** The policies of the machine that renders. */
 function policiesOf(config: MergedConfig, enableIPv6: boolean): readonly Policy[] {
-  return keptFamilies(enableIPv6).map((family) => compilePolicy(config, family));
+  const own = ownAddressList();
+  return keptFamilies(enableIPv6).map((family) => compilePolicy(config, family, own));
 }
 
-function renderRules(text: string): Rendered {
-  return { text, notes: [], isDefault: false };
+function renderRules(policies: readonly Policy[], textOf: (policies: readonly Policy[]) => string): Rendered {
+  return { text: textOf(policies), notes: policies.flatMap(addressNotes), isDefault: false };
+}
+
+/** Which ranges hold no address of this machine, or several. */
+function addressNotes(policy: Policy): readonly string[] {
+  return nodeAddresses(policy).flatMap((one) => {
+    const { message, remedy } = describe(one);
+    return remedy === undefined ? [] : `${formatOrigin(one.origin)}: ${message}; ${remedy}`;
+  });
 }
 
 /** The most nonMasqueradeCIDRs that ip-masq-agent v1 and v2 accept, which do not know `cidrLimit`. */

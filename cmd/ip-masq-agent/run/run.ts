@@ -5,6 +5,7 @@ import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
 import { openDataplane, ruleCount } from '../../../lib/dataplane/open.ts';
+import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
@@ -15,6 +16,7 @@ import { runDaemon } from '../daemon.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, sourcesOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
+import { AddressChanges } from './address-changes.ts';
 import { collectGarbageSoon } from './collect-garbage.ts';
 import type { FlowWatch } from './flow-watch.ts';
 import type { Leftovers } from './leftovers.ts';
@@ -85,6 +87,7 @@ async function keepRules(
     sources,
     ...(keeps && { keepIf: async () => (await findOwnRules(flags)) !== false }),
     syncTimeout: flags['sync-timeout'],
+    ownAddresses: ownAddressList,
     lock: () => ending.lock.take(),
     open,
   };
@@ -94,12 +97,14 @@ async function keepRules(
   let isServing = false;
   let neighbours: NeighbourWatch | undefined;
   let flows: FlowWatch | undefined;
+  const addresses = flags.netlink === 'off' || flags.once ? undefined : new AddressChanges(wakes, log);
   const repairs = new Repairs();
   for await (const step of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal)) {
     wakes.interval = step.interval;
     if (!isServing && !flags.once) await serveStatus(flags, log, status, recorder, () => wakes.interval);
     isServing = true;
     if (step.kind === 'held') continue;
+    addresses?.follow(step.policies);
     // In legacy mode a request over netlink could load modules of nf_tables.
     const others = step.dataplane.compare === undefined ? tools : host;
     if (flags.once) {

@@ -1,8 +1,16 @@
 import type { Prefix } from '../../cidr/prefix.ts';
-import { type Entry, outermost, type Policy, type Verdict } from '../../policy/policy.ts';
+import {
+  type Address,
+  type Entry,
+  outermost,
+  type Policy,
+  VERDICT_TEXT,
+  type Verdict,
+} from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { portRules } from '../ports.ts';
+import { portsText, translationText } from '../translation.ts';
 
 /** A rule of one of the agent's chains. */
 export interface ChainRule {
@@ -84,25 +92,36 @@ function condition(option: '-s' | '-d', { length, text }: Prefix): string {
 
 function renderEntry(entry: Entry, options: RuleOptions, chain: string): readonly ChainRule[] {
   const destination = condition('-d', entry.prefix);
-  const why = `${entry.verdict === 'return' ? 'not masqueraded' : 'masqueraded'} (${author(entry.origin)})`;
+  const { found, range } = entry.as ?? {};
+  const which = range && `, ${found?.[0] === undefined ? 'no address' : 'address'} in ${range.text}`;
+  const why = `${VERDICT_TEXT[entry.verdict]}${which ?? ''} (${author(entry.origin)})`;
   const specs =
     entry.verdict === 'return'
       ? [`${destination}${comment(why)} -j RETURN`]
-      : masquerade(destination, why, options);
+      : masquerade(destination, why, options, found?.[0]);
   return specs.map((spec) => ({ chain, spec, entry, verdict: entry.verdict }));
 }
 
-/** The rules that masquerade, as `portRules` says. */
-function masquerade(destination: string, why: string, options: RuleOptions): readonly string[] {
+/** The rules that masquerade, as `portRules` says; with that address, if there is one. */
+function masquerade(
+  destination: string,
+  why: string,
+  options: RuleOptions,
+  address?: Address,
+): readonly string[] {
   return portRules(options).map(({ protocol, share, isRandom }) => {
     const match = `${destination}${protocol === undefined ? '' : `-p ${protocol} `}`;
     const random = isRandom ? ' --random-fully' : '';
-    if (share === undefined) return `${match}${comment(why)} -j MASQUERADE${random}`;
-    const { range, size, left } = share;
     const chance =
-      size === left ? '' : `-m statistic --mode random --probability ${probability(size / left)} `;
-    const ports = `--to-ports ${range.first}${range.last === range.first ? '' : `-${range.last}`}`;
-    return `${match}${chance}${comment(why)} -j MASQUERADE ${ports}${random}`;
+      share === undefined || share.size === share.left
+        ? ''
+        : `-m statistic --mode random --probability ${probability(share.size / share.left)} `;
+    const ports = share === undefined ? '' : ` --to-ports ${portsText(share.range)}`;
+    const target =
+      address === undefined
+        ? `MASQUERADE${ports}`
+        : `SNAT --to-source ${translationText(address, share?.range)}`;
+    return `${match}${chance}${comment(why)} -j ${target}${random}`;
   });
 }
 

@@ -1,9 +1,9 @@
 import type { Family } from '../../cidr/address.ts';
 import { complement, everything, parseRange, type Range, rangeSet } from '../../cidr/ranges.ts';
 import { type Fate, type Fates, sameFate, sideBySide } from '../../policy/fates.ts';
-import type { Verdict } from '../../policy/policy.ts';
 import type { KernelFates } from '../dataplane.ts';
 import { firstMatches, type RangeRule } from '../first-match.ts';
+import { translatedAddress } from '../translation.ts';
 import { secondChain } from './chain.ts';
 import type { IptablesObservation } from './observe.ts';
 import { type KernelRule, ruleWords } from './rule.ts';
@@ -100,10 +100,10 @@ function rangeRules(family: Family, spec: string, text: string, masquerades: str
   const range = at === -1 ? undefined : parseRange(matches[at + 1] ?? '');
   const isNegated = matches[at - 1] === '!';
   const others = matches.length - (range === undefined ? 0 : isNegated ? 3 : 2);
-  const verdict = verdictOf(words[end], words[end + 1], masquerades);
+  const outcome = outcomeOf(words.slice(end), masquerades);
   return destinations(family, range, isNegated).map((destination) => ({
     ...destination,
-    verdict,
+    ...outcome,
     matchesAll: others === 0,
     text,
   }));
@@ -115,13 +115,17 @@ function destinations(family: Family, range: Range | undefined, isNegated: boole
   return isNegated ? complement({ family, ranges: [range] }).ranges : [range];
 }
 
-function verdictOf(
-  jump: string | undefined,
-  target: string | undefined,
+function outcomeOf(
+  [jump, target, option, value = '']: readonly string[],
   masquerades: string,
-): Verdict | undefined {
-  if (target === masquerades) return 'masquerade';
-  return jump === '-j' && (target === 'RETURN' || target === 'ACCEPT') ? 'return' : undefined;
+): Pick<RangeRule, 'verdict' | 'as'> {
+  if (target === masquerades) return { verdict: 'masquerade' };
+  if (jump === '-j' && target === 'SNAT' && option === '--to-source') {
+    const as = translatedAddress(value);
+    return { verdict: as === undefined ? undefined : 'masquerade', as };
+  }
+  const returns = jump === '-j' && (target === 'RETURN' || target === 'ACCEPT');
+  return { verdict: returns ? 'return' : undefined };
 }
 
 /** Targets behind which a packet goes on to the next rule. */

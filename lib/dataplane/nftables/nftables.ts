@@ -126,7 +126,7 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
 }
 
 /** A rule that counts, as nft(8) prints it. */
-const COUNTS = /(?:^| )counter (masquerade|return)\b/;
+const COUNTS = /(?:^| )counter (masquerade|snat|return)\b/;
 
 /**
  * The counts of each element, of packets from elsewhere, and of all that is masqueraded. Exceptions have no element: they are counted with

@@ -74,6 +74,7 @@ const ELEMENTS = new RegExp(
 );
 const OTHER_ELEMENTS = /elements = \{([^}]*)\}/g;
 const ELEMENT = /(\*|[0-9a-f.:/-]+)(?:[^,]*? counter packets (\d+) bytes (\d+))?[^,]*(?:,|$)/g;
+const DESTINATION = /^(ip6 daddr )(\S+)/;
 const COUNTER = /\bcounter packets (\d+) bytes (\d+)/;
 
 /** Texts in quotes, in which nft(8) allows every character but a quote. */
@@ -100,7 +101,9 @@ function parseTable(printed: string): ListedTable {
   }
   return {
     isOwn: shape.some((line) => line.includes(`comment "${COMMENT_START}`)),
-    shape: shape.map((line) => line.replace(COUNTER, 'counter')),
+    shape: shape.map((line) =>
+      line.replace(COUNTER, 'counter').replace(DESTINATION, (_, start, text) => start + canonical(text)),
+    ),
     counts,
     elements,
   };

@@ -1,10 +1,13 @@
-import type { Family } from '../../cidr/address.ts';
+import type { Address, Family } from '../../cidr/address.ts';
+import type { Prefix } from '../../cidr/prefix.ts';
+import { PrefixMap } from '../../cidr/prefix-map.ts';
 import { formatRange, parseRange, type Range, rangeOf } from '../../cidr/ranges.ts';
 import { flatten, type Segment } from '../../policy/flatten.ts';
-import { type Entry, fromSet, type Policy } from '../../policy/policy.ts';
+import { type Entry, fromSet, type NodeAddress, type Policy } from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { portRules } from '../ports.ts';
+import { portsText, translationText } from '../translation.ts';
 import { CHAIN, FROM_SET, NFT_FAMILY, PRIORITY, SET, TABLE } from './names.ts';
 
 /** The table exactly as nft(8) lists it, without counts. */
@@ -49,7 +52,8 @@ function render(policy: Policy, options: RuleOptions): NftablesTable {
     `fib daddr type local return ${comment('addresses of the node itself')}`,
     ...(policy.from.length > 0 ? [fromRule(policy.family)] : []),
     `${protocol} daddr @${SET} return ${comment('left alone by the config')}`,
-    ...renderMasquerade(options).map((rule) => `${rule} ${comment('everything else is masqueraded')}`),
+    ...addressRules(policy).flatMap(({ prefix, as }) => renderAddress(policy.family, prefix, as, options)),
+    ...renderMasquerade('', undefined, options, 'everything else is masqueraded'),
     '}',
   ];
   const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'return');
@@ -113,16 +117,52 @@ export function fromRule(family: Family): string {
   return `${protocol} saddr != @${FROM_SET} counter return ${comment('packets from elsewhere are not masqueraded')}`;
 }
 
-/** The rules that masquerade, as `portRules` says. */
-function renderMasquerade(options: RuleOptions): readonly string[] {
+/**
+ * The destinations that are masqueraded with an address of their own, the longest prefix first. They are rules, not elements
+ * of a map: a rule counts, and all rules change at once, but a packet can miss an element that changes.
+ */
+function addressRules({ entries }: Policy): readonly (Entry & { readonly as: NodeAddress })[] {
+  const chosen = entries.flatMap((entry) => (entry.as === undefined ? [] : [{ ...entry, as: entry.as }]));
+  const all = new PrefixMap<NodeAddress>();
+  for (const { prefix, as } of chosen) all.set(prefix, as);
+  return chosen
+    .filter(({ prefix, as }) => all.nearestAround(prefix)?.range !== as.range)
+    .toSorted((a, b) => b.prefix.length - a.prefix.length);
+}
+
+/** The rules for one destination. Without an address of the node, they masquerade as for all other destinations. */
+function renderAddress(
+  family: Family,
+  prefix: Prefix,
+  { found, range }: NodeAddress,
+  options: RuleOptions,
+): readonly string[] {
+  const match =
+    prefix.length === 0
+      ? ''
+      : `${NFT_FAMILY[family].protocol} daddr ${formatRange(family, rangeOf(prefix))} `;
+  const address = found?.[0];
+  const why = address === undefined ? `no address in ${range.text}` : `with the address in ${range.text}`;
+  return renderMasquerade(match, address, options, why);
+}
+
+/** The rules that masquerade, as `portRules` says; with that address, if there is one. */
+function renderMasquerade(
+  destination: string,
+  address: Address | undefined,
+  options: RuleOptions,
+  why: string,
+): readonly string[] {
   return portRules(options).map(({ protocol, share, isRandom }) => {
-    const match = protocol === undefined ? '' : `meta l4proto ${protocol} `;
-    const random = isRandom ? ' fully-random' : '';
-    if (share === undefined) return `${match}counter masquerade${random}`;
-    const { range, size, left } = share;
-    const chance = size === left ? '' : `numgen random mod ${left} < ${size} `;
-    const ports = `${range.first}${range.last === range.first ? '' : `-${range.last}`}`;
-    return `${match}${chance}counter masquerade to :${ports}${random}`;
+    const match = `${destination}${protocol === undefined ? '' : `meta l4proto ${protocol} `}`;
+    const chance =
+      share === undefined || share.size === share.left
+        ? ''
+        : `numgen random mod ${share.left} < ${share.size} `;
+    const ports = share === undefined ? '' : ` to :${portsText(share.range)}`;
+    const nat =
+      address === undefined ? `masquerade${ports}` : `snat to ${translationText(address, share?.range)}`;
+    return `${match}${chance}counter ${nat}${isRandom ? ' fully-random' : ''} ${comment(why)}`;
   });
 }
 

@@ -1,9 +1,9 @@
 import type { Family } from '../../cidr/address.ts';
 import { complement, everything, parseRange, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
 import { sameFate } from '../../policy/fates.ts';
-import type { Verdict } from '../../policy/policy.ts';
 import type { KernelFates } from '../dataplane.ts';
 import { firstMatches, type RangeRule } from '../first-match.ts';
+import { translatedAddress } from '../translation.ts';
 import { CATCH_ALL, CHAIN, FROM_SET, NFT_FAMILY, SET } from './names.ts';
 import type { NftablesObservation, TableContent } from './observe.ts';
 import { fromRule } from './table.ts';
@@ -63,13 +63,16 @@ const HOOK = /^type nat hook postrouting priority [^;]+; policy accept;$/;
 const DORMANT = /^flags (?:\w+,)*dormant\b/;
 
 /** The verdict at the end of a rule, behind what the rule asks for. */
-const VERDICT = /^(.*?)(?:^| )(return|accept|masquerade)(?: to :[\d-]+)?(?: (?:fully-)?random)?$/;
+const VERDICT =
+  /^(.*?)(?:^| )(return|accept|masquerade(?= to :|$| )|snat(?= to ))(?: to ([\d.:[\]a-f-]+))?(?: (?:fully-)?random)?$/;
 
-const VERDICTS: Readonly<Record<string, Verdict>> = {
-  return: 'return',
-  accept: 'return',
-  masquerade: 'masquerade',
-};
+function outcomeOf(word: string | undefined, target: string | undefined): Pick<RangeRule, 'verdict' | 'as'> {
+  if (word === undefined) return { verdict: undefined };
+  if (word === 'masquerade') return { verdict: 'masquerade' };
+  if (word !== 'snat') return { verdict: target === undefined ? 'return' : undefined };
+  const as = target === undefined ? undefined : translatedAddress(target);
+  return { verdict: as === undefined ? undefined : 'masquerade', as };
+}
 
 /** Statements at the end of a rule, without their texts in quotes, behind which a packet goes on. */
 const PASSING = new RegExp(
@@ -93,29 +96,29 @@ function rangeRules(
   { shape, elements }: TableContent,
 ): readonly RangeRule[] {
   const rule = line.replace(/ ?comment "[^"]*"$/, '').replace(/"[^"]*"/g, '""');
-  const [, before, word] = VERDICT.exec(rule) ?? [];
+  const [, before, word, target] = VERDICT.exec(rule) ?? [];
   const condition = (before ?? rule).replace(PASSING, '');
   // Packets to the node itself are none of the agent's business.
   if (condition === 'fib daddr type local' && word !== undefined) return [];
   if (word === undefined && condition !== rule && !MORE.test(condition)) return [];
-  const verdict = word === undefined ? undefined : VERDICTS[word];
+  const outcome = outcomeOf(word, target);
   const text = `${start}${line}`;
-  const [, not, list, single = ''] = destinationPattern(family).exec(condition) ?? [];
+  const [, not, list, single = '', others] = destinationPattern(family).exec(condition) ?? [];
   const isSet = single === `@${SET}` && shape.includes(`set ${SET} {`);
   const names = isSet ? [...elements.keys()] : (list?.split(', ') ?? [single]);
   const ranges = names.flatMap((name) =>
     name === CATCH_ALL ? everything(family).ranges : (parseRange(name) ?? []),
   );
-  const asksOnly = word !== undefined && ranges.length === names.length;
+  const isDestination = word !== undefined && ranges.length === names.length;
   const concerned = not === undefined ? ranges : complement(rangeSet(family, ranges)).ranges;
-  return (asksOnly ? concerned : everything(family).ranges).map((range, index) => ({
+  return (isDestination ? concerned : everything(family).ranges).map((range, index) => ({
     ...range,
-    verdict,
-    matchesAll: asksOnly || condition === '',
+    ...outcome,
+    matchesAll: (isDestination && others === undefined) || condition === '',
     text: isSet && not === undefined ? `${text}, element ${names[index]}` : text,
   }));
 }
 
 function destinationPattern(family: Family): RegExp {
-  return new RegExp(`^${NFT_FAMILY[family].protocol} daddr (!= )?(?:\\{ ([^{}]+) \\}|(\\S+))$`);
+  return new RegExp(`^${NFT_FAMILY[family].protocol} daddr (!= )?(?:\\{ ([^{}]+) \\}|(\\S+))( .*)?$`);
 }

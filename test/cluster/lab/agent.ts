@@ -24,8 +24,8 @@ export interface Kustomization {
   readonly patches?: readonly object[];
   /** The image, instead of that of the cluster's tests. */
   readonly image?: string;
-  /** `shipped` leaves the periods of probes as they are. By default kubelet asks every second whether the agent is ready. */
-  readonly probes?: 'shipped' | 'frequent';
+  /** `shipped` leaves the times of probes and rollouts as they are. */
+  readonly pace?: 'shipped' | 'fast';
 }
 
 /** The base's sources, as their ConfigMaps are named. */
@@ -66,7 +66,7 @@ export interface Agent {
   log(node: string, ...flags: readonly string[]): Promise<string>;
 }
 
-/** An operation of a JSON patch (RFC 6902) on the agent's container. */
+/** An operation of a JSON patch (RFC 6902). */
 interface Operation {
   readonly op: 'add' | 'replace';
   readonly path: string;
@@ -77,8 +77,14 @@ const SELECTOR = '--selector=app.kubernetes.io/name=ip-masq-agent';
 const DAEMON_SET = 'daemonset/ip-masq-agent';
 /** The overlay that has the component in it. */
 export const DUAL_STACK = 'overlays/dual-stack';
-/** Saves up to ten seconds where a scenario waits for a pod to be Ready, and thirty where it waits for the opposite. */
-const FREQUENT_PROBES = containerPatch({ op: 'replace', path: 'readinessProbe/periodSeconds', value: 1 });
+/**
+ * kubelet asks every second whether the agent is ready: that saves up to ten seconds where a scenario waits for a pod to be
+ * Ready, and thirty where it waits for the opposite. A rollout goes on as soon as a pod is: that saves five seconds a node.
+ */
+const FAST = [
+  containerPatch({ op: 'replace', path: 'readinessProbe/periodSeconds', value: 1 }),
+  daemonSetPatch({ op: 'replace', path: 'minReadySeconds', value: 0 }),
+];
 const SHIPPED_IMAGE = 'registry.example.com/ip-masq-agent';
 
 export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): Agent {
@@ -158,7 +164,7 @@ function kustomizationFile(
     args = [],
     patches = [],
     image,
-    probes = 'frequent',
+    pace = 'fast',
   }: Kustomization,
   { families, image: own }: Cluster,
   namespace: string,
@@ -180,7 +186,7 @@ function kustomizationFile(
     patches: [
       ...Object.entries(all).map(([name, text]) => ({ patch: sourcePatch(name, text) })),
       ...args.map((arg) => containerPatch({ op: 'add', path: 'args/-', value: arg })),
-      ...(probes === 'shipped' ? [] : [FREQUENT_PROBES]),
+      ...(pace === 'shipped' ? [] : FAST),
       ...patches,
     ],
   };
@@ -193,8 +199,12 @@ function sourcePatch(name: string, text: string): string {
 }
 
 function containerPatch({ path, ...operation }: Operation): object {
+  return daemonSetPatch({ ...operation, path: `template/spec/containers/0/${path}` });
+}
+
+function daemonSetPatch({ path, ...operation }: Operation): object {
   return {
     target: { kind: 'DaemonSet', name: 'ip-masq-agent' },
-    patch: JSON.stringify([{ ...operation, path: `/spec/template/spec/containers/0/${path}` }]),
+    patch: JSON.stringify([{ ...operation, path: `/spec/${path}` }]),
   };
 }

@@ -57,10 +57,11 @@ function intoNode(pid: number, file: string, args: readonly string[]) {
   return { file: 'nsenter', args: ['--target', `${pid}`, ...namespaces, file, ...args] };
 }
 
+/** Without a table among their arguments: the legacy ones would make it in the kernel, and then agents look into it. */
 const SAVE = ['iptables-nft-save', 'ip6tables-nft-save', 'iptables-legacy-save', 'ip6tables-legacy-save'];
 
 async function ownRules(runThere: NodeAccess['run'], must: NodeAccess['must']): Promise<string> {
-  const saved = await Promise.all(SAVE.map((file) => must(file, '-t', 'nat')));
+  const saved = await Promise.all(SAVE.map((file) => must(file)));
   const chains = saved
     .flatMap((text) => text.split('\n'))
     .filter((line) => /ip-masq-agent: |IP-MASQ/.test(line));

@@ -24,7 +24,7 @@ scenario('the base rolls out with the rights it declares, and packets do what it
   const { agent, nodes, cluster } = lab;
   const begun = performance.now();
   const isDual = cluster.families.includes('IPv6');
-  await agent.deploy({ ...(isDual && { overlay: DUAL_STACK }), probes: 'shipped' });
+  await agent.deploy({ ...(isDual && { overlay: DUAL_STACK }), pace: 'shipped' });
   lab.measured('base applied until all agents are Ready', `${Math.round(performance.now() - begun)} ms`);
 
   for (const node of nodes) {

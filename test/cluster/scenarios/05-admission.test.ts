@@ -129,6 +129,8 @@ function configMap(name: string, data: Readonly<Record<string, string>>): object
   return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data };
 }
 
+const REFUSAL = /configmaps "c-(\d+)" is (?:forbidden|invalid):.*? denied request: (.*)$/s;
+
 /** What the API server says against each of the ConfigMaps; undefined for those that it takes. All in one request of kubectl. */
 async function dryRun(
   { create }: Reviewed,
@@ -136,9 +138,11 @@ async function dryRun(
 ): Promise<readonly (string | undefined)[]> {
   const { stdout, stderr } = await create(all.map((data, index) => configMap(`c-${index}`, data)));
   const refused = new Map(
-    [...stderr.matchAll(/configmaps "c-(\d+)" is (?:forbidden|invalid):.*? denied request: (.*)$/gm)].map(
-      ([, index, said = '']) => [Number(index), said],
-    ),
+    // A message may quote other line breaks, such as U+2028.
+    stderr.split('\n').flatMap((line) => {
+      const [, index, said = ''] = REFUSAL.exec(line) ?? [];
+      return index === undefined ? [] : [[Number(index), said]];
+    }),
   );
   const taken = new Set(
     [...stdout.matchAll(/^configmap\/c-(\d+) created/gm)].map(([, index]) => Number(index)),

@@ -52,7 +52,7 @@ scenario('iptables: an upgrade by install.yaml of a release, and its rollback', 
     if (image === undefined) return t.skip('CLUSTER_OLD_IMAGE does not name an image to upgrade from');
     const commands = await documented('Upgrade', release);
     const apply = commands.find((args) => args.includes(release.manifest)) ?? assert.fail('no command');
-    await upgradeAndBack(system, CHAIN, { image, probes: 'shipped' }, async () => {
+    await upgradeAndBack(system, CHAIN, { image, pace: 'shipped' }, async () => {
       await system.kubectl.must(...apply);
       await system.agent.rolledOut();
       await release.isPulled();
@@ -64,7 +64,7 @@ scenario('nftables: an upgrade by a kustomization with install.yaml in it, and i
   withRelease(lab, t, lab.cluster.families, async (system, release) => {
     const { oldImage: image } = system.cluster;
     if (image === undefined) return t.skip('CLUSTER_OLD_IMAGE does not name an image to upgrade from');
-    const kustomization = { components: ['nftables'], probes: 'shipped' } as const;
+    const kustomization = { components: ['nftables'], pace: 'shipped' } as const;
     await upgradeAndBack(system, 'table', { ...kustomization, image }, async (sources) => {
       await system.agent.deploy({ ...kustomization, sources, manifest: release.manifest });
       await release.isPulled();

@@ -31,6 +31,7 @@ async function* stepsOf(
   };
   const agent = {
     sources: { configDir: dir.path, config, resyncInterval: 1_000 },
+    ownAddresses: () => [],
     syncTimeout: 1_000,
     lock: async () => {},
     open: async () => dataplane,
@@ -61,6 +62,7 @@ it('a start, a resync and a signal read everything from the kernel, other syncs 
     ['start', 'kernel'],
     ['change', 'memory'],
     ['drift', 'memory'],
+    ['addresses', 'memory'],
     ['check', 'memory'],
     ['signal', 'kernel'],
     ['resync', 'kernel'],

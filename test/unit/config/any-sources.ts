@@ -30,11 +30,16 @@ const NEAR_LINK_LOCAL = [
   'fe80::/9',
 ].map(prefix);
 
-/** Few prefixes that nest, with link-local among them, in both lists of a few sources. */
+/** Few prefixes that nest, with link-local among them, in the lists of a few sources. */
 export function anySources(): fc.Arbitrary<AnySources> {
   const entry = fc.record({
     prefix: fc.oneof(...FAMILIES.map(crowdedPrefix), fc.constantFrom(...NEAR_LINK_LOCAL)),
     list: fc.constantFrom('nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'),
+    names: fc.subarray(NAMES, { minLength: 1 }),
+  });
+  const address = fc.record({
+    destination: fc.oneof(...FAMILIES.map(crowdedPrefix), fc.constantFrom(...NEAR_LINK_LOCAL)),
+    bits: fc.constantFrom(64, 65),
     names: fc.subarray(NAMES, { minLength: 1 }),
   });
   const flag = fc.option(fc.boolean(), { nil: undefined });
@@ -44,10 +49,11 @@ export function anySources(): fc.Arbitrary<AnySources> {
       enableIPv6: fc.boolean(),
       names: fc.subarray(NAMES, { minLength: 1 }),
       entries: fc.uniqueArray(entry, { maxLength: 14, selector: (item) => item.prefix.text }),
+      addresses: fc.uniqueArray(address, { maxLength: 4, selector: (item) => item.destination.text }),
       flags: fc.tuple(flags, flags, flags),
       resyncInterval: fc.option(fc.constantFrom('60s', '1m30s', '1500ms', '100.5ms'), { nil: undefined }),
     })
-    .map(({ enableIPv6, names, entries, flags, resyncInterval }) => {
+    .map(({ enableIPv6, names, entries, addresses, flags, resyncInterval }) => {
       const possible = entries.filter((item) => enableIPv6 || item.prefix.family === 'IPv4');
       const text = (name: string) => {
         const own = possible.filter((item) => item.names.includes(name));
@@ -56,6 +62,12 @@ export function anySources(): fc.Arbitrary<AnySources> {
           nonMasqueradeCIDRs: list('nonMasqueradeCIDRs'),
           masqueradeCIDRs: list('masqueradeCIDRs'),
           masqueradeFromCIDRs: list('masqueradeFromCIDRs'),
+          masqueradeAddresses: addresses
+            .filter((item) => item.names.includes(name) && (enableIPv6 || item.destination.family === 'IPv4'))
+            .map(({ destination: { family, text }, bits }) => ({
+              destination: text,
+              address: family === 'IPv6' ? `fd00::/${bits}` : `10.0.0.0/${bits - 40}`,
+            })),
           ...flags[NAMES.indexOf(name)],
           resyncInterval,
         });
@@ -73,6 +85,7 @@ export function assertDecideAlike(a: MergedConfig, b: MergedConfig, enableIPv6: 
     for (const value of edges(family, prefixes)) {
       const [left, right] = [decideA({ family, value }), decideB({ family, value })];
       assert.equal(left?.verdict === 'return', right?.verdict === 'return', `${family} ${value}`);
+      assert.equal(left?.as?.range.text, right?.as?.range.text, `${family} ${value}`);
     }
   }
 }

@@ -1,14 +1,15 @@
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { Prefix } from '../../../lib/cidr/prefix.ts';
-import type { SourceConfig } from '../../../lib/config/config.ts';
+import type { MasqueradeAddress, SourceConfig } from '../../../lib/config/config.ts';
 import type { Located } from '../../../lib/text/origin.ts';
-import { crowdedPrefix } from '../cidr/arbitrary.ts';
+import { BITS, crowdedPrefix, prefixOf } from '../cidr/arbitrary.ts';
 
 const CONFIGS = [
   'nonMasqueradeCIDRs:\n  - 10.0.0.0/8\n  - fd00::/8\nmasqueradeCIDRs: [10.1.0.0/16]\nmasqLinkLocal: no\n',
   '{"nonMasqueradeCIDRs": ["10.0.0.0/8", "172.16.0.0/12"], "resyncInterval": "60s", "cidrLimit": 2}',
   '---\nnonMasqueradeCIDRs: &all\n- "10.0.0.0/8"\nmasqueradeCIDRs: *all\nresyncInterval: 1m30s # often\n...\n',
+  'masqueradeAddresses:\n- &d {destination: 0.0.0.0/0, address: 10.0.0.0/8}\n- *d\n- Address: fd00::/8\n  destination: ::/0\n',
   'MasqLinkLocalIPv6: !!bool yes\r\ncidrLimit: 3\r\nnonMasqueradeCIDRs:\r\n-\r\n- |\r\n  10.0.0.0/8\r\n',
 ];
 
@@ -62,6 +63,13 @@ export function anySourceConfig(family: Family): fc.Arbitrary<SourceConfig> {
       nonMasqueradeCIDRs: prefixes,
       masqueradeCIDRs: prefixes,
       masqueradeFromCIDRs: prefixes,
+      masqueradeAddresses: fc.array(
+        fc.record({
+          destination: crowdedPrefix(family),
+          range: fc.constantFrom(0n, 1n).map((address) => prefixOf(family, address, BITS[family])),
+        }),
+        { maxLength: 3 },
+      ),
       masqLinkLocal: flag,
       masqLinkLocalIPv6: flag,
       resyncInterval: fc.option(fc.constantFrom(60_000, 90_000), { nil: undefined, freq: 2 }),
@@ -74,6 +82,7 @@ interface Values {
   readonly nonMasqueradeCIDRs: readonly Prefix[];
   readonly masqueradeCIDRs: readonly Prefix[];
   readonly masqueradeFromCIDRs: readonly Prefix[];
+  readonly masqueradeAddresses: readonly MasqueradeAddress[];
   readonly masqLinkLocal: boolean | undefined;
   readonly masqLinkLocalIPv6: boolean | undefined;
   readonly resyncInterval: number | undefined;
@@ -93,6 +102,7 @@ function locate(values: Values): SourceConfig {
     nonMasqueradeCIDRs: values.nonMasqueradeCIDRs.map(at),
     masqueradeCIDRs: values.masqueradeCIDRs.map(at),
     masqueradeFromCIDRs: values.masqueradeFromCIDRs.map(at),
+    masqueradeAddresses: values.masqueradeAddresses.map(at),
     masqLinkLocal: maybe(values.masqLinkLocal),
     masqLinkLocalIPv6: maybe(values.masqLinkLocalIPv6),
     resyncInterval: maybe(values.resyncInterval),

@@ -107,6 +107,55 @@ const FOUND: Readonly<Record<string, readonly (readonly [texts: Texts, ...found:
       'info covered b:1:35 a:1:23 10.1.0.0/16 is already covered by 10.0.0.0/8; it can go',
     ],
   ],
+  'a destination with two ranges for its address': [
+    [
+      {
+        a: 'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}]',
+        b: 'masqueradeAddresses:\n- {destination: 0.0.0.0/0, address: 203.0.113.0/24}\n- {destination: 0.0.0.0/0, address: 198.51.100.0/24}',
+      },
+      'error address-range b:2:3 a:1:23 packets to 0.0.0.0/0 leave with an address in 203.0.113.0/24 here, but with one in 198.51.100.0/24 in another item; keep one of the two items',
+      'info duplicate b:3:3 a:1:23 0.0.0.0/0 is listed twice; one of the two can go',
+    ],
+    [
+      {
+        a: 'masqueradeAddresses: [{destination: "2001:DB8:0::/32", address: "fd00::/64"}, {destination: "2001:db8::/32", address: "fd00::/65"}]',
+      },
+      'error address-range a:1:79 a:1:23',
+    ],
+  ],
+  'a destination inside another with the same range for its address': [
+    [
+      {
+        a: 'masqueradeAddresses: [{destination: 8.8.0.0/16, address: 198.51.100.0/24}]',
+        b: 'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}]',
+      },
+      'info covered a:1:23 b:1:23 8.8.0.0/16 is already covered by 0.0.0.0/0; it can go',
+    ],
+  ],
+  'a destination with an address in which nothing is masqueraded': [
+    [
+      {
+        a: 'nonMasqueradeCIDRs: [10.0.0.0/8]',
+        b: 'masqueradeAddresses:\n- {destination: 10.1.0.0/16, address: 198.51.100.0/24}\n- {destination: 10.0.0.0/8, address: 203.0.113.0/24}',
+      },
+      'info address-unused b:2:3 a:1:22 packets to 10.1.0.0/16 need no address: 10.0.0.0/8 is not masqueraded; remove the item, or add what is to be masqueraded to masqueradeCIDRs',
+      'info address-unused b:3:3 a:1:22',
+    ],
+    [
+      {
+        a: 'masqueradeAddresses: [{destination: 169.254.0.0/16, address: 198.51.100.0/24}]',
+        b: 'masqueradeCIDRs: [169.254.0.0/16]',
+      },
+      'warning link-local-entry b:1:19 -',
+      'info address-unused a:1:23 built in (RFC 3927)',
+    ],
+    [
+      {
+        a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeCIDRs: [10.1.1.0/24]\nmasqueradeAddresses: [{destination: 10.0.0.0/8, address: 198.51.100.0/24}, {destination: 10.1.0.0/16, address: 203.0.113.0/24}]',
+      },
+      'info address-unused a:3:23 a:1:22',
+    ],
+  ],
   'a source that limits what others ask for': [
     [
       { a: 'nonMasqueradeCIDRs: [10.0.0.0/8]', b: 'masqueradeFromCIDRs: [10.244.0.0/16]' },
@@ -133,6 +182,17 @@ const NOTHING: Readonly<Record<string, Texts>> = {
   'a list of ranges that packets come from is empty': { a: '{}', b: 'masqueradeFromCIDRs: []' },
   'packets come from what is inside or masqueraded, link-local too': {
     a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeCIDRs: [10.1.0.0/16]\nmasqueradeFromCIDRs: [10.0.0.0/8, 169.254.0.0/16]',
+  },
+  'destinations with addresses are apart, or nested with different ranges': {
+    a: 'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}, {destination: 8.8.0.0/16, address: 203.0.113.0/24}]',
+    b: 'masqueradeAddresses: [{destination: "::/0", address: "fd00::/64"}, {destination: 8.8.8.0/24, address: 198.51.100.0/24}]',
+  },
+  'a destination with an address holds an exception, or is inside one': {
+    a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeCIDRs: [10.1.0.0/16]',
+    b: 'masqueradeAddresses: [{destination: 10.0.0.0/8, address: 198.51.100.0/24}, {destination: 10.1.2.0/24, address: 203.0.113.0/24}]',
+  },
+  'only a part of a destination with an address is not masqueraded': {
+    a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeAddresses: [{destination: 0.0.0.0/0, address: 10.0.0.0/8}]',
   },
   'equal bits are of two families': { a: 'nonMasqueradeCIDRs: [0.0.0.0/0]\nmasqueradeCIDRs: ["::/0"]' },
   'equal addresses have different lengths, no one holding the other': {
@@ -198,7 +258,14 @@ describe('conflicts', () => {
       });
       fc.assert(
         fc.property(configs, (configs) => {
-          const kinds = ['duplicate', 'both-lists', 'covered', 'opposite-nested'];
+          const kinds = [
+            'duplicate',
+            'both-lists',
+            'covered',
+            'opposite-nested',
+            'address-range',
+            'address-unused',
+          ];
           const found = [...findConflicts(configs, { IPv4: false, IPv6: false })]
             .filter(({ kind }) => kinds.includes(kind))
             .map(({ kind, at, other }) => `${kind} ${at && formatPlace(at)} ${other && formatOrigin(other)}`);
@@ -226,18 +293,52 @@ function naiveConflicts(configs: readonly SourceConfig[]): readonly string[] {
   return [
     ...naiveConflictsIn(configs, ['nonMasqueradeCIDRs', 'masqueradeCIDRs']),
     ...naiveConflictsIn(configs, ['masqueradeFromCIDRs']),
+    ...naiveAddressConflicts(configs),
   ];
+}
+
+function naiveAddressConflicts(configs: readonly SourceConfig[]): readonly string[] {
+  const items = configs.flatMap((config) =>
+    config.masqueradeAddresses.map(({ value, origin }) => ({ ...value, prefix: value.destination, origin })),
+  );
+  const firsts = firstsOf(items);
+  const verdicts = firstsOf(itemsIn(configs, ['nonMasqueradeCIDRs', 'masqueradeCIDRs']));
+  const around = <Some extends { readonly prefix: Prefix }>(all: readonly Some[], prefix: Prefix) =>
+    longest(all.filter((one) => one.prefix.text === prefix.text || surrounds(one.prefix, prefix)));
+  return items.flatMap((item) => {
+    const line = (kind: string, other: Pick<Item, 'origin'>) =>
+      `${kind} ${formatOrigin(item.origin)} ${formatOrigin(other.origin)}`;
+    const first = firsts.find(({ prefix }) => prefix.text === item.prefix.text);
+    if (first !== undefined && first !== item)
+      return line(first.range.text === item.range.text ? 'duplicate' : 'address-range', first);
+    const decides = around(verdicts, item.prefix);
+    const isUsed = verdicts.some(
+      ({ list, prefix }) => list === 'masqueradeCIDRs' && around(firsts, prefix) === item,
+    );
+    if (decides?.list === 'nonMasqueradeCIDRs' && !isUsed) return line('address-unused', decides);
+    const wider = longest(firsts.filter(({ prefix }) => surrounds(prefix, item.prefix)));
+    return wider?.range.text === item.range.text ? line('covered', wider) : [];
+  });
+}
+
+function itemsIn(configs: readonly SourceConfig[], lists: readonly Item['list'][]): readonly Item[] {
+  return lists.flatMap((list) =>
+    configs.flatMap((config) =>
+      config[list].map(({ value, origin }): Item => ({ list, prefix: value, source: config.source, origin })),
+    ),
+  );
+}
+
+/** The items without those whose prefix an earlier one has. */
+function firstsOf<Some extends { readonly prefix: Prefix }>(items: readonly Some[]): readonly Some[] {
+  return items.filter((item) => items.find(({ prefix }) => prefix.text === item.prefix.text) === item);
 }
 
 function naiveConflictsIn(
   configs: readonly SourceConfig[],
   lists: readonly Item['list'][],
 ): readonly string[] {
-  const items = lists.flatMap((list) =>
-    configs.flatMap((config) =>
-      config[list].map(({ value, origin }): Item => ({ list, prefix: value, source: config.source, origin })),
-    ),
-  );
+  const items = itemsIn(configs, lists);
   const firstOf = (item: Item) => items.find(({ prefix }) => prefix.text === item.prefix.text) ?? item;
   const firsts = items.filter((item) => firstOf(item) === item);
   const line = (kind: string, item: Item, other: Item): string =>

@@ -29,6 +29,20 @@ describe('the limit of CIDRs of all sources together', () => {
     const kinds = merge(texts, { cidrLimitMax: 4, cidrLimit: 4 }).problems.map(({ kind }) => kind);
     assert.deepEqual(kinds, ['cidr-limit', 'duplicate']);
   });
+
+  for (const key of [
+    'nonMasqueradeCIDRs',
+    'masqueradeCIDRs',
+    'masqueradeFromCIDRs',
+    'masqueradeAddresses',
+  ] as const)
+    it(`leaves conflicts between those behind it unsaid: ${key}`, () => {
+      const item =
+        key === 'masqueradeAddresses' ? '{destination: 10.0.0.0/8, address: 11.0.0.0/8}' : '10.0.0.0/8';
+      const text = `${key}: [${item}, ${item}]\n`;
+      const { problems } = merge({ a: text, b: text }, { cidrLimitMax: 2 });
+      assert.equal(problems.filter(({ kind }) => kind === 'duplicate').length, 1);
+    });
 });
 
 describe('a source that must be there', () => {

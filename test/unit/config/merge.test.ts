@@ -29,6 +29,7 @@ describe('without any source', () => {
         })),
         masqueradeCIDRs: [],
         masqueradeFromCIDRs: [],
+        masqueradeAddresses: [],
         masqLinkLocal: UNSET,
         masqLinkLocalIPv6: UNSET,
         resyncInterval: undefined,
@@ -66,6 +67,26 @@ describe('several sources', () => {
       'fd00::/8 b:1:49',
     ]);
     assert.deepEqual(located(merged.masqueradeCIDRs), ['10.1.0.0/16 a:2:19', '10.2.0.0/16 c:1:19']);
+  });
+
+  it('join the addresses of destinations, and the first source that names a destination is its origin', () => {
+    const merged = mergeConfigs(
+      [
+        configOf('a', 'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}]'),
+        configOf(
+          'b',
+          'masqueradeAddresses:\n- address: FD00:0::/64\n  destination: ::/0\n- {destination: 0.0.0.0/0, address: 198.51.100.0/24}',
+        ),
+      ],
+      false,
+    );
+    assert.deepEqual(
+      merged.masqueradeAddresses.map(
+        ({ value: { destination, range }, origin }) =>
+          `${destination.text} ${range.text} ${formatOrigin(origin)}`,
+      ),
+      ['0.0.0.0/0 198.51.100.0/24 a:1:23', '::/0 fd00::/64 b:2:3'],
+    );
   });
 
   for (const [texts, masqLinkLocal, decider] of [
@@ -113,6 +134,14 @@ describe('merging', () => {
           );
           assert.deepEqual(merged[key], first);
         }
+        const addresses = configs.flatMap((config) => config.masqueradeAddresses);
+        const text = ({ value }: (typeof addresses)[number]) => value.destination.text;
+        assert.deepEqual(
+          merged.masqueradeAddresses,
+          addresses.filter(
+            (item, index) => addresses.findIndex((other) => text(other) === text(item)) === index,
+          ),
+        );
       }),
     );
   });
@@ -140,7 +169,7 @@ describe('merging', () => {
         assert.equal(isInConflict(one), isInConflict(other));
         if (isInConflict(one)) return;
         assert.equal(one.resyncInterval?.value, other.resyncInterval?.value);
-        assert.equal(verdict(one, value), verdict(other, value));
+        assert.deepEqual(outcome(one, value), outcome(other, value));
       }),
       { numRuns: 500 },
     );
@@ -165,6 +194,7 @@ function isInConflict({ conflicts }: MergedConfig): boolean {
   return conflicts.some(({ severity }) => severity === 'error');
 }
 
-function verdict(config: MergedConfig, value: bigint): string | undefined {
-  return decider(compilePolicy(config, 'IPv4'))({ family: 'IPv4', value })?.verdict;
+function outcome(config: MergedConfig, value: bigint): readonly (string | undefined)[] {
+  const entry = decider(compilePolicy(config, 'IPv4'))({ family: 'IPv4', value });
+  return [entry?.verdict ?? 'masquerade', entry?.as?.range.text];
 }

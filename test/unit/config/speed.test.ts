@@ -26,6 +26,11 @@ describe('twice the text takes at most three times as long', () => {
     known('many lines with mistakes', (length) => `nonMasqueradeCIDRs:\n${'- a\n'.repeat(length)}`),
     known('a list of duplicates', (length) => `nonMasqueradeCIDRs:\n${'- 10.0.0.0/8\n'.repeat(length / 8)}`),
     known('nested networks', (length) => `nonMasqueradeCIDRs:\n${networks(length / 8)}`),
+    known(
+      'nested destinations with addresses',
+      (length) => `masqueradeAddresses:\n${destinations(length / 16)}`,
+    ),
+    known('an item with many keys', (length) => `masqueradeAddresses: [{${'a: 1,'.repeat(length / 4)}}]`),
   ]) {
     it(`if it is ${pattern.name}`, () => assertLinear(pattern));
   }
@@ -48,6 +53,10 @@ function networks(count: number): string {
     { length: count },
     (_, index) => `- 10.${index >> 8}.${index & 255}.0/24\n- 10.${index >> 8}.0.0/16\n`,
   ).join('');
+}
+
+function destinations(count: number): string {
+  return networks(count).replace(/- (\S+)/g, '- {destination: $1, address: 10.0.0.0/8}');
 }
 
 function assertLinear({ name, repeat }: Pattern): void {

@@ -9,7 +9,7 @@ import { almostConfig } from './arbitrary.ts';
 import { OPTIONS, problemLines, UNPRINTABLE, validate } from './support.ts';
 
 const KNOWN =
-  'known keys: nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval, cidrLimit';
+  'known keys: nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses, masqLinkLocal, masqLinkLocalIPv6, resyncInterval, cidrLimit';
 const LIST_KEYS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'] as const;
 
 /** By remedy: texts, and what is said of each from top to bottom, with its place. */
@@ -44,6 +44,10 @@ const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...sai
       '3:1 the key "MasqLinkLocal" is set twice',
       '4:1 the key "masqLinkLocal" is set twice',
     ],
+    [
+      'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24, Address: 203.0.113.0/24}]',
+      '1:74 the key "Address" is set twice',
+    ],
   ],
   'did you mean "nonMasqueradeCIDRs"?': [['nonMasqueradeCIDR: []\n', '1:1 unknown key "nonMasqueradeCIDR"']],
   [KNOWN]: [
@@ -62,7 +66,7 @@ const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...sai
   'write each CIDR on its own line behind a dash, such as "- 10.0.0.0/8"': [
     [
       'nonMasqueradeCIDRs: 10.0.0.0/8\n',
-      '1:21 nonMasqueradeCIDRs must be a list of CIDRs, but is the text "10.0.0.0/8"',
+      '1:21 nonMasqueradeCIDRs must be a list, but is the text "10.0.0.0/8"',
     ],
     [
       'masqueradeCIDRs: [10, 10.5, yes, [], {}]',
@@ -75,9 +79,10 @@ const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...sai
   ],
   'write [] for an empty list, or remove the key': [
     [
-      'nonMasqueradeCIDRs:\nmasqueradeCIDRs: ~',
-      '1:19 nonMasqueradeCIDRs must be a list of CIDRs, but is empty',
-      '2:18 masqueradeCIDRs must be a list of CIDRs, but is empty',
+      'nonMasqueradeCIDRs:\nmasqueradeCIDRs: ~\nmasqueradeAddresses:',
+      '1:19 nonMasqueradeCIDRs must be a list, but is empty',
+      '2:18 masqueradeCIDRs must be a list, but is empty',
+      '3:20 masqueradeAddresses must be a list, but is empty',
     ],
   ],
   'remove it, or write a CIDR such as 10.0.0.0/8 behind a dash': [
@@ -87,6 +92,54 @@ const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...sai
       '4:1 item 3 of nonMasqueradeCIDRs must be text, but is empty',
       '5:3 item 4 of nonMasqueradeCIDRs must be text, but is empty',
       '6:3 item 5 of nonMasqueradeCIDRs must be text, but is empty',
+    ],
+  ],
+  'write each item as "- {destination: 0.0.0.0/0, address: 198.51.100.0/24}"': [
+    [
+      'masqueradeAddresses: {destination: 0.0.0.0/0, address: 198.51.100.0/24}',
+      '1:22 masqueradeAddresses must be a list, but is a map',
+    ],
+    [
+      'masqueradeAddresses: [198.51.100.0/24, 7, ~, [], {}]',
+      '1:23 item 1 of masqueradeAddresses must have a destination and an address, but is the text "198.51.100.0/24"',
+      '1:40 item 2 of masqueradeAddresses must have a destination and an address, but is the number 7',
+      '1:43 item 3 of masqueradeAddresses must have a destination and an address, but is empty',
+      '1:46 item 4 of masqueradeAddresses must have a destination and an address, but is a list',
+      '1:50 item 5 of masqueradeAddresses has no destination',
+      '1:50 item 5 of masqueradeAddresses has no address',
+    ],
+    [
+      'masqueradeAddresses:\n- destination: [0.0.0.0/0]\n  ADDRESS:\n- {Address: {}, destination: 8}',
+      '2:16 destination of item 1 of masqueradeAddresses must be text, but is a list',
+      '3:10 address of item 1 of masqueradeAddresses must be text, but is empty',
+      '4:13 address of item 2 of masqueradeAddresses must be text, but is a map',
+      '4:30 destination of item 2 of masqueradeAddresses must be text, but is the number 8',
+    ],
+  ],
+  'known keys: destination, address': [
+    [
+      'masqueradeAddresses: [{x: 1, "<<": 2, __proto__: {}, destination: 0.0.0.0/0, address: 198.51.100.0/24}]',
+      '1:24 unknown key "x"',
+      '1:30 unknown key "<<"',
+      '1:39 unknown key "__proto__"',
+    ],
+  ],
+  'did you mean "destination"?': [
+    [
+      'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24, destinatoin: ~}]',
+      '1:74 unknown key "destinatoin"',
+    ],
+  ],
+  'write two items, one for each family': [
+    [
+      'masqueradeAddresses: [{destination: 0.0.0.0/0, address: "FD00::/64"}]',
+      '1:23 0.0.0.0/0 is IPv4, but its address is to be in fd00::/64, which is IPv6',
+    ],
+  ],
+  'write 198.51.100.7/32': [
+    [
+      'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.7}]',
+      '1:57 "198.51.100.7" has no prefix length',
     ],
   ],
   'write true or false, without quotes': [
@@ -191,6 +244,40 @@ describe('an IPv6 entry', () => {
   });
 });
 
+describe('an item of masqueradeAddresses', () => {
+  const item = '{DESTINATION: "2001:DB8:0::/32", Address: "fd00::/64"}';
+
+  it('is an error for each IPv6 network while IPv6 is not enabled', () => {
+    const { problems } = validate(`masqueradeAddresses: [${item}]`, { enableIPv6: false });
+    assert.deepEqual(
+      problems.map(({ kind, at }) => `${kind} ${at && formatPlace(at)}`),
+      ['ipv6-disabled s:1:37', 'ipv6-disabled s:1:65'],
+    );
+  });
+
+  it('is two networks in normal form, at the place of the item, also behind an alias', () => {
+    const { config, problems } = validate(`masqueradeAddresses: [&a ${item}, *a]`);
+    assert.deepEqual(problems, []);
+    assert.deepEqual(
+      config.masqueradeAddresses.map(
+        ({ value: { destination, range }, origin }) =>
+          `${destination.text} ${range.text} ${formatPlace(origin)}`,
+      ),
+      ['2001:db8::/32 fd00::/64 s:1:26', '2001:db8::/32 fd00::/64 s:1:26'],
+    );
+  });
+
+  it('has its problems told once, even if aliases stand for it', () => {
+    const { problems } = validate(
+      'masqueradeAddresses: [&a {x: 1, destination: 0.0.0.0/0, address: 10.0.0.0/8}, *a, *a]',
+    );
+    assert.deepEqual(
+      problems.map(({ kind }) => kind),
+      ['unknown-key'],
+    );
+  });
+});
+
 describe('the limit of CIDRs', () => {
   const listOf = (count: number, key: string = LIST_KEYS[0]): string =>
     `${key}:\n${Array.from({ length: count }, (_, index) => `- 10.${index}.0.0/16\n`).join('')}`;
@@ -236,6 +323,12 @@ describe('the limit of CIDRs', () => {
     ],
     ['may be written as 2.0', `cidrLimit: 2.0\n${listOf(2)}`, {}, []],
     ['counts both lists together', `${listOf(33)}${listOf(32, LIST_KEYS[1])}`, {}, [exceeded(67, 65, 64)]],
+    [
+      'counts each item of masqueradeAddresses once',
+      `cidrLimit: 1\nmasqueradeAddresses:\n${'- {destination: 0.0.0.0/0, address: 10.0.0.0/8}\n'.repeat(2)}`,
+      {},
+      [exceeded(4, 2, 1)],
+    ],
     ['counts what is listed twice', `cidrLimit: 1\n${listOf(1)}- 10.0.0.0/16`, {}, [exceeded(4, 2, 1)]],
   ] as const) {
     it(name, () => assert.deepEqual(problemLines(text, options), lines));

@@ -2,13 +2,17 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type Family, parseAddress } from '../../../lib/cidr/address.ts';
+import type { Prefix } from '../../../lib/cidr/prefix.ts';
+import type { MergedConfig } from '../../../lib/config/config.ts';
 import { renderChain } from '../../../lib/dataplane/iptables/chain.ts';
 import { kernelFates } from '../../../lib/dataplane/iptables/verdict.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
 import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
 import { kernelFates as nftablesFates } from '../../../lib/dataplane/nftables/verdict.ts';
-import { decider, type Policy } from '../../../lib/policy/policy.ts';
+import { compilePolicy, decider, nodeAddressText } from '../../../lib/policy/policy.ts';
+import type { Located } from '../../../lib/text/origin.ts';
 import { crowdedAddress, crowdedPrefix, FAMILIES, holds } from '../cidr/arbitrary.ts';
+import { mergedOf } from '../config/support.ts';
 
 const OPTIONS = { chain: 'OURS', randomFully: true, toPorts: [] };
 const JUMPS = ['-m addrtype ! --dst-type LOCAL -j OURS'];
@@ -78,6 +82,7 @@ describe('the verdict of a chain in the kernel', () => {
       assert.deepEqual(verdictAt(kernelFates(observed, 'OURS'), found), {
         state: 'applied',
         verdict,
+        as: undefined,
         rule: decisive,
       });
     });
@@ -91,7 +96,8 @@ describe('the verdict of a chain in the kernel', () => {
     '-m addrtype --src-type LOCAL -j RETURN',
     '! -d 10.0.0.0/16 ! -s 10.0.0.0/8 -j RETURN',
     '-d 10.0.0.0/255.0.255.0 -j RETURN',
-    '-d 10.1.0.0/16 -j SNAT --to-source 192.0.2.1',
+    '-d 10.1.0.0/16 -j SNAT --to-source 192.0.2.1-192.0.2.9',
+    '-d 10.1.0.0/16 -p tcp -j SNAT --to-source 192.0.2.1:1-2',
     '-m string --string "-d 10.9.0.0/16" --algo bm -j RETURN',
     '-g RETURN',
     '-j THEIRS',
@@ -115,7 +121,12 @@ describe('the verdict of a chain in the kernel', () => {
     it(`is to leave everything alone where there is ${state}`, () => {
       const address = { family: 'IPv4', value: 1n } as const;
       const fates = kernelFates(observedOf('IPv4', rules, jumps), 'OURS');
-      assert.deepEqual(verdictAt(fates, address), { state, verdict: 'return', rule: undefined });
+      assert.deepEqual(verdictAt(fates, address), {
+        state,
+        verdict: 'return',
+        as: undefined,
+        rule: undefined,
+      });
     });
   }
 
@@ -127,7 +138,7 @@ describe('the verdict of a chain in the kernel', () => {
       const fates = kernelFates(observedOf('IPv4', rules, [jump]), 'OURS');
       const at = (value: bigint) => verdictAt(fates, { family: 'IPv4', value });
       const rule = text ?? `-A POSTROUTING ${jump}`;
-      assert.deepEqual(at(1n), { state: 'changed', verdict: 'return', rule });
+      assert.deepEqual(at(1n), { state: 'changed', verdict: 'return', as: undefined, rule });
       // Whatever enters the chain, it leaves this one alone.
       assert.equal(at(0x0a000001n).state, rules === undefined ? 'changed' : 'applied');
     });
@@ -151,6 +162,12 @@ describe('the verdict of a chain in the kernel', () => {
     ['ip saddr 10.0.0.0/8 return', [undefined]],
     ['ip saddr { 10.0.0.0/8 } ip daddr { 10.0.0.0/8 } return', [undefined]],
     ['meta l4proto tcp counter masquerade to :1-9 fully-random', ['masquerade']],
+    [
+      'ip daddr 10.0.0.0/8 meta l4proto tcp counter snat to 192.0.2.1:1-9',
+      ['masquerade', undefined, 'masquerade'],
+    ],
+    ['counter snat to 192.0.2.1-192.0.2.9 fully-random', [undefined]],
+    ['snat to ip daddr map { 10.0.0.0/8 : 192.0.2.1 }', [undefined]],
     ['ip daddr @theirs return', [undefined]],
     ['ip daddr != @not-masqueraded return', ['return']],
     ['fib daddr type local counter accept', ['masquerade']],
@@ -187,9 +204,10 @@ describe('the verdict of a chain in the kernel', () => {
     it(`is what the policy says, for every policy rendered and every ${family} address`, () => {
       const entry = fc.record({
         prefix: crowdedPrefix(family),
-        verdict: fc.constantFrom('return' as const, 'masquerade' as const),
-        origin: fc.constant({ kind: 'built-in', reason: 'test' } as const),
+        list: fc.constantFrom('nonMasqueradeCIDRs' as const, 'masqueradeCIDRs' as const),
       });
+      const item = fc.record({ destination: crowdedPrefix(family), range: crowdedPrefix(family) });
+      const byPrefix = { selector: ({ destination }: { readonly destination: Prefix }) => destination.text };
       const options = fc.record({
         mode: fc.constant('nft' as const),
         chain: fc.constant('OURS'),
@@ -205,26 +223,40 @@ describe('the verdict of a chain in the kernel', () => {
       });
       fc.assert(
         fc.property(
-          fc.array(entry, { maxLength: 12 }),
+          fc.uniqueArray(entry, { maxLength: 12, selector: ({ prefix }) => prefix.text }),
+          fc.uniqueArray(item, { ...byPrefix, maxLength: 4 }),
+          fc.array(crowdedAddress(family)),
           options,
           fc.array(crowdedPrefix(family), { maxLength: 3 }),
           fc.tuple(crowdedAddress(family), crowdedAddress(family)),
-          (entries, some, sources, [value, source]) => {
-            const from = sources.map((value) => ({
-              value,
-              origin: { kind: 'built-in', reason: 'test' } as const,
-            }));
-            const policy: Policy = { family, from, entries: firstOfEach(entries) };
+          (entries, items, own, some, sources, [value, source]) => {
+            const of = (list: string) =>
+              entries.filter((one) => one.list === list).map(({ prefix }) => prefix);
+            const config: MergedConfig = {
+              ...mergedOf({}),
+              nonMasqueradeCIDRs: located(of('nonMasqueradeCIDRs')),
+              masqueradeCIDRs: located(of('masqueradeCIDRs')),
+              masqueradeFromCIDRs: located(sources),
+              masqueradeAddresses: located(items),
+            };
+            const addresses = own.map((value) => ({ family, value }));
+            const policy = compilePolicy(config, family, addresses);
             const rules = renderChain(policy, some);
-            const fates = kernelFates({ family, rules, leadsOn: from.length > 0, jumps: JUMPS }, some.chain);
-            const { state, verdict } = verdictAt(fates, { family, value });
-            const expected = decider(policy)({ family, value })?.verdict ?? 'masquerade';
-            assert.deepEqual([state, verdict], ['applied', expected]);
+            const { shape, elements } = renderTable(policy, some);
+            const { verdict = 'masquerade', as } = decider(policy)({ family, value }) ?? {};
+            const expected = { state: 'applied', verdict, as: as && nodeAddressText(as) };
             const isListed = sources.length === 0 || sources.some((one) => holds(one, source));
-            assert.equal(
-              verdictAt(fates, { family, value }, { family, value: source }).verdict,
-              isListed ? expected : 'return',
-            );
+            for (const fates of [
+              kernelFates({ family, rules, leadsOn: sources.length > 0, jumps: JUMPS }, some.chain),
+              nftablesFates({ family, table: { isOwn: true, shape, elements } }),
+            ]) {
+              const { rule, ...read } = verdictAt(fates, { family, value });
+              assert.deepEqual(read, expected, rule);
+              assert.equal(
+                verdictAt(fates, { family, value }, { family, value: source }).verdict,
+                isListed ? verdict : 'return',
+              );
+            }
           },
         ),
       );
@@ -232,11 +264,8 @@ describe('the verdict of a chain in the kernel', () => {
   }
 });
 
-/** One prefix with two verdicts is an error of the config, which never gets so far. */
-function firstOfEach<Item extends { readonly prefix: { readonly text: string } }>(
-  items: readonly Item[],
-): readonly Item[] {
-  return [...new Map(items.toReversed().map((item) => [item.prefix.text, item])).values()];
+function located<Value>(values: readonly Value[]): readonly Located<Value>[] {
+  return values.map((value) => ({ value, origin: { kind: 'built-in', reason: 'test' } }));
 }
 
 function observedOf(family: Family, rules: readonly string[] | undefined, jumps: readonly string[] = JUMPS) {

@@ -25,11 +25,23 @@ describe('the JSON report', () => {
         ],
         masqueradeCIDRs: [],
         masqueradeFromCIDRs: [],
+        masqueradeAddresses: [],
         masqLinkLocal: true,
         masqLinkLocalIPv6: false,
         resyncIntervalMs: 90_000,
       },
     });
+  });
+
+  it('has the addresses of destinations', () => {
+    const text = 'masqueradeAddresses: [{address: 198.51.100.0/24, destination: 0.0.0.0/0}]';
+    assert.deepEqual(JSON.parse(jsonReport(check({ 'ip-masq-a': text }))).merged.masqueradeAddresses, [
+      {
+        destination: '0.0.0.0/0',
+        address: '198.51.100.0/24',
+        origin: { source: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 23 },
+      },
+    ]);
   });
 
   it('names what the defaults follow', () => {

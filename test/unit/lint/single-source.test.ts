@@ -12,17 +12,24 @@ describe('all sources as one', () => {
       'ip-masq-cloud': 'nonMasqueradeCIDRs:\n  - 10.224.0.0/12\n  - fd00::/8\nmasqLinkLocal: true\n',
       'ip-masq-operator':
         'nonMasqueradeCIDRs: [172.16.0.0/12, 10.224.0.0/12]\nmasqueradeCIDRs: [172.20.99.0/24]\nresyncInterval: 1m30s\n',
+      'ip-masq-owner':
+        'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}, {destination: "::/0", address: "fd01::/64"}]',
     };
     assert.equal(
       single(texts),
       [
-        '# Merged by ip-masq-agent from ip-masq-cloud, ip-masq-operator',
+        '# Merged by ip-masq-agent from ip-masq-cloud, ip-masq-operator, ip-masq-owner',
         'nonMasqueradeCIDRs:',
         '  - 10.224.0.0/12 # ip-masq-cloud:2:5',
         '  - "fd00::/8" # ip-masq-cloud:3:5',
         '  - 172.16.0.0/12 # ip-masq-operator:1:22',
         'masqueradeCIDRs:',
         '  - 172.20.99.0/24 # ip-masq-operator:2:19',
+        'masqueradeAddresses:',
+        '  - destination: 0.0.0.0/0 # ip-masq-owner:1:23',
+        '    address: 198.51.100.0/24',
+        '  - destination: "::/0" # ip-masq-owner:1:75',
+        '    address: "fd01::/64"',
         'masqLinkLocal: true # ip-masq-cloud:4:16',
         'masqLinkLocalIPv6: false # built in (default)',
         'resyncInterval: 90s # ip-masq-operator:3:17',
@@ -68,11 +75,12 @@ describe('all sources as one', () => {
     [64, ''],
     [65, '\ncidrLimit: 65\n'],
   ] as const) {
-    it(`${limit === '' ? 'need no limit for' : 'raise the limit for'} ${count} entries of both lists together`, () => {
-      const list = Array.from({ length: count - 1 }, (_, index) => `10.${index}.0.0/16`);
+    it(`${limit === '' ? 'need no limit for' : 'raise the limit for'} ${count} entries of all lists together`, () => {
+      const list = Array.from({ length: count - 2 }, (_, index) => `10.${index}.0.0/16`);
       const text = single({
         'ip-masq-a': `nonMasqueradeCIDRs: [${list}]`,
         'ip-masq-b': 'masqueradeCIDRs: [10.0.1.0/24]',
+        'ip-masq-c': 'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}]',
       });
       assert.equal(/\ncidrLimit.*\n/.exec(text)?.[0] ?? '', limit);
       assert.ok(merge({ 'ip-masq-agent': text }).config);

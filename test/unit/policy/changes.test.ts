@@ -4,11 +4,17 @@ import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { Prefix } from '../../../lib/cidr/prefix.ts';
 import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
-import type { MergedConfig } from '../../../lib/config/config.ts';
+import type { MasqueradeAddress, MergedConfig } from '../../../lib/config/config.ts';
 import { changesBetween, describeChanges, describePolicyChange } from '../../../lib/policy/changes.ts';
 import { decide } from '../../../lib/policy/decision.ts';
-import { fatesOf, sameFate } from '../../../lib/policy/fates.ts';
-import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
+import { type Fate, fatesOf, sameFate } from '../../../lib/policy/fates.ts';
+import {
+  compilePolicy,
+  decider,
+  nodeAddressText,
+  outcomeText,
+  type Policy,
+} from '../../../lib/policy/policy.ts';
 import type { Located } from '../../../lib/text/origin.ts';
 import { BITS, crowdedAddress, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
 import { mergedOf } from '../config/support.ts';
@@ -135,15 +141,21 @@ for (const family of FAMILIES) {
           });
           for (const value of [...addresses, ...edges].filter((edge) => isAddress(family, edge))) {
             const found = changes.filter(({ first, last }) => first <= value && value <= last);
-            const [was, is] = [a, b].map((one) => decide(one, { family, value }).verdict);
-            const verdicts = found.map((change) => [change.before.verdict, change.after.verdict]);
-            assert.deepEqual(verdicts, was === is ? [] : [[was, is]]);
+            const [was, is] = [before, after].map((policy) => {
+              const { verdict = 'masquerade', as } = decider(policy)({ family, value }) ?? {};
+              return outcomeText(verdict, as && nodeAddressText(as));
+            });
+            const outcomes = found.map((change) => [change.before, change.after].map(outcomeOf));
+            assert.deepEqual(outcomes, was === is ? [] : [[was, is]]);
           }
-          changes.forEach(({ first, after: { verdict } }, index) => {
+          changes.forEach(({ first, ...change }, index) => {
             const previous = changes[index - 1];
             if (previous === undefined) return;
             assert.ok(previous.last < first);
-            assert.ok(previous.last + 1n < first || previous.after.verdict !== verdict);
+            const isOther = (['before', 'after'] as const).some(
+              (when) => outcomeOf(previous[when]) !== outcomeOf(change[when]),
+            );
+            assert.ok(previous.last + 1n < first || isOther);
           });
         }),
       );
@@ -182,6 +194,11 @@ for (const family of FAMILIES) {
   });
 }
 
+function outcomeOf({ verdict, as }: Fate): string {
+  assert.ok(verdict);
+  return outcomeText(verdict, as);
+}
+
 function both(a: Policy, b: Policy): Policy {
   return { ...a, entries: [...a.entries, ...b.entries] };
 }
@@ -193,13 +210,19 @@ function config(family: Family): fc.Arbitrary<MergedConfig> {
   });
   const prefixes = fc.array(crowdedPrefix(family), { maxLength: 8 });
   const from = fc.array(crowdedPrefix(family), { maxLength: 2 });
+  const address = fc.record({ destination: crowdedPrefix(family), range: crowdedPrefix(family) });
+  const addresses = fc.uniqueArray(address, {
+    maxLength: 3,
+    selector: ({ destination }) => destination.text,
+  });
   return fc
-    .tuple(prefixes, prefixes, from, fc.boolean())
-    .map(([inside, outside, sources, masqLinkLocal]) => ({
+    .tuple(prefixes, prefixes, from, addresses, fc.boolean())
+    .map(([inside, outside, sources, others, masqLinkLocal]) => ({
       sources: ['s'],
       nonMasqueradeCIDRs: inside.map(at<Prefix>),
       masqueradeCIDRs: outside.map(at<Prefix>),
       masqueradeFromCIDRs: sources.map(at<Prefix>),
+      masqueradeAddresses: others.map(at<MasqueradeAddress>),
       masqLinkLocal: at(masqLinkLocal),
       masqLinkLocalIPv6: at(masqLinkLocal),
       resyncInterval: undefined,

@@ -2,7 +2,16 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type Family, parseAddress } from '../../../lib/cidr/address.ts';
-import { compilePolicy, decider, type Entry, type Policy, type Verdict } from '../../../lib/policy/policy.ts';
+import {
+  compilePolicy,
+  decider,
+  type Entry,
+  isFor,
+  nodeAddressText,
+  outcomeText,
+  type Policy,
+  type Verdict,
+} from '../../../lib/policy/policy.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { crowdedAddress, crowdedPrefix, FAMILIES, holds, longest } from '../cidr/arbitrary.ts';
 import { mergedOf } from '../config/support.ts';
@@ -110,6 +119,86 @@ describe('who decides for an address', () => {
         fc.property(entries, crowdedAddress(family), (entries, value) => {
           const expected = longest(entries.filter(({ prefix }) => holds(prefix, value)));
           assert.equal(decider({ family, from: [], entries })({ family, value }), expected);
+        }),
+        { numRuns: 1_000 },
+      );
+    });
+  }
+});
+
+describe("the node's address that packets leave with", () => {
+  const own = ['198.51.100.9', '198.51.100.8', '192.0.2.1', '2001:db8::1'].flatMap(
+    (text) => parseAddress(text) ?? [],
+  );
+  const policy = compilePolicy(
+    mergedOf({
+      a: `
+nonMasqueradeCIDRs: [10.0.0.0/8, 203.0.113.128/25]
+masqueradeCIDRs: [10.1.0.0/16]
+masqueradeAddresses:
+  - {destination: 0.0.0.0/0, address: 192.0.2.0/24}
+  - {destination: 203.0.113.0/24, address: 198.51.100.0/24}
+  - {destination: 203.0.113.0/26, address: 233.252.0.0/24}
+  - {destination: 10.1.2.0/24, address: 198.51.100.9/32}
+  - {destination: 10.2.0.0/16, address: 198.51.100.9/32}
+`,
+    }),
+    'IPv4',
+    own,
+  );
+
+  for (const [what, address, expected] of [
+    ['is that of the longest destination', '203.0.113.77', 'masqueraded as 198.51.100.8'],
+    ['is that of everything', '8.8.8.8', 'masqueraded as 192.0.2.1'],
+    ["is the kernel's choice if there is none in the range", '203.0.113.1', 'masqueraded'],
+    ['is none inside what is not masqueraded', '203.0.113.200', 'not masqueraded'],
+    ['is none even if the destination is listed', '10.2.3.4', 'not masqueraded'],
+    ['is that of a destination around an exception', '10.1.9.9', 'masqueraded as 192.0.2.1'],
+    ['is that of a destination inside an exception', '10.1.2.9', 'masqueraded as 198.51.100.9'],
+  ] as const) {
+    it(`${what}: ${address}`, () => {
+      const parsed = parseAddress(address);
+      assert.ok(parsed);
+      const { verdict = 'masquerade', as } = decider(policy)(parsed) ?? {};
+      assert.equal(outcomeText(verdict, as && nodeAddressText(as)), expected);
+    });
+  }
+
+  it('is compiled again only if an address comes or goes that a range asks for', () => {
+    const others = ['172.16.0.1', '2001:db8::2'].flatMap((text) => parseAddress(text) ?? []);
+    assert.equal(isFor([...own.toReversed(), ...others], [policy]), true);
+    assert.equal(isFor(own.slice(1), [policy]), false);
+    assert.equal(isFor([...own, { family: 'IPv4', value: 0xe9fc0001n }], [policy]), false);
+    assert.equal(isFor([], [compilePolicy(mergedOf({}), 'IPv4', own)]), true);
+  });
+
+  for (const family of FAMILIES) {
+    it(`changes no verdict, and is that of the longest ${family} destination, as a search through all finds`, () => {
+      const list = fc.uniqueArray(crowdedPrefix(family), { maxLength: 6, selector: ({ text }) => text });
+      const item = fc.record({ destination: crowdedPrefix(family), range: crowdedPrefix(family) });
+      const items = fc.uniqueArray(item, { maxLength: 6, selector: ({ destination }) => destination.text });
+      const address = crowdedAddress(family);
+      fc.assert(
+        fc.property(list, list, items, fc.array(address), address, (inside, outside, items, own, value) => {
+          const origin = { kind: 'built-in', reason: 'test' } as const;
+          const located = <Value>(values: readonly Value[]) => values.map((value) => ({ value, origin }));
+          const plain = {
+            ...mergedOf({}),
+            nonMasqueradeCIDRs: located(inside),
+            masqueradeCIDRs: located(outside),
+          };
+          const config = { ...plain, masqueradeAddresses: located(items) };
+          const addresses = own.map((value) => ({ family, value }));
+          const entry = decider(compilePolicy(config, family, addresses))({ family, value });
+          const verdict = decider(compilePolicy(plain, family))({ family, value })?.verdict ?? 'masquerade';
+          assert.equal(entry?.verdict ?? 'masquerade', verdict);
+          if (verdict === 'return') return;
+          const holding = items.filter(({ destination }) => holds(destination, value));
+          const { range } = holding.toSorted((a, b) => b.destination.length - a.destination.length)[0] ?? {};
+          const found =
+            range && own.filter((one) => holds(range, one)).toSorted((a, b) => (a < b ? -1 : 1))[0];
+          assert.equal(entry?.as?.range.text, range?.text);
+          assert.equal(entry?.as?.found?.[0]?.value, found);
         }),
         { numRuns: 1_000 },
       );

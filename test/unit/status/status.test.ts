@@ -235,6 +235,27 @@ describe('the status', () => {
     assert.deepEqual(await series('packets_from_elsewhere_total'), []);
   });
 
+  it('counts ranges by how many addresses of the node they hold, as long as a config lists any', async () => {
+    const { status, series, value } = create();
+    const own = [1n, 2n, 0x0a000001n].map((value) => ({ family: 'IPv4', value }) as const);
+    const items = ['0.0.0.0/8', '10.0.0.0/8', '11.0.0.0/8', '12.0.0.0/8'].map((address, index) => ({
+      destination: `203.0.${index}.0/24`,
+      address,
+    }));
+    const config = mergedOf({ b: JSON.stringify({ masqueradeAddresses: items }) });
+    for (const family of ['IPv4', 'IPv6'] as const)
+      status.onSync(sync({ policy: compilePolicy(config, family, own) }));
+    for (const [found, count] of [
+      ['none', 2],
+      ['one', 1],
+      ['several', 1],
+    ] as const)
+      assert.equal(await value('masquerade_address_ranges', 'family="IPv4"', `found="${found}"`), count);
+    assert.equal((await series('masquerade_address_ranges')).length, 3);
+    status.onSync(sync({}));
+    assert.deepEqual(await series('masquerade_address_ranges'), []);
+  });
+
   it('ends the counters of a source that is gone', async () => {
     const { status, series } = create();
     const count = (source: string) => ({ source, verdict: 'return', packets: 1n, bytes: 60n }) as const;

@@ -1,0 +1,50 @@
+import { watchAddresses } from '../../../lib/agent/address-watch.ts';
+import type { Wakes } from '../../../lib/agent/wakes.ts';
+import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
+import type { Logger } from '../../../lib/log/log.ts';
+import { AddressWatch } from '../../../lib/netlink/watch.ts';
+import { isFor, nodeAddresses, type Policy } from '../../../lib/policy/policy.ts';
+import { errorMessage } from '../../../lib/text/error.ts';
+import { stopSignal } from '../signals.ts';
+
+/** Wakes the agent when the node's addresses change, from the first policy on that asks for any. */
+export class AddressChanges {
+  #policies: readonly Policy[] = [];
+  #isWatching = false;
+  readonly #wakes: Wakes;
+  readonly #log: Logger;
+
+  constructor(wakes: Wakes, log: Logger) {
+    this.#wakes = wakes;
+    this.#log = log;
+  }
+
+  /** Takes the policies whose rules the kernel has now. */
+  follow(policies: readonly Policy[]): void {
+    const areNew = policies !== this.#policies;
+    this.#policies = policies;
+    if (!areNew || policies.every((policy) => nodeAddresses(policy).length === 0)) return;
+    // While they were applied, addresses may have changed.
+    if (this.#isWatching && !this.#areCurrent()) this.#wakes.add('addresses');
+    if (this.#isWatching) return;
+    this.#isWatching = true;
+    this.#watch().catch((error: unknown) => {
+      this.#log.warn(
+        `cannot watch the node's addresses, changes wait for the resync: ${errorMessage(error)}`,
+      );
+    });
+  }
+
+  async #watch(): Promise<void> {
+    await watchAddresses({
+      watch: new AddressWatch(),
+      isCurrent: () => this.#areCurrent(),
+      wakes: this.#wakes,
+      signal: stopSignal,
+    });
+  }
+
+  #areCurrent(): boolean {
+    return isFor(ownAddressList(), this.#policies);
+  }
+}

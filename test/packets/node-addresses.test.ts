@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { createNode, eventually, jsonLines, SERVED } from '../e2e/support.ts';
+import { FAMILIES } from '../kernel/support.ts';
+import { WITH_NETLINK } from '../lab/netlink.ts';
+import { createNetwork, NODE, POD } from '../lab/network.ts';
+import { succeed } from '../lab/run.ts';
+import { DATAPLANES, NO_LAB } from './support.ts';
+
+/** More addresses of the node, in ranges of the config. The outside knows the way to its network only. */
+const SECOND = { IPv4: '192.0.2.139', IPv6: '2001:db8::8000:0:0:7' } as const;
+const LOWER = { IPv4: '192.0.2.131', IPv6: '2001:db8::8000:0:0:3' } as const;
+const MASK = { IPv4: 32, IPv6: 128 } as const;
+
+const SOMEWHERE = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
+const INSIDE = { IPv4: '10.1.2.3', IPv6: 'fd01::1' } as const;
+/** Another range, of which the node has no address. */
+const FOREIGN = { IPv4: '203.0.114.9', IPv6: '2606:4701::1' } as const;
+
+const BEFORE = 'nonMasqueradeCIDRs: [10.0.0.0/8, "fd01::/16"]\n';
+const AFTER = `${BEFORE}masqueradeAddresses:
+  - {destination: 0.0.0.0/0, address: 192.0.2.128/25}
+  - {destination: "::/0", address: "2001:db8::8000:0:0:0/65"}
+  - {destination: 203.0.114.0/24, address: 233.252.0.0/24}
+  - {destination: "2606:4701::/32", address: "fd00:101::/64"}
+`;
+
+describe("packets leave with the node's address in a range", { concurrency: true, skip: NO_LAB }, () => {
+  for (const { name, flags } of DATAPLANES) {
+    for (const ports of ['', '--to-ports=2000-2999', '--random-fully=false'])
+      it(`before, during and after changes: ${[name, ports].join(' ')}`, async () => {
+        await using node = await createNode();
+        await using network = await createNetwork(node.box);
+        const ip = (...args: string[]) => succeed(node.box.run('ip', args));
+        const change = async (what: 'add' | 'del', all: Readonly<Record<'IPv4' | 'IPv6', string>>) => {
+          // By itself, the kernel never chooses a deprecated address.
+          for (const family of FAMILIES)
+            await ip(
+              'address',
+              what,
+              `${all[family]}/${MASK[family]}`,
+              'dev',
+              'uplink0',
+              ...(what === 'add' ? ['preferred_lft', '0'] : []),
+            );
+        };
+        const sources = async (destinations: Readonly<Record<'IPv4' | 'IPv6', string>>) =>
+          (await network.sourcesSeen(FAMILIES.map((family) => destinations[family]))).map(
+            ({ address }) => address,
+          );
+        const arrivesFrom = async (all: Readonly<Record<'IPv4' | 'IPv6', string>>) => {
+          let seen: readonly string[] = [];
+          await eventually(
+            async () => {
+              seen = await sources(SOMEWHERE);
+              return FAMILIES.every((family, index) => seen[index] === all[family]);
+            },
+            () => `packets from ${Object.values(all)}, not ${seen}`,
+          );
+          assert.deepEqual(
+            await sources(INSIDE),
+            FAMILIES.map((family) => POD[family]),
+          );
+          assert.deepEqual(
+            await sources(FOREIGN),
+            FAMILIES.map((family) => NODE[family]),
+          );
+        };
+        await change('add', SECOND);
+        const volume = await node.volume({ 'ip-masq-x': BEFORE });
+        const resync = WITH_NETLINK ? [] : ['--resync-interval=1s', '--netlink=off'];
+        const agent = node.start(
+          '--enable-ipv6',
+          SERVED,
+          ...flags,
+          ...resync,
+          ...(ports === '' ? [] : [ports]),
+        );
+        await arrivesFrom(NODE);
+        await volume.swap({ 'ip-masq-x': AFTER });
+        await arrivesFrom(SECOND);
+        await change('add', LOWER);
+        await arrivesFrom(LOWER);
+        await change('del', LOWER);
+        await arrivesFrom(SECOND);
+        await change('del', SECOND);
+        await arrivesFrom(NODE);
+        await change('add', SECOND);
+        await arrivesFrom(SECOND);
+        const warnings = jsonLines(agent.log()).filter(({ level }) => level === 'warn');
+        assert.ok(
+          warnings.some(({ msg }) => /ip-masq-x:5:5: .*no address in 233\.252\.0\.0\/24/.test(String(msg))),
+        );
+        await volume.swap({ 'ip-masq-x': BEFORE });
+        await arrivesFrom(NODE);
+      });
+  }
+});

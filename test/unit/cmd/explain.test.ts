@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { explainedJson } from '../../../cmd/ip-masq-agent/explain/explain-json.ts';
+import { explainedText } from '../../../cmd/ip-masq-agent/explain/explain-text.ts';
+import { explained } from '../../../cmd/ip-masq-agent/explain/live.ts';
+import { type Address, parseAddress } from '../../../lib/cidr/address.ts';
+import { painter } from '../../../lib/text/colour.ts';
+import { mergedOf } from '../config/support.ts';
+
+const TEXTS = {
+  'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeCIDRs: [10.1.0.0/16, 10.2.0.0/16]\n',
+  'ip-masq-operator': [
+    'masqueradeAddresses:',
+    '- {destination: 0.0.0.0/0, address: 198.51.100.0/24}',
+    '- {destination: 8.8.0.0/16, address: 203.0.113.0/24}',
+    '- {destination: 10.1.2.0/24, address: 203.0.113.0/24}',
+    '- {destination: "::/0", address: "2001:db8::/32"}',
+  ].join('\n'),
+};
+
+const OWN = ['198.51.100.17', '2001:db8::2', '198.51.100.7', '192.0.2.1', '2001:db8::10'];
+
+describe('explain, of an address of the node that packets leave with,', () => {
+  for (const [name, own, address, ...lines] of [
+    [
+      'says the range if the node is not known',
+      undefined,
+      '8.8.8.8',
+      "8.8.8.8 is masqueraded as the node's address in 203.0.113.0/24: 8.8.0.0/16 of ip-masq-operator:3:3 decides",
+      '  masqueradeAddresses lists 203.0.113.0/24 of ip-masq-operator:3:3; on a node, --live says its address',
+      '  8.8.0.0/16 is 8.8.0.0 to 8.8.255.255, 65,536 addresses',
+      "  overrides 0.0.0.0/0 of ip-masq-operator:2:3, masqueraded as the node's address in 198.51.100.0/24",
+    ],
+    [
+      'says the lowest of several, and that it is one',
+      OWN,
+      '9.9.9.9',
+      '9.9.9.9 is masqueraded as 198.51.100.7: 0.0.0.0/0 of ip-masq-operator:2:3 decides',
+      "  198.51.100.7 is the lowest of the node's 2 addresses in 198.51.100.0/24 of ip-masq-operator:2:3",
+      '  0.0.0.0/0 is 0.0.0.0 to 255.255.255.255, 4,294,967,296 addresses',
+    ],
+    [
+      'compares numbers, not texts',
+      OWN,
+      '2001:db8:8::8',
+      '2001:db8:8::8 is masqueraded as 2001:db8::2: ::/0 of ip-masq-operator:5:3 decides',
+      "  2001:db8::2 is the lowest of the node's 2 addresses in 2001:db8::/32 of ip-masq-operator:5:3",
+      '  ::/0 is :: to ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff, 2^128 addresses',
+    ],
+    [
+      'says that the kernel chooses if the node has none, whatever a wider destination has',
+      OWN,
+      '8.8.8.8',
+      '8.8.8.8 is masqueraded: 8.8.0.0/16 of ip-masq-operator:3:3 decides',
+      '  the kernel chooses the address, because the node has none in 203.0.113.0/24 of ip-masq-operator:3:3',
+      '  8.8.0.0/16 is 8.8.0.0 to 8.8.255.255, 65,536 addresses',
+      '  overrides 0.0.0.0/0 of ip-masq-operator:2:3, masqueraded as 198.51.100.7',
+    ],
+    [
+      'says where an exception is from, and where its address',
+      ['198.51.100.7'],
+      '10.2.3.4',
+      '10.2.3.4 is masqueraded as 198.51.100.7: 10.2.0.0/16 of ip-masq-cloud:2:32 decides',
+      "  198.51.100.7 is the node's only address in 198.51.100.0/24 of ip-masq-operator:2:3",
+      '  10.2.0.0/16 is 10.2.0.0 to 10.2.255.255, 65,536 addresses',
+      '  overrides 10.0.0.0/8 of ip-masq-cloud:1:22, not masqueraded',
+      '  overrides 0.0.0.0/0 of ip-masq-operator:2:3, masqueraded as 198.51.100.7',
+    ],
+    [
+      'says nothing if the packets are not masqueraded',
+      OWN,
+      '10.3.4.5',
+      '10.3.4.5 is not masqueraded: 10.0.0.0/8 of ip-masq-cloud:1:22 decides',
+      '  10.0.0.0/8 is 10.0.0.0 to 10.255.255.255, 16,777,216 addresses',
+      '  overrides 0.0.0.0/0 of ip-masq-operator:2:3, masqueraded as 198.51.100.7',
+    ],
+  ] as const) {
+    it(name, () => {
+      const answer = explainOf(TEXTS, address, own);
+      assert.equal(explainedText(answer, painter(false)), lines.map((line) => `${line}\n`).join(''));
+    });
+  }
+
+  it('says nothing of packets from elsewhere', () => {
+    const texts = { ...TEXTS, 'ip-masq-pods': 'masqueradeFromCIDRs: [10.244.0.0/16]' };
+    const [text, next] = explainedText(explainOf(texts, '9.9.9.9', OWN, '192.0.2.9'), painter(false)).split(
+      '\n',
+    );
+    assert.match(text ?? '', /^9\.9\.9\.9 from 192\.0\.2\.9 is not masqueraded: /);
+    assert.match(next ?? '', /^ {2}only for packets from /);
+  });
+
+  it('gives programs the address, what it was chosen from, and its origin', () => {
+    const as = (address: string, own?: readonly string[]) =>
+      (explainedJson(explainOf(TEXTS, address, own)) as { readonly as?: object }).as;
+    const file = { source: 'ip-masq-operator', file: 'ip-masq-operator' };
+    const everywhere = { range: '198.51.100.0/24', origin: { ...file, line: 2, column: 3 } };
+    assert.deepEqual(as('9.9.9.9', OWN), {
+      address: '198.51.100.7',
+      found: ['198.51.100.7', '198.51.100.17'],
+      ...everywhere,
+    });
+    assert.deepEqual(as('9.9.9.9'), { address: null, found: null, ...everywhere });
+    assert.deepEqual(as('9.9.9.9', []), { address: null, found: [], ...everywhere });
+    assert.equal(as('10.3.4.5', OWN), undefined);
+  });
+});
+
+function explainOf(
+  texts: Readonly<Record<string, string>>,
+  address: string,
+  own?: readonly string[],
+  from?: string,
+) {
+  const source = from === undefined ? undefined : addressOf(from);
+  return explained(mergedOf(texts), addressOf(address), source, true, own?.map(addressOf));
+}
+
+function addressOf(text: string): Address {
+  const address = parseAddress(text);
+  assert.ok(address, text);
+  return address;
+}
