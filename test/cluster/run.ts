@@ -14,6 +14,7 @@ import { kubectlFor } from './lab/kubectl.ts';
 import type { List, Node } from './lab/objects.ts';
 import { oldAgentImage } from './lab/old-image.ts';
 import { removeProbes } from './lab/probes.ts';
+import { makeRelease } from './lab/release.ts';
 import { buildPrograms } from './local/build.ts';
 import { startCluster } from './local/cluster.ts';
 import { e2eImage } from './local/e2e.ts';
@@ -36,8 +37,10 @@ const SCENARIOS = fileURLToPath(new URL('scenarios', import.meta.url));
 const SAFETY = fileURLToPath(new URL('local/safety.test.ts', import.meta.url));
 /** Scenarios that take long, and run only if they are named or with MATRIX=all. */
 const LONG = [15];
-/** The scenario that needs the image of the last release. */
-const UPGRADE = '08-upgrade';
+/** The scenario that installs a release, made of the files as they are. */
+const RELEASE = '16-release';
+/** The scenarios that need the image of the last release. */
+const UPGRADES = ['08-upgrade', RELEASE];
 /** The scenario that needs the image of the pods of Kubernetes' own tests. */
 const E2E = '15-kubernetes-e2e';
 const MINUTES_MS = 60_000;
@@ -67,6 +70,7 @@ async function inOwnClusters(): Promise<readonly Row[]> {
   await buildPrograms(console.log);
   const images: Image[] = [await agentImage(), ...(await oldImages(files))];
   if (files.some((file) => nameOf(file) === E2E)) images.push(await e2eImage(console.log));
+  if (files.some((file) => nameOf(file) === RELEASE)) process.env['CLUSTER_RELEASE'] = await makeRelease();
   const rows: Row[] = [];
   for (const parameters of chosen()) {
     const label = `kube-proxy ${parameters.proxyMode}, ${parameters.families}`;
@@ -102,9 +106,9 @@ async function record(parameters: Parameters, rows: readonly Row[]): Promise<voi
   writePages();
 }
 
-/** The image to upgrade from, if a scenario needs it. Without it, that scenario is skipped. */
+/** The image to upgrade from, if a scenario needs it. Without it, upgrades are skipped. */
 async function oldImages(files: readonly string[]): Promise<readonly AgentImage[]> {
-  if (!files.some((file) => nameOf(file) === UPGRADE)) return [];
+  if (!files.some((file) => UPGRADES.includes(nameOf(file)))) return [];
   const image = await oldAgentImage();
   if (image === undefined) return [];
   process.env['CLUSTER_OLD_IMAGE'] = image.name;

@@ -6,25 +6,42 @@ import { temporaryDirectory } from '../lab/volume.ts';
 
 export interface Registry extends AsyncDisposable {
   readonly address: string;
+  /** The log of all requests so far, a line for each. */
+  requests(): string;
 }
 
-/** Starts a registry for images, empty, without users and without TLS, on the loopback link of a box. */
-export async function startRegistry(box: Box): Promise<Registry> {
+/**
+ * Starts a registry for images, without users and without TLS, on the loopback link of a network namespace.
+ *
+ * @param directory what it holds, and what is pushed to it
+ */
+export async function startRegistry({ spawn }: Pick<Box, 'spawn'>, directory: string): Promise<Registry> {
   await using stack = new AsyncDisposableStack();
   const { path: dir } = stack.use(await temporaryDirectory());
   const address = '127.0.0.1:5000';
   const config = join(dir, 'config.json');
-  const storage = { filesystem: { rootdirectory: join(dir, 'data') } };
+  const storage = { filesystem: { rootdirectory: directory } };
   // JSON is YAML too.
   await writeFile(config, JSON.stringify({ version: 0.1, storage, http: { addr: address } }));
-  const child = box.spawn('docker-registry', ['serve', config], { stdio: ['ignore', 'ignore', 'pipe'] });
-  child.stderr?.resume();
+  const child = spawn('docker-registry', ['serve', config], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let requests = '';
+  child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
+    requests += chunk;
+  });
   await once(child, 'spawn');
   stack.defer(async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;
     child.kill('SIGKILL');
     await once(child, 'exit');
   });
+  await new Promise<void>((resolve, reject) => {
+    let log = '';
+    child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
+      log += chunk;
+      if (log.includes('listening on')) resolve();
+    });
+    child.once('exit', () => reject(new Error(`the registry ended: ${log}`)));
+  });
   const owned = stack.move();
-  return { address, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { address, requests: () => requests, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

@@ -16,18 +16,22 @@ export const OTHER = OWN === 'arm64' ? 'amd64' : 'arm64';
 const MINUTES_MS = 300_000;
 const VERSION = 'v1.2.3-test';
 
-export interface ImageLab extends AsyncDisposable {
+/** A Docker, a registry that it can push to, and make for releases to that registry. */
+export interface Workshop extends AsyncDisposable {
   readonly docker: Docker;
+  /** The address of the registry. */
+  readonly registry: string;
+  /** Runs make in the network of the Docker; it must succeed. */
+  make(builder: Builder, ...words: readonly string[]): Promise<void>;
+}
+
+export interface ImageLab extends Workshop {
   /** The version that the images are built as. */
   readonly version: string;
   /** The name of the image for an architecture. */
   image(architecture: string): string;
-  /** Where `make release` has pushed to. */
-  readonly registry: string;
   /** The directory that `make release` has written. */
   readonly release: string;
-  /** Runs make in the network of the Docker; it must succeed. */
-  make(builder: Builder, ...words: readonly string[]): Promise<void>;
   /** Starts the agent as the DaemonSet's manifest says, with more arguments behind its own. */
   start(files: Files, ...args: string[]): Promise<AgentContainer>;
   /** The same with the rights that the component nftables leaves. */
@@ -40,31 +44,52 @@ export interface Builder {
   readonly umask: string;
 }
 
-/** Starts Docker and a registry, then makes a release with the images of all architectures, without network. */
+/** How a release is made where nothing depends on it. */
+export const PLAIN_BUILDER: Builder = { buildKit: false, umask: '022' };
+
+/**
+ * Starts Docker and a registry, whose builds need no network.
+ *
+ * @param pushed the directory of what is pushed
+ * @param path the PATH of the person who runs make
+ */
+export async function startWorkshop(version: string, pushed: string, path: string): Promise<Workshop> {
+  await using stack = new AsyncDisposableStack();
+  const own = { ...networkEnvironment(), PATH: path };
+  // The other architecture's Node.js comes from the network, once.
+  await succeed(run(makeCommand('022', `build-${OTHER}`), own, { timeoutMs: MINUTES_MS }));
+  const docker = stack.use(await startDocker());
+  const base = await importBase(docker);
+  const { address } = stack.use(await startRegistry(docker.node, pushed));
+  const variables = [
+    `DOCKER=${docker.client}`,
+    `BASE_IMAGE=${base}`,
+    `REGISTRY=${address}`,
+    `VERSION=${version}`,
+    'DOCKER_BUILD_FLAGS=--network=none --no-cache',
+    'DOCKER_MANIFEST_FLAGS=--insecure',
+  ];
+  const owned = stack.move();
+  return {
+    docker,
+    registry: address,
+    make: async ({ buildKit, umask }, ...words) => {
+      const { file, args } = makeCommand(umask, ...words, ...variables);
+      const env = { ...docker.env, ...own, DOCKER_BUILDKIT: buildKit ? '1' : '0' };
+      await succeed(run(docker.node.wrap(file, args), env, { timeoutMs: MINUTES_MS }));
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** Makes a release with the images of all architectures. */
 export async function createImageLab(): Promise<ImageLab> {
   await using stack = new AsyncDisposableStack();
   const { path: dir } = stack.use(await temporaryDirectory());
   const path = await pathWithOtherNode(join(dir, 'path'));
-  // The other architecture's Node.js comes from the network, once.
-  await succeed(run(makeCommand('022', `build-${OTHER}`), path, { timeoutMs: MINUTES_MS }));
-  const docker = stack.use(await startDocker());
-  const base = await importBase(docker);
-  const registry = stack.use(await startRegistry(docker.node)).address;
+  const { docker, registry, make } = stack.use(await startWorkshop(VERSION, join(dir, 'pushed'), path));
   const image = (architecture: string) => `${registry}/ip-masq-agent-${architecture}:${VERSION}`;
-  const variables = [
-    `DOCKER=${docker.client}`,
-    `BASE_IMAGE=${base}`,
-    `REGISTRY=${registry}`,
-    `VERSION=${VERSION}`,
-    'DOCKER_BUILD_FLAGS=--network=none --no-cache',
-    'DOCKER_MANIFEST_FLAGS=--insecure',
-  ];
-  const make: ImageLab['make'] = async ({ buildKit, umask }, ...words) => {
-    const { file, args } = makeCommand(umask, ...words, ...variables);
-    const env = { ...docker.env, ...path, DOCKER_BUILDKIT: buildKit ? '1' : '0' };
-    await succeed(run(docker.node.wrap(file, args), env, { timeoutMs: MINUTES_MS }));
-  };
-  await make({ buildKit: false, umask: '022' }, 'release');
+  await make(PLAIN_BUILDER, 'release');
   let started = 0;
   const start = async (files: Files, args: readonly string[], isNftables = false) => {
     started += 1;
@@ -85,16 +110,20 @@ export async function createImageLab(): Promise<ImageLab> {
 }
 
 /** The PATH of a person whose own Node.js is not the project's: that Node.js comes first here, and fails. */
-async function pathWithOtherNode(dir: string): Promise<Environment> {
+async function pathWithOtherNode(dir: string): Promise<string> {
   const node = '#!/bin/sh\necho "this is not the Node.js of the project" >&2\nexit 1\n';
   await mkdir(dir);
   await writeFile(join(dir, 'node'), node, { mode: 0o755 });
   const ofMachine = (process.env['PATH'] ?? '').split(':').filter((part) => !part.includes('node_modules'));
-  // npm needs the others where the network is behind a proxy.
+  return [dir, ...ofMachine].join(':');
+}
+
+/** What npm needs where the network is behind a proxy. */
+function networkEnvironment(): Environment {
   const names = ['NODE_EXTRA_CA_CERTS', 'HTTPS_PROXY', 'HTTP_PROXY', 'NO_PROXY'];
-  const ofNetwork = names.flatMap((name) => {
+  const given = names.flatMap((name) => {
     const value = process.env[name];
     return value === undefined ? [] : [[name, value] as const];
   });
-  return { ...Object.fromEntries(ofNetwork), PATH: [dir, ...ofMachine].join(':') };
+  return Object.fromEntries(given);
 }

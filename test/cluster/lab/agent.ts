@@ -1,5 +1,5 @@
-import { realpath, writeFile } from 'node:fs/promises';
-import { join, relative } from 'node:path';
+import { copyFile, realpath, writeFile } from 'node:fs/promises';
+import { basename, join, relative } from 'node:path';
 import { ROOT } from '../../image/make.ts';
 import type { RunResult } from '../../lab/run.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
@@ -12,6 +12,8 @@ import { until } from './wait.ts';
 export interface Kustomization {
   /** Below examples/kubernetes; `base` if absent. */
   readonly overlay?: string;
+  /** The file of a release's manifest, in the place of an overlay. It names its image. */
+  readonly manifest?: string;
   /** Names below examples/kubernetes/components. In a cluster of both families, `dual-stack` comes by itself. */
   readonly components?: readonly string[];
   /** Texts of the base's sources. If absent, those of the overlay stay. */
@@ -101,6 +103,9 @@ export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): 
     // kustomize follows symbolic links, and takes relative paths only.
     const { path } = stack.use(await temporaryDirectory());
     const dir = await realpath(path);
+    const { manifest } = kustomization;
+    // kustomize takes files from below the directory only.
+    if (manifest !== undefined) await copyFile(manifest, join(dir, basename(manifest)));
     const content = kustomizationFile(dir, kustomization, cluster, namespace);
     await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(content));
     await kubectl.must(...command, `--kustomize=${dir}`);
@@ -153,6 +158,7 @@ function kustomizationFile(
   dir: string,
   {
     overlay = 'base',
+    manifest,
     components = [],
     sources = {},
     args = [],
@@ -174,7 +180,7 @@ function kustomizationFile(
     apiVersion: 'kustomize.config.k8s.io/v1beta1',
     kind: 'Kustomization',
     namespace,
-    resources: [shipped(overlay)],
+    resources: [manifest === undefined ? shipped(overlay) : basename(manifest)],
     components: needed.map((component) => shipped(`components/${component}`)),
     images: [{ name: SHIPPED_IMAGE, newName, newTag }],
     patches: [

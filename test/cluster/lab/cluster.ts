@@ -20,6 +20,8 @@ export interface Cluster {
   readonly image: string;
   /** An image of an earlier agent, if the nodes hold one. */
   readonly oldImage: string | undefined;
+  /** The directory of a release, whose registry nodes on this machine can have. */
+  readonly release: string | undefined;
   readonly proxyMode: 'iptables' | 'nftables';
   readonly families: readonly Family[];
   /** Empty if the nodes are not on this machine. */
@@ -34,6 +36,7 @@ export function clusterFromEnvironment(): Cluster {
     kubectl: process.env['KUBECTL'] ?? 'kubectl',
     image: required('CLUSTER_IMAGE'),
     oldImage: process.env['CLUSTER_OLD_IMAGE'] || undefined,
+    release: process.env['CLUSTER_RELEASE'] || undefined,
     proxyMode: oneOf('CLUSTER_PROXY_MODE', ['iptables', 'nftables']),
     families: oneOf('CLUSTER_FAMILIES', ['ipv4', 'dual']) === 'dual' ? ['IPv4', 'IPv6'] : ['IPv4'],
     localNodes: directory ? JSON.parse(readFileSync(join(directory, 'nodes.json'), 'utf8')) : [],

@@ -18,7 +18,7 @@ const IMAGES = join(ROOT, 'bin/cluster/images');
 const MINUTES_MS = 600_000;
 
 /** What decides about the content of the image. */
-const INPUTS = [
+export const IMAGE_INPUTS = [
   'build',
   'cmd',
   'lib',
@@ -32,12 +32,27 @@ const INPUTS = [
 
 /** Builds the image as `make container` does, once for each state of the files that it is made of. */
 export async function agentImage(): Promise<AgentImage> {
-  const version = await stateOfInputs();
+  const version = await stateOf([...IMAGE_INPUTS, 'test/cluster/lab/image.ts']);
   const built = builtImage(version);
   if (built !== undefined) return built;
   await using docker = await startDocker();
-  const base = await importBase(docker);
+  const base = await baseOfOwnLayers(docker);
   return await makeImage(docker, { tree: ROOT, base, version });
+}
+
+/**
+ * Imports a Debian with a line of its own in a file that comes first in each image. So no layer is that of a release: nodes that
+ * have the image here pull the whole release, as new nodes do.
+ *
+ * @param install what else the shell runs in it
+ */
+export async function baseOfOwnLayers(docker: Docker, install = 'true'): Promise<string> {
+  const [container, base] = ['base-of-own-layers', 'debian-of-the-test:own-layers'];
+  const script = `echo VARIANT_ID=test >> /usr/lib/os-release && ${install}`;
+  const command = ['sh', '-c', script];
+  await docker.must('run', '--network=none', `--name=${container}`, await importBase(docker), ...command);
+  await docker.must('commit', container, base);
+  return base;
 }
 
 /** What an image is made of. */
@@ -88,16 +103,16 @@ function imageOf(version: string): AgentImage {
   return { name: `localhost/ip-masq-agent:${version}`, archive };
 }
 
-/** A version that changes with the content of the image. */
-async function stateOfInputs(): Promise<string> {
+/** A version that changes with the content of these files and directories. */
+export async function stateOf(inputs: readonly string[]): Promise<string> {
   const hash = createHash('sha256');
-  for (const file of await inputFiles()) hash.update(`${file}\0`).update(await readFile(join(ROOT, file)));
+  for (const file of await filesOf(inputs)) hash.update(`${file}\0`).update(await readFile(join(ROOT, file)));
   return `test-${hash.digest('hex').slice(0, 12)}`;
 }
 
-async function inputFiles(): Promise<readonly string[]> {
+async function filesOf(inputs: readonly string[]): Promise<readonly string[]> {
   const found = await Promise.all(
-    INPUTS.map(async (input) => {
+    inputs.map(async (input) => {
       const entries = await readdir(join(ROOT, input), { recursive: true, withFileTypes: true }).catch(
         () => [],
       );

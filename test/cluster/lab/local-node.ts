@@ -1,5 +1,8 @@
+import { spawn } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Box } from '../../lab/box.ts';
+import { toolEnvironment } from '../local/environment.ts';
 import type { Cluster } from './cluster.ts';
 import type { LabNode } from './scenario.ts';
 import { until } from './wait.ts';
@@ -11,6 +14,8 @@ export type Program = 'containerd' | 'kube-proxy' | 'kubelet';
 export interface NodePrograms {
   /** The node's file system, as this machine sees it. */
   readonly root: string;
+  /** Starts a program of this machine in the node's network. It ends with this process, however that ends. */
+  readonly spawn: Box['spawn'];
   /** Ends a program as a crash does. */
   kill(...programs: readonly Program[]): Promise<void>;
   /** Ends a program, and waits until it is started again. It may not answer yet. */
@@ -47,6 +52,11 @@ export function localNode({ localNodes }: Cluster, { name, run }: LabNode): Node
       .map(({ pid }) => pid);
   return {
     root,
+    spawn: (file, args, options = {}) => {
+      const enter = ['nsenter', '--target', `${local.pid}`, '--net', file];
+      const mortal = ['--pdeathsig', 'KILL', ...enter, ...args];
+      return spawn('setpriv', mortal, { ...options, env: toolEnvironment() });
+    },
     kill: async (...programs) => kill(await pidsOf(...programs)),
     restart: async (program) => {
       const before = await pidsOf(program);

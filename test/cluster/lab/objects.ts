@@ -44,6 +44,8 @@ export interface Pod {
 export interface ContainerStatus {
   readonly name: string;
   readonly containerID?: string;
+  /** The image that runs, by its digest if it was pulled. */
+  readonly imageID: string;
   readonly ready: boolean;
   readonly restartCount: number;
   readonly state: ContainerState;

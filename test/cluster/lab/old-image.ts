@@ -1,10 +1,10 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Docker, startDocker } from '../../image/docker.ts';
-import { importBase, ROOT } from '../../image/make.ts';
+import { startDocker } from '../../image/docker.ts';
+import { ROOT } from '../../image/make.ts';
 import { OWN } from '../../image/support.ts';
 import { type Environment, run, succeed } from '../../lab/run.ts';
-import { type AgentImage, builtImage, makeImage } from './image.ts';
+import { type AgentImage, baseOfOwnLayers, builtImage, makeImage } from './image.ts';
 
 /** There is no release yet. This one has all flags that the manifests set. */
 const UNTIL_RELEASED = '8a6ca4069cb7f28e1b5bb4771ef8557e42f7e53d';
@@ -22,7 +22,8 @@ export async function oldAgentImage(): Promise<AgentImage | undefined> {
   try {
     await checkOut(commit, tree);
     await using docker = await startDocker();
-    const base = await baseWithPackages(docker);
+    // A build of an earlier commit installs the packages in the base, and has no network.
+    const base = await baseOfOwnLayers(docker, `dpkg --install --recursive /debs/${OWN}`);
     // The tree is below this repository, whose commit make would take.
     return await makeImage(docker, { tree, base, version, variables: [`REVISION=${commit}`] });
   } finally {
@@ -45,15 +46,6 @@ async function checkOut(commit: string, tree: string): Promise<void> {
   await succeed(git('archive', `--output=${archive}`, commit));
   await succeed(run({ file: 'tar', args: ['--extract', `--file=${archive}`, `--directory=${tree}`] }, own()));
   await succeed(run({ file: 'make', args: ['-C', tree, 'setup'] }, own(), { timeoutMs: MINUTES_MS }));
-}
-
-/** A build of an earlier commit installs the packages in the base, and has no network. */
-async function baseWithPackages(docker: Docker): Promise<string> {
-  const [container, base] = ['base-with-packages', 'debian-of-the-test:packages'];
-  const install = ['dpkg', '--install', '--recursive', `/debs/${OWN}`];
-  await docker.must('run', '--network=none', `--name=${container}`, await importBase(docker), ...install);
-  await docker.must('commit', container, base);
-  return base;
 }
 
 function git(...args: readonly string[]) {

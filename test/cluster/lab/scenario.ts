@@ -96,8 +96,9 @@ async function removeAgent(kubectl: Kubectl, nodes: readonly LabNode[]): Promise
 /** For a person who looks for the reason of a failure. */
 async function whatIsThere({ kubectl, agent, nodes }: Lab): Promise<string> {
   const parts = [
-    async () => await kubectl.must('get', 'pods', '--output=wide'),
-    async () => await kubectl.must('describe', 'pods', '--selector=app.kubernetes.io/name'),
+    async () => await kubectl.must('get', 'pods', '--all-namespaces', '--output=wide'),
+    async () =>
+      await kubectl.must('describe', 'pods', '--all-namespaces', '--selector=app.kubernetes.io/name'),
     async () => await kubectl.must('get', 'events', '--sort-by=.lastTimestamp'),
     ...nodes.flatMap(({ name, ownRules }) => [
       async () => `the agent's rules on ${name}:\n${await ownRules()}`,

@@ -4,6 +4,7 @@ import { load } from 'js-yaml';
 import { olderAgentRules } from '../../lab/older-agent.ts';
 import { succeed } from '../../lab/run.ts';
 import type { Kustomization } from '../lab/agent.ts';
+import { kubectlCommands, sectionOf } from '../lab/documentation.ts';
 import { onlyOwnRules } from '../lab/own-rules.ts';
 import { cidrs, packets, sourceText, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
@@ -197,11 +198,8 @@ interface DocumentedChange {
 }
 
 async function documentedChange(): Promise<DocumentedChange> {
-  const page = await readFile(new URL('../../../examples/kubernetes/README.md', import.meta.url), 'utf8');
-  const [, section = ''] = /^## Another overlay$([\s\S]*?)^## /m.exec(page) ?? [];
-  const commands = [...section.matchAll(/^kubectl (?:-n kube-system )?(.*)$/gm)].map(([, line = '']) =>
-    line.split(' '),
-  );
+  const section = await sectionOf('examples/kubernetes/README.md', 'Another overlay');
+  const commands = kubectlCommands(section);
   const [, inPod = ''] = /^ {2}kubectl .* -- (ip-masq-agent .*)$/m.exec(section) ?? [];
   assert.deepEqual(
     commands.map(([verb]) => verb),

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { kubectlCommands, sectionOf } from '../lab/documentation.ts';
 import type { List, Pod } from '../lab/objects.ts';
 import { packets, sourceText, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
-const PAGE = new URL('../../../docs/operations.md', import.meta.url);
 const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
 const BARE = { nodes: 'not masqueraded', pods: 'not masqueraded' } as const;
 
@@ -14,7 +13,12 @@ scenario('the agent is uninstalled as the documentation says, and installed agai
   const kustomization = {
     sources: { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) },
   };
-  const documented = await uninstallSection();
+  const commands = kubectlCommands(await sectionOf('docs/operations.md', 'Uninstall'));
+  assert.deepEqual(
+    commands.map(([verb]) => verb),
+    ['patch', 'rollout', 'delete', 'debug'],
+  );
+  const [patch = [], , , debug = []] = commands;
   const noRules = async () => {
     for (const node of nodes) assert.equal(await node.ownRules(), '', node.name);
     assert.deepEqual(await packets(lab), BARE);
@@ -33,8 +37,7 @@ scenario('the agent is uninstalled as the documentation says, and installed agai
 
   await install();
   await t.test('with --cleanup-on-exit no rule and no object is left', async () => {
-    const [, patch = ''] = /patch daemonset ip-masq-agent --type=json -p '([^']+)'/.exec(documented) ?? [];
-    await kubectl.must('patch', 'daemonset', 'ip-masq-agent', '--type=json', '-p', patch);
+    await kubectl.must(...patch);
     await agent.rolledOut();
     await uninstall();
     await until(
@@ -58,24 +61,20 @@ scenario('the agent is uninstalled as the documentation says, and installed agai
     await uninstall();
     for (const { name, ownRules } of nodes) assert.notEqual(await ownRules(), '', name);
     assert.deepEqual(await packets(lab), VERDICTS);
-    for (const { name } of nodes) await debugCleanup(lab, documented, name);
+    for (const { name } of nodes) await debugCleanup(lab, debug, name);
     await noRules();
   });
 
   await t.test('installed again, it works', install);
 });
 
-async function uninstallSection(): Promise<string> {
-  const [, section = ''] = /^## Uninstall$([\s\S]*?)^## /m.exec(await readFile(PAGE, 'utf8')) ?? [];
-  assert.match(section, /kubectl delete -k examples\/kubernetes\/base/);
-  return section;
-}
-
 /** Runs the documented command without a terminal, and waits for the end of its pod. */
-async function debugCleanup({ kubectl, cluster }: Lab, documented: string, node: string): Promise<void> {
-  const [, line = ''] = /^kubectl (debug node\/\$NODE .*)$/m.exec(documented) ?? [];
-  const args = line
-    .split(' ')
+async function debugCleanup(
+  { kubectl, cluster }: Lab,
+  documented: readonly string[],
+  node: string,
+): Promise<void> {
+  const args = documented
     .filter((word) => word !== '-it')
     .map((word) => word.replace('$NODE', node).replace('$IMAGE', cluster.image));
   const before = await debugPods();

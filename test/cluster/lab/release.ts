@@ -1,0 +1,57 @@
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ROOT } from '../../image/make.ts';
+import { PLAIN_BUILDER, startWorkshop } from '../../image/support.ts';
+import { CLUSTER_BIN, PROGRAMS } from '../local/options.ts';
+import { IMAGE_INPUTS, stateOf } from './image.ts';
+
+/** A release, and what its registry holds. */
+export interface Release {
+  /** The file that people apply. */
+  readonly manifest: string;
+  /** The image in it: in a registry on the loopback link, by its digest. */
+  readonly image: string;
+  readonly digest: string;
+  /** The directory of that registry. */
+  readonly pushed: string;
+}
+
+const RELEASES = join(CLUSTER_BIN, 'releases');
+/** The only file of a release that a cluster needs. */
+const MANIFEST = 'install.yaml';
+
+/** Makes a release, once for each state of the files that it is made of. Returns its directory. */
+export async function makeRelease(): Promise<string> {
+  const version = `v0.0.0-${await stateOf([...IMAGE_INPUTS, 'examples/kubernetes/base'])}`;
+  const directory = join(RELEASES, version);
+  if (existsSync(directory)) return directory;
+  const fresh = `${directory}.new`;
+  await rm(fresh, { recursive: true, force: true });
+  await mkdir(fresh, { recursive: true });
+  await pushTo(placesIn(fresh).pushed, version);
+  const files = join(ROOT, 'bin/release', version);
+  await rename(join(files, MANIFEST), placesIn(fresh).manifest);
+  await rm(files, { recursive: true });
+  await rename(fresh, directory);
+  return directory;
+}
+
+async function pushTo(directory: string, version: string): Promise<void> {
+  // kustomize of the lockfile is for one architecture only; kubectl has another.
+  await using workshop = await startWorkshop(version, directory, `${process.env['PATH']}:${PROGRAMS}`);
+  await workshop.make(PLAIN_BUILDER, 'release');
+}
+
+/** The release in a directory of `makeRelease`. */
+export async function readRelease(directory: string): Promise<Release> {
+  const places = placesIn(directory);
+  const text = await readFile(places.manifest, 'utf8');
+  const [, image, digest] = /^ +image: (\S+@(sha256:[0-9a-f]{64}))$/m.exec(text) ?? [];
+  if (image === undefined || digest === undefined) throw new Error(`${places.manifest} has no image`);
+  return { ...places, image, digest };
+}
+
+function placesIn(directory: string): Pick<Release, 'manifest' | 'pushed'> {
+  return { manifest: join(directory, MANIFEST), pushed: join(directory, 'registry') };
+}
