@@ -36,7 +36,7 @@ interface Row {
 const SCENARIOS = fileURLToPath(new URL('scenarios', import.meta.url));
 const SAFETY = fileURLToPath(new URL('local/safety.test.ts', import.meta.url));
 /** Scenarios that take long, and run only if they are named or with MATRIX=all. */
-const LONG = [15];
+const LONG = [15, 16];
 /** The scenario that installs a release, made of the files as they are. */
 const RELEASE = '16-release';
 /** The scenarios that need the image of the last release. */
