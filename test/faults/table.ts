@@ -144,22 +144,32 @@ export const FAULTS: readonly Fault[] = [
     ],
   },
   {
+    name: 'addresses: a destination with an address is masqueraded, also inside',
+    edits: [
+      ["verdicts.get(prefix) === undefined && verdicts.nearestAround(prefix)?.verdict !== 'return'", 'true'],
+    ],
+    noticedBy: [['policy/policy.test.ts', 'changes no verdict']],
+  },
+  {
+    name: 'addresses: changes of the node are not followed',
+    edits: [["if (!signal.aborted && !isCurrent()) wakes.add('addresses');", '']],
+    noticedBy: [['packets/node-addresses.test.ts', 'before, during and after']],
+  },
+  {
     name: 'order: MASQUERADE comes first in the chain',
     edits: [
       [
         `return [
-          ...entries.flatMap((entry) => renderEntry(entry, options)),
-          ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map((spec) => ({
-            spec,
-            entry: undefined,
-          })),
+          ...entries.flatMap((entry) => renderEntry(entry, options, chain)),
+          ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map(
+            (spec) => ({ chain, spec, entry: undefined, verdict: 'masquerade' }) as const,
+          ),
         ];`,
         `return [
-          ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map((spec) => ({
-            spec,
-            entry: undefined,
-          })),
-          ...entries.flatMap((entry) => renderEntry(entry, options)),
+          ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map(
+            (spec) => ({ chain, spec, entry: undefined, verdict: 'masquerade' }) as const,
+          ),
+          ...entries.flatMap((entry) => renderEntry(entry, options, chain)),
         ];`,
       ],
     ],
