@@ -73,6 +73,11 @@ interface Operation {
   readonly value: unknown;
 }
 
+/** Looks for what is wrong on a node. kube-proxy in nftables mode beside the agent's iptables is a finding, as its page says. */
+export function doctor({ proxyMode }: Cluster): readonly string[] {
+  return ['ip-masq-agent', 'doctor', ...(proxyMode === 'nftables' ? ['--accept-foreign=kube-proxy'] : [])];
+}
+
 const SELECTOR = '--selector=app.kubernetes.io/name=ip-masq-agent';
 const DAEMON_SET = 'daemonset/ip-masq-agent';
 /** The overlay that has the component in it. */

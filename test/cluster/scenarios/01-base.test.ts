@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { DUAL_STACK } from '../lab/agent.ts';
+import { DUAL_STACK, doctor } from '../lab/agent.ts';
 import { addressIn, routes, sourceText, untilPackets, verdictOf } from '../lab/packets.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
@@ -30,8 +30,8 @@ scenario('the base rolls out with the rights it declares, and packets do what it
   for (const node of nodes) {
     await hasDeclaredRights(lab, node);
     await hasDocumentedMetrics(node);
-    const doctor = await agent.exec(node.name, 'ip-masq-agent', 'doctor');
-    assert.equal(doctor.code, 0, `doctor on ${node.name}: ${doctor.stdout}${doctor.stderr}`);
+    const { code, stdout, stderr } = await agent.exec(node.name, ...doctor(cluster));
+    assert.equal(code, 0, `doctor on ${node.name}: ${stdout}${stderr}`);
     await staysSmall(lab, node);
   }
   // Whether the nodes' addresses are private is the cluster's matter.

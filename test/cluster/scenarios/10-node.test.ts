@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
-import type { Kustomization } from '../lab/agent.ts';
+import { doctor, type Kustomization } from '../lab/agent.ts';
 import { containerOn, readyOn, replaceAgent, stateOn } from '../lab/agent-on-node.ts';
 import { killedAmidSwap, manyKeys, VOLUME_OF_MANY } from '../lab/cut-off-swap.ts';
 import { localNode, type Program } from '../lab/local-node.ts';
@@ -177,8 +177,8 @@ async function reboot(lab: Lab, dataplane: string): Promise<void> {
       (tallies) => tallies.length > 0 && tallies.every(({ count }) => count >= PER_SECOND),
     );
   await endTraffic(lab, `${dataplane}, after Ready`, late, ({ wrong }) => wrong === 0);
-  const doctor = await agent.exec(node.name, 'ip-masq-agent', 'doctor');
-  assert.equal(doctor.code, 0, doctor.stdout + doctor.stderr);
+  const { code, stdout, stderr } = await agent.exec(node.name, ...doctor(cluster));
+  assert.equal(code, 0, stdout + stderr);
 }
 
 /** kube-proxy has written its rules again: Services lead to pods. */
