@@ -11,8 +11,12 @@ export interface AddressWatchOptions {
   readonly signal: AbortSignal;
 }
 
-/** Changes of so many milliseconds lead to one look: each pod that starts changes addresses too. */
+/** Changes of so many milliseconds lead to one look: each pod that starts changes links and addresses too. */
 const PAUSE_MS = 100;
+
+/** An address that comes and goes leads to rarer changes, until it stays for so long. */
+const LONGEST_PAUSE_MS = 800;
+const CALM_MS = 10_000;
 
 /** Wakes the agent when the rules need other addresses. Ends with the signal, or throws NetlinkError. */
 export async function watchAddresses({
@@ -26,9 +30,14 @@ export async function watchAddresses({
   try {
     // Before the watch began, they may have changed.
     if (!isCurrent()) wakes.add('addresses');
+    let [pause, changedAt] = [PAUSE_MS, Number.NEGATIVE_INFINITY];
     for await (const _ of watch) {
-      await delay(PAUSE_MS, undefined, { signal }).catch(() => {});
-      if (!signal.aborted && !isCurrent()) wakes.add('addresses');
+      await delay(pause, undefined, { signal }).catch(() => {});
+      const now = performance.now();
+      if (now - changedAt > CALM_MS) pause = PAUSE_MS;
+      if (signal.aborted || isCurrent()) continue;
+      wakes.add('addresses');
+      [pause, changedAt] = [Math.min(2 * pause, LONGEST_PAUSE_MS), now];
     }
   } finally {
     signal.removeEventListener('abort', end);

@@ -1,7 +1,7 @@
 import { formatAddress } from '../cidr/address.ts';
 import type { Logger } from '../log/log.ts';
 import { type NodeAddress, nodeAddresses, type Policy } from '../policy/policy.ts';
-import { formatOrigin } from '../text/origin.ts';
+import { formatOrigin, type Origin } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 
 /** The most ranges and the most addresses that are named one by one. */
@@ -23,8 +23,28 @@ export function logAddresses(log: Logger, before: readonly Policy[], after: read
     log.warn(`the addresses in ${counted(changed.length - MOST, 'more range')} have changed`);
 }
 
+/** What is wrong with the addresses of the node. */
+interface AddressProblem {
+  readonly message: string;
+  readonly remedy: string;
+  /** Undefined for what stands for several ranges. */
+  readonly origin?: Origin;
+}
+
+/** Each range that does not hold exactly one address of the node, at most a few, and then a count of the others. */
+export function addressProblems(policies: readonly Policy[]): readonly AddressProblem[] {
+  const all = policies.flatMap(nodeAddresses).flatMap((one): readonly AddressProblem[] => {
+    const { message, remedy } = describe(one);
+    return remedy === undefined ? [] : [{ origin: one.origin, message, remedy }];
+  });
+  const more = all.length - MOST;
+  if (more <= 0) return all;
+  const message = `this node has no address, or several, in ${counted(more, 'more range')}`;
+  return [...all.slice(0, MOST), { message, remedy: 'resolve those that are named, then look again' }];
+}
+
 /** Which addresses the node has in the range, and what to do if it is not exactly one. */
-export function describe({ range, found = [] }: NodeAddress): {
+function describe({ range, found = [] }: NodeAddress): {
   readonly message: string;
   readonly remedy: string | undefined;
 } {

@@ -31,6 +31,12 @@ export const LINK_LOCAL = {
   IPv6: reserved('fe80::/10', 'RFC 4291'),
 } as const;
 
+/** Addresses of many: packets to them keep to their link, and say by their source which link it is. */
+export const MULTICAST = {
+  IPv4: [reserved('224.0.0.0/4', 'RFC 5771'), reserved('255.255.255.255/32', 'RFC 919')],
+  IPv6: [reserved('ff00::/8', 'RFC 4291')],
+} as const;
+
 function reserved(cidr: string, rfc: string): ReservedRange {
   const parsed = parsePrefix(cidr);
   if ('error' in parsed) throw new Error(`${cidr} ${parsed.error.message}`);

@@ -59,10 +59,10 @@ export class ChangeWatch implements AsyncIterable<Changes>, Disposable {
   }
 }
 
-/** RTNLGRP_IPV4_IFADDR and RTNLGRP_IPV6_IFADDR of linux/rtnetlink.h. */
-const ADDRESS_GROUPS = [5, 9];
+/** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR and RTNLGRP_IPV6_IFADDR of linux/rtnetlink.h. */
+const ADDRESS_GROUPS = [1, 5, 9];
 
-/** Tells that addresses of this network namespace may have changed (rtnetlink(7)), once for what came together. */
+/** Tells that addresses or links of this network namespace may have changed (rtnetlink(7)), once for what came together. */
 export class AddressWatch implements AsyncIterable<void>, Disposable {
   readonly #socket = new NetlinkSocket(NETLINK_ROUTE);
 

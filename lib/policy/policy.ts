@@ -2,7 +2,7 @@ import { type Address, type Family, formatAddress } from '../cidr/address.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { isIn, isInSome, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
-import { LINK_LOCAL } from '../cidr/reserved.ts';
+import { LINK_LOCAL, MULTICAST } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { Located, Origin } from '../text/origin.ts';
 
@@ -81,24 +81,35 @@ export function compilePolicy(config: MergedConfig, family: Family, own?: readon
   };
 }
 
-/** An entry for each destination that is to be masqueraded with an address of its own. */
+/**
+ * An entry for each destination that is to be masqueraded with an address of its own. Multicast and broadcast packets inside a
+ * wider destination leave as without it: protocols such as DHCP and OSPF need the address of the link.
+ */
 function addressEntries(
   { masqueradeAddresses }: MergedConfig,
   family: Family,
   own: readonly Address[] | undefined,
 ): readonly Entry[] {
-  return masqueradeAddresses
+  const asked = masqueradeAddresses
     .filter(({ value: { destination } }) => destination.family === family)
-    .map(({ value: { destination, range }, origin }) => {
+    .map(({ value: { destination, range }, origin }): Entry => {
       const found = own && addressesIn(range, own);
       return { prefix: destination, verdict: 'masquerade', origin, as: { range, origin, found } };
     });
+  const map = prefixMap(asked);
+  const others = MULTICAST[family]
+    .filter(({ prefix }) => map.get(prefix) === undefined && map.nearestAround(prefix) !== undefined)
+    .map(({ prefix, rfc }): Entry => {
+      return { prefix, verdict: 'masquerade', origin: { kind: 'built-in', reason: rfc } };
+    });
+  return [...asked, ...others];
 }
 
 /** The addresses in the range, ascending. */
-function addressesIn(range: Prefix, addresses: readonly Address[]): readonly Address[] {
+function addressesIn(prefix: Prefix, addresses: readonly Address[]): readonly Address[] {
+  const range = rangeOf(prefix);
   return addresses
-    .filter(({ family, value }) => family === range.family && isIn(value, rangeOf(range)))
+    .filter(({ family, value }) => family === prefix.family && isIn(value, range))
     .toSorted((a, b) => (a.value < b.value ? -1 : 1));
 }
 

@@ -152,7 +152,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'addresses: changes of the node are not followed',
-    edits: [["if (!signal.aborted && !isCurrent()) wakes.add('addresses');", '']],
+    edits: [['if (signal.aborted || isCurrent()) continue;', 'continue;']],
     noticedBy: [['packets/node-addresses.test.ts', 'before, during and after']],
   },
   {

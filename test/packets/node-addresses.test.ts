@@ -25,6 +25,40 @@ const AFTER = `${BEFORE}masqueradeAddresses:
   - {destination: "2606:4701::/32", address: "fd00:101::/64"}
 `;
 
+it('packets leave with an address as long as its link has a carrier', { skip: NO_LAB }, async () => {
+  await using node = await createNode();
+  await using network = await createNetwork(node.box);
+  const ip = (...args: string[]) => succeed(node.box.run('ip', args));
+  await ip('link', 'add', 'extra0', 'type', 'veth', 'peer', 'name', 'extra1');
+  // With IPv6, its link-local address would come and go with the carrier.
+  for (const link of ['extra0', 'extra1'])
+    await succeed(node.box.run('tee', [`/proc/sys/net/ipv6/conf/${link}/disable_ipv6`], { input: '1' }));
+  await ip('link', 'set', 'extra0', 'up');
+  await ip('address', 'add', `${SECOND.IPv4}/32`, 'dev', 'extra0');
+  await node.volume({ 'ip-masq-x': AFTER });
+  const resync = WITH_NETLINK ? [] : ['--resync-interval=1s', '--netlink=off'];
+  node.start('--enable-ipv6', SERVED, '--backend=nftables', ...resync);
+  const arrivesFrom = async (address: string) => {
+    let seen = '';
+    await eventually(
+      async () => {
+        seen = (await network.sourceSeen(SOMEWHERE.IPv4)).address;
+        return seen === address;
+      },
+      () => `packets from ${address}, not ${seen}`,
+    );
+  };
+  await arrivesFrom(NODE.IPv4);
+  for (const [state, address] of [
+    ['up', SECOND.IPv4],
+    ['down', NODE.IPv4],
+    ['up', SECOND.IPv4],
+  ] as const) {
+    await ip('link', 'set', 'extra1', state);
+    await arrivesFrom(address);
+  }
+});
+
 describe("packets leave with the node's address in a range", { concurrency: true, skip: NO_LAB }, () => {
   for (const { name, flags } of DATAPLANES) {
     for (const ports of ['', '--to-ports=2000-2999', '--random-fully=false'])

@@ -41,6 +41,7 @@ const ENDS: Readonly<Record<string, readonly string[]>> = {
     'lib/agent/wakes.ts',
     'lib/config/read.ts',
     'lib/dataplane/host.ts',
+    'lib/flows/own-addresses.ts',
     'lib/lint/directory.ts',
     'lib/lint/input.ts',
     'lib/log/log.ts',

@@ -1,8 +1,8 @@
-import { describe } from '../../../lib/agent/log-addresses.ts';
+import { addressProblems } from '../../../lib/agent/log-addresses.ts';
 import type { LoadedConfig } from '../../../lib/config/load.ts';
 import { formatPlace, formatProblem } from '../../../lib/config/problem.ts';
 import type { Finding } from '../../../lib/neighbours/finding.ts';
-import { type Address, compilePolicy, type Family, nodeAddresses } from '../../../lib/policy/policy.ts';
+import { type Address, compilePolicy, type Family } from '../../../lib/policy/policy.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
 
@@ -44,13 +44,10 @@ export function configFindings(
     const evidence = [at, other].flatMap((place) => (place === undefined ? [] : formatPlace(place)));
     return [{ kind, message, evidence, remedy }];
   });
-  const addresses = families
-    .flatMap((family) => nodeAddresses(compilePolicy(config, family, own)))
-    .flatMap((one): readonly Finding[] => {
-      const { message, remedy } = describe(one);
-      if (remedy === undefined) return [];
-      return [{ kind: 'node-address', message, evidence: [formatOrigin(one.origin)], remedy }];
-    });
+  const policies = families.map((family) => compilePolicy(config, family, own));
+  const addresses = addressProblems(policies).map(({ origin, message, remedy }): Finding => {
+    return { kind: 'node-address', message, evidence: origin ? [formatOrigin(origin)] : [], remedy };
+  });
   if (sources.length > 0) return [...guarded, ...addresses];
   return [
     {

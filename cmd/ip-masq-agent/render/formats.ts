@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { describe } from '../../../lib/agent/log-addresses.ts';
+import { addressProblems } from '../../../lib/agent/log-addresses.ts';
 import { withExceptionList } from '../../../lib/cni/exception-list.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
@@ -11,7 +11,7 @@ import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
 import { singleSource, sourceText } from '../../../lib/lint/single-source.ts';
-import { compilePolicy, keptFamilies, nodeAddresses, type Policy } from '../../../lib/policy/policy.ts';
+import { compilePolicy, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
 import type { FlagValues } from '../flags.ts';
@@ -85,15 +85,10 @@ function policiesOf(config: MergedConfig, enableIPv6: boolean): readonly Policy[
 }
 
 function renderRules(policies: readonly Policy[], textOf: (policies: readonly Policy[]) => string): Rendered {
-  return { text: textOf(policies), notes: policies.flatMap(addressNotes), isDefault: false };
-}
-
-/** Which ranges hold no address of this machine, or several. */
-function addressNotes(policy: Policy): readonly string[] {
-  return nodeAddresses(policy).flatMap((one) => {
-    const { message, remedy } = describe(one);
-    return remedy === undefined ? [] : `${formatOrigin(one.origin)}: ${message}; ${remedy}`;
+  const notes = addressProblems(policies).map(({ origin, message, remedy }) => {
+    return `${origin ? `${formatOrigin(origin)}: ` : ''}${message}; ${remedy}`;
   });
+  return { text: textOf(policies), notes, isDefault: false };
 }
 
 /** The most nonMasqueradeCIDRs that ip-masq-agent v1 and v2 accept, which do not know `cidrLimit`. */

@@ -1,10 +1,11 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { watchAddresses } from '../../../lib/agent/address-watch.ts';
 import type { Wakes } from '../../../lib/agent/wakes.ts';
 import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
 import type { Logger } from '../../../lib/log/log.ts';
+import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { AddressWatch } from '../../../lib/netlink/watch.ts';
 import { isFor, nodeAddresses, type Policy } from '../../../lib/policy/policy.ts';
-import { errorMessage } from '../../../lib/text/error.ts';
 import { stopSignal } from '../signals.ts';
 
 /** Wakes the agent when the node's addresses change, from the first policy on that asks for any. */
@@ -28,20 +29,26 @@ export class AddressChanges {
     if (this.#isWatching && !this.#areCurrent()) this.#wakes.add('addresses');
     if (this.#isWatching) return;
     this.#isWatching = true;
-    this.#watch().catch((error: unknown) => {
-      this.#log.warn(
-        `cannot watch the node's addresses, changes wait for the resync: ${errorMessage(error)}`,
-      );
-    });
+    void this.#watch();
   }
 
+  /** Watches until the process ends. If that fails, it tries again as often as the agent syncs by itself. */
   async #watch(): Promise<void> {
-    await watchAddresses({
-      watch: new AddressWatch(),
-      isCurrent: () => this.#areCurrent(),
-      wakes: this.#wakes,
-      signal: stopSignal,
-    });
+    for (let hasWarned = false; !stopSignal.aborted; hasWarned = true) {
+      try {
+        await watchAddresses({
+          watch: new AddressWatch(),
+          isCurrent: () => this.#areCurrent(),
+          wakes: this.#wakes,
+          signal: stopSignal,
+        });
+      } catch (error) {
+        if (!(error instanceof NetlinkError)) throw error;
+        const text = `cannot watch the node's addresses, changes wait for the resync: ${error.message}`;
+        if (!hasWarned) this.#log.warn(text);
+      }
+      await delay(this.#wakes.interval, undefined, { signal: stopSignal }).catch(() => {});
+    }
   }
 
   #areCurrent(): boolean {

@@ -121,12 +121,12 @@ export function fromRule(family: Family): string {
  * The destinations that are masqueraded with an address of their own, the longest prefix first. They are rules, not elements
  * of a map: a rule counts, and all rules change at once, but a packet can miss an element that changes.
  */
-function addressRules({ entries }: Policy): readonly (Entry & { readonly as: NodeAddress })[] {
-  const chosen = entries.flatMap((entry) => (entry.as === undefined ? [] : [{ ...entry, as: entry.as }]));
-  const all = new PrefixMap<NodeAddress>();
-  for (const { prefix, as } of chosen) all.set(prefix, as);
-  return chosen
-    .filter(({ prefix, as }) => all.nearestAround(prefix)?.range !== as.range)
+function addressRules({ entries }: Policy): readonly Entry[] {
+  const masqueraded = entries.filter(({ verdict }) => verdict === 'masquerade');
+  const all = new PrefixMap<Entry>();
+  for (const entry of masqueraded) all.set(entry.prefix, entry);
+  return masqueraded
+    .filter(({ prefix, as }) => all.nearestAround(prefix)?.as?.range !== as?.range)
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
 }
 
@@ -134,16 +134,17 @@ function addressRules({ entries }: Policy): readonly (Entry & { readonly as: Nod
 function renderAddress(
   family: Family,
   prefix: Prefix,
-  { found, range }: NodeAddress,
+  as: NodeAddress | undefined,
   options: RuleOptions,
 ): readonly string[] {
   const match =
     prefix.length === 0
       ? ''
       : `${NFT_FAMILY[family].protocol} daddr ${formatRange(family, rangeOf(prefix))} `;
-  const address = found?.[0];
-  const why = address === undefined ? `no address in ${range.text}` : `with the address in ${range.text}`;
-  return renderMasquerade(match, address, options, why);
+  const address = as?.found?.[0];
+  const why =
+    as && (address === undefined ? `no address in ${as.range.text}` : `with the address in ${as.range.text}`);
+  return renderMasquerade(match, address, options, why ?? 'with the address of the link');
 }
 
 /** The rules that masquerade, as `portRules` says; with that address, if there is one. */

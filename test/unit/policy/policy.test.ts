@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type Family, parseAddress } from '../../../lib/cidr/address.ts';
+import { MULTICAST } from '../../../lib/cidr/reserved.ts';
 import {
   compilePolicy,
   decider,
@@ -141,6 +142,7 @@ masqueradeAddresses:
   - {destination: 203.0.113.0/26, address: 233.252.0.0/24}
   - {destination: 10.1.2.0/24, address: 198.51.100.9/32}
   - {destination: 10.2.0.0/16, address: 198.51.100.9/32}
+  - {destination: 239.1.0.0/16, address: 198.51.100.9/32}
 `,
     }),
     'IPv4',
@@ -155,6 +157,9 @@ masqueradeAddresses:
     ['is none even if the destination is listed', '10.2.3.4', 'not masqueraded'],
     ['is that of a destination around an exception', '10.1.9.9', 'masqueraded as 192.0.2.1'],
     ['is that of a destination inside an exception', '10.1.2.9', 'masqueraded as 198.51.100.9'],
+    ["is the kernel's choice for multicast", '224.0.0.5', 'masqueraded'],
+    ["is the kernel's choice for a broadcast", '255.255.255.255', 'masqueraded'],
+    ['is that of a destination inside multicast', '239.1.2.3', 'masqueraded as 198.51.100.9'],
   ] as const) {
     it(`${what}: ${address}`, () => {
       const parsed = parseAddress(address);
@@ -193,7 +198,8 @@ masqueradeAddresses:
           const verdict = decider(compilePolicy(plain, family))({ family, value })?.verdict ?? 'masquerade';
           assert.equal(entry?.verdict ?? 'masquerade', verdict);
           if (verdict === 'return') return;
-          const holding = items.filter(({ destination }) => holds(destination, value));
+          const many = MULTICAST[family].map(({ prefix }) => ({ destination: prefix, range: undefined }));
+          const holding = [...items, ...many].filter(({ destination }) => holds(destination, value));
           const { range } = holding.toSorted((a, b) => b.destination.length - a.destination.length)[0] ?? {};
           const found =
             range && own.filter((one) => holds(range, one)).toSorted((a, b) => (a < b ? -1 : 1))[0];
