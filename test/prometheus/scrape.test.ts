@@ -5,6 +5,7 @@ import { METRIC_PREFIX, METRICS } from '../../lib/status/metrics.ts';
 import { createNode, eventually, type NodeLab, type RunningAgent } from '../e2e/support.ts';
 import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { startHelper } from '../lab/helper.ts';
+import { succeed } from '../lab/run.ts';
 import { type Prometheus, startPrometheus } from './prometheus.ts';
 import { hurriedRules } from './support.ts';
 
@@ -30,6 +31,8 @@ const WARNING = { severity: 'warning', namespace: POD.namespace };
 describe('Prometheus', { concurrency: true }, () => {
   it('scrapes every metric of the agent and no other, and no alert fires on a healthy node', async () => {
     await using node = await createNode();
+    for (const args of ['link set lo up', 'address add 10.9.0.1/32 dev lo'])
+      await succeed(node.box.run('ip', args.split(' ')));
     await node.volume({
       'ip-masq-x': `${INSIDE}masqueradeFromCIDRs: [10.244.0.0/16]\nmasqueradeAddresses: [{destination: 0.0.0.0/0, address: 10.9.0.0/24}]\n`,
     });
