@@ -8,7 +8,7 @@ import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 export function patient(dataplane: Dataplane, options: RetryOptions): Dataplane {
   return {
     ...dataplane,
-    observe: (family, from) => retrying(() => dataplane.observe(family, from), options),
+    observe: (family) => retrying(() => dataplane.observe(family), options),
   };
 }
 

@@ -7,8 +7,8 @@ import type { Logger } from '../log/log.ts';
 import { CONNECTIONS_KEEP, type VerdictChanges } from '../policy/changes.ts';
 import type { Family } from '../policy/policy.ts';
 import { formatOrigin } from '../text/origin.ts';
+import { programs } from '../text/programs.ts';
 import { counted } from '../text/words.ts';
-import { programs } from './programs.ts';
 import type { Wake } from './wakes.ts';
 
 /** The most rules of one change that the log shows one by one. */
@@ -60,13 +60,15 @@ interface KernelChange {
   readonly verdicts: VerdictChanges;
   /** Whether another program has changed what the agent applied last. */
   readonly drifted: boolean;
+  /** Whether the kernel holds it. */
+  readonly isHeld: boolean;
   readonly wake: Wake;
   /** Milliseconds. */
   readonly took: number;
 }
 
 /** Logs what a sync has changed in the kernel: what happens to packets, and the rules. */
-export function logChange(log: Logger, { plan, verdicts, drifted, wake, took }: KernelChange): void {
+export function logChange(log: Logger, { plan, verdicts, drifted, isHeld, wake, took }: KernelChange): void {
   const { family, found, added, removed, kept } = plan;
   const rules = [
     ...added.map((rule) => `+ ${describeRule(rule)}`),
@@ -82,11 +84,10 @@ export function logChange(log: Logger, { plan, verdicts, drifted, wake, took }: 
   };
   const keep = verdicts.lines.length > 0 ? `; ${CONNECTIONS_KEEP}` : '';
   const counts = `rules added ${added.length}, removed ${removed.length}, kept ${kept}; ${verdicts.summary}${keep}`;
-  if (drifted)
-    log.warn(
-      fields,
-      `${family}: ${programs(wake.by)} has changed the agent's rules; repaired: ${found.join(', ')}; ${counts}`,
-    );
+  const foreign = `${family}: ${programs(wake.by)} has changed the agent's rules`;
+  if (!isHeld)
+    log.warn(fields, `${foreign} again before they were read back; the agent tries again; ${counts}`);
+  else if (drifted) log.warn(fields, `${foreign}; repaired: ${found.join(', ')}; ${counts}`);
   else log.info(fields, `${family}: ${counts}`);
 }
 

@@ -1,5 +1,4 @@
-import { InvalidConfigError } from '../config/invalid-config.ts';
-import type { LoadedConfig } from '../config/load.ts';
+import type { MergedConfig } from '../config/config.ts';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import { describeKernelChange } from '../dataplane/kernel-fates.ts';
@@ -13,12 +12,12 @@ import {
   keptFamilies,
   type Policy,
 } from '../policy/policy.ts';
-import { isValid, read, resyncInterval, type SourcesOptions, type ValidConfig } from './load.ts';
+import { type LoadObserver, resyncInterval, SourceReader, type SourcesOptions } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
 import { type Described, logChange, logVanished } from './log-changes.ts';
 import { reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
-import { isLook, type SyncReason, type Wake } from './wakes.ts';
+import { isLook, type Wake } from './wakes.ts';
 
 /** What the loop works with. */
 export interface AgentOptions {
@@ -30,6 +29,8 @@ export interface AgentOptions {
   readonly keepIf?: () => Promise<boolean>;
   /** The node's addresses now. Asked for only if a config needs them. */
   readonly ownAddresses: () => readonly Address[];
+  /** Milliseconds of CPU that this process and its tools have used. */
+  readonly cpuTime: () => number;
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
   /** Takes the lock against a second agent, once. Called before the first sync, and while a start waits for a valid config. */
@@ -43,19 +44,27 @@ export interface AgentOptions {
 }
 
 /** Receives the events of a sync. It does not change the sync. */
-export interface Observer {
-  /** The sources were read, and have no error. */
-  onLoad(loaded: ValidConfig): void;
-  /** The sources have errors. */
-  onInvalidConfig(error: InvalidConfigError): void;
+export interface Observer extends LoadObserver {
   /** The dataplane was found. */
   onDataplane(dataplane: Dataplane): void;
   /** An attempt failed, and a new one follows; `seconds` is the time of the attempt and of the pause after it. */
   onRetry(error: DataplaneError, seconds: number): void;
   /** The kernel holds the policy of a family. */
   onSync(event: SyncEvent): void;
+  /** The agent has looked at its rules. */
+  onLook(look: LookEvent): void;
   /** The sync of these families failed. */
   onFailure(families: readonly Family[]): void;
+}
+
+/** What a look at the agent's rules has found. */
+export interface LookEvent {
+  /** Whether no other program has changed them. */
+  readonly wasHeld: boolean;
+  /** Whether the kernel holds the policies now. */
+  readonly isHeld: boolean;
+  /** The programs that may have changed them, as the kernel names them. */
+  readonly by: readonly string[] | undefined;
 }
 
 /** The end of a sync of one family. */
@@ -92,8 +101,12 @@ export interface Sync {
   readonly changed: boolean;
   /** Whether the kernel gives some packets another verdict than before. */
   readonly verdictsChanged: boolean;
-  /** The programs that may have made the drift that an event told of; undefined if there was none. */
+  /** The programs that may have made the drift that was found; undefined if there was none. */
   readonly drift: readonly string[] | undefined;
+  /** Whether the kernel was found to hold the policies at the end. */
+  readonly isHeld: boolean;
+  /** Milliseconds of CPU of a look that events of the kernel have caused; 0 for other syncs. */
+  readonly cost: number;
   /** Milliseconds until the next sync without a change. */
   readonly interval: number;
 }
@@ -105,65 +118,73 @@ export interface Sync {
  * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
  */
 export async function* syncs(
-  { sources, keepIf, ownAddresses, syncTimeout, lock, open }: AgentOptions,
+  { sources, keepIf, ownAddresses, cpuTime, syncTimeout, lock, open }: AgentOptions,
   wakes: AsyncIterable<Wake> | Iterable<Wake>,
   observer: Observer,
   log: Logger,
   signal: AbortSignal,
 ): AsyncGenerator<Step, void> {
-  const families = keptFamilies(sources.config.enableIPv6);
   const retry = retryOptions(syncTimeout, observer, log, signal);
-  const applied = new Map<Family, Policy>();
-  let reading: LoadedConfig | undefined;
-  let loaded: ValidConfig | undefined;
-  let policies: readonly Policy[] = [];
+  const reader = new SourceReader(sources, keepIf, observer, log);
+  const compiler = new Compiler(keptFamilies(sources.config.enableIPv6), ownAddresses, log);
   let dataplane: Dataplane | undefined;
+  let hasApplied = false;
 
   for await (const wake of wakes) {
-    const last = loaded;
     // A look at the kernel does not read the sources: a file may be half written, and its change is not the reason.
-    if (reading === undefined || !isLook(wake.reason)) {
-      const before = reading;
-      reading = await read(sources, before, log);
-      if (isValid(reading)) {
-        if (before !== undefined && !isValid(before)) log.info('the config is valid again');
-        loaded = reading;
-        observer.onLoad(loaded);
-      } else {
-        const error = new InvalidConfigError(reading.problems, reading.sources);
-        observer.onInvalidConfig(error);
-        if (keepIf === undefined || (loaded === undefined && !(await keepIf()))) throw error;
-        if (reading !== before) log.error(`${error.message}; ${whatIsKept(loaded)}`);
-      }
-    }
-    if (loaded === undefined) {
+    if (!reader.hasRead || !isLook(wake.reason)) await reader.read();
+    const { valid } = reader;
+    if (valid === undefined) {
       await lock();
       yield { kind: 'held', interval: sources.resyncInterval };
       continue;
     }
-    const { config } = loaded;
-    let described: Described | undefined;
-    // The same config gives the same policy objects, by which dataplanes cache their rules.
-    const own = config.masqueradeAddresses.length > 0 ? ownAddresses() : [];
-    if (config !== last?.config || !isFor(own, policies)) {
-      const earlier = policies;
-      policies = families.map((family) => compilePolicy(config, family, own));
-      logAddresses(log, earlier, policies);
-      if (last !== undefined) {
-        described = describePolicyChanges(earlier, policies);
-        logVanished(log, last.config, config, described);
-      }
-    }
-
+    const { policies, described } = compiler.compile(valid.config);
     if (dataplane === undefined) {
       await lock();
       dataplane = await retrying(open, retry);
       observer.onDataplane(dataplane);
       log.info(`using ${dataplane.name}: ${dataplane.reason}`);
     }
-    const written = await bringIn(policies, dataplane, wake, { applied, described, retry, observer, log });
-    const interval = resyncInterval(loaded, sources);
-    yield { kind: 'synced', policies, dataplane, ...written, interval };
+    const before = cpuTime();
+    const written = await bringIn(policies, dataplane, wake, { hasApplied, described, retry, observer, log });
+    hasApplied = true;
+    // Only looks that other programs cause are paced by what they cost.
+    const cost = wake.reason === 'drift' ? cpuTime() - before : 0;
+    yield { kind: 'synced', policies, dataplane, ...written, cost, interval: resyncInterval(valid, sources) };
+  }
+}
+
+/** Compiles the merged config if it, or an address of the node that it asks for, has changed. */
+class Compiler {
+  readonly #families: readonly Family[];
+  readonly #ownAddresses: () => readonly Address[];
+  readonly #log: Logger;
+  #config: MergedConfig | undefined;
+  #policies: readonly Policy[] = [];
+
+  constructor(families: readonly Family[], ownAddresses: () => readonly Address[], log: Logger) {
+    this.#families = families;
+    this.#ownAddresses = ownAddresses;
+    this.#log = log;
+  }
+
+  /** @returns the policies, the same objects if nothing has changed; and what new ones do, unless they are the first */
+  compile(config: MergedConfig): {
+    readonly policies: readonly Policy[];
+    readonly described: Described | undefined;
+  } {
+    const [last, before] = [this.#config, this.#policies];
+    const own = config.masqueradeAddresses.length > 0 ? this.#ownAddresses() : [];
+    if (config === last && isFor(own, before)) return { policies: before, described: undefined };
+    const policies = this.#families.map((family) => compilePolicy(config, family, own));
+    this.#config = config;
+    this.#policies = policies;
+    logAddresses(this.#log, before, policies);
+    if (last === undefined) return { policies, described: undefined };
+    const described = describePolicyChanges(before, policies);
+    logVanished(this.#log, last, config, described);
+    return { policies, described };
   }
 }
 
@@ -174,16 +195,10 @@ function describePolicyChanges(before: readonly Policy[], after: readonly Policy
   );
 }
 
-function whatIsKept(loaded: ValidConfig | undefined): string {
-  return loaded === undefined
-    ? 'nothing on this node changes until the config is valid'
-    : 'the last valid config stays in use until it is valid again';
-}
-
 /** What a sync works with. */
 interface SyncOptions {
-  /** The policies that this process applied last. */
-  readonly applied: Map<Family, Policy>;
+  /** Whether this process has applied a policy before. */
+  readonly hasApplied: boolean;
   /** What policies that are new with this sync do to packets; undefined if they are not, or the first ones. */
   readonly described: Described | undefined;
   readonly retry: RetryOptions;
@@ -191,29 +206,24 @@ interface SyncOptions {
   readonly log: Logger;
 }
 
-/** Other syncs take what this process wrote last for true, as far as reading it costs more than a small change. */
-const READS_ALL: readonly SyncReason[] = ['start', 'resync', 'signal'];
-
 /** Brings the policies into the kernel, and tells the observer and the log. */
 async function bringIn(
   policies: readonly Policy[],
   dataplane: Dataplane,
   wake: Wake,
-  { applied, described, retry, observer, log }: SyncOptions,
-): Promise<Pick<Sync, 'changed' | 'verdictsChanged' | 'drift'>> {
-  const changes = await reconcile(dataplane, policies, {
+  { hasApplied, described, retry, observer, log }: SyncOptions,
+): Promise<Pick<Sync, 'changed' | 'verdictsChanged' | 'drift' | 'isHeld'>> {
+  const { changes, isHeld } = await reconcile(dataplane, policies, {
     ...retry,
-    from: READS_ALL.includes(wake.reason) ? 'kernel' : 'memory',
-    // In a fight the reading back would fail, and hold up a new config.
-    rechecks: wake.reason === 'start' || dataplane.compare === undefined,
-    applied,
+    hasApplied,
     onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
   }).catch((error: unknown) => {
     observer.onFailure(policies.map(({ family }) => family));
     throw error;
   });
   const took = performance.now() - wake.since;
-  let drift: readonly string[] | undefined;
+  const isDrift = [...changes.values()].some(({ drifted }) => drifted);
+  observer.onLook({ wasHeld: !isDrift, isHeld, by: wake.by });
   let verdictsChanged = false;
   for (const policy of policies) {
     const { family } = policy;
@@ -223,16 +233,14 @@ async function bringIn(
     const verdicts = change && (known ?? describeKernelChange(change.observed.fates(), policy));
     verdictsChanged ||= (verdicts?.lines.length ?? 0) > 0;
     const { plan, drifted = false } = change ?? {};
-    // What the agent was to read back, another program had changed again.
-    const reason = drifted && wake.reason === 'check' ? 'drift' : wake.reason;
-    if (drifted && isLook(reason)) drift = wake.by ?? [];
-    applied.set(family, policy);
-    observer.onSync({ policy, plan, verdicts, drifted, wake: { ...wake, reason }, duration: took / 1000 });
+    // A look that has found nothing is no sync.
+    if (isHeld && (plan !== undefined || wake.reason !== 'drift'))
+      observer.onSync({ policy, plan, verdicts, drifted, wake, duration: took / 1000 });
     if (plan === undefined || verdicts === undefined)
       log.debug({ family, reason: wake.reason }, 'nothing to change');
-    else logChange(log, { plan, verdicts, drifted, wake: { ...wake, reason }, took });
+    else logChange(log, { plan, verdicts, drifted, isHeld, wake, took });
   }
-  return { changed: changes.size > 0, verdictsChanged, drift };
+  return { changed: changes.size > 0, verdictsChanged, drift: isDrift ? (wake.by ?? []) : undefined, isHeld };
 }
 
 /** How the agent waits for a busy kernel. Each retry is logged and goes to the observer. */

@@ -5,22 +5,26 @@ import { type RetryOptions, retrying } from './retry.ts';
 
 /** How to reconcile, and whom to tell. */
 interface ReconcileOptions extends RetryOptions {
-  /** What the first attempt compares with; see `Dataplane.observe`. */
-  readonly from: 'kernel' | 'memory';
-  /** Whether to read back at once what a plan wants read back; not if an event will lead to that. */
-  readonly rechecks: boolean;
-  /** The policies that this process applied last. */
-  readonly applied: ReadonlyMap<Family, Policy>;
+  /** Whether this process has applied a policy before. */
+  readonly hasApplied: boolean;
   readonly onApply: (plan: Plan) => void;
 }
 
 /** What a sync changes in one family. */
 export interface Change {
   readonly plan: Plan;
-  /** Whether the kernel no longer held the policy that was applied last. */
+  /** Whether the kernel no longer held what this process applied last. */
   readonly drifted: boolean;
   /** The kernel before. */
   readonly observed: Observed;
+}
+
+/** The end of a sync. */
+interface Reconciled {
+  /** The first change of each family that differed. */
+  readonly changes: ReadonlyMap<Family, Change>;
+  /** Whether the kernel was found to hold all policies. If not, another program changes the same rules all the time. */
+  readonly isHeld: boolean;
 }
 
 /**
@@ -30,49 +34,82 @@ export interface Change {
 const MOST_FAILURES = 3;
 
 /**
- * Makes each family of the kernel hold its policy: observes and plans all families, then applies all plans. If a family
- * cannot be read, nothing is written. Starts again if the kernel is busy, or changes in between.
+ * Makes each family of the kernel hold its policy: observes and plans all families, applies all plans, and reads back what
+ * it has written. If a family cannot be read, nothing is written. Starts again if the kernel is busy, or changes in between;
+ * what could not be changed singly is then written anew, whole.
  *
- * @returns the first change of each family that differed
  * @throws {DataplaneError}
  */
 export async function reconcile(
   dataplane: Dataplane,
   policies: readonly Policy[],
   options: ReconcileOptions,
-): Promise<ReadonlyMap<Family, Change>> {
-  const failures = new Map<string, number>();
-  const first = new Map<Family, Change>();
-  let { from } = options;
-  await retrying(async () => {
-    const source = from;
-    from = 'kernel';
-    const changes = await planAll(dataplane, policies, source, options.applied);
+): Promise<Reconciled> {
+  const changes = new Map<Family, Change>();
+  const whole = new Set<Family>();
+  const failures = new Failures();
+  const isHeld = await retrying(async () => {
+    const planned = await planAll(dataplane, policies, whole, options.hasApplied);
+    if (planned.length === 0) return true;
     await all(
-      changes.map(async (change) => {
+      planned.map(async (change) => {
         const { plan } = change;
-        if (!first.has(plan.family)) first.set(plan.family, change);
+        if (!changes.has(plan.family)) changes.set(plan.family, change);
         options.onApply(plan);
-        const isFirst = !options.applied.has(plan.family);
-        const applied = isFirst ? applyCounting(dataplane, plan, failures) : dataplane.apply(plan);
-        await applied.catch((error: unknown) => {
-          // The kernel is not as this process remembers: this plan does not show what differs.
-          if (source === 'memory') first.delete(plan.family);
-          throw error;
+        await plan.apply().catch((error: unknown) => {
+          const isWhole = plan.remakes;
+          whole.add(plan.family);
+          throw failures.add(plan, error, isWhole && !options.hasApplied);
         });
       }),
     );
-    const isDone = !options.rechecks || changes.every(({ plan }) => !plan.recheck);
-    if (!isDone && (await planAll(dataplane, policies, 'kernel', options.applied)).length > 0) {
-      const remedy = 'find the other program, or the second agent, that writes these rules';
-      throw new DataplaneError(
-        'raced',
-        'another program has changed the rules that were just written',
-        remedy,
-      );
+    const differing = await planAll(dataplane, policies, new Set(), true);
+    for (const { plan, observed } of differing) {
+      const before = planned.find((one) => one.plan.family === plan.family);
+      if (before !== undefined && hasDoneNothing(before, observed)) throw failures.idle(dataplane, plan);
     }
+    return differing.length === 0;
   }, options);
-  return first;
+  return { changes, isHeld };
+}
+
+/** Whether no rule of the agent is there, and nobody was seen to write, the tool included. */
+function hasDoneNothing({ observed: before }: Change, now: Observed): boolean {
+  return now.remove() === undefined && now.generation === before.generation;
+}
+
+/** Failures of transactions, by their text. */
+class Failures {
+  readonly #counts = new Map<string, number>();
+
+  /** The error to throw for a transaction that has failed: another attempt follows, unless it cannot succeed. */
+  add(plan: Plan, error: unknown, isFinal: boolean): unknown {
+    if (!(error instanceof DataplaneError)) return error;
+    const isSingle = error.failure === 'refused' && !plan.remakes;
+    if (error.failure !== 'raced' && !isSingle) return error;
+    if (!isFinal || this.#count(plan) < MOST_FAILURES)
+      return isSingle ? new DataplaneError('raced', error.message, error.remedy) : error;
+    const remedy =
+      "check whether a kernel module is missing (xt_comment, xt_addrtype, nft_compat), or a foreign rule leads to the agent's chain";
+    const message = `${error.message} (${MOST_FAILURES} times, with nothing changed)`;
+    return new DataplaneError('refused', message, remedy);
+  }
+
+  /** The error to throw for a tool that has ended without an error, and has written nothing. */
+  idle({ name, iptables }: Dataplane, plan: Plan): DataplaneError {
+    const tool = iptables === undefined ? 'nft' : `iptables${iptables.suffix}-restore`;
+    const message = `${tool} (${name}) has ended without an error, but the kernel holds none of the ${plan.family} rules that it was to write`;
+    if (this.#count(plan) < MOST_FAILURES)
+      return new DataplaneError('raced', message, 'the next attempt follows');
+    const remedy = `run ${tool} by hand on the node: is it a wrapper that does nothing?`;
+    return new DataplaneError('refused', `${message} (${MOST_FAILURES} times)`, remedy);
+  }
+
+  #count({ script }: Plan): number {
+    const count = (this.#counts.get(script) ?? 0) + 1;
+    this.#counts.set(script, count);
+    return count;
+  }
 }
 
 /**
@@ -86,27 +123,29 @@ export async function removeRules(
   family: Family,
   options: RetryOptions,
 ): Promise<readonly string[] | undefined> {
-  const failures = new Map<string, number>();
+  const failures = new Failures();
   return retrying(async () => {
     const plan = (await dataplane.observe(family)).remove();
-    if (plan !== undefined) await applyCounting(dataplane, plan, failures);
+    await plan?.apply().catch((error: unknown) => {
+      throw failures.add(plan, error, true);
+    });
     return plan?.current;
   }, options);
 }
 
+/** Plans all families, and trusts those in which nothing differs. */
 async function planAll(
   dataplane: Dataplane,
   policies: readonly Policy[],
-  from: 'kernel' | 'memory',
-  applied: ReadonlyMap<Family, Policy>,
+  whole: ReadonlySet<Family>,
+  hasApplied: boolean,
 ): Promise<readonly Change[]> {
   const changes = await all(
     policies.map(async (policy) => {
-      const kernel = await dataplane.observe(policy.family, from);
-      const plan = kernel.plan(policy);
-      const before = applied.get(policy.family);
-      const drifted = before !== undefined && (before === policy || kernel.plan(before) !== undefined);
-      return plan && { plan, drifted, observed: kernel };
+      const observed = await dataplane.observe(policy.family);
+      const plan = observed.plan(policy, whole.has(policy.family));
+      if (plan === undefined) observed.trust(policy);
+      return plan && { plan, drifted: hasApplied && !observed.isTrusted, observed };
     }),
   );
   return changes.flatMap((change) => change ?? []);
@@ -118,18 +157,4 @@ async function all<Value>(promises: readonly Promise<Value>[]): Promise<readonly
   const failed = settled.find(({ status }) => status === 'rejected');
   if (failed?.status === 'rejected') throw failed.reason;
   return settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-}
-
-async function applyCounting(dataplane: Dataplane, plan: Plan, failures: Map<string, number>): Promise<void> {
-  try {
-    await dataplane.apply(plan);
-  } catch (error) {
-    if (!(error instanceof DataplaneError) || error.failure !== 'raced') throw error;
-    const count = (failures.get(plan.script) ?? 0) + 1;
-    failures.set(plan.script, count);
-    if (count < MOST_FAILURES) throw error;
-    const remedy =
-      "check whether a kernel module is missing (xt_comment, xt_addrtype, nft_compat), or a foreign rule leads to the agent's chain";
-    throw new DataplaneError('refused', `${error.message} (${count} times, with nothing changed)`, remedy);
-  }
 }

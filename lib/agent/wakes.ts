@@ -4,23 +4,17 @@ import { DATA_LINK } from '../config/read.ts';
 import { isSourceName } from '../config/source.ts';
 import type { Logger } from '../log/log.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
+import { KernelEvents } from './kernel-events.ts';
 
 /**
- * Why a sync happens. `drift`: another program has changed the agent's rules; `check`: the agent has changed them, and
- * reads them back; `addresses`: the node's addresses have changed.
+ * Why a sync happens. `drift`: another program has changed nf_tables, perhaps the agent's rules; `addresses`: the node's
+ * addresses have changed.
  */
-export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'drift' | 'addresses' | 'check';
+export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'drift' | 'addresses';
 
 /** Whether the reason concerns the node alone, not the sources. */
 export function isLook(reason: SyncReason): boolean {
-  return LOOKS.includes(reason);
-}
-
-const LOOKS: readonly SyncReason[] = ['check', 'addresses', 'drift'];
-
-/** Of two events before a sync, the wake has the reason of the higher rank: a reading of the sources includes a look. */
-function rank(reason: SyncReason): number {
-  return isLook(reason) ? LOOKS.indexOf(reason) : LOOKS.length;
+  return reason === 'drift' || reason === 'addresses';
 }
 
 /** What a sync reacts to. */
@@ -41,12 +35,14 @@ export function startWake(): Wake {
 const QUIET_MS = 100;
 
 /**
- * The events after which the agent syncs: the start, each change of the sources, each signal, each resync, and what the
- * watch for drift adds. All events during a sync make one wake.
+ * The events after which the agent syncs: the start, each change of the sources, of nf_tables and of the node's addresses,
+ * each signal, and each resync. All events during a sync make one wake.
  */
 export class Wakes implements AsyncIterable<Wake> {
   /** Milliseconds until a resync if there is no other event. */
   interval: number;
+  /** Changes of nf_tables. */
+  readonly kernel = new KernelEvents();
   readonly #dir: string;
   readonly #log: Logger;
   readonly #signal: AbortSignal;
@@ -63,10 +59,15 @@ export class Wakes implements AsyncIterable<Wake> {
     this.#signal = signal;
   }
 
-  /** Adds a wake, unless one that does as much is already pending. */
-  add(reason: SyncReason, by?: readonly string[]): void {
-    if (this.#pending === undefined || rank(reason) > rank(this.#pending.reason))
-      this.#pending = { reason, since: performance.now(), by: by ?? this.#pending?.by };
+  /** Adds a wake, unless one that does as much is already pending: a reading of the sources includes a look. */
+  add(reason: Exclude<SyncReason, 'drift'>): void {
+    if (this.#pending === undefined || (isLook(this.#pending.reason) && !isLook(reason)))
+      this.#pending = { reason, since: performance.now() };
+    this.#wake?.();
+  }
+
+  /** Looks whether nf_tables has changed. */
+  check(): void {
     this.#wake?.();
   }
 
@@ -74,16 +75,27 @@ export class Wakes implements AsyncIterable<Wake> {
     this.#pending = startWake();
     let readAt = performance.now();
     while (!this.#signal.aborted) {
+      const now = performance.now();
       // A fight with another program must not put off the reading of the sources.
-      if (this.#pending === undefined)
-        await this.#sleep(Math.max(0, readAt + this.interval - performance.now()));
-      const wake = this.#pending ?? { reason: 'resync', since: performance.now() };
+      const wake = this.#pending ?? this.#due(now, readAt + this.interval);
+      if (typeof wake === 'number') {
+        await this.#sleep(wake - now);
+        continue;
+      }
       this.#pending = undefined;
       // The watch starts before the reading, so that no change is missed between the two.
       if (!this.#isWatching) this.#watch();
-      if (!this.#signal.aborted) yield wake;
+      const { by, since } = this.kernel.take();
+      yield { ...wake, by, ...(wake.reason === 'drift' && { since }) };
       if (!isLook(wake.reason)) readAt = performance.now();
     }
+  }
+
+  /** The wake that time brings, or when it will. */
+  #due(now: number, resyncAt: number): Wake | number {
+    const lookAt = this.kernel.dueAt ?? Number.POSITIVE_INFINITY;
+    if (now >= resyncAt) return { reason: 'resync', since: now };
+    return now >= lookAt ? { reason: 'drift', since: now } : Math.min(lookAt, resyncAt);
   }
 
   #sleep(ms: number): Promise<void> {

@@ -7,7 +7,7 @@ import type { IptablesMode } from './options.ts';
 export const COMMENT_START = 'ip-masq-agent: ';
 
 /**
- * The place in the kernel where a policy is kept: observe what is there, plan what would change, apply exactly that.
+ * The place in the kernel where a policy is kept: observe what is there, plan what would change, apply exactly that, look again.
  * It reads and changes the agent's own rules only. All methods throw DataplaneError.
  */
 export interface Dataplane {
@@ -17,32 +17,31 @@ export interface Dataplane {
   readonly reason: string;
   /** The iptables commands that it runs; undefined for nftables. */
   readonly iptables: IptablesCommands | undefined;
-  /**
-   * Looks at the agent's rules of one family.
-   *
-   * @param from `memory` to take what this process wrote last as the content of the kernel: with many entries, reading
-   * them back costs far more than a small change. If another program has changed the rules since, apply fails with
-   * `raced`.
-   */
-  observe(family: Family, from?: 'kernel' | 'memory'): Promise<Observed>;
-  /** Carries out a plan as one transaction: all of it or, with an error, nothing. */
-  apply(plan: Plan): Promise<void>;
+  /** Looks at the agent's rules of one family. Without a change since the last look it costs one request over netlink. */
+  observe(family: Family): Promise<Observed>;
   /** Reads the counts of a policy's rules in the kernel; fails with `raced` if the rules change meanwhile. */
   count(policy: Policy): Promise<Counts>;
-  /** Compares the kernel with the last look in which nothing differed, without a tool; absent if netlink will never work. */
-  readonly compare?: ((family: Family) => Promise<Comparison>) | undefined;
+  /**
+   * The generation of nf_tables up to which the rules of these families are known to be the policy's; undefined if they
+   * are not known. Absent if netlink will never work: then no event tells of changes.
+   */
+  readonly knownUntil?: ((families: readonly Family[]) => number | undefined) | undefined;
 }
-
-/**
- * How the kernel compares with the last look in which nothing differed from the policy; `unproven` if the agent has
- * changed the rules since, `unknown` if netlink gives no answer, or a large set may not be read again yet.
- */
-export type Comparison = 'same' | 'changed' | 'unproven' | 'unknown';
 
 /** The agent's rules of one family in the kernel, at one moment. */
 export interface Observed {
-  /** The plan after which the kernel holds exactly this policy; undefined if it does already. */
-  plan(policy: Policy): Plan | undefined;
+  /** Whether they are what was trusted last: then no other program has changed them. */
+  readonly isTrusted: boolean;
+  /** The generation of nf_tables before the look; undefined if netlink does not tell it. */
+  readonly generation: number | undefined;
+  /**
+   * The plan after which the kernel holds exactly this policy; undefined if it does already.
+   *
+   * @param whole writes everything again if anything differs: what cannot be changed singly can be replaced
+   */
+  plan(policy: Policy, whole?: boolean): Plan | undefined;
+  /** Remembers that the kernel holds this policy, because there was nothing to plan. */
+  trust(policy: Policy): void;
   /** The plan that removes all of the agent's rules; undefined if there are none. */
   remove(): Plan | undefined;
   /** What the agent's rules do with packets to every address. */
@@ -77,11 +76,18 @@ export interface Plan {
   readonly wanted: readonly PlannedRule[];
   /** Whether all rules are written again, also those that stay: all counts then begin at zero. */
   readonly remakes: boolean;
-  /** Whether a second agent that does the same at the same time can spoil the result: then observe once more. */
-  readonly recheck: boolean;
   /** The transaction as text, which the tool reads. */
   readonly script: string;
+  /**
+   * Carries it out as one transaction: all of it or, with an error, nothing.
+   *
+   * @throws {DataplaneError}
+   */
+  apply(): Promise<void>;
 }
+
+/** A plan without the way to carry it out. */
+export type Draft = Omit<Plan, 'apply'>;
 
 /** A rule, jump or element in a plan. */
 export interface PlannedRule {

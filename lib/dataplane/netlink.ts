@@ -37,6 +37,7 @@ export class Netlink {
   #state: 'new' | 'works' | 'fails' = 'new';
   #failedAt = 0;
   #isOver = false;
+  #lastChange: Promise<unknown> = Promise.resolve();
 
   constructor(sockets: NetlinkSockets, onState: OnState) {
     this.#sockets = sockets;
@@ -58,19 +59,28 @@ export class Netlink {
   }
 
   /**
-   * Changes the kernel, or nothing.
+   * Changes the kernel, or nothing. One change follows the other, as in the kernel: otherwise each would take the other for
+   * that of another program.
    *
-   * @returns the failure
+   * @returns the generations of nf_tables before and after it, or the failure
    */
-  async change(use: (requests: Requests) => Promise<void>): Promise<NetlinkError | undefined> {
-    try {
-      this.#requests ??= this.#sockets.openRequests();
-      await use(this.#requests);
-      return undefined;
-    } catch (error) {
-      if (!(error instanceof NetlinkError)) throw error;
-      return error;
-    }
+  async change(
+    use: (requests: Requests) => Promise<void>,
+  ): Promise<{ readonly before: number; readonly after: number } | NetlinkError> {
+    const turn = this.#lastChange.then(async () => {
+      try {
+        this.#requests ??= this.#sockets.openRequests();
+        const { id: before } = await this.#requests.generation();
+        await use(this.#requests);
+        const { id: after } = await this.#requests.generation();
+        return { before, after };
+      } catch (error) {
+        if (!(error instanceof NetlinkError)) throw error;
+        return error;
+      }
+    });
+    this.#lastChange = turn.catch(() => {});
+    return await turn;
   }
 
   /** @throws {NetlinkError} */

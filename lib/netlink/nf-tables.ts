@@ -96,6 +96,18 @@ export class NfTables implements Disposable {
     return parts && joinElements(parts, keyBytes);
   }
 
+  /** Whether exactly this range is an element of an interval set, however much else changes meanwhile. */
+  async hasRange(name: SetName, range: Range): Promise<boolean> {
+    const { keyBytes } = FAMILIES[name.family];
+    const asked = `get an element of ${inWords(name, name.set)}`;
+    const attributes = [attribute(SET_NAME, name.set), writeElements([range], keyBytes)];
+    const request = { ...requestFor(name, ...attributes), type: READABLE.elements.type, flags: FLAGS.ack };
+    const read = (reply: Message) => readElements(reply, keyBytes);
+    const parts = await this.#connection.ask(asked, request, read);
+    // For a key that is no edge of a range, the kernel sends the edge below it.
+    return parts !== undefined && sameRange(joinElements(parts, keyBytes).ranges[0], range);
+  }
+
   /** What the set holds, whatever its type; undefined if there is no such set. For small sets that do not count. */
   content(name: SetName): Promise<readonly Thing[] | undefined> {
     return this.#ask('elements', name, name.set, readContent);
@@ -138,6 +150,10 @@ export class NfTables implements Disposable {
     const request = { ...requestFor(table, ...attributes), type, flags };
     return connection.ask(`list ${kind} ${inWords(table, name)}`, request, read);
   }
+}
+
+function sameRange(a: Range | undefined, b: Range): boolean {
+  return a?.first === b.first && a.last === b.last;
 }
 
 function inWords({ family, table }: TableName, name = ''): string {

@@ -22,6 +22,7 @@ export function routes(endpoints: Endpoints) {
   const metricsIn = (openMetrics: boolean) =>
     shared(second, async () => {
       await readCounts(endpoints);
+      status.refresh();
       const { type, body } = await metrics.text(openMetrics);
       return reply(200, type, body);
     });

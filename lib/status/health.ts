@@ -1,6 +1,8 @@
 import { formatProblem } from '../config/problem.ts';
 import type { Family } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
+import { programs } from '../text/programs.ts';
+import type { Contest } from './contest.ts';
 import { type Routes, reply } from './server.ts';
 import type { InvalidConfig, Status } from './status.ts';
 
@@ -15,12 +17,13 @@ export interface Check {
 const INTERVALS = 3;
 
 /**
- * Whether traffic can rely on the rules: the config is valid, and the last sync of every family is recent.
+ * Whether traffic can rely on the rules: the config is valid, the last sync of every family is recent, and no other program
+ * changes the rules again and again.
  *
  * @param now milliseconds of `performance.now()`, which does not change if the clock of the node is set
  */
 export function readiness(
-  { families, invalid }: Pick<Status, 'families' | 'invalid'>,
+  { families, invalid, contest }: Pick<Status, 'families' | 'invalid' | 'contest'>,
   kept: readonly Family[],
   intervalMs: number,
   now: number,
@@ -31,7 +34,16 @@ export function readiness(
       name: `sync ${family}`,
       ...lately('sync', families.get(family)?.syncedAt, intervalMs, now),
     })),
+    rulesCheck(contest, now),
   ];
+}
+
+/** Whether the rules stay in the kernel. */
+function rulesCheck(contest: Contest, now: number): Check {
+  const name = 'rules';
+  if (!contest.isOn(now)) return { name, isGood: true, reason: 'no other program changes them all the time' };
+  const reason = `${programs(contest.by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;
+  return { name, isGood: false, reason };
 }
 
 /** Whether the last reading of the sources had no error. */

@@ -50,6 +50,10 @@ export const METRICS = {
     ['program'],
     'The same repairs by the program that made the change: iptables, iptables-restore, nft, other, several, or unknown if no event of the kernel told it.',
   ),
+  rules_contested: gauge(
+    [],
+    "1 while another program changes the agent's rules so often that no look has found them for 5 seconds, until they stay for 5 seconds; else 0.",
+  ),
   netlink_active: gauge(
     [],
     '1 if the agent reads nf_tables over netlink, and gets an event with each change; 0 if that fails, so that only the resync finds drift. Absent with --netlink=off, and in legacy mode.',

@@ -1,11 +1,12 @@
 import type { ValidConfig } from '../agent/load.ts';
-import type { Observer, SyncEvent } from '../agent/loop.ts';
+import type { LookEvent, Observer, SyncEvent } from '../agent/loop.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
 import { type Family, nodeAddresses, type Policy } from '../policy/policy.ts';
 import { configHash, refusedHash } from './config-hash.ts';
+import { Contest } from './contest.ts';
 import type { Metrics } from './metrics.ts';
 import { type SourceCount, sourceOf } from './packet-counts.ts';
 
@@ -95,6 +96,8 @@ export class Status implements Observer {
   #foreign: readonly ForeignFinding[] = [];
   readonly #addresses = new Map<Family, readonly AddressRanges[]>();
   #invalid: InvalidConfig | undefined;
+  /** Whether another program changes the agent's rules again and again. */
+  readonly contest = new Contest();
 
   /** @param ruleCount the number of rules that a policy has in the kernel */
   constructor(recorder: Recorder, ruleCount: (policy: Policy) => number) {
@@ -204,6 +207,17 @@ export class Status implements Observer {
       for (const found of plan.found) metrics.add('drift_repairs_total', { family, found });
       metrics.add('drift_programs_total', { program: programLabel(wake.by) });
     });
+  }
+
+  /** The agent has looked at its rules. */
+  onLook(look: LookEvent): void {
+    this.contest.onLook(look, performance.now());
+  }
+
+  /** Sets what changes with time alone. */
+  refresh(): void {
+    const isOn = this.contest.isOn(performance.now());
+    this.#recorder.record((metrics) => metrics.set('rules_contested', {}, isOn ? 1 : 0));
   }
 
   #recordPolicy(metrics: Metrics, policy: Policy): void {

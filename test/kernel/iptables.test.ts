@@ -213,7 +213,7 @@ forEachLab((makeLab, family, mode) => {
     assert.ok(plan);
     await lab.iptables('-D', 'POSTROUTING', '-j', CHAIN);
     const before = await lab.iptables('-S');
-    await assert.rejects(lab.dataplane.apply(plan), { failure: 'raced', isRetryable: true });
+    await assert.rejects(plan.apply(), { failure: 'raced', isRetryable: true });
     assert.equal(await lab.iptables('-S'), before);
   });
 
@@ -241,7 +241,7 @@ forEachLab((makeLab, family, mode) => {
       assert.ok(plan);
       await interfere(lab);
       const before = await lab.iptables('-S');
-      await assert.rejects(lab.dataplane.apply(plan), { failure: 'raced' });
+      await assert.rejects(plan.apply(), { failure: 'raced' });
       assert.equal(await lab.iptables('-S'), before);
       await lab.sync(policy);
       await assertExact(lab, policy);
@@ -333,7 +333,7 @@ forEachLab((makeLab, family, mode) => {
       const plans = await Promise.all(
         [1, 2].map(async () => (await lab.dataplane.observe(family)).plan(policy)),
       );
-      const applied = await Promise.allSettled(plans.map(async (plan) => plan && lab.dataplane.apply(plan)));
+      const applied = await Promise.allSettled(plans.map((plan) => plan?.apply()));
       assert.deepEqual(applied.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
       await assertExact(lab, policy);
     }
@@ -342,10 +342,7 @@ forEachLab((makeLab, family, mode) => {
   it('leaves one jump where two agents make it at the same time, because each looks once more', async () => {
     await using lab = await makeLab();
     const observed = [await lab.dataplane.observe(family), await lab.dataplane.observe(family)];
-    for (const plan of observed.map((one) => one.plan(policy))) {
-      assert.equal(plan?.recheck, true);
-      await lab.dataplane.apply(plan);
-    }
+    for (const plan of observed.map((one) => one.plan(policy))) await plan?.apply();
     assert.deepEqual((await lab.sync(policy))?.found, ['jump duplicated']);
     await assertExact(lab, policy);
   });

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Comparison, Counts, Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
+import type { Counts, Dataplane } from '../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import type { Host } from '../../lib/dataplane/host.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
+import { seeElements } from '../../lib/dataplane/nftables/elements.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
-import { SetMemory } from '../../lib/dataplane/nftables/set-memory.ts';
 import { renderTable } from '../../lib/dataplane/nftables/table.ts';
 import type { SetName } from '../../lib/netlink/nf-tables.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { type Box, createBox } from '../lab/box.ts';
 import { hostNetlink, openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
 import { succeed } from '../lab/run.ts';
-import { BOX_KINDS, boxHost, CHAIN, FAMILIES, type Family, policyOf } from './support.ts';
+import { BOX_KINDS, boxHost, CHAIN, FAMILIES, type Family, policyOf, syncOnce } from './support.ts';
 
 const KINDS = ['iptables', 'nftables'] as const;
 
@@ -71,7 +71,8 @@ interface Lab extends AsyncDisposable {
   another(): Promise<Dataplane>;
   /** Runs commands that must succeed; returns what they print. */
   sh(script: string): Promise<string>;
-  compare(): Promise<string | undefined>;
+  /** Whether the kernel holds what was trusted last. */
+  isTrusted(): Promise<boolean>;
 }
 
 async function createLab(kind: (typeof KINDS)[number], family: Family): Promise<Lab & { readonly box: Box }> {
@@ -92,16 +93,14 @@ async function createLab(kind: (typeof KINDS)[number], family: Family): Promise<
     plain: () => open(boxHost(box).host),
     another: () => open(host),
     sh: (script) => succeed(box.run('sh', ['-ec', script])),
-    compare: () => comparison(dataplane, family),
+    isTrusted: () => isTrusted(dataplane, family),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
 
-/** The comparison, once there is one: a set is not read again at once. */
-async function comparison(dataplane: Dataplane, family: Family): Promise<Comparison | undefined> {
-  let found = await dataplane.compare?.(family);
-  for (; found === 'unknown'; found = await dataplane.compare?.(family)) await delay(10);
-  return found;
+/** Whether the kernel holds what was trusted last. */
+async function isTrusted(dataplane: Dataplane, family: Family): Promise<boolean> {
+  return (await dataplane.observe(family)).isTrusted;
 }
 
 function policy(family: Family, ...cidrs: readonly string[]): Policy {
@@ -109,22 +108,11 @@ function policy(family: Family, ...cidrs: readonly string[]): Policy {
   return policyOf(family, { 'ip-masq-operator': text }, { cidrLimitMax: 5_000 });
 }
 
-/** Observes, plans and applies; the plan, or undefined if nothing differed. */
-async function sync(
-  dataplane: Dataplane,
-  wanted: Policy,
-  from: 'kernel' | 'memory' = 'kernel',
-): Promise<Plan | undefined> {
-  const plan = (await dataplane.observe(wanted.family, from)).plan(wanted);
-  if (plan !== undefined) await dataplane.apply(plan);
-  return plan;
-}
-
 /** Brings the policy into the kernel, and reads it back. */
 async function settle(lab: Lab, wanted: Policy): Promise<void> {
-  await sync(lab.dataplane, wanted);
-  assert.equal(await sync(lab.dataplane, wanted), undefined);
-  assert.equal(await lab.compare(), 'same');
+  await syncOnce(lab.dataplane, wanted);
+  assert.equal(await syncOnce(lab.dataplane, wanted), undefined);
+  assert.equal(await lab.isTrusted(), true);
 }
 
 /** Sends a packet to each address, which goes through POSTROUTING. */
@@ -281,16 +269,16 @@ describe('dataplanes over netlink', { skip: !WITH_NETLINK && 'NETLINK=off' }, ()
 
       it(`${kind}, ${family}: a comparison tells what differs, and only that`, async () => {
         await using lab = await createLab(kind, family);
-        assert.equal(await lab.compare(), 'unproven');
+        assert.equal(await lab.isTrusted(), false);
         await settle(lab, wanted);
         const before = lab.commands.length;
         for (const { what, command } of ELSEWHERE[kind]) {
           await lab.sh(command(lab.words));
-          assert.equal(await lab.compare(), 'same', what);
+          assert.equal(await lab.isTrusted(), true, what);
         }
         await send(lab, inside[0], outside);
-        assert.equal(await lab.compare(), 'same', 'packets');
-        assert.equal(await sync(lab.dataplane, wanted), undefined);
+        assert.equal(await lab.isTrusted(), true, 'packets');
+        assert.equal(await syncOnce(lab.dataplane, wanted), undefined);
         assert.equal(lab.commands.length, before);
       });
 
@@ -299,21 +287,21 @@ describe('dataplanes over netlink', { skip: !WITH_NETLINK && 'NETLINK=off' }, ()
           await using lab = await createLab(kind, family);
           await settle(lab, wanted);
           await lab.sh(command(lab.words));
-          assert.equal(await lab.compare(), 'changed');
-          assert.ok(await sync(lab.dataplane, wanted, 'memory'));
-          assert.equal(await sync(await lab.plain(), wanted), undefined);
-          assert.equal(await sync(lab.dataplane, wanted, 'memory'), undefined);
-          assert.equal(await lab.compare(), 'same');
+          assert.equal(await lab.isTrusted(), false);
+          assert.ok(await syncOnce(lab.dataplane, wanted));
+          assert.equal(await syncOnce(await lab.plain(), wanted), undefined);
+          assert.equal(await syncOnce(lab.dataplane, wanted), undefined);
+          assert.equal(await lab.isTrusted(), true);
         });
       }
 
       it(`${kind}, ${family}: what the agent writes through a tool is not proven until it is read back`, async () => {
         await using lab = await createLab(kind, family);
         for (const one of kind === 'iptables' ? [wanted, policy(family, entries[0])] : [wanted]) {
-          assert.ok(await sync(lab.dataplane, one));
-          assert.equal(await lab.compare(), 'unproven');
-          assert.equal(await sync(lab.dataplane, one, 'memory'), undefined);
-          assert.equal(await lab.compare(), 'same');
+          assert.ok(await syncOnce(lab.dataplane, one));
+          assert.equal(await lab.isTrusted(), false);
+          assert.equal(await syncOnce(lab.dataplane, one), undefined);
+          assert.equal(await lab.isTrusted(), true);
         }
       });
 
@@ -371,18 +359,18 @@ describe('the set over netlink', { skip: !WITH_NETLINK && 'NETLINK=off' }, () =>
       for (const from of policies) {
         for (const to of policies) {
           const plain = await lab.plain();
-          await sync(plain, from);
+          await syncOnce(plain, from);
           const dataplane = await lab.another();
-          assert.equal(await sync(dataplane, from), undefined);
+          assert.equal(await syncOnce(dataplane, from), undefined);
           const before = lab.commands.length;
-          await sync(dataplane, to);
+          await syncOnce(dataplane, to);
           assert.deepEqual(lab.commands.slice(before), []);
-          assert.equal(await sync(await lab.plain(), to), undefined);
-          assert.equal(await comparison(dataplane, family), 'same');
+          assert.equal(await syncOnce(await lab.plain(), to), undefined);
+          assert.equal(await isTrusted(dataplane, family), true);
           // And back by nft, in the set that netlink has changed.
-          await sync(plain, from);
-          assert.equal(await comparison(dataplane, family), from === to ? 'same' : 'changed');
-          assert.equal(await sync(dataplane, from), undefined);
+          await syncOnce(plain, from);
+          assert.equal(await isTrusted(dataplane, family), from === to);
+          assert.equal(await syncOnce(dataplane, from), undefined);
         }
       }
     });
@@ -408,12 +396,12 @@ describe('the set over netlink', { skip: !WITH_NETLINK && 'NETLINK=off' }, () =>
         await lab.sh(command);
         const before = await lab.sh('nft list ruleset');
         const isRace = (error: unknown) => error instanceof DataplaneError && error.failure === 'raced';
-        await assert.rejects(lab.dataplane.apply(plan), isRace);
+        await assert.rejects(plan.apply(), isRace);
         assert.equal(await lab.sh('nft list ruleset'), before);
-        await sync(lab.dataplane, change);
-        assert.equal(await sync(await lab.plain(), change), undefined);
-        assert.equal(await sync(lab.dataplane, change), undefined);
-        assert.equal(await lab.compare(), 'same');
+        await syncOnce(lab.dataplane, change);
+        assert.equal(await syncOnce(await lab.plain(), change), undefined);
+        assert.equal(await syncOnce(lab.dataplane, change), undefined);
+        assert.equal(await lab.isTrusted(), true);
       });
     }
 
@@ -431,10 +419,10 @@ describe('the set over netlink', { skip: !WITH_NETLINK && 'NETLINK=off' }, () =>
       );
       const set = `${table} not-masqueraded`;
       await lab.sh(`nft -f - <<END\nflush set ${set}\nadd element ${set} { ${counted.join(', ')} }\nEND`);
-      assert.equal(await lab.compare(), 'same');
+      assert.equal(await lab.isTrusted(), true);
       for (const left of [cidrs.slice(1), cidrs.slice(1_500), cidrs.slice(1_500).filter((_, n) => n % 2)]) {
         const fewer = policy(family, ...left);
-        assert.equal((await sync(lab.dataplane, fewer))?.remakes, false);
+        assert.equal((await syncOnce(lab.dataplane, fewer))?.remakes, false);
         const counts = await lab.dataplane.count(fewer);
         const expected = all.entries.map(({ prefix }, index) => [prefix.text, BigInt(index + 1)] as const);
         const kept = new Set(fewer.entries.map(({ prefix }) => prefix.text));
@@ -468,19 +456,19 @@ describe('the set over netlink', { skip: !WITH_NETLINK && 'NETLINK=off' }, () =>
         }
       })();
       try {
-        const held = [...renderTable(all, OPTIONS).elements.keys()];
-        const seen = { fingerprint: '', generation: 0, counters: [] };
+        const known = { isOwn: true, ...renderTable(all, OPTIONS) };
+        const held = [...known.elements.keys()];
         for (let look = 0; look < 40; look += 1) {
-          const content = await new SetMemory(lab.netlink).content(family, seen, 'kernel');
-          if (content === undefined) continue;
-          const missing = held.filter((text) => !content.elements.has(text));
-          assert.deepEqual([missing, content.elements.size - held.length <= 1], [[], true], `look ${look}`);
+          const elements = await seeElements(lab.netlink, family, known);
+          if (elements === undefined) continue;
+          const missing = held.filter((text) => !elements.has(text));
+          assert.deepEqual([missing, elements.size - held.length <= 1], [[], true], `look ${look}`);
         }
       } finally {
         isFlooding = false;
         await flood;
       }
-      assert.equal(await lab.compare(), 'same');
+      assert.equal(await lab.isTrusted(), true);
     });
   }
 });

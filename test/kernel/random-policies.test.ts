@@ -13,7 +13,7 @@ forEachLab((makeLab, family) => {
       fc.asyncProperty(policies(family), ruleOptions(), async (policy, options) => {
         const dataplane = await openIptables({ mode: lab.mode, ...options }, lab.host);
         const plan = (await dataplane.observe(family)).plan(policy);
-        if (plan !== undefined) await dataplane.apply(plan);
+        await plan?.apply();
         assert.equal((await dataplane.observe(family)).plan(policy), undefined, plan?.script);
       }),
       { numRuns: 10 * RUNS },

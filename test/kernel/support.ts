@@ -75,10 +75,6 @@ export async function createLab(
     assert.equal(code, 0, `${file} ${args.join(' ')}: ${stderr}`);
     return stdout;
   };
-  const apply = async (plan: Plan | undefined) => {
-    if (plan !== undefined) await dataplane.apply(plan);
-    return plan;
-  };
   const owned = stack.move();
   return {
     box,
@@ -91,10 +87,23 @@ export async function createLab(
     restore: async (...lines) => {
       await must(`${command}-restore`, ['--noflush'], ['*nat', ...lines, 'COMMIT', ''].join('\n'));
     },
-    sync: async (policy) => apply((await dataplane.observe(family)).plan(policy)),
-    remove: async () => apply((await dataplane.observe(family)).remove()),
+    sync: (policy) => syncOnce(dataplane, policy),
+    remove: async () => {
+      const plan = (await dataplane.observe(family)).remove();
+      await plan?.apply();
+      return plan;
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** Observes and plans, then applies, or trusts what it has found; the plan, or undefined if nothing differed. */
+export async function syncOnce(dataplane: Dataplane, policy: Policy): Promise<Plan | undefined> {
+  const observed = await dataplane.observe(policy.family);
+  const plan = observed.plan(policy);
+  if (plan === undefined) observed.trust(policy);
+  else await plan.apply();
+  return plan;
 }
 
 /** The inside of the box as a dataplane sees it. */

@@ -58,7 +58,17 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
       if ('failure' in answer) throw new NetlinkError(answer.failure, answer.message, answer.code);
       return answer.value;
     };
-  const methods = ['generation', 'table', 'chain', 'set', 'rules', 'elements', 'content', 'change'] as const;
+  const methods = [
+    'generation',
+    'table',
+    'chain',
+    'set',
+    'rules',
+    'elements',
+    'hasRange',
+    'content',
+    'change',
+  ] as const;
   return {
     ...(Object.fromEntries(
       [...methods, 'changes' as const, 'types' as const, 'flood' as const].map((name) => [name, call(name)]),

@@ -24,6 +24,7 @@ const netlink: Netlink = {
   rules: (...values) => tables.rules(...values),
   elements: (name) => tables.elements(name),
   content: (name) => tables.content(name),
+  hasRange: (...values) => tables.hasRange(...values),
   change: (...values) => tables.change(...values),
   changes: async () => heard.splice(0),
   async types() {

@@ -61,6 +61,7 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   const agent = {
     sources,
     ownAddresses: ownAddressList,
+    cpuTime: () => 0,
     syncTimeout: 30_000,
     lock: async () => {},
     open: () => openDataplane(kind, host),

@@ -86,7 +86,7 @@ export function openDataplane(
 export async function sync(dataplane: Dataplane, config: MergedConfig): Promise<void> {
   for (const family of FAMILIES) {
     const plan = (await dataplane.observe(family)).plan(compilePolicy(config, family));
-    if (plan !== undefined) await dataplane.apply(plan);
+    await plan?.apply();
   }
 }
 
@@ -94,7 +94,7 @@ export async function sync(dataplane: Dataplane, config: MergedConfig): Promise<
 export async function remove(dataplane: Dataplane): Promise<void> {
   for (const family of FAMILIES) {
     const plan = (await dataplane.observe(family)).remove();
-    if (plan !== undefined) await dataplane.apply(plan);
+    await plan?.apply();
   }
 }
 

@@ -102,7 +102,7 @@ async function shoot(
     const policy = compilePolicy(config, family, OWN);
     const decides = decider(policy);
     const plan = (kernel.get(family) ?? (await dataplane.observe(family))).plan(policy);
-    if (plan !== undefined) await dataplane.apply(plan);
+    await plan?.apply();
     const observed = await dataplane.observe(family);
     assert.equal(observed.plan(policy), undefined, `not what was applied: ${plan?.script}`);
     kernel.set(family, observed);

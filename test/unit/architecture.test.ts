@@ -30,6 +30,7 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>
   },
   log: {},
   netlink: {},
+  node: {},
   agent: { cidr: 'all', config: 'all', policy: 'all', dataplane: 'all', netlink: 'all', log: 'all' },
   // The page and the endpoints show problems and origins of the config in its own words.
   status: { config: 'all', policy: 'all', dataplane: 'all', agent: 'types' },
@@ -46,6 +47,7 @@ const ENDS: Readonly<Record<string, readonly string[]>> = {
     'lib/lint/input.ts',
     'lib/log/log.ts',
     'lib/log/termination.ts',
+    'lib/node/cpu-time.ts',
     'lib/status/limits.ts',
   ],
   'node:child_process': ['lib/dataplane/host.ts'],

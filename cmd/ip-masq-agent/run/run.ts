@@ -1,14 +1,17 @@
-import { Repairs, watchDrift } from '../../../lib/agent/drift.ts';
+import { LONGEST_PAUSE_MS, watchKernel } from '../../../lib/agent/kernel-events.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
-import { type Sync, syncs } from '../../../lib/agent/loop.ts';
+import { type Step, type Sync, syncs } from '../../../lib/agent/loop.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
-import { systemHost } from '../../../lib/dataplane/host.ts';
+import { formatDuration } from '../../../lib/config/duration.ts';
+import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
 import { openDataplane, ruleCount } from '../../../lib/dataplane/open.ts';
 import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
 import type { Logger } from '../../../lib/log/log.ts';
+import { cpuTime } from '../../../lib/node/cpu-time.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
+import { programs } from '../../../lib/text/programs.ts';
 import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
@@ -58,14 +61,9 @@ export function run(args: Args): Promise<number> {
   );
 }
 
-/** Syncs at each wake. The server and the look for leftovers and foreign rules are loaded only after the first sync. */
-async function keepRules(
-  { flags, texts }: Args,
-  log: Logger,
-  recorder: Recorder,
-  ending: Ending,
-): Promise<void> {
-  const tools = systemHost(flags['sync-timeout']);
+/** Syncs at each wake. */
+async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: Ending): Promise<void> {
+  const { flags } = args;
   const netlink = flags.netlink === 'off' ? undefined : openNetlink(log, recorder);
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
@@ -88,55 +86,115 @@ async function keepRules(
     ...(keeps && { keepIf: async () => (await findOwnRules(flags)) !== false }),
     syncTimeout: flags['sync-timeout'],
     ownAddresses: ownAddressList,
+    cpuTime,
     lock: () => ending.lock.take(),
     open,
   };
   announceStop(log, () => flags['cleanup-on-exit'] && ending.lock.isDecided);
   process.on('SIGHUP', () => wakes.add('signal'));
+  const surroundings = { args, log, recorder, status, wakes, netlink, host, ending };
+  const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);
+  for await (const step of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal))
+    await after(step);
+}
 
+/** What goes on beside the loop, and what it needs. */
+interface Surroundings {
+  readonly args: Args;
+  readonly log: Logger;
+  readonly recorder: Recorder;
+  readonly status: Status;
+  readonly wakes: Wakes;
+  readonly netlink: Netlink | undefined;
+  readonly host: Host;
+  readonly ending: Ending;
+}
+
+/** What follows the only sync of --once. */
+function afterOnly(surroundings: Surroundings): (step: Step) => Promise<void> {
+  return async (step) => {
+    if (step.kind === 'held') return;
+    const leftovers = await openLeftovers(surroundings, step);
+    const failure = await leftovers.look(step.dataplane, step.policies);
+    if (failure !== undefined) surroundings.log.warn(failure);
+  };
+}
+
+/** What follows each sync. The server and the look for leftovers and foreign rules are loaded only after the first one. */
+function afterEach(surroundings: Surroundings): (step: Step) => Promise<void> {
+  const { args, log, recorder, status, wakes } = surroundings;
+  const { flags } = args;
+  const addresses = flags.netlink === 'off' ? undefined : new AddressChanges(wakes, log);
   let isServing = false;
-  let neighbours: NeighbourWatch | undefined;
-  let flows: FlowWatch | undefined;
-  const addresses = flags.netlink === 'off' || flags.once ? undefined : new AddressChanges(wakes, log);
-  const repairs = new Repairs();
-  for await (const step of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal)) {
+  let beside: Beside | undefined;
+  return async (step) => {
     wakes.interval = step.interval;
-    if (!isServing && !flags.once) await serveStatus(flags, log, status, recorder, () => wakes.interval);
+    if (!isServing) await serveStatus(flags, log, status, recorder, () => wakes.interval);
     isServing = true;
-    if (step.kind === 'held') continue;
+    if (step.kind === 'held') return;
+    wakes.kernel.settle({ ...step, isRepair: step.drift !== undefined });
+    if (step.drift !== undefined) warnOfFight(wakes.kernel.repairs, step.drift, log);
     addresses?.follow(step.policies);
-    // In legacy mode a request over netlink could load modules of nf_tables.
-    const others = step.dataplane.compare === undefined ? tools : host;
-    if (flags.once) {
-      const { Leftovers } = await import('./leftovers.ts');
-      ending.leftovers = new Leftovers(dataplane, others, log, stopSignal);
-      const failure = await ending.leftovers.look(step.dataplane, step.policies);
-      if (failure !== undefined) log.warn(failure);
-      continue;
-    }
-    if (neighbours === undefined) {
-      const { Leftovers } = await import('./leftovers.ts');
-      const { NeighbourWatch } = await import('./neighbour-watch.ts');
-      ending.leftovers = new Leftovers(dataplane, others, log, stopSignal);
-      neighbours = new NeighbourWatch(tools, log, status, ending.leftovers, flags['accept-foreign']);
-      const families = step.policies.map(({ family }) => family);
-      if (netlink !== undefined && step.dataplane.compare !== undefined)
-        void watchDrift({
-          dataplane: step.dataplane,
-          netlink,
-          families,
-          wakes,
-          repairs,
-          signal: stopSignal,
-        });
-      flows = await watchFlows(step, flags, log, recorder, texts.has('stale-flows'));
-      flows?.look(flowVerdict(step.policies), step.changed);
+    const flow = flowVerdict(step.policies);
+    if (beside === undefined) {
+      beside = await openBeside(surroundings, step);
+      beside.flows?.look(flow, step.changed);
       collectGarbageSoon();
-    } else if (step.verdictsChanged) flows?.look(flowVerdict(step.policies));
-    if (step.drift !== undefined) repairs.note(step.drift, step.interval, log);
+    } else if (step.verdictsChanged) beside.flows?.look(flow);
     if (step.changed) collectGarbageSoon();
-    if (step.changed || neighbours.isDue) neighbours.look({ ...step, chain: flags['masq-chain'] });
+    if (step.changed || beside.neighbours.isDue)
+      beside.neighbours.look({ ...step, chain: flags['masq-chain'] });
+  };
+}
+
+/** What looks at the node beside the loop. */
+interface Beside {
+  readonly neighbours: NeighbourWatch;
+  readonly flows: FlowWatch | undefined;
+}
+
+async function openBeside(surroundings: Surroundings, step: Sync): Promise<Beside> {
+  const { args, log, recorder, status, wakes, netlink } = surroundings;
+  const { flags, texts } = args;
+  const leftovers = await openLeftovers(surroundings, step);
+  const { NeighbourWatch } = await import('./neighbour-watch.ts');
+  const tools = systemHost(flags['sync-timeout']);
+  const neighbours = new NeighbourWatch(tools, log, status, leftovers, flags['accept-foreign']);
+  const families = step.policies.map(({ family }) => family);
+  const { dataplane } = step;
+  if (netlink !== undefined && dataplane.knownUntil !== undefined) {
+    wakes.kernel.follow(() => dataplane.knownUntil?.(families), dataplane);
+    void watchKernel({
+      netlink,
+      events: wakes.kernel,
+      onEvent: () => wakes.check(),
+      interval: () => wakes.interval,
+      signal: stopSignal,
+    });
   }
+  const flows = await watchFlows(step, flags, log, recorder, texts.has('stale-flows'));
+  return { neighbours, flows };
+}
+
+async function openLeftovers(
+  { args: { flags }, log, host, ending }: Surroundings,
+  { dataplane }: Sync,
+): Promise<Leftovers> {
+  const { Leftovers } = await import('./leftovers.ts');
+  // In legacy mode a request over netlink could load modules of nf_tables.
+  const others = dataplane.knownUntil === undefined ? systemHost(flags['sync-timeout']) : host;
+  ending.leftovers = new Leftovers(dataplaneOptions(flags), others, log, stopSignal);
+  return ending.leftovers;
+}
+
+/** After so many repairs in a row the log says that this is a fight. */
+const FIGHT = 6;
+
+function warnOfFight(repairs: number, by: readonly string[], log: Logger): void {
+  if (repairs !== FIGHT) return;
+  log.warn(
+    `${programs(by)} changes the agent's rules again and again; repairs now come up to ${formatDuration(LONGEST_PAUSE_MS)} later; find the program, or the second agent, that writes them`,
+  );
 }
 
 /** Watches for flows that keep an old verdict, and for ports that run out; undefined if that is off. */
@@ -149,7 +207,7 @@ async function watchFlows(
 ): Promise<FlowWatch | undefined> {
   const mode = flags['stale-flows'];
   if (mode === 'off') return undefined;
-  if (dataplane.compare === undefined) {
+  if (dataplane.knownUntil === undefined) {
     if (isAsked) log.warn(`--stale-flows=${mode} has no effect: it needs netlink, and not legacy mode`);
     return undefined;
   }

@@ -1,17 +1,18 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Family } from '../../cidr/address.ts';
 import type { Policy } from '../../policy/policy.ts';
 import {
   COMMENT_START,
-  type Comparison,
   type Dataplane,
+  type Draft,
   type Installed,
+  type Plan,
   type RuleCount,
 } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
-import { LookMemory } from '../look-memory.ts';
+import { KernelMemory } from '../memory.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
-import { Remakes } from '../remakes.ts';
 import { renderChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
@@ -52,50 +53,51 @@ export function iptablesDataplane(
   host: Host,
 ): Dataplane {
   const { chain } = options;
-  const remakes = new Remakes();
   const runner = inTurns(host, mode);
   const tools = { IPv4: createTool(runner, 'IPv4', suffix), IPv6: createTool(runner, 'IPv6', suffix) };
   // In legacy mode nothing is in nf_tables, and a request could load its modules.
   const netlink = mode === 'nft' ? host.netlink : undefined;
-  const memory = new LookMemory<IptablesObservation, SeenChain>(netlink, (requests, family) =>
-    seeChain(requests, family, chain),
+  const memory = new KernelMemory<IptablesObservation, SeenChain>(
+    netlink,
+    (requests, family) => seeChain(requests, family, chain),
+    isDeepStrictEqual,
   );
-  const compare = async (family: Family): Promise<Comparison> => {
-    const now = await memory.compare(family);
-    return typeof now === 'string' ? now : 'same';
+  const bound = (draft: Draft | undefined): Plan | undefined => {
+    if (draft === undefined) return undefined;
+    const { family, script, remakes } = draft;
+    const restore = () => tools[family].restore(script);
+    return { ...draft, apply: () => memory.write(family, remakes ? 'all' : 'nothing', restore) };
   };
   return {
     name: `iptables ${version} (${mode})`,
     reason,
     iptables: { mode, suffix },
     async observe(family) {
-      const byTool = () => observe(tools[family], chain);
-      const nothing = { ...NOTHING, family };
-      const { found, prove } = await memory.look(family, await memory.see(family), byTool, nothing);
+      const look = await memory.look(family, async (seen, known) => {
+        if (known !== undefined) return known;
+        // The kernel has none of the agent's rules.
+        if (seen !== undefined && seen.fingerprint === undefined) return { ...NOTHING, family };
+        return await observe(tools[family], chain);
+      });
+      const { found, isTrusted, generation } = look;
       return {
-        plan(policy) {
-          const transaction = plan(found, policy, options);
-          if (transaction === undefined) prove();
-          return transaction;
-        },
-        remove: () => planRemoval(found, chain),
+        isTrusted,
+        generation,
+        plan: (policy) => bound(plan(found, policy, options)),
+        trust: () => memory.trust(family, look),
+        remove: () => bound(planRemoval(found, chain)),
         fates: () => kernelFates(found, chain),
       };
     },
-    apply(transaction) {
-      const { family, script } = transaction;
-      memory.forget(family);
-      return remakes.apply(transaction, () => tools[family].restore(script));
-    },
     count: (policy) =>
-      remakes.count(policy.family, async () => {
+      memory.count(policy.family, async () => {
         const known = await memory.recall(policy.family);
         const list = (name: string) => tools[policy.family].listCounts(name);
         const counted = known ? countsSeen(known.found, known.seen) : (await readChains(chain, list)).rules;
         return countRules(counted ?? [], policy, options);
       }),
-    get compare() {
-      return netlink?.isOver === false ? compare : undefined;
+    get knownUntil() {
+      return netlink?.isOver === false ? memory.knownUntil.bind(memory) : undefined;
     },
   };
 }

@@ -1,12 +1,12 @@
 import type { Policy } from '../../policy/policy.ts';
-import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
+import type { Difference, Draft, Plan, PlannedRule } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
 import { type IptablesObservation, isOdd } from './observe.ts';
 import { type KernelRule, keyOf, ruleKey, sameRule } from './rule.ts';
 
 /** The plan after which the kernel holds exactly the policy; undefined if it does already. */
-export function plan(observed: IptablesObservation, policy: Policy, options: RuleOptions): Plan | undefined {
+export function plan(observed: IptablesObservation, policy: Policy, options: RuleOptions): Draft | undefined {
   const { chain } = options;
   const wanted = renderChain(policy, options);
   const current = observed.rules ?? [];
@@ -25,7 +25,6 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
     ...rules,
     ...listings(observed, wanted, jump),
     remakes: rewrite || observed.odd !== undefined,
-    recheck: !jumpRight,
     script: transaction(
       observed.odd === undefined
         ? [
@@ -86,7 +85,7 @@ function removeChains(observed: IptablesObservation, chain: string): readonly st
 }
 
 /** The plan that removes jumps and chain; undefined if there are none. */
-export function planRemoval(observed: IptablesObservation, chain: string): Plan | undefined {
+export function planRemoval(observed: IptablesObservation, chain: string): Draft | undefined {
   const { family, rules, jumps } = observed;
   if (rules === undefined && jumps.length === 0) return undefined;
   return {
@@ -97,7 +96,6 @@ export function planRemoval(observed: IptablesObservation, chain: string): Plan 
     kept: 0,
     ...listings(observed, [], undefined),
     remakes: true,
-    recheck: false,
     script: transaction(removeChains(observed, chain)),
   };
 }

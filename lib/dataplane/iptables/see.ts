@@ -1,6 +1,6 @@
 import type { Family } from '../../cidr/address.ts';
 import type { Counter } from '../../netlink/expressions.ts';
-import type { Seen } from '../look-memory.ts';
+import type { Seen } from '../memory.ts';
 import type { Requests } from '../netlink.ts';
 import { secondChain } from './chain.ts';
 

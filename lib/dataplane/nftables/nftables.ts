@@ -1,33 +1,19 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Family } from '../../cidr/address.ts';
 import type { Policy } from '../../policy/policy.ts';
-import type { Comparison, Dataplane, Observed, Plan, RuleCount } from '../dataplane.ts';
+import type { Dataplane, Observed, RuleCount } from '../dataplane.ts';
+import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
-import { LookMemory } from '../look-memory.ts';
+import { KernelMemory, type Look } from '../memory.ts';
 import type { RuleOptions } from '../options.ts';
-import { Remakes } from '../remakes.ts';
-import { type ListedTable, type NftablesObservation, observe } from './observe.ts';
-import { type ElementChange, planRemoval, planTable } from './plan.ts';
+import { seeElementCounts, seeElements } from './elements.ts';
+import { SET, TABLE } from './names.ts';
+import { type ListedTable, observe, type TableContent } from './observe.ts';
+import { planRemoval, planTable, type TablePlan } from './plan.ts';
 import { type SeenTable, seeTable } from './see.ts';
-import { SetMemory } from './set-memory.ts';
-import { type NftablesTable, renderTable } from './table.ts';
+import { renderTable } from './table.ts';
 import { openNft } from './tool.ts';
 import { kernelFates } from './verdict.ts';
-
-/** What a plan leads to. */
-interface Result {
-  readonly table: NftablesTable;
-  readonly elements: ElementChange | undefined;
-  readonly remakesChain: boolean;
-  readonly preparation: string;
-}
-
-/** A look at the table. */
-interface Look extends NftablesObservation {
-  /** The generation of nf_tables of which it is; undefined if that is unknown. */
-  readonly generation?: number | undefined;
-  /** Call it if nothing in it differs from the policy. */
-  readonly prove?: () => void;
-}
 
 /**
  * The policy as one interval set in the agent's table.
@@ -36,59 +22,60 @@ interface Look extends NftablesObservation {
  */
 export async function openNftables(options: RuleOptions, host: Host): Promise<Dataplane> {
   const tool = await openNft(host);
-  const remakes = new Remakes();
-  const memory = new LookMemory<ListedTable | undefined, SeenTable>(host.netlink, seeTable);
-  const sets = new SetMemory(host.netlink);
-  const results = new WeakMap<Plan, Result>();
-  /** How often the chain was written again, without the set. */
-  const remadeChains: Record<Family, number> = { IPv4: 0, IPv6: 0 };
+  const { netlink } = host;
+  const memory = new KernelMemory<TableContent | undefined, SeenTable>(netlink, seeTable, isSameTable);
 
-  const look = async (family: Family, from: 'kernel' | 'memory'): Promise<Look> => {
-    const seen = await memory.see(family);
-    const known = from === 'memory' ? sets.known(family) : undefined;
-    if (seen === undefined)
-      return known === undefined ? observe(tool, family) : { family, table: { isOwn: true, ...known } };
-    const terse = async () => (await observe(tool, family, true)).table;
-    const { found, prove } = await memory.look(family, seen, terse, undefined);
-    if (found?.isOwn !== true) return { family, table: found };
-    const content = await sets.content(family, seen, from);
-    if (content === undefined) return observe(tool, family);
-    return { family, table: { ...found, elements: content.elements }, generation: content.generation, prove };
+  const look = (family: Family) =>
+    memory.look(family, async (seen, known) => {
+      if (seen !== undefined && seen.fingerprint === undefined) return undefined;
+      const elements = seen && (await seeElements(netlink, family, known));
+      if (elements === undefined) return (await observe(tool, family)).table;
+      const table = known ?? (await observe(tool, family, true)).table;
+      if (table?.isOwn !== true || table.elements === elements) return table;
+      return { isOwn: true, shape: table.shape, elements };
+    });
+
+  const carryOut = async (policy: Policy, { elements, ...plan }: TablePlan, from: From): Promise<void> => {
+    const { family } = policy;
+    if (elements === undefined) {
+      if (plan.preparation !== '') await tool.run(plan.preparation);
+      return await tool.run(plan.script);
+    }
+    const changed = await netlink?.change((requests) =>
+      requests.change({ family, table: TABLE, set: SET }, elements.remove, elements.add),
+    );
+    if (changed instanceof Error) {
+      const remedy = 'find out which other program changes the set';
+      throw new DataplaneError('raced', changed.message, remedy);
+    }
+    if (changed !== undefined) memory.trustOwn(family, heldTable(policy, options), from, changed);
   };
 
-  const observed = (one: Look): Observed => ({
-    plan(policy) {
-      const { family, generation } = one;
-      const { plan, result, ...how } = planTable(one, policy, options, sets.canChange(family));
-      if (plan !== undefined) results.set(plan, { table: result, ...how });
-      else {
-        one.prove?.();
-        sets.hold(family, result, generation);
-      }
-      return plan;
+  const observed = (family: Family, from: From): Observed => ({
+    isTrusted: from.isTrusted,
+    generation: from.generation,
+    plan(policy, whole = false) {
+      const overNetlink = netlink?.isOver === false;
+      const plan = planTable({ family, table: from.found }, policy, options, { overNetlink, whole });
+      const apply = () =>
+        memory.write(family, plan?.remade ?? 'nothing', async () => plan && carryOut(policy, plan, from));
+      return plan && Object.assign(plan.draft, { apply });
     },
-    remove: () => planRemoval(one),
-    fates: () => kernelFates(one),
+    trust: (policy) => memory.trust(family, { ...from, found: heldTable(policy, options) }),
+    remove() {
+      const draft = planRemoval({ family, table: from.found });
+      const apply = () => memory.write(family, 'all', () => tool.run(draft?.script ?? ''));
+      return draft && Object.assign(draft, { apply });
+    },
+    fates: () => kernelFates({ family, table: from.found }),
   });
 
-  const write = async (plan: Plan): Promise<void> => {
-    const { family, script } = plan;
-    const { table, elements, remakesChain, preparation = '' } = results.get(plan) ?? {};
-    if (table !== undefined && elements !== undefined) return await sets.change(family, elements, table);
-    memory.forget(family);
-    sets.forget(family);
-    if (preparation !== '') await tool.run(preparation);
-    await tool.run(script);
-    if (remakesChain) remadeChains[family] += 1;
-    if (table !== undefined) sets.hold(family, table);
-  };
-
   /** The table with its counts, without the tool; undefined if that cannot be told. */
-  const seeCounts = async (family: Family): Promise<ListedTable | undefined> => {
-    const known = sets.known(family);
-    const now = known && (await memory.recall(family));
-    if (known === undefined || now?.found === undefined) return undefined;
-    const elements = await sets.counts(family, known);
+  const seeCounts = async (policy: Policy): Promise<ListedTable | undefined> => {
+    const now = await memory.recall(policy.family);
+    const table = renderTable(policy, options);
+    if (now?.found === undefined || now.found.elements !== table.elements) return undefined;
+    const elements = await seeElementCounts(netlink, policy.family, table);
     const { shape } = now.found;
     const lines = shape.flatMap((line, index) => (COUNTS.test(line) ? [index] : []));
     if (elements === undefined || lines.length !== now.seen.counters.length) return undefined;
@@ -96,33 +83,34 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
     return { isOwn: true, shape, counts, elements };
   };
 
-  const compare = async (family: Family): Promise<Comparison> => {
-    const now = await memory.compare(family);
-    if (typeof now === 'object') return await sets.compare(family, now);
-    // Who has changed the table may have changed its elements too.
-    if (now === 'changed') sets.forget(family);
-    return now;
-  };
-
   return {
     name: `nftables ${tool.version}`,
     reason: 'set by --backend',
     iptables: undefined,
-    observe: async (family, from = 'kernel') => observed(await look(family, from)),
-    apply: (plan) => remakes.apply(plan, () => write(plan)),
+    observe: async (family) => observed(family, await look(family)),
     count: (policy) =>
-      remakes.count(policy.family, async () =>
-        countTable(
-          (await seeCounts(policy.family)) ?? (await observe(tool, policy.family)).table,
-          policy,
-          options,
-          remadeChains[policy.family],
-        ),
-      ),
-    get compare() {
-      return host.netlink?.isOver === false ? compare : undefined;
+      memory.count(policy.family, async (remadeChains) => {
+        const table = (await seeCounts(policy)) ?? (await observe(tool, policy.family)).table;
+        return countTable(table, policy, options, remadeChains);
+      }),
+    get knownUntil() {
+      return netlink?.isOver === false ? memory.knownUntil.bind(memory) : undefined;
     },
   };
+}
+
+/** A look at the table. */
+type From = Look<TableContent | undefined>;
+
+/** What the kernel holds if nothing differs from the policy. */
+function heldTable(policy: Policy, options: RuleOptions): TableContent {
+  return { isOwn: true, ...renderTable(policy, options) };
+}
+
+function isSameTable(a: TableContent | undefined, b: TableContent | undefined): boolean {
+  const parts = (table: TableContent | undefined) =>
+    table && [table.isOwn, table.shape, [...table.elements.keys()]];
+  return isDeepStrictEqual(parts(a), parts(b));
 }
 
 /** A rule that counts, as nft(8) prints it. */

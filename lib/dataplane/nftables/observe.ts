@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net';
 import { type Family, normalizeIPv6 } from '../../cidr/address.ts';
+import type { Range } from '../../cidr/ranges.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import { FROM_SET, SET } from './names.ts';
 import { elementsLine } from './table.ts';
@@ -20,6 +21,8 @@ export interface TableContent {
   readonly shape: readonly string[];
   /** The elements of that set: prefixes, addresses or ranges, or `*` for all other addresses. */
   readonly elements: ReadonlyMap<string, unknown>;
+  /** The same as ranges, ascending; undefined if they are not known. */
+  readonly ranges?: readonly Range[] | undefined;
 }
 
 /** The content of a table with its counts. */

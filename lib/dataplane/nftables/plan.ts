@@ -1,8 +1,9 @@
 import { parseRange, type Range } from '../../cidr/ranges.ts';
 import type { Family, Policy } from '../../policy/policy.ts';
-import type { Difference, Plan, PlannedRule } from '../dataplane.ts';
+import type { Difference, Draft, Plan, PlannedRule } from '../dataplane.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
+import type { Remade } from '../memory.ts';
 import type { RuleOptions } from '../options.ts';
 import { CATCH_ALL, CHAIN, FROM_SET, NFT_FAMILY, SET, TABLE } from './names.ts';
 import type { NftablesObservation, TableContent } from './observe.ts';
@@ -15,17 +16,19 @@ import {
   sectionsOf,
 } from './table.ts';
 
-/** The plan after which the kernel holds exactly the policy, and the table that it then holds. */
-interface TablePlan {
-  /** Undefined if nothing differs. */
-  readonly plan: Plan | undefined;
-  readonly result: NftablesTable;
-  /** The same for a change over netlink; undefined if more than elements is written. */
-  readonly elements: ElementChange | undefined;
-  /** Whether the rules are written again, so that their counts begin at zero, and the set stays. */
-  readonly remakesChain: boolean;
+/** A plan, and how it is carried out. */
+export interface TablePlan extends Writing {
+  readonly draft: Draft;
+}
+
+/** How the table is written. */
+interface Writing {
   /** What nft reads first, in a transaction of its own that changes no verdict; empty if nothing. */
   readonly preparation: string;
+  readonly script: string;
+  /** The same over netlink; undefined if more than elements is written, or netlink does not work. */
+  readonly elements: ElementChange | undefined;
+  readonly remade: Remade;
 }
 
 /** A change of the set alone. */
@@ -40,40 +43,41 @@ export interface ElementChange {
  */
 const MOST_DELETING = 100_000;
 
+/** How a change may be made. */
+interface WritingOptions {
+  /** Whether elements can be changed over netlink. */
+  readonly overNetlink: boolean;
+  /** Whether the whole table is written, whatever differs. */
+  readonly whole: boolean;
+}
+
 /**
- * Plans the change to exactly the policy. If only elements differ, only these are written, and the others keep their
- * counts, unless nft would have to delete too many. If the set of destinations is as it should be, the chain is written
- * again. Otherwise the whole table is.
+ * Plans the change to exactly the policy; undefined if nothing differs. If only elements differ, only these are written, and
+ * the others keep their counts, unless nft would have to delete too many. If the set of destinations is as it should be, the
+ * chain is written again. Otherwise the whole table is.
  *
- * @param overNetlink whether a change of elements can be made over netlink
  * @throws {DataplaneError} if another program has made a table with the same name
  */
 export function planTable(
   { family, table }: NftablesObservation,
   policy: Policy,
   options: RuleOptions,
-  overNetlink: boolean,
-): TablePlan {
+  how: WritingOptions,
+): TablePlan | undefined {
   if (table?.isOwn === false) throw foreignTable(family);
   const wanted = renderTable(policy, options);
-  const sameShape = table !== undefined && sameLines(table.shape, wanted.shape);
-  const isKnown = table?.elements === wanted.elements;
-  const missing = isKnown ? [] : [...wanted.elements.keys()].filter((text) => !table?.elements.has(text));
-  const extra = isKnown
-    ? []
-    : [...(table?.elements.keys() ?? [])].filter((text) => !wanted.elements.has(text));
-  if (sameShape && missing.length === 0 && extra.length === 0)
-    return { plan: undefined, result: wanted, elements: undefined, remakesChain: false, preparation: '' };
-  const elements = overNetlink && sameShape ? elementChange(extra, missing, wanted) : undefined;
-  const isSlow = elements === undefined && extra.length * (table?.elements.size ?? 0) > MOST_DELETING;
-  const rest = sameShape ? NOTHING : table && planRest(family, table.shape, wanted.shape);
-  // nft 1.0.6 crashes if it deletes this element.
-  const remakes = rest === undefined || isSlow || extra.includes(CATCH_ALL);
-  const remakesChain = !remakes && rest.remakesChain;
+  const { missing, extra } = differingElements(table, wanted);
+  const rest = planRest(family, table?.shape ?? [], wanted.shape);
+  if (rest === NOTHING && missing.length + extra.length === 0) return undefined;
   const elementsDiffer = missing.length + extra.length > 0 || rest?.onlyElements === true;
-  const plan: Plan = {
+  const writing =
+    how.whole || table === undefined || rest === undefined
+      ? undefined
+      : writeSingly(family, table, { missing, extra, rest, wanted }, how.overNetlink);
+  const { script, remade } = writing ?? { script: renderTransaction(family, wanted), remade: 'all' };
+  const draft: Draft = {
     family,
-    found: differences(table, sameShape || rest?.onlyElements === true, elementsDiffer),
+    found: differences(table, rest === NOTHING || rest?.onlyElements === true, elementsDiffer),
     ...compare(objectsOf(table?.shape ?? []), objectsOf(wanted.shape), extra, missing, wanted),
     // With many elements, these two take long, and only few ask for them.
     get current() {
@@ -82,18 +86,48 @@ export function planTable(
     get wanted() {
       return plannedLines(wanted);
     },
-    remakes,
-    recheck: false,
-    script: remakes
-      ? renderTransaction(family, wanted)
-      : `${change(family, SET, extra, missing)}${rest.script}`,
+    remakes: remade === 'all',
+    script,
   };
+  return { draft, ...(writing ?? { preparation: '', script, elements: undefined, remade: 'all' }) };
+}
+
+/** The elements of the set of destinations that are to be added, and those that are to go. */
+function differingElements(
+  table: TableContent | undefined,
+  { elements }: NftablesTable,
+): { readonly missing: readonly string[]; readonly extra: readonly string[] } {
+  if (table?.elements === elements) return { missing: [], extra: [] };
   return {
-    plan,
-    result: wanted,
+    missing: [...elements.keys()].filter((text) => !table?.elements.has(text)),
+    extra: [...(table?.elements.keys() ?? [])].filter((text) => !elements.has(text)),
+  };
+}
+
+/** Everything in which a table differs from the one that is wanted. */
+interface TableDifference {
+  readonly missing: readonly string[];
+  readonly extra: readonly string[];
+  readonly rest: RestPlan;
+  readonly wanted: NftablesTable;
+}
+
+/** Writes only what differs; undefined if nft cannot do that, or needs too long. */
+function writeSingly(
+  family: Family,
+  table: TableContent,
+  { missing, extra, rest, wanted }: TableDifference,
+  overNetlink: boolean,
+): Writing | undefined {
+  const elements = overNetlink && rest === NOTHING ? elementChange(extra, missing, wanted) : undefined;
+  const isSlow = elements === undefined && extra.length * table.elements.size > MOST_DELETING;
+  // nft 1.0.6 crashes if it deletes this element.
+  if (isSlow || extra.includes(CATCH_ALL)) return undefined;
+  return {
+    preparation: rest.preparation,
+    script: `${change(family, SET, extra, missing)}${rest.script}`,
     elements,
-    remakesChain,
-    preparation: remakes ? '' : rest.preparation,
+    remade: rest.remakesChain ? 'chain' : 'nothing',
   };
 }
 
@@ -111,7 +145,7 @@ function elementChange(
 }
 
 /** The plan that removes the table; undefined if there is none, or another program has made it. */
-export function planRemoval({ family, table }: NftablesObservation): Plan | undefined {
+export function planRemoval({ family, table }: NftablesObservation): Draft | undefined {
   if (table?.isOwn !== true) return undefined;
   const current = linesOf(table);
   return {
@@ -123,7 +157,6 @@ export function planRemoval({ family, table }: NftablesObservation): Plan | unde
     current,
     wanted: [],
     remakes: true,
-    recheck: false,
     script: `delete table ${NFT_FAMILY[family].protocol} ${TABLE}\n`,
   };
 }
@@ -221,8 +254,9 @@ interface RestPlan {
 
 const NOTHING: RestPlan = { preparation: '', script: '', remakesChain: false, onlyElements: false };
 
-/** The change of the chain and the second set; undefined if more than that differs. */
+/** The change of the chain and the second set, `NOTHING` if they are the same; undefined if more than that differs. */
 function planRest(family: Family, before: readonly string[], after: readonly string[]): RestPlan | undefined {
+  if (sameLines(before, after)) return NOTHING;
   const [old, wanted] = [sectionsOf(family, before), sectionsOf(family, after)];
   const chains = old.chains.filter((line) => line.startsWith('chain '));
   const isOneChain = chains.length === 1 && chains[0] === `chain ${CHAIN} {`;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { pino } from 'pino';
 import { type Observer, type Step, syncs } from '../../../lib/agent/loop.ts';
-import type { SyncReason, Wake } from '../../../lib/agent/wakes.ts';
+import type { Wake } from '../../../lib/agent/wakes.ts';
 import { DEFAULT_LIMITS } from '../../../lib/config/limits.ts';
 import type { Dataplane, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
@@ -18,7 +18,6 @@ async function* stepsOf(
     reason: 'a test',
     iptables: undefined,
     observe,
-    apply: async () => {},
     count: () => assert.fail(),
   };
   const config = {
@@ -32,6 +31,7 @@ async function* stepsOf(
   const agent = {
     sources: { configDir: dir.path, config, resyncInterval: 1_000 },
     ownAddresses: () => [],
+    cpuTime: () => 0,
     syncTimeout: 1_000,
     lock: async () => {},
     open: async () => dataplane,
@@ -42,6 +42,7 @@ async function* stepsOf(
     onDataplane: () => {},
     onRetry: (error) => assert.fail(error),
     onSync: () => {},
+    onLook: () => {},
     onFailure: () => assert.fail(),
   };
   function* all() {
@@ -51,56 +52,45 @@ async function* stepsOf(
   yield* syncs(agent, all(), observer, pino({ level: 'silent' }), signal);
 }
 
-it('a start, a resync and a signal read everything from the kernel, other syncs trust what was written last', async () => {
-  const asked: (readonly [SyncReason | undefined, string | undefined])[] = [];
-  let reason: SyncReason | undefined;
-  const observe: Dataplane['observe'] = async (_, from) => {
-    asked.push([reason, from]);
-    return { plan: () => undefined, remove: () => undefined, fates: () => assert.fail() };
-  };
-  const expected = [
-    ['start', 'kernel'],
-    ['change', 'memory'],
-    ['drift', 'memory'],
-    ['addresses', 'memory'],
-    ['check', 'memory'],
-    ['signal', 'kernel'],
-    ['resync', 'kernel'],
-  ] as const;
-  function* wakes() {
-    for ([reason] of expected) yield { reason };
-  }
-  for await (const step of stepsOf(observe, wakes())) assert.equal(step.kind, 'synced');
-  assert.deepEqual(asked, expected);
-});
-
-it('a step tells the drift that a look at the kernel has found, with the programs', async () => {
+it('a step tells the drift that was found, with the programs, and whether the kernel holds the policy', async () => {
   const rules = { added: [], removed: [], kept: 0, current: [], wanted: [] };
-  const differs: Plan = { family: 'IPv4', found: [], ...rules, remakes: true, recheck: false, script: '' };
-  let plan: Plan | undefined;
+  let needed: readonly boolean[] = [];
+  let looks = 0;
   const observe: Dataplane['observe'] = async (family) => {
-    const now = plan;
-    return { plan: () => now, remove: () => now, fates: () => ({ state: 'no chain', family, fates: [] }) };
+    const differs = needed[looks] ?? false;
+    looks += 1;
+    const apply = async () => {};
+    const plan: Plan = { family, found: [], ...rules, remakes: true, script: '', apply };
+    return {
+      isTrusted: !differs,
+      generation: looks,
+      plan: () => (differs ? plan : undefined),
+      trust: () => {},
+      remove: () => plan,
+      fates: () => ({ state: 'no chain', family, fates: [] }),
+    };
   };
   const by = ['nft'];
+  // What differs at the first look of a sync, and at the reading back.
   const expected = [
-    ['start', differs, undefined],
-    ['drift', differs, by],
-    ['drift', undefined, undefined],
-    ['check', differs, by],
-    ['check', undefined, undefined],
-    ['resync', differs, undefined],
+    ['start', [true, false], undefined, true],
+    ['drift', [true, false], by, true],
+    ['drift', [false], undefined, true],
+    ['drift', [true, true], by, false],
+    ['resync', [true, false], by, true],
   ] as const;
   function* wakes() {
-    for (const [reason, needed] of expected) {
-      plan = needed;
+    for (const [reason, differences] of expected) {
+      needed = differences;
+      looks = 0;
       yield { reason, by };
     }
   }
   const told: unknown[] = [];
-  for await (const step of stepsOf(observe, wakes())) told.push(step.kind === 'synced' && step.drift);
+  for await (const step of stepsOf(observe, wakes()))
+    if (step.kind === 'synced') told.push([step.drift, step.isHeld]);
   assert.deepEqual(
     told,
-    expected.map(([, , drift]) => drift),
+    expected.map(([, , drift, isHeld]) => [drift, isHeld]),
   );
 });

@@ -55,37 +55,55 @@ describe('wakes', () => {
     assert.equal(await watched.next(), 'resync');
   });
 
-  it('that look at the kernel give way to those that also read the sources', async () => {
+  it('that look at the node give way to those that also read the sources', async () => {
     await using dir = await temporaryDirectory();
     using watched = await watch(dir.path);
-    watched.wakes.add('check');
-    watched.wakes.add('drift', ['nft']);
-    watched.wakes.add('check');
-    const next = watched.iterator.next();
-    assert.deepEqual(await next.then(({ value }) => [value?.reason, value?.by]), ['drift', ['nft']]);
     for (const reason of ['change', 'signal'] as const) {
-      watched.wakes.add('drift', ['nft']);
+      watched.wakes.add('addresses');
       watched.wakes.add(reason);
+      watched.wakes.add('addresses');
       assert.equal(await watched.next(), reason);
     }
   });
 
-  it('that look at the kernel do not put off the resync', async ({ mock }) => {
+  it('tell who has changed the kernel, whatever their reason is', async () => {
+    await using dir = await temporaryDirectory();
+    using watched = await watch(dir.path);
+    for (const reason of ['drift', 'change'] as const) {
+      watched.wakes.kernel.add({ generations: [{ id: 1, process: 'nft' }], lost: false });
+      if (reason !== 'drift') watched.wakes.add(reason);
+      const { value } = await watched.iterator.next();
+      assert.deepEqual([value?.reason, value?.by], [reason, ['nft']]);
+    }
+  });
+
+  it('come when a change of the kernel is due, and do not put off the resync', async ({ mock }) => {
     await using dir = await temporaryDirectory();
     const now = mock.method(performance, 'now', () => 0);
     using watched = await watch(dir.path, 1_000);
     mock.timers.enable({ apis: ['setTimeout'] });
-    for (const at of [400, 800]) {
-      const next = watched.next();
+    const pass = async (ms: number) => {
+      const at = performance.now() + ms;
       now.mock.mockImplementation(() => at);
-      watched.wakes.add('drift');
+      await immediate();
+      mock.timers.tick(ms);
+      await immediate();
+    };
+    for (const look of [1, 2]) {
+      watched.wakes.kernel.settle({ cost: 10, isRepair: false, isHeld: true });
+      const next = watched.next();
+      await pass(0);
+      watched.wakes.kernel.add({ generations: [{ id: look, process: 'nft' }], lost: false });
+      watched.wakes.check();
+      await pass(399);
+      assert.ok(await isPending(next), `look ${look}`);
+      await pass(1);
       assert.equal(await next, 'drift');
     }
     const next = watched.next();
-    await immediate();
-    mock.timers.tick(199);
+    await pass(199);
     assert.ok(await isPending(next));
-    mock.timers.tick(1);
+    await pass(1);
     assert.equal(await next, 'resync');
   });
 
@@ -135,6 +153,9 @@ describe('wakes', () => {
     await writeFile(join(dir.path, 'other'), 'x');
     await told(dir.path, watched);
     const last = watched.next();
+    await immediate();
+    const later = performance.now() + LONG;
+    mock.method(performance, 'now', () => later);
     mock.timers.tick(LONG);
     assert.equal(await last, 'resync');
   });

@@ -12,6 +12,7 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     set: none,
     rules: none,
     elements: none,
+    hasRange: none,
     content: none,
     change: none,
     ...requests,

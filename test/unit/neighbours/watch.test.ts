@@ -15,7 +15,6 @@ const DATAPLANE: Dataplane = {
   reason: 'test',
   iptables: undefined,
   observe: () => assert.fail(),
-  apply: () => assert.fail(),
   count: () => assert.fail(),
 };
 

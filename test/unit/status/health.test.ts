@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { problem } from '../../../lib/config/problem.ts';
+import { Contest } from '../../../lib/status/contest.ts';
 import { checksText, readiness } from '../../../lib/status/health.ts';
 import type { FamilyStatus } from '../../../lib/status/status.ts';
 
@@ -10,46 +11,52 @@ function synced(syncedAt: number): FamilyStatus {
   return { policy, syncedAt, lastSuccess: 0, lastChange: undefined, lastFound: [], lastVerdicts: undefined };
 }
 
+const CALM = { invalid: undefined, contest: new Contest() };
+
 describe('readiness', () => {
+  it('is missing while another program changes the rules all the time, with its name', () => {
+    const contest = new Contest();
+    contest.onLook({ wasHeld: false, isHeld: false, by: ['nft'] }, 0);
+    const families = new Map([['IPv4', synced(5_000)]] as const);
+    const checks = readiness({ ...CALM, contest, families }, ['IPv4'], 1000, 5_000);
+    assert.match(checksText(checks, false), /^\[-\] rules: nft changes .*\nnot ok\n$/);
+  });
+
   for (const [what, families, expected] of [
     ['is missing before the first sync', new Map(), false],
     ['lasts three intervals', new Map([['IPv4', synced(70_000)]]), true],
     ['ends after three intervals', new Map([['IPv4', synced(69_999)]]), false],
   ] as const) {
     it(what, () => {
-      const checks = readiness(
-        { invalid: undefined, families: new Map(families) },
-        ['IPv4'],
-        10_000,
-        100_000,
-      );
+      const checks = readiness({ ...CALM, families: new Map(families) }, ['IPv4'], 10_000, 100_000);
       assert.deepEqual(
         checks.map(({ isGood }) => isGood),
-        [true, expected],
+        [true, expected, true],
       );
     });
   }
 
   it('needs every family that is kept', () => {
     const checks = readiness(
-      { invalid: undefined, families: new Map([['IPv4', synced(0)]]) },
+      { ...CALM, families: new Map([['IPv4', synced(0)]]) },
       ['IPv4', 'IPv6'],
       1000,
       0,
     );
-    const bad = '[-] sync IPv6: no sync has succeeded yet\nnot ok\n';
+    const bad = '[-] sync IPv6: no sync has succeeded yet\n';
+    const rules = '[+] rules: no other program changes them all the time\n';
     const config = '[+] config: no error at the last reading\n';
     assert.equal(
       checksText(checks, true),
-      `${config}[+] sync IPv4: last sync 0 s ago, the limit is 3 s\n${bad}`,
+      `${config}[+] sync IPv4: last sync 0 s ago, the limit is 3 s\n${bad}${rules}not ok\n`,
     );
-    assert.equal(checksText(checks, false), bad);
+    assert.equal(checksText(checks, false), `${bad}not ok\n`);
   });
 
   it('is missing while the config is invalid, with the first error', () => {
     const at = { kind: 'whole-file', source: 'ip-masq-a' } as const;
     const error = new InvalidConfigError([problem('syntax', { at, message: 'a', remedy: 'b' })]);
-    const checks = readiness({ invalid: { error, since: 0 }, families: new Map() }, [], 1000, 0);
+    const checks = readiness({ ...CALM, invalid: { error, since: 0 }, families: new Map() }, [], 1000, 0);
     assert.match(
       checksText(checks, false),
       /^\[-\] config: 1 error in the config since 1970-.* ip-masq-a: .*\nnot ok\n$/,
@@ -57,12 +64,7 @@ describe('readiness', () => {
   });
 
   it('is one word where all is good, and nobody asks for more', () => {
-    const checks = readiness(
-      { invalid: undefined, families: new Map([['IPv4', synced(0)]]) },
-      ['IPv4'],
-      1000,
-      0,
-    );
+    const checks = readiness({ ...CALM, families: new Map([['IPv4', synced(0)]]) }, ['IPv4'], 1000, 0);
     assert.equal(checksText(checks, false), 'ok\n');
   });
 });

@@ -1,4 +1,4 @@
-import { printable } from '../text/escape.ts';
+import { printable } from './escape.ts';
 
 /** The most programs that one text names. */
 const MOST = 3;

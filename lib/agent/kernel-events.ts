@@ -1,0 +1,164 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { Netlink } from '../dataplane/netlink.ts';
+import type { Changes } from '../netlink/watch.ts';
+
+/** The shortest pause between two looks: the changes of a burst lead to one. */
+const PAUSE_MS = 50;
+
+/** The share of a core that looks may take, however many changes other programs make, up to the longest pause. */
+const MOST_LOAD = 1 / 40;
+export const LONGEST_PAUSE_MS = 2_000;
+
+/** Repairs with at most so much time between them are in a row. */
+const CALM_MS = 10_000;
+
+/** Many programs may act before there is a look. */
+const MOST_NAMES = 8;
+
+/** The kernel tells so many characters of the name of a process. */
+const NAME_LENGTH = 15;
+
+/** The name of the threads in which Node.js, and so the agent, sends changes over netlink. */
+const OWN_THREAD = 'libuv-worker';
+
+/** How a look at the kernel has ended. */
+export interface LookResult {
+  /** Milliseconds of CPU that the agent and its tools have used for it. */
+  readonly cost: number;
+  /** Whether it has repaired what another program had changed. */
+  readonly isRepair: boolean;
+  /** Whether the kernel holds the policy now. */
+  readonly isHeld: boolean;
+}
+
+/**
+ * Changes of nf_tables that are not known yet, and when to look. An event tells that something has changed, not what. What
+ * a look has covered, the agent's own changes among it, leads to no other look.
+ */
+export class KernelEvents {
+  /** The last generation that each program has made. */
+  readonly #programs = new Map<string, number>();
+  #last: number | undefined;
+  /** Whether to look without an event, or after lost ones. */
+  #isBlind = false;
+  #since = 0;
+  #dueAt = 0;
+  #row = 0;
+  #repairedAt = Number.NEGATIVE_INFINITY;
+  #known: () => number | undefined = () => undefined;
+  #own: readonly string[] = [];
+
+  /** @param known the generation of nf_tables that the last look has covered; undefined if that is unknown */
+  follow(known: () => number | undefined, { iptables }: Pick<Dataplane, 'iptables'>): void {
+    this.#known = known;
+    this.#own = ownProcesses(iptables);
+  }
+
+  add({ generations, lost }: Changes): void {
+    if (!this.isPending) this.#since = performance.now();
+    this.#isBlind ||= lost;
+    for (const { id, process } of generations) {
+      this.#last = id;
+      if (process !== OWN_THREAD && (this.#programs.has(process) || this.#programs.size < MOST_NAMES))
+        this.#programs.set(process, id);
+    }
+  }
+
+  /** Whether there are changes that no look has covered. */
+  get isPending(): boolean {
+    return this.#isBlind || (this.#last !== undefined && this.#isFresh(this.#last));
+  }
+
+  /** When to look, by performance.now(); undefined if there is no reason. */
+  get dueAt(): number | undefined {
+    return this.isPending ? this.#dueAt : undefined;
+  }
+
+  /** When the first change came, by performance.now(), and who has made them. Forgets them. */
+  take(): { readonly since: number; readonly by: readonly string[] } {
+    const names = [...this.#programs].flatMap(([name, id]) => (this.#isFresh(id) ? [name] : []));
+    const foreign = names.filter((name) => !this.#own.includes(name));
+    this.#programs.clear();
+    this.#last = undefined;
+    this.#isBlind = false;
+    // Another program may have used the same tool as the agent.
+    return { since: this.#since, by: foreign.length > 0 ? foreign : names };
+  }
+
+  /** Takes note of a look, after which there is a pause: after a repair the longer, the more of them are in a row. */
+  settle({ cost, isRepair, isHeld }: LookResult): void {
+    const now = performance.now();
+    if (isRepair) {
+      this.#row = now - this.#repairedAt > CALM_MS ? 1 : this.#row + 1;
+      this.#repairedAt = now;
+    }
+    const pause = isRepair ? PAUSE_MS * 2 ** (this.#row - 1) : Math.max(PAUSE_MS, cost / MOST_LOAD);
+    this.#dueAt = Math.max(this.#dueAt, now + Math.min(pause, LONGEST_PAUSE_MS));
+    // Nobody may tell of the change that the look has met.
+    if (!isHeld) this.add({ generations: [], lost: true });
+  }
+
+  /** How many repairs are in a row. */
+  get repairs(): number {
+    return this.#row;
+  }
+
+  #isFresh(id: number): boolean {
+    const known = this.#known();
+    // Generations have 32 bits, and begin again at 0.
+    return known === undefined || ((id - known) | 0) > 0;
+  }
+}
+
+/** The processes that the agent starts to write its rules, as the kernel names them. */
+function ownProcesses(iptables: Dataplane['iptables']): readonly string[] {
+  const tools = iptables && ['iptables', 'ip6tables'].map((tool) => `${tool}${iptables.suffix}-restore`);
+  return (tools ?? ['nft']).map((tool) => tool.slice(0, NAME_LENGTH));
+}
+
+/** What to watch, and what then happens. */
+interface WatchOptions {
+  readonly netlink: Pick<Netlink, 'watch' | 'fail' | 'isOver'>;
+  readonly events: Pick<KernelEvents, 'add' | 'isPending'>;
+  /** There may be a reason to look. */
+  readonly onEvent: () => void;
+  /** Milliseconds until a watch that has failed begins again. */
+  readonly interval: () => number;
+  readonly signal: AbortSignal;
+}
+
+/** Tells every change of nf_tables. Ends with the signal, or if netlink does not work here. */
+export async function watchKernel(options: WatchOptions): Promise<void> {
+  const { netlink, interval, signal } = options;
+  while (!signal.aborted) {
+    try {
+      await follow(options);
+    } catch (error) {
+      if (!signal.aborted) netlink.fail(error);
+    }
+    if (netlink.isOver) return;
+    await delay(interval(), undefined, { signal }).catch(() => {});
+  }
+}
+
+async function follow({ netlink, events, onEvent, signal }: WatchOptions): Promise<void> {
+  using watch = netlink.watch();
+  const end = () => watch[Symbol.dispose]();
+  signal.addEventListener('abort', end);
+  const tell = (changes: Changes) => {
+    events.add(changes);
+    onEvent();
+  };
+  try {
+    // Before the watch began, something may have changed.
+    tell({ generations: [], lost: true });
+    for await (const changes of watch) {
+      tell(changes);
+      // While a look is due, further events wait in the kernel, which costs less than to read each of them.
+      if (events.isPending) await delay(PAUSE_MS, undefined, { signal });
+    }
+  } finally {
+    signal.removeEventListener('abort', end);
+  }
+}

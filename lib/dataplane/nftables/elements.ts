@@ -1,0 +1,68 @@
+import type { Family } from '../../cidr/address.ts';
+import { formatRange, type Range, sameRanges } from '../../cidr/ranges.ts';
+import type { Elements } from '../../netlink/elements.ts';
+import type { Counter } from '../../netlink/expressions.ts';
+import type { Netlink } from '../netlink.ts';
+import { CATCH_ALL, SET, TABLE } from './names.ts';
+import type { TableContent } from './observe.ts';
+import type { NftablesTable } from './table.ts';
+
+/**
+ * The elements of the set of destinations, read over netlink.
+ *
+ * @param known what the table held; if the set still holds these elements, they are returned as they are
+ * @returns undefined if there is no such set, or netlink cannot tell them
+ */
+export async function seeElements(
+  netlink: Netlink | undefined,
+  family: Family,
+  known: TableContent | undefined,
+): Promise<TableContent['elements'] | undefined> {
+  const read = await readElements(netlink, family, known?.ranges);
+  if (read === undefined) return undefined;
+  if (known !== undefined && isExactly(read, known.ranges)) return known.elements;
+  const texts = read.ranges.map((range) => formatRange(family, range));
+  return new Map([...texts, ...(read.catchAll ? [CATCH_ALL] : [])].map((text) => [text, undefined]));
+}
+
+/** The counts of the elements of a table; undefined if the set holds something else, or netlink cannot tell it. */
+export async function seeElementCounts(
+  netlink: Netlink | undefined,
+  family: Family,
+  { elements, ranges }: NftablesTable,
+): Promise<ReadonlyMap<string, Counter> | undefined> {
+  const read = await readElements(netlink, family, ranges);
+  if (read === undefined || !isExactly(read, ranges)) return undefined;
+  return new Map(Array.from(elements.keys(), (text, index) => [text, read.ranges[index]?.counter ?? ZERO]));
+}
+
+const ZERO: Counter = { packets: 0n, bytes: 0n };
+
+/** How many elements are asked for one by one. */
+const MOST_ASKED = 16;
+
+/**
+ * Reads the set. If other changes of nf_tables came in between, and they were changes of this set, elements can be missing
+ * from what the kernel sends: those that are expected are then asked for one by one.
+ */
+async function readElements(
+  netlink: Netlink | undefined,
+  family: Family,
+  expected: readonly Range[] | undefined,
+): Promise<Elements | undefined> {
+  const set = { family, table: TABLE, set: SET };
+  return await netlink?.ask(async (requests) => {
+    const read = await requests.elements(set);
+    if (read?.torn !== true || expected === undefined || isExactly(read, expected)) return read;
+    const found = new Set(read.ranges.map(({ first }) => first));
+    const missed: Elements['ranges'][number][] = [];
+    for (const range of expected.filter(({ first }) => !found.has(first)).slice(0, MOST_ASKED))
+      if (await requests.hasRange(set, range)) missed.push({ ...range, counter: undefined });
+    const ranges = [...read.ranges, ...missed].toSorted((a, b) => (a.first < b.first ? -1 : 1));
+    return { ...read, ranges };
+  });
+}
+
+function isExactly({ ranges, catchAll }: Elements, expected: readonly Range[] | undefined): boolean {
+  return !catchAll && sameRanges(ranges, expected);
+}

@@ -1,0 +1,45 @@
+import type { LookEvent } from '../agent/loop.ts';
+
+/** So long no look finds the policy in the kernel until traffic cannot rely on it, and so long it is calm afterwards. */
+const CONTESTED_MS = 5_000;
+
+/**
+ * Whether another program changes the agent's rules faster than the agent repairs them. Times are those of
+ * performance.now().
+ */
+export class Contest {
+  /** The first look after the last good one that has not found the policy. */
+  #since: number | undefined;
+  #lastAt = Number.NEGATIVE_INFINITY;
+  #isOn = false;
+  #isHeld = true;
+  #by: readonly string[] = [];
+
+  onLook({ wasHeld, isHeld, by }: LookEvent, now: number): void {
+    this.isOn(now);
+    this.#isHeld = isHeld;
+    if (wasHeld && isHeld) {
+      this.#since = undefined;
+      return;
+    }
+    this.#since ??= now;
+    this.#lastAt = now;
+    this.#by = by ?? [];
+    this.#isOn ||= now - this.#since >= CONTESTED_MS;
+  }
+
+  /** Whether it is so, until the rules stay for a while. */
+  isOn(now: number): boolean {
+    if (!this.#isHeld) this.#isOn ||= now - (this.#since ?? now) >= CONTESTED_MS;
+    else if (now - this.#lastAt >= CONTESTED_MS) {
+      this.#isOn = false;
+      this.#since = undefined;
+    }
+    return this.#isOn;
+  }
+
+  /** The programs that may do it, as the kernel names them. */
+  get by(): readonly string[] {
+    return this.#by;
+  }
+}

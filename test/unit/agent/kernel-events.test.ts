@@ -1,0 +1,279 @@
+import assert from 'node:assert/strict';
+import { syncBuiltinESMExports } from 'node:module';
+import { describe, it, type TestContext } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { KernelEvents, watchKernel } from '../../../lib/agent/kernel-events.ts';
+import { NetlinkError } from '../../../lib/netlink/error.ts';
+import type { Changes } from '../../../lib/netlink/watch.ts';
+
+const CHEAP = { cost: 0, isRepair: false, isHeld: true };
+const REPAIR = { ...CHEAP, isRepair: true };
+
+/** Changes of these generations by these programs. */
+function changes(...generations: readonly (readonly [id: number, process: string])[]): Changes {
+  return { generations: generations.map(([id, process]) => ({ id, process })), lost: false };
+}
+
+/** Events with a clock that `at` sets, of which a look has covered those up to the generation `known`. */
+function create({ mock }: TestContext, iptables?: { readonly mode: 'nft'; readonly suffix: string }) {
+  let [now, known] = [0, 0 as number | undefined];
+  mock.restoreAll();
+  mock.method(performance, 'now', () => now);
+  const events = new KernelEvents();
+  events.follow(() => known, { iptables });
+  return {
+    events,
+    at: (ms: number) => {
+      now = ms;
+    },
+    know: (generation: number | undefined) => {
+      known = generation;
+    },
+  };
+}
+
+describe('events of the kernel', () => {
+  it('lead to a look with the names of the programs, unless a look has covered them', (context) => {
+    const { events, know, at } = create(context);
+    assert.equal(events.isPending, false);
+    know(6);
+    at(7);
+    events.add(changes([5, 'first'], [6, 'second']));
+    assert.equal(events.dueAt, undefined);
+    events.add(changes([7, 'dockerd'], [8, 'libuv-worker'], [9, 'dockerd']));
+    assert.equal(events.dueAt, 0);
+    assert.deepEqual(events.take(), { since: 7, by: ['dockerd'] });
+    assert.equal(events.isPending, false);
+  });
+
+  it('lead to a look if it is not known what the kernel holds, or events were lost', (context) => {
+    const { events, know } = create(context);
+    events.add({ generations: [], lost: true });
+    assert.deepEqual([events.isPending, events.take().by], [true, []]);
+    know(undefined);
+    events.add(changes([1, 'x']));
+    assert.deepEqual([events.isPending, events.take().by], [true, ['x']]);
+  });
+
+  it('are told apart also when generations begin again', (context) => {
+    const { events, know } = create(context);
+    know(0xffff_ffff);
+    events.add(changes([0xffff_ffff, 'x']));
+    assert.equal(events.isPending, false);
+    events.add(changes([0, 'x']));
+    assert.equal(events.isPending, true);
+  });
+
+  for (const [iptables, own] of [
+    [undefined, ['nft']],
+    [{ mode: 'nft', suffix: '-nft' }, ['iptables-nft-re', 'ip6tables-nft-r']],
+  ] as const) {
+    it(`name other programs than ${own.join(' and ')}, if there are any`, (context) => {
+      const { events } = create(context, iptables);
+      const ownChanges = own.map((name, index) => [index + 1, name] as const);
+      events.add(changes(...ownChanges, [9, 'dockerd']));
+      assert.deepEqual(events.take().by, ['dockerd']);
+      events.add(changes(...ownChanges));
+      assert.deepEqual(events.take().by, own);
+    });
+  }
+
+  it('name at most eight programs', (context) => {
+    const { events } = create(context);
+    events.add(changes(...Array.from({ length: 99 }, (_, index) => [index + 1, `p${index}`] as const)));
+    assert.equal(events.take().by.length, 8);
+  });
+
+  for (const [cost, pause] of [
+    [1, 50],
+    [20, 800],
+    [100, 2_000],
+  ] as const) {
+    it(`wait ${pause} ms after a look that took ${cost} ms of CPU`, (context) => {
+      const { events, at } = create(context);
+      at(1_000);
+      events.settle({ ...CHEAP, cost });
+      events.add(changes([1, 'x']));
+      assert.equal(events.dueAt, 1_000 + pause);
+    });
+  }
+
+  it('wait longer and longer after repairs in a row, at most two seconds, and less after a calm time', (context) => {
+    const { events, at } = create(context);
+    let now = 100_000;
+    for (const [index, pause] of [50, 100, 200, 400, 800, 1_600, 2_000, 2_000].entries()) {
+      at(now);
+      events.settle(REPAIR);
+      events.add(changes([index + 1, 'x']));
+      assert.deepEqual([events.repairs, (events.dueAt ?? 0) - now], [index + 1, pause]);
+      events.take();
+      now += pause;
+    }
+    at(now + 10_000);
+    events.settle(REPAIR);
+    assert.equal(events.repairs, 1);
+  });
+
+  it('need not come after a look that has not found the policy at its end', (context) => {
+    const { events, at } = create(context);
+    at(500);
+    events.settle({ ...REPAIR, isHeld: false });
+    assert.equal(events.dueAt, 550);
+  });
+});
+
+/** A watch that tells what a test says. */
+class FakeWatch implements AsyncIterable<Changes>, Disposable {
+  isOpen = true;
+  reads = 0;
+  #waiting: Changes[] = [];
+  #error: Error | undefined;
+  #wake = () => {};
+
+  tell(...generations: readonly (readonly [number, string])[]): void {
+    this.#waiting.push(changes(...generations));
+    this.#wake();
+  }
+
+  fail(error: Error): void {
+    this.#error = error;
+    this.#wake();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Changes, void> {
+    while (this.isOpen) {
+      if (this.#error !== undefined) throw this.#error;
+      const told = this.#waiting.shift();
+      if (told === undefined) {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        this.#wake = resolve;
+        await promise;
+        continue;
+      }
+      this.reads += 1;
+      yield told;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.isOpen = false;
+    this.#wake();
+  }
+}
+
+const INTERVAL = 60_000;
+
+/** A running watch, with timers that only `pass` moves. */
+async function watching(context: TestContext) {
+  const { mock } = context;
+  mock.restoreAll();
+  mock.timers.enable({ apis: ['setTimeout'] });
+  // What modules have imported follows only now.
+  syncBuiltinESMExports();
+  context.after(() => {
+    mock.timers.reset();
+    syncBuiltinESMExports();
+  });
+  const watches: FakeWatch[] = [];
+  const failures: unknown[] = [];
+  const stop = new AbortController();
+  const events = new KernelEvents();
+  let [told, isOver] = [0, false];
+  events.follow(() => 0, { iptables: undefined });
+  const ended = watchKernel({
+    netlink: {
+      watch() {
+        const watch = new FakeWatch();
+        watches.push(watch);
+        return watch;
+      },
+      fail(error) {
+        if (!(error instanceof NetlinkError)) throw error;
+        failures.push(error);
+        isOver = error.failure === 'denied';
+      },
+      get isOver() {
+        return isOver;
+      },
+    },
+    events,
+    onEvent: () => {
+      told += 1;
+    },
+    interval: () => INTERVAL,
+    signal: stop.signal,
+  });
+  const pass = async (ms: number) => {
+    mock.timers.tick(ms);
+    for (let turns = 0; turns < 9; turns += 1) await turn();
+  };
+  await pass(0);
+  return { watches, failures, stop, events, ended, pass, told: () => told };
+}
+
+describe('the watch of the kernel', () => {
+  it('leads to a look at first, and then after each change', async (context) => {
+    const { watches, events, pass, told, stop } = await watching(context);
+    assert.deepEqual([told(), events.isPending], [1, true]);
+    events.take();
+    watches[0]?.tell([1, 'nft']);
+    await pass(0);
+    assert.deepEqual([told(), events.take().by], [2, ['nft']]);
+    stop.abort();
+  });
+
+  it('leaves further events in the kernel for a while if a look is due', async (context) => {
+    const { watches, pass, stop } = await watching(context);
+    const [watch] = watches;
+    for (const id of [1, 2, 3]) watch?.tell([id, 'nft']);
+    await pass(0);
+    assert.equal(watch?.reads, 1);
+    await pass(49);
+    assert.equal(watch?.reads, 1);
+    await pass(1);
+    assert.equal(watch?.reads, 2);
+    stop.abort();
+  });
+
+  it('begins again an interval after it has failed, unless netlink does not work here', async (context) => {
+    const { watches, failures, events, pass, ended } = await watching(context);
+    events.take();
+    watches[0]?.fail(new NetlinkError('failed', 'gone'));
+    await pass(0);
+    assert.deepEqual([failures.length, watches.length, watches[0]?.isOpen], [1, 1, false]);
+    await pass(INTERVAL - 1);
+    assert.equal(watches.length, 1);
+    await pass(1);
+    assert.deepEqual([watches.length, events.isPending], [2, true]);
+    watches[1]?.fail(new NetlinkError('denied', 'not permitted'));
+    await pass(INTERVAL);
+    await ended;
+    assert.equal(watches.length, 2);
+  });
+
+  it('fails with every other error', async (context) => {
+    const { watches, ended, pass } = await watching(context);
+    const failed = assert.rejects(ended, TypeError);
+    watches[0]?.fail(new TypeError('a bug'));
+    await pass(0);
+    await failed;
+  });
+
+  for (const [when, prepare] of [
+    ['waits for an event', async () => {}],
+    ['leaves events in the kernel', async (watch: FakeWatch | undefined) => watch?.tell([1, 'nft'])],
+    [
+      'waits to begin again',
+      async (watch: FakeWatch | undefined) => watch?.fail(new NetlinkError('failed', 'x')),
+    ],
+  ] as const) {
+    it(`ends with the signal while it ${when}`, async (context) => {
+      const { watches, stop, ended, pass } = await watching(context);
+      await prepare(watches[0]);
+      await pass(0);
+      stop.abort();
+      await ended;
+      assert.equal(watches[0]?.isOpen, false);
+    });
+  }
+});

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { seeElementCounts, seeElements } from '../../../lib/dataplane/nftables/elements.ts';
+import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
+import type { Elements } from '../../../lib/netlink/elements.ts';
+import { compilePolicy } from '../../../lib/policy/policy.ts';
+import { mergedOf } from '../config/support.ts';
+import { fakeNetlink } from './requests.ts';
+
+const config = mergedOf({ x: 'nonMasqueradeCIDRs: [10.0.0.0/8, 11.0.0.0/16, 12.0.0.0/16]' });
+const TABLE = renderTable(compilePolicy(config, 'IPv4'), { chain: 'X', randomFully: false, toPorts: [] });
+const KNOWN = { isOwn: true, ...TABLE };
+const ALL = TABLE.ranges.map(({ first, last }) => ({ first, last, counter: undefined }));
+const NAMES = [...TABLE.elements.keys()];
+
+/** Sends these elements, and has the others, or has not. */
+function netlink(reading: Partial<Elements>, hasOthers = true) {
+  const elements = async () => ({ ranges: ALL, catchAll: false, torn: false, ...reading });
+  return fakeNetlink({ elements, hasRange: async () => hasOthers });
+}
+
+const names = (elements: ReadonlyMap<string, unknown> | undefined) => elements && [...elements.keys()];
+
+it('elements that are as they were known are the same object', async () => {
+  for (const torn of [false, true])
+    assert.equal(await seeElements(netlink({ torn }), 'IPv4', KNOWN), TABLE.elements);
+});
+
+it('other elements are read with their texts, and with the one for all other addresses', async () => {
+  const fewer = await seeElements(netlink({ ranges: ALL.slice(1) }), 'IPv4', KNOWN);
+  assert.deepEqual(names(fewer), NAMES.slice(1));
+  const more = await seeElements(netlink({ catchAll: true }), 'IPv4', KNOWN);
+  assert.deepEqual(names(more), [...NAMES, '*']);
+});
+
+it('an element that is missing in a reading with changes is missing only if the kernel has it not', async () => {
+  const reading = { torn: true, ranges: ALL.slice(1) };
+  assert.deepEqual(names(await seeElements(netlink(reading, true), 'IPv4', KNOWN)), NAMES);
+  assert.deepEqual(names(await seeElements(netlink(reading, false), 'IPv4', KNOWN)), NAMES.slice(1));
+});
+
+it('there are counts only of a set that holds what is known', async () => {
+  const counted = ALL.map((range, index) => ({
+    ...range,
+    counter: index === 0 ? undefined : { packets: BigInt(index), bytes: 0n },
+  }));
+  const counts = await seeElementCounts(netlink({ ranges: counted }), 'IPv4', TABLE);
+  assert.deepEqual(
+    Array.from(counts ?? [], ([text, { packets }]) => [text, packets]),
+    NAMES.map((text, index) => [text, BigInt(index)]),
+  );
+  for (const reading of [{ ranges: counted.slice(1) }, { catchAll: true }])
+    assert.equal(await seeElementCounts(netlink(reading), 'IPv4', TABLE), undefined);
+});
