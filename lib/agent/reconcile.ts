@@ -85,7 +85,8 @@ class Failures {
   /** The error to throw for a transaction that has failed: another attempt follows, unless it cannot succeed. */
   add(plan: Plan, error: unknown, isFinal: boolean): unknown {
     if (!(error instanceof DataplaneError)) return error;
-    const isSingle = error.failure === 'refused' && !plan.remakes;
+    // Such as a set that another program has made again with other flags, or as a constant one.
+    const isSingle = ['refused', 'denied'].includes(error.failure) && !plan.remakes;
     if (error.failure !== 'raced' && !isSingle) return error;
     if (!isFinal || this.#count(plan) < MOST_FAILURES)
       return isSingle ? new DataplaneError('raced', error.message, error.remedy) : error;

@@ -96,16 +96,16 @@ export class NfTables implements Disposable {
     return parts && joinElements(parts, keyBytes);
   }
 
-  /** Whether exactly this range is an element of an interval set, however much else changes meanwhile. */
+  /** Whether both edges of a range are in an interval set, however much else changes meanwhile. */
   async hasRange(name: SetName, range: Range): Promise<boolean> {
     const { keyBytes } = FAMILIES[name.family];
     const asked = `get an element of ${inWords(name, name.set)}`;
     const attributes = [attribute(SET_NAME, name.set), writeElements([range], keyBytes)];
     const request = { ...requestFor(name, ...attributes), type: READABLE.elements.type, flags: FLAGS.ack };
-    const read = (reply: Message) => readElements(reply, keyBytes);
-    const parts = await this.#connection.ask(asked, request, read);
+    const parts = await this.#connection.ask(asked, request, (reply) => readElements(reply, keyBytes));
+    const [first, end = range.last + 1n] = parts?.flatMap(({ edges }) => edges.map(({ key }) => key)) ?? [];
     // For a key that is no edge of a range, the kernel sends the edge below it.
-    return parts !== undefined && sameRange(joinElements(parts, keyBytes).ranges[0], range);
+    return first === range.first && end === range.last + 1n;
   }
 
   /** What the set holds, whatever its type; undefined if there is no such set. For small sets that do not count. */
@@ -150,10 +150,6 @@ export class NfTables implements Disposable {
     const request = { ...requestFor(table, ...attributes), type, flags };
     return connection.ask(`list ${kind} ${inWords(table, name)}`, request, read);
   }
-}
-
-function sameRange(a: Range | undefined, b: Range): boolean {
-  return a?.first === b.first && a.last === b.last;
 }
 
 function inWords({ family, table }: TableName, name = ''): string {

@@ -37,7 +37,7 @@ describe('the endpoints of the agent', () => {
     assert.equal((await ask(node, '/healthz')).body, 'ok\n');
     assert.match(
       (await ask(node, '/readyz?verbose')).body,
-      /^\[\+\] config: .*\n\[\+\] sync IPv4: last sync .*\nok\n$/,
+      /^\[\+\] config: .*\n\[\+\] sync IPv4: last sync .*\n\[\+\] rules: .*\nok\n$/,
     );
     const prometheus = await ask(node, '/metrics');
     assert.match(prometheus.type, /^text\/plain; version=0\.0\.4/);

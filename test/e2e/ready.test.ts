@@ -36,13 +36,17 @@ describe('readiness', () => {
     const lock = await holdLock(node);
     const late = /^(\[-\] sync IPv[46]: .* 0\.6 s.*\n){2}not ok\n$/;
     await answers('/readyz', 503, late);
-    await answers('/readyz?verbose', 503, /^\[\+\] config: .*\n(\[-\] sync IPv[46]: .*\n){2}not ok\n$/);
+    await answers(
+      '/readyz?verbose',
+      503,
+      /^\[\+\] config: .*\n(\[-\] sync IPv[46]: .*\n){2}\[\+\] rules: .*\nnot ok\n$/,
+    );
     await answers('/statusz', 200, /: not ready, sync IPv4: /);
     assert.deepEqual(await ask('/healthz'), { status: 200, body: 'ok\n' });
 
     lock.kill();
     await answers('/readyz', 200, /^ok\n$/);
-    const good = /^\[\+\] config: .*\n(\[\+\] sync IPv[46]: .* 0\.6 s.*\n){2}ok\n$/;
+    const good = /^\[\+\] config: .*\n(\[\+\] sync IPv[46]: .* 0\.6 s.*\n){2}\[\+\] rules: .*\nok\n$/;
     await answers('/readyz?verbose', 200, good);
     await answers('/statusz', 200, /: ready</);
     agent.kill('SIGTERM');

@@ -123,6 +123,7 @@ for (const kind of BOX_KINDS) {
         const plan = await node.sync(policy);
         assert.deepEqual(plan?.found, ['table missing']);
         await assertExact(node, policy);
+        assert.equal(await node.sync(policy), undefined);
         const before = node.commands.length;
         assert.equal(await node.sync(policy), undefined);
         const looks = WITH_NETLINK ? [] : [`nft list table ${TABLE(family)}`];

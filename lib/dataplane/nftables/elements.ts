@@ -54,11 +54,11 @@ async function readElements(
   return await netlink?.ask(async (requests) => {
     const read = await requests.elements(set);
     if (read?.torn !== true || expected === undefined || isExactly(read, expected)) return read;
-    const found = new Set(read.ranges.map(({ first }) => first));
-    const missed: Elements['ranges'][number][] = [];
-    for (const range of expected.filter(({ first }) => !found.has(first)).slice(0, MOST_ASKED))
-      if (await requests.hasRange(set, range)) missed.push({ ...range, counter: undefined });
-    const ranges = [...read.ranges, ...missed].toSorted((a, b) => (a.first < b.first ? -1 : 1));
+    const found = new Map(read.ranges.map((range) => [range.first, range]));
+    const missing = expected.filter(({ first, last }) => found.get(first)?.last !== last);
+    for (const range of missing.slice(0, MOST_ASKED))
+      if (await requests.hasRange(set, range)) found.set(range.first, { ...range, counter: undefined });
+    const ranges = [...found.values()].toSorted((a, b) => (a.first < b.first ? -1 : 1));
     return { ...read, ranges };
   });
 }
