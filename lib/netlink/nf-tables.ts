@@ -99,13 +99,22 @@ export class NfTables implements Disposable {
   /** Whether both edges of a range are in an interval set, however much else changes meanwhile. */
   async hasRange(name: SetName, range: Range): Promise<boolean> {
     const { keyBytes } = FAMILIES[name.family];
-    const asked = `get an element of ${inWords(name, name.set)}`;
-    const attributes = [attribute(SET_NAME, name.set), writeElements([range], keyBytes)];
-    const request = { ...requestFor(name, ...attributes), type: READABLE.elements.type, flags: FLAGS.ack };
-    const parts = await this.#connection.ask(asked, request, (reply) => readElements(reply, keyBytes));
-    const [first, end = range.last + 1n] = parts?.flatMap(({ edges }) => edges.map(({ key }) => key)) ?? [];
+    const highest = 256n ** BigInt(keyBytes) - 1n;
+    const next = range.last + 1n;
     // For a key that is no edge of a range, the kernel sends the edge below it.
-    return first === range.first && end === range.last + 1n;
+    const hasEdges = async (ranges: readonly Range[], keys: readonly bigint[]) => {
+      const attributes = [attribute(SET_NAME, name.set), writeElements(ranges, keyBytes)];
+      const request = { ...requestFor(name, ...attributes), type: READABLE.elements.type, flags: FLAGS.ack };
+      const asked = `get an element of ${inWords(name, name.set)}`;
+      const parts = await this.#connection.ask(asked, request, (reply) => readElements(reply, keyBytes));
+      return parts?.flatMap(({ edges }) => edges.map(({ key }) => key)).join() === keys.join();
+    };
+    if (range.last === highest) return await hasEdges([range], [range.first]);
+    // The beginning of the next range may be its only end.
+    const beginnings = [range.first, next].map((first) => ({ first, last: highest }));
+    return (
+      (await hasEdges([range], [range.first, next])) || (await hasEdges(beginnings, [range.first, next]))
+    );
   }
 
   /** What the set holds, whatever its type; undefined if there is no such set. For small sets that do not count. */
