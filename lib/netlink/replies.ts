@@ -22,6 +22,8 @@ export interface Generation {
 export interface Thing {
   /** Equal for two replies if nothing has changed but counts and handles, and for chains and sets their content. */
   readonly fingerprint: string;
+  /** The port of the netlink socket that alone may change the table; undefined if any may. */
+  readonly owner?: number;
 }
 
 /** A rule of a chain. */
@@ -33,6 +35,7 @@ export interface Rule extends Thing {
 }
 
 const NFTA_GEN = { id: 1, processName: 3 } as const;
+const NFTA_TABLE_OWNER = 7;
 const NFTA_RULE_EXPRESSIONS = 4;
 
 /** Attributes that are not part of a fingerprint (linux/netfilter/nf_tables.h). */
@@ -56,7 +59,12 @@ export function readGeneration(message: Message): Generation {
 
 /** Reads NFT_MSG_NEWTABLE, _NEWCHAIN or _NEWSET. */
 export function readThing(message: Message, kind: 'table' | 'chain' | 'set'): Thing {
-  return { fingerprint: fingerprintOf(attributesOf(message), IGNORED[kind]) };
+  const attributes = attributesOf(message);
+  const owner = kind === 'table' ? find(attributes, NFTA_TABLE_OWNER) : undefined;
+  return {
+    fingerprint: fingerprintOf(attributes, IGNORED[kind]),
+    ...(owner && { owner: Number(unsigned(owner, 4)) }),
+  };
 }
 
 /** Reads NFT_MSG_NEWSETELEM: a part of what a set holds. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
@@ -222,6 +223,26 @@ for (const kind of BOX_KINDS) {
           ],
         );
       });
+
+      for (const comment of ['', 'comment "ip-masq-agent: x"; '])
+        it(`names the process that owns the table ${comment === '' ? 'of another program' : 'of the agent'}`, async () => {
+          await using node = await lab();
+          const owner = node.box.spawn('nft', ['-i'], { stdio: ['pipe', 'ignore', 'inherit'] });
+          try {
+            const chain = `chain a { ${comment}}`;
+            owner.stdin?.write(`table ${TABLE(family)} { flags owner; ${chain}; }\n`);
+            while (!(await node.nft('list tables')).includes(TABLE(family))) await delay(10);
+            await assert.rejects(node.sync(policy), ({ failure, message, remedy }: DataplaneError) => {
+              const [, name, port] = /\((\w+)(?:, netlink port (\d+), .*)?\)/.exec(message) ?? [];
+              assert.deepEqual([failure, name], ['refused', 'nft']);
+              assert.equal(port, WITH_NETLINK ? `${owner.pid}` : undefined);
+              assert.doesNotMatch(remedy, /NET_ADMIN/);
+              return true;
+            });
+          } finally {
+            owner.kill();
+          }
+        });
 
       it('does not touch a table with its name that another program has made, and says so', async () => {
         await using node = await lab();

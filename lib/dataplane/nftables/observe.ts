@@ -78,6 +78,9 @@ const ELEMENTS = new RegExp(
 const OTHER_ELEMENTS = /elements = \{([^}]*)\}/g;
 const ELEMENT = /(\*|[0-9a-f.:/-]+)(?:[^,]*? counter packets (\d+) bytes (\d+))?[^,]*(?:,|$)/g;
 const DESTINATION = /^(ip6 daddr )(\S+)/;
+/** Without /etc/protocols, nft(8) writes numbers. */
+const PROTOCOL = /^((?:ip6? daddr \S+ )?meta l4proto )(6|17|132)(?= )/;
+const PROTOCOLS: Readonly<Record<string, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
 const COUNTER = /\bcounter packets (\d+) bytes (\d+)/;
 
 /** Texts in quotes, in which nft(8) allows every character but a quote. */
@@ -105,7 +108,10 @@ function parseTable(printed: string): ListedTable {
   return {
     isOwn: shape.some((line) => line.includes(`comment "${COMMENT_START}`)),
     shape: shape.map((line) =>
-      line.replace(COUNTER, 'counter').replace(DESTINATION, (_, start, text) => start + canonical(text)),
+      line
+        .replace(COUNTER, 'counter')
+        .replace(DESTINATION, (_, start, text) => start + canonical(text))
+        .replace(PROTOCOL, (_, start, number) => start + PROTOCOLS[number]),
     ),
     counts,
     elements,

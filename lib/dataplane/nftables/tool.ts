@@ -1,4 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
+import { printable } from '../../text/escape.ts';
 import { DataplaneError, killed, type Symptom, toolError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import { isOlder } from '../versions.ts';
@@ -51,14 +52,15 @@ export async function openNft(host: Host): Promise<NftTool> {
     version,
     async list(family, { isTerse = false, set } = {}) {
       const options = isTerse ? ['--terse'] : [];
-      const what = [set === undefined ? 'table' : 'set', NFT_FAMILY[family].protocol, TABLE];
-      const result = await host.run('nft', [
-        ...options,
-        'list',
-        ...what,
-        ...(set === undefined ? [] : [set]),
-      ]);
-      if (result.code === 0) return result.stdout;
+      const table = `${NFT_FAMILY[family].protocol} ${TABLE}`;
+      const what = [set === undefined ? 'table' : 'set', ...table.split(' '), ...(set ? [set] : [])];
+      const result = await host.run('nft', [...options, 'list', ...what]);
+      if (result.code === 0) {
+        const [listing, owner] = LISTING.exec(result.stdout) ?? [];
+        if (!listing?.startsWith(`table ${table} {`)) throw noListing(what);
+        if (owner !== undefined) throw await ownedBy(owner, family, host);
+        return listing;
+      }
       if (/No such file or directory/.test(result.stderr)) return undefined;
       throw failure(result);
     },
@@ -67,6 +69,33 @@ export async function openNft(host: Host): Promise<NftTool> {
       if (result.code !== 0) throw failure(result);
     },
   };
+}
+
+/** All of a listing. In its first line, nft(8) names the process that owns the table, if one does. */
+const LISTING = /^table .* \{(?: # progname (.*))?\n(?:.*\n)*\}\s*$/;
+
+/** Empty output is not an empty table: otherwise each sync would write the table again, or take it for a foreign one. */
+function noListing(what: readonly string[]): DataplaneError {
+  const remedy = 'run the command by hand on the node: it may be a wrapper that prints something else';
+  return new DataplaneError('refused', `nft printed no listing of ${what.join(' ')}`, remedy);
+}
+
+/**
+ * Only the socket that has made a table with the flag `owner` may change it (nft(8)). nft looks the name up in /proc, and
+ * prints `(null)` for a process that it does not see, as one of another container.
+ */
+async function ownedBy(name: string, family: Family, host: Host): Promise<DataplaneError> {
+  const table = await host.netlink?.ask((requests) => requests.table({ family, table: TABLE }));
+  const known = [
+    ...(name === '(null)' ? [] : [printable(name)]),
+    ...(table?.owner === undefined ? [] : [`netlink port ${table.owner}, mostly the process id`]),
+  ];
+  const who = known.length === 0 ? '' : ` (${known.join(', ')})`;
+  return new DataplaneError(
+    'refused',
+    `another process owns the table ${NFT_FAMILY[family].protocol} ${TABLE}${who}: only that process may change it`,
+    'end that process, with which the table goes, or use --backend=iptables',
+  );
 }
 
 /** The texts that nft prints when it fails, the more specific first. */

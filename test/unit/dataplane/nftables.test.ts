@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
+import type { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { iptablesDataplane } from '../../../lib/dataplane/iptables/iptables.ts';
 import { Netlink } from '../../../lib/dataplane/netlink.ts';
@@ -58,7 +59,58 @@ it('a table with a map that another program has added is read and planned anew',
     '}',
   ];
   const listing = ['table ip ip-masq-agent {', ...map, ...shape, '}', ''].join('\n');
-  const host: Host = {
+  const dataplane = await openNftables(OPTIONS, hostThat(listing));
+  assert.ok((await dataplane.observe('IPv4')).plan(policy));
+});
+
+// Debian's image without netbase has no /etc/protocols.
+it('a listing with numbers of protocols is equal to one with names', async () => {
+  const options = {
+    ...OPTIONS,
+    toPorts: [
+      { first: 1024, last: 29_999 },
+      { first: 40_000, last: 50_000 },
+    ],
+  };
+  const policy = compilePolicy(
+    mergedOf({
+      x: 'masqueradeAddresses: [{destination: 9.0.0.0/8, address: 198.51.100.0/24}]\nmasqLinkLocal: true\n',
+    }),
+    'IPv4',
+  );
+  const { shape } = renderTable(policy, options);
+  const numbers = { tcp: 6, udp: 17, sctp: 132 };
+  const planFor = async (change: (line: string) => string) => {
+    const listing = ['table ip ip-masq-agent {', ...shape.map(change), '}', ''].join('\n');
+    const dataplane = await openNftables(options, hostThat(listing));
+    return (await dataplane.observe('IPv4')).plan(policy);
+  };
+  const inNumbers = (line: string) =>
+    line.replace(/(?<=meta l4proto )(tcp|udp|sctp)/, (_, name: keyof typeof numbers) => `${numbers[name]}`);
+  assert.notDeepEqual(shape.map(inNumbers), shape);
+  assert.equal(await planFor(inNumbers), undefined);
+  assert.ok(await planFor((line) => line.replace('l4proto tcp', 'l4proto 17')));
+});
+
+// Advice to delete the table would be wrong: nft has not said what is in it.
+for (const [what, listing] of [
+  ['nothing', ''],
+  ['garbage', 'hello\n'],
+  ['another table', 'table ip theirs {\n}\n'],
+  ['half a table', 'table ip ip-masq-agent {\n\tset x {\n\t}\n'],
+] as const)
+  it(`nft that prints ${what} and exits 0 has printed no listing`, async () => {
+    const dataplane = await openNftables(OPTIONS, hostThat(listing));
+    await assert.rejects(dataplane.observe('IPv4'), ({ failure, message, remedy }: DataplaneError) => {
+      assert.deepEqual([failure, message], ['refused', 'nft printed no listing of table ip ip-masq-agent']);
+      assert.doesNotMatch(remedy, /delete/);
+      return true;
+    });
+  });
+
+/** A host without netlink, whose nft lists this. */
+function hostThat(listing: string): Host {
+  return {
     run: async (_, [option]) => ({
       code: 0,
       stdout: option === '--version' ? 'nftables v1.0.6' : listing,
@@ -66,9 +118,7 @@ it('a table with a map that another program has added is read and planned anew',
     }),
     readText: async () => '',
   };
-  const dataplane = await openNftables(OPTIONS, host);
-  assert.ok((await dataplane.observe('IPv4')).plan(policy));
-});
+}
 
 it('no event is waited for any more if netlink does not work here', async () => {
   const netlink = new Netlink(
