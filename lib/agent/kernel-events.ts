@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Netlink } from '../dataplane/netlink.ts';
+import { OWN_NAME } from '../netlink/threads.ts';
 import type { Changes } from '../netlink/watch.ts';
 
 /** The shortest pause between two looks: the changes of a burst lead to one. */
@@ -18,9 +19,6 @@ const MOST_NAMES = 8;
 
 /** The kernel tells so many characters of the name of a process. */
 const NAME_LENGTH = 15;
-
-/** The name of the threads in which Node.js, and so the agent, sends changes over netlink. */
-const OWN_THREAD = 'libuv-worker';
 
 /** How a look at the kernel has ended. */
 export interface LookResult {
@@ -60,7 +58,7 @@ export class KernelEvents {
     this.#isBlind ||= lost;
     for (const { id, process } of generations) {
       this.#last = id;
-      if (process !== OWN_THREAD && (this.#programs.has(process) || this.#programs.size < MOST_NAMES))
+      if (process !== OWN_NAME && (this.#programs.has(process) || this.#programs.size < MOST_NAMES))
         this.#programs.set(process, id);
     }
   }

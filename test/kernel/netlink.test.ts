@@ -320,7 +320,7 @@ for (const kind of BOX_KINDS) {
       assert.deepEqual(told, [
         { id: id + 1, process: 'iptables-nft' },
         { id: id + 2, process: 'nft' },
-        { id: id + 3, process: 'libuv-worker' },
+        { id: id + 3, process: 'ip-masq-agent' },
       ]);
       assert.equal((await netlink.generation()).id, id + 3);
       assert.deepEqual(await netlink.types(), Array(3).fill(NFT_MSG.newGeneration));

@@ -48,6 +48,7 @@ const ENDS: Readonly<Record<string, readonly string[]>> = {
     'lib/log/log.ts',
     'lib/log/termination.ts',
     'lib/node/cpu-time.ts',
+    'lib/netlink/threads.ts',
     'lib/status/limits.ts',
   ],
   'node:child_process': ['lib/dataplane/host.ts'],

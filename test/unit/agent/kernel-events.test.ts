@@ -40,7 +40,7 @@ describe('events of the kernel', () => {
     at(7);
     events.add(changes([5, 'first'], [6, 'second']));
     assert.equal(events.dueAt, undefined);
-    events.add(changes([7, 'dockerd'], [8, 'libuv-worker'], [9, 'dockerd']));
+    events.add(changes([7, 'dockerd'], [8, 'ip-masq-agent'], [9, 'dockerd']));
     assert.equal(events.dueAt, 0);
     assert.deepEqual(events.take(), { since: 7, by: ['dockerd'] });
     assert.equal(events.isPending, false);
