@@ -53,7 +53,8 @@ export class Wakes implements AsyncIterable<Wake> {
 
   /** @param signal ends the iteration */
   constructor(dir: string, interval: number, log: Logger, signal: AbortSignal) {
-    this.#dir = dir;
+    // Otherwise an event of the directory itself has no name, or the name of any directory.
+    this.#dir = dir.replace(/(?<=.)(?:\/+\.?)+$/, '');
     this.interval = interval;
     this.#log = log;
     this.#signal = signal;
