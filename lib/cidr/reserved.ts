@@ -1,3 +1,4 @@
+import type { Family } from './address.ts';
 import { type Prefix, parsePrefix } from './prefix.ts';
 
 /** A reserved network, and the RFC that reserves it. */
@@ -36,6 +37,18 @@ export const MULTICAST = {
   IPv4: [reserved('224.0.0.0/4', 'RFC 5771'), reserved('255.255.255.255/32', 'RFC 919')],
   IPv6: [reserved('ff00::/8', 'RFC 4291')],
 } as const;
+
+/** Addresses that no node has for others to see: packets cannot leave with them. */
+export const UNUSABLE: Readonly<Record<Family, readonly ReservedRange[]>> = {
+  IPv4: [
+    reserved('0.0.0.0/8', 'RFC 1122'),
+    reserved('127.0.0.0/8', 'RFC 1122'),
+    LINK_LOCAL.IPv4,
+    ...MULTICAST.IPv4,
+  ],
+  // The first holds the unspecified address and loopback too.
+  IPv6: [reserved('::/96', 'RFC 4291'), LINK_LOCAL.IPv6, ...MULTICAST.IPv6],
+};
 
 function reserved(cidr: string, rfc: string): ReservedRange {
   const parsed = parsePrefix(cidr);

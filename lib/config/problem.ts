@@ -92,6 +92,10 @@ export const KINDS = {
     severity: 'error',
     meaning: 'A destination and its address are not both IPv4 or both IPv6.',
   },
+  'unusable-range': {
+    severity: 'error',
+    meaning: 'A range in masqueradeAddresses holds no address for packets to leave with.',
+  },
   'cidr-limit': {
     severity: 'error',
     meaning: 'A source, or all together, list more networks than they may.',

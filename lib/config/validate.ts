@@ -1,4 +1,5 @@
-import { type Prefix, parsePrefix } from '../cidr/prefix.ts';
+import { covers, type Prefix, parsePrefix } from '../cidr/prefix.ts';
+import { UNUSABLE } from '../cidr/reserved.ts';
 import { printable, quote } from '../text/escape.ts';
 import { nearest } from '../text/nearest.ts';
 import type { Located } from '../text/origin.ts';
@@ -273,6 +274,13 @@ function readAddress(item: Node, options: ConfigOptions, report: Report): Masque
     return value && readPrefix(value, options, report);
   });
   if (destination === undefined || range === undefined) return undefined;
+  const unusable = UNUSABLE[range.family].find(({ prefix }) => covers(prefix, range));
+  if (unusable !== undefined) {
+    const { prefix, rfc } = unusable;
+    const message = `no packet can leave with an address in ${range.text}: ${prefix.text} is reserved (${rfc})`;
+    report('unusable-range', item, message, 'write a range that holds an address of each node');
+    return undefined;
+  }
   if (destination.family === range.family) return { destination, range };
   const message = `${destination.text} is ${destination.family}, but its address is to be in ${range.text}, which is ${range.family}`;
   report('other-family', item, message, 'write two items, one for each family');

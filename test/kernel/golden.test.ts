@@ -74,7 +74,7 @@ masqueradeAddresses:
   - {destination: 10.0.0.0/8, address: 198.51.100.0/24}
   - {destination: 0.0.0.0/0, address: 192.0.2.0/24}
   - {destination: 203.0.113.7/32, address: 198.51.100.0/24}
-  - {destination: 203.0.113.0/24, address: 233.252.0.0/24}
+  - {destination: 203.0.113.0/24, address: 198.18.0.0/24}
   - {destination: "2001:db8:1::/48", address: "2001:db8:2::/64"}
 `,
     },

@@ -21,7 +21,7 @@ const BEFORE = 'nonMasqueradeCIDRs: [10.0.0.0/8, "fd01::/16"]\n';
 const AFTER = `${BEFORE}masqueradeAddresses:
   - {destination: 0.0.0.0/0, address: 192.0.2.128/25}
   - {destination: "::/0", address: "2001:db8::8000:0:0:0/65"}
-  - {destination: 203.0.114.0/24, address: 233.252.0.0/24}
+  - {destination: 203.0.114.0/24, address: 198.18.0.0/24}
   - {destination: "2606:4701::/32", address: "fd00:101::/64"}
 `;
 

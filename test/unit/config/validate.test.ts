@@ -245,6 +245,24 @@ describe('an IPv6 entry', () => {
 });
 
 describe('an item of masqueradeAddresses', () => {
+  for (const [isUsable, ranges] of [
+    [false, ['0.0.0.0/8', '0.0.0.0/32', '127.0.0.0/8', '127.1.0.0/16', '169.254.0.0/16', '224.0.0.0/4']],
+    [false, ['255.255.255.255/32', '::/128', '::1/128', 'fe80::/10', 'fe80::/64', 'ff00::/8']],
+    // Linux lets a node have addresses of 240.0.0.0/4, and clouds give it some.
+    [true, ['0.0.0.0/0', '0.0.0.0/7', '126.0.0.0/7', '169.254.0.0/15', '240.0.0.0/4', '::/0', 'fe80::/9']],
+  ] as const)
+    for (const range of ranges)
+      it(`${isUsable ? 'may' : 'must not'} have the range ${range}`, () => {
+        const destination = range.includes(':') ? '2000::/3' : '8.0.0.0/8';
+        const text = `masqueradeAddresses: [{destination: "${destination}", address: "${range}"}]`;
+        const { config, problems } = validate(text, { enableIPv6: true });
+        assert.deepEqual(
+          problems.map(({ kind, severity }) => [kind, severity]),
+          isUsable ? [] : [['unusable-range', 'error']],
+        );
+        assert.equal(config.masqueradeAddresses.length, isUsable ? 1 : 0);
+      });
+
   const item = '{DESTINATION: "2001:DB8:0::/32", Address: "fd00::/64"}';
 
   it('is an error for each IPv6 network while IPv6 is not enabled', () => {

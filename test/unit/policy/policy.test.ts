@@ -139,7 +139,7 @@ masqueradeCIDRs: [10.1.0.0/16]
 masqueradeAddresses:
   - {destination: 0.0.0.0/0, address: 192.0.2.0/24}
   - {destination: 203.0.113.0/24, address: 198.51.100.0/24}
-  - {destination: 203.0.113.0/26, address: 233.252.0.0/24}
+  - {destination: 203.0.113.0/26, address: 198.18.0.0/24}
   - {destination: 10.1.2.0/24, address: 198.51.100.9/32}
   - {destination: 10.2.0.0/16, address: 198.51.100.9/32}
   - {destination: 239.1.0.0/16, address: 198.51.100.9/32}
@@ -173,7 +173,7 @@ masqueradeAddresses:
     const others = ['172.16.0.1', '2001:db8::2'].flatMap((text) => parseAddress(text) ?? []);
     assert.equal(isFor([...own.toReversed(), ...others], [policy]), true);
     assert.equal(isFor(own.slice(1), [policy]), false);
-    assert.equal(isFor([...own, { family: 'IPv4', value: 0xe9fc0001n }], [policy]), false);
+    assert.equal(isFor([...own, { family: 'IPv4', value: 0xc6120001n }], [policy]), false);
     assert.equal(isFor([], [compilePolicy(mergedOf({}), 'IPv4', own)]), true);
   });
 

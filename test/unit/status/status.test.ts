@@ -237,8 +237,8 @@ describe('the status', () => {
 
   it('counts ranges by how many addresses of the node they hold, as long as a config lists any', async () => {
     const { status, series, value } = create();
-    const own = [1n, 2n, 0x0a000001n].map((value) => ({ family: 'IPv4', value }) as const);
-    const items = ['0.0.0.0/8', '10.0.0.0/8', '11.0.0.0/8', '12.0.0.0/8'].map((address, index) => ({
+    const own = [0x09000001n, 0x09000002n, 0x0a000001n].map((value) => ({ family: 'IPv4', value }) as const);
+    const items = ['9.0.0.0/8', '10.0.0.0/8', '11.0.0.0/8', '12.0.0.0/8'].map((address, index) => ({
       destination: `203.0.${index}.0/24`,
       address,
     }));
