@@ -5,6 +5,7 @@ import { problemPainter } from '../../lib/lint/text-report.ts';
 import { writeTerminationMessage } from '../../lib/log/termination.ts';
 import { painter } from '../../lib/text/colour.ts';
 import { SystemError } from '../../lib/text/error.ts';
+import { printable } from '../../lib/text/escape.ts';
 import { EXIT, UsageError } from './exit.ts';
 import { FLAGS } from './flags.ts';
 import { wantsColour } from './print.ts';
@@ -49,6 +50,6 @@ function plainLines(error: unknown): readonly string[] {
       `ip-masq-agent: ${error.message}`,
     ];
   const [first = '', ...rest] = failureLines(error);
-  if (isExpected(error)) return [`ip-masq-agent: ${first}`];
+  if (isExpected(error)) return [printable(`ip-masq-agent: ${first}`)];
   return [`ip-masq-agent: bug in ip-masq-agent, please report it: ${first}`, ...rest];
 }

@@ -4,6 +4,7 @@ import type { ConfigOptions } from '../../lib/config/config.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 import { type GivenPromise, guardOf } from '../../lib/policy/guards.ts';
 import { keptFamilies, type Verdict } from '../../lib/policy/policy.ts';
+import { printable } from '../../lib/text/escape.ts';
 import type { FlagValues } from './flags.ts';
 import { stopSignal } from './signals.ts';
 
@@ -52,6 +53,6 @@ export function retryOptions(flags: FlagValues): RetryOptions {
   return {
     timeoutMs: flags['sync-timeout'],
     signal: stopSignal,
-    onRetry: ({ message }) => console.error(`ip-masq-agent: trying again: ${message}`),
+    onRetry: ({ message }) => console.error(printable(`ip-masq-agent: trying again: ${message}`)),
   };
 }

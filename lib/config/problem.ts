@@ -1,4 +1,4 @@
-import { printable } from '../text/escape.ts';
+import { fileName } from '../text/escape.ts';
 import { formatOrigin, type Origin } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 import { MAX_PROBLEMS } from './limits.ts';
@@ -211,5 +211,5 @@ export function sentence({ message, other, remedy }: Problem): string {
 
 /** Where it is, as `formatOrigin` has it; the name alone of a file as a whole. */
 export function formatPlace(at: Origin | FileOnly): string {
-  return at.kind === 'whole-file' ? printable(at.source) : formatOrigin(at);
+  return at.kind === 'whole-file' ? fileName(at.source) : formatOrigin(at);
 }

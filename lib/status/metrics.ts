@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { printable } from '../text/escape.ts';
 
 interface Definition {
   readonly type: 'counter' | 'gauge' | 'histogram';
@@ -170,16 +171,16 @@ export class Metrics {
 
   /** Adds to a counter. */
   add<Name extends Named<'counter'>>(name: Name, labels: Labels<Name>, value = 1): void {
-    this.#counters.get(name)?.inc(labels, value);
+    this.#counters.get(name)?.inc(shown(labels), value);
   }
 
   set<Name extends Named<'gauge'>>(name: Name, labels: Labels<Name>, value: number): void {
-    this.#gauges.get(name)?.set(labels, value);
+    this.#gauges.get(name)?.set(shown(labels), value);
   }
 
   /** Ends the series of a counter that has these labels. */
   remove<Name extends Named<'counter'>>(name: Name, labels: Labels<Name>): void {
-    this.#counters.get(name)?.remove(labels);
+    this.#counters.get(name)?.remove(shown(labels));
   }
 
   /** Sets a gauge for these labels, and removes all other labels of it. */
@@ -200,7 +201,7 @@ export class Metrics {
 
   /** Adds a duration, in seconds, to a histogram. */
   observe<Name extends Named<'histogram'>>(name: Name, labels: Labels<Name>, seconds: number): void {
-    this.#histograms.get(name)?.observe(labels, seconds);
+    this.#histograms.get(name)?.observe(shown(labels), seconds);
   }
 
   /** The metrics in the text format of Prometheus or, if asked for, of OpenMetrics 1.0. */
@@ -209,6 +210,11 @@ export class Metrics {
     if (!openMetrics) return { type: Registry.PROMETHEUS_CONTENT_TYPE, body };
     return { type: Registry.OPENMETRICS_CONTENT_TYPE, body: toOpenMetrics(body) };
   }
+}
+
+/** The labels with their values printable: names of files reach the terminal of whoever runs curl. */
+function shown(labels: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, printable(value)]));
 }
 
 /**

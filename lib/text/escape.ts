@@ -1,12 +1,21 @@
 /**
  * The text with all characters escaped that can control a terminal or a log reader: control characters, line
- * separators, bidirectional overrides, lone surrogates.
+ * separators, bidirectional overrides, lone surrogates, and what begins a command of GitHub Actions or Azure Pipelines
+ * anywhere in a line: `##[group]`, `##vso[…]`.
  */
 export function printable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) => {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|#(?=#\w*\[)/gu, (char) => {
     const code = char.codePointAt(0) ?? 0;
     return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`;
   });
+}
+
+/**
+ * The name of a file for the beginning of a line, printable, and in quotes if a line that begins so is a command of GitHub
+ * Actions, which skips white space before it: `::error::…` (actions/runner, ActionCommand.cs).
+ */
+export function fileName(name: string): string {
+  return /^\s*::/.test(name) ? `"${printable(name)}"` : printable(name);
 }
 
 /** The text in quotes, escaped, and cut off after 80 characters. */

@@ -1,4 +1,4 @@
-import { printable } from './escape.ts';
+import { fileName } from './escape.ts';
 
 /** Where a value came from. */
 export type Origin = FileOrigin | BuiltInOrigin;
@@ -35,5 +35,5 @@ export function withOrigin(text: string, origin: Origin): string {
 /** `ip-masq-cloud:3:5`, `manifest.yaml:17:9`, or what built the value in. Never contains control characters. */
 export function formatOrigin(origin: Origin): string {
   if (origin.kind === 'built-in') return `built in (${origin.reason})`;
-  return `${printable(origin.file ?? origin.source)}:${origin.line}:${origin.column}`;
+  return `${fileName(origin.file ?? origin.source)}:${origin.line}:${origin.column}`;
 }

@@ -4,7 +4,7 @@ import { Wakes } from '../../../lib/agent/wakes.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { isSourceName } from '../../../lib/config/source.ts';
 import type { Logger } from '../../../lib/log/log.ts';
-import { printable } from '../../../lib/text/escape.ts';
+import { fileName } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { RENDER_FLAGS } from '../command-flags.ts';
 import { runDaemon } from '../daemon.ts';
@@ -51,7 +51,7 @@ export async function render(args: RenderArgs): Promise<number> {
   const { text, notes, isDefault } = await renderConfig(await readConfig(flags));
   for (const note of notes) console.error(`ip-masq-agent: note: ${note}`);
   if (outputFile === '') print(text);
-  else console.error(`${printable(outputFile)}: ${await write(outputFile, isDefault ? undefined : text)}`);
+  else console.error(`${fileName(outputFile)}: ${await write(outputFile, isDefault ? undefined : text)}`);
   return EXIT.ok;
 }
 

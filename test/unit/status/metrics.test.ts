@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import perfHooks from 'node:perf_hooks';
 import { describe, it } from 'node:test';
 import { METRIC_PREFIX, METRICS, Metrics } from '../../../lib/status/metrics.ts';
+import { UNPRINTABLE } from '../config/support.ts';
 
 describe('the metrics', () => {
   it('wake an idle process no more than once a second', (t) => {
@@ -22,6 +23,23 @@ describe('the metrics', () => {
       assert.ok(body.includes(`# HELP ${METRIC_PREFIX}${name} ${definition.help}\n`), name);
       assert.ok(body.includes(`# TYPE ${METRIC_PREFIX}${name} ${definition.type}\n`), name);
     }
+  });
+
+  it('have labels that cannot control a terminal', async () => {
+    const metrics = new Metrics();
+    const source = 'ip-masq-\u001b]0;x\u0007\u009b31m\u202e';
+    metrics.replace('source_info', [{ labels: { source }, value: 1 }]);
+    metrics.add('not_masqueraded_packets_total', { family: 'IPv4', source });
+    const lines = async () =>
+      (await metrics.text(false)).body.split('\n').filter((line) => /source="/.test(line));
+    assert.equal((await lines()).length, 2);
+    for (const line of await lines()) {
+      assert.doesNotMatch(line, UNPRINTABLE);
+      // In this format, a backslash that is not one of \\n, \\" and \\\\ is an error.
+      assert.match(line, /"ip-masq-\\\\x1b\]0;x/);
+    }
+    metrics.remove('not_masqueraded_packets_total', { family: 'IPv4', source });
+    assert.equal((await lines()).length, 1);
   });
 
   it('are the same in OpenMetrics, and in the format of Prometheus before and after', async () => {

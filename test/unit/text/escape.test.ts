@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { escapeHtml, printable } from '../../../lib/text/escape.ts';
+import { escapeHtml, fileName, printable } from '../../../lib/text/escape.ts';
 import { UNPRINTABLE } from '../config/support.ts';
 
 describe('a printable text', () => {
@@ -21,12 +21,14 @@ describe('a printable text', () => {
     ['a byte order mark', '\ufeff', '\\u{feff}'],
     ['a lone surrogate', '\ud800', '\\u{d800}'],
     ['a tag character', '\u{e0041}', '\\u{e0041}'],
+    ['a command of GitHub Actions', 'a ##[group]b', 'a \\x23#[group]b'],
+    ['a command of Azure Pipelines', '##vso[task.x]', '\\x23#vso[task.x]'],
   ] as const) {
     it(`has ${name} escaped`, () => assert.equal(printable(text), expected));
   }
 
   it('keeps whatever people can see', () => {
-    for (const text of ['ip-masq-cloud', 'é ü ß', '日本語', '😀', '"\'`\\$*?']) {
+    for (const text of ['ip-masq-cloud', 'é ü ß', '日本語', '😀', '"\'`\\$*?', '# a [b]', '## a', '::1']) {
       assert.equal(printable(text), text);
     }
   });
@@ -37,6 +39,14 @@ describe('a printable text', () => {
         assert.doesNotMatch(printable(text), UNPRINTABLE);
       }),
     );
+  });
+});
+
+describe('the name of a file', () => {
+  it('begins no command of GitHub Actions, which skips white space', () => {
+    for (const name of ['::error::a', ' \u00a0\u3000::add-mask::a', '::error ##[group]::'])
+      assert.doesNotMatch(fileName(name), /^\s*::|##\w*\[/);
+    assert.equal(fileName('a::b'), 'a::b');
   });
 });
 
