@@ -1,8 +1,8 @@
-import { ownAddresses } from '../../lib/flows/own-addresses.ts';
 import { PortCounter, type PortUse } from '../../lib/flows/ports-in-use.ts';
 import { MOST_FLOWS, readFlows } from '../../lib/flows/read.ts';
 import { Conntrack, type Flow } from '../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
+import { ownAddresses } from '../../lib/node/own-addresses.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { prettyJson } from '../../lib/text/escape.ts';
 import { counted } from '../../lib/text/words.ts';

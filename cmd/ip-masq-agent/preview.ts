@@ -1,7 +1,7 @@
 import type { MergedConfig } from '../../lib/config/config.ts';
 import type { Dataplane, Observed, Plan } from '../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
-import { ownAddressList } from '../../lib/flows/own-addresses.ts';
+import { ownAddressList } from '../../lib/node/own-addresses.ts';
 import { compilePolicy, type Family, type Policy } from '../../lib/policy/policy.ts';
 
 /** What a sync would do in one family. */

@@ -95,12 +95,13 @@ export class PortCounter {
     return this.#ranges.reduce((sum, { first, last }) => sum + last - first + 1, 0);
   }
 
-  /** Whether the flow has one of the ports. Connections of the node itself use the same ports. */
+  /** Whether the flow has one of the ports. Connections of the node itself use the same ports, if they leave the node. */
   #usesPort({ family, protocol, original, reply, zone }: Flow): boolean {
     const { destination, destinationPort: port } = reply;
     if (port === undefined || zone !== 0 || !WITH_PORTS.includes(protocol)) return false;
     if (!this.#ranges.some(({ first, last }) => first <= port && port <= last)) return false;
-    return destination !== original.source || this.#isOwn({ family, value: destination });
+    if (destination === original.source && !this.#isOwn({ family, value: destination })) return false;
+    return !this.#isOwn({ family, value: reply.source });
   }
 
   /** The slot for address, protocol, destination and its port; a free one if they have none yet. */

@@ -390,6 +390,8 @@ for (const mode of ['nft', 'legacy'] as const) {
       for (const command of [
         'address add 198.51.100.7/32 dev lo',
         'address add 2001:db8::7/128 dev lo nodad',
+        'route add local 203.0.113.0/24 dev lo',
+        'route add local 2001:db8:1::/64 dev lo',
         'link set lo up',
       ]) {
         assert.equal((await node.box.run('ip', command.split(' '))).code, 0, command);
@@ -399,12 +401,14 @@ for (const mode of ['nft', 'legacy'] as const) {
         '198.51.100.7',
         '127.9.9.9',
         '2001:db8::7',
+        '203.0.113.77',
+        '2001:db8:1::77',
         '198.51.100.8',
       );
       const local = stdout.split(/^(?=\S)/m).filter((text) => text.includes('an address of this node'));
       assert.deepEqual(
         local.map((text) => text.split(' ')[0]),
-        ['198.51.100.7', '127.9.9.9', '2001:db8::7'],
+        ['198.51.100.7', '127.9.9.9', '2001:db8::7', '203.0.113.77', '2001:db8:1::77'],
       );
     });
   });

@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { syncs } from '../../lib/agent/loop.ts';
 import { Wakes } from '../../lib/agent/wakes.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
-import { ownAddressList } from '../../lib/flows/own-addresses.ts';
+import { ownAddressList } from '../../lib/node/own-addresses.ts';
 import { routes } from '../../lib/status/endpoints.ts';
 import { Metrics } from '../../lib/status/metrics.ts';
 import { PacketCounts } from '../../lib/status/packet-counts.ts';

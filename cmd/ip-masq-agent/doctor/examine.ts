@@ -6,7 +6,6 @@ import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../../lib/dataplane/open.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
-import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
 import type { Finding } from '../../../lib/neighbours/finding.ts';
 import { leftoverFindings } from '../../../lib/neighbours/leftovers.ts';
 import {
@@ -21,6 +20,7 @@ import {
   orderFindings,
   ownRuleFindings,
 } from '../../../lib/neighbours/rule-findings.ts';
+import { ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { compilePolicy, type Family, keptFamilies } from '../../../lib/policy/policy.ts';
 import { counted } from '../../../lib/text/words.ts';
 import { openPatiently, patient } from '../patient.ts';

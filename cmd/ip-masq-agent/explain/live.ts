@@ -1,14 +1,13 @@
-import { parsePrefix } from '../../../lib/cidr/prefix.ts';
-import { formatRange, isIn, rangeOf, sameRanges } from '../../../lib/cidr/ranges.ts';
+import { formatRange, sameRanges } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { Dataplane, Installed, KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
-import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/neighbours/find.ts';
 import { leftoverPlaces, readLeftovers } from '../../../lib/neighbours/leftovers.ts';
 import { bpfLinks } from '../../../lib/neighbours/machine-findings.ts';
 import type { NodeRules } from '../../../lib/neighbours/read-node.ts';
+import { ownAddresses, ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { type Decision, decide } from '../../../lib/policy/decision.ts';
 import {
   type Address,
@@ -86,7 +85,7 @@ export async function explainedLive(
   const known: Partial<Record<Family, Places>> = {};
   const answers: Explained[] = [];
   const bpf = await bpfLinks(host);
-  const own = ownAddressList();
+  const [own, isOwn] = [ownAddressList(), ownAddresses()];
   for (const address of addresses) {
     const { family } = address;
     const said = explained(config, address, from, enableIPv6, own);
@@ -106,7 +105,7 @@ export async function explainedLive(
     answers.push({
       ...said,
       live: {
-        isLocal: await isLocal(host, address),
+        isLocal: isOwn(address),
         kernel: hasOtherSources ? { ...kernel, rule: sourcesText(places.used) } : kernel,
         agrees,
         elsewhere,
@@ -176,31 +175,5 @@ function verdictsElsewhere(
     if (state === 'no chain' || state === 'no jump') return [];
     const differs = !isMasqueraded && (state === 'changed' || verdict === 'masquerade');
     return [{ where, state, verdict, rule, differs }];
-  });
-}
-
-/** Whether the address is one of the node itself, to which packets never meet the agent's rules. */
-async function isLocal(host: Host, address: Address): Promise<boolean> {
-  const prefixes = address.family === 'IPv4' ? await localIPv4(host) : await localIPv6(host);
-  return prefixes.some((text) => {
-    const parsed = parsePrefix(text);
-    if ('error' in parsed) return false;
-    return isIn(address.value, rangeOf(parsed.prefix));
-  });
-}
-
-/** The LOCAL addresses of the routing tables, as in `addrtype --dst-type LOCAL` of iptables-extensions(8). */
-async function localIPv4(host: Host): Promise<readonly string[]> {
-  const trie = (await host.readText('/proc/net/fib_trie')) ?? '';
-  return Array.from(
-    trie.matchAll(/\|-- (\S+)\n\s+\/(\d+) host LOCAL/g),
-    ([, address, length]) => `${address}/${length}`,
-  );
-}
-
-async function localIPv6(host: Host): Promise<readonly string[]> {
-  const interfaces = (await host.readText('/proc/net/if_inet6')) ?? '';
-  return Array.from(interfaces.matchAll(/^([0-9a-f]{32}) /gm), ([, digits = '']) => {
-    return `${digits.replace(/(.{4})(?=.)/g, '$1:')}/128`;
   });
 }

@@ -9,8 +9,8 @@ import { decodeSource, Locator, type Source } from '../../../lib/config/source.t
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
-import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
 import { singleSource, sourceText } from '../../../lib/lint/single-source.ts';
+import { ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { compilePolicy, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';

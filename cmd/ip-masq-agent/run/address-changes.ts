@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { watchAddresses } from '../../../lib/agent/address-watch.ts';
 import type { Wakes } from '../../../lib/agent/wakes.ts';
-import { ownAddressList } from '../../../lib/flows/own-addresses.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { AddressWatch } from '../../../lib/netlink/watch.ts';
+import { ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { isFor, nodeAddresses, type Policy } from '../../../lib/policy/policy.ts';
 import { stopSignal } from '../signals.ts';
 

@@ -1,6 +1,5 @@
 import { setFlagsFromString } from 'node:v8';
 import type { PortRange } from '../../../lib/dataplane/ports.ts';
-import { ownAddresses } from '../../../lib/flows/own-addresses.ts';
 import { PortCounter } from '../../../lib/flows/ports-in-use.ts';
 import { MOST_FLOWS, readFlows } from '../../../lib/flows/read.ts';
 import { keptVerdict, PROTOCOLS, type StaleCount, StaleFlows } from '../../../lib/flows/stale.ts';
@@ -8,6 +7,7 @@ import { IPPROTO } from '../../../lib/flows/words.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Conntrack, type Flow } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
+import { ownAddresses } from '../../../lib/node/own-addresses.ts';
 import type { Family, FlowVerdict, Verdict } from '../../../lib/policy/policy.ts';
 import type { Recorder } from '../../../lib/status/status.ts';
 import { counted } from '../../../lib/text/words.ts';

@@ -29,6 +29,9 @@ describe('ports in use', () => {
       { ...connection(4, 2006), zone: 1 },
       // The node itself uses the same ports.
       flowOf({ from: '192.0.2.1:2007', to: '203.0.113.9:443' }, { protocol: 6 }),
+      // They stay on the node.
+      flowOf({ from: '192.0.2.1:2008', to: '192.0.2.1:443' }, { protocol: 6 }),
+      connection(4, 2009, '192.0.2.1:443'),
     ];
     const counter = new PortCounter(flows.length, TEN_PORTS, isOwn);
     for (const flow of flows) counter.add(flow);
@@ -95,7 +98,7 @@ describe('ports in use', () => {
             flowOf({ from, to: `${text(to)}:${port}`, as: `${text(as)}:2005` }, { protocol: udp ? 17 : 6 }),
           );
           const exact = new Map<string, number>();
-          const counter = new PortCounter(flows.length, [{ first: 1, last: 65_535 }], () => true);
+          const counter = new PortCounter(flows.length, [{ first: 1, last: 65_535 }], () => false);
           for (const one of flows) {
             const { source, destination, sourcePort } = one.reply;
             const key = [one.protocol, source, destination, sourcePort].join();

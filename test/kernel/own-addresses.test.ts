@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { createBox } from '../lab/box.ts';
+import { succeed } from '../lab/run.ts';
+import { BOX_KINDS } from './support.ts';
+
+const LIB = new URL('../../lib/', import.meta.url);
+
+/** What asks the node, in JSON: the addresses of the list, and those asked about that are the node's. */
+const SCRIPT = `
+  const [{ ownAddresses, ownAddressList }, { formatAddress, parseAddress }] = await Promise.all([
+    import(${JSON.stringify(new URL('node/own-addresses.ts', LIB))}),
+    import(${JSON.stringify(new URL('cidr/address.ts', LIB))}),
+  ]);
+  const asked = process.argv.slice(1);
+  const isOwn = ownAddresses();
+  console.log(JSON.stringify({
+    list: ownAddressList().map(formatAddress),
+    own: asked.filter((text) => isOwn(parseAddress(text))),
+  }));`;
+
+const LOCAL = [
+  '127.0.0.1',
+  '127.9.9.9',
+  '::1',
+  '198.51.100.7',
+  '192.0.2.77',
+  '203.0.113.7',
+  '2001:db8::7',
+  '2001:db8:1::77',
+  '2001:db8:2::7',
+];
+const OTHERS = [
+  '198.51.100.8',
+  '192.0.3.1',
+  '203.0.113.8',
+  '8.8.8.8',
+  '2001:db8:3::1',
+  '10.0.0.1',
+  'fd00::1',
+];
+
+for (const kind of BOX_KINDS)
+  describe(`the node's own addresses, ${kind}`, () => {
+    it('are those of its links and those made local, and nothing else that it has a route to', async () => {
+      await using box = await createBox(kind);
+      const commands = [
+        'address add 198.51.100.7/32 dev lo',
+        'address add 2001:db8::7/128 dev lo',
+        'route add local 192.0.2.0/24 dev lo',
+        'route add local 203.0.113.7 dev lo',
+        'route add local 2001:db8:1::/64 dev lo',
+        'route add local 2001:db8:2::7 dev lo',
+        'route add 10.0.0.0/8 dev lo',
+        'route add unreachable fd00::/64',
+      ];
+      await succeed(box.run('ip', ['-batch', '-'], { input: `${commands.join('\n')}\n` }));
+      const args = ['--input-type=module', '--eval', SCRIPT, ...LOCAL, ...OTHERS];
+      const { list, own } = JSON.parse(await succeed(box.run(process.execPath, args)));
+      assert.deepEqual(own, LOCAL);
+      // Packets can leave with what is one address.
+      assert.deepEqual(list, ['198.51.100.7', '2001:db8::7', '203.0.113.7', '2001:db8:2::7']);
+    });
+  });
