@@ -84,6 +84,11 @@ export class Connection {
   }
 }
 
+/** Whether replies of this type, if there are any, end with the message. */
+function isEnd({ type }: Message, expected: number | undefined): boolean {
+  return type === NLMSG_ERROR || (type === NLMSG_DONE && expected !== undefined);
+}
+
 /**
  * Receives replies of a type, if there is one, until the kernel says that they end. Between slices, other events have
  * their turn. There is nothing to wait for: the kernel answers within send(2), and goes on with a dump within recv(2).
@@ -103,8 +108,7 @@ export async function receive(
     for (const message of messagesIn(bytes)) {
       if (message.sequence !== sequence || message.port !== socket.port)
         throw malformed(`number ${message.sequence} for port ${message.port}, which was not asked`);
-      if (message.type === NLMSG_ERROR) return errnoIn(message);
-      if (message.type === NLMSG_DONE && type !== undefined) return errnoIn(message);
+      if (isEnd(message, type)) return errnoIn(message);
       if (message.type !== type) throw malformed(`type ${message.type} as an answer`);
       take(message);
     }

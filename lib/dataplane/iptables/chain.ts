@@ -10,6 +10,7 @@ import {
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { portRules } from '../ports.ts';
+import { renderedOnce } from '../rendered.ts';
 import { portsText, translationText } from '../translation.ts';
 
 /** A rule of one of the agent's chains. */
@@ -33,16 +34,7 @@ export interface ChainRule {
  * the longest one: with exceptions, the most specific rules come first. Without exceptions all entries return, and the
  * rules have the order of the sources, which is easier to read.
  */
-export function renderChain(policy: Policy, options: RuleOptions): readonly ChainRule[] {
-  const known = chains.get(policy);
-  if (known?.options === options) return known.rules;
-  const rules = render(policy, options);
-  chains.set(policy, { options, rules });
-  return rules;
-}
-
-/** Rendered chains: every sync and count needs the same one, and with many entries rendering is slow. */
-const chains = new WeakMap<Policy, { readonly options: RuleOptions; readonly rules: readonly ChainRule[] }>();
+export const renderChain = renderedOnce(render);
 
 function render(policy: Policy, options: RuleOptions): readonly ChainRule[] {
   const { chain } = options;

@@ -7,6 +7,7 @@ import { type Entry, fromSet, type NodeAddress, type Policy } from '../../policy
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { portRules } from '../ports.ts';
+import { renderedOnce } from '../rendered.ts';
 import { portsText, translationText } from '../translation.ts';
 import { CHAIN, FROM_SET, NFT_FAMILY, PRIORITY, SET, TABLE } from './names.ts';
 
@@ -24,16 +25,7 @@ export interface NftablesTable {
  * The table in the order in which a packet meets it. A packet costs one lookup in the set, for any size of the set.
  * Exceptions are not in the set.
  */
-export function renderTable(policy: Policy, options: RuleOptions): NftablesTable {
-  const rendered = tables.get(policy);
-  if (rendered?.options === options) return rendered.table;
-  const table = render(policy, options);
-  tables.set(policy, { options, table });
-  return table;
-}
-
-/** Rendered tables: every sync, count and scrape needs the same one, and with many entries rendering is slow. */
-const tables = new WeakMap<Policy, { readonly options: RuleOptions; readonly table: NftablesTable }>();
+export const renderTable = renderedOnce(render);
 
 function render(policy: Policy, options: RuleOptions): NftablesTable {
   const { protocol, type } = NFT_FAMILY[policy.family];
