@@ -217,11 +217,6 @@ export const FAULTS: readonly Fault[] = [
     ],
   },
   {
-    name: 'jump: what another agent did at the same time stays',
-    edits: [['recheck: !jumpRight,', 'recheck: false,']],
-    noticedBy: [['kernel/iptables.test.ts', 'leaves one jump where two agents']],
-  },
-  {
     name: 'transaction: all other rules of nat go',
     edits: [["['--noflush', '--wait', LOCK_WAIT]", "['--wait', LOCK_WAIT]"]],
     noticedBy: [['kernel/iptables.test.ts', 'repairs a flushed chain']],
@@ -250,17 +245,79 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'drift: what another program changed is logged as a change of the config',
+    edits: [['drifted: hasApplied && !observed.isTrusted', 'drifted: false']],
+    noticedBy: [['e2e/agent.test.ts', 'repairs what (somebody else|another program) changed']],
+  },
+  {
+    name: 'reading back: what another program has changed again is taken for repaired',
+    edits: [['return differing.length === 0;', 'return true;']],
+    noticedBy: [['agent/reconcile.test.ts', 'says so if another program']],
+  },
+  {
+    name: 'whole: what cannot be changed singly is tried singly again and again',
+    edits: [['whole.add(plan.family);', '']],
+    noticedBy: [
+      ['agent/reconcile.test.ts', 'writes everything anew'],
+      ['e2e/contested.test.ts', 'written anew, whole'],
+    ],
+  },
+  {
+    name: 'tool: one that writes nothing is believed',
     edits: [
       [
-        'const drifted = plan !== undefined && isDeepStrictEqual(',
-        'const drifted = plan === undefined && isDeepStrictEqual(',
-      ],
-      [
-        'const drifted = before !== undefined && (before === policy || kernel.plan(before) !== undefined);',
-        'const drifted = before === undefined;',
+        'if (before !== undefined && hasDoneNothing(before, observed)) throw failures.idle(dataplane, plan);',
+        '',
       ],
     ],
-    noticedBy: [['e2e/agent.test.ts', 'repairs what (somebody else|another program) changed']],
+    noticedBy: [
+      ['agent/reconcile.test.ts', 'gives up a tool that writes nothing'],
+      ['e2e/contested.test.ts', 'nft writes nothing, --netlink=auto'],
+    ],
+  },
+  {
+    name: 'events: changes that a look has covered lead to another one',
+    edits: [
+      ['return known === undefined || ((id - known) | 0) > 0;', 'return known === undefined || id >= 0;'],
+    ],
+    noticedBy: [['agent/kernel-events.test.ts', 'unless a look has covered them']],
+  },
+  {
+    name: 'events: looks follow each other without a pause',
+    edits: [['Math.min(pause, LONGEST_PAUSE_MS)', 'Math.min(pause, 0)']],
+    noticedBy: [['agent/kernel-events.test.ts', 'wait']],
+  },
+  {
+    name: 'memory: an own change is trusted although another program has changed something too',
+    edits: [['const isAlone = after === before + 1;', 'const isAlone = after > before;']],
+    noticedBy: [['dataplane/memory.test.ts', 'during a change of another program']],
+  },
+  {
+    name: 'memory: what a tool has read while the rules changed is proven',
+    edits: [
+      [
+        'if (after?.fingerprint !== fingerprint) return undefined;',
+        'if (after === undefined) return undefined;',
+      ],
+    ],
+    noticedBy: [['dataplane/memory.test.ts', 'proves nothing']],
+  },
+  {
+    name: 'elements: what a reading amid changes lacks is missing',
+    edits: [['if (await requests.hasRange(set, range))', 'if (range.last < range.first)']],
+    noticedBy: [
+      ['dataplane/elements.test.ts', 'is missing only if'],
+      ['kernel/netlink-dataplanes.test.ts', 'IPv4: no element is missed'],
+    ],
+  },
+  {
+    name: 'readiness: an agent whose rules are undone all the time is ready',
+    edits: [['if (!contest.isOn(now)) return', 'if (now >= 0) return']],
+    noticedBy: [['status/health.test.ts', 'while another program changes']],
+  },
+  {
+    name: 'readiness: a fight is over as soon as one look has found the rules',
+    edits: [['else if (now - this.#lastAt >= CONTESTED_MS) {', 'else if (now >= this.#lastAt) {']],
+    noticedBy: [['status/contest.test.ts', 'just after a fight']],
   },
   {
     name: 'retry: a busy kernel ends the agent at once',
@@ -283,15 +340,10 @@ export const FAULTS: readonly Fault[] = [
     name: 'leftovers: they are removed before the first sync',
     edits: [
       [
-        'let neighbours: NeighbourWatch | undefined;',
-        `let neighbours: NeighbourWatch | undefined;
-         const { Leftovers: Early } = await import('./leftovers.ts');
-         await new Early(dataplane, host, log, stopSignal).look(await openDataplane(dataplane, host), []);`,
-      ],
-      [
-        'const config = await this.#sources.load();',
-        `const config = await this.#sources.load();
-         await this.#removeLeftovers(keptFamilies(this.#options.config.enableIPv6), signal);`,
+        'const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);',
+        `const { Leftovers: Early } = await import('./leftovers.ts');
+         await new Early(dataplane, host, log, stopSignal).look(await openDataplane(dataplane, host), []);
+         const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);`,
       ],
     ],
     noticedBy: [['e2e/nftables.test.ts', 'makes the new rules before the old ones go']],
