@@ -47,9 +47,11 @@ export MATRIX ?=
 export BAIL ?=
 # Set to yes to write what test-cluster has seen to docs/compatibility.md.
 export RECORD ?=
+# How long test-more runs the fuzzer.
+FUZZ_SECONDS ?= 300
 
 .PHONY: help setup setup-all setup-cluster build all-build container all-container push all-push manifest release \
-	check test test-more test-all test-cluster cluster-programs cluster-up cluster-down lint demo bench soak faults clean version context need-registry need-version
+	check test test-more test-all test-cluster cluster-programs cluster-up cluster-down lint demo bench soak fuzz faults clean version context need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -111,8 +113,9 @@ test: check $(BIN) ## run check, then tests with a real kernel, real packets and
 
 test-more: setup-all $(BIN) ## run the tests that test skips; they need many packages
 	$(RUN_TESTS) 'test/{manifests,programs,prometheus,image}/**/*.test.ts'
-	RUNS=10 $(RUN_TESTS) 'test/kernel/random-*.test.ts' test/kernel/netlink.test.ts test/packets/verdicts.test.ts
+	RUNS=10 $(RUN_TESTS) 'test/{kernel,e2e}/random-*.test.ts' test/kernel/netlink.test.ts test/packets/verdicts.test.ts
 	NETLINK=off $(RUN_TESTS) 'test/{kernel,packets}/**/*.test.ts'
+	SECONDS=$(FUZZ_SECONDS) node test/fuzz/fuzz.ts
 
 test-all: test ## run test, then test-more, as CI does
 	@$(MAKE) --no-print-directory test-more
@@ -141,6 +144,9 @@ bench: build ## measure starts, reaction, idle resync, memory, many entries and 
 
 soak: build ## run 10,000 changes, scrapes and repairs at full speed; print memory, handles and reaction over time
 	@node test/bench/soak.ts
+
+fuzz: build ## change rules, config, addresses and flags of a running agent at random for SECONDS (120), from SEED on
+	@node test/fuzz/fuzz.ts
 
 faults: setup ## break the code in places that matter, and check that the tests notice each; as root, 5 minutes
 	@node test/faults/faults.ts

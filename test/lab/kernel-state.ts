@@ -1,0 +1,61 @@
+import type { Box } from './box.ts';
+import { iptablesOf, PROTOCOLS, type Protocol, type Way } from './edits.ts';
+
+/** What a kernel holds, without handles and counts. */
+export interface KernelState {
+  /** The agent's tables, or its chains and the jumps to them. */
+  readonly own: string;
+  /** The rules of `nat` that are not the agent's; undefined if iptables cannot list one of them. */
+  readonly foreign: string | undefined;
+}
+
+/** Reads both families of these dataplanes. */
+export async function kernelState(box: Box, ...ways: readonly Way[]): Promise<KernelState> {
+  const states = await Promise.all(
+    ways.flatMap((way) => PROTOCOLS.map((protocol) => familyState(box, way, protocol))),
+  );
+  return {
+    own: states.map(({ own }) => own).join('\n\n'),
+    foreign: states.every(({ foreign }) => foreign !== undefined)
+      ? states.map(({ foreign }) => foreign).join('\n\n')
+      : undefined,
+  };
+}
+
+async function familyState(box: Box, way: Way, protocol: Protocol): Promise<KernelState> {
+  if (way === 'nftables') {
+    const { stdout } = await box.run('nft', ['list', 'table', protocol, 'ip-masq-agent']);
+    return { own: comparable(stdout), foreign: '' };
+  }
+  const { code, stdout } = await box.run(iptablesOf(way, protocol), ['-t', 'nat', '-S']);
+  return code === 0 ? ownAndForeign(stdout) : { own: '', foreign: undefined };
+}
+
+/** A listing of nft(8) without counts, the elements of each set in an order that does not depend on the kernel. */
+function comparable(listing: string): string {
+  return listing
+    .replace(/\bcounter packets \d+ bytes \d+/g, 'counter')
+    .replace(/elements = \{([^}]*)\}/g, (_, list: string) => {
+      const elements = list.split(',').map((text) => text.trim());
+      return `elements = { ${elements.toSorted().join(', ')} }`;
+    });
+}
+
+/** A line of `iptables -S`; texts in quotes may hold line breaks. */
+const LINE = /(?:"(?:\\.|[^"\\])*"|[^\n"])+/gs;
+const OWN_CHAIN = /^-[NA] IP-MASQ-AGENT(?:-FROM)?(?: |$)/;
+const OWN_JUMP = /^-A POSTROUTING .*-[jg] IP-MASQ-AGENT$/s;
+const EMPTY_SECOND = '-N IP-MASQ-AGENT-FROM';
+
+function ownAndForeign(listing: string): KernelState {
+  const lines = listing.match(LINE) ?? [];
+  const isOwn = (line: string) => OWN_CHAIN.test(line) || OWN_JUMP.test(line);
+  const foreign = lines.filter((line) => !isOwn(line));
+  const own = lines.filter(isOwn);
+  // A chain to which a foreign rule leads cannot be deleted.
+  const isHeld =
+    foreign.some((line) => / -[jg] IP-MASQ-AGENT-FROM$/.test(line)) &&
+    !own.some((line) => line.startsWith('-A IP-MASQ-AGENT-FROM '));
+  const kept = own.filter((line) => !isHeld || line !== EMPTY_SECOND);
+  return { own: kept.join('\n'), foreign: foreign.join('\n') };
+}
