@@ -1,7 +1,8 @@
-import { findHolder } from '../../lib/agent/holder.ts';
+import { type Agent, findHolder } from '../../lib/agent/holder.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
-import { DATAPLANE_FLAGS, FLAGS, type FlagName, POLICY_FLAGS } from './flags.ts';
+import { flagValues } from './flag-table.ts';
+import { DATAPLANE_FLAGS, FLAGS, type FlagName, type FlagValues, POLICY_FLAGS } from './flags.ts';
 
 /** The texts that a command line gives for flags, by name. */
 type Texts = ReadonlyMap<string, string>;
@@ -38,6 +39,11 @@ export async function withAgentFlags(given: Texts, uses: readonly FlagName[]): P
   const changed = [...told.keys()].filter((name) => textOf(name, texts) !== FLAGS[name].default);
   note(`flags of the running agent, ${version}: ${show(changed, texts) || 'the defaults'}`);
   return texts;
+}
+
+/** The flags of the agent that holds the lock, as far as it tells them; undefined if it does not answer. */
+export function flagsOf({ introduction }: Agent): FlagValues | undefined {
+  return introduction && flagValues(FLAGS, validFlags(introduction.flags, SHARED_FLAGS));
 }
 
 /** The flags among `flags` that are wanted and valid in this version. */

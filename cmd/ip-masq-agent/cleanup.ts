@@ -2,9 +2,13 @@ import { inWords } from '../../lib/agent/holder.ts';
 import { tryLock } from '../../lib/agent/lock.ts';
 import { describeRemoval, removeAll } from '../../lib/agent/remove.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
+import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
 import { installedDataplanes } from '../../lib/dataplane/open.ts';
+import { leftoverPlaces } from '../../lib/neighbours/leftovers.ts';
+import { keptFamilies } from '../../lib/policy/policy.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { printable } from '../../lib/text/escape.ts';
+import { flagsOf } from './agent-flags.ts';
 import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CLEANUP_FLAGS } from './command-flags.ts';
@@ -27,20 +31,38 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
     throw new SystemError(
       `${inWords(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
     );
-  const places = await installedDataplanes(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
+  const netlink = flags.netlink === 'off' ? undefined : new Netlink(ownSockets, () => {});
+  const host = systemHost(flags['sync-timeout'], netlink);
+  const installed = await installedDataplanes(dataplaneOptions(flags), host);
+  const kept = holder?.kind === 'agent' ? flagsOf(holder) : undefined;
+  // Whatever its chain is called, the tables of an agent have one name.
+  const isOther = kept !== undefined && kept['masq-chain'] !== flags['masq-chain'];
+  const spared =
+    isOther && kept.backend === 'nftables'
+      ? installed.find(({ dataplane }) => !dataplane.iptables)
+      : undefined;
+  const places = spared
+    ? leftoverPlaces(installed, spared.dataplane, keptFamilies(kept?.['enable-ipv6'] ?? true))
+    : installed;
   const removals = await removeAll(places, retryOptions(flags));
   for (const removal of removals) {
-    const { outcome } = removal;
+    const { family, where, outcome, stays } = removal;
     const rules = outcome.kind === 'removed' ? outcome.rules : [];
     const text = [describeRemoval(removal), ...rules].map(printable).join('\n  ');
     if (outcome.kind === 'failed') console.error(`ip-masq-agent: ${text}`);
     else print(`${text}\n`);
+    for (const one of stays) complain(`${family}, ${where}: ${one}`);
   }
-  if (holder?.kind === 'agent')
+  if (holder?.kind === 'agent' && spared)
+    complain(
+      `${inWords(holder)} runs on this node, with --masq-chain=${kept?.['masq-chain']}: its tables of nftables stay; to remove them, stop it, then run cleanup with that flag`,
+    );
+  else if (holder?.kind === 'agent' && !isOther)
     complain(
       `${inWords(holder)} runs on this node, and writes the rules again: at once, or at its next resync; stop it, then run cleanup`,
     );
-  return removals.some(({ outcome }) => outcome.kind === 'failed') ? EXIT.system : EXIT.ok;
+  const isDone = removals.every(({ outcome, stays }) => outcome.kind !== 'failed' && stays.length === 0);
+  return isDone ? EXIT.ok : EXIT.system;
 }
 
 function complain(message: string): void {

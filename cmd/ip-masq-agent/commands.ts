@@ -165,7 +165,7 @@ export const COMMANDS: Commands = {
       'Succeeds if there is nothing to remove. Refuses while an agent runs on this node, which would write the rules again: stop it first.',
     operands: '',
     own: CLEANUP_FLAGS,
-    uses: ['masq-chain', 'sync-timeout'],
+    uses: ['masq-chain', 'netlink', 'sync-timeout'],
     examples: [
       { line: 'cleanup', meaning: 'after the DaemonSet is deleted' },
       { line: 'cleanup --masq-chain=OLD-NAME', meaning: 'if the agent used another chain' },

@@ -1,4 +1,5 @@
 import './signals.ts';
+import { endTools } from '../../lib/dataplane/running.ts';
 import { versionText } from './build-info.ts';
 import { commandNamed } from './command.ts';
 import { COMMANDS } from './commands.ts';
@@ -7,6 +8,8 @@ import { type ParsedArgs, parseArgs } from './parse-args.ts';
 import { print } from './print.ts';
 import { stopSignal } from './signals.ts';
 
+// A tool may need minutes for a large table: nobody would wait for it any more.
+process.on('exit', endTools);
 const argv = process.argv.slice(2);
 void main().then(end);
 
@@ -58,6 +61,7 @@ function isFirstProcess({ command, texts }: ParsedArgs): boolean {
 /** Ends the process by the signal, as if there were no handler: a shell then sees what ended the command. */
 function endByStopSignal(): void {
   const signal: NodeJS.Signals = stopSignal.reason;
+  endTools();
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
 }

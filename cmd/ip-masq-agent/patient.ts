@@ -8,7 +8,7 @@ import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 export function patient(dataplane: Dataplane, options: RetryOptions): Dataplane {
   return {
     ...dataplane,
-    observe: (family) => retrying(() => dataplane.observe(family), options),
+    observe: (family, care) => retrying(() => dataplane.observe(family, care), options),
   };
 }
 

@@ -29,12 +29,12 @@ export async function preview(
   enableIPv6: boolean,
 ): Promise<Preview> {
   if (family === 'IPv4' || enableIPv6) {
-    const observed = await dataplane.observe(family);
+    const observed = await dataplane.observe(family, 'more');
     const policy = compilePolicy(config, family, ownAddressList());
     return { family, plan: observed.plan(policy), observed, policy };
   }
   try {
-    const observed = await dataplane.observe(family);
+    const observed = await dataplane.observe(family, 'more');
     return { family, plan: observed.remove(), observed };
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;

@@ -239,6 +239,7 @@ async function bringIn(
     if (plan === undefined || verdicts === undefined)
       log.debug({ family, reason: wake.reason }, 'nothing to change');
     else logChange(log, { plan, verdicts, drifted, isHeld, wake, took });
+    for (const text of change?.observed.stays?.(policy) ?? []) log.warn({ family }, text);
   }
   return { changed: changes.size > 0, verdictsChanged, drift: isDrift ? (wake.by ?? []) : undefined, isHeld };
 }

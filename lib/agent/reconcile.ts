@@ -1,4 +1,4 @@
-import type { Dataplane, Observed, Plan } from '../dataplane/dataplane.ts';
+import type { Care, Dataplane, Observed, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { type RetryOptions, retrying } from './retry.ts';
@@ -49,7 +49,8 @@ export async function reconcile(
   const whole = new Set<Family>();
   const failures = new Failures();
   const isHeld = await retrying(async () => {
-    const planned = await planAll(dataplane, policies, whole, options.hasApplied);
+    const care = (family: Family) => (whole.has(family) ? 'most' : options.hasApplied ? 'little' : 'more');
+    const planned = await planAll(dataplane, policies, care, options.hasApplied);
     if (planned.length === 0) return true;
     await all(
       planned.map(async (change) => {
@@ -63,7 +64,7 @@ export async function reconcile(
         });
       }),
     );
-    const differing = await planAll(dataplane, policies, new Set(), true);
+    const differing = await planAll(dataplane, policies, care, true);
     for (const { plan, observed } of differing) {
       const before = planned.find((one) => one.plan.family === plan.family);
       if (before !== undefined && hasDoneNothing(before, observed)) throw failures.idle(dataplane, plan);
@@ -116,21 +117,24 @@ class Failures {
 /**
  * Removes the agent's rules of one family. Starts again if the kernel is busy, or changes in between.
  *
- * @returns the removed rules and jumps; undefined if there were none
+ * @returns the removed rules and jumps, undefined if there were none; and what stays, in words
  * @throws {DataplaneError}
  */
 export async function removeRules(
   dataplane: Dataplane,
   family: Family,
   options: RetryOptions,
-): Promise<readonly string[] | undefined> {
+): Promise<{ readonly rules: readonly string[] | undefined; readonly stays: readonly string[] }> {
   const failures = new Failures();
+  let care: Care = 'more';
   return retrying(async () => {
-    const plan = (await dataplane.observe(family)).remove();
+    const observed = await dataplane.observe(family, care);
+    const plan = observed.remove();
     await plan?.apply().catch((error: unknown) => {
+      care = 'most';
       throw failures.add(plan, error, true);
     });
-    return plan?.current;
+    return { rules: plan?.current, stays: observed.stays?.() ?? [] };
   }, options);
 }
 
@@ -138,13 +142,14 @@ export async function removeRules(
 async function planAll(
   dataplane: Dataplane,
   policies: readonly Policy[],
-  whole: ReadonlySet<Family>,
+  careOf: (family: Family) => Care,
   hasApplied: boolean,
 ): Promise<readonly Change[]> {
   const changes = await all(
     policies.map(async (policy) => {
-      const observed = await dataplane.observe(policy.family);
-      const plan = observed.plan(policy, whole.has(policy.family));
+      const care = careOf(policy.family);
+      const observed = await dataplane.observe(policy.family, care);
+      const plan = observed.plan(policy, care === 'most');
       if (plan === undefined) observed.trust(policy);
       return plan && { plan, drifted: hasApplied && !observed.isTrusted, observed };
     }),

@@ -17,6 +17,8 @@ interface Removal {
     /** The tool of the family is not installed. */
     | { readonly kind: 'not looked at'; readonly error: DataplaneError }
     | { readonly kind: 'failed'; readonly error: DataplaneError };
+  /** Empty chains that cannot be deleted, in words. */
+  readonly stays: readonly string[];
 }
 
 /** Removes the agent's rules from all dataplanes. A failure in one does not stop the others. */
@@ -27,21 +29,24 @@ export async function removeAll(
   const removals: Removal[] = [];
   for (const { dataplane, families } of installed) {
     for (const family of families) {
-      const outcome = await removeRules(dataplane, family, options).then(removed, notRemoved);
-      removals.push({ family, where: dataplane.name, outcome });
+      const result = await removeRules(dataplane, family, options).then(removed, notRemoved);
+      removals.push({ family, where: dataplane.name, ...result });
     }
   }
   return removals;
 }
 
-function removed(rules: readonly string[] | undefined): Removal['outcome'] {
-  return rules === undefined ? { kind: 'nothing' } : { kind: 'removed', rules };
+type Result = Pick<Removal, 'outcome' | 'stays'>;
+
+function removed({ rules, stays }: Awaited<ReturnType<typeof removeRules>>): Result {
+  return { outcome: rules === undefined ? { kind: 'nothing' } : { kind: 'removed', rules }, stays };
 }
 
-function notRemoved(error: unknown): Removal['outcome'] {
+function notRemoved(error: unknown): Result {
   if (!(error instanceof DataplaneError)) throw error;
-  if (error.failure === 'unsupported') return { kind: 'nothing' };
-  return { kind: error.failure === 'missing' ? 'not looked at' : 'failed', error };
+  if (error.failure === 'unsupported') return { outcome: { kind: 'nothing' }, stays: [] };
+  const kind = error.failure === 'missing' ? 'not looked at' : 'failed';
+  return { outcome: { kind, error }, stays: [] };
 }
 
 /** The removal in one line. */

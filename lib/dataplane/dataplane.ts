@@ -18,7 +18,7 @@ export interface Dataplane {
   /** The iptables commands that it runs; undefined for nftables. */
   readonly iptables: IptablesCommands | undefined;
   /** Looks at the agent's rules of one family. Without a change since the last look it costs one request over netlink. */
-  observe(family: Family): Promise<Observed>;
+  observe(family: Family, care?: Care): Promise<Observed>;
   /** Reads the counts of a policy's rules in the kernel; fails with `raced` if the rules change meanwhile. */
   count(policy: Policy): Promise<Counts>;
   /**
@@ -27,6 +27,12 @@ export interface Dataplane {
    */
   readonly knownUntil?: ((families: readonly Family[]) => number | undefined) | undefined;
 }
+
+/**
+ * How much a look costs: `more` also looks for a chain that nothing of the agent leads to, as at the first look, and `most`
+ * for foreign rules that lead to the agent's chains, as after a change that was refused.
+ */
+export type Care = 'little' | 'more' | 'most';
 
 /** The agent's rules of one family in the kernel, at one moment. */
 export interface Observed {
@@ -46,6 +52,11 @@ export interface Observed {
   remove(): Plan | undefined;
   /** What the agent's rules do with packets to every address. */
   fates(): KernelFates;
+  /**
+   * What stays, without effect, after the plan for this policy or, without one, after the removal: in words, with the
+   * reason and what to do. Absent if there is never anything.
+   */
+  stays?(policy?: Policy): readonly string[];
 }
 
 /** A dataplane that is installed, and the families in which it can hold the agent's rules. */

@@ -4,6 +4,7 @@ import type { Readable, Writable } from 'node:stream';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { DataplaneError } from './error.ts';
 import type { Netlink } from './netlink.ts';
+import { killTool, toolEnded, toolStarted } from './running.ts';
 
 /** The effects that a dataplane has on the machine. */
 export interface Host {
@@ -57,13 +58,14 @@ function runTool(
 ): Promise<ToolResult> {
   return new Promise((resolve, reject) => {
     const child = start(file, args, input === undefined ? 'ignore' : 'pipe', env);
+    toolStarted(child.pid);
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
     let length = 0;
     const giveUp = (reason: string, remedy: string): void => {
       cancel();
-      child.kill('SIGKILL');
-      // A child of the tool may keep the pipes open.
+      killTool(child.pid);
+      // A process that has left the group of the tool may keep the pipes open.
       child.stdout.destroy();
       child.stderr.destroy();
       reject(new DataplaneError('refused', `${file} ${reason}`, remedy));
@@ -88,6 +90,7 @@ function runTool(
     });
     child.on('close', (code, signal) => {
       cancel();
+      toolEnded(child.pid);
       const said = Buffer.concat(stderr).toString();
       const ended = signal === null ? '' : `${file} was ended by ${signal}\n`;
       resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: `${ended}${said}` });
@@ -117,7 +120,7 @@ function afterRunning(ms: number, callback: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
-/** Starts the tool. Node reports some errors as events, and throws others, such as too many open files. */
+/** Starts the tool, in a process group of its own. Node reports some errors as events, and throws others, such as too many open files. */
 function start(
   file: string,
   args: readonly string[],
@@ -125,9 +128,10 @@ function start(
   env: NodeJS.ProcessEnv,
 ): ChildProcessByStdio<Writable | null, Readable, Readable> {
   try {
+    const options = { env, detached: true };
     // Without input, one pipe less at every observation.
-    if (stdin === 'ignore') return spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
-    return spawn(file, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
+    if (stdin === 'ignore') return spawn(file, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+    return spawn(file, args, { ...options, stdio: ['pipe', 'pipe', 'pipe'] });
   } catch (error) {
     throw spawnError(file, error);
   }

@@ -1,5 +1,5 @@
 import { NetlinkError } from '../netlink/error.ts';
-import { NfTables } from '../netlink/nf-tables.ts';
+import { type ChainName, NfTables } from '../netlink/nf-tables.ts';
 import { type Changes, ChangeWatch } from '../netlink/watch.ts';
 
 /** What the dataplanes ask of nf_tables over netlink. */
@@ -56,6 +56,11 @@ export class Netlink {
       this.fail(error);
       return undefined;
     }
+  }
+
+  /** Whether the chain is there; undefined if there is no answer now. */
+  async has(name: ChainName): Promise<boolean | undefined> {
+    return (await this.ask(async (requests) => ({ has: (await requests.chain(name)) !== undefined })))?.has;
   }
 
   /**

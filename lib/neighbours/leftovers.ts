@@ -47,7 +47,7 @@ export async function readLeftovers(
     const where = dataplane.name;
     for (const family of families) {
       try {
-        const observed = await dataplane.observe(family);
+        const observed = await dataplane.observe(family, 'more');
         const rules = observed.remove()?.current;
         if (rules !== undefined) found.push({ family, where, rules, observed });
       } catch (error) {

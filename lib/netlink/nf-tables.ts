@@ -82,9 +82,10 @@ export class NfTables implements Disposable {
   /**
    * The rules of a chain in their order; none if there is no such chain. If it changes meanwhile, some may be missing.
    *
+   * @param name without a chain, the rules of all chains of the table
    * @param to if given, only those that lead to this chain
    */
-  async rules(name: ChainName, to?: string): Promise<readonly Rule[]> {
+  async rules(name: TableName & Partial<ChainName>, to?: string): Promise<readonly Rule[]> {
     const rules = await this.#ask('rules', name, name.chain, (reply) => readRule(reply, to));
     return rules?.filter((rule) => rule !== undefined) ?? [];
   }

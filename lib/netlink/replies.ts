@@ -23,11 +23,15 @@ export interface Thing {
   /** Equal for two replies if nothing has changed but counts and handles, and for chains and sets their content. */
   readonly fingerprint: string;
   /** The port of the netlink socket that alone may change the table; undefined if any may. */
-  readonly owner?: number;
+  readonly owner?: number | undefined;
+  /** How many rules a chain holds, and how many rules and elements lead to it; undefined for anything else. */
+  readonly use?: number | undefined;
 }
 
 /** A rule of a chain. */
 export interface Rule extends Thing {
+  /** The chain that it is in. */
+  readonly chain: string;
   /** Undefined if the rule has no counter. */
   readonly counter: Counter | undefined;
   /** The chain that it jumps or goes to. */
@@ -36,7 +40,8 @@ export interface Rule extends Thing {
 
 const NFTA_GEN = { id: 1, processName: 3 } as const;
 const NFTA_TABLE_OWNER = 7;
-const NFTA_RULE_EXPRESSIONS = 4;
+const NFTA_CHAIN_USE = 6;
+const NFTA_RULE = { chain: 2, expressions: 4 } as const;
 
 /** Attributes that are not part of a fingerprint (linux/netfilter/nf_tables.h). */
 const IGNORED = {
@@ -60,10 +65,14 @@ export function readGeneration(message: Message): Generation {
 /** Reads NFT_MSG_NEWTABLE, _NEWCHAIN or _NEWSET. */
 export function readThing(message: Message, kind: 'table' | 'chain' | 'set'): Thing {
   const attributes = attributesOf(message);
-  const owner = kind === 'table' ? find(attributes, NFTA_TABLE_OWNER) : undefined;
+  const numberIn = (type: number) => {
+    const found = find(attributes, type);
+    return found && Number(unsigned(found, 4));
+  };
   return {
     fingerprint: fingerprintOf(attributes, IGNORED[kind]),
-    ...(owner && { owner: Number(unsigned(owner, 4)) }),
+    ...(kind === 'table' && { owner: numberIn(NFTA_TABLE_OWNER) }),
+    ...(kind === 'chain' && { use: numberIn(NFTA_CHAIN_USE) }),
   };
 }
 
@@ -79,13 +88,14 @@ export function readContent(message: Message): Thing {
  */
 export function readRule(message: Message, to?: string): Rule | undefined {
   const attributes = attributesOf(message);
-  const expressions = attributesIn(find(attributes, NFTA_RULE_EXPRESSIONS)).map(expressionIn);
+  const expressions = attributesIn(find(attributes, NFTA_RULE.expressions)).map(expressionIn);
   const target = expressions.map(targetOf).find((target) => target !== undefined);
   if (to !== undefined && target !== to) return undefined;
   const counter = counterIn(expressions);
   for (const { name, data } of expressions)
     if (CHANGING.includes(name)) data?.bytes.fill(0, data.from, data.to);
-  return { fingerprint: fingerprintOf(attributes, IGNORED.rule), counter, target };
+  const chain = text(find(attributes, NFTA_RULE.chain));
+  return { fingerprint: fingerprintOf(attributes, IGNORED.rule), chain, counter, target };
 }
 
 /** One text of one character for each byte: the attributes with their headers, which have type and length. */

@@ -58,21 +58,51 @@ describe('cleanup', () => {
   });
 
   for (const mode of MODES) {
-    it(`removes nothing, says why, and ends with exit code 1 where a foreign rule leads into our chain, ${mode}`, async () => {
+    it(`leaves an empty chain, says why, and ends with exit code 1 where a foreign rule leads into our chain, ${mode}`, async () => {
       await using node = await createNode();
       await node.agent('--once', `--iptables-mode=${mode}`);
       await iptables(node, mode, '-N', 'THEIRS');
       await iptables(node, mode, '-A', 'THEIRS', '-j', 'IP-MASQ-AGENT');
-      const before = await node.kernel();
-      const { code, stderr } = await node.agent('cleanup');
-      assert.equal(await node.kernel(), before);
-      assert.equal(code, 1);
-      assert.match(
-        stderr,
-        /^ip-masq-agent: IPv4, iptables .*: iptables-\w+-restore failed: .*; .*foreign rule/m,
-      );
+      const rule = mode === 'nft' ? '-A THEIRS -j IP-MASQ-AGENT' : 'a rule in another chain';
+      for (const removed of ['removed 6 rules', 'no rules of the agent']) {
+        const { code, stdout, stderr } = await node.agent('cleanup');
+        assert.equal(code, 1);
+        assert.ok(stdout.includes(`(${mode}): ${removed}\n`), stdout);
+        assert.match(
+          stderr,
+          new RegExp(`^ip-masq-agent: IPv4, .*: chain IP-MASQ-AGENT stays.* foreign rule .*: ${rule};`, 'm'),
+        );
+        assert.deepEqual((await node.kernel()).match(/^.*IP-MASQ-AGENT.*$/gm)?.map(withoutCounts), [
+          '-N IP-MASQ-AGENT',
+          '-A THEIRS -j IP-MASQ-AGENT',
+        ]);
+      }
+      await iptables(node, mode, '-F', 'THEIRS');
+      assert.equal((await node.agent('cleanup')).code, 0);
+      assert.doesNotMatch(await node.kernel(), /IP-MASQ-AGENT/);
     });
   }
+
+  it('with --force, spares the tables that an agent with another chain keeps', async () => {
+    await using node = await createNode();
+    const agent = node.start('--backend=nftables', '--resync-interval=1h');
+    await agent.logged(/"reason":"start"/);
+    const table = async () =>
+      (await node.box.run('nft', ['-s', 'list', 'table', 'ip', 'ip-masq-agent'])).stdout;
+    const before = await table();
+    await makeRules(node, 'nft', 'OTHER');
+    const { code, stdout, stderr } = await node.agent('cleanup', '--masq-chain=OTHER', '--force');
+    assert.deepEqual([code, await table()], [0, before]);
+    assert.match(stdout, /^IPv4, iptables [\d.]+ \(nft\): removed 6 rules$/m);
+    assert.doesNotMatch(stdout, /IPv4, nftables/);
+    assert.match(stderr, /^ip-masq-agent: .*--masq-chain=IP-MASQ-AGENT: its tables of nftables stay;/m);
+    assert.match(
+      (await node.agent('cleanup', '--force')).stdout,
+      /^IPv4, nftables [\d.]+: removed 10 rules$/m,
+    );
+    agent.kill('SIGTERM');
+    await agent.ended;
+  });
 
   it('goes on to the other family where one fails, and says what became of each', async () => {
     await using node = await createNode();
@@ -92,7 +122,7 @@ describe('cleanup', () => {
     await mkdir(bin);
     for (const tool of ['iptables-nft', 'iptables-nft-restore'])
       await symlink(`/usr/sbin/${tool}`, join(bin, tool));
-    const { code, stdout } = await node.box.run('env', [`PATH=${bin}`, BINARY, 'cleanup']);
+    const { code, stdout } = await node.box.run('env', [`PATH=${bin}`, BINARY, 'cleanup', '--netlink=off']);
     assert.equal(code, 0);
     assert.equal(
       versionless(stdout),
@@ -128,8 +158,8 @@ describe('cleanup', () => {
 });
 
 /** The rules of the agent in a mode: an agent itself would remove those in the other. */
-async function makeRules(node: NodeLab, mode: string): Promise<void> {
-  const { stdout } = await node.agent('render', '--enable-ipv6');
+async function makeRules(node: NodeLab, mode: string, chain = 'IP-MASQ-AGENT'): Promise<void> {
+  const { stdout } = await node.agent('render', '--enable-ipv6', `--masq-chain=${chain}`);
   for (const command of [`iptables-${mode}-restore`, `ip6tables-${mode}-restore`])
     assert.equal((await node.box.run(command, ['--noflush'], { input: stdout })).code, 0);
 }
@@ -155,6 +185,10 @@ async function foreignRules(node: NodeLab): Promise<void> {
 async function iptables(node: NodeLab, mode: string, ...args: readonly string[]): Promise<void> {
   const { code, stderr } = await node.box.run(`iptables-${mode}`, ['-t', 'nat', ...args]);
   assert.equal(code, 0, stderr);
+}
+
+function withoutCounts(line: string): string {
+  return line.replace(/ -c \d+ \d+/, '');
 }
 
 function versionless(text: string): string {

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { reconcile, removeRules } from '../../lib/agent/reconcile.ts';
+import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
+import type { Policy } from '../../lib/policy/policy.ts';
 import { createBox } from '../lab/box.ts';
 import { hostNetlink, WITH_NETLINK } from '../lab/netlink.ts';
 import { succeed } from '../lab/run.ts';
@@ -33,14 +36,15 @@ async function createLab(kind: (typeof KINDS)[number], family: Family, withNetli
   const box = stack.use(await createBox(BOX_KINDS[0]));
   const { netlink } = stack.use(await hostNetlink(box, withNetlink));
   const { host } = boxHost(box, netlink);
-  const dataplane =
-    kind === 'nftables'
-      ? await openNftables(OPTIONS, host)
-      : await openIptables({ mode: kind, ...OPTIONS }, host);
+  const open = () =>
+    kind === 'nftables' ? openNftables(OPTIONS, host) : openIptables({ mode: kind, ...OPTIONS }, host);
+  const dataplane = await open();
   const { iptables, ip, inside, pods, others } = WORDS[family];
   const owned = stack.move();
   return {
     dataplane,
+    /** A new one, which remembers nothing. */
+    another: open,
     tool: kind === 'nftables' ? 'nft' : `${iptables}-${kind} -t nat`,
     table: `${ip} ip-masq-agent`,
     sh: (script: string) => succeed(box.run('sh', ['-ec', script])),
@@ -119,7 +123,122 @@ for (const kind of KINDS) {
             );
           }
         });
+
+        if (kind === 'nftables') return;
+        const second = `${CHAIN}-FROM`;
+
+        for (const [what, script] of [
+          ['flushed', (tool) => `${tool} -F ${CHAIN}`],
+          ['deleted', (tool) => `${tool} -F POSTROUTING; ${tool} -F ${CHAIN}; ${tool} -X ${CHAIN}`],
+          ['flushed, and the second one too', (tool) => `${tool} -F ${CHAIN}; ${tool} -F ${second}`],
+        ] as const satisfies readonly (readonly [string, (tool: string) => string])[]) {
+          it(`leave no second chain behind if the first one is ${what} before they go`, async () => {
+            for (const go of ['sync', 'a new process', 'removal'] as const) {
+              await using lab = await createLab(kind, family, withNetlink);
+              await settle(lab.dataplane, lab.limited);
+              await lab.sh(script(lab.tool));
+              const dataplane = go === 'sync' ? lab.dataplane : await lab.another();
+              if (go === 'removal') await remove(dataplane, family);
+              else await settle(dataplane, lab.anywhere);
+              const listing = await lab.listing();
+              assert.doesNotMatch(listing, /IP-MASQ-AGENT-FROM/, go);
+              assert.equal(listing.includes(CHAIN), go !== 'removal', go);
+            }
+          });
+        }
+
+        it('leave a second chain that hangs anywhere to a sync, which rewrites nothing else', async () => {
+          await using lab = await createLab(kind, family, withNetlink);
+          await settle(lab.dataplane, lab.anywhere);
+          const before = await lab.listing();
+          await lab.sh(`${lab.tool} -N ${second}; ${lab.tool} -A ${second} -j MASQUERADE`);
+          if (withNetlink) assert.equal((await lab.dataplane.observe(family)).isTrusted, false);
+          const dataplane = withNetlink ? lab.dataplane : await lab.another();
+          const plan = (await dataplane.observe(family, 'more')).plan(lab.anywhere);
+          assert.deepEqual(plan?.found, ['chain left over']);
+          assert.equal(plan.remakes, false);
+          assert.deepEqual(
+            plan.removed.map(({ text }) => text),
+            ['-j MASQUERADE'],
+          );
+          await settle(dataplane, lab.anywhere);
+          assert.equal(await lab.listing(), before);
+        });
+
+        for (const place of ['THEIRS', 'POSTROUTING']) {
+          it(`go while a foreign rule in ${place} leads to the second chain, which stays, empty, until that rule is deleted`, async () => {
+            await using lab = await createLab(kind, family, withNetlink);
+            const { tool, dataplane } = lab;
+            await settle(dataplane, lab.limited);
+            const foreign = `${place} -p tcp -j ${second}`;
+            await lab.sh(`${place === 'THEIRS' ? `${tool} -N THEIRS; ` : ''}${tool} -A ${foreign}`);
+            const told =
+              withNetlink || place === 'POSTROUTING' ? `-A ${foreign};` : ': a rule in another chain;';
+            const assertKept = async (one: typeof dataplane) => {
+              assert.equal(await lab.sh(`${tool} -S ${second}`), `-N ${second}\n`);
+              const observed = await one.observe(family, 'more');
+              assert.equal(observed.plan(lab.anywhere), undefined);
+              const [text = '', ...more] = observed.stays?.(lab.anywhere) ?? [];
+              assert.ok(text.includes(told), text);
+              assert.deepEqual(more, []);
+            };
+            await settle(dataplane, lab.anywhere);
+            await assertKept(dataplane);
+            await assertKept(await lab.another());
+            // What is put into it goes too.
+            await lab.sh(`${tool} -A ${second} -j MASQUERADE`);
+            await settle(dataplane, lab.anywhere);
+            await assertKept(dataplane);
+            await lab.sh(`${tool} -D ${foreign}`);
+            if (withNetlink)
+              assert.equal((await dataplane.observe(family)).plan(lab.anywhere) === undefined, false);
+            await settle(dataplane, lab.anywhere);
+            assert.doesNotMatch(await lab.listing(), /IP-MASQ-AGENT-FROM/);
+          });
+        }
+
+        it('are removed while foreign rules lead to both chains, which stay, empty, until those rules are deleted', async () => {
+          await using lab = await createLab(kind, family, withNetlink);
+          const { tool, dataplane } = lab;
+          await settle(dataplane, lab.limited);
+          const foreign = [`THEIRS -p tcp -j ${CHAIN}`, `POSTROUTING -p udp -j ${second}`];
+          await lab.sh(`${tool} -N THEIRS; ${foreign.map((rule) => `${tool} -A ${rule}`).join('; ')}`);
+          await remove(dataplane, family);
+          const kept = `-N ${CHAIN}\n-N ${second}\n`;
+          assert.equal(await lab.sh(`${tool} -S ${CHAIN}; ${tool} -S ${second}`), kept);
+          assert.equal(await lab.sh(`${tool} -S POSTROUTING`), `-P POSTROUTING ACCEPT\n-A ${foreign[1]}\n`);
+          for (const one of [dataplane, await lab.another()]) {
+            const observed = await one.observe(family, 'more');
+            assert.equal(observed.remove(), undefined);
+            const texts = observed.stays?.() ?? [];
+            const told = foreign.map((rule) => `-A ${rule};`);
+            // In a chain of others, only netlink finds the rule.
+            if (!withNetlink) told[0] = ': a rule in another chain;';
+            assert.deepEqual(
+              texts.map((text) => told.findIndex((one) => text.includes(one))),
+              [0, 1],
+            );
+          }
+          await lab.sh(foreign.map((rule) => `${tool} -D ${rule}`).join('; '));
+          await remove(dataplane, family);
+          assert.doesNotMatch(await lab.listing(), /IP-MASQ/);
+        });
       });
     }
   }
+}
+
+const RETRY = { timeoutMs: 10_000, signal: new AbortController().signal, onRetry: () => {} };
+const applied = new WeakSet<Dataplane>();
+
+/** Syncs as the agent does: if another program is in the way, it observes again. */
+async function settle(dataplane: Dataplane, policy: Policy): Promise<void> {
+  const options = { ...RETRY, hasApplied: applied.has(dataplane), onApply: () => {} };
+  assert.equal((await reconcile(dataplane, [policy], options)).isHeld, true);
+  applied.add(dataplane);
+}
+
+async function remove(dataplane: Dataplane, family: Family): Promise<void> {
+  await removeRules(dataplane, family, RETRY);
+  assert.equal((await dataplane.observe(family, 'more')).remove(), undefined);
 }

@@ -83,6 +83,26 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
     });
   }
 
+  for (const { name, flags } of WITH_NETLINK) {
+    it(`are deleted by a restart with --stale-flows=delete-udp, which changes no rules: ${name}`, async () => {
+      await using lab = await createLab();
+      const { node } = lab;
+      await node.volume({ 'ip-masq-a': CONFIG });
+      await lab.beginFlows();
+      const first = node.start(...flags, '--enable-ipv6', SERVED);
+      await first.logged(/--stale-flows=delete-udp ends those of UDP/);
+      first.kill('SIGTERM');
+      assert.equal((await first.ended).code, 0);
+      assert.deepEqual(await lab.sources(), [POD.IPv4, POD.IPv6, POD.IPv4, POD.IPv6]);
+      const agent = node.start(...flags, '--enable-ipv6', SERVED, '--stale-flows=delete-udp');
+      await agent.logged(/deleted from conntrack.*1 of udp \(IPv4, not masqueraded\)/);
+      assert.doesNotMatch(agent.log(), /rules added/);
+      assert.deepEqual(await lab.sources(), [NODE.IPv4, NODE.IPv6, POD.IPv4, POD.IPv6]);
+      agent.kill('SIGTERM');
+      assert.equal((await agent.ended).code, 0);
+    });
+  }
+
   it('are not looked for with --stale-flows=off, without netlink and in legacy mode, which is told if it was asked for', async () => {
     for (const [flags, told] of [
       [['--stale-flows=off'], false],

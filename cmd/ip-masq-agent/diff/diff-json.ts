@@ -7,7 +7,7 @@ import { type Difference, differs } from './difference.ts';
 
 /** What a sync would change in one family as plain values, for programs. */
 export function differenceJson(difference: Difference): object {
-  const { dataplane, preview, leftovers, unread, now } = difference;
+  const { dataplane, preview, leftovers, stays, unread, now } = difference;
   const { family, plan } = preview;
   return {
     family,
@@ -18,6 +18,7 @@ export function differenceJson(difference: Difference): object {
     removed: (plan?.removed ?? []).map(ruleJson),
     kept: plan?.kept ?? null,
     leftovers: leftovers.map(({ where, rules }) => ({ dataplane: where, rules })),
+    stays,
     unread: unread.map(({ where, error }) => ({ dataplane: where, message: error.message })),
     state: now?.state ?? null,
     verdicts: verdictsJson(difference),

@@ -25,10 +25,11 @@ export function diffText(
   { colour }: { readonly colour: boolean },
 ): string {
   const verdicts = differences.map(verdictText);
-  const lines = differences.flatMap(({ dataplane, preview, leftovers, unread }, index) => [
+  const lines = differences.flatMap(({ dataplane, preview, leftovers, stays, unread }, index) => [
     ...(preview.unreadable === undefined
       ? rulesText(preview.family, dataplane.name, preview.plan, colour)
       : []),
+    ...stays.map((text) => printable(`${preview.family}, ${dataplane.name}: ${text}`)),
     ...unread.map(unreadText),
     ...leftovers.map(leftoverText),
     ...(verdicts[index] ?? []),

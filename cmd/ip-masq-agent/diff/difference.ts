@@ -10,6 +10,8 @@ export interface Difference {
   readonly preview: Preview;
   /** Rules of the agent, or of ip-masq-agent v1 or v2, in the places that are not used: a start removes them. */
   readonly leftovers: readonly Leftover[];
+  /** Empty chains that cannot be deleted, in words. */
+  readonly stays: readonly string[];
   /** What could not be looked at. */
   readonly unread: readonly Unread[];
   /** What all these rules do with packets now; undefined if nothing changes in the kernel, or it cannot be read. */
@@ -27,7 +29,7 @@ export function differenceOf(
   preview: Preview,
   all: { readonly found: readonly Leftover[]; readonly unread: readonly Unread[] },
 ): Difference {
-  const { family, observed, plan, unreadable } = preview;
+  const { family, observed, plan, policy, unreadable } = preview;
   const leftovers = all.found.filter((one) => one.family === family);
   const changes = plan !== undefined || leftovers.length > 0;
   const here = unreadable === undefined ? [] : [{ family, where: dataplane.name, error: unreadable }];
@@ -35,6 +37,7 @@ export function differenceOf(
     dataplane,
     preview,
     leftovers,
+    stays: observed?.stays?.(policy) ?? [],
     unread: [...here, ...all.unread.filter((one) => one.family === family)],
     now:
       observed && changes

@@ -77,7 +77,7 @@ export class FlowWatch {
   /**
    * Looks now, or after the current look, because the kernel has these verdicts now.
    *
-   * @param isNew whether it had other rules before: otherwise it only counts, because nothing has become stale
+   * @param isNew whether it may have had other rules before: otherwise it only counts, because nothing has become stale
    */
   look(verdict: FlowVerdict, isNew = true): void {
     this.#verdict = verdict;

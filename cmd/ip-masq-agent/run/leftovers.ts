@@ -70,10 +70,11 @@ export class Leftovers {
     const retry = { timeoutMs: ATTEMPT_MS, signal: this.#signal, onRetry: () => {} };
     const removals = await removeAll(places, retry);
     for (const removal of removals) {
-      const { family, where, outcome } = removal;
+      const { family, where, outcome, stays } = removal;
       if (outcome.kind !== 'removed') continue;
       this.#removed.add(`${family} ${where}`);
       this.#log.info({ family, rules: outcome.rules }, `left by an earlier run: ${describeRemoval(removal)}`);
+      for (const text of stays) this.#log.warn({ family }, text);
     }
     return removals.filter(({ outcome }) => outcome.kind === 'failed').map(describeRemoval);
   }

@@ -138,7 +138,8 @@ function afterEach(surroundings: Surroundings): (step: Step) => Promise<void> {
     const flow = flowVerdict(step.policies);
     if (beside === undefined) {
       beside = await openBeside(surroundings, step);
-      beside.flows?.look(flow, step.changed);
+      // What a run with --stale-flows=report has counted is deleted now, although nothing has changed.
+      beside.flows?.look(flow, step.changed || flags['stale-flows'] === 'delete-udp');
       collectGarbageSoon();
     } else if (step.verdictsChanged) beside.flows?.look(flow);
     if (step.changed) collectGarbageSoon();

@@ -24,8 +24,9 @@ export async function cleanUp(
     onRetry: (error, attempt) => log.warn({ attempt }, `trying again: ${error.message}`),
   });
   for (const removal of removals) {
-    const { family, outcome } = removal;
+    const { family, outcome, stays } = removal;
     if (outcome.kind === 'removed') log.info({ family, rules: outcome.rules }, describeRemoval(removal));
+    for (const text of stays) log.warn({ family }, text);
     // A failure in one dataplane does not stop the removal in the others.
     if (outcome.kind === 'failed') log.error({ family }, describeRemoval(removal));
   }
@@ -42,7 +43,7 @@ export function announceStop(log: Logger, cleansUp: () => boolean): void {
       // A second signal ends a wait for a busy lock.
       for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => process.exit(EXIT.system));
     } else {
-      // The kernel finishes or refuses a running transaction as a whole.
+      // This ends a tool that runs. The kernel finishes or refuses its transaction as a whole.
       setTimeout(() => process.exit(EXIT.ok), STOP_MS).unref();
     }
   };

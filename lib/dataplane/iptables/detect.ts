@@ -102,17 +102,19 @@ async function kubeletChain(has: (chain: string) => Promise<boolean>): Promise<s
 
 /** Whether the chain is in `mangle` of the nft mode. */
 async function hasNftChain({ netlink }: Host, tool: Tool, chain: string): Promise<boolean> {
-  const asked = await netlink?.ask(async (requests) => ({
-    has: (await requests.chain({ family: 'IPv4', table: 'mangle', chain })) !== undefined,
-  }));
-  return asked?.has ?? (await tool.has('mangle', chain));
+  const asked = await netlink?.has({ family: 'IPv4', table: 'mangle', chain });
+  return asked ?? (await tool.has('mangle', chain));
 }
+
+/** The built-in chains of `nat`; hardly anybody uses INPUT. */
+export const BUILT_IN_CHAINS = ['PREROUTING', 'OUTPUT', 'POSTROUTING'];
 
 /** The rules in the built-in chains of `nat`, as `iptables -S` prints them. */
 export async function builtInRules(tool: Tool): Promise<readonly string[]> {
-  const names = ['PREROUTING', 'OUTPUT', 'POSTROUTING'];
   const chains = await Promise.all(
-    names.map(async (chain) => (await tool.list(chain))?.map((spec) => `-A ${chain} ${spec}`) ?? []),
+    BUILT_IN_CHAINS.map(
+      async (chain) => (await tool.list(chain))?.map((spec) => `-A ${chain} ${spec}`) ?? [],
+    ),
   );
   return chains.flat();
 }

@@ -17,7 +17,7 @@ import { renderChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
 import { type IptablesObservation, observe, readChains } from './observe.ts';
-import { NOTHING, plan, planRemoval } from './plan.ts';
+import { NOTHING, plan, planRemoval, stays } from './plan.ts';
 import { type KernelRule, keyOf } from './rule.ts';
 import { type SeenChain, seeChain } from './see.ts';
 import { type CountedRule, createTool } from './tool.ts';
@@ -60,8 +60,10 @@ export function iptablesDataplane(
   const memory = new KernelMemory<IptablesObservation, SeenChain>(
     netlink,
     (requests, family) => seeChain(requests, family, chain),
-    isDeepStrictEqual,
+    isSame,
   );
+  /** Families with a second chain that stays: without netlink, it is looked at until it is gone. */
+  const left = new Set<Family>();
   const bound = (draft: Draft | undefined): Plan | undefined => {
     if (draft === undefined) return undefined;
     const { family, script, remakes } = draft;
@@ -72,12 +74,16 @@ export function iptablesDataplane(
     name: `iptables ${version} (${mode})`,
     reason,
     iptables: { mode, suffix },
-    async observe(family) {
+    async observe(family, wanted = 'little') {
+      const care = wanted === 'little' && left.has(family) ? 'more' : wanted;
       const look = await memory.look(family, async (seen, known) => {
         if (known !== undefined) return known;
         // The kernel has none of the agent's rules.
         if (seen !== undefined && seen.fingerprint === undefined) return { ...NOTHING, family };
-        return await observe(tools[family], chain);
+        const seenByTool = await observe(tools[family], chain, { netlink, care });
+        if (Array.isArray(seenByTool.leftover)) left.add(family);
+        else if (seenByTool.leftover === 'none') left.delete(family);
+        return seenByTool;
       });
       const { found, isTrusted, generation } = look;
       return {
@@ -86,6 +92,7 @@ export function iptablesDataplane(
         plan: (policy) => bound(plan(found, policy, options)),
         trust: () => memory.trust(family, look),
         remove: () => bound(planRemoval(found, chain)),
+        stays: (policy) => stays(found, options, policy),
         fates: () => kernelFates(found, chain),
       };
     },
@@ -100,6 +107,15 @@ export function iptablesDataplane(
       return netlink?.isOver === false ? memory.knownUntil.bind(memory) : undefined;
     },
   };
+}
+
+/** What is rarely there is not always looked for. */
+function isSame(a: IptablesObservation, b: IptablesObservation): boolean {
+  const isUnknown = a.leftover === undefined || b.leftover === undefined;
+  return (
+    isDeepStrictEqual([a.rules, a.jumps, a.unseen], [b.rules, b.jumps, b.unseen]) &&
+    (isUnknown || isDeepStrictEqual(a.leftover, b.leftover))
+  );
 }
 
 /** A rule of one of the agent's chains with its counts. */

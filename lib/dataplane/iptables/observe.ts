@@ -1,5 +1,8 @@
 import type { Family } from '../../cidr/address.ts';
+import type { Care } from '../dataplane.ts';
+import type { Netlink } from '../netlink.ts';
 import { renderJump, renderQuotedJump, secondChain } from './chain.ts';
+import { foreignRule } from './foreign.ts';
 import { type KernelRule, ruleTarget, sameRule } from './rule.ts';
 import type { Tool } from './tool.ts';
 
@@ -8,8 +11,13 @@ export interface IptablesObservation {
   readonly family: Family;
   /** The rules, in order; undefined if the first chain is missing, or one of both is unreadable. */
   readonly rules: readonly KernelRule[] | undefined;
-  /** Whether the first chain leads to the second one. */
-  readonly leadsOn: boolean;
+  /**
+   * The rules of the second chain if it is there, but the first one does not lead to it; `none` if it is not there.
+   * Undefined if it is in use, or if nobody has looked for it.
+   */
+  readonly leftover?: readonly KernelRule[] | 'none' | undefined;
+  /** Chains of the agent that cannot be deleted, as far as they were asked for, and a foreign rule that leads to each. */
+  readonly held?: ReadonlyMap<string, string> | undefined;
   /** The words after `-A POSTROUTING` of each rule that leads to the agent's chain, in order. */
   readonly jumps: readonly string[];
   /** Ways to the chain that are not seen: besides the jumps, or `instead` of one that is only assumed. */
@@ -59,27 +67,84 @@ export async function readChains<Rule extends { readonly spec: string }>(
   return { rules, leadsOn };
 }
 
+/** How an observation looks for what is rarely there. */
+interface Rarely {
+  readonly netlink: Netlink | undefined;
+  readonly care: Care;
+}
+
 /** Reads the agent's chains and POSTROUTING only: a node can hold 100,000 foreign rules. */
-export async function observe(tool: Tool, chain: string): Promise<IptablesObservation> {
-  const [chains, postrouting] = await Promise.all([
+export async function observe(tool: Tool, chain: string, rarely: Rarely): Promise<IptablesObservation> {
+  const [{ rules, leadsOn }, postrouting] = await Promise.all([
     readChains(chain, async (name) => (await tool.list(name))?.map((spec) => ({ spec }))),
     tool.list('POSTROUTING'),
   ]);
-  const { family } = tool;
-  const { rules } = chains;
-  if (postrouting === undefined) return { family, ...chains, ...(await probeJumps(tool, chain, rules)) };
+  const ways = await observeJumps(tool, chain, rules, postrouting);
+  const leftover = leadsOn ? undefined : await readLeftover(tool, secondChain(chain), rarely);
+  const found = { family: tool.family, rules, leftover, ...ways };
+  return { ...found, held: await findHeld(tool, chain, found, rarely) };
+}
+
+/** Reads the second chain, to which the first one does not lead. */
+async function readLeftover(
+  tool: Tool,
+  chain: string,
+  { netlink, care }: Rarely,
+): Promise<IptablesObservation['leftover']> {
+  const known = await netlink?.has({ family: tool.family, table: 'nat', chain });
+  // In legacy mode the tool would read the whole table.
+  if (known === undefined && care === 'little') return undefined;
+  if (!(known ?? (await tool.references(chain)) !== undefined)) return 'none';
+  const specs = (await tool.list(chain)) ?? ['(rules that iptables cannot list)'];
+  return specs.map((spec) => ({ chain, spec }));
+}
+
+/** Finds the chains that foreign rules lead to, if the agent may have to delete them. */
+async function findHeld(
+  tool: Tool,
+  chain: string,
+  { rules = [], leftover, jumps, unseen }: IptablesObservation,
+  { netlink, care }: Rarely,
+): Promise<ReadonlyMap<string, string>> {
+  const second = secondChain(chain);
+  const wasRefused = care === 'most';
+  const isEmptied = rules.length + jumps.length === 0 && unseen !== undefined;
+  const own = new Map([
+    ...(wasRefused || isEmptied ? [[chain, jumps.length] as const] : []),
+    ...((wasRefused && leftover !== 'none') || Array.isArray(leftover)
+      ? [[second, rules.filter(({ spec }) => ruleTarget(spec) === second).length] as const]
+      : []),
+  ]);
+  const held = new Map<string, string>();
+  for (const [name, count] of own) {
+    const isOwn = (place: string, spec: string) =>
+      place === chain || place === second || (place === 'POSTROUTING' && jumps.includes(spec));
+    if (((await tool.references(name)) ?? 0) > count)
+      held.set(name, await foreignRule(tool, netlink, name, isOwn));
+  }
+  return held;
+}
+
+/** Finds the ways to the chain. */
+async function observeJumps(
+  tool: Tool,
+  chain: string,
+  rules: IptablesObservation['rules'],
+  postrouting: readonly string[] | undefined,
+): Promise<Pick<IptablesObservation, 'jumps' | 'unseen' | 'odd'>> {
+  if (postrouting === undefined) return await probeJumps(tool, chain, rules);
   const jumps = postrouting.filter((spec) => ruleTarget(spec) === chain);
   const hasOdd = jumps.some(isOdd);
   // Mostly there is the agent's jump, which all packets take: no other way to the chain matters.
-  if (!hasOdd && jumps.some((spec) => sameRule(spec, renderJump(chain)))) return { family, ...chains, jumps };
+  if (!hasOdd && jumps.some((spec) => sameRule(spec, renderJump(chain)))) return { jumps };
   const unseen = (await countWays(tool, chain, rules)) === jumps.length ? undefined : 'besides';
-  if (!hasOdd) return { family, ...chains, jumps, unseen };
+  if (!hasOdd) return { jumps, unseen };
   // If other chains lead to the agent's chain, the plan could not prove that it deletes the right rules.
-  if (unseen) return { family, ...chains, jumps: jumps.filter((spec) => !isOdd(spec)), unseen };
+  if (unseen) return { jumps: jumps.filter((spec) => !isOdd(spec)), unseen };
   const numbers = postrouting.flatMap((spec, index) =>
     ruleTarget(spec) === chain && isOdd(spec) ? [index + 1] : [],
   );
-  return { family, ...chains, jumps, odd: { numbers, rules: postrouting.length } };
+  return { jumps, odd: { numbers, rules: postrouting.length } };
 }
 
 /**
@@ -111,6 +176,6 @@ async function countWays(
   chain: string,
   rules: IptablesObservation['rules'],
 ): Promise<number | undefined> {
-  if (rules !== undefined) return tool.references(chain);
+  if (rules !== undefined) return (await tool.references(chain)) ?? 0;
   return (await tool.exists(chain)) ? undefined : 0;
 }

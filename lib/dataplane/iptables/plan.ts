@@ -16,40 +16,66 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
   // The kernel lists no rule behind a foreign rule of more than 32 KiB: a jump there would be added again and again. That
   // cannot be told from a foreign chain that leads to the agent's chain, so the jump goes first then too.
   const addJump = `${observed.unseen === 'besides' ? '-I' : '-A'} POSTROUTING ${jump}`;
-  if (!rewrite && jumpRight) return undefined;
+  const sweep = sweepSecond(observed, chain, wanted);
+  const left = leftoverOf(observed);
+  const isLeft = left !== undefined && sweep.length > 0;
+  if (!rewrite && jumpRight && !isLeft) return undefined;
 
-  const rules = compareRules(current, wanted);
+  const rules = compareRules([...current, ...(left ?? [])], wanted);
   return {
     family: observed.family,
-    found: [...ruleDifferences(observed, rules, rewrite), ...jumpDifferences(observed.jumps, jump)],
+    found: [
+      ...ruleDifferences(observed, rules, rewrite),
+      ...jumpDifferences(observed.jumps, jump),
+      ...(isLeft ? (['chain left over'] as const) : []),
+    ],
     ...rules,
     ...listings(observed, wanted, jump),
     remakes: rewrite || observed.odd !== undefined,
     script: transaction(
       observed.odd === undefined
         ? [
-            ...(rewrite ? makeChains(observed, chain, wanted) : []),
+            ...(rewrite ? makeChains(chain, wanted) : []),
+            ...(rewrite || isLeft ? sweep : []),
             ...(jumpRight ? [] : [...deleteJumps(observed), addJump]),
           ]
-        : [...removeChains(observed, chain), ...makeChains(observed, chain, wanted), addJump],
+        : [...removeChains(observed, chain), ...makeChains(chain, wanted), addJump],
     ),
   };
 }
 
 /** The declarations empty the chains; the rules below fill them within the same transaction. */
-function makeChains(
-  { leadsOn, odd }: IptablesObservation,
+function makeChains(chain: string, rules: readonly ChainRule[]): readonly string[] {
+  const second = secondChain(chain);
+  return [
+    ...declarations(chain, ...(needsSecond(chain, rules) ? [second] : [])),
+    ...rules.map((rule) => `-A ${rule.chain} ${rule.spec}`),
+  ];
+}
+
+function needsSecond(chain: string, rules: readonly ChainRule[]): boolean {
+  return rules.some((rule) => rule.chain === secondChain(chain));
+}
+
+/**
+ * Empties and deletes the second chain, unless it is needed, or known not to be there. If nobody has looked for it, this
+ * costs less than a look. If a foreign rule leads to it, it can only be emptied.
+ */
+function sweepSecond(
+  observed: IptablesObservation,
   chain: string,
   rules: readonly ChainRule[],
 ): readonly string[] {
+  const { leftover, held } = observed;
   const second = secondChain(chain);
-  const needsSecond = rules.some((rule) => rule.chain === second);
-  const isLeftOver = leadsOn && odd === undefined && !needsSecond;
-  return [
-    ...declarations(chain, ...(needsSecond || isLeftOver ? [second] : [])),
-    ...rules.map((rule) => `-A ${rule.chain} ${rule.spec}`),
-    ...(isLeftOver ? [`-X ${second}`] : []),
-  ];
+  if (leftover === 'none' || needsSecond(chain, rules)) return [];
+  if (!held?.has(second)) return [...declarations(second), `-X ${second}`];
+  return leftover?.length === 0 ? [] : declarations(second);
+}
+
+/** The rules of the second chain, to which nothing of the agent leads; undefined if it is not known to be there. */
+function leftoverOf({ leftover }: IptablesObservation): readonly KernelRule[] | undefined {
+  return leftover === 'none' ? undefined : leftover;
 }
 
 function declarations(...chains: readonly string[]): readonly string[] {
@@ -69,30 +95,34 @@ function deleteJumps({ jumps, odd }: IptablesObservation): readonly string[] {
 }
 
 /**
- * Deletes the jumps and both chains; of the second one it is not always known whether it is there. If the numbers of jumps have changed, a jump is left, so that the chain cannot be
- * deleted, or too few rules are left to insert one behind them: the transaction fails as a whole.
+ * Deletes the jumps and both chains; of the second one it is not always known whether it is there. A chain that a foreign
+ * rule leads to is only emptied. If the numbers of jumps have changed, a jump is left, so that the chain cannot be deleted,
+ * or too few rules are left to insert one behind them: the transaction fails as a whole.
  */
 function removeChains(observed: IptablesObservation, chain: string): readonly string[] {
-  const { jumps, odd } = observed;
+  const { jumps, odd, held } = observed;
+  const chains = [chain, secondChain(chain)];
   const end = odd === undefined ? undefined : odd.rules - jumps.length + 1;
   return [
-    ...declarations(chain, secondChain(chain)),
+    ...declarations(...chains),
     ...deleteJumps(observed),
-    `-X ${chain}`,
-    `-X ${secondChain(chain)}`,
+    ...chains.filter((name) => !held?.has(name)).map((name) => `-X ${name}`),
     ...(end === undefined ? [] : [`-I POSTROUTING ${end} -j RETURN`, `-D POSTROUTING ${end}`]),
   ];
 }
 
-/** The plan that removes jumps and chain; undefined if there are none. */
+/** The plan that removes jumps and chains; undefined if there are none, or only empty chains that cannot be deleted. */
 export function planRemoval(observed: IptablesObservation, chain: string): Draft | undefined {
-  const { family, rules, jumps } = observed;
-  if (rules === undefined && jumps.length === 0) return undefined;
+  const { family, jumps, held } = observed;
+  const left = leftoverOf(observed);
+  const chains = [...(observed.rules ? [chain] : []), ...(left ? [secondChain(chain)] : [])];
+  const rules = [...(observed.rules ?? []), ...(left ?? [])];
+  if (rules.length + jumps.length === 0 && chains.every((name) => held?.has(name))) return undefined;
   return {
     family,
     found: ['chain left over'],
     added: [],
-    removed: (rules ?? []).map(({ spec }) => unplanned(spec)),
+    removed: rules.map(({ spec }) => unplanned(spec)),
     kept: 0,
     ...listings(observed, [], undefined),
     remakes: true,
@@ -100,9 +130,30 @@ export function planRemoval(observed: IptablesObservation, chain: string): Draft
   };
 }
 
+/**
+ * The chains that stay, empty, although no rule of the agent is in them, in words.
+ *
+ * @param policy undefined after a removal
+ */
+export function stays(
+  { held = new Map() }: IptablesObservation,
+  options: RuleOptions,
+  policy?: Policy,
+): readonly string[] {
+  const { chain } = options;
+  const isNeeded = (name: string) =>
+    policy !== undefined && (name === chain || needsSecond(chain, renderChain(policy, options)));
+  return [...held]
+    .filter(([name]) => !isNeeded(name))
+    .map(
+      ([name, rule]) =>
+        `chain ${name} stays, empty, because a foreign rule leads to it: ${rule}; delete that rule, and the next sync or cleanup deletes the chain`,
+    );
+}
+
 /** Jumps and rules as `iptables -S` prints them, before and after; a rule that stays has the same text in both. */
 function listings(
-  { rules, jumps }: IptablesObservation,
+  observed: IptablesObservation,
   wanted: readonly ChainRule[],
   jump: string | undefined,
 ): Pick<Plan, 'current' | 'wanted'> {
@@ -112,8 +163,10 @@ function listings(
   ];
   const texts = new Map(after.map(({ text }) => [ruleKey(text), text]));
   const before = [
-    ...jumps.map((spec) => `-A POSTROUTING ${spec}`),
-    ...(rules ?? []).map(({ chain, spec }) => `-A ${chain} ${spec}`),
+    ...observed.jumps.map((spec) => `-A POSTROUTING ${spec}`),
+    ...[...(observed.rules ?? []), ...(leftoverOf(observed) ?? [])].map(
+      ({ chain, spec }) => `-A ${chain} ${spec}`,
+    ),
   ];
   return { current: before.map((text) => texts.get(ruleKey(text)) ?? text), wanted: after };
 }
@@ -170,7 +223,7 @@ function jumpDifferences(jumps: readonly string[], jump: string): readonly Diffe
 }
 
 /** What is observed if the agent has no rules. */
-export const NOTHING = { rules: undefined, leadsOn: false, jumps: [] } as const;
+export const NOTHING = { rules: undefined, leftover: 'none', jumps: [] } as const;
 
 /** With these options, iptables-restore or ip6tables-restore skips the rules of the other family; see iptables(8). */
 const ONLY = { IPv4: '-4', IPv6: '-6' } as const;

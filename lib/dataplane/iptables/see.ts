@@ -4,7 +4,7 @@ import type { Seen } from '../memory.ts';
 import type { Requests } from '../netlink.ts';
 import { secondChain } from './chain.ts';
 
-/** The agent's chains and the jumps to the first one, as the kernel sends them. */
+/** The agent's chains and the jumps to the first one, as the kernel sends them; the second one too if nothing leads to it. */
 export interface SeenChain extends Seen {
   /** The counts of the rules, in order; undefined for a rule that does not count. */
   readonly counters: readonly (Counter | undefined)[];
@@ -14,16 +14,18 @@ export interface SeenChain extends Seen {
 export async function seeChain(requests: Requests, family: Family, chain: string): Promise<SeenChain> {
   const nat = { family, table: 'nat' };
   const { id: generation } = await requests.generation();
-  const own = await requests.chain({ ...nat, chain });
-  if (own === undefined) return { generation, fingerprint: undefined, counters: [] };
-  const first = await requests.rules({ ...nat, chain });
   const second = { ...nat, chain: secondChain(chain) };
-  const leadsOn = first.some(({ target }) => target === second.chain);
-  const rules = [...first, ...(leadsOn ? await requests.rules(second) : [])];
+  const [own, other] = [await requests.chain({ ...nat, chain }), await requests.chain(second)];
+  if (own === undefined && other === undefined) return { generation, fingerprint: undefined, counters: [] };
+  const first = own === undefined ? [] : await requests.rules({ ...nat, chain });
+  const rules = [...first, ...(other === undefined ? [] : await requests.rules(second))];
   const jumps = await requests.rules({ ...nat, chain: 'POSTROUTING' }, chain);
+  const things = [own, other, ...rules, ...jumps].map((one) => one?.fingerprint ?? '');
+  // If nothing of the agent leads to it, foreign rules that do so decide whether it can be deleted.
+  const leadsOn = first.some(({ target }) => target === second.chain);
   return {
     generation,
-    fingerprint: [own, ...rules, ...jumps].map(({ fingerprint }) => fingerprint).join(''),
+    fingerprint: [leadsOn ? '' : other?.use, ...things].join(''),
     counters: rules.map(({ counter }) => counter),
   };
 }

@@ -20,8 +20,8 @@ export interface Tool {
   holds(chain: string, spec: string): Promise<boolean | 'unreadable'>;
   /** Whether the chain is in `nat`, also if it cannot be listed. */
   exists(chain: string): Promise<boolean>;
-  /** How many rules of `nat` lead to the chain. */
-  references(chain: string): Promise<number>;
+  /** How many rules of `nat` lead to the chain, also if it cannot be listed; undefined if there is no such chain. */
+  references(chain: string): Promise<number | undefined>;
   /** Feeds a transaction to iptables-restore. */
   restore(script: string): Promise<void>;
 }
@@ -85,11 +85,11 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
     },
     async references(chain) {
       const result = await look('nat', '-n', '-L', chain);
-      if (result.code !== 0 && isAbsent(result)) return 0;
-      if (result.code !== 0) throw failure(command, result);
+      // iptables-nft prints this line before it fails at a rule of nft(8).
       const count = /^Chain \S+ \((\d+) references\)/m.exec(result.stdout)?.[1];
-      if (count === undefined) throw noListing(command, chain);
-      return Number(count);
+      if (count !== undefined) return Number(count);
+      if (result.code !== 0 && isAbsent(result)) return undefined;
+      throw result.code === 0 ? noListing(command, chain) : failure(command, result);
     },
     async restore(script) {
       const result = await host.run(restore, ['--noflush', '--wait', LOCK_WAIT], script);
@@ -191,9 +191,10 @@ const SYMPTOMS: readonly Symptom[] = [
     remedy: 'find out which other program changes these rules',
   },
   {
+    // A foreign rule leads to a chain that is to be deleted: the next observation looks for it.
     pattern: /Device or resource busy/i,
-    failure: 'refused',
-    remedy: "a foreign rule leads to the agent's chain: remove that rule first",
+    failure: 'raced',
+    remedy: "find out which foreign rule leads to the agent's chain, and delete that rule",
   },
   {
     // A rule that was observed is gone; the legacy command prints only the line number.

@@ -42,7 +42,7 @@ describe('what iptables says', () => {
     {
       code: 4,
       stderr: 'iptables-nft-restore: line 5: CHAIN_DEL failed (Device or resource busy): chain X',
-      failure: 'refused',
+      failure: 'raced',
     },
     {
       code: 4,

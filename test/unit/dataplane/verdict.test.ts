@@ -247,7 +247,7 @@ describe('the verdict of a chain in the kernel', () => {
             const expected = { state: 'applied', verdict, as: as && nodeAddressText(as) };
             const isListed = sources.length === 0 || sources.some((one) => holds(one, source));
             for (const fates of [
-              kernelFates({ family, rules, leadsOn: sources.length > 0, jumps: JUMPS }, some.chain),
+              kernelFates({ family, rules, jumps: JUMPS }, some.chain),
               nftablesFates({ family, table: { isOwn: true, shape, elements } }),
             ]) {
               const { rule, ...read } = verdictAt(fates, { family, value });
@@ -269,5 +269,5 @@ function located<Value>(values: readonly Value[]): readonly Located<Value>[] {
 }
 
 function observedOf(family: Family, rules: readonly string[] | undefined, jumps: readonly string[] = JUMPS) {
-  return { family, rules: rules?.map((spec) => ({ chain: 'OURS', spec })), leadsOn: false, jumps };
+  return { family, rules: rules?.map((spec) => ({ chain: 'OURS', spec })), jumps };
 }

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { BINARY, createNode, eventually } from './support.ts';
+
+/** A tool that tells its version, and otherwise starts another program and waits for it for ever. */
+const STUCK = `#!/bin/sh
+case "$*" in *--version*) echo 'iptables v1.8.9 (nf_tables)'; exit ;; esac
+sleep 600 & echo $$ $! >> "$0.pids"; wait
+`;
+
+const ENDS = [
+  ['run', 'SIGTERM', { code: 0, signal: null }],
+  ['run', 'SIGINT', { code: 0, signal: null }],
+  ['diff', 'SIGINT', { code: null, signal: 'SIGINT' }],
+  ['cleanup', 'SIGTERM', { code: null, signal: 'SIGTERM' }],
+] as const;
+
+describe('a tool that runs when the process ends', () => {
+  for (const [command, signal, end] of ENDS) {
+    it(`ends with it, and so does what it has started: ${command}, ${signal}`, async () => {
+      await using node = await createNode();
+      const bin = join(node.dir, 'bin');
+      const tool = join(bin, 'iptables-nft');
+      await mkdir(bin);
+      await writeFile(tool, STUCK);
+      await chmod(tool, 0o755);
+      const flags = ['--iptables-mode=nft', '--netlink=off', `--config-dir=${node.configDir}`];
+      const words = [`PATH=${bin}:/usr/bin:/bin`, BINARY, command, ...flags, '--metrics-bind-address='];
+      const agent = node.box.spawn('env', words, { stdio: 'ignore' });
+      const ended = once(agent, 'close');
+      const pids = () => readFile(`${tool}.pids`, 'utf8').catch(() => '');
+      await eventually(
+        async () => /^\d+ \d+$/m.test(await pids()),
+        () => 'a tool that runs',
+      );
+      agent.kill(signal);
+      assert.deepEqual(await ended, [end.code, end.signal]);
+      const processes = (await pids()).split(/\s+/).filter((word) => word !== '');
+      await eventually(
+        () => processes.every((pid) => !isRunning(pid)),
+        () => `the end of ${processes.join()}`,
+      );
+    });
+  }
+});
+
+function isRunning(pid: string): boolean {
+  // A process that nobody has waited for still has its folder, but no command line.
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8') !== '';
+  } catch {
+    return false;
+  }
+}
