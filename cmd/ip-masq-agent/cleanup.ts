@@ -1,6 +1,7 @@
-import { inWords } from '../../lib/agent/holder.ts';
+import { type Agent, inWords } from '../../lib/agent/holder.ts';
 import { tryLock } from '../../lib/agent/lock.ts';
 import { describeRemoval, removeAll } from '../../lib/agent/remove.ts';
+import type { Installed } from '../../lib/dataplane/dataplane.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
 import { installedDataplanes } from '../../lib/dataplane/open.ts';
@@ -34,16 +35,10 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
   const netlink = flags.netlink === 'off' ? undefined : new Netlink(ownSockets, () => {});
   const host = systemHost(flags['sync-timeout'], netlink);
   const installed = await installedDataplanes(dataplaneOptions(flags), host);
-  const kept = holder?.kind === 'agent' ? flagsOf(holder) : undefined;
-  // Whatever its chain is called, the tables of an agent have one name.
-  const isOther = kept !== undefined && kept['masq-chain'] !== flags['masq-chain'];
-  const spared =
-    isOther && kept.backend === 'nftables'
-      ? installed.find(({ dataplane }) => !dataplane.iptables)
-      : undefined;
-  const places = spared
-    ? leftoverPlaces(installed, spared.dataplane, keptFamilies(kept?.['enable-ipv6'] ?? true))
-    : installed;
+  const { places, advice } =
+    holder?.kind === 'agent'
+      ? besideAgent(holder, flags['masq-chain'], installed)
+      : { places: installed, advice: undefined };
   const removals = await removeAll(places, retryOptions(flags));
   for (const removal of removals) {
     const { family, where, outcome, stays } = removal;
@@ -53,16 +48,30 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
     else print(`${text}\n`);
     for (const one of stays) complain(`${family}, ${where}: ${one}`);
   }
-  if (holder?.kind === 'agent' && spared)
-    complain(
-      `${inWords(holder)} runs on this node, with --masq-chain=${kept?.['masq-chain']}: its tables of nftables stay; to remove them, stop it, then run cleanup with that flag`,
-    );
-  else if (holder?.kind === 'agent' && !isOther)
-    complain(
-      `${inWords(holder)} runs on this node, and writes the rules again: at once, or at its next resync; stop it, then run cleanup`,
-    );
+  if (advice !== undefined) complain(advice);
   const isDone = removals.every(({ outcome, stays }) => outcome.kind !== 'failed' && stays.length === 0);
   return isDone ? EXIT.ok : EXIT.system;
+}
+
+/** What is removed beside a running agent, and what to tell of it: nothing that an agent with another chain keeps. */
+function besideAgent(
+  agent: Agent,
+  chain: string,
+  installed: readonly Installed[],
+): { readonly places: readonly Installed[]; readonly advice: string | undefined } {
+  const runs = `${inWords(agent)} runs on this node`;
+  const kept = flagsOf(agent);
+  if (kept === undefined || kept['masq-chain'] === chain) {
+    const advice = `${runs}, and writes the rules again: at once, or at its next resync; stop it, then run cleanup`;
+    return { places: installed, advice };
+  }
+  // Whatever its chain is called, the tables of an agent have one name.
+  const own = installed.find(({ dataplane }) => dataplane.iptables === undefined);
+  if (kept.backend !== 'nftables' || own === undefined) return { places: installed, advice: undefined };
+  return {
+    places: leftoverPlaces(installed, own.dataplane, keptFamilies(kept['enable-ipv6'])),
+    advice: `${runs}, with --masq-chain=${kept['masq-chain']}: its tables of nftables stay; to remove them, stop it, then run cleanup with that flag`,
+  };
 }
 
 function complain(message: string): void {

@@ -55,19 +55,23 @@ function* dump(socket: NetlinkSocket, family: LocalRoute['family'], sequence: nu
   for (;;) {
     const bytes = socket.receive();
     if (bytes === undefined) throw new NetlinkError('failed', `cannot ${ASKED}: the kernel does not answer`);
-    for (const message of messagesIn(bytes)) {
-      if (message.sequence !== sequence || message.port !== socket.port) continue;
-      if (message.type === NLMSG_ERROR || message.type === NLMSG_DONE) {
-        const errno = errnoIn(message);
-        // There is no such table.
-        if (errno === 0 || errno === ENOENT) return;
-        throw kernelError(errno, ASKED);
-      }
+    const own = messagesIn(bytes).filter((one) => one.sequence === sequence && one.port === socket.port);
+    for (const message of own) {
+      if (isEnd(message)) return;
       if (message.type !== RTM.newRoute) throw malformed(`type ${message.type} as a route`);
       // A kernel without IPv6 sends those of IPv4.
       if (message.payload.bytes[message.payload.from] === protocol) yield readRoute(message, family);
     }
   }
+}
+
+/** Whether the list ends with the message; throws the kernel's error. */
+function isEnd(message: Message): boolean {
+  if (message.type !== NLMSG_ERROR && message.type !== NLMSG_DONE) return false;
+  const errno = errnoIn(message);
+  // There is no such table.
+  if (errno !== 0 && errno !== ENOENT) throw kernelError(errno, ASKED);
+  return true;
 }
 
 /** Reads RTM_NEWROUTE. */
