@@ -1,6 +1,8 @@
 import type { SourcesOptions } from '../../lib/agent/load.ts';
 import type { RetryOptions } from '../../lib/agent/retry.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
+import { type Host, systemHost } from '../../lib/dataplane/host.ts';
+import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 import { type GivenPromise, guardOf } from '../../lib/policy/guards.ts';
 import { keptFamilies, type Verdict } from '../../lib/policy/policy.ts';
@@ -46,6 +48,15 @@ export function sourcesOptions(flags: FlagValues): SourcesOptions {
     config: configOptions(flags),
     resyncInterval: flags['resync-interval'],
   };
+}
+
+/**
+ * The machine for a look at foreign rules, which asks over netlink in legacy mode too: nft(8) would load the same modules of
+ * nf_tables. Whether it works is told by what the look could not read.
+ */
+export function foreignHost(flags: FlagValues): Host {
+  const netlink = flags.netlink === 'off' ? undefined : new Netlink(ownSockets, () => {});
+  return systemHost(flags['sync-timeout'], netlink);
 }
 
 /** How a one-shot command waits for a busy kernel. */

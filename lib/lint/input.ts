@@ -1,4 +1,5 @@
-import { open, stat } from 'node:fs/promises';
+import type { Stats } from 'node:fs';
+import { open, realpath, stat } from 'node:fs/promises';
 import { normalize, resolve } from 'node:path';
 import { DEFAULT_LIMITS, MAX_BYTES } from '../config/limits.ts';
 import { type Problem, problem } from '../config/problem.ts';
@@ -14,6 +15,7 @@ import { printable } from '../text/escape.ts';
 import { readConfigDirectory, readTree, Walk } from './directory.ts';
 import {
   collect,
+  failed,
   type Inputs,
   joined,
   NOTHING,
@@ -113,7 +115,9 @@ async function readInput(
       // No byte at all is what a program before the pipe leaves if it fails.
       return bytes.length === 0 ? NOTHING : readText(STDIN_NAME, bytes);
     }
-    if ((await stat(path)).isDirectory()) return await readTree(path, options, walk);
+    const found = await stat(path);
+    if (found.isDirectory()) return await readTree(path, options, walk);
+    if (await waits(path, found)) return failed(path, ...NOT_A_FILE);
     return readText(normalize(path), await collect((await open(path)).createReadStream()));
   } catch (error) {
     return unreadable(nameOf(path), error);
@@ -123,12 +127,20 @@ async function readInput(
 /** The text of one file that is neither a source nor a manifest, of at most 1 MiB; a problem if it cannot be read. */
 export async function readFile(path: string): Promise<Source | Problem> {
   try {
+    if (await waits(path, await stat(path))) return pathProblem(path, ...NOT_A_FILE);
     const bytes = await collect((await open(path)).createReadStream(), MAX_BYTES);
     if (bytes.length > MAX_BYTES) return pathProblem(path, 'is larger than 1 MiB', 'split it');
     return decodeSource(normalize(path), bytes);
   } catch (error) {
     return unreadableProblem(path, error);
   }
+}
+
+const NOT_A_FILE = ['is not a file', 'name a file or a directory, or - for standard input'] as const;
+
+/** Whether opening it waits for a program that writes. Pipes without a name, such as `<(…)` in bash, are open already. */
+async function waits(path: string, found: Stats): Promise<boolean> {
+  return found.isFIFO() && (await realpath(path).catch(() => undefined)) !== undefined;
 }
 
 function nameOf(path: string): string {

@@ -9,6 +9,9 @@ import type { Host } from '../dataplane/host.ts';
 export const READ_MS = 75;
 export const ANALYSE_MS = 25;
 
+/** Tools that are run in one look: each costs the machine some 5 ms of CPU. */
+export const MOST_TOOLS = 512;
+
 /** Text that the tools of one look print. */
 export const OUTPUT_BYTES = 8 * 1024 * 1024;
 
@@ -17,6 +20,13 @@ export const OUTPUT_BYTES = 8 * 1024 * 1024;
  * 27,000 chains, as 75,000 rules of kube-proxy have, are 2.5 MiB.
  */
 export const ONE_OUTPUT_BYTES = 4 * 1024 * 1024;
+
+/**
+ * What one tool lists at once. Measured: nft 1.0.6 needs 10 kB for each rule as JSON, and 1.3 kB for each element of all sets
+ * of the table; iptables-nft 1.8.9 needs 1.1 kB for each rule. If a tool of a container takes too much memory, kubelet ends
+ * the whole container.
+ */
+export const MOST_LISTED = { nft: { rules: 1_000, elements: 4_000 }, iptables: { rules: 5_000 } } as const;
 
 /** Values that are worked on before other work of the process goes on. */
 const AT_ONCE = 1_000;
@@ -36,6 +46,7 @@ export class Budget {
   readonly #cpuNow: () => number;
   #cpuMs: number;
   #outputBytes = OUTPUT_BYTES;
+  #tools = MOST_TOOLS;
   #started = 0;
 
   /** @param cpuNow the CPU time that this thread has used so far, in milliseconds */
@@ -86,10 +97,12 @@ export class Budget {
     if (this.#cpuNow() - this.#started > this.#cpuMs) throw new TooMany();
   }
 
-  /** The same host, but what its tools print counts: they throw TooMany beyond the limit. */
+  /** The same host, but what its tools print counts: they throw TooMany beyond the limits. */
   limit(host: Host): Host {
     return {
       run: async (file, args, input) => {
+        this.#tools -= 1;
+        if (this.#tools < 0) throw new TooMany();
         const result = await host.run(file, args, input);
         this.#outputBytes -= result.stdout.length;
         if (this.#outputBytes < 0 || result.stdout.length > ONE_OUTPUT_BYTES) throw new TooMany();

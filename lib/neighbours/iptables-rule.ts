@@ -34,14 +34,18 @@ const SHORT_OPTIONS: Readonly<Record<string, string>> = {
  * Reads chains of `nat`.
  *
  * @param elsewhere reads what iptables cannot read, because nft(8) has put rules into it
+ * @param refusal why a chain must not be listed, if so
  */
 export function iptablesRules(
   { family, list }: Tool,
   ownChain: string,
   budget: Budget,
   elsewhere: ReadRules = async () => undefined,
+  refusal: (chain: string) => Promise<string | undefined> = async () => undefined,
 ): ReadRules {
   return async (chain) => {
+    const refused = await refusal(chain);
+    if (refused !== undefined) return refused;
     const specs = await list(chain);
     if (specs === undefined) return await elsewhere(chain);
     return await budget.map(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain));

@@ -1,48 +1,49 @@
 import type { Family } from '../cidr/address.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
+import type { Netlink, Requests } from '../dataplane/netlink.ts';
 import { NFT_FAMILY } from '../dataplane/nftables/names.ts';
+import type { NatChain } from '../netlink/replies.ts';
 import type { ReadRules, Rule } from './base-chain.ts';
-import type { Budget } from './budget.ts';
+import { type Budget, MOST_LISTED } from './budget.ts';
 import { at, type Json, listAt, listNft, type NftName } from './nft-list.ts';
 import { namesIn, parseNftRule } from './nft-rule.ts';
 
-/** A base chain: how nft(8) names its table and, in it, the chain. */
-export interface NftChain {
-  readonly family: string;
-  readonly table: string;
-  readonly chain: string;
-  /** Undefined if nft does not say it. */
-  readonly priority: number | undefined;
+/** What a tool may list. */
+interface Limits {
+  readonly rules: number;
+  /** Undefined if the tool does not list elements. */
+  readonly elements?: number;
 }
 
-/**
- * Finds the base chains of type nat at the hook postrouting. Of all rules it reads none, of all chains the names.
- *
- * @throws {DataplaneError}
- */
-export async function findNatChains(host: Host): Promise<readonly NftChain[]> {
-  const objects = (await listNft(host)) ?? [];
-  return objects.flatMap((object): NftChain[] => {
-    const found = at(object, 'chain');
-    if (at(found, 'type') !== 'nat' || at(found, 'hook') !== 'postrouting') return [];
-    const names = ['family', 'table', 'name'].map((key) => at(found, key));
-    const [family, table, chain] = names.filter((name) => typeof name === 'string');
-    const priority = at(found, 'prio');
-    if (!family || !table || !chain) return [];
-    return [{ family, table, chain, priority: typeof priority === 'number' ? priority : undefined }];
-  });
+/** Says why a tool must not list a chain, because it may need more memory than there is; undefined if it may. */
+export type Refusal = (chain: Omit<NatChain, 'priority'>, most: Limits) => Promise<string | undefined>;
+
+/** Why there is no listing without netlink. */
+export const UNKNOWN_SIZE = 'how much memory a listing would need is known only over netlink';
+
+/** Asks the kernel how much a chain holds. Without an answer, it must not be listed. */
+export function createRefusal(netlink: Netlink | undefined): Refusal {
+  return async ({ family, table, chain }, { rules, elements }) => {
+    const size = (requests: Requests) => requests.size({ family, table, chain }, elements ?? 0);
+    const asked = await netlink?.ask(async (requests) => ({ size: await size(requests) }));
+    if (asked === undefined) return UNKNOWN_SIZE;
+    const holds = asked.size ?? { rules: 0, elements: 0 };
+    if (holds.rules > rules) return `chain ${chain} has more than ${rules} rules`;
+    if (elements === undefined || holds.elements <= elements) return undefined;
+    return `the sets of table ${table} have more than ${elements} elements`;
+  };
 }
 
 /** Reads the chains of a table as packets of the family meet them. */
-export type NftReader = (table: Pick<NftChain, 'family' | 'table'>, family: Family) => ReadRules;
+export type NftReader = (table: Pick<NatChain, 'family' | 'table'>, family: Family) => ReadRules;
 
 /**
  * Makes a reader that lists each chain, set and map once.
  *
  * @param ownChain the agent's own chain in the tables of iptables, `ip nat` and `ip6 nat`
  */
-export function createNftReader(host: Host, ownChain: string, budget: Budget): NftReader {
+export function createNftReader(host: Host, ownChain: string, budget: Budget, refusal: Refusal): NftReader {
   const answers = new Map<string, ReturnType<typeof listNft>>();
   const list = (what: NftName) => {
     const key = JSON.stringify(what);
@@ -67,6 +68,8 @@ export function createNftReader(host: Host, ownChain: string, budget: Budget): N
   };
   return ({ family: tableFamily, table }, family) =>
     async (chain) => {
+      const refused = await refusal({ family: tableFamily, table, chain }, MOST_LISTED.nft);
+      if (refused !== undefined) return refused;
       try {
         return await readRules({ family: tableFamily, table }, chain, family);
       } catch (error) {
@@ -78,7 +81,7 @@ export function createNftReader(host: Host, ownChain: string, budget: Budget): N
 }
 
 /** Whether packets of the family meet the chain at all. */
-export function isMetBy(family: Family, { family: tableFamily }: NftChain): boolean {
+export function isMetBy(family: Family, { family: tableFamily }: NatChain): boolean {
   return tableFamily === NFT_FAMILY[family].protocol || tableFamily === 'inet';
 }
 

@@ -6,10 +6,18 @@ import { inTurns, usesLegacyNat } from '../dataplane/iptables/legacy.ts';
 import { createTool } from '../dataplane/iptables/tool.ts';
 import { NFT_FAMILY, TABLE } from '../dataplane/nftables/names.ts';
 import type { IptablesMode } from '../dataplane/options.ts';
+import type { NatChain } from '../netlink/replies.ts';
 import { type BaseChain, readBaseChain } from './base-chain.ts';
-import { Budget, READ_MS, TooMany } from './budget.ts';
+import { Budget, MOST_LISTED, READ_MS, TooMany } from './budget.ts';
 import { iptablesRules } from './iptables-rule.ts';
-import { createNftReader, findNatChains, isMetBy, type NftChain, type NftReader } from './read-nftables.ts';
+import {
+  createNftReader,
+  createRefusal,
+  isMetBy,
+  type NftReader,
+  type Refusal,
+  UNKNOWN_SIZE,
+} from './read-nftables.ts';
 
 /** The chain of iptables at the hook postrouting. */
 const POSTROUTING = 'POSTROUTING';
@@ -62,12 +70,15 @@ export async function readNode(
   const rivals: { readonly family: Family; readonly where: string }[] = [];
   const add = (base: BaseChain | undefined) => base && baseChains.push(base);
   const { families, ownChain, iptables } = options;
-  const reader = { host, options, budget, nft: createNftReader(budget.limit(host), ownChain, budget) };
+  const refusal = createRefusal(host.netlink);
+  const nft = createNftReader(budget.limit(host), ownChain, budget, refusal);
+  const reader = { host, options, budget, nft, refusal };
   try {
-    const listed = await attempt(unread, iptables === undefined, () => findNatChains(budget.limit(host)));
+    const listed = await host.netlink?.ask((requests) => requests.natChains());
+    if (listed === undefined) unread.push(`nftables: ${UNKNOWN_SIZE}`);
     for (const family of families) {
       const ofIptables = listed?.find((chain) => isIptables(chain, family));
-      if (listed === undefined || ofIptables !== undefined)
+      if (ofIptables !== undefined || (listed === undefined && iptables?.mode === 'nft'))
         add(await attempt(unread, iptables?.mode === 'nft', () => readNftMode(reader, family, ofIptables)));
       add(await attempt(unread, iptables?.mode === 'legacy', () => readLegacyMode(reader, family)));
       for (const base of listed ?? []) {
@@ -107,7 +118,7 @@ async function attempt<Found>(
   }
 }
 
-function skippedText({ family, table }: NftChain): string {
+function skippedText({ family, table }: NatChain): string {
   return `nftables ${family} ${table}: skipped, because it masquerades only packets that kube-proxy itself has marked`;
 }
 
@@ -116,13 +127,14 @@ interface Reader {
   readonly options: NodeOptions;
   readonly budget: Budget;
   readonly nft: NftReader;
+  readonly refusal: Refusal;
 }
 
-function whereOf({ family, table, chain }: NftChain): string {
+function whereOf({ family, table, chain }: NatChain): string {
   return `nftables ${family} ${table} ${chain}`;
 }
 
-function readNative({ nft }: Reader, family: Family, base: NftChain): Promise<BaseChain | undefined> {
+function readNative({ nft }: Reader, family: Family, base: NatChain): Promise<BaseChain | undefined> {
   return readBaseChain(
     { where: whereOf(base), family, name: base.chain },
     MOST_CHAINS.nft,
@@ -130,17 +142,23 @@ function readNative({ nft }: Reader, family: Family, base: NftChain): Promise<Ba
   );
 }
 
-/** @param base the chain as nft lists it; undefined if there is no nft */
+/** @param base the chain as the kernel lists it; undefined if it was not asked */
 async function readNftMode(
   reader: Reader,
   family: Family,
-  base: NftChain | undefined,
+  base: NatChain | undefined,
 ): Promise<BaseChain | undefined> {
-  const { host, options, budget, nft } = reader;
+  const { host, options, budget, nft, refusal } = reader;
   const suffix = await suffixOf(host, options, 'nft');
   if (suffix === undefined) return base && (await readNative(reader, family, base));
   const tool = createTool(budget.limit(host), family, suffix);
-  const rules = iptablesRules(tool, options.ownChain, budget, base && nft(base, family));
+  const place = { family: NFT_FAMILY[family].protocol, table: 'nat' };
+  const refused = async (chain: string) => {
+    // Without netlink the agent itself reads this chain, and no other, at each sync.
+    if (base === undefined && chain === POSTROUTING) return undefined;
+    return await refusal({ ...place, chain }, MOST_LISTED.iptables);
+  };
+  const rules = iptablesRules(tool, options.ownChain, budget, base && nft(base, family), refused);
   return await readBaseChain(postrouting(family, 'nft'), MOST_CHAINS.nft, rules);
 }
 
@@ -167,7 +185,7 @@ function postrouting(family: Family, mode: IptablesMode): Pick<BaseChain, 'where
 }
 
 /** Whether it is a chain of iptables-nft, which keeps its tables in nf_tables as `ip nat` and `ip6 nat`. */
-function isIptables({ family: tableFamily, table, chain }: NftChain, family: Family): boolean {
+function isIptables({ family: tableFamily, table, chain }: NatChain, family: Family): boolean {
   return tableFamily === NFT_FAMILY[family].protocol && table === 'nat' && chain === POSTROUTING;
 }
 

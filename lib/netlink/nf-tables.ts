@@ -1,13 +1,18 @@
 import { Connection } from './connection.ts';
 import { type Elements, joinElements, type Range, readElements, writeElements } from './elements.ts';
-import { malformed } from './error.ts';
+import { interrupted, malformed, NetlinkError } from './error.ts';
 import { attribute, FLAGS, type Message, NFT_MSG, type Request } from './messages.ts';
 import {
+  countElements,
   type Generation,
+  type NatChain,
+  PROTOCOLS,
   type Rule,
   readContent,
   readGeneration,
+  readNatChain,
   readRule,
+  readSetName,
   readThing,
   type Thing,
 } from './replies.ts';
@@ -24,6 +29,13 @@ export interface ChainName extends TableName {
 
 export interface SetName extends TableName {
   readonly set: string;
+}
+
+/** How much there is to list. */
+export interface Size {
+  /** The rules of a chain, and whatever leads to it. */
+  readonly rules: number;
+  readonly elements: number;
 }
 
 /** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on. */
@@ -121,6 +133,53 @@ export class NfTables implements Disposable {
   /** What the set holds, whatever its type; undefined if there is no such set. For small sets that do not count. */
   content(name: SetName): Promise<readonly Thing[] | undefined> {
     return this.#ask('elements', name, name.set, readContent);
+  }
+
+  /** The base chains of all tables that may masquerade. Of the other chains it keeps nothing. */
+  async natChains(): Promise<readonly NatChain[]> {
+    const request = { type: READABLE.chain.type, flags: FLAGS.dump, protocol: 0, attributes: [] };
+    try {
+      const chains = await this.#connection.ask('list chains', request, readNatChain);
+      return chains?.filter((chain) => chain !== undefined) ?? [];
+    } catch (error) {
+      // A kernel that lacks nf_tables says this of any request to it (nfnetlink.c).
+      if (error instanceof NetlinkError && error.code === 'EINVAL') return [];
+      throw error;
+    }
+  }
+
+  /**
+   * How much a chain holds, and all sets of its table together, because nft(8) fetches them with any chain. The counting
+   * of elements ends above the limit. Undefined if there is no such chain.
+   */
+  async size(
+    { family, table, chain }: Omit<NatChain, 'priority'>,
+    mostElements: number,
+  ): Promise<Size | undefined> {
+    const { protocol = 0 } = PROTOCOLS.find(({ word }) => word === family) ?? {};
+    const asked = `count what chain ${family} ${table} ${chain} holds`;
+    const request = (type: number, flags: number, ...names: readonly Buffer[]) => {
+      return { type, flags, protocol, attributes: [attribute(TABLE_NAME, table), ...names] };
+    };
+    const ofChain = request(READABLE.chain.type, FLAGS.ack, attribute(READABLE.chain.nameType, chain));
+    const [found] = (await this.#connection.ask(asked, ofChain, (reply) => readThing(reply, 'chain'))) ?? [];
+    if (found === undefined) return undefined;
+    let elements = 0;
+    const count = (reply: Message): void => {
+      elements += countElements(reply);
+      // Ends the dump.
+      if (elements > mostElements) throw interrupted(asked);
+    };
+    const sets = await this.#connection.ask(asked, request(READABLE.set.type, FLAGS.dump), readSetName);
+    try {
+      for (const set of sets ?? []) {
+        const ofSet = request(READABLE.elements.type, FLAGS.dump, attribute(SET_NAME, set));
+        await this.#elements.ask(asked, ofSet, count);
+      }
+    } catch (error) {
+      if (!(error instanceof NetlinkError) || elements <= mostElements) throw error;
+    }
+    return { rules: found.use ?? 0, elements };
   }
 
   /**

@@ -38,10 +38,31 @@ export interface Rule extends Thing {
   readonly target: string | undefined;
 }
 
+/** A base chain of type nat at the hook postrouting. */
+export interface NatChain {
+  /** As nft(8) names it. */
+  readonly family: 'ip' | 'ip6' | 'inet';
+  readonly table: string;
+  readonly chain: string;
+  readonly priority: number;
+}
+
 const NFTA_GEN = { id: 1, processName: 3 } as const;
 const NFTA_TABLE_OWNER = 7;
-const NFTA_CHAIN_USE = 6;
+const NFTA_CHAIN = { table: 1, name: 3, hook: 4, use: 6, type: 7 } as const;
+/** What NFTA_CHAIN_HOOK holds. */
+const NFTA_HOOK = { number: 1, priority: 2 } as const;
+const NF_INET_POST_ROUTING = 4n;
+const NFTA_SET_NAME = 2;
+const NFTA_SET_ELEM_LIST_ELEMENTS = 3;
 const NFTA_RULE = { chain: 2, expressions: 4 } as const;
+
+/** NFPROTO_… in linux/netfilter.h. */
+export const PROTOCOLS = [
+  { word: 'inet', protocol: 1 },
+  { word: 'ip', protocol: 2 },
+  { word: 'ip6', protocol: 10 },
+] as const;
 
 /** Attributes that are not part of a fingerprint (linux/netfilter/nf_tables.h). */
 const IGNORED = {
@@ -72,8 +93,34 @@ export function readThing(message: Message, kind: 'table' | 'chain' | 'set'): Th
   return {
     fingerprint: fingerprintOf(attributes, IGNORED[kind]),
     ...(kind === 'table' && { owner: numberIn(NFTA_TABLE_OWNER) }),
-    ...(kind === 'chain' && { use: numberIn(NFTA_CHAIN_USE) }),
+    ...(kind === 'chain' && { use: numberIn(NFTA_CHAIN.use) }),
   };
+}
+
+/** Reads NFT_MSG_NEWCHAIN; undefined if it is another kind of chain. */
+export function readNatChain(message: Message): NatChain | undefined {
+  const attributes = attributesOf(message);
+  const [type, hook] = [find(attributes, NFTA_CHAIN.type), attributesIn(find(attributes, NFTA_CHAIN.hook))];
+  // Only these families have chains of type nat.
+  const family = PROTOCOLS.find(({ protocol }) => protocol === message.payload.bytes[message.payload.from]);
+  if (family === undefined || type === undefined || text(type) !== 'nat') return undefined;
+  if (unsigned(find(hook, NFTA_HOOK.number), 4) !== NF_INET_POST_ROUTING) return undefined;
+  return {
+    family: family.word,
+    table: text(find(attributes, NFTA_CHAIN.table)),
+    chain: text(find(attributes, NFTA_CHAIN.name)),
+    priority: Number(BigInt.asIntN(32, unsigned(find(hook, NFTA_HOOK.priority), 4))),
+  };
+}
+
+/** Reads NFT_MSG_NEWSET. */
+export function readSetName(message: Message): string {
+  return text(find(attributesOf(message), NFTA_SET_NAME));
+}
+
+/** Reads NFT_MSG_NEWSETELEM: how many elements it tells. */
+export function countElements(message: Message): number {
+  return attributesIn(find(attributesOf(message), NFTA_SET_ELEM_LIST_ELEMENTS)).length;
 }
 
 /** Reads NFT_MSG_NEWSETELEM: a part of what a set holds. */

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Box, createBox } from '../lab/box.ts';
-import type { RunResult } from '../lab/run.ts';
+import type { MemoryCgroup } from '../lab/cgroups.ts';
+import { type RunResult, run } from '../lab/run.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
 
 export const BINARY = fileURLToPath(new URL('../../bin/ip-masq-agent', import.meta.url));
@@ -44,8 +46,11 @@ export interface RunningAgent {
   readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
 }
 
-/** @param binary the built agent to run */
-export async function createNode(binary = BINARY): Promise<NodeLab> {
+/**
+ * @param binary the built agent to run
+ * @param cgroup where the agent runs
+ */
+export async function createNode(binary = BINARY, cgroup?: MemoryCgroup): Promise<NodeLab> {
   await using stack = new AsyncDisposableStack();
   const box = stack.use(await createBox());
   const { path: dir } = stack.use(await temporaryDirectory());
@@ -63,14 +68,15 @@ export async function createNode(binary = BINARY): Promise<NodeLab> {
     '--metrics-bind-address=',
     ...args,
   ];
+  const agentBox = cgroup === undefined ? box : within(cgroup, box);
   const owned = stack.move();
   return {
     box,
     dir,
     configDir,
     volume: (files) => ProjectedVolume.create(configDir, files),
-    agent: (...args) => box.run(binary, command(args)),
-    start: (...args) => startAgent(box, binary, command(args)),
+    agent: (...args) => agentBox.run(binary, command(args)),
+    start: (...args) => startAgent(agentBox, binary, command(args)),
     kernel: async () => {
       const tables = ['iptables-nft', 'ip6tables-nft', 'iptables-legacy', 'ip6tables-legacy'];
       const listings = await Promise.all(tables.map((table) => must(table, ['-t', 'nat', '-v', '-S'])));
@@ -85,6 +91,20 @@ export async function createNode(binary = BINARY): Promise<NodeLab> {
     },
     iptables: (...args) => must('iptables-nft', ['-t', 'nat', ...args]),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** The same box, of which every program runs in the cgroup. */
+function within(cgroup: MemoryCgroup, box: Box): Box {
+  const wrap: Box['wrap'] = (file, args) => cgroup.wrap(box.wrap(file, args));
+  return {
+    ...box,
+    wrap,
+    run: (file, args, options) => run(wrap(file, args), box.env, options),
+    spawn: (file, args, options = {}) => {
+      const command = wrap(file, args);
+      return spawn(command.file, command.args, { ...options, env: { ...box.env, ...options.env } });
+    },
   };
 }
 

@@ -427,3 +427,56 @@ for (const family of FAMILIES) {
 
 /** What also a user namespace without a larger send buffer may do. */
 const MOST_AT_ONCE = 5_000;
+
+describe('the chains of other programs over netlink', () => {
+  it('are those of type nat at postrouting, of all families', async () => {
+    await using box = await createBox();
+    const base = (kind: string, hook: string, priority: number) =>
+      `chain c { type ${kind} hook ${hook} priority ${priority}; }`;
+    const input = [
+      `table ip a { ${base('nat', 'postrouting', 100)}; }`,
+      `table ip6 b { ${base('nat', 'postrouting', -5)}; }`,
+      `table inet c { ${base('nat', 'postrouting', 90)}; }`,
+      `table ip d { ${base('nat', 'prerouting', 0)}; }`,
+      `table ip e { ${base('filter', 'postrouting', 0)}; chain other { }; }`,
+      'table arp f { chain c { type filter hook input priority 0; }; }',
+    ];
+    await succeed(box.run('nft', ['-f', '-'], { input: `${input.join('\n')}\n` }));
+    await using netlink = await openNetlink(box);
+    const found = await netlink.natChains();
+    assert.deepEqual(
+      found.toSorted((one, other) => one.priority - other.priority),
+      [
+        { family: 'ip6', table: 'b', chain: 'c', priority: -5 },
+        { family: 'inet', table: 'c', chain: 'c', priority: 90 },
+        { family: 'ip', table: 'a', chain: 'c', priority: 100 },
+      ],
+    );
+  });
+
+  it('tell how much they and the sets beside them hold; counting ends above a limit', async () => {
+    await using box = await createBox();
+    const addresses = (set: number) =>
+      Array.from({ length: 3_000 }, (_, index) => `10.${set}.${index >> 8}.${index & 255}`);
+    const input = [
+      'table inet t {',
+      ...[1, 2].map((set) => `set s${set} { type ipv4_addr; elements = { ${addresses(set).join(', ')} }; }`),
+      'chain big { ip saddr @s1 counter; ip saddr @s2 counter; counter; }',
+      'chain c { jump big; }',
+      '}',
+      'table inet empty { chain c { }; }',
+    ];
+    await succeed(box.run('nft', ['-f', '-'], { input: `${input.join('\n')}\n` }));
+    await using netlink = await openNetlink(box);
+    const size = (table: string, chain: string, most: number) =>
+      netlink.size({ family: 'inet', table, chain }, most);
+    assert.deepEqual(await size('t', 'big', 10_000), { rules: 4, elements: 6_000 });
+    const limited = await size('t', 'c', 1_000);
+    assert.equal(limited?.rules, 1);
+    assert.ok(limited.elements > 1_000 && limited.elements < 3_000, `${limited.elements}`);
+    // The socket is still good after a dump that was not read to its end.
+    assert.deepEqual(await size('empty', 'c', 0), { rules: 0, elements: 0 });
+    assert.equal(await size('t', 'none', 0), undefined);
+    assert.deepEqual(await netlink.elements({ family: 'IPv4', table: 't', set: 's' }), undefined);
+  });
+});

@@ -63,7 +63,7 @@ export async function createLab(
 ): Promise<Lab> {
   await using stack = new AsyncDisposableStack();
   const box = stack.use(await createBox(kind));
-  const { netlink } = stack.use(await hostNetlink(box, mode === 'nft'));
+  const { netlink } = stack.use(await hostNetlink(box));
   const { host, commands } = boxHost(box, netlink);
   const dataplane = await openIptables(
     { mode, chain: CHAIN, randomFully: true, toPorts: [], ...options },

@@ -1,5 +1,7 @@
-import { readdir, rmdir } from 'node:fs/promises';
+import { randomInt } from 'node:crypto';
+import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Command } from './run.ts';
 
 export const CGROUPS = '/sys/fs/cgroup';
 
@@ -16,4 +18,51 @@ async function removeCgroup(dir: string): Promise<void> {
   for (const entry of entries) if (entry.isDirectory()) await removeCgroup(join(dir, entry.name));
   // A controller may be another name of a second one, and then it is gone already.
   await rmdir(dir).catch(() => undefined);
+}
+
+/** A cgroup whose processes together may hold only so much memory: beyond it the kernel kills one, and kubelet the rest. */
+export interface MemoryCgroup extends AsyncDisposable {
+  /** The same command, run in the cgroup. */
+  wrap(command: Command): Command;
+  /** How many processes the kernel has killed in it. */
+  kills(): Promise<number>;
+  /** The most memory that was charged to it, in bytes. */
+  peak(): Promise<number>;
+}
+
+/** The names of files in a memory cgroup, of version 1 and 2. */
+const MEMORY_FILES = [
+  {
+    root: join(CGROUPS, 'memory'),
+    limit: 'memory.limit_in_bytes',
+    peak: 'memory.max_usage_in_bytes',
+    kills: 'memory.oom_control',
+  },
+  { root: CGROUPS, limit: 'memory.max', peak: 'memory.peak', kills: 'memory.events' },
+] as const;
+
+/** Makes one in the memory hierarchy; undefined if that is not allowed here. */
+export async function memoryCgroup(bytes: number): Promise<MemoryCgroup | undefined> {
+  const name = `ip-masq-test-${process.pid}-${randomInt(2 ** 32)}`;
+  for (const { root, limit, peak, kills } of MEMORY_FILES) {
+    const dir = join(root, name);
+    try {
+      await mkdir(dir);
+      await writeFile(join(dir, limit), `${bytes}`, { flag: 'r+' });
+    } catch {
+      await rmdir(dir).catch(() => undefined);
+      continue;
+    }
+    const read = async (file: string) => await readFile(join(dir, file), 'utf8');
+    return {
+      wrap: ({ file, args }) => ({
+        file: 'sh',
+        args: ['-c', `echo $$ > ${join(dir, 'cgroup.procs')} && exec "$@"`, 'sh', file, ...args],
+      }),
+      kills: async () => Number(/^oom_kill (\d+)$/m.exec(await read(kills))?.[1]),
+      peak: async () => Number(await read(peak)),
+      [Symbol.asyncDispose]: () => removeCgroup(dir),
+    };
+  }
+  return undefined;
 }

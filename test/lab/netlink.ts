@@ -68,6 +68,8 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'hasRange',
     'content',
     'change',
+    'natChains',
+    'size',
   ] as const;
   return {
     ...(Object.fromEntries(

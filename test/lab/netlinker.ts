@@ -26,6 +26,8 @@ const netlink: Netlink = {
   content: (name) => tables.content(name),
   hasRange: (...values) => tables.hasRange(...values),
   change: (...values) => tables.change(...values),
+  natChains: () => tables.natChains(),
+  size: (...values) => tables.size(...values),
   changes: async () => heard.splice(0),
   async types() {
     const types: number[] = [];

@@ -27,6 +27,7 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>
     dataplane: 'all',
     'dataplane/iptables': 'all',
     'dataplane/nftables': 'all',
+    netlink: 'types',
   },
   log: {},
   netlink: {},

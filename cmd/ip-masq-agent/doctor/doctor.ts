@@ -4,7 +4,7 @@ import { prettyJson } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { DOCTOR_FLAGS } from '../command-flags.ts';
 import { EXIT } from '../exit.ts';
-import { dataplaneOptions, retryOptions, sourcesOptions } from '../from-flags.ts';
+import { dataplaneOptions, foreignHost, retryOptions, sourcesOptions } from '../from-flags.ts';
 import { print, wantsColour } from '../print.ts';
 import { examinationText } from './doctor-text.ts';
 import { examine } from './examine.ts';
@@ -15,6 +15,7 @@ export async function doctor({ flags }: Args<typeof DOCTOR_FLAGS>): Promise<numb
     sources: sourcesOptions(flags),
     dataplane: dataplaneOptions(flags),
     host: systemHost(flags['sync-timeout']),
+    foreignHost: foreignHost(flags),
     acceptForeign: flags['accept-foreign'],
     retry: retryOptions(flags),
   });

@@ -39,6 +39,8 @@ interface Examiner {
   readonly sources: SourcesOptions;
   readonly dataplane: DataplaneOptions;
   readonly host: Host;
+  /** For the look at foreign rules. */
+  readonly foreignHost: Host;
   /** The ids of authors whose foreign rules are accepted. */
   readonly acceptForeign: readonly string[];
   /** How to wait for a busy kernel. */
@@ -78,7 +80,7 @@ async function toolFindings({ dataplane, host }: Examiner): Promise<readonly Fin
 }
 
 async function examineKernel(
-  { sources, dataplane: options, host, acceptForeign, retry }: Examiner,
+  { sources, dataplane: options, host, foreignHost, acceptForeign, retry }: Examiner,
   config: MergedConfig | undefined,
   families: readonly Family[],
 ): Promise<Examination> {
@@ -101,7 +103,7 @@ async function examineKernel(
     await look(async () => {
       const { iptables } = dataplane;
       const nodeOptions = { families, ownChain: options.chain, iptables };
-      const node = await retrying(() => readNode(host, nodeOptions), retry);
+      const node = await retrying(() => readNode(foreignHost, nodeOptions), retry);
       seen.push(...node.baseChains.map(({ where }) => where), ...node.skipped);
       const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
       return [

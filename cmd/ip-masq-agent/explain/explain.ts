@@ -10,7 +10,7 @@ import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
-import { dataplaneOptions, retryOptions } from '../from-flags.ts';
+import { dataplaneOptions, foreignHost, retryOptions } from '../from-flags.ts';
 import { openPatiently, patient } from '../patient.ts';
 import { print, wantsColour } from '../print.ts';
 import { readConfig } from '../read-config.ts';
@@ -45,7 +45,7 @@ async function askNode(
   const dataplane = await openPatiently(dataplaneOptions(flags), host, retry);
   const families = [...new Set(addresses.map(({ family }) => family))];
   const options = { families, ownChain: flags['masq-chain'], iptables: dataplane.iptables };
-  const node = await retrying(() => readNode(host, options), retry);
+  const node = await retrying(() => readNode(foreignHost(flags), options), retry);
   const installed = (await installedDataplanes(dataplaneOptions(flags), host)).map((one) => ({
     ...one,
     dataplane: patient(one.dataplane, retry),

@@ -1,4 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
 import type { PortRange } from '../../../lib/dataplane/ports.ts';
 import { PortCounter } from '../../../lib/flows/ports-in-use.ts';
 import { MOST_FLOWS, readFlows } from '../../../lib/flows/read.ts';
@@ -62,8 +61,6 @@ export class FlowWatch {
     recorder: Recorder,
     open: () => OpenConntrack = () => new Conntrack(),
   ) {
-    // Otherwise V8 takes flows for long-lived, and a table of 250,000 makes 20 MB of garbage instead of 3.
-    setFlagsFromString('--no-allocation-site-pretenuring');
     this.#open = open;
     this.#options = options;
     this.#log = log;

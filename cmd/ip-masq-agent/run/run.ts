@@ -17,7 +17,7 @@ import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { runDaemon } from '../daemon.ts';
 import type { FlagValues } from '../flags.ts';
-import { dataplaneOptions, sourcesOptions } from '../from-flags.ts';
+import { dataplaneOptions, foreignHost, sourcesOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { AddressChanges } from './address-changes.ts';
 import { collectGarbageSoon } from './collect-garbage.ts';
@@ -159,8 +159,8 @@ async function openBeside(surroundings: Surroundings, step: Sync): Promise<Besid
   const { flags, texts } = args;
   const leftovers = await openLeftovers(surroundings, step);
   const { NeighbourWatch } = await import('./neighbour-watch.ts');
-  const tools = systemHost(flags['sync-timeout']);
-  const neighbours = new NeighbourWatch(tools, log, status, leftovers, flags['accept-foreign']);
+  const accepted = flags['accept-foreign'];
+  const neighbours = new NeighbourWatch(foreignHost(flags), log, status, leftovers, accepted);
   const families = step.policies.map(({ family }) => family);
   const { dataplane } = step;
   if (netlink !== undefined && dataplane.knownUntil !== undefined) {

@@ -38,8 +38,8 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
   const carryOut = async (policy: Policy, { elements, ...plan }: TablePlan, from: From): Promise<void> => {
     const { family } = policy;
     if (elements === undefined) {
-      if (plan.preparation !== '') await tool.run(plan.preparation);
-      return await tool.run(plan.script);
+      if (plan.preparation !== '') await tool.run(family, plan.preparation);
+      return await tool.run(family, plan.script);
     }
     const changed = await netlink?.change((requests) =>
       requests.change({ family, table: TABLE, set: SET }, elements.remove, elements.add),
@@ -64,7 +64,7 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
     trust: (policy) => memory.trust(family, { ...from, found: heldTable(policy, options) }),
     remove() {
       const draft = planRemoval({ family, table: from.found });
-      const apply = () => memory.write(family, 'all', () => tool.run(draft?.script ?? ''));
+      const apply = () => memory.write(family, 'all', () => tool.run(family, draft?.script ?? ''));
       return draft && Object.assign(draft, { apply });
     },
     fates: () => kernelFates({ family, table: from.found }),

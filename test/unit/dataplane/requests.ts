@@ -15,6 +15,8 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     hasRange: none,
     content: none,
     change: none,
+    natChains: none,
+    size: none,
     ...requests,
   });
   return new DataplaneNetlink({ openRequests, openWatch: none }, (failure) =>

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmod, mkdir, symlink, truncate, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
@@ -353,11 +354,20 @@ describe('reading inputs', () => {
     assert.deepEqual(await read(['DIR/link']), { sources: ['DIR/link:ip-masq-a'], problems: [] });
   });
 
-  it('reads a pipe to its end', async () => {
+  it('reads an open pipe to its end, and does not wait for one that nobody writes to', async () => {
     execFileSync('mkfifo', [path('DIR/pipe')]);
-    const reading = read(['DIR/pipe']);
-    await writeFile(path('DIR/pipe'), manifest('ip-masq-a'));
-    assert.deepEqual(await reading, { sources: ['DIR/pipe:ip-masq-a'], problems: [] });
+    const { problems } = await read(['DIR/pipe']);
+    assert.deepEqual(
+      problems.map((text) => text.replace(/;.*/, '')),
+      ['DIR/pipe: error: is not a file'],
+    );
+    await write({ m: manifest('ip-masq-a') });
+    // As `<(…)` in bash does.
+    const shell = spawn('sh', ['-c', 'cat "$0" | sh -c \'echo $$; exec sleep 60\'', path('DIR/m')]);
+    const [pid] = await once(shell.stdout, 'data');
+    const name = `/proc/${String(pid).trim()}/fd/0`;
+    assert.deepEqual(await read([name]), { sources: [`${name}:ip-masq-a`], problems: [] });
+    process.kill(Number(pid));
   });
 
   it('reads no more than it may of what never ends', async () => {

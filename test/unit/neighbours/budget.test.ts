@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { Budget, MOST_FINDINGS, ONE_OUTPUT_BYTES, OUTPUT_BYTES } from '../../../lib/neighbours/budget.ts';
+import {
+  Budget,
+  MOST_FINDINGS,
+  MOST_TOOLS,
+  ONE_OUTPUT_BYTES,
+  OUTPUT_BYTES,
+} from '../../../lib/neighbours/budget.ts';
 import { findForeign } from '../../../lib/neighbours/find.ts';
 import { readNode } from '../../../lib/neighbours/read-node.ts';
-import { baseChainOf, fakeHost, listing, nftables, OWN, policyOf, rule, unlimited } from './support.ts';
+import { base, baseChainOf, fakeHost, listing, nftables, OWN, policyOf, rule, unlimited } from './support.ts';
 
 const INSIDE = policyOf('10.0.0.0/8');
 const TOO_MANY = 'there are too many foreign rules to analyse';
@@ -96,15 +102,13 @@ describe('the work of a look at foreign rules', () => {
 
     const elem = Array.from({ length: 5_000 }, (_, index) => `10.0.${index >> 8}.${index & 255}`);
     const daddr = { payload: { protocol: 'ip', field: 'daddr' } };
-    const host = fakeHost({
-      'nft -j list chains': nftables({
-        chain: { family: 'ip', table: 't', name: 'p', type: 'nat', hook: 'postrouting' },
-      }),
+    const answers = {
       [listing('chain', 'ip', 't', 'p')]: nftables(
         rule('p', { match: { op: '==', left: daddr, right: '@s' } }, { masquerade: null }),
       ),
       [listing('set', 'ip', 't', 's')]: nftables({ set: { name: 's', elem } }),
-    });
+    };
+    const host = fakeHost(answers, [], {}, [base('ip', 't', 'p')]);
     const options = { families: ['IPv4'], ownChain: OWN, iptables: undefined } as const;
     assert.deepEqual((await readNode(host, options, unlimited())).unread, []);
     assert.deepEqual((await readNode(host, options, counting(500).budget)).unread, [TOO_MANY]);
@@ -113,17 +117,15 @@ describe('the work of a look at foreign rules', () => {
   for (const [what, tables, bytes] of [
     ['one tool prints', 1, ONE_OUTPUT_BYTES + 1],
     ['all tools print', 3, OUTPUT_BYTES / 2],
+    ['so many tools print', MOST_TOOLS, 0],
   ] as const) {
     it(`takes what it has read if ${what} more than it may read`, async () => {
-      const chainOf = (table: string, name: string) => ({
-        chain: { family: 'ip', table, name, type: 'nat', hook: 'postrouting' },
-      });
-      const big = Array.from({ length: tables }, (_, index) => chainOf(`big${index}`, 'p'));
-      const host = fakeHost({
-        'nft -j list chains': nftables(chainOf('nat', 'POSTROUTING'), ...big),
+      const big = Array.from({ length: tables }, (_, index) => base('ip', `big${index}`, 'p'));
+      const answers = {
         'iptables-nft': { stdout: '-P POSTROUTING ACCEPT\n-A POSTROUTING -j MASQUERADE\n' },
         nft: { stdout: '{"nftables":[]}'.padEnd(bytes) },
-      });
+      };
+      const host = fakeHost(answers, [], {}, [base('ip', 'nat', 'POSTROUTING'), ...big]);
       const iptables = { mode: 'nft', suffix: '-nft' } as const;
       const node = await readNode(host, { families: ['IPv4'], ownChain: OWN, iptables });
       assert.deepEqual(node.unread, [TOO_MANY]);

@@ -3,59 +3,13 @@ import { describe, it } from 'node:test';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { type BaseChain, readBaseChain } from '../../../lib/neighbours/base-chain.ts';
-import { createNftReader, findNatChains, type NftChain } from '../../../lib/neighbours/read-nftables.ts';
-import { base, fakeHost, listing, nftables, OWN, rule, unlimited } from './support.ts';
-
-describe('what nft says of base chains', () => {
-  it('is taken from those of nat at postrouting, whatever else it prints', async () => {
-    const host = fakeHost({
-      nft: nftables(
-        { metainfo: { version: '1.0.6' } },
-        { chain: { family: 'ip', table: 'nat', name: 'KUBE-SERVICES', handle: 1 } },
-        { chain: { family: 'ip', table: 'f', name: 'x', type: 'filter', hook: 'postrouting' } },
-        { chain: { family: 'ip', table: 'n', name: 'x', type: 'nat', hook: 'prerouting' } },
-        { chain: { type: 'nat', hook: 'postrouting' } },
-        null,
-        base('inet', 'site', 'post'),
-      ),
-    });
-    const found = await findNatChains(host);
-    assert.deepEqual(found, [{ family: 'inet', table: 'site', chain: 'post', priority: 100 }]);
-  });
-
-  for (const [name, answer, failure, message] of [
-    ['is not installed', undefined, 'missing', /^nft is not installed$/],
-    [
-      'has no JSON',
-      { code: 1, stderr: 'Error: JSON support not compiled-in' },
-      'missing',
-      /not compiled-in$/,
-    ],
-    [
-      'finds no nf_tables',
-      { code: 1, stderr: 'Error: Operation not supported' },
-      'unsupported',
-      /supported$/,
-    ],
-    ['prints something else', { stdout: 'table ip nat' }, 'refused', /the output is not JSON$/],
-    ['says nothing', { code: 3 }, 'refused', /^nft -j list chains failed: exit code 3$/],
-    [
-      'may not look',
-      { code: 1, stderr: 'Operation not permitted (you must be root)\nx' },
-      'denied',
-      /root\)$/,
-    ],
-  ] as const) {
-    it(`is an error of its own kind where it ${name}`, async () => {
-      const host = fakeHost(answer === undefined ? {} : { nft: answer });
-      await assert.rejects(findNatChains(host), { failure, message });
-    });
-  }
-});
+import { createNftReader, createRefusal } from '../../../lib/neighbours/read-nftables.ts';
+import type { NatChain } from '../../../lib/netlink/replies.ts';
+import { fakeHost, listing, nftables, OWN, rule, unlimited } from './support.ts';
 
 /** Reads a base chain with all chains that it leads to. */
-function readerOf(host: Host): (base: NftChain, family: Family) => Promise<BaseChain | undefined> {
-  const reader = createNftReader(host, OWN, unlimited());
+function readerOf(host: Host): (base: NatChain, family: Family) => Promise<BaseChain | undefined> {
+  const reader = createNftReader(host, OWN, unlimited(), createRefusal(host.netlink));
   return (base, family) =>
     readBaseChain({ where: 'here', family, name: base.chain }, 256, reader(base, family));
 }
@@ -68,7 +22,6 @@ describe('a chain of nftables', () => {
     const host = fakeHost(
       {
         [listing('chain', 'inet', 'maps', 'post')]: nftables(
-          base('inet', 'maps', 'post'),
           rule('post', { match: { op: '==', left: daddr, right: '@s' } }, { accept: null }),
           rule('post', { jump: { target: 'accept' } }),
           rule('post', { goto: { target: 'accept' } }),
@@ -83,7 +36,7 @@ describe('a chain of nftables', () => {
       commands,
     );
     const read = readerOf(host);
-    const chain = { family: 'inet', table: 'maps', chain: 'post', priority: 100 };
+    const chain = { family: 'inet', table: 'maps', chain: 'post', priority: 100 } as const;
     const [four, six] = [await read(chain, 'IPv4'), await read(chain, 'IPv6')];
     assert.deepEqual([...(four?.chains.keys() ?? [])], ['post', 'accept', odd]);
     assert.deepEqual(six?.unread, ['chain gone']);
@@ -134,4 +87,19 @@ describe('a chain of nftables', () => {
     assert.deepEqual(a?.unread, ['only 256 of the chains that it leads to are read']);
     assert.deepEqual(b?.unread, a?.unread);
   });
+});
+
+describe('nft that cannot list a chain', () => {
+  for (const [name, answer, message] of [
+    ['is not installed', undefined, /^nft is not installed$/],
+    ['has no JSON', { code: 1, stderr: 'Error: JSON support not compiled-in' }, /not compiled-in$/],
+    ['prints something else', { stdout: 'table ip nat' }, /the output is not JSON$/],
+    ['says nothing', { code: 3 }, /^nft -j list chain ip t p failed: exit code 3$/],
+    ['may not look', { code: 1, stderr: 'Operation not permitted (you must be root)\nx' }, /root\)$/],
+  ] as const)
+    it(`is told where it ${name}`, async () => {
+      const read = readerOf(fakeHost(answer === undefined ? {} : { nft: answer }));
+      const found = await read({ family: 'ip', table: 't', chain: 'p', priority: 100 }, 'IPv4');
+      assert.match(found?.unread[0] ?? '', message);
+    });
 });

@@ -4,11 +4,14 @@ import { parsePrefix } from '../../../lib/cidr/prefix.ts';
 import { prefixesOf, type RangeSet } from '../../../lib/cidr/ranges.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host, ToolResult } from '../../../lib/dataplane/host.ts';
+import type { Requests } from '../../../lib/dataplane/netlink.ts';
 import type { BaseChain, Rule } from '../../../lib/neighbours/base-chain.ts';
 import { Budget } from '../../../lib/neighbours/budget.ts';
 import { parseIptablesRule } from '../../../lib/neighbours/iptables-rule.ts';
 import type { NftContext } from '../../../lib/neighbours/nft-match.ts';
+import type { NatChain } from '../../../lib/netlink/replies.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
+import { fakeNetlink } from '../dataplane/requests.ts';
 
 export const OWN = 'IP-MASQ-AGENT';
 
@@ -83,13 +86,21 @@ export function contextOf(named: NftContext['named'] = new Map()): NftContext {
 /** What tools say, by their whole command or just their name. */
 export type Answers = Readonly<Record<string, Partial<ToolResult>>>;
 
-/** A machine whose tools answer from a table; whatever is not in it is not installed. */
+/**
+ * A machine whose tools answer from a table; whatever is not in it is not installed.
+ *
+ * @param natChains what the kernel lists over netlink
+ * @param size what it says that each chain holds
+ */
 export function fakeHost(
   answers: Answers,
   commands: string[] = [],
   files: Readonly<Record<string, string>> = {},
+  natChains: readonly NatChain[] = [],
+  size: Requests['size'] = async () => ({ rules: 1, elements: 0 }),
 ): Host {
   return {
+    netlink: fakeNetlink({ natChains: async () => natChains, size }),
     run: async (file, args) => {
       const command = [file, ...args].join(' ');
       commands.push(command);
@@ -106,9 +117,9 @@ export function nftables(...objects: readonly unknown[]): Partial<ToolResult> {
   return { stdout: JSON.stringify({ nftables: objects }) };
 }
 
-export function base(family: string, table: string, name: string, prio = 100): unknown {
-  const hooked = { type: 'nat', hook: 'postrouting', prio, policy: 'accept' };
-  return { chain: { family, table, name, handle: 1, ...hooked } };
+/** A base chain as the kernel lists it. */
+export function base(family: NatChain['family'], table: string, chain: string, priority = 100): NatChain {
+  return { family, table, chain, priority };
 }
 
 export function rule(chain: string, ...expr: readonly unknown[]): unknown {

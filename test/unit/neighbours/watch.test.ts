@@ -8,7 +8,7 @@ import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
 import { olderAgentRules } from '../../lab/older-agent.ts';
-import { fakeHost, nftables, policyOf } from './support.ts';
+import { fakeHost, policyOf } from './support.ts';
 
 const DATAPLANE: Dataplane = {
   name: 'nftables',
@@ -33,8 +33,9 @@ async function logged(looks: number, error: unknown): Promise<readonly Record<st
     readText: async () => '',
   };
   const watch = new NeighbourWatch(host, log, new Status(new Recorder(), () => 0), NO_LEFTOVERS, []);
+  const dataplane = { ...DATAPLANE, iptables: { mode: 'nft', suffix: '-nft' } } as const;
   for (let look = 1; look <= looks; look += 1) {
-    watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
+    watch.look({ dataplane, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
     while (runs < look) await setImmediate();
     await setImmediate();
   }
@@ -68,7 +69,7 @@ for (const accepted of [[], ['ip-masq-agent']])
   it(`rules of another agent that have come back are foreign rules in the status, accepted: ${accepted}`, async () => {
     const status = new Status(new Recorder(), () => 0);
     const back = [{ family: 'IPv4', where: 'iptables (legacy)', rules: olderAgentRules() }] as const;
-    const host = fakeHost({ 'nft -j list chains': nftables() });
+    const host = fakeHost({});
     const leftovers = { ...NO_LEFTOVERS, back };
     const watch = new NeighbourWatch(host, pino({ enabled: false }), status, leftovers, accepted);
     watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
