@@ -60,7 +60,9 @@ describe('the JSON output fits its schema:', () => {
     await node.iptables('-I', 'POSTROUTING', '-d', '127.0.0.1', '-j', 'ACCEPT');
     await node.iptables('-A', 'POSTROUTING', '-s', '172.17.0.0/16', '-j', 'MASQUERADE');
     await node.box.run('ip', ['link', 'add', 'cilium_host', 'type', 'veth']);
-    await node.box.run('bash', ['-c', 'echo > /dev/udp/127.0.0.1/9']);
+    // A connection that leaves the node, as far as its routes say.
+    await node.box.run('ip', 'route add 203.0.113.9 dev lo'.split(' '));
+    await node.box.run('bash', ['-c', 'echo > /dev/udp/203.0.113.9/9']);
   });
   after(() => node[Symbol.asyncDispose]());
 
