@@ -137,7 +137,8 @@ function lives(start: Pick<Life, 'way' | 'flags' | 'netlink'>): fc.Arbitrary<Lif
     .filter((one) => !('iptables' in one && /^(?:PREROUTING|OUTPUT)$/.test(one.iptables[1] ?? '')))
     // Packets on loopback would be masqueraded, and dropped for want of an address: nobody would reach the agent.
     .filter(
-      (one) => !('iptables' in one && /POSTROUTING (?:\d+ )?-j MASQUERADE/.test(one.iptables.join(' '))),
+      (one) =>
+        !('iptables' in one && /^-. (?:POSTROUTING|FOREIGN) .*MASQUERADE$/s.test(one.iptables.join(' '))),
     );
   const step: fc.Arbitrary<Step> = fc.oneof(
     { arbitrary: edit.map((edit) => ({ edit })), weight: 8 },
