@@ -58,9 +58,9 @@ export async function reconcile(
         if (!changes.has(plan.family)) changes.set(plan.family, change);
         options.onApply(plan);
         await plan.apply().catch((error: unknown) => {
-          const isWhole = plan.remakes;
+          const isWhole = plan.remakes || whole.has(plan.family);
           whole.add(plan.family);
-          throw failures.add(plan, error, isWhole && !options.hasApplied);
+          throw failures.add(plan, error, { isWhole, isFinal: isWhole && !options.hasApplied });
         });
       }),
     );
@@ -83,11 +83,20 @@ function hasDoneNothing({ observed: before }: Change, now: Observed): boolean {
 class Failures {
   readonly #counts = new Map<string, number>();
 
-  /** The error to throw for a transaction that has failed: another attempt follows, unless it cannot succeed. */
-  add(plan: Plan, error: unknown, isFinal: boolean): unknown {
+  /**
+   * The error to throw for a transaction that has failed: another attempt follows, unless it cannot succeed.
+   *
+   * @param isWhole whether the next attempt can write no more than this one
+   * @param isFinal whether it cannot succeed after some attempts
+   */
+  add(
+    plan: Plan,
+    error: unknown,
+    { isWhole, isFinal }: { readonly isWhole: boolean; readonly isFinal: boolean },
+  ): unknown {
     if (!(error instanceof DataplaneError)) return error;
     // Such as a set that another program has made again with other flags, or as a constant one.
-    const isSingle = ['refused', 'denied'].includes(error.failure) && !plan.remakes;
+    const isSingle = ['refused', 'denied'].includes(error.failure) && !isWhole;
     if (error.failure !== 'raced' && !isSingle) return error;
     if (!isFinal || this.#count(plan) < MOST_FAILURES)
       return isSingle ? new DataplaneError('raced', error.message, error.remedy) : error;
@@ -132,7 +141,7 @@ export async function removeRules(
     const plan = observed.remove();
     await plan?.apply().catch((error: unknown) => {
       care = 'most';
-      throw failures.add(plan, error, true);
+      throw failures.add(plan, error, { isWhole: true, isFinal: true });
     });
     return { rules: plan?.current, stays: observed.stays?.() ?? [] };
   }, options);
