@@ -213,7 +213,7 @@ async function bringIn(
   wake: Wake,
   { hasApplied, described, retry, observer, log }: SyncOptions,
 ): Promise<Pick<Sync, 'changed' | 'verdictsChanged' | 'drift' | 'isHeld'>> {
-  const { changes, isHeld } = await reconcile(dataplane, policies, {
+  const { changes, isHeld, stays } = await reconcile(dataplane, policies, {
     ...retry,
     hasApplied,
     onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
@@ -239,7 +239,9 @@ async function bringIn(
     if (plan === undefined || verdicts === undefined)
       log.debug({ family, reason: wake.reason }, 'nothing to change');
     else logChange(log, { plan, verdicts, drifted, isHeld, wake, took });
-    for (const text of change?.observed.stays?.(policy) ?? []) log.warn({ family }, text);
+    // Said when it comes to stay, and by each new process.
+    if (change !== undefined || wake.reason === 'start')
+      for (const text of stays.get(family) ?? []) log.warn({ family }, text);
   }
   return { changed: changes.size > 0, verdictsChanged, drift: isDrift ? (wake.by ?? []) : undefined, isHeld };
 }

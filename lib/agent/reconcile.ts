@@ -25,6 +25,8 @@ interface Reconciled {
   readonly changes: ReadonlyMap<Family, Change>;
   /** Whether the kernel was found to hold all policies. If not, another program changes the same rules all the time. */
   readonly isHeld: boolean;
+  /** What stays in each family although no rule of the agent is in it, in words. */
+  readonly stays: ReadonlyMap<Family, readonly string[]>;
 }
 
 /**
@@ -48,9 +50,11 @@ export async function reconcile(
   const changes = new Map<Family, Change>();
   const whole = new Set<Family>();
   const failures = new Failures();
+  const stays = new Map<Family, readonly string[]>();
   const isHeld = await retrying(async () => {
     const care = (family: Family) => (whole.has(family) ? 'most' : options.hasApplied ? 'little' : 'more');
-    const planned = await planAll(dataplane, policies, care, options.hasApplied);
+    const look = (hasApplied: boolean) => planAll(dataplane, policies, care, hasApplied, stays);
+    const planned = await look(options.hasApplied);
     if (planned.length === 0) return true;
     await all(
       planned.map(async (change) => {
@@ -64,14 +68,14 @@ export async function reconcile(
         });
       }),
     );
-    const differing = await planAll(dataplane, policies, care, true);
+    const differing = await look(true);
     for (const { plan, observed } of differing) {
       const before = planned.find((one) => one.plan.family === plan.family);
       if (before !== undefined && hasDoneNothing(before, observed)) throw failures.idle(dataplane, plan);
     }
     return differing.length === 0;
   }, options);
-  return { changes, isHeld };
+  return { changes, isHeld, stays };
 }
 
 /** Whether no rule of the agent is there, and nobody was seen to write, the tool included. */
@@ -153,6 +157,7 @@ async function planAll(
   policies: readonly Policy[],
   careOf: (family: Family) => Care,
   hasApplied: boolean,
+  stays: Map<Family, readonly string[]>,
 ): Promise<readonly Change[]> {
   const changes = await all(
     policies.map(async (policy) => {
@@ -160,6 +165,7 @@ async function planAll(
       const observed = await dataplane.observe(policy.family, care);
       const plan = observed.plan(policy, care === 'most');
       if (plan === undefined) observed.trust(policy);
+      stays.set(policy.family, observed.stays?.(policy) ?? []);
       return plan && { plan, drifted: hasApplied && !observed.isTrusted, observed };
     }),
   );

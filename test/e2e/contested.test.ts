@@ -90,6 +90,28 @@ describe('rules that do not stay', () => {
     }
   }
 
+  for (const flags of [['--netlink=auto'], ['--netlink=off'], ['--iptables-mode=legacy']]) {
+    it(`are told with the foreign rule that keeps a chain, ${flags}`, async () => {
+      await using node = await createNode();
+      const from = 'masqueradeFromCIDRs: [10.244.0.0/16]\n';
+      const volume = await node.volume({ 'ip-masq-a': `${INSIDE('10.0.0.0/8')['ip-masq-a']}${from}` });
+      const once = () => node.agent('--once', ...flags);
+      assert.equal((await once()).code, 0);
+      const tool = flags[0] === '--iptables-mode=legacy' ? 'iptables-legacy' : 'iptables-nft';
+      await run(node, tool, '-t', 'nat', '-A', 'POSTROUTING', '-p', 'udp', '-j', 'IP-MASQ-AGENT-FROM');
+      await volume.swap(INSIDE('10.0.0.0/8'));
+      for (const sync of ['the change', 'a new process']) {
+        const { code, stderr } = await once();
+        assert.equal(code, 0, stderr);
+        const warning =
+          /"warn".*IP-MASQ-AGENT-FROM stays, empty, .*: -A POSTROUTING -p udp -j IP-MASQ-AGENT-FROM;/;
+        assert.match(stderr, warning, sync);
+        const listing = await run(node, tool, '-t', 'nat', '-S', 'IP-MASQ-AGENT-FROM');
+        assert.equal(listing, '-N IP-MASQ-AGENT-FROM\n', sync);
+      }
+    });
+  }
+
   it('make the agent not ready, with the name of the program, until they stay', async () => {
     await using node = await createNode();
     await node.volume(INSIDE('10.0.0.0/8'));
