@@ -8,7 +8,11 @@ import { unmasqueraded } from '../../lib/policy/flatten.ts';
 import { COMMON, kubeProxyRules } from '../lab/kube-proxy.ts';
 import { ALL, NEIGHBOURS } from '../lab/neighbours-iptables.ts';
 import { NATIVE } from '../lab/neighbours-nftables.ts';
+import { WITH_NETLINK } from '../lab/netlink.ts';
 import { BOX_KINDS, CHAIN, createLab, type Family, forEachLab, type Lab, policyOf } from './support.ts';
+
+/** Without netlink, nobody knows how much memory a listing would need. */
+const NEEDS_NETLINK = 'NETLINK=off: foreign rules are not looked at';
 
 /** What the agent leaves alone in these tests, besides link-local. */
 const INSIDE: Readonly<Record<Family, string>> = { IPv4: '10.0.0.0/8', IPv6: 'fd00::/8' };
@@ -47,7 +51,7 @@ function address(text: string): Address {
   return parsed;
 }
 
-describe('foreign rules of iptables', () => {
+describe('foreign rules of iptables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, () => {
   forEachLab((makeLab, family) => {
     it('are silent on a clean node', async () => {
       await using lab = await makeLab();
@@ -100,7 +104,7 @@ const PART = { netns: 500, userns: 20 };
 
 const TABLE: Readonly<Record<Family, string>> = { IPv4: 'ip', IPv6: 'ip6' };
 
-describe('foreign rules of nftables', () => {
+describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, () => {
   for (const kind of BOX_KINDS) {
     for (const family of ['IPv4', 'IPv6'] as const) {
       for (const { name, script, found } of NATIVE) {
@@ -186,7 +190,7 @@ describe('foreign rules of nftables', () => {
   }
 });
 
-describe('a node with 75,000 rules of kube-proxy', () => {
+describe('a node with 75,000 rules of kube-proxy', { skip: !WITH_NETLINK && NEEDS_NETLINK }, () => {
   it('has only those chains read that packets meet behind POSTROUTING', async (t) => {
     const kind = BOX_KINDS[0] ?? 'userns';
     await using lab = await createLab(kind, 'nft', 'IPv4');
