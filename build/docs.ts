@@ -6,7 +6,7 @@ import { EXIT_MEANING } from '../cmd/ip-masq-agent/exit.ts';
 import { type Flag, spellings } from '../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
 import { CONFLICT_KINDS, KINDS } from '../lib/config/problem.ts';
-import { FINDING_MEANING } from '../lib/neighbours/finding.ts';
+import { FINDING_MEANING } from '../lib/doctor/finding.ts';
 import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
 

@@ -1,11 +1,11 @@
 import { type Agent, inWords } from '../../lib/agent/holder.ts';
+import { leftoverPlaces } from '../../lib/agent/leftovers.ts';
 import { tryLock } from '../../lib/agent/lock.ts';
 import { describeRemoval, removeAll } from '../../lib/agent/remove.ts';
 import type { Installed } from '../../lib/dataplane/dataplane.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
 import { installedDataplanes } from '../../lib/dataplane/open.ts';
-import { leftoverPlaces } from '../../lib/neighbours/leftovers.ts';
 import { keptFamilies } from '../../lib/policy/policy.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { printable } from '../../lib/text/escape.ts';

@@ -1,8 +1,8 @@
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { formatProblem } from '../../lib/config/problem.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
-import { problemPainter } from '../../lib/lint/text-report.ts';
 import { writeTerminationMessage } from '../../lib/log/termination.ts';
+import { problemPainter } from '../../lib/report/text-report.ts';
 import { painter } from '../../lib/text/colour.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { printable } from '../../lib/text/escape.ts';

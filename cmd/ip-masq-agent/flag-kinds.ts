@@ -10,7 +10,7 @@ import {
   type PortRange,
   parsePortRanges,
 } from '../../lib/dataplane/ports.ts';
-import { AUTHOR_IDS } from '../../lib/neighbours/author.ts';
+import { AUTHOR_IDS } from '../../lib/foreign/author.ts';
 import type { PromisedRange } from '../../lib/policy/promises.ts';
 import { printable, quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';

@@ -27,7 +27,7 @@ export function configOptions(flags: FlagValues): ConfigOptions {
 function promisesOf(flags: FlagValues): readonly GivenPromise[] {
   const given = (flag: 'must-not-masquerade' | 'must-masquerade', verdict: Verdict) =>
     flags[flag].map((promised) => ({ ...promised, flag, verdict }));
-  return [...given('must-not-masquerade', 'return'), ...given('must-masquerade', 'masquerade')];
+  return [...given('must-not-masquerade', 'not_masqueraded'), ...given('must-masquerade', 'masqueraded')];
 }
 
 /** The options of the dataplane. */

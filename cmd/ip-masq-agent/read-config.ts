@@ -1,8 +1,8 @@
 import type { MergedConfig } from '../../lib/config/config.ts';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { loadConfig, mergeSources } from '../../lib/config/load.ts';
-import { readAgentInputs, readInputs } from '../../lib/lint/input.ts';
-import type { CheckReport } from '../../lib/lint/report.ts';
+import { readAgentInputs, readInputs } from '../../lib/inputs/input.ts';
+import type { CheckReport } from '../../lib/report/report.ts';
 import { printable } from '../../lib/text/escape.ts';
 import type { INPUT_FLAGS } from './command-flags.ts';
 import { UsageError } from './exit.ts';

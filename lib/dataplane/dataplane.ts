@@ -65,6 +65,14 @@ export interface Installed {
   readonly families: readonly Family[];
 }
 
+/** The agent's chain or table, with rules, in a place where this run keeps none. */
+export interface Found {
+  readonly family: Family;
+  /** The dataplane's name. */
+  readonly where: string;
+  readonly rules: readonly string[];
+}
+
 /** A mode of iptables, and the names of its commands. */
 interface IptablesCommands {
   readonly mode: IptablesMode;

@@ -37,7 +37,7 @@ export function firstMatches(family: Family, rules: readonly RangeRule[]): Fates
   const fates = starts.map((first, index): Fate => {
     const range = { first, last: (starts[index + 1] ?? end) - 1n };
     const decides = decisive[index] ?? rules.length;
-    const { verdict = 'return', as } = rules[decides] ?? {};
+    const { verdict = 'not_masqueraded', as } = rules[decides] ?? {};
     const doubts = doubtful
       .filter((one) => one.outcome !== outcomeOf({ verdict, as }))
       .map((one) => one.first[index] ?? rules.length);

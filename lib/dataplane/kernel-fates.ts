@@ -17,10 +17,14 @@ export function verdictAt(
 ): KernelVerdict {
   const isElsewhere = source && from && !from.ranges.some((range) => isIn(source.value, range));
   if (isElsewhere)
-    return { state, verdict: 'return', rule: `packets from ${formatAddress(source)} are not looked at` };
+    return {
+      state,
+      verdict: 'not_masqueraded',
+      rule: `packets from ${formatAddress(source)} are not looked at`,
+    };
   const fate = fates.find((one) => isIn(value, one));
   const isKnown = fate?.verdict !== undefined;
-  const { verdict = 'return', as, rule } = fate ?? {};
+  const { verdict = 'not_masqueraded', as, rule } = fate ?? {};
   return { state: isKnown ? state : 'changed', verdict, as, rule };
 }
 
@@ -36,9 +40,9 @@ export function together(a: KernelFates, b: KernelFates): KernelFates {
   const isSameSource = sameRanges(a.from?.ranges, b.from?.ranges);
   const fates = Array.from(sideBySide(a, b), ({ first, last, before, after }): Fate => {
     // It depends on where the packet comes from.
-    if (!isSameSource && (before.verdict !== 'return' || after.verdict !== 'return'))
+    if (!isSameSource && (before.verdict !== 'not_masqueraded' || after.verdict !== 'not_masqueraded'))
       return { first, last, verdict: undefined, rule: before.rule ?? after.rule };
-    const masquerades = [before, after].find(({ verdict }) => verdict === 'masquerade');
+    const masquerades = [before, after].find(({ verdict }) => verdict === 'masqueraded');
     const decides = masquerades ?? (before.verdict === undefined ? before : after);
     return { ...decides, first, last };
   });

@@ -43,7 +43,7 @@ export function keptVerdict(flow: Flow, { verdict, isOwn }: Rules): Verdict | un
   if (reply.source !== original.destination || flow.isExpected || flow.zone !== 0) return undefined;
   if (ENDED_TCP.includes(flow.tcpState) || original.destination >= FIRST_NOT_UNICAST[family])
     return undefined;
-  const kept = reply.destination === original.source ? 'return' : 'masquerade';
+  const kept = reply.destination === original.source ? 'not_masqueraded' : 'masqueraded';
   const source = { family, value: original.source };
   const destination = { family, value: original.destination };
   const wanted = verdict(source, destination);

@@ -64,12 +64,12 @@ export function decide(
     .filter((entry) => entry !== decidedBy && covers(entry.prefix, host))
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
   const from = sourceDecision(policy, source);
-  const verdict = from.isElsewhere ? 'return' : (decidedBy?.verdict ?? 'masquerade');
+  const verdict = from.isElsewhere ? 'not_masqueraded' : (decidedBy?.verdict ?? 'masqueraded');
   return {
     address,
     text: formatAddress(address),
     verdict,
-    as: verdict === 'masquerade' ? decidedBy?.as : undefined,
+    as: verdict === 'masqueraded' ? decidedBy?.as : undefined,
     source: from,
     decidedBy,
     flag: decidedBy === undefined ? linkLocalFlag(config, family, rangeOf(host)) : undefined,

@@ -33,7 +33,7 @@ export function fatesOf(policy: Policy): Fates {
   const fates: Fate[] = [];
   let next = 0n;
   const fill = (end: bigint): void => {
-    if (end > next) fates.push({ first: next, last: end - 1n, verdict: 'masquerade' });
+    if (end > next) fates.push({ first: next, last: end - 1n, verdict: 'masqueraded' });
   };
   for (const { first, last, entry } of flatten(policy)) {
     fill(first);

@@ -44,7 +44,7 @@ export function flatten({ entries }: Policy): readonly Segment[] {
 export function unmasqueraded(policy: Policy): RangeSet {
   return rangeSet(
     policy.family,
-    flatten(policy).filter(({ entry }) => entry.verdict === 'return'),
+    flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded'),
   );
 }
 

@@ -43,7 +43,7 @@ function nothingInside(
   const linkLocal = rangeOf(LINK_LOCAL[family].prefix);
   const isInside = segments.some(
     ({ first, last, entry }) =>
-      entry.verdict === 'return' && (first < linkLocal.first || last > linkLocal.last),
+      entry.verdict === 'not_masqueraded' && (first < linkLocal.first || last > linkLocal.last),
   );
   const isMeant = masqueradeCIDRs.some(({ value }) => value.family === family && value.length === 0);
   if (isInside || isMeant) return undefined;
@@ -65,11 +65,11 @@ function nothingInside(
 function everythingInside({ family, entries }: Policy, segments: readonly Segment[]): Finding | undefined {
   const inside = rangeSet(
     family,
-    segments.filter(({ entry }) => entry.verdict === 'return'),
+    segments.filter(({ entry }) => entry.verdict === 'not_masqueraded'),
   );
   if (sizeOf(inside) !== sizeOf(everything(family))) return undefined;
   const [widest] = entries
-    .filter(({ verdict, origin }) => verdict === 'return' && origin.kind === 'file')
+    .filter(({ verdict, origin }) => verdict === 'not_masqueraded' && origin.kind === 'file')
     .toSorted((a, b) => a.prefix.length - b.prefix.length);
   return {
     kind: 'everything-inside',

@@ -9,13 +9,13 @@ import type { Located, Origin } from '../text/origin.ts';
 /** The types of addresses in a policy, for importers that need no more of lib/cidr. */
 export type { Address, Family };
 
-/** `return` keeps the source address of a packet, `masquerade` replaces it by the node's address. */
-export type Verdict = 'return' | 'masquerade';
+/** Whether a packet leaves with the node's address instead of its own. */
+export type Verdict = 'not_masqueraded' | 'masqueraded';
 
 /** The verdicts in words. */
 export const VERDICT_TEXT: Readonly<Record<Verdict, string>> = {
-  return: 'not masqueraded',
-  masquerade: 'masqueraded',
+  not_masqueraded: 'not masqueraded',
+  masqueraded: 'masqueraded',
 };
 
 /** A prefix with a verdict, and the place that asks for it. */
@@ -64,15 +64,15 @@ export function keptFamilies(enableIPv6: boolean): readonly Family[] {
 export function compilePolicy(config: MergedConfig, family: Family, own?: readonly Address[]): Policy {
   const masqLinkLocal = (family === 'IPv4' ? config.masqLinkLocal : config.masqLinkLocalIPv6).value;
   const { prefix, rfc } = LINK_LOCAL[family];
-  const linkLocal: Entry = { prefix, verdict: 'return', origin: { kind: 'built-in', reason: rfc } };
+  const linkLocal: Entry = { prefix, verdict: 'not_masqueraded', origin: { kind: 'built-in', reason: rfc } };
   const entries = (located: readonly Located<Prefix>[], verdict: Verdict): Entry[] =>
     located
       .filter(({ value }) => value.family === family)
       .map(({ value, origin }) => ({ prefix: value, verdict, origin }));
   const known = [
     ...(masqLinkLocal ? [] : [linkLocal]),
-    ...entries(config.nonMasqueradeCIDRs, 'return'),
-    ...entries(config.masqueradeCIDRs, 'masquerade'),
+    ...entries(config.nonMasqueradeCIDRs, 'not_masqueraded'),
+    ...entries(config.masqueradeCIDRs, 'masqueraded'),
   ];
   return {
     family,
@@ -94,13 +94,13 @@ function addressEntries(
     .filter(({ value: { destination } }) => destination.family === family)
     .map(({ value: { destination, range }, origin }): Entry => {
       const found = own && addressesIn(range, own);
-      return { prefix: destination, verdict: 'masquerade', origin, as: { range, origin, found } };
+      return { prefix: destination, verdict: 'masqueraded', origin, as: { range, origin, found } };
     });
   const map = prefixMap(asked);
   const others = MULTICAST[family]
     .filter(({ prefix }) => map.get(prefix) === undefined && map.nearestAround(prefix) !== undefined)
     .map(({ prefix, rfc }): Entry => {
-      return { prefix, verdict: 'masquerade', origin: { kind: 'built-in', reason: rfc } };
+      return { prefix, verdict: 'masqueraded', origin: { kind: 'built-in', reason: rfc } };
     });
   return [...asked, ...others];
 }
@@ -136,12 +136,12 @@ function withAddresses(known: readonly Entry[], destinations: readonly Entry[]):
   if (destinations.length === 0) return known;
   const [verdicts, addresses] = [prefixMap(known), prefixMap(destinations)];
   const exceptions = known.map((entry) => {
-    if (entry.verdict === 'return') return entry;
+    if (entry.verdict === 'not_masqueraded') return entry;
     return { ...entry, as: (addresses.get(entry.prefix) ?? addresses.nearestAround(entry.prefix))?.as };
   });
   const others = destinations.filter(
     ({ prefix }) =>
-      verdicts.get(prefix) === undefined && verdicts.nearestAround(prefix)?.verdict !== 'return',
+      verdicts.get(prefix) === undefined && verdicts.nearestAround(prefix)?.verdict !== 'not_masqueraded',
   );
   return [...exceptions, ...others];
 }
@@ -199,8 +199,8 @@ export function flowVerdict(policies: readonly Policy[]): FlowVerdict {
   );
   return (source, destination) => {
     const { decide, from } = deciders.get(destination.family) ?? {};
-    if (decide === undefined) return 'return';
+    if (decide === undefined) return 'not_masqueraded';
     if (from !== undefined && !isInSome(source.value, from)) return undefined;
-    return decide(destination)?.verdict ?? 'masquerade';
+    return decide(destination)?.verdict ?? 'masqueraded';
   };
 }

@@ -52,7 +52,7 @@ export function breaches(
   const listed = fromSet(policy) ?? everything(policy.family);
   const isConcerned = intersection(meant, listed).ranges.length > 0;
   const destinations = isConcerned ? wrongDestinations(segments, promise) : [];
-  const elsewhere = promise.verdict === 'masquerade' ? difference(meant, listed).ranges : [];
+  const elsewhere = promise.verdict === 'masqueraded' ? difference(meant, listed).ranges : [];
   return destinations.length + elsewhere.length === 0 ? undefined : { destinations, elsewhere };
 }
 
@@ -68,7 +68,8 @@ function wrongDestinations(
   const found: Breach[] = [];
   let next = first;
   const fill = (end: bigint): void => {
-    if (end > next && verdict === 'return') found.push({ first: next, last: end - 1n, entry: undefined });
+    if (end > next && verdict === 'not_masqueraded')
+      found.push({ first: next, last: end - 1n, entry: undefined });
   };
   for (let index = firstEndingFrom(segments, first); index < segments.length; index += 1) {
     const segment = segments[index];
@@ -97,7 +98,7 @@ export function describeBreaches(
   withPlaces = true,
 ): string {
   const shown = destinations.slice(0, MAX_RANGES).map(({ entry, ...range }) => {
-    const verdict = VERDICT_TEXT[entry?.verdict ?? 'masquerade'];
+    const verdict = VERDICT_TEXT[entry?.verdict ?? 'masqueraded'];
     const why =
       entry === undefined
         ? noEntryText(family, linkLocalFlag(config, family, range))

@@ -62,7 +62,10 @@ export const METRICS = {
   config_valid: gauge([], '1 if the last reading of the sources had no error, else 0.'),
   config_sources: gauge([], 'Merged sources; 0 if the defaults apply.'),
   source_info: gauge(['source'], 'Always 1; one series for each source that was read last.'),
-  config_entries: gauge(['family', 'verdict'], 'Entries of the policy by verdict: return or masquerade.'),
+  config_entries: gauge(
+    ['family', 'verdict'],
+    'Entries of the policy by verdict: masqueraded or not_masqueraded.',
+  ),
   config_conflicts: gauge(
     ['severity', 'kind'],
     'Conflicts between sources or within one source, and what the guards find, such as nothing-inside.',

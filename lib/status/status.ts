@@ -226,7 +226,7 @@ export class Status implements Observer {
     else metrics.remove('packets_from_elsewhere_total', { family });
     metrics.set('rules', { family }, this.#ruleCount(policy));
     this.#recordAddresses(metrics, policy);
-    for (const verdict of ['return', 'masquerade'] as const) {
+    for (const verdict of ['not_masqueraded', 'masqueraded'] as const) {
       const count = entries.filter((entry) => entry.verdict === verdict).length;
       metrics.set('config_entries', { family, verdict }, count);
     }
@@ -286,7 +286,7 @@ export class Status implements Observer {
     this.#recorder.record((metrics) => {
       for (const { source, verdict, packets, bytes } of counts) {
         const [p, b] = [Number(packets), Number(bytes)];
-        if (verdict === 'masquerade') {
+        if (verdict === 'masqueraded') {
           metrics.add('masqueraded_packets_total', { family }, p);
           metrics.add('masqueraded_bytes_total', { family }, b);
         } else if (source === undefined) metrics.add('packets_from_elsewhere_total', { family }, p);

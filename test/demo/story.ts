@@ -97,7 +97,7 @@ async function packets(network: Network): Promise<void> {
       to,
       why,
       `${source} ${source === 'pod' ? POD.IPv4 : NODE.IPv4}`,
-      source === 'pod' ? 'return' : 'masquerade',
+      source === 'pod' ? 'not_masqueraded' : 'masqueraded',
       source === expected ? 'ok' : `NOT SO, expected ${expected}`,
     ]),
   );

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { chmod, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { FINDING_MEANING } from '../../lib/neighbours/finding.ts';
+import { FINDING_MEANING } from '../../lib/doctor/finding.ts';
 import { NEIGHBOURS } from '../lab/neighbours-iptables.ts';
 import { olderAgentRules } from '../lab/older-agent.ts';
 import type { RunResult } from '../lab/run.ts';

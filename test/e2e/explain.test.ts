@@ -58,7 +58,10 @@ describe('explain', () => {
       '8.8.8.8 from 192.0.2.1 is not masqueraded: packets from there are not masqueraded, whatever their destination\n  only for packets from 10.244.0.0/16 of ip-masq-cloud:1:23, 10.245.0.0/16 of ip-masq-cloud:1:38; packets from elsewhere are not masqueraded\n',
     );
     const json = JSON.parse(await about('--output=json', '--from=192.0.2.1', '8.8.8.8'))[0];
-    assert.deepEqual([json.verdict, json.from.address, json.from.isElsewhere], ['return', '192.0.2.1', true]);
+    assert.deepEqual(
+      [json.verdict, json.from.address, json.from.isElsewhere],
+      ['not_masqueraded', '192.0.2.1', true],
+    );
     assert.deepEqual(
       json.from.listed.map(({ cidr }: { cidr: string }) => cidr),
       ['10.244.0.0/16', '10.245.0.0/16'],
@@ -124,15 +127,17 @@ describe('explain', () => {
     assert.deepEqual(JSON.parse(stdout), [
       {
         address: '10.20.1.1',
-        verdict: 'masquerade',
+        verdict: 'masqueraded',
         from: ANYWHERE,
-        decidedBy: { cidr: '10.20.0.0/16', verdict: 'masquerade', origin: file('ip-masq-operator', 1, 19) },
+        decidedBy: { cidr: '10.20.0.0/16', verdict: 'masqueraded', origin: file('ip-masq-operator', 1, 19) },
         flag: null,
-        overridden: [{ cidr: '10.0.0.0/8', verdict: 'return', origin: file('ip-masq-cloud', 1, 22) }],
+        overridden: [
+          { cidr: '10.0.0.0/8', verdict: 'not_masqueraded', origin: file('ip-masq-cloud', 1, 22) },
+        ],
       },
       {
         address: '2001:db8::1',
-        verdict: 'masquerade',
+        verdict: 'masqueraded',
         from: ANYWHERE,
         decidedBy: null,
         flag: null,
@@ -259,7 +264,7 @@ for (const mode of ['nft', 'legacy'] as const) {
       const json = await node.agent(...LIVE, '--output=json', '10.2.1.1');
       assert.equal(json.code, 4);
       const [{ live }] = JSON.parse(json.stdout);
-      assert.deepEqual([live.agrees, live.state, live.verdict], [false, 'applied', 'return']);
+      assert.deepEqual([live.agrees, live.state, live.verdict], [false, 'applied', 'not_masqueraded']);
       assert.deepEqual(
         live.elsewhere.map(({ where, ...verdict }: { where: string }) => [
           where.replace(/ [\d.]+/, ''),
@@ -267,7 +272,7 @@ for (const mode of ['nft', 'legacy'] as const) {
         ]),
         [`iptables (${other})`, 'nftables'].map((where) => [
           where,
-          { state: 'applied', verdict: 'masquerade', differs: true, rule: undefined },
+          { state: 'applied', verdict: 'masqueraded', differs: true, rule: undefined },
         ]),
       );
     });
@@ -353,7 +358,7 @@ for (const mode of ['nft', 'legacy'] as const) {
       const [{ live }] = JSON.parse(stdout);
       assert.deepEqual(
         [live.agrees, live.isLocal, live.state, live.verdict, live.endedBy, live.unread, live.bpfLinks],
-        [true, false, 'applied', 'return', null, [], []],
+        [true, false, 'applied', 'not_masqueraded', null, [], []],
       );
       assert.match(live.rule, /^-A IP-MASQ-AGENT -d 10\.0\.0\.0\/8 .* -j RETURN$/);
       assert.deepEqual(live.foreign[0].evidence, [

@@ -146,7 +146,10 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'addresses: a destination with an address is masqueraded, also inside',
     edits: [
-      ["verdicts.get(prefix) === undefined && verdicts.nearestAround(prefix)?.verdict !== 'return'", 'true'],
+      [
+        "verdicts.get(prefix) === undefined && verdicts.nearestAround(prefix)?.verdict !== 'not_masqueraded'",
+        'true',
+      ],
     ],
     noticedBy: [['policy/policy.test.ts', 'changes no verdict']],
   },
@@ -162,12 +165,12 @@ export const FAULTS: readonly Fault[] = [
         `return [
           ...entries.flatMap((entry) => renderEntry(entry, options, chain)),
           ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map(
-            (spec) => ({ chain, spec, entry: undefined, verdict: 'masquerade' }) as const,
+            (spec) => ({ chain, spec, entry: undefined, verdict: 'masqueraded' }) as const,
           ),
         ];`,
         `return [
           ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map(
-            (spec) => ({ chain, spec, entry: undefined, verdict: 'masquerade' }) as const,
+            (spec) => ({ chain, spec, entry: undefined, verdict: 'masqueraded' }) as const,
           ),
           ...entries.flatMap((entry) => renderEntry(entry, options, chain)),
         ];`,

@@ -22,7 +22,7 @@ export function policies(family: Family): fc.Arbitrary<Policy> {
 function entries(family: Family): fc.Arbitrary<Entry> {
   return fc.record({
     prefix: prefixes(family),
-    verdict: fc.constantFrom('return', 'masquerade'),
+    verdict: fc.constantFrom('not_masqueraded', 'masqueraded'),
     origin: fc.record({
       kind: fc.constant('file'),
       // Names of any length and with any characters: the comment must survive them.

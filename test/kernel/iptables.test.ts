@@ -142,7 +142,7 @@ forEachLab((makeLab, family, mode) => {
     await lab.sync(policy);
     const [, kept, gone] = policy.entries;
     assert.ok(kept !== undefined && gone !== undefined);
-    const changed: Policy = { family, from: [], entries: [{ ...gone, verdict: 'masquerade' }, kept] };
+    const changed: Policy = { family, from: [], entries: [{ ...gone, verdict: 'masqueraded' }, kept] };
     const before = lab.commands.length;
     const plan = await lab.sync(changed);
     assert.deepEqual(plan?.found, ['rules differ']);

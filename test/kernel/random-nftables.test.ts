@@ -33,7 +33,7 @@ for (const kind of BOX_KINDS) {
             assert.deepEqual(fates.from, fromSet(policy));
             for (const value of edgesOf(policy)) {
               const address = { family, value };
-              const expected = decide(address)?.verdict ?? 'masquerade';
+              const expected = decide(address)?.verdict ?? 'masqueraded';
               const { state, verdict } = verdictAt(fates, address);
               assert.deepEqual({ state, verdict }, { state: 'applied', verdict: expected });
             }

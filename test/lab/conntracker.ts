@@ -121,7 +121,7 @@ async function measure(): Promise<Measured> {
   const take = (flow: Flow): void => {
     part += 1;
     counter.add(flow);
-    if (keptVerdict(flow, { verdict: () => 'return', isOwn }) !== undefined) found.stale += 1;
+    if (keptVerdict(flow, { verdict: () => 'not_masqueraded', isOwn }) !== undefined) found.stale += 1;
   };
   const isRead = await readFlows(conntrack, undefined, take, () => {
     found.flows += part;

@@ -71,7 +71,7 @@ describe('real packets arrive from where `explain` says', { concurrency: true, s
 });
 
 async function shootAll(lab: PacketLab, random: Random, configs: number): Promise<string> {
-  const sent: Record<Verdict, number> = { return: 0, masquerade: 0 };
+  const sent: Record<Verdict, number> = { not_masqueraded: 0, masqueraded: 0 };
   const kernel = new Map<Family, Observed>();
   for (let number = 1; number <= configs; number += 1) {
     const made = randomConfig(random);
@@ -80,9 +80,9 @@ async function shootAll(lab: PacketLab, random: Random, configs: number): Promis
     const wrong = shots.filter((shot) => !isAsExplained(shot)).map(describeShot);
     assert.equal(wrong.length, 0, report(number, made, wrong));
   }
-  const total = `${configs} configs, ${sent.return} packets left alone, ${sent.masquerade} masqueraded`;
+  const total = `${configs} configs, ${sent.not_masqueraded} packets left alone, ${sent.masqueraded} masqueraded`;
   // Usual are about 15 of each a config; far fewer would prove little.
-  assert.ok(Math.min(sent.return, sent.masquerade) > configs * 5, `too few packets: ${total}`);
+  assert.ok(Math.min(sent.not_masqueraded, sent.masqueraded) > configs * 5, `too few packets: ${total}`);
   return total;
 }
 
@@ -112,7 +112,7 @@ async function shoot(
       const pod = parseAddress(POD[family]);
       const kernel = index % READ_EVERY === 0 ? verdictAt(fates, address, pod) : undefined;
       const explained = decide(config, address, pod);
-      const entry = explained.verdict === 'masquerade' ? decides(address) : undefined;
+      const entry = explained.verdict === 'masqueraded' ? decides(address) : undefined;
       aims.push({ explained, as: entry?.as && nodeAddressText(entry.as), kernel });
     }
   }
@@ -125,7 +125,7 @@ async function shoot(
 
 function isAsExplained({ explained, as, seen, kernel }: Shot): boolean {
   const { verdict, address } = explained;
-  const source = as ?? (verdict === 'return' ? POD : NODE)[address.family];
+  const source = as ?? (verdict === 'not_masqueraded' ? POD : NODE)[address.family];
   const isRead = kernel === undefined || (kernel.verdict === verdict && kernel.as === as);
   return seen.address === source && isRead;
 }

@@ -1,8 +1,8 @@
 import { formatRange } from '../../../lib/cidr/ranges.ts';
 import type { PlannedRule } from '../../../lib/dataplane/dataplane.ts';
-import { placeValue } from '../../../lib/lint/json.ts';
 import { changesBetween } from '../../../lib/policy/changes.ts';
 import { fatesOf } from '../../../lib/policy/fates.ts';
+import { placeValue } from '../../../lib/report/json.ts';
 import { type Difference, differs } from './difference.ts';
 
 /** What a sync would change in one family as plain values, for programs. */

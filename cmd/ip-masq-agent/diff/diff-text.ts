@@ -1,7 +1,7 @@
+import type { Leftover, Unread } from '../../../lib/agent/leftovers.ts';
 import type { Plan } from '../../../lib/dataplane/dataplane.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
 import { describeKernelChange } from '../../../lib/dataplane/kernel-fates.ts';
-import type { Leftover, Unread } from '../../../lib/neighbours/leftovers.ts';
 import type { Family } from '../../../lib/policy/policy.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';

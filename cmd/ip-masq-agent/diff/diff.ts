@@ -1,13 +1,13 @@
+import { leftoverPlaces, readLeftovers } from '../../../lib/agent/leftovers.ts';
+import { openPatiently, patient } from '../../../lib/agent/patient.ts';
+import { preview } from '../../../lib/agent/preview.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../../lib/dataplane/open.ts';
-import { leftoverPlaces, readLeftovers } from '../../../lib/neighbours/leftovers.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { DIFF_FLAGS } from '../command-flags.ts';
 import { EXIT } from '../exit.ts';
 import { dataplaneOptions, retryOptions } from '../from-flags.ts';
-import { openPatiently, patient } from '../patient.ts';
-import { preview } from '../preview.ts';
 import { print, wantsColour } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { differenceJson } from './diff-json.ts';

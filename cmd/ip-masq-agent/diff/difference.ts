@@ -1,7 +1,7 @@
+import type { Leftover, Unread } from '../../../lib/agent/leftovers.ts';
+import type { Preview } from '../../../lib/agent/preview.ts';
 import type { Dataplane, KernelFates } from '../../../lib/dataplane/dataplane.ts';
 import { together } from '../../../lib/dataplane/kernel-fates.ts';
-import type { Leftover, Unread } from '../../../lib/neighbours/leftovers.ts';
-import type { Preview } from '../preview.ts';
 
 /** What a sync would change in one family. */
 export interface Difference {

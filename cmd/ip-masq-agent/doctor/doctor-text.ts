@@ -1,7 +1,7 @@
+import type { Examination } from '../../../lib/doctor/examine.ts';
 import type { Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { counted } from '../../../lib/text/words.ts';
-import type { Examination } from './examine.ts';
 
 /** How many lines of evidence are shown for each finding. */
 const MAX_EVIDENCE = 20;

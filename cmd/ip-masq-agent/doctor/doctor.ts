@@ -1,4 +1,5 @@
 import { systemHost } from '../../../lib/dataplane/host.ts';
+import { examine } from '../../../lib/doctor/examine.ts';
 import { painter } from '../../../lib/text/colour.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
@@ -7,7 +8,6 @@ import { EXIT } from '../exit.ts';
 import { dataplaneOptions, foreignHost, retryOptions, sourcesOptions } from '../from-flags.ts';
 import { print, wantsColour } from '../print.ts';
 import { examinationText } from './doctor-text.ts';
-import { examine } from './examine.ts';
 
 /** Checks the node for what breaks masquerading. */
 export async function doctor({ flags }: Args<typeof DOCTOR_FLAGS>): Promise<number> {

@@ -1,8 +1,8 @@
 import { formatAddress } from '../../../lib/cidr/address.ts';
-import { placeValue } from '../../../lib/lint/json.ts';
-import { foreignEvidence, groupForeignRules } from '../../../lib/neighbours/find.ts';
+import { foreignEvidence, groupForeignRules } from '../../../lib/foreign/find.ts';
 import type { SourceDecision } from '../../../lib/policy/decision.ts';
 import type { Entry, NodeAddress } from '../../../lib/policy/policy.ts';
+import { placeValue } from '../../../lib/report/json.ts';
 import { agreesWholly, type Explained, type LiveVerdict } from './live.ts';
 
 /** The answer as plain values, for programs. */

@@ -1,6 +1,6 @@
 import { formatAddress } from '../../../lib/cidr/address.ts';
 import { extent } from '../../../lib/cidr/extent.ts';
-import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/neighbours/find.ts';
+import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/foreign/find.ts';
 import { type Decision, noEntryText } from '../../../lib/policy/decision.ts';
 import {
   type Entry,
@@ -15,7 +15,7 @@ import { withOrigin } from '../../../lib/text/origin.ts';
 import { countedAddresses } from '../../../lib/text/words.ts';
 import { agreesWholly, type Elsewhere, type Explained, type LiveVerdict } from './live.ts';
 
-const COLOUR: Readonly<Record<Verdict, Colour>> = { return: 'green', masquerade: 'yellow' };
+const COLOUR: Readonly<Record<Verdict, Colour>> = { not_masqueraded: 'green', masqueraded: 'yellow' };
 
 /** The answer as text for people: the verdict, then the reasons. */
 export function explainedText({ decision, isKept, live }: Explained, paint: Paint): string {
@@ -36,7 +36,7 @@ export function explainedText({ decision, isKept, live }: Explained, paint: Pain
     : [
         `${text} is not masqueraded by the agent: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it`,
       ];
-  const seen = live === undefined ? [] : liveLines(live, isKept ? verdict : 'return', paint);
+  const seen = live === undefined ? [] : liveLines(live, isKept ? verdict : 'not_masqueraded', paint);
   return [...said, ...seen].map((line) => `${line}\n`).join('');
 }
 
@@ -64,7 +64,7 @@ const MAX_RANGES = 3;
 
 /** What the ranges that packets come from have to do with it. */
 function sourceLines({ source: { address, listed, match }, verdict }: Decision): readonly string[] {
-  if (listed.length === 0 || (verdict === 'return' && address === undefined)) return [];
+  if (listed.length === 0 || (verdict === 'not_masqueraded' && address === undefined)) return [];
   const placed = ({ value, origin }: (typeof listed)[number]) => withOrigin(value.text, origin);
   if (match !== undefined) return [`  masqueradeFromCIDRs lists ${placed(match)}`];
   const more = listed.length - MAX_RANGES;
@@ -120,7 +120,7 @@ function elsewhereText({ where, state, verdict, rule, differs }: Elsewhere): str
   const does =
     state === 'changed'
       ? 'may masquerade it'
-      : `${verdict === 'masquerade' ? 'masquerade' : 'do not masquerade'} it`;
+      : `${verdict === 'masqueraded' ? 'masqueraded' : 'do not masquerade'} it`;
   const text = `the agent's rules are also in ${where}, and ${does}${rule === undefined ? '' : `: ${rule}`}`;
   return differs ? `kernel DISAGREES: ${text}; see ip-masq-agent doctor` : text;
 }
@@ -135,7 +135,7 @@ function foreignLines({ foreign }: LiveVerdict, wanted: Verdict): readonly strin
           ...endedBy.path.map((text) => `  ${text}`),
         ];
   // If the agent masquerades it anyway, foreign rules may do so too.
-  if (wanted === 'masquerade') return before;
+  if (wanted === 'masqueraded') return before;
   const others = groupForeignRules(masquerading).flatMap((group) => [
     `but ${describeAuthor(group)} may masquerade it:`,
     ...foreignEvidence(group).map((text) => `  ${text}`),

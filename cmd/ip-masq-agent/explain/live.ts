@@ -1,12 +1,12 @@
+import { leftoverPlaces, readLeftovers } from '../../../lib/agent/leftovers.ts';
 import { formatRange, sameRanges } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { Dataplane, Installed, KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
-import { explainForeign, type ForeignVerdict } from '../../../lib/neighbours/find.ts';
-import { leftoverPlaces, readLeftovers } from '../../../lib/neighbours/leftovers.ts';
-import { bpfLinks } from '../../../lib/neighbours/machine-findings.ts';
-import type { NodeRules } from '../../../lib/neighbours/read-node.ts';
+import { bpfLinks } from '../../../lib/doctor/machine-findings.ts';
+import { explainForeign, type ForeignVerdict } from '../../../lib/foreign/find.ts';
+import type { NodeRules } from '../../../lib/foreign/read-node.ts';
 import { ownAddresses, ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { type Decision, decide } from '../../../lib/policy/decision.ts';
 import {
@@ -169,11 +169,11 @@ function verdictsElsewhere(
   address: Address,
   { decision, isKept }: Explained,
 ): readonly Elsewhere[] {
-  const isMasqueraded = isKept && decision.verdict === 'masquerade';
+  const isMasqueraded = isKept && decision.verdict === 'masqueraded';
   return others.flatMap(({ where, seen }) => {
     const { state, verdict, rule } = verdictAt(seen, address, decision.source.address);
     if (state === 'no chain' || state === 'no jump') return [];
-    const differs = !isMasqueraded && (state === 'changed' || verdict === 'masquerade');
+    const differs = !isMasqueraded && (state === 'changed' || verdict === 'masqueraded');
     return [{ where, state, verdict, rule, differs }];
   });
 }

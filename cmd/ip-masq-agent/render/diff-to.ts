@@ -1,7 +1,7 @@
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { mergeSources } from '../../../lib/config/load.ts';
-import { readAgentInputs, readInputs } from '../../../lib/lint/input.ts';
+import { readAgentInputs, readInputs } from '../../../lib/inputs/input.ts';
 import { describePolicyChange } from '../../../lib/policy/changes.ts';
 import { compilePolicy, keptFamilies } from '../../../lib/policy/policy.ts';
 import { EXIT } from '../exit.ts';

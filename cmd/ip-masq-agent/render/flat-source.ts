@@ -2,9 +2,9 @@ import { covers } from '../../../lib/cidr/prefix.ts';
 import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { type ListedPrefix, listed, type SingleSource } from '../../../lib/lint/single-source.ts';
 import { flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, type Family, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
+import { type ListedPrefix, listed, type SingleSource } from '../../../lib/report/single-source.ts';
 import type { Located, Origin } from '../../../lib/text/origin.ts';
 
 /**
@@ -27,7 +27,7 @@ export function flatSource(config: MergedConfig, enableIPv6: boolean): SingleSou
 
 /** Everything that the policy does not masquerade, with link-local, as the shortest list. */
 export function flatPrefixes(policy: Policy): readonly ListedPrefix[] {
-  const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'return');
+  const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded');
   let next = 0;
   return prefixesOf(unmasqueraded(policy)).map((prefix) => {
     const { first, last } = rangeOf(prefix);

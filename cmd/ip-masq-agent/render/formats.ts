@@ -1,7 +1,6 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { addressProblems } from '../../../lib/agent/log-addresses.ts';
-import { withExceptionList } from '../../../lib/cni/exception-list.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { formatProblem, type Problem, problem, strictly } from '../../../lib/config/problem.ts';
@@ -9,11 +8,12 @@ import { decodeSource, Locator, type Source } from '../../../lib/config/source.t
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
-import { singleSource, sourceText } from '../../../lib/lint/single-source.ts';
 import { ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { compilePolicy, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
+import { singleSource, sourceText } from '../../../lib/report/single-source.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
+import { withExceptionList } from '../../../lib/win-bridge/exception-list.ts';
 import type { FlagValues } from '../flags.ts';
 import { flatPrefixes, flatSource } from './flat-source.ts';
 

@@ -2,6 +2,11 @@ import { LONGEST_PAUSE_MS, watchKernel } from '../../../lib/agent/kernel-events.
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
 import { type Step, type Sync, syncs } from '../../../lib/agent/loop.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
+import { AddressChanges } from '../../../lib/beside/address-changes.ts';
+import { collectGarbageSoon } from '../../../lib/beside/collect-garbage.ts';
+import type { FlowWatch } from '../../../lib/beside/flow-watch.ts';
+import type { NeighbourWatch } from '../../../lib/beside/foreign-watch.ts';
+import type { Leftovers } from '../../../lib/beside/leftovers.ts';
 import { formatDuration } from '../../../lib/config/duration.ts';
 import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
@@ -19,11 +24,6 @@ import { runDaemon } from '../daemon.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, foreignHost, sourcesOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
-import { AddressChanges } from './address-changes.ts';
-import { collectGarbageSoon } from './collect-garbage.ts';
-import type { FlowWatch } from './flow-watch.ts';
-import type { Leftovers } from './leftovers.ts';
-import type { NeighbourWatch } from './neighbour-watch.ts';
 import { announceStop, cleanUp } from './stop.ts';
 import { findOwnRules, whatStays } from './without-config.ts';
 
@@ -124,7 +124,7 @@ function afterOnly(surroundings: Surroundings): (step: Step) => Promise<void> {
 function afterEach(surroundings: Surroundings): (step: Step) => Promise<void> {
   const { args, log, recorder, status, wakes } = surroundings;
   const { flags } = args;
-  const addresses = flags.netlink === 'off' ? undefined : new AddressChanges(wakes, log);
+  const addresses = flags.netlink === 'off' ? undefined : new AddressChanges(wakes, log, stopSignal);
   let isServing = false;
   let beside: Beside | undefined;
   return async (step) => {
@@ -158,7 +158,7 @@ async function openBeside(surroundings: Surroundings, step: Sync): Promise<Besid
   const { args, log, recorder, status, wakes, netlink } = surroundings;
   const { flags, texts } = args;
   const leftovers = await openLeftovers(surroundings, step);
-  const { NeighbourWatch } = await import('./neighbour-watch.ts');
+  const { NeighbourWatch } = await import('../../../lib/beside/foreign-watch.ts');
   const accepted = flags['accept-foreign'];
   const neighbours = new NeighbourWatch(foreignHost(flags), log, status, leftovers, accepted);
   const families = step.policies.map(({ family }) => family);
@@ -181,7 +181,7 @@ async function openLeftovers(
   { args: { flags }, log, host, ending }: Surroundings,
   { dataplane }: Sync,
 ): Promise<Leftovers> {
-  const { Leftovers } = await import('./leftovers.ts');
+  const { Leftovers } = await import('../../../lib/beside/leftovers.ts');
   // In legacy mode a request over netlink could load modules of nf_tables.
   const others = dataplane.knownUntil === undefined ? systemHost(flags['sync-timeout']) : host;
   ending.leftovers = new Leftovers(dataplaneOptions(flags), others, log, stopSignal);
@@ -212,7 +212,7 @@ async function watchFlows(
     if (isAsked) log.warn(`--stale-flows=${mode} has no effect: it needs netlink, and not legacy mode`);
     return undefined;
   }
-  const { FlowWatch } = await import('./flow-watch.ts');
+  const { FlowWatch } = await import('../../../lib/beside/flow-watch.ts');
   const families = policies.map(({ family }) => family);
   return new FlowWatch({ mode, families, toPorts: flags['to-ports'] }, log, recorder);
 }

@@ -1,9 +1,9 @@
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { mergedValue, problemValue } from '../../../lib/lint/json.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { keptFamilies } from '../../../lib/policy/policy.ts';
+import { mergedValue, problemValue } from '../../../lib/report/json.ts';
 import { configHash } from '../../../lib/status/config-hash.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';

@@ -1,4 +1,5 @@
 import { describeRemoval, removeAll } from '../../../lib/agent/remove.ts';
+import type { Leftovers } from '../../../lib/beside/leftovers.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { installedDataplanes } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
@@ -6,7 +7,6 @@ import { EXIT } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
-import type { Leftovers } from './leftovers.ts';
 
 /** How long a stop waits for a running sync, so that a pod ends within a second. */
 const STOP_MS = 800;

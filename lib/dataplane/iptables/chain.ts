@@ -48,20 +48,20 @@ function render(policy: Policy, options: RuleOptions): readonly ChainRule[] {
   const elsewhere = `${comment('packets from elsewhere are not masqueraded')} -j RETURN`;
   return [
     ...ranges,
-    { chain, spec: elsewhere, entry: undefined, verdict: 'return' },
+    { chain, spec: elsewhere, entry: undefined, verdict: 'not_masqueraded' },
     ...renderDestinations(policy, options, second),
   ];
 }
 
 function renderDestinations(policy: Policy, options: RuleOptions, chain: string): readonly ChainRule[] {
-  const exceptions = policy.entries.some(({ verdict }) => verdict === 'masquerade');
+  const exceptions = policy.entries.some(({ verdict }) => verdict === 'masqueraded');
   const entries = exceptions
     ? policy.entries.toSorted((a, b) => b.prefix.length - a.prefix.length)
     : policy.entries;
   return [
     ...entries.flatMap((entry) => renderEntry(entry, options, chain)),
     ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map(
-      (spec) => ({ chain, spec, entry: undefined, verdict: 'masquerade' }) as const,
+      (spec) => ({ chain, spec, entry: undefined, verdict: 'masqueraded' }) as const,
     ),
   ];
 }
@@ -88,7 +88,7 @@ function renderEntry(entry: Entry, options: RuleOptions, chain: string): readonl
   const which = range && `, ${found?.[0] === undefined ? 'no address' : 'address'} in ${range.text}`;
   const why = `${VERDICT_TEXT[entry.verdict]}${which ?? ''} (${author(entry.origin)})`;
   const specs =
-    entry.verdict === 'return'
+    entry.verdict === 'not_masqueraded'
       ? [`${destination}${comment(why)} -j RETURN`]
       : masquerade(destination, why, options, found?.[0]);
   return specs.map((spec) => ({ chain, spec, entry, verdict: entry.verdict }));

@@ -16,7 +16,7 @@ export function kernelFates(
   if (jumps.length === 0 && unseen === undefined)
     return {
       state: rules === undefined ? 'no chain' : 'no jump',
-      ...sameFate(family, { verdict: 'return' }),
+      ...sameFate(family, { verdict: 'not_masqueraded' }),
     };
   const seen = unseen === 'instead' ? [] : jumps;
   const entered = firstMatches(family, [
@@ -75,7 +75,8 @@ function unseenText(chain: string): string {
 /** The fates inside the chain for the packets that enter it; all others are left alone. */
 function ifEntered(entered: Fates, inside: Fates): Fates {
   const fates = Array.from(sideBySide(entered, inside), ({ first, last, before, after }): Fate => {
-    if (before.verdict === 'masquerade' || after.verdict === 'return') return { ...after, first, last };
+    if (before.verdict === 'masqueraded' || after.verdict === 'not_masqueraded')
+      return { ...after, first, last };
     return { first, last, verdict: before.verdict, rule: before.rule };
   });
   return { family: entered.family, from: inside.from, fates };
@@ -119,13 +120,13 @@ function outcomeOf(
   [jump, target, option, value = '']: readonly string[],
   masquerades: string,
 ): Pick<RangeRule, 'verdict' | 'as'> {
-  if (target === masquerades) return { verdict: 'masquerade' };
+  if (target === masquerades) return { verdict: 'masqueraded' };
   if (jump === '-j' && target === 'SNAT' && option === '--to-source') {
     const as = translatedAddress(value);
-    return { verdict: as === undefined ? undefined : 'masquerade', as };
+    return { verdict: as === undefined ? undefined : 'masqueraded', as };
   }
   const returns = jump === '-j' && (target === 'RETURN' || target === 'ACCEPT');
-  return { verdict: returns ? 'return' : undefined };
+  return { verdict: returns ? 'not_masqueraded' : undefined };
 }
 
 /** Targets behind which a packet goes on to the next rule. */

@@ -132,11 +132,11 @@ function countTable(
   const wanted = renderTable(policy, options);
   const elements = Array.from(table.elements, ([text, count]): readonly RuleCount[] => {
     const entry = wanted.elements.get(text);
-    return entry === undefined ? [] : [{ rule: text, entry, verdict: 'return', ...count }];
+    return entry === undefined ? [] : [{ rule: text, entry, verdict: 'not_masqueraded', ...count }];
   });
   const rules = Array.from(table.counts, ([line, count]) => {
     const text = table.shape[line] ?? '';
-    const verdict = COUNTS.exec(text)?.[1] === 'return' ? 'return' : 'masquerade';
+    const verdict = COUNTS.exec(text)?.[1] === 'return' ? 'not_masqueraded' : 'masqueraded';
     return { rule: `${text} #${remadeChains}`, entry: undefined, verdict, ...count } as const;
   });
   return [...elements.flat(), ...rules];

@@ -48,7 +48,7 @@ function render(policy: Policy, options: RuleOptions): NftablesTable {
     ...renderMasquerade('', undefined, options, 'everything else is masqueraded'),
     '}',
   ];
-  const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'return');
+  const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded');
   const elements = new Map(segments.map((one) => [elementText(policy.family, one), one.entry]));
   return { shape, elements, ranges: segments };
 }
@@ -114,7 +114,7 @@ export function fromRule(family: Family): string {
  * of a map: a rule counts, and all rules change at once, but a packet can miss an element that changes.
  */
 function addressRules({ entries }: Policy): readonly Entry[] {
-  const masqueraded = entries.filter(({ verdict }) => verdict === 'masquerade');
+  const masqueraded = entries.filter(({ verdict }) => verdict === 'masqueraded');
   const all = new PrefixMap<Entry>();
   for (const entry of masqueraded) all.set(entry.prefix, entry);
   return masqueraded

@@ -10,7 +10,7 @@ import { fromRule } from './table.ts';
 
 /** What the table does with packets to every address. */
 export function kernelFates({ family, table }: NftablesObservation): KernelFates {
-  const nothing = sameFate(family, { verdict: 'return' });
+  const nothing = sameFate(family, { verdict: 'not_masqueraded' });
   if (table?.isOwn !== true) return { state: 'no chain', ...nothing };
   const chains = chainsOf(table.shape);
   const hooked = chains.filter((lines) => lines.some((line) => ANY_HOOK.test(line)));
@@ -68,10 +68,10 @@ const VERDICT =
 
 function outcomeOf(word: string | undefined, target: string | undefined): Pick<RangeRule, 'verdict' | 'as'> {
   if (word === undefined) return { verdict: undefined };
-  if (word === 'masquerade') return { verdict: 'masquerade' };
-  if (word !== 'snat') return { verdict: target === undefined ? 'return' : undefined };
+  if (word === 'masquerade') return { verdict: 'masqueraded' };
+  if (word !== 'snat') return { verdict: target === undefined ? 'not_masqueraded' : undefined };
   const as = target === undefined ? undefined : translatedAddress(target);
-  return { verdict: as === undefined ? undefined : 'masquerade', as };
+  return { verdict: as === undefined ? undefined : 'masqueraded', as };
 }
 
 /** Statements at the end of a rule, without their texts in quotes, behind which a packet goes on. */

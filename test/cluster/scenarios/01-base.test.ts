@@ -104,7 +104,7 @@ async function staysSmall({ kubectl, namespace, measured }: Lab, { name }: LabNo
 }
 
 interface Explanation {
-  readonly verdict: 'return' | 'masquerade';
+  readonly verdict: 'not_masqueraded' | 'masqueraded';
   readonly live: { readonly agrees: boolean };
 }
 
@@ -121,7 +121,7 @@ async function explainAgreesWithPackets(lab: Lab): Promise<void> {
     assert.equal(code, 0, stdout + stderr);
     const explained: readonly Explanation[] = JSON.parse(stdout);
     const said = explained.map(({ verdict, live }) => ({
-      verdict: verdict === 'masquerade' ? 'masqueraded' : 'not masqueraded',
+      verdict: verdict === 'masqueraded' ? 'masqueraded' : 'not masqueraded',
       agrees: live.agrees,
     }));
     const found = ways.map((way, index) => ({

@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { flatSource } from '../../../cmd/ip-masq-agent/render/flat-source.ts';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { sourceText } from '../../../lib/lint/single-source.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
+import { sourceText } from '../../../lib/report/single-source.ts';
 import { BITS, prefixOf } from '../cidr/arbitrary.ts';
 import { anySources, assertDecideAlike, edges } from '../config/any-sources.ts';
 import { merge, mergedOf } from '../config/support.ts';
@@ -158,7 +158,7 @@ function shortest(config: MergedConfig, family: Family, masqLinkLocal: boolean):
   const linkLocal = LINK_LOCAL[family];
   const needs = edges(family, [linkLocal, ...policy.entries.map(({ prefix }) => prefix)]).map((first) => {
     const free = !masqLinkLocal && prefixOf(family, first, linkLocal.length).address === linkLocal.address;
-    const need: Need = decide({ family, value: first })?.verdict === 'return' ? 'must' : 'must not';
+    const need: Need = decide({ family, value: first })?.verdict === 'not_masqueraded' ? 'must' : 'must not';
     return { first, need: free ? 'may' : need };
   });
   const cost = (first: bigint, size: bigint): number => {

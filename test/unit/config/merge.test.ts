@@ -196,5 +196,5 @@ function isInConflict({ conflicts }: MergedConfig): boolean {
 
 function outcome(config: MergedConfig, value: bigint): readonly (string | undefined)[] {
   const entry = decider(compilePolicy(config, 'IPv4'))({ family: 'IPv4', value });
-  return [entry?.verdict ?? 'masquerade', entry?.as?.range.text];
+  return [entry?.verdict ?? 'masqueraded', entry?.as?.range.text];
 }

@@ -38,10 +38,10 @@ it('the rules of the policy are counted, whatever is between them, and however i
       `${comment('everything else is masqueraded (must be last in chain)')} -c 18446744073709551615 7 -j MASQUERADE`,
     ),
     [
-      '10.1.0.0/16 masquerade 2 20',
-      '172.16.0.0/12 return 4 40',
-      '10.0.0.0/8 return 5 50',
-      'else masquerade 18446744073709551615 7',
+      '10.1.0.0/16 masqueraded 2 20',
+      '172.16.0.0/12 not_masqueraded 4 40',
+      '10.0.0.0/8 not_masqueraded 5 50',
+      'else masqueraded 18446744073709551615 7',
     ],
   );
 });

@@ -41,7 +41,7 @@ function outcomesOf(rules: readonly RangeRule[]): ReadonlySet<RangeRule['verdict
   return new Set(
     packets.map((packet) => {
       const match = rules.find(({ matchesAll }, index) => matchesAll || (packet >> index) % 2 === 1);
-      return match === undefined ? 'return' : match.verdict;
+      return match === undefined ? 'not_masqueraded' : match.verdict;
     }),
   );
 }
@@ -50,7 +50,7 @@ function rule(family: Family): fc.Arbitrary<Omit<RangeRule, 'text'>> {
   return fc
     .record({
       prefix: crowdedPrefix(family),
-      verdict: fc.constantFrom('return' as const, 'masquerade' as const, undefined),
+      verdict: fc.constantFrom('not_masqueraded' as const, 'masqueraded' as const, undefined),
       matchesAll: fc.boolean(),
     })
     .map(({ prefix, ...rest }) => ({ ...rangeOf(prefix), ...rest }));

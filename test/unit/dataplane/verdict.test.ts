@@ -23,56 +23,68 @@ describe('the verdict of a chain in the kernel', () => {
       'that of the first rule that holds the address',
       ['-d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'],
       '10.1.2.3',
-      'return',
+      'not_masqueraded',
       0,
     ],
     [
       'that of the last rule',
       ['-d 10.0.0.0/8 -j RETURN', '-j MASQUERADE --random-fully'],
       '192.0.2.1',
-      'masquerade',
+      'masqueraded',
       1,
     ],
-    ['to leave alone what no rule holds', ['-d 10.0.0.0/8 -j MASQUERADE'], '192.0.2.1', 'return', undefined],
-    ['to leave alone in an empty chain', [], '192.0.2.1', 'return', undefined],
+    [
+      'to leave alone what no rule holds',
+      ['-d 10.0.0.0/8 -j MASQUERADE'],
+      '192.0.2.1',
+      'not_masqueraded',
+      undefined,
+    ],
+    ['to leave alone in an empty chain', [], '192.0.2.1', 'not_masqueraded', undefined],
     [
       'that of a single address',
       ['-d 10.1.2.3/32 -m comment --comment "x" -j ACCEPT', '-j MASQUERADE'],
       '10.1.2.3',
-      'return',
+      'not_masqueraded',
       0,
     ],
-    ['of IPv6 too', ['-d fd00::/8 -j RETURN', '-j MASQUERADE'], 'fd12::1', 'return', 0],
+    ['of IPv6 too', ['-d fd00::/8 -j RETURN', '-j MASQUERADE'], 'fd12::1', 'not_masqueraded', 0],
     [
       'blind for words in comments',
       ['-m comment --comment "-s ! -p" -j RETURN', '-j MASQUERADE'],
       '10.1.2.3',
-      'return',
+      'not_masqueraded',
       0,
     ],
     [
       'known where a rule that asks for more says the same',
       ['-p tcp -j MASQUERADE --to-ports 1-2', '-p udp -d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'],
       '192.0.2.1',
-      'masquerade',
+      'masqueraded',
       2,
     ],
     [
       'known behind a rule that decides for the address',
       ['-d 10.1.0.0/16 -j RETURN', '-s 192.0.2.1/32 -j MASQUERADE', '-j MASQUERADE'],
       '10.1.2.3',
-      'return',
+      'not_masqueraded',
       0,
     ],
     [
       'known outside of a negation',
       ['! -d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'],
       '10.1.2.3',
-      'masquerade',
+      'masqueraded',
       1,
     ],
-    ['known inside of a negation', ['! -d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'], '8.8.8.8', 'return', 0],
-    ['that behind a rule that only counts', ['-d 10.0.0.0/8', '-j MASQUERADE'], '10.1.2.3', 'masquerade', 1],
+    [
+      'known inside of a negation',
+      ['! -d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'],
+      '8.8.8.8',
+      'not_masqueraded',
+      0,
+    ],
+    ['that behind a rule that only counts', ['-d 10.0.0.0/8', '-j MASQUERADE'], '10.1.2.3', 'masqueraded', 1],
   ] as const) {
     it(`is ${what}`, () => {
       const found = parseAddress(address);
@@ -123,7 +135,7 @@ describe('the verdict of a chain in the kernel', () => {
       const fates = kernelFates(observedOf('IPv4', rules, jumps), 'OURS');
       assert.deepEqual(verdictAt(fates, address), {
         state,
-        verdict: 'return',
+        verdict: 'not_masqueraded',
         as: undefined,
         rule: undefined,
       });
@@ -138,7 +150,7 @@ describe('the verdict of a chain in the kernel', () => {
       const fates = kernelFates(observedOf('IPv4', rules, [jump]), 'OURS');
       const at = (value: bigint) => verdictAt(fates, { family: 'IPv4', value });
       const rule = text ?? `-A POSTROUTING ${jump}`;
-      assert.deepEqual(at(1n), { state: 'changed', verdict: 'return', as: undefined, rule });
+      assert.deepEqual(at(1n), { state: 'changed', verdict: 'not_masqueraded', as: undefined, rule });
       // Whatever enters the chain, it leaves this one alone.
       assert.equal(at(0x0a000001n).state, rules === undefined ? 'changed' : 'applied');
     });
@@ -147,39 +159,39 @@ describe('the verdict of a chain in the kernel', () => {
   it('is that of the chain for the destinations that enter it', () => {
     const fates = kernelFates(observedOf('IPv4', ['-j MASQUERADE'], ['-d 10.0.0.0/8 -j OURS']), 'OURS');
     const verdicts = fates.fates.map(({ verdict }) => verdict);
-    assert.deepEqual(verdicts, ['return', 'masquerade', 'return']);
+    assert.deepEqual(verdicts, ['not_masqueraded', 'masqueraded', 'not_masqueraded']);
   });
 
-  const AROUND = ['masquerade', 'return', 'masquerade'] as const;
+  const AROUND = ['masqueraded', 'not_masqueraded', 'masqueraded'] as const;
   for (const [line, verdicts] of [
     ['ip daddr 10.0.0.0/8 counter return', AROUND],
     ['ip daddr 10.0.0.0-10.0.0.9 accept', AROUND],
     ['ip daddr 10.0.0.0/8 log prefix "a return" level warn counter return comment "}"', AROUND],
-    ['ip daddr != 10.0.0.0/8 return', ['return', 'masquerade', 'return']],
-    ['ip daddr { 10.0.0.0/8, 8.8.8.8 } return', ['masquerade', 'return', ...AROUND]],
+    ['ip daddr != 10.0.0.0/8 return', ['not_masqueraded', 'masqueraded', 'not_masqueraded']],
+    ['ip daddr { 10.0.0.0/8, 8.8.8.8 } return', ['masqueraded', 'not_masqueraded', ...AROUND]],
     ['ip daddr != { 0.0.0.0/1, 255.0.0.0/8 } return', AROUND],
     ['ip daddr { 10.0.0.0/8 comment "x", 8.8.8.8 } return', [undefined]],
     ['ip saddr 10.0.0.0/8 return', [undefined]],
     ['ip saddr { 10.0.0.0/8 } ip daddr { 10.0.0.0/8 } return', [undefined]],
-    ['meta l4proto tcp counter masquerade to :1-9 fully-random', ['masquerade']],
+    ['meta l4proto tcp counter masquerade to :1-9 fully-random', ['masqueraded']],
     [
       'ip daddr 10.0.0.0/8 meta l4proto tcp counter snat to 192.0.2.1:1-9',
-      ['masquerade', undefined, 'masquerade'],
+      ['masqueraded', undefined, 'masqueraded'],
     ],
     ['counter snat to 192.0.2.1-192.0.2.9 fully-random', [undefined]],
     ['snat to ip daddr map { 10.0.0.0/8 : 192.0.2.1 }', [undefined]],
     ['ip daddr @theirs return', [undefined]],
-    ['ip daddr != @not-masqueraded return', ['return']],
-    ['fib daddr type local counter accept', ['masquerade']],
+    ['ip daddr != @not-masqueraded return', ['not_masqueraded']],
+    ['fib daddr type local counter accept', ['masqueraded']],
     ['jump theirs', [undefined]],
     ['drop', [undefined]],
-    ['return', ['return']],
-    ['counter', ['masquerade']],
-    ['counter name "theirs"', ['masquerade']],
-    ['log prefix "jump return " group 3', ['masquerade']],
-    ['ip saddr 10.0.0.0/8 meta mark set 0x00000007 continue comment "return"', ['masquerade']],
-    ['ct mark set mark', ['masquerade']],
-    ['meta mark set ct mark', ['masquerade']],
+    ['return', ['not_masqueraded']],
+    ['counter', ['masqueraded']],
+    ['counter name "theirs"', ['masqueraded']],
+    ['log prefix "jump return " group 3', ['masqueraded']],
+    ['ip saddr 10.0.0.0/8 meta mark set 0x00000007 continue comment "return"', ['masqueraded']],
+    ['ct mark set mark', ['masqueraded']],
+    ['meta mark set ct mark', ['masqueraded']],
     ['ip daddr set 10.0.0.1', [undefined]],
     ['ip daddr set 10.0.0.1 counter', [undefined]],
     ['ip daddr vmap { 10.0.0.0/8 : return } counter', [undefined]],
@@ -243,7 +255,7 @@ describe('the verdict of a chain in the kernel', () => {
             const policy = compilePolicy(config, family, addresses);
             const rules = renderChain(policy, some);
             const { shape, elements } = renderTable(policy, some);
-            const { verdict = 'masquerade', as } = decider(policy)({ family, value }) ?? {};
+            const { verdict = 'masqueraded', as } = decider(policy)({ family, value }) ?? {};
             const expected = { state: 'applied', verdict, as: as && nodeAddressText(as) };
             const isListed = sources.length === 0 || sources.some((one) => holds(one, source));
             for (const fates of [
@@ -254,7 +266,7 @@ describe('the verdict of a chain in the kernel', () => {
               assert.deepEqual(read, expected, rule);
               assert.equal(
                 verdictAt(fates, { family, value }, { family, value: source }).verdict,
-                isListed ? verdict : 'return',
+                isListed ? verdict : 'not_masqueraded',
               );
             }
           },

@@ -18,23 +18,27 @@ const own = ['192.0.2.1', '10.244.1.1'].map((text) => parseAddress(text)?.value)
 /** 10.0.0.0/8 is left alone, and all of IPv6. */
 const RULES: Rules = {
   verdict: (_, { family, value }) =>
-    family === 'IPv6' || (inside && isIn(value, inside)) ? 'return' : 'masquerade',
+    family === 'IPv6' || (inside && isIn(value, inside)) ? 'not_masqueraded' : 'masqueraded',
   isOwn: ({ value }) => own.includes(value),
 };
 
 const TCP = (tcpState: number): Partial<Flow> => ({ protocol: 6, tcpState });
 
 const CASES: readonly (readonly [what: string, flow: Flow, kept: ReturnType<typeof keptVerdict>])[] = [
-  ['one to outside that is not masqueraded', flowOf({ from: POD, to: OUT }), 'return'],
+  ['one to outside that is not masqueraded', flowOf({ from: POD, to: OUT }), 'not_masqueraded'],
   ['one to outside that is', flowOf({ from: POD, to: OUT, as: NODE }), undefined],
   ['one to inside that is not masqueraded', flowOf({ from: POD, to: IN }), undefined],
-  ['one to inside that is', flowOf({ from: POD, to: IN, as: NODE }), 'masquerade'],
+  ['one to inside that is', flowOf({ from: POD, to: IN, as: NODE }), 'masqueraded'],
   [
     'one of IPv6',
     flowOf({ from: '[fd00::1]:1', to: '[2001:db8::9]:2', as: '[2001:db8::1]:3' }),
-    'masquerade',
+    'masqueraded',
   ],
-  ['one whose source port alone is another', flowOf({ from: POD, to: OUT, as: '10.244.1.2:9' }), 'return'],
+  [
+    'one whose source port alone is another',
+    flowOf({ from: POD, to: OUT, as: '10.244.1.2:9' }),
+    'not_masqueraded',
+  ],
   ['one through a Service', flowOf({ from: POD, to: SERVICE, via: OUT }), undefined],
   ['one through a Service, masqueraded', flowOf({ from: POD, to: SERVICE, via: IN, as: NODE }), undefined],
   ['one of the node itself', flowOf({ from: NODE, to: OUT }), undefined],
@@ -43,7 +47,7 @@ const CASES: readonly (readonly [what: string, flow: Flow, kept: ReturnType<type
   ['one to broadcast', flowOf({ from: POD, to: '255.255.255.255:67' }), undefined],
   ['one that a helper expected', flowOf({ from: POD, to: OUT }, { isExpected: true }), undefined],
   ['one in a zone', flowOf({ from: POD, to: OUT }, { zone: 7 }), undefined],
-  ['an established connection', flowOf({ from: POD, to: OUT }, TCP(3)), 'return'],
+  ['an established connection', flowOf({ from: POD, to: OUT }, TCP(3)), 'not_masqueraded'],
   ['a connection in TIME_WAIT', flowOf({ from: POD, to: OUT }, TCP(7)), undefined],
 ];
 
@@ -57,13 +61,13 @@ describe('stale flows', () => {
   it('are counted by family, protocol and verdict, with a few examples of each', () => {
     const stale = new StaleFlows();
     for (let port = 1; port <= 5; port += 1)
-      stale.add(flowOf({ from: `10.244.1.2:${port}`, to: OUT }), 'return');
-    stale.add(flowOf({ from: POD, to: OUT }, TCP(3)), 'return');
-    stale.add(flowOf({ from: '[fd00::1]:1', to: '[2001:db8::9]:2' }, { protocol: 47 }), 'masquerade');
+      stale.add(flowOf({ from: `10.244.1.2:${port}`, to: OUT }), 'not_masqueraded');
+    stale.add(flowOf({ from: POD, to: OUT }, TCP(3)), 'not_masqueraded');
+    stale.add(flowOf({ from: '[fd00::1]:1', to: '[2001:db8::9]:2' }, { protocol: 47 }), 'masqueraded');
     assert.deepEqual(stale.counts, [
-      { family: 'IPv4', protocol: 'udp', kept: 'return', flows: 5 },
-      { family: 'IPv4', protocol: 'tcp', kept: 'return', flows: 1 },
-      { family: 'IPv6', protocol: 'other', kept: 'masquerade', flows: 1 },
+      { family: 'IPv4', protocol: 'udp', kept: 'not_masqueraded', flows: 5 },
+      { family: 'IPv4', protocol: 'tcp', kept: 'not_masqueraded', flows: 1 },
+      { family: 'IPv6', protocol: 'other', kept: 'masqueraded', flows: 1 },
     ]);
     assert.deepEqual(stale.examples, [
       'udp 10.244.1.2:1 to 203.0.113.9:53: still not masqueraded',

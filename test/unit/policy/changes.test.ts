@@ -142,7 +142,7 @@ for (const family of FAMILIES) {
           for (const value of [...addresses, ...edges].filter((edge) => isAddress(family, edge))) {
             const found = changes.filter(({ first, last }) => first <= value && value <= last);
             const [was, is] = [before, after].map((policy) => {
-              const { verdict = 'masquerade', as } = decider(policy)({ family, value }) ?? {};
+              const { verdict = 'masqueraded', as } = decider(policy)({ family, value }) ?? {};
               return outcomeText(verdict, as && nodeAddressText(as));
             });
             const outcomes = found.map((change) => [change.before, change.after].map(outcomeOf));
@@ -170,7 +170,7 @@ for (const family of FAMILIES) {
             const isListed = from?.ranges.some((range) => isIn(source, range)) ?? true;
             const fate = fates.find((range) => isIn(value, range));
             const { verdict } = decide(one, { family, value }, { family, value: source });
-            assert.equal(verdict, isListed ? fate?.verdict : 'return');
+            assert.equal(verdict, isListed ? fate?.verdict : 'not_masqueraded');
           }
         }),
       );
@@ -236,7 +236,7 @@ function policyOf(count: number, offset = 0n): Policy {
     const address = 0x0a000000n + 2n * BigInt(index) + offset;
     return {
       prefix: { family: 'IPv4', address, length: 32, text: `${address}/32` },
-      verdict: 'return',
+      verdict: 'not_masqueraded',
       origin: { kind: 'built-in', reason: 'test' },
     } as const;
   });

@@ -15,25 +15,25 @@ describe('why an address is masqueraded', () => {
   for (const [address, verdict, decidedBy, overridden] of [
     [
       '10.1.1.1',
-      'masquerade',
+      'masqueraded',
       '10.1.1.1/32 b:1:35',
       ['10.1.1.0/24 a:1:34', '10.1.0.0/16 a:2:19', '10.0.0.0/8 a:1:22', '0.0.0.0/0 a:1:47'],
     ],
     [
       '10.1.1.2',
-      'return',
+      'not_masqueraded',
       '10.1.1.0/24 a:1:34',
       ['10.1.0.0/16 a:2:19', '10.0.0.0/8 a:1:22', '0.0.0.0/0 a:1:47'],
     ],
-    ['192.0.2.1', 'return', '0.0.0.0/0 a:1:47', []],
+    ['192.0.2.1', 'not_masqueraded', '0.0.0.0/0 a:1:47', []],
     [
       '169.254.1.1',
-      'return',
+      'not_masqueraded',
       '169.254.0.0/16 built in (RFC 3927)',
       ['169.254.0.0/16 b:1:19', '0.0.0.0/0 a:1:47'],
     ],
-    ['fd00::1', 'return', 'fd00::/8 a:1:58', []],
-    ['2001:db8::1', 'masquerade', undefined, []],
+    ['fd00::1', 'not_masqueraded', 'fd00::/8 a:1:58', []],
+    ['2001:db8::1', 'masqueraded', undefined, []],
   ] as const) {
     it(`is told for ${address}`, () => {
       const found = parseAddress(address);

@@ -17,11 +17,11 @@ describe('a flattened policy', () => {
     assert.deepEqual(
       flatten(policy).map(({ entry }) => `${entry.prefix.text} ${entry.verdict}`),
       [
-        '10.0.0.0/8 return',
-        '10.1.0.0/16 masquerade',
-        '10.1.128.0/17 return',
-        '10.0.0.0/8 return',
-        '169.254.0.0/16 return',
+        '10.0.0.0/8 not_masqueraded',
+        '10.1.0.0/16 masqueraded',
+        '10.1.128.0/17 not_masqueraded',
+        '10.0.0.0/8 not_masqueraded',
+        '169.254.0.0/16 not_masqueraded',
       ],
     );
   });
@@ -76,7 +76,7 @@ for (const family of FAMILIES) {
           });
           for (const value of [...addresses, ...edges.filter((edge) => isAddress(family, edge))]) {
             const left = list.some((prefix) => holds(prefix, value));
-            assert.equal(left, decide({ family, value })?.verdict === 'return');
+            assert.equal(left, decide({ family, value })?.verdict === 'not_masqueraded');
           }
         }),
       );
@@ -104,7 +104,7 @@ function smallEntry(): fc.Arbitrary<Entry> {
     .record({
       address: fc.nat(2 ** SMALL_BITS - 1),
       bits: fc.nat(SMALL_BITS),
-      verdict: fc.constantFrom('return' as const, 'masquerade' as const),
+      verdict: fc.constantFrom('not_masqueraded' as const, 'masqueraded' as const),
     })
     .map(({ address, bits, verdict }) => {
       const size = 2n ** BigInt(bits);
@@ -123,7 +123,7 @@ function shortest(policy: Policy): number {
   const cost = (first: bigint, size: bigint): number => {
     const left = Array.from({ length: Number(size) }, (_, index) => {
       const entry = decide({ family: 'IPv4', value: first + BigInt(index) });
-      return entry?.verdict === 'return';
+      return entry?.verdict === 'not_masqueraded';
     });
     if (!left.includes(true)) return 0;
     if (size === 1n) return 1;
@@ -137,7 +137,7 @@ function anyPolicy(family: Family): fc.Arbitrary<Policy> {
   const entry = fc
     .record({
       prefix: crowdedPrefix(family),
-      verdict: fc.constantFrom('return' as const, 'masquerade' as const),
+      verdict: fc.constantFrom('not_masqueraded' as const, 'masqueraded' as const),
     })
     .map(
       ({ prefix, verdict }: { prefix: Prefix; verdict: Entry['verdict'] }): Entry => ({

@@ -25,18 +25,18 @@ describe('a policy', () => {
 
   it('has link-local first, then what is left alone, then the exceptions, each with its origin', () => {
     assert.deepEqual(lines(policyOf(texts, 'IPv4')), [
-      '169.254.0.0/16 return built in (RFC 3927)',
-      '10.0.0.0/8 return a:1:22',
-      '192.168.0.0/16 return b:1:22',
-      '10.1.0.0/16 masquerade a:2:19',
+      '169.254.0.0/16 not_masqueraded built in (RFC 3927)',
+      '10.0.0.0/8 not_masqueraded a:1:22',
+      '192.168.0.0/16 not_masqueraded b:1:22',
+      '10.1.0.0/16 masqueraded a:2:19',
     ]);
   });
 
   it('has the entries of its family only', () => {
     assert.deepEqual(lines(policyOf(texts, 'IPv6')), [
-      'fe80::/10 return built in (RFC 4291)',
-      'fd00::/8 return a:1:34',
-      'fd00:1::/32 masquerade b:2:19',
+      'fe80::/10 not_masqueraded built in (RFC 4291)',
+      'fd00::/8 not_masqueraded a:1:34',
+      'fd00:1::/32 masqueraded b:2:19',
     ]);
   });
 
@@ -53,9 +53,14 @@ describe('a policy', () => {
   it('is RFC 1918 and link-local without any source', () => {
     assert.deepEqual(
       policyOf({}, 'IPv4').entries.map(({ prefix, verdict }) => `${prefix.text} ${verdict}`),
-      ['169.254.0.0/16 return', '10.0.0.0/8 return', '172.16.0.0/12 return', '192.168.0.0/16 return'],
+      [
+        '169.254.0.0/16 not_masqueraded',
+        '10.0.0.0/8 not_masqueraded',
+        '172.16.0.0/12 not_masqueraded',
+        '192.168.0.0/16 not_masqueraded',
+      ],
     );
-    assert.deepEqual(lines(policyOf({}, 'IPv6')), ['fe80::/10 return built in (RFC 4291)']);
+    assert.deepEqual(lines(policyOf({}, 'IPv6')), ['fe80::/10 not_masqueraded built in (RFC 4291)']);
   });
 });
 
@@ -65,16 +70,16 @@ describe('who decides for an address', () => {
   };
 
   for (const [address, line] of [
-    ['10.0.0.1', '10.0.0.0/8 return a:1:22'],
-    ['10.255.255.255', '10.0.0.0/8 return a:1:22'],
-    ['10.1.0.1', '10.1.0.0/16 masquerade a:2:19'],
-    ['10.1.1.1', '10.1.1.0/24 return a:1:34'],
-    ['169.254.169.254', '169.254.0.0/16 return built in (RFC 3927)'],
+    ['10.0.0.1', '10.0.0.0/8 not_masqueraded a:1:22'],
+    ['10.255.255.255', '10.0.0.0/8 not_masqueraded a:1:22'],
+    ['10.1.0.1', '10.1.0.0/16 masqueraded a:2:19'],
+    ['10.1.1.1', '10.1.1.0/24 not_masqueraded a:1:34'],
+    ['169.254.169.254', '169.254.0.0/16 not_masqueraded built in (RFC 3927)'],
     ['9.255.255.255', undefined],
     ['11.0.0.0', undefined],
-    ['fd00::1', 'fd00::/8 return a:1:47'],
-    ['fd00:1::1', 'fd00:1::/32 masquerade a:2:32'],
-    ['fe80::1', 'fe80::/10 return built in (RFC 4291)'],
+    ['fd00::1', 'fd00::/8 not_masqueraded a:1:47'],
+    ['fd00:1::1', 'fd00:1::/32 masqueraded a:2:32'],
+    ['fe80::1', 'fe80::/10 not_masqueraded built in (RFC 4291)'],
     ['2001:db8::1', undefined],
   ] as const) {
     it(`${address} is ${line ?? 'nobody: it is masqueraded'}`, () => {
@@ -88,25 +93,25 @@ describe('who decides for an address', () => {
   it('is the flag, not the entry, where link-local is listed to be masqueraded', () => {
     const policy = policyOf({ a: 'masqueradeCIDRs: [169.254.0.0/16]' }, 'IPv4');
     const entry = decider(policy)({ family: 'IPv4', value: 0xa9fe0001n });
-    assert.equal(entry && entryLine(entry), '169.254.0.0/16 return built in (RFC 3927)');
+    assert.equal(entry && entryLine(entry), '169.254.0.0/16 not_masqueraded built in (RFC 3927)');
   });
 
   it('is the entry where link-local is listed not to be masqueraded though the flag says so', () => {
     const policy = policyOf({ a: 'nonMasqueradeCIDRs: [169.254.0.0/16]\nmasqLinkLocal: true' }, 'IPv4');
     const entry = decider(policy)({ family: 'IPv4', value: 0xa9fe0001n });
-    assert.equal(entry && entryLine(entry), '169.254.0.0/16 return a:1:22');
+    assert.equal(entry && entryLine(entry), '169.254.0.0/16 not_masqueraded a:1:22');
   });
 
   it('is a longer prefix inside link-local', () => {
     const policy = policyOf({ a: 'masqueradeCIDRs: [169.254.169.254/32]' }, 'IPv4');
     const decide = decider(policy);
-    assert.equal(decide({ family: 'IPv4', value: 0xa9fea9fen })?.verdict, 'masquerade');
-    assert.equal(decide({ family: 'IPv4', value: 0xa9fea9fdn })?.verdict, 'return');
+    assert.equal(decide({ family: 'IPv4', value: 0xa9fea9fen })?.verdict, 'masqueraded');
+    assert.equal(decide({ family: 'IPv4', value: 0xa9fea9fdn })?.verdict, 'not_masqueraded');
   });
 
   for (const family of FAMILIES) {
     it(`is the entry of the longest ${family} prefix, the first of equal ones, as a search through all finds`, () => {
-      const verdict = fc.constantFrom<Verdict>('return', 'masquerade');
+      const verdict = fc.constantFrom<Verdict>('not_masqueraded', 'masqueraded');
       const entries = fc.array(fc.tuple(crowdedPrefix(family), verdict), { maxLength: 20 }).map((pairs) =>
         pairs.map(
           ([prefix, verdict], index): Entry => ({
@@ -164,7 +169,7 @@ masqueradeAddresses:
     it(`${what}: ${address}`, () => {
       const parsed = parseAddress(address);
       assert.ok(parsed);
-      const { verdict = 'masquerade', as } = decider(policy)(parsed) ?? {};
+      const { verdict = 'masqueraded', as } = decider(policy)(parsed) ?? {};
       assert.equal(outcomeText(verdict, as && nodeAddressText(as)), expected);
     });
   }
@@ -195,9 +200,9 @@ masqueradeAddresses:
           const config = { ...plain, masqueradeAddresses: located(items) };
           const addresses = own.map((value) => ({ family, value }));
           const entry = decider(compilePolicy(config, family, addresses))({ family, value });
-          const verdict = decider(compilePolicy(plain, family))({ family, value })?.verdict ?? 'masquerade';
-          assert.equal(entry?.verdict ?? 'masquerade', verdict);
-          if (verdict === 'return') return;
+          const verdict = decider(compilePolicy(plain, family))({ family, value })?.verdict ?? 'masqueraded';
+          assert.equal(entry?.verdict ?? 'masqueraded', verdict);
+          if (verdict === 'not_masqueraded') return;
           const many = MULTICAST[family].map(({ prefix }) => ({ destination: prefix, range: undefined }));
           const holding = [...items, ...many].filter(({ destination }) => holds(destination, value));
           const { range } = holding.toSorted((a, b) => b.destination.length - a.destination.length)[0] ?? {};

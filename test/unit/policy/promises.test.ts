@@ -50,7 +50,7 @@ describe('a promise', () => {
   ] as const)
     it(`${expected.length === 0 ? 'is kept' : 'is broken'}: --${flag}=${cidr}`, () => {
       const prefix = prefixOf(cidr);
-      const verdict: Verdict = flag === 'must-masquerade' ? 'masquerade' : 'return';
+      const verdict: Verdict = flag === 'must-masquerade' ? 'masqueraded' : 'not_masqueraded';
       const guard = guardOf(['IPv4'], [{ flag, prefix, verdict }]);
       const { lines, config } = merge(TEXTS, { guard });
       assert.deepEqual(lines, expected);
@@ -61,7 +61,7 @@ describe('a promise', () => {
     const promise = {
       flag: 'must-masquerade',
       prefix: prefixOf('10.0.0.0/16'),
-      verdict: 'masquerade',
+      verdict: 'masqueraded',
     } as const;
     const { lines } = merge({}, { guard: guardOf(['IPv4'], [promise]) });
     assert.match(lines.join(), /10\.0\.0\.0\/8 \(built in, RFC 1918\) decides/);
@@ -95,7 +95,7 @@ describe('a promise about packets from some addresses', () => {
     ],
   ] as const)
     it(`is ${expected.length === 0 ? 'kept' : 'broken'}: --${flag}=${cidr} from ${from}`, () => {
-      const verdict: Verdict = flag === 'must-masquerade' ? 'masquerade' : 'return';
+      const verdict: Verdict = flag === 'must-masquerade' ? 'masqueraded' : 'not_masqueraded';
       const promise = { flag, prefix: prefixOf(cidr), from: from && prefixOf(from), verdict };
       const { lines, config } = merge(LIMITED, { guard: guardOf(['IPv4'], [promise]) });
       assert.deepEqual(lines, expected);
@@ -106,7 +106,7 @@ describe('a promise about packets from some addresses', () => {
 describe('the breaches of a promise by random sources', () => {
   for (const family of FAMILIES)
     it(`hold just the addresses with the other verdict, each with the entry that decides, for ${family}`, () => {
-      const verdict = fc.constantFrom('return' as const, 'masquerade' as const);
+      const verdict = fc.constantFrom('not_masqueraded' as const, 'masqueraded' as const);
       fc.assert(
         fc.property(
           anySources(),

@@ -17,7 +17,7 @@ const STEP = 15_000;
 
 function count(entry: Entry | undefined, packets: bigint, bytes = packets * 60n): RuleCount {
   const rule = `${entry?.prefix.text}`;
-  return { rule, entry, verdict: entry?.verdict ?? 'masquerade', packets, bytes };
+  return { rule, entry, verdict: entry?.verdict ?? 'masqueraded', packets, bytes };
 }
 
 /** A kernel that is read as the function says, whose rules this process has made anew so many times. */

@@ -166,12 +166,12 @@ describe('the status', () => {
   it('counts the entries of a policy by verdict, and what they make in the kernel', async () => {
     const { status, value } = create();
     status.onSync(sync({ found: ['rules differ'] }));
-    assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="return"'), 1);
-    assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="masquerade"'), 1);
+    assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="not_masqueraded"'), 1);
+    assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="masqueraded"'), 1);
     assert.equal(await value('rules', 'family="IPv4"'), 102);
     // As in nftables, where an exception from nothing makes no element: nothing differs in the kernel.
     status.onSync(sync({ policy: policy('IPv4', { a: 'masqueradeCIDRs: [8.8.8.0/24, 9.9.9.0/24]\n' }) }));
-    assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="masquerade"'), 2);
+    assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="masqueraded"'), 2);
     assert.equal(await value('rules', 'family="IPv4"'), 103);
   });
 
@@ -212,10 +212,10 @@ describe('the status', () => {
     const { status, value } = create();
     for (const packets of [1n, 2n])
       status.onCounts('IPv4', [
-        { source: 'a', verdict: 'return', packets, bytes: 60n * packets },
-        { source: 'b', verdict: 'return', packets: 10n, bytes: 600n },
-        { source: 'b', verdict: 'masquerade', packets: 100n, bytes: 6000n },
-        { source: undefined, verdict: 'masquerade', packets: 1000n, bytes: 60_000n },
+        { source: 'a', verdict: 'not_masqueraded', packets, bytes: 60n * packets },
+        { source: 'b', verdict: 'not_masqueraded', packets: 10n, bytes: 600n },
+        { source: 'b', verdict: 'masqueraded', packets: 100n, bytes: 6000n },
+        { source: undefined, verdict: 'masqueraded', packets: 1000n, bytes: 60_000n },
       ]);
     assert.equal(await value('not_masqueraded_packets_total', 'family="IPv4"', 'source="a"'), 3);
     assert.equal(await value('not_masqueraded_bytes_total', 'family="IPv4"', 'source="a"'), 180);
@@ -228,7 +228,7 @@ describe('the status', () => {
     const { status, series, value } = create();
     status.onSync(sync({ policy: policy('IPv4', { b: 'masqueradeFromCIDRs: [10.244.0.0/16]\n' }) }));
     assert.equal(await value('packets_from_elsewhere_total', 'family="IPv4"'), 0);
-    status.onCounts('IPv4', [{ source: undefined, verdict: 'return', packets: 3n, bytes: 180n }]);
+    status.onCounts('IPv4', [{ source: undefined, verdict: 'not_masqueraded', packets: 3n, bytes: 180n }]);
     assert.equal(await value('packets_from_elsewhere_total', 'family="IPv4"'), 3);
     assert.deepEqual(await series('not_masqueraded_packets_total'), []);
     status.onSync(sync({}));
@@ -258,7 +258,8 @@ describe('the status', () => {
 
   it('ends the counters of a source that is gone', async () => {
     const { status, series } = create();
-    const count = (source: string) => ({ source, verdict: 'return', packets: 1n, bytes: 60n }) as const;
+    const count = (source: string) =>
+      ({ source, verdict: 'not_masqueraded', packets: 1n, bytes: 60n }) as const;
     status.onSync(sync({}));
     status.onCounts('IPv4', [count('a'), count('b')]);
     status.onSync(sync({ policy: policy('IPv4', { b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }) }));

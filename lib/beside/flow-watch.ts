@@ -1,0 +1,217 @@
+import type { PortRange } from '../dataplane/ports.ts';
+import { PortCounter } from '../flows/ports-in-use.ts';
+import { MOST_FLOWS, readFlows } from '../flows/read.ts';
+import { keptVerdict, PROTOCOLS, type StaleCount, StaleFlows } from '../flows/stale.ts';
+import { IPPROTO } from '../flows/words.ts';
+import type { Logger } from '../log/log.ts';
+import { Conntrack, type Flow } from '../netlink/conntrack.ts';
+import { NetlinkError } from '../netlink/error.ts';
+import { ownAddresses } from '../node/own-addresses.ts';
+import { type Family, type FlowVerdict, VERDICT_TEXT } from '../policy/policy.ts';
+import type { Recorder } from '../status/status.ts';
+import { counted } from '../text/words.ts';
+import { collectGarbageSoon } from './collect-garbage.ts';
+
+interface FlowWatchOptions {
+  readonly mode: 'report' | 'delete-udp';
+  readonly families: readonly Family[];
+  /** An empty list means any port. */
+  readonly toPorts: readonly PortRange[];
+}
+
+/** How often it looks without a reason: for ports in use, and for stale flows that have ended. */
+const LOOK_AGAIN_MS = 600_000;
+
+type OpenConntrack = Pick<Conntrack, 'entries' | 'flows' | 'delete' | typeof Symbol.dispose>;
+
+/** The result of a look. */
+interface Look {
+  readonly stale: StaleFlows;
+  readonly deleted: StaleFlows;
+  /** Undefined if ports were not counted. */
+  readonly ports: PortCounter | undefined;
+}
+
+/**
+ * Looks at connection tracking for flows that keep an old verdict, and for ports that run out. Syncs do not wait for it,
+ * and no failure of it gets to them.
+ */
+export class FlowWatch {
+  readonly #options: FlowWatchOptions;
+  readonly #log: Logger;
+  readonly #recorder: Recorder;
+  readonly #open: () => OpenConntrack;
+  #verdict: FlowVerdict = () => 'not_masqueraded';
+  /** Whether the next look reports what it finds, and may delete flows. */
+  #reports = false;
+  #countsPorts = true;
+  #countsFlows = false;
+  #isLooking = false;
+  #isOver = false;
+  /** Why the last look failed; a reason is logged once. */
+  #failure: string | undefined;
+
+  /** @param open opens connection tracking for one look */
+  constructor(
+    options: FlowWatchOptions,
+    log: Logger,
+    recorder: Recorder,
+    open: () => OpenConntrack = () => new Conntrack(),
+  ) {
+    this.#open = open;
+    this.#options = options;
+    this.#log = log;
+    this.#recorder = recorder;
+    setInterval(() => {
+      this.#countsPorts = true;
+      void this.#lookOn();
+    }, LOOK_AGAIN_MS).unref();
+  }
+
+  /**
+   * Looks now, or after the current look, because the kernel has these verdicts now.
+   *
+   * @param isNew whether it may have had other rules before: otherwise it only counts, because nothing has become stale
+   */
+  look(verdict: FlowVerdict, isNew = true): void {
+    this.#verdict = verdict;
+    this.#reports ||= isNew;
+    this.#countsFlows = true;
+    void this.#lookOn();
+  }
+
+  async #lookOn(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    while ((this.#reports || this.#countsFlows || this.#countsPorts) && !this.#isOver) {
+      const [reports, countsPorts] = [this.#reports, this.#countsPorts];
+      this.#reports = false;
+      this.#countsPorts = false;
+      this.#countsFlows = false;
+      await this.#look(reports, countsPorts).catch((error: unknown) => this.#fail(error));
+      collectGarbageSoon();
+    }
+    this.#isLooking = false;
+  }
+
+  async #look(reports: boolean, countsPorts: boolean): Promise<void> {
+    const { mode, families, toPorts } = this.#options;
+    using conntrack = this.#open();
+    const rules = { verdict: this.#verdict, isOwn: ownAddresses() };
+    const [stale, deleted] = [new StaleFlows(), new StaleFlows()];
+    const expected = Math.min(conntrack.entries(), MOST_FLOWS);
+    const ports = countsPorts ? new PortCounter(expected, toPorts, rules.isOwn) : undefined;
+    const deletes = reports && mode === 'delete-udp';
+    const toDelete: Flow[] = [];
+    const take = (flow: Flow): void => {
+      ports?.add(flow);
+      const kept = keptVerdict(flow, rules);
+      if (kept === undefined) return;
+      if (deletes && flow.protocol === IPPROTO.udp) toDelete.push(flow);
+      else stale.add(flow, kept);
+    };
+    const afterPart = (): void => {
+      for (const flow of toDelete.splice(0)) {
+        const kept = keptVerdict(flow, rules);
+        if (kept === undefined) continue;
+        try {
+          if (conntrack.delete(flow)) deleted.add(flow, kept);
+        } catch (error) {
+          // Older kernels do not delete a flow that a device forwards by itself.
+          if (!(error instanceof NetlinkError)) throw error;
+          stale.add(flow, kept);
+        }
+      }
+    };
+    const family = families.length === 1 ? families[0] : undefined;
+    if (!(await readFlows(conntrack, family, take, afterPart))) return this.#skip();
+    this.#failure = undefined;
+    this.#record({ stale, deleted, ports });
+    if (reports) this.#report({ stale, deleted, ports });
+  }
+
+  #record({ stale, ports }: Look): void {
+    const { families } = this.#options;
+    const counts = new Map(stale.counts.map((count) => [labelsOf(count), count.flows]));
+    const kinds = families.flatMap((family) =>
+      PROTOCOLS.flatMap((protocol) =>
+        (['not_masqueraded', 'masqueraded'] as const).map((kept) => ({ family, protocol, kept })),
+      ),
+    );
+    this.#recorder.record((metrics) => {
+      for (const { family, protocol, kept } of kinds) {
+        const flows = counts.get(labelsOf({ family, protocol, kept })) ?? 0;
+        metrics.set('stale_flows', { family, protocol, direction: kept }, flows);
+      }
+      for (const family of ports === undefined ? [] : families)
+        metrics.set('port_usage_ratio', { family }, ports?.highestShare(family) ?? 0);
+    });
+  }
+
+  #report({ stale, deleted }: Look): void {
+    if (stale.counts.length > 0)
+      this.#log.info(
+        { flows: stale.examples },
+        `${sumText(stale)} still the verdict that they began with: ${countsText(stale)}; each keeps it as long as it goes on, or a foreign rule decides about it${this.#remedy(stale)}`,
+      );
+    if (deleted.counts.length > 0)
+      this.#log.info(
+        { flows: deleted.examples },
+        `deleted from conntrack, because they had the verdict that they began with: ${countsText(deleted)}; their next packets get the new one`,
+      );
+  }
+
+  #remedy({ counts }: StaleFlows): string {
+    const hasUdp = counts.some(({ protocol }) => protocol === 'udp');
+    return hasUdp && this.#options.mode === 'report' ? '; --stale-flows=delete-udp ends those of UDP' : '';
+  }
+
+  /** The numbers of the last look are not true of a table that is not read. */
+  #skip(): void {
+    this.#forget();
+    this.#tell(
+      `conntrack holds more than ${MOST_FLOWS} flows: stale flows and ports in use are not looked at`,
+    );
+  }
+
+  #fail(error: unknown): void {
+    this.#forget();
+    this.#isOver =
+      error instanceof NetlinkError && (error.failure === 'unsupported' || error.failure === 'denied');
+    const reason = error instanceof NetlinkError ? error.message : `bug: ${stackOf(error)}`;
+    this.#tell(`stale flows and ports in use are not looked at: ${reason}`);
+  }
+
+  #forget(): void {
+    this.#recorder.record((metrics) => {
+      metrics.replace('stale_flows', []);
+      metrics.replace('port_usage_ratio', []);
+    });
+  }
+
+  #tell(reason: string): void {
+    if (this.#failure !== reason) this.#log.warn(reason);
+    this.#failure = reason;
+  }
+}
+
+function labelsOf({ family, protocol, kept }: Omit<StaleCount, 'flows'>): string {
+  return `${family} ${protocol} ${kept}`;
+}
+
+function sumText({ counts }: StaleFlows): string {
+  const sum = counts.reduce((all, { flows }) => all + flows, 0);
+  return `${counted(sum, 'connection')} ${sum === 1 ? 'has' : 'have'}`;
+}
+
+function countsText({ counts }: StaleFlows): string {
+  return counts
+    .map(({ family, protocol, kept, flows }) => {
+      return `${flows} of ${protocol} (${family}, ${VERDICT_TEXT[kept]})`;
+    })
+    .join(', ');
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

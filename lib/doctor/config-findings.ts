@@ -1,0 +1,61 @@
+import { addressProblems } from '../agent/log-addresses.ts';
+import type { LoadedConfig } from '../config/load.ts';
+import { formatPlace, formatProblem } from '../config/problem.ts';
+import { type Address, compilePolicy, type Family } from '../policy/policy.ts';
+import { formatOrigin } from '../text/origin.ts';
+import { counted } from '../text/words.ts';
+import type { Finding } from './finding.ts';
+
+/**
+ * The findings about the config directory and the sources in it.
+ *
+ * @param own the addresses of the node
+ */
+export function configFindings(
+  dir: string,
+  { config, problems, sources }: LoadedConfig,
+  families: readonly Family[],
+  own: readonly Address[],
+): readonly Finding[] {
+  const errors = problems.filter(({ severity }) => severity === 'error');
+  const evidence = errors.map(formatProblem);
+  if (errors.some(({ kind, at }) => kind === 'unreadable' && at === undefined)) {
+    return [
+      {
+        kind: 'config-unreadable',
+        message: `the config directory ${dir} cannot be read`,
+        evidence,
+        remedy: 'mount the volume there, or set --config-dir to the right directory',
+      },
+    ];
+  }
+  if (config === undefined) {
+    return [
+      {
+        kind: 'config-invalid',
+        message: `${counted(errors.length, 'error')} in the config`,
+        evidence,
+        remedy: 'correct the sources: ip-masq-agent check shows the line of each error',
+      },
+    ];
+  }
+  const guarded = problems.flatMap(({ kind, message, remedy, at, other }): readonly Finding[] => {
+    if (kind !== 'nothing-inside') return [];
+    const evidence = [at, other].flatMap((place) => (place === undefined ? [] : formatPlace(place)));
+    return [{ kind, message, evidence, remedy }];
+  });
+  const policies = families.map((family) => compilePolicy(config, family, own));
+  const addresses = addressProblems(policies).map(({ origin, message, remedy }): Finding => {
+    return { kind: 'node-address', message, evidence: origin ? [formatOrigin(origin)] : [], remedy };
+  });
+  if (sources.length > 0) return [...guarded, ...addresses];
+  return [
+    {
+      kind: 'config-empty',
+      message: 'there is no source: the defaults apply',
+      evidence: [`${dir} has no file ip-masq-*`],
+      remedy: 'mount ConfigMaps there, with keys that begin with ip-masq-',
+    },
+    ...guarded,
+  ];
+}

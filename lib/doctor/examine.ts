@@ -1,0 +1,132 @@
+import type { SourcesOptions } from '../agent/load.ts';
+import { openPatiently, patient } from '../agent/patient.ts';
+import { preview } from '../agent/preview.ts';
+import { type RetryOptions, retrying } from '../agent/retry.ts';
+import type { MergedConfig } from '../config/config.ts';
+import { loadConfig } from '../config/load.ts';
+import { DataplaneError } from '../dataplane/error.ts';
+import type { Host } from '../dataplane/host.ts';
+import { installedDataplanes } from '../dataplane/open.ts';
+import type { DataplaneOptions } from '../dataplane/options.ts';
+import { readNode } from '../foreign/read-node.ts';
+import { ownAddressList } from '../node/own-addresses.ts';
+import { compilePolicy, type Family, keptFamilies } from '../policy/policy.ts';
+import { counted } from '../text/words.ts';
+import { configFindings } from './config-findings.ts';
+import type { Finding } from './finding.ts';
+import { bpfFindings, capabilityFindings, forwardingFindings } from './machine-findings.ts';
+import {
+  bothModesFindings,
+  leftoverFindings,
+  neighbourFindings,
+  orderFindings,
+  ownRuleFindings,
+} from './rule-findings.ts';
+
+/** The result of a look at the node. */
+export interface Examination {
+  readonly findings: readonly Finding[];
+  /** What was looked at, in words. */
+  readonly seen: readonly string[];
+}
+
+/** The input of a look at the node. */
+interface Examiner {
+  readonly sources: SourcesOptions;
+  readonly dataplane: DataplaneOptions;
+  readonly host: Host;
+  /** For the look at foreign rules. */
+  readonly foreignHost: Host;
+  /** The ids of authors whose foreign rules are accepted. */
+  readonly acceptForeign: readonly string[];
+  /** How to wait for a busy kernel. */
+  readonly retry: RetryOptions;
+}
+
+/** Looks at the node and changes nothing. If it cannot look at something, that is a finding too. */
+export async function examine(examiner: Examiner): Promise<Examination> {
+  const { configDir, config: configOptions } = examiner.sources;
+  const { host } = examiner;
+  const loaded = await loadConfig(configDir, configOptions);
+  const families = keptFamilies(configOptions.enableIPv6);
+  const capabilities = await capabilityFindings(host, examiner.dataplane.backend);
+  const findings = [
+    ...configFindings(configDir, loaded, families, ownAddressList()),
+    ...(await forwardingFindings(host, families)),
+    ...(await bpfFindings(host)),
+    ...capabilities,
+  ];
+  const seen = [`${counted(loaded.sources.length, 'source')} in ${configDir}`];
+  if (capabilities.length === 0) {
+    const kernel = await examineKernel(examiner, loaded.config, families);
+    findings.push(...kernel.findings);
+    seen.push(...kernel.seen);
+  } else {
+    findings.push(...(await toolFindings(examiner)));
+  }
+  return { findings: findings.filter(isFirst), seen };
+}
+
+/** The findings about the tools, which need no capability. */
+async function toolFindings({ dataplane, host }: Examiner): Promise<readonly Finding[]> {
+  return await installedDataplanes(dataplane, host).then(
+    () => [],
+    (error: unknown) => dataplaneFinding(error),
+  );
+}
+
+async function examineKernel(
+  { sources, dataplane: options, host, foreignHost, acceptForeign, retry }: Examiner,
+  config: MergedConfig | undefined,
+  families: readonly Family[],
+): Promise<Examination> {
+  const findings: Finding[] = [];
+  const seen: string[] = [];
+  const look = async (found: () => Promise<readonly Finding[]>, family?: Family): Promise<void> => {
+    findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
+  };
+  await look(async () => {
+    const dataplane = await openPatiently(options, host, retry);
+    seen.push(`${dataplane.name}: ${dataplane.reason}`);
+    const { enableIPv6 } = sources.config;
+    for (const family of ['IPv4', 'IPv6'] as const) {
+      if (config === undefined) break;
+      await look(async () => {
+        const { plan } = await preview(dataplane, config, family, enableIPv6);
+        return ownRuleFindings(family, dataplane.name, plan);
+      }, family);
+    }
+    await look(async () => {
+      const { iptables } = dataplane;
+      const nodeOptions = { families, ownChain: options.chain, iptables };
+      const node = await retrying(() => readNode(foreignHost, nodeOptions), retry);
+      seen.push(...node.baseChains.map(({ where }) => where), ...node.skipped);
+      const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
+      return [
+        ...orderFindings(node, acceptForeign),
+        ...(await neighbourFindings(node, policies, acceptForeign)),
+      ];
+    });
+    const installed = await installedDataplanes(options, host);
+    for (const family of families) await look(() => bothModesFindings(host, installed, family), family);
+    for (const one of installed)
+      await look(() => leftoverFindings(dataplane, { ...one, dataplane: patient(one.dataplane, retry) }));
+    return [];
+  });
+  return { findings, seen };
+}
+
+/** The error as a finding; none if the kernel does not support such rules, because then there are none. */
+function dataplaneFinding(error: unknown, family?: Family): readonly Finding[] {
+  if (!(error instanceof DataplaneError)) throw error;
+  const { failure, message, remedy } = error;
+  if (failure === 'unsupported') return [];
+  const kind = failure === 'missing' ? 'tool-missing' : 'kernel-refused';
+  return [{ kind, ...(family !== undefined && { family }), message, evidence: [], remedy }];
+}
+
+/** Whether the finding is new: one error may stop several looks. Findings with evidence are always kept. */
+function isFirst({ kind, message, evidence }: Finding, index: number, findings: readonly Finding[]): boolean {
+  if (evidence.length > 0) return true;
+  return findings.findIndex((other) => other.kind === kind && other.message === message) === index;
+}

@@ -1,0 +1,132 @@
+import { findLeftovers } from '../agent/leftovers.ts';
+import type { Dataplane, Installed, Plan } from '../dataplane/dataplane.ts';
+import { diffOf } from '../dataplane/diff.ts';
+import type { Host } from '../dataplane/host.ts';
+import { builtInRules } from '../dataplane/iptables/detect.ts';
+import { inTurns } from '../dataplane/iptables/legacy.ts';
+import { createTool } from '../dataplane/iptables/tool.ts';
+import { authorOf } from '../foreign/author.ts';
+import { findForeign } from '../foreign/find.ts';
+import { isOfOlderAgent, OLDER_AGENT_REMEDY } from '../foreign/other-agents.ts';
+import type { NodeRules } from '../foreign/read-node.ts';
+import type { Family, Policy } from '../policy/policy.ts';
+import type { Finding } from './finding.ts';
+
+/** The finding about a difference between the agent's rules and the config. */
+export function ownRuleFindings(family: Family, where: string, plan: Plan | undefined): readonly Finding[] {
+  if (plan === undefined) return [];
+  if (isOfOlderAgent(plan.current)) return [olderAgentFinding(family, where, plan.current)];
+  const message = `the agent's rules differ from the config: ${plan.found.join(', ')}`;
+  const remedy =
+    'check that the agent runs, and read its log; ip-masq-agent diff shows what a sync would change';
+  return [{ kind: 'out-of-sync', family, message, evidence: changesOf(plan), remedy }];
+}
+
+function changesOf(plan: Plan): readonly string[] {
+  const changed = diffOf(plan).filter(({ change }) => change !== 'kept');
+  return changed.map(({ change, rule }) => `${change === 'added' ? 'missing' : 'extra'}: ${rule.text}`);
+}
+
+/**
+ * The findings about rules after the agent's jump, foreign rules, and unreadable rules.
+ *
+ * @param accepted the ids of authors whose rules are not reported
+ */
+export async function neighbourFindings(
+  node: NodeRules,
+  policies: readonly Policy[],
+  accepted: readonly string[],
+): Promise<readonly Finding[]> {
+  const { baseChains } = node;
+  const { findings: all, unread } = await findForeign(node, policies, accepted);
+  const findings = all.filter(({ isAccepted }) => !isAccepted);
+  const followers = baseChains.flatMap(({ where, family, name, chains }): Finding[] => {
+    const rules = chains.get(name) ?? [];
+    const jump = rules.findLastIndex(({ outcome }) => outcome.kind === 'own');
+    const texts = jump === -1 ? [] : rules.slice(jump + 1).map(({ text }) => text);
+    const evidence = texts.filter((text) => !accepted.includes(authorOf(where, [text]).id));
+    if (evidence.length === 0) return [];
+    const message = `the agent's jump is not the last rule of ${where}: the rules after it see traffic that the agent does not masquerade`;
+    const remedy = 'check whether they masquerade it (foreign-rule); if not, they are harmless';
+    return [{ kind: 'jump-not-last', family, message, evidence, remedy }];
+  });
+  const foreign = findings.map(({ family, message, evidence, remedy }): Finding => {
+    return { kind: 'foreign-rule', family, message, evidence, remedy };
+  });
+  const blind = unread.map((what): Finding => {
+    const remedy = 'install the tool, or look at the rules by hand';
+    return { kind: 'not-looked-at', message: 'foreign rules may be hidden', evidence: [what], remedy };
+  });
+  return [...followers, ...foreign, ...blind];
+}
+
+/**
+ * The findings that the kernel may run the agent's rules before kube-proxy's: of two chains with one priority it runs
+ * the one that was registered later first, and it tells nobody which that is.
+ *
+ * @param accepted the ids of authors whose rules are not reported
+ */
+export function orderFindings({ rivals }: NodeRules, accepted: readonly string[]): readonly Finding[] {
+  if (accepted.includes('kube-proxy')) return [];
+  return rivals.map(({ family, where }) => ({
+    kind: 'kube-proxy-order',
+    family,
+    message:
+      'the rules of kube-proxy and of the agent have one priority: those registered later run first, so restarts change the order; if the agent masquerades first, packets keep the mark of kube-proxy, and a VXLAN overlay masquerades them again',
+    evidence: [`${where}: priority srcnat, as iptables has`],
+    remedy:
+      'use --backend=nftables, whose chain runs after kube-proxy; if no overlay of the cluster uses VXLAN, accept it: --accept-foreign=kube-proxy',
+  }));
+}
+
+/** How many rules of each mode are shown. */
+const SHOWN = 3;
+
+/**
+ * The finding that both modes hold rules: most programs see the rules of one mode, but the kernel applies both.
+ *
+ * @throws {DataplaneError}
+ */
+export async function bothModesFindings(
+  host: Host,
+  installed: readonly Installed[],
+  family: Family,
+): Promise<readonly Finding[]> {
+  const evidence: string[] = [];
+  let modes = 0;
+  for (const { dataplane, families } of installed) {
+    if (dataplane.iptables === undefined || !families.includes(family)) continue;
+    const { mode, suffix } = dataplane.iptables;
+    const rules = await builtInRules(createTool(inTurns(host, mode), family, suffix));
+    if (rules.length === 0) continue;
+    modes += 1;
+    const more = rules.length > SHOWN ? [`… and ${rules.length - SHOWN} more`] : [];
+    evidence.push(`${dataplane.name}:`, ...[...rules.slice(0, SHOWN), ...more].map((rule) => `  ${rule}`));
+  }
+  if (modes < 2) return [];
+  const message = 'both iptables modes hold rules in the built-in chains of nat';
+  const remedy =
+    'let all programs of the node use one mode: update-alternatives --config iptables on the node, iptables of the same mode in images';
+  return [{ kind: 'both-modes', family, message, evidence, remedy }];
+}
+
+/** The findings of the doctor about places that the agent does not use. */
+export async function leftoverFindings(used: Dataplane, place: Installed): Promise<readonly Finding[]> {
+  if (place.dataplane.name === used.name) return [];
+  return (await findLeftovers([place])).map(({ family, where, rules }): Finding => {
+    if (isOfOlderAgent(rules)) return olderAgentFinding(family, where, rules);
+    return {
+      kind: 'chain-elsewhere',
+      family,
+      message: `the agent's rules are also in ${where}, but ${used.name} is used`,
+      evidence: rules,
+      remedy: 'stop the agent, run ip-masq-agent cleanup, start the agent again',
+    };
+  });
+}
+
+/** The finding about rules of an older agent in the agent's chain, or that lead to it. */
+function olderAgentFinding(family: Family, where: string, rules: readonly string[]): Finding {
+  const message = `ip-masq-agent v1 or v2 has written rules for the agent's chain in ${where}`;
+  return { kind: 'older-agent', family, message, evidence: rules, remedy: OLDER_AGENT_REMEDY };
+}

@@ -1,0 +1,35 @@
+import type { Found } from '../dataplane/dataplane.ts';
+import { OTHER_AGENT } from './author.ts';
+import type { ForeignFinding } from './find.ts';
+
+/** The words in the comments of v1 and v2 that this agent does not use, and the quotes in the comment of v2's jump. */
+const OLDER_AGENT = / subject to (?:MASQUERADE|SNAT)\b|--comment "\\"ip-masq-agent: ensure /;
+
+/** Whether ip-masq-agent v1 or v2 has written one of the rules: both name their chain as this agent does. */
+export function isOfOlderAgent(rules: readonly string[]): boolean {
+  return rules.some((rule) => OLDER_AGENT.test(rule));
+}
+
+/** What to do about rules of v1 or v2. */
+export const OLDER_AGENT_REMEDY =
+  'do not run both: remove the DaemonSet of the older agent, as the migration guide says (docs/migration.md)';
+
+/**
+ * The finding about rules that have come back after the agent has removed them, so that another agent keeps them.
+ *
+ * @param accepted the ids of authors whose rules the operator knows and accepts
+ */
+export function othersFinding({ family, where, rules }: Found, accepted: readonly string[]): ForeignFinding {
+  const who = isOfOlderAgent(rules) ? 'ip-masq-agent v1 or v2' : 'another agent';
+  return {
+    key: `others ${family} ${where}`,
+    family,
+    author: OTHER_AGENT,
+    isAccepted: accepted.includes(OTHER_AGENT),
+    isOnlyFromSources: false,
+    rules: rules.filter((rule) => / -j MASQUERADE\b| counter masquerade\b/.test(rule)).length,
+    message: `rules that this agent removed from ${where} are back, and stay: ${who} keeps a chain of the same name there, and may masquerade what the config does not masquerade`,
+    evidence: rules,
+    remedy: isOfOlderAgent(rules) ? OLDER_AGENT_REMEDY : 'find the other agent, and remove it',
+  };
+}

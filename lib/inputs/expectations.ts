@@ -1,0 +1,129 @@
+import { ADDRESS_BITS, familyOf } from '../cidr/address.ts';
+import { type Prefix, parsePrefix, partsOfWay } from '../cidr/prefix.ts';
+import type { ConfigOptions } from '../config/config.ts';
+import { maxMarks } from '../config/limits.ts';
+import { type Problem, type ProblemKind, problem } from '../config/problem.ts';
+import { countMarks } from '../config/size.ts';
+import { Locator, type Source } from '../config/source.ts';
+import { describe, type MapNode, type Node, parseYaml, YamlError } from '../config/yaml.ts';
+import { printable, quote } from '../text/escape.ts';
+import type { FileOrigin } from '../text/origin.ts';
+
+/** What a policy must do with all addresses of a prefix, and where that is said. */
+export interface Expectation {
+  readonly prefix: Prefix;
+  /** Where the packets come from; undefined for packets from anywhere. Of the same family. */
+  readonly from: Prefix | undefined;
+  readonly verdict: 'not_masqueraded' | 'masqueraded';
+  readonly origin: FileOrigin;
+}
+
+/** The expectations of a file; none if it has a problem. */
+export interface Expectations {
+  readonly expectations: readonly Expectation[];
+  readonly problems: readonly Problem[];
+}
+
+type Options = Pick<ConfigOptions, 'enableIPv6' | 'cidrLimitMax'>;
+
+/**
+ * Reads a map of destinations to verdicts, in YAML or JSON. A destination is an address or a CIDR; behind `from` it may say
+ * where the packets come from. The file has the limits of a source.
+ */
+export function readExpectations(file: Source, options: Options): Expectations {
+  const locator = new Locator(file);
+  const problems: Problem[] = [];
+  const report: Report = (kind, offset, message, remedy, other) => {
+    const theOther = other && { other: locator.origin(other.offset) };
+    problems.push(problem(kind, { at: locator.origin(offset), message, remedy, ...theOther }));
+  };
+  const seen = new Map<string, Node>();
+  const expectations = pairsOf(file.text, options, report).flatMap(({ key, value }) => {
+    const way = readKey(key, options, report);
+    const verdict = readVerdict(value, report);
+    if (way === undefined || verdict === undefined) return [];
+    const text = way.from === undefined ? way.prefix.text : `${way.prefix.text} from ${way.from.text}`;
+    const first = seen.get(text);
+    if (first !== undefined)
+      report('duplicate-key', key.offset, `${text} is there twice`, 'keep one of the two', first);
+    seen.set(text, key);
+    return { ...way, verdict, origin: locator.origin(key.offset) };
+  });
+  return { expectations: problems.length === 0 ? expectations : [], problems };
+}
+
+type Report = (kind: ProblemKind, offset: number, message: string, remedy: string, other?: Node) => void;
+
+function pairsOf(text: string, { cidrLimitMax }: Options, report: Report): MapNode['pairs'] {
+  const remedy = 'write for example "10.0.0.0/8: not masqueraded"';
+  try {
+    countMarks(text, maxMarks(cidrLimitMax));
+    const root = parseYaml(text);
+    if (root !== undefined && root.kind !== 'map') {
+      report('shape', root.offset, `expectations must be a map, but this is ${describe(root)}`, remedy);
+      return [];
+    }
+    const pairs = root?.pairs ?? [];
+    if (pairs.length === 0) report('shape', 0, 'there is no expectation', remedy);
+    const excess = pairs[cidrLimitMax];
+    if (excess === undefined) return pairs;
+    const message = `${pairs.length} expectations, but there may be only ${cidrLimitMax}`;
+    report('cidr-limit', excess.key.offset, message, 'join CIDRs, or use a larger --cidr-limit-max');
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error;
+    report('syntax', error.offset, printable(error.message), error.remedy);
+  }
+  return [];
+}
+
+function readKey(
+  key: Node,
+  options: Options,
+  report: Report,
+): Pick<Expectation, 'prefix' | 'from'> | undefined {
+  if (key.kind !== 'scalar' || typeof key.value !== 'string') {
+    const message = `a key must be an address or a CIDR, but is ${describe(key)}`;
+    report('shape', key.offset, message, 'write for example 10.1.2.3 or 10.0.0.0/8');
+    return undefined;
+  }
+  const { to, from } = partsOfWay(key.value);
+  const prefix = readPrefix(to, key.offset, options, report);
+  if (from === undefined || prefix === undefined) return prefix && { prefix, from: undefined };
+  const source = readPrefix(from, key.offset, options, report);
+  if (source !== undefined && source.family !== prefix.family) {
+    const message = `${prefix.text} and ${source.text} are not of one family`;
+    report('shape', key.offset, message, 'write two of IPv4, or two of IPv6');
+    return undefined;
+  }
+  return source && { prefix, from: source };
+}
+
+/** An address as a prefix of its whole length, or a CIDR. */
+function readPrefix(
+  text: string,
+  offset: number,
+  { enableIPv6 }: Options,
+  report: Report,
+): Prefix | undefined {
+  const family = familyOf(text);
+  const parsed = parsePrefix(family === undefined ? text : `${text}/${ADDRESS_BITS[family]}`);
+  if ('error' in parsed) {
+    const { message, remedy } = parsed.error;
+    report('cidr', offset, `${quote(text)} ${printable(message)}`, printable(remedy));
+    return undefined;
+  }
+  if (parsed.prefix.family === 'IPv6' && !enableIPv6) {
+    const message = `${parsed.prefix.text} is IPv6, but IPv6 is not enabled`;
+    report('ipv6-disabled', offset, message, 'add --enable-ipv6, or remove the expectation');
+  }
+  return parsed.prefix;
+}
+
+function readVerdict(value: Node, report: Report): Expectation['verdict'] | undefined {
+  const text = value.kind === 'scalar' ? value.value : undefined;
+  if (text === 'masqueraded') return 'masqueraded';
+  if (text === 'not masqueraded') return 'not_masqueraded';
+  const message = `a verdict is "masqueraded" or "not masqueraded", but this is ${describe(value)}`;
+  report('shape', value.offset, message, 'write one of the two');
+  return undefined;
+}

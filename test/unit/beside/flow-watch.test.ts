@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { pino } from 'pino';
+import { FlowWatch } from '../../../lib/beside/flow-watch.ts';
+import { MOST_FLOWS } from '../../../lib/flows/read.ts';
+import type { Flow } from '../../../lib/netlink/conntrack.ts';
+import { NetlinkError } from '../../../lib/netlink/error.ts';
+import { Metrics } from '../../../lib/status/metrics.ts';
+import { Recorder } from '../../../lib/status/status.ts';
+import { flowOf, sourceOf } from '../flows/support.ts';
+
+const UDP = flowOf({ from: '10.244.1.2:1', to: '203.0.113.9:53' });
+const TCP = flowOf({ from: '10.244.1.2:2', to: '203.0.113.9:443' }, { protocol: 6, tcpState: 3 });
+
+interface Lab {
+  readonly watch: FlowWatch;
+  readonly lines: readonly Record<string, unknown>[];
+  readonly deleted: readonly Flow[];
+  /** How often conntrack was opened. */
+  opened(): number;
+  series(name: string): Promise<readonly string[]>;
+  /** Looks, and waits until that is done. */
+  look(): Promise<void>;
+}
+
+/** A watch over what `read` gives. It masquerades everything. */
+function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete-udp' = 'report'): Lab {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const [recorder, metrics, deleted] = [new Recorder(), new Metrics(), [] as Flow[]];
+  recorder.attach(metrics);
+  let [opened, closed] = [0, 0];
+  const open = () => {
+    opened += 1;
+    const remove = (flow: Flow) => deleted.push(flow) > 0;
+    const close = () => {
+      closed += 1;
+    };
+    try {
+      return { ...read(), delete: remove, [Symbol.dispose]: close };
+    } catch (error) {
+      close();
+      throw error;
+    }
+  };
+  const watch = new FlowWatch({ mode, families: ['IPv4'], toPorts: [] }, log, recorder, open);
+  return {
+    watch,
+    lines,
+    deleted,
+    opened: () => opened,
+    series: async (name) =>
+      (await metrics.text(false)).body
+        .split('\n')
+        .filter((line) => line.startsWith(`ip_masq_agent_${name}{`)),
+    look: async () => {
+      const before = closed;
+      watch.look(() => 'masqueraded');
+      for (let turn = 0; turn < 100 && closed === before; turn += 1) await setImmediate();
+      await setImmediate();
+    },
+  };
+}
+
+describe('a look at conntrack', () => {
+  it('reports stale flows once for each look that is asked for, and says what ends them', async () => {
+    const lab = labOf(() => sourceOf([[UDP, TCP], [{ ...UDP, zone: 1 }]]));
+    await lab.look();
+    assert.equal(
+      lab.lines[0]?.['msg'],
+      '2 connections have still the verdict that they began with: 1 of udp (IPv4, not masqueraded), 1 of tcp (IPv4, not masqueraded); each keeps it as long as it goes on, or a foreign rule decides about it; --stale-flows=delete-udp ends those of UDP',
+    );
+    assert.deepEqual(lab.lines[0]?.['flows'], [
+      'udp 10.244.1.2:1 to 203.0.113.9:53: still not masqueraded',
+      'tcp 10.244.1.2:2 to 203.0.113.9:443: still not masqueraded',
+    ]);
+    assert.equal(lab.lines.length, 1);
+    assert.deepEqual(lab.deleted, []);
+    const wanted = 'ip_masq_agent_stale_flows{family="IPv4",protocol="udp",direction="not_masqueraded"} 1';
+    assert.ok((await lab.series('stale_flows')).includes(wanted));
+    assert.equal((await lab.series('stale_flows')).length, 6);
+    assert.deepEqual(await lab.series('port_usage_ratio'), [
+      'ip_masq_agent_port_usage_ratio{family="IPv4"} 0',
+    ]);
+    await lab.look();
+    assert.equal(lab.lines.length, 2);
+  });
+
+  it('deletes stale flows of UDP if that is asked for, and no others', async () => {
+    const lab = labOf(() => sourceOf([[TCP, UDP]]), 'delete-udp');
+    await lab.look();
+    assert.deepEqual(lab.deleted, [UDP]);
+    assert.deepEqual(
+      lab.lines.map(({ msg }) => String(msg).split(':')[0]),
+      [
+        '1 connection has still the verdict that they began with',
+        'deleted from conntrack, because they had the verdict that they began with',
+      ],
+    );
+  });
+
+  it('says once that there are too many flows, and shows no numbers then', async () => {
+    let entries = 1;
+    const lab = labOf(() => sourceOf([[UDP]], entries));
+    await lab.look();
+    assert.equal((await lab.series('stale_flows')).length, 6);
+    entries = MOST_FLOWS + 1;
+    await lab.look();
+    await lab.look();
+    assert.deepEqual(await lab.series('stale_flows'), []);
+    assert.deepEqual(await lab.series('port_usage_ratio'), []);
+    const [, ...said] = lab.lines.map(({ msg }) => msg);
+    assert.deepEqual(said, [
+      'conntrack holds more than 262144 flows: stale flows and ports in use are not looked at',
+    ]);
+  });
+
+  for (const [what, error, looks, said] of [
+    [
+      'that may pass, is tried again',
+      new NetlinkError('failed', 'it fails'),
+      2,
+      /are not looked at: it fails$/,
+    ],
+    ['of the kernel, is the last look', new NetlinkError('unsupported', 'no module'), 1, /: no module$/],
+    [
+      'that is a bug, is no failure of the agent',
+      new TypeError('it is undefined'),
+      2,
+      /: bug: TypeError: it/,
+    ],
+  ] as const)
+    it(`that fails is one warning, and one ${what}`, async () => {
+      const lab = labOf(() => {
+        throw error;
+      });
+      await lab.look();
+      await lab.look();
+      assert.equal(lab.opened(), looks);
+      assert.equal(lab.lines.length, 1);
+      assert.match(String(lab.lines[0]?.['msg']), said);
+    });
+});

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { pino } from 'pino';
+import { NeighbourWatch } from '../../../lib/beside/foreign-watch.ts';
+import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import type { Host } from '../../../lib/dataplane/host.ts';
+import { Recorder, Status } from '../../../lib/status/status.ts';
+import { olderAgentRules } from '../../lab/older-agent.ts';
+import { fakeHost, policyOf } from '../foreign/support.ts';
+
+const DATAPLANE: Dataplane = {
+  name: 'nftables',
+  reason: 'test',
+  iptables: undefined,
+  observe: () => assert.fail(),
+  count: () => assert.fail(),
+};
+
+const NO_LEFTOVERS = { back: [], look: async () => undefined };
+
+/** Looks so often, with a host of which every command fails with the error; what was logged. */
+async function logged(looks: number, error: unknown): Promise<readonly Record<string, unknown>[]> {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  let runs = 0;
+  const host: Host = {
+    run: async () => {
+      runs += 1;
+      throw error;
+    },
+    readText: async () => '',
+  };
+  const watch = new NeighbourWatch(host, log, new Status(new Recorder(), () => 0), NO_LEFTOVERS, []);
+  const dataplane = { ...DATAPLANE, iptables: { mode: 'nft', suffix: '-nft' } } as const;
+  for (let look = 1; look <= looks; look += 1) {
+    watch.look({ dataplane, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
+    while (runs < look) await setImmediate();
+    await setImmediate();
+  }
+  return lines;
+}
+
+const WARNING = 40;
+
+describe('a look at foreign rules that fails', () => {
+  for (const [what, error, said] of [
+    [
+      'the kernel refuses',
+      new DataplaneError('denied', 'not permitted', 'be root'),
+      /: not permitted; be root$/,
+    ],
+    ['the agent has a bug', new TypeError('it is undefined'), /: bug: TypeError: it is undefined\n +at /],
+    ['something throws no error', 'just a text', /: bug: just a text$/],
+  ] as const) {
+    it(`is one warning, and no failure of the agent: ${what}`, async () => {
+      const lines = await logged(3, error);
+      assert.deepEqual(
+        lines.map(({ level }) => level),
+        [WARNING],
+      );
+      assert.match(String(lines[0]?.['msg']), said);
+    });
+  }
+});
+
+for (const accepted of [[], ['ip-masq-agent']])
+  it(`rules of another agent that have come back are foreign rules in the status, accepted: ${accepted}`, async () => {
+    const status = new Status(new Recorder(), () => 0);
+    const back = [{ family: 'IPv4', where: 'iptables (legacy)', rules: olderAgentRules() }] as const;
+    const host = fakeHost({});
+    const leftovers = { ...NO_LEFTOVERS, back };
+    const watch = new NeighbourWatch(host, pino({ enabled: false }), status, leftovers, accepted);
+    watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
+    while (status.foreign.length === 0) await setImmediate();
+    assert.deepEqual(
+      status.foreign.map(({ family, rules, evidence, isAccepted }) => [family, rules, evidence, isAccepted]),
+      [['IPv4', 1, olderAgentRules(), accepted.length > 0]],
+    );
+  });

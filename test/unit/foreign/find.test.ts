@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { BaseChain } from '../../../lib/foreign/base-chain.ts';
+import { findForeignRules as find, findForeign } from '../../../lib/foreign/find.ts';
+import { unmasqueraded } from '../../../lib/policy/flatten.ts';
+import type { Policy } from '../../../lib/policy/policy.ts';
+import { baseChainOf, KUBE_PROXY, policyOf, textOf, unlimited } from './support.ts';
+
+const INSIDE = policyOf('10.0.0.0/8', '192.168.0.0/16');
+
+const findForeignRules = async (baseChains: readonly BaseChain[], policy: Policy) =>
+  (await find(baseChains, unmasqueraded(policy), unlimited())).rules;
+
+/** Lines of iptables, and per rule found: author: destinations if conditions. */
+const CASES: readonly {
+  readonly name: string;
+  readonly lines: readonly string[];
+  readonly found: readonly string[];
+}[] = [
+  { name: 'nothing where kube-proxy masquerades what it has marked', lines: KUBE_PROXY, found: [] },
+  {
+    name: 'nothing where kube-proxy uses another bit',
+    lines: KUBE_PROXY.map((line) => line.replaceAll('0x4000', '0x10')),
+    found: [],
+  },
+  {
+    name: 'nothing where kube-proxy of old asks for its mark in one rule',
+    lines: [
+      '-A POSTROUTING -j KUBE-POSTROUTING',
+      '-A KUBE-POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE',
+    ],
+    found: [],
+  },
+  {
+    name: 'nothing where a pod reaches itself',
+    lines: [
+      '-A POSTROUTING -s 10.0.0.2/32 -d 10.0.0.2/32 -p tcp -m tcp --dport 80 -j MASQUERADE',
+      '-A POSTROUTING -j KUBE-POSTROUTING',
+      '-A KUBE-POSTROUTING -m set --match-set KUBE-LOOP-BACK dst,dst,src -j MASQUERADE',
+    ],
+    found: [],
+  },
+  {
+    name: 'a mark that nobody is known for as a condition',
+    lines: ['-A POSTROUTING -m mark --mark 0x7 -j MASQUERADE'],
+    found: ['unknown: 10.0.0.0/8 192.168.0.0/16 if mark 0x7'],
+  },
+  {
+    name: 'no condition where only the marks of kube-proxy are left out',
+    lines: [...KUBE_PROXY, '-A POSTROUTING -d 10.1.0.0/16 -j MASQUERADE'],
+    found: ['unknown: 10.1.0.0/16'],
+  },
+  {
+    name: 'nothing where only what the policy masquerades is masqueraded',
+    lines: ['-A POSTROUTING ! -d 10.0.0.0/8 -j RETURN', '-A POSTROUTING -d 8.0.0.0/8 -j MASQUERADE'],
+    found: [],
+  },
+  {
+    name: 'a rule behind ours, and one before',
+    lines: [
+      '-A POSTROUTING -d 10.1.0.0/16 -j MASQUERADE',
+      '-A POSTROUTING -j IP-MASQ-AGENT',
+      '-A POSTROUTING ! -d 10.0.0.0/8 -m comment --comment "kubenet: SNAT for outbound traffic from cluster" -m addrtype ! --dst-type LOCAL -j MASQUERADE',
+    ],
+    found: ['unknown: 10.1.0.0/16', 'kubelet (kubenet): 192.168.0.0/16'],
+  },
+  {
+    name: 'the AWS VPC CNI',
+    lines: [
+      '-A POSTROUTING -m comment --comment "AWS SNAT CHAIN" -j AWS-SNAT-CHAIN-0',
+      '-A AWS-SNAT-CHAIN-0 -d 192.168.0.0/16 -m comment --comment "AWS SNAT CHAIN" -j RETURN',
+      '-A AWS-SNAT-CHAIN-0 ! -o vlan+ -m comment --comment "AWS, SNAT" -m addrtype ! --dst-type LOCAL -j SNAT --to-source 192.168.4.12 --random-fully',
+    ],
+    found: ['AWS VPC CNI: 10.0.0.0/8 if output interface not vlan+'],
+  },
+  {
+    name: 'Cilium',
+    lines: [
+      '-A POSTROUTING -m comment --comment "cilium-feeder: CILIUM_POST_nat" -j CILIUM_POST_nat',
+      '-A CILIUM_POST_nat -s 10.0.1.0/24 ! -d 10.0.0.0/8 ! -o cilium_+ -m comment --comment "cilium masquerade non-cluster" -j MASQUERADE',
+    ],
+    found: ['Cilium: 192.168.0.0/16 if source 10.0.1.0/24, output interface not cilium_+'],
+  },
+  {
+    name: 'Calico',
+    lines: [
+      '-A POSTROUTING -m comment --comment "cali:O3lYWMrLQYEMJtB5" -j cali-POSTROUTING',
+      '-A cali-POSTROUTING -j cali-nat-outgoing',
+      '-A cali-nat-outgoing -m set --match-set cali40masq-ipam-pools src -m set ! --match-set cali40all-ipam-pools dst -j MASQUERADE',
+    ],
+    found: [
+      'Calico: 10.0.0.0/8 192.168.0.0/16 if set match-set cali40masq-ipam-pools src, set match-set not cali40all-ipam-pools dst',
+    ],
+  },
+  {
+    name: 'a CNI plugin',
+    lines: [
+      '-A POSTROUTING -s 10.88.0.2/32 -m comment --comment "name: \\"bridge\\" id: \\"0a1b\\"" -j CNI-0123456789abcdef01234567',
+      '-A CNI-0123456789abcdef01234567 -d 10.88.0.0/16 -j ACCEPT',
+      '-A CNI-0123456789abcdef01234567 ! -d 224.0.0.0/4 -j MASQUERADE',
+    ],
+    found: [
+      'a CNI plugin: 10.0.0.0/10 10.64.0.0/12 10.80.0.0/13 10.89.0.0/16 10.90.0.0/15 10.92.0.0/14 10.96.0.0/11 10.128.0.0/9 192.168.0.0/16 if source 10.88.0.2/32',
+    ],
+  },
+  {
+    name: 'libvirt',
+    lines: [
+      '-A POSTROUTING -j LIBVIRT_PRT',
+      '-A LIBVIRT_PRT -s 192.168.122.0/24 -d 224.0.0.0/24 -j RETURN',
+      '-A LIBVIRT_PRT -s 192.168.122.0/24 ! -d 192.168.0.0/16 -p tcp -j MASQUERADE --to-ports 1024-65535',
+    ],
+    found: ['libvirt: 10.0.0.0/8 if source 192.168.122.0/24, protocol tcp'],
+  },
+  {
+    name: 'flannel, which leaves what goes from pod to pod alone',
+    lines: [
+      '-A POSTROUTING -m comment --comment "flanneld masq" -j FLANNEL-POSTRTG',
+      '-A FLANNEL-POSTRTG -m mark --mark 0x4000/0x4000 -m comment --comment "flanneld masq" -j RETURN',
+      '-A FLANNEL-POSTRTG -s 10.0.0.0/8 -d 10.0.0.0/8 -m comment --comment "flanneld masq" -j RETURN',
+      '-A FLANNEL-POSTRTG -s 10.0.0.0/8 ! -d 224.0.0.0/4 -m comment --comment "flanneld masq" -j MASQUERADE --random-fully',
+    ],
+    found: ['flannel: 192.168.0.0/16 if source 10.0.0.0/8'],
+  },
+  {
+    name: 'nothing where pods reach all that the policy leaves alone without',
+    lines: [
+      '-A POSTROUTING -s 10.0.0.0/8 -d 10.0.0.0/8 -j RETURN',
+      '-A POSTROUTING -s 10.0.0.0/8 -d 192.168.0.0/16 -j ACCEPT',
+      '-A POSTROUTING -s 10.0.0.0/8 ! -o cni0 -j MASQUERADE',
+    ],
+    found: [],
+  },
+  {
+    name: 'kind',
+    lines: [
+      '-A POSTROUTING -m addrtype ! --dst-type LOCAL -j KIND-MASQ-AGENT',
+      '-A KIND-MASQ-AGENT -j MASQUERADE',
+    ],
+    found: ['kindnet: 10.0.0.0/8 192.168.0.0/16'],
+  },
+];
+
+describe('foreign rules', () => {
+  for (const { name, lines, found } of CASES) {
+    it(`are told: ${name}`, async () => {
+      const rules = await findForeignRules([baseChainOf(lines)], INSIDE);
+      const texts = rules.map(({ author, destinations, conditions }) => {
+        const asked = conditions.length === 0 ? '' : ` if ${conditions.join(', ')}`;
+        return `${author.name}: ${textOf(destinations)}${asked}`;
+      });
+      assert.deepEqual(texts, found);
+      for (const { author } of rules) assert.match(author.remedy, /^[a-z].{20,}[^.]$/);
+    });
+  }
+
+  for (const [match, some] of [
+    ['-s 172.17.0.0/16', true],
+    ['-s 172.17.0.0/16 -o eth0', true],
+    ['! -s 172.17.0.0/16', false],
+    ['-o eth0', false],
+  ] as const)
+    it(`are ${some ? '' : 'not '}only about some sources: ${match}`, async () => {
+      const node = {
+        baseChains: [baseChainOf([`-A POSTROUTING ${match} -j MASQUERADE`])],
+        unread: [],
+        skipped: [],
+        rivals: [],
+      };
+      const { findings } = await findForeign(node, [INSIDE], [], unlimited());
+      assert.deepEqual(
+        findings.map(({ isOnlyFromSources }) => isOnlyFromSources),
+        [some],
+      );
+    });
+
+  it('show the way that leads to them', async () => {
+    const lines = ['-A POSTROUTING -m addrtype ! --dst-type LOCAL -j IP-MASQ', '-A IP-MASQ -j MASQUERADE'];
+    const [rule] = await findForeignRules([baseChainOf(lines)], INSIDE);
+    assert.deepEqual(rule?.path, lines);
+    assert.equal(rule?.where, 'iptables (nft) nat POSTROUTING');
+  });
+
+  it('keep their key when the policy changes, and have different ones', async () => {
+    const bases = [baseChainOf(['-A POSTROUTING -o a -j MASQUERADE', '-A POSTROUTING -o b -j MASQUERADE'])];
+    const keys = async (policy: Policy) => (await findForeignRules(bases, policy)).map(({ key }) => key);
+    assert.deepEqual(await keys(INSIDE), await keys(policyOf('172.16.0.0/12')));
+    assert.equal(new Set(await keys(INSIDE)).size, 2);
+  });
+
+  it('of the other family do not matter', async () => {
+    const base = baseChainOf(['-A POSTROUTING -j MASQUERADE'], 'IPv6');
+    assert.deepEqual(await findForeignRules([base], INSIDE), []);
+    assert.equal((await findForeignRules([base], policyOf('fd00::/8'))).length, 1);
+  });
+});

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import { parseAddress } from '../../../lib/cidr/address.ts';
+import { parsePrefix } from '../../../lib/cidr/prefix.ts';
+import { prefixesOf, type RangeSet } from '../../../lib/cidr/ranges.ts';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import type { Host, ToolResult } from '../../../lib/dataplane/host.ts';
+import type { Requests } from '../../../lib/dataplane/netlink.ts';
+import type { BaseChain, Rule } from '../../../lib/foreign/base-chain.ts';
+import { Budget } from '../../../lib/foreign/budget.ts';
+import { parseIptablesRule } from '../../../lib/foreign/iptables-rule.ts';
+import type { NftContext } from '../../../lib/foreign/nft-match.ts';
+import type { NatChain } from '../../../lib/netlink/replies.ts';
+import type { Policy } from '../../../lib/policy/policy.ts';
+import { fakeNetlink } from '../dataplane/requests.ts';
+
+export const OWN = 'IP-MASQ-AGENT';
+
+/** What a node with kube-proxy always has. */
+export const KUBE_PROXY = [
+  '-A POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING',
+  '-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN',
+  '-A KUBE-POSTROUTING -j MARK --set-xmark 0x4000/0x0',
+  '-A KUBE-POSTROUTING -j MASQUERADE --random-fully',
+];
+
+/** The shortest list of prefixes, with a space between them; `all` for everything. */
+export function textOf(set: RangeSet): string {
+  const texts = prefixesOf(set).map(({ text }) => text);
+  return ['0.0.0.0/0', '::/0'].includes(texts.join()) ? 'all' : texts.join(' ');
+}
+
+function prefixOf(text: string) {
+  const parsed = parsePrefix(text);
+  assert.ok('prefix' in parsed, text);
+  return parsed.prefix;
+}
+
+export function addressOf(text: string) {
+  const address = parseAddress(text);
+  assert.ok(address, text);
+  return address;
+}
+
+/** A policy that leaves alone exactly these. */
+export function policyOf(...cidrs: readonly string[]): Policy {
+  const prefixes = cidrs.map(prefixOf);
+  const family = prefixes[0]?.family ?? 'IPv4';
+  return {
+    family,
+    from: [],
+    entries: prefixes.map((prefix) => ({
+      prefix,
+      verdict: 'not_masqueraded',
+      origin: { kind: 'built-in', reason: 'test' },
+    })),
+  };
+}
+
+/** POSTROUTING and other chains, from lines as `iptables -S` prints them. */
+export function baseChainOf(lines: readonly string[], family: Policy['family'] = 'IPv4'): BaseChain {
+  const chains = new Map<string, Rule[]>([['POSTROUTING', []]]);
+  for (const { chain, spec } of lines.map(words)) {
+    const rules = chains.get(chain) ?? [];
+    rules.push(parseIptablesRule(family, chain, spec, OWN));
+    chains.set(chain, rules);
+  }
+  return { where: 'iptables (nft) nat POSTROUTING', family, name: 'POSTROUTING', chains, unread: [] };
+}
+
+function words(line: string): { readonly chain: string; readonly spec: string } {
+  const [, chain = '', spec = ''] = /^-A (\S+) ?(.*)$/s.exec(line) ?? [];
+  assert.ok(chain, line);
+  return { chain, spec };
+}
+
+/** A budget that no test exceeds, whatever the machine. */
+export function unlimited(): Budget {
+  return new Budget(Number.POSITIVE_INFINITY);
+}
+
+/** What a rule of nftables for IPv4 is read with. */
+export function contextOf(named: NftContext['named'] = new Map()): NftContext {
+  return { family: 'IPv4', named, check: () => {} };
+}
+
+/** What tools say, by their whole command or just their name. */
+export type Answers = Readonly<Record<string, Partial<ToolResult>>>;
+
+/**
+ * A machine whose tools answer from a table; whatever is not in it is not installed.
+ *
+ * @param natChains what the kernel lists over netlink
+ * @param size what it says that each chain holds
+ */
+export function fakeHost(
+  answers: Answers,
+  commands: string[] = [],
+  files: Readonly<Record<string, string>> = {},
+  natChains: readonly NatChain[] = [],
+  size: Requests['size'] = async () => ({ rules: 1, elements: 0 }),
+): Host {
+  return {
+    netlink: fakeNetlink({ natChains: async () => natChains, size }),
+    run: async (file, args) => {
+      const command = [file, ...args].join(' ');
+      commands.push(command);
+      const answer = answers[command] ?? answers[file];
+      if (answer === undefined) throw new DataplaneError('missing', `${file} is not installed`, 'install it');
+      return { code: 0, stdout: '', stderr: '', ...answer };
+    },
+    readText: async (path) => files[path] ?? '',
+  };
+}
+
+/** What `nft -j` prints. */
+export function nftables(...objects: readonly unknown[]): Partial<ToolResult> {
+  return { stdout: JSON.stringify({ nftables: objects }) };
+}
+
+/** A base chain as the kernel lists it. */
+export function base(family: NatChain['family'], table: string, chain: string, priority = 100): NatChain {
+  return { family, table, chain, priority };
+}
+
+export function rule(chain: string, ...expr: readonly unknown[]): unknown {
+  return { rule: { chain, expr } };
+}
+
+/** The command that lists something by its name. */
+export function listing(kind: 'chain' | 'set' | 'map', family: string, table: string, name: string): string {
+  return `nft -j ${JSON.stringify({ nftables: [{ list: { [kind]: { family, table, name } } }] })}`;
+}

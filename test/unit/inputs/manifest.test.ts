@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { formatProblemFrame } from '../../../lib/config/frame.ts';
+import { mergeSources } from '../../../lib/config/load.ts';
+import { formatPlace, sentence } from '../../../lib/config/problem.ts';
+import type { Source } from '../../../lib/config/source.ts';
+import { type Manifest, readManifest } from '../../../lib/inputs/manifest.ts';
+import { almostConfig } from '../config/arbitrary.ts';
+import { OPTIONS, validate } from '../config/support.ts';
+import { CONFIG_MAP, configMap, MISTAKES, SHAPES } from './manifest-cases.ts';
+
+for (const [title, cases] of [
+  ['a manifest may be or hold', SHAPES],
+  ['what is wrong in a manifest is said at its place:', MISTAKES],
+] as const) {
+  describe(title, () => {
+    for (const [name, marked, ...said] of cases) {
+      it(name, () => {
+        const { text, places } = unmark(marked);
+        const found = check(text);
+        assert.deepEqual(
+          found.map(({ place }) => place),
+          places,
+        );
+        for (const [index, { line }] of found.entries())
+          assert.equal(line.slice(0, said[index]?.length), said[index]);
+        for (const { place, frame } of found) assertFrame(place, frame, text);
+      });
+    }
+  });
+}
+
+describe('a manifest', () => {
+  it('gives each source the text that the volume will have', () => {
+    const text =
+      'apiVersion: v1\nkind: ConfigMap\ndata: {ip-masq-a: "\\ufeffa\\r\\n", other: x}\nbinaryData:\n  ip-masq-b: |\n    YW\n    I=\n';
+    assert.deepEqual(
+      read(text).sources.map((source) => [source.name, source.text, source.found?.file]),
+      [
+        ['ip-masq-a', 'a\r\n', { name: 'm.yaml', text }],
+        ['ip-masq-b', 'ab', { name: 'm.yaml', text }],
+      ],
+    );
+  });
+
+  for (const [name, text, expected] of [
+    [
+      'without a ConfigMap has no source',
+      'apiVersion: v1\nkind: Secret\ndata: {ip-masq-a: YQ==}\nstringData: {ip-masq-b: b}\n',
+      [],
+    ],
+    [
+      'has a ConfigMap once that an alias repeats',
+      'apiVersion: v1\nkind: List\nitems:\n- &a {kind: ConfigMap, data: {ip-masq-a: a}}\n- *a\n',
+      ['ip-masq-a'],
+    ],
+    [
+      'has its sources from top to bottom',
+      `kind: List\napiVersion: v1\nitems:\n${['c', 'a', 'b'].map((key) => `- {kind: ConfigMap, data: {ip-masq-${key}: x}}\n`).join('')}`,
+      ['ip-masq-c', 'ip-masq-a', 'ip-masq-b'],
+    ],
+  ] as const) {
+    it(name, () => {
+      const names = read(text).sources.map((source) => source.name);
+      assert.deepEqual(names, expected);
+    });
+  }
+
+  for (const [name, text] of [
+    ['an empty file', ''],
+    ['a config', 'nonMasqueradeCIDRs: [10.0.0.0/8]\n'],
+    ['a config that is not YAML', 'nonMasqueradeCIDRs: [10.0.0.0/8\n'],
+    ['two configs', 'a: 1\n---\nb: 1\n'],
+    ['a list', '- apiVersion: v1\n  kind: ConfigMap\n'],
+    ['only a kind', 'kind: ConfigMap\n'],
+  ] as const) {
+    it(`is not what ${name} is taken for`, () => {
+      assert.equal(readManifest({ name: 'm.yaml', text }), undefined);
+    });
+  }
+});
+
+describe('a problem in a literal block', () => {
+  it('stands where the manifest has the text that it is about, whatever the config', () => {
+    const anyBlock = fc.record({
+      // A byte order mark, which nobody sees, is dropped: what follows it in its line is one column off.
+      config: almostConfig().map((text) => text.replace(/^\uFEFF+/, '')),
+      indentation: fc.integer({ min: 1, max: 5 }),
+      header: fc.constantFrom('', '-', '+'),
+      eol: fc.constantFrom('\n', '\r\n'),
+    });
+    fc.assert(
+      fc.property(anyBlock, ({ config, indentation, header, eol }) => {
+        const margin = ' '.repeat(indentation);
+        const lines = config.split(/[\r\n]+/).map((line) => `  ${margin}${line}`);
+        const block = [`  ip-masq-a: |${indentation}${header}`, ...lines].join(eol);
+        const text = `apiVersion: v1\nkind: ConfigMap\ndata:\n${block}${eol}`;
+        const [source] = read(text).sources;
+        if (source === undefined) return; // characters that YAML does not take
+        const inFile = mergeSources([source], OPTIONS).problems;
+        const alone = validate(source.text, {}, source.name).problems;
+        for (const [index, { at }] of alone.entries()) {
+          const place = inFile[index]?.at;
+          if (source.text.trim() === '') assert.deepEqual(place?.kind === 'file' && place.line, 4);
+          else assert.equal(restOfLine(text, place), restOfLine(source.text, at));
+        }
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});
+
+describe('reading a manifest', () => {
+  it('ends in an answer, whatever the text', () => {
+    const anyText = fc.tuple(
+      fc.constantFrom(
+        '',
+        'apiVersion: v1\nkind: ConfigMap\ndata:\n  ip-masq-a: |\n   ',
+        '{apiVersion: v1, kind: ConfigMap, data: ',
+      ),
+      almostConfig(),
+      fc.boolean(),
+    );
+    fc.assert(
+      fc.property(anyText, ([before, config, inside]) => {
+        const text = `${before}${inside ? config.replaceAll('\n', '\n   ') : config}`;
+        const manifest = readManifest({ name: 'm.yaml', text });
+        for (const { place, frame } of manifest === undefined ? [] : check(text)) {
+          assert.match(place, /^\d+:\d+$/);
+          assert.ok(frame.split('\n').length >= 3, frame);
+        }
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  const nested = (levels: number, level: (index: number) => string) =>
+    Array.from({ length: levels }, (_, index) => level(index)).join('');
+  for (const [name, text] of [
+    [
+      'a list of 9 levels of 9 aliases',
+      `l0: &l0 {kind: ConfigMap, data: {ip-masq-a: x}}\n${nested(9, (n) => `l${n + 1}: &l${n + 1} {kind: List, items: [${Array<string>(9).fill(`*l${n}`).join()}]}\n`)}apiVersion: v1\nkind: List\nitems: [*l9]\n`,
+    ],
+    [
+      'lists nested 900 levels deep by aliases',
+      `l0: &l0 {kind: ConfigMap, data: {ip-masq-a: x}}\n${nested(900, (n) => `l${n + 1}: &l${n + 1} {kind: List, items: [*l${n}]}\n`)}apiVersion: v1\nkind: List\nitems: [*l900]\n`,
+    ],
+    ['2,000 broken documents', `${'x: "\n---\n'.repeat(2000)}${CONFIG_MAP}`],
+    ['20,000 other ConfigMaps', `${`${configMap('other: x')}---\n`.repeat(20_000)}${CONFIG_MAP}`],
+    ['100,000 keys', configMap(...Array.from({ length: 100_000 }, (_, n) => `k${n}: x`), 'ip-masq-a: x')],
+    [
+      'binaryData of 16 MiB',
+      `apiVersion: v1\nkind: ConfigMap\nbinaryData: {ip-masq-a: ${'A'.repeat(16 * 1024 * 1024)}, ip-masq-b: YQ==}\n`,
+    ],
+    ['a block of 1 MiB of blanks', configMap('ip-masq-a: |', `  #${' \n  '.repeat(300_000)}`)],
+  ] as const) {
+    it(`takes no time that grows faster than the text: ${name}`, { timeout: 20_000 }, () => {
+      assert.equal(read(text).sources.length, 1);
+    });
+  }
+});
+
+function read(text: string): Manifest {
+  return readManifest({ name: 'm.yaml', text }) ?? assert.fail('is not a manifest');
+}
+
+/** Each problem from top to bottom: its place, its kind and sentence, and its frame. */
+function check(text: string) {
+  const { sources, problems } = read(text);
+  const checked = sources.flatMap((source) => mergeSources([source], OPTIONS).problems);
+  const texts: readonly Source[] = [...sources, { name: 'm.yaml', text }];
+  return [...problems, ...checked]
+    .map((problem) => ({
+      place: formatPlace(problem.at ?? assert.fail('no place')).replace(/^m\.yaml:/, ''),
+      line: `${problem.kind}: ${sentence(problem)}`,
+      frame: formatProblemFrame(problem, texts),
+    }))
+    .sort((a, b) => byPlace(a.place, b.place));
+}
+
+/** The text without its marks, and the line and column of the character behind each. */
+function unmark(marked: string) {
+  const [first = '', ...others] = marked.split('‸');
+  let text = first;
+  const places: string[] = [];
+  for (const other of others) {
+    const lines = text.split('\n');
+    places.push(`${lines.length}:${(lines.at(-1)?.length ?? 0) + 1}`);
+    text += other;
+  }
+  return { text, places };
+}
+
+/** The frame shows the line of the manifest, or as much of it as fits, and the caret is under the column. */
+function assertFrame(place: string, frame: string, text: string): void {
+  const [line = 0, column = 0] = place.split(':').map(Number);
+  const [, shown = '', caret = ''] = frame.split('\n');
+  const written = text.split(/\r?\n/)[line - 1] ?? '';
+  const gutter = ` ${line} | `;
+  assert.ok(shown.startsWith(gutter), frame);
+  assert.ok(printed(written).includes(shown.slice(gutter.length)), frame);
+  const before = printed(written.slice(0, column - 1));
+  assert.equal(caret.slice(gutter.length), `${' '.repeat(Math.min(before.length, 60))}^`, frame);
+}
+
+function printed(text: string): string {
+  return text.replaceAll('\t', '\\x09');
+}
+
+function restOfLine(text: string, at: { readonly kind: string } | undefined): string {
+  assert.ok(at !== undefined && 'line' in at && 'column' in at);
+  return (text.split('\n')[Number(at.line) - 1] ?? '').slice(Number(at.column) - 1).replace(/\r$/, '');
+}
+
+function byPlace(a: string, b: string): number {
+  const [lineA = 0, columnA = 0] = a.split(':').map(Number);
+  const [lineB = 0, columnB = 0] = b.split(':').map(Number);
+  return lineA - lineB || columnA - columnB;
+}

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import type { Problem } from '../../../lib/config/problem.ts';
+import { escapeData, escapeProperty, githubReport } from '../../../lib/report/github.ts';
+import { fileOf, printedSentence } from '../../../lib/report/report.ts';
+import { printable } from '../../../lib/text/escape.ts';
+import { UNPRINTABLE } from '../config/support.ts';
+import { anyProblem, hostile, PROBLEMS, reportOf } from './report-support.ts';
+
+const { error, warning, info, nowhere } = PROBLEMS;
+
+describe('the report for GitHub Actions', () => {
+  for (const [name, problem, expected] of [
+    [
+      'makes an error an annotation of the whole file',
+      error,
+      '::error file=ip-masq-c,title=ip-masq-agent unreadable::is too large; split it\n',
+    ],
+    [
+      'makes a warning one of its line and column, and names what is built in',
+      warning,
+      '::warning file=ip-masq-a,line=2,col=1,title=ip-masq-agent link-local-flag::masqLinkLocal is false here (the other: built in (RFC 3927)); make the sources agree\n',
+    ],
+    [
+      'makes an info a notice where people find the source, and names the other place',
+      info,
+      '::notice file=deploy/b.yaml,line=2,col=5,title=ip-masq-agent duplicate::10.0.0.0/8 is listed twice (the other: ip-masq-a:1:22); one of the two can go\n',
+    ],
+    [
+      'names no file where the problem is in none',
+      nowhere,
+      '::error title=ip-masq-agent unreadable::config directory /etc/config is missing; mount it\n',
+    ],
+    [
+      'escapes what ends a property or begins an escape',
+      { ...error, message: '100%, or: more', at: { kind: 'whole-file', source: 'a,b:c%d' } },
+      '::error file=a%2Cb%3Ac%25d,title=ip-masq-agent unreadable::100%25, or: more; split it\n',
+    ],
+    [
+      'prints control characters as text',
+      { ...error, message: 'a\nb', at: { kind: 'whole-file', source: 'a\n::error::b\u001b[2J' } },
+      '::error file=a\\x0a%3A%3Aerror%3A%3Ab\\x1b[2J,title=ip-masq-agent unreadable::a\\x0ab; split it\n',
+    ],
+  ] as const) {
+    it(name, () => assert.equal(githubReport(reportOf(problem)), expected));
+  }
+
+  it('has a line for each problem in their order, and nothing else', () => {
+    const text = githubReport(reportOf(info, error, warning));
+    assert.deepEqual(
+      text.split('\n').map((line) => line.split(' ')[0]),
+      ['::notice', '::error', '::warning', ''],
+    );
+    assert.equal(githubReport(reportOf()), '');
+  });
+
+  it('is read by the runner as it was meant, whatever the problems hold', () => {
+    fc.assert(
+      fc.property(fc.array(anyProblem(), { maxLength: 4 }), (problems) => {
+        const lines = githubReport(reportOf(...problems)).split(/\r\n|\r|\n/);
+        assert.equal(lines.pop(), '');
+        assert.deepEqual(
+          lines.map(runnerReads),
+          problems.map((problem) => ({
+            command: { error: 'error', warning: 'warning', info: 'notice' }[problem.severity],
+            properties: readableProperties(problem),
+            data: printedSentence(problem),
+          })),
+        );
+        for (const line of lines) assert.doesNotMatch(line, UNPRINTABLE);
+      }),
+    );
+  });
+});
+
+describe('an escaped text', () => {
+  it('is read back the same, but for "=" at the begin of a property, which the runner drops', () => {
+    fc.assert(
+      fc.property(hostile(), (text) => {
+        const line = `::error file=${escapeProperty(text)},line=1::${escapeData(text)}`;
+        const { data, properties } = runnerReads(line);
+        const { file = '', ...others } = properties;
+        assert.equal(data, text);
+        assert.equal(file, text.replace(/^=+/, ''));
+        assert.deepEqual(others, { line: '1' });
+      }),
+    );
+  });
+});
+
+/** The properties that should reach the annotation. */
+function readableProperties({ at, kind }: Problem): Readonly<Record<string, string>> {
+  const file = printable(fileOf(at) ?? '').replace(/^=+/, '');
+  return {
+    ...(file === '' ? {} : { file }),
+    ...(at?.kind === 'file' ? { line: String(at.line), col: String(at.column) } : {}),
+    title: `ip-masq-agent ${kind}`,
+  };
+}
+
+interface Command {
+  readonly command: string;
+  readonly properties: Readonly<Record<string, string>>;
+  readonly data: string;
+}
+
+/** What the runner of GitHub Actions takes from a line of output (actions/runner, ActionCommand, second form). */
+function runnerReads(line: string): Command {
+  const [, info = '', data = ''] = /^\s*::(.*?)::(.*)$/s.exec(line) ?? assert.fail(`no command: ${line}`);
+  const space = info.indexOf(' ');
+  const command = space < 0 ? info : info.slice(0, space);
+  const list = space < 0 ? '' : info.slice(space + 1).trim();
+  const properties: Record<string, string> = {};
+  for (const pair of list.split(',')) {
+    const [, name, value] = /^=*([^=]+)=+([^=].*)$/s.exec(pair) ?? [];
+    if (name !== undefined && value !== undefined)
+      properties[name] = unescaped(value, ['\r', '\n', ':', ',', '%']);
+  }
+  return { command, properties, data: unescaped(data, ['\r', '\n', '%']) };
+}
+
+/** Each escape in its turn, that of "%" last. */
+function unescaped(text: string, chars: readonly string[]): string {
+  const escapes: Readonly<Record<string, string>> = {
+    '\r': '%0D',
+    '\n': '%0A',
+    ':': '%3A',
+    ',': '%2C',
+    '%': '%25',
+  };
+  return chars.reduce((rest, char) => rest.replaceAll(escapes[char] ?? assert.fail(), () => char), text);
+}

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import type { Problem } from '../../../lib/config/problem.ts';
+import { jsonReport } from '../../../lib/report/json.ts';
+import { fileOf } from '../../../lib/report/report.ts';
+import { UNPRINTABLE } from '../config/support.ts';
+import { anyProblem, check, PROBLEMS, reportOf } from './report-support.ts';
+
+const { error, warning, info, nowhere } = PROBLEMS;
+
+describe('the JSON report', () => {
+  it('has the merged config, each value with its place', () => {
+    const text = 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true\nresyncInterval: 90s';
+    assert.deepEqual(JSON.parse(jsonReport(check({ 'ip-masq-a': text }))), {
+      valid: true,
+      summary: { errors: 0, warnings: 0, infos: 0 },
+      expectations: null,
+      sources: [{ name: 'ip-masq-a', file: 'ip-masq-a' }],
+      problems: [],
+      merged: {
+        sources: ['ip-masq-a'],
+        nonMasqueradeCIDRs: [
+          { cidr: '10.0.0.0/8', origin: { source: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 22 } },
+        ],
+        masqueradeCIDRs: [],
+        masqueradeFromCIDRs: [],
+        masqueradeAddresses: [],
+        masqLinkLocal: true,
+        masqLinkLocalIPv6: false,
+        resyncIntervalMs: 90_000,
+      },
+    });
+  });
+
+  it('has the addresses of destinations', () => {
+    const text = 'masqueradeAddresses: [{address: 198.51.100.0/24, destination: 0.0.0.0/0}]';
+    assert.deepEqual(JSON.parse(jsonReport(check({ 'ip-masq-a': text }))).merged.masqueradeAddresses, [
+      {
+        destination: '0.0.0.0/0',
+        address: '198.51.100.0/24',
+        origin: { source: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 23 },
+      },
+    ]);
+  });
+
+  it('names what the defaults follow', () => {
+    const { merged } = JSON.parse(jsonReport(check({})));
+    assert.deepEqual(merged.nonMasqueradeCIDRs[0], { cidr: '10.0.0.0/8', origin: { builtIn: 'RFC 1918' } });
+  });
+
+  it('has every problem in its order, each with all keys, and no merged config', () => {
+    assert.deepEqual(JSON.parse(jsonReport(reportOf(info, error, warning, nowhere))), {
+      valid: false,
+      summary: { errors: 2, warnings: 1, infos: 1 },
+      expectations: null,
+      sources: [
+        { name: 'ip-masq-a', file: 'ip-masq-a' },
+        { name: 'ip-masq-b', file: 'deploy/b.yaml' },
+      ],
+      problems: [
+        {
+          ...plain(info),
+          at: { source: 'ip-masq-b', file: 'deploy/b.yaml', line: 2, column: 5 },
+          other: { source: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 22 },
+        },
+        {
+          ...plain(error),
+          at: { source: 'ip-masq-c', file: 'ip-masq-c', line: null, column: null },
+          other: null,
+        },
+        {
+          ...plain(warning),
+          at: { source: 'ip-masq-a', file: 'ip-masq-a', line: 2, column: 1 },
+          other: { builtIn: 'RFC 3927' },
+        },
+        { ...plain(nowhere), at: null, other: null },
+      ],
+      merged: null,
+    });
+  });
+
+  it('is valid with warnings and infos', () => {
+    const report = check({ 'ip-masq-a': 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8]', 'ip-masq-b': '' });
+    const { valid, summary, merged } = JSON.parse(jsonReport(report));
+    assert.deepEqual([valid, summary], [true, { errors: 0, warnings: 1, infos: 1 }]);
+    assert.deepEqual(merged.sources, ['ip-masq-a', 'ip-masq-b']);
+  });
+
+  it('gives every name and message back as it was, and has none of their control characters', () => {
+    fc.assert(
+      fc.property(fc.array(anyProblem(), { maxLength: 4 }), (problems) => {
+        const text = jsonReport(reportOf(...problems));
+        assert.doesNotMatch(text.replaceAll('\n', ''), UNPRINTABLE);
+        assert.deepEqual(
+          JSON.parse(text).problems.map((problem: Read) => [
+            problem.message,
+            problem.remedy,
+            problem.at?.file,
+          ]),
+          problems.map(({ message, remedy, at }) => [message, remedy, fileOf(at)]),
+        );
+      }),
+    );
+  });
+});
+
+function plain({ severity, kind, message, remedy }: Problem) {
+  return { severity, kind, message, remedy };
+}
+
+interface Read {
+  readonly message: string;
+  readonly remedy: string;
+  readonly at: { readonly file?: string } | null;
+}

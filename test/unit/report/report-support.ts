@@ -1,0 +1,107 @@
+import fc from 'fast-check';
+import { mergeSources } from '../../../lib/config/load.ts';
+import { type FileOnly, KINDS, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
+import type { Source } from '../../../lib/config/source.ts';
+import type { CheckReport } from '../../../lib/report/report.ts';
+import type { FileOrigin, Origin } from '../../../lib/text/origin.ts';
+import { OPTIONS } from '../config/support.ts';
+
+/** An error, a warning and an info, of all forms of places, in no order of gravity. */
+export const PROBLEMS = {
+  info: {
+    severity: 'info',
+    kind: 'duplicate',
+    message: '10.0.0.0/8 is listed twice',
+    remedy: 'one of the two can go',
+    at: { kind: 'file', source: 'ip-masq-b', file: 'deploy/b.yaml', line: 2, column: 5 },
+    other: { kind: 'file', source: 'ip-masq-a', line: 1, column: 22 },
+  },
+  error: {
+    severity: 'error',
+    kind: 'unreadable',
+    message: 'is too large',
+    remedy: 'split it',
+    at: { kind: 'whole-file', source: 'ip-masq-c' },
+  },
+  warning: {
+    severity: 'warning',
+    kind: 'link-local-flag',
+    message: 'masqLinkLocal is false here',
+    remedy: 'make the sources agree',
+    at: { kind: 'file', source: 'ip-masq-a', line: 2, column: 1 },
+    other: { kind: 'built-in', reason: 'RFC 3927' },
+  },
+  nowhere: {
+    severity: 'error',
+    kind: 'unreadable',
+    message: 'config directory /etc/config is missing',
+    remedy: 'mount it',
+  },
+} as const satisfies Readonly<Record<string, Problem>>;
+
+const MANIFEST = 'list:\n  - 10.0.0.0/8\n';
+
+export const SOURCES: readonly Source[] = [
+  { name: 'ip-masq-a', text: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: false\n' },
+  {
+    name: 'ip-masq-b',
+    text: '- 10.0.0.0/8\n',
+    found: { file: { name: 'deploy/b.yaml', text: MANIFEST }, line: 2, column: 3, lineByLine: true },
+  },
+];
+
+/** The problems with the sources that they point into. */
+export function reportOf(...problems: readonly Problem[]): CheckReport {
+  return { problems, config: undefined, sources: SOURCES };
+}
+
+/** What checking the texts finds, by source name. */
+export function check(texts: Readonly<Record<string, string>>): CheckReport {
+  const sources = Object.entries(texts).map(([name, text]) => ({ name, text }));
+  return { ...mergeSources(sources, OPTIONS), sources };
+}
+
+const PIECES = [
+  ...['%', '%25', '%0A', '\r', '\n', '\r\n', ':', '::', ',', '=', ' ', '##[error]', '\u001b[31m', '\u0085'],
+  ...['\u202e', '\u2028', '\ud800', '😀', 'é', '{0}', '}', '[', '](1)', '](https://evil.example)', '\\', '"'],
+  ...['/', '//', './', '../', '?', '#', '<', '>', '&', 'ip-masq-a', '\u0000', '\u007f'],
+];
+
+/** Texts that could be taken for more than text: by a terminal, by the runner, by a reader of URIs or of SARIF. */
+export function hostile(): fc.Arbitrary<string> {
+  const pieces = fc.array(fc.constantFrom(...PIECES), { maxLength: 12 }).map((all) => all.join(''));
+  return fc.oneof(pieces, fc.string({ unit: 'binary' }));
+}
+
+/** Problems of every kind and place, with hostile names and messages. */
+export function anyProblem(): fc.Arbitrary<Problem> {
+  const inFile: fc.Arbitrary<FileOrigin> = fc.record(
+    {
+      kind: fc.constant('file' as const),
+      source: hostile(),
+      file: hostile(),
+      line: fc.integer({ min: 1 }),
+      column: fc.integer({ min: 1 }),
+    },
+    { requiredKeys: ['kind', 'source', 'line', 'column'] },
+  );
+  const wholeFile: fc.Arbitrary<FileOnly> = fc.record({
+    kind: fc.constant('whole-file' as const),
+    source: hostile(),
+  });
+  const origin: fc.Arbitrary<Origin> = fc.oneof(
+    inFile,
+    fc.constant({ kind: 'built-in' as const, reason: 'RFC 3927' }),
+  );
+  return fc.record(
+    {
+      severity: fc.constantFrom('error' as const, 'warning' as const, 'info' as const),
+      kind: fc.constantFrom(...(Object.keys(KINDS) as ProblemKind[])),
+      message: hostile(),
+      remedy: hostile(),
+      at: fc.oneof(origin, wholeFile),
+      other: origin,
+    },
+    { requiredKeys: ['severity', 'kind', 'message', 'remedy'] },
+  );
+}

@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { mergeSources } from '../../../lib/config/load.ts';
+import { singleSource, sourceText } from '../../../lib/report/single-source.ts';
+import { anySources, assertDecideAlike } from '../config/any-sources.ts';
+import { merge, OPTIONS } from '../config/support.ts';
+
+describe('all sources as one', () => {
+  it('keep order and exceptions; each value has its origin behind it', () => {
+    const texts = {
+      'ip-masq-cloud': 'nonMasqueradeCIDRs:\n  - 10.224.0.0/12\n  - fd00::/8\nmasqLinkLocal: true\n',
+      'ip-masq-operator':
+        'nonMasqueradeCIDRs: [172.16.0.0/12, 10.224.0.0/12]\nmasqueradeCIDRs: [172.20.99.0/24]\nresyncInterval: 1m30s\n',
+      'ip-masq-owner':
+        'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}, {destination: "::/0", address: "fd01::/64"}]',
+    };
+    assert.equal(
+      single(texts),
+      [
+        '# Merged by ip-masq-agent from ip-masq-cloud, ip-masq-operator, ip-masq-owner',
+        'nonMasqueradeCIDRs:',
+        '  - 10.224.0.0/12 # ip-masq-cloud:2:5',
+        '  - "fd00::/8" # ip-masq-cloud:3:5',
+        '  - 172.16.0.0/12 # ip-masq-operator:1:22',
+        'masqueradeCIDRs:',
+        '  - 172.20.99.0/24 # ip-masq-operator:2:19',
+        'masqueradeAddresses:',
+        '  - destination: 0.0.0.0/0 # ip-masq-owner:1:23',
+        '    address: 198.51.100.0/24',
+        '  - destination: "::/0" # ip-masq-owner:1:75',
+        '    address: "fd01::/64"',
+        'masqLinkLocal: true # ip-masq-cloud:4:16',
+        'masqLinkLocalIPv6: false # built in (default)',
+        'resyncInterval: 90s # ip-masq-operator:3:17',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('that list nothing give an empty list, without which a reader takes its defaults', () => {
+    assert.equal(
+      single({ 'ip-masq-x': 'masqLinkLocal: no\n' }),
+      [
+        '# Merged by ip-masq-agent from ip-masq-x',
+        'nonMasqueradeCIDRs: []',
+        'masqLinkLocal: false # ip-masq-x:1:16',
+        'masqLinkLocalIPv6: false # built in (default)',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('say nothing of IPv6 where it is not enabled', () => {
+    const text = single({ 'ip-masq-x': 'masqLinkLocalIPv6: true\n' }, false);
+    assert.doesNotMatch(text, /IPv6/);
+  });
+
+  it('name the RFCs of the defaults where there is none', () => {
+    assert.equal(
+      single({}, false),
+      [
+        '# Merged by ip-masq-agent from its defaults',
+        'nonMasqueradeCIDRs:',
+        '  - 10.0.0.0/8 # built in (RFC 1918)',
+        '  - 172.16.0.0/12 # built in (RFC 1918)',
+        '  - 192.168.0.0/16 # built in (RFC 1918)',
+        'masqLinkLocal: false # built in (default)',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  for (const [count, limit] of [
+    [64, ''],
+    [65, '\ncidrLimit: 65\n'],
+  ] as const) {
+    it(`${limit === '' ? 'need no limit for' : 'raise the limit for'} ${count} entries of all lists together`, () => {
+      const list = Array.from({ length: count - 2 }, (_, index) => `10.${index}.0.0/16`);
+      const text = single({
+        'ip-masq-a': `nonMasqueradeCIDRs: [${list}]`,
+        'ip-masq-b': 'masqueradeCIDRs: [10.0.1.0/24]',
+        'ip-masq-c': 'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}]',
+      });
+      assert.equal(/\ncidrLimit.*\n/.exec(text)?.[0] ?? '', limit);
+      assert.ok(merge({ 'ip-masq-agent': text }).config);
+    });
+  }
+
+  for (const [interval, expected] of [
+    ['60s', '60s'],
+    ['1500ms', '1500ms'],
+    ['100.5ms', '100.5ms'],
+    ['575h59m59.999999999s', '2073599999.999999ms'],
+  ]) {
+    it(`write a resyncInterval of ${interval} as ${expected}`, () => {
+      const text = single({ 'ip-masq-x': `resyncInterval: ${interval}` });
+      assert.ok(text.includes(`\nresyncInterval: ${expected} # ip-masq-x:1:17\n`), text);
+    });
+  }
+});
+
+describe('the text of a single source', () => {
+  it('read by the agent as the only source decides as all sources do, without a new problem', () => {
+    fc.assert(
+      fc.property(anySources(), ({ texts, enableIPv6 }) => {
+        const { config, problems } = merge(texts, { enableIPv6 });
+        assert.ok(config);
+        const text = sourceText(singleSource(config, enableIPv6));
+        const back = merge({ 'ip-masq-agent': text }, { enableIPv6 });
+        assert.ok(back.config, back.lines.join('\n'));
+        assertDecideAlike(config, back.config, enableIPv6);
+        assert.equal(back.config.resyncInterval?.value, config.resyncInterval?.value);
+        const known = problems.map(({ kind }) => kind);
+        for (const { kind, severity } of back.problems)
+          assert.ok(severity === 'info' || (kind === 'link-local-entry' && known.includes(kind)), kind);
+      }),
+    );
+  });
+
+  it('keeps the names of sources in its comments, whatever they are', () => {
+    const hostile = fc.constantFrom(
+      ...'\n\r\t\u0085\u2028\u2029\u0000\u007f\ufeff\ufffe\uffff\ud800\u202e#"\':-',
+    );
+    const names = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.string({ unit: fc.oneof(hostile, fc.constantFrom(...'\nmasqLinkLocal: true')) }),
+    );
+    fc.assert(
+      fc.property(names, (suffix) => {
+        const name = `ip-masq-${suffix}`;
+        const source = { name, text: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: false' };
+        const { config } = mergeSources([source], OPTIONS);
+        assert.ok(config);
+        const text = sourceText(singleSource(config, false));
+        assert.deepEqual(
+          text.split('\n').map((line) => line.replace(/ ?#.*/, '')),
+          ['', 'nonMasqueradeCIDRs:', '  - 10.0.0.0/8', 'masqLinkLocal: false', ''],
+        );
+        // YAML 1.1, 5.1: go-yaml refuses a file with any other character, in a comment too.
+        assert.match(
+          text,
+          /^[\n\x20-\x7e\u{a0}-\u{d7ff}\u{e000}-\u{fefe}\u{ff00}-\u{fffd}\u{10000}-\u{10ffff}]*$/u,
+        );
+      }),
+    );
+  });
+});
+
+function single(texts: Readonly<Record<string, string>>, enableIPv6 = true): string {
+  const { config, lines } = merge(texts, { enableIPv6 });
+  assert.ok(config, lines.join('\n'));
+  return sourceText(singleSource(config, enableIPv6));
+}

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
+import fc from 'fast-check';
+import { textReport } from '../../../lib/report/text-report.ts';
+import { UNPRINTABLE } from '../config/support.ts';
+import { anyProblem, check, hostile, PROBLEMS, reportOf, SOURCES } from './report-support.ts';
+
+const { error, warning, info, nowhere } = PROBLEMS;
+
+describe('the report for people', () => {
+  it('has each problem with its lines, the gravest first, and counts them', () => {
+    assert.equal(
+      textReport(reportOf(info, warning, error), { colour: false }),
+      `ip-masq-c: error: is too large; split it
+ip-masq-a:2:1: warning: masqLinkLocal is false here (the other: built in (RFC 3927)); make the sources agree
+ 2 | masqLinkLocal: false
+   | ^
+deploy/b.yaml:2:5: info: 10.0.0.0/8 is listed twice (the other: ip-masq-a:1:22); one of the two can go
+ 2 |   - 10.0.0.0/8
+   |     ^
+ip-masq-a:1:22
+ 1 | nonMasqueradeCIDRs: [10.0.0.0/8]
+   |                      ^
+2 sources, 1 error, 1 warning, 1 info
+`,
+    );
+  });
+
+  it('is one line if nothing is wrong', () => {
+    const report = check({ 'ip-masq-a': 'masqLinkLocal: true' });
+    assert.equal(textReport(report, { colour: false }), '1 source, 0 errors, 0 warnings, 0 infos\n');
+  });
+});
+
+describe('the report for people in colour', () => {
+  it('has positions bold, severities and carets in one colour', () => {
+    const [bold, plain, red, yellow, cyan, end] = [1, 22, 31, 33, 36, 39].map((code) => `\u001b[${code}m`);
+    assert.equal(
+      textReport(reportOf(error, nowhere, warning, info), { colour: true }),
+      `${bold}ip-masq-c${plain}: ${red}error${end}: is too large; split it
+${red}error${end}: config directory /etc/config is missing; mount it
+${bold}ip-masq-a:2:1${plain}: ${yellow}warning${end}: masqLinkLocal is false here (the other: built in (RFC 3927)); make the sources agree
+ 2 | masqLinkLocal: false
+   | ${yellow}^${end}
+${bold}deploy/b.yaml:2:5${plain}: ${cyan}info${end}: 10.0.0.0/8 is listed twice (the other: ip-masq-a:1:22); one of the two can go
+ 2 |   - 10.0.0.0/8
+   |     ${cyan}^${end}
+${bold}ip-masq-a:1:22${plain}
+ 1 | nonMasqueradeCIDRs: [10.0.0.0/8]
+   |                      ${cyan}^${end}
+2 sources, 2 errors, 1 warning, 1 info
+`,
+    );
+  });
+
+  it('colours no line of a source that looks like a caret', () => {
+    const report = { ...reportOf({ ...error, at: { kind: 'file', source: 's', line: 1, column: 1 } }) };
+    const text = textReport({ ...report, sources: [{ name: 's', text: '   | ^' }] }, { colour: true });
+    assert.deepEqual(text.split('\n').slice(1, 3), [' 1 |    | ^', '   | \u001b[31m^\u001b[39m']);
+  });
+
+  it('is the same text without its codes, and has no other control characters', () => {
+    const sources = fc.array(fc.record({ name: hostile(), text: hostile() }), { maxLength: 2 });
+    fc.assert(
+      fc.property(fc.array(anyProblem(), { maxLength: 4 }), sources, (problems, texts) => {
+        const at = texts.map(({ name }) => ({ kind: 'file', source: name, line: 1, column: 1 }) as const);
+        const placed = problems.map((problem, index) => ({
+          ...problem,
+          ...(at[index] && { at: at[index] }),
+        }));
+        const report = { ...reportOf(...placed), sources: [...SOURCES, ...texts] };
+        const plain = textReport(report, { colour: false });
+        assert.equal(stripVTControlCharacters(textReport(report, { colour: true })), plain);
+        assert.doesNotMatch(plain.replaceAll('\n', ''), UNPRINTABLE);
+      }),
+    );
+  });
+});

@@ -1,0 +1,342 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { withExceptionList } from '../../../lib/win-bridge/exception-list.ts';
+import type { CniError } from '../../../lib/win-bridge/json.ts';
+import {
+  AZURE,
+  FLANNEL,
+  MINIFIED,
+  OVN,
+  POWERSHELL,
+  policyOf,
+  SDNBRIDGE,
+  WIN_BRIDGE,
+  withNat,
+} from './samples.ts';
+
+/** What the list is set to. */
+const TWO = ['10.0.0.0/8', '172.16.0.0/12'];
+const ITEMS = '"10.0.0.0/8", "172.16.0.0/12"';
+
+describe('the list of a Windows CNI config is replaced, and nothing else:', () => {
+  const folded = '{"Type":"WIN-BRIDGE","Policies":[{"Name":"endpointpolicy","VALUE":{"Type":"outboundnat",';
+  const unknown = MINIFIED.replace('win-bridge', 'my-bridge');
+  for (const [name, config, before, comma] of [
+    ['of win-bridge', WIN_BRIDGE, '"192.168.0.0/16",\n          "11.0.0.0/8"', ',\n          '],
+    ['of win-overlay with HNS API 2 and tabs', OVN, '"172.30.0.0/16"', ',\n\t\t\t\t\t\t'],
+    ['of azure-vnet in a .conflist', AZURE, '"10.240.0.0/16"', `,\n${' '.repeat(28)}`],
+    ['of sdnbridge with leading commas', SDNBRIDGE, /"192[^\]]*2\/32"/, `\n${' '.repeat(24)},`],
+    ['of the delegate of flannel', FLANNEL, '"10.244.0.0/16", "10.96.0.0/12"', ', '],
+    ['of PowerShell, with byte order mark', POWERSHELL, '"10.244.0.0/16"', `,\r\n${' '.repeat(61)}`],
+    ['with one item and no white space', MINIFIED, '"10.96.0.0/12"', ','],
+    ['with one item on its line', withNat('"ExceptionList": ["x"]'), '"x"', ', '],
+    ['with API 2 by its form alone', withNat('"Settings":{"Exceptions":["x"]}'), '"x"', ','],
+    ['of a plugin that is not known', unknown, '"10.96.0.0/12"', ','],
+    ['in its AdditionalArgs', unknown.replace('policies', 'AdditionalArgs'), '"10.96.0.0/12"', ','],
+    ['with keys and names in other case', `${folded}"ExceptionList":[1]}}]}`, '1', ','],
+  ] as const) {
+    it(name, () => {
+      const expected = config.replace(before, ITEMS.replace(', ', comma));
+      assert.notEqual(expected, config);
+      assert.equal(changed(config), expected);
+      assert.equal(changed(expected), expected);
+    });
+  }
+
+  it('with no items, before or after', () => {
+    const list = (text: string) => withNat(`"ExceptionList": ${text}`);
+    for (const none of ['[]', '[\n]', 'null']) assert.equal(changed(list(none)), list(`[${ITEMS}]`));
+    assert.equal(changed(list(`[\n${ITEMS}\n]`), []), list('[]'));
+    assert.equal(changed(list('[ ]'), []), list('[ ]'));
+  });
+
+  it('in every plugin that has the policy', () => {
+    const config = (list: string) => {
+      const plugin = withNat(`"ExceptionList":[${list}]`);
+      const other = '{"type":"other","policies":{"a":1},"AdditionalArgs":[1,{"value":2}]}';
+      return `{"plugins":[${plugin},${other},${plugin.replace('win-bridge', 'my-bridge')}]}`;
+    };
+    assert.equal(changed(config('"1.0.0.0/8"')), config(ITEMS.replace(' ', '')));
+  });
+
+  it('not at all if it says the same', () => {
+    const odd = withNat(`"ExceptionList":[ "10.0.0.0/8"\t,\r\n\n "172.16.0.0\\/12"]\n`);
+    assert.equal(changed(odd), odd);
+    assert.notEqual(changed(odd, TWO.toReversed()), odd);
+  });
+});
+
+describe('a policy without list gets one:', () => {
+  const list = JSON.stringify(TWO);
+  for (const [name, before, after] of [
+    ['on its line', withNat('"x": 1'), withNat(`"x": 1,"ExceptionList": ${list}`)],
+    ['on a line of its own', withNat('\r\n\t"x": 1'), withNat(`\r\n\t"x": 1,\r\n\t"ExceptionList": ${list}`)],
+    ['in Settings', withNat('"Settings":{"x":1}'), withNat(`"Settings":{"x":1,"Exceptions": ${list}}`)],
+    ['in empty Settings', withNat('"Settings":{}'), withNat(`"Settings":{"Exceptions": ${list}}`)],
+    [
+      'with Settings for API 2',
+      withNat('"x":1').replace('{', '{"apiVersion":2,'),
+      withNat(`"x":1,"Settings": {"Exceptions":${list}}`).replace('{', '{"apiVersion":2,'),
+    ],
+  ] as const) {
+    it(name, () => {
+      assert.equal(changed(before), after);
+      assert.equal(changed(after), after);
+    });
+  }
+});
+
+describe('a config without the policy is an error that says what to add, and where:', () => {
+  const value1 = '{"Type": "OutBoundNAT", "ExceptionList": []}';
+  const value2 = '{"Type": "OutBoundNAT", "Settings": {"Exceptions": []}}';
+  const policies = (value: string) =>
+    `{"name": "EndpointPolicy", "value": ${value}} to the list "policies" of`;
+  const args = (value: string) =>
+    `{"Name": "EndpointPolicy", "Value": ${value}} to the list "AdditionalArgs" of`;
+  for (const [name, config, remedy] of [
+    ['win-bridge', '{"type": "win-bridge"}', `${policies(value1)} plugin "win-bridge"`],
+    ['policies: null', '{"type": "win-bridge", "policies": null}', `${policies(value1)} plugin "win-bridge"`],
+    [
+      'apiVersion 2',
+      '{"type": "win-overlay", "apiVersion": 2}',
+      `${policies(value2)} plugin "win-overlay" with apiVersion 2`,
+    ],
+    ['calico', '{"type": "calico", "apiVersion": 2}', `${policies(value1)} plugin "calico"`],
+    ['azure-vnet', '{"type": "azure-vnet"}', `${args(value1)} plugin "azure-vnet"`],
+    ['sdnbridge', '{"type": "sdnbridge"}', `${args(value2)} plugin "sdnbridge"`],
+    ['sdnoverlay', '{"type": "sdnoverlay"}', `${args(value2)} plugin "sdnoverlay"`],
+    ['a program', '{"type": "SDNBridge.EXE"}', `${args(value2)} plugin "SDNBridge.EXE"`],
+    ['flannel', '{"type": "flannel", "delegate": {}}', `${policies(value1)} plugin "win-bridge"`],
+    ['no known plugin', '{"type": "portmap"}', `${policies(value1)} the plugin that makes them`],
+    [
+      'several known plugins',
+      '{"plugins": [{"type": "portmap"}, {"type": "win-bridge"}, {"type": "azure-vnet"}]}',
+      `${policies(value1)} plugin "win-bridge", or ${args(value1)} plugin "azure-vnet"`,
+    ],
+    [
+      'a key that the plugin does not read',
+      MINIFIED.replace('policies', 'AdditionalArgs'),
+      `${policies(value1)} plugin "win-bridge"`,
+    ],
+    [
+      'an item without name',
+      MINIFIED.replace('"name":"EndpointPolicy",', ''),
+      `${policies(value1)} plugin "win-bridge"`,
+    ],
+    [
+      'a name in other case in AdditionalArgs',
+      AZURE.replace('"EndpointPolicy', '"endpointPolicy'),
+      `${args(value1)} plugin "azure-vnet"`,
+    ],
+    [
+      'a Type in other case in AdditionalArgs',
+      AZURE.replace('OutBound', 'Outbound'),
+      `${args(value1)} plugin "azure-vnet"`,
+    ],
+  ] as const) {
+    it(name, () => {
+      const error = rejected(config);
+      assert.match(error.message, /^has no OutBoundNAT policy/);
+      assert.equal(error.remedy, `add ${remedy}`);
+    });
+  }
+
+  it('at the first plugin that could have it', () => {
+    const list = '{"plugins": [{"type": "portmap"}, {"type": "calico"}]}';
+    assert.equal(rejected(list).offset, list.indexOf('{"type": "calico"'));
+    const flannel = '{"type": "flannel", "delegate": {}}';
+    assert.equal(rejected(flannel).offset, flannel.indexOf('{}'));
+  });
+});
+
+describe('what needs a guess is an error with its place:', () => {
+  for (const [name, config, at, message] of [
+    ['a list', '[]', '[', /must be an object/],
+    ['a plugin without type', '{"name": "x"}', '{', /without "type"/],
+    ['a type that is a number', '{"type": 1}', '{', /without "type"/],
+    ['plugins that are no list', '{"plugins": {}}', '{}', /"plugins" must be a list/],
+    ['a plugin that is no object', '{"plugins": [1]}', '1', /a plugin must be an object/],
+    ['plugins in other case', '{"Plugins": []}', '"Plugins"', /only "plugins" is read/],
+    ['plugins beside a type', '{"plugins": [], "Type": "x"}', '"Type"', /has both "plugins" and "type"/],
+    ['flannel without delegate', '{"type": "flannel"}', '{', /no "delegate"/],
+    ['a key twice', '{"type": "x", "type": "y"}', '"type": "y"', /"type" more than once/],
+    ['a key in two cases', '{"type": "calico", "policies": [], "Policies": []}', '"Pol', /"Policies" more/],
+    [
+      'a list twice',
+      withNat('"ExceptionList":[],"ExceptionList":[1]'),
+      '"ExceptionList":[1',
+      /more than once/,
+    ],
+    [
+      'two policies',
+      MINIFIED.replace(/\[(\{.*\})\]/, '[$1, $1]'),
+      '{"Type":"OutBoundNAT","ExceptionList":["10.96.0.0/12"]}}]',
+      /more than one OutBoundNAT .* "win-bridge"/,
+    ],
+    [
+      'a key of a policy in other case',
+      policyOf('{"type":"OutBoundNAT"}'),
+      '"type":"Out',
+      /only "Type" is read/,
+    ],
+    ['a list in other case', withNat('"exceptionList":[]'), '"exc', /only "ExceptionList" is read/],
+    ['both forms', withNat('"ExceptionList":[],"Settings":{"Exceptions":[]}'), '"Exceptions"', /either/],
+    [
+      'ExceptionList in Settings',
+      withNat('"Settings":{"ExceptionList":[]}'),
+      '"Exc',
+      /"Settings\.Exc.* either/,
+    ],
+    ['Exceptions outside of Settings', withNat('"Exceptions":[]'), '"Exc', /"Exceptions" .* either/],
+    [
+      'API 1 with apiVersion 2',
+      `{"ApiVersion":2,${MINIFIED.slice(1)}`,
+      '"Exc',
+      /with apiVersion 2 does not read/,
+    ],
+    ['API 1 in sdnbridge', AZURE.replace('azure-vnet', 'sdnbridge'), '"Exc', /"sdnbridge" does not read/],
+    [
+      'API 2 in azure-vnet',
+      SDNBRIDGE.replace('sdnbridge', 'azure-vnet'),
+      '"Exc',
+      /"azure-vnet" does not read/,
+    ],
+    ['Settings that are a list', withNat('"Settings":[7]'), '[7]', /"Settings" must be an object/],
+    ['a list that is text', withNat('"ExceptionList":"x"'), '"x"', /"ExceptionList" must be a list/],
+  ] as const) {
+    it(name, () => {
+      for (const text of [config, `\ufeff${config}`]) {
+        const error = rejected(text);
+        assert.match(error.message, message);
+        assert.equal(error.offset, text.indexOf(at));
+        assert.notEqual(error.remedy, '');
+      }
+    });
+  }
+
+  it('without control characters, whatever the config says', () => {
+    const { message, remedy } = rejected(
+      '{"type":"flannel","delegate":{"type":"\\u001b[31m\\n\\u202e","policies":[],"POLICIES\\u001b":1}}',
+    );
+    assert.doesNotMatch(message + remedy, /[\p{Cc}\p{Cf}]/u);
+  });
+});
+
+describe('whatever the config', () => {
+  const cidr = fc
+    .tuple(fc.nat(255), fc.nat(255), fc.integer({ min: 16, max: 32 }))
+    .map(([a, b, length]) => `10.${a}.${b}.0/${length}`);
+  const cidrs = fc.array(cidr, { maxLength: 6 });
+  // No quote or backslash in keys: V8 13.6 (Node 24) may give one key of JSON.parse for another then.
+  const others = fc.object({
+    key: fc.stringMatching(/^x[a-z é:,{}[\]]{0,4}$/),
+    values: [fc.string(), fc.integer(), fc.boolean(), fc.constant(null)],
+    maxDepth: 2,
+    maxKeys: 3,
+  });
+  const blank = fc.array(fc.constantFrom('', ' ', '\n', '\r\n', '\t', '\n    ', '\n\t'), {
+    minLength: 1,
+    maxLength: 7,
+  });
+  const shape = fc.record({
+    type: fc.constantFrom('win-bridge', 'win-overlay', 'calico'),
+    apiVersion: fc.constantFrom(1, 2),
+    inList: fc.boolean(),
+    others,
+    moreOthers: others,
+    policies: fc.array(others, { maxLength: 2 }),
+  });
+  type Shape = typeof shape extends fc.Arbitrary<infer Value> ? Value : never;
+
+  /** A config that has this list; none if it is undefined. */
+  function configWith(
+    { type, apiVersion, inList, others, moreOthers, policies }: Shape,
+    list: unknown,
+  ): object {
+    const inSettings = apiVersion === 2 && type !== 'calico';
+    const content = list === undefined ? {} : { [inSettings ? 'Exceptions' : 'ExceptionList']: list };
+    const value = inSettings
+      ? { Type: 'OutBoundNAT', Settings: { ...moreOthers, ...content } }
+      : { Type: 'OutBoundNAT', ...moreOthers, ...content };
+    const policy = { name: 'EndpointPolicy', value };
+    const plugin = { ...others, type, apiVersion, policies: [...policies, policy, ...policies] };
+    return inList ? { ...others, plugins: [{ type: 'portmap' }, plugin] } : plugin;
+  }
+
+  it('only the list differs, and the second run changes nothing', () => {
+    fc.assert(
+      fc.property(shape, cidrs, cidrs, blank, fc.boolean(), (from, old, wanted, white, bom) => {
+        const [before = '', after = ''] = write(configWith(from, '@list@'), white).split('"@list@"');
+        const head = `${bom ? '\ufeff' : ''}${before}`;
+        const list = write(old, white).trim();
+        const result = changed(`${head}${list}${after}`, wanted);
+        assert.ok(result.startsWith(head) && result.endsWith(after));
+        const written = result.slice(head.length, result.length - after.length);
+        assert.deepEqual(JSON.parse(written), wanted);
+        assert.deepEqual(JSON.parse(result.replace('\ufeff', '')), configWith(from, wanted));
+        if (old.join() === wanted.join()) assert.equal(written, list);
+        assert.equal(changed(result, wanted), result);
+      }),
+    );
+  });
+
+  it('a missing list is inserted, and nothing else', () => {
+    fc.assert(
+      fc.property(shape, cidrs, blank, (from, wanted, white) => {
+        const config = write(configWith(from, undefined), white);
+        const result = changed(config, wanted);
+        assert.deepEqual(JSON.parse(result), configWith(from, wanted));
+        assert.ok(isInsertion(config, result), `${config}\n${result}`);
+        assert.equal(changed(result, wanted), result);
+      }),
+    );
+  });
+
+  it('a hostile one has an answer soon', { timeout: 10_000 }, () => {
+    const plugin = policyOf('{"Type":"OutBoundNAT"}');
+    for (const text of [
+      '['.repeat(1_000),
+      '{"":'.repeat(1_000),
+      '['.repeat(260_000),
+      '}'.repeat(260_000),
+      '[1},'.repeat(1_000),
+      '{"a":1],"b":'.repeat(1_000),
+      `${'}'.repeat(100_000)}${'['.repeat(1_000)}`,
+      `{"type":"win-bridge"${',"a":1'.repeat(40_000)}}`,
+      `{"plugins":[${`${plugin},`.repeat(200)}${plugin}${' '.repeat(200_000)}]}`,
+      withNat(`"ExceptionList":[${'"",'.repeat(80_000)}""]`),
+      withNat(`${' '.repeat(250_000)}"x":1`),
+    ]) {
+      withExceptionList(text, TWO);
+    }
+  });
+});
+
+function changed(config: string, cidrs: readonly string[] = TWO): string {
+  const result = withExceptionList(config, cidrs);
+  assert.ok('text' in result, `${JSON.stringify(result)} for ${config}`);
+  return result.text;
+}
+
+function rejected(config: string): CniError {
+  const result = withExceptionList(config, TWO);
+  assert.ok('error' in result, config);
+  return result.error;
+}
+
+/** JSON with white space after the tokens, taken in turn. */
+function write(value: unknown, white: readonly string[]): string {
+  let next = 0;
+  return JSON.stringify(value).replace(/"(?:[^"\\]|\\.)*"|[^\s"[\]{},:]+|[[\]{},:]/g, (token) => {
+    next += 1;
+    return `${token}${white[next % white.length] ?? ''}`;
+  });
+}
+
+/** Whether the longer text is the shorter one with something put in at one place. */
+function isInsertion(shorter: string, longer: string): boolean {
+  let head = 0;
+  while (head < shorter.length && shorter[head] === longer[head]) head += 1;
+  return longer.endsWith(shorter.slice(head));
+}
