@@ -120,7 +120,7 @@ function elsewhereText({ where, state, verdict, rule, differs }: Elsewhere): str
   const does =
     state === 'changed'
       ? 'may masquerade it'
-      : `${verdict === 'masqueraded' ? 'masqueraded' : 'do not masquerade'} it`;
+      : `${verdict === 'masqueraded' ? 'masquerade' : 'do not masquerade'} it`;
   const text = `the agent's rules are also in ${where}, and ${does}${rule === undefined ? '' : `: ${rule}`}`;
   return differs ? `kernel DISAGREES: ${text}; see ip-masq-agent doctor` : text;
 }
