@@ -9,6 +9,18 @@ export interface KernelState {
   readonly foreign: string | undefined;
 }
 
+/**
+ * The agent's rules without a second chain that nothing of the agent leads to, and which changes no packet: after the first
+ * look, only netlink shows that another program has made one.
+ */
+export function withoutOrphans(own: string): string {
+  const parts = own.split('\n\n');
+  const isOrphan = (part: string, line: string) =>
+    /^-[NA] IP-MASQ-AGENT-FROM(?: |$)/.test(line) && !/ -g IP-MASQ-AGENT-FROM$/m.test(part);
+  const kept = parts.map((part) => (part.match(LINE) ?? []).filter((line) => !isOrphan(part, line)));
+  return kept.map((lines) => lines.join('\n')).join('\n\n');
+}
+
 /** Reads both families of these dataplanes. */
 export async function kernelState(box: Box, ...ways: readonly Way[]): Promise<KernelState> {
   const states = await Promise.all(

@@ -4,8 +4,8 @@ import type { Elements } from '../../netlink/elements.ts';
 import type { Counter } from '../../netlink/expressions.ts';
 import type { Netlink } from '../netlink.ts';
 import { CATCH_ALL, SET, TABLE } from './names.ts';
-import type { TableContent } from './observe.ts';
-import type { NftablesTable } from './table.ts';
+import type { NftTable } from './objects.ts';
+import type { PolicyTable } from './table.ts';
 
 /**
  * The elements of the set of destinations, read over netlink.
@@ -16,8 +16,8 @@ import type { NftablesTable } from './table.ts';
 export async function seeElements(
   netlink: Netlink | undefined,
   family: Family,
-  known: TableContent | undefined,
-): Promise<TableContent['elements'] | undefined> {
+  known: NftTable | undefined,
+): Promise<NftTable['elements'] | undefined> {
   const read = await readElements(netlink, family, known?.ranges);
   if (read === undefined) return undefined;
   if (known !== undefined && isExactly(read, known.ranges)) return known.elements;
@@ -29,7 +29,7 @@ export async function seeElements(
 export async function seeElementCounts(
   netlink: Netlink | undefined,
   family: Family,
-  { elements, ranges }: NftablesTable,
+  { elements, ranges }: PolicyTable,
 ): Promise<ReadonlyMap<string, Counter> | undefined> {
   const read = await readElements(netlink, family, ranges);
   if (read === undefined || !isExactly(read, ranges)) return undefined;

@@ -1,5 +1,5 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Family } from '../../cidr/address.ts';
+import type { Counter } from '../../netlink/expressions.ts';
 import type { Policy } from '../../policy/policy.ts';
 import type { Dataplane, Observed, RuleCount } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
@@ -8,7 +8,8 @@ import { KernelMemory, type Look } from '../memory.ts';
 import type { RuleOptions } from '../options.ts';
 import { seeElementCounts, seeElements } from './elements.ts';
 import { SET, TABLE } from './names.ts';
-import { type ListedTable, observe, type TableContent } from './observe.ts';
+import { isOwn, isSameTable, type NftRule, type NftTable, rulesOf } from './objects.ts';
+import { observe } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
 import { type SeenTable, seeTable } from './see.ts';
 import { renderTable } from './table.ts';
@@ -23,16 +24,16 @@ import { kernelFates } from './verdict.ts';
 export async function openNftables(options: RuleOptions, host: Host): Promise<Dataplane> {
   const tool = await openNft(host);
   const { netlink } = host;
-  const memory = new KernelMemory<TableContent | undefined, SeenTable>(netlink, seeTable, isSameTable);
+  const memory = new KernelMemory<NftTable | undefined, SeenTable>(netlink, seeTable, isSameTable);
 
   const look = (family: Family) =>
     memory.look(family, async (seen, known) => {
       if (seen !== undefined && seen.fingerprint === undefined) return undefined;
       const elements = seen && (await seeElements(netlink, family, known));
-      if (elements === undefined) return (await observe(tool, family)).table;
-      const table = known ?? (await observe(tool, family, true)).table;
-      if (table?.isOwn !== true || table.elements === elements) return table;
-      return { isOwn: true, shape: table.shape, elements };
+      if (elements === undefined) return await observe(tool, family);
+      const table = known ?? (await observe(tool, family, true));
+      if (table === undefined || table.elements === elements) return table;
+      return { ...table, elements, ranges: undefined };
     });
 
   const carryOut = async (policy: Policy, { elements, ...plan }: TablePlan, from: From): Promise<void> => {
@@ -48,7 +49,7 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
       const remedy = 'find out which other program changes the set';
       throw new DataplaneError('raced', changed.message, remedy);
     }
-    if (changed !== undefined) memory.trustOwn(family, heldTable(policy, options), from, changed);
+    if (changed !== undefined) memory.trustOwn(family, renderTable(policy, options), from, changed);
   };
 
   const observed = (family: Family, from: From): Observed => ({
@@ -56,31 +57,36 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
     generation: from.generation,
     plan(policy, whole = false) {
       const overNetlink = netlink?.isOver === false;
-      const plan = planTable({ family, table: from.found }, policy, options, { overNetlink, whole });
+      const plan = planTable(from.found, policy, options, { overNetlink, whole });
       const apply = () =>
         memory.write(family, plan?.remade ?? 'nothing', async () => plan && carryOut(policy, plan, from));
       return plan && Object.assign(plan.draft, { apply });
     },
-    trust: (policy) => memory.trust(family, { ...from, found: heldTable(policy, options) }),
+    trust: (policy) => memory.trust(family, { ...from, found: renderTable(policy, options) }),
     remove() {
-      const draft = planRemoval({ family, table: from.found });
+      const draft = planRemoval(family, from.found);
       const apply = () => memory.write(family, 'all', () => tool.run(family, draft?.script ?? ''));
       return draft && Object.assign(draft, { apply });
     },
-    fates: () => kernelFates({ family, table: from.found }),
+    fates: () => kernelFates(family, from.found),
   });
 
-  /** The table with its counts, without the tool; undefined if that cannot be told. */
-  const seeCounts = async (policy: Policy): Promise<ListedTable | undefined> => {
+  /** The counts, without the tool; undefined if that cannot be told. */
+  const seeCounts = async (policy: Policy): Promise<Counted | undefined> => {
     const now = await memory.recall(policy.family);
     const table = renderTable(policy, options);
     if (now?.found === undefined || now.found.elements !== table.elements) return undefined;
     const elements = await seeElementCounts(netlink, policy.family, table);
-    const { shape } = now.found;
-    const lines = shape.flatMap((line, index) => (COUNTS.test(line) ? [index] : []));
-    if (elements === undefined || lines.length !== now.seen.counters.length) return undefined;
-    const counts = new Map(now.seen.counters.map((count, index) => [lines[index] ?? 0, count]));
-    return { isOwn: true, shape, counts, elements };
+    const rules = rulesOf(now.found).filter(({ text }) => COUNTS.test(text));
+    const { counters } = now.seen;
+    if (elements === undefined || rules.length !== counters.length) return undefined;
+    return { elements, rules: counters.map((count, index) => ({ text: rules[index]?.text ?? '', count })) };
+  };
+
+  /** The same with the tool. */
+  const listCounts = async ({ family }: Policy): Promise<Counted | undefined> => {
+    const table = await observe(tool, family);
+    return table && isOwn(table) ? { elements: table.elements, rules: rulesOf(table) } : undefined;
   };
 
   return {
@@ -90,8 +96,8 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
     observe: async (family) => observed(family, await look(family)),
     count: (policy) =>
       memory.count(policy.family, async (remadeChains) => {
-        const table = (await seeCounts(policy)) ?? (await observe(tool, policy.family)).table;
-        return countTable(table, policy, options, remadeChains);
+        const counted = (await seeCounts(policy)) ?? (await listCounts(policy));
+        return counted === undefined ? [] : countTable(counted, policy, options, remadeChains);
       }),
     get knownUntil() {
       return netlink?.isOver === false ? memory.knownUntil.bind(memory) : undefined;
@@ -100,17 +106,11 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
 }
 
 /** A look at the table. */
-type From = Look<TableContent | undefined>;
+type From = Look<NftTable | undefined>;
 
-/** What the kernel holds if nothing differs from the policy. */
-function heldTable(policy: Policy, options: RuleOptions): TableContent {
-  return { isOwn: true, ...renderTable(policy, options) };
-}
-
-function isSameTable(a: TableContent | undefined, b: TableContent | undefined): boolean {
-  const parts = (table: TableContent | undefined) =>
-    table && [table.isOwn, table.shape, [...table.elements.keys()]];
-  return isDeepStrictEqual(parts(a), parts(b));
+/** The rules and elements of the agent's table with their counts. */
+interface Counted extends Pick<NftTable<Counter>, 'elements'> {
+  readonly rules: readonly NftRule[];
 }
 
 /** A rule that counts, as nft(8) prints it. */
@@ -123,21 +123,19 @@ const COUNTS = /(?:^| )counter (masquerade|snat|return)\b/;
  * @param remadeChains each time, the counts of the rules begin at zero
  */
 function countTable(
-  table: ListedTable | undefined,
+  counted: Counted,
   policy: Policy,
   options: RuleOptions,
   remadeChains: number,
 ): readonly RuleCount[] {
-  if (table?.isOwn !== true) return [];
   const wanted = renderTable(policy, options);
-  const elements = Array.from(table.elements, ([text, count]): readonly RuleCount[] => {
+  const elements = Array.from(counted.elements, ([text, count]): readonly RuleCount[] => {
     const entry = wanted.elements.get(text);
     return entry === undefined ? [] : [{ rule: text, entry, verdict: 'not_masqueraded', ...count }];
   });
-  const rules = Array.from(table.counts, ([line, count]) => {
-    const text = table.shape[line] ?? '';
+  const rules = counted.rules.map(({ text, count }): readonly RuleCount[] => {
     const verdict = COUNTS.exec(text)?.[1] === 'return' ? 'not_masqueraded' : 'masqueraded';
-    return { rule: `${text} #${remadeChains}`, entry: undefined, verdict, ...count } as const;
+    return count ? [{ rule: `${text} #${remadeChains}`, entry: undefined, verdict, ...count }] : [];
   });
-  return [...elements.flat(), ...rules];
+  return [...elements, ...rules].flat();
 }

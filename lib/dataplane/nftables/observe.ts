@@ -1,45 +1,12 @@
 import { isIPv6 } from 'node:net';
 import { type Family, normalizeIPv6 } from '../../cidr/address.ts';
-import type { Range } from '../../cidr/ranges.ts';
-import { COMMENT_START } from '../dataplane.ts';
+import type { Counter } from '../../netlink/expressions.ts';
 import { FROM_SET, SET } from './names.ts';
-import { elementsLine } from './table.ts';
+import { elementsLine, type NftRule, type NftTable, readLines } from './objects.ts';
 import type { NftTool } from './tool.ts';
 
-/** The table with the name of the agent's table. */
-export interface NftablesObservation<Table extends TableContent = TableContent> {
-  readonly family: Family;
-  /** Undefined if there is no such table. */
-  readonly table: Table | undefined;
-}
-
-/** The content of a table. */
-export interface TableContent {
-  /** Whether a comment in it begins as the agent's comments do; otherwise another program has made the table. */
-  readonly isOwn: boolean;
-  /** The lines that nft(8) lists, without the elements of the set of destinations, without indentation and counts. */
-  readonly shape: readonly string[];
-  /** The elements of that set: prefixes, addresses or ranges, or `*` for all other addresses. */
-  readonly elements: ReadonlyMap<string, unknown>;
-  /** The same as ranges, ascending; undefined if they are not known. */
-  readonly ranges?: readonly Range[] | undefined;
-}
-
-/** The content of a table with its counts. */
-export interface ListedTable extends TableContent {
-  /** The counts of the lines of the shape that have a counter, by the index of the line. */
-  readonly counts: ReadonlyMap<number, Count>;
-  readonly elements: ReadonlyMap<string, Count>;
-}
-
-/** The count of a rule or an element since it was made. */
-export interface Count {
-  readonly packets: bigint;
-  readonly bytes: bigint;
-}
-
 /**
- * Reads the table of the agent.
+ * Reads the table with the name of the agent's table, and its counts; undefined if there is none.
  *
  * @param isTerse leaves out the elements of the set of destinations
  * @throws {DataplaneError}
@@ -48,27 +15,18 @@ export async function observe(
   tool: NftTool,
   family: Family,
   isTerse = false,
-): Promise<NftablesObservation<ListedTable>> {
+): Promise<NftTable<Counter> | undefined> {
   const listing = await tool.list(family, { isTerse });
-  if (listing === undefined) return { family, table: undefined };
-  const table = parseTable(listing);
-  return { family, table: isTerse ? await withFromSet(tool, family, table) : table };
+  const table = listing === undefined ? undefined : readListing(listing);
+  if (!isTerse || table?.sets.every(({ head }) => head !== FROM_HEAD)) return table;
+  // A terse listing leaves out the elements of the small set too.
+  const small = await tool.list(family, { set: FROM_SET });
+  const from = small === undefined ? [] : readListing(small).sets;
+  const read = (head: string) => from.find((set) => set.head === head);
+  return table && { ...table, sets: table.sets.map((set) => read(set.head) ?? set) };
 }
 
-/** The table with the elements of the small set, which a terse listing leaves out too. */
-async function withFromSet(tool: NftTool, family: Family, table: ListedTable): Promise<ListedTable> {
-  const { shape, counts } = table;
-  const start = shape.indexOf(`set ${FROM_SET} {`);
-  const listing = start === -1 ? undefined : await tool.list(family, { set: FROM_SET });
-  const elements = listing && parseTable(listing).shape.find((line) => line.startsWith('elements = '));
-  if (elements === undefined) return table;
-  const end = shape.indexOf('}', start);
-  return {
-    ...table,
-    shape: shape.toSpliced(end, 0, elements),
-    counts: new Map(Array.from(counts, ([line, count]) => [line < end ? line : line + 1, count])),
-  };
-}
+const FROM_HEAD = `set ${FROM_SET}`;
 
 /** The elements, which nft(8) lists at the end of the set. */
 const ELEMENTS = new RegExp(
@@ -86,36 +44,28 @@ const COUNTER = /\bcounter packets (\d+) bytes (\d+)/;
 /** Texts in quotes, in which nft(8) allows every character but a quote. */
 const QUOTED = /"[^"]*"/g;
 
-/** Reads what `nft list table` prints. */
-function parseTable(printed: string): ListedTable {
+/** Reads what `nft list table` or `nft list set` prints. */
+function readListing(printed: string): NftTable<Counter> {
   const listing = printed.replace(QUOTED, (text) => text.replace(/[\n{}]/g, '?'));
   const [, , list = ''] = ELEMENTS.exec(listing) ?? [];
-  const elements = new Map<string, Count>();
+  const elements = new Map<string, Counter>();
   for (const [, text = '', packets, bytes] of list.replace(QUOTED, '').matchAll(ELEMENT)) {
     elements.set(canonical(text), { packets: BigInt(packets ?? 0), bytes: BigInt(bytes ?? 0) });
   }
-  const counts = new Map<number, Count>();
-  const lines = listing.replace(ELEMENTS, '$1').replace(OTHER_ELEMENTS, joinLines).split('\n');
   // The first line opens the table, the last one closes it.
-  const shape = lines
-    .map((line) => line.trim())
-    .filter((line) => line !== '')
-    .slice(1, -1);
-  for (const [index, line] of shape.entries()) {
-    const [, packets, bytes] = COUNTER.exec(line) ?? [];
-    if (packets !== undefined) counts.set(index, { packets: BigInt(packets), bytes: BigInt(bytes ?? 0) });
-  }
-  return {
-    isOwn: shape.some((line) => line.includes(`comment "${COMMENT_START}`)),
-    shape: shape.map((line) =>
-      line
-        .replace(COUNTER, 'counter')
-        .replace(DESTINATION, (_, start, text) => start + canonical(text))
-        .replace(PROTOCOL, (_, start, number) => start + PROTOCOLS[number]),
-    ),
-    counts,
-    elements,
-  };
+  const lines = listing.replace(ELEMENTS, '$1').replace(OTHER_ELEMENTS, joinLines).split('\n');
+  const inside = lines.map((line) => line.trim()).filter((line) => line !== '');
+  return { ...readLines(inside.slice(1, -1), readRule), elements };
+}
+
+function readRule(line: string): NftRule {
+  const [, packets, bytes] = COUNTER.exec(line) ?? [];
+  const text = line
+    .replace(COUNTER, 'counter')
+    .replace(DESTINATION, (_, start, address) => start + canonical(address))
+    .replace(PROTOCOL, (_, start, number) => start + PROTOCOLS[number]);
+  if (packets === undefined) return { text };
+  return { text, count: { packets: BigInt(packets), bytes: BigInt(bytes ?? 0) } };
 }
 
 /** The elements of a small set in one line. */

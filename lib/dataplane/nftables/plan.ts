@@ -5,15 +5,15 @@ import { COMMENT_START } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Remade } from '../memory.ts';
 import type { RuleOptions } from '../options.ts';
-import { CATCH_ALL, CHAIN, FROM_SET, NFT_FAMILY, SET, TABLE } from './names.ts';
-import type { NftablesObservation, TableContent } from './observe.ts';
+import { CATCH_ALL, FROM_SET, NFT_FAMILY, SET, TABLE } from './names.ts';
+import { chainLines, isOwn, type NftTable, objectLines, tableLines } from './objects.ts';
 import {
-  type NftablesTable,
+  fromElements,
+  type PolicyTable,
   renderChainTransaction,
   renderFromSetTransaction,
   renderTable,
   renderTransaction,
-  sectionsOf,
 } from './table.ts';
 
 /** A plan, and how it is carried out. */
@@ -59,15 +59,16 @@ interface WritingOptions {
  * @throws {DataplaneError} if another program has made a table with the same name
  */
 export function planTable(
-  { family, table }: NftablesObservation,
+  table: NftTable | undefined,
   policy: Policy,
   options: RuleOptions,
   how: WritingOptions,
 ): TablePlan | undefined {
-  if (table?.isOwn === false) throw foreignTable(family);
+  const { family } = policy;
+  if (table !== undefined && !isOwn(table)) throw foreignTable(family);
   const wanted = renderTable(policy, options);
   const { missing, extra } = differingElements(table, wanted);
-  const rest = planRest(family, table?.shape ?? [], wanted.shape);
+  const rest = planRest(family, table, wanted);
   if (rest === NOTHING && missing.length + extra.length === 0) return undefined;
   const elementsDiffer = missing.length + extra.length > 0 || rest?.onlyElements === true;
   const writing =
@@ -78,7 +79,7 @@ export function planTable(
   const draft: Draft = {
     family,
     found: differences(table, rest === NOTHING || rest?.onlyElements === true, elementsDiffer),
-    ...compare(objectsOf(table?.shape ?? []), objectsOf(wanted.shape), extra, missing, wanted),
+    ...compare(table === undefined ? [] : objectLines(table), objectLines(wanted), extra, missing, wanted),
     // With many elements, these two take long, and only few ask for them.
     get current() {
       return linesOf(table);
@@ -94,8 +95,8 @@ export function planTable(
 
 /** The elements of the set of destinations that are to be added, and those that are to go. */
 function differingElements(
-  table: TableContent | undefined,
-  { elements }: NftablesTable,
+  table: NftTable | undefined,
+  { elements }: PolicyTable,
 ): { readonly missing: readonly string[]; readonly extra: readonly string[] } {
   if (table?.elements === elements) return { missing: [], extra: [] };
   return {
@@ -109,13 +110,13 @@ interface TableDifference {
   readonly missing: readonly string[];
   readonly extra: readonly string[];
   readonly rest: RestPlan;
-  readonly wanted: NftablesTable;
+  readonly wanted: PolicyTable;
 }
 
 /** Writes only what differs; undefined if nft cannot do that, or needs too long. */
 function writeSingly(
   family: Family,
-  table: TableContent,
+  table: NftTable,
   { missing, extra, rest, wanted }: TableDifference,
   overNetlink: boolean,
 ): Writing | undefined {
@@ -135,7 +136,7 @@ function writeSingly(
 function elementChange(
   extra: readonly string[],
   missing: readonly string[],
-  { elements, ranges }: NftablesTable,
+  { elements, ranges }: PolicyTable,
 ): ElementChange | undefined {
   const remove = extra.flatMap((text) => parseRange(text) ?? []);
   if (remove.length !== extra.length) return undefined;
@@ -145,8 +146,8 @@ function elementChange(
 }
 
 /** The plan that removes the table; undefined if there is none, or another program has made it. */
-export function planRemoval({ family, table }: NftablesObservation): Draft | undefined {
-  if (table?.isOwn !== true) return undefined;
+export function planRemoval(family: Family, table: NftTable | undefined): Draft | undefined {
+  if (table === undefined || !isOwn(table)) return undefined;
   const current = linesOf(table);
   return {
     family,
@@ -162,7 +163,7 @@ export function planRemoval({ family, table }: NftablesObservation): Draft | und
 }
 
 function differences(
-  table: TableContent | undefined,
+  table: NftTable | undefined,
   sameShape: boolean,
   elementsDiffer: boolean,
 ): readonly Difference[] {
@@ -187,51 +188,29 @@ function change(
 }
 
 /** Everything in the table, one line each, for people. */
-function linesOf(table: TableContent | undefined): readonly string[] {
+function linesOf(table: NftTable | undefined): readonly string[] {
   if (table === undefined) return [];
-  return [...objectsOf(table.shape), ...[...table.elements.keys()].map(elementLine)];
+  return [...objectLines(table), ...[...table.elements.keys()].map(elementLine)];
 }
 
-function plannedLines({ shape, elements }: NftablesTable): readonly PlannedRule[] {
+function plannedLines(table: PolicyTable): readonly PlannedRule[] {
   return [
-    ...objectsOf(shape).map((text) => ({ text, entry: undefined })),
-    ...Array.from(elements, ([text, entry]) => ({ text: elementLine(text), entry })),
+    ...objectLines(table).map((text) => ({ text, entry: undefined })),
+    ...Array.from(table.elements, ([text, entry]) => ({ text: elementLine(text), entry })),
   ];
-}
-
-/** The objects of a shape, one line each: a set or chain with its properties, and each rule of a chain. */
-function objectsOf(shape: readonly string[]): readonly string[] {
-  const objects: string[] = [];
-  let block: { readonly head: string; readonly says: string[] } | undefined;
-  const close = () => {
-    if (block !== undefined) objects.push(`${block.head} ${block.says.join('; ')}`);
-    block = undefined;
-  };
-  for (const line of shape) {
-    const [, head] = /^(.*) \{$/.exec(line) ?? [];
-    if (head !== undefined) block = { head, says: [] };
-    else if (line === '}') close();
-    else if (block?.head.startsWith('chain ') === true && !/^(?:comment|type) /.test(line)) {
-      close();
-      objects.push(`rule ${line}`);
-    } else if (block === undefined)
-      objects.push(/^(?:comment|flags) /.test(line) ? `table ${line}` : `rule ${line}`);
-    else block.says.push(line.replace(/;$/, ''));
-  }
-  return objects;
 }
 
 function elementLine(text: string): string {
   return `element ${text}`;
 }
 
-/** What changes: objects of the shape, and elements. */
+/** What changes: objects, and elements. */
 function compare(
   before: readonly string[],
   after: readonly string[],
   extra: readonly string[],
   missing: readonly string[],
-  { elements }: NftablesTable,
+  { elements }: PolicyTable,
 ): Pick<Plan, 'added' | 'removed' | 'kept'> {
   const without = (lines: readonly string[], others: readonly string[]) =>
     lines.filter((text) => !others.includes(text)).map((text) => ({ text, entry: undefined }));
@@ -254,25 +233,36 @@ interface RestPlan {
 
 const NOTHING: RestPlan = { preparation: '', script: '', remakesChain: false, onlyElements: false };
 
-/** The change of the chain and the second set, `NOTHING` if they are the same; undefined if more than that differs. */
-function planRest(family: Family, before: readonly string[], after: readonly string[]): RestPlan | undefined {
-  if (sameLines(before, after)) return NOTHING;
-  const [old, wanted] = [sectionsOf(family, before), sectionsOf(family, after)];
-  const chains = old.chains.filter((line) => line.startsWith('chain '));
-  const isOneChain = chains.length === 1 && chains[0] === `chain ${CHAIN} {`;
-  if (!isOneChain || !sameLines(old.head, wanted.head)) return undefined;
-  const stays = old.from !== undefined && wanted.from !== undefined;
-  const [gone, added] = stays ? [without(old.from, wanted.from), without(wanted.from, old.from)] : [[], []];
-  if (gone.length * (old.from?.length ?? 0) > MOST_DELETING) return undefined;
+/** The change of chains and the second set, `NOTHING` if they are the same; undefined if more than that differs. */
+function planRest(family: Family, before: NftTable | undefined, after: PolicyTable): RestPlan | undefined {
+  if (before === undefined || !sameLines(otherLines(family, before), otherLines(family, after)))
+    return undefined;
+  const headsOf = ({ chains }: NftTable) => chains.map(({ head }) => head);
+  if (!sameLines(headsOf(before), headsOf(after))) return undefined;
+  const pairs = after.chains.flatMap((chain, index) => {
+    const old = before.chains[index];
+    return old && !sameLines(chainLines(old), chainLines(chain)) ? [{ before: old, after: chain }] : [];
+  });
+  const [had, wants] = [fromElements(family, before), fromElements(family, after)];
+  const stays = had !== undefined && wants !== undefined;
+  const [gone, added] = stays ? [without(had, wants), without(wants, had)] : [[], []];
+  if (gone.length * (had?.length ?? 0) > MOST_DELETING) return undefined;
   const elements = change(family, FROM_SET, gone, added);
-  if (sameLines(old.chains, wanted.chains)) {
-    const differs = gone.length + added.length > 0;
-    return stays && differs ? { ...NOTHING, script: elements, onlyElements: true } : undefined;
+  if (pairs.length > 0) {
+    const comes = had === undefined && wants !== undefined;
+    const chains = renderChainTransaction(family, pairs, had !== undefined && wants === undefined);
+    const preparation = comes ? renderFromSetTransaction(family, wants) : '';
+    return { preparation, script: `${elements}${chains}`, remakesChain: true, onlyElements: false };
   }
-  const chain = renderChainTransaction(family, old, wanted);
-  const comes = old.from === undefined && wanted.from !== undefined;
-  const preparation = comes ? renderFromSetTransaction(family, wanted.from) : '';
-  return { preparation, script: `${elements}${chain}`, remakesChain: true, onlyElements: false };
+  if (stays && elements !== '') return { ...NOTHING, script: elements, onlyElements: true };
+  return stays || had === wants ? NOTHING : undefined;
+}
+
+/** The lines of all but the chains, and the second set if only its elements can differ. */
+function otherLines(family: Family, table: NftTable): readonly string[] {
+  const isRead = fromElements(family, table) !== undefined;
+  const sets = table.sets.filter(({ head }) => !isRead || head !== `set ${FROM_SET}`);
+  return tableLines({ ...table, sets, chains: [] });
 }
 
 function without(texts: readonly string[], others: readonly string[]): readonly string[] {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Address, Family } from '../../cidr/address.ts';
 import type { Prefix } from '../../cidr/prefix.ts';
 import { PrefixMap } from '../../cidr/prefix-map.ts';
@@ -10,14 +11,10 @@ import { portRules } from '../ports.ts';
 import { renderedOnce } from '../rendered.ts';
 import { portsText, translationText } from '../translation.ts';
 import { CHAIN, FROM_SET, NFT_FAMILY, PRIORITY, SET, TABLE } from './names.ts';
+import { chainLines, type NftChain, type NftSet, type NftTable, tableLines, wholeTable } from './objects.ts';
 
-/** The table exactly as nft(8) lists it, without counts. */
-export interface NftablesTable {
-  /** The lines without indentation, and without the elements of the set of destinations. */
-  readonly shape: readonly string[];
-  /** Destinations that are not masqueraded: prefixes, addresses or ranges, each with the entry that asks for it. */
-  readonly elements: ReadonlyMap<string, Entry>;
-  /** The addresses of each element, in the same order, which ascends. */
+/** The table of a policy: each element with the entry that asks for it. */
+export interface PolicyTable extends NftTable<Entry> {
   readonly ranges: readonly Range[];
 }
 
@@ -27,80 +24,71 @@ export interface NftablesTable {
  */
 export const renderTable = renderedOnce(render);
 
-function render(policy: Policy, options: RuleOptions): NftablesTable {
+function render(policy: Policy, options: RuleOptions): PolicyTable {
   const { protocol, type } = NFT_FAMILY[policy.family];
-  const shape = [
-    comment('kept by ip-masq-agent, changes are undone'),
-    `set ${SET} {`,
-    `type ${type}`,
-    'flags interval',
-    'counter',
-    comment('what the config leaves alone'),
-    '}',
-    ...renderFromSet(policy),
-    `chain ${CHAIN} {`,
-    comment('what is masqueraded'),
-    `type nat hook postrouting priority ${PRIORITY}; policy accept;`,
+  const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded');
+  const rules = [
     `fib daddr type local return ${comment('addresses of the node itself')}`,
     ...(policy.from.length > 0 ? [fromRule(policy.family)] : []),
     `${protocol} daddr @${SET} return ${comment('left alone by the config')}`,
     ...addressRules(policy).flatMap(({ prefix, as }) => renderAddress(policy.family, prefix, as, options)),
     ...renderMasquerade('', undefined, options, 'everything else is masqueraded'),
-    '}',
   ];
-  const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded');
-  const elements = new Map(segments.map((one) => [elementText(policy.family, one), one.entry]));
-  return { shape, elements, ranges: segments };
+  return {
+    properties: [comment('kept by ip-masq-agent, changes are undone')],
+    sets: [
+      {
+        head: `set ${SET}`,
+        properties: [`type ${type}`, 'flags interval', 'counter', comment('what the config leaves alone')],
+      },
+      ...renderFromSet(policy),
+    ],
+    chains: [
+      {
+        head: `chain ${CHAIN}`,
+        properties: [
+          comment('what is masqueraded'),
+          `type nat hook postrouting priority ${PRIORITY}; policy accept;`,
+        ],
+        rules: rules.map((text) => ({ text })),
+      },
+    ],
+    elements: new Map(segments.map((one) => [elementText(policy.family, one), one.entry])),
+    ranges: segments,
+  };
 }
 
-function renderFromSet(policy: Policy): readonly string[] {
+function renderFromSet(policy: Policy): readonly NftSet[] {
   const { family } = policy;
-  const from = fromSet(policy);
-  if (from === undefined) return [];
-  return fromSetLines(
-    family,
-    from.ranges.map((range) => formatRange(family, range)),
-  );
+  const ranges = fromSet(policy)?.ranges;
+  return ranges === undefined
+    ? []
+    : [
+        fromSetOf(
+          family,
+          ranges.map((range) => formatRange(family, range)),
+        ),
+      ];
 }
 
-function fromSetLines(family: Family, elements: readonly string[]): readonly string[] {
-  return [
-    `set ${FROM_SET} {`,
+function fromSetOf(family: Family, elements: readonly string[]): NftSet {
+  const properties = [
     `type ${NFT_FAMILY[family].type}`,
     'flags interval',
     comment('whose packets are looked at'),
-    ...(elements.length === 0 ? [] : [elementsLine(elements)]),
-    '}',
   ];
+  return { head: `set ${FROM_SET}`, properties, elements };
 }
 
-/** The parts of a shape. */
-interface Sections {
-  /** What is in front of the first chain, without the second set. nft(8) lists chains last. */
-  readonly head: readonly string[];
-  /** The elements of the second set; undefined if it is not there. */
-  readonly from: readonly string[] | undefined;
-  readonly chains: readonly string[];
-}
-
-export function sectionsOf(family: Family, shape: readonly string[]): Sections {
-  const chain = shape.findIndex((line) => line.startsWith('chain '));
-  const [sets, chains] = chain === -1 ? [shape, []] : [shape.slice(0, chain), shape.slice(chain)];
-  const start = sets.indexOf(`set ${FROM_SET} {`);
-  const length = start === -1 ? 0 : sets.indexOf('}', start) + 1 - start;
-  const lines = sets.slice(start, start + length);
-  const [, list] = /^elements = \{ (.*) \}$/.exec(lines.at(-2) ?? '') ?? [];
-  const from = list?.split(', ') ?? [];
-  const isAsWritten = fromSetLines(family, from).join('\n') === lines.join('\n');
-  // A set that differs in more than its elements is part of the head, which then differs.
-  if (!isAsWritten || from.some((text) => parseRange(text) === undefined))
-    return { head: sets, from: undefined, chains };
-  return { head: sets.toSpliced(start, length), from, chains };
-}
-
-/** The elements of a set, in one line. */
-export function elementsLine(elements: readonly string[]): string {
-  return `elements = { ${elements.join(', ')} }`;
+/** The elements of the second set; undefined if it is not there, or differs in more than its elements. */
+export function fromElements(
+  family: Family,
+  { sets }: Pick<NftTable, 'sets'>,
+): readonly string[] | undefined {
+  const set = sets.find(({ head }) => head === `set ${FROM_SET}`);
+  const elements = set?.elements ?? [];
+  const isAsWritten = isDeepStrictEqual(set, fromSetOf(family, elements));
+  return isAsWritten && elements.every((text) => parseRange(text) !== undefined) ? elements : undefined;
 }
 
 /** The rule for packets from elsewhere. */
@@ -167,44 +155,41 @@ function elementText(family: Family, { first, last, entry: { prefix } }: Segment
 }
 
 /** The transaction that makes the table, and replaces an existing one. */
-export function renderTransaction(family: Family, { shape, elements }: NftablesTable): string {
+export function renderTransaction(family: Family, table: NftTable): string {
   const name = `${NFT_FAMILY[family].protocol} ${TABLE}`;
-  const end = shape.indexOf('}');
-  const list = elements.size === 0 ? [] : [elementsLine([...elements.keys()])];
-  return [
-    // Without the first line, the second fails if there is no table.
-    `add table ${name}`,
-    `delete table ${name}`,
-    `table ${name} {`,
-    ...shape.slice(0, end),
-    ...list,
-    ...shape.slice(end),
-    '}',
-    '',
-  ].join('\n');
+  // Without the first line, the second fails if there is no table.
+  return `add table ${name}\ndelete table ${name}\n${blockOf(name, wholeTable(table))}`;
+}
+
+/** Adds to a table, which is made if it is not there. */
+function blockOf(table: string, lines: readonly string[]): string {
+  return [`table ${table} {`, ...lines, '}', ''].join('\n');
 }
 
 /**
- * The transaction that makes the rules again, deletes the second set if it goes, and changes nothing else. To make the
- * whole table again would be as atomic for the rules, but not for a packet that is between two of them: the set that it
- * looks into is just gone, and it is masqueraded although the config leaves it alone (measured on Linux 6.18: 14 packets in
- * 300 such transactions). The chain itself is made again only if its hook or comment differs.
+ * The transaction that makes the rules of chains again, deletes the second set if it goes, and changes nothing else. To
+ * make the whole table again would be as atomic for the rules, but not for a packet that is between two of them: the set
+ * that it looks into is just gone, and it is masqueraded although the config leaves it alone (measured on Linux 6.18: 14
+ * packets in 300 such transactions). A chain itself is made again only if its hook or comment differs: the kernel does not
+ * change these in a chain that is there.
  *
- * @param before the table that is there, with the same head
+ * @param chains those that differ, each with what is there
  */
-export function renderChainTransaction(family: Family, before: Sections, after: Sections): string {
+export function renderChainTransaction(
+  family: Family,
+  chains: readonly { readonly before: NftChain; readonly after: NftChain }[],
+  deletesFromSet: boolean,
+): string {
   const table = `${NFT_FAMILY[family].protocol} ${TABLE}`;
-  // The hook, and the comment, which the kernel does not change in a chain that is there.
-  const propertiesOf = ({ chains }: Sections) =>
-    chains.filter((line) => /^(?:type|comment) /.test(line)).join();
-  return [
-    `${propertiesOf(before) === propertiesOf(after) ? 'flush' : 'delete'} chain ${table} ${CHAIN}`,
-    ...(before.from !== undefined && after.from === undefined ? [`delete set ${table} ${FROM_SET}`] : []),
-    `table ${table} {`,
-    ...after.chains,
-    '}',
-    '',
-  ].join('\n');
+  const empty = chains.map(({ before, after }) => {
+    const verb = isDeepStrictEqual(before.properties, after.properties) ? 'flush' : 'delete';
+    return `${verb} ${after.head.replace(' ', ` ${table} `)}\n`;
+  });
+  const deletion = deletesFromSet ? `delete set ${table} ${FROM_SET}\n` : '';
+  return `${empty.join('')}${deletion}${blockOf(
+    table,
+    chains.flatMap(({ after }) => chainLines(after)),
+  )}`;
 }
 
 /**
@@ -212,8 +197,8 @@ export function renderChainTransaction(family: Family, before: Sections, after: 
  * kernel finds its elements (measured on Linux 6.18: once in some 150).
  */
 export function renderFromSetTransaction(family: Family, elements: readonly string[]): string {
-  const table = `${NFT_FAMILY[family].protocol} ${TABLE}`;
-  return [`table ${table} {`, ...fromSetLines(family, elements), '}', ''].join('\n');
+  const sets = [fromSetOf(family, elements)];
+  return blockOf(`${NFT_FAMILY[family].protocol} ${TABLE}`, tableLines({ properties: [], sets, chains: [] }));
 }
 
 /** The input of nft -f that makes the tables of all policies, and replaces existing ones. */

@@ -5,28 +5,28 @@ import type { KernelFates } from '../dataplane.ts';
 import { firstMatches, type RangeRule } from '../first-match.ts';
 import { translatedAddress } from '../translation.ts';
 import { CATCH_ALL, CHAIN, FROM_SET, NFT_FAMILY, SET } from './names.ts';
-import type { NftablesObservation, TableContent } from './observe.ts';
+import { isOwn, type NftChain, type NftTable } from './objects.ts';
 import { fromRule } from './table.ts';
 
 /** What the table does with packets to every address. */
-export function kernelFates({ family, table }: NftablesObservation): KernelFates {
+export function kernelFates(family: Family, table: NftTable | undefined): KernelFates {
   const nothing = sameFate(family, { verdict: 'not_masqueraded' });
-  if (table?.isOwn !== true) return { state: 'no chain', ...nothing };
-  const chains = chainsOf(table.shape);
-  const hooked = chains.filter((lines) => lines.some((line) => ANY_HOOK.test(line)));
+  if (table === undefined || !isOwn(table)) return { state: 'no chain', ...nothing };
+  const hooked = table.chains.filter(({ properties }) => properties.some((line) => ANY_HOOK.test(line)));
   const own = hooked.find(isNamed) ?? hooked[0];
-  if (own === undefined && !chains.some(isNamed)) return { state: 'no chain', ...nothing };
-  if (own === undefined || table.shape.some((line) => DORMANT.test(line)))
+  if (own === undefined && !table.chains.some(isNamed)) return { state: 'no chain', ...nothing };
+  if (own === undefined || table.properties.some((line) => DORMANT.test(line)))
     return { state: 'no jump', ...nothing };
-  const [head = '', ...inside] = own;
   const lines = [
-    // Another chain that packets enter may do anything.
-    ...hooked.flatMap((one) => (one === own ? [] : one.filter((line) => ANY_HOOK.test(line)))),
-    ...inside.filter((line) => !HOOK.test(line) && !line.startsWith('comment "')),
+    // Another chain that packets enter, or another hook, may do anything.
+    ...hooked.flatMap(({ properties }) =>
+      properties.filter((line) => ANY_HOOK.test(line) && !HOOK.test(line)),
+    ),
+    ...own.rules.map(({ text }) => text),
   ];
   const from =
     lines.find((line) => !LOCAL.test(line)) === fromRule(family) ? fromRanges(family, table) : undefined;
-  const start = `${NFT_FAMILY[family].protocol} ${head.split(' ')[1]}: `;
+  const start = `${NFT_FAMILY[family].protocol} ${own.head.split(' ')[1]}: `;
   const rules = lines
     .filter((line) => from === undefined || line !== fromRule(family))
     .flatMap((line) => rangeRules(family, line, start, table));
@@ -34,22 +34,14 @@ export function kernelFates({ family, table }: NftablesObservation): KernelFates
 }
 
 /** Where packets must come from; undefined if that cannot be told. */
-function fromRanges(family: Family, { shape }: TableContent): RangeSet | undefined {
-  const set = shape.slice(shape.indexOf(`set ${FROM_SET} {`));
-  const [, list] = /^elements = \{ (.*) \}$/.exec(set.slice(0, set.indexOf('}')).at(-1) ?? '') ?? [];
-  const names = list?.split(', ') ?? [];
+function fromRanges(family: Family, table: NftTable): RangeSet | undefined {
+  const names = table.sets.find(({ head }) => head === `set ${FROM_SET}`)?.elements ?? [];
   const ranges = names.flatMap((name) => parseRange(name) ?? []);
   return ranges.length > 0 && ranges.length === names.length ? rangeSet(family, ranges) : undefined;
 }
 
-/** The lines of each chain, from the one with its name. nft(8) lists chains last. */
-function chainsOf(shape: readonly string[]): readonly (readonly string[])[] {
-  const starts = shape.flatMap((line, index) => (line.startsWith('chain ') ? [index] : []));
-  return starts.map((start, index) => shape.slice(start, starts[index + 1]).slice(0, -1));
-}
-
-function isNamed([head]: readonly string[]): boolean {
-  return head === `chain ${CHAIN} {`;
+function isNamed({ head }: NftChain): boolean {
+  return head === `chain ${CHAIN}`;
 }
 
 /** Packets to the node itself are none of the agent's business. */
@@ -93,7 +85,7 @@ function rangeRules(
   family: Family,
   line: string,
   start: string,
-  { shape, elements }: TableContent,
+  { sets, elements }: NftTable,
 ): readonly RangeRule[] {
   const rule = line.replace(/ ?comment "[^"]*"$/, '').replace(/"[^"]*"/g, '""');
   const [, before, word, target] = VERDICT.exec(rule) ?? [];
@@ -104,7 +96,7 @@ function rangeRules(
   const outcome = outcomeOf(word, target);
   const text = `${start}${line}`;
   const [, not, list, single = '', others] = destinationPattern(family).exec(condition) ?? [];
-  const isSet = single === `@${SET}` && shape.includes(`set ${SET} {`);
+  const isSet = single === `@${SET}` && sets.some(({ head }) => head === `set ${SET}`);
   const names = isSet ? [...elements.keys()] : (list?.split(', ') ?? [single]);
   const ranges = names.flatMap((name) =>
     name === CATCH_ALL ? everything(family).ranges : (parseRange(name) ?? []),

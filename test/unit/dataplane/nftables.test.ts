@@ -5,6 +5,7 @@ import type { Host } from '../../../lib/dataplane/host.ts';
 import { iptablesDataplane } from '../../../lib/dataplane/iptables/iptables.ts';
 import { Netlink } from '../../../lib/dataplane/netlink.ts';
 import { openNftables } from '../../../lib/dataplane/nftables/nftables.ts';
+import { tableLines } from '../../../lib/dataplane/nftables/objects.ts';
 import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
@@ -16,7 +17,8 @@ const OPTIONS = { chain: 'X', randomFully: false, toPorts: [] };
 // Other versions of nft keep other notes in a table, which no nft prints.
 it('the set is read again after another program has written the same table anew', async () => {
   const policy = compilePolicy(mergedOf({ x: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }), 'IPv4');
-  const { shape, ranges } = renderTable(policy, OPTIONS);
+  const table = renderTable(policy, OPTIONS);
+  const { ranges } = table;
   let [id, fingerprint, held] = [1, 'by one nft', ranges];
   const thing = async () => ({ fingerprint });
   const netlink = fakeNetlink({
@@ -30,7 +32,7 @@ it('the set is read again after another program has written the same table anew'
       return { ranges: elements, catchAll: false, torn: false };
     },
   });
-  const listing = ['table ip ip-masq-agent {', ...shape, '}', ''].join('\n');
+  const listing = ['table ip ip-masq-agent {', ...tableLines(table), '}', ''].join('\n');
   const host: Host = {
     netlink,
     run: async (_, [option]) => {
@@ -51,7 +53,7 @@ it('the set is read again after another program has written the same table anew'
 
 it('a table with a map that another program has added is read and planned anew', async () => {
   const policy = compilePolicy(mergedOf({ x: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }), 'IPv4');
-  const { shape } = renderTable(policy, OPTIONS);
+  const shape = tableLines(renderTable(policy, OPTIONS));
   const map = [
     'map m {',
     'type ipv4_addr : verdict',
@@ -78,7 +80,7 @@ it('a listing with numbers of protocols is equal to one with names', async () =>
     }),
     'IPv4',
   );
-  const { shape } = renderTable(policy, options);
+  const shape = tableLines(renderTable(policy, options));
   const numbers = { tcp: 6, udp: 17, sctp: 132 };
   const planFor = async (change: (line: string) => string) => {
     const listing = ['table ip ip-masq-agent {', ...shape.map(change), '}', ''].join('\n');

@@ -199,10 +199,9 @@ describe('the verdict of a chain in the kernel', () => {
     ['limit rate 3/second', [undefined]],
   ] as const) {
     it(`of nftables is that of ${line}, if it comes first`, () => {
-      const { shape } = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
-      const at = shape.findIndex((one) => one.startsWith('fib '));
-      const table = { isOwn: true, shape: shape.toSpliced(at, 0, line), elements: new Map() };
-      const { fates } = nftablesFates({ family: 'IPv4', table });
+      const table = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
+      const chains = table.chains.map((chain) => ({ ...chain, rules: [{ text: line }, ...chain.rules] }));
+      const { fates } = nftablesFates('IPv4', { ...table, chains });
       assert.deepEqual(
         fates.map(({ verdict }) => verdict),
         verdicts,
@@ -254,13 +253,12 @@ describe('the verdict of a chain in the kernel', () => {
             const addresses = own.map((value) => ({ family, value }));
             const policy = compilePolicy(config, family, addresses);
             const rules = renderChain(policy, some);
-            const { shape, elements } = renderTable(policy, some);
             const { verdict = 'masqueraded', as } = decider(policy)({ family, value }) ?? {};
             const expected = { state: 'applied', verdict, as: as && nodeAddressText(as) };
             const isListed = sources.length === 0 || sources.some((one) => holds(one, source));
             for (const fates of [
               kernelFates({ family, rules, jumps: JUMPS }, some.chain),
-              nftablesFates({ family, table: { isOwn: true, shape, elements } }),
+              nftablesFates(family, renderTable(policy, some)),
             ]) {
               const { rule, ...read } = verdictAt(fates, { family, value });
               assert.deepEqual(read, expected, rule);
