@@ -1,12 +1,11 @@
 import { parseRange, type Range } from '../../cidr/ranges.ts';
 import type { Family, Policy } from '../../policy/policy.ts';
-import type { Difference, Draft, Plan, PlannedRule } from '../dataplane.ts';
-import { COMMENT_START } from '../dataplane.ts';
+import { COMMENT_START, type Draft, type PlannedRule } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Remade } from '../memory.ts';
 import type { RuleOptions } from '../options.ts';
 import { CATCH_ALL, FROM_SET, NFT_FAMILY, SET, TABLE } from './names.ts';
-import { chainLines, isOwn, type NftTable, objectLines, tableLines } from './objects.ts';
+import { chainLines, isOwn, type NftSet, type NftTable, objectLines, tableLines } from './objects.ts';
 import {
   fromElements,
   type PolicyTable,
@@ -51,10 +50,19 @@ interface WritingOptions {
   readonly whole: boolean;
 }
 
+/** What a list has no more, and what is new in it. */
+interface Delta {
+  readonly gone: readonly string[];
+  readonly added: readonly string[];
+}
+
+const SAME: Delta = { gone: [], added: [] };
+const NO_TABLE: NftTable = { properties: [], sets: [], chains: [], elements: new Map() };
+
 /**
  * Plans the change to exactly the policy; undefined if nothing differs. If only elements differ, only these are written, and
  * the others keep their counts, unless nft would have to delete too many. If the set of destinations is as it should be, the
- * chain is written again. Otherwise the whole table is.
+ * chains that differ are written again. Otherwise the whole table is.
  *
  * @throws {DataplaneError} if another program has made a table with the same name
  */
@@ -62,87 +70,125 @@ export function planTable(
   table: NftTable | undefined,
   policy: Policy,
   options: RuleOptions,
-  how: WritingOptions,
+  { overNetlink, whole }: WritingOptions,
 ): TablePlan | undefined {
   const { family } = policy;
   if (table !== undefined && !isOwn(table)) throw foreignTable(family);
-  const wanted = renderTable(policy, options);
-  const { missing, extra } = differingElements(table, wanted);
-  const rest = planRest(family, table, wanted);
-  if (rest === NOTHING && missing.length + extra.length === 0) return undefined;
-  const elementsDiffer = missing.length + extra.length > 0 || rest?.onlyElements === true;
-  const writing =
-    how.whole || table === undefined || rest === undefined
-      ? undefined
-      : writeSingly(family, table, { missing, extra, rest, wanted }, how.overNetlink);
-  const { script, remade } = writing ?? { script: renderTransaction(family, wanted), remade: 'all' };
+  const [had, wanted] = [table ?? NO_TABLE, renderTable(policy, options)];
+  const elements =
+    had.elements === wanted.elements ? SAME : delta(had.elements.keys(), wanted.elements.keys());
+  const second = secondDelta(family, had, wanted);
+  const hasSameRules = sameLines(ruleLines(family, had), ruleLines(family, wanted));
+  const elementsDiffer = !isSame(elements) || !isSame(second);
+  if (table !== undefined && hasSameRules && !elementsDiffer) return undefined;
+
+  const singly =
+    whole || table === undefined ? undefined : writeSingly(family, had, wanted, elements, overNetlink);
+  const writing = singly ?? {
+    preparation: '',
+    script: renderTransaction(family, wanted),
+    elements: undefined,
+    remade: 'all',
+  };
+  const wantedLines = objectLines(wanted);
+  const lines = delta(objectLines(had), wantedLines);
+  const added = [
+    ...lines.added.map(unplanned),
+    ...elements.added.map((text) => ({ text: elementLine(text), entry: wanted.elements.get(text) })),
+  ];
   const draft: Draft = {
     family,
-    found: differences(table, rest === NOTHING || rest?.onlyElements === true, elementsDiffer),
-    ...compare(table === undefined ? [] : objectLines(table), objectLines(wanted), extra, missing, wanted),
+    found:
+      table === undefined
+        ? ['table missing']
+        : [
+            ...(hasSameRules ? [] : (['rules differ'] as const)),
+            ...(elementsDiffer ? (['elements differ'] as const) : []),
+          ],
+    added,
+    removed: [...lines.gone, ...elements.gone.map(elementLine)].map(unplanned),
+    kept: wantedLines.length + wanted.elements.size - added.length,
     // With many elements, these two take long, and only few ask for them.
     get current() {
-      return linesOf(table);
+      return linesOf(had);
     },
     get wanted() {
-      return plannedLines(wanted);
+      const entries = Array.from(wanted.elements, ([text, entry]) => ({ text: elementLine(text), entry }));
+      return [...wantedLines.map(unplanned), ...entries];
     },
-    remakes: remade === 'all',
-    script,
+    remakes: writing.remade === 'all',
+    script: writing.script,
   };
-  return { draft, ...(writing ?? { preparation: '', script, elements: undefined, remade: 'all' }) };
-}
-
-/** The elements of the set of destinations that are to be added, and those that are to go. */
-function differingElements(
-  table: NftTable | undefined,
-  { elements }: PolicyTable,
-): { readonly missing: readonly string[]; readonly extra: readonly string[] } {
-  if (table?.elements === elements) return { missing: [], extra: [] };
-  return {
-    missing: [...elements.keys()].filter((text) => !table?.elements.has(text)),
-    extra: [...(table?.elements.keys() ?? [])].filter((text) => !elements.has(text)),
-  };
-}
-
-/** Everything in which a table differs from the one that is wanted. */
-interface TableDifference {
-  readonly missing: readonly string[];
-  readonly extra: readonly string[];
-  readonly rest: RestPlan;
-  readonly wanted: PolicyTable;
+  return { draft, ...writing };
 }
 
 /** Writes only what differs; undefined if nft cannot do that, or needs too long. */
 function writeSingly(
   family: Family,
-  table: NftTable,
-  { missing, extra, rest, wanted }: TableDifference,
+  had: NftTable,
+  wanted: PolicyTable,
+  elements: Delta,
   overNetlink: boolean,
 ): Writing | undefined {
-  const elements = overNetlink && rest === NOTHING ? elementChange(extra, missing, wanted) : undefined;
-  const isSlow = elements === undefined && extra.length * table.elements.size > MOST_DELETING;
+  const [old, from] = [fromElements(family, had), fromElements(family, wanted)];
+  const second = secondDelta(family, had, wanted);
+  if (!sameLines(frameLines(family, had), frameLines(family, wanted))) return undefined;
+  const chains = wanted.chains.flatMap((after, index) => {
+    const before = had.chains[index];
+    return before && !sameLines(chainLines(before), chainLines(after)) ? [{ before, after }] : [];
+  });
+  // A second set that comes or goes without a rule that names it.
+  if ((old === undefined) !== (from === undefined) && chains.length === 0) return undefined;
+  const isGone = old !== undefined && from === undefined;
+  const rest = `${change(family, FROM_SET, second)}${renderChainTransaction(family, chains, isGone)}`;
+  const ranges = overNetlink && rest === '' ? elementChange(elements, wanted) : undefined;
+  const deleting = [
+    ranges ? 0 : elements.gone.length * had.elements.size,
+    second.gone.length * (old?.length ?? 0),
+  ];
   // nft 1.0.6 crashes if it deletes this element.
-  if (isSlow || extra.includes(CATCH_ALL)) return undefined;
+  if (Math.max(...deleting) > MOST_DELETING || elements.gone.includes(CATCH_ALL)) return undefined;
   return {
-    preparation: rest.preparation,
-    script: `${change(family, SET, extra, missing)}${rest.script}`,
-    elements,
-    remade: rest.remakesChain ? 'chain' : 'nothing',
+    preparation: old === undefined && from !== undefined ? renderFromSetTransaction(family, from) : '',
+    script: `${change(family, SET, elements)}${rest}`,
+    elements: ranges,
+    remade: chains.length > 0 ? 'chain' : 'nothing',
   };
 }
 
+/** In what the second sets differ, if both tables have one. */
+function secondDelta(family: Family, had: NftTable, wanted: NftTable): Delta {
+  const [old, from] = [fromElements(family, had), fromElements(family, wanted)];
+  return old && from ? delta(old, from) : SAME;
+}
+
+/** All lines but the elements of the second set, unless it differs from what the agent writes in more than these. */
+function ruleLines(family: Family, table: NftTable): readonly string[] {
+  if (fromElements(family, table) === undefined) return tableLines(table);
+  const sets = table.sets.map(({ elements, ...set }) =>
+    isSecond(set) || !elements ? set : { ...set, elements },
+  );
+  return tableLines({ ...table, sets });
+}
+
+/** What a single change cannot write: all but the second set, and what is in chains. */
+function frameLines(family: Family, table: NftTable): readonly string[] {
+  const isRead = fromElements(family, table) !== undefined;
+  const sets = table.sets.filter((set) => !isRead || !isSecond(set));
+  return [...tableLines({ ...table, sets, chains: [] }), ...table.chains.map(({ head }) => head)];
+}
+
+function isSecond({ head }: NftSet): boolean {
+  return head === `set ${FROM_SET}`;
+}
+
 /** The change of the set as ranges; undefined if the set holds something else. */
-function elementChange(
-  extra: readonly string[],
-  missing: readonly string[],
-  { elements, ranges }: PolicyTable,
-): ElementChange | undefined {
-  const remove = extra.flatMap((text) => parseRange(text) ?? []);
-  if (remove.length !== extra.length) return undefined;
-  const names = new Set(missing);
-  const isMissing = Array.from(elements.keys(), (text) => names.has(text));
-  return { remove, add: ranges.filter((_, index) => isMissing[index]) };
+function elementChange({ gone, added }: Delta, { elements, ranges }: PolicyTable): ElementChange | undefined {
+  const remove = gone.flatMap((text) => parseRange(text) ?? []);
+  if (remove.length !== gone.length) return undefined;
+  const names = new Set(added);
+  const isAdded = Array.from(elements.keys(), (text) => names.has(text));
+  return { remove, add: ranges.filter((_, index) => isAdded[index]) };
 }
 
 /** The plan that removes the table; undefined if there is none, or another program has made it. */
@@ -153,7 +199,7 @@ export function planRemoval(family: Family, table: NftTable | undefined): Draft 
     family,
     found: ['table left over'],
     added: [],
-    removed: current.map((text) => ({ text, entry: undefined })),
+    removed: current.map(unplanned),
     kept: 0,
     current,
     wanted: [],
@@ -162,112 +208,37 @@ export function planRemoval(family: Family, table: NftTable | undefined): Draft 
   };
 }
 
-function differences(
-  table: NftTable | undefined,
-  sameShape: boolean,
-  elementsDiffer: boolean,
-): readonly Difference[] {
-  if (table === undefined) return ['table missing'];
-  return [
-    ...(sameShape ? [] : ['rules differ' as const]),
-    ...(elementsDiffer ? ['elements differ' as const] : []),
-  ];
-}
-
 /** Deletes elements, then adds elements: an added one may overlap a deleted one. */
-function change(
-  family: Family,
-  name: typeof SET | typeof FROM_SET,
-  extra: readonly string[],
-  missing: readonly string[],
-): string {
+function change(family: Family, name: typeof SET | typeof FROM_SET, { gone, added }: Delta): string {
   const set = `${NFT_FAMILY[family].protocol} ${TABLE} ${name}`;
   const line = (verb: string, elements: readonly string[]) =>
-    elements.length === 0 ? [] : [`${verb} element ${set} { ${elements.join(', ')} }`];
-  return [...line('delete', extra), ...line('add', missing), ''].join('\n');
+    elements.length === 0 ? '' : `${verb} element ${set} { ${elements.join(', ')} }\n`;
+  return `${line('delete', gone)}${line('add', added)}`;
 }
 
 /** Everything in the table, one line each, for people. */
-function linesOf(table: NftTable | undefined): readonly string[] {
-  if (table === undefined) return [];
+function linesOf(table: NftTable): readonly string[] {
   return [...objectLines(table), ...[...table.elements.keys()].map(elementLine)];
-}
-
-function plannedLines(table: PolicyTable): readonly PlannedRule[] {
-  return [
-    ...objectLines(table).map((text) => ({ text, entry: undefined })),
-    ...Array.from(table.elements, ([text, entry]) => ({ text: elementLine(text), entry })),
-  ];
 }
 
 function elementLine(text: string): string {
   return `element ${text}`;
 }
 
-/** What changes: objects, and elements. */
-function compare(
-  before: readonly string[],
-  after: readonly string[],
-  extra: readonly string[],
-  missing: readonly string[],
-  { elements }: PolicyTable,
-): Pick<Plan, 'added' | 'removed' | 'kept'> {
-  const without = (lines: readonly string[], others: readonly string[]) =>
-    lines.filter((text) => !others.includes(text)).map((text) => ({ text, entry: undefined }));
-  const added = [
-    ...without(after, before),
-    ...missing.map((text) => ({ text: elementLine(text), entry: elements.get(text) })),
-  ];
-  const removed = [...without(before, after), ...without(extra.map(elementLine), [])];
-  return { added, removed, kept: after.length + elements.size - added.length };
+function unplanned(text: string): PlannedRule {
+  return { text, entry: undefined };
 }
 
-/** A change of all but the set of destinations. */
-interface RestPlan {
-  readonly preparation: string;
-  readonly script: string;
-  readonly remakesChain: boolean;
-  /** Whether only elements of the second set differ. */
-  readonly onlyElements: boolean;
+function delta(before: Iterable<string>, after: Iterable<string>): Delta {
+  const [old, wanted] = [new Set(before), new Set(after)];
+  return {
+    gone: [...old].filter((text) => !wanted.has(text)),
+    added: [...wanted].filter((text) => !old.has(text)),
+  };
 }
 
-const NOTHING: RestPlan = { preparation: '', script: '', remakesChain: false, onlyElements: false };
-
-/** The change of chains and the second set, `NOTHING` if they are the same; undefined if more than that differs. */
-function planRest(family: Family, before: NftTable | undefined, after: PolicyTable): RestPlan | undefined {
-  if (before === undefined || !sameLines(otherLines(family, before), otherLines(family, after)))
-    return undefined;
-  const headsOf = ({ chains }: NftTable) => chains.map(({ head }) => head);
-  if (!sameLines(headsOf(before), headsOf(after))) return undefined;
-  const pairs = after.chains.flatMap((chain, index) => {
-    const old = before.chains[index];
-    return old && !sameLines(chainLines(old), chainLines(chain)) ? [{ before: old, after: chain }] : [];
-  });
-  const [had, wants] = [fromElements(family, before), fromElements(family, after)];
-  const stays = had !== undefined && wants !== undefined;
-  const [gone, added] = stays ? [without(had, wants), without(wants, had)] : [[], []];
-  if (gone.length * (had?.length ?? 0) > MOST_DELETING) return undefined;
-  const elements = change(family, FROM_SET, gone, added);
-  if (pairs.length > 0) {
-    const comes = had === undefined && wants !== undefined;
-    const chains = renderChainTransaction(family, pairs, had !== undefined && wants === undefined);
-    const preparation = comes ? renderFromSetTransaction(family, wants) : '';
-    return { preparation, script: `${elements}${chains}`, remakesChain: true, onlyElements: false };
-  }
-  if (stays && elements !== '') return { ...NOTHING, script: elements, onlyElements: true };
-  return stays || had === wants ? NOTHING : undefined;
-}
-
-/** The lines of all but the chains, and the second set if only its elements can differ. */
-function otherLines(family: Family, table: NftTable): readonly string[] {
-  const isRead = fromElements(family, table) !== undefined;
-  const sets = table.sets.filter(({ head }) => !isRead || head !== `set ${FROM_SET}`);
-  return tableLines({ ...table, sets, chains: [] });
-}
-
-function without(texts: readonly string[], others: readonly string[]): readonly string[] {
-  const known = new Set(others);
-  return texts.filter((text) => !known.has(text));
+function isSame({ gone, added }: Delta): boolean {
+  return gone.length + added.length === 0;
 }
 
 function sameLines(a: readonly string[], b: readonly string[]): boolean {

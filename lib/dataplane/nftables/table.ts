@@ -167,7 +167,7 @@ function blockOf(table: string, lines: readonly string[]): string {
 }
 
 /**
- * The transaction that makes the rules of chains again, deletes the second set if it goes, and changes nothing else. To
+ * The transaction that makes the rules of chains again, deletes the second set if it goes, and changes nothing else; empty for no chains. To
  * make the whole table again would be as atomic for the rules, but not for a packet that is between two of them: the set
  * that it looks into is just gone, and it is masqueraded although the config leaves it alone (measured on Linux 6.18: 14
  * packets in 300 such transactions). A chain itself is made again only if its hook or comment differs: the kernel does not
@@ -185,6 +185,7 @@ export function renderChainTransaction(
     const verb = isDeepStrictEqual(before.properties, after.properties) ? 'flush' : 'delete';
     return `${verb} ${after.head.replace(' ', ` ${table} `)}\n`;
   });
+  if (chains.length === 0) return '';
   const deletion = deletesFromSet ? `delete set ${table} ${FROM_SET}\n` : '';
   return `${empty.join('')}${deletion}${blockOf(
     table,
