@@ -87,7 +87,7 @@ export function fromElements(
 ): readonly string[] | undefined {
   const set = sets.find(({ head }) => head === `set ${FROM_SET}`);
   const elements = set?.elements ?? [];
-  const isAsWritten = isDeepStrictEqual(set, fromSetOf(family, elements));
+  const isAsWritten = isDeepStrictEqual(set?.properties, fromSetOf(family, []).properties);
   return isAsWritten && elements.every((text) => parseRange(text) !== undefined) ? elements : undefined;
 }
 

@@ -67,15 +67,13 @@ it('a table with a map that another program has added is read and planned anew',
 
 it('a second set that no rule names is seen, and goes with the whole table', async () => {
   const [policy, other] = ['', 'masqueradeFromCIDRs: [10.244.0.0/16]\n'].map((text) =>
-    compilePolicy(mergedOf({ x: `nonMasqueradeCIDRs: [10.0.0.0/8]\n${text}` }), 'IPv4'),
+    compilePolicy(mergedOf({ x: `nonMasqueradeCIDRs: []\nmasqLinkLocal: true\n${text}` }), 'IPv4'),
   );
   assert.ok(policy && other);
   const { sets } = renderTable(other, OPTIONS);
   const shape = tableLines({ ...renderTable(policy, OPTIONS), sets });
-  const dataplane = await openNftables(
-    OPTIONS,
-    hostThat(`table ip ip-masq-agent {\n${shape.join('\n')}\n}\n`),
-  );
+  const listing = ['table ip ip-masq-agent {', ...shape, '}', ''].join('\n');
+  const dataplane = await openNftables(OPTIONS, hostThat(listing));
   const plan = (await dataplane.observe('IPv4')).plan(policy);
   assert.deepEqual([plan?.found, plan?.remakes], [['rules differ'], true]);
 });
