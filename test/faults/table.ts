@@ -333,7 +333,7 @@ export const FAULTS: readonly Fault[] = [
     name: 'foreign: the table of another program with the same name is replaced',
     edits: [
       ['if (table?.isOurs === false) throw notOurs(family);', ''],
-      ['if (table?.isOwn === false) throw foreignTable(family);', ''],
+      ['if (table !== undefined && !isOwn(table)) throw foreignTable(family);', ''],
     ],
     noticedBy: [
       ['kernel/nftables.test.ts', 'touches nothing of a table|does not touch a table with its name'],
