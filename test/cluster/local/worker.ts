@@ -12,7 +12,7 @@ import { type ClusterOptions, type Families, type Image, PROGRAMS } from './opti
 const MINUTES_MS = 300_000;
 const SOCKET = '/run/containerd/containerd.sock';
 /** Debian's package puts them into the first, CNI's own releases into the second. */
-export const PLUGIN_DIRECTORIES = ['/usr/lib/win-bridge', '/opt/cni/bin'];
+export const PLUGIN_DIRECTORIES = ['/usr/lib/cni', '/opt/cni/bin'];
 
 const OTHER_SNAPSHOTTERS = ['aufs', 'btrfs', 'devmapper', 'zfs'];
 
