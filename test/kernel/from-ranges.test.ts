@@ -68,23 +68,6 @@ for (const kind of KINDS) {
   for (const family of FAMILIES) {
     for (const withNetlink of kind !== 'legacy' && WITH_NETLINK ? [true, false] : [false]) {
       describe(`ranges that packets come from, ${kind}, ${family}, ${withNetlink ? 'netlink' : 'tools'}`, () => {
-        it('come, go and leave nothing, each in one transaction after which nothing differs', async () => {
-          await using lab = await createLab(kind, family, withNetlink);
-          for (const policy of [lab.anywhere, lab.limited, lab.anywhere, lab.limited, lab.limited]) {
-            const plan = (await lab.dataplane.observe(family)).plan(policy);
-            await plan?.apply();
-            const after = await lab.dataplane.observe(family);
-            assert.equal(after.plan(policy), undefined, plan?.script);
-            assert.equal(after.fates().from === undefined, policy === lab.anywhere);
-            if (kind !== 'nftables')
-              assert.equal((await lab.listing()).includes(`${CHAIN}-FROM`), policy === lab.limited);
-          }
-          const removal = (await lab.dataplane.observe(family)).remove();
-          assert.ok(removal);
-          await removal.apply();
-          assert.doesNotMatch(await lab.listing(), /IP-MASQ|ip-masq/);
-        });
-
         it('are repaired after others have changed what holds them', async () => {
           await using lab = await createLab(kind, family, withNetlink);
           const { tool, table } = lab;

@@ -66,17 +66,6 @@ describe('wakes', () => {
     }
   });
 
-  it('tell who has changed the kernel, whatever their reason is', async () => {
-    await using dir = await temporaryDirectory();
-    using watched = await watch(dir.path);
-    for (const reason of ['drift', 'change'] as const) {
-      watched.wakes.kernel.add({ generations: [{ id: 1, process: 'nft' }], lost: false });
-      if (reason !== 'drift') watched.wakes.add(reason);
-      const { value } = await watched.iterator.next();
-      assert.deepEqual([value?.reason, value?.by], [reason, ['nft']]);
-    }
-  });
-
   it('come when a change of the kernel is due, and do not put off the resync', async ({ mock }) => {
     await using dir = await temporaryDirectory();
     const now = mock.method(performance, 'now', () => 0);
@@ -105,14 +94,6 @@ describe('wakes', () => {
     assert.ok(await isPending(next));
     await pass(1);
     assert.equal(await next, 'resync');
-  });
-
-  it('come at once to those who wait', async () => {
-    await using dir = await temporaryDirectory();
-    using watched = await watch(dir.path);
-    const next = watched.next();
-    watched.wakes.add('signal');
-    assert.equal(await next, 'signal');
   });
 
   it('end with the signal, before or while somebody waits, whatever is pending', async () => {

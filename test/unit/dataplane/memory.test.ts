@@ -95,22 +95,6 @@ describe('the memory of the kernel', () => {
     assert.equal(reads(), before + 2);
   });
 
-  it('tells whether it is what was trusted last, with and without netlink', async (context) => {
-    for (const withNetlink of [true, false]) {
-      const { look, settle, send, memory } = create(context, withNetlink);
-      assert.equal((await look('x')).isTrusted, false);
-      await settle('x');
-      assert.equal((await look('x')).isTrusted, true);
-      send('b');
-      assert.equal((await look('y')).isTrusted, false);
-      assert.equal((await look('x')).isTrusted, true);
-      assert.equal((await look('x', 'IPv6')).isTrusted, false);
-      await memory.write('IPv4', 'all', async () => {});
-      assert.equal((await look('x')).isTrusted, false);
-      assert.equal(memory.knownUntil(['IPv4']), undefined);
-    }
-  });
-
   it('proves nothing if the kernel has sent something else before the tool has looked', async (context) => {
     for (const after of ['b', undefined]) {
       const { look, send } = create(context);
