@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { BINARY, createNode, type NodeLab } from './support.ts';
+import { BINARY, createNode, iptables, type NodeLab } from './support.ts';
 
 const MODES = ['nft', 'legacy'] as const;
 
@@ -138,8 +138,7 @@ describe('cleanup', () => {
     await agent.logged(/"family":"IPv4","reason":"start"/);
     await makeRules(node, 'legacy');
     await makeTables(node);
-    agent.kill('SIGTERM');
-    assert.deepEqual(await agent.ended, { code: 0, signal: null });
+    await agent.stop();
     assert.equal(await node.kernel(), before);
     for (const where of [
       'IPv4, iptables [\\d.]+ \\(nft\\)',
@@ -180,11 +179,6 @@ async function foreignRules(node: NodeLab): Promise<void> {
     ])
       await iptables(node, mode, ...rule);
   }
-}
-
-async function iptables(node: NodeLab, mode: string, ...args: readonly string[]): Promise<void> {
-  const { code, stderr } = await node.box.run(`iptables-${mode}`, ['-t', 'nat', ...args]);
-  assert.equal(code, 0, stderr);
 }
 
 function withoutCounts(line: string): string {

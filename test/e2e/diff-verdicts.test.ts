@@ -219,18 +219,12 @@ async function restore(
   rules: readonly string[],
   jumps: readonly string[],
 ): Promise<void> {
-  const lines = [
-    '*nat',
+  await node.restore(
+    `iptables-${mode}-restore`,
     ':IP-MASQ-AGENT - [0:0]',
     ...rules.map((rule) => `-A IP-MASQ-AGENT ${rule}`),
     ...jumps.map((jump) => `-A POSTROUTING ${jump}`),
-    'COMMIT',
-    '',
-  ];
-  const { code, stderr } = await node.box.run(`iptables-${mode}-restore`, ['--noflush'], {
-    input: lines.join('\n'),
-  });
-  assert.equal(code, 0, stderr);
+  );
 }
 
 /** The lines about packets: without those about rules. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { BINARY, createNode, type NodeLab } from './support.ts';
+import { BINARY, createNode, iptables, type NodeLab } from './support.ts';
 
 const CLOUD = 'nonMasqueradeCIDRs:\n  - 10.0.0.0/8\n  - "fd00::/8"\n';
 const OPERATOR = 'masqueradeCIDRs: [10.20.0.0/16]\n';
@@ -180,11 +180,6 @@ async function nodeWith(files: Readonly<Record<string, string>>): Promise<NodeLa
   const node = await createNode();
   for (const [name, text] of Object.entries(files)) await writeFile(join(node.configDir, name), text);
   return node;
-}
-
-async function iptables(node: NodeLab, mode: string, ...args: string[]): Promise<void> {
-  const { code, stderr } = await node.box.run(`iptables-${mode}`, ['-t', 'nat', ...args]);
-  assert.equal(code, 0, stderr);
 }
 
 /** The installed iptables may be another one. */

@@ -361,10 +361,7 @@ async function restore(
   family: 'IPv4' | 'IPv6',
   lines: readonly string[],
 ): Promise<void> {
-  const command = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${mode}-restore`;
-  const input = ['*nat', ...lines, 'COMMIT', ''].join('\n');
-  const { code, stderr } = await node.box.run(command, ['--noflush'], { input });
-  assert.equal(code, 0, stderr);
+  await node.restore(`${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${mode}-restore`, ...lines);
 }
 
 /** The rules of the agent in a mode: an agent itself would remove those in the other. */
@@ -396,8 +393,7 @@ function flags(mode: Mode): readonly string[] {
 }
 
 async function iptables(node: NodeLab, mode: Mode, rule: string): Promise<void> {
-  const { code, stderr } = await node.box.run(`iptables-${mode}`, ['-t', 'nat', ...rule.split(' ')]);
-  assert.equal(code, 0, stderr);
+  await node.run(`iptables-${mode}`, '-t', 'nat', ...rule.split(' '));
 }
 
 async function sysctl(node: NodeLab, name: string, value: string): Promise<void> {

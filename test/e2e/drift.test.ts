@@ -8,23 +8,25 @@ import {
   BINARY,
   createNode,
   eventually,
+  inside,
   jsonLines,
   type NodeLab,
   type RunningAgent,
   SERVED,
 } from './support.ts';
 
-const config = (...cidrs: string[]) => ({ 'ip-masq-a': `nonMasqueradeCIDRs: [${cidrs.join(', ')}]\n` });
+const config = (...cidrs: string[]) => ({ 'ip-masq-a': inside(...cidrs) });
 const LONG = '--resync-interval=1h';
+const CONTESTED = /^ip_masq_agent_rules_contested (\d)$/m;
 /** Longer than the agent waits before it reads back a single repair. */
 const QUIET_MS = 1_000;
-const FLUSH_ALL = ['nft', 'flush', 'ruleset'];
+const FLUSH_ALL = ['nft', 'flush', 'ruleset'] as const;
 
 /** A dataplane in which the kernel tells of changes. */
 interface Way {
   readonly flag: string;
   /** Commands that change the agent's rules, and what the agent finds. */
-  readonly drifts: readonly (readonly [command: readonly string[], found: string])[];
+  readonly drifts: readonly (readonly [command: readonly [string, ...string[]], found: string])[];
   readonly list: readonly [file: string, ...args: string[]];
 }
 
@@ -67,16 +69,6 @@ async function quiet(agent: RunningAgent): Promise<void> {
   }
 }
 
-async function stops(agent: RunningAgent): Promise<void> {
-  agent.kill('SIGTERM');
-  assert.deepEqual(await agent.ended, { code: 0, signal: null });
-}
-
-async function run(node: NodeLab, [file = '', ...args]: readonly string[]): Promise<void> {
-  const { code, stderr } = await node.box.run(file, args);
-  assert.equal(code, 0, stderr);
-}
-
 for (const {
   flag,
   drifts,
@@ -85,51 +77,47 @@ for (const {
   // In a fight the command can fail.
   const rules = async (node: NodeLab) => (await node.box.run(lister, args)).stdout;
   describe(`drift, although the next resync is an hour away, ${flag}`, () => {
-    it('is repaired, told with the program, and counted', async () => {
-      await using node = await createNode();
-      await node.volume(config('10.1.0.0/16', '10.2.0.0/16'));
-      const agent = await settled(node, flag);
-      const wanted = await rules(node);
-      for (const [index, [command, found]] of drifts.entries()) {
-        await run(node, command);
-        const repairs = () =>
-          jsonLines(agent.log()).filter(({ reason, found }) => found && reason === 'drift');
-        await eventually(
-          () => repairs().length > index,
-          () => `a repair after ${command.join(' ')}; the log is ${agent.log()}`,
-        );
-        const { level, msg, found: differences } = repairs()[index] ?? {};
-        assert.equal(level, 'warn');
-        assert.match(`${msg}`, new RegExp(`^IPv4: ${command[0]} has changed the agent's rules; repaired: `));
-        assert.ok(Array.isArray(differences) && differences.includes(found), `${differences}`);
-        assert.equal(await rules(node), wanted);
-        await quiet(agent);
-      }
-      const metrics = await node.metrics();
-      for (const program of ['nft', 'iptables']) {
-        const times = drifts.filter(([[file]]) => file?.startsWith(program)).length;
-        assert.match(metrics, new RegExp(`drift_programs_total{program="${program}"} ${times}\n`));
-      }
-      for (const found of new Set(drifts.map(([, found]) => found)))
-        assert.match(metrics, new RegExp(`drift_repairs_total{family="IPv4",found="${found}"} [1-9]`));
-      await stops(agent);
-    });
-
-    it('waits for a signal with --netlink=off', async () => {
-      await using node = await createNode();
-      await node.volume(config('10.1.0.0/16', '10.2.0.0/16'));
-      const agent = node.start(LONG, SERVED, '--netlink=off', flag);
-      await agent.logged(/metrics, probes and status on/);
-      const wanted = await rules(node);
-      await run(node, FLUSH_ALL);
-      await delay(500);
-      assert.doesNotMatch(agent.log(), /repaired/);
-      agent.kill('SIGHUP');
-      await agent.logged(/"reason":"signal".*another program has changed the agent's rules; repaired/);
-      assert.equal(await rules(node), wanted);
-      assert.match(await node.metrics(), /drift_programs_total{program="unknown"} 1\n/);
-      await stops(agent);
-    });
+    for (const [reason, flags] of [
+      ['drift', [LONG]],
+      ['resync', ['--netlink=off', '--resync-interval=100ms']],
+    ] as const)
+      it(`is repaired, told with the program, and counted: by ${reason}`, async () => {
+        await using node = await createNode();
+        await node.volume(config('10.1.0.0/16', '10.2.0.0/16'));
+        const agent =
+          reason === 'drift' ? await settled(node, flag, ...flags) : node.start(SERVED, flag, ...flags);
+        await agent.logged(/metrics, probes and status on/);
+        const wanted = await rules(node);
+        for (const [index, [command, found]] of drifts.entries()) {
+          await node.run(...command);
+          const repairs = () =>
+            jsonLines(agent.log()).filter((line) => line['found'] && line['reason'] === reason);
+          await eventually(
+            () => repairs().length > index,
+            () => `a repair after ${command.join(' ')}; the log is ${agent.log()}`,
+          );
+          const { level, msg, found: differences } = repairs()[index] ?? {};
+          assert.equal(level, 'warn');
+          const program = reason === 'drift' ? command[0] : 'another program';
+          const said = new RegExp(
+            `^IPv4: ${program} has changed the agent's rules; repaired: .*; rules added \\d`,
+          );
+          assert.match(`${msg}`, said);
+          assert.ok(Array.isArray(differences) && differences.includes(found), `${differences}`);
+          assert.equal(await rules(node), wanted);
+          if (reason === 'drift') await quiet(agent);
+        }
+        const metrics = await node.metrics();
+        for (const program of reason === 'drift' ? ['nft', 'iptables'] : ['unknown']) {
+          const times = drifts.filter(
+            ([[file]]) => program === 'unknown' || file?.startsWith(program),
+          ).length;
+          assert.match(metrics, new RegExp(`drift_programs_total{program="${program}"} ${times}\n`));
+        }
+        for (const found of new Set(drifts.map(([, found]) => found)))
+          assert.match(metrics, new RegExp(`drift_repairs_total{family="IPv4",found="${found}"} [1-9]`));
+        await agent.stop();
+      });
 
     it('that a program makes again and again keeps the agent neither busy nor from a new config', async () => {
       await using node = await createNode();
@@ -154,7 +142,14 @@ for (const {
       other.stdout?.on('data', (chunk: Buffer) => {
         flushes += chunk.length;
       });
-      await agent.logged(/again and again/);
+      assert.equal(CONTESTED.exec(await node.metrics())?.[1], '0');
+      await agent.logged(/again and again; repairs now come up to 2s later/);
+      const isUnready = async () => {
+        const answer = await node.fetch('/readyz');
+        return /^503 \[-\] rules: nft changes the agent's rules again and again.*\nnot ok\n/.test(answer);
+      };
+      await eventually(isUnready, () => 'the agent not to be ready');
+      assert.equal(CONTESTED.exec(await node.metrics())?.[1], '1');
       await volume.swap(config('10.1.0.0/16', '10.2.0.0/16'));
       const isApplied = () => since().some(({ reason, found }) => reason === 'change' && found !== undefined);
       await eventually(isApplied, () => `the change; the log is ${agent.log()}`);
@@ -169,10 +164,14 @@ for (const {
         async () => (await rules(node)) === wanted,
         () => `the rules after the fight; the log is ${agent.log()}`,
       );
+      const isReady = async () => /^200 ok\n/.test(await node.fetch('/readyz'));
+      await eventually(isReady, () => 'the agent to be ready');
+      const isCalm = async () => CONTESTED.exec(await node.metrics())?.[1] === '0';
+      await eventually(isCalm, () => 'the gauge to be 0');
       const warnings = since().filter(({ msg }) => /again and again/.test(`${msg}`));
       assert.equal(warnings.length, 1);
       assert.match(`${warnings[0]?.['msg']}`, /^nft changes the agent's rules again and again; /);
-      await stops(agent);
+      await agent.stop();
     });
   });
 }
@@ -194,22 +193,9 @@ describe('whether the agent watches nf_tables', () => {
       // No module, no socket: without it the agent cannot open one.
       const maps = await readFile(`/proc/${jsonLines(agent.log())[0]?.['pid']}/maps`, 'utf8');
       assert.equal(maps.includes('/koffi.node'), isLoaded);
-      await stops(agent);
+      await agent.stop();
     });
   }
-
-  it('does not keep it alive: it ends at a signal, and with exit code 3 if the config is invalid', async () => {
-    await using node = await createNode();
-    const volume = await node.volume(config('10.1.0.0/16'));
-    for (const [code, end] of [
-      [0, async (agent: RunningAgent) => agent.kill('SIGTERM')],
-      [3, () => volume.swap(config('10.1.0.1/16'))],
-    ] as const) {
-      const agent = await settled(node);
-      await end(agent);
-      assert.deepEqual(await agent.ended, { code, signal: null });
-    }
-  });
 });
 
 describe('an agent without its native module', () => {

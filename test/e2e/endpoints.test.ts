@@ -3,9 +3,8 @@ import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { createNode, jsonLines, type NodeLab, type RunningAgent } from './support.ts';
+import { createNode, jsonLines, type NodeLab, type RunningAgent, SERVED } from './support.ts';
 
-const SERVED = '--metrics-bind-address=127.0.0.1:9614';
 const NODE_ADDRESS = '192.0.2.1';
 const CONFIG = 'nonMasqueradeCIDRs: [10.1.0.0/16]\n';
 
@@ -51,8 +50,7 @@ describe('the endpoints of the agent', () => {
     const open = await ask(node, '/metrics', 'application/openmetrics-text; version=1.0.0');
     assert.match(open.type, /^application\/openmetrics-text; version=1\.0\.0/);
     assert.match(open.body, /\n# EOF\n$/);
-    agent.kill('SIGTERM');
-    assert.equal((await agent.ended).code, 0);
+    await agent.stop();
   });
 
   it('never end the agent if another program has the port: it keeps the rules, and listens once the port is free', async () => {
@@ -70,8 +68,7 @@ describe('the endpoints of the agent', () => {
     const { body } = await ask(node, '/metrics');
     assert.match(body, /^ip_masq_agent_listen_failures_total\{listener="metrics"\} [1-9]/m);
     assert.equal(agent.log().match(/cannot listen/g)?.length, 1, 'one warning for all attempts');
-    agent.kill('SIGTERM');
-    assert.equal((await agent.ended).code, 0);
+    await agent.stop();
   });
 
   it('are only /metrics on --scrape-bind-address, whatever is asked for', async () => {
@@ -87,8 +84,7 @@ describe('the endpoints of the agent', () => {
       );
     assert.deepEqual(await statuses(NODE_ADDRESS), [200, 404, 404, 404, 404]);
     assert.deepEqual(await statuses('127.0.0.1'), [200, 200, 200, 200, 200]);
-    agent.kill('SIGTERM');
-    assert.equal((await agent.ended).code, 0);
+    await agent.stop();
   });
 
   it('are only /metrics if there is only --scrape-bind-address', async () => {
@@ -97,8 +93,7 @@ describe('the endpoints of the agent', () => {
     await agent.logged(/"metrics on/);
     assert.equal((await ask(node, '/healthz')).status, 404);
     assert.equal((await ask(node, '/metrics')).status, 200);
-    agent.kill('SIGTERM');
-    assert.equal((await agent.ended).code, 0);
+    await agent.stop();
   });
 
   for (const flag of ['--metrics-bind-address', '--scrape-bind-address'])
@@ -113,8 +108,7 @@ describe('the endpoints of the agent', () => {
     const agent = node.start('--metrics-bind-address=', '--resync-interval=100ms', '--v=3');
     await agent.logged(/"reason":"resync"/);
     assert.doesNotMatch(agent.log(), /http:/);
-    agent.kill('SIGTERM');
-    assert.equal((await agent.ended).code, 0);
+    await agent.stop();
   });
 });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { createNode, type NodeLab } from './support.ts';
+import { createNode, iptables, type NodeLab } from './support.ts';
 
 const CLOUD = 'nonMasqueradeCIDRs: [10.0.0.0/8, "fd00::/8"]\n';
 const OPERATOR = 'masqueradeCIDRs: [10.20.0.0/16]\nnonMasqueradeCIDRs: [10.20.30.0/24]\n';
@@ -424,11 +424,6 @@ async function configured(): Promise<NodeLab> {
   await writeFile(join(node.configDir, 'ip-masq-cloud'), CLOUD);
   await writeFile(join(node.configDir, 'ip-masq-operator'), OPERATOR);
   return node;
-}
-
-async function iptables(node: NodeLab, mode: string, ...args: string[]): Promise<void> {
-  const { code, stderr } = await node.box.run(`iptables-${mode}`, ['-t', 'nat', ...args]);
-  assert.equal(code, 0, stderr);
 }
 
 /** A node with addresses of two networks, of which the operator wants one. */

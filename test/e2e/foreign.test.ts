@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { olderAgentRules } from '../lab/older-agent.ts';
 import { succeed } from '../lab/run.ts';
-import { createNode, eventually, jsonLines, type RunningAgent } from './support.ts';
+import { createNode, eventually, inside, jsonLines, type RunningAgent, SERVED } from './support.ts';
 
 const DOCKER = ['POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0', '-j', 'MASQUERADE'];
-const INSIDE = (...cidrs: string[]) => `nonMasqueradeCIDRs: [${cidrs.join(', ')}]\n`;
 
 /** So many chains of so many rules, each of which jumps to the next chain; the last one masquerades. */
 function grid(chains: number, jumps: number): readonly string[] {
@@ -33,7 +32,7 @@ function crowd(chains: number, rules: number): readonly string[] {
 describe('the agent', () => {
   it('warns at its start of a foreign rule that masquerades what the config leaves alone, with the rule', async () => {
     await using node = await createNode();
-    await node.volume({ 'ip-masq-x': INSIDE('10.1.0.0/16') });
+    await node.volume({ 'ip-masq-x': inside('10.1.0.0/16') });
     await node.iptables('-A', ...DOCKER);
     const agent = node.start('--resync-interval=1h');
     await agent.logged(/rule of Docker/);
@@ -47,12 +46,12 @@ describe('the agent', () => {
       '-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE',
       'only if: source 172.17.0.0/16; output interface not docker0',
     ]);
-    await stopped(agent);
+    await agent.stop();
   });
 
   it('does not warn of an author that --accept-foreign names, nor does the doctor beside it', async () => {
     await using node = await createNode();
-    await node.volume({ 'ip-masq-x': INSIDE('10.1.0.0/16') });
+    await node.volume({ 'ip-masq-x': inside('10.1.0.0/16') });
     await succeed(node.box.run('sysctl', ['-qw', 'net.ipv4.ip_forward=1']));
     const agent = node.start('--resync-interval=1h', '--accept-foreign=docker,libvirt');
     await agent.logged(/"reason":"start"/);
@@ -62,28 +61,24 @@ describe('the agent', () => {
     const other = await node.agent('doctor', '--accept-foreign=libvirt');
     assert.equal(other.code, 4);
     assert.match(other.stdout, /^foreign-rule .*Docker/m);
-    await stopped(agent);
+    await agent.stop();
 
-    const again = node.start(
-      '--resync-interval=1h',
-      '--accept-foreign=docker',
-      '--metrics-bind-address=127.0.0.1:9614',
-    );
+    const again = node.start('--resync-interval=1h', '--accept-foreign=docker', SERVED);
     await again.logged(/rule of Docker .* accepted by --accept-foreign/);
     assert.deepEqual(warnings(again), []);
     assert.doesNotMatch(await node.metrics(), /^ip_masq_agent_foreign_masquerade_rules\{/m);
-    await stopped(again);
+    await again.stop();
   });
 
   it('warns once, however often the config changes, and again when the rule has come back', async () => {
     await using node = await createNode();
-    const volume = await node.volume({ 'ip-masq-x': INSIDE('10.1.0.0/16') });
+    const volume = await node.volume({ 'ip-masq-x': inside('10.1.0.0/16') });
     await node.iptables('-A', ...DOCKER);
     const agent = node.start('--resync-interval=1h');
     await agent.logged(/rule of Docker/);
     const change = async (...cidrs: string[]) => {
       const before = changes(agent);
-      await volume.swap({ 'ip-masq-x': INSIDE(...cidrs) });
+      await volume.swap({ 'ip-masq-x': inside(...cidrs) });
       await eventually(
         () => changes(agent) > before,
         () => `a change to ${cidrs}; the log is ${agent.log()}`,
@@ -102,16 +97,16 @@ describe('the agent', () => {
       () => warnings(agent).length === 2,
       () => `a second warning; the log is ${agent.log()}`,
     );
-    await stopped(agent);
+    await agent.stop();
   });
 
   it('is silent on a node where nobody interferes, and does not look with --once', async () => {
     await using node = await createNode();
-    await node.volume({ 'ip-masq-x': INSIDE('10.1.0.0/16') });
+    await node.volume({ 'ip-masq-x': inside('10.1.0.0/16') });
     const agent = node.start('--resync-interval=100ms', '--v=3');
     await agent.logged(/(?:"reason":"resync".*\n.*){2}/);
     assert.deepEqual(warnings(agent), []);
-    await stopped(agent);
+    await agent.stop();
     await node.iptables('-A', ...DOCKER);
     assert.doesNotMatch((await node.agent('--once')).stderr, /Docker/);
   });
@@ -122,20 +117,19 @@ describe('the agent', () => {
   ] as const) {
     it(`looks at ${rules} within its budget, and ends at a signal meanwhile`, async (t) => {
       await using node = await createNode();
-      await node.volume({ 'ip-masq-x': INSIDE('10.1.0.0/16') });
-      const input = ['*nat', ...lines, 'COMMIT', ''].join('\n');
-      assert.equal((await node.box.run('iptables-nft-restore', ['--noflush'], { input })).code, 0);
+      await node.volume({ 'ip-masq-x': inside('10.1.0.0/16') });
+      await node.restore('iptables-nft-restore', ...lines);
       const agent = node.start('--resync-interval=1h');
       await agent.logged(/an unknown author|not looked at for foreign rules/);
       assert.ok(warnings(agent).length <= 20);
       assert.ok(agent.log().length < 100_000);
-      await stopped(agent);
+      await agent.stop();
 
       // The look begins right after the first sync.
       const stopping = node.start('--resync-interval=1h', '--v=3');
       await stopping.logged(/"reason":"start"/);
       const start = performance.now();
-      await stopped(stopping);
+      await stopping.stop();
       t.diagnostic(`ended after ${Math.round(performance.now() - start)} ms`);
     });
   }
@@ -149,17 +143,14 @@ describe('rules of another agent in a chain of the same name', () => {
   ] as const) {
     it(`are removed once, and if they come back they stay, with one warning: ${mode} beside ${flag}`, async () => {
       await using node = await createNode();
-      const volume = await node.volume({ 'ip-masq-x': INSIDE('10.1.0.0/16') });
+      const volume = await node.volume({ 'ip-masq-x': inside('10.1.0.0/16') });
       const agent = node.start('--resync-interval=1h', '--cleanup-on-exit', flag);
-      const written = async () => {
-        const input = ['*nat', ...olderAgentRules(), 'COMMIT', ''].join('\n');
-        assert.equal((await node.box.run(`iptables-${mode}-restore`, ['--noflush'], { input })).code, 0);
-      };
+      const written = () => node.restore(`iptables-${mode}-restore`, ...olderAgentRules());
       const listed = async () =>
         (await node.box.run(`iptables-${mode}`, ['-t', 'nat', '-S', 'IP-MASQ-AGENT'])).stdout;
       const change = async (cidr: string) => {
         const before = changes(agent);
-        await volume.swap({ 'ip-masq-x': INSIDE(cidr) });
+        await volume.swap({ 'ip-masq-x': inside(cidr) });
         await eventually(
           () => changes(agent) > before,
           () => `a change to ${cidr}; the log is ${agent.log()}`,
@@ -186,7 +177,7 @@ describe('rules of another agent in a chain of the same name', () => {
       await change('10.6.0.0/16');
       assert.equal(agent.log().match(/are back/g)?.length, 1);
       assert.equal(agent.log().match(/left by an earlier run/g)?.length, 1);
-      await stopped(agent);
+      await agent.stop();
       assert.match(agent.log(), /: removed \d rules.*\n$/);
       assert.equal(await listed(), kept);
     });
@@ -199,9 +190,4 @@ function warnings(agent: RunningAgent): readonly Record<string, unknown>[] {
 
 function changes(agent: RunningAgent): number {
   return jsonLines(agent.log()).filter(({ reason }) => reason === 'change').length;
-}
-
-async function stopped(agent: RunningAgent): Promise<void> {
-  agent.kill('SIGTERM');
-  assert.equal((await agent.ended).code, 0);
 }

@@ -1,40 +1,27 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { createNode, eventually, type NodeLab, type RunningAgent } from './support.ts';
+import { createNode, eventually, type NodeLab, SERVED } from './support.ts';
 
 const inside = (cidr: string) => ({ 'ip-masq-a': `nonMasqueradeCIDRs: [${cidr}]\n` });
 const INVALID = inside('10.1.0.1/16');
-const KEEP = ['--on-invalid-config=keep', '--resync-interval=200ms', '--metrics-bind-address=127.0.0.1:9614'];
-
-const FETCH = `const r = await fetch('http://127.0.0.1:9614' + process.argv[1]);
-console.log(r.status + ' ' + await r.text())`;
+const KEEP = ['--on-invalid-config=keep', '--resync-interval=200ms', SERVED];
 
 /** Waits for an answer: the agent makes that of a path at most once a second. */
 async function answers(node: NodeLab, path: string, pattern: RegExp): Promise<void> {
   let last = '';
   await eventually(
     async () => {
-      last = await ask(node, path);
+      last = await node.fetch(path);
       return pattern.test(last);
     },
     () => `${path} to match ${pattern}: ${last}`,
   );
 }
 
-async function ask(node: NodeLab, path: string): Promise<string> {
-  const { stdout } = await node.box.run(process.execPath, ['--input-type=module', '-e', FETCH, path]);
-  return stdout;
-}
-
 /** All rules of the node, without their counts. */
 async function rulesOf(node: NodeLab): Promise<string> {
   const tables = await node.box.run('nft', ['list', 'tables']);
   return (await node.kernel()).replaceAll(/ -c \d+ \d+/g, '') + tables.stdout;
-}
-
-async function stops(agent: RunningAgent): Promise<void> {
-  agent.kill('SIGTERM');
-  assert.deepEqual(await agent.ended, { code: 0, signal: null });
 }
 
 describe('an invalid config with --on-invalid-config=keep', () => {
@@ -63,7 +50,7 @@ describe('an invalid config with --on-invalid-config=keep', () => {
     await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
     await answers(node, '/readyz', /^200 ok\n/);
     await answers(node, '/metrics', /^ip_masq_agent_config_valid 1$/m);
-    await stops(agent);
+    await agent.stop();
   });
 
   for (const backend of ['iptables', 'nftables'] as const)
@@ -84,7 +71,7 @@ describe('an invalid config with --on-invalid-config=keep', () => {
       await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
       await answers(node, '/readyz', /^200 ok\n/);
       await answers(node, '/metrics', /^ip_masq_agent_build_info\{.*dataplane="iptables .*"\} 1$/m);
-      await stops(agent);
+      await agent.stop();
     });
 
   it('at a start ends the agent as soon as the node has no rules, with a message that says so', async () => {
@@ -113,7 +100,7 @@ describe('an invalid config with --on-invalid-config=keep', () => {
     assert.equal(await rulesOf(node), before);
     await volume.swap(inside('10.2.0.0/16'));
     await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
-    await stops(agent);
+    await agent.stop();
   });
 
   it('at a start on a node without rules, and with --once, ends with exit code 3', async () => {

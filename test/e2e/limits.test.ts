@@ -63,11 +63,6 @@ async function changed(agent: RunningAgent, volume: ProjectedVolume, cidr: strin
   return performance.now() - began;
 }
 
-async function ended(agent: RunningAgent): Promise<void> {
-  agent.kill('SIGTERM');
-  assert.deepEqual(await agent.ended, { code: 0, signal: null }, agent.log());
-}
-
 /** Runs the agent, changes its config after something that happens beside it, and has the kernel kill nothing. */
 async function survives(
   t: TestContext,
@@ -84,7 +79,7 @@ async function survives(
   );
   assert.equal(await lab.cgroup.kills(), 0, agent.log());
   assert.ok(took < 1_000, `${took} ms`);
-  await ended(agent);
+  await agent.stop();
 }
 
 describe('a neighbour cannot end the agent', () => {
@@ -179,6 +174,6 @@ add rule ip site post jump big\n${rules.join('')}`;
     assert.equal(await cgroup.kills(), 0, agent.log());
     // Without a bound on the names that are kept it is 57 MiB, and now and then more than the limit.
     assert.ok(peak < 48, `${peak} MiB`);
-    await ended(agent);
+    await agent.stop();
   });
 });

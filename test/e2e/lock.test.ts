@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
-import { createNode, type NodeLab } from './support.ts';
+import { createNode, type NodeLab, SERVED } from './support.ts';
 
 const CONFIG = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16]\n' };
 const OTHER = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
@@ -64,8 +64,7 @@ describe('a second agent in the network namespace', () => {
     const first = await running(node, '--backend=nftables');
     const second = node.start('--cleanup-on-exit');
     await second.logged(/waiting up to 30s/);
-    second.kill('SIGTERM');
-    assert.equal((await second.ended).code, 0);
+    await second.stop();
     assert.match((await node.box.run('nft', ['list', 'tables'])).stdout, /ip-masq-agent/);
     first.kill('SIGKILL');
   });
@@ -78,8 +77,7 @@ describe('a second agent in the network namespace', () => {
     await second.logged(/another agent holds .*waiting up to 30s/);
     first.kill('SIGTERM');
     await second.logged(/using iptables/);
-    second.kill('SIGTERM');
-    assert.equal((await second.ended).code, 0);
+    await second.stop();
   });
 
   it('holds off cleanup, unless --force, which says that it is of no use', async () => {
@@ -109,14 +107,10 @@ describe('a process of another user that has the name of the lock', onlyRoot, ()
     it(`does not stop the agent if it ${how}: the agent warns, counts, and takes the lock later`, async () => {
       await using node = await createNode();
       const squatter = await started(node, command);
-      const agent = await running(node, '--metrics-bind-address=127.0.0.1:9614');
+      const agent = await running(node, SERVED);
       await agent.logged(/cannot take the lock against a second agent: .*goes on without it/);
       await agent.logged(/metrics, probes and status on/);
-      const { stdout } = await node.box.run(process.execPath, [
-        '-e',
-        "fetch('http://127.0.0.1:9614/metrics').then(async (r) => console.log(await r.text()))",
-      ]);
-      assert.match(stdout, /^ip_masq_agent_namespace_lock_failures_total [1-9]/m);
+      assert.match(await node.metrics(), /^ip_masq_agent_namespace_lock_failures_total [1-9]/m);
       assert.equal((await node.agent('cleanup', '--masq-chain=NONE')).code, 0);
       const diff = await node.agent('diff');
       assert.equal(diff.code, 0);
@@ -128,8 +122,7 @@ describe('a process of another user that has the name of the lock', onlyRoot, ()
       await squatter.stop();
       await agent.logged(/took the lock/);
       assert.equal((await node.agent('--once', '--sync-timeout=200ms')).code, 1);
-      agent.kill('SIGTERM');
-      assert.equal((await agent.ended).code, 0);
+      await agent.stop();
     });
 
   it('leaves one agent in the end, if another takes the lock in between', async () => {
@@ -144,8 +137,7 @@ describe('a process of another user that has the name of the lock', onlyRoot, ()
     assert.equal(code, 1);
     assert.match(first.log(), /another agent holds .*started while this one had no lock/);
     assert.match(await node.kernel(), /IP-MASQ-AGENT/);
-    second.kill('SIGTERM');
-    assert.equal((await second.ended).code, 0);
+    await second.stop();
   });
 
   it('learns nothing from the agent, and does not keep root from an answer', async () => {
@@ -154,8 +146,7 @@ describe('a process of another user that has the name of the lock', onlyRoot, ()
     const { line } = await started(node, [process.execPath, '-e', CLIENTS]);
     assert.equal(line, 'got 0\n');
     assert.match((await node.agent('diff')).stderr, /flags of the running agent, .*: --backend=nftables$/m);
-    agent.kill('SIGTERM');
-    assert.equal((await agent.ended).code, 0);
+    await agent.stop();
   });
 });
 
@@ -176,8 +167,7 @@ describe('commands beside a running agent', () => {
     const given = await node.agent('diff', '--masq-chain=IP-MASQ-AGENT', '--enable-ipv6=false');
     assert.doesNotMatch(given.stderr, /masq-chain|enable-ipv6/);
     assert.equal(given.code, 4);
-    agent.kill('SIGTERM');
-    assert.equal((await agent.ended).code, 0);
+    await agent.stop();
   });
 
   it('check flags together only with those of the agent', async () => {
@@ -188,8 +178,7 @@ describe('commands beside a running agent', () => {
     const { code, stderr } = await node.agent('diff', ...given);
     assert.equal(code, 0, stderr);
     assert.match(stderr, /--must-not-masquerade=10\.1\.0\.0\/16,10\.2\.0\.0\/16/);
-    agent.kill('SIGTERM');
-    assert.equal((await agent.ended).code, 0);
+    await agent.stop();
   });
 
   it('take no flag that is not valid here', async () => {

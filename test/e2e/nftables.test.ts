@@ -2,22 +2,18 @@ import assert from 'node:assert/strict';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
-import { RUNS } from '../lab/runs.ts';
-import { BINARY, createNode, eventually, jsonLines, type NodeLab, type RunningAgent } from './support.ts';
+import { BINARY, createNode, eventually, inside, jsonLines, type NodeLab, SERVED } from './support.ts';
 import { holdLock } from './xtables-lock.ts';
 
-const INSIDE = (...cidrs: string[]) =>
-  `nonMasqueradeCIDRs: [${cidrs.map((cidr) => `"${cidr}"`).join(', ')}]\n`;
 const NFTABLES = ['--backend=nftables', '--enable-ipv6'];
 
 describe('the agent with --backend=nftables', () => {
   it('follows the swaps of a projected volume, and writes only what differs', async () => {
     await using node = await createNode();
-    const volume = await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16', 'fd01::/16') });
+    const volume = await node.volume({ 'ip-masq-cloud': inside('10.1.0.0/16', 'fd01::/16') });
     const agent = node.start(...NFTABLES, '--resync-interval=1h', '--v=5');
     await holds(node, ['10.1.0.0/16', '169.254.0.0/16', 'fd01::/16', 'fe80::/10']);
-    await volume.swap({ 'ip-masq-cloud': INSIDE('10.1.0.0/16', '10.3.0.0/16', 'fd02::/16') });
+    await volume.swap({ 'ip-masq-cloud': inside('10.1.0.0/16', '10.3.0.0/16', 'fd02::/16') });
     await holds(node, ['10.1.0.0/16', '10.3.0.0/16', '169.254.0.0/16', 'fd02::/16', 'fe80::/10']);
     await agent.logged(/"family":"IPv6","reason":"change"/);
     const transactions = jsonLines(agent.log()).flatMap(({ transaction }) =>
@@ -31,34 +27,7 @@ describe('the agent with --backend=nftables', () => {
         '',
       ],
     ]);
-    await stopped(agent);
-  });
-
-  it('repairs at a resync what another program changes, and logs how its rules differed', async () => {
-    await using node = await createNode();
-    await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16') });
-    const agent = node.start('--backend=nftables', '--resync-interval=100ms', '--netlink=off');
-    await holds(node, ['10.1.0.0/16', '169.254.0.0/16']);
-    await nft(node, 'delete element ip ip-masq-agent not-masqueraded { 10.1.0.0/16 }');
-    await agent.logged(/elements differ; rules added 1, removed 0/);
-    await nft(node, 'insert rule ip ip-masq-agent postrouting accept');
-    await agent.logged(/rules differ; rules added 0, removed 1/);
-    await nft(node, 'delete table ip ip-masq-agent');
-    await agent.logged(/table missing; rules added 8, removed 0/);
-    await holds(node, ['10.1.0.0/16', '169.254.0.0/16']);
-    await stopped(agent);
-  });
-
-  it('applies a change although somebody has just deleted the table', async () => {
-    await using node = await createNode();
-    const volume = await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16') });
-    const agent = node.start('--backend=nftables', '--resync-interval=1h', '--netlink=off');
-    await holds(node, ['10.1.0.0/16', '169.254.0.0/16']);
-    await nft(node, 'delete table ip ip-masq-agent');
-    await volume.swap({ 'ip-masq-cloud': INSIDE('10.1.0.0/16', '10.2.0.0/16') });
-    await agent.logged(/has changed the agent's rules; repaired: table missing/);
-    await holds(node, ['10.1.0.0/16', '10.2.0.0/16', '169.254.0.0/16']);
-    await stopped(agent);
+    await agent.stop();
   });
 
   it('makes what render --format=nftables prints, and diff then has nothing to show', async () => {
@@ -67,16 +36,16 @@ describe('the agent with --backend=nftables', () => {
     for (const { configDir } of [node, other])
       await writeFile(
         join(configDir, 'ip-masq-x'),
-        `${INSIDE('10.0.0.0/8', 'fd00::/8')}masqueradeCIDRs: [10.1.0.0/16]\n`,
+        `${inside('10.0.0.0/8', 'fd00::/8')}masqueradeCIDRs: [10.1.0.0/16]\n`,
       );
     const flags = [...NFTABLES, '--to-ports=1024-2000,3000-4000', '--random-fully=false'];
     assert.equal((await node.agent('--once', ...flags)).code, 0);
     const { stdout } = await other.agent('render', '--format=nftables', ...flags);
     assert.match(stdout, /^table ip ip-masq-agent \{\n\tcomment .*\n\tset not-masqueraded \{\n\t\ttype /m);
-    await nft(other, stdout);
+    await other.nft(stdout);
     for (const family of ['ip', 'ip6']) {
       const list = `list table ${family} ip-masq-agent`;
-      assert.equal(await nft(node, list), await nft(other, list));
+      assert.equal(await node.nft(list), await other.nft(list));
     }
     const { code, stdout: shown } = await other.agent('diff', ...flags);
     assert.equal(code, 0);
@@ -88,7 +57,7 @@ describe('the agent with --backend=nftables', () => {
 
   it('is explained: by the element that holds an address, or by what somebody has changed', async () => {
     await using node = await createNode();
-    await writeFile(join(node.configDir, 'ip-masq-x'), INSIDE('10.0.0.0/8'));
+    await writeFile(join(node.configDir, 'ip-masq-x'), inside('10.0.0.0/8'));
     const explain = (...addresses: string[]) =>
       node.agent('explain', '--live', '--backend=nftables', ...addresses);
     assert.match((await explain('10.1.1.1')).stdout, /kernel DISAGREES: /);
@@ -100,43 +69,10 @@ describe('the agent with --backend=nftables', () => {
       /kernel agrees: ip postrouting: ip daddr @not-masqueraded return .*, element 10\.0\.0\.0\/8\n/,
     );
     assert.match(agreed.stdout, /kernel agrees: ip postrouting: counter masquerade fully-random /);
-    await nft(node, 'insert rule ip ip-masq-agent postrouting ip daddr 10.0.0.0/9 masquerade');
+    await node.nft('insert rule ip ip-masq-agent postrouting ip daddr 10.0.0.0/9 masquerade');
     const changed = await explain('10.1.1.1');
     assert.equal(changed.code, 4);
     assert.match(changed.stdout, /kernel DISAGREES: .*ip daddr 10\.0\.0\.0\/9 masquerade/);
-  });
-});
-
-describe('a kill at any instant of a batch of elements', () => {
-  it('leaves a set that is entirely old or entirely new', async () => {
-    await using node = await createNode();
-    const configs = ['10', '11'].map((first) =>
-      Array.from({ length: 500 }, (_, index) => `${first}.${index >> 7}.${2 * (index & 127)}.0/24`),
-    );
-    const files = (config: number) => ({ 'ip-masq-x': INSIDE(...(configs[config % 2] ?? [])) });
-    const volume = await node.volume(files(0));
-    const start = () => node.start('--backend=nftables', '--resync-interval=1h', '--cidr-limit=500');
-    const first = start();
-    await first.logged(/"reason":"start"/);
-    first.kill('SIGKILL');
-    await first.ended;
-    const seen = new Set<string>();
-    const rounds = 10 * RUNS;
-    for (let round = 0; round < rounds || (seen.size < 2 && round < 5 * rounds); round += 1) {
-      await volume.swap(files(round + 1));
-      const agent = start();
-      await agent.logged(/"msg":"using nftables/);
-      // A look at the table comes first, and then the batch.
-      await delay((60 * round) / rounds);
-      agent.kill('SIGKILL');
-      await agent.ended;
-      const listing = await nft(node, 'list set ip ip-masq-agent not-masqueraded');
-      const now = [...listing.matchAll(/(1[01]\.[\d.]+\/24) counter/g)].map(([, element]) => element);
-      const whole = configs.find((config) => config.join() === now.join());
-      assert.ok(whole, `half a set: ${now}`);
-      seen.add(whole.join());
-    }
-    assert.equal(seen.size, 2);
   });
 });
 
@@ -146,7 +82,7 @@ describe('a start with another dataplane', () => {
     for (const to of WAYS.filter((way) => way !== from)) {
       it(`from ${from} to ${to} leaves the rules of the new one only`, async () => {
         await using node = await createNode();
-        await writeFile(join(node.configDir, 'ip-masq-x'), INSIDE('10.0.0.0/8', 'fd00::/8'));
+        await writeFile(join(node.configDir, 'ip-masq-x'), inside('10.0.0.0/8', 'fd00::/8'));
         await node.agent('--once', '--enable-ipv6', to);
         const wanted = await everything(node);
         await node.agent('cleanup');
@@ -162,18 +98,18 @@ describe('a start with another dataplane', () => {
   it('does not wait for the xtables lock, and removes the old chain once the lock is free', async () => {
     await using node = await createNode();
     assert.equal((await node.agent('--once', '--iptables-mode=legacy')).code, 0);
-    const volume = await node.volume({ 'ip-masq-cloud': INSIDE('10.1.0.0/16') });
+    const volume = await node.volume({ 'ip-masq-cloud': inside('10.1.0.0/16') });
     const lock = await holdLock(node);
-    const agent = node.start('--backend=nftables', '--metrics-bind-address=127.0.0.1:9614');
+    const agent = node.start('--backend=nftables', SERVED);
     await agent.logged(/cannot remove leftovers .*; trying again/);
     await agent.logged(/http:/);
-    await volume.swap({ 'ip-masq-cloud': INSIDE('10.2.0.0/16') });
+    await volume.swap({ 'ip-masq-cloud': inside('10.2.0.0/16') });
     await holds(node, ['10.2.0.0/16', '169.254.0.0/16']);
     lock.kill();
     await agent.logged(/left by an earlier run: IPv4, iptables [\d.]+ \(legacy\)/);
     await agent.logged(/no leftovers of an earlier run are left/);
     assert.equal(agent.log().match(/cannot remove leftovers/g)?.length, 1);
-    await stopped(agent);
+    await agent.stop();
   });
 
   it('makes the new rules before the old ones go', async () => {
@@ -187,7 +123,7 @@ describe('a start with another dataplane', () => {
     // The monitor tells nothing of its own start: it listens when it sees this.
     await eventually(
       async () => {
-        await nft(node, 'add table ip probe; delete table ip probe');
+        await node.nft('add table ip probe; delete table ip probe');
         return events.includes('probe');
       },
       () => 'the monitor',
@@ -242,27 +178,19 @@ describe('a system that refuses nftables ends the agent with exit code 1:', () =
     });
   }
 
-  it('the capability NET_ADMIN is missing', async () => {
-    await using node = await createNode();
-    const drop = ['--inh-caps=-all', '--bounding-set=-net_admin'];
-    const { code, stderr } = await node.box.run('setpriv', [...drop, ...onceIn(node)]);
-    assert.equal(code, 1);
-    assert.match(stderr, /FATAL nft failed: .*Operation not permitted.*NET_ADMIN/);
-  });
-
   it('another program has made the table', async () => {
     await using node = await createNode();
-    await nft(node, 'table ip ip-masq-agent { chain theirs { counter; }; }');
-    const before = await nft(node, 'list table ip ip-masq-agent');
+    await node.nft('table ip ip-masq-agent { chain theirs { counter; }; }');
+    const before = await node.nft('list table ip ip-masq-agent');
     const { code, stderr } = await node.agent('--once', '--backend=nftables', '--log-format=text');
     assert.equal(code, 1);
     assert.match(
       stderr,
       /FATAL the table ip ip-masq-agent is not the agent's: .*; find out which program made it/,
     );
-    assert.equal(await nft(node, 'list table ip ip-masq-agent'), before);
+    assert.equal(await node.nft('list table ip ip-masq-agent'), before);
     assert.match((await node.agent('cleanup')).stdout, /^IPv4, nftables [\d.]+: no rules of the agent$/m);
-    assert.equal(await nft(node, 'list table ip ip-masq-agent'), before);
+    assert.equal(await node.nft('list table ip ip-masq-agent'), before);
   });
 });
 
@@ -289,17 +217,6 @@ async function everything(node: NodeLab): Promise<string> {
   );
   const listings = (await Promise.all(tables)).map(({ stdout }) => stdout);
   return `${await node.kernel()}${listings.join('')}`.replace(/ -c \d+ \d+/g, '');
-}
-
-async function nft(node: NodeLab, script: string): Promise<string> {
-  const { code, stdout, stderr } = await node.box.run('nft', ['-f', '-'], { input: `${script}\n` });
-  assert.equal(code, 0, stderr);
-  return stdout;
-}
-
-async function stopped(agent: RunningAgent): Promise<void> {
-  agent.kill('SIGTERM');
-  assert.equal((await agent.ended).code, 0);
 }
 
 /** The command that syncs once, for a program that starts it. */

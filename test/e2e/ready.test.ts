@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { startHelper } from '../lab/helper.ts';
-import { createNode, eventually } from './support.ts';
+import { createNode, eventually, SERVED } from './support.ts';
 import { holdLock } from './xtables-lock.ts';
 
 const FETCHER = new URL('../lab/fetcher.ts', import.meta.url);
-const SERVED = '--metrics-bind-address=127.0.0.1:9614';
 
 describe('readiness', () => {
   it('ends with a reason while no sync succeeds, and comes back with the first that does', async () => {
@@ -49,7 +48,6 @@ describe('readiness', () => {
     const good = /^\[\+\] config: .*\n(\[\+\] sync IPv[46]: .* 0\.6 s.*\n){2}\[\+\] rules: .*\nok\n$/;
     await answers('/readyz?verbose', 200, good);
     await answers('/statusz', 200, /: ready</);
-    agent.kill('SIGTERM');
-    assert.equal((await agent.ended).code, 0);
+    await agent.stop();
   });
 });

@@ -69,7 +69,7 @@ describe('the sidecar', () => {
       await sidecar.logged(/"reason":"start","file":"[^"]*\/out\/ip-masq-agent","msg":"output written"/);
       await sidecar.logged(/"reason":"change","file":"[^"]*\/out\/ip-masq-agent","msg":"output written"/);
       assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
-      await stops(sidecar);
+      await sidecar.stop();
       await outputIs(outputOf(2));
     }));
 
@@ -84,7 +84,7 @@ describe('the sidecar', () => {
       await sidecar.logged(/output removed/);
       await volume.swap(generation(2));
       await outputIs(outputOf(2));
-      await stops(sidecar);
+      await sidecar.stop();
     }));
 
   it('does not touch a file that says all already, and removes what a killed one has left', () =>
@@ -98,7 +98,7 @@ describe('the sidecar', () => {
       const now = await stat(out);
       assert.deepEqual([now.ino, now.mtimeMs], [before.ino, before.mtimeMs]);
       assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
-      await stops(sidecar);
+      await sidecar.stop();
     }));
 
   it('puts back at the resync what somebody else has changed or removed', () =>
@@ -110,7 +110,7 @@ describe('the sidecar', () => {
       await outputIs(outputOf(1));
       await rm(out);
       await outputIs(outputOf(1));
-      await stops(sidecar);
+      await sidecar.stop();
     }));
 
   it('reads the sources again at SIGHUP', () =>
@@ -121,7 +121,7 @@ describe('the sidecar', () => {
       await rm(out);
       sidecar.kill('SIGHUP');
       await outputIs(outputOf(1));
-      await stops(sidecar);
+      await sidecar.stop();
     }));
 
   it('says once, not at every resync, what readers of the file should know', () =>
@@ -130,7 +130,7 @@ describe('the sidecar', () => {
       const sidecar = start('--resync-interval=100ms', '--v=3');
       await sidecar.logged(/(?:"reason":"resync".*\n.*){3}/);
       assert.equal(sidecar.log().split('masqueradeCIDRs, other agents ignore them').length, 2);
-      await stops(sidecar);
+      await sidecar.stop();
     }));
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -184,7 +184,7 @@ describe('the probes of the sidecar', () => {
       assert.deepEqual(await probe.ask('/healthz').then(({ status, body }) => [status, body]), [200, 'ok\n']);
       for (const path of ['/metrics', '/configz', '/statusz', '/'])
         assert.equal((await probe.ask(path)).status, 404, path);
-      await stops(sidecar);
+      await sidecar.stop();
     }));
 
   it('say with --on-invalid-config=keep what is wrong, and that it is mended', () =>
@@ -213,7 +213,7 @@ describe('the probes of the sidecar', () => {
       await probe.readyz(({ status }) => status === 200);
       await outputIs(outputOf(2));
       await next.logged(/the config is valid again/);
-      await stops(next);
+      await next.stop();
     }));
 
   it('need no port that another program has: the sidecar says so, and follows the sources', () =>
@@ -227,9 +227,9 @@ describe('the probes of the sidecar', () => {
       );
       await volume.swap(generation(2));
       await outputIs(outputOf(2));
-      await stops(holder);
+      await holder.stop();
       await sidecar.logged(/probes on/);
-      await stops(sidecar);
+      await sidecar.stop();
     }));
 
   it('have no server by default, and only beside --watch', () =>
@@ -238,7 +238,7 @@ describe('the probes of the sidecar', () => {
       const sidecar = start();
       await outputIs(outputOf(1));
       assert.doesNotMatch(sidecar.log(), /http:/);
-      await stops(sidecar);
+      await sidecar.stop();
       const { code, stderr } = await node.agent('render', PROBED);
       assert.deepEqual([code, stderr.includes('--health-bind-address needs --watch')], [2, true], stderr);
     }));
@@ -327,15 +327,10 @@ describe('a reader of the output', () => {
       await reader;
       assert.ok(seen.size > 30, `only ${seen.size} outputs were seen`);
       assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
-      await stops(sidecar);
+      await sidecar.stop();
     }));
 });
 
 async function contentOf(path: string): Promise<string | undefined> {
   return await readFile(path, 'utf8').catch(() => undefined);
-}
-
-async function stops(sidecar: RunningAgent): Promise<void> {
-  sidecar.kill('SIGTERM');
-  assert.equal((await sidecar.ended).code, 0);
 }

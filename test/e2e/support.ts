@@ -11,10 +11,11 @@ import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.t
 
 export const BINARY = fileURLToPath(new URL('../../bin/ip-masq-agent', import.meta.url));
 
-/** For NodeLab.metrics. */
+/** For NodeLab.fetch. */
 export const SERVED = '--metrics-bind-address=127.0.0.1:9614';
 
-const METRICS = "fetch('http://127.0.0.1:9614/metrics').then(async (page) => console.log(await page.text()))";
+const FETCH =
+  "fetch('http://127.0.0.1:9614' + process.argv[1]).then(async (page) => console.log(page.status, await page.text()))";
 
 /** A node: a private network namespace and a config directory. */
 export interface NodeLab extends AsyncDisposable {
@@ -30,8 +31,16 @@ export interface NodeLab extends AsyncDisposable {
   start(...args: string[]): RunningAgent;
   /** All of `nat` of both families and modes: what must not change on an error. */
   kernel(): Promise<string>;
-  /** What the agent that was started with SERVED shows to Prometheus. */
+  /** The status and the body that the agent answers that was started with SERVED. */
+  fetch(path: string): Promise<string>;
+  /** What it shows to Prometheus. */
   metrics(): Promise<string>;
+  /** Runs a program that must succeed; returns its output. */
+  run(file: string, ...args: string[]): Promise<string>;
+  /** Feeds a script to nft; returns its output. */
+  nft(script: string): Promise<string>;
+  /** Feeds lines of `nat` to iptables-restore or its like. */
+  restore(tool: string, ...lines: string[]): Promise<void>;
   /** The rules of our chain, each without `-A CHAIN`. */
   chain(family?: 'iptables' | 'ip6tables'): Promise<readonly string[]>;
   iptables(...args: string[]): Promise<string>;
@@ -43,6 +52,8 @@ export interface RunningAgent {
   /** Waits until the log matches, and returns the match. */
   logged(pattern: RegExp): Promise<RegExpExecArray>;
   kill(signal: NodeJS.Signals): void;
+  /** Ends it as kubelet does: it must end with exit code 0. */
+  stop(): Promise<void>;
   readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
 }
 
@@ -56,8 +67,8 @@ export async function createNode(binary = BINARY, cgroup?: MemoryCgroup): Promis
   const { path: dir } = stack.use(await temporaryDirectory());
   const configDir = join(dir, 'config');
   await mkdir(configDir, { mode: 0o755 });
-  const must = async (file: string, args: readonly string[]) => {
-    const { code, stdout, stderr } = await box.run(file, args);
+  const must = async (file: string, args: readonly string[], input?: string) => {
+    const { code, stdout, stderr } = await box.run(file, args, input === undefined ? {} : { input });
     assert.equal(code, 0, `${file} ${args.join(' ')}: ${stderr}`);
     return stdout;
   };
@@ -82,7 +93,13 @@ export async function createNode(binary = BINARY, cgroup?: MemoryCgroup): Promis
       const listings = await Promise.all(tables.map((table) => must(table, ['-t', 'nat', '-v', '-S'])));
       return listings.join('');
     },
-    metrics: async () => must(process.execPath, ['-e', METRICS]),
+    fetch: (path) => must(process.execPath, ['-e', FETCH, path]),
+    metrics: () => must(process.execPath, ['-e', FETCH, '/metrics']),
+    run: (file, ...args) => must(file, args),
+    nft: (script) => must('nft', ['-f', '-'], `${script}\n`),
+    restore: async (tool, ...lines) => {
+      await must(tool, ['--noflush'], ['*nat', ...lines, 'COMMIT', ''].join('\n'));
+    },
     chain: async (family = 'iptables') => {
       const lines = (await must(`${family}-nft`, ['-t', 'nat', '-S', 'IP-MASQ-AGENT'])).split('\n');
       return lines
@@ -129,9 +146,21 @@ function startAgent(box: Box, binary: string, args: readonly string[]): RunningA
       return match;
     },
     kill: (signal) => child.kill(signal),
+    stop: async () => {
+      child.kill('SIGTERM');
+      assert.deepEqual(await ended, { code: 0, signal: null }, text);
+    },
     ended,
   };
 }
+
+/** Runs iptables of the mode on `nat`; it must succeed. */
+export async function iptables(node: NodeLab, mode: string, ...args: readonly string[]): Promise<void> {
+  await node.run(`iptables-${mode}`, '-t', 'nat', ...args);
+}
+
+/** A source that leaves these alone. */
+export const inside = (...cidrs: readonly string[]): string => `nonMasqueradeCIDRs: [${cidrs.join(', ')}]\n`;
 
 /** Far longer than anything takes: only a failure waits so long. */
 const PATIENCE_MS = 60_000;

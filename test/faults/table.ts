@@ -249,7 +249,7 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'drift: what another program changed is logged as a change of the config',
     edits: [['drifted: hasApplied && !observed.isTrusted', 'drifted: false']],
-    noticedBy: [['e2e/agent.test.ts', 'repairs at a resync what another program changed']],
+    noticedBy: [['e2e/drift.test.ts', 'is repaired, told with the program']],
   },
   {
     name: 'reading back: what another program has changed again is taken for repaired',

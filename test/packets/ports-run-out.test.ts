@@ -66,8 +66,7 @@ describe('ports of a small range', { concurrency: true, skip: NO_LAB }, () => {
       );
       // For another destination the same ports are free.
       assert.equal(await pod.ask({ destination: OTHER.IPv4, connections: 9 }), 9);
-      agent.kill('SIGTERM');
-      assert.equal((await agent.ended).code, 0);
+      await agent.stop();
     });
   }
 });

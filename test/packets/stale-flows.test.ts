@@ -56,8 +56,7 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
         'IPv4 udp not_masqueraded': 1,
         'IPv6 udp not_masqueraded': 1,
       });
-      agent.kill('SIGTERM');
-      assert.equal((await agent.ended).code, 0);
+      await agent.stop();
     });
 
     it(`are deleted with --stale-flows=delete-udp, but never those of TCP: ${name}`, async () => {
@@ -78,8 +77,7 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
         accepted.map(({ address }) => address),
         [POD.IPv4, POD.IPv6],
       );
-      agent.kill('SIGTERM');
-      assert.equal((await agent.ended).code, 0);
+      await agent.stop();
     });
   }
 
@@ -91,15 +89,13 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
       await lab.beginFlows();
       const first = node.start(...flags, '--enable-ipv6', SERVED);
       await first.logged(/--stale-flows=delete-udp ends those of UDP/);
-      first.kill('SIGTERM');
-      assert.equal((await first.ended).code, 0);
+      await first.stop();
       assert.deepEqual(await lab.sources(), [POD.IPv4, POD.IPv6, POD.IPv4, POD.IPv6]);
       const agent = node.start(...flags, '--enable-ipv6', SERVED, '--stale-flows=delete-udp');
       await agent.logged(/deleted from conntrack.*1 of udp \(IPv4, not masqueraded\)/);
       assert.doesNotMatch(agent.log(), /rules added/);
       assert.deepEqual(await lab.sources(), [NODE.IPv4, NODE.IPv6, POD.IPv4, POD.IPv6]);
-      agent.kill('SIGTERM');
-      assert.equal((await agent.ended).code, 0);
+      await agent.stop();
     });
   }
 

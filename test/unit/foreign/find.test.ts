@@ -56,15 +56,6 @@ const CASES: readonly {
     found: [],
   },
   {
-    name: 'a rule behind ours, and one before',
-    lines: [
-      '-A POSTROUTING -d 10.1.0.0/16 -j MASQUERADE',
-      '-A POSTROUTING -j IP-MASQ-AGENT',
-      '-A POSTROUTING ! -d 10.0.0.0/8 -m comment --comment "kubenet: SNAT for outbound traffic from cluster" -m addrtype ! --dst-type LOCAL -j MASQUERADE',
-    ],
-    found: ['unknown: 10.1.0.0/16', 'kubelet (kubenet): 192.168.0.0/16'],
-  },
-  {
     name: 'the AWS VPC CNI',
     lines: [
       '-A POSTROUTING -m comment --comment "AWS SNAT CHAIN" -j AWS-SNAT-CHAIN-0',
@@ -111,16 +102,6 @@ const CASES: readonly {
       '-A LIBVIRT_PRT -s 192.168.122.0/24 ! -d 192.168.0.0/16 -p tcp -j MASQUERADE --to-ports 1024-65535',
     ],
     found: ['libvirt: 10.0.0.0/8 if source 192.168.122.0/24, protocol tcp'],
-  },
-  {
-    name: 'flannel, which leaves what goes from pod to pod alone',
-    lines: [
-      '-A POSTROUTING -m comment --comment "flanneld masq" -j FLANNEL-POSTRTG',
-      '-A FLANNEL-POSTRTG -m mark --mark 0x4000/0x4000 -m comment --comment "flanneld masq" -j RETURN',
-      '-A FLANNEL-POSTRTG -s 10.0.0.0/8 -d 10.0.0.0/8 -m comment --comment "flanneld masq" -j RETURN',
-      '-A FLANNEL-POSTRTG -s 10.0.0.0/8 ! -d 224.0.0.0/4 -m comment --comment "flanneld masq" -j MASQUERADE --random-fully',
-    ],
-    found: ['flannel: 192.168.0.0/16 if source 10.0.0.0/8'],
   },
   {
     name: 'nothing where pods reach all that the policy leaves alone without',
