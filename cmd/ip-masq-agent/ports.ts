@@ -5,7 +5,7 @@ import { NetlinkError } from '../../lib/netlink/error.ts';
 import { ownAddresses } from '../../lib/node/own-addresses.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { prettyJson } from '../../lib/text/escape.ts';
-import { counted } from '../../lib/text/words.ts';
+import { counted, few } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { PORTS_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
@@ -55,10 +55,9 @@ async function usesOf(flags: FlagValues): Promise<Uses> {
 
 function usesText(uses: readonly PortUse[]): string {
   const lines = uses.map(({ address, protocol, destination, inUse, ports: all, users }) => {
-    const shown = users.slice(0, USERS_SHOWN).map((user) => `${user.address} (${user.inUse})`);
-    const more = users.length > USERS_SHOWN ? [`${users.length - USERS_SHOWN} more`] : [];
+    const userText = (user: (typeof users)[number]) => `${user.address} (${user.inUse})`;
     const percent = `${((100 * inUse) / all).toFixed(1)}%`.padStart(6);
-    const who = [...shown, ...more].join(', ');
+    const who = few(users, USERS_SHOWN, userText, (more) => `${more} more`).join(', ');
     return `${percent}  ${inUse} of ${all} ports of ${address} to ${protocol} ${destination}, used by ${who}\n`;
   });
   return lines.join('');

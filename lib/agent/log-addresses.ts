@@ -2,7 +2,7 @@ import { formatAddress } from '../cidr/address.ts';
 import type { Logger } from '../log/log.ts';
 import { type NodeAddress, nodeAddresses, type Policy } from '../policy/policy.ts';
 import { formatOrigin, type Origin } from '../text/origin.ts';
-import { counted } from '../text/words.ts';
+import { counted, fewInSentence } from '../text/words.ts';
 
 /** The most ranges and the most addresses that are named one by one. */
 const MOST = 10;
@@ -57,9 +57,8 @@ function describe({ range, found = [] }: NodeAddress): {
   }
   if (texts.length === 1)
     return { message: `this node's address in ${range.text} is ${texts[0]}`, remedy: undefined };
-  const more = texts.length > MOST ? ` and ${texts.length - MOST} more` : '';
   return {
-    message: `this node has several addresses in ${range.text}, of which the lowest is used: ${texts.slice(0, MOST).join(', ')}${more}`,
+    message: `this node has several addresses in ${range.text}, of which the lowest is used: ${fewInSentence(found, MOST, formatAddress)}`,
     remedy: 'make the range smaller if another one is meant',
   };
 }

@@ -8,7 +8,7 @@ import { CONNECTIONS_KEEP, type VerdictChanges } from '../policy/changes.ts';
 import type { Family } from '../policy/policy.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { programs } from '../text/programs.ts';
-import { counted } from '../text/words.ts';
+import { counted, few } from '../text/words.ts';
 import type { Wake } from './wakes.ts';
 
 /** The most rules of one change that the log shows one by one. */
@@ -46,7 +46,7 @@ export function logVanished(
 ): void {
   const gone = before.sources.filter((name) => !sources.includes(name));
   if (gone.length === 0) return;
-  const names = atMost(MAX_NAMES, gone).join(', ');
+  const names = few(gone, MAX_NAMES, String).join(', ');
   const summaries = Array.from(described, ([family, { summary }]) => `${family}: ${summary}`).join('; ');
   log.warn(
     { verdicts: [...described.values()].flatMap(({ lines }) => lines) },
@@ -80,7 +80,7 @@ export function logChange(log: Logger, { plan, verdicts, drifted, isHeld, wake, 
     found,
     took_ms: tenths(took),
     verdicts: verdicts.lines,
-    rules: atMost(MAX_RULES, rules),
+    rules: few(rules, MAX_RULES, String),
   };
   const keep = verdicts.lines.length > 0 ? `; ${CONNECTIONS_KEEP}` : '';
   const counts = `rules added ${added.length}, removed ${removed.length}, kept ${kept}; ${verdicts.summary}${keep}`;
@@ -89,11 +89,6 @@ export function logChange(log: Logger, { plan, verdicts, drifted, isHeld, wake, 
     log.warn(fields, `${foreign} again before they were read back; the agent tries again; ${counts}`);
   else if (drifted) log.warn(fields, `${foreign}; repaired: ${found.join(', ')}; ${counts}`);
   else log.info(fields, `${family}: ${counts}`);
-}
-
-function atMost(count: number, lines: readonly string[]): readonly string[] {
-  if (lines.length <= count) return lines;
-  return [...lines.slice(0, count), `… and ${lines.length - count} more`];
 }
 
 function logProblem(log: Logger, problem: Problem, text: string): void {

@@ -1,3 +1,4 @@
+import { partitionPoint } from '../text/partition-point.ts';
 import { ADDRESS_BITS, type Family, familyOf, formatAddress, parseAddress } from './address.ts';
 import { type Prefix, prefixAt } from './prefix.ts';
 
@@ -35,13 +36,7 @@ export function isIn(value: bigint, { first, last }: Range): boolean {
 
 /** Whether the address is in one of the ranges, which must ascend and not overlap. */
 export function isInSome(value: bigint, ranges: readonly Range[]): boolean {
-  let low = 0;
-  for (let high = ranges.length; low < high; ) {
-    const middle = (low + high) >> 1;
-    if ((ranges[middle]?.last ?? value) < value) low = middle + 1;
-    else high = middle;
-  }
-  const range = ranges[low];
+  const range = ranges[partitionPoint(ranges, ({ last }) => last < value)];
   return range !== undefined && isIn(value, range);
 }
 

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { FileOrigin } from '../text/origin.ts';
+import { partitionPoint } from '../text/partition-point.ts';
 import { type FileOnly, type Problem, problem } from './problem.ts';
 
 /** One config file as text, known by its file name. */
@@ -125,14 +126,8 @@ export class Locator {
 
   /** Line and column in the source's own text, both from 1. */
   #place(offset: number): { readonly line: number; readonly column: number } {
-    let low = 0;
-    let high = this.#lineStarts.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if ((this.#lineStarts[middle] ?? 0) <= offset) low = middle;
-      else high = middle - 1;
-    }
-    return { line: low + 1, column: offset - (this.#lineStarts[low] ?? 0) + 1 };
+    const line = partitionPoint(this.#lineStarts, (start) => start <= offset);
+    return { line, column: offset - (this.#lineStarts[line - 1] ?? 0) + 1 };
   }
 }
 

@@ -1,3 +1,4 @@
+import { partitionPoint } from '../text/partition-point.ts';
 import type { Plan, PlannedRule } from './dataplane.ts';
 
 /** A line of a difference: a rule that stays, comes or goes. */
@@ -50,13 +51,8 @@ function longestAscending(pairs: readonly Pair[]): readonly Pair[] {
   }
   const ends: Chain[] = [];
   for (const pair of pairs) {
-    let low = 0;
-    for (let high = ends.length; low < high; ) {
-      const middle = (low + high) >> 1;
-      if ((ends[middle]?.to ?? 0) < pair.to) low = middle + 1;
-      else high = middle;
-    }
-    ends[low] = { ...pair, before: ends[low - 1] };
+    const place = partitionPoint(ends, ({ to }) => to < pair.to);
+    ends[place] = { ...pair, before: ends[place - 1] };
   }
   const longest: Pair[] = [];
   for (let end = ends.at(-1); end !== undefined; end = end.before) longest.push(end);

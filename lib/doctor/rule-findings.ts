@@ -10,6 +10,7 @@ import { findForeign } from '../foreign/find.ts';
 import { isOfOlderAgent, OLDER_AGENT_REMEDY } from '../foreign/other-agents.ts';
 import type { NodeRules } from '../foreign/read-node.ts';
 import type { Family, Policy } from '../policy/policy.ts';
+import { few } from '../text/words.ts';
 import type { Finding } from './finding.ts';
 
 /** The finding about a difference between the agent's rules and the config. */
@@ -100,8 +101,7 @@ export async function bothModesFindings(
     const rules = await builtInRules(createTool(inTurns(host, mode), family, suffix));
     if (rules.length === 0) continue;
     modes += 1;
-    const more = rules.length > SHOWN ? [`… and ${rules.length - SHOWN} more`] : [];
-    evidence.push(`${dataplane.name}:`, ...[...rules.slice(0, SHOWN), ...more].map((rule) => `  ${rule}`));
+    evidence.push(`${dataplane.name}:`, ...few(rules, SHOWN, String).map((rule) => `  ${rule}`));
   }
   if (modes < 2) return [];
   const message = 'both iptables modes hold rules in the built-in chains of nat';

@@ -3,6 +3,7 @@ import { intersection, prefixesOf, type RangeSet, rangeOf, rangeSet } from '../c
 import { unmasqueraded } from '../policy/flatten.ts';
 import type { Entry, Policy } from '../policy/policy.ts';
 import { formatOrigin } from '../text/origin.ts';
+import { few, fewInSentence } from '../text/words.ts';
 import { type Author, authorOf } from './author.ts';
 import type { BaseChain, Rule } from './base-chain.ts';
 import { ANALYSE_MS, Budget, MOST_FINDINGS, TooMany } from './budget.ts';
@@ -200,23 +201,17 @@ const SHOWN = 3;
 
 /** The rules, those that lead to them, and what else they ask for. */
 export function foreignEvidence({ rules }: Pick<ForeignGroup, 'rules'>): readonly string[] {
-  const shown = rules
-    .slice(0, SHOWN)
-    .flatMap(({ path, conditions }) => [
-      ...path,
-      ...(conditions.length === 0 ? [] : [`only if: ${conditions.join('; ')}`]),
-    ]);
-  return rules.length > SHOWN ? [...shown, `… and ${rules.length - SHOWN} more`] : shown;
+  return few(rules, SHOWN, ({ path, conditions }) => [
+    ...path,
+    ...(conditions.length === 0 ? [] : [`only if: ${conditions.join('; ')}`]),
+  ]);
 }
 
 /** How many entries a sentence names. */
 const NAMED = 4;
 
 function named(entries: readonly Entry[]): string {
-  const names = entries
-    .slice(0, NAMED)
-    .map(({ prefix, origin }) => `${prefix.text} (${formatOrigin(origin)})`);
-  return `${names.join(', ')}${entries.length > NAMED ? ` and ${entries.length - NAMED} more` : ''}`;
+  return fewInSentence(entries, NAMED, ({ prefix, origin }) => `${prefix.text} (${formatOrigin(origin)})`);
 }
 
 function concerned({ family, entries }: Policy, rules: readonly ForeignRule[]): readonly Entry[] {

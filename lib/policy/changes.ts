@@ -9,7 +9,8 @@ import {
   rangeOf,
   rangeSet,
 } from '../cidr/ranges.ts';
-import { counted, countedAddresses } from '../text/words.ts';
+import { partitionPoint } from '../text/partition-point.ts';
+import { counted, countedAddresses, few } from '../text/words.ts';
 import { type Change, type Fate, type Fates, fatesOf, sideBySide } from './fates.ts';
 import { type Entry, nodeAddressText, outcomeText, type Policy } from './policy.ts';
 
@@ -105,13 +106,8 @@ function outcomeOf({ verdict, as }: Entry): string {
 /** The policy without the entries that say nothing about addresses of the set. */
 function within({ family, from, entries }: Policy, { ranges }: RangeSet): Policy {
   const overlaps = ({ first, last }: Range): boolean => {
-    let low = 0;
-    for (let high = ranges.length; low < high; ) {
-      const middle = (low + high) >> 1;
-      if ((ranges[middle]?.last ?? first) < first) low = middle + 1;
-      else high = middle;
-    }
-    return (ranges[low]?.first ?? last + 1n) <= last;
+    const next = ranges[partitionPoint(ranges, (range) => range.last < first)];
+    return next !== undefined && next.first <= last;
   };
   return { family, from, entries: entries.filter(({ prefix }) => overlaps(rangeOf(prefix))) };
 }
@@ -135,9 +131,8 @@ export function describeChanges(before: Fates, after: Fates): VerdictChanges {
 
 /** A line for each range, at most a few, and then a count of the others. */
 function listed<One extends Range>(ranges: readonly One[], line: (one: One) => string): readonly string[] {
-  const more = ranges.slice(MAX_LINES);
-  const rest = `… and ${counted(more.length, 'more range')}, ${countedAddresses(sizeOf(more))}`;
-  return [...ranges.slice(0, MAX_LINES).map(line), ...(more.length > 0 ? [rest] : [])];
+  const size = () => countedAddresses(sizeOf(ranges.slice(MAX_LINES)));
+  return few(ranges, MAX_LINES, line, (more) => `… and ${counted(more, 'more range')}, ${size()}`);
 }
 
 /** What changes because packets must come from elsewhere. */

@@ -11,7 +11,8 @@ import {
 } from '../cidr/ranges.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { withOrigin } from '../text/origin.ts';
-import { counted } from '../text/words.ts';
+import { partitionPoint } from '../text/partition-point.ts';
+import { counted, few } from '../text/words.ts';
 import { linkLocalFlag, noEntryText } from './decision.ts';
 import type { Segment } from './flatten.ts';
 import { type Entry, type Family, fromSet, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
@@ -71,7 +72,8 @@ function wrongDestinations(
     if (end > next && verdict === 'not_masqueraded')
       found.push({ first: next, last: end - 1n, entry: undefined });
   };
-  for (let index = firstEndingFrom(segments, first); index < segments.length; index += 1) {
+  const start = partitionPoint(segments, (segment) => segment.last < first);
+  for (let index = start; index < segments.length; index += 1) {
     const segment = segments[index];
     if (segment === undefined || segment.first > last) break;
     fill(segment.first);
@@ -97,26 +99,25 @@ export function describeBreaches(
   { destinations, elsewhere }: Breaches,
   withPlaces = true,
 ): string {
-  const shown = destinations.slice(0, MAX_RANGES).map(({ entry, ...range }) => {
+  const decidedText = ({ entry, ...range }: Breach) => {
     const verdict = VERDICT_TEXT[entry?.verdict ?? 'masqueraded'];
     const why =
       entry === undefined
         ? noEntryText(family, linkLocalFlag(config, family, range))
         : `${withPlaces ? withOrigin(entry.prefix.text, entry.origin) : entry.prefix.text} decides`;
     return `${formatRange(family, range)} is ${verdict} (${why})`;
-  });
-  const clauses = [...shown, ...moreText(destinations.length - shown.length)];
+  };
+  const clauses = few(destinations, MAX_RANGES, decidedText, moreText);
   if (elsewhere.length === 0) return clauses.join(', ');
-  const ranges = elsewhere.slice(0, MAX_RANGES).map((range) => formatRange(family, range));
-  const sources = [...ranges, ...moreText(elsewhere.length - ranges.length)].join(', ');
+  const sources = few(elsewhere, MAX_RANGES, (range) => formatRange(family, range), moreText).join(', ');
   return [
     ...clauses,
     `masqueradeFromCIDRs does not list ${sources}: packets from there are not masqueraded`,
   ].join('; ');
 }
 
-function moreText(more: number): readonly string[] {
-  return more > 0 ? [`and ${counted(more, 'more range')}`] : [];
+function moreText(more: number): string {
+  return `and ${counted(more, 'more range')}`;
 }
 
 /** Where the first entry or setting stands that decides in a file. */
@@ -129,17 +130,6 @@ export function placeOf(
   const from = config.masqueradeFromCIDRs.filter(({ value }) => value.family === family);
   const origins = (destinations.length > 0 ? deciding : from).map((one) => one?.origin);
   return origins.find((origin) => origin?.kind === 'file');
-}
-
-/** The index of the first segment that does not end before the address. */
-function firstEndingFrom(segments: readonly Segment[], value: bigint): number {
-  let low = 0;
-  for (let high = segments.length; low < high; ) {
-    const middle = (low + high) >> 1;
-    if ((segments[middle]?.last ?? value) < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 function max(a: bigint, b: bigint): bigint {

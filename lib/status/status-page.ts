@@ -5,6 +5,7 @@ import { CONNECTIONS_KEEP } from '../policy/changes.ts';
 import { type Family, nodeAddressText, outcomeText } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
 import { formatOrigin, type Located, withOrigin } from '../text/origin.ts';
+import { few } from '../text/words.ts';
 import { configHash } from './config-hash.ts';
 import { readiness } from './health.ts';
 import { countKey, type PacketCounts } from './packet-counts.ts';
@@ -139,9 +140,8 @@ function addressText({ destination, range }: MasqueradeAddress): string {
 }
 
 function listText<Value>(items: readonly Located<Value>[], textOf: (value: Value) => string): string {
-  const shown = items.slice(0, MOST_PROBLEMS).map(({ value, origin }) => withOrigin(textOf(value), origin));
-  const more = items.length - shown.length;
-  return [...shown, ...(more > 0 ? [`${more} more`] : [])].join(', ');
+  const text = ({ value, origin }: Located<Value>) => withOrigin(textOf(value), origin);
+  return few(items, MOST_PROBLEMS, text, (more) => `${more} more`).join(', ');
 }
 
 function flag({ value, origin }: { value: boolean; origin: Parameters<typeof formatOrigin>[0] }): string {

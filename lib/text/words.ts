@@ -3,6 +3,33 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
+/**
+ * The first of a list as texts, and a last one that says how many more there are.
+ *
+ * @param textOf one text or several for each item
+ */
+export function few<Item>(
+  items: readonly Item[],
+  most: number,
+  textOf: (item: Item) => string | readonly string[],
+  restText = (more: number) => `… and ${more} more`,
+): readonly string[] {
+  const more = items.length - most;
+  return [...items.slice(0, most).flatMap(textOf), ...(more > 0 ? [restText(more)] : [])];
+}
+
+/** The same in a sentence: `a, b and 3 more`. */
+export function fewInSentence<Item>(
+  items: readonly Item[],
+  most: number,
+  textOf: (item: Item) => string,
+  restText = (more: number) => `${more} more`,
+): string {
+  const more = items.length - most;
+  const shown = items.slice(0, most).map(textOf).join(', ');
+  return `${shown}${more > 0 ? ` and ${restText(more)}` : ''}`;
+}
+
 /** The number of IPv4 addresses. Larger numbers are easier to read as a power of two. */
 const LARGEST_COUNT = 1n << 32n;
 

@@ -1,24 +1,19 @@
 import type { Examination } from '../../../lib/doctor/examine.ts';
 import type { Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
-import { counted } from '../../../lib/text/words.ts';
+import { counted, few } from '../../../lib/text/words.ts';
 
 /** How many lines of evidence are shown for each finding. */
 const MAX_EVIDENCE = 20;
 
 /** The findings as text for people; the last line says what was looked at. */
 export function examinationText({ findings, seen }: Examination, paint: Paint): string {
-  const found = findings.flatMap(({ kind, family, message, evidence, remedy }) => {
-    const shown = evidence.slice(0, MAX_EVIDENCE).map((line) => `    ${printable(line)}`);
-    const more = evidence.length - shown.length;
-    return [
-      `${paint('yellow', kind)}${family === undefined ? '' : ` (${family})`}: ${printable(message)}`,
-      ...shown,
-      ...(more > 0 ? [`    … and ${more} more`] : []),
-      `  ${paint('bold', 'to do')}: ${printable(remedy)}`,
-      '',
-    ];
-  });
+  const found = findings.flatMap(({ kind, family, message, evidence, remedy }) => [
+    `${paint('yellow', kind)}${family === undefined ? '' : ` (${family})`}: ${printable(message)}`,
+    ...few(evidence, MAX_EVIDENCE, printable).map((line) => `    ${line}`),
+    `  ${paint('bold', 'to do')}: ${printable(remedy)}`,
+    '',
+  ]);
   const count =
     findings.length === 0
       ? paint('green', 'nothing found')

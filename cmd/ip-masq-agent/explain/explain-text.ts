@@ -12,7 +12,7 @@ import {
 import type { Colour, Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { withOrigin } from '../../../lib/text/origin.ts';
-import { countedAddresses } from '../../../lib/text/words.ts';
+import { countedAddresses, few } from '../../../lib/text/words.ts';
 import { agreesWholly, type Elsewhere, type Explained, type LiveVerdict } from './live.ts';
 
 const COLOUR: Readonly<Record<Verdict, Colour>> = { not_masqueraded: 'green', masqueraded: 'yellow' };
@@ -67,8 +67,7 @@ function sourceLines({ source: { address, listed, match }, verdict }: Decision):
   if (listed.length === 0 || (verdict === 'not_masqueraded' && address === undefined)) return [];
   const placed = ({ value, origin }: (typeof listed)[number]) => withOrigin(value.text, origin);
   if (match !== undefined) return [`  masqueradeFromCIDRs lists ${placed(match)}`];
-  const more = listed.length - MAX_RANGES;
-  const ranges = [...listed.slice(0, MAX_RANGES).map(placed), ...(more > 0 ? [`${more} more`] : [])];
+  const ranges = few(listed, MAX_RANGES, placed, (more) => `${more} more`);
   return [`  only for packets from ${ranges.join(', ')}; packets from elsewhere are not masqueraded`];
 }
 

@@ -17,7 +17,7 @@ import {
   keptFamilies,
   nodeAddressText,
 } from '../../../lib/policy/policy.ts';
-import { counted } from '../../../lib/text/words.ts';
+import { counted, fewInSentence } from '../../../lib/text/words.ts';
 
 /** What happens to traffic to an address. */
 export interface Explained {
@@ -135,8 +135,8 @@ const MAX_RANGES = 3;
 /** Where packets come from that the rules look at. */
 function sourcesText({ family, from }: KernelFates): string {
   const ranges = from?.ranges.map((range) => formatRange(family, range)) ?? ['anywhere'];
-  const more = ranges.length > MAX_RANGES ? ` and ${counted(ranges.length - MAX_RANGES, 'more range')}` : '';
-  return `its rules are about packets from ${ranges.slice(0, MAX_RANGES).join(', ')}${more}, the config about packets from elsewhere; see ip-masq-agent diff`;
+  const shown = fewInSentence(ranges, MAX_RANGES, String, (more) => counted(more, 'more range'));
+  return `its rules are about packets from ${shown}, the config about packets from elsewhere; see ip-masq-agent diff`;
 }
 
 /** The agent's rules of one family in the dataplane that is used, and in all others. */
