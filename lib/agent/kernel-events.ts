@@ -3,6 +3,7 @@ import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Netlink } from '../dataplane/netlink.ts';
 import { OWN_NAME } from '../netlink/threads.ts';
 import type { Changes } from '../netlink/watch.ts';
+import { keepWatching, type Watching } from './keep-watching.ts';
 
 /** The shortest pause between two looks: the changes of a burst lead to one. */
 const PAUSE_MS = 50;
@@ -115,48 +116,34 @@ function ownProcesses(iptables: Dataplane['iptables']): readonly string[] {
   return (tools ?? ['nft']).map((tool) => tool.slice(0, NAME_LENGTH));
 }
 
-/** What to watch, and what then happens. */
-interface WatchOptions {
+/** What tells of changes of nf_tables, and whom it wakes. */
+interface KernelWatch extends Pick<Watching<Changes>, 'interval' | 'signal'> {
   readonly netlink: Pick<Netlink, 'watch' | 'fail' | 'isOver'>;
   readonly events: Pick<KernelEvents, 'add' | 'isPending'>;
   /** There may be a reason to look. */
   readonly onEvent: () => void;
-  /** Milliseconds until a watch that has failed begins again. */
-  readonly interval: () => number;
-  readonly signal: AbortSignal;
 }
 
 /** Tells every change of nf_tables. Ends with the signal, or if netlink does not work here. */
-export async function watchKernel(options: WatchOptions): Promise<void> {
-  const { netlink, interval, signal } = options;
-  while (!signal.aborted) {
-    try {
-      await follow(options);
-    } catch (error) {
-      if (!signal.aborted) netlink.fail(error);
-    }
-    if (netlink.isOver) return;
-    await delay(interval(), undefined, { signal }).catch(() => {});
-  }
-}
-
-async function follow({ netlink, events, onEvent, signal }: WatchOptions): Promise<void> {
-  using watch = netlink.watch();
-  const end = () => watch[Symbol.dispose]();
-  signal.addEventListener('abort', end);
+export function watchKernel({ netlink, events, onEvent, interval, signal }: KernelWatch): Promise<void> {
   const tell = (changes: Changes) => {
     events.add(changes);
     onEvent();
   };
-  try {
+  return keepWatching({
+    open: () => netlink.watch(),
     // Before the watch began, something may have changed.
-    tell({ generations: [], lost: true });
-    for await (const changes of watch) {
+    onStart: () => tell({ generations: [], lost: true }),
+    onEvent: async (changes) => {
       tell(changes);
       // While a look is due, further events wait in the kernel, which costs less than to read each of them.
       if (events.isPending) await delay(PAUSE_MS, undefined, { signal });
-    }
-  } finally {
-    signal.removeEventListener('abort', end);
-  }
+    },
+    onFailure: (error) => {
+      netlink.fail(error);
+      return !netlink.isOver;
+    },
+    interval,
+    signal,
+  });
 }

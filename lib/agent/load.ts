@@ -19,6 +19,13 @@ export interface ValidConfig extends LoadedConfig {
   readonly config: MergedConfig;
 }
 
+/**
+ * What does not change while an invalid config is waited for, as a clause; undefined if it is an error.
+ *
+ * @param valid the last reading without errors, if there is one
+ */
+type Keep = (valid: ValidConfig | undefined) => Promise<string | undefined>;
+
 /** What the reader of the sources tells. */
 export interface LoadObserver {
   /** The sources were read, and have no error. */
@@ -30,21 +37,16 @@ export interface LoadObserver {
 /** Reads the sources again and again, and tells what has changed. */
 export class SourceReader {
   readonly #options: SourcesOptions;
-  readonly #keepIf: (() => Promise<boolean>) | undefined;
+  readonly #keep: Keep | undefined;
   readonly #observer: LoadObserver;
   readonly #log: Logger;
   #last: LoadedConfig | undefined;
   #valid: ValidConfig | undefined;
 
-  /** @param keepIf see `AgentOptions` */
-  constructor(
-    options: SourcesOptions,
-    keepIf: (() => Promise<boolean>) | undefined,
-    observer: LoadObserver,
-    log: Logger,
-  ) {
+  /** @param keep undefined if an invalid config is always an error */
+  constructor(options: SourcesOptions, keep: Keep | undefined, observer: LoadObserver, log: Logger) {
     this.#options = options;
-    this.#keepIf = keepIf;
+    this.#keep = keep;
     this.#observer = observer;
     this.#log = log;
   }
@@ -62,33 +64,38 @@ export class SourceReader {
   /**
    * Reads the sources.
    *
-   * @throws {InvalidConfigError} if they have errors, unless that is to be waited for
+   * @returns the reading; undefined if it has errors, and a valid one is waited for
+   * @throws {InvalidConfigError} if it has errors otherwise
    */
-  async read(): Promise<void> {
+  async read(): Promise<ValidConfig | undefined> {
     const before = this.#last;
     const reading = await read(this.#options, before, this.#log);
     this.#last = reading;
     if (isValid(reading)) {
       if (before !== undefined && !isValid(before)) this.#log.info('the config is valid again');
       this.#valid = reading;
-      return this.#observer.onLoad(reading);
+      this.#observer.onLoad(reading);
+      return reading;
     }
     const error = new InvalidConfigError(reading.problems, reading.sources);
     this.#observer.onInvalidConfig(error);
-    const keeps = this.#keepIf !== undefined && (this.#valid !== undefined || (await this.#keepIf()));
-    if (!keeps) throw error;
-    if (reading !== before) this.#log.error(`${error.message}; ${whatIsKept(this.#valid)}`);
+    const kept = await this.#keep?.(this.#valid);
+    if (kept === undefined) throw error;
+    if (reading !== before) this.#log.error(`${error.message}; ${kept}`);
+    return undefined;
   }
 }
 
-function whatIsKept(loaded: ValidConfig | undefined): string {
-  return loaded === undefined
-    ? 'nothing on this node changes until the config is valid'
-    : 'the last valid config stays in use until it is valid again';
+/** What the agent keeps: the last valid config; before there is one, the node as it is, if `keepIf` says so. */
+export function keepRules(keepIf: () => Promise<boolean>): Keep {
+  return async (valid) => {
+    if (valid !== undefined) return 'the last valid config stays in use until it is valid again';
+    return (await keepIf()) ? 'nothing on this node changes until the config is valid' : undefined;
+  };
 }
 
 /** Reads the sources. If the result has changed, logs the config and its problems. */
-export async function read(
+async function read(
   { configDir, config: options }: SourcesOptions,
   last: LoadedConfig | undefined,
   log: Logger,
@@ -101,7 +108,7 @@ export async function read(
 }
 
 /** Whether a reading has no error. */
-export function isValid(loaded: LoadedConfig): loaded is ValidConfig {
+function isValid(loaded: LoadedConfig): loaded is ValidConfig {
   return loaded.config !== undefined;
 }
 

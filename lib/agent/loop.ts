@@ -12,7 +12,7 @@ import {
   keptFamilies,
   type Policy,
 } from '../policy/policy.ts';
-import { type LoadObserver, resyncInterval, SourceReader, type SourcesOptions } from './load.ts';
+import { keepRules, type LoadObserver, resyncInterval, SourceReader, type SourcesOptions } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
 import { type Described, logChange, logVanished } from './log-changes.ts';
 import { reconcile } from './reconcile.ts';
@@ -125,7 +125,7 @@ export async function* syncs(
   signal: AbortSignal,
 ): AsyncGenerator<Step, void> {
   const retry = retryOptions(syncTimeout, observer, log, signal);
-  const reader = new SourceReader(sources, keepIf, observer, log);
+  const reader = new SourceReader(sources, keepIf && keepRules(keepIf), observer, log);
   const compiler = new Compiler(keptFamilies(sources.config.enableIPv6), ownAddresses, log);
   let dataplane: Dataplane | undefined;
   let hasApplied = false;

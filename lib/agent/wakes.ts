@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import { DATA_LINK } from '../config/read.ts';
 import { isSourceName } from '../config/source.ts';
 import type { Logger } from '../log/log.ts';
+import { Notices } from '../log/notices.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { KernelEvents } from './kernel-events.ts';
 
@@ -44,10 +45,9 @@ export class Wakes implements AsyncIterable<Wake> {
   /** Changes of nf_tables. */
   readonly kernel = new KernelEvents();
   readonly #dir: string;
-  readonly #log: Logger;
   readonly #signal: AbortSignal;
   #isWatching = false;
-  #hasWarned = false;
+  readonly #notices: Notices;
   #pending: Wake | undefined;
   #wake: (() => void) | undefined;
 
@@ -56,7 +56,7 @@ export class Wakes implements AsyncIterable<Wake> {
     // Otherwise an event of the directory itself has no name, or the name of any directory.
     this.#dir = dir.replace(/(?<=.)(?:\/+\.?)+$/, '');
     this.interval = interval;
-    this.#log = log;
+    this.#notices = new Notices(log);
     this.#signal = signal;
   }
 
@@ -139,20 +139,17 @@ export class Wakes implements AsyncIterable<Wake> {
           this.#warn(error);
         });
       this.#isWatching = true;
-      if (this.#hasWarned) this.#log.info('watching the config directory again');
-      this.#hasWarned = false;
+      this.#notices.warn([], 'watching the config directory again');
     } catch (error) {
       this.#warn(error);
     }
   }
 
   #warn(error: unknown): void {
-    if (this.#hasWarned) return;
-    this.#hasWarned = true;
     const isLimit = ['ENOSPC', 'EMFILE'].includes(errorCode(error) ?? '');
     const remedy = isLimit ? '; raise fs.inotify.max_user_watches or max_user_instances' : '';
-    this.#log.warn(
+    this.#notices.warn([
       `cannot watch the config directory, changes wait for the resync: ${errorMessage(error)}${remedy}`,
-    );
+    ]);
   }
 }

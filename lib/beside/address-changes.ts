@@ -1,23 +1,33 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { keepWatching } from '../agent/keep-watching.ts';
 import type { Wakes } from '../agent/wakes.ts';
 import type { Logger } from '../log/log.ts';
+import { Notices } from '../log/notices.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { AddressWatch } from '../netlink/watch.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
 import { isFor, nodeAddresses, type Policy } from '../policy/policy.ts';
-import { watchAddresses } from './address-watch.ts';
+
+/** Changes of so many milliseconds lead to one look: each pod that starts changes links and addresses too. */
+const PAUSE_MS = 100;
+
+/** An address that comes and goes leads to rarer changes, until it stays for so long. */
+const LONGEST_PAUSE_MS = 800;
+const CALM_MS = 10_000;
 
 /** Wakes the agent when the node's addresses change, from the first policy on that asks for any. */
 export class AddressChanges {
   #policies: readonly Policy[] = [];
   #isWatching = false;
+  #pause = PAUSE_MS;
+  #changedAt = Number.NEGATIVE_INFINITY;
   readonly #wakes: Wakes;
-  readonly #log: Logger;
+  readonly #notices: Notices;
   readonly #signal: AbortSignal;
 
   constructor(wakes: Wakes, log: Logger, signal: AbortSignal) {
     this.#wakes = wakes;
-    this.#log = log;
+    this.#notices = new Notices(log);
     this.#signal = signal;
   }
 
@@ -27,32 +37,40 @@ export class AddressChanges {
     this.#policies = policies;
     if (!areNew || policies.every((policy) => nodeAddresses(policy).length === 0)) return;
     // While they were applied, addresses may have changed.
-    if (this.#isWatching && !this.#areCurrent()) this.#wakes.add('addresses');
-    if (this.#isWatching) return;
+    if (this.#isWatching) this.#check();
+    else void this.#watch();
     this.#isWatching = true;
-    void this.#watch();
   }
 
-  /** Watches until the process ends. If that fails, it tries again as often as the agent syncs by itself. */
-  async #watch(): Promise<void> {
-    for (let hasWarned = false; !this.#signal.aborted; hasWarned = true) {
-      try {
-        await watchAddresses({
-          watch: new AddressWatch(),
-          isCurrent: () => this.#areCurrent(),
-          wakes: this.#wakes,
-          signal: this.#signal,
-        });
-      } catch (error) {
+  /** Whether the rules have the node's addresses; otherwise wakes the agent. */
+  #check(): boolean {
+    const isCurrent = isFor(ownAddressList(), this.#policies);
+    if (!isCurrent) this.#wakes.add('addresses');
+    return isCurrent;
+  }
+
+  #watch(): Promise<void> {
+    return keepWatching({
+      open: () => new AddressWatch(),
+      onStart: () => this.#check(),
+      onEvent: () => this.#onEvent(),
+      onFailure: (error) => {
         if (!(error instanceof NetlinkError)) throw error;
         const text = `cannot watch the node's addresses, changes wait for the resync: ${error.message}`;
-        if (!hasWarned) this.#log.warn(text);
-      }
-      await delay(this.#wakes.interval, undefined, { signal: this.#signal }).catch(() => {});
-    }
+        this.#notices.warn([text]);
+        return true;
+      },
+      interval: () => this.#wakes.interval,
+      signal: this.#signal,
+    });
   }
 
-  #areCurrent(): boolean {
-    return isFor(ownAddressList(), this.#policies);
+  async #onEvent(): Promise<void> {
+    await delay(this.#pause, undefined, { signal: this.#signal });
+    const now = performance.now();
+    if (now - this.#changedAt > CALM_MS) this.#pause = PAUSE_MS;
+    if (this.#check()) return;
+    this.#pause = Math.min(2 * this.#pause, LONGEST_PAUSE_MS);
+    this.#changedAt = now;
   }
 }

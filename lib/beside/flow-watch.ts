@@ -4,6 +4,7 @@ import { MOST_FLOWS, readFlows } from '../flows/read.ts';
 import { keptVerdict, PROTOCOLS, type StaleCount, StaleFlows } from '../flows/stale.ts';
 import { IPPROTO } from '../flows/words.ts';
 import type { Logger } from '../log/log.ts';
+import { Notices } from '../log/notices.ts';
 import { Conntrack, type Flow } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { ownAddresses } from '../node/own-addresses.ts';
@@ -11,6 +12,7 @@ import { type Family, type FlowVerdict, VERDICT_TEXT } from '../policy/policy.ts
 import type { Recorder } from '../status/status.ts';
 import { counted } from '../text/words.ts';
 import { collectGarbageSoon } from './collect-garbage.ts';
+import { failureText, oneAtATime } from './one-at-a-time.ts';
 
 interface FlowWatchOptions {
   readonly mode: 'report' | 'delete-udp';
@@ -45,11 +47,10 @@ export class FlowWatch {
   /** Whether the next look reports what it finds, and may delete flows. */
   #reports = false;
   #countsPorts = true;
-  #countsFlows = false;
-  #isLooking = false;
   #isOver = false;
-  /** Why the last look failed; a reason is logged once. */
-  #failure: string | undefined;
+  /** Why the last look failed. */
+  readonly #notices: Notices;
+  readonly #lookSoon = oneAtATime<void>(() => this.#lookNow());
 
   /** @param open opens connection tracking for one look */
   constructor(
@@ -62,9 +63,10 @@ export class FlowWatch {
     this.#options = options;
     this.#log = log;
     this.#recorder = recorder;
+    this.#notices = new Notices(log);
     setInterval(() => {
       this.#countsPorts = true;
-      void this.#lookOn();
+      this.#lookSoon();
     }, LOOK_AGAIN_MS).unref();
   }
 
@@ -76,22 +78,16 @@ export class FlowWatch {
   look(verdict: FlowVerdict, isNew = true): void {
     this.#verdict = verdict;
     this.#reports ||= isNew;
-    this.#countsFlows = true;
-    void this.#lookOn();
+    this.#lookSoon();
   }
 
-  async #lookOn(): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
-    while ((this.#reports || this.#countsFlows || this.#countsPorts) && !this.#isOver) {
-      const [reports, countsPorts] = [this.#reports, this.#countsPorts];
-      this.#reports = false;
-      this.#countsPorts = false;
-      this.#countsFlows = false;
-      await this.#look(reports, countsPorts).catch((error: unknown) => this.#fail(error));
-      collectGarbageSoon();
-    }
-    this.#isLooking = false;
+  async #lookNow(): Promise<void> {
+    if (this.#isOver) return;
+    const [reports, countsPorts] = [this.#reports, this.#countsPorts];
+    this.#reports = false;
+    this.#countsPorts = false;
+    await this.#look(reports, countsPorts).catch((error: unknown) => this.#fail(error));
+    collectGarbageSoon();
   }
 
   async #look(reports: boolean, countsPorts: boolean): Promise<void> {
@@ -124,8 +120,9 @@ export class FlowWatch {
       }
     };
     const family = families.length === 1 ? families[0] : undefined;
-    if (!(await readFlows(conntrack, family, take, afterPart))) return this.#skip();
-    this.#failure = undefined;
+    if (!(await readFlows(conntrack, family, take, afterPart)))
+      return this.#skip(`conntrack holds more than ${MOST_FLOWS} flows: ${NOT_LOOKED_AT}`);
+    this.#notices.warn([]);
     this.#record({ stale, deleted, ports });
     if (reports) this.#report({ stale, deleted, ports });
   }
@@ -166,34 +163,23 @@ export class FlowWatch {
     return hasUdp && this.#options.mode === 'report' ? '; --stale-flows=delete-udp ends those of UDP' : '';
   }
 
-  /** The numbers of the last look are not true of a table that is not read. */
-  #skip(): void {
-    this.#forget();
-    this.#tell(
-      `conntrack holds more than ${MOST_FLOWS} flows: stale flows and ports in use are not looked at`,
-    );
-  }
-
   #fail(error: unknown): void {
-    this.#forget();
     this.#isOver =
       error instanceof NetlinkError && (error.failure === 'unsupported' || error.failure === 'denied');
-    const reason = error instanceof NetlinkError ? error.message : `bug: ${stackOf(error)}`;
-    this.#tell(`stale flows and ports in use are not looked at: ${reason}`);
+    this.#skip(`${NOT_LOOKED_AT}: ${failureText(error)}`);
   }
 
-  #forget(): void {
+  /** The numbers of the last look are not true of a table that is not read. */
+  #skip(why: string): void {
     this.#recorder.record((metrics) => {
       metrics.replace('stale_flows', []);
       metrics.replace('port_usage_ratio', []);
     });
-  }
-
-  #tell(reason: string): void {
-    if (this.#failure !== reason) this.#log.warn(reason);
-    this.#failure = reason;
+    this.#notices.warn([why]);
   }
 }
+
+const NOT_LOOKED_AT = 'stale flows and ports in use are not looked at';
 
 function labelsOf({ family, protocol, kept }: Omit<StaleCount, 'flows'>): string {
   return `${family} ${protocol} ${kept}`;
@@ -210,8 +196,4 @@ function countsText({ counts }: StaleFlows): string {
       return `${flows} of ${protocol} (${family}, ${VERDICT_TEXT[kept]})`;
     })
     .join(', ');
-}
-
-function stackOf(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

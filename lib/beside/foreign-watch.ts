@@ -1,13 +1,14 @@
 import type { Dataplane } from '../dataplane/dataplane.ts';
-import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { type ForeignFinding, findForeign } from '../foreign/find.ts';
 import { othersFinding } from '../foreign/other-agents.ts';
 import { readNode } from '../foreign/read-node.ts';
 import type { Logger } from '../log/log.ts';
+import { Notices } from '../log/notices.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { Status } from '../status/status.ts';
 import type { Leftovers } from './leftovers.ts';
+import { failureText, oneAtATime } from './one-at-a-time.ts';
 
 /** The agent's own dataplane, chain and policies. */
 export interface Own {
@@ -31,16 +32,16 @@ const LEFT = 'leftovers';
  * Removes leftovers, and warns about foreign rules, once for each author as long as the rules stay. Syncs do not wait
  * for it.
  */
-export class NeighbourWatch {
+export class ForeignWatch {
   readonly #host: Host;
   readonly #log: Logger;
   readonly #status: Status;
   readonly #leftovers: Pick<Leftovers, 'back' | 'look'>;
   readonly #accepted: readonly string[];
-  #known = new Set<string>();
-  #isLooking = false;
+  readonly #notices: Notices;
+  readonly #lookSoon = oneAtATime((own: Own) => this.#lookNow(own));
   #lookedAt = -LOOK_AGAIN_MS;
-  #next: Own | undefined;
+  /** The next attempt to remove leftovers. */
   #again: NodeJS.Timeout | undefined;
   #pause = FIRST_PAUSE_MS;
 
@@ -57,6 +58,7 @@ export class NeighbourWatch {
     this.#status = status;
     this.#leftovers = leftovers;
     this.#accepted = accepted;
+    this.#notices = new Notices(log);
   }
 
   /** Whether the last look is so long ago that foreign rules may have changed. */
@@ -67,31 +69,18 @@ export class NeighbourWatch {
   /** Looks at the node now, or after the current look. */
   look(own: Own): void {
     this.#lookedAt = performance.now();
-    this.#next = own;
-    if (!this.#isLooking) void this.#lookOn();
+    this.#lookSoon(own);
   }
 
-  async #lookOn(): Promise<void> {
-    this.#isLooking = true;
-    for (let own = this.#next; own !== undefined; own = this.#next) {
-      this.#next = undefined;
-      await this.#look(own);
-    }
-    this.#isLooking = false;
-  }
-
-  /** Looks once. It is advice: no failure of it, not even a bug, gets to the syncs. */
-  async #look(own: Own): Promise<void> {
+  async #lookNow(own: Own): Promise<void> {
     const failure = (error: unknown) => this.#failure(error);
     const left = await this.#leftoverNotices(own).catch(failure);
-    const foreign = await this.#notices(own).catch(failure);
-    const found = new Map([...left, ...foreign]);
-    for (const [key, tell] of found) if (!this.#known.has(key)) tell();
-    this.#known = new Set(found.keys());
+    const foreign = await this.#foreignNotices(own).catch(failure);
+    this.#notices.tell(new Map([...left, ...foreign]));
   }
 
   /** Removes leftovers, and what there is to log then. If it fails, looks again after a pause. */
-  async #leftoverNotices(own: Own): Promise<Notices> {
+  async #leftoverNotices(own: Own): Promise<Found> {
     const found = new Map<string, () => void>();
     clearTimeout(this.#again);
     const failure = await this.#leftovers.look(own.dataplane, own.policies);
@@ -101,14 +90,15 @@ export class NeighbourWatch {
       this.#again = setTimeout(() => this.look(own), this.#pause).unref();
       this.#pause = Math.min(2 * this.#pause, LONGEST_PAUSE_MS);
     } else {
-      if (this.#known.has(LEFT)) this.#log.info('no leftovers of an earlier run are left');
+      if (this.#again !== undefined) this.#log.info('no leftovers of an earlier run are left');
+      this.#again = undefined;
       this.#pause = FIRST_PAUSE_MS;
     }
     return found;
   }
 
-  /** What there is to log about foreign rules, each with a key that stays the same as long as it is the same. */
-  async #notices({ dataplane, chain, policies }: Own): Promise<Notices> {
+  /** What there is to log about foreign rules. */
+  async #foreignNotices({ dataplane, chain, policies }: Own): Promise<Found> {
     const found = new Map<string, () => void>();
     const families = policies.map(({ family }) => family);
     const options = { families, ownChain: chain, iptables: dataplane.iptables };
@@ -131,15 +121,11 @@ export class NeighbourWatch {
     else this.#log.warn(fields, `${family}: ${message}; ${remedy}`);
   }
 
-  #failure(error: unknown): Notices {
-    const reason =
-      error instanceof DataplaneError ? `${error.message}; ${error.remedy}` : `bug: ${stackOf(error)}`;
+  #failure(error: unknown): Found {
+    const reason = failureText(error);
     return new Map([[reason, () => this.#log.warn(`cannot look for foreign rules: ${reason}`)]]);
   }
 }
 
-type Notices = ReadonlyMap<string, () => void>;
-
-function stackOf(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
-}
+/** What there is to log, each with a key that stays the same as long as it is the same. */
+type Found = ReadonlyMap<string, () => void>;

@@ -155,7 +155,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'addresses: changes of the node are not followed',
-    edits: [['if (signal.aborted || isCurrent()) continue;', 'continue;']],
+    edits: [['if (this.#check()) return;', 'return;']],
     noticedBy: [['packets/node-addresses.test.ts', 'before, during and after']],
   },
   {

@@ -50,7 +50,7 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>
     flows: 'all',
     foreign: 'all',
     agent: 'all',
-    log: 'types',
+    log: 'all',
     status: 'types',
   },
   doctor: {

@@ -1,5 +1,6 @@
 import { dataLink } from '../../../lib/config/read.ts';
 import type { Logger } from '../../../lib/log/log.ts';
+import { Notices } from '../../../lib/log/notices.ts';
 import { type Check, configCheck, lately, probeRoutes } from '../../../lib/status/health.ts';
 import { serve } from '../../../lib/status/server.ts';
 import type { InvalidConfig } from '../../../lib/status/status.ts';
@@ -49,17 +50,15 @@ export async function serveProbes(
   log: Logger,
 ): Promise<void> {
   const routes = probeRoutes(() => outputChecks(state, dataLink(configDir), interval(), performance.now()));
-  let isTaken = false;
+  const notices = new Notices(log);
   await serve({
     address,
     flag: '--health-bind-address',
     routes,
     signal: stopSignal,
     onListening: () => log.info(`probes on http://${address}: ${Object.keys(routes).join(' ')}`),
-    onTaken({ message }) {
-      if (!isTaken) log.warn(`${message}; the sidecar follows the sources, and tries again to listen`);
-      isTaken = true;
-    },
+    onTaken: ({ message }) =>
+      notices.warn([`${message}; the sidecar follows the sources, and tries again to listen`]),
     onError: (error) =>
       log.error({ err: error }, 'the server for probes has failed; the sidecar still follows the sources'),
   });

@@ -1,11 +1,15 @@
 import { existsSync } from 'node:fs';
-import { isValid, read, resyncInterval, type SourcesOptions } from '../../../lib/agent/load.ts';
+import {
+  type LoadObserver,
+  resyncInterval,
+  SourceReader,
+  type SourcesOptions,
+} from '../../../lib/agent/load.ts';
 import type { Wakes } from '../../../lib/agent/wakes.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
-import type { LoadedConfig } from '../../../lib/config/load.ts';
 import { dataLink } from '../../../lib/config/read.ts';
 import type { Logger } from '../../../lib/log/log.ts';
+import { Notices } from '../../../lib/log/notices.ts';
 import type { Rendered } from './formats.ts';
 import type { OutputState } from './output-checks.ts';
 import { writeOutput } from './output-file.ts';
@@ -34,21 +38,21 @@ export async function keepOutput(
   state: OutputState,
   log: Logger,
 ): Promise<void> {
-  let reading: LoadedConfig | undefined;
-  let noted = '';
+  const keep = async () => (keeps && existsSync(path) ? UNCHANGED : undefined);
+  const observer: LoadObserver = {
+    onLoad: (loaded) => {
+      wakes.interval = resyncInterval(loaded, sources);
+    },
+    onInvalidConfig: (error) => {
+      state.invalid = { error, since: state.invalid?.since ?? Date.now() };
+    },
+  };
+  const reader = new SourceReader(sources, keep, observer, log);
+  const notices = new Notices(log);
   for await (const { reason } of wakes) {
     const generation = dataLink(sources.configDir);
-    const before = reading;
-    reading = await read(sources, before, log);
-    if (!isValid(reading)) {
-      const error = new InvalidConfigError(reading.problems, reading.sources);
-      if (!keeps || !existsSync(path)) throw error;
-      if (reading !== before) log.error(`${error.message}; ${UNCHANGED}`);
-      state.invalid = { error, since: state.invalid?.since ?? Date.now() };
-      continue;
-    }
-    if (state.invalid !== undefined) log.info('the config is valid again');
-    wakes.interval = resyncInterval(reading, sources);
+    const reading = await reader.read();
+    if (reading === undefined) continue;
     const { text, notes, isDefault } = await render(reading.config);
     const change = await writeOutput(path, isDefault ? undefined : text);
     state.invalid = undefined;
@@ -58,7 +62,6 @@ export async function keepOutput(
     else if (change === 'removed')
       log.info(fields, 'no source is left: output removed, its reader uses its own defaults');
     else log.debug(fields, 'the output does not change');
-    if (notes.join() !== noted) for (const note of notes) log.warn(note);
-    noted = notes.join();
+    notices.warn(notes);
   }
 }

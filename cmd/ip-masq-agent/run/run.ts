@@ -5,13 +5,14 @@ import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
 import { AddressChanges } from '../../../lib/beside/address-changes.ts';
 import { collectGarbageSoon } from '../../../lib/beside/collect-garbage.ts';
 import type { FlowWatch } from '../../../lib/beside/flow-watch.ts';
-import type { NeighbourWatch } from '../../../lib/beside/foreign-watch.ts';
+import type { ForeignWatch } from '../../../lib/beside/foreign-watch.ts';
 import type { Leftovers } from '../../../lib/beside/leftovers.ts';
 import { formatDuration } from '../../../lib/config/duration.ts';
 import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
 import { openDataplane, ruleCount } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
+import { Notices } from '../../../lib/log/notices.ts';
 import { cpuTime } from '../../../lib/node/cpu-time.ts';
 import { ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
@@ -143,14 +144,13 @@ function afterEach(surroundings: Surroundings): (step: Step) => Promise<void> {
       collectGarbageSoon();
     } else if (step.verdictsChanged) beside.flows?.look(flow);
     if (step.changed) collectGarbageSoon();
-    if (step.changed || beside.neighbours.isDue)
-      beside.neighbours.look({ ...step, chain: flags['masq-chain'] });
+    if (step.changed || beside.foreign.isDue) beside.foreign.look({ ...step, chain: flags['masq-chain'] });
   };
 }
 
 /** What looks at the node beside the loop. */
 interface Beside {
-  readonly neighbours: NeighbourWatch;
+  readonly foreign: ForeignWatch;
   readonly flows: FlowWatch | undefined;
 }
 
@@ -158,9 +158,9 @@ async function openBeside(surroundings: Surroundings, step: Sync): Promise<Besid
   const { args, log, recorder, status, wakes, netlink } = surroundings;
   const { flags, texts } = args;
   const leftovers = await openLeftovers(surroundings, step);
-  const { NeighbourWatch } = await import('../../../lib/beside/foreign-watch.ts');
+  const { ForeignWatch } = await import('../../../lib/beside/foreign-watch.ts');
   const accepted = flags['accept-foreign'];
-  const neighbours = new NeighbourWatch(foreignHost(flags), log, status, leftovers, accepted);
+  const foreign = new ForeignWatch(foreignHost(flags), log, status, leftovers, accepted);
   const families = step.policies.map(({ family }) => family);
   const { dataplane } = step;
   if (netlink !== undefined && dataplane.knownUntil !== undefined) {
@@ -174,7 +174,7 @@ async function openBeside(surroundings: Surroundings, step: Sync): Promise<Besid
     });
   }
   const flows = await watchFlows(step, flags, log, recorder, texts.has('stale-flows'));
-  return { neighbours, flows };
+  return { foreign, flows };
 }
 
 async function openLeftovers(
@@ -219,12 +219,11 @@ async function watchFlows(
 
 /** nf_tables over netlink. Tells the log and the metrics whether it works. */
 function openNetlink(log: Logger, recorder: Recorder): Netlink {
-  let hasFailed = false;
+  const notices = new Notices(log);
   return new Netlink(ownSockets, (failure) => {
     recorder.record((metrics) => metrics.set('netlink_active', {}, failure === undefined ? 1 : 0));
-    if (failure !== undefined) log.warn(`netlink fails: ${failure.message}; ${WITHOUT_NETLINK}`);
-    else if (hasFailed) log.info('netlink works again');
-    hasFailed = failure !== undefined;
+    const texts = failure === undefined ? [] : [`netlink fails: ${failure.message}; ${WITHOUT_NETLINK}`];
+    notices.warn(texts, 'netlink works again');
   });
 }
 

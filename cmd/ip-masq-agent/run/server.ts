@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { Logger } from '../../../lib/log/log.ts';
+import { Notices } from '../../../lib/log/notices.ts';
 import { keptFamilies } from '../../../lib/policy/policy.ts';
 import { mergedValue, problemValue } from '../../../lib/report/json.ts';
 import { configHash } from '../../../lib/status/config-hash.ts';
@@ -53,7 +54,7 @@ export async function startServer({ flags, log, status, recorder, interval }: Se
     const flag = `${listener}-bind-address` as const;
     const address = flags[flag];
     if (address === '') return;
-    let isTaken = false;
+    const notices = new Notices(log);
     metrics.add('listen_failures_total', { listener }, 0);
     await serve({
       address,
@@ -62,8 +63,7 @@ export async function startServer({ flags, log, status, recorder, interval }: Se
       signal: stopSignal,
       onListening: () => log.info(`${what} on http://${address}: ${Object.keys(served).join(' ')}`),
       onTaken({ message }) {
-        if (!isTaken) log.warn(`${message}; the agent keeps the rules, and tries again to listen`);
-        isTaken = true;
+        notices.warn([`${message}; the agent keeps the rules, and tries again to listen`]);
         metrics.add('listen_failures_total', { listener });
       },
       onError: (error) =>

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
-import { NeighbourWatch } from '../../../lib/beside/foreign-watch.ts';
+import { ForeignWatch } from '../../../lib/beside/foreign-watch.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
@@ -32,7 +32,7 @@ async function logged(looks: number, error: unknown): Promise<readonly Record<st
     },
     readText: async () => '',
   };
-  const watch = new NeighbourWatch(host, log, new Status(new Recorder(), () => 0), NO_LEFTOVERS, []);
+  const watch = new ForeignWatch(host, log, new Status(new Recorder(), () => 0), NO_LEFTOVERS, []);
   const dataplane = { ...DATAPLANE, iptables: { mode: 'nft', suffix: '-nft' } } as const;
   for (let look = 1; look <= looks; look += 1) {
     watch.look({ dataplane, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
@@ -71,7 +71,7 @@ for (const accepted of [[], ['ip-masq-agent']])
     const back = [{ family: 'IPv4', where: 'iptables (legacy)', rules: olderAgentRules() }] as const;
     const host = fakeHost({});
     const leftovers = { ...NO_LEFTOVERS, back };
-    const watch = new NeighbourWatch(host, pino({ enabled: false }), status, leftovers, accepted);
+    const watch = new ForeignWatch(host, pino({ enabled: false }), status, leftovers, accepted);
     watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
     while (status.foreign.length === 0) await setImmediate();
     assert.deepEqual(

@@ -1,0 +1,37 @@
+import { addAbortListener } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** What to watch, and what then happens. */
+export interface Watching<Event> {
+  /** Begins to watch; may throw. */
+  readonly open: () => AsyncIterable<Event> & Disposable;
+  /** The watch has begun: what came before is not told. */
+  readonly onStart: () => void;
+  /** The next event waits for its end. */
+  readonly onEvent: (event: Event) => Promise<void>;
+  /** Takes note of a failure, and returns whether to begin again. What it throws ends the watch. */
+  readonly onFailure: (error: unknown) => boolean;
+  /** Milliseconds until a watch that has failed begins again. */
+  readonly interval: () => number;
+  readonly signal: AbortSignal;
+}
+
+/** Watches until the signal. If that fails, it begins again after the interval. */
+export async function keepWatching<Event>(watching: Watching<Event>): Promise<void> {
+  const { onFailure, interval, signal } = watching;
+  while (!signal.aborted) {
+    try {
+      await watchOnce(watching);
+    } catch (error) {
+      if (!signal.aborted && !onFailure(error)) return;
+    }
+    await delay(interval(), undefined, { signal }).catch(() => {});
+  }
+}
+
+async function watchOnce<Event>({ open, onStart, onEvent, signal }: Watching<Event>): Promise<void> {
+  using watch = open();
+  using _ = addAbortListener(signal, () => watch[Symbol.dispose]());
+  onStart();
+  for await (const event of watch) await onEvent(event);
+}

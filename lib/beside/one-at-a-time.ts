@@ -1,0 +1,31 @@
+import { DataplaneError } from '../dataplane/error.ts';
+import { NetlinkError } from '../netlink/error.ts';
+
+/**
+ * Lets a job go on beside the loop, at most one at a time: of the requests during a job only the latest is kept.
+ *
+ * @param job never fails: no failure, not even a bug, may get to the loop
+ */
+export function oneAtATime<Request>(job: (request: Request) => Promise<void>): (request: Request) => void {
+  let next: { readonly request: Request } | undefined;
+  let isRunning = false;
+  const run = async () => {
+    isRunning = true;
+    for (let now = next; now !== undefined; now = next) {
+      next = undefined;
+      await job(now.request);
+    }
+    isRunning = false;
+  };
+  return (request) => {
+    next = { request };
+    if (!isRunning) void run();
+  };
+}
+
+/** Why a job has failed. What the system has not refused is a bug, and has its place. */
+export function failureText(error: unknown): string {
+  if (error instanceof NetlinkError) return error.message;
+  if (error instanceof DataplaneError) return `${error.message}; ${error.remedy}`;
+  return `bug: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`;
+}
