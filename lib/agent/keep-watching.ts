@@ -2,7 +2,7 @@ import { addAbortListener } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** What to watch, and what then happens. */
-export interface Watching<Event> {
+interface Watching<Event> {
   /** Begins to watch; may throw. */
   readonly open: () => AsyncIterable<Event> & Disposable;
   /** The watch has begun: what came before is not told. */
@@ -18,20 +18,16 @@ export interface Watching<Event> {
 
 /** Watches until the signal. If that fails, it begins again after the interval. */
 export async function keepWatching<Event>(watching: Watching<Event>): Promise<void> {
-  const { onFailure, interval, signal } = watching;
+  const { open, onStart, onEvent, onFailure, interval, signal } = watching;
   while (!signal.aborted) {
     try {
-      await watchOnce(watching);
+      using watch = open();
+      using _ = addAbortListener(signal, () => watch[Symbol.dispose]());
+      onStart();
+      for await (const event of watch) await onEvent(event);
     } catch (error) {
       if (!signal.aborted && !onFailure(error)) return;
     }
     await delay(interval(), undefined, { signal }).catch(() => {});
   }
-}
-
-async function watchOnce<Event>({ open, onStart, onEvent, signal }: Watching<Event>): Promise<void> {
-  using watch = open();
-  using _ = addAbortListener(signal, () => watch[Symbol.dispose]());
-  onStart();
-  for await (const event of watch) await onEvent(event);
 }

@@ -1,12 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Dataplane } from '../dataplane/dataplane.ts';
-import type { Netlink } from '../dataplane/netlink.ts';
 import { OWN_NAME } from '../netlink/threads.ts';
 import type { Changes } from '../netlink/watch.ts';
-import { keepWatching, type Watching } from './keep-watching.ts';
 
 /** The shortest pause between two looks: the changes of a burst lead to one. */
-const PAUSE_MS = 50;
+export const PAUSE_MS = 50;
 
 /** The share of a core that looks may take, however many changes other programs make, up to the longest pause. */
 const MOST_LOAD = 1 / 40;
@@ -114,36 +111,4 @@ export class KernelEvents {
 function ownProcesses(iptables: Dataplane['iptables']): readonly string[] {
   const tools = iptables && ['iptables', 'ip6tables'].map((tool) => `${tool}${iptables.suffix}-restore`);
   return (tools ?? ['nft']).map((tool) => tool.slice(0, NAME_LENGTH));
-}
-
-/** What tells of changes of nf_tables, and whom it wakes. */
-interface KernelWatch extends Pick<Watching<Changes>, 'interval' | 'signal'> {
-  readonly netlink: Pick<Netlink, 'watch' | 'fail' | 'isOver'>;
-  readonly events: Pick<KernelEvents, 'add' | 'isPending'>;
-  /** There may be a reason to look. */
-  readonly onEvent: () => void;
-}
-
-/** Tells every change of nf_tables. Ends with the signal, or if netlink does not work here. */
-export function watchKernel({ netlink, events, onEvent, interval, signal }: KernelWatch): Promise<void> {
-  const tell = (changes: Changes) => {
-    events.add(changes);
-    onEvent();
-  };
-  return keepWatching({
-    open: () => netlink.watch(),
-    // Before the watch began, something may have changed.
-    onStart: () => tell({ generations: [], lost: true }),
-    onEvent: async (changes) => {
-      tell(changes);
-      // While a look is due, further events wait in the kernel, which costs less than to read each of them.
-      if (events.isPending) await delay(PAUSE_MS, undefined, { signal });
-    },
-    onFailure: (error) => {
-      netlink.fail(error);
-      return !netlink.isOver;
-    },
-    interval,
-    signal,
-  });
 }

@@ -1,11 +1,16 @@
+import { addAbortListener } from 'node:events';
 import { existsSync, watch } from 'node:fs';
 import { basename, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { DATA_LINK } from '../config/read.ts';
 import { isSourceName } from '../config/source.ts';
+import type { Netlink } from '../dataplane/netlink.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
+import type { Changes } from '../netlink/watch.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
-import { KernelEvents } from './kernel-events.ts';
+import { keepWatching } from './keep-watching.ts';
+import { KernelEvents, PAUSE_MS } from './kernel-events.ts';
 
 /**
  * Why a sync happens. `drift`: another program has changed nf_tables, perhaps the agent's rules; `addresses`: the node's
@@ -67,9 +72,31 @@ export class Wakes implements AsyncIterable<Wake> {
     this.#wake?.();
   }
 
-  /** Looks whether nf_tables has changed. */
-  check(): void {
+  /** Takes changes of nf_tables, which may be a reason to look. */
+  addChanges(changes: Changes): void {
+    this.kernel.add(changes);
     this.#wake?.();
+  }
+
+  /** Watches for changes of nf_tables. Ends with the signal, or if netlink does not work here. */
+  watchKernel(netlink: Pick<Netlink, 'watch' | 'fail' | 'isOver'>): Promise<void> {
+    const signal = this.#signal;
+    return keepWatching({
+      open: () => netlink.watch(),
+      // Before the watch began, something may have changed.
+      onStart: () => this.addChanges({ generations: [], lost: true }),
+      onEvent: async (changes) => {
+        this.addChanges(changes);
+        // While a look is due, further events wait in the kernel, which costs less than to read each of them.
+        if (this.kernel.isPending) await delay(PAUSE_MS, undefined, { signal });
+      },
+      onFailure: (error) => {
+        netlink.fail(error);
+        return !netlink.isOver;
+      },
+      interval: () => this.interval,
+      signal,
+    });
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Wake, void> {
@@ -99,18 +126,13 @@ export class Wakes implements AsyncIterable<Wake> {
     return now >= lookAt ? { reason: 'drift', since: now } : Math.min(lookAt, resyncAt);
   }
 
-  #sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = () => {
-        clearTimeout(timer);
-        this.#signal.removeEventListener('abort', wake);
-        this.#wake = undefined;
-        resolve();
-      };
-      const timer = setTimeout(wake, ms);
-      this.#signal.addEventListener('abort', wake);
-      this.#wake = wake;
-    });
+  async #sleep(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    using _ = addAbortListener(this.#signal, () => resolve());
+    const timer = setTimeout(resolve, ms);
+    this.#wake = resolve;
+    await promise;
+    clearTimeout(timer);
   }
 
   /**

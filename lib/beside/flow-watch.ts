@@ -1,7 +1,7 @@
 import type { PortRange } from '../dataplane/ports.ts';
 import { PortCounter } from '../flows/ports-in-use.ts';
 import { MOST_FLOWS, readFlows } from '../flows/read.ts';
-import { keptVerdict, PROTOCOLS, type StaleCount, StaleFlows } from '../flows/stale.ts';
+import { keptVerdict, PROTOCOLS, StaleFlows } from '../flows/stale.ts';
 import { IPPROTO } from '../flows/words.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
@@ -128,20 +128,15 @@ export class FlowWatch {
   }
 
   #record({ stale, ports }: Look): void {
-    const { families } = this.#options;
-    const counts = new Map(stale.counts.map((count) => [labelsOf(count), count.flows]));
-    const kinds = families.flatMap((family) =>
-      PROTOCOLS.flatMap((protocol) =>
-        (['not_masqueraded', 'masqueraded'] as const).map((kept) => ({ family, protocol, kept })),
-      ),
-    );
     this.#recorder.record((metrics) => {
-      for (const { family, protocol, kept } of kinds) {
-        const flows = counts.get(labelsOf({ family, protocol, kept })) ?? 0;
-        metrics.set('stale_flows', { family, protocol, direction: kept }, flows);
+      for (const family of this.#options.families) {
+        for (const protocol of PROTOCOLS)
+          for (const kept of ['not_masqueraded', 'masqueraded'] as const) {
+            const flows = stale.count({ family, protocol, kept });
+            metrics.set('stale_flows', { family, protocol, direction: kept }, flows);
+          }
+        if (ports !== undefined) metrics.set('port_usage_ratio', { family }, ports.highestShare(family));
       }
-      for (const family of ports === undefined ? [] : families)
-        metrics.set('port_usage_ratio', { family }, ports?.highestShare(family) ?? 0);
     });
   }
 
@@ -180,10 +175,6 @@ export class FlowWatch {
 }
 
 const NOT_LOOKED_AT = 'stale flows and ports in use are not looked at';
-
-function labelsOf({ family, protocol, kept }: Omit<StaleCount, 'flows'>): string {
-  return `${family} ${protocol} ${kept}`;
-}
 
 function sumText({ counts }: StaleFlows): string {
   const sum = counts.reduce((all, { flows }) => all + flows, 0);

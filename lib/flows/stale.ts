@@ -61,14 +61,17 @@ export class StaleFlows {
 
   /** @param kept as `keptVerdict` has found */
   add(flow: Flow, kept: Verdict): void {
-    const { family } = flow;
-    const protocol = protocolName(flow);
-    const key = `${family} ${protocol} ${kept}`;
-    const flows = (this.#counts.get(key)?.flows ?? 0) + 1;
-    this.#counts.set(key, { family, protocol, kept, flows });
+    const kind = { family: flow.family, protocol: protocolName(flow), kept };
+    const key = keyOf(kind);
+    this.#counts.set(key, { ...kind, flows: this.count(kind) + 1 });
     const examples = this.#examples.get(key) ?? [];
     if (examples.length < EXAMPLES) examples.push(`${flowText(flow)}: still ${VERDICT_TEXT[kept]}`);
     this.#examples.set(key, examples);
+  }
+
+  /** How many there are of a kind. */
+  count(kind: Omit<StaleCount, 'flows'>): number {
+    return this.#counts.get(keyOf(kind))?.flows ?? 0;
   }
 
   get counts(): readonly StaleCount[] {
@@ -78,6 +81,10 @@ export class StaleFlows {
   get examples(): readonly string[] {
     return [...this.#examples.values()].flat();
   }
+}
+
+function keyOf({ family, protocol, kept }: Omit<StaleCount, 'flows'>): string {
+  return `${family} ${protocol} ${kept}`;
 }
 
 function protocolName({ protocol }: Flow): StaleCount['protocol'] {

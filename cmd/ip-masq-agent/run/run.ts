@@ -1,4 +1,4 @@
-import { LONGEST_PAUSE_MS, watchKernel } from '../../../lib/agent/kernel-events.ts';
+import { LONGEST_PAUSE_MS } from '../../../lib/agent/kernel-events.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
 import { type Step, type Sync, syncs } from '../../../lib/agent/loop.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
@@ -165,13 +165,7 @@ async function openBeside(surroundings: Surroundings, step: Sync): Promise<Besid
   const { dataplane } = step;
   if (netlink !== undefined && dataplane.knownUntil !== undefined) {
     wakes.kernel.follow(() => dataplane.knownUntil?.(families), dataplane);
-    void watchKernel({
-      netlink,
-      events: wakes.kernel,
-      onEvent: () => wakes.check(),
-      interval: () => wakes.interval,
-      signal: stopSignal,
-    });
+    void wakes.watchKernel(netlink);
   }
   const flows = await watchFlows(step, flags, log, recorder, texts.has('stale-flows'));
   return { foreign, flows };

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { syncBuiltinESMExports } from 'node:module';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { KernelEvents, watchKernel } from '../../../lib/agent/kernel-events.ts';
+import { pino } from 'pino';
+import { KernelEvents } from '../../../lib/agent/kernel-events.ts';
+import { Wakes } from '../../../lib/agent/wakes.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import type { Changes } from '../../../lib/netlink/watch.ts';
 
@@ -175,36 +177,32 @@ async function watching(context: TestContext) {
   const watches: FakeWatch[] = [];
   const failures: unknown[] = [];
   const stop = new AbortController();
-  const events = new KernelEvents();
+  const wakes = new Wakes('', INTERVAL, pino({ enabled: false }), stop.signal);
+  const events = wakes.kernel;
   let isOver = false;
   events.follow(() => 0, { iptables: undefined });
-  const ended = watchKernel({
-    netlink: {
-      watch() {
-        const watch = new FakeWatch();
-        watches.push(watch);
-        return watch;
-      },
-      fail(error) {
-        assert.ok(error instanceof NetlinkError);
-        failures.push(error);
-        isOver = error.failure === 'denied';
-      },
-      get isOver() {
-        return isOver;
-      },
+  const told = mock.method(wakes, 'addChanges');
+  const ended = wakes.watchKernel({
+    watch() {
+      const watch = new FakeWatch();
+      watches.push(watch);
+      return watch;
     },
-    events,
-    onEvent: () => {},
-    interval: () => INTERVAL,
-    signal: stop.signal,
+    fail(error) {
+      if (!(error instanceof NetlinkError)) throw error;
+      failures.push(error);
+      isOver = error.failure === 'denied';
+    },
+    get isOver() {
+      return isOver;
+    },
   });
   const pass = async (ms: number) => {
     mock.timers.tick(ms);
     for (let turns = 0; turns < 9; turns += 1) await turn();
   };
   await pass(0);
-  return { watches, failures, stop, events, ended, pass };
+  return { watches, failures, stop, events, ended, pass, told: () => told.mock.callCount() };
 }
 
 describe('the watch of the kernel', () => {
