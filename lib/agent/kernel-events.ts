@@ -1,13 +1,16 @@
+import { formatDuration } from '../config/duration.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { Logger } from '../log/log.ts';
 import { OWN_NAME } from '../netlink/threads.ts';
 import type { Changes } from '../netlink/watch.ts';
+import { programs } from '../text/programs.ts';
 
 /** The shortest pause between two looks: the changes of a burst lead to one. */
 export const PAUSE_MS = 50;
 
 /** The share of a core that looks may take, however many changes other programs make, up to the longest pause. */
 const MOST_LOAD = 1 / 40;
-export const LONGEST_PAUSE_MS = 2_000;
+const LONGEST_PAUSE_MS = 2_000;
 
 /** Repairs with at most so much time between them are in a row. */
 const CALM_MS = 10_000;
@@ -111,4 +114,15 @@ export class KernelEvents {
 function ownProcesses(iptables: Dataplane['iptables']): readonly string[] {
   const tools = iptables && ['iptables', 'ip6tables'].map((tool) => `${tool}${iptables.suffix}-restore`);
   return (tools ?? ['nft']).map((tool) => tool.slice(0, NAME_LENGTH));
+}
+
+/** After so many repairs in a row the log says that this is a fight. */
+const FIGHT = 6;
+
+/** Warns if repairs in a row have become a fight with another program. */
+export function warnOfFight(repairs: number, by: readonly string[], log: Logger): void {
+  if (repairs !== FIGHT) return;
+  log.warn(
+    `${programs(by)} changes the agent's rules again and again; repairs now come up to ${formatDuration(LONGEST_PAUSE_MS)} later; find the program, or the second agent, that writes them`,
+  );
 }

@@ -1,4 +1,4 @@
-import { LONGEST_PAUSE_MS } from '../../../lib/agent/kernel-events.ts';
+import { warnOfFight } from '../../../lib/agent/kernel-events.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
 import { type Step, type Sync, syncs } from '../../../lib/agent/loop.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
@@ -7,7 +7,6 @@ import { collectGarbageSoon } from '../../../lib/beside/collect-garbage.ts';
 import type { FlowWatch } from '../../../lib/beside/flow-watch.ts';
 import type { ForeignWatch } from '../../../lib/beside/foreign-watch.ts';
 import type { Leftovers } from '../../../lib/beside/leftovers.ts';
-import { formatDuration } from '../../../lib/config/duration.ts';
 import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
 import { openDataplane, ruleCount } from '../../../lib/dataplane/open.ts';
@@ -17,12 +16,10 @@ import { cpuTime } from '../../../lib/node/cpu-time.ts';
 import { ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
-import { programs } from '../../../lib/text/programs.ts';
 import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { runDaemon } from '../daemon.ts';
-import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, foreignHost, sourcesOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { announceStop, cleanUp } from './stop.ts';
@@ -123,14 +120,14 @@ function afterOnly(surroundings: Surroundings): (step: Step) => Promise<void> {
 
 /** What follows each sync. The server and the look for leftovers and foreign rules are loaded only after the first one. */
 function afterEach(surroundings: Surroundings): (step: Step) => Promise<void> {
-  const { args, log, recorder, status, wakes } = surroundings;
-  const { flags } = args;
+  const { log, wakes } = surroundings;
+  const { flags } = surroundings.args;
   const addresses = flags.netlink === 'off' ? undefined : new AddressChanges(wakes, log, stopSignal);
   let isServing = false;
   let beside: Beside | undefined;
   return async (step) => {
     wakes.interval = step.interval;
-    if (!isServing) await serveStatus(flags, log, status, recorder, () => wakes.interval);
+    if (!isServing) await serveStatus(surroundings);
     isServing = true;
     if (step.kind === 'held') return;
     wakes.kernel.settle({ ...step, isRepair: step.drift !== undefined });
@@ -155,8 +152,8 @@ interface Beside {
 }
 
 async function openBeside(surroundings: Surroundings, step: Sync): Promise<Beside> {
-  const { args, log, recorder, status, wakes, netlink } = surroundings;
-  const { flags, texts } = args;
+  const { log, status, wakes, netlink } = surroundings;
+  const { flags } = surroundings.args;
   const leftovers = await openLeftovers(surroundings, step);
   const { ForeignWatch } = await import('../../../lib/beside/foreign-watch.ts');
   const accepted = flags['accept-foreign'];
@@ -167,8 +164,7 @@ async function openBeside(surroundings: Surroundings, step: Sync): Promise<Besid
     wakes.kernel.follow(() => dataplane.knownUntil?.(families), dataplane);
     void wakes.watchKernel(netlink);
   }
-  const flows = await watchFlows(step, flags, log, recorder, texts.has('stale-flows'));
-  return { foreign, flows };
+  return { foreign, flows: await watchFlows(surroundings, step) };
 }
 
 async function openLeftovers(
@@ -182,28 +178,16 @@ async function openLeftovers(
   return ending.leftovers;
 }
 
-/** After so many repairs in a row the log says that this is a fight. */
-const FIGHT = 6;
-
-function warnOfFight(repairs: number, by: readonly string[], log: Logger): void {
-  if (repairs !== FIGHT) return;
-  log.warn(
-    `${programs(by)} changes the agent's rules again and again; repairs now come up to ${formatDuration(LONGEST_PAUSE_MS)} later; find the program, or the second agent, that writes them`,
-  );
-}
-
 /** Watches for flows that keep an old verdict, and for ports that run out; undefined if that is off. */
 async function watchFlows(
+  { args: { flags, texts }, log, recorder }: Surroundings,
   { dataplane, policies }: Sync,
-  flags: FlagValues,
-  log: Logger,
-  recorder: Recorder,
-  isAsked: boolean,
 ): Promise<FlowWatch | undefined> {
   const mode = flags['stale-flows'];
   if (mode === 'off') return undefined;
   if (dataplane.knownUntil === undefined) {
-    if (isAsked) log.warn(`--stale-flows=${mode} has no effect: it needs netlink, and not legacy mode`);
+    if (texts.has('stale-flows'))
+      log.warn(`--stale-flows=${mode} has no effect: it needs netlink, and not legacy mode`);
     return undefined;
   }
   const { FlowWatch } = await import('../../../lib/beside/flow-watch.ts');
@@ -232,14 +216,9 @@ function recordBuild(recorder: Recorder, dataplane: string): void {
 }
 
 /** Serves metrics, probes and status. */
-async function serveStatus(
-  flags: FlagValues,
-  log: Logger,
-  status: Status,
-  recorder: Recorder,
-  interval: () => number,
-): Promise<void> {
+async function serveStatus({ args, log, status, recorder, wakes }: Surroundings): Promise<void> {
+  const { flags } = args;
   if (flags['metrics-bind-address'] === '' && flags['scrape-bind-address'] === '') return recorder.discard();
   const { startServer } = await import('./server.ts');
-  await startServer({ flags, log, status, recorder, interval });
+  await startServer({ flags, log, status, recorder, interval: () => wakes.interval });
 }
