@@ -122,15 +122,3 @@ export function authorOf(where: string, path: readonly string[]): Author {
   const evidence = [`${where} `, ...path].join('\n');
   return SIGNATURES.find(({ sign }) => sign.test(evidence)) ?? UNKNOWN;
 }
-
-/** Marks that mean "masquerade me": bit 14 of kube-proxy, bit 13 of the CNI plugin portmap. */
-const MASQUERADE_MARKS = [0x4000, 0x2000];
-
-/** Where they match the mark that they set, which may be another one. */
-const THEIR_PLACES = /\bKUBE-POSTROUTING\b|\bCNI-HOSTPORT-MASQ\b|\bcni_hostport\b/;
-
-/** Whether the mark asks for masquerading, by the conventions of kube-proxy and portmap. */
-export function isMasqueradeMark(place: string, value: number, mask: number): boolean {
-  const isConvention = MASQUERADE_MARKS.includes(value) && (mask === value || mask === 0xffffffff);
-  return isConvention || THEIR_PLACES.test(place);
-}

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Host } from '../dataplane/host.ts';
+import type { IptablesMode } from '../dataplane/options.ts';
 
 /**
  * CPU time to read foreign rules, and to find out which of them packets reach: 100 ms together. Other programs write
@@ -27,6 +28,9 @@ export const ONE_OUTPUT_BYTES = 4 * 1024 * 1024;
  * the whole container.
  */
 export const MOST_LISTED = { nft: { rules: 1_000, elements: 4_000 }, iptables: { rules: 5_000 } } as const;
+
+/** Most chains to read of one base chain: each costs a process, in legacy mode one that loads the whole table. */
+export const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 256, legacy: 32 };
 
 /** Values that are worked on before other work of the process goes on. */
 const AT_ONCE = 1_000;

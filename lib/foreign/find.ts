@@ -1,11 +1,12 @@
 import { ADDRESS_BITS, type Address, type Family } from '../cidr/address.ts';
 import { intersection, prefixesOf, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import type { Rule } from '../dataplane/rule.ts';
 import { unmasqueraded } from '../policy/flatten.ts';
 import type { Entry, Policy } from '../policy/policy.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { few, fewInSentence } from '../text/words.ts';
 import { type Author, authorOf } from './author.ts';
-import type { BaseChain, Rule } from './base-chain.ts';
+import type { BaseChain } from './base-chain.ts';
 import { ANALYSE_MS, Budget, MOST_FINDINGS, TooMany } from './budget.ts';
 import { endBeforeOwn, type Reached, reach } from './reach.ts';
 import type { NodeRules } from './read-node.ts';

@@ -8,7 +8,8 @@ import {
   rangeSet,
   union,
 } from '../cidr/ranges.ts';
-import type { BaseChain, Condition, Rule } from './base-chain.ts';
+import type { Condition, Rule } from '../dataplane/rule.ts';
+import type { BaseChain } from './base-chain.ts';
 import type { Budget } from './budget.ts';
 
 /** Packets on their way through the chains. */
@@ -133,37 +134,63 @@ function together(first: Way, other: Way): Way {
   };
 }
 
+/** Where packets to one address are after some rules, and the rules that have led them there. */
+interface End {
+  /** In the agent's chain, at the end of the base chain, or back where a jump has led them from. */
+  readonly place: 'own' | 'end' | 'back';
+  readonly path: readonly Rule[];
+}
+
 /**
  * The rules that lead packets to one address to the end of the base chain, without NAT, before they meet the agent's
  * chain; undefined if they meet it, or may meet it.
  *
  * @param base narrowed to the address
  */
-export function endBeforeOwn(base: BaseChain): readonly Rule[] | undefined {
-  const known = new Map<string, 'own' | readonly Rule[] | undefined>();
-  const walk = (chain: string): 'own' | readonly Rule[] | undefined => {
-    if (known.has(chain)) return known.get(chain);
-    // Chains that lead in a circle come back.
-    known.set(chain, undefined);
-    const end = endOf(chain);
+export function endBeforeOwn({ name, chains }: BaseChain): readonly Rule[] | undefined {
+  const known = new Map<string, End>();
+  const walk = (chain: string): End => {
+    const before = known.get(chain);
+    if (before !== undefined) return before;
+    // Chains that lead in a circle come back, as those do that lead nowhere.
+    known.set(chain, { place: 'back', path: [] });
+    const end = endOf(chains.get(chain) ?? [], walk);
     known.set(chain, end);
     return end;
   };
-  const endOf = (chain: string): 'own' | readonly Rule[] | undefined => {
-    for (const rule of base.chains.get(chain) ?? []) {
-      const { outcome, conditions } = rule;
-      const inner = 'chain' in outcome ? walk(outcome.chain) : undefined;
-      if (outcome.kind === 'own' || inner === 'own') return 'own';
-      if (conditions.length > 0 || outcome.kind === 'goes on') continue;
-      if (inner !== undefined) return [rule, ...inner];
-      if (outcome.kind === 'jump') continue;
-      const comesBack = outcome.kind === 'returns' || outcome.kind === 'goto';
-      return comesBack && chain !== base.name ? undefined : [rule];
+  const leadsToOurs = [...chains.values()].flat().some(({ outcome }) => outcome.kind === 'own');
+  const { place, path } = walk(name);
+  const last = path.at(-1);
+  if (!leadsToOurs || place === 'own' || last?.outcome.kind === 'masquerades') return undefined;
+  return last && path;
+}
+
+/** Where the rules of a chain lead packets that may meet any condition, but need not. */
+function endOf(rules: readonly Rule[], walk: (chain: string) => End): End {
+  for (const rule of rules) {
+    const end = ledTo(rule, walk);
+    if (end?.place === 'own' || (end !== undefined && rule.conditions.length === 0)) return end;
+  }
+  return { place: 'back', path: [] };
+}
+
+/** Where a rule leads packets; undefined to the next rule. */
+function ledTo(rule: Rule, walk: (chain: string) => End): End | undefined {
+  const { outcome } = rule;
+  switch (outcome.kind) {
+    case 'goes on':
+      return undefined;
+    case 'own':
+      return { place: 'own', path: [rule] };
+    case 'returns':
+      return { place: 'back', path: [rule] };
+    case 'jump':
+    case 'goto': {
+      const { place, path } = walk(outcome.chain);
+      if (place !== 'back') return { place, path: [rule, ...path] };
+      return outcome.kind === 'jump' ? undefined : { place, path: [rule] };
     }
-    return undefined;
-  };
-  const leadsToOurs = [...base.chains.values()].flat().some(({ outcome }) => outcome.kind === 'own');
-  const end = walk(base.name);
-  if (!leadsToOurs || end === 'own') return undefined;
-  return end?.at(-1)?.outcome.kind === 'masquerades' ? undefined : end;
+    default:
+      return { place: 'end', path: [rule] };
+  }
 }

@@ -1,33 +1,28 @@
 import type { Family } from '../cidr/address.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { findCommand } from '../dataplane/iptables/detect.ts';
-import { inTurns, usesLegacyNat } from '../dataplane/iptables/legacy.ts';
-import { createTool } from '../dataplane/iptables/tool.ts';
-import { NFT_FAMILY, TABLE } from '../dataplane/nftables/names.ts';
-import type { IptablesMode } from '../dataplane/options.ts';
+import { TABLE } from '../dataplane/nftables/names.ts';
 import type { NatChain } from '../netlink/replies.ts';
-import { type BaseChain, readBaseChain } from './base-chain.ts';
-import { Budget, MOST_LISTED, READ_MS, TooMany } from './budget.ts';
-import { iptablesRules } from './iptables-rule.ts';
+import type { BaseChain } from './base-chain.ts';
+import { Budget, READ_MS, TooMany } from './budget.ts';
+import {
+  type IptablesOptions,
+  isIptables,
+  type Reader,
+  readLegacyMode,
+  readNftMode,
+} from './read-iptables.ts';
 import {
   createNftReader,
   createRefusal,
   isMetBy,
-  type NftReader,
-  type Refusal,
+  readNative,
   UNKNOWN_SIZE,
+  whereOf,
 } from './read-nftables.ts';
 
-/** The chain of iptables at the hook postrouting. */
-const POSTROUTING = 'POSTROUTING';
-
-export interface NodeOptions {
+export interface NodeOptions extends IptablesOptions {
   readonly families: readonly Family[];
-  /** The chain of the agent in `nat`, which is not read. */
-  readonly ownChain: string;
-  /** The mode that the agent uses, and how its commands are called, as `detectMode` has found; undefined for neither. */
-  readonly iptables: { readonly mode: IptablesMode; readonly suffix: string } | undefined;
 }
 
 /** The rules of the node that may masquerade. */
@@ -50,9 +45,6 @@ const SKIPPED_TABLE = 'kube-proxy';
 /** The priority of the chains of iptables: NF_IP_PRI_NAT_SRC in linux/netfilter_ipv4.h. */
 const SRCNAT = 100;
 
-/** Most chains to read of one base chain: each costs a process, in legacy mode one that loads the whole table. */
-const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 256, legacy: 32 };
-
 /**
  * Reads every chain of NAT at the hook postrouting, of iptables in both modes and of nftables, and what they lead to.
  * One process after the other: a node may be small.
@@ -64,49 +56,70 @@ export async function readNode(
   options: NodeOptions,
   budget = new Budget(READ_MS),
 ): Promise<NodeRules> {
-  const baseChains: BaseChain[] = [];
-  const unread: string[] = [];
-  const skipped = new Set<string>();
-  const rivals: { readonly family: Family; readonly where: string }[] = [];
-  const add = (base: BaseChain | undefined) => base && baseChains.push(base);
   const { families, ownChain, iptables } = options;
   const refusal = createRefusal(host.netlink);
   const nft = createNftReader(budget.limit(host), ownChain, budget, refusal);
   const reader = { host, options, budget, nft, refusal };
+  const listed = await host.netlink?.ask((requests) => requests.natChains());
+  const unread = listed === undefined ? [`nftables: ${UNKNOWN_SIZE}`] : [];
+  const baseChains: BaseChain[] = [];
   try {
-    const listed = await host.netlink?.ask((requests) => requests.natChains());
-    if (listed === undefined) unread.push(`nftables: ${UNKNOWN_SIZE}`);
-    for (const family of families) {
-      const ofIptables = listed?.find((chain) => isIptables(chain, family));
-      if (ofIptables !== undefined || (listed === undefined && iptables?.mode === 'nft'))
-        add(await attempt(unread, iptables?.mode === 'nft', () => readNftMode(reader, family, ofIptables)));
-      add(await attempt(unread, iptables?.mode === 'legacy', () => readLegacyMode(reader, family)));
-      for (const base of listed ?? []) {
-        if (base === ofIptables || base.table === TABLE || !isMetBy(family, base)) continue;
-        if (base.table === SKIPPED_TABLE) {
-          skipped.add(skippedText(base));
-          if (iptables !== undefined && base.priority === SRCNAT)
-            rivals.push({ family, where: whereOf(base) });
-        } else add(await readNative(reader, family, base));
-      }
+    for (const way of families.flatMap((family) => waysOf(reader, family, listed))) {
+      const base = await attempt(unread, way);
+      if (base !== undefined) baseChains.push(base);
     }
   } catch (error) {
     if (!(error instanceof TooMany)) throw error;
     unread.push(error.message);
   }
   unread.push(...baseChains.flatMap((base) => base.unread.map((what) => `${base.where}: ${what}`)));
-  return { baseChains, unread: [...new Set(unread)], skipped: [...skipped], rivals };
+  const skipped = families.flatMap((family) =>
+    nativeChains(family, listed)
+      .filter(isSkipped)
+      .map((base) => ({ family, base })),
+  );
+  return {
+    baseChains,
+    unread: [...new Set(unread)],
+    skipped: [...new Set(skipped.map(({ base }) => skippedText(base)))],
+    rivals: skipped
+      .filter(({ base }) => iptables !== undefined && base.priority === SRCNAT)
+      .map(({ family, base }) => ({ family, where: whereOf(base) })),
+  };
 }
 
-/**
- * What one way of reading finds; undefined if it fails. If the agent itself works in another way, this one need not work
- * at all.
- */
-async function attempt<Found>(
-  unread: string[],
-  isOwn: boolean,
-  read: () => Promise<Found>,
-): Promise<Found | undefined> {
+/** A way to read one base chain, which is undefined if it is not there. */
+interface Way {
+  /** Whether the agent itself works in this way. Otherwise it need not work at all. */
+  readonly isOwn: boolean;
+  readonly read: () => Promise<BaseChain | undefined>;
+}
+
+/** @param listed the base chains of the kernel; undefined if it was not asked */
+function waysOf(reader: Reader, family: Family, listed: readonly NatChain[] | undefined): readonly Way[] {
+  const { mode } = reader.options.iptables ?? {};
+  const base = listed?.find((one) => isIptables(one, family));
+  const mayBeThere = base !== undefined || (listed === undefined && mode === 'nft');
+  return [
+    ...(mayBeThere ? [{ isOwn: mode === 'nft', read: () => readNftMode(reader, family, base) }] : []),
+    { isOwn: mode === 'legacy', read: () => readLegacyMode(reader, family) },
+    ...nativeChains(family, listed)
+      .filter((one) => !isSkipped(one))
+      .map((one) => ({ isOwn: false, read: () => readNative(reader.nft, family, one) })),
+  ];
+}
+
+/** The base chains of nftables that packets of the family meet, without those of iptables and of the agent. */
+function nativeChains(family: Family, listed: readonly NatChain[] = []): readonly NatChain[] {
+  return listed.filter((base) => base.table !== TABLE && isMetBy(family, base) && !isIptables(base, family));
+}
+
+function isSkipped({ table }: NatChain): boolean {
+  return table === SKIPPED_TABLE;
+}
+
+/** What one way finds; undefined if it fails. */
+async function attempt(unread: string[], { isOwn, read }: Way): Promise<BaseChain | undefined> {
   try {
     return await read();
   } catch (error) {
@@ -120,80 +133,4 @@ async function attempt<Found>(
 
 function skippedText({ family, table }: NatChain): string {
   return `nftables ${family} ${table}: skipped, because it masquerades only packets that kube-proxy itself has marked`;
-}
-
-interface Reader {
-  readonly host: Host;
-  readonly options: NodeOptions;
-  readonly budget: Budget;
-  readonly nft: NftReader;
-  readonly refusal: Refusal;
-}
-
-function whereOf({ family, table, chain }: NatChain): string {
-  return `nftables ${family} ${table} ${chain}`;
-}
-
-function readNative({ nft }: Reader, family: Family, base: NatChain): Promise<BaseChain | undefined> {
-  return readBaseChain(
-    { where: whereOf(base), family, name: base.chain },
-    MOST_CHAINS.nft,
-    nft(base, family),
-  );
-}
-
-/** @param base the chain as the kernel lists it; undefined if it was not asked */
-async function readNftMode(
-  reader: Reader,
-  family: Family,
-  base: NatChain | undefined,
-): Promise<BaseChain | undefined> {
-  const { host, options, budget, nft, refusal } = reader;
-  const suffix = await suffixOf(host, options, 'nft');
-  if (suffix === undefined) return base && (await readNative(reader, family, base));
-  const tool = createTool(budget.limit(host), family, suffix);
-  const place = { family: NFT_FAMILY[family].protocol, table: 'nat' };
-  const refused = async (chain: string) => {
-    // Without netlink the agent itself reads this chain, and no other, at each sync.
-    if (base === undefined && chain === POSTROUTING) return undefined;
-    return await refusal({ ...place, chain }, MOST_LISTED.iptables);
-  };
-  const rules = iptablesRules(tool, options.ownChain, budget, base && nft(base, family), refused);
-  return await readBaseChain(postrouting(family, 'nft'), MOST_CHAINS.nft, rules);
-}
-
-async function readLegacyMode(
-  { host, options, budget }: Reader,
-  family: Family,
-): Promise<BaseChain | undefined> {
-  const inUse = options.iptables?.mode === 'legacy' || (await usesLegacyNat(host, family));
-  if (inUse === false) return undefined;
-  const suffix = await suffixOf(host, options, 'legacy');
-  if (suffix !== undefined) {
-    const tool = createTool(budget.limit(inTurns(host, 'legacy')), family, suffix);
-    const rules = iptablesRules(tool, options.ownChain, budget);
-    return await readBaseChain(postrouting(family, 'legacy'), MOST_CHAINS.legacy, rules);
-  }
-  if (inUse === undefined) return undefined;
-  const message = `iptables-legacy is in use (${family}), but is not installed here`;
-  throw new DataplaneError('missing', message, 'install it, or use an image that has it');
-}
-
-function postrouting(family: Family, mode: IptablesMode): Pick<BaseChain, 'where' | 'family' | 'name'> {
-  const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
-  return { where: `${command} (${mode}) nat ${POSTROUTING}`, family, name: POSTROUTING };
-}
-
-/** Whether it is a chain of iptables-nft, which keeps its tables in nf_tables as `ip nat` and `ip6 nat`. */
-function isIptables({ family: tableFamily, table, chain }: NatChain, family: Family): boolean {
-  return tableFamily === NFT_FAMILY[family].protocol && table === 'nat' && chain === POSTROUTING;
-}
-
-/** How the commands of a mode are called; undefined if they are not installed. */
-async function suffixOf(
-  host: Host,
-  { iptables }: NodeOptions,
-  mode: IptablesMode,
-): Promise<string | undefined> {
-  return iptables?.mode === mode ? iptables.suffix : (await findCommand(host, mode))?.suffix;
 }

@@ -1,51 +1,47 @@
 import type { Family } from '../../cidr/address.ts';
-import { complement, everything, parseRange, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
+import { complement, everything, nothing, parseRange, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
 import { sameFate } from '../../policy/fates.ts';
 import type { KernelFates } from '../dataplane.ts';
-import { firstMatches, type RangeRule } from '../first-match.ts';
-import { translatedAddress } from '../translation.ts';
+import { firstMatches } from '../first-match.ts';
+import { type Condition, combine, type Outcome, type Rule, type Test } from '../rule.ts';
 import { CATCH_ALL, CHAIN, FROM_SET, NFT_FAMILY, SET } from './names.ts';
-import { isOwn, type NftChain, type NftTable } from './objects.ts';
-import { fromRule } from './table.ts';
+import type { NftablesObservation, TableContent } from './observe.ts';
 
 /** What the table does with packets to every address. */
-export function kernelFates(family: Family, table: NftTable | undefined): KernelFates {
-  const nothing = sameFate(family, { verdict: 'not_masqueraded' });
-  if (table === undefined || !isOwn(table)) return { state: 'no chain', ...nothing };
-  const hooked = table.chains.filter(({ properties }) => properties.some((line) => ANY_HOOK.test(line)));
+export function kernelFates({ family, table }: NftablesObservation): KernelFates {
+  const leftAlone = sameFate(family, { verdict: 'not_masqueraded' });
+  if (table?.isOwn !== true) return { state: 'no chain', ...leftAlone };
+  const chains = chainsOf(table.shape);
+  const hooked = chains.filter((lines) => lines.some((line) => ANY_HOOK.test(line)));
   const own = hooked.find(isNamed) ?? hooked[0];
-  if (own === undefined && !table.chains.some(isNamed)) return { state: 'no chain', ...nothing };
-  if (own === undefined || table.properties.some((line) => DORMANT.test(line)))
-    return { state: 'no jump', ...nothing };
+  if (own === undefined && !chains.some(isNamed)) return { state: 'no chain', ...leftAlone };
+  if (own === undefined || table.shape.some((line) => DORMANT.test(line)))
+    return { state: 'no jump', ...leftAlone };
+  const [head = '', ...inside] = own;
   const lines = [
-    // Another chain that packets enter, or another hook, may do anything.
-    ...hooked.flatMap(({ properties }) =>
-      properties.filter((line) => ANY_HOOK.test(line) && !HOOK.test(line)),
-    ),
-    ...own.rules.map(({ text }) => text),
+    // Another chain that packets enter may do anything.
+    ...hooked.flatMap((one) => (one === own ? [] : one.filter((line) => ANY_HOOK.test(line)))),
+    ...inside.filter((line) => !HOOK.test(line) && !line.startsWith('comment "')),
   ];
-  const from =
-    lines.find((line) => !LOCAL.test(line)) === fromRule(family) ? fromRanges(family, table) : undefined;
-  const start = `${NFT_FAMILY[family].protocol} ${own.head.split(' ')[1]}: `;
+  const start = `${NFT_FAMILY[family].protocol} ${head.split(' ')[1]}: `;
   const rules = lines
-    .filter((line) => from === undefined || line !== fromRule(family))
-    .flatMap((line) => rangeRules(family, line, start, table));
-  return { state: 'applied', ...firstMatches(family, rules), from };
+    .flatMap((line) => readLine(family, line, start, table))
+    .filter(({ destinations }) => destinations.ranges.length > 0);
+  // What comes from elsewhere is left alone first.
+  const elsewhere = rules[0]?.outcome.kind === 'returns' ? rules[0].conditions[0]?.sources : undefined;
+  const behind = elsewhere === undefined ? rules : rules.slice(1);
+  return { state: 'applied', ...firstMatches(family, behind), from: elsewhere && complement(elsewhere) };
 }
 
-/** Where packets must come from; undefined if that cannot be told. */
-function fromRanges(family: Family, table: NftTable): RangeSet | undefined {
-  const names = table.sets.find(({ head }) => head === `set ${FROM_SET}`)?.elements ?? [];
-  const ranges = names.flatMap((name) => parseRange(name) ?? []);
-  return ranges.length > 0 && ranges.length === names.length ? rangeSet(family, ranges) : undefined;
+/** The lines of each chain, from the one with its name. nft(8) lists chains last. */
+function chainsOf(shape: readonly string[]): readonly (readonly string[])[] {
+  const starts = shape.flatMap((line, index) => (line.startsWith('chain ') ? [index] : []));
+  return starts.map((start, index) => shape.slice(start, starts[index + 1]).slice(0, -1));
 }
 
-function isNamed({ head }: NftChain): boolean {
-  return head === `chain ${CHAIN}`;
+function isNamed([head]: readonly string[]): boolean {
+  return head === `chain ${CHAIN} {`;
 }
-
-/** Packets to the node itself are none of the agent's business. */
-const LOCAL = /^fib daddr type local (?:return|accept)\b/;
 
 /** The line of a chain that packets enter; into all other chains, only jumps lead. */
 const ANY_HOOK = /^type \w+ hook /;
@@ -58,12 +54,11 @@ const DORMANT = /^flags (?:\w+,)*dormant\b/;
 const VERDICT =
   /^(.*?)(?:^| )(return|accept|masquerade(?= to :|$| )|snat(?= to ))(?: to ([\d.:[\]a-f-]+))?(?: (?:fully-)?random)?$/;
 
-function outcomeOf(word: string | undefined, target: string | undefined): Pick<RangeRule, 'verdict' | 'as'> {
-  if (word === undefined) return { verdict: undefined };
-  if (word === 'masquerade') return { verdict: 'masqueraded' };
-  if (word !== 'snat') return { verdict: target === undefined ? 'not_masqueraded' : undefined };
-  const as = target === undefined ? undefined : translatedAddress(target);
-  return { verdict: as === undefined ? undefined : 'masqueraded', as };
+function outcomeOf(word: string | undefined, to: string | undefined): Outcome {
+  if (word === 'masquerade') return { kind: 'masquerades' };
+  if (word === 'snat') return { kind: 'masquerades', to: to ?? '' };
+  if (word === undefined || to !== undefined) return { kind: 'else' };
+  return { kind: word === 'accept' ? 'ends' : 'returns' };
 }
 
 /** Statements at the end of a rule, without their texts in quotes, behind which a packet goes on. */
@@ -80,37 +75,56 @@ const PASSING = new RegExp(
 /** What may do more than to match, in front of such a statement; nft(8) takes no verdict there. */
 const MORE = /\b(?:vmap|set|add|update|dup|fwd|xt|tproxy|synproxy)\b/;
 
-/** A rule as far as it concerns destinations: one for each element of the set, if it asks for the set. */
-function rangeRules(
-  family: Family,
-  line: string,
-  start: string,
-  { sets, elements }: NftTable,
-): readonly RangeRule[] {
-  const rule = line.replace(/ ?comment "[^"]*"$/, '').replace(/"[^"]*"/g, '""');
-  const [, before, word, target] = VERDICT.exec(rule) ?? [];
-  const condition = (before ?? rule).replace(PASSING, '');
-  // Packets to the node itself are none of the agent's business.
-  if (condition === 'fib daddr type local' && word !== undefined) return [];
-  if (word === undefined && condition !== rule && !MORE.test(condition)) return [];
-  const outcome = outcomeOf(word, target);
+/** A rule of a chain: one for each element of the set, if it asks for the set. */
+function readLine(family: Family, line: string, start: string, table: TableContent): readonly Rule[] {
+  const written = line.replace(/ ?comment "[^"]*"$/, '').replace(/"[^"]*"/g, '""');
+  const [, before, word, to] = VERDICT.exec(written) ?? [];
+  const asked = (before ?? written).replace(PASSING, '');
+  const goesOn = word === undefined && asked !== written && !MORE.test(asked);
+  const outcome: Outcome = goesOn ? { kind: 'goes on' } : outcomeOf(word, to);
   const text = `${start}${line}`;
-  const [, not, list, single = '', others] = destinationPattern(family).exec(condition) ?? [];
-  const isSet = single === `@${SET}` && sets.some(({ head }) => head === `set ${SET}`);
-  const names = isSet ? [...elements.keys()] : (list?.split(', ') ?? [single]);
-  const ranges = names.flatMap((name) =>
-    name === CATCH_ALL ? everything(family).ranges : (parseRange(name) ?? []),
-  );
-  const isDestination = word !== undefined && ranges.length === names.length;
-  const concerned = not === undefined ? ranges : complement(rangeSet(family, ranges)).ranges;
-  return (isDestination ? concerned : everything(family).ranges).map((range, index) => ({
-    ...range,
-    ...outcome,
-    matchesAll: (isDestination && others === undefined) || condition === '',
-    text: isSet && not === undefined ? `${text}, element ${names[index]}` : text,
+  if (word === undefined) return [{ text, ...combine(family, [conditionOf(asked)]), outcome }];
+  if (!OWN_SET.test(asked)) return [{ text, ...combine(family, testsOf(family, asked, table)), outcome }];
+  return Array.from(table.elements.keys(), (name) => ({
+    text: `${text}, element ${name}`,
+    ...combine(family, testsOf(family, asked.replace(`@${SET}`, name), table)),
+    outcome,
   }));
 }
 
-function destinationPattern(family: Family): RegExp {
-  return new RegExp(`^${NFT_FAMILY[family].protocol} daddr (!= )?(?:\\{ ([^{}]+) \\}|(\\S+))( .*)?$`);
+const OWN_SET = new RegExp(`^ip6? daddr @${SET}(?: |$)`);
+const DESTINATION = /^ip6? daddr (!= )?(?:\{ ([^{}]+) \}|(\S+))( .*)?$/;
+const ELSEWHERE = new RegExp(`^ip6? saddr != @${FROM_SET}$`);
+
+/** What a rule asks for, in front of its verdict. */
+function testsOf(family: Family, asked: string, { shape, elements }: TableContent): readonly Test[] {
+  if (asked === '') return [];
+  // Packets to the node itself are none of the agent's business.
+  if (asked === 'fib daddr type local') return [nothing(family)];
+  if (ELSEWHERE.test(asked)) {
+    const from = addressesOf(family, fromElements(shape));
+    return [{ ...conditionOf(asked), sources: from && complement(from) }];
+  }
+  const [, not, list, single = '', others] = DESTINATION.exec(asked) ?? [];
+  const names = single === `@${SET}` ? [...elements.keys()] : (list?.split(', ') ?? [single]);
+  const set = addressesOf(family, names);
+  if (set === undefined) return [conditionOf(asked)];
+  return [not === undefined ? set : complement(set), others === undefined ? undefined : conditionOf(others)];
+}
+
+function conditionOf(text: string): Condition {
+  return { text, isSteady: false };
+}
+
+/** The addresses of elements; undefined if one of them is anything else. */
+function addressesOf(family: Family, names: readonly string[]): RangeSet | undefined {
+  const ranges = names.map((name) => (name === CATCH_ALL ? everything(family).ranges[0] : parseRange(name)));
+  return ranges.every((range) => range !== undefined) ? rangeSet(family, ranges) : undefined;
+}
+
+/** The elements of the set of sources; an empty text if they are not known. */
+function fromElements(shape: readonly string[]): readonly string[] {
+  const set = shape.slice(shape.indexOf(`set ${FROM_SET} {`));
+  const [, list = ''] = /^elements = \{ (.*) \}$/.exec(set.slice(0, set.indexOf('}')).at(-1) ?? '') ?? [];
+  return list.split(', ');
 }

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
-import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
-import { firstMatches, type RangeRule } from '../../../lib/dataplane/first-match.ts';
+import { complement, isIn, isInSome, rangeOf, rangeSet } from '../../../lib/cidr/ranges.ts';
+import { firstMatches } from '../../../lib/dataplane/first-match.ts';
+import type { Outcome, Rule } from '../../../lib/dataplane/rule.ts';
+import type { Verdict } from '../../../lib/policy/policy.ts';
 import { BITS, crowdedAddress, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
 
 for (const family of FAMILIES) {
@@ -16,11 +18,15 @@ for (const family of FAMILIES) {
           (some, addresses) => {
             const rules = some.map((one, index) => ({ ...one, text: `rule ${index}` }));
             const { fates } = firstMatches(family, rules);
-            const edges = rules.flatMap(({ first, last }) => [first, last]);
+            const edges = rules.flatMap(({ destinations }) =>
+              destinations.ranges.flatMap(({ first, last }) => [first, last]),
+            );
             for (const value of [...addresses, ...edges]) {
               const [fate, ...others] = fates.filter((one) => isIn(value, one));
               assert.ok(fate !== undefined && others.length === 0);
-              const outcomes = outcomesOf(rules.filter((one) => isIn(value, one)));
+              const outcomes = outcomesOf(
+                rules.filter(({ destinations }) => isInSome(value, destinations.ranges)),
+              );
               assert.equal(fate.verdict, outcomes.size === 1 ? [...outcomes][0] : undefined);
             }
             assert.equal(fates[0]?.first, 0n);
@@ -35,23 +41,40 @@ for (const family of FAMILIES) {
   });
 }
 
+/** What each outcome does with packets; undefined if that is neither of both. */
+const VERDICTS = new Map<Outcome, Verdict | undefined>([
+  [{ kind: 'masquerades' }, 'masqueraded'],
+  [{ kind: 'masquerades', to: '192.0.2.0/24' }, undefined],
+  [{ kind: 'returns' }, 'not_masqueraded'],
+  [{ kind: 'ends' }, 'not_masqueraded'],
+  [{ kind: 'else' }, undefined],
+  [{ kind: 'jump', chain: 'X' }, undefined],
+  [{ kind: 'goes on' }, undefined],
+]);
+
 /** The verdicts of all packets: each may, or may not, have what a rule asks for besides the destination. */
-function outcomesOf(rules: readonly RangeRule[]): ReadonlySet<RangeRule['verdict']> {
+function outcomesOf(rules: readonly Rule[]): ReadonlySet<Verdict | undefined> {
   const packets = Array.from({ length: 2 ** rules.length }, (_, packet) => packet);
+  const decides = ({ conditions, outcome }: Rule, index: number, packet: number) =>
+    outcome.kind !== 'goes on' && (conditions.length === 0 || (packet >> index) % 2 === 1);
   return new Set(
     packets.map((packet) => {
-      const match = rules.find(({ matchesAll }, index) => matchesAll || (packet >> index) % 2 === 1);
-      return match === undefined ? 'not_masqueraded' : match.verdict;
+      const match = rules.find((one, index) => decides(one, index, packet));
+      return match === undefined ? 'not_masqueraded' : VERDICTS.get(match.outcome);
     }),
   );
 }
 
-function rule(family: Family): fc.Arbitrary<Omit<RangeRule, 'text'>> {
+function rule(family: Family): fc.Arbitrary<Omit<Rule, 'text'>> {
   return fc
     .record({
       prefix: crowdedPrefix(family),
-      verdict: fc.constantFrom('not_masqueraded' as const, 'masqueraded' as const, undefined),
-      matchesAll: fc.boolean(),
+      isNegated: fc.boolean(),
+      outcome: fc.constantFrom(...VERDICTS.keys()),
+      conditions: fc.constantFrom([], [{ text: 'more', isSteady: true }]),
     })
-    .map(({ prefix, ...rest }) => ({ ...rangeOf(prefix), ...rest }));
+    .map(({ prefix, isNegated, ...rest }) => {
+      const set = rangeSet(family, [rangeOf(prefix)]);
+      return { destinations: isNegated ? complement(set) : set, ...rest };
+    });
 }

@@ -141,7 +141,7 @@ const CASES: readonly { readonly expr: readonly unknown[]; readonly rules: reado
         },
       },
     ],
-    rules: ['10.0.0.1/32 | | ends', 'all | ip daddr in no other element | jump a'],
+    rules: ['10.0.0.1/32 | | else', 'all | ip daddr in no other element | jump a'],
   },
 ];
 
@@ -173,6 +173,31 @@ describe('a rule of nft -j', () => {
         ['goes on'],
       );
       assert.deepEqual(namesIn(broken), []);
+    });
+  }
+});
+
+describe('a match of nft -j', () => {
+  for (const [left, op, right, isSteady] of [
+    [saddr, '==', ten, true],
+    [saddr, '!=', { range: ['1.2.3.4', '1.2.3.9'] }, true],
+    [oifname, '!=', 'docker0', true],
+    [{ payload: { protocol: 'tcp', field: 'dport' } }, '==', 80, true],
+    [saddr, '==', '@dynamic', false],
+    [saddr, '==', { set: [ten] }, false],
+    [saddr, '<', '1.2.3.4', true],
+    [{ payload: { base: 'nh', offset: 0, len: 8 } }, '==', 1, false],
+    [{ ct: { key: 'state' } }, 'in', 'new', false],
+    [{ numgen: { mode: 'random', mod: 2, offset: 0 } }, '==', 0, false],
+    [{ meta: { key: 'skuid' } }, '==', 1, false],
+    [mark, '==', 1, false],
+  ] as const) {
+    it(`asks what a packet answers ${isSteady ? 'alike each time' : 'anyhow'}: ${JSON.stringify(left)} ${op} ${JSON.stringify(right)}`, () => {
+      const [rule] = parseNftRule(contextOf(), { expr: [match(left, op, right)] });
+      assert.deepEqual(
+        rule?.conditions.map((condition) => condition.isSteady),
+        [isSteady],
+      );
     });
   }
 });

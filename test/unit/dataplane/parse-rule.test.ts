@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { parseIptablesRule } from '../../../lib/foreign/iptables-rule.ts';
-import { OWN, textOf } from './support.ts';
+import { parseIptablesRule } from '../../../lib/dataplane/iptables/parse-rule.ts';
+import { OWN, textOf } from '../foreign/support.ts';
 
 interface Case {
   readonly spec: string;
@@ -15,7 +15,7 @@ const IPV4: readonly Case[] = [
   { spec: '-j SNAT --to-source 192.0.2.1', outcome: 'masquerades' },
   { spec: '-j NETMAP --to 192.0.2.0/24', outcome: 'masquerades' },
   { spec: '-j ACCEPT', outcome: 'ends' },
-  { spec: '-j NFQUEUE --queue-num 1', outcome: 'ends' },
+  { spec: '-j NFQUEUE --queue-num 1', outcome: 'else' },
   { spec: '-j RETURN', outcome: 'returns' },
   { spec: '-j LOG', outcome: 'goes on' },
   { spec: '-j SOMETHING --with option', outcome: 'goes on' },

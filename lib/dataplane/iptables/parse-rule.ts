@@ -1,10 +1,7 @@
-import type { Family } from '../cidr/address.ts';
-import { parsePrefix } from '../cidr/prefix.ts';
-import { complement, nothing, rangeOf, rangeSet } from '../cidr/ranges.ts';
-import { ruleWords } from '../dataplane/iptables/rule.ts';
-import type { Tool } from '../dataplane/iptables/tool.ts';
-import { combine, markTest, type Outcome, type ReadRules, type Rule, type Test } from './base-chain.ts';
-import type { Budget } from './budget.ts';
+import type { Family } from '../../cidr/address.ts';
+import { complement, nothing, parseRange, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
+import { combine, markTest, type Outcome, type Rule, type Test } from '../rule.ts';
+import { ruleWords } from './rule.ts';
 
 /** An option with its values, such as `! --dst-type LOCAL`. */
 interface Option {
@@ -13,8 +10,17 @@ interface Option {
   readonly values: readonly string[];
 }
 
-const MASQUERADING = /^(MASQUERADE|SNAT|NETMAP|SAME)$/;
-const ENDING = /^(ACCEPT|DROP|QUEUE|NFQUEUE|REJECT)$/;
+const TARGETS = new Map<string, Outcome>([
+  ['MASQUERADE', { kind: 'masquerades' }],
+  ['ACCEPT', { kind: 'ends' }],
+  ['RETURN', { kind: 'returns' }],
+  ['DROP', { kind: 'else' }],
+  ['QUEUE', { kind: 'else' }],
+  ['NFQUEUE', { kind: 'else' }],
+  ['REJECT', { kind: 'else' }],
+]);
+/** Targets to which an option says what packets leave with. */
+const TRANSLATING = /^(SNAT|NETMAP|SAME)$/;
 /** Targets that may stand without options, as jumps to chains do. */
 const GOING_ON = /^(MARK|CONNMARK|LOG|NFLOG|ULOG|TRACE|NOTRACK|CT|CHECKSUM|CLASSIFY|AUDIT|DSCP)$/;
 
@@ -29,28 +35,6 @@ const SHORT_OPTIONS: Readonly<Record<string, string>> = {
   '-p': 'protocol',
   '-f': 'fragment',
 };
-
-/**
- * Reads chains of `nat`.
- *
- * @param elsewhere reads what iptables cannot read, because nft(8) has put rules into it
- * @param refusal why a chain must not be listed, if so
- */
-export function iptablesRules(
-  { family, list }: Tool,
-  ownChain: string,
-  budget: Budget,
-  elsewhere: ReadRules = async () => undefined,
-  refusal: (chain: string) => Promise<string | undefined> = async () => undefined,
-): ReadRules {
-  return async (chain) => {
-    const refused = await refusal(chain);
-    if (refused !== undefined) return refused;
-    const specs = await list(chain);
-    if (specs === undefined) return await elsewhere(chain);
-    return await budget.map(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain));
-  };
-}
 
 /**
  * A rule as `iptables -S` prints it.
@@ -106,11 +90,8 @@ function testOf(family: Family, chain: string, match: string, { negated, name, v
   const value = values.join(' ');
   const not = negated ? 'not ' : '';
   if (name === '-d') {
-    const parsed = parsePrefix(value);
-    // A mask with holes is not a prefix.
-    if (!('prefix' in parsed)) return { text: `destination ${not}${value}`, isSteady: true };
-    const set = rangeSet(family, [rangeOf(parsed.prefix)]);
-    return negated ? complement(set) : set;
+    const set = addresses(family, negated, value);
+    return set ?? { text: `destination ${not}${value}`, isSteady: true };
   }
   if (name === '--comment' || name === '-c') return undefined;
   // Policies are only about destinations that are not local.
@@ -123,16 +104,27 @@ function testOf(family: Family, chain: string, match: string, { negated, name, v
   }
   const short = SHORT_OPTIONS[name];
   const what = short ?? `${match} ${name.replace(/^-+/, '')}`.trim();
-  return { text: `${what} ${not}${value}`.trimEnd(), isSteady: short !== undefined };
+  return {
+    text: `${what} ${not}${value}`.trimEnd(),
+    isSteady: short !== undefined,
+    sources: name === '-s' ? addresses(family, negated, value) : undefined,
+  };
+}
+
+/** The addresses that a prefix asks for; undefined for a mask with holes. */
+function addresses(family: Family, negated: boolean, text: string): RangeSet | undefined {
+  const range = parseRange(text);
+  const set = range && rangeSet(family, [range]);
+  return set && negated ? complement(set) : set;
 }
 
 function outcomeOf([target, ...more]: readonly Option[], ownChain: string): Outcome {
   const name = target?.values[0] ?? '';
   if (name === ownChain) return { kind: 'own' };
   if (target?.name === '-g') return { kind: 'goto', chain: name };
-  if (MASQUERADING.test(name)) return { kind: 'masquerades' };
-  if (ENDING.test(name)) return { kind: 'ends' };
-  if (name === 'RETURN') return { kind: 'returns' };
+  const known = TARGETS.get(name);
+  if (known !== undefined) return known;
+  if (TRANSLATING.test(name)) return { kind: 'masquerades', to: more[0]?.values.join() ?? '' };
   // A jump to a chain has no options.
   if (more.length > 0 || GOING_ON.test(name)) return { kind: 'goes on' };
   return { kind: 'jump', chain: name };

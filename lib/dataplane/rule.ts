@@ -1,0 +1,81 @@
+import type { Family } from '../cidr/address.ts';
+import { everything, intersection, nothing, type RangeSet } from '../cidr/ranges.ts';
+
+/** What a rule does with a packet that it matches, as far as it decides about masquerading. */
+export type Outcome =
+  /**
+   * Source NAT of any kind: MASQUERADE, SNAT, NETMAP. `to` is what packets leave with, as the tool writes it: an address,
+   * a range, ports; undefined if the kernel chooses an address of the link.
+   */
+  | { readonly kind: 'masquerades'; readonly to?: string | undefined }
+  /** The base chain is done with the packet, which goes its way without NAT: ACCEPT. */
+  | { readonly kind: 'ends' }
+  /** The base chain is done with the packet: DROP, QUEUE and the like; in the agent's own chains also what is not understood. */
+  | { readonly kind: 'else' }
+  | { readonly kind: 'returns' }
+  | { readonly kind: 'jump' | 'goto'; readonly chain: string }
+  /** Leads to the agent's own chain. */
+  | { readonly kind: 'own' }
+  /** The next rule follows. */
+  | { readonly kind: 'goes on' };
+
+/** A rule of iptables or nftables, as packets meet it that are not for the node itself and that no one has marked for masquerading. */
+export interface Rule {
+  /** Evidence for people: the rule as its tool writes it, with its chain. */
+  readonly text: string;
+  /** The destinations that it matches; all if it does not ask for any. */
+  readonly destinations: RangeSet;
+  /** What else must be so; all of it. */
+  readonly conditions: readonly Condition[];
+  readonly outcome: Outcome;
+}
+
+/** What a rule asks of a packet besides its destination. */
+export interface Condition {
+  readonly text: string;
+  /** Whether a packet gives every rule the same answer: its source and interfaces, but not a limit, mark or chance. */
+  readonly isSteady: boolean;
+  /** The sources that it asks for; undefined if it asks for something else. */
+  readonly sources?: RangeSet | undefined;
+}
+
+/** What one match of a rule asks: some destinations, a condition, or nothing that could fail. */
+export type Test = RangeSet | Condition | undefined;
+
+/** All tests of a rule together. */
+export function combine(family: Family, tests: readonly Test[]): Pick<Rule, 'destinations' | 'conditions'> {
+  let destinations: RangeSet | undefined;
+  const conditions: Condition[] = [];
+  for (const test of tests) {
+    if (test === undefined) continue;
+    if ('ranges' in test) destinations = destinations === undefined ? test : intersection(destinations, test);
+    else conditions.push(test);
+  }
+  return { destinations: destinations ?? everything(family), conditions };
+}
+
+/** Marks that mean "masquerade me": bit 14 of kube-proxy, bit 13 of the CNI plugin portmap. */
+const MASQUERADE_MARKS = [0x4000, 0x2000];
+
+/** Where they match the mark that they set, which may be another one. */
+const THEIR_PLACES = /\bKUBE-POSTROUTING\b|\bCNI-HOSTPORT-MASQ\b|\bcni_hostport\b/;
+
+/**
+ * What a match of the mark asks of a packet that no one has marked for masquerading. Only such packets are looked at:
+ * kube-proxy and portmap mark what they want to be masqueraded.
+ *
+ * @param place the names of table and chain
+ */
+export function markTest(family: Family, place: string, value: number, mask: number, is: boolean): Test {
+  // "The bit is not set" is the same as "the mark is not that bit".
+  const isClear = value === 0 && mask !== 0 && (mask & (mask - 1)) === 0;
+  const [asked, has] = isClear ? [mask, !is] : [value, is];
+  const isConvention = MASQUERADE_MARKS.includes(asked) && (mask === asked || mask === 0xffffffff);
+  if (isConvention || THEIR_PLACES.test(place)) return has ? nothing(family) : undefined;
+  const text = `mark ${has ? '' : 'not '}${hex(asked)}${mask === 0xffffffff ? '' : `/${hex(mask)}`}`;
+  return { text, isSteady: false };
+}
+
+function hex(value: number): string {
+  return `0x${value.toString(16)}`;
+}
