@@ -42,8 +42,8 @@ export interface Condition {
 /** What one match of a rule asks: some destinations, a condition, or nothing that could fail. */
 export type Test = RangeSet | Condition | undefined;
 
-/** All tests of a rule together. */
-export function combine(family: Family, tests: readonly Test[]): Pick<Rule, 'destinations' | 'conditions'> {
+/** A rule that asks for all of the tests. */
+export function ruleOf(family: Family, text: string, tests: readonly Test[], outcome: Outcome): Rule {
   let destinations: RangeSet | undefined;
   const conditions: Condition[] = [];
   for (const test of tests) {
@@ -51,7 +51,7 @@ export function combine(family: Family, tests: readonly Test[]): Pick<Rule, 'des
     if ('ranges' in test) destinations = destinations === undefined ? test : intersection(destinations, test);
     else conditions.push(test);
   }
-  return { destinations: destinations ?? everything(family), conditions };
+  return { text, destinations: destinations ?? everything(family), conditions, outcome };
 }
 
 /** Marks that mean "masquerade me": bit 14 of kube-proxy, bit 13 of the CNI plugin portmap. */

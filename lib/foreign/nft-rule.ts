@@ -1,6 +1,6 @@
 import type { Family } from '../cidr/address.ts';
 import { complement, nothing, parseRange, type RangeSet, rangeSet } from '../cidr/ranges.ts';
-import { combine, markTest, type Outcome, type Rule, type Test } from '../dataplane/rule.ts';
+import { markTest, type Outcome, type Rule, ruleOf, type Test } from '../dataplane/rule.ts';
 import { at, isObject, type Json, listAt, nameAndBody } from './nft-list.ts';
 import { nftText } from './nft-text.ts';
 
@@ -33,17 +33,15 @@ export function parseNftRule(context: NftContext, rule: Json): readonly Rule[] {
   const place = `${table} ${chain}`;
   const tests = statements.map((statement) => testOf(context, place, statement));
   const map = statements.map((statement) => at(statement, 'vmap')).find(isObject);
-  if (map === undefined) return [{ text, ...combine(family, tests), outcome: outcomeOf(statements) }];
+  if (map === undefined) return [ruleOf(family, text, tests, outcomeOf(statements))];
 
   const data = at(map, 'data');
   const pairs = listAt(data, 'set') ?? named.get(referenced(data) ?? '') ?? [];
   return pairs.filter(Array.isArray).map(([key, verdict]) => {
     check();
-    return {
-      text: `${text} (${nftText(key)} : ${nftText(verdict)})`,
-      ...combine(family, [...tests, keyTest(context, place, at(map, 'key'), elementValue(key))]),
-      outcome: outcomeOf([verdict]),
-    };
+    const asked = keyTest(context, place, at(map, 'key'), elementValue(key));
+    const element = `${text} (${nftText(key)} : ${nftText(verdict)})`;
+    return ruleOf(family, element, [...tests, asked], outcomeOf([verdict]));
   });
 }
 

@@ -1,6 +1,6 @@
 import type { Family } from '../../cidr/address.ts';
 import { complement, nothing, parseRange, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
-import { combine, markTest, type Outcome, type Rule, type Test } from '../rule.ts';
+import { markTest, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
 import { ruleWords } from './rule.ts';
 
 /** An option with its values, such as `! --dst-type LOCAL`. */
@@ -46,11 +46,8 @@ export function parseIptablesRule(family: Family, chain: string, spec: string, o
   const options = optionsOf(ruleWords(spec));
   const target = options.findIndex(({ name }) => name === '-j' || name === '-g');
   const matches = target === -1 ? options : options.slice(0, target);
-  return {
-    text: `-A ${chain} ${spec}`.trimEnd(),
-    ...combine(family, testsOf(family, chain, matches)),
-    outcome: target === -1 ? { kind: 'goes on' } : outcomeOf(options.slice(target), ownChain),
-  };
+  const outcome: Outcome = target === -1 ? { kind: 'goes on' } : outcomeOf(options.slice(target), ownChain);
+  return ruleOf(family, `-A ${chain} ${spec}`.trimEnd(), testsOf(family, chain, matches), outcome);
 }
 
 function optionsOf(words: readonly string[]): readonly Option[] {

@@ -3,7 +3,7 @@ import { complement, everything, nothing, parseRange, type RangeSet, rangeSet } 
 import { sameFate } from '../../policy/fates.ts';
 import type { KernelFates } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
-import { type Condition, combine, type Outcome, type Rule, type Test } from '../rule.ts';
+import { type Condition, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
 import { CATCH_ALL, CHAIN, FROM_SET, NFT_FAMILY, SET } from './names.ts';
 import type { NftablesObservation, TableContent } from './observe.ts';
 
@@ -83,16 +83,17 @@ function readLine(family: Family, line: string, start: string, table: TableConte
   const goesOn = word === undefined && asked !== written && !MORE.test(asked);
   const outcome: Outcome = goesOn ? { kind: 'goes on' } : outcomeOf(word, to);
   const text = `${start}${line}`;
-  if (word === undefined) return [{ text, ...combine(family, [conditionOf(asked)]), outcome }];
-  if (!OWN_SET.test(asked)) return [{ text, ...combine(family, testsOf(family, asked, table)), outcome }];
-  return Array.from(table.elements.keys(), (name) => ({
-    text: `${text}, element ${name}`,
-    ...combine(family, testsOf(family, asked.replace(`@${SET}`, name), table)),
-    outcome,
-  }));
+  if (word === undefined) return [ruleOf(family, text, [conditionOf(asked)], outcome)];
+  const [, own, others] = OWN_SET.exec(asked) ?? [];
+  const more = others === undefined ? undefined : conditionOf(others);
+  if (own === undefined) return [ruleOf(family, text, testsOf(family, asked, table), outcome)];
+  return Array.from(table.elements.keys(), (name) => {
+    const element = addressesOf(family, [name]) ?? conditionOf(name);
+    return ruleOf(family, `${text}, element ${name}`, [element, more], outcome);
+  });
 }
 
-const OWN_SET = new RegExp(`^ip6? daddr @${SET}(?: |$)`);
+const OWN_SET = new RegExp(`^ip6? daddr (@${SET})( .*)?$`);
 const DESTINATION = /^ip6? daddr (!= )?(?:\{ ([^{}]+) \}|(\S+))( .*)?$/;
 const ELSEWHERE = new RegExp(`^ip6? saddr != @${FROM_SET}$`);
 
