@@ -141,6 +141,9 @@ interface End {
   readonly path: readonly Rule[];
 }
 
+/** Behind the last rule of a chain. */
+const BACK: End = { place: 'back', path: [] };
+
 /**
  * The rules that lead packets to one address to the end of the base chain, without NAT, before they meet the agent's
  * chain; undefined if they meet it, or may meet it.
@@ -152,9 +155,9 @@ export function endBeforeOwn({ name, chains }: BaseChain): readonly Rule[] | und
   const walk = (chain: string): End => {
     const before = known.get(chain);
     if (before !== undefined) return before;
-    // Chains that lead in a circle come back, as those do that lead nowhere.
-    known.set(chain, { place: 'back', path: [] });
-    const end = endOf(chains.get(chain) ?? [], walk);
+    // Chains that lead in a circle come back.
+    known.set(chain, BACK);
+    const end = firstEnd(chains.get(chain) ?? [], walk);
     known.set(chain, end);
     return end;
   };
@@ -165,32 +168,22 @@ export function endBeforeOwn({ name, chains }: BaseChain): readonly Rule[] | und
   return last && path;
 }
 
-/** Where the rules of a chain lead packets that may meet any condition, but need not. */
-function endOf(rules: readonly Rule[], walk: (chain: string) => End): End {
+/** Where the rules of a chain lead packets that may fulfil any condition, but need not. */
+function firstEnd(rules: readonly Rule[], walk: (chain: string) => End): End {
   for (const rule of rules) {
-    const end = ledTo(rule, walk);
+    const end = endBy(rule, walk);
     if (end?.place === 'own' || (end !== undefined && rule.conditions.length === 0)) return end;
   }
-  return { place: 'back', path: [] };
+  return BACK;
 }
 
-/** Where a rule leads packets; undefined to the next rule. */
-function ledTo(rule: Rule, walk: (chain: string) => End): End | undefined {
+/** Where a rule leads packets; undefined if the next one follows. */
+function endBy(rule: Rule, walk: (chain: string) => End): End | undefined {
   const { outcome } = rule;
-  switch (outcome.kind) {
-    case 'goes on':
-      return undefined;
-    case 'own':
-      return { place: 'own', path: [rule] };
-    case 'returns':
-      return { place: 'back', path: [rule] };
-    case 'jump':
-    case 'goto': {
-      const { place, path } = walk(outcome.chain);
-      if (place !== 'back') return { place, path: [rule, ...path] };
-      return outcome.kind === 'jump' ? undefined : { place, path: [rule] };
-    }
-    default:
-      return { place: 'end', path: [rule] };
-  }
+  const { place, path } = 'chain' in outcome ? walk(outcome.chain) : BACK;
+  if (place !== 'back') return { place, path: [rule, ...path] };
+  if (outcome.kind === 'goes on' || outcome.kind === 'jump') return undefined;
+  if (outcome.kind === 'own') return { place: 'own', path: [rule] };
+  const comesBack = outcome.kind === 'returns' || outcome.kind === 'goto';
+  return { place: comesBack ? 'back' : 'end', path: [rule] };
 }

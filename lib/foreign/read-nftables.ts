@@ -5,8 +5,8 @@ import type { Netlink, Requests } from '../dataplane/netlink.ts';
 import { NFT_FAMILY } from '../dataplane/nftables/names.ts';
 import type { Rule } from '../dataplane/rule.ts';
 import type { NatChain } from '../netlink/replies.ts';
-import { type BaseChain, type ReadRules, readBaseChain } from './base-chain.ts';
-import { type Budget, MOST_CHAINS, MOST_LISTED } from './budget.ts';
+import type { ReadRules } from './base-chain.ts';
+import { type Budget, MOST_LISTED } from './budget.ts';
 import { at, type Json, listAt, listNft, type NftName } from './nft-list.ts';
 import { namesIn, parseNftRule } from './nft-rule.ts';
 
@@ -79,21 +79,6 @@ export function createNftReader(host: Host, ownChain: string, budget: Budget, re
         return error.message;
       }
     };
-}
-
-/** Reads a base chain and what it leads to; undefined if there is none. */
-export async function readNative(
-  nft: NftReader,
-  family: Family,
-  base: NatChain,
-): Promise<BaseChain | undefined> {
-  const place = { where: whereOf(base), family, name: base.chain };
-  return await readBaseChain(place, MOST_CHAINS.nft, nft(base, family));
-}
-
-/** As `BaseChain.where`. */
-export function whereOf({ family, table, chain }: NatChain): string {
-  return `nftables ${family} ${table} ${chain}`;
 }
 
 /** Whether packets of the family meet the chain at all. */

@@ -1,28 +1,33 @@
 import type { Family } from '../cidr/address.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { TABLE } from '../dataplane/nftables/names.ts';
+import { findCommand } from '../dataplane/iptables/detect.ts';
+import { inTurns, usesLegacyNat } from '../dataplane/iptables/legacy.ts';
+import { parseIptablesRule } from '../dataplane/iptables/parse-rule.ts';
+import { createTool, type Tool } from '../dataplane/iptables/tool.ts';
+import { NFT_FAMILY, TABLE } from '../dataplane/nftables/names.ts';
+import type { IptablesMode } from '../dataplane/options.ts';
 import type { NatChain } from '../netlink/replies.ts';
-import type { BaseChain } from './base-chain.ts';
-import { Budget, READ_MS, TooMany } from './budget.ts';
-import {
-  type IptablesOptions,
-  isIptables,
-  type Reader,
-  readLegacyMode,
-  readNftMode,
-} from './read-iptables.ts';
+import { type BaseChain, type ReadRules, readBaseChain } from './base-chain.ts';
+import { Budget, MOST_CHAINS, MOST_LISTED, READ_MS, TooMany } from './budget.ts';
 import {
   createNftReader,
   createRefusal,
   isMetBy,
-  readNative,
+  type NftReader,
+  type Refusal,
   UNKNOWN_SIZE,
-  whereOf,
 } from './read-nftables.ts';
 
-export interface NodeOptions extends IptablesOptions {
+/** The chain of iptables at the hook postrouting. */
+const POSTROUTING = 'POSTROUTING';
+
+export interface NodeOptions {
   readonly families: readonly Family[];
+  /** The chain of the agent in `nat`, which is not read. */
+  readonly ownChain: string;
+  /** The mode that the agent uses, and how its commands are called, as `detectMode` has found; undefined for neither. */
+  readonly iptables: { readonly mode: IptablesMode; readonly suffix: string } | undefined;
 }
 
 /** The rules of the node that may masquerade. */
@@ -105,7 +110,7 @@ function waysOf(reader: Reader, family: Family, listed: readonly NatChain[] | un
     { isOwn: mode === 'legacy', read: () => readLegacyMode(reader, family) },
     ...nativeChains(family, listed)
       .filter((one) => !isSkipped(one))
-      .map((one) => ({ isOwn: false, read: () => readNative(reader.nft, family, one) })),
+      .map((one) => ({ isOwn: false, read: () => readNative(reader, family, one) })),
   ];
 }
 
@@ -133,4 +138,105 @@ async function attempt(unread: string[], { isOwn, read }: Way): Promise<BaseChai
 
 function skippedText({ family, table }: NatChain): string {
   return `nftables ${family} ${table}: skipped, because it masquerades only packets that kube-proxy itself has marked`;
+}
+
+/** What chains are read with. */
+interface Reader {
+  readonly host: Host;
+  readonly options: NodeOptions;
+  readonly budget: Budget;
+  readonly nft: NftReader;
+  readonly refusal: Refusal;
+}
+
+function whereOf({ family, table, chain }: NatChain): string {
+  return `nftables ${family} ${table} ${chain}`;
+}
+
+function readNative({ nft }: Reader, family: Family, base: NatChain): Promise<BaseChain | undefined> {
+  const place = { where: whereOf(base), family, name: base.chain };
+  return readBaseChain(place, MOST_CHAINS.nft, nft(base, family));
+}
+
+/** Whether it is a chain of iptables-nft, which keeps its tables in nf_tables as `ip nat` and `ip6 nat`. */
+function isIptables({ family: tableFamily, table, chain }: NatChain, family: Family): boolean {
+  return tableFamily === NFT_FAMILY[family].protocol && table === 'nat' && chain === POSTROUTING;
+}
+
+/**
+ * POSTROUTING of iptables-nft and what it leads to; undefined if there is none.
+ *
+ * @param base the chain as the kernel lists it; undefined if it was not asked
+ */
+async function readNftMode(
+  reader: Reader,
+  family: Family,
+  base: NatChain | undefined,
+): Promise<BaseChain | undefined> {
+  const { host, options, budget, nft, refusal } = reader;
+  const suffix = await suffixOf(host, options, 'nft');
+  if (suffix === undefined) return base && (await readNative(reader, family, base));
+  const tool = createTool(budget.limit(host), family, suffix);
+  const place = { family: NFT_FAMILY[family].protocol, table: 'nat' };
+  const refused = async (chain: string) => {
+    // Without netlink the agent itself reads this chain, and no other, at each sync.
+    if (base === undefined && chain === POSTROUTING) return undefined;
+    return await refusal({ ...place, chain }, MOST_LISTED.iptables);
+  };
+  const rules = iptablesRules(tool, options.ownChain, budget, base && nft(base, family), refused);
+  return await readBaseChain(postrouting(family, 'nft'), MOST_CHAINS.nft, rules);
+}
+
+/** The same of iptables-legacy; undefined also if it is not in use. */
+async function readLegacyMode(
+  { host, options, budget }: Reader,
+  family: Family,
+): Promise<BaseChain | undefined> {
+  const inUse = options.iptables?.mode === 'legacy' || (await usesLegacyNat(host, family));
+  if (inUse === false) return undefined;
+  const suffix = await suffixOf(host, options, 'legacy');
+  if (suffix !== undefined) {
+    const tool = createTool(budget.limit(inTurns(host, 'legacy')), family, suffix);
+    const rules = iptablesRules(tool, options.ownChain, budget);
+    return await readBaseChain(postrouting(family, 'legacy'), MOST_CHAINS.legacy, rules);
+  }
+  if (inUse === undefined) return undefined;
+  const message = `iptables-legacy is in use (${family}), but is not installed here`;
+  throw new DataplaneError('missing', message, 'install it, or use an image that has it');
+}
+
+function postrouting(family: Family, mode: IptablesMode): Pick<BaseChain, 'where' | 'family' | 'name'> {
+  const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
+  return { where: `${command} (${mode}) nat ${POSTROUTING}`, family, name: POSTROUTING };
+}
+
+/**
+ * Reads chains of `nat`.
+ *
+ * @param elsewhere reads what iptables cannot read, because nft(8) has put rules into it
+ * @param refusal why a chain must not be listed, if so
+ */
+function iptablesRules(
+  { family, list }: Tool,
+  ownChain: string,
+  budget: Budget,
+  elsewhere: ReadRules = async () => undefined,
+  refusal: (chain: string) => Promise<string | undefined> = async () => undefined,
+): ReadRules {
+  return async (chain) => {
+    const refused = await refusal(chain);
+    if (refused !== undefined) return refused;
+    const specs = await list(chain);
+    if (specs === undefined) return await elsewhere(chain);
+    return await budget.map(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain));
+  };
+}
+
+/** How the commands of a mode are called; undefined if they are not installed. */
+async function suffixOf(
+  host: Host,
+  { iptables }: NodeOptions,
+  mode: IptablesMode,
+): Promise<string | undefined> {
+  return iptables?.mode === mode ? iptables.suffix : (await findCommand(host, mode))?.suffix;
 }

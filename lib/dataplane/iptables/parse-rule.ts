@@ -10,15 +10,7 @@ interface Option {
   readonly values: readonly string[];
 }
 
-const TARGETS = new Map<string, Outcome>([
-  ['MASQUERADE', { kind: 'masquerades' }],
-  ['ACCEPT', { kind: 'ends' }],
-  ['RETURN', { kind: 'returns' }],
-  ['DROP', { kind: 'else' }],
-  ['QUEUE', { kind: 'else' }],
-  ['NFQUEUE', { kind: 'else' }],
-  ['REJECT', { kind: 'else' }],
-]);
+const DROPPING = /^(DROP|QUEUE|NFQUEUE|REJECT)$/;
 /** Targets to which an option says what packets leave with. */
 const TRANSLATING = /^(SNAT|NETMAP|SAME)$/;
 /** Targets that may stand without options, as jumps to chains do. */
@@ -119,9 +111,11 @@ function outcomeOf([target, ...more]: readonly Option[], ownChain: string): Outc
   const name = target?.values[0] ?? '';
   if (name === ownChain) return { kind: 'own' };
   if (target?.name === '-g') return { kind: 'goto', chain: name };
-  const known = TARGETS.get(name);
-  if (known !== undefined) return known;
+  if (name === 'MASQUERADE') return { kind: 'masquerades' };
   if (TRANSLATING.test(name)) return { kind: 'masquerades', to: more[0]?.values.join() ?? '' };
+  if (name === 'ACCEPT') return { kind: 'ends' };
+  if (DROPPING.test(name)) return { kind: 'else' };
+  if (name === 'RETURN') return { kind: 'returns' };
   // A jump to a chain has no options.
   if (more.length > 0 || GOING_ON.test(name)) return { kind: 'goes on' };
   return { kind: 'jump', chain: name };
