@@ -5,26 +5,23 @@ import type { KernelFates } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import { type Condition, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
 import { CATCH_ALL, CHAIN, FROM_SET, NFT_FAMILY, SET } from './names.ts';
-import type { NftablesObservation, TableContent } from './observe.ts';
+import { isOwn, type NftChain, type NftTable } from './objects.ts';
 
 /** What the table does with packets to every address. */
-export function kernelFates({ family, table }: NftablesObservation): KernelFates {
+export function kernelFates(family: Family, table: NftTable | undefined): KernelFates {
   const leftAlone = sameFate(family, { verdict: 'not_masqueraded' });
-  if (table?.isOwn !== true) return { state: 'no chain', ...leftAlone };
-  const chains = chainsOf(table.shape);
-  const hooked = chains.filter((lines) => lines.some((line) => ANY_HOOK.test(line)));
+  if (table === undefined || !isOwn(table)) return { state: 'no chain', ...leftAlone };
+  const hooked = table.chains.filter(({ properties }) => properties.some((line) => ANY_HOOK.test(line)));
   const own = hooked.find(isNamed) ?? hooked[0];
-  if (own === undefined && !chains.some(isNamed)) return { state: 'no chain', ...leftAlone };
-  if (own === undefined || table.shape.some((line) => DORMANT.test(line)))
+  if (own === undefined && !table.chains.some(isNamed)) return { state: 'no chain', ...leftAlone };
+  if (own === undefined || table.properties.some((line) => DORMANT.test(line)))
     return { state: 'no jump', ...leftAlone };
-  const [head = '', ...inside] = own;
-  const lines = [
-    // Another chain that packets enter may do anything.
-    ...hooked.flatMap((one) => (one === own ? [] : one.filter((line) => ANY_HOOK.test(line)))),
-    ...inside.filter((line) => !HOOK.test(line) && !line.startsWith('comment "')),
-  ];
-  const start = `${NFT_FAMILY[family].protocol} ${head.split(' ')[1]}: `;
-  const rules = lines
+  const hooks = hooked.flatMap((chain) =>
+    chain.properties.filter((line) => ANY_HOOK.test(line) && !(chain === own && HOOK.test(line))),
+  );
+  const start = `${NFT_FAMILY[family].protocol} ${own.head.split(' ')[1]}: `;
+  // Another chain that packets enter, or another hook, may do anything.
+  const rules = [...hooks, ...own.rules.map(({ text }) => text)]
     .flatMap((line) => readLine(family, line, start, table))
     .filter(({ destinations }) => destinations.ranges.length > 0);
   // What comes from elsewhere is left alone first.
@@ -33,14 +30,8 @@ export function kernelFates({ family, table }: NftablesObservation): KernelFates
   return { state: 'applied', ...firstMatches(family, behind), from: elsewhere && complement(elsewhere) };
 }
 
-/** The lines of each chain, from the one with its name. nft(8) lists chains last. */
-function chainsOf(shape: readonly string[]): readonly (readonly string[])[] {
-  const starts = shape.flatMap((line, index) => (line.startsWith('chain ') ? [index] : []));
-  return starts.map((start, index) => shape.slice(start, starts[index + 1]).slice(0, -1));
-}
-
-function isNamed([head]: readonly string[]): boolean {
-  return head === `chain ${CHAIN} {`;
+function isNamed({ head }: NftChain): boolean {
+  return head === `chain ${CHAIN}`;
 }
 
 /** The line of a chain that packets enter; into all other chains, only jumps lead. */
@@ -76,7 +67,7 @@ const PASSING = new RegExp(
 const MORE = /\b(?:vmap|set|add|update|dup|fwd|xt|tproxy|synproxy)\b/;
 
 /** A rule of a chain: one for each element of the set, if it asks for the set. */
-function readLine(family: Family, line: string, start: string, table: TableContent): readonly Rule[] {
+function readLine(family: Family, line: string, start: string, table: NftTable): readonly Rule[] {
   const written = line.replace(/ ?comment "[^"]*"$/, '').replace(/"[^"]*"/g, '""');
   const [, before, word, to] = VERDICT.exec(written) ?? [];
   const asked = (before ?? written).replace(PASSING, '');
@@ -98,12 +89,12 @@ const DESTINATION = /^ip6? daddr (!= )?(?:\{ ([^{}]+) \}|(\S+))( .*)?$/;
 const ELSEWHERE = new RegExp(`^ip6? saddr != @${FROM_SET}$`);
 
 /** What a rule asks for, in front of its verdict. */
-function testsOf(family: Family, asked: string, { shape, elements }: TableContent): readonly Test[] {
+function testsOf(family: Family, asked: string, { sets, elements }: NftTable): readonly Test[] {
   if (asked === '') return [];
   // Packets to the node itself are none of the agent's business.
   if (asked === 'fib daddr type local') return [nothing(family)];
   if (ELSEWHERE.test(asked)) {
-    const from = addressesOf(family, fromElements(shape));
+    const from = addressesOf(family, sets.find(({ head }) => head === `set ${FROM_SET}`)?.elements ?? ['']);
     return [{ ...conditionOf(asked), sources: from && complement(from) }];
   }
   const [, not, list, single = '', others] = DESTINATION.exec(asked) ?? [];
@@ -121,11 +112,4 @@ function conditionOf(text: string): Condition {
 function addressesOf(family: Family, names: readonly string[]): RangeSet | undefined {
   const ranges = names.map((name) => (name === CATCH_ALL ? everything(family).ranges[0] : parseRange(name)));
   return ranges.every((range) => range !== undefined) ? rangeSet(family, ranges) : undefined;
-}
-
-/** The elements of the set of sources; an empty text if they are not known. */
-function fromElements(shape: readonly string[]): readonly string[] {
-  const set = shape.slice(shape.indexOf(`set ${FROM_SET} {`));
-  const [, list = ''] = /^elements = \{ (.*) \}$/.exec(set.slice(0, set.indexOf('}')).at(-1) ?? '') ?? [];
-  return list.split(', ');
 }

@@ -196,6 +196,16 @@ describe('the verdict of a chain in the kernel', () => {
     });
   }
 
+  it('cannot be told where packets enter another chain of the table too', () => {
+    const table = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
+    const theirs = table.chains.map((chain) => ({ ...chain, head: 'chain theirs' }));
+    const { fates } = nftablesFates('IPv4', { ...table, chains: [...table.chains, ...theirs] });
+    assert.deepEqual(
+      fates.map(({ verdict }) => verdict),
+      [undefined],
+    );
+  });
+
   for (const family of FAMILIES) {
     it(`is what the policy says, for every policy rendered and every ${family} address`, () => {
       const entry = fc.record({
