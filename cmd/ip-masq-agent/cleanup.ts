@@ -1,11 +1,10 @@
 import { type Agent, inWords } from '../../lib/agent/holder.ts';
-import { leftoverPlaces } from '../../lib/agent/leftovers.ts';
 import { tryLock } from '../../lib/agent/lock.ts';
 import { describeRemoval, removeAll } from '../../lib/agent/remove.ts';
-import type { Installed } from '../../lib/dataplane/dataplane.ts';
+import { type Place, placeName } from '../../lib/dataplane/dataplane.ts';
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
-import { installedDataplanes } from '../../lib/dataplane/open.ts';
+import { listPlaces } from '../../lib/dataplane/open.ts';
 import { keptFamilies } from '../../lib/policy/policy.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { printable } from '../../lib/text/escape.ts';
@@ -34,19 +33,19 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
     );
   const netlink = flags.netlink === 'off' ? undefined : new Netlink(ownSockets, () => {});
   const host = systemHost(flags['sync-timeout'], netlink);
-  const installed = await installedDataplanes(dataplaneOptions(flags), host);
+  const all = await listPlaces(dataplaneOptions(flags), host);
   const { places, advice } =
     holder?.kind === 'agent'
-      ? besideAgent(holder, flags['masq-chain'], installed)
-      : { places: installed, advice: undefined };
+      ? besideAgent(holder, flags['masq-chain'], all)
+      : { places: all, advice: undefined };
   const removals = await removeAll(places, retryOptions(flags));
   for (const removal of removals) {
-    const { family, where, outcome, stays } = removal;
+    const { outcome, stays } = removal;
     const rules = outcome.kind === 'removed' ? outcome.rules : [];
     const text = [describeRemoval(removal), ...rules].map(printable).join('\n  ');
     if (outcome.kind === 'failed') console.error(`ip-masq-agent: ${text}`);
     else print(`${text}\n`);
-    for (const one of stays) complain(`${family}, ${where}: ${one}`);
+    for (const one of stays) complain(`${placeName(removal)}: ${one}`);
   }
   if (advice !== undefined) complain(advice);
   const isDone = removals.every(({ outcome, stays }) => outcome.kind !== 'failed' && stays.length === 0);
@@ -57,19 +56,20 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
 function besideAgent(
   agent: Agent,
   chain: string,
-  installed: readonly Installed[],
-): { readonly places: readonly Installed[]; readonly advice: string | undefined } {
+  places: readonly Place[],
+): { readonly places: readonly Place[]; readonly advice: string | undefined } {
   const runs = `${inWords(agent)} runs on this node`;
   const kept = flagsOf(agent);
   if (kept === undefined || kept['masq-chain'] === chain) {
     const advice = `${runs}, and writes the rules again: at once, or at its next resync; stop it, then run cleanup`;
-    return { places: installed, advice };
+    return { places, advice };
   }
   // Whatever its chain is called, the tables of an agent have one name.
-  const own = installed.find(({ dataplane }) => dataplane.iptables === undefined);
-  if (kept.backend !== 'nftables' || own === undefined) return { places: installed, advice: undefined };
+  const isTable = ({ dataplane }: Place) => dataplane.iptables === undefined;
+  if (kept.backend !== 'nftables' || !places.some(isTable)) return { places, advice: undefined };
+  const families = keptFamilies(kept['enable-ipv6']);
   return {
-    places: leftoverPlaces(installed, own.dataplane, keptFamilies(kept['enable-ipv6'])),
+    places: places.filter((place) => !isTable(place) || !families.includes(place.family)),
     advice: `${runs}, with --masq-chain=${kept['masq-chain']}: its tables of nftables stay; to remove them, stop it, then run cleanup with that flag`,
   };
 }

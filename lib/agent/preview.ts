@@ -1,43 +1,41 @@
 import type { MergedConfig } from '../config/config.ts';
-import type { Dataplane, Observed, Plan } from '../dataplane/dataplane.ts';
-import { DataplaneError } from '../dataplane/error.ts';
+import type { Observed, Place, Plan } from '../dataplane/dataplane.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
-import { compilePolicy, type Family, type Policy } from '../policy/policy.ts';
+import { compilePolicy, keptFamilies, type Policy } from '../policy/policy.ts';
+import { readPlace, type Unreadable } from './places.ts';
+import { type RetryOptions, retrying } from './retry.ts';
 
-/** What a sync would do in one family. */
-export interface Preview {
-  readonly family: Family;
+/** What a sync would do in one place. */
+export interface Preview extends Place {
   /** Undefined if nothing differs. */
   readonly plan: Plan | undefined;
   /** The kernel now; undefined if it cannot be read. */
-  readonly observed?: Observed;
+  readonly observed: Observed | undefined;
   /** Undefined if the family is turned off. */
   readonly policy?: Policy;
   /** Why the agent cannot look for leftovers in a family that is turned off. */
-  readonly unreadable?: DataplaneError;
+  readonly unreadable?: Unreadable;
 }
 
 /**
- * What a sync would do in a family now. Nothing is written.
+ * What a sync would do now in a place of the dataplane that is used. Nothing is written.
  *
  * @throws {DataplaneError}
  */
 export async function preview(
-  dataplane: Dataplane,
+  place: Place,
   config: MergedConfig,
-  family: Family,
   enableIPv6: boolean,
+  retry: RetryOptions,
 ): Promise<Preview> {
-  if (family === 'IPv4' || enableIPv6) {
-    const observed = await dataplane.observe(family, 'more');
+  const { dataplane, family } = place;
+  if (keptFamilies(enableIPv6).includes(family)) {
+    const observed = await retrying(() => dataplane.observe(family, 'more'), retry);
     const policy = compilePolicy(config, family, ownAddressList());
-    return { family, plan: observed.plan(policy), observed, policy };
+    return { ...place, plan: observed.plan(policy), observed, policy };
   }
-  try {
-    const observed = await dataplane.observe(family, 'more');
-    return { family, plan: observed.remove(), observed };
-  } catch (error) {
-    if (!(error instanceof DataplaneError)) throw error;
-    return { family, plan: undefined, ...(!error.meansNoRules && { unreadable: error }) };
-  }
+  const reading = await readPlace(place, retry);
+  if (reading.kind === 'unreadable')
+    return { ...place, plan: undefined, observed: undefined, unreadable: reading };
+  return { ...place, plan: reading.observed?.remove(), observed: reading.observed };
 }

@@ -1,15 +1,12 @@
-import type { Installed } from '../dataplane/dataplane.ts';
+import { type Place, placeName } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
-import type { Family } from '../policy/policy.ts';
+import type { Logger } from '../log/log.ts';
 import { counted } from '../text/words.ts';
 import { removeRules } from './reconcile.ts';
 import type { RetryOptions } from './retry.ts';
 
-/** The result of a removal in one family of one dataplane. */
-interface Removal {
-  readonly family: Family;
-  /** The dataplane's name. */
-  readonly where: string;
+/** The result of a removal in one place. */
+interface Removal extends Place {
   readonly outcome:
     | { readonly kind: 'nothing' }
     /** The removed rules and jumps. */
@@ -21,22 +18,20 @@ interface Removal {
   readonly stays: readonly string[];
 }
 
-/** Removes the agent's rules from all dataplanes. A failure in one does not stop the others. */
+/** Removes the agent's rules from these places. A failure in one does not stop the others. */
 export async function removeAll(
-  installed: readonly Installed[],
+  places: readonly Place[],
   options: RetryOptions,
 ): Promise<readonly Removal[]> {
   const removals: Removal[] = [];
-  for (const { dataplane, families } of installed) {
-    for (const family of families) {
-      const result = await removeRules(dataplane, family, options).then(removed, notRemoved);
-      removals.push({ family, where: dataplane.name, ...result });
-    }
+  for (const place of places) {
+    const result = await removeRules(place.dataplane, place.family, options).then(removed, notRemoved);
+    removals.push({ ...place, ...result });
   }
   return removals;
 }
 
-type Result = Pick<Removal, 'outcome' | 'stays'>;
+type Result = Omit<Removal, keyof Place>;
 
 function removed({ rules, stays }: Awaited<ReturnType<typeof removeRules>>): Result {
   return { outcome: rules === undefined ? { kind: 'nothing' } : { kind: 'removed', rules }, stays };
@@ -49,9 +44,21 @@ function notRemoved(error: unknown): Result {
   return { outcome: { kind, error }, stays: [] };
 }
 
+/**
+ * Logs what was removed, and what stays.
+ *
+ * @param why the beginning of the line
+ */
+export function logRemoval(log: Logger, removal: Removal, why = ''): void {
+  const { family, outcome, stays } = removal;
+  if (outcome.kind === 'removed')
+    log.info({ family, rules: outcome.rules }, `${why}${describeRemoval(removal)}`);
+  for (const text of stays) log.warn({ family }, text);
+}
+
 /** The removal in one line. */
-export function describeRemoval({ family, where, outcome }: Removal): string {
-  return `${family}, ${where}: ${describeOutcome(outcome)}`;
+export function describeRemoval(removal: Removal): string {
+  return `${placeName(removal)}: ${describeOutcome(removal.outcome)}`;
 }
 
 function describeOutcome(outcome: Removal['outcome']): string {

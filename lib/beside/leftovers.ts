@@ -1,9 +1,9 @@
-import { findLeftovers, leftoverPlaces } from '../agent/leftovers.ts';
-import { describeRemoval, removeAll } from '../agent/remove.ts';
-import type { Dataplane, Found, Installed } from '../dataplane/dataplane.ts';
+import { readPlaces } from '../agent/places.ts';
+import { describeRemoval, logRemoval, removeAll } from '../agent/remove.ts';
+import { type Dataplane, type Found, type Place, placeName } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { installedDataplanes } from '../dataplane/open.ts';
+import { listPlaces } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import type { Logger } from '../log/log.ts';
 import type { Policy } from '../policy/policy.ts';
@@ -20,8 +20,8 @@ export class Leftovers {
   readonly #host: Host;
   readonly #log: Logger;
   readonly #signal: AbortSignal;
-  /** The places in which this process has removed leftovers. */
-  readonly #removed = new Set<string>();
+  /** The names of the places in which this process has removed leftovers. */
+  readonly #cleared = new Set<string>();
   #back: readonly Found[] = [];
 
   constructor(options: DataplaneOptions, host: Host, log: Logger, signal: AbortSignal) {
@@ -45,11 +45,15 @@ export class Leftovers {
     const failures: string[] = [];
     try {
       const kept = policies.map(({ family }) => family);
-      const installed = await installedDataplanes(this.#options, this.#host);
-      const places = leftoverPlaces(installed, dataplane, kept);
-      const known = this.#only(places, true);
-      failures.push(...(await this.#remove(this.#only(places, false))));
-      this.#back = await findLeftovers(known);
+      const places = (await listPlaces(this.#options, this.#host)).filter(
+        (place) => place.dataplane.name !== dataplane.name || !kept.includes(place.family),
+      );
+      const known = places.filter((place) => this.hasCleared(place));
+      failures.push(...(await this.#remove(places.filter((place) => !known.includes(place)))));
+      const readings = await readPlaces(known);
+      const unreadable = readings.find((one) => one.kind === 'unreadable');
+      if (unreadable !== undefined) throw unreadable.error;
+      this.#back = readings.filter((one) => one.kind === 'found');
     } catch (error) {
       // The signal ends a pause between two attempts with an AbortError.
       if (this.#signal.aborted) return undefined;
@@ -60,30 +64,20 @@ export class Leftovers {
     return `cannot remove leftovers of an earlier run in another dataplane, mode or family: ${failures.join('; ')}`;
   }
 
-  /** The places without those that this process has cleared: what is there now is another agent's. */
-  withoutOthers(installed: readonly Installed[]): readonly Installed[] {
-    return this.#only(installed, false);
+  /** Whether this process has removed leftovers from the place: what is there now is another agent's. */
+  hasCleared(place: Place): boolean {
+    return this.#cleared.has(placeName(place));
   }
 
   /** Removes what is in these places; returns what failed. */
-  async #remove(places: readonly Installed[]): Promise<readonly string[]> {
+  async #remove(places: readonly Place[]): Promise<readonly string[]> {
     const retry = { timeoutMs: ATTEMPT_MS, signal: this.#signal, onRetry: () => {} };
     const removals = await removeAll(places, retry);
     for (const removal of removals) {
-      const { family, where, outcome, stays } = removal;
-      if (outcome.kind !== 'removed') continue;
-      this.#removed.add(`${family} ${where}`);
-      this.#log.info({ family, rules: outcome.rules }, `left by an earlier run: ${describeRemoval(removal)}`);
-      for (const text of stays) this.#log.warn({ family }, text);
+      if (removal.outcome.kind !== 'removed') continue;
+      this.#cleared.add(placeName(removal));
+      logRemoval(this.#log, removal, 'left by an earlier run: ');
     }
     return removals.filter(({ outcome }) => outcome.kind === 'failed').map(describeRemoval);
-  }
-
-  /** Those of the places in which this process has, or has not, removed leftovers. */
-  #only(places: readonly Installed[], removed: boolean): readonly Installed[] {
-    return places.map(({ dataplane, families }) => ({
-      dataplane,
-      families: families.filter((family) => this.#removed.has(`${family} ${dataplane.name}`) === removed),
-    }));
   }
 }

@@ -59,17 +59,19 @@ export interface Observed {
   stays?(policy?: Policy): readonly string[];
 }
 
-/** A dataplane that is installed, and the families in which it can hold the agent's rules. */
-export interface Installed {
+/** A place where rules of the agent can be: a dataplane that is installed, and a family. */
+export interface Place {
   readonly dataplane: Dataplane;
-  readonly families: readonly Family[];
+  readonly family: Family;
 }
 
-/** The agent's chain or table, with rules, in a place where this run keeps none. */
-export interface Found {
-  readonly family: Family;
-  /** The dataplane's name. */
-  readonly where: string;
+/** The place in words: `IPv4, iptables 1.8.9 (nft)`. Equal for the same place at another time. */
+export function placeName({ dataplane, family }: Place): string {
+  return `${family}, ${dataplane.name}`;
+}
+
+/** A place with the agent's chain or table in it. */
+export interface Found extends Place {
   readonly rules: readonly string[];
 }
 

@@ -1,9 +1,9 @@
 import type { Policy } from '../policy/policy.ts';
-import type { Dataplane, Installed } from './dataplane.ts';
+import type { Dataplane, Place } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
 import { renderChain } from './iptables/chain.ts';
-import { installedIptables, openIptables } from './iptables/iptables.ts';
+import { iptablesPlaces, openIptables } from './iptables/iptables.ts';
 import { openNftables } from './nftables/nftables.ts';
 import { renderTable } from './nftables/table.ts';
 import type { DataplaneOptions } from './options.ts';
@@ -33,21 +33,32 @@ export function ruleCount(policy: Policy, options: DataplaneOptions): number {
 }
 
 /**
- * All installed dataplanes: an earlier run may have used another one, or another mode.
+ * All places where rules of the agent can be: an earlier run may have used another dataplane, mode or family.
  *
- * @throws {DataplaneError} if there is none
+ * @throws {DataplaneError} if no dataplane is installed
  */
-export async function installedDataplanes(
-  options: DataplaneOptions,
-  host: Host,
-): Promise<readonly Installed[]> {
-  const installed = [...(await installedIptables(options, host))];
-  try {
-    installed.push({ dataplane: await openNftables(options, host), families: ['IPv4', 'IPv6'] });
-  } catch (error) {
-    if (!(error instanceof DataplaneError) || error.failure !== 'missing') throw error;
+export async function listPlaces(options: DataplaneOptions, host: Host): Promise<readonly Place[]> {
+  const installed: (readonly Place[])[] = [];
+  for (const list of [
+    () => iptablesPlaces('nft', options, host),
+    () => iptablesPlaces('legacy', options, host),
+    () => nftablesPlaces(options, host),
+  ]) {
+    try {
+      installed.push(await list());
+    } catch (error) {
+      if (!(error instanceof DataplaneError) || error.failure !== 'missing') throw error;
+    }
   }
-  if (installed.length > 0) return installed;
+  if (installed.length > 0) return installed.flat();
   const remedy = 'install iptables or nftables, or use an image that has them';
   throw new DataplaneError('missing', 'neither iptables nor nft is installed', remedy);
+}
+
+async function nftablesPlaces(options: DataplaneOptions, host: Host): Promise<readonly Place[]> {
+  const dataplane = await openNftables(options, host);
+  return [
+    { dataplane, family: 'IPv4' },
+    { dataplane, family: 'IPv6' },
+  ];
 }

@@ -1,12 +1,11 @@
 import type { SourcesOptions } from '../agent/load.ts';
-import { openPatiently, patient } from '../agent/patient.ts';
 import { preview } from '../agent/preview.ts';
 import { type RetryOptions, retrying } from '../agent/retry.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { installedDataplanes } from '../dataplane/open.ts';
+import { listPlaces, openDataplane } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { readNode } from '../foreign/read-node.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
@@ -69,7 +68,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
 
 /** The findings about the tools, which need no capability. */
 async function toolFindings({ dataplane, host }: Examiner): Promise<readonly Finding[]> {
-  return await installedDataplanes(dataplane, host).then(
+  return await listPlaces(dataplane, host).then(
     () => [],
     (error: unknown) => dataplaneFinding(error),
   );
@@ -86,15 +85,15 @@ async function examineKernel(
     findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
   };
   await look(async () => {
-    const dataplane = await openPatiently(options, host, retry);
+    const dataplane = await retrying(() => openDataplane(options, host), retry);
     seen.push(`${dataplane.name}: ${dataplane.reason}`);
     const { enableIPv6 } = sources.config;
     for (const family of ['IPv4', 'IPv6'] as const) {
       if (config === undefined) break;
-      await look(async () => {
-        const { plan } = await preview(dataplane, config, family, enableIPv6);
-        return ownRuleFindings(family, dataplane.name, plan);
-      }, family);
+      await look(
+        async () => ownRuleFindings(await preview({ dataplane, family }, config, enableIPv6, retry)),
+        family,
+      );
     }
     await look(async () => {
       const { iptables } = dataplane;
@@ -107,10 +106,10 @@ async function examineKernel(
         ...(await neighbourFindings(node, policies, acceptForeign)),
       ];
     });
-    const installed = await installedDataplanes(options, host);
-    for (const family of families) await look(() => bothModesFindings(host, installed, family), family);
-    for (const one of installed)
-      await look(() => leftoverFindings(dataplane, { ...one, dataplane: patient(one.dataplane, retry) }));
+    const places = await listPlaces(options, host);
+    for (const family of families) await look(() => bothModesFindings(host, places, family), family);
+    for (const place of places.filter((one) => one.dataplane.name !== dataplane.name))
+      await look(() => leftoverFindings(dataplane, place, retry));
     return [];
   });
   return { findings, seen };

@@ -1,5 +1,7 @@
-import { findLeftovers } from '../agent/leftovers.ts';
-import type { Dataplane, Installed, Plan } from '../dataplane/dataplane.ts';
+import { readPlace } from '../agent/places.ts';
+import type { Preview } from '../agent/preview.ts';
+import type { RetryOptions } from '../agent/retry.ts';
+import type { Dataplane, Found, Place, Plan } from '../dataplane/dataplane.ts';
 import { diffOf } from '../dataplane/diff.ts';
 import type { Host } from '../dataplane/host.ts';
 import { builtInRules } from '../dataplane/iptables/detect.ts';
@@ -14,9 +16,10 @@ import { few } from '../text/words.ts';
 import type { Finding } from './finding.ts';
 
 /** The finding about a difference between the agent's rules and the config. */
-export function ownRuleFindings(family: Family, where: string, plan: Plan | undefined): readonly Finding[] {
+export function ownRuleFindings({ dataplane, family, plan }: Preview): readonly Finding[] {
   if (plan === undefined) return [];
-  if (isOfOlderAgent(plan.current)) return [olderAgentFinding(family, where, plan.current)];
+  const rules = plan.current;
+  if (isOfOlderAgent(rules)) return [olderAgentFinding({ dataplane, family, rules })];
   const message = `the agent's rules differ from the config: ${plan.found.join(', ')}`;
   const remedy =
     'check that the agent runs, and read its log; ip-masq-agent diff shows what a sync would change';
@@ -90,13 +93,13 @@ const SHOWN = 3;
  */
 export async function bothModesFindings(
   host: Host,
-  installed: readonly Installed[],
+  places: readonly Place[],
   family: Family,
 ): Promise<readonly Finding[]> {
   const evidence: string[] = [];
   let modes = 0;
-  for (const { dataplane, families } of installed) {
-    if (dataplane.iptables === undefined || !families.includes(family)) continue;
+  for (const { dataplane } of places.filter((place) => place.family === family)) {
+    if (dataplane.iptables === undefined) continue;
     const { mode, suffix } = dataplane.iptables;
     const rules = await builtInRules(createTool(inTurns(host, mode), family, suffix));
     if (rules.length === 0) continue;
@@ -110,23 +113,28 @@ export async function bothModesFindings(
   return [{ kind: 'both-modes', family, message, evidence, remedy }];
 }
 
-/** The findings of the doctor about places that the agent does not use. */
-export async function leftoverFindings(used: Dataplane, place: Installed): Promise<readonly Finding[]> {
-  if (place.dataplane.name === used.name) return [];
-  return (await findLeftovers([place])).map(({ family, where, rules }): Finding => {
-    if (isOfOlderAgent(rules)) return olderAgentFinding(family, where, rules);
-    return {
-      kind: 'chain-elsewhere',
-      family,
-      message: `the agent's rules are also in ${where}, but ${used.name} is used`,
-      evidence: rules,
-      remedy: 'stop the agent, run ip-masq-agent cleanup, start the agent again',
-    };
-  });
+/**
+ * The finding about rules in a place that the agent does not use.
+ *
+ * @throws {DataplaneError}
+ */
+export async function leftoverFindings(
+  used: Dataplane,
+  place: Place,
+  retry: RetryOptions,
+): Promise<readonly Finding[]> {
+  const reading = await readPlace(place, retry);
+  if (reading.kind === 'unreadable') throw reading.error;
+  if (reading.kind === 'empty') return [];
+  const { dataplane, family, rules } = reading;
+  if (isOfOlderAgent(rules)) return [olderAgentFinding(reading)];
+  const message = `the agent's rules are also in ${dataplane.name}, but ${used.name} is used`;
+  const remedy = 'stop the agent, run ip-masq-agent cleanup, start the agent again';
+  return [{ kind: 'chain-elsewhere', family, message, evidence: rules, remedy }];
 }
 
 /** The finding about rules of an older agent in the agent's chain, or that lead to it. */
-function olderAgentFinding(family: Family, where: string, rules: readonly string[]): Finding {
-  const message = `ip-masq-agent v1 or v2 has written rules for the agent's chain in ${where}`;
+function olderAgentFinding({ dataplane, family, rules }: Found): Finding {
+  const message = `ip-masq-agent v1 or v2 has written rules for the agent's chain in ${dataplane.name}`;
   return { kind: 'older-agent', family, message, evidence: rules, remedy: OLDER_AGENT_REMEDY };
 }

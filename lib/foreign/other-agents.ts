@@ -1,4 +1,4 @@
-import type { Found } from '../dataplane/dataplane.ts';
+import { type Found, placeName } from '../dataplane/dataplane.ts';
 import { OTHER_AGENT } from './author.ts';
 import type { ForeignFinding } from './find.ts';
 
@@ -19,16 +19,17 @@ export const OLDER_AGENT_REMEDY =
  *
  * @param accepted the ids of authors whose rules the operator knows and accepts
  */
-export function othersFinding({ family, where, rules }: Found, accepted: readonly string[]): ForeignFinding {
+export function othersFinding(found: Found, accepted: readonly string[]): ForeignFinding {
+  const { dataplane, family, rules } = found;
   const who = isOfOlderAgent(rules) ? 'ip-masq-agent v1 or v2' : 'another agent';
   return {
-    key: `others ${family} ${where}`,
+    key: `others ${placeName(found)}`,
     family,
     author: OTHER_AGENT,
     isAccepted: accepted.includes(OTHER_AGENT),
     isOnlyFromSources: false,
     rules: rules.filter((rule) => / -j MASQUERADE\b| counter masquerade\b/.test(rule)).length,
-    message: `rules that this agent removed from ${where} are back, and stay: ${who} keeps a chain of the same name there, and may masquerade what the config does not masquerade`,
+    message: `rules that this agent removed from ${dataplane.name} are back, and stay: ${who} keeps a chain of the same name there, and may masquerade what the config does not masquerade`,
     evidence: rules,
     remedy: isOfOlderAgent(rules) ? OLDER_AGENT_REMEDY : 'find the other agent, and remove it',
   };

@@ -354,7 +354,10 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'leftovers: what comes back is removed again and again',
     edits: [
-      ['const known = this.#only(places, true);', 'const known: Installed[] = []; this.#removed.clear();'],
+      [
+        'const known = places.filter((place) => this.hasCleared(place));',
+        'const known: Place[] = []; this.#cleared.clear();',
+      ],
     ],
     noticedBy: [['e2e/foreign.test.ts', 'are removed once, and if they come back they stay']],
   },

@@ -7,8 +7,8 @@ import { type Difference, differs } from './difference.ts';
 
 /** What a sync would change in one family as plain values, for programs. */
 export function differenceJson(difference: Difference): object {
-  const { dataplane, preview, leftovers, stays, unread, now } = difference;
-  const { family, plan } = preview;
+  const { preview, leftovers, stays, unread, now } = difference;
+  const { dataplane, family, plan } = preview;
   return {
     family,
     dataplane: dataplane.name,
@@ -17,9 +17,9 @@ export function differenceJson(difference: Difference): object {
     added: (plan?.added ?? []).map(ruleJson),
     removed: (plan?.removed ?? []).map(ruleJson),
     kept: plan?.kept ?? null,
-    leftovers: leftovers.map(({ where, rules }) => ({ dataplane: where, rules })),
+    leftovers: leftovers.map((one) => ({ dataplane: one.dataplane.name, rules: one.rules })),
     stays,
-    unread: unread.map(({ where, error }) => ({ dataplane: where, message: error.message })),
+    unread: unread.map((one) => ({ dataplane: one.dataplane.name, message: one.error.message })),
     state: now?.state ?? null,
     verdicts: verdictsJson(difference),
   };

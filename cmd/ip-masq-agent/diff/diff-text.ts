@@ -1,8 +1,8 @@
-import type { Leftover, Unread } from '../../../lib/agent/leftovers.ts';
-import type { Plan } from '../../../lib/dataplane/dataplane.ts';
+import type { FoundRules, Unreadable } from '../../../lib/agent/places.ts';
+import type { Preview } from '../../../lib/agent/preview.ts';
+import { placeName } from '../../../lib/dataplane/dataplane.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
 import { describeKernelChange } from '../../../lib/dataplane/kernel-fates.ts';
-import type { Family } from '../../../lib/policy/policy.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
@@ -25,11 +25,9 @@ export function diffText(
   { colour }: { readonly colour: boolean },
 ): string {
   const verdicts = differences.map(verdictText);
-  const lines = differences.flatMap(({ dataplane, preview, leftovers, stays, unread }, index) => [
-    ...(preview.unreadable === undefined
-      ? rulesText(preview.family, dataplane.name, preview.plan, colour)
-      : []),
-    ...stays.map((text) => printable(`${preview.family}, ${dataplane.name}: ${text}`)),
+  const lines = differences.flatMap(({ preview, leftovers, stays, unread }, index) => [
+    ...(preview.unreadable === undefined ? rulesText(preview, colour) : []),
+    ...stays.map((text) => printable(`${placeName(preview)}: ${text}`)),
     ...unread.map(unreadText),
     ...leftovers.map(leftoverText),
     ...(verdicts[index] ?? []),
@@ -39,25 +37,22 @@ export function diffText(
   return [...lines, ...(changes ? [CONNECTIONS_LINE] : []), ''].join('\n');
 }
 
-function rulesText(
-  family: Family,
-  dataplane: string,
-  plan: Plan | undefined,
-  colour: boolean,
-): readonly string[] {
-  if (plan === undefined) return [`${family}, ${dataplane}: nothing to change`];
+function rulesText(preview: Preview, colour: boolean): readonly string[] {
+  const { plan } = preview;
+  if (plan === undefined) return [`${placeName(preview)}: nothing to change`];
   return [
-    `${family}, ${dataplane}: ${plan.found.join(', ')}`,
+    `${placeName(preview)}: ${plan.found.join(', ')}`,
     ...shorten(diffOf(plan)).map((line) => show(line, colour)),
   ];
 }
 
-function leftoverText({ family, where, rules }: Leftover): string {
-  return `${family}, ${where}: a start removes ${counted(rules.length, 'rule')} of an earlier run`;
+function leftoverText(place: FoundRules): string {
+  return `${placeName(place)}: a start removes ${counted(place.rules.length, 'rule')} of an earlier run`;
 }
 
-function unreadText({ family, where, error }: Unread): string {
-  return `${family}, ${where}: cannot look for leftovers of an earlier run: ${error.message}; ${error.remedy}`;
+function unreadText(place: Unreadable): string {
+  const { message, remedy } = place.error;
+  return `${placeName(place)}: cannot look for leftovers of an earlier run: ${message}; ${remedy}`;
 }
 
 /** What happens to packets; nothing if nothing changes in the kernel. */

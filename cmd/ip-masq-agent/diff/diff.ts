@@ -1,8 +1,8 @@
-import { leftoverPlaces, readLeftovers } from '../../../lib/agent/leftovers.ts';
-import { openPatiently, patient } from '../../../lib/agent/patient.ts';
+import { readPlaces } from '../../../lib/agent/places.ts';
 import { preview } from '../../../lib/agent/preview.ts';
+import { retrying } from '../../../lib/agent/retry.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
-import { installedDataplanes } from '../../../lib/dataplane/open.ts';
+import { listPlaces, openDataplane } from '../../../lib/dataplane/open.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { DIFF_FLAGS } from '../command-flags.ts';
@@ -22,17 +22,16 @@ export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> 
   const config = await readConfig(flags, { forPeople: isText });
   const host = systemHost(flags['sync-timeout']);
   const retry = retryOptions(flags);
-  const dataplane = await openPatiently(dataplaneOptions(flags), host, retry);
-  const installed = (await installedDataplanes(dataplaneOptions(flags), host)).map((one) => ({
-    ...one,
-    dataplane: patient(one.dataplane, retry),
-  }));
+  const options = dataplaneOptions(flags);
+  const dataplane = await retrying(() => openDataplane(options, host), retry);
+  const places = await listPlaces(options, host);
   // The preview looks at both families of the dataplane that is used.
-  const elsewhere = await readLeftovers(leftoverPlaces(installed, dataplane, FAMILIES));
+  const others = places.filter((place) => place.dataplane.name !== dataplane.name);
+  const elsewhere = await readPlaces(others, retry);
   const differences = [];
   for (const family of FAMILIES) {
-    const one = await preview(dataplane, config, family, flags['enable-ipv6']);
-    differences.push(differenceOf(dataplane, one, elsewhere));
+    const one = await preview({ dataplane, family }, config, flags['enable-ipv6'], retry);
+    differences.push(differenceOf(one, elsewhere));
   }
   if (isText) print(diffText(differences, { colour: wantsColour(process.stdout) }));
   else print(prettyJson(differences.map(differenceJson)));

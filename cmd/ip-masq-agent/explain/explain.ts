@@ -1,9 +1,9 @@
-import { openPatiently, patient } from '../../../lib/agent/patient.ts';
 import { retrying } from '../../../lib/agent/retry.ts';
 import { type Address, formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
-import { installedDataplanes } from '../../../lib/dataplane/open.ts';
+import { listPlaces, openDataplane } from '../../../lib/dataplane/open.ts';
+import { bpfLinks } from '../../../lib/doctor/machine-findings.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
 import { painter } from '../../../lib/text/colour.ts';
 import { prettyJson, quote } from '../../../lib/text/escape.ts';
@@ -42,15 +42,14 @@ async function askNode(
 ): Promise<readonly Explained[]> {
   const host = systemHost(flags['sync-timeout']);
   const retry = retryOptions(flags);
-  const dataplane = await openPatiently(dataplaneOptions(flags), host, retry);
+  const options = dataplaneOptions(flags);
+  const dataplane = await retrying(() => openDataplane(options, host), retry);
   const families = [...new Set(addresses.map(({ family }) => family))];
-  const options = { families, ownChain: flags['masq-chain'], iptables: dataplane.iptables };
-  const node = await retrying(() => readNode(foreignHost(flags), options), retry);
-  const installed = (await installedDataplanes(dataplaneOptions(flags), host)).map((one) => ({
-    ...one,
-    dataplane: patient(one.dataplane, retry),
-  }));
-  return explainedLive(config, addresses, from, flags['enable-ipv6'], dataplane, installed, node, host);
+  const nodeOptions = { families, ownChain: options.chain, iptables: dataplane.iptables };
+  const node = await retrying(() => readNode(foreignHost(flags), nodeOptions), retry);
+  const places = await listPlaces(options, host);
+  const seen = { dataplane, places, node, bpf: await bpfLinks(host), retry };
+  return explainedLive(config, addresses, from, flags['enable-ipv6'], seen);
 }
 
 function addressOf(text: string): Address {

@@ -1,10 +1,9 @@
-import { leftoverPlaces, readLeftovers } from '../../../lib/agent/leftovers.ts';
+import { readPlaces } from '../../../lib/agent/places.ts';
+import { type RetryOptions, retrying } from '../../../lib/agent/retry.ts';
 import { formatRange, sameRanges } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import type { Dataplane, Installed, KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
-import type { Host } from '../../../lib/dataplane/host.ts';
+import type { Dataplane, KernelFates, KernelVerdict, Place } from '../../../lib/dataplane/dataplane.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
-import { bpfLinks } from '../../../lib/doctor/machine-findings.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/foreign/find.ts';
 import type { NodeRules } from '../../../lib/foreign/read-node.ts';
 import { ownAddresses, ownAddressList } from '../../../lib/node/own-addresses.ts';
@@ -67,6 +66,18 @@ export function explained(
   return { decision, isKept: keptFamilies(enableIPv6).includes(address.family), live: undefined };
 }
 
+/** What is known of the node before its own rules are read. */
+interface SeenNode {
+  /** The dataplane that is used. */
+  readonly dataplane: Dataplane;
+  readonly places: readonly Place[];
+  readonly node: NodeRules;
+  /** Links of programs that may masquerade past all rules. */
+  readonly bpf: readonly string[];
+  /** How to wait for a busy kernel. */
+  readonly retry: RetryOptions;
+}
+
 /**
  * What the config says about addresses, and what the kernel does.
  *
@@ -77,19 +88,15 @@ export async function explainedLive(
   addresses: readonly Address[],
   from: Address | undefined,
   enableIPv6: boolean,
-  dataplane: Dataplane,
-  installed: readonly Installed[],
-  node: NodeRules,
-  host: Host,
+  seen: SeenNode,
 ): Promise<readonly Explained[]> {
-  const known: Partial<Record<Family, Places>> = {};
+  const known: Partial<Record<Family, SeenPlaces>> = {};
   const answers: Explained[] = [];
-  const bpf = await bpfLinks(host);
   const [own, isOwn] = [ownAddressList(), ownAddresses()];
   for (const address of addresses) {
     const { family } = address;
     const said = explained(config, address, from, enableIPv6, own);
-    const places = known[family] ?? (await observePlaces(family, dataplane, installed));
+    const places = known[family] ?? (await observePlaces(family, seen));
     known[family] = places;
     const kernel = verdictAt(places.used, address, from);
     const elsewhere = verdictsElsewhere(places, address, said);
@@ -100,7 +107,7 @@ export async function explainedLive(
       kernel.state === 'applied' &&
       !sameRanges(places.used.from?.ranges, meant);
     const agrees = agree(said, kernel) && !hasOtherSources;
-    const verdict = await explainForeign(node, address);
+    const verdict = await explainForeign(seen.node, address);
     const foreign = { ...verdict, unread: [...places.unread, ...verdict.unread] };
     answers.push({
       ...said,
@@ -110,7 +117,7 @@ export async function explainedLive(
         agrees,
         elsewhere,
         foreign,
-        bpf,
+        bpf: seen.bpf,
       },
     });
   }
@@ -140,32 +147,30 @@ function sourcesText({ family, from }: KernelFates): string {
 }
 
 /** The agent's rules of one family in the dataplane that is used, and in all others. */
-interface Places {
+interface SeenPlaces {
   readonly used: KernelFates;
   readonly others: readonly { readonly where: string; readonly seen: KernelFates }[];
   /** What could not be read, in words. */
   readonly unread: readonly string[];
 }
 
-async function observePlaces(
-  family: Family,
-  dataplane: Dataplane,
-  installed: readonly Installed[],
-): Promise<Places> {
-  const used = (await dataplane.observe(family)).fates();
-  const places = leftoverPlaces(installed, dataplane, [family]);
-  const { found, unread } = await readLeftovers(
-    places.map((place) => ({ ...place, families: place.families.filter((one) => one === family) })),
+async function observePlaces(family: Family, { dataplane, places, retry }: SeenNode): Promise<SeenPlaces> {
+  const used = await retrying(() => dataplane.observe(family), retry);
+  const others = await readPlaces(
+    places.filter((place) => place.family === family && place.dataplane.name !== dataplane.name),
+    retry,
   );
   return {
-    used,
-    others: found.map(({ where, observed }) => ({ where, seen: observed.fates() })),
-    unread: unread.map(({ error }) => error.message),
+    used: used.fates(),
+    others: others
+      .filter((one) => one.kind === 'found')
+      .map((one) => ({ where: one.dataplane.name, seen: one.observed.fates() })),
+    unread: others.filter((one) => one.kind === 'unreadable').map(({ error }) => error.message),
   };
 }
 
 function verdictsElsewhere(
-  { others }: Places,
+  { others }: SeenPlaces,
   address: Address,
   { decision, isKept }: Explained,
 ): readonly Elsewhere[] {

@@ -1,7 +1,7 @@
-import { describeRemoval, removeAll } from '../../../lib/agent/remove.ts';
+import { describeRemoval, logRemoval, removeAll } from '../../../lib/agent/remove.ts';
 import type { Leftovers } from '../../../lib/beside/leftovers.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
-import { installedDataplanes } from '../../../lib/dataplane/open.ts';
+import { listPlaces } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { EXIT } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
@@ -17,18 +17,16 @@ export async function cleanUp(
   log: Logger,
   leftovers: Leftovers | undefined,
 ): Promise<void> {
-  const installed = await installedDataplanes(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
-  const removals = await removeAll(leftovers?.withoutOthers(installed) ?? installed, {
+  const places = await listPlaces(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
+  const own = places.filter((place) => !leftovers?.hasCleared(place));
+  const removals = await removeAll(own, {
     timeoutMs: flags['sync-timeout'],
     signal: new AbortController().signal,
     onRetry: (error, attempt) => log.warn({ attempt }, `trying again: ${error.message}`),
   });
   for (const removal of removals) {
-    const { family, outcome, stays } = removal;
-    if (outcome.kind === 'removed') log.info({ family, rules: outcome.rules }, describeRemoval(removal));
-    for (const text of stays) log.warn({ family }, text);
-    // A failure in one dataplane does not stop the removal in the others.
-    if (outcome.kind === 'failed') log.error({ family }, describeRemoval(removal));
+    logRemoval(log, removal);
+    if (removal.outcome.kind === 'failed') log.error({ family: removal.family }, describeRemoval(removal));
   }
   const failed = removals.flatMap(({ outcome }) => (outcome.kind === 'failed' ? [outcome.error] : []));
   if (failed[0] !== undefined) throw failed[0];

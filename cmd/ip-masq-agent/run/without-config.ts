@@ -1,15 +1,31 @@
-import { hasOwnRules } from '../../../lib/agent/own-rules.ts';
+import { readPlace } from '../../../lib/agent/places.ts';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
-import { installedDataplanes } from '../../../lib/dataplane/open.ts';
+import { listPlaces } from '../../../lib/dataplane/open.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions } from '../from-flags.ts';
 
 /** Milliseconds for the look at the node that an invalid config causes. */
 const LOOK_MS = 2_000;
 
-/** Whether the node has rules of the agent; undefined if that cannot be told. */
-export function findOwnRules(flags: FlagValues): Promise<boolean | undefined> {
-  return hasOwnRules(() => installedDataplanes(dataplaneOptions(flags), systemHost(LOOK_MS)));
+/**
+ * Whether any place holds rules of the agent that packets meet, also of an earlier run with other flags; undefined if that
+ * cannot be told.
+ */
+export async function findOwnRules(flags: FlagValues): Promise<boolean | undefined> {
+  let isCertain = true;
+  try {
+    for (const place of await listPlaces(dataplaneOptions(flags), systemHost(LOOK_MS))) {
+      const reading = await readPlace(place);
+      // A chain that nothing leads to masquerades nothing.
+      if (reading.kind === 'found' && reading.observed.fates().state === 'applied') return true;
+      if (reading.kind === 'unreadable') isCertain = false;
+    }
+  } catch (error) {
+    if (!(error instanceof DataplaneError)) throw error;
+    return undefined;
+  }
+  return isCertain ? false : undefined;
 }
 
 /** What an invalid config means for the node, as a clause. */

@@ -5,11 +5,10 @@ import {
   COMMENT_START,
   type Dataplane,
   type Draft,
-  type Installed,
+  type Place,
   type Plan,
   type RuleCount,
 } from '../dataplane.ts';
-import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { KernelMemory } from '../memory.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
@@ -32,18 +31,18 @@ export async function openIptables(options: IptablesOptions, host: Host): Promis
   return iptablesDataplane(await detectMode(host, options.mode), options, host);
 }
 
-/** All installed modes of iptables. */
-export async function installedIptables(options: RuleOptions, host: Host): Promise<readonly Installed[]> {
-  const installed: Installed[] = [];
-  for (const mode of ['nft', 'legacy'] as const) {
-    try {
-      const dataplane = iptablesDataplane(await detectMode(host, mode), options, host);
-      installed.push({ dataplane, families: await familiesInUse(mode, host) });
-    } catch (error) {
-      if (!(error instanceof DataplaneError) || error.failure !== 'missing') throw error;
-    }
-  }
-  return installed;
+/**
+ * The places of a mode of iptables.
+ *
+ * @throws {DataplaneError} if no iptables of the mode is installed, or it fails
+ */
+export async function iptablesPlaces(
+  mode: IptablesMode,
+  options: RuleOptions,
+  host: Host,
+): Promise<readonly Place[]> {
+  const dataplane = iptablesDataplane(await detectMode(host, mode), options, host);
+  return (await familiesInUse(mode, host)).map((family) => ({ dataplane, family }));
 }
 
 /** The dataplane of a known mode. */

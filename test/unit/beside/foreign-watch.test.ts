@@ -68,7 +68,8 @@ describe('a look at foreign rules that fails', () => {
 for (const accepted of [[], ['ip-masq-agent']])
   it(`rules of another agent that have come back are foreign rules in the status, accepted: ${accepted}`, async () => {
     const status = new Status(new Recorder(), () => 0);
-    const back = [{ family: 'IPv4', where: 'iptables (legacy)', rules: olderAgentRules() }] as const;
+    const dataplane = { ...DATAPLANE, name: 'iptables (legacy)' };
+    const back = [{ family: 'IPv4', dataplane, rules: olderAgentRules() }] as const;
     const host = fakeHost({});
     const leftovers = { ...NO_LEFTOVERS, back };
     const watch = new ForeignWatch(host, pino({ enabled: false }), status, leftovers, accepted);
