@@ -1,6 +1,8 @@
 import { sizeOf } from '../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../lib/config/config.ts';
+import { problem } from '../../lib/config/problem.ts';
 import { unmasqueraded } from '../../lib/policy/flatten.ts';
+import { failedExpectations } from '../../lib/policy/guards.ts';
 import { compilePolicy, type Family, keptFamilies } from '../../lib/policy/policy.ts';
 import { githubReport } from '../../lib/report/github.ts';
 import { jsonReport } from '../../lib/report/json.ts';
@@ -13,7 +15,7 @@ import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CHECK_FLAGS } from './command-flags.ts';
 import { EXIT, UsageError } from './exit.ts';
-import { failedExpectations, readExpectFile } from './expectations.ts';
+import { readExpectFile } from './expectations.ts';
 import { configOptions } from './from-flags.ts';
 import { print, wantsColour } from './print.ts';
 import { noteDefaults, readReport } from './read-config.ts';
@@ -28,7 +30,8 @@ export async function check({ flags, operands, texts }: Args<typeof CHECK_FLAGS>
   const found = await readReport(flags, [...operands, ...flags.filename]);
   const { config } = found;
   if (config !== undefined) noteDefaults(config, flags, flags.output === 'text');
-  const failed = config && expected ? failedExpectations(config, expected.expectations) : [];
+  const broken = config && expected ? failedExpectations(config, expected.expectations) : [];
+  const failed = broken.map((one) => problem(one.kind, one));
   const report = {
     ...found,
     problems: [...found.problems, ...failed],

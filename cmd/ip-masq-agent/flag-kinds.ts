@@ -1,6 +1,6 @@
 import { isIP, isIPv4 } from 'node:net';
 import { type Address, parseAddress } from '../../lib/cidr/address.ts';
-import { type Prefix, parsePrefix, partsOfWay } from '../../lib/cidr/prefix.ts';
+import { type Prefix, parsePrefix, partsOfWay, type Way } from '../../lib/cidr/prefix.ts';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';
 import { isPossibleSourceName } from '../../lib/config/source.ts';
 import { isChainName } from '../../lib/dataplane/iptables/chain.ts';
@@ -11,7 +11,6 @@ import {
   parsePortRanges,
 } from '../../lib/dataplane/ports.ts';
 import { AUTHOR_IDS } from '../../lib/foreign/author.ts';
-import type { PromisedRange } from '../../lib/policy/promises.ts';
 import { printable, quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 
@@ -170,7 +169,7 @@ export const authors: FlagKind<readonly string[]> = {
 };
 
 /** CIDRs, each perhaps with `from` and the CIDR that packets come from, separated by commas; an empty text means none. */
-export const promises: FlagKind<readonly Omit<PromisedRange, 'verdict'>[]> = {
+export const promises: FlagKind<readonly Way[]> = {
   placeholder: 'CIDRS',
   repeats: true,
   parse: (text) =>

@@ -1,6 +1,5 @@
-import { covers, type Prefix } from '../../lib/cidr/prefix.ts';
+import { covers, type Prefix, wayText } from '../../lib/cidr/prefix.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
-import { promiseText } from '../../lib/policy/promises.ts';
 import { UsageError } from './exit.ts';
 import {
   authors,
@@ -203,7 +202,7 @@ function checkPromises(flags: FlagValues): void {
     );
     if (other !== undefined)
       throw new UsageError(
-        `--must-not-masquerade=${promiseText(one)} contradicts --must-masquerade=${promiseText(other)}: remove one of the two`,
+        `--must-not-masquerade=${wayText(one)} contradicts --must-masquerade=${wayText(other)}: remove one of the two`,
       );
   }
 }

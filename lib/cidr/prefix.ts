@@ -64,7 +64,19 @@ export function parsePrefix(text: string): ParsedPrefix {
   return { prefix: { family, address: value, length: bits, text: `${normalized}/${bits}` } };
 }
 
-/** Where packets go, and where they come from: a text such as `8.0.0.0/8 from 10.244.0.0/16` in its two parts. */
+/** Where packets go, and where they come from. */
+export interface Way {
+  readonly prefix: Prefix;
+  /** Undefined for packets from anywhere. Of the same family. */
+  readonly from?: Prefix | undefined;
+}
+
+/** `8.0.0.0/8`, or `8.0.0.0/8 from 10.244.0.0/16`. */
+export function wayText({ prefix, from }: Way): string {
+  return from === undefined ? prefix.text : `${prefix.text} from ${from.text}`;
+}
+
+/** The text of a way in its two parts. */
 export function partsOfWay(text: string): { readonly to: string; readonly from: string | undefined } {
   const [, to = text, from] = /^(.*?) +from +(.*)$/s.exec(text) ?? [];
   return { to, from };

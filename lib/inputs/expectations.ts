@@ -1,5 +1,5 @@
 import { ADDRESS_BITS, familyOf } from '../cidr/address.ts';
-import { type Prefix, parsePrefix, partsOfWay } from '../cidr/prefix.ts';
+import { type Prefix, parsePrefix, partsOfWay, type Way, wayText } from '../cidr/prefix.ts';
 import type { ConfigOptions } from '../config/config.ts';
 import { maxMarks } from '../config/limits.ts';
 import { type Problem, type ProblemKind, problem } from '../config/problem.ts';
@@ -9,11 +9,8 @@ import { describe, type MapNode, type Node, parseYaml, YamlError } from '../conf
 import { printable, quote } from '../text/escape.ts';
 import type { FileOrigin } from '../text/origin.ts';
 
-/** What a policy must do with all addresses of a prefix, and where that is said. */
-export interface Expectation {
-  readonly prefix: Prefix;
-  /** Where the packets come from; undefined for packets from anywhere. Of the same family. */
-  readonly from: Prefix | undefined;
+/** A verdict that all packets on a way must have, and where that is said. */
+export interface Expectation extends Way {
   readonly verdict: 'not_masqueraded' | 'masqueraded';
   readonly origin: FileOrigin;
 }
@@ -42,7 +39,7 @@ export function readExpectations(file: Source, options: Options): Expectations {
     const way = readKey(key, options, report);
     const verdict = readVerdict(value, report);
     if (way === undefined || verdict === undefined) return [];
-    const text = way.from === undefined ? way.prefix.text : `${way.prefix.text} from ${way.from.text}`;
+    const text = wayText(way);
     const first = seen.get(text);
     if (first !== undefined)
       report('duplicate-key', key.offset, `${text} is there twice`, 'keep one of the two', first);
@@ -76,11 +73,7 @@ function pairsOf(text: string, { cidrLimitMax }: Options, report: Report): MapNo
   return [];
 }
 
-function readKey(
-  key: Node,
-  options: Options,
-  report: Report,
-): Pick<Expectation, 'prefix' | 'from'> | undefined {
+function readKey(key: Node, options: Options, report: Report): Way | undefined {
   if (key.kind !== 'scalar' || typeof key.value !== 'string') {
     const message = `a key must be an address or a CIDR, but is ${describe(key)}`;
     report('shape', key.offset, message, 'write for example 10.1.2.3 or 10.0.0.0/8');
@@ -88,7 +81,7 @@ function readKey(
   }
   const { to, from } = partsOfWay(key.value);
   const prefix = readPrefix(to, key.offset, options, report);
-  if (from === undefined || prefix === undefined) return prefix && { prefix, from: undefined };
+  if (from === undefined || prefix === undefined) return prefix && { prefix };
   const source = readPrefix(from, key.offset, options, report);
   if (source !== undefined && source.family !== prefix.family) {
     const message = `${prefix.text} and ${source.text} are not of one family`;

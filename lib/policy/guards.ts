@@ -1,18 +1,16 @@
-import { everything, rangeOf, rangeSet, sizeOf } from '../cidr/ranges.ts';
+import { type Prefix, wayText } from '../cidr/prefix.ts';
+import { everything, formatRange, rangeOf, rangeSet, sizeOf } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Guard, MergedConfig } from '../config/config.ts';
-import type { Origin } from '../text/origin.ts';
+import type { FileOrigin, Origin } from '../text/origin.ts';
 import { flatten, type Segment } from './flatten.ts';
-import { compilePolicy, type Family, type Policy } from './policy.ts';
-import { breaches, describeBreaches, type PromisedRange, placeOf, promiseText } from './promises.ts';
+import { compilePolicy, type Family, type Policy, VERDICT_TEXT } from './policy.ts';
+import { breaches, describeBreaches, type Promised, placeOf } from './promises.ts';
 
 type Finding = ReturnType<Guard>[number];
 
-/** A promise as it was given, for messages. */
-export interface GivenPromise extends PromisedRange {
-  /** The flag that gives it. */
-  readonly flag: string;
-}
+/** A promise, and the flag that gives it, or its place in the file of --expect. */
+export type GivenPromise = Promised & ({ readonly flag: string } | { readonly origin: FileOrigin });
 
 /**
  * The guards of a config: they judge each family for which the agent keeps rules.
@@ -22,15 +20,36 @@ export interface GivenPromise extends PromisedRange {
 export function guardOf(families: readonly Family[], promises: readonly GivenPromise[]): Guard {
   return (config, lists) =>
     families.flatMap((family) => {
-      const policy = compilePolicy(config, family);
-      const segments = flatten(policy);
+      const judged = judgedBy(config, family);
+      const { policy, segments } = judged;
       const own = promises.filter(({ prefix }) => prefix.family === family);
       return [
         nothingInside(config, family, segments, lists),
         everythingInside(policy, segments),
-        ...own.map((promise) => brokenPromise(promise, policy, segments, config)),
+        ...own.map((promise) => brokenPromise(promise, judged)),
       ].flatMap((found) => found ?? []);
     });
+}
+
+/** A finding for each expectation that a config does not meet, in their order. */
+export function failedExpectations(
+  config: MergedConfig,
+  expectations: readonly GivenPromise[],
+): readonly Finding[] {
+  const known = { IPv4: judgedBy(config, 'IPv4'), IPv6: judgedBy(config, 'IPv6') };
+  return expectations.flatMap((one) => brokenPromise(one, known[one.prefix.family]) ?? []);
+}
+
+/** What a config does to the addresses of one family. */
+interface Judged {
+  readonly config: MergedConfig;
+  readonly policy: Policy;
+  readonly segments: readonly Segment[];
+}
+
+function judgedBy(config: MergedConfig, family: Family): Judged {
+  const policy = compilePolicy(config, family);
+  return { config, policy, segments: flatten(policy) };
 }
 
 /** Found if only link-local is left alone, unless an exception for the whole family says that it is meant. */
@@ -79,23 +98,35 @@ function everythingInside({ family, entries }: Policy, segments: readonly Segmen
   };
 }
 
-function brokenPromise(
-  promise: GivenPromise,
-  policy: Policy,
-  segments: readonly Segment[],
-  config: MergedConfig,
-): Finding | undefined {
-  const { flag, prefix, from } = promise;
+function brokenPromise(promise: GivenPromise, { config, policy, segments }: Judged): Finding | undefined {
+  const { prefix, from, verdict } = promise;
   const found = breaches(policy, segments, promise);
   if (found === undefined) return undefined;
-  const at = placeOf(config, prefix.family, found);
+  const place = placeOf(config, prefix.family, found);
+  const why = (withPlaces: boolean) => describeBreaches(config, prefix.family, found, withPlaces);
   const isOfAll = from === undefined && found.elsewhere.length > 0;
+  if ('flag' in promise)
+    return {
+      kind: 'promise',
+      message: `the promise --${promise.flag}=${wayText(promise)} is broken: ${why(true)}`,
+      remedy: isOfAll
+        ? `correct the sources; if they are right, say in the flag whose packets are meant: "${prefix.text} from CIDR"`
+        : 'correct the sources; if they are right, change the flag',
+      ...(place && { at: place }),
+    };
+  const way = [prefix, ...(from === undefined ? [] : [from])].map(meantText).join(' from ');
   return {
-    kind: 'promise',
-    message: `the promise --${flag}=${promiseText(promise)} is broken: ${describeBreaches(config, prefix.family, found)}`,
+    kind: 'expectation',
+    at: promise.origin,
+    message: `${way} is expected to be ${VERDICT_TEXT[verdict]}, but ${why(found.destinations.length > 1)}`,
     remedy: isOfAll
-      ? `correct the sources; if they are right, say in the flag whose packets are meant: "${prefix.text} from CIDR"`
-      : 'correct the sources; if they are right, change the flag',
-    ...(at && { at }),
+      ? `correct the sources, or say in the expectation whose packets are meant: "${way} from CIDR"`
+      : 'correct the sources, or the expectation',
+    ...(place && { other: place }),
   };
+}
+
+/** An address, or a CIDR. */
+function meantText(prefix: Prefix): string {
+  return formatRange(prefix.family, rangeOf(prefix));
 }

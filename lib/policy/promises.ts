@@ -1,4 +1,4 @@
-import type { Prefix } from '../cidr/prefix.ts';
+import type { Prefix, Way } from '../cidr/prefix.ts';
 import {
   difference,
   everything,
@@ -17,17 +17,9 @@ import { linkLocalFlag, noEntryText } from './decision.ts';
 import type { Segment } from './flatten.ts';
 import { type Entry, type Family, fromSet, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
 
-/** A range, all of whose addresses must have the verdict. */
-export interface PromisedRange {
-  readonly prefix: Prefix;
+/** A verdict that all packets on a way must have. */
+export interface Promised extends Way {
   readonly verdict: Verdict;
-  /** Where the packets come from; undefined for packets from anywhere. Of the same family. */
-  readonly from?: Prefix | undefined;
-}
-
-/** `8.0.0.0/8`, or `8.0.0.0/8 from 10.244.0.0/16`. */
-export function promiseText({ prefix, from }: Omit<PromisedRange, 'verdict'>): string {
-  return from === undefined ? prefix.text : `${prefix.text} from ${from.text}`;
 }
 
 /** Consecutive addresses that have the other verdict, and the entry that decides there, if there is one. */
@@ -47,7 +39,7 @@ export interface Breaches {
 export function breaches(
   policy: Policy,
   segments: readonly Segment[],
-  promise: PromisedRange,
+  promise: Promised,
 ): Breaches | undefined {
   const meant = promise.from === undefined ? everything(policy.family) : setOf(promise.from);
   const listed = fromSet(policy) ?? everything(policy.family);
@@ -61,10 +53,7 @@ function setOf(prefix: Prefix): RangeSet {
   return rangeSet(prefix.family, [rangeOf(prefix)]);
 }
 
-function wrongDestinations(
-  segments: readonly Segment[],
-  { prefix, verdict }: PromisedRange,
-): readonly Breach[] {
+function wrongDestinations(segments: readonly Segment[], { prefix, verdict }: Promised): readonly Breach[] {
   const { first, last } = rangeOf(prefix);
   const found: Breach[] = [];
   let next = first;
