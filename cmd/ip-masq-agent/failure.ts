@@ -3,6 +3,7 @@ import { formatProblem } from '../../lib/config/problem.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { writeTerminationMessage } from '../../lib/log/termination.ts';
 import { problemPainter } from '../../lib/report/text-report.ts';
+import { adviceText } from '../../lib/text/advice.ts';
 import { painter } from '../../lib/text/colour.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { printable } from '../../lib/text/escape.ts';
@@ -24,7 +25,7 @@ export function isExpected(error: unknown): boolean {
 /** The error as text: one line that says what happened and what to do, then lines with details. */
 export function failureLines(error: unknown): readonly string[] {
   if (error instanceof InvalidConfigError) return [error.message, ...error.problems.map(formatProblem)];
-  if (error instanceof DataplaneError) return [`${error.message}; ${error.remedy}`];
+  if (error instanceof DataplaneError) return [adviceText(error)];
   if (error instanceof SystemError) return [error.message];
   return [error instanceof Error ? (error.stack ?? error.message) : String(error)];
 }

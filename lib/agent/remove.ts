@@ -1,6 +1,7 @@
 import { type Place, placeName } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
+import { adviceText } from '../text/advice.ts';
 import { counted } from '../text/words.ts';
 import { removeRules } from './reconcile.ts';
 import type { RetryOptions } from './retry.ts';
@@ -72,6 +73,6 @@ function describeOutcome(outcome: Removal['outcome']): string {
     case 'not looked at':
       return `not looked at: ${outcome.error.message}`;
     case 'failed':
-      return `${outcome.error.message}; ${outcome.error.remedy}`;
+      return adviceText(outcome.error);
   }
 }

@@ -7,6 +7,7 @@ import { listPlaces } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import type { Logger } from '../log/log.ts';
 import type { Policy } from '../policy/policy.ts';
+import { adviceText } from '../text/advice.ts';
 
 /** Milliseconds until a busy kernel fails an attempt. */
 const ATTEMPT_MS = 1_000;
@@ -58,7 +59,7 @@ export class Leftovers {
       // The signal ends a pause between two attempts with an AbortError.
       if (this.#signal.aborted) return undefined;
       if (!(error instanceof DataplaneError)) throw error;
-      failures.push(`${error.message}; ${error.remedy}`);
+      failures.push(adviceText(error));
     }
     if (failures.length === 0) return undefined;
     return `cannot remove leftovers of an earlier run in another dataplane, mode or family: ${failures.join('; ')}`;

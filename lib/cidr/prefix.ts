@@ -1,4 +1,5 @@
 import { isIPv4 } from 'node:net';
+import type { Advice } from '../text/advice.ts';
 import {
   ADDRESS_BITS,
   type Family,
@@ -20,14 +21,8 @@ export interface Prefix {
   readonly text: string;
 }
 
-/** Why a text is not a prefix, and what to write instead. */
-interface PrefixError {
-  readonly message: string;
-  readonly remedy: string;
-}
-
 /** A prefix, or why the text is not one. */
-export type ParsedPrefix = { readonly prefix: Prefix } | { readonly error: PrefixError };
+export type ParsedPrefix = { readonly prefix: Prefix } | { readonly error: Advice };
 
 const IPV4_MAPPED = 0xffffn; // the first 96 bits of ::ffff:0:0/96, RFC 4291 section 2.5.5.2
 
@@ -134,7 +129,7 @@ function badAddress(address: string, length: string): ParsedPrefix {
   return invalid('is not a CIDR', 'write a network and its prefix length, such as 10.0.0.0/8 or fd00::/8');
 }
 
-function checkLength(address: string, length: string, family: Family): PrefixError | undefined {
+function checkLength(address: string, length: string, family: Family): Advice | undefined {
   const bits = ADDRESS_BITS[family];
   if (/^[+-]\d+$/.test(length)) {
     return {

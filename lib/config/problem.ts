@@ -1,3 +1,4 @@
+import { type Advice, adviceText } from '../text/advice.ts';
 import { fileName } from '../text/escape.ts';
 import { formatOrigin, type Origin } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
@@ -6,17 +7,18 @@ import { MAX_PROBLEMS } from './limits.ts';
 /** How grave a problem is: an error keeps the config from being applied. */
 export type Severity = 'error' | 'warning' | 'info';
 
-/** Something that an owner of a source should know, and what to do about it. */
-export interface Problem {
-  readonly severity: Severity;
-  readonly kind: ProblemKind;
-  /** One sentence, without position and without control characters. */
-  readonly message: string;
-  readonly remedy: string;
-  /** Where it is; absent if it concerns the config directory as a whole. */
+/** Advice about what sources say. */
+export interface Remark extends Advice {
+  /** Where it is; absent if it concerns no single place. */
   readonly at?: Origin | FileOnly;
   /** The other of two origins that disagree. */
   readonly other?: Origin;
+}
+
+/** Something that an owner of a source should know, and what to do about it. */
+export interface Problem extends Remark {
+  readonly severity: Severity;
+  readonly kind: ProblemKind;
 }
 
 /** A file as a whole: unreadable, too large. */
@@ -126,8 +128,8 @@ export type ProblemKind = keyof typeof KINDS;
 export type ConflictKind = keyof typeof CONFLICT_KINDS;
 
 /** A problem of that kind, as grave as the kind is. */
-export function problem(kind: ProblemKind, particulars: Omit<Problem, 'kind' | 'severity'>): Problem {
-  return { ...particulars, severity: KINDS[kind].severity, kind };
+export function problem(kind: ProblemKind, remark: Remark): Problem {
+  return { ...remark, severity: KINDS[kind].severity, kind };
 }
 
 /** The problem if warnings count as errors. */
@@ -197,16 +199,21 @@ export class ProblemList {
 
 type Counts = Record<Severity, number>;
 
-/** The problem in one line: where, what, what to do. */
+/** The problem in one line: where, how grave, what, what to do. */
 export function formatProblem(problem: Problem): string {
-  const where = problem.at === undefined ? '' : `${formatPlace(problem.at)}: `;
-  return `${where}${problem.severity}: ${sentence(problem)}`;
+  return formatRemark(problem, `${problem.severity}: `);
+}
+
+/** The remark in one line: where, a label, what, what to do. */
+export function formatRemark(remark: Remark, label = ''): string {
+  const where = remark.at === undefined ? '' : `${formatPlace(remark.at)}: `;
+  return `${where}${label}${sentence(remark)}`;
 }
 
 /** What and what to do, without where. */
-export function sentence({ message, other, remedy }: Problem): string {
+export function sentence({ message, other, remedy }: Remark): string {
   const theOther = other === undefined ? '' : ` (the other: ${formatOrigin(other)})`;
-  return `${message}${theOther}; ${remedy}`;
+  return adviceText({ message: `${message}${theOther}`, remedy });
 }
 
 /** Where it is, as `formatOrigin` has it; the name alone of a file as a whole. */

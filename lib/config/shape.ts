@@ -1,11 +1,10 @@
+import type { Advice } from '../text/advice.ts';
 import { itemKeys, type SchemaError, validate } from './schema.generated.js';
 import { describe, type Node } from './yaml.ts';
 
 /** A value that is not of the shape that its key demands, and what to write instead. */
-export interface Misshape {
+export interface Misshape extends Advice {
   readonly node: Node;
-  readonly message: string;
-  readonly remedy: string;
 }
 
 /**

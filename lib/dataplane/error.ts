@@ -1,3 +1,5 @@
+import type { Advice } from '../text/advice.ts';
+
 /**
  * Kinds of failures of the kernel and its tools:
  *
@@ -11,7 +13,7 @@
 type DataplaneFailure = 'busy' | 'raced' | 'missing' | 'unsupported' | 'denied' | 'refused';
 
 /** The kernel could not be read or changed. A failed operation changes nothing. */
-export class DataplaneError extends Error {
+export class DataplaneError extends Error implements Advice {
   readonly failure: DataplaneFailure;
   readonly remedy: string;
 

@@ -1,10 +1,9 @@
-import { addressProblems } from '../agent/log-addresses.ts';
+import { addressRemarks } from '../agent/log-addresses.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import { formatPlace, formatProblem } from '../config/problem.ts';
+import { formatPlace, formatProblem, type Remark } from '../config/problem.ts';
 import { type Address, compilePolicy, type Family } from '../policy/policy.ts';
-import { formatOrigin } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
-import type { Finding } from './finding.ts';
+import type { Finding, FindingKind } from './finding.ts';
 
 /**
  * The findings about the config directory and the sources in it.
@@ -39,15 +38,11 @@ export function configFindings(
       },
     ];
   }
-  const guarded = problems.flatMap(({ kind, message, remedy, at, other }): readonly Finding[] => {
-    if (kind !== 'nothing-inside') return [];
-    const evidence = [at, other].flatMap((place) => (place === undefined ? [] : formatPlace(place)));
-    return [{ kind, message, evidence, remedy }];
-  });
+  const guarded = problems
+    .filter(({ kind }) => kind === 'nothing-inside')
+    .map((one) => placed('nothing-inside', one));
   const policies = families.map((family) => compilePolicy(config, family, own));
-  const addresses = addressProblems(policies).map(({ origin, message, remedy }): Finding => {
-    return { kind: 'node-address', message, evidence: origin ? [formatOrigin(origin)] : [], remedy };
-  });
+  const addresses = addressRemarks(policies).map((one) => placed('node-address', one));
   if (sources.length > 0) return [...guarded, ...addresses];
   return [
     {
@@ -58,4 +53,10 @@ export function configFindings(
     },
     ...guarded,
   ];
+}
+
+/** The remark as a finding, with its places as evidence. */
+function placed(kind: FindingKind, { message, remedy, at, other }: Remark): Finding {
+  const evidence = [at, other].flatMap((place) => (place === undefined ? [] : formatPlace(place)));
+  return { kind, message, evidence, remedy };
 }

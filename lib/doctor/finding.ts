@@ -1,16 +1,13 @@
 import type { Family } from '../policy/policy.ts';
+import type { Advice } from '../text/advice.ts';
 
 /** Something on the node that breaks masquerading, or may break it. */
-export interface Finding {
+export interface Finding extends Advice {
   readonly kind: FindingKind;
   /** Absent if the finding is about the whole node. */
   readonly family?: Family;
-  /** One sentence. */
-  readonly message: string;
   /** Rules, lines of files, or output of tools. */
   readonly evidence: readonly string[];
-  /** What to do about it. */
-  readonly remedy: string;
 }
 
 /** The kinds of findings with their meaning. */

@@ -3,6 +3,7 @@ import { intersection, prefixesOf, type RangeSet, rangeOf, rangeSet } from '../c
 import type { Rule } from '../dataplane/rule.ts';
 import { unmasqueraded } from '../policy/flatten.ts';
 import type { Entry, Policy } from '../policy/policy.ts';
+import type { Advice } from '../text/advice.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { few, fewInSentence } from '../text/words.ts';
 import { type Author, authorOf } from './author.ts';
@@ -31,8 +32,8 @@ export interface ForeignGroup extends Pick<ForeignRule, 'key' | 'family' | 'wher
   readonly rules: readonly ForeignRule[];
 }
 
-/** Foreign rules of one author that may masquerade what the policies leave alone, in words. */
-export interface ForeignFinding {
+/** Foreign rules of one author that may masquerade what the policies leave alone: whose, where, and which entries they concern. */
+export interface ForeignFinding extends Advice {
   /** Equal for the same author in the same place at another time. */
   readonly key: string;
   readonly family: Family;
@@ -44,11 +45,8 @@ export interface ForeignFinding {
   readonly rules: number;
   /** Whether all of them ask for sources in a range, such as that of Docker's own network. */
   readonly isOnlyFromSources: boolean;
-  /** One sentence: whose rules, where, and which entries they concern. */
-  readonly message: string;
   /** The rules, those that lead to them, and what else they ask for. */
   readonly evidence: readonly string[];
-  readonly remedy: string;
 }
 
 /** What a look at foreign rules has found. */

@@ -3,6 +3,7 @@ import type { LookEvent, Observer, SyncEvent } from '../agent/loop.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
+import type { ForeignFinding } from '../foreign/find.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
 import { type Family, nodeAddresses, type Policy } from '../policy/policy.ts';
 import { configHash, refusedHash } from './config-hash.ts';
@@ -21,24 +22,6 @@ export interface FamilyStatus {
   readonly lastFound: readonly string[];
   /** The last change after which packets get another verdict. */
   readonly lastVerdicts: (VerdictChanges & { readonly at: number }) | undefined;
-}
-
-/** Foreign rules that may masquerade traffic that the policy does not masquerade. */
-export interface ForeignFinding {
-  readonly family: Family;
-  /** One word for who writes them. */
-  readonly author: string;
-  /** Whether the operator has accepted rules of this author. */
-  readonly isAccepted: boolean;
-  /** The number of rules. */
-  readonly rules: number;
-  /** Whether all of them ask for sources in a range. */
-  readonly isOnlyFromSources: boolean;
-  /** One sentence. */
-  readonly message: string;
-  /** The rules and their conditions. */
-  readonly evidence: readonly string[];
-  readonly remedy: string;
 }
 
 /** A reading of the sources with errors. */

@@ -63,7 +63,7 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>
     agent: 'all',
   },
   // The page and the endpoints show problems and origins of the config in its own words.
-  status: { config: 'all', policy: 'all', dataplane: 'all', agent: 'types' },
+  status: { config: 'all', policy: 'all', dataplane: 'all', foreign: 'types', agent: 'types' },
 };
 
 /** The only files in lib that may import what reaches out of the process. */

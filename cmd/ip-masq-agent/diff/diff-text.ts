@@ -3,6 +3,7 @@ import type { Preview } from '../../../lib/agent/preview.ts';
 import { placeName } from '../../../lib/dataplane/dataplane.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
 import { describeKernelChange } from '../../../lib/dataplane/kernel-fates.ts';
+import { adviceText } from '../../../lib/text/advice.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
@@ -51,8 +52,7 @@ function leftoverText(place: FoundRules): string {
 }
 
 function unreadText(place: Unreadable): string {
-  const { message, remedy } = place.error;
-  return `${placeName(place)}: cannot look for leftovers of an earlier run: ${message}; ${remedy}`;
+  return `${placeName(place)}: cannot look for leftovers of an earlier run: ${adviceText(place.error)}`;
 }
 
 /** What happens to packets; nothing if nothing changes in the kernel. */

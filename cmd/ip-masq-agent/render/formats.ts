@@ -1,9 +1,9 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { addressProblems } from '../../../lib/agent/log-addresses.ts';
+import { addressRemarks } from '../../../lib/agent/log-addresses.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
-import { formatProblem, type Problem, problem, strictly } from '../../../lib/config/problem.ts';
+import { formatProblem, formatRemark, type Problem, problem, strictly } from '../../../lib/config/problem.ts';
 import { decodeSource, Locator, type Source } from '../../../lib/config/source.ts';
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
@@ -11,7 +11,6 @@ import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import { ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { compilePolicy, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
 import { singleSource, sourceText } from '../../../lib/report/single-source.ts';
-import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
 import { withExceptionList } from '../../../lib/win-bridge/exception-list.ts';
 import type { FlagValues } from '../flags.ts';
@@ -85,9 +84,7 @@ function policiesOf(config: MergedConfig, enableIPv6: boolean): readonly Policy[
 }
 
 function renderRules(policies: readonly Policy[], textOf: (policies: readonly Policy[]) => string): Rendered {
-  const notes = addressProblems(policies).map(({ origin, message, remedy }) => {
-    return `${origin ? `${formatOrigin(origin)}: ` : ''}${message}; ${remedy}`;
-  });
+  const notes = addressRemarks(policies).map((one) => formatRemark(one));
   return { text: textOf(policies), notes, isDefault: false };
 }
 

@@ -6,9 +6,10 @@ import type { SyncReason } from '../../../lib/agent/wakes.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import type { Difference, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import type { ForeignFinding } from '../../../lib/foreign/find.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
 import { METRIC_PREFIX, Metrics } from '../../../lib/status/metrics.ts';
-import { type ForeignFinding, Recorder, Status } from '../../../lib/status/status.ts';
+import { Recorder, Status } from '../../../lib/status/status.ts';
 import { merge, mergedOf } from '../config/support.ts';
 
 const TEXTS = {
@@ -188,6 +189,7 @@ describe('the status', () => {
   it('counts the foreign rules by family, author and sources, without the accepted ones', async () => {
     const { status, value, series } = create();
     const finding = (rules: number, more: Partial<ForeignFinding> = {}): ForeignFinding => ({
+      key: '',
       family: 'IPv4',
       author: 'docker',
       isAccepted: false,
