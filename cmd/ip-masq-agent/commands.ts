@@ -143,7 +143,7 @@ export const COMMANDS: Commands = {
       },
     ],
     asksAgent: () => true,
-    load: async () => (await import('./doctor/doctor.ts')).doctor,
+    load: async () => (await import('./doctor.ts')).doctor,
   }),
   ports: command({
     summary: 'list the destinations for which the node uses most source ports, and the pods that use them',

@@ -7,7 +7,6 @@ import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { Status } from '../status/status.ts';
-import { adviceText } from '../text/advice.ts';
 import type { Leftovers } from './leftovers.ts';
 import { failureText, oneAtATime } from './one-at-a-time.ts';
 

@@ -1,0 +1,43 @@
+import { systemHost } from '../../lib/dataplane/host.ts';
+import { type Examination, examine } from '../../lib/doctor/examine.ts';
+import { type Paint, painter } from '../../lib/text/colour.ts';
+import { prettyJson, printable } from '../../lib/text/escape.ts';
+import { counted, few } from '../../lib/text/words.ts';
+import type { Args } from './command.ts';
+import type { DOCTOR_FLAGS } from './command-flags.ts';
+import { EXIT } from './exit.ts';
+import { dataplaneOptions, foreignHost, retryOptions, sourcesOptions } from './from-flags.ts';
+import { print, wantsColour } from './print.ts';
+
+/** Checks the node for what breaks masquerading. */
+export async function doctor({ flags }: Args<typeof DOCTOR_FLAGS>): Promise<number> {
+  const examination = await examine({
+    sources: sourcesOptions(flags),
+    dataplane: dataplaneOptions(flags),
+    host: systemHost(flags['sync-timeout']),
+    foreignHost: foreignHost(flags),
+    acceptForeign: flags['accept-foreign'],
+    retry: retryOptions(flags),
+  });
+  if (flags.output === 'json') print(prettyJson(examination));
+  else print(examinationText(examination, painter(wantsColour(process.stdout))));
+  return examination.findings.length === 0 ? EXIT.ok : EXIT.different;
+}
+
+/** How many lines of evidence are shown for each finding. */
+const MAX_EVIDENCE = 20;
+
+/** The findings as text for people; the last line says what was looked at. */
+function examinationText({ findings, seen }: Examination, paint: Paint): string {
+  const found = findings.flatMap(({ kind, family, message, evidence, remedy }) => [
+    `${paint('yellow', kind)}${family === undefined ? '' : ` (${family})`}: ${printable(message)}`,
+    ...few(evidence, MAX_EVIDENCE, printable).map((line) => `    ${line}`),
+    `  ${paint('bold', 'to do')}: ${printable(remedy)}`,
+    '',
+  ]);
+  const count =
+    findings.length === 0
+      ? paint('green', 'nothing found')
+      : paint('yellow', counted(findings.length, 'finding'));
+  return `${[...found, `${count}; looked at ${seen.map(printable).join('; ')}`].join('\n')}\n`;
+}
