@@ -1,8 +1,7 @@
 import { quote } from '../../lib/text/escape.ts';
 import { nearest } from '../../lib/text/nearest.ts';
 import { UsageError } from './exit.ts';
-import type { FlagTable, Values } from './flag-table.ts';
-import { flagValues } from './flag-table.ts';
+import { type FlagTable, flagValues, type Values } from './flag-table.ts';
 import { checkTogether, FLAGS, type FlagName, type FlagValues } from './flags.ts';
 
 /** The parts of a command line. */
@@ -15,13 +14,9 @@ export interface CommandLine {
   readonly ignored: readonly string[];
 }
 
-/** The input of a command. */
-export interface Args<Own extends FlagTable = Readonly<Record<never, never>>> {
+/** The input of a command: the command line, in its texts also the flags of a running agent, and what the texts say. */
+export interface Args<Own extends FlagTable = Readonly<Record<never, never>>> extends CommandLine {
   readonly flags: FlagValues & Values<Own>;
-  readonly operands: readonly string[];
-  /** The texts from which the flags were read. */
-  readonly texts: ReadonlyMap<string, string>;
-  readonly ignored: readonly string[];
 }
 
 /** The description of a command, for the parser, help, completion and documentation. */
@@ -71,18 +66,18 @@ export function command<Own extends FlagTable>(definition: Definition<Own>): Com
   return {
     ...description,
     own,
-    async run({ operands, texts: given, ignored }) {
+    async run(line) {
       // What is wrong by itself is said before the agent is asked.
-      flagValues(FLAGS, given);
-      let texts = given;
-      if (asksAgent?.(flagValues(own, given)) === true) {
+      flagValues(FLAGS, line.texts);
+      let { texts } = line;
+      if (asksAgent?.(flagValues(own, texts)) === true) {
         const { withAgentFlags } = await import('./agent-flags.ts');
-        texts = await withAgentFlags(given, description.uses);
+        texts = await withAgentFlags(texts, description.uses);
       }
       const flags = { ...flagValues(FLAGS, texts), ...flagValues(own, texts) };
       checkTogether(flags);
       const work = await load();
-      return work({ flags, operands, texts, ignored });
+      return work({ ...line, flags, texts });
     },
   };
 }

@@ -41,37 +41,33 @@ const ASKED_FLAGS = {
 export function parseArgs(argv: readonly string[]): ParsedArgs {
   const texts = new Map<string, string>();
   const words: string[] = [];
-  for (let index = 0; index < argv.length; index += 1) {
-    const word = argv[index] ?? '';
-    if (word === '--') {
-      words.push(...argv.slice(index + 1));
-      break;
-    }
-    const match = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(word);
-    if (match === null) {
-      if (word.startsWith('-') && word !== '-') throw new UsageError(`${quote(word)} is not a flag`);
-      words.push(word);
-      continue;
-    }
-    const [, given = '', inline] = match;
-    const name = LETTERS.get(given) ?? given;
-    const { repeats, needsText } = ALL_FLAGS.get(name)?.kind ?? {};
-    const takesValue = valueExpected(name);
-    if (takesValue && inline === undefined) index += 1;
-    const text = inline ?? (takesValue ? argv[index] : 'true');
-    if (text === undefined || (needsText && text === '')) throw new UsageError(`--${name} needs a value`);
-    const before = repeats ? texts.get(name) : undefined;
-    texts.set(name, before === undefined ? text : `${before}\0${text}`);
+  const rest = [...argv];
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
+    if (word === '--') words.push(...rest.splice(0));
+    else if (word === '-' || !word.startsWith('-')) words.push(word);
+    else readFlag(word, rest, texts);
   }
   const [command = 'run', ...operands] = words;
-  const asked = flagValues(ASKED_FLAGS, texts);
-  const [help, version] = [asked.help || asked.h, asked.version];
-  if (help) commandNamed(command, COMMANDS);
+  const { h, help, version } = flagValues(ASKED_FLAGS, texts);
+  if (help || h) commandNamed(command, COMMANDS);
   else if (!version) checkCommandLine(command, operands, texts);
   const ignored = [...texts.keys()].filter(
     (name) => !ALL_FLAGS.has(name) && !Object.hasOwn(ASKED_FLAGS, name),
   );
-  return { command, operands, texts, ignored, help, version };
+  return { command, operands, texts, ignored, help: help || h, version };
+}
+
+/** Adds the text of a flag; takes it from the words that follow if the flag needs one and has none of its own. */
+function readFlag(word: string, rest: string[], texts: Map<string, string>): void {
+  const [, given, inline] = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(word) ?? [];
+  if (given === undefined) throw new UsageError(`${quote(word)} is not a flag`);
+  const name = LETTERS.get(given) ?? given;
+  const { repeats, needsText } = ALL_FLAGS.get(name)?.kind ?? {};
+  const takesValue = valueExpected(name);
+  const text = inline ?? (takesValue ? rest.shift() : 'true');
+  if (text === undefined || (needsText && text === '')) throw new UsageError(`--${name} needs a value`);
+  const before = repeats ? texts.get(name) : undefined;
+  texts.set(name, before === undefined ? text : `${before}\0${text}`);
 }
 
 function checkCommandLine(

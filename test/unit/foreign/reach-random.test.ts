@@ -28,11 +28,19 @@ function interpret(base: BaseChain, packet: Packet): string | undefined {
   const run = (chain: string): 'done' | 'returned' => {
     for (const { text, destinations, conditions, outcome } of base.chains.get(chain) ?? []) {
       if (!includes(destinations, packet.destination) || !conditions.every(isTrue)) continue;
-      if (outcome.kind === 'masquerades') met = text;
-      if (outcome.kind === 'masquerades' || outcome.kind === 'ends') return 'done';
-      if (outcome.kind === 'returns') return 'returned';
-      if (outcome.kind === 'goto') return run(outcome.chain);
-      if (outcome.kind === 'jump' && run(outcome.chain) === 'done') return 'done';
+      switch (outcome.kind) {
+        case 'masquerades':
+          met = text;
+          return 'done';
+        case 'ends':
+          return 'done';
+        case 'returns':
+          return 'returned';
+        case 'goto':
+          return run(outcome.chain);
+        case 'jump':
+          if (run(outcome.chain) === 'done') return 'done';
+      }
     }
     return 'returned';
   };
