@@ -3,7 +3,7 @@ import { kernelError, malformed, NetlinkError } from './error.ts';
 import { errnoIn, type Message, messagesIn, type Request, writeBatch, writeMessage } from './messages.ts';
 import { NetlinkSocket } from './socket.ts';
 
-/** The limit for all replies to one request: some 700,000 elements, or 100,000 rules. */
+/** The most bytes of all replies to one request: some 700,000 elements, or 100,000 rules. */
 const MOST_RECEIVED = 64 * 1024 * 1024;
 
 /** How long replies are read before other events have their turn. */
@@ -11,7 +11,6 @@ const SLICE_MS = 5;
 
 const NLMSG_ERROR = 2;
 const NLMSG_DONE = 3;
-const ENOENT = 2;
 
 /** Requests to the kernel, one after the other. After an error, later requests have a new socket: no reply is mixed up. */
 export class Connection {
@@ -39,9 +38,12 @@ export class Connection {
       const replies: Reply[] = [];
       socket.send(writeMessage(request, sequence), asked);
       const expected = { asked, sequence, type: request.type - 1 };
-      const errno = await receive(socket, expected, (reply) => replies.push(read(reply)));
-      if (errno === ENOENT) return undefined;
-      if (errno !== 0) throw kernelError(errno, asked);
+      try {
+        await receive(socket, expected, (reply) => replies.push(read(reply)));
+      } catch (error) {
+        if (error instanceof NetlinkError && error.code === 'ENOENT') return undefined;
+        throw error;
+      }
       return replies;
     });
   }
@@ -55,8 +57,7 @@ export class Connection {
         await nextTurn();
       }
       await socket.sendChange(writeBatch(batch, sequence), asked);
-      const errno = await receive(socket, { asked, sequence }, () => {});
-      if (errno !== 0) throw kernelError(errno, asked);
+      await receive(socket, { asked, sequence }, () => {});
     });
   }
 
@@ -84,37 +85,62 @@ export class Connection {
   }
 }
 
-/** Whether replies of this type, if there are any, end with the message. */
-function isEnd({ type }: Message, expected: number | undefined): boolean {
-  return type === NLMSG_ERROR || (type === NLMSG_DONE && expected !== undefined);
+/** What is asked for in words, and what tells the replies to it from others. */
+interface Expected {
+  readonly asked: string;
+  readonly sequence: number;
+  /** Undefined if only the end is to come. */
+  readonly type?: number;
 }
 
 /**
- * Receives replies of a type, if there is one, until the kernel says that they end. Between slices, other events have
- * their turn. There is nothing to wait for: the kernel answers within send(2), and goes on with a dump within recv(2).
+ * The replies to a request up to their end, in parts: what the kernel sends at once. Each must be read before the next part
+ * is asked for. There is nothing to wait for: the kernel answers within send(2), and goes on with a dump within recv(2).
  * NLM_F_DUMP_INTR is not looked at: it tells that anything changed in nf_tables, which on a busy node is always so.
  *
- * @returns the error number at the end, 0 for success
+ * @throws {NetlinkError} also for the error with which the kernel ends them
  */
-export async function receive(
+export function* replyParts(
   socket: Pick<NetlinkSocket, 'port' | 'receive'>,
-  { asked, sequence, type }: { readonly asked: string; readonly sequence: number; readonly type?: number },
-  take: (reply: Message) => void,
-): Promise<number> {
-  let [total, began] = [0, performance.now()];
-  for (;;) {
+  { asked, sequence, type }: Expected,
+): Generator<readonly Message[], void> {
+  for (let errno: number | undefined; errno === undefined; ) {
     const bytes = socket.receive();
     if (bytes === undefined) throw new NetlinkError('failed', `cannot ${asked}: the kernel does not answer`);
+    const replies: Message[] = [];
     for (const message of messagesIn(bytes)) {
       if (message.sequence !== sequence || message.port !== socket.port)
         throw malformed(`number ${message.sequence} for port ${message.port}, which was not asked`);
-      if (isEnd(message, type)) return errnoIn(message);
+      if (message.type === NLMSG_ERROR || (message.type === NLMSG_DONE && type !== undefined)) {
+        errno = errnoIn(message);
+        break;
+      }
       if (message.type !== type) throw malformed(`type ${message.type} as an answer`);
-      take(message);
+      replies.push(message);
     }
-    total += bytes.length;
+    if (errno) throw kernelError(errno, asked);
+    yield replies;
+  }
+}
+
+/**
+ * Takes all replies. Between slices, other events have their turn.
+ *
+ * @throws {NetlinkError} as `replyParts` does
+ */
+export async function receive(
+  socket: Pick<NetlinkSocket, 'port' | 'receive'>,
+  expected: Expected,
+  take: (reply: Message) => void,
+): Promise<void> {
+  let [total, began] = [0, performance.now()];
+  for (const replies of replyParts(socket, expected)) {
+    for (const reply of replies) {
+      total += reply.payload.end - reply.payload.start;
+      take(reply);
+    }
     if (total > MOST_RECEIVED)
-      throw new NetlinkError('failed', `cannot ${asked}: the reply is above ${MOST_RECEIVED} bytes`);
+      throw new NetlinkError('failed', `cannot ${expected.asked}: the reply is above ${MOST_RECEIVED} bytes`);
     if (performance.now() - began < SLICE_MS) continue;
     await nextTurn();
     began = performance.now();

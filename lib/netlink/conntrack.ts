@@ -1,13 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { kernelError, malformed, NetlinkError } from './error.ts';
+import { replyParts } from './connection.ts';
+import { malformed, NetlinkError } from './error.ts';
 import {
   attribute,
   attributesOf,
-  errnoIn,
+  bytesOf,
+  FAMILIES,
   FLAGS,
   find,
   type Message,
-  messagesIn,
   NFGENMSG_BYTES,
   type Request,
   seek,
@@ -59,15 +60,8 @@ const CTA_STATS_GLOBAL_ENTRIES = 1;
 /** IPS_EXPECTED in linux/netfilter/nf_conntrack_common.h. */
 const IPS_EXPECTED = 1;
 
-/** NFPROTO_… in linux/netfilter.h, and CTA_IP_… for the source; that of the destination follows. */
-const FAMILIES = {
-  IPv4: { protocol: 2, source: 1, bytes: 4 },
-  IPv6: { protocol: 10, source: 3, bytes: 16 },
-} as const;
-
-const NLMSG_ERROR = 2;
-const NLMSG_DONE = 3;
-const EINVAL = 22;
+/** CTA_IP_… for the source; that of the destination follows. */
+const CTA_IP_SOURCE = { IPv4: 1, IPv6: 3 } as const;
 
 /** Connection tracking of the network namespace that this process is in. All methods throw NetlinkError. */
 export class Conntrack implements Disposable {
@@ -78,11 +72,13 @@ export class Conntrack implements Disposable {
 
   /** How many flows there are, of both families. */
   entries(): number {
-    const asked = 'count the flows of conntrack';
-    const request = { type: CT_MSG.getStats, flags: FLAGS.none, protocol: 0, attributes: [] };
-    const reply = this.#request(request, asked);
-    if (reply === undefined) throw malformed('no number of flows');
-    return Number(unsigned(find(attributesOf(reply), CTA_STATS_GLOBAL_ENTRIES), 4));
+    const request = { type: CT_MSG.getStats, flags: FLAGS.ack, protocol: 0, attributes: [] };
+    let entries: number | undefined;
+    for (const replies of this.#ask('count the flows of conntrack', this.#requests, request, CT_MSG.getStats))
+      for (const reply of replies)
+        entries = Number(unsigned(find(attributesOf(reply), CTA_STATS_GLOBAL_ENTRIES), 4));
+    if (entries === undefined) throw malformed('no number of flows');
+    return entries;
   }
 
   /**
@@ -98,20 +94,11 @@ export class Conntrack implements Disposable {
     take: (flow: Flow) => void,
     afterPart: () => void,
   ): Promise<void> {
-    const asked = 'list the flows of conntrack';
-    this.#sequence = (this.#sequence + 1) >>> 0;
-    const expected = { sequence: this.#sequence, port: this.#dump.port };
     const protocol = family === undefined ? 0 : FAMILIES[family].protocol;
     const request = { type: CT_MSG.get, flags: FLAGS.dump, protocol, attributes: [] };
-    this.#dump.send(writeMessage(request, expected.sequence), asked);
-    for (;;) {
-      const bytes = this.#dump.receive();
-      if (bytes === undefined)
-        throw new NetlinkError('failed', `cannot ${asked}: the kernel does not answer`);
-      const errno = takePart(bytes, expected, take);
-      if (errno) throw refused(errno, asked);
+    for (const replies of this.#ask('list the flows of conntrack', this.#dump, request, CT_MSG.new)) {
+      for (const reply of replies) take(readFlow(reply));
       afterPart();
-      if (errno === 0) return;
       await nextTurn();
     }
   }
@@ -122,23 +109,24 @@ export class Conntrack implements Disposable {
    * @returns whether it was still there
    */
   delete({ family, protocol, original, id }: Flow): boolean {
-    const { source, bytes, ...codes } = FAMILIES[family];
+    const { bytes, protocol: familyNumber } = FAMILIES[family];
+    const source = CTA_IP_SOURCE[family];
     const { sourcePort = 0, destinationPort = 0 } = original;
     const tuple = attribute(CTA.original, [
       attribute(CTA_TUPLE.ip, [
-        attribute(source, number(original.source, bytes)),
-        attribute(source + 1, number(original.destination, bytes)),
+        attribute(source, bytesOf(original.source, bytes)),
+        attribute(source + 1, bytesOf(original.destination, bytes)),
       ]),
       attribute(CTA_TUPLE.proto, [
-        attribute(CTA_PROTO.number, number(protocol, 1)),
-        attribute(CTA_PROTO.sourcePort, number(sourcePort, 2)),
-        attribute(CTA_PROTO.destinationPort, number(destinationPort, 2)),
+        attribute(CTA_PROTO.number, bytesOf(protocol, 1)),
+        attribute(CTA_PROTO.sourcePort, bytesOf(sourcePort, 2)),
+        attribute(CTA_PROTO.destinationPort, bytesOf(destinationPort, 2)),
       ]),
     ]);
-    const attributes = [tuple, attribute(CTA.id, number(id, 4))];
-    const request = { type: CT_MSG.delete, flags: FLAGS.ack, protocol: codes.protocol, attributes };
+    const attributes = [tuple, attribute(CTA.id, bytesOf(id, 4))];
+    const request = { type: CT_MSG.delete, flags: FLAGS.ack, protocol: familyNumber, attributes };
     try {
-      this.#request(request, 'delete a flow of conntrack');
+      Array.from(this.#ask('delete a flow of conntrack', this.#requests, request));
       return true;
     } catch (error) {
       if (error instanceof NetlinkError && error.code === 'ENOENT') return false;
@@ -152,87 +140,62 @@ export class Conntrack implements Disposable {
     this.#requests.close();
   }
 
-  /** The only reply; undefined for a success without one. The kernel answers within send(2). */
-  #request(request: Request, asked: string): Message | undefined {
+  /** Sends a request, and reads the replies of a type, if there are any. */
+  *#ask(asked: string, socket: NetlinkSocket, request: Request, type?: number) {
     this.#sequence = (this.#sequence + 1) >>> 0;
-    this.#requests.send(writeMessage(request, this.#sequence), asked);
-    for (;;) {
-      const bytes = this.#requests.receive();
-      if (bytes === undefined)
-        throw new NetlinkError('failed', `cannot ${asked}: the kernel does not answer`);
-      for (const message of messagesIn(bytes)) {
-        if (message.sequence !== this.#sequence || message.port !== this.#requests.port) continue;
-        if (message.type !== NLMSG_ERROR) return message;
-        const errno = errnoIn(message);
-        if (errno !== 0) throw refused(errno, asked);
-        return undefined;
-      }
+    socket.send(writeMessage(request, this.#sequence), asked);
+    try {
+      yield* replyParts(socket, { asked, sequence: this.#sequence, ...(type !== undefined && { type }) });
+    } catch (error) {
+      // The kernel says this of a subsystem that it lacks, and cannot load as a module (nfnetlink.c).
+      if (!(error instanceof NetlinkError && error.code === 'EINVAL')) throw error;
+      const message = `cannot ${asked}: the kernel lacks the module nf_conntrack_netlink`;
+      throw new NetlinkError('unsupported', message, 'EINVAL');
     }
   }
 }
 
-/** The kernel's error. It has EINVAL for a subsystem that it lacks, and cannot load as a module (nfnetlink.c). */
-function refused(errno: number, asked: string): NetlinkError {
-  if (errno !== EINVAL) return kernelError(errno, asked);
-  const message = `cannot ${asked}: the kernel lacks the module nf_conntrack_netlink`;
-  return new NetlinkError('unsupported', message, 'EINVAL');
-}
-
-/** Takes all flows in what the kernel has sent at once; the error number if that is the end, 0 for success. */
-function takePart(
-  bytes: Buffer,
-  { sequence, port }: Pick<Message, 'sequence' | 'port'>,
-  take: (flow: Flow) => void,
-): number | undefined {
-  for (const message of messagesIn(bytes)) {
-    if (message.sequence !== sequence || message.port !== port) continue;
-    if (message.type === NLMSG_ERROR || message.type === NLMSG_DONE) return errnoIn(message);
-    if (message.type !== CT_MSG.new) throw malformed(`type ${message.type} as a flow`);
-    take(readFlow(message));
-  }
-  return undefined;
-}
-
 /** Reads IPCTNL_MSG_CT_NEW. */
-export function readFlow({ payload: { bytes, from, to } }: Message): Flow {
-  const family = bytes[from] === FAMILIES.IPv4.protocol ? 'IPv4' : 'IPv6';
-  const at = from + NFGENMSG_BYTES;
-  const original = seek(bytes, at, to, CTA.original);
+export function readFlow({ payload: { bytes, start, end } }: Message): Flow {
+  const family = bytes[start] === FAMILIES.IPv4.protocol ? 'IPv4' : 'IPv6';
+  const at = start + NFGENMSG_BYTES;
+  const original = seek(bytes, at, end, CTA.original);
   const originalEnd = seekEnd;
-  const reply = seek(bytes, at, to, CTA.reply);
+  const reply = seek(bytes, at, end, CTA.reply);
   const replyEnd = seekEnd;
   if (original === -1 || reply === -1) throw malformed('a flow without addresses');
   const proto = seek(bytes, original, originalEnd, CTA_TUPLE.proto);
-  const status = numberIn(bytes, at, to, CTA.status, 4) ?? 0;
+  const status = numberIn(bytes, at, end, CTA.status, 4) ?? 0;
   return {
     family,
     protocol: (proto === -1 ? undefined : numberIn(bytes, proto, seekEnd, CTA_PROTO.number, 1)) ?? 0,
     original: readTuple(bytes, original, originalEnd, family),
     reply: readTuple(bytes, reply, replyEnd, family),
-    id: numberIn(bytes, at, to, CTA.id, 4) ?? 0,
-    zone: numberIn(bytes, at, to, CTA.zone, 2) ?? 0,
+    id: numberIn(bytes, at, end, CTA.id, 4) ?? 0,
+    zone: numberIn(bytes, at, end, CTA.zone, 2) ?? 0,
     isExpected: (status & IPS_EXPECTED) !== 0,
-    tcpState: tcpStateIn(bytes, at, to),
+    tcpState: tcpStateIn(bytes, at, end),
   };
 }
 
-function readTuple(bytes: Buffer, from: number, to: number, family: Flow['family']): Tuple {
-  const { source, bytes: length } = FAMILIES[family];
-  const ip = seek(bytes, from, to, CTA_TUPLE.ip);
+function readTuple(bytes: Buffer, start: number, end: number, family: Flow['family']): Tuple {
+  const { bytes: length } = FAMILIES[family];
+  const source = CTA_IP_SOURCE[family];
+  const ip = seek(bytes, start, end, CTA_TUPLE.ip);
   if (ip === -1) throw malformed('a flow without addresses');
   const ipEnd = seekEnd;
-  const proto = seek(bytes, from, to, CTA_TUPLE.proto);
-  const end = proto === -1 ? proto : seekEnd;
+  const proto = seek(bytes, start, end, CTA_TUPLE.proto);
+  const protoEnd = proto === -1 ? proto : seekEnd;
   return {
     source: addressIn(bytes, ip, ipEnd, source, length),
     destination: addressIn(bytes, ip, ipEnd, source + 1, length),
-    sourcePort: numberIn(bytes, proto, end, CTA_PROTO.sourcePort, 2),
-    destinationPort: numberIn(bytes, proto, end, CTA_PROTO.destinationPort, 2),
+    sourcePort: numberIn(bytes, proto, protoEnd, CTA_PROTO.sourcePort, 2),
+    destinationPort: numberIn(bytes, proto, protoEnd, CTA_PROTO.destinationPort, 2),
   };
 }
 
-function tcpStateIn(bytes: Buffer, from: number, to: number): number | undefined {
-  const info = seek(bytes, from, to, CTA.protoInfo);
+function tcpStateIn(bytes: Buffer, start: number, end: number): number | undefined {
+  const info = seek(bytes, start, end, CTA.protoInfo);
   const tcp = info === -1 ? -1 : seek(bytes, info, seekEnd, CTA_PROTOINFO_TCP);
   return tcp === -1 ? undefined : numberIn(bytes, tcp, seekEnd, CTA_PROTOINFO_TCP_STATE, 1);
 }
@@ -240,25 +203,20 @@ function tcpStateIn(bytes: Buffer, from: number, to: number): number | undefined
 /** The number in an attribute; undefined if there is no such attribute. */
 function numberIn(
   bytes: Buffer,
-  from: number,
-  to: number,
+  start: number,
+  end: number,
   type: number,
   length: 1 | 2 | 4,
 ): number | undefined {
-  const at = seek(bytes, from, to, type);
+  const at = seek(bytes, start, end, type);
   if (at === -1) return undefined;
   if (seekEnd - at !== length) throw malformed(`${seekEnd - at} bytes instead of ${length}`);
   return bytes.readUIntBE(at, length);
 }
 
-function addressIn(bytes: Buffer, from: number, to: number, type: number, length: 4 | 16): bigint {
-  const at = seek(bytes, from, to, type);
+function addressIn(bytes: Buffer, start: number, end: number, type: number, length: 4 | 16): bigint {
+  const at = seek(bytes, start, end, type);
   if (at === -1 || seekEnd - at !== length) throw malformed('a flow without an address');
   if (length === 4) return BigInt(bytes.readUInt32BE(at));
   return (bytes.readBigUInt64BE(at) << 64n) | bytes.readBigUInt64BE(at + 8);
-}
-
-/** A number with the highest byte first. */
-function number(value: bigint | number, bytes: number): Buffer {
-  return Buffer.from(value.toString(16).padStart(2 * bytes, '0'), 'hex');
 }

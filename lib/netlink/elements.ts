@@ -4,6 +4,7 @@ import {
   attribute,
   attributesIn,
   attributesOf,
+  bytesOf,
   find,
   type Message,
   type Span,
@@ -67,7 +68,7 @@ export function writeElements(ranges: readonly Range[], keyBytes: number): Buffe
   const highest = 256n ** BigInt(keyBytes) - 1n;
   const end = attribute(NFTA_SET_ELEM.flags, Buffer.from([0, 0, 0, NFT_SET_ELEM_INTERVAL_END]));
   const element = (address: bigint, ...flags: readonly Buffer[]) => {
-    const key = Buffer.from(address.toString(16).padStart(2 * keyBytes, '0'), 'hex');
+    const key = bytesOf(address, keyBytes);
     const wrapped = attribute(NFTA_SET_ELEM.key, [attribute(NFTA_DATA_VALUE, key)]);
     return attribute(NFTA_LIST_ELEM, [...flags, wrapped]);
   };
@@ -82,9 +83,9 @@ export function writeElements(ranges: readonly Range[], keyBytes: number): Buffe
 export function readElements(message: Message, keyBytes: 4 | 16): Part {
   const list = attributesIn(find(attributesOf(message), NFTA_SET_ELEM_LIST_ELEMENTS));
   const edges = list.map((element) => readEdge(element, keyBytes));
-  const { bytes, from } = message.payload;
+  const { bytes, start } = message.payload;
   // nf_tables sets `res_id` of `struct nfgenmsg` so.
-  return { edges, generation: bytes.readUInt16BE(from + 2) };
+  return { edges, generation: bytes.readUInt16BE(start + 2) };
 }
 
 function readEdge(element: Span, keyBytes: 4 | 16): Edge {

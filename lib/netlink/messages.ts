@@ -6,9 +6,9 @@ import { malformed } from './error.ts';
  */
 export interface Span {
   readonly bytes: Buffer;
-  readonly from: number;
+  readonly start: number;
   /** The place behind its last byte. */
-  readonly to: number;
+  readonly end: number;
 }
 
 /** A message of the kernel (`struct nlmsghdr` in linux/netlink.h). */
@@ -33,6 +33,12 @@ export interface Request {
   readonly protocol: number;
   readonly attributes: readonly Buffer[];
 }
+
+/** NFPROTO_… in linux/netfilter.h, which are AF_… too; the bytes of an address; and how nft(8) calls the family. */
+export const FAMILIES = {
+  IPv4: { protocol: 2, bytes: 4, word: 'ip' },
+  IPv6: { protocol: 10, bytes: 16, word: 'ip6' },
+} as const;
 
 /** Types of messages in linux/netfilter/nf_tables.h; the high byte is the subsystem. */
 export const NFT_MSG = {
@@ -65,14 +71,14 @@ function aligned(length: number): number {
 
 /** Parts that begin with a header, and that with their length. They must fill the span exactly. */
 function partsOf<One>(
-  { bytes, from, to }: Span,
+  { bytes, start, end }: Span,
   headerBytes: number,
   lengthBytes: 2 | 4,
   read: (at: number, end: number) => One,
 ): readonly One[] {
   const parts: One[] = [];
-  for (let at = from; at < to; ) {
-    const rest = to - at;
+  for (let at = start; at < end; ) {
+    const rest = end - at;
     const length = rest < headerBytes ? 0 : bytes.readUIntLE(at, lengthBytes);
     if (length < headerBytes || length > rest) throw malformed(`${length} bytes in a place of ${rest}`);
     parts.push(read(at, at + length));
@@ -83,27 +89,27 @@ function partsOf<One>(
 
 /** The messages in what the kernel sent at once. */
 export function messagesIn(bytes: Buffer): readonly Message[] {
-  return partsOf({ bytes, from: 0, to: bytes.length }, HEADER_BYTES, 4, (at, to) => ({
+  return partsOf({ bytes, start: 0, end: bytes.length }, HEADER_BYTES, 4, (at, end) => ({
     type: bytes.readUInt16LE(at + 4),
     sequence: bytes.readUInt32LE(at + 8),
     port: bytes.readUInt32LE(at + 12),
-    payload: { bytes, from: at + HEADER_BYTES, to },
+    payload: { bytes, start: at + HEADER_BYTES, end },
   }));
 }
 
 /** The attributes of a message of nf_tables, in order. */
-export function attributesOf({ payload: { bytes, from, to } }: Message): readonly Attribute[] {
-  if (to - from < NFGENMSG_BYTES) throw malformed('no header of nfnetlink');
-  return attributesIn({ bytes, from: from + NFGENMSG_BYTES, to });
+export function attributesOf({ payload: { bytes, start, end } }: Message): readonly Attribute[] {
+  if (end - start < NFGENMSG_BYTES) throw malformed('no header of nfnetlink');
+  return attributesIn({ bytes, start: start + NFGENMSG_BYTES, end });
 }
 
 /** The attributes in a payload, in order: those of a list have the same type. None if the payload is missing. */
 export function attributesIn(payload: Span | undefined): readonly Attribute[] {
   if (payload === undefined) return [];
   const { bytes } = payload;
-  return partsOf(payload, ATTRIBUTE_HEADER_BYTES, 2, (at, to) => {
+  return partsOf(payload, ATTRIBUTE_HEADER_BYTES, 2, (at, end) => {
     const type = bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK;
-    return { type, bytes, from: at + ATTRIBUTE_HEADER_BYTES, to };
+    return { type, bytes, start: at + ATTRIBUTE_HEADER_BYTES, end };
   });
 }
 
@@ -116,9 +122,9 @@ export function find(attributes: readonly Attribute[], type: number): Attribute 
  * The first attribute of a type between two places: the place of its payload, and behind it in `seekEnd`; -1 if there is
  * none. It makes no object: where there are a million attributes, that is what takes time and memory.
  */
-export function seek(bytes: Buffer, from: number, to: number, type: number): number {
-  for (let at = from; at < to; ) {
-    const rest = to - at;
+export function seek(bytes: Buffer, start: number, end: number, type: number): number {
+  for (let at = start; at < end; ) {
+    const rest = end - at;
     const length = rest < ATTRIBUTE_HEADER_BYTES ? 0 : bytes.readUInt16LE(at);
     if (length < ATTRIBUTE_HEADER_BYTES || length > rest)
       throw malformed(`${length} bytes in a place of ${rest}`);
@@ -136,26 +142,31 @@ export let seekEnd = 0;
 
 /** A payload that must be a number of so many bytes. Those of netfilter have the highest byte first. */
 export function unsigned(payload: Span | undefined, length: 4 | 8 | 16): bigint {
-  const { bytes, from, to } = payload ?? NOTHING;
-  if (to - from !== length) throw malformed(`${to - from} bytes instead of ${length}`);
-  if (length === 4) return BigInt(bytes.readUInt32BE(from));
-  const low = bytes.readBigUInt64BE(to - 8);
-  return length === 8 ? low : (bytes.readBigUInt64BE(from) << 64n) | low;
+  const { bytes, start, end } = payload ?? NOTHING;
+  if (end - start !== length) throw malformed(`${end - start} bytes instead of ${length}`);
+  if (length === 4) return BigInt(bytes.readUInt32BE(start));
+  const low = bytes.readBigUInt64BE(end - 8);
+  return length === 8 ? low : (bytes.readBigUInt64BE(start) << 64n) | low;
 }
 
-const NOTHING: Span = { bytes: Buffer.alloc(0), from: 0, to: 0 };
+const NOTHING: Span = { bytes: Buffer.alloc(0), start: 0, end: 0 };
 
 /** A payload that must be a text, with a zero byte at its end. */
 export function text(payload: Span | undefined): string {
-  const { bytes, from, to } = payload ?? NOTHING;
-  if (from === to || bytes[to - 1] !== 0) throw malformed('a text without an end');
-  return bytes.toString('utf8', from, to - 1);
+  const { bytes, start, end } = payload ?? NOTHING;
+  if (start === end || bytes[end - 1] !== 0) throw malformed('a text without an end');
+  return bytes.toString('utf8', start, end - 1);
 }
 
 /** The kernel's error number in NLMSG_ERROR or NLMSG_DONE; 0 for success. */
-export function errnoIn({ payload: { bytes, from, to } }: Message): number {
-  if (to - from < 4) throw malformed('an end without an error number');
-  return 0 - bytes.readInt32LE(from);
+export function errnoIn({ payload: { bytes, start, end } }: Message): number {
+  if (end - start < 4) throw malformed('an end without an error number');
+  return 0 - bytes.readInt32LE(start);
+}
+
+/** A number to send, with the highest byte first. */
+export function bytesOf(value: bigint | number, length: number): Buffer {
+  return Buffer.from(value.toString(16).padStart(2 * length, '0'), 'hex');
 }
 
 /** An attribute to send: of bytes, of a text, or of attributes. */

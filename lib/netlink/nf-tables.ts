@@ -1,7 +1,7 @@
 import { Connection } from './connection.ts';
 import { type Elements, joinElements, type Range, readElements, writeElements } from './elements.ts';
 import { interrupted, malformed, NetlinkError } from './error.ts';
-import { attribute, FLAGS, type Message, NFT_MSG, type Request } from './messages.ts';
+import { attribute, FAMILIES, FLAGS, type Message, NFT_MSG, type Request } from './messages.ts';
 import {
   countElements,
   type Generation,
@@ -13,8 +13,8 @@ import {
   readNatChain,
   readRule,
   readSetName,
-  readThing,
-  type Thing,
+  readSnapshot,
+  type Snapshot,
 } from './replies.ts';
 import { NetlinkSocket } from './socket.ts';
 
@@ -52,12 +52,6 @@ const READABLE = {
   elements: { type: 0x0a0d, flags: FLAGS.dump, nameType: SET_NAME },
 } as const;
 
-/** The families as nft(8) names them, NFPROTO_… in linux/netfilter.h, and the bytes of an address. */
-const FAMILIES = {
-  IPv4: { word: 'ip', protocol: 2, keyBytes: 4 },
-  IPv6: { word: 'ip6', protocol: 10, keyBytes: 16 },
-} as const;
-
 /** An attribute has at most 64 KiB, and a range of IPv6 at most 64 bytes. */
 const RANGES_IN_A_MESSAGE = 1_000;
 
@@ -77,41 +71,41 @@ export class NfTables implements Disposable {
   }
 
   /** Undefined if there is no such table. Its fingerprint changes with the number of its chains and sets. */
-  table(name: TableName): Promise<Thing | undefined> {
-    return this.#thing('table', name);
+  table(name: TableName): Promise<Snapshot | undefined> {
+    return this.#snapshot('table', name);
   }
 
   /** Undefined if there is no such chain. Hook, priority and policy are in the fingerprint. */
-  chain(name: ChainName): Promise<Thing | undefined> {
-    return this.#thing('chain', name, name.chain);
+  chain(name: ChainName): Promise<Snapshot | undefined> {
+    return this.#snapshot('chain', name, name.chain);
   }
 
   /** Undefined if there is no such set. Flags, types and statements of the set are in the fingerprint. */
-  set(name: SetName): Promise<Thing | undefined> {
-    return this.#thing('set', name, name.set);
+  set(name: SetName): Promise<Snapshot | undefined> {
+    return this.#snapshot('set', name, name.set);
   }
 
   /**
    * The rules of a chain in their order; none if there is no such chain. If it changes meanwhile, some may be missing.
    *
    * @param name without a chain, the rules of all chains of the table
-   * @param to if given, only those that lead to this chain
+   * @param leadingTo if given, only those that lead to this chain
    */
-  async rules(name: TableName & Partial<ChainName>, to?: string): Promise<readonly Rule[]> {
-    const rules = await this.#ask('rules', name, name.chain, (reply) => readRule(reply, to));
+  async rules(name: TableName & Partial<ChainName>, leadingTo?: string): Promise<readonly Rule[]> {
+    const rules = await this.#ask('rules', name, name.chain, (reply) => readRule(reply, leadingTo));
     return rules?.filter((rule) => rule !== undefined) ?? [];
   }
 
   /** The elements of an interval set of addresses; undefined if there is no such set. */
   async elements(name: SetName): Promise<Elements | undefined> {
-    const { keyBytes } = FAMILIES[name.family];
+    const { bytes: keyBytes } = FAMILIES[name.family];
     const parts = await this.#ask('elements', name, name.set, (reply) => readElements(reply, keyBytes));
     return parts && joinElements(parts, keyBytes);
   }
 
   /** Whether both edges of a range are in an interval set, however much else changes meanwhile. */
   async hasRange(name: SetName, range: Range): Promise<boolean> {
-    const { keyBytes } = FAMILIES[name.family];
+    const { bytes: keyBytes } = FAMILIES[name.family];
     const highest = 256n ** BigInt(keyBytes) - 1n;
     const next = range.last + 1n;
     // For a key that is no edge of a range, the kernel sends the edge below it.
@@ -131,7 +125,7 @@ export class NfTables implements Disposable {
   }
 
   /** What the set holds, whatever its type; undefined if there is no such set. For small sets that do not count. */
-  content(name: SetName): Promise<readonly Thing[] | undefined> {
+  content(name: SetName): Promise<readonly Snapshot[] | undefined> {
     return this.#ask('elements', name, name.set, readContent);
   }
 
@@ -162,7 +156,8 @@ export class NfTables implements Disposable {
       return { type, flags, protocol, attributes: [attribute(TABLE_NAME, table), ...names] };
     };
     const ofChain = request(READABLE.chain.type, FLAGS.ack, attribute(READABLE.chain.nameType, chain));
-    const [found] = (await this.#connection.ask(asked, ofChain, (reply) => readThing(reply, 'chain'))) ?? [];
+    const [found] =
+      (await this.#connection.ask(asked, ofChain, (reply) => readSnapshot(reply, 'chain'))) ?? [];
     if (found === undefined) return undefined;
     let elements = 0;
     const count = (reply: Message): void => {
@@ -201,10 +196,14 @@ export class NfTables implements Disposable {
     this.#elements.close();
   }
 
-  async #thing(kind: 'table' | 'chain' | 'set', table: TableName, name?: string): Promise<Thing | undefined> {
-    const things = await this.#ask(kind, table, name, (reply) => readThing(reply, kind));
-    if (things?.length === 0) throw malformed(`no ${kind}`);
-    return things?.[0];
+  async #snapshot(
+    kind: 'table' | 'chain' | 'set',
+    table: TableName,
+    name?: string,
+  ): Promise<Snapshot | undefined> {
+    const snapshots = await this.#ask(kind, table, name, (reply) => readSnapshot(reply, kind));
+    if (snapshots?.length === 0) throw malformed(`no ${kind}`);
+    return snapshots?.[0];
   }
 
   #ask<Reply>(
@@ -235,9 +234,9 @@ function* elementRequests(
   kind: Pick<Request, 'type' | 'flags'>,
   ranges: readonly Range[],
 ): Generator<Request> {
-  for (let from = 0; from < ranges.length; from += RANGES_IN_A_MESSAGE) {
-    const part = ranges.slice(from, from + RANGES_IN_A_MESSAGE);
-    const elements = writeElements(part, FAMILIES[name.family].keyBytes);
+  for (let index = 0; index < ranges.length; index += RANGES_IN_A_MESSAGE) {
+    const part = ranges.slice(index, index + RANGES_IN_A_MESSAGE);
+    const elements = writeElements(part, FAMILIES[name.family].bytes);
     yield { ...requestFor(name, attribute(SET_NAME, name.set), elements), ...kind };
   }
 }

@@ -4,6 +4,7 @@ import {
   type Attribute,
   attributesIn,
   attributesOf,
+  FAMILIES,
   find,
   type Message,
   text,
@@ -18,8 +19,8 @@ export interface Generation {
   readonly process: string;
 }
 
-/** A table, chain or set, without what is in it; or only what is in a set. */
-export interface Thing {
+/** What a table, chain or set was when it was read, without what is in it; or only what is in a set. */
+export interface Snapshot {
   /** Equal for two replies if nothing has changed but counts and handles, and for chains and sets their content. */
   readonly fingerprint: string;
   /** The port of the netlink socket that alone may change the table; undefined if any may. */
@@ -29,7 +30,7 @@ export interface Thing {
 }
 
 /** A rule of a chain. */
-export interface Rule extends Thing {
+export interface Rule extends Snapshot {
   /** The chain that it is in. */
   readonly chain: string;
   /** Undefined if the rule has no counter. */
@@ -58,11 +59,7 @@ const NFTA_SET_ELEM_LIST_ELEMENTS = 3;
 const NFTA_RULE = { chain: 2, expressions: 4 } as const;
 
 /** NFPROTO_… in linux/netfilter.h. */
-export const PROTOCOLS = [
-  { word: 'inet', protocol: 1 },
-  { word: 'ip', protocol: 2 },
-  { word: 'ip6', protocol: 10 },
-] as const;
+export const PROTOCOLS = [{ word: 'inet', protocol: 1 }, FAMILIES.IPv4, FAMILIES.IPv6] as const;
 
 /** Attributes that are not part of a fingerprint (linux/netfilter/nf_tables.h). */
 const IGNORED = {
@@ -84,7 +81,7 @@ export function readGeneration(message: Message): Generation {
 }
 
 /** Reads NFT_MSG_NEWTABLE, _NEWCHAIN or _NEWSET. */
-export function readThing(message: Message, kind: 'table' | 'chain' | 'set'): Thing {
+export function readSnapshot(message: Message, kind: 'table' | 'chain' | 'set'): Snapshot {
   const attributes = attributesOf(message);
   const numberIn = (type: number) => {
     const found = find(attributes, type);
@@ -102,7 +99,7 @@ export function readNatChain(message: Message): NatChain | undefined {
   const attributes = attributesOf(message);
   const [type, hook] = [find(attributes, NFTA_CHAIN.type), attributesIn(find(attributes, NFTA_CHAIN.hook))];
   // Only these families have chains of type nat.
-  const family = PROTOCOLS.find(({ protocol }) => protocol === message.payload.bytes[message.payload.from]);
+  const family = PROTOCOLS.find(({ protocol }) => protocol === message.payload.bytes[message.payload.start]);
   if (family === undefined || type === undefined || text(type) !== 'nat') return undefined;
   if (unsigned(find(hook, NFTA_HOOK.number), 4) !== NF_INET_POST_ROUTING) return undefined;
   return {
@@ -124,23 +121,23 @@ export function countElements(message: Message): number {
 }
 
 /** Reads NFT_MSG_NEWSETELEM: a part of what a set holds. */
-export function readContent(message: Message): Thing {
+export function readContent(message: Message): Snapshot {
   return { fingerprint: fingerprintOf(attributesOf(message), []) };
 }
 
 /**
  * Reads NFT_MSG_NEWRULE, and overwrites its counts.
  *
- * @param to if given, only a rule that leads to this chain is read to its end
+ * @param leadingTo if given, only a rule that leads to this chain is read to its end
  */
-export function readRule(message: Message, to?: string): Rule | undefined {
+export function readRule(message: Message, leadingTo?: string): Rule | undefined {
   const attributes = attributesOf(message);
   const expressions = attributesIn(find(attributes, NFTA_RULE.expressions)).map(expressionIn);
   const target = expressions.map(targetOf).find((target) => target !== undefined);
-  if (to !== undefined && target !== to) return undefined;
+  if (leadingTo !== undefined && target !== leadingTo) return undefined;
   const counter = counterIn(expressions);
   for (const { name, data } of expressions)
-    if (CHANGING.includes(name)) data?.bytes.fill(0, data.from, data.to);
+    if (CHANGING.includes(name)) data?.bytes.fill(0, data.start, data.end);
   const chain = text(find(attributes, NFTA_RULE.chain));
   return { fingerprint: fingerprintOf(attributes, IGNORED.rule), chain, counter, target };
 }
@@ -148,7 +145,7 @@ export function readRule(message: Message, to?: string): Rule | undefined {
 /** One text of one character for each byte: the attributes with their headers, which have type and length. */
 function fingerprintOf(attributes: readonly Attribute[], ignored: readonly number[]): string {
   let all = '';
-  for (const { type, bytes, from, to } of attributes)
-    if (!ignored.includes(type)) all += bytes.toString('latin1', from - ATTRIBUTE_HEADER_BYTES, to);
+  for (const { type, bytes, start, end } of attributes)
+    if (!ignored.includes(type)) all += bytes.toString('latin1', start - ATTRIBUTE_HEADER_BYTES, end);
   return all;
 }

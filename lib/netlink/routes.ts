@@ -1,14 +1,6 @@
-import { kernelError, malformed, NetlinkError } from './error.ts';
-import {
-  attributesIn,
-  errnoIn,
-  FLAGS,
-  find,
-  type Message,
-  messagesIn,
-  unsigned,
-  writeMessage,
-} from './messages.ts';
+import { replyParts } from './connection.ts';
+import { malformed, NetlinkError } from './error.ts';
+import { attributesIn, FAMILIES, FLAGS, find, type Message, unsigned, writeMessage } from './messages.ts';
 import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
 /** A route whose destinations are addresses of this machine itself. */
@@ -21,17 +13,11 @@ export interface LocalRoute {
   readonly isOfLink: boolean;
 }
 
-/** AF_… in bits/socket.h, and the bytes of an address. */
-const FAMILIES = { IPv4: { protocol: 2, bytes: 4 }, IPv6: { protocol: 10, bytes: 16 } } as const;
-
 /** linux/rtnetlink.h. */
 const RTM = { newRoute: 24, getRoute: 26 } as const;
 const [RT_TABLE_LOCAL, RTN_LOCAL, RTPROT_KERNEL, RTA_DST] = [255, 2, 2, 1];
 const RTMSG_BYTES = 12;
 
-const NLMSG_ERROR = 2;
-const NLMSG_DONE = 3;
-const ENOENT = 2;
 const ASKED = 'list the local routes';
 
 /**
@@ -52,36 +38,25 @@ function* dump(socket: NetlinkSocket, family: LocalRoute['family'], sequence: nu
   const { protocol } = FAMILIES[family];
   const request = { type: RTM.getRoute, flags: FLAGS.dump, protocol, attributes: [filter] };
   socket.send(writeMessage(request, sequence), ASKED);
-  for (;;) {
-    const bytes = socket.receive();
-    if (bytes === undefined) throw new NetlinkError('failed', `cannot ${ASKED}: the kernel does not answer`);
-    const own = messagesIn(bytes).filter((one) => one.sequence === sequence && one.port === socket.port);
-    for (const message of own) {
-      if (isEnd(message)) return;
-      if (message.type !== RTM.newRoute) throw malformed(`type ${message.type} as a route`);
+  try {
+    for (const replies of replyParts(socket, { asked: ASKED, sequence, type: RTM.newRoute }))
       // A kernel without IPv6 sends those of IPv4.
-      if (message.payload.bytes[message.payload.from] === protocol) yield readRoute(message, family);
-    }
+      for (const reply of replies)
+        if (reply.payload.bytes[reply.payload.start] === protocol) yield readRoute(reply, family);
+  } catch (error) {
+    // There is no such table.
+    if (!(error instanceof NetlinkError && error.code === 'ENOENT')) throw error;
   }
 }
 
-/** Whether the list ends with the message; throws the kernel's error. */
-function isEnd(message: Message): boolean {
-  if (message.type !== NLMSG_ERROR && message.type !== NLMSG_DONE) return false;
-  const errno = errnoIn(message);
-  // There is no such table.
-  if (errno !== 0 && errno !== ENOENT) throw kernelError(errno, ASKED);
-  return true;
-}
-
 /** Reads RTM_NEWROUTE. */
-function readRoute({ payload: { bytes, from, to } }: Message, family: LocalRoute['family']): LocalRoute {
-  if (to - from < RTMSG_BYTES) throw malformed('a route without a header');
-  const destination = find(attributesIn({ bytes, from: from + RTMSG_BYTES, to }), RTA_DST);
+function readRoute({ payload: { bytes, start, end } }: Message, family: LocalRoute['family']): LocalRoute {
+  if (end - start < RTMSG_BYTES) throw malformed('a route without a header');
+  const destination = find(attributesIn({ bytes, start: start + RTMSG_BYTES, end }), RTA_DST);
   return {
     family,
     address: destination === undefined ? 0n : unsigned(destination, FAMILIES[family].bytes),
-    length: bytes.readUInt8(from + 1),
-    isOfLink: bytes[from + 5] === RTPROT_KERNEL,
+    length: bytes.readUInt8(start + 1),
+    isOfLink: bytes[start + 5] === RTPROT_KERNEL,
   };
 }

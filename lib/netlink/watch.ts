@@ -14,9 +14,44 @@ export interface Changes {
 /** The limit for messages that are read at once; the rest is read at the next turn. */
 const MOST_AT_ONCE = 1_000;
 
+/** What has come since the last reading, and whether there was more that the kernel could not report. */
+interface News<Item> {
+  readonly items: readonly Item[];
+  readonly lost: boolean;
+}
+
+/** Tells what comes to the socket until that is closed. It waits in the kernel while nobody asks. */
+async function* newsOf<Item>(
+  socket: NetlinkSocket,
+  read: (bytes: Buffer) => readonly Item[],
+): AsyncGenerator<News<Item>, void> {
+  while (socket.isOpen) {
+    const news = takeNews(socket, read);
+    if (news.items.length > 0 || news.lost) yield news;
+    else await socket.readable();
+  }
+}
+
+function takeNews<Item>(socket: NetlinkSocket, read: (bytes: Buffer) => readonly Item[]): News<Item> {
+  const items: Item[] = [];
+  let lost = false;
+  // What other processes send counts too: a flood of it must not hold up other events.
+  for (let reads = 0; reads < MOST_AT_ONCE; reads += 1) {
+    try {
+      const bytes = socket.receive();
+      if (bytes === undefined) break;
+      items.push(...read(bytes));
+    } catch (error) {
+      if (!(error instanceof NetlinkError && error.code === 'ENOBUFS')) throw error;
+      lost = true;
+    }
+  }
+  return { items, lost };
+}
+
 /**
- * Tells every change of nf_tables in this network namespace, by any program, from its making on. It waits in the kernel
- * while nobody asks; if too much waits, some is lost.
+ * Tells every change of nf_tables in this network namespace, by any program, from its making on. If too much waits, some
+ * is lost.
  */
 export class ChangeWatch implements AsyncIterable<Changes>, Disposable {
   readonly #socket = new NetlinkSocket();
@@ -28,34 +63,17 @@ export class ChangeWatch implements AsyncIterable<Changes>, Disposable {
 
   /** @throws {NetlinkError} */
   async *[Symbol.asyncIterator](): AsyncGenerator<Changes, void> {
-    while (this.#socket.isOpen) {
-      const changes = this.#read();
-      if (changes.generations.length > 0 || changes.lost) yield changes;
-      else await this.#socket.readable();
-    }
+    const generationsIn = (bytes: Buffer) =>
+      messagesIn(bytes)
+        .filter(({ type }) => type === NFT_MSG.newGeneration)
+        .map(readGeneration);
+    for await (const { items, lost } of newsOf(this.#socket, generationsIn))
+      yield { generations: items, lost };
   }
 
   /** Ends the iteration. */
   [Symbol.dispose](): void {
     this.#socket.close();
-  }
-
-  #read(): Changes {
-    const generations: Generation[] = [];
-    let lost = false;
-    // What other processes send counts too: a flood of it must not hold up other events.
-    for (let reads = 0; reads < MOST_AT_ONCE; reads += 1) {
-      try {
-        const bytes = this.#socket.receive();
-        if (bytes === undefined) break;
-        const told = messagesIn(bytes).filter(({ type }) => type === NFT_MSG.newGeneration);
-        generations.push(...told.map(readGeneration));
-      } catch (error) {
-        if (!(error instanceof NetlinkError && error.code === 'ENOBUFS')) throw error;
-        lost = true;
-      }
-    }
-    return { generations, lost };
   }
 }
 
@@ -73,29 +91,11 @@ export class AddressWatch implements AsyncIterable<void>, Disposable {
 
   /** @throws {NetlinkError} */
   async *[Symbol.asyncIterator](): AsyncGenerator<void, void> {
-    while (this.#socket.isOpen) {
-      if (this.#hasNews()) yield;
-      else await this.#socket.readable();
-    }
+    for await (const _ of newsOf(this.#socket, messagesIn)) yield;
   }
 
   /** Ends the iteration. */
   [Symbol.dispose](): void {
     this.#socket.close();
-  }
-
-  #hasNews(): boolean {
-    let hasNews = false;
-    for (let reads = 0; reads < MOST_AT_ONCE; reads += 1) {
-      try {
-        const bytes = this.#socket.receive();
-        if (bytes === undefined) break;
-        hasNews ||= bytes.length > 0;
-      } catch (error) {
-        if (!(error instanceof NetlinkError && error.code === 'ENOBUFS')) throw error;
-        hasNews = true;
-      }
-    }
-    return hasNews;
   }
 }

@@ -14,7 +14,7 @@ import {
   writeBatch,
   writeMessage,
 } from '../../../lib/netlink/messages.ts';
-import { readGeneration, readRule, readThing } from '../../../lib/netlink/replies.ts';
+import { readGeneration, readRule, readSnapshot } from '../../../lib/netlink/replies.ts';
 import { CAPTURED } from './captured.ts';
 
 const bytesOf = (hex: string) => Buffer.from(hex.replaceAll(/\s/g, ''), 'hex');
@@ -30,9 +30,9 @@ const captured = (name: keyof typeof CAPTURED) => messageOf(bytesOf(CAPTURED[nam
 /** Every way in which a message is read. */
 const READERS: Readonly<Record<string, (message: Message) => unknown>> = {
   generation: readGeneration,
-  table: (message) => readThing(message, 'table'),
-  chain: (message) => readThing(message, 'chain'),
-  set: (message) => readThing(message, 'set'),
+  table: (message) => readSnapshot(message, 'table'),
+  chain: (message) => readSnapshot(message, 'chain'),
+  set: (message) => readSnapshot(message, 'set'),
   rule: (message) => readRule(message),
   elements: (message) => joinElements([readElements(message, 4)], 4),
   errno: errnoIn,
