@@ -18,7 +18,7 @@ export interface Component {
 }
 
 /** The part of esbuild's metafile that lists the content of a bundle. */
-export interface Metafile {
+interface Metafile {
   readonly outputs: Readonly<
     Record<string, { readonly inputs: Readonly<Record<string, { readonly bytesInOutput: number }>> }>
   >;

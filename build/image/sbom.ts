@@ -1,7 +1,7 @@
 /** Writes the software bill of materials: CycloneDX 1.6, in JSON. */
 import type { Component } from './components.ts';
 
-export interface Subject {
+interface Subject {
   readonly version: string;
   readonly licence: string;
   /** Seconds since the epoch: the time of the build. */

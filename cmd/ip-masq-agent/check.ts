@@ -45,13 +45,13 @@ export async function check({ flags, operands, texts }: Args<typeof CHECK_FLAGS>
 function format(report: CheckReport, flags: CheckFlags): string {
   switch (flags.output) {
     case 'text':
-      return `${mergedText(report, flags)}${textReport(report, { colour: wantsColour(process.stdout) })}`;
+      return `${mergedText(report, flags)}${textReport(report, wantsColour(process.stdout))}`;
     case 'json':
       return jsonReport(report);
     case 'github':
       return githubReport(report);
     case 'sarif':
-      return sarifReport(report, buildInfo());
+      return sarifReport(report, buildInfo().version);
   }
 }
 

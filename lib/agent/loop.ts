@@ -207,7 +207,6 @@ interface SyncOptions {
 }
 
 /** Brings the policies into the kernel, and tells the observer and the log. */
-// biome-ignore lint/complexity/noExcessiveCognitiveComplexity: to be split
 async function bringIn(
   policies: readonly Policy[],
   dataplane: Dataplane,

@@ -53,17 +53,17 @@ export function formatRange(family: Family, { first, last }: Range): string {
 
 /** Reads an address, a prefix, or two addresses with a dash between them; undefined for any other text. */
 export function parseRange(text: string): Range | undefined {
-  const [, from = '', mark, to = ''] = /^([^/-]+)(?:([/-])(.+))?$/.exec(text) ?? [];
-  const first = parseAddress(from)?.value;
-  const family = familyOf(from);
+  const [, start = '', mark, rest = ''] = /^([^/-]+)(?:([/-])(.+))?$/.exec(text) ?? [];
+  const first = parseAddress(start)?.value;
+  const family = familyOf(start);
   if (first === undefined || family === undefined) return undefined;
   if (mark === undefined) return { first, last: first };
   if (mark === '-') {
-    const last = parseAddress(to)?.value;
-    return last === undefined || familyOf(to) !== family ? undefined : { first, last };
+    const last = parseAddress(rest)?.value;
+    return last === undefined || familyOf(rest) !== family ? undefined : { first, last };
   }
-  if (!/^\d{1,3}$/.test(to) || Number(to) > ADDRESS_BITS[family]) return undefined;
-  return rangeOf({ family, address: first, length: Number(to) });
+  if (!/^\d{1,3}$/.test(rest) || Number(rest) > ADDRESS_BITS[family]) return undefined;
+  return rangeOf({ family, address: first, length: Number(rest) });
 }
 
 /** How many addresses are in the set. */

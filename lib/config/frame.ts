@@ -5,12 +5,10 @@ import { lineStarts, type Source } from './source.ts';
 
 const FRAME_WIDTH = 120;
 
-/** The problem with the line it stands in and a caret below the column, for people. */
-export function formatProblemFrame(problem: Problem, sources: readonly Source[]): string {
-  return problemFramer(sources)(problem);
-}
-
-/** A function that formats many problems of the same sources, each as `formatProblemFrame` does. */
+/**
+ * A function that formats many problems of the same sources for people: each with the line it stands in and a caret below
+ * the column.
+ */
 export function problemFramer(sources: readonly Source[]): (problem: Problem) => string {
   const texts = new Map(
     sources.map((source) => [keyOf(source.name, source.found?.file.name), source.found?.file ?? source]),

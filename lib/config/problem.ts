@@ -125,7 +125,6 @@ export const KINDS = {
 } as const satisfies Readonly<Record<string, Kind>>;
 
 export type ProblemKind = keyof typeof KINDS;
-export type ConflictKind = keyof typeof CONFLICT_KINDS;
 
 /** A problem of that kind, as grave as the kind is. */
 export function problem(kind: ProblemKind, remark: Remark): Problem {

@@ -1,9 +1,9 @@
 import type { Advice } from '../text/advice.ts';
 import { itemKeys, type SchemaError, validate } from './schema.generated.js';
-import { describe, type Node } from './yaml.ts';
+import { describe, keyName, type Node, valueAt } from './yaml.ts';
 
 /** A value that is not of the shape that its key demands, and what to write instead. */
-export interface Misshape extends Advice {
+interface Misshape extends Advice {
   readonly node: Node;
 }
 
@@ -37,26 +37,17 @@ function innermost(node: Node): unknown {
   return node.kind === 'scalar' ? node.value : node.kind === 'list' ? [] : {};
 }
 
-/** The text of a key; what it is, if it is no text. */
-export function keyName(key: Node): string {
-  return key.kind === 'scalar' ? String(key.value) : `(${describe(key)})`;
-}
-
 function misshape(error: SchemaError, values: ReadonlyMap<string, Node>): Misshape {
   const [, key = '', index, itemKey] = error.instancePath.split('/');
   const value = values.get(key);
   const item = index !== undefined && value?.kind === 'list' ? value.items[Number(index)] : value;
-  const node = itemKey === undefined ? item : valueIn(item, itemKey);
+  const node = itemKey === undefined ? item : valueAt(item, itemKey);
   if (node === undefined) throw new Error(`no value at ${error.instancePath}`);
   const ofKey = index === undefined ? key : `item ${Number(index) + 1} of ${key}`;
   const what = itemKey === undefined ? ofKey : `${itemKey} of ${ofKey}`;
   const is = error.keyword === 'required' ? '' : `, but is ${describe(node)}`;
   const message = `${what} ${expectation(error)}${is}`;
   return { node, message, remedy: remedy(key, index !== undefined, node) };
-}
-
-function valueIn(item: Node | undefined, name: string): Node | undefined {
-  return item?.kind === 'map' ? item.pairs.find(({ key }) => keyName(key) === name)?.value : undefined;
 }
 
 const EXPECTED: Readonly<Record<string, string>> = {

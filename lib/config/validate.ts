@@ -6,15 +6,14 @@ import type { Located } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 import type { ConfigOptions, MasqueradeAddress, SourceConfig } from './config.ts';
 import { intervalError, parseDuration } from './duration.ts';
-import { MAX_PROBLEMS, maxMarks } from './limits.ts';
 import { type Problem, type ProblemKind, problem } from './problem.ts';
 import { itemKeys, keys as knownKeys } from './schema.generated.js';
-import { keyName, misshapes } from './shape.ts';
+import { misshapes } from './shape.ts';
 import { countMarks } from './size.ts';
 import { Locator, type Source } from './source.ts';
-import { type Steps, takeSteps } from './steps.ts';
+import type { Steps } from './steps.ts';
 import { placeholderIn, TemplateError } from './template.ts';
-import { describe, type MapNode, type Node, parseYaml, YamlError } from './yaml.ts';
+import { describe, keyName, type MapNode, type Node, parseYaml, valueAt, YamlError } from './yaml.ts';
 
 export interface ValidatedSource {
   /** What could be understood; not to be applied if a problem is an error. */
@@ -37,18 +36,9 @@ export interface Room {
 }
 
 /**
- * Reads one source: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems, but keeps
- * only so many.
+ * Reads one source in steps: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems, but
+ * keeps only so many.
  */
-export function validateSource(
-  source: Source,
-  options: ConfigOptions,
-  room: Room = { marks: maxMarks(options.cidrLimitMax), problems: MAX_PROBLEMS },
-): ValidatedSource {
-  return takeSteps(validating(source, options, room));
-}
-
-/** What `validateSource` does, in steps. */
 export function* validating(source: Source, options: ConfigOptions, room: Room): Steps<ValidatedSource> {
   const locator = new Locator(source);
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
@@ -270,7 +260,7 @@ function readPrefix(item: Node, { enableIPv6 }: ConfigOptions, report: Report): 
 function readAddress(item: Node, options: ConfigOptions, report: Report): MasqueradeAddress | undefined {
   if (item.kind !== 'map') return undefined; // the schema said so
   const [destination, range] = itemKeys.map((name) => {
-    const value = item.pairs.find(({ key }) => keyName(key) === name)?.value;
+    const value = valueAt(item, name);
     return value && readPrefix(value, options, report);
   });
   if (destination === undefined || range === undefined) return undefined;

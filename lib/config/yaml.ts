@@ -18,7 +18,7 @@ import { SOURCE_LIMITS, type YamlLimits } from './limits.ts';
 /** A YAML value that knows at which offset of the text it begins. */
 export type Node = ScalarNode | ListNode | MapNode;
 
-export interface ScalarNode {
+interface ScalarNode {
   readonly kind: 'scalar';
   readonly value: string | number | boolean | null;
   readonly offset: number;
@@ -26,7 +26,7 @@ export interface ScalarNode {
   readonly indentation: number | undefined;
 }
 
-export interface ListNode {
+interface ListNode {
   readonly kind: 'list';
   readonly items: readonly Node[];
   readonly offset: number;
@@ -267,6 +267,16 @@ function endOfBlanks(text: string, start: number): number {
     else if (!isComment && !isBlank(text[end])) break;
   }
   return end;
+}
+
+/** The text of a key, as Kubernetes' YAML reader takes it; what it is, in brackets, if it is a map or a list. */
+export function keyName(key: Node): string {
+  return key.kind === 'scalar' ? String(key.value) : `(${describe(key)})`;
+}
+
+/** The first value of that key of a map; merge keys are not followed. */
+export function valueAt(node: Node | undefined, name: string): Node | undefined {
+  return node?.kind === 'map' ? node.pairs.find(({ key }) => keyName(key) === name)?.value : undefined;
 }
 
 /** What a value is, for a sentence. */

@@ -56,7 +56,6 @@ const SRCNAT = 100;
  *
  * @throws {DataplaneError} if the kernel refuses, or the tools that the agent itself uses fail
  */
-// biome-ignore lint/complexity/noExcessiveCognitiveComplexity: to be split
 export async function readNode(
   host: Host,
   options: NodeOptions,

@@ -10,15 +10,10 @@ import {
   type Source,
 } from '../config/source.ts';
 import { TemplateError } from '../config/template.ts';
-import { describe, type MapNode, type Node } from '../config/yaml.ts';
+import { describe, keyName, type MapNode, type Node, valueAt } from '../config/yaml.ts';
 import { quote } from '../text/escape.ts';
 
 type Pair = MapNode['pairs'][number];
-
-/** The first value of that key; merge keys are not followed. */
-export function valueAt(node: Node | undefined, name: string): Node | undefined {
-  return node?.kind === 'map' ? node.pairs.find(({ key }) => keyName(key) === name)?.value : undefined;
-}
 
 /** The first value of that key, if it is text. */
 export function textAt(node: Node | undefined, name: string): string | undefined {
@@ -29,11 +24,6 @@ export function textAt(node: Node | undefined, name: string): string | undefined
 /** Whether YAML 1.1 would add the pairs of other maps here. */
 export function isMergeKey({ key }: Pair): boolean {
   return keyName(key) === '<<';
-}
-
-/** A key as text, as Kubernetes' YAML reader takes it; empty for a map or list. */
-function keyName(key: Node): string {
-  return key.kind === 'scalar' ? String(key.value) : '';
 }
 
 /** Collects the sources of a part of a file, and what is wrong with how it holds them. */

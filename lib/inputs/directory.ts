@@ -38,11 +38,11 @@ interface Tree extends Inputs {
   readonly hasMore: boolean;
 }
 
-/** How to read a directory. */
-interface TreeOptions {
-  /** How many bytes the sources of one directory may have. */
+/** How to read what people name. */
+export interface ReadOptions {
+  /** How many bytes all sources together may have. */
   readonly limit: number;
-  /** Whether to read the directories in it too; links to directories are not followed. */
+  /** Whether to read the directories in a directory too; links to directories are not followed. */
   readonly recursive: boolean;
 }
 
@@ -50,7 +50,7 @@ interface TreeOptions {
  * Reads a directory as the agent does, and also the manifests in it that hold ConfigMaps. Names that begin with a dot
  * are left out.
  */
-export async function readTree(root: string, options: TreeOptions, walk: Walk): Promise<Tree> {
+export async function readTree(root: string, options: ReadOptions, walk: Walk): Promise<Tree> {
   const found: Inputs[] = [];
   let hasMore = false;
   const pending = [{ dir: root, depth: 0 }];
@@ -106,7 +106,7 @@ export async function readConfigDirectory(dir: string, limit: number): Promise<I
 }
 
 /** What one directory holds, and the names of the directories in it. */
-async function readDirectory(dir: string, home: string, { limit, recursive }: TreeOptions, walk: Walk) {
+async function readDirectory(dir: string, home: string, { limit, recursive }: ReadOptions, walk: Walk) {
   const { files, directories } = await listDirectory(dir, walk);
   const { id, sources, problems } = await readGeneration(dir, false, limit);
   const manifests: Inputs[] = [];

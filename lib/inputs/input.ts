@@ -12,7 +12,7 @@ import {
   STDIN_NAME,
 } from '../config/source.ts';
 import { printable } from '../text/escape.ts';
-import { readConfigDirectory, readTree, Walk } from './directory.ts';
+import { type ReadOptions, readConfigDirectory, readTree, Walk } from './directory.ts';
 import {
   collect,
   failed,
@@ -28,14 +28,6 @@ import {
 /** The path that stands for standard input. */
 const STDIN = '-';
 
-/** How to read paths. */
-interface InputOptions {
-  /** How many bytes all sources together may have. */
-  readonly limit?: number;
-  /** Whether to read directories in directories too. */
-  readonly recursive?: boolean;
-}
-
 /**
  * Reads config files, manifests and directories of both, as if all that they hold were mounted on one node. It is an
  * error if they hold no source.
@@ -45,7 +37,7 @@ interface InputOptions {
 export async function readInputs(
   paths: readonly string[],
   stdin: () => AsyncIterable<Buffer>,
-  { limit = DEFAULT_LIMITS.configLimit, recursive = false }: InputOptions = {},
+  { limit = DEFAULT_LIMITS.configLimit, recursive = false }: Partial<ReadOptions> = {},
 ): Promise<Inputs> {
   const inputs: Inputs[] = [];
   const known = new Set<string>(); // a file may be named by itself and through its directory
@@ -106,7 +98,7 @@ function placeOf(source: Source): string {
 async function readInput(
   path: string,
   stdin: () => AsyncIterable<Buffer>,
-  options: Required<InputOptions>,
+  options: ReadOptions,
   walk: Walk,
 ): Promise<Inputs & { readonly hasMore?: boolean }> {
   try {

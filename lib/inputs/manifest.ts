@@ -2,9 +2,9 @@ import { MANIFEST_LIMITS } from '../config/limits.ts';
 import { type Problem, problem } from '../config/problem.ts';
 import { Locator, type Source } from '../config/source.ts';
 import { placeholderIn, RENDER } from '../config/template.ts';
-import { type MapNode, type Node, parseDocuments, YamlError } from '../config/yaml.ts';
+import { type MapNode, type Node, parseDocuments, valueAt, YamlError } from '../config/yaml.ts';
 import { printable } from '../text/escape.ts';
-import { Collector, isMergeKey, readConfigMap, textAt, valueAt } from './config-map.ts';
+import { Collector, isMergeKey, readConfigMap, textAt } from './config-map.ts';
 
 /** The sources that a file of Kubernetes manifests holds, and what is wrong with how it holds them. */
 export interface Manifest {

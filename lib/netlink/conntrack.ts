@@ -19,7 +19,7 @@ import {
 import { NetlinkSocket } from './socket.ts';
 
 /** The addresses and ports of packets in one direction. */
-export interface Tuple {
+interface Tuple {
   readonly source: bigint;
   readonly destination: bigint;
   /** Undefined for a protocol without ports. */

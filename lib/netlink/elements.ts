@@ -18,7 +18,7 @@ export interface Range {
 }
 
 /** An element of an interval set. */
-export interface Element extends Range {
+interface Element extends Range {
   /** Undefined if the set does not count. */
   readonly counter: Counter | undefined;
 }

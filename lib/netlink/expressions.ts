@@ -1,7 +1,7 @@
 import { attributesIn, find, type Span, text, unsigned } from './messages.ts';
 
 /** A part of a rule, or of an element. Its name, such as `counter`, says what the attributes in its data mean. */
-export interface Expression {
+interface Expression {
   readonly name: string;
   readonly data: Span | undefined;
 }

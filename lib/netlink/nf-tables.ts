@@ -18,7 +18,7 @@ import {
 } from './replies.ts';
 import { NetlinkSocket } from './socket.ts';
 
-export interface TableName {
+interface TableName {
   readonly family: keyof typeof FAMILIES;
   readonly table: string;
 }
@@ -32,7 +32,7 @@ export interface SetName extends TableName {
 }
 
 /** How much there is to list. */
-export interface Size {
+interface Size {
   /** The rules of a chain, and whatever leads to it. */
   readonly rules: number;
   readonly elements: number;

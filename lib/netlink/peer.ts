@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { native } from './native.ts';
 
 /** Who has the other end of a Unix socket, as the kernel says. */
-export interface Peer {
+interface Peer {
   /** Its process; 0 if this process cannot see it, as in another container. */
   readonly pid: number;
   readonly uid: number;

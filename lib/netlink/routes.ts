@@ -39,8 +39,8 @@ function* dump(socket: NetlinkSocket, family: LocalRoute['family'], sequence: nu
   const request = { type: RTM.getRoute, flags: FLAGS.dump, protocol, attributes: [filter] };
   socket.send(writeMessage(request, sequence), ASKED);
   try {
+    // A kernel without IPv6 sends those of IPv4.
     for (const replies of replyParts(socket, { asked: ASKED, sequence, type: RTM.newRoute }))
-      // A kernel without IPv6 sends those of IPv4.
       for (const reply of replies)
         if (reply.payload.bytes[reply.payload.start] === protocol) yield readRoute(reply, family);
   } catch (error) {

@@ -16,14 +16,7 @@ export interface CheckReport {
 }
 
 /** How many problems there are of each severity. */
-export interface Summary {
-  readonly errors: number;
-  readonly warnings: number;
-  readonly infos: number;
-}
-
-/** How many problems there are of each severity. */
-export function summarize(problems: readonly Problem[]): Summary {
+export function summarize(problems: readonly Problem[]) {
   const count = (wanted: Severity) => problems.filter(({ severity }) => severity === wanted).length;
   return { errors: count('error'), warnings: count('warning'), infos: count('info') };
 }

@@ -2,18 +2,17 @@ import { KINDS, type Problem, type Severity } from '../config/problem.ts';
 import { prettyJson } from '../text/escape.ts';
 import { type CheckReport, fileOf, printedSentence } from './report.ts';
 
-/** What made the report. */
-export interface Tool {
-  readonly version: string;
-}
-
 const SCHEMA = 'https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json';
 
 const LEVEL: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'note' };
 
-/** The problems for editors and code scanning (OASIS, "Static Analysis Results Interchange Format", 2.1.0). */
-export function sarifReport({ problems }: CheckReport, tool: Tool): string {
-  const driver = { name: 'ip-masq-agent', version: tool.version, rules: rules() };
+/**
+ * The problems for editors and code scanning (OASIS, "Static Analysis Results Interchange Format", 2.1.0).
+ *
+ * @param version of the agent, which makes the report
+ */
+export function sarifReport({ problems }: CheckReport, version: string): string {
+  const driver = { name: 'ip-masq-agent', version, rules: rules() };
   const run = { tool: { driver }, columnKind: 'utf16CodeUnits', results: problems.map(result) };
   return prettyJson({ version: '2.1.0', $schema: SCHEMA, runs: [run] });
 }

@@ -6,16 +6,15 @@ import { printable } from '../text/escape.ts';
 import { counted } from '../text/words.ts';
 import { type CheckReport, summarize } from './report.ts';
 
-export interface TextOptions {
-  /** Whether to use the colours of terminals (ECMA-48, Select Graphic Rendition). */
-  readonly colour: boolean;
-}
-
-/** The problems with their lines, the gravest first, and a line that counts them, for people. */
-export function textReport(report: CheckReport, options: TextOptions): string {
+/**
+ * The problems with their lines, the gravest first, and a line that counts them, for people.
+ *
+ * @param isColoured whether to use the colours of terminals (ECMA-48, Select Graphic Rendition)
+ */
+export function textReport(report: CheckReport, isColoured: boolean): string {
   const { problems, sources, manifests = [], expected } = report;
   const files = [...sources, ...manifests, ...(expected ? [expected.file] : [])];
-  const frames = gravestFirst(problems).map(problemPainter(files, painter(options.colour)));
+  const frames = gravestFirst(problems).map(problemPainter(files, painter(isColoured)));
   return `${[...frames, summaryLine(report)].join('\n')}\n`;
 }
 

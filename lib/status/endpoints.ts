@@ -6,7 +6,7 @@ import { type Routes, reply } from './server.ts';
 import { type Overview, statusPage } from './status-page.ts';
 
 /** The input of the endpoints. */
-export interface Endpoints extends Overview {
+interface Endpoints extends Overview {
   readonly metrics: Metrics;
   /** The merged config, its hash and its conflicts as JSON; undefined if no valid config has been read yet. */
   readonly configJson: (config: MergedConfig | undefined) => string;

@@ -32,22 +32,22 @@ export interface InvalidConfig {
 }
 
 /** A change of the metrics. */
-type Change = (metrics: Metrics) => void;
+type Update = (metrics: Metrics) => void;
 
 /** Records changes of metrics. It keeps them until metrics are attached, which are loaded only after the first sync. */
 export class Recorder {
   #metrics: Metrics | undefined;
-  #waiting: Change[] | undefined = [];
+  #waiting: Update[] | undefined = [];
 
   /** Records a change now, or after metrics are attached. */
-  record(event: Change): void {
-    if (this.#metrics === undefined) this.#waiting?.push(event);
-    else event(this.#metrics);
+  record(update: Update): void {
+    if (this.#metrics === undefined) this.#waiting?.push(update);
+    else update(this.#metrics);
   }
 
   /** Sends all kept and all further changes to these metrics. */
   attach(metrics: Metrics): void {
-    for (const event of this.#waiting ?? []) event(metrics);
+    for (const update of this.#waiting ?? []) update(metrics);
     this.#waiting = undefined;
     this.#metrics = metrics;
   }

@@ -1,5 +1,5 @@
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
-import { validateSource } from '../../lib/config/validate.ts';
+import { mergeSources } from '../../lib/config/load.ts';
 
 /** What people write, and what they are told to do. */
 export const SLIPS: readonly (readonly [name: string, text: string, said: RegExp])[] = [
@@ -110,6 +110,6 @@ export function isConfig(text: string): boolean {
     requiredSources: [],
     guard: () => [],
   };
-  const { problems } = validateSource({ name: 'ip-masq-a', text }, options);
+  const { problems } = mergeSources([{ name: 'ip-masq-a', text }], options);
   return problems.every(({ severity }) => severity !== 'error');
 }

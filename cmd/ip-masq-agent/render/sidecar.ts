@@ -32,7 +32,6 @@ export const UNCHANGED = 'the output file does not change';
  *
  * @throws {InvalidConfigError | SystemError}
  */
-// biome-ignore lint/complexity/noExcessiveCognitiveComplexity: to be split
 export async function keepOutput(
   { path, render, sources, keeps }: Output,
   wakes: Wakes,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { formatProblemFrame } from '../../../lib/config/frame.ts';
+import { problemFramer } from '../../../lib/config/frame.ts';
 import type { Problem } from '../../../lib/config/problem.ts';
 import { UNPRINTABLE } from './support.ts';
 
@@ -60,7 +60,7 @@ describe('a problem with its line', () => {
       { name: 'other', text: 'x\ny: 2' },
     ];
     assert.equal(
-      formatProblemFrame(problem, sources),
+      problemFramer(sources)(problem),
       [
         's:1:4: error: is wrong (the other: other:2:1); do right',
         ' 1 | a: 1',
@@ -73,9 +73,9 @@ describe('a problem with its line', () => {
   });
 
   it('shows no line of a source that it was not given, nor of built-in origins', () => {
-    assert.equal(formatProblemFrame(problemAt(1, 1), []), 's:1:1: error: is wrong; do right');
+    assert.equal(problemFramer([])(problemAt(1, 1)), 's:1:1: error: is wrong; do right');
     const builtIn: Problem = { ...problemAt(1, 1), at: { kind: 'built-in', reason: 'RFC 3927' } };
-    assert.equal(formatProblemFrame(builtIn, []), 'built in (RFC 3927): error: is wrong; do right');
+    assert.equal(problemFramer([])(builtIn), 'built in (RFC 3927): error: is wrong; do right');
   });
 
   it('is three printable lines for any text, the caret within the width', () => {
@@ -97,7 +97,7 @@ describe('a problem with its line', () => {
     const sources = ['s', 'other'].map((name) => ({ name, text }));
     for (let line = 1; line <= 20_000; line += 1) {
       const other = { kind: 'file', source: 'other', line, column: 1 } as const;
-      formatProblemFrame({ ...problemAt(2 ** 19 - line, 1), other }, sources);
+      problemFramer(sources)({ ...problemAt(2 ** 19 - line, 1), other });
     }
   });
 });
@@ -108,5 +108,5 @@ function problemAt(line: number, column: number): Problem {
 }
 
 function frameOf(text: string, line: number, column: number): string {
-  return formatProblemFrame(problemAt(line, column), [{ name: 's', text }]);
+  return problemFramer([{ name: 's', text }])(problemAt(line, column));
 }

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import type { ConfigOptions, MergedConfig } from '../../../lib/config/config.ts';
-import { DEFAULT_LIMITS } from '../../../lib/config/limits.ts';
+import { DEFAULT_LIMITS, MAX_PROBLEMS, maxMarks } from '../../../lib/config/limits.ts';
 import { mergeSources } from '../../../lib/config/load.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
-import { validateSource } from '../../../lib/config/validate.ts';
+import { takeSteps } from '../../../lib/config/steps.ts';
+import { validating } from '../../../lib/config/validate.ts';
 
 export const OPTIONS: ConfigOptions = {
   enableIPv6: true,
@@ -19,7 +20,9 @@ export const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
 /** Validates a source, named `s` where it has no other name. */
 export function validate(text: string, options: Partial<ConfigOptions> = {}, name = 's') {
-  return validateSource({ name, text }, { ...OPTIONS, ...options });
+  const all = { ...OPTIONS, ...options };
+  const room = { marks: maxMarks(all.cidrLimitMax), problems: MAX_PROBLEMS };
+  return takeSteps(validating({ name, text }, all, room));
 }
 
 /** The problems of a source named `s`, one line each. */

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { formatProblemFrame } from '../../../lib/config/frame.ts';
+import { problemFramer } from '../../../lib/config/frame.ts';
 import { formatPlace, formatProblem } from '../../../lib/config/problem.ts';
 import { decodeSource } from '../../../lib/config/source.ts';
-import { validateSource } from '../../../lib/config/validate.ts';
 import { almostConfig } from './arbitrary.ts';
-import { OPTIONS, problemLines, UNPRINTABLE, validate } from './support.ts';
+import { problemLines, UNPRINTABLE, validate } from './support.ts';
 
 const KNOWN =
   'known keys: nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses, masqLinkLocal, masqLinkLocalIPv6, resyncInterval, cidrLimit';
@@ -449,13 +448,13 @@ describe('keys that every object has', () => {
 
 describe('any text in a source of any name', () => {
   const anyName = fc.oneof(fc.constant('ip-masq-a'), fc.string({ unit: 'binary' }));
-  const options = { ...OPTIONS, enableIPv6: false, cidrLimit: 1 };
+  const options = { enableIPv6: false, cidrLimit: 1 };
 
   it('yields a config and problems that stand in the text and print on one line', () => {
     fc.assert(
       fc.property(anyName, almostConfig(), (name, text) => {
         const source = { name, text };
-        for (const problem of validateSource(source, options).problems) {
+        for (const problem of validate(text, options, name).problems) {
           assert.ok(problem.at?.kind === 'file');
           const lines = text.split('\n');
           assert.ok(problem.at.line >= 1 && problem.at.line <= lines.length);
@@ -464,7 +463,7 @@ describe('any text in a source of any name', () => {
           for (const part of [problem.message, problem.remedy, formatProblem(problem)]) {
             assert.doesNotMatch(part, UNPRINTABLE);
           }
-          const frame = formatProblemFrame(problem, [source]).split('\n');
+          const frame = problemFramer([source])(problem).split('\n');
           assert.equal(frame.length, problem.other === undefined ? 3 : 6);
           for (const row of frame) assert.doesNotMatch(row, UNPRINTABLE);
         }
@@ -477,7 +476,7 @@ describe('any text in a source of any name', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         const source = decodeSource('s', Buffer.from(bytes));
-        const problems = 'text' in source ? validateSource(source, options).problems : [source];
+        const problems = 'text' in source ? validate(source.text, options).problems : [source];
         for (const problem of problems) assert.doesNotMatch(formatProblem(problem), UNPRINTABLE);
       }),
     );

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { formatProblemFrame } from '../../../lib/config/frame.ts';
+import { problemFramer } from '../../../lib/config/frame.ts';
 import { mergeSources } from '../../../lib/config/load.ts';
 import { formatPlace, sentence } from '../../../lib/config/problem.ts';
 import type { Source } from '../../../lib/config/source.ts';
@@ -174,7 +174,7 @@ function check(text: string) {
     .map((problem) => ({
       place: formatPlace(problem.at ?? assert.fail('no place')).replace(/^m\.yaml:/, ''),
       line: `${problem.kind}: ${sentence(problem)}`,
-      frame: formatProblemFrame(problem, texts),
+      frame: problemFramer(texts)(problem),
     }))
     .sort((a, b) => byPlace(a.place, b.place));
 }

@@ -91,7 +91,7 @@ describe('the SARIF report', () => {
   it('stays valid and names the rule of each result, whatever the problems hold', () => {
     fc.assert(
       fc.property(fc.array(anyProblem(), { maxLength: 4 }), (problems) => {
-        const text = sarifReport(reportOf(...problems), { version: '1.2.3' });
+        const text = sarifReport(reportOf(...problems), '1.2.3');
         assert.doesNotMatch(text.replaceAll('\n', ''), UNPRINTABLE);
         const log: Log = JSON.parse(text);
         assertSarif(log);
@@ -197,7 +197,7 @@ interface PhysicalLocation {
 }
 
 function parse(report: Parameters<typeof sarifReport>[0]): Log {
-  return JSON.parse(sarifReport(report, { version: '1.2.3' }));
+  return JSON.parse(sarifReport(report, '1.2.3'));
 }
 
 function assertSarif(log: Log): void {

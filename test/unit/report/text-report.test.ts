@@ -11,7 +11,7 @@ const { error, warning, info, nowhere } = PROBLEMS;
 describe('the report for people', () => {
   it('has each problem with its lines, the gravest first, and counts them', () => {
     assert.equal(
-      textReport(reportOf(info, warning, error), { colour: false }),
+      textReport(reportOf(info, warning, error), false),
       `ip-masq-c: error: is too large; split it
 ip-masq-a:2:1: warning: masqLinkLocal is false here (the other: built in (RFC 3927)); make the sources agree
  2 | masqLinkLocal: false
@@ -29,7 +29,7 @@ ip-masq-a:1:22
 
   it('is one line if nothing is wrong', () => {
     const report = check({ 'ip-masq-a': 'masqLinkLocal: true' });
-    assert.equal(textReport(report, { colour: false }), '1 source, 0 errors, 0 warnings, 0 infos\n');
+    assert.equal(textReport(report, false), '1 source, 0 errors, 0 warnings, 0 infos\n');
   });
 });
 
@@ -37,7 +37,7 @@ describe('the report for people in colour', () => {
   it('has positions bold, severities and carets in one colour', () => {
     const [bold, plain, red, yellow, cyan, end] = [1, 22, 31, 33, 36, 39].map((code) => `\u001b[${code}m`);
     assert.equal(
-      textReport(reportOf(error, nowhere, warning, info), { colour: true }),
+      textReport(reportOf(error, nowhere, warning, info), true),
       `${bold}ip-masq-c${plain}: ${red}error${end}: is too large; split it
 ${red}error${end}: config directory /etc/config is missing; mount it
 ${bold}ip-masq-a:2:1${plain}: ${yellow}warning${end}: masqLinkLocal is false here (the other: built in (RFC 3927)); make the sources agree
@@ -56,7 +56,7 @@ ${bold}ip-masq-a:1:22${plain}
 
   it('colours no line of a source that looks like a caret', () => {
     const report = { ...reportOf({ ...error, at: { kind: 'file', source: 's', line: 1, column: 1 } }) };
-    const text = textReport({ ...report, sources: [{ name: 's', text: '   | ^' }] }, { colour: true });
+    const text = textReport({ ...report, sources: [{ name: 's', text: '   | ^' }] }, true);
     assert.deepEqual(text.split('\n').slice(1, 3), [' 1 |    | ^', '   | \u001b[31m^\u001b[39m']);
   });
 
@@ -70,8 +70,8 @@ ${bold}ip-masq-a:1:22${plain}
           ...(at[index] && { at: at[index] }),
         }));
         const report = { ...reportOf(...placed), sources: [...SOURCES, ...texts] };
-        const plain = textReport(report, { colour: false });
-        assert.equal(stripVTControlCharacters(textReport(report, { colour: true })), plain);
+        const plain = textReport(report, false);
+        assert.equal(stripVTControlCharacters(textReport(report, true)), plain);
         assert.doesNotMatch(plain.replaceAll('\n', ''), UNPRINTABLE);
       }),
     );
