@@ -15,7 +15,7 @@ import {
 import { keepRules, type LoadObserver, resyncInterval, SourceReader, type SourcesOptions } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
 import { type Described, logChange, logVanished } from './log-changes.ts';
-import { reconcile } from './reconcile.ts';
+import { type Change, reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 import { isLook, type Wake } from './wakes.ts';
 
@@ -228,9 +228,7 @@ async function bringIn(
   for (const policy of policies) {
     const { family } = policy;
     const change = changes.get(family);
-    // What this process applied need not be read from the kernel, unless another program has changed it.
-    const known = change?.drifted === false ? described?.get(family) : undefined;
-    const verdicts = change && (known ?? describeKernelChange(change.observed.fates(), policy));
+    const verdicts = change && verdictsOf(change, policy, described);
     verdictsChanged ||= (verdicts?.lines.length ?? 0) > 0;
     const { plan, drifted = false } = change ?? {};
     // A look that has found nothing is no sync.
@@ -244,6 +242,16 @@ async function bringIn(
       for (const text of stays.get(family) ?? []) log.warn({ family }, text);
   }
   return { changed: changes.size > 0, verdictsChanged, drift: isDrift ? (wake.by ?? []) : undefined, isHeld };
+}
+
+/** What a change does to packets. What this process applied is known, unless another program has changed it. */
+function verdictsOf(
+  { drifted, observed }: Change,
+  policy: Policy,
+  described: Described | undefined,
+): VerdictChanges {
+  const known = drifted ? undefined : described?.get(policy.family);
+  return known ?? describeKernelChange(observed.fates(), policy);
 }
 
 /** How the agent waits for a busy kernel. Each retry is logged and goes to the observer. */

@@ -69,6 +69,16 @@ async function quiet(agent: RunningAgent): Promise<void> {
   }
 }
 
+function assertCounted(metrics: string, drifts: (typeof WAYS)[number]['drifts'], isNamed: boolean): void {
+  const programs = drifts.map(([[file = '']]) =>
+    isNamed ? (/^(?:nft|iptables)/.exec(file)?.[0] ?? '') : 'unknown',
+  );
+  for (const [program, { length }] of Map.groupBy(programs, (one) => one))
+    assert.match(metrics, new RegExp(`drift_programs_total{program="${program}"} ${length}\n`));
+  for (const [, found] of drifts)
+    assert.match(metrics, new RegExp(`drift_repairs_total{family="IPv4",found="${found}"} [1-9]`));
+}
+
 for (const {
   flag,
   drifts,
@@ -107,15 +117,7 @@ for (const {
           assert.equal(await rules(node), wanted);
           if (reason === 'drift') await quiet(agent);
         }
-        const metrics = await node.metrics();
-        for (const program of reason === 'drift' ? ['nft', 'iptables'] : ['unknown']) {
-          const times = drifts.filter(
-            ([[file]]) => program === 'unknown' || file?.startsWith(program),
-          ).length;
-          assert.match(metrics, new RegExp(`drift_programs_total{program="${program}"} ${times}\n`));
-        }
-        for (const found of new Set(drifts.map(([, found]) => found)))
-          assert.match(metrics, new RegExp(`drift_repairs_total{family="IPv4",found="${found}"} [1-9]`));
+        assertCounted(await node.metrics(), drifts, reason === 'drift');
         await agent.stop();
       });
 
