@@ -7,60 +7,53 @@ import { translatedAddress } from './translation.ts';
 /** What becomes of a packet; the verdict is undefined if it is neither masqueraded nor left alone. */
 type Effect = Pick<Fate, 'verdict' | 'as'>;
 
-/** A rule that may decide about a packet, and its place among these. */
-interface Step {
-  readonly index: number;
-  readonly rule: Rule;
-  readonly effect: Effect;
-}
-
 /**
  * What a chain does with packets to every address. The first rule that matches a packet decides; behind the last one,
  * the packet is left alone. If a rule matches only some packets to an address, and the others get another verdict, it
  * cannot be told.
  */
 export function firstMatches(family: Family, rules: readonly Rule[]): Fates {
-  const steps = rules
-    .filter(({ outcome }) => outcome.kind !== 'goes on')
-    .map((rule, index): Step => ({ index, rule, effect: effectOf(rule.outcome) }));
+  const steps = rules.filter(({ outcome }) => outcome.kind !== 'goes on' || outcome.isGuess);
+  const effects = steps.map(({ outcome }) => effectOf(outcome));
   const end = 1n << BigInt(ADDRESS_BITS[family]);
   const edges = new Set([0n, end]);
-  for (const { rule } of steps)
-    for (const { first, last } of rule.destinations.ranges) edges.add(first).add(last + 1n);
+  for (const { destinations } of steps)
+    for (const { first, last } of destinations.ranges) edges.add(first).add(last + 1n);
   const starts = [...edges].sort((a, b) => (a < b ? -1 : 1));
   const places = new Map(starts.map((start, index) => [start, index]));
-  /** The index of the first of some steps for each of the stretches; the number of all steps if none. */
-  const firstOf = (some: readonly Step[]): Int32Array => {
+  /** The index of the first rule, among those that are meant, for each of the stretches; the number of rules if none. */
+  const firstOf = (isMeant: (index: number) => boolean): Int32Array => {
     const found = new Int32Array(starts.length).fill(steps.length);
     // From the last rule to the first, which overwrites what those behind it say.
-    for (const { index, rule } of some.toReversed())
-      for (const { first, last } of rule.destinations.ranges)
+    for (let index = steps.length - 1; index >= 0; index -= 1)
+      for (const { first, last } of (isMeant(index) && steps[index]?.destinations.ranges) || [])
         found.fill(index, places.get(first), places.get(last + 1n));
     return found;
   };
 
-  const isDecisive = ({ rule, effect }: Step) => rule.conditions.length === 0 && effect.verdict !== undefined;
-  const decisive = firstOf(steps.filter(isDecisive));
-  const others = Map.groupBy(
-    steps.filter((step) => !isDecisive(step)),
-    ({ effect }) => keyOf(effect),
-  );
-  const doubtful = Array.from(others, ([key, some]) => ({ key, first: firstOf(some) }));
+  // What a rule that is not decisive does; undefined for one that is.
+  const doubts = steps.map(({ conditions }, index) => {
+    const effect = effects[index] ?? LEFT_ALONE;
+    return conditions.length === 0 && effect.verdict !== undefined ? undefined : keyOf(effect);
+  });
+  const decisive = firstOf((index) => doubts[index] === undefined);
+  const doubtful = [...new Set(doubts)]
+    .filter((key) => key !== undefined)
+    .map((key) => ({ key, first: firstOf((index) => doubts[index] === key) }));
   const fates = starts.slice(0, -1).map((first, index): Fate => {
     const range = { first, last: (starts[index + 1] ?? end) - 1n };
     const decides = decisive[index] ?? steps.length;
-    const { rule, effect = LEFT_ALONE } = steps[decides] ?? {};
-    const doubts = doubtful
-      .filter(({ key }) => key !== keyOf(effect))
-      .map((one) => one.first[index] ?? steps.length);
-    const doubt = Math.min(...doubts);
-    if (doubt < decides) return { ...range, verdict: undefined, rule: steps[doubt]?.rule.text };
-    return { ...range, ...effect, rule: rule?.text };
+    const effect = effects[decides] ?? LEFT_ALONE;
+    const others = doubtful.filter(({ key }) => key !== keyOf(effect));
+    const doubt = Math.min(...others.map((one) => one.first[index] ?? steps.length));
+    if (doubt < decides) return { ...range, verdict: undefined, rule: steps[doubt]?.text };
+    return { ...range, ...effect, rule: steps[decides]?.text };
   });
   return { family, fates };
 }
 
 const LEFT_ALONE: Effect = { verdict: 'not_masqueraded' };
+const MASQUERADED: Effect = { verdict: 'masqueraded' };
 
 function effectOf(outcome: Outcome): Effect {
   switch (outcome.kind) {
@@ -68,13 +61,13 @@ function effectOf(outcome: Outcome): Effect {
     case 'returns':
       return LEFT_ALONE;
     case 'masquerades': {
-      if (outcome.to === undefined) return { verdict: 'masqueraded' };
+      if (outcome.to === undefined) return MASQUERADED;
       const as = translatedAddress(outcome.to);
       return { verdict: as === undefined ? undefined : 'masqueraded', as };
     }
     // Behind the jump, packets are masqueraded or not.
     case 'own':
-      return { verdict: 'masqueraded' };
+      return MASQUERADED;
     default:
       return { verdict: undefined };
   }

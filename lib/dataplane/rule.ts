@@ -16,8 +16,8 @@ export type Outcome =
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
   /** Leads to the agent's own chain. */
   | { readonly kind: 'own' }
-  /** The next rule follows. */
-  | { readonly kind: 'goes on' };
+  /** The next rule follows. It is a guess for a target that is not known. */
+  | { readonly kind: 'goes on'; readonly isGuess?: true };
 
 /** A rule of iptables or nftables, as packets meet it that are not for the node itself and that no one has marked for masquerading. */
 export interface Rule {

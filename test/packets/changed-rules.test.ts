@@ -8,7 +8,7 @@ import { configOf, createPacketLab, DATAPLANES, NO_LAB, type PacketLab, sync } f
 
 const CONFIG = configOf('nonMasqueradeCIDRs: [10.0.0.0/8]\n');
 
-/** What is read of them is written as a letter each: `r` and `m` for the verdicts, `?` if it cannot be told. */
+/** What is read of them is written as a letter each: `k` if they keep their address, `m`, `?` if it cannot be told. */
 const ADDRESSES = ['10.9.9.9', '8.8.8.8', '9.9.9.9', '203.0.113.9'];
 
 /** What somebody does to the agent's rules, a command a line, and how they are read then. */
@@ -22,23 +22,23 @@ iptables -A VIA -j IP-MASQ-AGENT`;
 const jump = (match: string) => `iptables -A POSTROUTING ${match} -j IP-MASQ-AGENT`;
 
 const IN_IPTABLES: readonly Case[] = [
-  ['nothing', 'rmmm', ''],
-  ['no jump', 'rrrr', UNHOOK],
-  ['a jump of some destinations', 'rmrr', `${UNHOOK}\n${jump('-d 8.8.8.8')}`],
-  ['a jump of the local ones', 'rrrr', `${UNHOOK}\n${jump('-m addrtype --dst-type LOCAL')}`],
-  ['a way through another chain', 'r???', VIA],
-  ['a way through another chain, and a jump of some destinations', 'rm??', `${VIA}\n${jump('-d 8.8.8.8')}`],
-  ['a way through another chain, and a jump', 'rmmm', `${VIA}\n${jump('-m addrtype ! --dst-type LOCAL')}`],
+  ['nothing', 'kmmm', ''],
+  ['no jump', 'kkkk', UNHOOK],
+  ['a jump of some destinations', 'kmkk', `${UNHOOK}\n${jump('-d 8.8.8.8')}`],
+  ['a jump of the local ones', 'kkkk', `${UNHOOK}\n${jump('-m addrtype --dst-type LOCAL')}`],
+  ['a way through another chain', 'k???', VIA],
+  ['a way through another chain, and a jump of some destinations', 'km??', `${VIA}\n${jump('-d 8.8.8.8')}`],
+  ['a way through another chain, and a jump', 'kmmm', `${VIA}\n${jump('-m addrtype ! --dst-type LOCAL')}`],
   [
     'rules behind which a packet goes on',
-    'rmmm',
+    'kmmm',
     ['LOG', 'MARK --set-mark 4', 'CONNMARK --set-mark 4', 'NFLOG']
       .map((target) => `iptables -I IP-MASQ-AGENT -p udp -j ${target}`)
       .join('\n'),
   ],
   [
     'a rule about local destinations',
-    'rmmm',
+    'kmmm',
     'iptables -I IP-MASQ-AGENT -m addrtype --dst-type LOCAL -j RETURN',
   ],
 ];
@@ -48,15 +48,15 @@ const nftJump = (match: string) =>
 
 const IN_NFT_MODE: readonly Case[] = [
   ...IN_IPTABLES,
-  ['TRACE', 'rmmm', 'iptables -I IP-MASQ-AGENT -j TRACE'],
-  ['a jump that iptables cannot read', 'r???', nftJump('ct mark 7')],
-  ['a jump behind a log', 'r???', nftJump('log prefix "x"')],
-  ['a jump of some sources', 'r???', nftJump('ip daddr 0.0.0.0/1 fib saddr type local')],
-  ['a jump with a mark', 'r???', nftJump('meta mark set 7')],
-  ['another unreadable rule', 'rrrr', `${UNHOOK}\nnft add rule ip nat POSTROUTING oifname "x" masquerade`],
+  ['TRACE', 'kmmm', 'iptables -I IP-MASQ-AGENT -j TRACE'],
+  ['a jump that iptables cannot read', 'k???', nftJump('ct mark 7')],
+  ['a jump behind a log', 'k???', nftJump('log prefix "x"')],
+  ['a jump of some sources', 'k???', nftJump('ip daddr 0.0.0.0/1 fib saddr type local')],
+  ['a jump with a mark', 'k???', nftJump('meta mark set 7')],
+  ['another unreadable rule', 'kkkk', `${UNHOOK}\nnft add rule ip nat POSTROUTING oifname "x" masquerade`],
   [
     'an unreadable rule beside the jump',
-    'rmmm',
+    'kmmm',
     'nft add rule ip nat POSTROUTING meta l4proto sctp log masquerade',
   ],
   ['an unreadable chain', '????', 'nft insert rule ip nat IP-MASQ-AGENT ct mark 7 return'],
@@ -74,11 +74,11 @@ const table = (content: string) => `nft 'table ${TABLE} { ${content}\n}'`;
 const insert = (rule: string) => `nft 'insert rule ${CHAIN} ${rule}'`;
 
 const IN_NFTABLES: readonly Case[] = [
-  ['nothing', 'rmmm', ''],
-  ['a deleted table', 'rrrr', `nft delete table ${TABLE}`],
+  ['nothing', 'kmmm', ''],
+  ['a deleted table', 'kkkk', `nft delete table ${TABLE}`],
   [
     'objects that nothing uses',
-    'rmmm',
+    'kmmm',
     table(`
       set theirs { type ipv4_addr; elements = { 8.8.8.8 }; }
       map choices { type ipv4_addr : verdict; elements = { 8.8.8.8 : return }; }
@@ -90,20 +90,20 @@ const IN_NFTABLES: readonly Case[] = [
   ['another chain that packets enter', '????', table('chain more { type nat hook postrouting priority 0; }')],
   ['a jump', '????', `${table('chain aside { return; }')}\n${insert('ip saddr 10.0.0.0/8 jump aside')}`],
   ['a chain without a name', '????', insert('ip daddr 8.8.8.8 jump { return; }')],
-  ['no hook', 'rrrr', `nft 'delete chain ${CHAIN}'\n${table('chain postrouting { masquerade; }')}`],
-  ['another name', 'rmmm', `nft rename chain ${CHAIN} foo`],
+  ['no hook', 'kkkk', `nft 'delete chain ${CHAIN}'\n${table('chain postrouting { masquerade; }')}`],
+  ['another name', 'kmmm', `nft rename chain ${CHAIN} foo`],
   ['another policy', '????', table('chain postrouting { policy drop; }')],
-  ['a dormant table', 'rrrr', table('flags dormant;')],
+  ['a dormant table', 'kkkk', table('flags dormant;')],
   [
     'comments of elements',
-    'rmrm',
+    'kmkm',
     `nft 'add element ${TABLE} not-masqueraded { 9.9.9.9 comment "a, } 8.8.8.8, \\" }'`,
   ],
-  ['a comment of several lines', 'rrmm', insert('ip daddr 8.8.8.8 return comment "x\n\t}\n\tchain y {\n"')],
-  ['another set', 'r???', `${table('set s { type ipv4_addr; }')}\n${insert('ip daddr @s return')}`],
+  ['a comment of several lines', 'kkmm', insert('ip daddr 8.8.8.8 return comment "x\n\t}\n\tchain y {\n"')],
+  ['another set', 'k???', `${table('set s { type ipv4_addr; }')}\n${insert('ip daddr @s return')}`],
   [
     'rules behind which a packet goes on',
-    'rmmm',
+    'kmmm',
     `${table('counter count { }')}\n${[
       'counter',
       'counter name count',
@@ -118,12 +118,12 @@ const IN_NFTABLES: readonly Case[] = [
       .map(insert)
       .join('\n')}`,
   ],
-  ['a rule that counts and returns', 'rrmm', insert('ip daddr 8.8.8.8 log counter return')],
-  ['a rule of some destinations', 'rrrm', insert('ip daddr { 8.8.8.8, 9.0.0.0/8 } return')],
-  ['a rule of all other destinations', 'rmmr', insert('ip daddr != { 8.8.8.8, 9.9.9.9 } return')],
-  ['a rule of all destinations but one', 'rrmr', insert('ip daddr != 9.9.9.9 return')],
-  ['a rule of all that the set does not hold', 'rrrr', insert('ip daddr != @not-masqueraded return')],
-  ['another verdict behind a match of packets', 'r???', insert('udp dport 4000 return')],
+  ['a rule that counts and returns', 'kkmm', insert('ip daddr 8.8.8.8 log counter return')],
+  ['a rule of some destinations', 'kkkm', insert('ip daddr { 8.8.8.8, 9.0.0.0/8 } return')],
+  ['a rule of all other destinations', 'kmmk', insert('ip daddr != { 8.8.8.8, 9.9.9.9 } return')],
+  ['a rule of all destinations but one', 'kkmk', insert('ip daddr != 9.9.9.9 return')],
+  ['a rule of all that the set does not hold', 'kkkk', insert('ip daddr != @not-masqueraded return')],
+  ['another verdict behind a match of packets', 'k???', insert('udp dport 4000 return')],
   ['another destination', '????', insert('ip daddr set 9.9.9.9 counter')],
 ];
 
@@ -158,13 +158,13 @@ async function readings({ dataplane, network }: PacketLab): Promise<string> {
     const address = parseAddress(text);
     assert.ok(address);
     const { state, verdict } = verdictAt(fates, address);
-    return { text, letter: state === 'changed' ? '?' : verdict.charAt(0) };
+    return { text, letter: state === 'changed' ? '?' : verdict === 'masqueraded' ? 'm' : 'k' };
   });
   const told = read.filter(({ letter }) => letter !== '?');
   const seen = await network.sourcesSeen(told.map(({ text }) => text));
   assert.deepEqual(
     told.map(({ text, letter }) => `${text} ${letter}`),
-    told.map(({ text }, index) => `${text} ${seen[index]?.address === NODE.IPv4 ? 'm' : 'r'}`),
+    told.map(({ text }, index) => `${text} ${seen[index]?.address === NODE.IPv4 ? 'm' : 'k'}`),
   );
   return read.map(({ letter }) => letter).join('');
 }

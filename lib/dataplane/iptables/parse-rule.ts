@@ -116,7 +116,8 @@ function outcomeOf([target, ...more]: readonly Option[], ownChain: string): Outc
   if (name === 'ACCEPT') return { kind: 'ends' };
   if (DROPPING.test(name)) return { kind: 'else' };
   if (name === 'RETURN') return { kind: 'returns' };
+  if (GOING_ON.test(name)) return { kind: 'goes on' };
   // A jump to a chain has no options.
-  if (more.length > 0 || GOING_ON.test(name)) return { kind: 'goes on' };
+  if (more.length > 0) return { kind: 'goes on', isGuess: true };
   return { kind: 'jump', chain: name };
 }

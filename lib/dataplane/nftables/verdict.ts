@@ -1,5 +1,13 @@
 import type { Family } from '../../cidr/address.ts';
-import { complement, everything, nothing, parseRange, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
+import {
+  complement,
+  everything,
+  nothing,
+  parseRange,
+  type Range,
+  type RangeSet,
+  rangeSet,
+} from '../../cidr/ranges.ts';
 import { sameFate } from '../../policy/fates.ts';
 import type { KernelFates } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
@@ -78,9 +86,13 @@ function readLine(family: Family, line: string, start: string, table: NftTable):
   const [, own, others] = OWN_SET.exec(asked) ?? [];
   const more = others === undefined ? undefined : conditionOf(others);
   if (own === undefined) return [ruleOf(family, text, testsOf(family, asked, table), outcome)];
-  return Array.from(table.elements.keys(), (name) => {
-    const element = addressesOf(family, [name]) ?? conditionOf(name);
-    return ruleOf(family, `${text}, element ${name}`, [element, more], outcome);
+  const conditions = more === undefined ? [] : [more];
+  return Array.from(table.elements.keys(), (name): Rule => {
+    const elementText = `${text}, element ${name}`;
+    const range = rangeOf(family, name);
+    if (range === undefined) return ruleOf(family, elementText, [conditionOf(name), more], outcome);
+    // As `ruleOf` makes it, which takes long for many elements.
+    return { text: elementText, destinations: { family, ranges: [range] }, conditions, outcome };
   });
 }
 
@@ -110,6 +122,10 @@ function conditionOf(text: string): Condition {
 
 /** The addresses of elements; undefined if one of them is anything else. */
 function addressesOf(family: Family, names: readonly string[]): RangeSet | undefined {
-  const ranges = names.map((name) => (name === CATCH_ALL ? everything(family).ranges[0] : parseRange(name)));
+  const ranges = names.map((name) => rangeOf(family, name));
   return ranges.every((range) => range !== undefined) ? rangeSet(family, ranges) : undefined;
+}
+
+function rangeOf(family: Family, name: string): Range | undefined {
+  return name === CATCH_ALL ? everything(family).ranges[0] : parseRange(name);
 }

@@ -97,6 +97,7 @@ describe('the verdict of a chain in the kernel', () => {
     '-d 10.1.0.0/16 -p tcp -j SNAT --to-source 192.0.2.1:1-2',
     '-m string --string "-d 10.9.0.0/16" --algo bm -j RETURN',
     '-g RETURN',
+    '-j TEE --gateway 192.0.2.1',
     '-j THEIRS',
   ]) {
     it(`cannot be told where somebody has put ${rule} before`, () => {
