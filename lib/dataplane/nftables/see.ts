@@ -1,8 +1,9 @@
 import type { Family } from '../../cidr/address.ts';
 import type { Counter } from '../../netlink/expressions.ts';
+import type { Rule, Snapshot } from '../../netlink/replies.ts';
 import type { Seen } from '../memory.ts';
 import type { Requests } from '../netlink.ts';
-import { CHAIN, FROM_SET, SET, TABLE } from './names.ts';
+import { CHAINS, FROM_SET, SET, TABLE } from './names.ts';
 
 /** The agent's table without the elements of its set of destinations, as the kernel sends it. */
 export interface SeenTable extends Seen {
@@ -19,10 +20,14 @@ export async function seeTable(requests: Requests, family: Family): Promise<Seen
   const set = await requests.set({ ...name, set: SET });
   const fromSet = await requests.set({ ...name, set: FROM_SET });
   const from = fromSet && (await requests.content({ ...name, set: FROM_SET }));
-  const chain = await requests.chain({ ...name, chain: CHAIN });
-  const rules = await requests.rules({ ...name, chain: CHAIN });
+  const chains: (Snapshot | undefined)[] = [];
+  const rules: Rule[] = [];
+  for (const chain of CHAINS) {
+    chains.push(await requests.chain({ ...name, chain }));
+    rules.push(...(await requests.rules({ ...name, chain })));
+  }
   return {
-    fingerprint: [table, set, fromSet, ...(from ?? []), chain, ...rules]
+    fingerprint: [table, set, fromSet, ...(from ?? []), ...chains, ...rules]
       .map((one) => one?.fingerprint ?? 'none')
       .join(''),
     generation,
