@@ -109,6 +109,16 @@ describe('the agent', () => {
     });
   }
 
+  it('goes to the defaults when the last source of a projected volume is taken away', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-cloud': inside('10.1.0.0/16') });
+    const agent = node.start('--resync-interval=1h');
+    await chainHolds(node, ['10.1.0.0/16']);
+    await volume.swap({});
+    await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
+    await agent.stop();
+  });
+
   it('follows files of a plain directory', async () => {
     await using node = await createNode();
     const agent = node.start('--resync-interval=1h');
