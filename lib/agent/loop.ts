@@ -229,7 +229,7 @@ async function bringIn(
     const { family } = policy;
     const change = changes.get(family);
     const verdicts = change && verdictsOf(change, policy, described);
-    verdictsChanged ||= (verdicts?.lines.length ?? 0) > 0;
+    verdictsChanged ||= verdicts !== undefined && (verdicts.lines.length > 0 || verdicts.beginsAnew === true);
     const { plan, drifted = false } = change ?? {};
     // A look that has found nothing is no sync.
     if (isHeld && (plan !== undefined || wake.reason !== 'drift'))

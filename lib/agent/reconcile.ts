@@ -71,7 +71,10 @@ export async function reconcile(
     const differing = await look(true);
     for (const { plan, observed } of differing) {
       const before = planned.find((one) => one.plan.family === plan.family);
-      if (before !== undefined && hasDoneNothing(before, observed)) throw failures.idle(dataplane, plan);
+      // Without a generation, a program that deletes what was written looks like a tool that writes nothing.
+      const canTell = observed.generation !== undefined || !options.hasApplied;
+      if (before !== undefined && canTell && hasDoneNothing(before, observed))
+        throw failures.idle(dataplane, plan);
     }
     return differing.length === 0;
   }, options);

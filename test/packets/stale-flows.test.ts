@@ -99,6 +99,21 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
     });
   }
 
+  it('are deleted too if they began while another program had deleted the rules', async () => {
+    await using lab = await createLab();
+    const { node } = lab;
+    await node.volume({ 'ip-masq-a': CONFIG });
+    const agent = node.start('--backend=nftables', '--enable-ipv6', SERVED, '--stale-flows=delete-udp');
+    await agent.logged(/metrics, probes and status on/);
+    agent.kill('SIGSTOP');
+    await node.run('nft', 'delete table ip ip-masq-agent; delete table ip6 ip-masq-agent');
+    await lab.beginFlows();
+    agent.kill('SIGCONT');
+    await agent.logged(/deleted from conntrack.*1 of udp \(IPv4, not masqueraded\)/);
+    assert.deepEqual(await lab.sources(), [NODE.IPv4, NODE.IPv6, POD.IPv4, POD.IPv6]);
+    await agent.stop();
+  });
+
   it('are not looked for with --stale-flows=off, without netlink and in legacy mode, which is told if it was asked for', async () => {
     for (const [flags, told] of [
       [['--stale-flows=off'], false],

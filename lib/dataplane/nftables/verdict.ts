@@ -12,7 +12,7 @@ import { sameFate } from '../../policy/fates.ts';
 import type { KernelFates } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import { type Condition, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
-import { CATCH_ALL, CHAIN, FROM_SET, NFT_FAMILY, SET } from './names.ts';
+import { CATCH_ALL, CHAIN, CHAINS, FROM_SET, NFT_FAMILY, SET } from './names.ts';
 import { isOwn, type NftChain, type NftTable } from './objects.ts';
 
 /** What the table does with packets to every address. */
@@ -20,13 +20,16 @@ export function kernelFates(family: Family, table: NftTable | undefined): Kernel
   const leftAlone = sameFate(family, { verdict: 'not_masqueraded' });
   if (table === undefined || !isOwn(table)) return { state: 'no chain', ...leftAlone };
   const hooked = table.chains.filter(({ properties }) => properties.some((line) => ANY_HOOK.test(line)));
+  const isNamed = (chain: NftChain) => isOneOf(chain, [CHAIN]);
   const own = hooked.find(isNamed) ?? hooked[0];
   if (own === undefined && !table.chains.some(isNamed)) return { state: 'no chain', ...leftAlone };
   if (own === undefined || table.properties.some((line) => DORMANT.test(line)))
     return { state: 'no jump', ...leftAlone };
-  const hooks = hooked.flatMap((chain) =>
-    chain.properties.filter((line) => ANY_HOOK.test(line) && !(chain === own && HOOK.test(line))),
-  );
+  const foreign = hooked.filter((chain) => chain !== own && !isOneOf(chain, CHAINS));
+  const hooks = [
+    ...foreign.flatMap(({ properties }) => properties.filter((line) => ANY_HOOK.test(line))),
+    ...own.properties.filter((line) => ANY_HOOK.test(line) && !HOOK.test(line)),
+  ];
   const start = `${NFT_FAMILY[family].protocol} ${own.head.split(' ')[1]}: `;
   // Another chain that packets enter, or another hook, may do anything.
   const rules = [...hooks, ...own.rules.map(({ text }) => text)]
@@ -38,8 +41,8 @@ export function kernelFates(family: Family, table: NftTable | undefined): Kernel
   return { state: 'applied', ...firstMatches(family, behind), from: elsewhere && complement(elsewhere) };
 }
 
-function isNamed({ head }: NftChain): boolean {
-  return head === `chain ${CHAIN}`;
+function isOneOf({ head }: NftChain, names: readonly string[]): boolean {
+  return names.some((name) => head === `chain ${name}`);
 }
 
 /** The line of a chain that packets enter; into all other chains, only jumps lead. */
