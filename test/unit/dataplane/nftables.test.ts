@@ -4,6 +4,7 @@ import type { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { iptablesDataplane } from '../../../lib/dataplane/iptables/iptables.ts';
 import { Netlink } from '../../../lib/dataplane/netlink.ts';
+import { CHAINS } from '../../../lib/dataplane/nftables/names.ts';
 import { openNftables } from '../../../lib/dataplane/nftables/nftables.ts';
 import { tableLines } from '../../../lib/dataplane/nftables/objects.ts';
 import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
@@ -63,6 +64,15 @@ it('a table with a map that another program has added is read and planned anew',
   const listing = ['table ip ip-masq-agent {', ...map, ...shape, '}', ''].join('\n');
   const dataplane = await openNftables(OPTIONS, hostThat(listing));
   assert.ok((await dataplane.observe('IPv4')).plan(policy));
+});
+
+// The look over netlink asks for chains by these names: of another one it would not see a change.
+it('the table has the chains that are looked at, in their order', () => {
+  const { chains } = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
+  assert.deepEqual(
+    chains.map(({ head }) => head),
+    CHAINS.map((name) => `chain ${name}`),
+  );
 });
 
 it('a second set that no rule names is seen, and goes with the whole table', async () => {
