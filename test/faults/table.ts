@@ -268,7 +268,7 @@ export const FAULTS: readonly Fault[] = [
     name: 'tool: one that writes nothing is believed',
     edits: [
       [
-        'if (before !== undefined && hasDoneNothing(before, observed)) throw failures.idle(dataplane, plan);',
+        'if (before !== undefined && canTell && hasDoneNothing(before, observed)) throw failures.idle(dataplane, plan);',
         '',
       ],
     ],
