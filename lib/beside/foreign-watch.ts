@@ -38,6 +38,7 @@ export class ForeignWatch {
   readonly #status: Status;
   readonly #leftovers: Pick<Leftovers, 'back' | 'look'>;
   readonly #accepted: readonly string[];
+  readonly #signal: AbortSignal;
   readonly #notices: Notices;
   readonly #lookSoon = oneAtATime((own: Own) => this.#lookNow(own));
   #lookedAt = -LOOK_AGAIN_MS;
@@ -52,12 +53,14 @@ export class ForeignWatch {
     status: Status,
     leftovers: Pick<Leftovers, 'back' | 'look'>,
     accepted: readonly string[],
+    signal: AbortSignal,
   ) {
     this.#host = host;
     this.#log = log;
     this.#status = status;
     this.#leftovers = leftovers;
     this.#accepted = accepted;
+    this.#signal = signal;
     this.#notices = new Notices(log);
   }
 
@@ -90,7 +93,9 @@ export class ForeignWatch {
       this.#again = setTimeout(() => this.look(own), this.#pause).unref();
       this.#pause = Math.min(2 * this.#pause, LONGEST_PAUSE_MS);
     } else {
-      if (this.#again !== undefined) this.#log.info('no leftovers of an earlier run are left');
+      // The signal ends a removal too.
+      if (this.#again !== undefined && !this.#signal.aborted)
+        this.#log.info('no leftovers of an earlier run are left');
       this.#again = undefined;
       this.#pause = FIRST_PAUSE_MS;
     }

@@ -157,7 +157,7 @@ async function openBeside(surroundings: Surroundings, step: Sync): Promise<Besid
   const leftovers = await openLeftovers(surroundings, step);
   const { ForeignWatch } = await import('../../../lib/beside/foreign-watch.ts');
   const accepted = flags['accept-foreign'];
-  const foreign = new ForeignWatch(foreignHost(flags), log, status, leftovers, accepted);
+  const foreign = new ForeignWatch(foreignHost(flags), log, status, leftovers, accepted, stopSignal);
   const families = step.policies.map(({ family }) => family);
   const { dataplane } = step;
   if (netlink !== undefined && dataplane.knownUntil !== undefined) {

@@ -17,9 +17,9 @@ export async function findOwnRules(flags: FlagValues): Promise<boolean | undefin
   try {
     for (const place of await listPlaces(dataplaneOptions(flags), systemHost(LOOK_MS))) {
       const reading = await readPlace(place);
-      // A chain that nothing leads to masquerades nothing.
-      if (reading.kind === 'found' && reading.observed.fates().state === 'applied') return true;
+      // A chain that nothing leads to masquerades nothing; one that cannot be listed may be in use.
       if (reading.kind === 'unreadable') isCertain = false;
+      else if (reading.observed?.fates().state === 'applied') return true;
     }
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;

@@ -76,7 +76,9 @@ export function planTable(
   if (table !== undefined && !isOwn(table)) throw foreignTable(family);
   const [had, wanted] = [table ?? NO_TABLE, renderTable(policy, options)];
   const elements =
-    had.elements === wanted.elements ? SAME : delta(had.elements.keys(), wanted.elements.keys());
+    had.elements === wanted.elements
+      ? SAME
+      : delta([...had.elements.keys()], [...wanted.elements.keys()], had.elements, wanted.elements);
   const second = secondDelta(family, had, wanted);
   const hasSameRules = sameLines(ruleLines(family, had), ruleLines(family, wanted));
   const elementsDiffer = !isSame(elements) || !isSame(second);
@@ -229,11 +231,16 @@ function unplanned(text: string): PlannedRule {
   return { text, entry: undefined };
 }
 
-function delta(before: Iterable<string>, after: Iterable<string>): Delta {
-  const [old, wanted] = [new Set(before), new Set(after)];
+/** @param had the same texts, if there is a quicker way to look them up */
+function delta(
+  before: readonly string[],
+  after: readonly string[],
+  had: Pick<ReadonlySet<string>, 'has'> = new Set(before),
+  has: Pick<ReadonlySet<string>, 'has'> = new Set(after),
+): Delta {
   return {
-    gone: [...old].filter((text) => !wanted.has(text)),
-    added: [...wanted].filter((text) => !old.has(text)),
+    gone: before.filter((text) => !has.has(text)),
+    added: after.filter((text) => !had.has(text)),
   };
 }
 

@@ -18,6 +18,7 @@ const DATAPLANE: Dataplane = {
   count: () => assert.fail(),
 };
 
+const RUNNING = new AbortController().signal;
 const NO_LEFTOVERS = { back: [], look: async () => undefined };
 
 /** Looks so often, with a host of which every command fails with the error; what was logged. */
@@ -32,7 +33,7 @@ async function logged(looks: number, error: unknown): Promise<readonly Record<st
     },
     readText: async () => '',
   };
-  const watch = new ForeignWatch(host, log, new Status(new Recorder(), () => 0), NO_LEFTOVERS, []);
+  const watch = new ForeignWatch(host, log, new Status(new Recorder(), () => 0), NO_LEFTOVERS, [], RUNNING);
   const dataplane = { ...DATAPLANE, iptables: { mode: 'nft', suffix: '-nft' } } as const;
   for (let look = 1; look <= looks; look += 1) {
     watch.look({ dataplane, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
@@ -72,7 +73,7 @@ for (const accepted of [[], ['ip-masq-agent']])
     const back = [{ family: 'IPv4', dataplane, rules: olderAgentRules() }] as const;
     const host = fakeHost({});
     const leftovers = { ...NO_LEFTOVERS, back };
-    const watch = new ForeignWatch(host, pino({ enabled: false }), status, leftovers, accepted);
+    const watch = new ForeignWatch(host, pino({ enabled: false }), status, leftovers, accepted, RUNNING);
     watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
     while (status.foreign.length === 0) await setImmediate();
     assert.deepEqual(
