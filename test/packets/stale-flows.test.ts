@@ -105,10 +105,16 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
     await node.volume({ 'ip-masq-a': CONFIG });
     const agent = node.start('--backend=nftables', '--enable-ipv6', SERVED, '--stale-flows=delete-udp');
     await agent.logged(/metrics, probes and status on/);
+    // Behind the first look at flows, which the start causes.
+    await eventually(
+      async () => /stale_flows\{/.test(await node.metrics()),
+      () => agent.log(),
+    );
     agent.kill('SIGSTOP');
     await node.run('nft', 'delete table ip ip-masq-agent; delete table ip6 ip-masq-agent');
     await lab.beginFlows();
     agent.kill('SIGCONT');
+    await agent.logged(/IPv6: .*; repaired: /);
     await agent.logged(/deleted from conntrack.*1 of udp \(IPv4, not masqueraded\)/);
     assert.deepEqual(await lab.sources(), [NODE.IPv4, NODE.IPv6, POD.IPv4, POD.IPv6]);
     await agent.stop();
