@@ -157,7 +157,7 @@ clean: ## remove what builds created
 version: ## print the version of a build
 	@echo $(VERSION)
 
-$(VALIDATOR): schemas/ip-masq-config.schema.json build/compile-schema.ts | setup
+$(VALIDATOR): $(wildcard lib/config/*key*.ts) build/schemas.ts build/compile-schema.ts | setup
 	node build/compile-schema.ts
 
 $(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts build/launch.ts package-lock.json bin/.version | setup

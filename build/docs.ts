@@ -1,30 +1,66 @@
 /** Writes the generated parts of the documentation and of the examples. Usage: node build/docs.ts */
+import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { COMMANDS } from '../cmd/ip-masq-agent/commands.ts';
 import { EXIT_MEANING } from '../cmd/ip-masq-agent/exit.ts';
 import { type Flag, spellings } from '../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
+import { ALL_KEYS, CIDR_KEYS, CIDR_LIMIT, KEY_NAMES, type KeyKind } from '../lib/config/keys.ts';
 import { CONFLICT_KINDS, KINDS } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/doctor/finding.ts';
 import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
+import { configSchema, mergedSchema } from './schemas.ts';
 
 /** The pages that may have generated parts. */
 export const PAGES: readonly string[] = globSync(
   fileURLToPath(new URL('../{docs,examples}/**/*.md', import.meta.url)),
 );
 
-const RULES = fileURLToPath(new URL('../examples/prometheus/rules.yaml', import.meta.url));
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-/** The file that `prometheusRule` is for. */
-export const PROMETHEUS_RULE = fileURLToPath(
-  new URL('../examples/kubernetes/components/prometheus-rules/prometheusrule.yaml', import.meta.url),
-);
+/** The files that are generated, or have generated parts, by their path. */
+export function generatedFiles(): Readonly<Record<string, string>> {
+  const outputs = JSON.parse(read('schemas/ip-masq-outputs.schema.json'));
+  outputs.$defs.merged = mergedSchema();
+  return {
+    ...Object.fromEntries(
+      PAGES.map((page) => [relative(ROOT, page), withGenerated(readFileSync(page, 'utf8'))]),
+    ),
+    'schemas/ip-masq-config.schema.json': formatted(configSchema()),
+    'schemas/ip-masq-outputs.schema.json': formatted(outputs),
+    'examples/kubernetes/components/prometheus-rules/prometheusrule.yaml': prometheusRule(),
+    'examples/kubernetes/admission/errors.yaml': withKeys(read('examples/kubernetes/admission/errors.yaml')),
+  };
+}
+
+function read(path: string): string {
+  return readFileSync(join(ROOT, path), 'utf8');
+}
+
+/** The value as JSON, formatted as the other files are. */
+function formatted(value: unknown): string {
+  const command = ['format', '--stdin-file-path=schema.json'] as const;
+  return execFileSync(join(ROOT, 'node_modules/.bin/biome'), command, {
+    cwd: ROOT,
+    input: JSON.stringify(value),
+    encoding: 'utf8',
+  });
+}
+
+/** The admission policy with the names of the keys in its variables. */
+function withKeys(policy: string): string {
+  const list = (names: readonly string[]) => `"[${names.map((name) => `'${name}'`).join(', ')}]"`;
+  return policy
+    .replace(/(- name: keys\n +expression: ).*/, (_, begin: string) => begin + list(KEY_NAMES))
+    .replace(/(- name: networkLists\n +expression: ).*/, (_, begin: string) => begin + list(CIDR_KEYS));
+}
 
 /** The rule file of Prometheus as an object of the Prometheus Operator, with the comments of the rules. */
-export function prometheusRule(): string {
-  const rules = readFileSync(RULES, 'utf8');
+function prometheusRule(): string {
+  const rules = read('examples/prometheus/rules.yaml');
   const groups = rules.slice(rules.search(/^groups:$/m));
   return `# Generated from examples/prometheus/rules.yaml by build/docs.ts.
 apiVersion: monitoring.coreos.com/v1
@@ -47,6 +83,13 @@ export function generatedTables(): Readonly<Record<string, string>> {
         `\`${`${name} ${operands}`.trim()}\``,
         summary,
       ]),
+    ),
+    keys: table(
+      ['key', 'value, default', 'meaning'],
+      [
+        ...ALL_KEYS.map(([name, { kind, description }]) => [`\`${name}\``, VALUE_OF[kind], description]),
+        [`\`${CIDR_LIMIT.name}\``, 'whole number, `--cidr-limit`', CIDR_LIMIT.description],
+      ],
     ),
     'flags of commands': table(
       ['command', 'flag', 'value', 'default', 'meaning'],
@@ -90,6 +133,14 @@ export function generatedTables(): Readonly<Record<string, string>> {
     scenarios: scenarioTable(readResults()),
   };
 }
+
+/** What people write as the value of a key, and its default, by the kind of the key. */
+const VALUE_OF = {
+  cidrs: 'list of CIDRs, `[]`',
+  addresses: 'list of items with `destination` and `address`, both CIDRs, `[]`',
+  flag: 'boolean, `false`',
+  duration: 'Go duration such as `60s` or `1m30s`, from 100ms to 576h; `--resync-interval`',
+} as const satisfies Readonly<Record<KeyKind, string>>;
 
 /** A column for each cluster of the tests, and a row for each test. */
 function scenarioTable(results: readonly ClusterResult[]): string {
@@ -168,10 +219,9 @@ export function anchorOf(title: string): string {
     .replaceAll(' ', '-');
 }
 
-/** Writes the generated parts into the pages. */
-export function writePages(): void {
-  for (const page of PAGES) writeFileSync(page, withGenerated(readFileSync(page, 'utf8')));
-  writeFileSync(PROMETHEUS_RULE, prometheusRule());
+/** Writes what is generated. */
+export function writeGenerated(): void {
+  for (const [path, text] of Object.entries(generatedFiles())) writeFileSync(join(ROOT, path), text);
 }
 
-if (import.meta.main) writePages();
+if (import.meta.main) writeGenerated();

@@ -8,12 +8,12 @@ import { githubReport } from '../../lib/report/github.ts';
 import { jsonReport } from '../../lib/report/json.ts';
 import type { CheckReport } from '../../lib/report/report.ts';
 import { sarifReport } from '../../lib/report/sarif.ts';
-import { singleSource, sourceText } from '../../lib/report/single-source.ts';
+import { sourceText } from '../../lib/report/source-text.ts';
 import { textReport } from '../../lib/report/text-report.ts';
 import { counted, countedAddresses } from '../../lib/text/words.ts';
 import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
-import type { CHECK_FLAGS } from './command-flags.ts';
+import type { CHECK_FLAGS, CHECK_FORMATS } from './command-flags.ts';
 import { EXIT, UsageError } from './exit.ts';
 import { readExpectFile } from './expectations.ts';
 import { configOptions } from './from-flags.ts';
@@ -37,28 +37,25 @@ export async function check({ flags, operands, texts }: Args<typeof CHECK_FLAGS>
     problems: [...found.problems, ...failed],
     ...(expected && { expected: { file: expected.file, count: expected.expectations.length } }),
   };
-  print(format(report, flags));
+  print(REPORTS[flags.output](report, flags));
   if (config === undefined) return EXIT.config;
   return failed.length > 0 ? EXIT.different : EXIT.ok;
 }
 
-function format(report: CheckReport, flags: CheckFlags): string {
-  switch (flags.output) {
-    case 'text':
-      return `${mergedText(report, flags)}${textReport(report, wantsColour(process.stdout))}`;
-    case 'json':
-      return jsonReport(report);
-    case 'github':
-      return githubReport(report);
-    case 'sarif':
-      return sarifReport(report, buildInfo().version);
-  }
-}
+/** What writes each format. */
+const REPORTS: Readonly<
+  Record<keyof typeof CHECK_FORMATS, (report: CheckReport, flags: CheckFlags) => string>
+> = {
+  text: (report, flags) => `${mergedText(report, flags)}${textReport(report, wantsColour(process.stdout))}`,
+  json: jsonReport,
+  github: githubReport,
+  sarif: (report) => sarifReport(report, buildInfo().version),
+};
 
 /** The merged config and its size; empty if there is an error. */
 function mergedText({ config }: CheckReport, flags: CheckFlags): string {
   if (config === undefined) return '';
-  const source = sourceText(singleSource(config, flags['enable-ipv6']));
+  const source = sourceText(config, flags['enable-ipv6']);
   const sizes = keptFamilies(flags['enable-ipv6']).map((family) => `${sizeLine(config, family)}\n`);
   return `${source}\n${sizes.join('')}`;
 }

@@ -1,7 +1,33 @@
 import { bindAddress, boolean, choice, optionalAddress, optionalPath, paths } from './flag-kinds.ts';
 import { flag } from './flag-table.ts';
 
-const OUTPUT = flag(choice('text', 'json'), 'text', 'text for people, json for programs', 'o');
+/** The formats of an output, with what they are for. */
+const FORMATS = { text: 'for people', json: 'for programs' } as const;
+
+export const CHECK_FORMATS = {
+  ...FORMATS,
+  github: 'for annotations of a workflow',
+  sarif: '(2.1.0) for code scanning',
+} as const;
+
+export const RENDER_FORMATS = {
+  iptables: 'input of iptables-restore',
+  nftables: 'input of nft -f',
+  config: 'one merged source',
+  'win-bridge': 'the CNI config of a Windows node',
+} as const;
+
+const OUTPUT = flag(choice(...namesOf(FORMATS)), 'text', meanings(FORMATS, ' ', ', '), 'o');
+
+function namesOf<Name extends string>(formats: Readonly<Record<Name, string>>): readonly Name[] {
+  return Object.keys(formats) as Name[];
+}
+
+function meanings(formats: Readonly<Record<string, string>>, is: string, and: string): string {
+  return Object.entries(formats)
+    .map(([name, meaning]) => name + is + meaning)
+    .join(and);
+}
 
 export const INPUT_FLAGS = {
   filename: flag(
@@ -20,12 +46,7 @@ export const CHECK_FLAGS = {
     '',
     'YAML file of addresses or CIDRs, perhaps with `from` and another one, and their verdicts, `masqueraded` or `not masqueraded`; if one has another verdict, the exit code is 4',
   ),
-  output: flag(
-    choice('text', 'json', 'github', 'sarif'),
-    'text',
-    'text for people, json for programs, github for annotations of a workflow, sarif (2.1.0) for code scanning',
-    'o',
-  ),
+  output: flag(choice(...namesOf(CHECK_FORMATS)), 'text', meanings(CHECK_FORMATS, ' ', ', '), 'o'),
 } as const;
 
 export const DIFF_FLAGS = { ...INPUT_FLAGS, output: OUTPUT } as const;
@@ -43,11 +64,7 @@ export const EXPLAIN_FLAGS = {
 
 export const RENDER_FLAGS = {
   ...INPUT_FLAGS,
-  format: flag(
-    choice('iptables', 'nftables', 'config', 'win-bridge'),
-    'iptables',
-    'iptables: input of iptables-restore; nftables: input of nft -f; config: one merged source; win-bridge: the CNI config of a Windows node',
-  ),
+  format: flag(choice(...namesOf(RENDER_FORMATS)), 'iptables', meanings(RENDER_FORMATS, ': ', '; ')),
   flatten: flag(
     boolean,
     'false',

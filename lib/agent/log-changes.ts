@@ -1,5 +1,6 @@
 import type { MergedConfig } from '../config/config.ts';
 import { problemFramer } from '../config/frame.ts';
+import { ALL_KEYS } from '../config/keys.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatProblem, gravestFirst, type Problem } from '../config/problem.ts';
 import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
@@ -105,15 +106,9 @@ function headline({ sources }: MergedConfig): string {
 }
 
 function describeConfig(config: MergedConfig): Record<string, unknown> {
-  return {
-    sources: config.sources,
-    nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.length,
-    masqueradeCIDRs: config.masqueradeCIDRs.length,
-    masqueradeFromCIDRs: config.masqueradeFromCIDRs.length,
-    masqueradeAddresses: config.masqueradeAddresses.length,
-    masqLinkLocal: config.masqLinkLocal.value,
-    masqLinkLocalIPv6: config.masqLinkLocalIPv6.value,
-  };
+  const logged = ALL_KEYS.filter(([, { logged = true }]) => logged);
+  const values = logged.map(([name, key]) => [name, key.brief(config[name])] as const);
+  return { sources: config.sources, ...Object.fromEntries(values) };
 }
 
 function describeRule({ text, entry }: PlannedRule): string {

@@ -5,17 +5,21 @@ import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Located, Origin } from '../text/origin.ts';
 import type { MasqueradeAddress, SourceConfig } from './config.ts';
 import { formatDuration } from './duration.ts';
+import { CIDR_KEYS, type NameOf } from './keys.ts';
 import { type Problem, problem } from './problem.ts';
 
 /** The lists of destinations. */
-const LISTS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
+const LISTS: readonly CidrKey[] = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'];
+const OTHER_LISTS = CIDR_KEYS.filter((list) => !LISTS.includes(list));
 const FROM = 'masqueradeFromCIDRs';
 const ADDRESSES = 'masqueradeAddresses';
 const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
 
+type CidrKey = NameOf<'cidrs'>;
+
 /** An item of one of the lists. */
 interface Item extends Located<Prefix> {
-  readonly list: (typeof LISTS)[number] | typeof FROM;
+  readonly list: CidrKey;
 }
 
 /** All that two origins disagree about, or say twice; of one kind in order of the sources. */
@@ -23,23 +27,22 @@ export function* findConflicts(
   configs: readonly SourceConfig[],
   masqLinkLocal: Readonly<Record<Family, boolean>>,
 ): Generator<Problem, void> {
-  const items = LISTS.flatMap((list) =>
-    configs.flatMap((config) => config[list].map((item) => ({ ...item, list }))),
-  );
+  const itemsOf = (list: CidrKey) =>
+    configs.flatMap((config) => config[list].map((item) => ({ ...item, list })));
   yield* intervalConflicts(configs);
-  const firsts = yield* repeatedItems(items);
+  const firsts = yield* repeatedItems(LISTS.flatMap(itemsOf));
   yield* linkLocalFlagConflicts(configs, 'IPv4');
   yield* linkLocalFlagConflicts(configs, 'IPv6');
   yield* linkLocalItemConflicts(firsts, masqLinkLocal);
   yield* nestedItems(firsts, leftAlone(masqLinkLocal));
+  for (const list of OTHER_LISTS) yield* nestedItems(yield* repeatedItems(itemsOf(list)), []);
   yield* fromConflicts(configs);
   yield* addressConflicts(configs, [...firsts, ...leftAlone(masqLinkLocal)]);
 }
 
-/** What the lists of ranges that packets come from say twice, and which source limits what others ask for. */
+/** Which source limits what others ask for. */
 function* fromConflicts(configs: readonly SourceConfig[]): Generator<Problem, void> {
-  const items = configs.flatMap((config) => config[FROM].map((item) => ({ ...item, list: FROM }) as const));
-  yield* nestedItems(yield* repeatedItems(items), []);
+  const items = configs.flatMap((config) => config[FROM]);
   const limiting = items.find(({ value: { family } }) =>
     configs.some((config) => config[FROM].every(({ value }) => value.family !== family)),
   );

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { printable } from '../text/escape.ts';
 import { counted } from '../text/words.ts';
 import type { ConfigOptions, MergedConfig, SourceConfig } from './config.ts';
+import { COUNTED_KEYS } from './keys.ts';
 import { maxMarks } from './limits.ts';
 import { mergeConfigs } from './merge.ts';
 import { gravestFirst, KINDS, type Problem, ProblemList, problem } from './problem.ts';
@@ -147,10 +148,7 @@ function shortened(config: SourceConfig, room: number): SourceConfig {
   };
   return {
     ...config,
-    nonMasqueradeCIDRs: first(config.nonMasqueradeCIDRs),
-    masqueradeCIDRs: first(config.masqueradeCIDRs),
-    masqueradeFromCIDRs: first(config.masqueradeFromCIDRs),
-    masqueradeAddresses: first(config.masqueradeAddresses),
+    ...Object.fromEntries(COUNTED_KEYS.map((name) => [name, first<unknown>(config[name])])),
   };
 }
 

@@ -1,8 +1,7 @@
-import type { Prefix } from '../cidr/prefix.ts';
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
-import type { Located } from '../text/origin.ts';
-import type { MasqueradeAddress, MergedConfig, SourceConfig } from './config.ts';
+import type { MergedConfig, SourceConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
+import { forEachKey, type Merged } from './keys.ts';
 import { gravestFirst, ProblemList } from './problem.ts';
 
 /**
@@ -16,59 +15,19 @@ export function mergeConfigs(
   noMasqAllReservedRanges: boolean,
   conflicts: ProblemList = new ProblemList(false),
 ): MergedConfig {
-  if (configs.length === 0) return defaultConfig(noMasqAllReservedRanges);
-  const masqLinkLocal = anyTrue(configs.map((config) => config.masqLinkLocal));
-  const masqLinkLocalIPv6 = anyTrue(configs.map((config) => config.masqLinkLocalIPv6));
-  const flags = { IPv4: masqLinkLocal.value, IPv6: masqLinkLocalIPv6.value };
+  const merged = forEachKey<Merged>((name, key) => key.merge(configs.map((config) => config[name])));
+  if (configs.length === 0) {
+    const ranges = noMasqAllReservedRanges ? [...PRIVATE_RANGES, ...OTHER_RESERVED_RANGES] : PRIVATE_RANGES;
+    const nonMasqueradeCIDRs = ranges.map(
+      ({ prefix, rfc }) => ({ value: prefix, origin: { kind: 'built-in', reason: rfc } }) as const,
+    );
+    return { sources: [], ...merged, nonMasqueradeCIDRs, conflicts: [] };
+  }
+  const flags = { IPv4: merged.masqLinkLocal.value, IPv6: merged.masqLinkLocalIPv6.value };
   for (const conflict of findConflicts(configs, flags)) conflicts.add(conflict);
   return {
     sources: configs.map(({ source }) => source),
-    nonMasqueradeCIDRs: union(configs.flatMap((config) => config.nonMasqueradeCIDRs)),
-    masqueradeCIDRs: union(configs.flatMap((config) => config.masqueradeCIDRs)),
-    masqueradeFromCIDRs: union(configs.flatMap((config) => config.masqueradeFromCIDRs)),
-    masqueradeAddresses: firstOfEach(configs.flatMap((config) => config.masqueradeAddresses)),
-    masqLinkLocal,
-    masqLinkLocalIPv6,
-    resyncInterval: configs.find((config) => config.resyncInterval !== undefined)?.resyncInterval,
+    ...merged,
     conflicts: gravestFirst(conflicts.reported()),
   };
-}
-
-const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', reason: 'default' } };
-
-/** The first flag that is true; if none is, the first that a source sets. */
-function anyTrue(flags: readonly (Located<boolean> | undefined)[]): Located<boolean> {
-  return flags.find((flag) => flag?.value === true) ?? flags.find((flag) => flag !== undefined) ?? UNSET;
-}
-
-function defaultConfig(noMasqAllReservedRanges: boolean): MergedConfig {
-  const ranges = noMasqAllReservedRanges ? [...PRIVATE_RANGES, ...OTHER_RESERVED_RANGES] : PRIVATE_RANGES;
-  return {
-    sources: [],
-    nonMasqueradeCIDRs: ranges.map(({ prefix, rfc }) => ({
-      value: prefix,
-      origin: { kind: 'built-in', reason: rfc },
-    })),
-    masqueradeCIDRs: [],
-    masqueradeFromCIDRs: [],
-    masqueradeAddresses: [],
-    masqLinkLocal: UNSET,
-    masqLinkLocalIPv6: UNSET,
-    resyncInterval: undefined,
-    conflicts: [],
-  };
-}
-
-/** The first for each destination. Others say the same, or are conflicts. */
-function firstOfEach(items: readonly Located<MasqueradeAddress>[]): readonly Located<MasqueradeAddress>[] {
-  const seen = new Set<string>();
-  return items.filter(
-    ({ value: { destination } }) => !seen.has(destination.text) && seen.add(destination.text),
-  );
-}
-
-function union(entries: readonly Located<Prefix>[]): readonly Located<Prefix>[] {
-  const seen = new Set<string>();
-  // A set of texts is faster than a PrefixMap, and equal prefixes have equal texts.
-  return entries.filter(({ value: { text } }) => !seen.has(text) && seen.add(text));
 }

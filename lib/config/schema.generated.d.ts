@@ -11,9 +11,3 @@ export const validate: {
   (value: unknown): boolean;
   errors?: readonly SchemaError[] | null;
 };
-
-/** The keys that the schema knows, in its order. */
-export const keys: readonly string[];
-
-/** The keys of an item of masqueradeAddresses. */
-export const itemKeys: readonly string[];

@@ -1,5 +1,6 @@
 import type { Advice } from '../text/advice.ts';
-import { itemKeys, type SchemaError, validate } from './schema.generated.js';
+import { CIDR_LIMIT, KEYS, type KeyName } from './keys.ts';
+import { type SchemaError, validate } from './schema.generated.js';
 import { describe, keyName, type Node, valueAt } from './yaml.ts';
 
 /** A value that is not of the shape that its key demands, and what to write instead. */
@@ -14,22 +15,22 @@ interface Misshape extends Advice {
  * @param values by key as the schema spells it, of known keys only
  */
 export function misshapes(values: ReadonlyMap<string, Node>): readonly Misshape[] {
-  const value = Object.fromEntries([...values].map(([key, node]) => [key, plainValue(node)]));
+  const value = Object.fromEntries(
+    Array.from(values, ([key, node]) => [key, plainValue(node, KEYS[key as KeyName]?.itemKeys ?? [])]),
+  );
   if (validate(value)) return [];
   return (validate.errors ?? [])
     .filter(({ keyword }) => keyword !== 'pattern')
     .map((error) => misshape(error, values));
 }
 
-function plainValue(node: Node): unknown {
-  return node.kind === 'list' ? node.items.map(plainItem) : innermost(node);
+function plainValue(node: Node, itemKeys: readonly string[]): unknown {
+  return node.kind === 'list' ? node.items.map((item) => plainItem(item, itemKeys)) : innermost(node);
 }
 
-/** An item has no more keys than the schema knows: a map with more is in a list that must not hold maps. */
-function plainItem(node: Node): unknown {
-  if (node.kind !== 'map') return innermost(node);
-  const pairs = node.pairs.slice(0, itemKeys.length);
-  return Object.fromEntries(pairs.map(({ key, value }) => [keyName(key), innermost(value)]));
+function plainItem(node: Node, itemKeys: readonly string[]): unknown {
+  if (node.kind !== 'map' || itemKeys.length === 0) return innermost(node);
+  return Object.fromEntries(node.pairs.map(({ key, value }) => [keyName(key), innermost(value)]));
 }
 
 /** A value in which the schema looks no deeper: what is there is wrong in any case. */
@@ -47,7 +48,9 @@ function misshape(error: SchemaError, values: ReadonlyMap<string, Node>): Missha
   const what = itemKey === undefined ? ofKey : `${itemKey} of ${ofKey}`;
   const is = error.keyword === 'required' ? '' : `, but is ${describe(node)}`;
   const message = `${what} ${expectation(error)}${is}`;
-  return { node, message, remedy: remedy(key, index !== undefined, node) };
+  const isEmpty = node.kind === 'scalar' && node.value === null;
+  const remedy = KEYS[key as KeyName]?.remedy(index !== undefined, isEmpty) ?? CIDR_LIMIT.remedy;
+  return { node, message, remedy };
 }
 
 const EXPECTED: Readonly<Record<string, string>> = {
@@ -64,26 +67,4 @@ function expectation({ keyword, params, message }: SchemaError): string {
   if (keyword === 'required') return `has no ${params['missingProperty']}`;
   if (keyword === 'minimum') return `must be ${params['limit']} or more`;
   return message ?? 'is not as the schema says';
-}
-
-function remedy(key: string, isItem: boolean, node: Node): string {
-  const isEmpty = node.kind === 'scalar' && node.value === null;
-  switch (key) {
-    case 'nonMasqueradeCIDRs':
-    case 'masqueradeCIDRs':
-    case 'masqueradeFromCIDRs':
-      if (isEmpty && isItem) return 'remove it, or write a CIDR such as 10.0.0.0/8 behind a dash';
-      if (isEmpty) return 'write [] for an empty list, or remove the key';
-      return 'write each CIDR on its own line behind a dash, such as "- 10.0.0.0/8"';
-    case 'masqueradeAddresses':
-      if (isEmpty && !isItem) return 'write [] for an empty list, or remove the key';
-      return 'write each item as "- {destination: 0.0.0.0/0, address: 198.51.100.0/24}"';
-    case 'masqLinkLocal':
-    case 'masqLinkLocalIPv6':
-      return 'write true or false, without quotes';
-    case 'resyncInterval':
-      return 'write a Go duration such as "60s"';
-    default:
-      return 'write a whole number such as 64, without quotes';
-  }
 }

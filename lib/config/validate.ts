@@ -1,19 +1,17 @@
-import { covers, type Prefix, parsePrefix } from '../cidr/prefix.ts';
-import { UNUSABLE } from '../cidr/reserved.ts';
 import { printable, quote } from '../text/escape.ts';
 import { nearest } from '../text/nearest.ts';
 import type { Located } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
-import type { ConfigOptions, MasqueradeAddress, SourceConfig } from './config.ts';
-import { intervalError, parseDuration } from './duration.ts';
-import { type Problem, type ProblemKind, problem } from './problem.ts';
-import { itemKeys, keys as knownKeys } from './schema.generated.js';
+import type { ConfigOptions, SourceConfig } from './config.ts';
+import type { Report } from './key.ts';
+import { CIDR_LIMIT, COUNTED_KEYS, forEachKey, KEY_NAMES, KEYS, type KeyName, type Said } from './keys.ts';
+import { type Problem, problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countMarks } from './size.ts';
 import { Locator, type Source } from './source.ts';
 import type { Steps } from './steps.ts';
 import { placeholderIn, TemplateError } from './template.ts';
-import { describe, keyName, type MapNode, type Node, parseYaml, valueAt, YamlError } from './yaml.ts';
+import { describe, keyName, type MapNode, type Node, parseYaml, YamlError } from './yaml.ts';
 
 export interface ValidatedSource {
   /** What could be understood; not to be applied if a problem is an error. */
@@ -64,57 +62,19 @@ export function* validating(source: Source, options: ConfigOptions, room: Room):
   yield;
   const values = withinCeiling(all, options, report);
   for (const { node, message, remedy } of misshapes(values)) report('shape', node, message, remedy);
-  const prefixes = (key: ListKey) =>
-    itemsOf(values, key).flatMap((item) => {
-      const prefix = readPrefix(item, options, report);
-      return prefix === undefined ? [] : [located(prefix, item)];
-    });
-  const addresses = itemsOf(values, 'masqueradeAddresses').flatMap((item) => {
-    const address = readAddress(item, options, report);
-    return address === undefined ? [] : [located(address, item)];
-  });
-  const flag = (key: string) => {
-    const node = values.get(key);
-    if (node?.kind !== 'scalar' || typeof node.value !== 'boolean') return undefined;
-    return located(node.value, node);
-  };
-  const interval = values.get('resyncInterval');
-  const milliseconds = readInterval(interval, report);
+  const reading = { enableIPv6: options.enableIPv6, report, located };
   const config: SourceConfig = {
     source: source.name,
     insideAt: locator.origin((all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
-    nonMasqueradeCIDRs: prefixes('nonMasqueradeCIDRs'),
-    masqueradeCIDRs: prefixes('masqueradeCIDRs'),
-    masqueradeFromCIDRs: prefixes('masqueradeFromCIDRs'),
-    masqueradeAddresses: addresses,
-    masqLinkLocal: flag('masqLinkLocal'),
-    masqLinkLocalIPv6: flag('masqLinkLocalIPv6'),
-    resyncInterval: interval && milliseconds !== undefined ? located(milliseconds, interval) : undefined,
+    ...forEachKey<Said>((name, key) => key.read(name, values.get(name), reading)),
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
-  const listed = LIST_KEYS.flatMap((key) => itemsOf(all, key)).length;
+  const listed = COUNTED_KEYS.flatMap((key) => itemsOf(all, key)).length;
   return { config, problems, more, listed, marks };
 }
 
-/** Notes a problem with what stands at the offset. A remedy that takes time to find is looked for only if it is kept. */
-type Report = (
-  kind: ProblemKind,
-  at: { readonly offset: number },
-  message: string,
-  remedy: string | (() => string),
-  other?: Node,
-) => void;
-
 /** Values by key as the schema spells it; unknown keys are left out. */
 type Values = ReadonlyMap<string, Node>;
-
-const LIST_KEYS = [
-  'nonMasqueradeCIDRs',
-  'masqueradeCIDRs',
-  'masqueradeFromCIDRs',
-  'masqueradeAddresses',
-] as const;
-type ListKey = (typeof LIST_KEYS)[number];
 
 /** The map of keys, undefined if the text holds none, and the number of marks, 0 if they are not parsed. */
 function* parsing(
@@ -152,25 +112,25 @@ function valuesOf(root: MapNode | undefined, report: Report): Values {
     report('shape', root, 'this is a Kubernetes manifest, not the config inside it', remedy);
     return new Map();
   }
-  const values = knownValues(root, knownKeys, report);
-  const addresses = values.get('masqueradeAddresses');
-  if (addresses?.kind !== 'list') return values;
-  // Aliases stand for the same item, which may be large.
-  const known = new Map<Node, Node>();
-  for (const item of addresses.items) {
-    if (item.kind === 'map' && !known.has(item)) known.set(item, withKnownKeys(item, report));
-  }
-  const items = addresses.items.map((item) => known.get(item) ?? item);
-  return new Map(values).set('masqueradeAddresses', { ...addresses, items });
+  const values = knownValues(root, KEY_NAMES, report);
+  return new Map(Array.from(values, ([name, value]) => [name, withKnownItemKeys(value, name, report)]));
 }
 
-/** An item of masqueradeAddresses with its keys as the schema spells them, and without others. */
-function withKnownKeys(item: MapNode, report: Report): MapNode {
-  const pairs = Array.from(knownValues(item, itemKeys, report), ([name, value]) => ({
-    key: { kind: 'scalar', value: name, indentation: undefined, offset: value.offset } as const,
-    value,
-  }));
-  return { ...item, pairs };
+/** A list with the keys of its items as the schema spells them, and without others. */
+function withKnownItemKeys(list: Node, name: string, report: Report): Node {
+  const itemKeys = KEYS[name as KeyName]?.itemKeys ?? [];
+  if (list.kind !== 'list' || itemKeys.length === 0) return list;
+  // Aliases stand for the same item, which may be large.
+  const known = new Map<Node, Node>();
+  for (const item of list.items) {
+    if (item.kind !== 'map' || known.has(item)) continue;
+    const pairs = Array.from(knownValues(item, itemKeys, report), ([key, value]) => ({
+      key: { kind: 'scalar', value: key, indentation: undefined, offset: value.offset } as const,
+      value,
+    }));
+    known.set(item, { ...item, pairs });
+  }
+  return { ...list, items: list.items.map((item) => known.get(item) ?? item) };
 }
 
 /** The values of a map by key, keys in any case; reports other keys, and those that are set twice. */
@@ -206,21 +166,21 @@ function reportUnknown(name: string, key: Node, knownKeys: readonly string[], re
   report('unknown-key', key, `unknown key ${quote(name)}`, remedy);
 }
 
-function itemsOf(values: Values, key: ListKey): readonly Node[] {
+function itemsOf(values: Values, key: string): readonly Node[] {
   const list = values.get(key);
   return list?.kind === 'list' ? list.items : [];
 }
 
 /** The values; of what the lists hold beyond the ceiling, only the number is reported. */
 function withinCeiling(values: Values, { cidrLimit, cidrLimitMax }: ConfigOptions, report: Report): Values {
-  const own = values.get('cidrLimit');
+  const own = values.get(CIDR_LIMIT.name);
   const wanted = own?.kind === 'scalar' && isCount(own.value) ? own.value : cidrLimit;
   if (own !== undefined && wanted > cidrLimitMax) {
     const message = `cidrLimit is ${wanted}, but no source may list more than ${counted(cidrLimitMax, 'CIDR')}`;
     report('cidr-limit', own, message, 'lower it, or start the agent with a larger --cidr-limit-max');
   }
   const limit = Math.min(wanted, cidrLimitMax);
-  const items = LIST_KEYS.flatMap((key) => itemsOf(values, key));
+  const items = COUNTED_KEYS.flatMap((key) => itemsOf(values, key));
   const excess = items[limit];
   if (excess === undefined) return values;
   const message = `${counted(items.length, 'CIDR')}, but this source may list only ${limit}`;
@@ -228,7 +188,7 @@ function withinCeiling(values: Values, { cidrLimit, cidrLimitMax }: ConfigOption
   report('cidr-limit', excess, message, `join CIDRs into wider ones, or ${more}`);
   const within = new Map(values);
   let room = cidrLimitMax;
-  for (const key of LIST_KEYS) {
+  for (const key of COUNTED_KEYS) {
     const list = values.get(key);
     if (list?.kind !== 'list') continue;
     within.set(key, { ...list, items: list.items.slice(0, room) });
@@ -239,50 +199,4 @@ function withinCeiling(values: Values, { cidrLimit, cidrLimitMax }: ConfigOption
 
 function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0;
-}
-
-function readPrefix(item: Node, { enableIPv6 }: ConfigOptions, report: Report): Prefix | undefined {
-  if (item.kind !== 'scalar' || typeof item.value !== 'string') return undefined; // the schema said so
-  const parsed = parsePrefix(item.value);
-  if ('error' in parsed) {
-    const { message, remedy } = parsed.error;
-    report('cidr', item, `${quote(item.value)} ${printable(message)}`, printable(remedy));
-    return undefined;
-  }
-  if (parsed.prefix.family === 'IPv6' && !enableIPv6) {
-    const message = `${parsed.prefix.text} is IPv6, but IPv6 is not enabled`;
-    report('ipv6-disabled', item, message, 'start the agent with --enable-ipv6, or remove the entry');
-  }
-  return parsed.prefix;
-}
-
-/** Undefined if something is wrong with it. */
-function readAddress(item: Node, options: ConfigOptions, report: Report): MasqueradeAddress | undefined {
-  if (item.kind !== 'map') return undefined; // the schema said so
-  const [destination, range] = itemKeys.map((name) => {
-    const value = valueAt(item, name);
-    return value && readPrefix(value, options, report);
-  });
-  if (destination === undefined || range === undefined) return undefined;
-  const unusable = UNUSABLE[range.family].find(({ prefix }) => covers(prefix, range));
-  if (unusable !== undefined) {
-    const { prefix, rfc } = unusable;
-    const message = `no packet can leave with an address in ${range.text}: ${prefix.text} is reserved (${rfc})`;
-    report('unusable-range', item, message, 'write a range that holds an address of each node');
-    return undefined;
-  }
-  if (destination.family === range.family) return { destination, range };
-  const message = `${destination.text} is ${destination.family}, but its address is to be in ${range.text}, which is ${range.family}`;
-  report('other-family', item, message, 'write two items, one for each family');
-  return undefined;
-}
-
-/** Milliseconds. */
-function readInterval(node: Node | undefined, report: Report): number | undefined {
-  if (node?.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
-  const error = intervalError(node.value);
-  if (error === undefined) return parseDuration(node.value);
-  const message = `resyncInterval ${quote(node.value)} ${error}`;
-  report('duration', node, message, 'write a Go duration such as 60s or 1m30s, from 100ms to 576h');
-  return undefined;
 }

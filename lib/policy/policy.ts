@@ -62,7 +62,12 @@ export function keptFamilies(enableIPv6: boolean): readonly Family[] {
  * @param own the addresses of the node; undefined if the node is not known
  */
 export function compilePolicy(config: MergedConfig, family: Family, own?: readonly Address[]): Policy {
-  const masqLinkLocal = (family === 'IPv4' ? config.masqLinkLocal : config.masqLinkLocalIPv6).value;
+  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses, ...settings } =
+    config;
+  const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, sources, conflicts, ...others } = settings;
+  // A new key of a source must do something here, or be named among those that decide about no packet.
+  others satisfies Record<string, never>;
+  const isLinkLocalMasqueraded = (family === 'IPv4' ? masqLinkLocal : masqLinkLocalIPv6).value;
   const { prefix, rfc } = LINK_LOCAL[family];
   const linkLocal: Entry = { prefix, verdict: 'not_masqueraded', origin: { kind: 'built-in', reason: rfc } };
   const entries = (located: readonly Located<Prefix>[], verdict: Verdict): Entry[] =>
@@ -70,14 +75,14 @@ export function compilePolicy(config: MergedConfig, family: Family, own?: readon
       .filter(({ value }) => value.family === family)
       .map(({ value, origin }) => ({ prefix: value, verdict, origin }));
   const known = [
-    ...(masqLinkLocal ? [] : [linkLocal]),
-    ...entries(config.nonMasqueradeCIDRs, 'not_masqueraded'),
-    ...entries(config.masqueradeCIDRs, 'masqueraded'),
+    ...(isLinkLocalMasqueraded ? [] : [linkLocal]),
+    ...entries(nonMasqueradeCIDRs, 'not_masqueraded'),
+    ...entries(masqueradeCIDRs, 'masqueraded'),
   ];
   return {
     family,
-    from: config.masqueradeFromCIDRs.filter(({ value }) => value.family === family),
-    entries: withAddresses(known, addressEntries(config, family, own)),
+    from: masqueradeFromCIDRs.filter(({ value }) => value.family === family),
+    entries: withAddresses(known, addressEntries(masqueradeAddresses, family, own)),
   };
 }
 
@@ -86,11 +91,11 @@ export function compilePolicy(config: MergedConfig, family: Family, own?: readon
  * wider destination leave as without it: protocols such as DHCP and OSPF need the address of the link.
  */
 function addressEntries(
-  { masqueradeAddresses }: MergedConfig,
+  addresses: MergedConfig['masqueradeAddresses'],
   family: Family,
   own: readonly Address[] | undefined,
 ): readonly Entry[] {
-  const asked = masqueradeAddresses
+  const asked = addresses
     .filter(({ value: { destination } }) => destination.family === family)
     .map(({ value: { destination, range }, origin }): Entry => {
       const found = own && addressesIn(range, own);

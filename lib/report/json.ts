@@ -1,9 +1,9 @@
-import type { Prefix } from '../cidr/prefix.ts';
-import type { MasqueradeAddress, MergedConfig } from '../config/config.ts';
+import type { MergedConfig } from '../config/config.ts';
+import { ALL_KEYS } from '../config/keys.ts';
 import type { Problem } from '../config/problem.ts';
 import { prettyJson } from '../text/escape.ts';
-import type { Located } from '../text/origin.ts';
-import { type CheckReport, fileOf, summarize } from './report.ts';
+import { originValue } from '../text/origin.ts';
+import { type CheckReport, summarize } from './report.ts';
 
 /** The JSON report: the problems and the merged config, for programs. Names and messages can be read back as they were. */
 export function jsonReport({ problems, config, sources, expected }: CheckReport): string {
@@ -25,31 +25,14 @@ export function problemValue({ severity, kind, message, remedy, at, other }: Pro
 }
 
 /** A merged config as plain values, each entry with its place. */
-export function mergedValue(config: MergedConfig) {
-  return {
-    sources: config.sources,
-    nonMasqueradeCIDRs: config.nonMasqueradeCIDRs.map(entryValue),
-    masqueradeCIDRs: config.masqueradeCIDRs.map(entryValue),
-    masqueradeFromCIDRs: config.masqueradeFromCIDRs.map(entryValue),
-    masqueradeAddresses: config.masqueradeAddresses.map(addressValue),
-    masqLinkLocal: config.masqLinkLocal.value,
-    masqLinkLocalIPv6: config.masqLinkLocalIPv6.value,
-    resyncIntervalMs: config.resyncInterval?.value ?? null,
-  };
-}
-
-function entryValue({ value, origin }: Located<Prefix>) {
-  return { cidr: value.text, origin: placeValue(origin) };
-}
-
-function addressValue({ value: { destination, range }, origin }: Located<MasqueradeAddress>) {
-  return { destination: destination.text, address: range.text, origin: placeValue(origin) };
+export function mergedValue(config: MergedConfig): Readonly<Record<string, unknown>> {
+  const keys = ALL_KEYS.map(([name, key]) => key.json(name, config[name]));
+  return Object.assign({ sources: config.sources }, ...keys);
 }
 
 /** A place as plain values. A file as a whole has the same keys as a place in it, so that programs need not ask. */
 export function placeValue(at: Problem['at']) {
   if (at === undefined) return null;
-  if (at.kind === 'built-in') return { builtIn: at.reason };
-  const [line, column] = at.kind === 'file' ? [at.line, at.column] : [null, null];
-  return { source: at.source, file: fileOf(at), line, column };
+  if (at.kind !== 'whole-file') return originValue(at);
+  return { source: at.source, file: at.source, line: null, column: null };
 }

@@ -1,26 +1,19 @@
 import type { MergedConfig } from '../config/config.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
+import { ALL_KEYS } from '../config/keys.ts';
 
 /** A hash of the merged config without its places: equal on all nodes whose merged config is equal. */
 export function configHash(config: MergedConfig): string {
-  const { sources, conflicts, ...keys } = config;
-  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses, ...settings } = keys;
-  const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, ...others } = settings;
-  // A new key of the config must be hashed too.
-  others satisfies Record<string, never>;
-  const values = [
-    nonMasqueradeCIDRs.map(({ value }) => value.text),
-    masqueradeCIDRs.map(({ value }) => value.text),
-    masqLinkLocal.value,
-    masqLinkLocalIPv6.value,
-    resyncInterval?.value,
-    // Without them, the hash is that of versions that do not know the keys.
-    ...(masqueradeFromCIDRs.length > 0 ? [masqueradeFromCIDRs.map(({ value }) => value.text)] : []),
-    ...(masqueradeAddresses.length > 0
-      ? [masqueradeAddresses.map(({ value: { destination, range } }) => [destination.text, range.text])]
-      : []),
-  ];
-  return hashOf(values);
+  const entries = ALL_KEYS.map(([name, key]) => ({ name, key, value: key.plain(config[name]) }));
+  const always = entries.filter(({ key }) => key.hashed === 'always');
+  // Without them, the hash is that of versions that do not know the keys.
+  const ifSet = entries.filter(
+    ({ name, key: { hashed = 'if set', setAt } }) => hashed.startsWith('if set') && setAt(config[name]),
+  );
+  return hashOf([
+    ...always.map(({ value }) => value),
+    ...ifSet.map(({ name, key, value }) => (key.hashed === 'if set, unnamed' ? value : [name, value])),
+  ]);
 }
 
 /** A hash of what is wrong with a config: equal on all nodes that refuse the same texts for the same reasons. */

@@ -1,11 +1,11 @@
-import type { MasqueradeAddress } from '../config/config.ts';
+import { isDue } from '../config/key.ts';
+import { ALL_KEYS } from '../config/keys.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
 import { CONNECTIONS_KEEP } from '../policy/changes.ts';
 import { type Family, nodeAddressText, outcomeText } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
-import { formatOrigin, type Located, withOrigin } from '../text/origin.ts';
-import { few } from '../text/words.ts';
+import { formatOrigin } from '../text/origin.ts';
 import { configHash } from './config-hash.ts';
 import { readiness } from './health.ts';
 import { countKey, type PacketCounts } from './packet-counts.ts';
@@ -118,34 +118,15 @@ function verdictsHtml({ status: { families } }: Overview): string {
 function configHtml({ status: { loaded }, interval }: Overview): string {
   const config = loaded?.config;
   if (config === undefined) return '<p class="bad">no valid config has been read</p>';
-  const { sources, masqueradeFromCIDRs, masqueradeAddresses, resyncInterval } = config;
+  const { sources, resyncInterval } = config;
   const asked = resyncInterval === undefined ? '--resync-interval' : formatOrigin(resyncInterval.origin);
+  const shown = ALL_KEYS.filter(([name, { onPage, setAt }]) => isDue(onPage, setAt(config[name])));
   return pairsHtml([
     ['hash', configHash(config)],
     ['sources', sources.join(', ') || 'none: the defaults apply'],
-    ...(masqueradeFromCIDRs.length > 0
-      ? [['masqueradeFromCIDRs', listText(masqueradeFromCIDRs, ({ text }) => text)] as const]
-      : []),
-    ...(masqueradeAddresses.length > 0
-      ? [['masqueradeAddresses', listText(masqueradeAddresses, addressText)] as const]
-      : []),
-    ['masqLinkLocal', flag(config.masqLinkLocal)],
-    ['masqLinkLocalIPv6', flag(config.masqLinkLocalIPv6)],
+    ...shown.map(([name, key]) => [name, key.text(config[name])] as const),
     ['resyncInterval', `${interval() / 1000} s, ${asked}`],
   ]);
-}
-
-function addressText({ destination, range }: MasqueradeAddress): string {
-  return `${destination.text} as the node's address in ${range.text}`;
-}
-
-function listText<Value>(items: readonly Located<Value>[], textOf: (value: Value) => string): string {
-  const text = ({ value, origin }: Located<Value>) => withOrigin(textOf(value), origin);
-  return few(items, MOST_PROBLEMS, text, (more) => `${more} more`).join(', ');
-}
-
-function flag({ value, origin }: { value: boolean; origin: Parameters<typeof formatOrigin>[0] }): string {
-  return `${value}, ${formatOrigin(origin)}`;
 }
 
 function foreignHtml({ status }: Overview): string {

@@ -23,6 +23,8 @@ interface BuiltInOrigin {
 export interface Located<Value> {
   readonly value: Value;
   readonly origin: Origin;
+  /** The other origins of a value that was made of several. */
+  readonly others?: readonly Origin[];
 }
 
 /** A value and where it comes from: `10.0.0.0/8 of ip-masq-cloud:3:5`, `169.254.0.0/16 (built in, RFC 3927)`. */
@@ -36,4 +38,11 @@ export function withOrigin(text: string, origin: Origin): string {
 export function formatOrigin(origin: Origin): string {
   if (origin.kind === 'built-in') return `built in (${origin.reason})`;
   return `${fileName(origin.file ?? origin.source)}:${origin.line}:${origin.column}`;
+}
+
+/** The origin as plain values for JSON: `{source, file, line, column}`, or `{builtIn}`. */
+export function originValue(origin: Origin) {
+  if (origin.kind === 'built-in') return { builtIn: origin.reason };
+  const { source, file = source, line, column } = origin;
+  return { source, file, line, column };
 }

@@ -7,7 +7,7 @@ import { basename, join } from 'node:path';
 import { run as runTests } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { fileURLToPath } from 'node:url';
-import { writePages } from '../../build/docs.ts';
+import { writeGenerated } from '../../build/docs.ts';
 import { clusterFromEnvironment } from './lab/cluster.ts';
 import { type AgentImage, agentImage } from './lab/image.ts';
 import { kubectlFor } from './lab/kubectl.ts';
@@ -103,7 +103,7 @@ async function record(parameters: Parameters, rows: readonly Row[]): Promise<voi
   };
   const existing = (await readdir(SCENARIOS)).map(nameOf);
   writeResults(withRun(readResults(), run, existing));
-  writePages();
+  writeGenerated();
 }
 
 /** The image to upgrade from, if a scenario needs it. Without it, upgrades are skipped. */

@@ -56,12 +56,8 @@ export const FAULTS: readonly Fault[] = [
     name: 'CIDR: IPv6 entries are accepted while IPv6 is off',
     edits: [
       [
-        "if (parsed.prefix.family === 'IPv6' && !this.#options.enableIPv6) {",
-        "if (parsed.prefix.family === 'IPv6' && this.#options.enableIPv6) {",
-      ],
-      [
-        "report('ipv6-disabled', item, message, 'start the agent",
-        "if (message === '') report('ipv6-disabled', item, message, 'start the agent",
+        "report('ipv6-disabled', node, message, 'start the agent",
+        "if (message === '') report('ipv6-disabled', node, message, 'start the agent",
       ],
     ],
     noticedBy: [['config/validate.test.ts', ALL]],
@@ -97,12 +93,66 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'merge: an empty config is taken for none, and gets the defaults',
     edits: [
-      [
-        'if (configs.length === 0) return defaultConfig(noMasqAllReservedRanges);',
-        'if (configs.every((one) => one.nonMasqueradeCIDRs.length === 0)) return defaultConfig(noMasqAllReservedRanges);',
-      ],
+      ['if (configs.length === 0) {', 'if (configs.every((one) => one.nonMasqueradeCIDRs.length === 0)) {'],
     ],
     noticedBy: [['config/merge.test.ts', ALL]],
+  },
+  {
+    name: 'keys: one is left out of the JSON',
+    edits: [
+      [
+        'const keys = ALL_KEYS.map(([name, key]) => key.json(name, config[name]));',
+        'const keys = ALL_KEYS.slice(1).map(([name, key]) => key.json(name, config[name]));',
+      ],
+    ],
+    noticedBy: [['config/keys.test.ts', ALL]],
+  },
+  {
+    name: 'keys: one is left out of the log',
+    edits: [
+      [
+        'const logged = ALL_KEYS.filter(([, { logged = true }]) => logged);',
+        'const logged = ALL_KEYS.slice(1).filter(([, { logged = true }]) => logged);',
+      ],
+    ],
+    noticedBy: [['config/keys.test.ts', ALL]],
+  },
+  {
+    name: 'keys: one is left out of the hash',
+    edits: [['const entries = ALL_KEYS.map(', 'const entries = ALL_KEYS.slice(1).map(']],
+    noticedBy: [['config/keys.test.ts', ALL]],
+  },
+  {
+    name: 'keys: one is left out of the status page',
+    edits: [['const shown = ALL_KEYS.filter(', 'const shown = ALL_KEYS.slice(5).filter(']],
+    noticedBy: [['config/keys.test.ts', ALL]],
+  },
+  {
+    name: 'keys: one is left out of the written source',
+    edits: [
+      [
+        'const keys = ALL_KEYS.filter(([name, { written, setAt }])',
+        'const keys = ALL_KEYS.slice(1).filter(([name, { written, setAt }])',
+      ],
+    ],
+    noticedBy: [['config/keys.test.ts', ALL]],
+  },
+  {
+    name: 'keys: a list of CIDRs may say the same twice without a conflict',
+    edits: [['for (const list of OTHER_LISTS)', 'for (const list of OTHER_LISTS.slice(1))']],
+    noticedBy: [['config/conflicts.test.ts', ALL]],
+  },
+  {
+    name: 'keys: other programs may get one that they do not know, without a warning',
+    edits: [
+      ['if (othersDo === undefined || at === undefined) return [];', 'if (at !== undefined) return [];'],
+    ],
+    noticedBy: [['e2e/render.test.ts', 'readers that do not know']],
+  },
+  {
+    name: 'metrics: one is declared and never set',
+    edits: [["metrics.set('config_sources', {}, config.sources.length);", '']],
+    noticedBy: [['status/metrics.test.ts', ALL]],
   },
   {
     name: 'guard: an emptied list is as good as any',
@@ -119,7 +169,9 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'verdict: link-local is left alone only if it is to be masqueraded',
-    edits: [['...(masqLinkLocal ? [] : [linkLocal]),', '...(masqLinkLocal ? [linkLocal] : []),']],
+    edits: [
+      ['...(isLinkLocalMasqueraded ? [] : [linkLocal]),', '...(isLinkLocalMasqueraded ? [linkLocal] : []),'],
+    ],
     noticedBy: [
       ['policy/policy.test.ts', ALL],
       ['kernel/golden.test.ts', 'defaults, nft'],

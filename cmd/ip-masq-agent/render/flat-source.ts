@@ -1,32 +1,30 @@
-import { covers } from '../../../lib/cidr/prefix.ts';
+import { covers, type Prefix } from '../../../lib/cidr/prefix.ts';
 import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, type Family, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
-import { type ListedPrefix, listed, type SingleSource } from '../../../lib/report/single-source.ts';
 import type { Located, Origin } from '../../../lib/text/origin.ts';
+
+const FLATTENED: Origin = { kind: 'built-in', reason: 'flattened' };
 
 /**
  * The merged config as one source without exceptions, with the shortest list that means the same. Its reader adds
  * link-local if `masqLinkLocal` is false, as all agents do.
  */
-export function flatSource(config: MergedConfig, enableIPv6: boolean): SingleSource {
+export function flatSource(config: MergedConfig, enableIPv6: boolean): MergedConfig {
   const flat = keptFamilies(enableIPv6).map((family) => flatFamily(config, family));
   return {
-    sources: config.sources,
+    ...config,
     nonMasqueradeCIDRs: flat.flatMap(({ list }) => list),
     masqueradeCIDRs: [],
-    masqueradeFromCIDRs: listed(config.masqueradeFromCIDRs),
-    masqueradeAddresses: config.masqueradeAddresses,
     masqLinkLocal: flat[0]?.masqLinkLocal ?? config.masqLinkLocal,
-    masqLinkLocalIPv6: flat[1]?.masqLinkLocal,
-    resyncInterval: config.resyncInterval,
+    masqLinkLocalIPv6: flat[1]?.masqLinkLocal ?? config.masqLinkLocalIPv6,
   };
 }
 
 /** Everything that the policy does not masquerade, with link-local, as the shortest list. */
-export function flatPrefixes(policy: Policy): readonly ListedPrefix[] {
+export function flatPrefixes(policy: Policy): readonly Located<Prefix>[] {
   const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded');
   let next = 0;
   return prefixesOf(unmasqueraded(policy)).map((prefix) => {
@@ -37,22 +35,23 @@ export function flatPrefixes(policy: Policy): readonly ListedPrefix[] {
       const origin = segments[index]?.entry.origin;
       if (origin !== undefined) origins.add(origin);
     }
-    return { prefix, origins: [...origins] };
+    const [origin = FLATTENED, ...others] = origins;
+    return { value: prefix, origin, others };
   });
 }
 
 function flatFamily(
   config: MergedConfig,
   family: Family,
-): { readonly list: readonly ListedPrefix[]; readonly masqLinkLocal: Located<boolean> } {
+): { readonly list: readonly Located<Prefix>[]; readonly masqLinkLocal: Located<boolean> } {
   const said = family === 'IPv4' ? config.masqLinkLocal : config.masqLinkLocalIPv6;
   const linkLocal = LINK_LOCAL[family].prefix;
   const list = flatPrefixes(compilePolicy(config, family));
   // If there is an exception inside link-local, the reader must not add all of link-local.
-  const value = !list.some(({ prefix }) => covers(prefix, linkLocal));
-  const origin: Origin = said.value === value ? said.origin : { kind: 'built-in', reason: 'flattened' };
+  const value = !list.some((one) => covers(one.value, linkLocal));
+  const origin: Origin = said.value === value ? said.origin : FLATTENED;
   return {
-    list: value ? list : list.filter(({ prefix }) => prefix.text !== linkLocal.text),
+    list: value ? list : list.filter((one) => one.value.text !== linkLocal.text),
     masqLinkLocal: { value, origin },
   };
 }

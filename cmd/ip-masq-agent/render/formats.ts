@@ -3,25 +3,20 @@ import { open } from 'node:fs/promises';
 import { addressRemarks } from '../../../lib/agent/log-addresses.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
+import { ALL_KEYS } from '../../../lib/config/keys.ts';
 import { formatProblem, formatRemark, type Problem, problem, strictly } from '../../../lib/config/problem.ts';
 import { decodeSource, Locator, type Source } from '../../../lib/config/source.ts';
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
-import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import { ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { compilePolicy, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
-import { singleSource, sourceText } from '../../../lib/report/single-source.ts';
+import { sourceText } from '../../../lib/report/source-text.ts';
 import { counted } from '../../../lib/text/words.ts';
 import { withExceptionList } from '../../../lib/win-bridge/exception-list.ts';
-import type { FlagValues } from '../flags.ts';
+import type { Args } from '../command.ts';
+import type { RENDER_FLAGS, RENDER_FORMATS } from '../command-flags.ts';
+import { dataplaneOptions } from '../from-flags.ts';
 import { flatPrefixes, flatSource } from './flat-source.ts';
-
-/** The format of the output. */
-export type RenderFormat =
-  | { readonly kind: 'iptables' | 'nftables'; readonly options: DataplaneOptions }
-  /** `limit` is the number of CIDRs that this agent takes. */
-  | { readonly kind: 'config'; readonly flatten: boolean; readonly limit: number }
-  | { readonly kind: 'win-bridge'; readonly inputFile: string };
 
 /** The merged config in the format of the output. */
 export interface Rendered {
@@ -32,43 +27,42 @@ export interface Rendered {
   readonly isDefault: boolean;
 }
 
+type RenderFlags = Args<typeof RENDER_FLAGS>['flags'];
+
+/** What writes each format. */
+const RENDERERS: Readonly<
+  Record<
+    keyof typeof RENDER_FORMATS,
+    (config: MergedConfig, flags: RenderFlags) => Rendered | Promise<Rendered>
+  >
+> = {
+  iptables: (config, flags) =>
+    renderRules(policiesOf(config, flags), (all) => renderChains(all, dataplaneOptions(flags))),
+  nftables: (config, flags) =>
+    renderRules(policiesOf(config, flags), (all) => renderTables(all, dataplaneOptions(flags))),
+  config: (config, flags) => forOthers(renderConfig(config, flags), config, flags.strict),
+  'win-bridge': async (config, flags) =>
+    forOthers(await renderCniConfig(config, flags['input-file']), config, flags.strict),
+};
+
 /**
- * Renders the merged config.
+ * Renders the merged config in the format that the flags ask for.
  *
  * @throws {InvalidConfigError} if the CNI config cannot be read or changed; if `strict`, also if a reader of the text would
  * masquerade otherwise than is meant
  */
-export async function renderAs(
-  format: RenderFormat,
-  config: MergedConfig,
-  { 'enable-ipv6': enableIPv6, strict }: Pick<FlagValues, 'enable-ipv6' | 'strict'>,
-): Promise<Rendered> {
-  switch (format.kind) {
-    case 'iptables':
-      return renderRules(policiesOf(config, enableIPv6), (all) => renderChains(all, format.options));
-    case 'nftables':
-      return renderRules(policiesOf(config, enableIPv6), (all) => renderTables(all, format.options));
-    case 'config':
-      return forOthers(renderConfig(config, enableIPv6, format), config, strict);
-    case 'win-bridge':
-      return forOthers(await renderCniConfig(config, format.inputFile), config, strict);
-  }
+export async function renderAs(config: MergedConfig, flags: RenderFlags): Promise<Rendered> {
+  return RENDERERS[flags.format](config, flags);
 }
-
-/** What programs that do not know a key do instead. */
-const WITHOUT_KEY = {
-  masqueradeFromCIDRs: 'masquerade packets from anywhere',
-  masqueradeAddresses: 'masquerade with the address that the kernel chooses',
-} as const;
 
 /** Adds what other programs do not know, and what they do instead. */
 function forOthers(rendered: Rendered, config: MergedConfig, strict: boolean): Rendered {
-  const found = (['masqueradeFromCIDRs', 'masqueradeAddresses'] as const).flatMap((key) => {
-    const [first] = config[key];
-    if (first === undefined) return [];
+  const found = ALL_KEYS.flatMap(([name, { othersDo, setAt }]) => {
+    const at = setAt(config[name]);
+    if (othersDo === undefined || at === undefined) return [];
     return problem('unknown-to-others', {
-      at: first.origin,
-      message: `ip-masq-agent v1 and v2, Cilium and win-bridge do not know ${key}: they ${WITHOUT_KEY[key]}`,
+      at,
+      message: `ip-masq-agent v1 and v2, Cilium and win-bridge do not know ${name}: they ${othersDo}`,
       remedy: 'let only this agent read it, or remove the key',
     });
   });
@@ -78,9 +72,9 @@ function forOthers(rendered: Rendered, config: MergedConfig, strict: boolean): R
 }
 
 /** The policies of the machine that renders. */
-function policiesOf(config: MergedConfig, enableIPv6: boolean): readonly Policy[] {
+function policiesOf(config: MergedConfig, flags: RenderFlags): readonly Policy[] {
   const own = ownAddressList();
-  return keptFamilies(enableIPv6).map((family) => compilePolicy(config, family, own));
+  return keptFamilies(flags['enable-ipv6']).map((family) => compilePolicy(config, family, own));
 }
 
 function renderRules(policies: readonly Policy[], textOf: (policies: readonly Policy[]) => string): Rendered {
@@ -91,12 +85,10 @@ function renderRules(policies: readonly Policy[], textOf: (policies: readonly Po
 /** The most nonMasqueradeCIDRs that ip-masq-agent v1 and v2 accept, which do not know `cidrLimit`. */
 const COMMON_LIMIT = 64;
 
-function renderConfig(
-  config: MergedConfig,
-  enableIPv6: boolean,
-  { flatten, limit }: RenderFormat & { readonly kind: 'config' },
-): Rendered {
-  const source = flatten ? flatSource(config, enableIPv6) : singleSource(config, enableIPv6);
+function renderConfig(config: MergedConfig, flags: RenderFlags): Rendered {
+  const enableIPv6 = flags['enable-ipv6'];
+  const limit = flags['cidr-limit-max'];
+  const source = flags.flatten ? flatSource(config, enableIPv6) : config;
   const count = source.nonMasqueradeCIDRs.length;
   const notes = [
     ...(source.masqueradeCIDRs.length > 0
@@ -111,12 +103,12 @@ function renderConfig(
       ? [`${count} nonMasqueradeCIDRs: this agent takes at most ${limit}, its --cidr-limit-max`]
       : []),
   ];
-  return { text: sourceText(source), notes, isDefault: config.sources.length === 0 };
+  return { text: sourceText(source, enableIPv6), notes, isDefault: config.sources.length === 0 };
 }
 
 async function renderCniConfig(config: MergedConfig, path: string): Promise<Rendered> {
   const input = await readCniConfig(path);
-  const cidrs = flatPrefixes(compilePolicy(config, 'IPv4')).map(({ prefix }) => prefix.text);
+  const cidrs = flatPrefixes(compilePolicy(config, 'IPv4')).map(({ value }) => value.text);
   const result = withExceptionList(input.text, cidrs);
   if ('error' in result) {
     const { message, remedy, offset } = result.error;

@@ -9,12 +9,12 @@ import type { Args } from '../command.ts';
 import type { RENDER_FLAGS } from '../command-flags.ts';
 import { runDaemon } from '../daemon.ts';
 import { EXIT, UsageError } from '../exit.ts';
-import { dataplaneOptions, sourcesOptions } from '../from-flags.ts';
+import { sourcesOptions } from '../from-flags.ts';
 import { print } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { stopSignal } from '../signals.ts';
 import { compareWith } from './diff-to.ts';
-import { type RenderFormat, renderAs } from './formats.ts';
+import { renderAs } from './formats.ts';
 import type { OutputState } from './output-checks.ts';
 import { writeOutput } from './output-file.ts';
 import { keepOutput, type Output, UNCHANGED } from './sidecar.ts';
@@ -24,7 +24,7 @@ type RenderArgs = Args<typeof RENDER_FLAGS>;
 /** Prints or writes the rules, or the merged config for other programs. */
 export async function render(args: RenderArgs): Promise<number> {
   const { flags } = args;
-  const format = formatOf(flags);
+  checkFlags(flags);
   const outputFile = flags['output-file'];
   if (args.texts.get('diff-to') === '') throw new UsageError('--diff-to needs a directory');
   if (flags['diff-to'] !== '') {
@@ -40,7 +40,7 @@ export async function render(args: RenderArgs): Promise<number> {
     if (other !== undefined) throw new UsageError(`--diff-to cannot be set with --${other}`);
     return compareWith(flags['diff-to'], flags);
   }
-  const renderConfig = (config: MergedConfig) => renderAs(format, config, flags);
+  const renderConfig = (config: MergedConfig) => renderAs(config, flags);
   if (flags.watch) {
     return runDaemon(
       args,
@@ -81,12 +81,8 @@ async function write(path: string, text: string | undefined): Promise<string> {
     : change;
 }
 
-/**
- * The format that the flags ask for.
- *
- * @throws {UsageError} if flags contradict each other
- */
-function formatOf(flags: RenderArgs['flags']): RenderFormat {
+/** @throws {UsageError} if flags contradict each other */
+function checkFlags(flags: RenderArgs['flags']): void {
   const { format, flatten } = flags;
   const inputFile = flags['input-file'];
   const outputFile = flags['output-file'];
@@ -101,15 +97,6 @@ function formatOf(flags: RenderArgs['flags']): RenderFormat {
   const inputs = [flags['config-dir'], ...flags.filename].map(realDirectory);
   if (isSourceName(basename(outputFile)) && inputs.includes(realDirectory(dirname(outputFile))))
     throw new UsageError('--output-file would be a source of the next sync: write it to another directory');
-  switch (format) {
-    case 'iptables':
-    case 'nftables':
-      return { kind: format, options: dataplaneOptions(flags) };
-    case 'config':
-      return { kind: 'config', flatten, limit: flags['cidr-limit-max'] };
-    case 'win-bridge':
-      return { kind: 'win-bridge', inputFile };
-  }
 }
 
 /** The path of a directory without links: equal for all paths of the same directory. */

@@ -3,13 +3,14 @@ import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { CHECK_FORMATS } from '../../../cmd/ip-masq-agent/command-flags.ts';
 import { COMMANDS } from '../../../cmd/ip-masq-agent/commands.ts';
 import { completionScript } from '../../../cmd/ip-masq-agent/completion.ts';
 import { FLAGS } from '../../../cmd/ip-masq-agent/flags.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 
 const COMMON = [...Object.keys(FLAGS), 'help', 'version'].map((name) => `--${name}`);
-const CHECK_FORMATS = ['text', 'json', 'github', 'sarif'];
+const FORMATS = Object.keys(CHECK_FORMATS);
 
 /** The words as bash splits them, the last one as far as it is typed, and everything that completes it. */
 const CASES: readonly (readonly [words: readonly string[], replies: readonly string[]])[] = [
@@ -32,7 +33,7 @@ const CASES: readonly (readonly [words: readonly string[], replies: readonly str
   ],
   [['explain', '--li'], ['--live']],
   [['diff', '--li'], []],
-  [['check', '--output', ''], CHECK_FORMATS],
+  [['check', '--output', ''], FORMATS],
   [
     ['doctor', '--output', ''],
     ['text', 'json'],
@@ -49,7 +50,7 @@ const CASES: readonly (readonly [words: readonly string[], replies: readonly str
   [['--config-dir', './two'], ['./two words.yaml']],
   // To bash an equals sign is a word of its own.
   [['check', '--output', '=', 'sa'], ['sarif']],
-  [['check', '--output', '='], CHECK_FORMATS],
+  [['check', '--output', '='], FORMATS],
 ];
 
 /** Does what bash does at the tab key: calls the function that the script registers for the command; see bash(1). */

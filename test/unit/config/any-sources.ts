@@ -4,6 +4,7 @@ import type { Family } from '../../../lib/cidr/address.ts';
 import { type Prefix, parsePrefix } from '../../../lib/cidr/prefix.ts';
 import { rangeOf } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
+import { ALL_KEYS, CIDR_KEYS, type KeyKind, type KeyName } from '../../../lib/config/keys.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { BITS, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
 
@@ -30,50 +31,56 @@ const NEAR_LINK_LOCAL = [
   'fe80::/9',
 ].map(prefix);
 
-/** Few prefixes that nest, with link-local among them, in the lists of a few sources. */
+/** Few prefixes that nest, with link-local among them, in the lists of a few sources. All keys are set now and then. */
 export function anySources(): fc.Arbitrary<AnySources> {
-  const entry = fc.record({
-    prefix: fc.oneof(...FAMILIES.map(crowdedPrefix), fc.constantFrom(...NEAR_LINK_LOCAL)),
-    list: fc.constantFrom('nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'),
-    names: fc.subarray(NAMES, { minLength: 1 }),
-  });
-  const address = fc.record({
-    destination: fc.oneof(...FAMILIES.map(crowdedPrefix), fc.constantFrom(...NEAR_LINK_LOCAL)),
-    bits: fc.constantFrom(64, 65),
-    names: fc.subarray(NAMES, { minLength: 1 }),
-  });
+  const anyPrefix = fc.oneof(...FAMILIES.map(crowdedPrefix), fc.constantFrom(...NEAR_LINK_LOCAL));
+  const names = fc.subarray(NAMES, { minLength: 1 });
+  const entry = fc.record({ prefix: anyPrefix, list: fc.constantFrom(...CIDR_KEYS), names });
+  const address = fc.record({ destination: anyPrefix, bits: fc.constantFrom(64, 65), names });
   const flag = fc.option(fc.boolean(), { nil: undefined });
-  const flags = fc.record({ masqLinkLocal: flag, masqLinkLocalIPv6: flag });
+  const duration = fc.option(fc.constantFrom('60s', '1m30s', '1500ms', '100.5ms'), { nil: undefined });
+  // Durations must agree, so all sources have the same ones; each has flags of its own.
+  const durations = fc.record(keysOf('duration', () => duration));
+  const flags = fc.record(keysOf('flag', () => flag));
   return fc
     .record({
       enableIPv6: fc.boolean(),
-      names: fc.subarray(NAMES, { minLength: 1 }),
+      names,
       entries: fc.uniqueArray(entry, { maxLength: 14, selector: (item) => item.prefix.text }),
       addresses: fc.uniqueArray(address, { maxLength: 4, selector: (item) => item.destination.text }),
       flags: fc.tuple(flags, flags, flags),
-      resyncInterval: fc.option(fc.constantFrom('60s', '1m30s', '1500ms', '100.5ms'), { nil: undefined }),
+      durations,
     })
-    .map(({ enableIPv6, names, entries, addresses, flags, resyncInterval }) => {
-      const possible = entries.filter((item) => enableIPv6 || item.prefix.family === 'IPv4');
-      const text = (name: string) => {
-        const own = possible.filter((item) => item.names.includes(name));
-        const list = (key: string) => own.filter((item) => item.list === key).map((item) => item.prefix.text);
+    .map(({ enableIPv6, names, entries, addresses, flags, durations }) => {
+      const isPossible = ({ family }: Prefix) => enableIPv6 || family === 'IPv4';
+      const textOf = (name: string) => {
+        const own = <Item extends { readonly names: readonly string[] }>(items: readonly Item[]) =>
+          items.filter((item) => item.names.includes(name));
+        const listed = own(entries).filter(({ prefix }) => isPossible(prefix));
+        const items = own(addresses)
+          .filter(({ destination }) => isPossible(destination))
+          .map(({ destination: { family, text }, bits }) => ({
+            destination: text,
+            address: family === 'IPv6' ? `fd00::/${bits}` : `10.0.0.0/${bits - 40}`,
+          }));
         return JSON.stringify({
-          nonMasqueradeCIDRs: list('nonMasqueradeCIDRs'),
-          masqueradeCIDRs: list('masqueradeCIDRs'),
-          masqueradeFromCIDRs: list('masqueradeFromCIDRs'),
-          masqueradeAddresses: addresses
-            .filter((item) => item.names.includes(name) && (enableIPv6 || item.destination.family === 'IPv4'))
-            .map(({ destination: { family, text }, bits }) => ({
-              destination: text,
-              address: family === 'IPv6' ? `fd00::/${bits}` : `10.0.0.0/${bits - 40}`,
-            })),
+          ...keysOf('cidrs', (key) =>
+            listed.filter(({ list }) => list === key).map(({ prefix }) => prefix.text),
+          ),
+          ...keysOf('addresses', () => items),
           ...flags[NAMES.indexOf(name)],
-          resyncInterval,
+          ...durations,
         });
       };
-      return { enableIPv6, texts: Object.fromEntries(names.map((name) => [name, text(name)])) };
+      return { enableIPv6, texts: Object.fromEntries(names.map((name) => [name, textOf(name)])) };
     });
+}
+
+/** Something for each key of a kind. All kinds must be asked for somewhere here. */
+function keysOf<Value>(kind: KeyKind, make: (key: KeyName) => Value): Record<string, Value> {
+  return Object.fromEntries(
+    ALL_KEYS.filter(([, key]) => key.kind === kind).map(([name]) => [name, make(name)]),
+  );
 }
 
 /** Fails where the two do not decide alike for every address of the families: it changes only at the edges of entries. */

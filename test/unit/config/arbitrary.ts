@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
-import type { Prefix } from '../../../lib/cidr/prefix.ts';
-import type { MasqueradeAddress, SourceConfig } from '../../../lib/config/config.ts';
+import type { SourceConfig } from '../../../lib/config/config.ts';
+import { forEachKey, type KeyKind, type Said } from '../../../lib/config/keys.ts';
 import type { Located } from '../../../lib/text/origin.ts';
 import { BITS, crowdedPrefix, prefixOf } from '../cidr/arbitrary.ts';
 
@@ -53,58 +53,42 @@ export function almostConfig(): fc.Arbitrary<string> {
 
 const SOURCE_NAMES = ['a', 'b', 'c', 'd', 'e', 'f'];
 
+/** What one source may say of a key, by the kind of the key. */
+function saidOf(family: Family): Readonly<Record<KeyKind, fc.Arbitrary<unknown>>> {
+  return {
+    cidrs: fc.array(crowdedPrefix(family), { maxLength: 5 }),
+    addresses: fc.array(
+      fc.record({
+        destination: crowdedPrefix(family),
+        range: fc.constantFrom(0n, 1n).map((address) => prefixOf(family, address, BITS[family])),
+      }),
+      { maxLength: 3 },
+    ),
+    flag: fc.option(fc.boolean(), { nil: undefined }),
+    duration: fc.option(fc.constantFrom(60_000, 90_000), { nil: undefined, freq: 2 }),
+  };
+}
+
 /** Small configs whose prefixes often repeat and contain each other, with an origin of its own for each value. */
 export function anySourceConfig(family: Family): fc.Arbitrary<SourceConfig> {
-  const prefixes = fc.array(crowdedPrefix(family), { maxLength: 5 });
-  const flag = fc.option(fc.boolean(), { nil: undefined });
+  const said = saidOf(family);
+  const keys = forEachKey<Record<string, fc.Arbitrary<unknown>>>((_, { kind }) => said[kind]);
   return fc
-    .record({
-      source: fc.constantFrom(...SOURCE_NAMES),
-      nonMasqueradeCIDRs: prefixes,
-      masqueradeCIDRs: prefixes,
-      masqueradeFromCIDRs: prefixes,
-      masqueradeAddresses: fc.array(
-        fc.record({
-          destination: crowdedPrefix(family),
-          range: fc.constantFrom(0n, 1n).map((address) => prefixOf(family, address, BITS[family])),
-        }),
-        { maxLength: 3 },
-      ),
-      masqLinkLocal: flag,
-      masqLinkLocalIPv6: flag,
-      resyncInterval: fc.option(fc.constantFrom(60_000, 90_000), { nil: undefined, freq: 2 }),
-    })
-    .map((values) => locate(values));
-}
-
-interface Values {
-  readonly source: string;
-  readonly nonMasqueradeCIDRs: readonly Prefix[];
-  readonly masqueradeCIDRs: readonly Prefix[];
-  readonly masqueradeFromCIDRs: readonly Prefix[];
-  readonly masqueradeAddresses: readonly MasqueradeAddress[];
-  readonly masqLinkLocal: boolean | undefined;
-  readonly masqLinkLocalIPv6: boolean | undefined;
-  readonly resyncInterval: number | undefined;
-}
-
-function locate(values: Values): SourceConfig {
-  const { source } = values;
-  let line = 0;
-  const at = <Value>(value: Value): Located<Value> => {
-    line += 1;
-    return { value, origin: { kind: 'file', source, line, column: 1 } };
-  };
-  const maybe = <Value>(value: Value | undefined) => (value === undefined ? undefined : at(value));
-  return {
-    source,
-    insideAt: at(undefined).origin,
-    nonMasqueradeCIDRs: values.nonMasqueradeCIDRs.map(at),
-    masqueradeCIDRs: values.masqueradeCIDRs.map(at),
-    masqueradeFromCIDRs: values.masqueradeFromCIDRs.map(at),
-    masqueradeAddresses: values.masqueradeAddresses.map(at),
-    masqLinkLocal: maybe(values.masqLinkLocal),
-    masqLinkLocalIPv6: maybe(values.masqLinkLocalIPv6),
-    resyncInterval: maybe(values.resyncInterval),
-  };
+    .record({ source: fc.constantFrom(...SOURCE_NAMES), values: fc.record(keys) })
+    .map(({ source, values }) => {
+      let line = 0;
+      const at = <Value>(value: Value): Located<Value> => {
+        line += 1;
+        return { value, origin: { kind: 'file', source, line, column: 1 } };
+      };
+      const located = (value: unknown) => {
+        if (value === undefined) return undefined;
+        return Array.isArray(value) ? value.map(at) : at(value);
+      };
+      return {
+        source,
+        insideAt: at(undefined).origin,
+        ...forEachKey<Said>((name) => located(values[name])),
+      };
+    });
 }

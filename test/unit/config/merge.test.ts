@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig, SourceConfig } from '../../../lib/config/config.ts';
+import { CIDR_KEYS } from '../../../lib/config/keys.ts';
 import { mergeConfigs } from '../../../lib/config/merge.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin, type Located } from '../../../lib/text/origin.ts';
@@ -127,7 +128,7 @@ describe('merging', () => {
     fc.assert(
       fc.property(sources, (configs) => {
         const merged = mergeConfigs(configs, false);
-        for (const key of ['nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'] as const) {
+        for (const key of CIDR_KEYS) {
           const all = configs.flatMap((config) => config[key]);
           const first = all.filter(
             ({ value }, index) => all.findIndex((other) => other.value.text === value.text) === index,

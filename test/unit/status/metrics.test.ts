@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
 import perfHooks from 'node:perf_hooks';
 import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { METRIC_PREFIX, METRICS, Metrics } from '../../../lib/status/metrics.ts';
 import { UNPRINTABLE } from '../config/support.ts';
+
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 
 describe('the metrics', () => {
   it('wake an idle process no more than once a second', (t) => {
@@ -23,6 +27,18 @@ describe('the metrics', () => {
       assert.ok(body.includes(`# HELP ${METRIC_PREFIX}${name} ${definition.help}\n`), name);
       assert.ok(body.includes(`# TYPE ${METRIC_PREFIX}${name} ${definition.type}\n`), name);
     }
+  });
+
+  it('of the table are all given a value somewhere', () => {
+    const files = globSync(`${ROOT}{cmd,lib}/**/*.ts`).filter((file) => !file.endsWith('/metrics.ts'));
+    const code = files.map((file) => readFileSync(file, 'utf8')).join('');
+    // A gauge that is replaced by nothing has no value.
+    const given = code.matchAll(/\.(?:set|add|observe|replace)\(\s*'(\w+)',(?!\s*\[\]\))/g);
+    const names = new Set([...given].map(([, name]) => name));
+    assert.deepEqual(
+      Object.keys(METRICS).filter((name) => !names.has(name)),
+      [],
+    );
   });
 
   it('have labels that cannot control a terminal', async () => {

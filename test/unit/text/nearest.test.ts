@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { keys } from '../../../lib/config/schema.generated.js';
+import { KEY_NAMES } from '../../../lib/config/keys.ts';
 import { nearest } from '../../../lib/text/nearest.ts';
 
 describe('the nearest known key', () => {
@@ -26,7 +26,7 @@ describe('the nearest known key', () => {
     ['x'.repeat(100_000), undefined],
   ] as const) {
     it(`to ${word.slice(0, 20) || 'an empty one'} is ${expected ?? 'none'}`, () => {
-      assert.equal(nearest(word, keys), expected);
+      assert.equal(nearest(word, KEY_NAMES), expected);
     });
   }
 

@@ -1,0 +1,47 @@
+import { ALL_KEYS, CIDR_LIMIT } from '../lib/config/keys.ts';
+import { ITEM_SCHEMAS } from '../lib/config/list-key.ts';
+
+/** The JSON Schema of a source. */
+export function configSchema() {
+  const { name: limit, remedy, schema, ...about } = CIDR_LIMIT;
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    $id: 'urn:ip-masq-agent:schema:config',
+    title: 'ip-masq-agent config',
+    description:
+      "One source: a key `ip-masq-*` of a ConfigMap, mounted in the agent's config directory. Keys are matched case-insensitively.",
+    type: 'object',
+    additionalProperties: false,
+    properties: {
+      ...Object.fromEntries(
+        ALL_KEYS.map(([name, { title, description, schema, examples }]) => [
+          name,
+          { title, description, ...schema, ...(examples && { examples }) },
+        ]),
+      ),
+      [limit]: { ...about, ...schema },
+    },
+    $defs: ITEM_SCHEMAS,
+    examples: [
+      {
+        nonMasqueradeCIDRs: ['10.0.0.0/8', '192.168.0.0/16'],
+        masqueradeCIDRs: ['10.20.0.0/16'],
+        masqLinkLocal: false,
+        resyncInterval: '60s',
+      },
+    ],
+  };
+}
+
+/** The JSON Schema of a merged config in JSON outputs. */
+export function mergedSchema() {
+  const properties = {
+    sources: {
+      description: 'The names of the sources; none if the defaults apply.',
+      type: 'array',
+      items: { type: 'string' },
+    },
+    ...Object.assign({}, ...ALL_KEYS.map(([name, key]) => key.jsonSchema(name))),
+  };
+  return { type: 'object', required: Object.keys(properties), properties };
+}

@@ -1,0 +1,84 @@
+import type { Located, Origin } from '../text/origin.ts';
+import type { ProblemKind } from './problem.ts';
+import type { Node } from './yaml.ts';
+
+/** A part of a JSON Schema. */
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** When a key is written, shown or hashed: always, only if it is set to something else than its default, or never. */
+export type When = 'always' | 'if set' | 'never';
+
+/** Whether it is time, for a key that is set there. */
+export function isDue(when: When = 'if set', setAt: Origin | undefined): boolean {
+  return when === 'always' || (when === 'if set' && setAt !== undefined);
+}
+
+/** What differs from key to key of one kind. A key is in all outputs if it is set, and this says otherwise. */
+export interface About {
+  /** For the schema and the documentation. */
+  readonly title: string;
+  readonly description: string;
+  readonly examples?: readonly unknown[];
+  /** In a source that is written for other programs. */
+  readonly written?: When | 'with IPv6';
+  /** Among the settings of the status page; never, if another part of the page shows it. */
+  readonly onPage?: When;
+  /** Whether the log names it when a config is read. */
+  readonly logged?: boolean;
+  /** In the hash; unnamed only where older versions had it so, for keys whose values look different. */
+  readonly hashed?: When | 'if set, unnamed';
+  /** What ip-masq-agent v1 and v2, Cilium and win-bridge do because they do not know it; undefined if nothing goes wrong. */
+  readonly othersDo: string | undefined;
+}
+
+/**
+ * One key of a source, from its text to the outputs.
+ *
+ * @typeParam Kind the name of what the key has in common with others
+ * @typeParam Said what one source says
+ * @typeParam Merged what all sources say together
+ */
+export interface Key<Kind extends string, Said, Merged> extends About {
+  readonly kind: Kind;
+  /** The schema of its value in a source, without title, description and examples. */
+  readonly schema: Schema;
+  /** The keys of an item that is a map; none if no item is one. */
+  readonly itemKeys: readonly string[];
+  /** Whether it is a list whose items count towards `cidrLimit`. */
+  readonly counts: boolean;
+  /** What to write instead of a value, or of an item, of the wrong shape. */
+  remedy(isItem: boolean, isEmpty: boolean): string;
+  /** Reads the value; what the schema refuses is left out without a report. */
+  read(name: string, node: Node | undefined, reading: Reading): Said;
+  /** Joins what the sources say, in their order; without any, the default. */
+  merge(all: readonly Said[]): Merged;
+  /** Where it is set to something else than its default; undefined if it is not. */
+  setAt(merged: Merged): Origin | undefined;
+  /** Its properties in JSON outputs, and the schemas of these. */
+  json(name: string, merged: Merged): Readonly<Record<string, unknown>>;
+  jsonSchema(name: string): Readonly<Record<string, Schema>>;
+  /** Its lines in a source, each value with its origin as a comment. */
+  lines(name: string, merged: Merged): readonly string[];
+  /** Its value with its origins, in one line. */
+  text(merged: Merged): string;
+  /** Its value in the log: short. */
+  brief(merged: Merged): unknown;
+  /** Its value without origins, to hash. */
+  plain(merged: Merged): unknown;
+}
+
+/** What reading a value needs. */
+export interface Reading {
+  readonly enableIPv6: boolean;
+  readonly report: Report;
+  located<Value>(value: Value, node: Node): Located<Value>;
+}
+
+/** Notes a problem with what stands at the offset. A remedy that takes time to find is looked for only if it is kept. */
+export type Report = (
+  kind: ProblemKind,
+  at: { readonly offset: number },
+  message: string,
+  remedy: string | (() => string),
+  other?: Node,
+) => void;

@@ -1,0 +1,69 @@
+import { quote } from '../text/escape.ts';
+import { formatOrigin, type Located } from '../text/origin.ts';
+import { intervalError, parseDuration } from './duration.ts';
+import type { About, Key } from './key.ts';
+import { scalarLine } from './source-lines.ts';
+
+const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', reason: 'default' } };
+
+/** A boolean; if any source sets true, true wins. */
+export function flag(about: About): Key<'flag', Located<boolean> | undefined, Located<boolean>> {
+  return {
+    ...about,
+    kind: 'flag',
+    schema: { type: 'boolean', default: UNSET.value },
+    itemKeys: [],
+    counts: false,
+    remedy: () => 'write true or false, without quotes',
+    read(_, node, { located }) {
+      if (node?.kind !== 'scalar' || typeof node.value !== 'boolean') return undefined;
+      return located(node.value, node);
+    },
+    merge: (all) => all.find((one) => one?.value === true) ?? all.find((one) => one !== undefined) ?? UNSET,
+    setAt: ({ value, origin }) => (value === UNSET.value ? undefined : origin),
+    json: (name, { value }) => ({ [name]: value }),
+    jsonSchema: (name) => ({ [name]: { type: 'boolean' } }),
+    lines: (name, flag) => [scalarLine(name, String(flag.value), flag)],
+    text: ({ value, origin }) => `${value}, ${formatOrigin(origin)}`,
+    brief: ({ value }) => value,
+    plain: ({ value }) => value,
+  };
+}
+
+type Duration = Located<number> | undefined;
+
+/** A Go duration, in milliseconds; the first source that sets it decides, and the others must agree. */
+export function duration(about: About): Key<'duration', Duration, Duration> {
+  return {
+    ...about,
+    kind: 'duration',
+    schema: { type: 'string', pattern: '^[0-9.]+(ns|us|µs|μs|ms|s|m|h)([0-9.]+(ns|us|µs|μs|ms|s|m|h))*$' },
+    itemKeys: [],
+    counts: false,
+    remedy: () => 'write a Go duration such as "60s"',
+    read(name, node, { located, report }) {
+      if (node?.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
+      const error = intervalError(node.value);
+      const milliseconds = parseDuration(node.value);
+      if (error === undefined && milliseconds !== undefined) return located(milliseconds, node);
+      const message = `${name} ${quote(node.value)} ${error}`;
+      report('duration', node, message, 'write a Go duration such as 60s or 1m30s, from 100ms to 576h');
+      return undefined;
+    },
+    merge: (all) => all.find((one) => one !== undefined),
+    setAt: (located) => located?.origin,
+    json: (name, located) => ({ [`${name}Ms`]: located?.value ?? null }),
+    jsonSchema: (name) => ({
+      [`${name}Ms`]: { description: 'Null if no source sets it.', type: ['number', 'null'] },
+    }),
+    lines: (name, located) => (located ? [scalarLine(name, durationText(located.value), located)] : []),
+    text: (located) =>
+      located ? `${durationText(located.value)}, ${formatOrigin(located.origin)}` : 'not set',
+    brief: (located) => located?.value,
+    plain: (located) => located?.value,
+  };
+}
+
+function durationText(milliseconds: number): string {
+  return milliseconds % 1000 === 0 ? `${milliseconds / 1000}s` : `${milliseconds}ms`;
+}

@@ -1,0 +1,26 @@
+import type { MergedConfig } from '../config/config.ts';
+import { isDue } from '../config/key.ts';
+import { ALL_KEYS, CIDR_LIMIT, COUNTED_KEYS } from '../config/keys.ts';
+import { DEFAULT_LIMITS } from '../config/limits.ts';
+import { commentText } from '../config/source-lines.ts';
+import { printable } from '../text/escape.ts';
+
+/**
+ * A merged config as one source for programs that read a single file: YAML, order and exceptions kept, each value with its
+ * origin as a comment. The same config gives the same bytes.
+ *
+ * @param enableIPv6 if not, keys of IPv6 are left out, which not every reader knows
+ */
+export function sourceText(config: MergedConfig, enableIPv6: boolean): string {
+  const names = config.sources.map((name) => commentText(printable(name)));
+  const keys = ALL_KEYS.filter(([name, { written, setAt }]) =>
+    isDue(written === 'with IPv6' ? (enableIPv6 ? 'always' : 'never') : written, setAt(config[name])),
+  );
+  const count = COUNTED_KEYS.reduce((sum, name) => sum + config[name].length, 0);
+  const lines = [
+    `# Merged by ip-masq-agent from ${names.join(', ') || 'its defaults'}`,
+    ...keys.flatMap(([name, key]) => key.lines(name, config[name])),
+    ...(count > DEFAULT_LIMITS.cidrLimit ? [`${CIDR_LIMIT.name}: ${count}`] : []),
+  ];
+  return `${lines.join('\n')}\n`;
+}

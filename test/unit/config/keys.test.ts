@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { logConfig } from '../../../lib/agent/log-changes.ts';
+import type { MergedConfig } from '../../../lib/config/config.ts';
+import { ALL_KEYS, type KeyKind } from '../../../lib/config/keys.ts';
+import type { Logger } from '../../../lib/log/log.ts';
+import { compilePolicy } from '../../../lib/policy/policy.ts';
+import { mergedValue } from '../../../lib/report/json.ts';
+import { sourceText } from '../../../lib/report/source-text.ts';
+import { configHash } from '../../../lib/status/config-hash.ts';
+import { PacketCounts } from '../../../lib/status/packet-counts.ts';
+import { Recorder, Status } from '../../../lib/status/status.ts';
+import { statusPage } from '../../../lib/status/status-page.ts';
+import { mergedOf, problemLines } from './support.ts';
+
+/** A value of a key, and another one. */
+const VALUES: Readonly<Record<KeyKind, readonly [string, string]>> = {
+  cidrs: ['[10.20.0.0/16, "fd00::/8"]', '[10.30.0.0/16]'],
+  addresses: [
+    '[{destination: 192.0.2.0/24, address: 10.20.0.0/16}]',
+    '[{destination: 192.0.2.0/24, address: 10.30.0.0/16}]',
+  ],
+  flag: ['true', 'false'],
+  duration: ['90s', '60s'],
+};
+
+/** The outputs that hold the values of a config. */
+const VALUES_IN = {
+  'the JSON of check and /configz': (config: MergedConfig) => JSON.stringify(mergedValue(config)),
+  'a written source': (config: MergedConfig) => sourceText(config, true).replaceAll(/#.*/g, ''),
+  'the hash': configHash,
+  'the status page': pageOf,
+} as const;
+
+for (const [name, key] of ALL_KEYS) {
+  const [value, other] = VALUES[key.kind];
+  const configs = [value, other].map((one) => mergedOf({ 'ip-masq-a': `${name}: ${one}` }));
+  const unset = mergedOf({ 'ip-masq-a': '{}' });
+  const isFlag = key.kind === 'flag';
+
+  describe(`what a source says of ${name}`, () => {
+    for (const [output, textOf] of Object.entries(VALUES_IN)) {
+      it(`is in ${output}`, () => {
+        assert.equal(new Set([...configs, unset].map(textOf)).size, isFlag ? 2 : 3);
+      });
+    }
+
+    // The status page and the wakes show the interval in use.
+    if (name !== 'resyncInterval')
+      it('is in the log', () => {
+        const [config] = configs;
+        assert.ok(config);
+        assert.notEqual(logOf(config), logOf(unset));
+      });
+
+    it('is the same when it is read back from the source that is written of it', () => {
+      for (const config of configs) {
+        const back = mergedOf({ 'ip-masq-b': sourceText(config, true) });
+        assert.deepEqual(key.plain(back[name]), key.plain(config[name]));
+      }
+    });
+
+    it('is refused with the name of the key if its shape is wrong', () => {
+      const [line = ''] = problemLines(`${name}: {a: b}`);
+      assert.match(line, new RegExp(`^s:1:\\d+: error: ${name} must be .*; write `));
+    });
+
+    it('has another hash under this name than under another', () => {
+      const others = ALL_KEYS.filter(([one, { kind }]) => one !== name && kind === key.kind);
+      const hashes = others.map(([one]) => configHash(mergedOf({ 'ip-masq-a': `${one}: ${value}` })));
+      assert.ok(configs[0] && !hashes.includes(configHash(configs[0])));
+    });
+  });
+}
+
+function pageOf(config: MergedConfig): string {
+  const status = new Status(new Recorder(), () => 0);
+  status.onLoad({ config, problems: [], sources: [], unread: [], projected: true, validated: [] });
+  const policy = compilePolicy(config, 'IPv4');
+  const wake = { reason: 'start', since: 0 } as const;
+  status.onSync({ policy, plan: undefined, verdicts: undefined, drifted: false, wake, duration: 0 });
+  const interval = () => config.resyncInterval?.value ?? 30_000;
+  const about = { families: ['IPv4'], interval, version: '', node: '' } as const;
+  const page = statusPage({ status, counts: new PacketCounts(), ...about });
+  // Not when it was made, not the hash, and not where a value is written.
+  return page
+    .replaceAll(/\d{4}-\S+Z/g, '')
+    .replace(configHash(config), '')
+    .replaceAll(/(?:ip-masq-a:1:\d+|built in \(default\))/g, '');
+}
+
+function logOf(config: MergedConfig): string {
+  const lines: unknown[] = [];
+  const log = { info: (...line: unknown[]) => lines.push(line) } as unknown as Logger;
+  logConfig(log, { config, problems: [], sources: [], unread: [], projected: true, validated: [] }, false);
+  return JSON.stringify(lines);
+}
