@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import type { Prefix } from '../../../lib/cidr/prefix.ts';
 import type { SourceConfig } from '../../../lib/config/config.ts';
 import { findConflicts } from '../../../lib/config/conflicts.ts';
+import { CIDR_KEYS } from '../../../lib/config/keys.ts';
 import { formatPlace, type Problem } from '../../../lib/config/problem.ts';
 import { formatOrigin, type Origin } from '../../../lib/text/origin.ts';
 import { FAMILIES, longest, surrounds } from '../cidr/arbitrary.ts';
@@ -290,7 +291,7 @@ function conflictLine({ severity, kind, at, other, message, remedy }: Problem): 
 }
 
 interface Item {
-  readonly list: 'nonMasqueradeCIDRs' | 'masqueradeCIDRs' | 'masqueradeFromCIDRs';
+  readonly list: (typeof CIDR_KEYS)[number];
   readonly prefix: Prefix;
   readonly source: string;
   readonly origin: Origin;
@@ -299,7 +300,7 @@ interface Item {
 function naiveConflicts(configs: readonly SourceConfig[]): readonly string[] {
   return [
     ...naiveConflictsIn(configs, ['nonMasqueradeCIDRs', 'masqueradeCIDRs']),
-    ...naiveConflictsIn(configs, ['masqueradeFromCIDRs']),
+    ...CIDR_KEYS.slice(2).flatMap((list) => naiveConflictsIn(configs, [list])),
     ...naiveAddressConflicts(configs),
   ];
 }

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig, SourceConfig } from '../../../lib/config/config.ts';
-import { CIDR_KEYS } from '../../../lib/config/keys.ts';
+import { CIDR_KEYS, forEachKey, type Merged } from '../../../lib/config/keys.ts';
 import { mergeConfigs } from '../../../lib/config/merge.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin, type Located } from '../../../lib/text/origin.ts';
@@ -12,7 +12,6 @@ import { anySourceConfig } from './arbitrary.ts';
 import { validate } from './support.ts';
 
 describe('without any source', () => {
-  const UNSET = { value: false, origin: { kind: 'built-in', reason: 'default' } };
   for (const [name, allReserved, ranges] of [
     ['RFC 1918 is not masqueraded', false, PRIVATE_RANGES],
     [
@@ -23,17 +22,12 @@ describe('without any source', () => {
   ] as const) {
     it(`${name}, each for its RFC, and nothing else is set`, () => {
       assert.deepEqual(mergeConfigs([], allReserved), {
+        ...forEachKey<Merged>((_, key) => key.merge([])),
         sources: [],
         nonMasqueradeCIDRs: ranges.map(({ prefix, rfc }) => ({
           value: prefix,
           origin: { kind: 'built-in', reason: rfc },
         })),
-        masqueradeCIDRs: [],
-        masqueradeFromCIDRs: [],
-        masqueradeAddresses: [],
-        masqLinkLocal: UNSET,
-        masqLinkLocalIPv6: UNSET,
-        resyncInterval: undefined,
         conflicts: [],
       });
     });

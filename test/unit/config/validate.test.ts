@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { problemFramer } from '../../../lib/config/frame.ts';
+import { KEY_NAMES } from '../../../lib/config/keys.ts';
 import { formatPlace, formatProblem } from '../../../lib/config/problem.ts';
 import { decodeSource } from '../../../lib/config/source.ts';
 import { almostConfig } from './arbitrary.ts';
 import { problemLines, UNPRINTABLE, validate } from './support.ts';
 
-const KNOWN =
-  'known keys: nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses, masqLinkLocal, masqLinkLocalIPv6, resyncInterval, cidrLimit';
+const KNOWN = `known keys: ${KEY_NAMES.join(', ')}`;
 const LIST_KEYS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'] as const;
 
 /** By remedy: texts, and what is said of each from top to bottom, with its place. */

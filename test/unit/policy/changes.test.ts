@@ -218,15 +218,13 @@ function config(family: Family): fc.Arbitrary<MergedConfig> {
   return fc
     .tuple(prefixes, prefixes, from, addresses, fc.boolean())
     .map(([inside, outside, sources, others, masqLinkLocal]) => ({
-      sources: ['s'],
+      ...mergedOf({ 'ip-masq-s': '{}' }),
       nonMasqueradeCIDRs: inside.map(at<Prefix>),
       masqueradeCIDRs: outside.map(at<Prefix>),
       masqueradeFromCIDRs: sources.map(at<Prefix>),
       masqueradeAddresses: others.map(at<MasqueradeAddress>),
       masqLinkLocal: at(masqLinkLocal),
       masqLinkLocalIPv6: at(masqLinkLocal),
-      resyncInterval: undefined,
-      conflicts: [],
     }));
 }
 
