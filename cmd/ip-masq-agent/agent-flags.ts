@@ -1,4 +1,5 @@
 import { type Agent, findHolder } from '../../lib/agent/holder.ts';
+import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 import { flagValues } from './flag-table.ts';
@@ -10,10 +11,15 @@ type Texts = ReadonlyMap<string, string>;
 /** The flags that a command beside a running agent takes from it. */
 const SHARED_FLAGS: readonly FlagName[] = [...POLICY_FLAGS, ...DATAPLANE_FLAGS];
 
-/** The flags of policy and dataplane of this agent, for commands that run beside it. */
-export function sharedFlags(texts: Texts): readonly string[] {
+/**
+ * The flags of policy and dataplane of this agent, for commands that run beside it.
+ *
+ * @param dataplane the one in use, which --backend=auto has found; undefined before that
+ */
+export function sharedFlags(texts: Texts, dataplane: Dataplane | undefined): readonly string[] {
+  const found = dataplane && new Map(texts).set('backend', dataplane.iptables ? 'iptables' : 'nftables');
   // The parser joins a repeated flag by NUL.
-  return SHARED_FLAGS.map((name) => `--${name}=${textOf(name, texts).replaceAll('\0', ',')}`);
+  return SHARED_FLAGS.map((name) => `--${name}=${textOf(name, found ?? texts).replaceAll('\0', ',')}`);
 }
 
 /**

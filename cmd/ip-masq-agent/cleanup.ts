@@ -66,7 +66,7 @@ function besideAgent(
   }
   // Whatever its chain is called, the tables of an agent have one name.
   const isTable = ({ dataplane }: Place) => dataplane.iptables === undefined;
-  if (kept.backend !== 'nftables' || !places.some(isTable)) return { places, advice: undefined };
+  if (kept.backend === 'iptables' || !places.some(isTable)) return { places, advice: undefined };
   const families = keptFamilies(kept['enable-ipv6']);
   return {
     places: places.filter((place) => !isTable(place) || !families.includes(place.family)),

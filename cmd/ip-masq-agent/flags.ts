@@ -1,5 +1,6 @@
 import { covers, type Prefix, wayText } from '../../lib/cidr/prefix.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
+import { DEFAULT_CHAIN } from '../../lib/dataplane/options.ts';
 import { UsageError } from './exit.ts';
 import {
   authors,
@@ -26,8 +27,8 @@ export const FLAGS = {
   'config-dir': flag(path, '/etc/config', 'directory whose files ip-masq-* are the sources'),
   'masq-chain': flag(
     chain,
-    'IP-MASQ-AGENT',
-    'name of the chain in nat that holds the rules of --backend=iptables',
+    DEFAULT_CHAIN,
+    'name of the chain in nat that holds the rules of iptables; with --backend=auto, another name asks for iptables',
   ),
   'nomasq-all-reserved-ranges': flag(
     boolean,
@@ -51,14 +52,14 @@ export const FLAGS = {
     'source ports for masqueraded TCP, UDP and SCTP connections, such as 1024-29999,32768-65535; every port is equally likely',
   ),
   backend: flag(
-    choice('iptables', 'nftables'),
-    'iptables',
-    'where the kernel keeps the rules: an iptables chain, or an nftables table, in which the cost of a packet does not depend on the number of CIDRs',
+    choice('auto', 'iptables', 'nftables'),
+    'auto',
+    "where the kernel keeps the rules: an iptables chain, or an nftables table, in which the cost of a packet does not depend on the number of CIDRs; auto: where the agent's rules are; else where kube-proxy's are; else iptables, or nftables if the kernel lacks what iptables needs",
   ),
   'iptables-mode': flag(
     choice('auto', 'nft', 'legacy'),
     'auto',
-    'kernel API that --backend=iptables uses; auto finds the one that kubelet uses',
+    'kernel API that iptables uses; auto finds the one that kubelet uses; with --backend=auto, another value asks for iptables',
   ),
   netlink: flag(
     choice('auto', 'off'),

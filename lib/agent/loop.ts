@@ -2,6 +2,7 @@ import type { MergedConfig } from '../config/config.ts';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import { describeKernelChange } from '../dataplane/kernel-fates.ts';
+import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
 import {
@@ -36,11 +37,11 @@ export interface AgentOptions {
   /** Takes the lock against a second agent, once. Called before the first sync, and while a start waits for a valid config. */
   readonly lock: () => Promise<void>;
   /**
-   * Finds the dataplane. Called after the first valid config; before that, the agent does not read the kernel.
+   * Opens the dataplane. Called after the first valid config; before that, the agent does not read the kernel.
    *
    * @throws {DataplaneError}
    */
-  readonly open: () => Promise<Dataplane>;
+  readonly open: () => Promise<Opened>;
 }
 
 /** Receives the events of a sync. It does not change the sync. */
@@ -127,7 +128,7 @@ export async function* syncs(
   const retry = retryOptions(syncTimeout, observer, log, signal);
   const reader = new SourceReader(sources, keepIf && keepRules(keepIf), observer, log);
   const compiler = new Compiler(keptFamilies(sources.config.enableIPv6), ownAddresses, log);
-  let dataplane: Dataplane | undefined;
+  let opened: Opened | undefined;
   let hasApplied = false;
 
   for await (const wake of wakes) {
@@ -140,19 +141,36 @@ export async function* syncs(
       continue;
     }
     const { policies, described } = compiler.compile(valid.config);
-    if (dataplane === undefined) {
+    if (opened === undefined) {
       await lock();
-      dataplane = await retrying(open, retry);
-      observer.onDataplane(dataplane);
-      log.info(`using ${dataplane.name}: ${dataplane.reason}`);
+      opened = announced(await retrying(open, retry), observer, log);
     }
     const before = cpuTime();
-    const written = await bringIn(policies, dataplane, wake, { hasApplied, described, retry, observer, log });
+    const context = { hasApplied, described, retry, observer, log };
+    let written: Written | undefined;
+    while (written === undefined) {
+      const { dataplane, instead } = opened;
+      written = await bringIn(policies, dataplane, wake, context).catch(async (error: unknown) => {
+        if (hasApplied || instead === undefined) throw error;
+        opened = announced(await instead(error), observer, log);
+        return undefined;
+      });
+    }
     hasApplied = true;
     // Only looks that other programs cause are paced by what they cost.
     const cost = wake.reason === 'drift' ? cpuTime() - before : 0;
+    const { dataplane } = opened;
     yield { kind: 'synced', policies, dataplane, ...written, cost, interval: resyncInterval(valid, sources) };
   }
+}
+
+/** Tells which dataplane is used, and why. */
+function announced(opened: Opened, observer: Observer, log: Logger): Opened {
+  const { dataplane, warning } = opened;
+  observer.onDataplane(dataplane);
+  log.info(`using ${dataplane.name}: ${dataplane.reason}`);
+  if (warning !== undefined) log.warn(warning);
+  return opened;
 }
 
 /** Compiles the merged config if it, or an address of the node that it asks for, has changed. */
@@ -206,13 +224,16 @@ interface SyncOptions {
   readonly log: Logger;
 }
 
+/** What a sync has done. */
+type Written = Pick<Sync, 'changed' | 'verdictsChanged' | 'drift' | 'isHeld'>;
+
 /** Brings the policies into the kernel, and tells the observer and the log. */
 async function bringIn(
   policies: readonly Policy[],
   dataplane: Dataplane,
   wake: Wake,
   { hasApplied, described, retry, observer, log }: SyncOptions,
-): Promise<Pick<Sync, 'changed' | 'verdictsChanged' | 'drift' | 'isHeld'>> {
+): Promise<Written> {
   const { changes, isHeld, stays } = await reconcile(dataplane, policies, {
     ...retry,
     hasApplied,

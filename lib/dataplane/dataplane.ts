@@ -1,7 +1,26 @@
 import type { Family } from '../cidr/address.ts';
 import type { Fates } from '../policy/fates.ts';
 import type { Entry, Policy, Verdict } from '../policy/policy.ts';
-import type { IptablesMode } from './options.ts';
+import type { Backend, IptablesMode } from './options.ts';
+
+/**
+ * What has chosen the dataplane: a flag; rules of the agent or of kube-proxy that are on the node; nothing of that, so that
+ * the first transaction is a trial; or that this trial has failed.
+ */
+export type ChosenBy = 'flag' | 'own-rules' | 'kube-proxy' | 'trial' | 'failed-trial';
+
+/** Why a dataplane is used, in a word and in words. */
+export interface Reason {
+  readonly by: ChosenBy;
+  readonly reason: string;
+}
+
+/** Which dataplane to use, and why. */
+export interface Choice extends Reason {
+  readonly backend: Backend;
+}
+
+export const BY_FLAG = { by: 'flag', reason: 'set by --backend' } as const;
 
 /** The beginning of every comment in the agent's rules. */
 export const COMMENT_START = 'ip-masq-agent: ';
@@ -13,10 +32,13 @@ export const COMMENT_START = 'ip-masq-agent: ';
 export interface Dataplane {
   /** For logs: `iptables 1.8.9 (nft)`, `nftables 1.0.6`. */
   readonly name: string;
-  /** Why this dataplane and mode are used, in words. */
+  /** Why this dataplane and mode are used, in words, and in a word. */
   readonly reason: string;
+  readonly chosenBy: ChosenBy;
   /** The iptables commands that it runs; undefined for nftables. */
   readonly iptables: IptablesCommands | undefined;
+  /** How many rules, or elements of sets, hold the policy in the kernel. */
+  ruleCount(policy: Policy): number;
   /** Looks at the agent's rules of one family. Without a change since the last look it costs one request over netlink. */
   observe(family: Family, care?: Care): Promise<Observed>;
   /** Reads the counts of a policy's rules in the kernel; fails with `raced` if the rules change meanwhile. */

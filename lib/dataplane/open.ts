@@ -1,35 +1,60 @@
-import type { Policy } from '../policy/policy.ts';
-import type { Dataplane, Place } from './dataplane.ts';
+import { askingFlag, choose } from './choose.ts';
+import type { Choice, Dataplane, Place } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
-import { renderChain } from './iptables/chain.ts';
 import { iptablesPlaces, openIptables } from './iptables/iptables.ts';
 import { openNftables } from './nftables/nftables.ts';
-import { renderTable } from './nftables/table.ts';
 import type { DataplaneOptions } from './options.ts';
 
+/** A dataplane that is open. */
+export interface Opened {
+  readonly dataplane: Dataplane;
+  /** What to tell the operator: a flag asks for what the node cannot run. */
+  readonly warning?: string;
+  /**
+   * If the first transaction is a trial: the other dataplane, after the kernel has refused it for the lack of something.
+   *
+   * @throws the error, if it is another one
+   */
+  readonly instead?: (error: unknown) => Promise<Opened>;
+}
+
 /**
- * The dataplane to use.
+ * Opens the dataplane to use.
  *
  * @throws {DataplaneError} if its tools are not installed, or fail
  */
-export function openDataplane(options: DataplaneOptions, host: Host): Promise<Dataplane> {
-  switch (options.backend) {
-    case 'iptables':
-      return openIptables(options, host);
-    case 'nftables':
-      return openNftables(options, host);
-  }
+export async function openDataplane(options: DataplaneOptions, host: Host): Promise<Opened> {
+  const choice = await choose(options, host);
+  if (choice.backend === 'nftables') return { dataplane: await openNftables(options, host, choice) };
+  if (choice.by !== 'trial') return { dataplane: await openIptables(options, host, choice) };
+  const instead = (error: unknown) => openInstead(error, options, host);
+  return await openIptables(options, host, choice).then((dataplane) => ({ dataplane, instead }), instead);
 }
 
-/** How many rules, or elements of sets, hold the policy in the kernel. */
-export function ruleCount(policy: Policy, options: DataplaneOptions): number {
-  switch (options.backend) {
-    case 'iptables':
-      return renderChain(policy, options).length;
-    case 'nftables':
-      return renderTable(policy, options).elements.size;
-  }
+/** Opens nftables, because iptables has failed its trial. */
+async function openInstead(error: unknown, options: DataplaneOptions, host: Host): Promise<Opened> {
+  if (!(error instanceof DataplaneError) || !error.meansNoRules) throw error;
+  const reason = `iptables does not work here: ${error.message}`;
+  const choice: Choice = { backend: 'nftables', by: 'failed-trial', reason };
+  const dataplane = await openNftables(options, host, choice).catch((other: unknown) => {
+    throw neitherWorks(error, other);
+  });
+  const flag = askingFlag(options);
+  const instead = async (other: unknown) => {
+    throw neitherWorks(error, other);
+  };
+  return { dataplane, instead, ...(flag && { warning: `${flag} has no effect; remove it: ${reason}` }) };
+}
+
+/** The error for a node on which both dataplanes fail. */
+function neitherWorks(iptables: DataplaneError, nftables: unknown): unknown {
+  if (!(nftables instanceof DataplaneError) || nftables.isRetryable) return nftables;
+  return new DataplaneError(
+    nftables.failure,
+    `neither dataplane works on this node: ${iptables.message}; ${nftables.message}`,
+    `for iptables, ${iptables.remedy}; for nftables, ${nftables.remedy}`,
+  );
 }
 
 /**

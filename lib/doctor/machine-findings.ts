@@ -76,6 +76,7 @@ const CAPABILITIES = { NET_ADMIN: 12n, NET_RAW: 13n } as const;
 
 /** The capabilities that the tools of each backend need. */
 const NEEDED: Readonly<Record<DataplaneOptions['backend'], readonly (keyof typeof CAPABILITIES)[]>> = {
+  auto: ['NET_ADMIN', 'NET_RAW'],
   iptables: ['NET_ADMIN', 'NET_RAW'],
   nftables: ['NET_ADMIN'],
 };

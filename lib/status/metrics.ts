@@ -21,8 +21,8 @@ export const METRIC_PREFIX = 'ip_masq_agent_';
 /** The metrics of the agent itself, by name without the prefix. The documentation is made from this table too. */
 export const METRICS = {
   build_info: gauge(
-    ['version', 'commit', 'nodejs', 'dataplane'],
-    'Always 1; the labels name the build and the dataplane.',
+    ['version', 'commit', 'nodejs', 'dataplane', 'chosen_by'],
+    'Always 1; the labels name the build, the dataplane, and what has chosen it: flag, own-rules (of the agent), kube-proxy, trial (nothing of that), or failed-trial (of iptables).',
   ),
   syncs_total: counter(['family', 'result'], 'Syncs by result: changed, unchanged or failed.'),
   sync_duration_seconds: histogram(

@@ -67,10 +67,17 @@ interface AddressRanges {
 /** How many addresses are found, in words; the last is for any more. */
 const FOUND = ['none', 'one', 'several'] as const;
 
+/** What the agent is built from. */
+export interface Build {
+  readonly version: string;
+  readonly commit: string;
+  /** The version of Node.js. */
+  readonly node: string;
+}
+
 /** The status of the agent, for endpoints and metrics. */
 export class Status implements Observer {
   readonly #recorder: Recorder;
-  readonly #ruleCount: (policy: Policy) => number;
   readonly #families = new Map<Family, FamilyStatus>();
   #loaded: ValidConfig | undefined;
   #dataplane: Dataplane | undefined;
@@ -82,10 +89,12 @@ export class Status implements Observer {
   /** Whether another program changes the agent's rules again and again. */
   readonly contest = new Contest();
 
-  /** @param ruleCount the number of rules that a policy has in the kernel */
-  constructor(recorder: Recorder, ruleCount: (policy: Policy) => number) {
+  readonly #build: Build;
+
+  constructor(recorder: Recorder, build: Build) {
     this.#recorder = recorder;
-    this.#ruleCount = ruleCount;
+    this.#build = build;
+    this.#recordBuild('', '');
   }
 
   /** The status of each family that has been synced. */
@@ -111,6 +120,10 @@ export class Status implements Observer {
   /** The dataplane was found. */
   onDataplane(dataplane: Dataplane): void {
     this.#dataplane = dataplane;
+    this.#recordBuild(dataplane.name, dataplane.chosenBy);
+    // In the search for the mode, netlink may have been asked.
+    if (dataplane.iptables?.mode === 'legacy')
+      this.#recorder.record((metrics) => metrics.replace('netlink_active', []));
   }
 
   /** The errors of the last reading of the sources; undefined if it was valid. */
@@ -203,11 +216,17 @@ export class Status implements Observer {
     this.#recorder.record((metrics) => metrics.set('rules_contested', {}, isOn ? 1 : 0));
   }
 
+  #recordBuild(dataplane: string, chosen_by: string): void {
+    const { version, commit, node } = this.#build;
+    const labels = { version, commit, nodejs: node, dataplane, chosen_by };
+    this.#recorder.record((metrics) => metrics.replace('build_info', [{ labels, value: 1 }]));
+  }
+
   #recordPolicy(metrics: Metrics, policy: Policy): void {
     const { family, from, entries } = policy;
     if (from.length > 0) metrics.add('packets_from_elsewhere_total', { family }, 0);
     else metrics.remove('packets_from_elsewhere_total', { family });
-    metrics.set('rules', { family }, this.#ruleCount(policy));
+    if (this.#dataplane !== undefined) metrics.set('rules', { family }, this.#dataplane.ruleCount(policy));
     this.#recordAddresses(metrics, policy);
     for (const verdict of ['not_masqueraded', 'masqueraded'] as const) {
       const count = entries.filter((entry) => entry.verdict === verdict).length;

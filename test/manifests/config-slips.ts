@@ -52,8 +52,16 @@ export const SLIPS: readonly (readonly [name: string, text: string, said: RegExp
     'masqueradeAddresses:\n- destination: 0.0.0.0/0\n  adress: 198.51.100.0/24\n',
     /unknown key: adress; write .* in an item of masqueradeAddresses, write destination or address/,
   ],
-  ['a misspelt key', 'nonMasqueradeCIDR:\n  - 10.0.0.0/8\n', /unknown key: nonMasqueradeCIDR; write one of non/],
-  ['a misspelt key in JSON', '{"masqLinkLocalIpv4": true}', /unknown key: masqLinkLocalIpv4; write one of non/],
+  [
+    'a misspelt key',
+    'nonMasqueradeCIDR:\n  - 10.0.0.0/8\n',
+    /unknown key: nonMasqueradeCIDR; write one of non/,
+  ],
+  [
+    'a misspelt key in JSON',
+    '{"masqLinkLocalIpv4": true}',
+    /unknown key: masqLinkLocalIpv4; write one of non/,
+  ],
   ['a key of another program', 'snatTarget: 10.0.0.1\n', /unknown key: snatTarget; write one of non/],
   [
     'a manifest in the place of its data',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
+import { buildInfo } from '../../cmd/ip-masq-agent/build-info.ts';
 import { syncs } from '../../lib/agent/loop.ts';
 import { Wakes } from '../../lib/agent/wakes.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
@@ -55,7 +56,7 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   const recorder = new Recorder();
   const metrics = new Metrics();
   recorder.attach(metrics);
-  const status = new Status(recorder, ({ entries }) => entries.length);
+  const status = new Status(recorder, buildInfo());
   const log = pino({ level: 'silent' });
   const sources = { configDir: path, config: CONFIG, resyncInterval: RESYNC };
   const agent = {
@@ -64,7 +65,7 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
     cpuTime: () => 0,
     syncTimeout: 30_000,
     lock: async () => {},
-    open: () => openDataplane(kind, host),
+    open: async () => ({ dataplane: await openDataplane(kind, host) }),
   };
   let now = 0;
   const counts = new PacketCounts(() => now);

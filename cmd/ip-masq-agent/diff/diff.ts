@@ -23,7 +23,7 @@ export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> 
   const host = systemHost(flags['sync-timeout']);
   const retry = retryOptions(flags);
   const options = dataplaneOptions(flags);
-  const dataplane = await retrying(() => openDataplane(options, host), retry);
+  const { dataplane } = await retrying(() => openDataplane(options, host), retry);
   const places = await listPlaces(options, host);
   // The preview looks at both families of the dataplane that is used.
   const others = places.filter((place) => place.dataplane.name !== dataplane.name);

@@ -7,9 +7,10 @@ import { collectGarbageSoon } from '../../../lib/beside/collect-garbage.ts';
 import type { FlowWatch } from '../../../lib/beside/flow-watch.ts';
 import type { ForeignWatch } from '../../../lib/beside/foreign-watch.ts';
 import type { Leftovers } from '../../../lib/beside/leftovers.ts';
+import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
-import { openDataplane, ruleCount } from '../../../lib/dataplane/open.ts';
+import { openDataplane } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
 import { cpuTime } from '../../../lib/node/cpu-time.ts';
@@ -28,6 +29,8 @@ import { findOwnRules, whatStays } from './without-config.ts';
 /** What the end of the process must know. */
 interface Ending {
   readonly lock: NamespaceLock;
+  /** The one in use, which commands beside the agent use too. */
+  dataplane?: Dataplane;
   leftovers?: Leftovers;
 }
 
@@ -42,7 +45,12 @@ export function run(args: Args): Promise<number> {
       const recorder = new Recorder();
       const other = Promise.withResolvers<never>();
       const lock = new NamespaceLock({
-        introduction: { version: buildInfo().version, flags: sharedFlags(texts) },
+        introduction: {
+          version: buildInfo().version,
+          get flags() {
+            return sharedFlags(texts, ending?.dataplane);
+          },
+        },
         timeoutMs: flags['sync-timeout'],
         log,
         signal: stopSignal,
@@ -66,18 +74,9 @@ async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: En
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
   const sources = sourcesOptions(flags);
-  recordBuild(recorder, '');
   recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
-  const status = new Status(recorder, (policy) => ruleCount(policy, dataplane));
+  const status = new Status(recorder, buildInfo());
   const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
-  const open = async () => {
-    const opened = await openDataplane(dataplane, host);
-    recordBuild(recorder, opened.name);
-    // In the search for the mode, netlink may have been asked.
-    if (opened.iptables?.mode === 'legacy')
-      recorder.record((metrics) => metrics.replace('netlink_active', []));
-    return opened;
-  };
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
   const agent = {
     sources,
@@ -86,14 +85,16 @@ async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: En
     ownAddresses: ownAddressList,
     cpuTime,
     lock: () => ending.lock.take(),
-    open,
+    open: () => openDataplane(dataplane, host),
   };
   announceStop(log, () => flags['cleanup-on-exit'] && ending.lock.isDecided);
   process.on('SIGHUP', () => wakes.add('signal'));
   const surroundings = { args, log, recorder, status, wakes, netlink, host, ending };
   const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);
-  for await (const step of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal))
+  for await (const step of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal)) {
+    if (step.kind === 'synced') ending.dataplane = step.dataplane;
     await after(step);
+  }
 }
 
 /** What goes on beside the loop, and what it needs. */
@@ -207,13 +208,6 @@ function openNetlink(log: Logger, recorder: Recorder): Netlink {
 
 const WITHOUT_NETLINK =
   'the agent works through the tools instead, and finds changes that other programs make only at the next resync; --netlink=off turns netlink off';
-
-/** @param dataplane its name; empty before it is found */
-function recordBuild(recorder: Recorder, dataplane: string): void {
-  const { version, commit, node } = buildInfo();
-  const labels = { version, commit, nodejs: node, dataplane };
-  recorder.record((metrics) => metrics.replace('build_info', [{ labels, value: 1 }]));
-}
 
 /** Serves metrics, probes and status. */
 async function serveStatus({ args, log, status, recorder, wakes }: Surroundings): Promise<void> {

@@ -2,11 +2,14 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Family } from '../../cidr/address.ts';
 import type { Policy } from '../../policy/policy.ts';
 import {
+  BY_FLAG,
+  type ChosenBy,
   COMMENT_START,
   type Dataplane,
   type Draft,
   type Place,
   type Plan,
+  type Reason,
   type RuleCount,
 } from '../dataplane.ts';
 import type { Host } from '../host.ts';
@@ -27,8 +30,14 @@ import { kernelFates } from './verdict.ts';
  *
  * @throws {DataplaneError} if no iptables of the mode is installed, or it fails
  */
-export async function openIptables(options: IptablesOptions, host: Host): Promise<Dataplane> {
-  return iptablesDataplane(await detectMode(host, options.mode), options, host);
+export async function openIptables(
+  options: IptablesOptions,
+  host: Host,
+  { by, reason }: Reason = BY_FLAG,
+): Promise<Dataplane> {
+  const detected = await detectMode(host, options.mode);
+  const whole = by === 'flag' ? detected.reason : `${reason}; ${detected.reason}`;
+  return iptablesDataplane({ ...detected, reason: whole }, options, host, by);
 }
 
 /**
@@ -50,6 +59,7 @@ export function iptablesDataplane(
   { mode, suffix, version, reason }: Detected,
   options: RuleOptions,
   host: Host,
+  chosenBy: ChosenBy = 'flag',
 ): Dataplane {
   const { chain } = options;
   const runner = inTurns(host, mode);
@@ -72,7 +82,9 @@ export function iptablesDataplane(
   return {
     name: `iptables ${version} (${mode})`,
     reason,
+    chosenBy,
     iptables: { mode, suffix },
+    ruleCount: (policy) => renderChain(policy, options).length,
     async observe(family, wanted = 'little') {
       const care = wanted === 'little' && left.has(family) ? 'more' : wanted;
       const look = await memory.look(family, async (seen, known) => {

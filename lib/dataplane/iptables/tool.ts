@@ -155,8 +155,17 @@ function isUnreadable({ stderr }: ToolResult): boolean {
   return /Parsing nftables rule failed/i.test(stderr);
 }
 
+/** What iptables-nft says of each match and target that the kernel does not know; nft_compat is needed for all. */
+const LACKING = /Extension (\S+) revision \d+ not supported, missing kernel module/g;
+
 /** The texts that the tools print when they fail, the more specific first. */
 const SYMPTOMS: readonly Symptom[] = [
+  {
+    pattern: /do you need to insmod|unable to initialize table/i,
+    failure: 'unsupported',
+    remedy:
+      'load ip_tables and iptable_nat (for IPv6, ip6_tables and ip6table_nat), or use --iptables-mode=nft or --backend=nftables',
+  },
   {
     pattern: /can't open lock file/i,
     failure: 'refused',
@@ -206,6 +215,16 @@ const SYMPTOMS: readonly Symptom[] = [
 ];
 
 function failure(command: string, result: ToolResult): DataplaneError {
+  const lacking = new Set(Array.from(result.stderr.matchAll(LACKING), ([, name]) => `xt_${name}`));
+  if (lacking.size > 0) {
+    const modules = ['nft_compat', ...lacking].join(', ');
+    const remedy = 'load them on the node (modprobe), or use --backend=nftables';
+    return new DataplaneError(
+      'unsupported',
+      `${command} failed: the kernel lacks some of ${modules}`,
+      remedy,
+    );
+  }
   const said = result.stderr.trim().replace(/\s*\n\s*/g, '; ') || `exit code ${result.code}`;
   return toolError(SYMPTOMS, result.stderr, `${command} failed: ${said}`);
 }

@@ -1,7 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
 import type { Counter } from '../../netlink/expressions.ts';
 import type { Policy } from '../../policy/policy.ts';
-import type { Dataplane, Observed, RuleCount } from '../dataplane.ts';
+import { BY_FLAG, type Dataplane, type Observed, type Reason, type RuleCount } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { KernelMemory, type Look } from '../memory.ts';
@@ -21,7 +21,11 @@ import { kernelFates } from './verdict.ts';
  *
  * @throws {DataplaneError} if nft is not installed, or too old
  */
-export async function openNftables(options: RuleOptions, host: Host): Promise<Dataplane> {
+export async function openNftables(
+  options: RuleOptions,
+  host: Host,
+  { by, reason }: Reason = BY_FLAG,
+): Promise<Dataplane> {
   const tool = await openNft(host);
   const { netlink } = host;
   const memory = new KernelMemory<NftTable | undefined, SeenTable>(netlink, seeTable, isSameTable);
@@ -91,8 +95,10 @@ export async function openNftables(options: RuleOptions, host: Host): Promise<Da
 
   return {
     name: `nftables ${tool.version}`,
-    reason: 'set by --backend',
+    reason,
+    chosenBy: by,
     iptables: undefined,
+    ruleCount: (policy) => renderTable(policy, options).elements.size,
     observe: async (family) => observed(family, await look(family)),
     count: (policy) =>
       memory.count(policy.family, async (remadeChains) => {

@@ -34,6 +34,8 @@ function fakeKernel(
   const dataplane: Dataplane = {
     name: 'fake',
     reason: 'a test',
+    chosenBy: 'flag',
+    ruleCount: () => 0,
     iptables: undefined,
     observe: async (family) => {
       done.push(`observe ${family}`);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
+import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import { ForeignWatch } from '../../../lib/beside/foreign-watch.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
@@ -13,6 +14,8 @@ import { fakeHost, policyOf } from '../foreign/support.ts';
 const DATAPLANE: Dataplane = {
   name: 'nftables',
   reason: 'test',
+  chosenBy: 'flag',
+  ruleCount: () => 0,
   iptables: undefined,
   observe: () => assert.fail(),
   count: () => assert.fail(),
@@ -33,7 +36,14 @@ async function logged(looks: number, error: unknown): Promise<readonly Record<st
     },
     readText: async () => '',
   };
-  const watch = new ForeignWatch(host, log, new Status(new Recorder(), () => 0), NO_LEFTOVERS, [], RUNNING);
+  const watch = new ForeignWatch(
+    host,
+    log,
+    new Status(new Recorder(), buildInfo()),
+    NO_LEFTOVERS,
+    [],
+    RUNNING,
+  );
   const dataplane = { ...DATAPLANE, iptables: { mode: 'nft', suffix: '-nft' } } as const;
   for (let look = 1; look <= looks; look += 1) {
     watch.look({ dataplane, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
@@ -68,7 +78,7 @@ describe('a look at foreign rules that fails', () => {
 
 for (const accepted of [[], ['ip-masq-agent']])
   it(`rules of another agent that have come back are foreign rules in the status, accepted: ${accepted}`, async () => {
-    const status = new Status(new Recorder(), () => 0);
+    const status = new Status(new Recorder(), buildInfo());
     const dataplane = { ...DATAPLANE, name: 'iptables (legacy)' };
     const back = [{ family: 'IPv4', dataplane, rules: olderAgentRules() }] as const;
     const host = fakeHost({});

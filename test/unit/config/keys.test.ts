@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import { logConfig } from '../../../lib/agent/log-changes.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { ALL_KEYS, type KeyKind } from '../../../lib/config/keys.ts';
@@ -74,7 +75,7 @@ for (const [name, key] of ALL_KEYS) {
 }
 
 function pageOf(config: MergedConfig): string {
-  const status = new Status(new Recorder(), () => 0);
+  const status = new Status(new Recorder(), buildInfo());
   status.onLoad({ config, problems: [], sources: [], unread: [], projected: true, validated: [] });
   const policy = compilePolicy(config, 'IPv4');
   const wake = { reason: 'start', since: 0 } as const;

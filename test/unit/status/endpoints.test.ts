@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
 import { LIMITS } from '../../../lib/status/limits.ts';
@@ -40,7 +41,7 @@ describe('answers that are equal', () => {
       made.push(config?.sources);
       return '{}';
     };
-    const status = new Status(new Recorder(), () => 0);
+    const status = new Status(new Recorder(), buildInfo());
     const { '/configz': ask } = create({ status, configJson });
     const load = (file: string) =>
       status.onLoad({
@@ -67,7 +68,7 @@ function times<Made>(count: number, make: () => Made): readonly Made[] {
 
 function create(own: Partial<Parameters<typeof routes>[0]>) {
   return routes({
-    status: new Status(new Recorder(), () => 0),
+    status: new Status(new Recorder(), buildInfo()),
     metrics: new Metrics(),
     counts: new PacketCounts(),
     families: ['IPv4'],

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import type { VerdictChanges } from '../../../lib/policy/changes.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
@@ -72,7 +73,7 @@ describe('the status page', () => {
 });
 
 function createStatus(): Status {
-  return new Status(new Recorder(), () => 0);
+  return new Status(new Recorder(), buildInfo());
 }
 
 function synced(texts: Readonly<Record<string, string>>): Status {

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import type { ValidConfig } from '../../../lib/agent/load.ts';
 import type { SyncEvent } from '../../../lib/agent/loop.ts';
 import type { SyncReason } from '../../../lib/agent/wakes.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
-import type { Difference, Plan } from '../../../lib/dataplane/dataplane.ts';
+import type { Dataplane, Difference, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { ForeignFinding } from '../../../lib/foreign/find.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
@@ -286,7 +287,10 @@ function create() {
     assert.ok(found.length <= 1, `several: ${found}`);
     return found[0] === undefined ? undefined : Number(found[0].split(' ').at(-1));
   };
-  return { status: new Status(recorder, ({ entries }) => entries.length + 100), series, value };
+  const status = new Status(recorder, buildInfo());
+  const ruleCount = ({ entries }: Policy) => entries.length + 100;
+  status.onDataplane({ name: 'fake', chosenBy: 'trial', ruleCount } as Partial<Dataplane> as Dataplane);
+  return { status, series, value };
 }
 
 function loaded(texts: Readonly<Record<string, string>>): ValidConfig {

@@ -1,0 +1,116 @@
+import type { Family } from '../cidr/address.ts';
+import { BY_FLAG, type Choice } from './dataplane.ts';
+import { DataplaneError } from './error.ts';
+import type { Host } from './host.ts';
+import { findCommand } from './iptables/detect.ts';
+import { inTurns, usesLegacyNat } from './iptables/legacy.ts';
+import { createTool } from './iptables/tool.ts';
+import { TABLE } from './nftables/names.ts';
+import { type Backend, type DataplaneOptions, DEFAULT_CHAIN, type IptablesMode } from './options.ts';
+
+/** The table, and the chain of nat, that kube-proxy keeps in its two modes (pkg/proxy in Kubernetes). */
+const KUBE_PROXY = { table: 'kube-proxy', chain: 'KUBE-SERVICES' } as const;
+
+/** The names that say something, of those that the node has in either family. */
+interface Evidence {
+  readonly tables: ReadonlySet<string>;
+  /** Chains of `nat`, in either mode of iptables. */
+  readonly chains: ReadonlySet<string>;
+}
+
+/**
+ * Chooses the dataplane. A restart never switches: the agent's own rules say most. The chains of kubelet say nothing, because
+ * kubelet keeps them wherever there is iptables.
+ */
+export async function choose(options: DataplaneOptions, host: Host): Promise<Choice> {
+  const { backend, chain } = options;
+  if (backend !== 'auto') return { backend, ...BY_FLAG };
+  const flag = askingFlag(options);
+  if (flag !== undefined) return { backend: 'iptables', by: 'trial', reason: `asked for by ${flag}` };
+  const { tables, chains } = await look(chain, host);
+  const proxy = tables.has(KUBE_PROXY.table)
+    ? 'nftables'
+    : chains.has(KUBE_PROXY.chain)
+      ? 'iptables'
+      : undefined;
+  const own: readonly Backend[] = [
+    ...(chains.has(chain) ? (['iptables'] as const) : []),
+    ...(tables.has(TABLE) ? (['nftables'] as const) : []),
+  ];
+  const [first] = own;
+  if (own.length > 1) {
+    const of = proxy === undefined ? '' : `, and kube-proxy uses ${proxy}`;
+    return {
+      backend: proxy ?? 'iptables',
+      by: 'own-rules',
+      reason: `rules of the agent are in both dataplanes${of}`,
+    };
+  }
+  if (first !== undefined) return { backend: first, by: 'own-rules', reason: 'rules of the agent are there' };
+  if (proxy !== undefined) return { backend: proxy, by: 'kube-proxy', reason: `kube-proxy uses ${proxy}` };
+  return { backend: 'iptables', by: 'trial', reason: 'neither the agent nor kube-proxy has rules yet' };
+}
+
+/** The flag that makes sense only for iptables, and so asks for it; undefined if none is set. */
+export function askingFlag({ mode, chain }: DataplaneOptions): string | undefined {
+  if (mode !== 'auto') return `--iptables-mode=${mode}`;
+  return chain === DEFAULT_CHAIN ? undefined : `--masq-chain=${chain}`;
+}
+
+const FAMILIES = ['IPv4', 'IPv6'] as const;
+
+async function look(ownChain: string, host: Host): Promise<Evidence> {
+  const tables = [TABLE, KUBE_PROXY.table];
+  const chains = [ownChain, KUBE_PROXY.chain];
+  const seen = await host.netlink?.ask(async (requests) => ({
+    tables: await present(tables, FAMILIES, (table, family) => requests.table({ family, table })),
+    chains: await present(chains, FAMILIES, (chain, family) =>
+      requests.chain({ family, table: 'nat', chain }),
+    ),
+  }));
+  const nft = seen ?? { tables: await listedTables(host), chains: await chainsOf('nft', chains, host) };
+  return {
+    tables: nft.tables,
+    chains: new Set([...nft.chains, ...(await chainsOf('legacy', chains, host))]),
+  };
+}
+
+/** The names for which there is something in one of the families. */
+async function present(
+  names: readonly string[],
+  families: readonly Family[],
+  find: (name: string, family: Family) => Promise<unknown>,
+): Promise<ReadonlySet<string>> {
+  const found = new Set<string>();
+  for (const name of names) {
+    for (const family of families) if (await find(name, family)) found.add(name);
+  }
+  return found;
+}
+
+/** The names of all tables; none if nft does not work here. */
+async function listedTables(host: Host): Promise<ReadonlySet<string>> {
+  const listing = await host.run('nft', ['list', 'tables']).catch(noneIfFailed);
+  return new Set([...(listing?.stdout ?? '').matchAll(/^table ip6? (\S+)$/gm)].map(([, name = '']) => name));
+}
+
+/** Those chains that a mode of iptables has; none if it does not work here. */
+async function chainsOf(
+  mode: IptablesMode,
+  names: readonly string[],
+  host: Host,
+): Promise<ReadonlySet<string>> {
+  const families: Family[] = [];
+  // iptables-legacy would load its kernel modules.
+  for (const family of FAMILIES)
+    if (mode === 'nft' || (await usesLegacyNat(host, family))) families.push(family);
+  const command = families.length > 0 ? await findCommand(host, mode).catch(noneIfFailed) : undefined;
+  if (command === undefined) return new Set();
+  const runner = inTurns(host, mode);
+  const has = (name: string, family: Family) => createTool(runner, family, command.suffix).has('nat', name);
+  return (await present(names, families, has).catch(noneIfFailed)) ?? new Set();
+}
+
+function noneIfFailed(error: unknown): undefined {
+  if (!(error instanceof DataplaneError)) throw error;
+}

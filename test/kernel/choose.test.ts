@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { choose } from '../../lib/dataplane/choose.ts';
+import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
+import { createBox } from '../lab/box.ts';
+import { hostNetlink } from '../lab/netlink.ts';
+import { boxHost } from './support.ts';
+
+const AUTO: DataplaneOptions = {
+  backend: 'auto',
+  mode: 'auto',
+  chain: 'IP-MASQ-AGENT',
+  randomFully: true,
+  toPorts: [],
+};
+
+const OWN_TABLE = 'nft add table ip6 ip-masq-agent';
+const OWN_CHAIN = 'iptables-nft -t nat -N IP-MASQ-AGENT';
+const PROXY_TABLE = 'nft add table ip6 kube-proxy';
+const PROXY_CHAIN = 'iptables-nft -t nat -N KUBE-SERVICES';
+
+/** Commands that make the node look as it does, and what to choose then. */
+const NODES: readonly (readonly [node: string, setUp: readonly string[], choice: string])[] = [
+  ['an empty node', [], 'iptables trial'],
+  [
+    'a node with chains of kubelet alone',
+    [
+      'iptables-nft -t mangle -N KUBE-IPTABLES-HINT',
+      'iptables-nft -t mangle -N KUBE-KUBELET-CANARY',
+      'iptables-nft -t nat -N KUBE-POSTROUTING',
+    ],
+    'iptables trial',
+  ],
+  ['a node with the table of kube-proxy', [PROXY_TABLE], 'nftables kube-proxy'],
+  ['a node with the chain of kube-proxy', [PROXY_CHAIN], 'iptables kube-proxy'],
+  [
+    'a node with the chain of kube-proxy in legacy mode',
+    ['ip6tables-legacy -t nat -N KUBE-SERVICES'],
+    'iptables kube-proxy',
+  ],
+  ['a node with both, because kube-proxy has switched', [PROXY_TABLE, PROXY_CHAIN], 'nftables kube-proxy'],
+  ["a node with the agent's table", [OWN_TABLE, PROXY_CHAIN], 'nftables own-rules'],
+  ["a node with the agent's chain", [OWN_CHAIN, PROXY_TABLE], 'iptables own-rules'],
+  [
+    "a node with the agent's chain in legacy mode",
+    ['iptables-legacy -t nat -N IP-MASQ-AGENT', PROXY_TABLE],
+    'iptables own-rules',
+  ],
+  ['an interrupted switch', [OWN_TABLE, OWN_CHAIN], 'iptables own-rules'],
+  ['an interrupted switch beside kube-proxy', [OWN_TABLE, OWN_CHAIN, PROXY_TABLE], 'nftables own-rules'],
+];
+
+describe('--backend=auto', () => {
+  for (const netlink of [true, false]) {
+    for (const [node, setUp, expected] of NODES) {
+      it(`takes ${expected.replace(' ', ' by ')} on ${node}, ${netlink ? 'over netlink' : 'with the tools'}`, async () => {
+        await using box = await createBox();
+        for (const line of setUp) {
+          const [file = '', ...args] = line.split(' ');
+          const { code, stderr } = await box.run(file, args);
+          assert.equal(code, 0, `${line}: ${stderr}`);
+        }
+        await using asking = await hostNetlink(box);
+        const { host } = boxHost(box, netlink ? asking.netlink : undefined);
+        const { backend, by } = await choose(AUTO, host);
+        assert.equal(`${backend} ${by}`, expected);
+      });
+    }
+  }
+
+  for (const options of [{ mode: 'legacy' }, { chain: 'MY-CHAIN' }] as const) {
+    it(`takes iptables if ${Object.keys(options)} asks for it, whatever is on the node`, async () => {
+      await using box = await createBox();
+      await box.run('nft', ['add', 'table', 'ip', 'kube-proxy']);
+      const { backend, by, reason } = await choose({ ...AUTO, ...options }, boxHost(box).host);
+      assert.deepEqual([backend, by], ['iptables', 'trial']);
+      assert.match(reason, /asked for by --(?:iptables-mode=legacy|masq-chain=MY-CHAIN)/);
+    });
+  }
+
+  it('is not asked for by a flag that names the dataplane', async () => {
+    await using box = await createBox();
+    await box.run('nft', ['add', 'table', 'ip', 'kube-proxy']);
+    const { backend, by } = await choose({ ...AUTO, backend: 'iptables' }, boxHost(box).host);
+    assert.deepEqual([backend, by], ['iptables', 'flag']);
+  });
+});
