@@ -79,7 +79,9 @@ function stateHtml({ status, families, interval, version }: Overview): string {
   const checks = readiness(status, families, interval(), performance.now());
   const bad = checks.filter(({ isGood }) => !isGood).map(({ name, reason }) => `${name}: ${reason}`);
   const state = `${time(Date.now())}: ${bad.length === 0 ? 'ready' : `not ready, ${bad.join('; ')}`}`;
-  const runs = [...(status.dataplane === undefined ? [] : [status.dataplane.name]), version].join(', ');
+  const { dataplane } = status;
+  const uses = dataplane === undefined ? [] : [`${dataplane.name} (${dataplane.reason})`];
+  const runs = [...uses, version].join(', ');
   return `<p class="${bad.length === 0 ? 'good' : 'bad'}">${escapeHtml(state)}</p>\n<p class="soft">${escapeHtml(runs)}</p>`;
 }
 
