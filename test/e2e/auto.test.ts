@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { chmod, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { BINARY, createNode, inside, jsonLines, type NodeLab, SERVED } from './support.ts';
+
+const KUBE_PROXY = {
+  nftables: 'add table ip kube-proxy; add table ip6 kube-proxy',
+  iptables: ['-N', 'KUBE-SERVICES'],
+} as const;
+
+/** What iptables-nft-restore of 1.8.9 prints on a kernel without the modules of RHEL 10. */
+const LACKING = [
+  'Warning: Extension comment revision 0 not supported, missing kernel module?',
+  'Warning: Extension MASQUERADE revision 0 not supported, missing kernel module?',
+  'iptables-nft-restore v1.8.9 (nf_tables):',
+  'line 3: RULE_APPEND failed (No such file or directory): rule in chain IP-MASQ-AGENT',
+].join('\n');
+
+describe('the agent with --backend=auto', () => {
+  for (const [first, dataplane] of [
+    ['the agent', 'iptables'],
+    ['kube-proxy', 'nftables'],
+  ] as const) {
+    it(`stays in ${dataplane} at 20 restarts beside kube-proxy in nftables mode if ${first} comes first, and writes nothing`, async () => {
+      await using node = await createNode();
+      await writeFile(join(node.configDir, 'ip-masq-x'), inside('10.0.0.0/8', 'fd00::/8'));
+      if (first === 'kube-proxy') await node.nft(KUBE_PROXY.nftables);
+      const start = await node.agent('--once', '--enable-ipv6');
+      assert.match(start.stderr, new RegExp(`"msg":"using ${dataplane} [^"]*: `));
+      await node.nft(KUBE_PROXY.nftables);
+      const before = await everything(node);
+      for (let restart = 0; restart < 20; restart += 1) {
+        const { code, stderr } = await node.agent('--once', '--enable-ipv6');
+        assert.equal(code, 0);
+        assert.match(stderr, new RegExp(`"msg":"using ${dataplane} [^"]*: rules of the agent are there`));
+      }
+      assert.equal(await everything(node), before);
+    });
+  }
+
+  it('ends an interrupted switch where kube-proxy is, and leaves the rules of one dataplane', async () => {
+    await using node = await createNode();
+    await node.agent('--once', '--backend=nftables');
+    const table = await node.nft('list table ip ip-masq-agent');
+    await node.run('nft', 'delete', 'table', 'ip', 'ip-masq-agent');
+    await node.agent('--once', '--backend=iptables');
+    await node.nft(table);
+    await node.iptables(...KUBE_PROXY.iptables);
+    const { code, stderr } = await node.agent('--once');
+    assert.equal(code, 0);
+    assert.match(
+      stderr,
+      /using iptables .*: rules of the agent are in both dataplanes, and kube-proxy uses iptables/,
+    );
+    assert.doesNotMatch(await node.run('nft', 'list', 'tables'), /ip-masq-agent/);
+  });
+
+  it('says what has chosen in metrics and on the status page, and to the commands beside it', async () => {
+    await using node = await createNode();
+    await node.nft(KUBE_PROXY.nftables);
+    const agent = node.start(SERVED);
+    await agent.logged(/http:/);
+    assert.match(
+      await node.metrics(),
+      /build_info\{.*dataplane="nftables [\d.]+",chosen_by="kube-proxy"\} 1/,
+    );
+    assert.match(await node.fetch('/statusz'), /nftables [\d.]+ \(kube-proxy uses nftables\)/);
+    // The rules of the agent decide for a command too; without them, the running agent does.
+    await node.nft('flush ruleset');
+    const { stderr, stdout } = await node.agent('diff');
+    assert.match(stderr, /flags of the running agent, .*--backend=nftables/);
+    assert.match(stdout, /^IPv4, nftables /m);
+    await agent.stop();
+  });
+
+  it('takes nftables if the kernel lacks what iptables needs, after one attempt', async () => {
+    await using node = await createNode();
+    const { code, stderr } = await withoutModules(node);
+    assert.equal(code, 0, stderr);
+    assert.doesNotMatch(stderr, /trying again/);
+    assert.match(
+      stderr,
+      /using nftables [\d.]+: iptables does not work here: .*lacks some of nft_compat, xt_comment, xt_MASQUERADE"/,
+    );
+    assert.match(await node.nft('list table ip ip-masq-agent'), /masquerade/);
+    assert.equal((await node.agent('diff')).code, 0);
+  });
+
+  it('warns if a flag asks for iptables on such a node', async () => {
+    await using node = await createNode();
+    const { code, stderr } = await withoutModules(node, '--iptables-mode=nft');
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /"warn",.*--iptables-mode=nft has no effect; remove it: /);
+  });
+
+  it('ends with both reasons if nftables does not work either', async () => {
+    await using node = await createNode();
+    await node.nft('add table ip ip-masq-agent { chain foreign; }');
+    const { code, stderr } = await withoutModules(node, '--masq-chain=OTHER');
+    assert.equal(code, 1);
+    const { msg } = jsonLines(stderr).at(-1) ?? {};
+    assert.match(
+      `${msg}`,
+      /neither dataplane works on this node: .*xt_MASQUERADE; .*ip-masq-agent.*; for iptables, load /,
+    );
+  });
+
+  it('does not take nftables if --backend names iptables, and names the other flag', async () => {
+    await using node = await createNode();
+    const { code, stderr } = await withoutModules(node, '--backend=iptables');
+    assert.equal(code, 1);
+    assert.match(stderr, /"fatal",.*lacks some of nft_compat, .*; load them .*or use --backend=nftables"/);
+    assert.equal(await node.run('nft', 'list', 'tables'), '');
+  });
+});
+
+/** Runs the agent once as on a node without the modules that iptables-nft needs. */
+async function withoutModules(node: NodeLab, ...flags: readonly string[]) {
+  const file = join(node.dir, 'iptables-nft-restore');
+  await writeFile(file, `#!/bin/sh\ncat >/dev/null\ncat >&2 <<'END'\n${LACKING}\nEND\nexit 4\n`);
+  await chmod(file, 0o755);
+  const path = `PATH=${node.dir}:${process.env['PATH']}`;
+  return await node.box.run('env', [path, BINARY, '--once', `--config-dir=${node.configDir}`, ...flags]);
+}
+
+/** All rules of both families and dataplanes. */
+async function everything(node: NodeLab): Promise<string> {
+  return `${await node.kernel()}${await node.nft('list ruleset')}`;
+}
