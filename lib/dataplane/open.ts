@@ -22,10 +22,15 @@ export interface Opened {
 /**
  * Opens the dataplane to use.
  *
+ * @param asking where to look for what says which one, if netlink is to be asked only for that
  * @throws {DataplaneError} if its tools are not installed, or fail
  */
-export async function openDataplane(options: DataplaneOptions, host: Host): Promise<Opened> {
-  const choice = await choose(options, host);
+export async function openDataplane(
+  options: DataplaneOptions,
+  host: Host,
+  asking: Host = host,
+): Promise<Opened> {
+  const choice = await choose(options, asking);
   if (choice.backend === 'nftables') return { dataplane: await openNftables(options, host, choice) };
   if (choice.by !== 'trial') return { dataplane: await openIptables(options, host, choice) };
   const instead = (error: unknown) => openInstead(error, options, host);

@@ -85,7 +85,7 @@ async function examineKernel(
     findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
   };
   await look(async () => {
-    const { dataplane } = await retrying(() => openDataplane(options, host), retry);
+    const { dataplane } = await retrying(() => openDataplane(options, host, foreignHost), retry);
     seen.push(`${dataplane.name}: ${dataplane.reason}`);
     const { enableIPv6 } = sources.config;
     for (const family of ['IPv4', 'IPv6'] as const) {

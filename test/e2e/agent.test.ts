@@ -378,7 +378,10 @@ describe('a system that refuses ends the agent with exit code 1:', () => {
     await using node = await createNode();
     const { code, stderr } = await runWith(node, { PATH: '/nonexistent' }, '--log-format=text');
     assert.equal(code, 1);
-    assert.match(stderr, /FATAL no iptables of either mode is installed/);
+    assert.match(
+      stderr,
+      /FATAL neither dataplane works on this node: no iptables of either mode is installed; nft is not installed; for iptables, install /,
+    );
   });
 
   it('ip6tables is missing although IPv6 is on; without IPv6 it is not missed', async () => {
@@ -390,7 +393,10 @@ describe('a system that refuses ends the agent with exit code 1:', () => {
       await symlink(`/usr/sbin/${tool}`, join(bin, tool));
     const { code, stderr } = await runWith(node, { PATH: bin }, '--enable-ipv6', '--log-format=text');
     assert.equal(code, 1);
-    assert.match(stderr, /FATAL ip6tables-nft-restore is not installed/);
+    assert.match(
+      stderr,
+      /FATAL neither dataplane works on this node: ip6tables-nft-restore is not installed; nft is not /,
+    );
     const without = await runWith(node, { PATH: bin });
     assert.equal(without.code, 0, without.stderr);
     assert.doesNotMatch(without.stderr, /"level":"(warn|error)"/);

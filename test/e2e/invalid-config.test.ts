@@ -65,12 +65,13 @@ describe('an invalid config with --on-invalid-config=keep', () => {
       assert.equal((await node.agent('cleanup')).code, 1, 'the agent holds the lock');
       await agent.logged(/metrics, probes and status on/);
       await answers(node, '/readyz', /^503 \[-\] config: /);
-      await answers(node, '/metrics', /^ip_masq_agent_build_info\{.*dataplane=""\} 1$/m);
+      await answers(node, '/metrics', /^ip_masq_agent_build_info\{.*dataplane="",chosen_by=""\} 1$/m);
       assert.equal(await rulesOf(node), before);
       await volume.swap(inside('10.2.0.0/16'));
-      await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
+      await agent.logged(/\+ (?:-d|element) 10\.2\.0\.0\/16/);
       await answers(node, '/readyz', /^200 ok\n/);
-      await answers(node, '/metrics', /^ip_masq_agent_build_info\{.*dataplane="iptables .*"\} 1$/m);
+      const labels = new RegExp(`_build_info\\{.*dataplane="${backend} .*",chosen_by="own-rules"\\} 1$`, 'm');
+      await answers(node, '/metrics', labels);
       await agent.stop();
     });
 

@@ -117,7 +117,7 @@ describe('a process of another user that has the name of the lock', onlyRoot, ()
       if (how === 'listens')
         assert.match(
           diff.stderr,
-          /flags of the agent .* unknown: user 65534 .*assuming .*--backend=iptables/,
+          /flags of the agent .* unknown: user 65534 .*assuming .*--backend=auto/,
         );
       await squatter.stop();
       await agent.logged(/took the lock/);

@@ -7,7 +7,7 @@ import { prettyJson } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { DIFF_FLAGS } from '../command-flags.ts';
 import { EXIT } from '../exit.ts';
-import { dataplaneOptions, retryOptions } from '../from-flags.ts';
+import { dataplaneOptions, foreignHost, retryOptions } from '../from-flags.ts';
 import { print, wantsColour } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { differenceJson } from './diff-json.ts';
@@ -23,7 +23,7 @@ export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> 
   const host = systemHost(flags['sync-timeout']);
   const retry = retryOptions(flags);
   const options = dataplaneOptions(flags);
-  const { dataplane } = await retrying(() => openDataplane(options, host), retry);
+  const { dataplane } = await retrying(() => openDataplane(options, host, foreignHost(flags)), retry);
   const places = await listPlaces(options, host);
   // The preview looks at both families of the dataplane that is used.
   const others = places.filter((place) => place.dataplane.name !== dataplane.name);

@@ -43,7 +43,7 @@ async function askNode(
   const host = systemHost(flags['sync-timeout']);
   const retry = retryOptions(flags);
   const options = dataplaneOptions(flags);
-  const { dataplane } = await retrying(() => openDataplane(options, host), retry);
+  const { dataplane } = await retrying(() => openDataplane(options, host, foreignHost(flags)), retry);
   const families = [...new Set(addresses.map(({ family }) => family))];
   const nodeOptions = { families, ownChain: options.chain, iptables: dataplane.iptables };
   const node = await retrying(() => readNode(foreignHost(flags), nodeOptions), retry);
