@@ -57,10 +57,10 @@ export class KernelEvents {
   add({ generations, lost }: Changes): void {
     if (!this.isPending) this.#since = performance.now();
     this.#isBlind ||= lost;
-    for (const { id, process } of generations) {
+    for (const { id, process: program } of generations) {
       this.#last = id;
-      if (process !== OWN_NAME && (this.#programs.has(process) || this.#programs.size < MOST_NAMES))
-        this.#programs.set(process, id);
+      if (program !== OWN_NAME && (this.#programs.has(program) || this.#programs.size < MOST_NAMES))
+        this.#programs.set(program, id);
     }
   }
 

@@ -1,104 +1,63 @@
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '../..');
 
 /**
- * Which folder may import which; of those with "types" only what is gone at run time. A subfolder has a line of its own.
- * A folder and its subfolders may import each other.
+ * Modules that reach nothing outside the process, or the names in them that do not. All others, and the globals that
+ * `globalsOf` finds, must be in the last column of the table.
  */
-const ALLOWED: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> = {
-  text: {},
-  cidr: {},
-  config: { cidr: 'all' },
-  inputs: { config: 'all', cidr: 'all' },
-  report: { config: 'all', cidr: 'all' },
-  'win-bridge': { config: 'all', cidr: 'all', report: 'all' },
-  policy: { cidr: 'all', config: 'types' },
-  dataplane: { policy: 'all', cidr: 'all', netlink: 'all' },
-  'dataplane/iptables': { policy: 'all', cidr: 'all', netlink: 'types' },
-  'dataplane/nftables': { policy: 'all', cidr: 'all', netlink: 'types' },
-  flows: { policy: 'all', cidr: 'all', netlink: 'all' },
-  foreign: {
-    policy: 'all',
-    cidr: 'all',
-    dataplane: 'all',
-    'dataplane/iptables': 'all',
-    'dataplane/nftables': 'all',
-    netlink: 'types',
-  },
-  log: {},
-  netlink: {},
-  node: { cidr: 'all', netlink: 'all' },
-  agent: {
-    cidr: 'all',
-    config: 'all',
-    policy: 'all',
-    dataplane: 'all',
-    netlink: 'all',
-    node: 'all',
-    log: 'all',
-  },
-  beside: {
-    policy: 'all',
-    dataplane: 'all',
-    netlink: 'all',
-    node: 'all',
-    flows: 'all',
-    foreign: 'all',
-    agent: 'all',
-    log: 'all',
-    status: 'types',
-  },
-  doctor: {
-    config: 'all',
-    policy: 'all',
-    dataplane: 'all',
-    'dataplane/iptables': 'all',
-    node: 'all',
-    foreign: 'all',
-    agent: 'all',
-  },
-  // The page and the endpoints show problems and origins of the config in its own words.
-  status: { config: 'all', policy: 'all', dataplane: 'all', foreign: 'types', agent: 'types' },
+const PURE: Readonly<Record<string, 'all' | readonly string[]>> = {
+  'node:buffer': 'all',
+  'node:crypto': 'all',
+  'node:events': 'all',
+  'node:net': ['BlockList', 'isIP', 'isIPv4', 'isIPv6'],
+  'node:path': 'all',
+  'node:timers/promises': 'all',
+  'node:util': 'all',
+  'node:v8': ['setFlagsFromString'],
+  'ip-cidr': 'all',
+  'js-yaml': 'all',
+  'jsonc-parser': 'all',
 };
 
-/** The only files in lib that may import what reaches out of the process. */
-const ENDS: Readonly<Record<string, readonly string[]>> = {
-  'node:fs': [
-    'lib/agent/wakes.ts',
-    'lib/config/read.ts',
-    'lib/dataplane/host.ts',
-    'lib/inputs/directory.ts',
-    'lib/inputs/input.ts',
-    'lib/log/log.ts',
-    'lib/log/termination.ts',
-    'lib/node/cpu-time.ts',
-    'lib/netlink/threads.ts',
-    'lib/node/own-addresses.ts',
-    'lib/status/limits.ts',
-  ],
-  'node:child_process': ['lib/dataplane/host.ts'],
-  'fast-glob': ['lib/config/read.ts'],
-  'ip-cidr': ['lib/cidr/extent.ts'],
-  'js-yaml': ['lib/config/yaml.ts'],
-  'jsonc-parser': ['lib/win-bridge/exception-list.ts', 'lib/win-bridge/json.ts'],
-  pino: ['lib/log/log.ts'],
-  'prom-client': ['lib/status/metrics.ts'],
-  'node:http': ['lib/status/server.ts'],
-};
+const PURE_GLOBALS = ['process.arch', 'process.cpuUsage', 'process.threadCpuUsage', 'globalThis.gc'];
 
 interface Import {
   readonly file: string;
   readonly from: string;
   readonly typeOnly: boolean;
+  /** What is imported at run time: names, `default`, or `*` for all. */
+  readonly names: readonly string[];
+}
+
+/** A module, or a global with its member, that a file uses to reach out of the process. */
+interface Reach {
+  readonly file: string;
+  readonly what: string;
+}
+
+/** A row of the table in CONTRIBUTING.md. */
+interface Row {
+  readonly folder: string;
+  readonly mayImport: Readonly<Record<string, 'all' | 'types'>>;
+  /** Without a file for the whole folder. */
+  readonly mayReach: readonly { readonly file: string | undefined; readonly what: string }[];
 }
 
 const files = globSync('{cmd,lib}/**/*.{ts,js}', { cwd: ROOT }).toSorted();
 const imports = files.flatMap((file) => importsOf(file, readFileSync(join(ROOT, file), 'utf8')));
+const reaches = files.flatMap((file) => reachesOf(file, readFileSync(join(ROOT, file), 'utf8')));
+/** Those from one folder to another, but for those that every folder may have. */
+const between = imports.flatMap((one) => {
+  const [own, other] = [folderOf(one.file), folderOf(one.from)];
+  if (own === undefined || own === 'cmd' || other === undefined) return [];
+  return other === 'text' || areRelated(own, other) ? [] : [{ ...one, own, other }];
+});
+const rows = rowsOf(readFileSync(join(ROOT, '.github/CONTRIBUTING.md'), 'utf8'));
 
 describe('imports', () => {
   it('are found in every way of writing them', () => {
@@ -135,23 +94,32 @@ describe('imports', () => {
     );
   });
 
-  it('were read from every folder', () => {
-    const folders = new Set(imports.flatMap(({ file }) => folderOf(file) ?? []));
-    for (const folder of Object.keys(ALLOWED)) {
-      if (ALLOWED[folder] !== undefined && folder !== 'text') assert.ok(folders.has(folder), folder);
-    }
+  it('are of folders that have a row in the table, which has no others', () => {
+    const folders = new Set(files.map((file) => folderOf(file)));
+    assert.deepEqual(rows.map(({ folder }) => folder).toSorted(), [...folders].toSorted());
   });
 
-  it('go from folder to folder as the design allows, and no other way', () => {
-    const wrong = imports.filter(({ file, from, typeOnly }) => {
-      const [own, other] = [folderOf(file), folderOf(from)];
-      if (own === undefined || other === undefined || other === 'text' || areRelated(own, other))
-        return false;
-      if (own === 'cmd') return false;
-      const allowed = ALLOWED[own]?.[other];
+  it('go from folder to folder as the table allows, and no other way', () => {
+    const wrong = between.filter(({ own, other, typeOnly }) => {
+      const allowed = rowOf(own)?.mayImport[other];
       return allowed !== 'all' && !(allowed === 'types' && typeOnly);
     });
     assert.deepEqual(wrong.map(describeImport), []);
+  });
+
+  it('are all that the table allows', () => {
+    const idle = rows.flatMap(({ folder, mayImport }) =>
+      Object.entries(mayImport)
+        .filter(
+          ([name, what]) =>
+            !between.some(
+              ({ own, other, typeOnly }) =>
+                own === folder && other === name && (what === 'types' || !typeOnly),
+            ),
+        )
+        .map(([name, what]) => `${folder}: ${what} of ${name}`),
+    );
+    assert.deepEqual(idle, []);
   });
 
   it('lead to nothing that is there for tests or builds only', () => {
@@ -164,11 +132,7 @@ describe('imports', () => {
   });
 
   it('go in no circle between folders', () => {
-    const edges = imports.flatMap(({ file, from }) => {
-      const [own, other] = [folderOf(file), folderOf(from)];
-      return own === undefined || other === undefined || areRelated(own, other) ? [] : [{ own, other }];
-    });
-    assert.equal(circle(edges), undefined);
+    assert.equal(circle(between), undefined);
   });
 
   it('lead from no command to another', () => {
@@ -179,19 +143,88 @@ describe('imports', () => {
     assert.deepEqual(wrong.map(describeImport), []);
   });
 
-  it('reach out of the process in a few files only', () => {
-    const wrong = imports.filter(({ file, from }) => {
-      const allowed = ENDS[from.replace(/\/promises$/, '')];
-      return file.startsWith('lib/') && allowed !== undefined && !allowed.includes(file);
-    });
-    assert.deepEqual(wrong.map(describeImport), []);
+  it('take an npm module into one folder only', () => {
+    const packages = imports.filter(({ from }) => folderOf(from) === undefined && !from.startsWith('node:'));
+    for (const [name, of] of Map.groupBy(packages, ({ from }) => from))
+      assert.equal(new Set(of.map(({ file }) => folderOf(file))).size, 1, name);
+  });
+});
+
+describe('what reaches out of the process', () => {
+  it('is found in every way of writing it', () => {
+    const text = [
+      "import { createServer } from 'node:net';",
+      "import { isIP } from 'node:net';",
+      "import type { Server } from 'node:net';",
+      "import { type Dirent } from 'node:fs';",
+      "import { constants, type Stats } from 'node:fs';",
+      "import { open as openFile } from 'node:fs/promises';",
+      "import * as net from 'node:net';",
+      "import net from 'node:net';",
+      "import 'node:cluster';",
+      "export { isIP as connect } from 'node:net';",
+      "import { hostname } from 'node:os';",
+      "import pino, { type Logger } from 'pino';",
+      "const { createHash } = process.getBuiltinModule('node:crypto');",
+      "const dgram = process.getBuiltinModule('node:dgram');",
+      "const { isIPv4 } = await import('node:net');",
+      'await import(`node:http2`);',
+      'const built = process.getBuiltinModule;',
+      'process.dlopen(module, path);',
+      "process['binding']('tcp_wrap');",
+      'const { kill } = process;',
+      "globalThis.fetch('');",
+      'globalThis.gc?.();',
+      'const get = fetch;',
+      'new WebSocket(url);',
+      'console.log(process.arch);',
+      "const message = 'of the process.' + `(process of root)`;",
+    ].join('\n');
+    assert.deepEqual(
+      reachesOf('lib/x/x.ts', text).map(({ what }) => what),
+      [
+        'node:net',
+        'node:fs',
+        'node:fs',
+        'node:net',
+        'node:net',
+        'node:cluster',
+        'node:os',
+        'pino',
+        'node:dgram',
+        'node:net',
+        'import',
+        'process.getBuiltinModule',
+        'process.dlopen',
+        'process',
+        'process',
+        'globalThis.fetch',
+        'fetch',
+        'WebSocket',
+        'console.log',
+      ],
+    );
   });
 
-  it('start no process from cmd', () => {
-    const wrong = imports.filter(
-      ({ file, from }) => file.startsWith('cmd/') && /child_process|cluster/.test(from),
+  it('is in the files that the table names, and in no other', () => {
+    const wrong = reaches.filter((reach) => {
+      const { mayReach = [] } = rowOf(folderOf(reach.file)) ?? {};
+      return !mayReach.some((named) => isNamed(reach, named));
+    });
+    assert.deepEqual(
+      wrong.map(({ file, what }) => `${file} uses ${what}`),
+      [],
     );
-    assert.deepEqual(wrong.map(describeImport), []);
+  });
+
+  it('is all that the table names', () => {
+    const idle = rows.flatMap(({ folder, mayReach }) => {
+      const own = reaches.filter(({ file }) => folderOf(file) === folder);
+      return mayReach
+        .filter((named) => !own.some((reach) => isNamed(reach, named)))
+        .map(({ file = '', what }) => `${folder}/${file} uses ${what}`);
+    });
+    assert.deepEqual(idle, []);
   });
 });
 
@@ -219,15 +252,90 @@ describe('the code', () => {
 
 function importsOf(file: string, text: string): readonly Import[] {
   const statement =
-    /^\s*(?:import|export)\s+(?:(type)\s+)?(?:[\w*{][^'";]*?\s+from\s+)?(['"])([^'"]+)\2|\b(?:import|require|getBuiltinModule)\(\s*(['"])([^'"]+)\4/gm;
-  return [...withoutComments(text).matchAll(statement)].map(([, type, , named, , called]) => {
+    /^\s*(?:import|export)\s+(?:(type)\s+)?(?:([\w*{][^'";]*?)\s+from\s+)?(['"])([^'"]+)\3|\b(?:import|require|getBuiltinModule)\(\s*(['"])([^'"]+)\5/gm;
+  return [...withoutComments(text).matchAll(statement)].map(([, type, clause, , named, , called]) => {
     const from = named ?? called ?? '';
     return {
       file,
       from: from.startsWith('.') ? relative(ROOT, join(ROOT, dirname(file), from)) : from,
       typeOnly: type !== undefined,
+      names: type === undefined ? namesOf(clause) : [],
     };
   });
+}
+
+/** The names in what is between `import` and `from`, which may be missing. */
+function namesOf(clause = '*'): readonly string[] {
+  const [, before = '', inBraces] = /^([^{]*)(?:\{(.*)\})?$/s.exec(clause) ?? [];
+  const names = (inBraces ?? '').split(',').map((name) => name.trim().replace(/ as .*/, ''));
+  const whole = before.includes('*') ? ['*'] : before.trim() === '' ? [] : ['default'];
+  return [...whole, ...names.filter((name) => name !== '' && !name.startsWith('type '))];
+}
+
+/** What the file uses to reach out of the process. */
+function reachesOf(file: string, text: string): readonly Reach[] {
+  const modules = importsOf(file, text)
+    .filter(({ from, names }) => folderOf(from) === undefined && !names.every((name) => isPure(from, name)))
+    .map(({ from }) => from.replace(/\/promises$/, ''));
+  return [...modules, ...globalsOf(text)].map((what) => ({ file, what }));
+}
+
+function isPure(module: string, name: string): boolean {
+  const pure = PURE[module];
+  return pure === 'all' || pure?.includes(name) === true;
+}
+
+/** The globals that reach out of the process, each with its member; `import` where the name of the module is computed. */
+function globalsOf(text: string): readonly string[] {
+  // Messages speak of processes.
+  const bare = withoutComments(text).replace(/'[^'\n]*'|"[^"\n]*"/g, "''");
+  const used =
+    /(?<![\w$.])(?:(?:process|globalThis)(?:\??\.(?!getBuiltinModule\(''\))\w+|(?=[[;,)]))|(?:fetch|WebSocket|EventSource|console)\b(?:\.\w+)?|(?:import|require)\b(?=\((?!'')))/g;
+  return [...bare.matchAll(used)]
+    .map(([global]) => global.replace('?', ''))
+    .filter((global) => !PURE_GLOBALS.includes(global));
+}
+
+/** The rows about folders of cmd and lib. */
+function rowsOf(page: string): readonly Row[] {
+  const cells = [...page.matchAll(/^\| `((?:cmd|lib)\/[^`]+)` \| (.*) \| (.*) \|$/gm)];
+  return cells.map(([, path = '', importing = '', reaching = '']) => ({
+    folder: folderOf(`${path}/`) ?? '',
+    mayImport: path.startsWith('cmd/') || importing === 'nothing' ? {} : mayImportOf(importing),
+    mayReach: reaching.split(';').flatMap(mayReachOf),
+  }));
+}
+
+function mayImportOf(cell: string): Row['mayImport'] {
+  return Object.fromEntries(
+    cell.split(', ').map((entry) => {
+      const [, types, name = ''] = /^(types of )?`(.+)`$/.exec(entry) ?? assert.fail(`cannot read ${entry}`);
+      return [name, types === undefined ? 'all' : 'types'];
+    }),
+  );
+}
+
+/** @param part of a cell: files, what they do, and in parentheses what they use */
+function mayReachOf(part: string): Row['mayReach'] {
+  const inParentheses = /\([^)]*\)/g;
+  const files = quotedIn(part.replace(inParentheses, ''));
+  const used = quotedIn((part.match(inParentheses) ?? []).join(' '));
+  return (files.length === 0 ? [undefined] : files).flatMap((file) => used.map((what) => ({ file, what })));
+}
+
+/** What stands between backquotes. */
+function quotedIn(text: string): readonly string[] {
+  return [...text.matchAll(/`([^`]+)`/g)].map(([, quoted = '']) => quoted);
+}
+
+function rowOf(folder: string | undefined): Row | undefined {
+  return rows.find((row) => row.folder === folder);
+}
+
+/** A global that is named stands for all its members too. */
+function isNamed(reach: Reach, { file, what }: Row['mayReach'][number]): boolean {
+  if (file !== undefined && basename(reach.file) !== file) return false;
+  return reach.what === what || reach.what.startsWith(`${what}.`);
 }
 
 function withoutComments(text: string): string {
