@@ -1,18 +1,11 @@
-const COLOURED = process.stdout.isTTY && !process.env['NO_COLOR'];
-
-const STYLES = { bold: 1, dim: 2, red: 31, green: 32, cyan: 36 } as const;
-
-/** The text in a style, where the terminal has styles and NO_COLOR (no-color.org) does not forbid them. */
-export function style(name: keyof typeof STYLES, text: string): string {
-  return COLOURED ? `\x1b[${STYLES[name]}m${text}\x1b[0m` : text;
-}
+import { styleText } from 'node:util';
 
 let steps = 0;
 
 /** Begins a numbered step. */
 export function step(title: string): void {
   steps += 1;
-  process.stdout.write(`\n${style('bold', `${steps}. ${title}`)}\n`);
+  process.stdout.write(`\n${styleText('bold', `${steps}. ${title}`)}\n`);
 }
 
 /** Prints lines below the step. */
@@ -22,7 +15,7 @@ export function say(...lines: readonly string[]): void {
 
 /** Prints what a program said or holds. */
 export function quote(lines: readonly string[]): void {
-  for (const line of lines) process.stdout.write(`     ${style('cyan', line)}\n`);
+  for (const line of lines) process.stdout.write(`     ${styleText('cyan', line)}\n`);
 }
 
 /** Prints rows in columns. */
@@ -35,7 +28,7 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
       .map((cell, column) => cell.padEnd(widths[column] ?? 0))
       .join('  ')
       .trimEnd();
-  say(style('dim', line(head)));
+  say(styleText('dim', line(head)));
   for (const row of rows) say(line(row));
 }
 
@@ -44,7 +37,7 @@ const checks: boolean[] = [];
 /** Prints whether what the demo claims is so. */
 export function check(claim: string, holds: boolean): void {
   checks.push(holds);
-  say(`${holds ? style('green', 'ok') : style('red', 'NOT SO')}  ${claim}`);
+  say(`${holds ? styleText('green', 'ok') : styleText('red', 'NOT SO')}  ${claim}`);
 }
 
 /** Whether every claim so far was so, and how many there were. */

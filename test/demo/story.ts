@@ -1,13 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { styleText } from 'node:util';
 import { load } from 'js-yaml';
 import { type Box, ownBox } from '../lab/box.ts';
 import { type Monitor, monitorRules } from '../lab/monitor.ts';
 import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
 import { type Files, ProjectedVolume } from '../lab/volume.ts';
 import { type Agent, rules, startAgent } from './agent.ts';
-import { check, quote, result, say, step, style, table } from './show.ts';
+import { check, quote, result, say, step, table } from './show.ts';
 
 const CHAIN = 'IP-MASQ-AGENT';
 
@@ -60,8 +61,8 @@ export async function tell(): Promise<boolean> {
   }
   const { good, claims } = result();
   const verdict = good
-    ? style('green', `all ${claims} claims checked`)
-    : style('red', 'not everything was as claimed');
+    ? styleText('green', `all ${claims} claims checked`)
+    : styleText('red', 'not everything was as claimed');
   process.stdout.write(
     `\n${verdict}; the lab goes with this process, the machine's own rules were never touched\n`,
   );
