@@ -97,7 +97,8 @@ function createLimitedServer({ address, routes, onError, lifeMs = LIMITS.life }:
     });
     const own = { 'Content-Type': type, 'Content-Length': body.length, ...(status === 405 && ALLOW) };
     response.writeHead(status, { ...HEADERS, ...own });
-    return response.end(request.method === 'HEAD' ? undefined : body);
+    // Node.js leaves out the body of an answer to HEAD.
+    return response.end(body);
   };
   server.on('request', handle).on('checkExpectation', handle);
   server.on('connect', (_, socket: Duplex) => refuse(socket, 405, ALLOW));
