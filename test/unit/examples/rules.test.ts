@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import { load } from 'js-yaml';
+import { METRIC_PREFIX, METRICS } from '../../../lib/status/metrics.ts';
+import { example, exampleRules } from '../../prometheus/support.ts';
+
+const UNIT_TESTS = new URL('../../prometheus/rules.promtool.yaml', import.meta.url);
+const PODMONITOR = new URL(
+  '../../../examples/kubernetes/components/podmonitor/podmonitor.yaml',
+  import.meta.url,
+);
+const ALERTS = exampleRules().filter((rule) => rule.alert !== undefined);
+const NAMES = ALERTS.map(({ alert = '' }) => alert);
+const SUFFIXES = /_(bucket|count|sum)$/;
+
+describe('the alerts of examples/prometheus', () => {
+  it('fire in the unit tests, each of them', () => {
+    const fired = readFileSync(UNIT_TESTS, 'utf8').matchAll(/- labels: .*alertname="(\w+)"/g);
+    assert.deepEqual([...new Set(Array.from(fired, ([, name = '']) => name))].sort(), [...NAMES].sort());
+  });
+
+  it('have a section of the runbook each, which has no other', () => {
+    const sections = [...example('runbook.md').matchAll(/^## (.*)$/gm)].map(([, title]) => title);
+    assert.deepEqual(sections, NAMES);
+  });
+
+  it('are told about with meaning, impact, what to look at and what to do', () => {
+    const [, ...sections] = example('runbook.md').split(/^## /m);
+    for (const section of sections)
+      assert.deepEqual(
+        [...section.matchAll(/^\*\*(.*?)\.?\*\*/gm)].map(([, word]) => word),
+        ['Meaning', 'Impact', 'Look at', 'Do'],
+        section,
+      );
+  });
+
+  it('say how bad it is, what it is, and where to read on', () => {
+    for (const { alert = '', for: patience, labels = {}, annotations = {} } of ALERTS) {
+      assert.match(patience ?? '', /^\d+m$/, alert);
+      assert.match(labels['severity'] ?? '', /^(critical|warning)$/, alert);
+      assert.deepEqual(Object.keys(annotations).sort(), ['description', 'runbook_url', 'summary'], alert);
+      const url = `https://runbooks.example.com/ip-masq-agent/runbook.md#${alert.toLowerCase()}`;
+      assert.equal(annotations['runbook_url'], url);
+    }
+  });
+
+  it('are inhibited only by others of them, with the same labels as both keep', () => {
+    const { inhibit_rules: rules } = load(example('alertmanager.yaml')) as { inhibit_rules: Inhibition[] };
+    for (const { source_matchers, target_matchers, equal } of rules)
+      for (const matcher of [...source_matchers, ...target_matchers])
+        for (const name of matcher.replace(/^alertname=~?"|"$/g, '').split('|')) {
+          const expr = ALERTS.find(({ alert }) => alert === name)?.expr ?? '';
+          const [, kept = ''] = /^count by \((.*?)\)/.exec(expr) ?? [];
+          for (const label of equal) assert.ok(kept.split(', ').includes(label), `${name} has ${label}`);
+        }
+  });
+
+  it('lead to sections that there are, where the runbook has links', () => {
+    for (const [, anchor = ''] of example('runbook.md').matchAll(/\(#(.*?)\)/g))
+      assert.ok(
+        NAMES.some((name) => name.toLowerCase() === anchor),
+        anchor,
+      );
+  });
+
+  it('ask for metrics, labels and values that the agent has', () => {
+    for (const { expr } of exampleRules())
+      for (const [, name = '', matchers = ''] of expr.matchAll(/\bip_masq_agent_(\w+)(?:\{(.*?)\})?/g))
+        assertKnown(name.replace(SUFFIXES, ''), matchers);
+    for (const text of [example('runbook.md'), example('rules.yaml')])
+      for (const [, name = ''] of text.matchAll(/\bip_masq_agent_(\w+)/g))
+        assert.ok(Object.hasOwn(METRICS, name.replace(SUFFIXES, '')), METRIC_PREFIX + name);
+  });
+});
+
+describe('the PodMonitor', () => {
+  it('selects the same pods, port and node label as the scrape config', () => {
+    const { spec } = load(readFileSync(PODMONITOR, 'utf8')) as { spec: unknown };
+    assert.deepEqual(spec, {
+      jobLabel: 'app.kubernetes.io/name',
+      selector: {
+        matchExpressions: [
+          {
+            key: 'app.kubernetes.io/name',
+            operator: 'In',
+            values: ['ip-masq-agent', 'ip-masq-agent-canary'],
+          },
+        ],
+      },
+      podMetricsEndpoints: [
+        {
+          port: 'metrics',
+          path: '/metrics',
+          interval: '30s',
+          relabelings: [{ sourceLabels: ['__meta_kubernetes_pod_node_name'], targetLabel: 'node' }],
+        },
+      ],
+    });
+  });
+});
+interface Inhibition {
+  readonly source_matchers: readonly string[];
+  readonly target_matchers: readonly string[];
+  readonly equal: readonly string[];
+}
+
+function assertKnown(name: string, matchers: string): void {
+  const metric = Object.entries(METRICS).find(([known]) => known === name)?.[1];
+  assert.ok(metric, METRIC_PREFIX + name);
+  for (const [, label = '', value = ''] of matchers.matchAll(/(\w+)="(.*?)"/g)) {
+    const labels: readonly string[] = metric.labels;
+    assert.ok(labels.includes(label), `${name} has no label ${label}`);
+    if (label === 'result') assert.match(metric.help, new RegExp(`\\b${value}\\b`));
+  }
+}
