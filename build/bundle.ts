@@ -1,5 +1,6 @@
 /**
- * Bundles the agent into one executable file, and writes esbuild's list of its parts next to it as .meta.json.
+ * Bundles the agent into one executable file. Next to it, as .meta.json, it writes esbuild's list of its parts and hashes of
+ * its sources.
  * Usage: node build/bundle.ts VERSION [FILE [NODE]]. FILE defaults to bin/ip-masq-agent, NODE to the Node.js that builds.
  * Without NODE, it copies this machine's native module next to FILE. Without the module, the agent goes on without it.
  */
@@ -10,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { build, type Plugin } from 'esbuild';
 import { interpreterLine } from './launch.ts';
 import { nativeModule } from './native-module.ts';
+import { sourcesOf } from './sources.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 // The Node.js that builds is the one that the lockfile pins.
@@ -57,7 +59,8 @@ const { metafile } = await build({
 });
 // Overrides the project's package.json, which makes files without an extension ES modules.
 writeFileSync(`${dirname(target)}/package.json`, '{"type":"commonjs"}\n');
-writeFileSync(`${target}.meta.json`, JSON.stringify(metafile));
+const sources = sourcesOf(root, Object.keys(metafile.inputs));
+writeFileSync(`${target}.meta.json`, JSON.stringify({ ...metafile, sources }));
 chmodSync(`${target}.tmp`, 0o755);
 const native = join(root, nativeModule(process.arch));
 if (interpreter === undefined && existsSync(native))

@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { watchGenerations } from '../lab/generations.ts';
 import { startHelper } from '../lab/helper.ts';
@@ -10,8 +9,7 @@ import { type CpuTime, cpuDuring, untilQuiet } from './proc.ts';
 import { type Families, MANY_FLAGS, sources } from './sources.ts';
 
 /** The build that is measured. BENCH_BINARY names another one, to compare the two. */
-export const BINARY =
-  process.env['BENCH_BINARY'] ?? fileURLToPath(new URL('../../bin/ip-masq-agent', import.meta.url));
+export const BINARY = process.env['BENCH_BINARY'] ?? (await import('../lab/binary.ts')).BINARY;
 
 /** The built agent at work on a node, its server on. It syncs at changes and signals only. */
 export interface RunningAgent extends AsyncDisposable {

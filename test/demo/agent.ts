@@ -1,10 +1,8 @@
-import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { BINARY } from '../lab/binary.ts';
 import type { Box } from '../lab/box.ts';
 
-const BINARY = fileURLToPath(new URL('../../bin/ip-masq-agent', import.meta.url));
 const PATIENCE_MS = 10_000;
 
 /** A running agent, and what it has logged so far. */
@@ -16,7 +14,6 @@ export interface Agent {
 
 /** Starts the agent that `make build` made, in the box. */
 export function startAgent(box: Box, configDir: string, scratch: string): Agent {
-  if (!existsSync(BINARY)) throw new Error('bin/ip-masq-agent is missing: run `make build` first');
   const child = box.spawn(
     BINARY,
     [

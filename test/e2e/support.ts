@@ -3,13 +3,13 @@ import { spawn } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { BINARY } from '../lab/binary.ts';
 import { type Box, createBox } from '../lab/box.ts';
 import type { MemoryCgroup } from '../lab/cgroups.ts';
 import { type RunResult, run } from '../lab/run.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
 
-export const BINARY = fileURLToPath(new URL('../../bin/ip-masq-agent', import.meta.url));
+export { BINARY };
 
 /** For NodeLab.fetch. */
 export const SERVED = '--metrics-bind-address=127.0.0.1:9614';

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { launcherScript } from '../../build/launch.ts';
+import { BINARY } from '../lab/binary.ts';
 import { type RunResult, run, succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 
@@ -65,6 +66,6 @@ async function installCommand(dir: string): Promise<string> {
   for (const path of [bin, lib]) await mkdir(path, { recursive: true });
   await writeFile(join(bin, 'ip-masq-agent'), launcherScript(), { mode: 0o755 });
   await symlink(process.execPath, join(lib, 'node'));
-  await symlink(join(ROOT, 'bin/ip-masq-agent'), join(lib, 'ip-masq-agent'));
+  await symlink(BINARY, join(lib, 'ip-masq-agent'));
   return bin;
 }
