@@ -30,6 +30,8 @@ REVISION := $(shell git rev-parse HEAD 2>/dev/null)
 # By default Node.js leaves one core idle.
 RUN_TESTS := node --test --test-timeout=120000 --test-concurrency=$(shell nproc)
 
+FIND_UNUSED := knip --no-progress --no-config-hints
+
 VALIDATOR := lib/config/schema.generated.js
 BIN := bin/ip-masq-agent
 SOURCES := $(shell find cmd lib -name '*.ts') package.json
@@ -103,7 +105,7 @@ manifest: all-push ## push all images, and $(REGISTRY)/ip-masq-agent:$(VERSION),
 release: need-version manifest ## push all images, and write what people install to bin/release/$(VERSION)
 	node build/release.ts '$(VERSION)' $(NAME) "$$(tail -n 1 bin/image/pushed)" $(SOURCE_DATE_EPOCH)
 
-check: lint ## check format, lint rules and types, run unit tests: at most 45 seconds on 2 cores
+check: lint ## run lint, then unit tests: at most 45 seconds on 2 cores
 	@# Runs all files in one process: to start Node.js more than a hundred times would take as long as all the tests.
 	$(RUN_TESTS) --test-isolation=none 'test/unit/**/*.test.ts'
 
@@ -132,9 +134,12 @@ cluster-up: setup-cluster $(VALIDATOR) ## start a Kubernetes of two nodes on thi
 cluster-down: ## remove what cluster-up started, also after a crash
 	@node test/cluster/local/down.ts
 
-lint: setup $(VALIDATOR) ## check only format, lint rules and types
+lint: setup $(VALIDATOR) ## check only format, lint rules and types, and that nothing is unused
 	biome ci --colors=off --error-on-warnings .
 	tsc
+	$(FIND_UNUSED)
+	@# What only tests use counts as unused, unless its own file uses it too.
+	$(FIND_UNUSED) --production --config=knip.production.json
 
 demo: build ## show the agent at work with real packets, in a private lab
 	@node test/demo/demo.ts

@@ -23,7 +23,7 @@ export interface Promised extends Way {
 }
 
 /** Consecutive addresses that have the other verdict, and the entry that decides there, if there is one. */
-export interface Breach extends Range {
+interface Breach extends Range {
   readonly entry: Entry | undefined;
 }
 

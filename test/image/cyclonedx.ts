@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Ajv } from 'ajv';
 import formats from 'ajv-formats';
 
-const LIBRARY = dirname(createRequire(import.meta.url).resolve('@cyclonedx/cyclonedx-library/package.json'));
+const LIBRARY = dirname(fileURLToPath(import.meta.resolve('@cyclonedx/cyclonedx-library/package.json')));
 
 /** What is wrong with a bill of materials by the JSON Schema of CycloneDX 1.6; empty where it is valid. */
 export function cycloneDxErrors(bom: unknown): readonly string[] {

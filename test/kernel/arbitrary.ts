@@ -62,7 +62,7 @@ export function ruleOptions(): fc.Arbitrary<Omit<RuleOptions, 'mode'>> {
 }
 
 /** As the command line gives it. */
-export function randomFully(): fc.Arbitrary<RuleOptions['randomFully']> {
+function randomFully(): fc.Arbitrary<RuleOptions['randomFully']> {
   return fc.oneof(fc.boolean(), fc.subarray([...PORT_PROTOCOLS], { minLength: 1 }));
 }
 

@@ -3,7 +3,7 @@ import type { Box } from './box.ts';
 import { readLines } from './lines.ts';
 
 /** One transaction of nf_tables that the kernel has committed. */
-export interface Generation {
+interface Generation {
   /** When the kernel told of it, as `performance.now()` tells. */
   readonly at: number;
   /** The name of the process that asked for it. */

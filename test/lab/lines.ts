@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 
-export interface Line {
+interface Line {
   readonly text: string;
   /** When it came, as `performance.now()` tells. */
   readonly at: number;

@@ -12,7 +12,7 @@ export interface Seen {
 /** Where the receiver listens. */
 export const PORT = 4000;
 
-export interface VolleyOptions {
+interface VolleyOptions {
   /** UDP where absent. */
   readonly protocol?: 'udp' | 'tcp';
   /** The source that all packets leave with; a port not used before, and the kernel's address, where absent. */

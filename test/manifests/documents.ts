@@ -22,7 +22,7 @@ export interface DaemonSet {
   };
 }
 
-export interface PodSpec {
+interface PodSpec {
   readonly hostNetwork?: boolean;
   readonly serviceAccountName?: string;
   readonly automountServiceAccountToken?: boolean;
@@ -66,7 +66,7 @@ interface Port {
   readonly hostPort?: number;
 }
 
-export interface SecurityContext {
+interface SecurityContext {
   readonly runAsUser?: number;
   readonly runAsNonRoot?: boolean;
   readonly privileged?: boolean;

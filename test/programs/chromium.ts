@@ -12,7 +12,7 @@ export interface Browser extends AsyncDisposable {
 }
 
 /** Returns the value of a JavaScript expression in the page, which must be one that JSON can hold. */
-export type Evaluate = <Value>(expression: string) => Promise<Value>;
+type Evaluate = <Value>(expression: string) => Promise<Value>;
 
 const FLAGS = [
   ...['--headless', '--remote-debugging-pipe', '--no-first-run', '--disable-gpu', '--hide-scrollbars'],

@@ -20,7 +20,7 @@ export interface OutputState {
 }
 
 /** Whether the output file holds the current generation of the sources, with the reasons. */
-export function outputChecks(
+function outputChecks(
   { invalid, rendered }: OutputState,
   current: string | undefined,
   intervalMs: number,

@@ -27,7 +27,7 @@ export interface IptablesObservation {
 }
 
 /** Jumps whose texts iptables-restore cannot read back. */
-export interface OddJumps {
+interface OddJumps {
   /** Their numbers in POSTROUTING, counted from 1. */
   readonly numbers: readonly number[];
   /** How many rules POSTROUTING holds. */

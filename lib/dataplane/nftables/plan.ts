@@ -31,7 +31,7 @@ interface Writing {
 }
 
 /** A change of the set alone. */
-export interface ElementChange {
+interface ElementChange {
   readonly remove: readonly Range[];
   readonly add: readonly Range[];
 }

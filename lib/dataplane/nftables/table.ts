@@ -92,7 +92,7 @@ export function fromElements(
 }
 
 /** The rule for packets from elsewhere. */
-export function fromRule(family: Family): string {
+function fromRule(family: Family): string {
   const { protocol } = NFT_FAMILY[family];
   return `${protocol} saddr != @${FROM_SET} counter return ${comment('packets from elsewhere are not masqueraded')}`;
 }

@@ -4,7 +4,7 @@ export interface List<Item> {
   readonly items: readonly Item[];
 }
 
-export interface Metadata {
+interface Metadata {
   readonly name: string;
   readonly uid: string;
   readonly deletionTimestamp?: string;
@@ -53,7 +53,7 @@ export interface ContainerStatus {
 }
 
 /** Exactly one of them is there, or none. */
-export interface ContainerState {
+interface ContainerState {
   readonly waiting?: { readonly reason: string; readonly message?: string };
   readonly running?: { readonly startedAt: string };
   readonly terminated?: { readonly exitCode: number; readonly reason: string; readonly message?: string };

@@ -10,7 +10,7 @@ import { until } from './wait.ts';
  * masqueraded to a pod is so by the sender's node or by the pod's node or by both: the source does not tell.
  */
 export type Place = 'nodes' | 'gateways' | 'pods';
-export type Verdict = 'masqueraded' | 'not masqueraded';
+type Verdict = 'masqueraded' | 'not masqueraded';
 export type Verdicts = Readonly<Partial<Record<Place, Verdict>>>;
 
 const PROTOCOLS: readonly Protocol[] = ['tcp', 'udp'];

@@ -10,7 +10,7 @@ import { type Talk, talkTo } from './talk.ts';
 export type Addresses = Readonly<Partial<Record<Family, string>>>;
 
 /** A pod that answers whoever asks for a source, and does errands. */
-export interface Probe extends Talk {
+interface Probe extends Talk {
   readonly pod: string;
   readonly addresses: Addresses;
 }

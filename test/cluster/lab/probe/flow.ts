@@ -12,13 +12,13 @@ const DATAGRAM_MS = 1_000;
 const PAUSE_MS = 200;
 
 /** A way to one server, open until it is closed. */
-export interface Way {
+interface Way {
   /** Sends, and waits for the answer to it; undefined if it was lost. */
   exchange(): Promise<Seen | undefined>;
   close(): void;
 }
 
-export async function openWay(target: Target): Promise<Way> {
+async function openWay(target: Target): Promise<Way> {
   return target.protocol === 'tcp' ? await openTcp(target.address) : await openUdp(target.address);
 }
 
