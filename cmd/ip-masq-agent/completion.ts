@@ -97,10 +97,10 @@ function valueCasesOf(command: string, table: FlagTable): readonly string[] {
     });
 }
 
-/** The completion of a value, by its placeholder in the help: paths, choices or nothing. */
-function valueReply({ kind: { placeholder } }: Flag<unknown>): string {
+/** The completion of a value: paths, choices or nothing. */
+function valueReply({ kind: { placeholder, choices } }: Flag<unknown>): string {
   if (placeholder === 'PATH') return '_ip_masq_agent_files; ';
-  return /^[a-z]/.test(placeholder) ? `_ip_masq_agent_words ${placeholder.replaceAll('|', ' ')}; ` : '';
+  return choices === undefined ? '' : `_ip_masq_agent_words ${choices.join(' ')}; `;
 }
 
 function flagCases(commands: Commands): readonly string[] {

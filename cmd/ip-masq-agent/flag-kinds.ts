@@ -20,6 +20,8 @@ export interface FlagKind<Value> {
   readonly placeholder: string;
   /** What a boolean may have as a value besides true and false. */
   readonly orElse?: string;
+  /** The words that it takes, if it takes no others. */
+  readonly choices?: readonly string[];
   /** Whether the flag may be given several times. Its texts are joined by NUL, which no argument holds. */
   readonly repeats?: boolean;
   /** Whether a command line may not give an empty text. */
@@ -222,6 +224,7 @@ export const bindAddress: FlagKind<string> = {
 export function choice<const Choice extends string>(...choices: readonly Choice[]): FlagKind<Choice> {
   return {
     placeholder: choices.join('|'),
+    choices,
     parse(text) {
       const chosen = choices.find((candidate) => candidate === text);
       if (chosen !== undefined) return chosen;

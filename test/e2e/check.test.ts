@@ -6,7 +6,8 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { CHECK_FORMATS } from '../../cmd/ip-masq-agent/command-flags.ts';
+import { CHECK_FLAGS } from '../../cmd/ip-masq-agent/command-flags.ts';
+import { choicesOf } from '../lab/choices.ts';
 import { type Command, type Environment, type RunOptions, run } from '../lab/run.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../lab/volume.ts';
 import { BINARY } from './support.ts';
@@ -340,7 +341,7 @@ standard input:1:22
   it('prints nothing on a terminal that the terminal could take for more than text', async () => {
     const input =
       'apiVersion: v1\nkind: ConfigMap\ndata: {"ip-masq-\\e[2J\\u202e": "\\u009b1m: \\e]0;x\\a"}\n';
-    for (const output of Object.keys(CHECK_FORMATS)) {
+    for (const output of choicesOf(CHECK_FLAGS.output)) {
       const { code, stdout } = await runCheck([`--output=${output}`, '-'], { input });
       assert.equal(code, 3);
       assert.doesNotMatch(stdout, /[^\P{Cc}\n]|\p{Cf}/u);

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { beforeEach, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { RENDER_FLAGS } from '../../cmd/ip-masq-agent/command-flags.ts';
+import { choicesOf } from '../lab/choices.ts';
 import { node, outDir, SOURCES, writeSources } from './render-support.ts';
 import { BINARY } from './support.ts';
 
@@ -242,7 +244,7 @@ const WOULD_BE_SOURCE = /would be a source of the next sync: write it to another
 
 describe('wrong usage of render ends it with exit code 2, and nothing is written:', () => {
   for (const [args, says] of [
-    [['--format=json'], /write iptables or nftables or config or win-bridge/],
+    [['--format=json'], new RegExp(`write ${choicesOf(RENDER_FLAGS.format).join(' or ')}$`, 'm')],
     [['--flatten'], /--flatten needs --format=config/],
     [['--watch'], /--watch needs --output-file/],
     [['--watch', '--output-file=x', '-f', 'x'], /takes no --filename or --recursive/],

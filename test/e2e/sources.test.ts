@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { CHECK_FLAGS } from '../../cmd/ip-masq-agent/command-flags.ts';
+import { choicesOf } from '../lab/choices.ts';
 import { BINARY, createNode, type NodeLab } from './support.ts';
 
 const manifest = (name: string, config: string) =>
@@ -84,7 +86,9 @@ describe('that the defaults apply, because there is no source, is said first', (
       assert.equal(stderr, '');
     });
 
-  for (const command of ['explain -o json 10.1.1.1', 'render', 'check -o json', 'check -o sarif'])
+  const forPrograms = choicesOf(CHECK_FLAGS.output).filter((format) => format !== 'text');
+  const checks = forPrograms.map((format) => `check -o ${format}`);
+  for (const command of ['explain -o json 10.1.1.1', 'render', ...checks])
     it(`on standard error beside the output of ${command}, which is for programs`, async () => {
       const { stdout, stderr } = await run(command, '', 'config');
       assert.doesNotMatch(stdout, /the defaults apply/);

@@ -3,14 +3,16 @@ import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { CHECK_FORMATS } from '../../../cmd/ip-masq-agent/command-flags.ts';
+import { CHECK_FLAGS, EXPLAIN_FLAGS } from '../../../cmd/ip-masq-agent/command-flags.ts';
 import { COMMANDS } from '../../../cmd/ip-masq-agent/commands.ts';
 import { completionScript } from '../../../cmd/ip-masq-agent/completion.ts';
+import type { Flag } from '../../../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../../../cmd/ip-masq-agent/flags.ts';
+import { choicesOf } from '../../lab/choices.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 
 const COMMON = [...Object.keys(FLAGS), 'help', 'version'].map((name) => `--${name}`);
-const FORMATS = Object.keys(CHECK_FORMATS);
+const CHECK_FORMATS = choicesOf(CHECK_FLAGS.output);
 
 /** The words as bash splits them, the last one as far as it is typed, and everything that completes it. */
 const CASES: readonly (readonly [words: readonly string[], replies: readonly string[]])[] = [
@@ -33,25 +35,24 @@ const CASES: readonly (readonly [words: readonly string[], replies: readonly str
   ],
   [['explain', '--li'], ['--live']],
   [['diff', '--li'], []],
-  [['check', '--output', ''], FORMATS],
-  [
-    ['doctor', '--output', ''],
-    ['text', 'json'],
-  ],
   [['--iptables-mode', 'l'], ['legacy']],
   [['render', '--format', 'w'], ['win-bridge']],
   [['explain', '10'], []],
-  [
-    ['explain', '-o', ''],
-    ['text', 'json'],
-  ],
+  [['explain', '-o', ''], choicesOf(EXPLAIN_FLAGS.output)],
   [['diff', '-f', './two'], ['./two words.yaml']],
   [['check', './two'], ['./two words.yaml']],
   [['--config-dir', './two'], ['./two words.yaml']],
   // To bash an equals sign is a word of its own.
   [['check', '--output', '=', 'sa'], ['sarif']],
-  [['check', '--output', '='], FORMATS],
+  [['check', '--output', '='], CHECK_FORMATS],
 ];
+
+/** Each flag that takes only certain words, and these. */
+const CHOICES = Object.entries({ ...COMMANDS, run: { own: FLAGS } }).flatMap(([command, { own }]) =>
+  Object.entries<Flag<unknown>>(own)
+    .filter(([, { kind }]) => kind.choices !== undefined)
+    .map(([name, flag]) => [[command, `--${name}`, ''], choicesOf(flag)] as const),
+);
 
 /** Does what bash does at the tab key: calls the function that the script registers for the command; see bash(1). */
 const TAB = `source <(cat)
@@ -62,7 +63,7 @@ registered=\${registered##*-F }
 printf '%s\\n' "\${COMPREPLY[@]}"`;
 
 describe('completion in bash', () => {
-  for (const [words, replies] of CASES) {
+  for (const [words, replies] of [...CASES, ...CHOICES]) {
     it(`of "${words.join(' ')}" is ${replies.join(' ') || 'nothing'}`, async () => {
       await using directory = await temporaryDirectory();
       await writeFile(join(directory.path, 'two words.yaml'), '');
