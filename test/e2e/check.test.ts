@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { CHECK_FLAGS } from '../../cmd/ip-masq-agent/command-flags.ts';
 import { choicesOf } from '../lab/choices.ts';
 import { type Command, type Environment, type RunOptions, run } from '../lab/run.ts';
+import { IS_ROOT } from '../lab/user.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../lab/volume.ts';
 import { BINARY } from './support.ts';
 
@@ -423,7 +424,7 @@ function runCheck(args: readonly string[], options: RunOptions = {}, env: Enviro
 /** Without any of root's capabilities: as another user it might not even reach this checkout. */
 function command(args: readonly string[]): Command {
   const words = ['check', ...args];
-  if (process.getuid?.() !== 0) return { file: BINARY, args: words };
+  if (!IS_ROOT) return { file: BINARY, args: words };
   return {
     file: SETPRIV,
     args: ['--bounding-set=-all', '--inh-caps=-all', BINARY, ...words],

@@ -6,6 +6,7 @@ import { FINDING_MEANING } from '../../lib/doctor/finding.ts';
 import { NEIGHBOURS } from '../lab/neighbours-iptables.ts';
 import { olderAgentRules } from '../lab/older-agent.ts';
 import type { RunResult } from '../lab/run.ts';
+import { IS_ROOT } from '../lab/user.ts';
 import { BINARY, createNode, type NodeLab } from './support.ts';
 
 const MODES = ['nft', 'legacy'] as const;
@@ -420,6 +421,6 @@ async function withTools(
 
 /** Arguments of setpriv(1) that take a capability away. */
 function withoutCapability(name: string): readonly string[] {
-  const ambient = process.getuid?.() === 0 ? [] : ['--ambient-caps=-all'];
+  const ambient = IS_ROOT ? [] : ['--ambient-caps=-all'];
   return [`--bounding-set=-${name}`, `--inh-caps=-${name}`, ...ambient];
 }

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
+import { IS_ROOT } from '../lab/user.ts';
 import { createNode, type NodeLab, SERVED } from './support.ts';
 
 const CONFIG = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16]\n' };
 const OTHER = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
-const onlyRoot = { skip: process.getuid?.() === 0 ? false : 'only root can act as two users' };
+const onlyRoot = { skip: !IS_ROOT && 'only root can act as two users' };
 
 /** Listens on the name of the lock; says so, and what a client sends. */
 const HOLD = `require('node:net').createServer(() => {}).listen('\\0ip-masq-agent', () => console.log('held'))`;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { detectMode } from '../../lib/dataplane/iptables/detect.ts';
 import { type Box, createBox } from '../lab/box.ts';
+import { IS_ROOT } from '../lab/user.ts';
 import { boxHost } from './support.ts';
 
 /** Commands that make the node look as it does, and the mode that the agent must choose then. */
@@ -89,9 +90,8 @@ describe('the iptables mode', () => {
   });
 
   // In a user namespace the file that tells of legacy tables is somebody else's: there is no way but to ask.
-  const skip = process.getuid?.() === 0 ? false : 'only root may read /proc/net/ip_tables_names';
   it('is found on an empty node without the legacy command, which would load its modules', {
-    skip,
+    skip: !IS_ROOT && 'only root may read /proc/net/ip_tables_names',
   }, async () => {
     await using box = await createBox();
     const { host, commands } = boxHost(box);

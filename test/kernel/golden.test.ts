@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
+import { IS_ROOT } from '../lab/user.ts';
 import { createLab, FAMILIES, MODES, policyOf } from './support.ts';
 
 interface Case {
@@ -99,12 +100,7 @@ describe('the chain that the kernel shows', () => {
       it(`${name}, ${mode}`, async () => {
         const chains: string[] = [];
         for (const family of FAMILIES) {
-          await using lab = await createLab(
-            process.getuid?.() === 0 ? 'netns' : 'userns',
-            mode,
-            family,
-            iptables,
-          );
+          await using lab = await createLab(IS_ROOT ? 'netns' : 'userns', mode, family, iptables);
           await lab.sync(policyOf(family, sources, config, own));
           const names = [
             'POSTROUTING',

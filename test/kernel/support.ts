@@ -9,12 +9,13 @@ import type { IptablesMode, RuleOptions } from '../../lib/dataplane/options.ts';
 import { compilePolicy, type Family, type Policy } from '../../lib/policy/policy.ts';
 import { type Box, type BoxKind, createBox } from '../lab/box.ts';
 import { hostNetlink } from '../lab/netlink.ts';
+import { IS_ROOT } from '../lab/user.ts';
 import { mergedOf } from '../unit/config/support.ts';
 
 export type { Family };
 
 /** Root tests both ways of making a namespace, everybody else the one without privileges. */
-export const BOX_KINDS: readonly BoxKind[] = process.getuid?.() === 0 ? ['netns', 'userns'] : ['userns'];
+export const BOX_KINDS: readonly BoxKind[] = IS_ROOT ? ['netns', 'userns'] : ['userns'];
 export const MODES: readonly IptablesMode[] = ['nft', 'legacy'];
 export const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
 

@@ -6,6 +6,7 @@ import { hold } from './holder.ts';
 import { addNamespace, deleteNamespace } from './named.ts';
 import { killAllIn } from './processes.ts';
 import { type Command, type Environment, type RunOptions, type RunResult, run, succeed } from './run.ts';
+import { IS_ROOT, NOBODY } from './user.ts';
 
 /** Who makes the box: root, by name, or a user without privileges, within a user namespace. */
 export type BoxKind = 'netns' | 'userns';
@@ -31,8 +32,6 @@ export interface HeldBox extends Box {
   readonly pid: number;
 }
 
-const IS_ROOT = process.getuid?.() === 0;
-const NOBODY = 65534;
 const DROP_PRIVILEGES = ['--reuid', `${NOBODY}`, '--regid', `${NOBODY}`, '--clear-groups'];
 
 /** Makes an empty box, its loopback link up. Root makes a `userns` box as nobody, without privileges. */

@@ -41,16 +41,32 @@ const MEMORY_FILES = [
   { root: CGROUPS, limit: 'memory.max', peak: 'memory.peak', kills: 'memory.events' },
 ] as const;
 
-/** Makes one in the memory hierarchy; undefined if that is not allowed here. */
-export async function memoryCgroup(bytes: number): Promise<MemoryCgroup | undefined> {
+/** Why no memory cgroup can be made here; false if one can. */
+export async function whyNoMemoryCgroup(): Promise<string | false> {
+  try {
+    await using _ = await memoryCgroup(2 ** 30);
+    return false;
+  } catch (error) {
+    return String(error);
+  }
+}
+
+/**
+ * Makes one in the memory hierarchy.
+ *
+ * @throws {Error} if that is not allowed here
+ */
+export async function memoryCgroup(bytes: number): Promise<MemoryCgroup> {
   const name = `ip-masq-test-${process.pid}-${randomInt(2 ** 32)}`;
+  const errors: unknown[] = [];
   for (const { root, limit, peak, kills } of MEMORY_FILES) {
     const dir = join(root, name);
     try {
       await mkdir(dir);
       await writeFile(join(dir, limit), `${bytes}`, { flag: 'r+' });
-    } catch {
+    } catch (error) {
       await rmdir(dir).catch(() => undefined);
+      errors.push(error);
       continue;
     }
     const read = async (file: string) => await readFile(join(dir, file), 'utf8');
@@ -64,5 +80,5 @@ export async function memoryCgroup(bytes: number): Promise<MemoryCgroup | undefi
       [Symbol.asyncDispose]: () => removeCgroup(dir),
     };
   }
-  return undefined;
+  throw new Error(`no memory cgroup can be made: ${errors.join('; ')}`);
 }

@@ -9,6 +9,7 @@ import { CHAIN, FAMILIES } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
 import { startHost } from '../lab/host.ts';
 import { createNetwork, type Network } from '../lab/network.ts';
+import { IS_ROOT } from '../lab/user.ts';
 import { mergedOf } from '../unit/config/support.ts';
 
 /** A way to bring a policy into the kernel. */
@@ -40,7 +41,7 @@ const DEFAULT_PORTS: PortOptions = { randomFully: true, toPorts: [] };
  * Why there can be no lab; false where there can. Some kernels let only root make namespaces or rules: then it is
  * said that the tests are skipped. For root nothing is: there they fail.
  */
-export const NO_LAB = process.getuid?.() === 0 ? false : await whyNoLab();
+export const NO_LAB = IS_ROOT ? false : await whyNoLab();
 
 async function whyNoLab(): Promise<string | false> {
   try {

@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict';
-import { execFile, execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { writeOutput } from '../../../cmd/ip-masq-agent/render/output-file.ts';
 import { SystemError } from '../../../lib/text/error.ts';
+import { asNobody, IS_ROOT } from '../../lab/user.ts';
 import { dir, out, useScratch } from './scratch.ts';
-
-const IS_ROOT = process.getuid?.() === 0;
-const NOBODY = 65534;
 
 const MAKE =
   'make the directory <dir>, or mount a volume there; if it is there, let one program write the file';
@@ -96,7 +94,14 @@ const MOUNTS = [
   },
 ];
 
-describe('a mount that is in the way is an error that says what to do, and leaves nothing behind:', () => {
+/** Runs a command that may mount: nobody else sees what it mounts. */
+const PRIVATE_MOUNTS = ['--mount', ...(IS_ROOT ? [] : ['--user', '--map-root-user'])];
+
+describe('a mount that is in the way is an error that says what to do, and leaves nothing behind:', {
+  skip: whyNoMounts(),
+}, () => {
+  useScratch();
+
   const module = fileURLToPath(new URL('../../../cmd/ip-masq-agent/render/output-file.ts', import.meta.url));
   const program = `import { readdirSync } from 'node:fs';
     import { writeOutput } from ${JSON.stringify(module)};
@@ -105,39 +110,21 @@ describe('a mount that is in the way is an error that says what to do, and leave
     console.log(JSON.stringify([said, readdirSync(dir).join()]));`;
 
   for (const { what, script, says, left } of MOUNTS) {
-    it(what, async (t) => {
+    it(what, () => {
       const shell = `cd "$1" && ${script} && exec "$2" --input-type=module -e "$3" "$1"`;
-      const args = [
-        '--user',
-        '--map-root-user',
-        '--mount',
-        'sh',
-        '-c',
-        shell,
-        'sh',
-        dir,
-        process.execPath,
-        program,
-      ];
-      const { error, stdout } = await new Promise<{ error: Error | null; stdout: string }>((resolve) => {
-        execFile('unshare', args, (error, stdout) => resolve({ error, stdout }));
-      });
-      if (error !== null) return t.skip(`no mounts here: ${error.message}`);
+      const args = ['sh', '-c', shell, 'sh', dir, process.execPath, program];
+      const stdout = execFileSync('unshare', [...PRIVATE_MOUNTS, ...args], { encoding: 'utf8' });
       const expected = `cannot write ${dir}/out: ${says.replaceAll('<dir>', dir)}`;
       assert.deepEqual(JSON.parse(stdout), [expected, left]);
     });
   }
 });
 
-/** As a user for whom the modes of directories count: not as root. */
-async function asNobody<Result>(work: () => Promise<Result>): Promise<Result> {
-  if (!IS_ROOT) return await work();
-  process.seteuid?.(NOBODY);
-  try {
-    return await work();
-  } finally {
-    process.seteuid?.(0);
-  }
+/** Why nothing can be mounted here; false if it can. */
+function whyNoMounts(): string | false {
+  const args = [...PRIVATE_MOUNTS, 'mount', '-t', 'tmpfs', 'none', '/tmp'];
+  const { status, stderr } = spawnSync('unshare', args, { encoding: 'utf8' });
+  return status === 0 ? false : `this user cannot mount here: ${stderr}`;
 }
 
 async function message(running: Promise<unknown>): Promise<string> {

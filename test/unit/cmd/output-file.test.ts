@@ -3,10 +3,9 @@ import { chmod, chown, mkdir, readdir, readFile, stat, utimes, writeFile } from 
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { writeOutput } from '../../../cmd/ip-masq-agent/render/output-file.ts';
+import { IS_ROOT, NOBODY } from '../../lab/user.ts';
 import { dir, out, useScratch } from './scratch.ts';
 
-const IS_ROOT = process.getuid?.() === 0;
-const NOBODY = 65534;
 const LEFT_OVER = '.out.tmp-0123456789ab';
 
 describe('an output file', () => {

@@ -10,10 +10,11 @@ import { describe, it, mock } from 'node:test';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { formatProblem } from '../../../lib/config/problem.ts';
-import { type Generation, readGeneration } from '../../../lib/config/read.ts';
+import { readGeneration } from '../../../lib/config/read.ts';
 import { isSourceName } from '../../../lib/config/source.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { runWithFewFiles } from '../../lab/few-files.ts';
+import { asNobody } from '../../lab/user.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
 import { UNPRINTABLE } from './support.ts';
 import { generationFiles, type Swapping } from './swapper.ts';
@@ -422,7 +423,7 @@ describe('a source is rejected', () => {
     await using volume = await plainDirectory({ 'ip-masq-a': '{}' });
     const path = join(volume.path, 'ip-masq-a');
     await chmod(path, 0);
-    const { problems } = await withoutPrivileges(() => readGeneration(volume.path, false));
+    const { problems } = await asNobody(() => readGeneration(volume.path, false));
     assert.deepEqual(problems.map(formatProblem), [
       `ip-masq-a: error: cannot be read: EACCES: permission denied, open '${path}'; ${READABLE}`,
     ]);
@@ -431,7 +432,7 @@ describe('a source is rejected', () => {
   it('where the agent may not read its directory', async () => {
     await using volume = await plainDirectory({ 'ip-masq-a': '{}' });
     await chmod(volume.path, 0);
-    const { problems } = await withoutPrivileges(() => readGeneration(volume.path, false));
+    const { problems } = await asNobody(() => readGeneration(volume.path, false));
     await chmod(volume.path, 0o755); // else only root could remove it
     assert.deepEqual(problems.map(formatProblem), [
       `error: config directory ${volume.path} cannot be read: EACCES: permission denied, readlink '${volume.path}/..data'; ${MOUNT}`,
@@ -549,17 +550,6 @@ function swapper(dir: string, swapping: Swapping): AsyncDisposable {
 
 async function emptyOut(dir: string): Promise<void> {
   for (const name of await readdir(dir)) await rm(join(dir, name), { recursive: true });
-}
-
-/** Does something as a user who owns nothing, where this process is root. */
-async function withoutPrivileges(read: () => Promise<Generation>): Promise<Generation> {
-  if (process.geteuid?.() !== 0) return await read();
-  process.seteuid?.(65_534);
-  try {
-    return await read();
-  } finally {
-    process.seteuid?.(0);
-  }
 }
 
 /** Lets something happen whenever this process begins to read from an open file. */
