@@ -353,7 +353,7 @@ standard input:1:22
 
   it('is not upset by a reader that has seen enough', async () => {
     const { file, args } = command([...LARGE, await largeConfig(scratch.path)]);
-    const child = spawn(file, args, { env: {}, stdio: ['ignore', 'pipe', 'pipe'] });
+    using child = spawn(file, args, { env: {}, stdio: ['ignore', 'pipe', 'pipe'] });
     let stderr = '';
     child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
       stderr += chunk;

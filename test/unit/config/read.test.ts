@@ -463,7 +463,7 @@ describe('a source is rejected', () => {
 describe('what is not about the config', () => {
   it('is a lack of files, which is an error of the system', async () => {
     await using volume = await plainDirectory({ 'ip-masq-a': 'a: 1\n' });
-    const agent = runWithFewFiles(
+    await using agent = await runWithFewFiles(
       'lib/config/read.ts',
       `const read = () => module.readGeneration(${JSON.stringify(volume.path)}, false);
       await read();

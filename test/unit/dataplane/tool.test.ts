@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
@@ -230,7 +231,7 @@ describe('a tool of the system', () => {
   });
 
   it('that ends while the agent is stopped has ended in time', async () => {
-    const agent = runWithFewFiles(
+    await using agent = await runWithFewFiles(
       'lib/dataplane/host.ts',
       `
       const running = module.systemHost(1000).run('sleep', ['0.7']);
@@ -239,14 +240,16 @@ describe('a tool of the system', () => {
     );
     const lines = agent.stdout[Symbol.asyncIterator]();
     assert.equal((await lines.next()).value, 'runs\n');
-    agent.kill('SIGSTOP');
+    agent.child.kill('SIGSTOP');
+    // Both pass while it is stopped: the time of the tool, by so much that its timer is late, and its end.
     await delay(3_000);
-    agent.kill('SIGCONT');
+    await childrenEnded(agent.child.pid);
+    agent.child.kill('SIGCONT');
     assert.equal((await lines.next()).value, 'code 0\n');
   });
 
   it('that cannot start for lack of files is refused', async () => {
-    const agent = runWithFewFiles(
+    await using agent = await runWithFewFiles(
       'lib/dataplane/host.ts',
       `
       await module.systemHost(1000).run('true', []);
@@ -272,3 +275,10 @@ describe('a tool of the system', () => {
     assert.deepEqual(names.filter((name) => !name.startsWith('XTABLES_')).sort(), ['LC_ALL', 'PATH']);
   });
 });
+
+/** Waits for the end of what a stopped process has started: it stays there, because nobody asks for its exit code. */
+async function childrenEnded(pid: number | undefined): Promise<void> {
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  for (const child of children.split(' ').filter((text) => text !== ''))
+    while (!/\) Z /.test(await readFile(`/proc/${child}/stat`, 'utf8'))) await delay(5);
+}

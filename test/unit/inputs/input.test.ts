@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, symlink, truncate, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -10,6 +10,7 @@ import { readTree, Walk } from '../../../lib/inputs/directory.ts';
 import type { Inputs } from '../../../lib/inputs/file.ts';
 import { readAgentInputs, readInputs } from '../../../lib/inputs/input.ts';
 import { textReport } from '../../../lib/report/text-report.ts';
+import { startGroup } from '../../lab/group.ts';
 import { asNobody } from '../../lab/user.ts';
 import {
   type Files,
@@ -364,11 +365,11 @@ describe('reading inputs', () => {
     );
     await write({ m: manifest('ip-masq-a') });
     // As `<(…)` in bash does.
-    const shell = spawn('sh', ['-c', 'cat "$0" | sh -c \'echo $$; exec sleep 60\'', path('DIR/m')]);
-    const [pid] = await once(shell.stdout, 'data');
+    const line = 'cat "$0" | sh -c \'echo $$; exec sleep 60\'';
+    await using shell = await startGroup('sh', ['-c', line, path('DIR/m')]);
+    const [pid] = await once(shell.child.stdout ?? assert.fail(), 'data');
     const name = `/proc/${String(pid).trim()}/fd/0`;
     assert.deepEqual(await read([name]), { sources: [`${name}:ip-masq-a`], problems: [] });
-    process.kill(Number(pid));
   });
 
   it('reads no more than it may of what never ends', async () => {
