@@ -144,6 +144,7 @@ describe('rules of another agent in a chain of the same name', () => {
     it(`are removed once, and if they come back they stay, with one warning: ${mode} beside ${flag}`, async () => {
       await using node = await createNode();
       const volume = await node.volume({ 'ip-masq-x': inside('10.1.0.0/16') });
+      await node.iptables('-A', ...DOCKER);
       const agent = node.start('--resync-interval=1h', '--cleanup-on-exit', flag);
       const written = () => node.restore(`iptables-${mode}-restore`, ...olderAgentRules());
       const listed = async () =>
@@ -156,7 +157,8 @@ describe('rules of another agent in a chain of the same name', () => {
           () => `a change to ${cidr}; the log is ${agent.log()}`,
         );
       };
-      await agent.logged(/"reason":"start"/);
+      // The first look has ended: it tells at its end what it has found.
+      await agent.logged(/rule of Docker/);
 
       await written();
       await change('10.2.0.0/16');

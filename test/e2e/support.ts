@@ -98,7 +98,8 @@ export async function createNode(binary = BINARY, cgroup?: MemoryCgroup): Promis
     run: (file, ...args) => must(file, args),
     nft: (script) => must('nft', ['-f', '-'], `${script}\n`),
     restore: async (tool, ...lines) => {
-      await must(tool, ['--noflush'], ['*nat', ...lines, 'COMMIT', ''].join('\n'));
+      // The agent may look at the rules at the same time: in legacy mode only one of them has the lock.
+      await must(tool, ['--noflush', '--wait'], ['*nat', ...lines, 'COMMIT', ''].join('\n'));
     },
     chain: async (family = 'iptables') => {
       const lines = (await must(`${family}-nft`, ['-t', 'nat', '-S', 'IP-MASQ-AGENT'])).split('\n');
