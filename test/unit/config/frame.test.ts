@@ -3,9 +3,12 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { problemFramer } from '../../../lib/config/frame.ts';
 import type { Problem } from '../../../lib/config/problem.ts';
+import { useWork } from '../../lab/work.ts';
 import { UNPRINTABLE } from './support.ts';
 
 describe('a problem with its line', () => {
+  const workOf = useWork();
+
   const HEAD = /^s:\d+:\d+: error: is wrong; do right$/;
 
   for (const [name, text, line, column, expected] of [
@@ -90,15 +93,11 @@ describe('a problem with its line', () => {
     );
   });
 
-  it('looks for the lines of a text once, whatever line is shown, and of two texts by turns', {
-    timeout: 20_000,
-  }, () => {
-    const text = '-\n'.repeat(2 ** 19);
-    const sources = ['s', 'other'].map((name) => ({ name, text }));
-    for (let line = 1; line <= 20_000; line += 1) {
-      const other = { kind: 'file', source: 'other', line, column: 1 } as const;
-      problemFramer(sources)({ ...problemAt(2 ** 19 - line, 1), other });
-    }
+  it('looks for the lines of a text once, whatever line is shown, and of two texts by turns', async () => {
+    const text = '-\n'.repeat(2 ** 16);
+    const path = 'test/unit/config/deeds.ts';
+    const work = await workOf({ path, name: 'showFrames', args: [text, 2_000] });
+    assert.ok(work <= 100 * text.length, `${work} for ${text.length} characters`);
   });
 });
 
