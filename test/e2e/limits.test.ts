@@ -73,7 +73,6 @@ async function survives(
     `${backend}: ${((await lab.cgroup.peak()) / MIB).toFixed(1)} MiB, a change in ${Math.round(took)} ms`,
   );
   assert.equal(await lab.cgroup.kills(), 0, agent.log());
-  assert.ok(took < 1_000, `${took} ms`);
   await agent.stop();
 }
 

@@ -316,6 +316,12 @@ describe('a reader of the output', () => {
         await volume.swap(generation(number));
         // From a swap to the end of its write it takes some milliseconds: the kills spread around that.
         await delay(number % 7);
+        // At full speed the sidecar passes over generations: it gets the time for some of them.
+        if (number % 8 === 0)
+          await eventually(
+            () => seen.has(number),
+            () => `output ${number}`,
+          );
         if (number % 15 !== 0) continue;
         sidecar.kill('SIGKILL');
         await sidecar.ended;
@@ -325,7 +331,6 @@ describe('a reader of the output', () => {
       await outputIs(outputOf(known.size - 1));
       swapping = false;
       await reader;
-      assert.ok(seen.size > 30, `only ${seen.size} outputs were seen`);
       assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
       await sidecar.stop();
     }));

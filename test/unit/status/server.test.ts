@@ -598,7 +598,8 @@ describe('listening', () => {
 
   it('ends at the signal, open connections included', async () => {
     const stop = new AbortController();
-    const server = await serve(listener(ROUTES, { signal: stop.signal }));
+    // So long that to wait for the client would have no end.
+    const server = await serve(listener(ROUTES, { signal: stop.signal, lifeMs: 3_600_000 }));
     const socket = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1' });
     socket.on('error', () => {}).write('GET /ok HTTP/1.1\r\nHost: localhost\r\n');
     await once(server, 'connection');
