@@ -11,7 +11,8 @@ wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nf
 unshare:util-linux nsenter:util-linux setpriv:util-linux'
 if [ "${1:-}" = cluster ] && [ -z "${KUBECONFIG:-}" ]; then
   wanted="$wanted openssl:openssl containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins
-  dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap"
+  dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap
+  curl:curl nc.openbsd:netcat-openbsd"
 fi
 if [ "${1:-}" = all ]; then
   wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium

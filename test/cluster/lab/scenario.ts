@@ -26,8 +26,12 @@ const LABEL = 'ip-masq-agent.test/scenario';
 const TIMEOUT_MS = 900_000;
 
 /** A test with the agent in a real cluster. It makes what it needs, and leaves the cluster as it was. */
-export function scenario(title: string, body: (lab: Lab, t: TestContext) => Promise<void>): void {
-  test(title, { timeout: TIMEOUT_MS }, async (t) => {
+export function scenario(
+  title: string,
+  body: (lab: Lab, t: TestContext) => Promise<void>,
+  timeout = TIMEOUT_MS,
+): void {
+  test(title, { timeout }, async (t) => {
     const measured: Lab['measured'] = (what, value) => t.diagnostic(`measured: ${what}: ${value}`);
     await using stack = new AsyncDisposableStack();
     const begun = performance.now();

@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { type Environment, run, succeed } from '../../lab/run.ts';
 import { buildTests } from './build.ts';
 import { toolEnvironment } from './environment.ts';
@@ -11,8 +12,12 @@ export const E2E = join(TEST_PROGRAMS, 'e2e.test');
 const AGNHOST = join(TEST_PROGRAMS, 'agnhost');
 /** The tests read from it which registry has their images. */
 const REGISTRIES = join(TEST_PROGRAMS, 'registries.yaml');
-/** What the tests type into a shell in their pods, beside what agnhost plays itself. */
-const FROM_MACHINE = ['/bin/sh', '/bin/grep'];
+/** What the tests type into a shell in their pods: the published image has it from its Alpine Linux. */
+const FROM_MACHINE = ['sh', 'grep', 'cat', 'curl', 'date', 'nc.openbsd', 'seq', 'sleep', 'tr'].map(
+  (name) => `/bin/${name}`,
+);
+/** The cluster has no DNS. */
+const NC = fileURLToPath(new URL('nc.sh', import.meta.url));
 
 /** With which the tests look for images, and their kubectl writes to the cluster's directory instead of the working one. */
 export const e2eEnvironment = (): Environment => ({
@@ -29,8 +34,7 @@ export async function e2eImage(say: (line: string) => void): Promise<Image> {
   if (name === undefined) throw new Error(`the tests name no image of agnhost: ${images}`);
   const files = {
     agnhost: AGNHOST,
-    'bin/curl': AGNHOST,
-    'bin/nc': AGNHOST,
+    'bin/nc': NC,
     ...Object.fromEntries((await filesOf(FROM_MACHINE)).map((file) => [file.slice(1), file])),
   };
   return await makeImage({ name, files, entrypoint: '/agnhost' }, join(TEST_PROGRAMS, 'agnhost.tar'));

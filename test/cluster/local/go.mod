@@ -2,6 +2,9 @@ module ip-masq-agent/test/cluster
 
 go 1.24.0
 
+// The program in the pods of Kubernetes' own tests.
+tool k8s.io/kubernetes/test/images/agnhost
+
 require (
 	github.com/spf13/cobra v1.9.1
 	go.etcd.io/etcd/server/v3 v3.6.5
