@@ -97,7 +97,7 @@ masqueradeAddresses:
 describe('the chain that the kernel shows', () => {
   for (const { name, sources = {}, config = {}, iptables = {}, own = [] } of CASES) {
     for (const mode of MODES) {
-      it(`${name}, ${mode}`, async () => {
+      it(`is that of the file of its case: ${name}, ${mode}`, async () => {
         const chains: string[] = [];
         for (const family of FAMILIES) {
           await using lab = await createLab(IS_ROOT ? 'netns' : 'userns', mode, family, iptables);

@@ -36,7 +36,7 @@ const wanted = Object.fromEntries(DESTINATIONS);
 describe('one config means the same for every protocol', { concurrency: true, skip: NO_LAB }, () => {
   for (const kind of DATAPLANES) {
     for (const toPorts of [[], [{ first: 2000, last: 2999 }]]) {
-      it(`${kind.name}${toPorts.length > 0 ? ', ports from a range' : ''}`, async () => {
+      it(`with ${kind.name}${toPorts.length > 0 ? ', ports from a range' : ''}`, async () => {
         await using lab = await createPacketLab(kind, { toPorts });
         const { network } = lab;
         await using pings = await startPings(network.pod, network.outside);
