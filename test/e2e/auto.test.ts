@@ -96,7 +96,7 @@ describe('the agent with --backend=auto', () => {
 
   it('ends with both reasons if nftables does not work either', async () => {
     await using node = await createNode();
-    await node.nft('add table ip ip-masq-agent { chain foreign; }');
+    await node.nft('add table ip ip-masq-agent; add chain ip ip-masq-agent foreign');
     const { code, stderr } = await withoutModules(node, '--masq-chain=OTHER');
     assert.equal(code, 1);
     const { msg } = jsonLines(stderr).at(-1) ?? {};
