@@ -1,7 +1,8 @@
 /**
  * Breaks the code in each place of the table, one at a time, and runs the tests that must notice it. Fails if any of
  * them passes.
- * Usage: node test/faults/faults.ts [--root=DIR]; DIR is a checkout of any revision, with node_modules.
+ * Usage: node test/faults/faults.ts [--root=DIR] [--only=PATTERN]; DIR is a checkout of any revision, with node_modules;
+ * PATTERN is for the names of the faults to try.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,7 +15,9 @@ import { temporaryDirectory } from '../lab/volume.ts';
 import { FAULTS, type Fault, type Tests } from './table.ts';
 
 const THIS = fileURLToPath(new URL('../..', import.meta.url));
-const { root } = parseArgs({ options: { root: { type: 'string', default: THIS } } }).values;
+const OPTIONS = { root: { type: 'string', default: THIS }, only: { type: 'string', default: '' } } as const;
+const { root, only } = parseArgs({ options: OPTIONS }).values;
+const faults = FAULTS.filter(({ name }) => new RegExp(only).test(name));
 
 await using directory = await temporaryDirectory();
 const copy = directory.path;
@@ -26,12 +29,15 @@ await build('build/bundle.ts');
 await assertGreen();
 printRow('fault', 'noticed by', 'result');
 const results: string[] = [];
-for (const fault of FAULTS) {
+for (const fault of faults) {
   const result = await tryOut(fault);
   const noticedBy = [...new Set(fault.noticedBy.map(([file]) => file))].join(', ');
   printRow(fault.name, noticedBy, result);
   results.push(result);
 }
+const stale = await tryStale();
+printRow('binary: it is older than the sources', 'every test that runs it', stale);
+results.push(stale);
 const red = results.filter((result) => result === 'red').length;
 console.log(`${red} of ${results.length} faults are noticed`);
 process.exitCode = red === results.length ? 0 : 1;
@@ -51,7 +57,7 @@ function copyCheckout(from: string, to: string): readonly string[] {
 
 /** Tests that fail without a fault, or that do not exist, cannot notice anything. */
 async function assertGreen(): Promise<void> {
-  const all = FAULTS.flatMap(({ noticedBy }) => noticedBy);
+  const all = faults.flatMap(({ noticedBy }) => noticedBy);
   for (const tests of new Map(all.map((one) => [one.join(), one])).values()) {
     const { passed, failed } = await runTests(tests);
     if (failed.length > 0) throw new Error(`${tests.join(': ')} fails without a fault: ${failed.join('; ')}`);
@@ -73,6 +79,17 @@ async function tryOut({ edits, noticedBy }: Fault): Promise<string> {
   } finally {
     writeFileSync(path, text);
   }
+}
+
+/** Changes a source without a build. */
+async function tryStale(): Promise<string> {
+  const path = join(copy, 'lib/text/words.ts');
+  const text = readFileSync(path, 'utf8');
+  await build('build/bundle.ts');
+  writeFileSync(path, `${text}\n`);
+  const { code, stdout } = await runNode('--test', '--test-reporter=tap', 'test/e2e/version.test.ts');
+  writeFileSync(path, text);
+  return code !== 0 && /words\.ts has changed; run `make build`/.test(stdout) ? 'red' : 'NOT NOTICED';
 }
 
 /** A stretch of a source file. */

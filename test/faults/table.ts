@@ -150,6 +150,16 @@ export const FAULTS: readonly Fault[] = [
     noticedBy: [['e2e/render.test.ts', 'readers that do not know']],
   },
   {
+    name: 'folders: the arithmetic of prefixes opens a socket',
+    edits: [
+      [
+        'export function covers(outer: Prefix, inner: Prefix): boolean {',
+        "export function listen() { return import('node:net').then(({ createServer }) => createServer().listen()); }\nexport function covers(outer: Prefix, inner: Prefix): boolean {",
+      ],
+    ],
+    noticedBy: [['unit/architecture.test.ts', ALL]],
+  },
+  {
     name: 'metrics: one is declared and never set',
     edits: [["metrics.set('config_sources', {}, config.sources.length);", '']],
     noticedBy: [['status/metrics.test.ts', ALL]],
