@@ -52,10 +52,12 @@ function formatted(value: unknown): string {
 
 /** The admission policy with the names of the keys in its variables. */
 function withKeys(policy: string): string {
+  const booleans = ALL_KEYS.filter(([, { kind }]) => kind === 'flag').map(([name]) => name);
   const list = (names: readonly string[]) => `"[${names.map((name) => `'${name}'`).join(', ')}]"`;
   return policy
     .replace(/(- name: keys\n +expression: ).*/, (_, begin: string) => begin + list(KEY_NAMES))
-    .replace(/(- name: networkLists\n +expression: ).*/, (_, begin: string) => begin + list(CIDR_KEYS));
+    .replace(/(- name: networkLists\n +expression: ).*/, (_, begin: string) => begin + list(CIDR_KEYS))
+    .replace(/(- name: booleans\n +expression: ).*/, (_, begin: string) => begin + list(booleans));
 }
 
 /** The rule file of Prometheus as an object of the Prometheus Operator, with the comments of the rules. */

@@ -6,6 +6,7 @@ import { findCommand } from './iptables/detect.ts';
 import { inTurns, usesLegacyNat } from './iptables/legacy.ts';
 import { createTool } from './iptables/tool.ts';
 import { TABLE } from './nftables/names.ts';
+import { listTables } from './nftables/tool.ts';
 import { type Backend, type DataplaneOptions, DEFAULT_CHAIN, type IptablesMode } from './options.ts';
 
 /** The table, and the chain of nat, that kube-proxy keeps in its two modes (pkg/proxy in Kubernetes). */
@@ -68,7 +69,10 @@ async function look(ownChain: string, host: Host): Promise<Evidence> {
       requests.chain({ family, table: 'nat', chain }),
     ),
   }));
-  const nft = seen ?? { tables: await listedTables(host), chains: await chainsOf('nft', chains, host) };
+  const nft = seen ?? {
+    tables: (await listTables(host).catch(noneIfImpossible)) ?? new Set(),
+    chains: await chainsOf('nft', chains, host),
+  };
   return {
     tables: nft.tables,
     chains: new Set([...nft.chains, ...(await chainsOf('legacy', chains, host))]),
@@ -88,13 +92,7 @@ async function present(
   return found;
 }
 
-/** The names of all tables; none if nft does not work here. */
-async function listedTables(host: Host): Promise<ReadonlySet<string>> {
-  const listing = await host.run('nft', ['list', 'tables']).catch(noneIfFailed);
-  return new Set([...(listing?.stdout ?? '').matchAll(/^table ip6? (\S+)$/gm)].map(([, name = '']) => name));
-}
-
-/** Those chains that a mode of iptables has; none if it does not work here. */
+/** Those chains that a mode of iptables has; none in a family in which it cannot have any. */
 async function chainsOf(
   mode: IptablesMode,
   names: readonly string[],
@@ -104,13 +102,13 @@ async function chainsOf(
   // iptables-legacy would load its kernel modules.
   for (const family of FAMILIES)
     if (mode === 'nft' || (await usesLegacyNat(host, family))) families.push(family);
-  const command = families.length > 0 ? await findCommand(host, mode).catch(noneIfFailed) : undefined;
+  const command = families.length > 0 ? await findCommand(host, mode) : undefined;
   if (command === undefined) return new Set();
   const runner = inTurns(host, mode);
   const has = (name: string, family: Family) => createTool(runner, family, command.suffix).has('nat', name);
-  return (await present(names, families, has).catch(noneIfFailed)) ?? new Set();
+  return await present(names, families, (name, family) => has(name, family).catch(noneIfImpossible));
 }
 
-function noneIfFailed(error: unknown): undefined {
-  if (!(error instanceof DataplaneError)) throw error;
+function noneIfImpossible(error: unknown): undefined {
+  if (!(error instanceof DataplaneError) || !error.meansNoRules) throw error;
 }

@@ -12,7 +12,7 @@ export interface Opened {
   /** What to tell the operator: a flag asks for what the node cannot run. */
   readonly warning?: string;
   /**
-   * If the first transaction is a trial: the other dataplane, after the kernel has refused it for the lack of something.
+   * The other dataplane, if no flag names this one, and the kernel has refused the first transaction for the lack of something.
    *
    * @throws the error, if it is another one
    */
@@ -32,8 +32,14 @@ export async function openDataplane(
 ): Promise<Opened> {
   const choice = await choose(options, asking);
   if (choice.backend === 'nftables') return { dataplane: await openNftables(options, host, choice) };
-  if (choice.by !== 'trial') return { dataplane: await openIptables(options, host, choice) };
-  const instead = (error: unknown) => openInstead(error, options, host);
+  if (choice.by === 'flag') return { dataplane: await openIptables(options, host, choice) };
+  const instead = async (error: unknown) => {
+    // Rules that no tool could remove must not stay beside others.
+    const isOver =
+      error instanceof DataplaneError && error.failure === 'missing' && choice.by === 'own-rules';
+    if (isOver) throw error;
+    return await openInstead(error, options, host);
+  };
   return await openIptables(options, host, choice).then((dataplane) => ({ dataplane, instead }), instead);
 }
 

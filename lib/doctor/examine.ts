@@ -109,17 +109,17 @@ async function examineKernel(
     const places = await listPlaces(options, host);
     for (const family of families) await look(() => bothModesFindings(host, places, family), family);
     for (const place of places.filter((one) => one.dataplane.name !== dataplane.name))
-      await look(() => leftoverFindings(dataplane, place, retry));
+      await look(() => leftoverFindings(dataplane, place, retry), place.family);
     return [];
   });
   return { findings, seen };
 }
 
-/** The error as a finding; none if the kernel does not support such rules, because then there are none. */
+/** The error as a finding; none if the kernel does not support such rules of a family, because then there are none. */
 function dataplaneFinding(error: unknown, family?: Family): readonly Finding[] {
   if (!(error instanceof DataplaneError)) throw error;
   const { failure, message, remedy } = error;
-  if (failure === 'unsupported') return [];
+  if (failure === 'unsupported' && family !== undefined) return [];
   const kind = failure === 'missing' ? 'tool-missing' : 'kernel-refused';
   return [{ kind, ...(family !== undefined && { family }), message, evidence: [], remedy }];
 }

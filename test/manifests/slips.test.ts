@@ -70,7 +70,7 @@ const SLIPS: readonly (readonly [name: string, from: string, to: string, ...said
     /livenessProbe asks an address/,
   ],
   ['an unknown flag', '--v=2', '--enable-ip6', /unknown flag "--enable-ip6": did you mean --enable-ipv6/],
-  ['a bad value of a flag', '--v=2', '--backend=nft', /write iptables or nftables/],
+  ['a bad value of a flag', '--v=2', '--backend=nft', /write auto or iptables or nftables/],
   ['a flag of another command', '--v=2', '--flatten', /run does not take --flatten/],
   ['host bits in a config', '10.0.0.0/8', '10.0.0.1/8', /write 10\.0\.0\.0\/8 for the whole network/],
   ['IPv6 where it is not enabled', '10.0.0.0/8', 'fc00::/7', /--enable-ipv6/],

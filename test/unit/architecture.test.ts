@@ -3,6 +3,14 @@ import { globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import {
+  CHECK_FLAGS,
+  CLEANUP_FLAGS,
+  EXPLAIN_FLAGS,
+  RENDER_FLAGS,
+} from '../../cmd/ip-masq-agent/command-flags.ts';
+import { FLAGS } from '../../cmd/ip-masq-agent/flags.ts';
+import { FINDING_MEANING } from '../../lib/doctor/finding.ts';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '../..');
 
@@ -229,6 +237,30 @@ describe('what reaches out of the process', () => {
 });
 
 describe('the code', () => {
+  const uses = files
+    .filter((file) => !/\/(?:flags|command-flags|finding)\.ts$/.test(file))
+    .map((file) => readFileSync(join(ROOT, file), 'utf8'))
+    .join('');
+
+  it('reads every flag', () => {
+    const flags = [FLAGS, CHECK_FLAGS, RENDER_FLAGS, EXPLAIN_FLAGS, CLEANUP_FLAGS].flatMap(Object.keys);
+    const isRead = (name: string) =>
+      name.includes('-')
+        ? uses.includes(`'${name}'`)
+        : new RegExp(`flags\\.${name}\\b|\\b${name}\\b[^}]*\\} = flags|flags: \\{[^}]*\\b${name}\\b`).test(
+            uses,
+          );
+    assert.deepEqual(
+      [...new Set(flags)].filter((name) => !isRead(name)),
+      [],
+    );
+  });
+
+  it('finds every kind of finding', () => {
+    const kinds = Object.keys(FINDING_MEANING).filter((kind) => !uses.includes(`'${kind}'`));
+    assert.deepEqual(kinds, []);
+  });
+
   const own = files.filter((file) => !file.includes('.generated.'));
 
   for (const [name, pattern] of [

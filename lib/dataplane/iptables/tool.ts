@@ -71,7 +71,11 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
       return listing === undefined ? [] : parseListing(command, chain, listing).map(parseCounts);
     },
     async has(table, chain) {
-      return (await listRaw(table, chain)) !== undefined;
+      // Its first rule alone: a chain of kube-proxy can have 100,000.
+      const result = await look(table, '-S', chain, '1');
+      if (result.code === 0) return true;
+      if (isAbsent(result) || isUnreadable(result)) return false;
+      throw failure(command, result);
     },
     async holds(chain, spec) {
       const result = await look('nat', '-C', chain, ...ruleWords(spec));
@@ -161,7 +165,7 @@ const LACKING = /Extension (\S+) revision \d+ not supported, missing kernel modu
 /** The texts that the tools print when they fail, the more specific first. */
 const SYMPTOMS: readonly Symptom[] = [
   {
-    pattern: /do you need to insmod|unable to initialize table/i,
+    pattern: /do you need to insmod|Module \S+ not found/i,
     failure: 'unsupported',
     remedy:
       'load ip_tables and iptable_nat (for IPv6, ip6_tables and ip6table_nat), or use --iptables-mode=nft or --backend=nftables',

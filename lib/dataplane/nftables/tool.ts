@@ -81,6 +81,17 @@ export async function openNft(host: Host): Promise<NftTool> {
   };
 }
 
+/**
+ * The names of the tables of IPv4 and IPv6.
+ *
+ * @throws {DataplaneError}
+ */
+export async function listTables(host: Host): Promise<ReadonlySet<string>> {
+  const result = await host.run('nft', ['list', 'tables']);
+  if (result.code !== 0) throw failure(result);
+  return new Set(Array.from(result.stdout.matchAll(/^table ip6? (\S+)$/gm), ([, name = '']) => name));
+}
+
 /** All of a listing. In its first line, nft(8) names the process that owns the table, if one does. */
 const LISTING = /^table .* \{(?: # progname (.*))?\n(?:.*\n)*\}\s*$/;
 

@@ -13,7 +13,8 @@ const TABLE = /^table ip ip-masq-agent /m;
 
 scenario('a rollout switches the dataplane, forth and back, and no packet goes wrong', async (lab) => {
   const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
-  await lab.agent.deploy({ sources });
+  const iptables = { sources, args: ['--backend=iptables'] };
+  await lab.agent.deploy(iptables);
   await untilPackets(lab, VERDICTS);
   await holdsOnly(lab, CHAIN, TABLE);
 
@@ -22,7 +23,10 @@ scenario('a rollout switches the dataplane, forth and back, and no packet goes w
   await rollOut(lab, 'nftables', { sources, components: ['nftables'] });
   await holdsOnly(lab, TABLE, CHAIN);
   assert.deepEqual(await flows.changes(), []);
-  await rollOut(lab, 'iptables', { sources });
+  // Without a flag, the rules that are there decide.
+  await rollOut(lab, 'the base', { sources });
+  await holdsOnly(lab, TABLE, CHAIN);
+  await rollOut(lab, 'iptables', iptables);
   await holdsOnly(lab, CHAIN, TABLE);
   assert.deepEqual(await flows.changes(), []);
 
