@@ -8,7 +8,7 @@ import {
   rangeSet,
   union,
 } from '../cidr/ranges.ts';
-import type { Condition, Rule } from '../dataplane/rule.ts';
+import type { Condition, Outcome, Rule } from '../dataplane/rule.ts';
 import type { BaseChain } from './base-chain.ts';
 import type { Budget } from './budget.ts';
 
@@ -134,16 +134,6 @@ function together(first: Way, other: Way): Way {
   };
 }
 
-/** Where packets to one address are after some rules, and the rules that have led them there. */
-interface End {
-  /** In the agent's chain, at the end of the base chain, or back where a jump has led them from. */
-  readonly place: 'own' | 'end' | 'back';
-  readonly path: readonly Rule[];
-}
-
-/** Behind the last rule of a chain. */
-const BACK: End = { place: 'back', path: [] };
-
 /**
  * The rules that lead packets to one address to the end of the base chain, without NAT, before they meet the agent's
  * chain; undefined if they meet it, or may meet it.
@@ -151,39 +141,33 @@ const BACK: End = { place: 'back', path: [] };
  * @param base narrowed to the address
  */
 export function endBeforeOwn({ name, chains }: BaseChain): readonly Rule[] | undefined {
-  const known = new Map<string, End>();
-  const walk = (chain: string): End => {
+  const known = new Map<string, readonly Rule[]>();
+  /** The rules that lead packets, which may fulfil any condition, but need not, out of a chain; none at its end. */
+  const walk = (chain: string): readonly Rule[] => {
     const before = known.get(chain);
     if (before !== undefined) return before;
     // Chains that lead in a circle come back.
-    known.set(chain, BACK);
-    const end = firstEnd(chains.get(chain) ?? [], walk);
-    known.set(chain, end);
-    return end;
+    known.set(chain, []);
+    for (const rule of chains.get(chain) ?? []) {
+      const inner = 'chain' in rule.outcome ? walk(rule.outcome.chain) : [];
+      const path = [rule, ...(COMING_BACK.includes(lastKind(inner)) ? [] : inner)];
+      const kind = lastKind(path);
+      if (kind === 'goes on' || kind === 'jump' || (kind !== 'own' && rule.conditions.length > 0)) continue;
+      known.set(chain, path);
+      return path;
+    }
+    return [];
   };
+  const path = walk(name);
+  const kind = lastKind(path);
   const leadsToOurs = [...chains.values()].flat().some(({ outcome }) => outcome.kind === 'own');
-  const { place, path } = walk(name);
-  const last = path.at(-1);
-  if (!leadsToOurs || place === 'own' || last?.outcome.kind === 'masquerades') return undefined;
-  return last && path;
+  if (!leadsToOurs || kind === undefined || kind === 'own' || kind === 'masquerades') return undefined;
+  return path;
 }
 
-/** Where the rules of a chain lead packets that may fulfil any condition, but need not. */
-function firstEnd(rules: readonly Rule[], walk: (chain: string) => End): End {
-  for (const rule of rules) {
-    const end = endBy(rule, walk);
-    if (end?.place === 'own' || (end !== undefined && rule.conditions.length === 0)) return end;
-  }
-  return BACK;
-}
+/** What the last rule of a path does if packets then go on behind the jump that has led them there, if one has. */
+const COMING_BACK: readonly (Outcome['kind'] | undefined)[] = ['returns', 'goto', undefined];
 
-/** Where a rule leads packets; undefined if the next one follows. */
-function endBy(rule: Rule, walk: (chain: string) => End): End | undefined {
-  const { outcome } = rule;
-  const { place, path } = 'chain' in outcome ? walk(outcome.chain) : BACK;
-  if (place !== 'back') return { place, path: [rule, ...path] };
-  if (outcome.kind === 'goes on' || outcome.kind === 'jump') return undefined;
-  if (outcome.kind === 'own') return { place: 'own', path: [rule] };
-  const comesBack = outcome.kind === 'returns' || outcome.kind === 'goto';
-  return { place: comesBack ? 'back' : 'end', path: [rule] };
+function lastKind(path: readonly Rule[]): Outcome['kind'] | undefined {
+  return path.at(-1)?.outcome.kind;
 }
