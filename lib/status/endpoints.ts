@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { MergedConfig } from '../config/config.ts';
 import { probeRoutes, readiness } from './health.ts';
 import { LIMITS } from './limits.ts';
@@ -62,10 +63,5 @@ async function readCounts({ status, counts, families }: Endpoints): Promise<void
       if (policy !== undefined) status.onCounts(family, await counts.since(dataplane, policy));
     }),
   );
-  let timer: NodeJS.Timeout | undefined;
-  const tooLong = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, COUNT_TIMEOUT_MS);
-  });
-  await Promise.race([reading, tooLong]);
-  clearTimeout(timer);
+  await Promise.race([reading, delay(COUNT_TIMEOUT_MS, undefined, { ref: false })]);
 }

@@ -124,6 +124,8 @@ type Named<Type extends Definition['type']> = {
 }[keyof Table];
 type Labels<Name extends keyof Table> = Readonly<Record<Table[Name]['labels'][number], string>>;
 
+const KINDS = { counter: Counter, gauge: Gauge, histogram: Histogram } as const;
+
 /** From 1 ms to 30 s, which is the default of --sync-timeout. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
@@ -140,30 +142,13 @@ const MISNAMED = [
 /** The metrics for Prometheus: those of the table, and those of prom-client about Node.js. */
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #counters = new Map<string, Counter>();
-  readonly #gauges = new Map<string, Gauge>();
-  readonly #histograms = new Map<string, Histogram>();
 
   constructor() {
     for (const [suffix, { type, labels, help }] of Object.entries<Definition>(METRICS)) {
-      const config = {
-        name: METRIC_PREFIX + suffix,
-        help,
-        labelNames: [...labels],
-        registers: [this.#registry],
-      };
-      switch (type) {
-        case 'counter':
-          this.#counters.set(suffix, new Counter(config));
-          break;
-        case 'gauge':
-          this.#gauges.set(suffix, new Gauge(config));
-          this.#clear(suffix);
-          break;
-        case 'histogram':
-          this.#histograms.set(suffix, new Histogram({ ...config, buckets: BUCKETS }));
-          break;
-      }
+      const name = METRIC_PREFIX + suffix;
+      const buckets = type === 'histogram' && { buckets: BUCKETS };
+      new KINDS[type]({ name, help, labelNames: [...labels], registers: [this.#registry], ...buckets });
+      if (type === 'gauge') this.#clear(suffix);
     }
     collectDefaultMetrics({
       register: this.#registry,
@@ -174,16 +159,16 @@ export class Metrics {
 
   /** Adds to a counter. */
   add<Name extends Named<'counter'>>(name: Name, labels: Labels<Name>, value = 1): void {
-    this.#counters.get(name)?.inc(shown(labels), value);
+    this.#named<Counter>(name).inc(shown(labels), value);
   }
 
   set<Name extends Named<'gauge'>>(name: Name, labels: Labels<Name>, value: number): void {
-    this.#gauges.get(name)?.set(shown(labels), value);
+    this.#named<Gauge>(name).set(shown(labels), value);
   }
 
   /** Ends the series of a counter that has these labels. */
   remove<Name extends Named<'counter'>>(name: Name, labels: Labels<Name>): void {
-    this.#counters.get(name)?.remove(shown(labels));
+    this.#named<Counter>(name).remove(shown(labels));
   }
 
   /** Sets a gauge for these labels, and removes all other labels of it. */
@@ -197,14 +182,18 @@ export class Metrics {
 
   /** Removes all series. prom-client gives a gauge without labels the value 0, which nobody has measured. */
   #clear(name: string): void {
-    const gauge = this.#gauges.get(name);
-    gauge?.reset();
-    if (METRICS[name as Named<'gauge'>].labels.length === 0) gauge?.remove();
+    const gauge = this.#named<Gauge>(name);
+    gauge.reset();
+    if (METRICS[name as Named<'gauge'>].labels.length === 0) gauge.remove();
   }
 
   /** Adds a duration, in seconds, to a histogram. */
   observe<Name extends Named<'histogram'>>(name: Name, labels: Labels<Name>, seconds: number): void {
-    this.#histograms.get(name)?.observe(shown(labels), seconds);
+    this.#named<Histogram>(name).observe(shown(labels), seconds);
+  }
+
+  #named<Kind extends Counter | Gauge | Histogram>(name: string): Kind {
+    return this.#registry.getSingleMetric(METRIC_PREFIX + name) as Kind;
   }
 
   /** The metrics in the text format of Prometheus or, if asked for, of OpenMetrics 1.0. */

@@ -77,12 +77,8 @@ function summed<Count extends EntryCount>(
   const sums = new Map<string, Count>();
   for (const count of counts) {
     const key = keyOf(count);
-    const sum = sums.get(key);
-    const { packets, bytes } = count;
-    sums.set(
-      key,
-      sum === undefined ? count : { ...sum, packets: sum.packets + packets, bytes: sum.bytes + bytes },
-    );
+    const sum = sums.get(key) ?? { ...count, packets: 0n, bytes: 0n };
+    sums.set(key, { ...sum, packets: sum.packets + count.packets, bytes: sum.bytes + count.bytes });
   }
   return sums;
 }
@@ -93,27 +89,22 @@ function summed<Count extends EntryCount>(
  */
 function growth(before: Reading | undefined, after: Reading): readonly EntryCount[] {
   const known = before?.remade === after.remade ? before.rules : undefined;
-  return Array.from(after.rules, ([rule, count]) => grown(known?.get(rule), count));
-}
-
-function grown(before: RuleCount | undefined, after: RuleCount): EntryCount {
-  // Less than before: another program has written the rule again, and all of its count is new.
-  if (before === undefined || after.packets < before.packets || after.bytes < before.bytes) return after;
-  return { ...after, packets: after.packets - before.packets, bytes: after.bytes - before.bytes };
+  return Array.from(after.rules, ([rule, count]) => {
+    const { packets = 0n, bytes = 0n } = known?.get(rule) ?? {};
+    // Less than before: another program has written the rule again, and all of its count is new.
+    if (count.packets < packets || count.bytes < bytes) return count;
+    return { ...count, packets: count.packets - packets, bytes: count.bytes - bytes };
+  });
 }
 
 /** The sums by source and verdict, in the order of the first count of each. */
 function countsBySource(counts: readonly EntryCount[]): readonly SourceCount[] {
-  const sums = new Map<string, { -readonly [Key in keyof SourceCount]: SourceCount[Key] }>();
-  for (const { entry, verdict, packets, bytes } of counts) {
-    const source = entry && sourceOf(entry.origin);
-    const key = `${verdict} ${entry?.origin.kind} ${source}`;
-    const sum = sums.get(key) ?? { source, verdict, packets: 0n, bytes: 0n };
-    sum.packets += packets;
-    sum.bytes += bytes;
-    sums.set(key, sum);
-  }
-  return [...sums.values()];
+  const sourceIn = ({ entry }: EntryCount) => entry && sourceOf(entry.origin);
+  const sums = summed(counts, (one) => `${one.verdict} ${one.entry?.origin.kind} ${sourceIn(one)}`);
+  return Array.from(sums.values(), (sum) => {
+    const { verdict, packets, bytes } = sum;
+    return { source: sourceIn(sum), verdict, packets, bytes };
+  });
 }
 
 /** The source of an origin, or the document that a default follows. */
