@@ -2,8 +2,6 @@ import { type Agent, inWords } from '../../lib/agent/holder.ts';
 import { tryLock } from '../../lib/agent/lock.ts';
 import { describeRemoval, removeAll } from '../../lib/agent/remove.ts';
 import { type Place, placeName } from '../../lib/dataplane/dataplane.ts';
-import { systemHost } from '../../lib/dataplane/host.ts';
-import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
 import { listPlaces } from '../../lib/dataplane/open.ts';
 import { keptFamilies } from '../../lib/policy/policy.ts';
 import { SystemError } from '../../lib/text/error.ts';
@@ -13,7 +11,7 @@ import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { dataplaneOptions, retryOptions } from './from-flags.ts';
+import { dataplaneOptions, foreignHost, retryOptions } from './from-flags.ts';
 import { print } from './print.ts';
 import { stopSignal } from './signals.ts';
 
@@ -31,9 +29,7 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
     throw new SystemError(
       `${inWords(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
     );
-  const netlink = flags.netlink === 'off' ? undefined : new Netlink(ownSockets, () => {});
-  const host = systemHost(flags['sync-timeout'], netlink);
-  const all = await listPlaces(dataplaneOptions(flags), host);
+  const all = await listPlaces(dataplaneOptions(flags), foreignHost(flags));
   const { places, advice } =
     holder?.kind === 'agent'
       ? besideAgent(holder, flags['masq-chain'], all)

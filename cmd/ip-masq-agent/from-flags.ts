@@ -51,7 +51,7 @@ export function sourcesOptions(flags: FlagValues): SourcesOptions {
 }
 
 /**
- * The machine for a look at foreign rules, which asks over netlink in legacy mode too: nft(8) would load the same modules of
+ * The machine for a look at foreign rules, or for a removal, which asks over netlink in legacy mode too: nft(8) would load the same modules of
  * nf_tables. Whether it works is told by what the look could not read.
  */
 export function foreignHost(flags: FlagValues): Host {

@@ -57,3 +57,9 @@ export function toolError(symptoms: readonly Symptom[], stderr: string, message:
 export function killed(tool: string): DataplaneError {
   return new DataplaneError('refused', `${tool} --version was killed`, 'look for a lack of memory: dmesg');
 }
+
+/** Empty output is not an empty chain or table: otherwise each sync would write it again, or take it for a foreign one. */
+export function noListing(tool: string, what: string): DataplaneError {
+  const remedy = 'run the command by hand on the node: it may be a wrapper that prints something else';
+  return new DataplaneError('refused', `${tool} printed no listing of ${what}`, remedy);
+}

@@ -370,7 +370,7 @@ export const FAULTS: readonly Fault[] = [
     name: 'elements: what a reading amid changes lacks is missing',
     edits: [['if (await requests.hasRange(set, range))', 'if (range.last < range.first)']],
     noticedBy: [
-      ['dataplane/elements.test.ts', 'is missing only if'],
+      ['dataplane/see.test.ts', 'is missing only if'],
       ['kernel/netlink-dataplanes.test.ts', 'IPv4: no element is missed'],
     ],
   },

@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { DataplaneError, killed, type Symptom, toolError } from '../error.ts';
+import { DataplaneError, killed, noListing, type Symptom, toolError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import type { IptablesMode } from '../options.ts';
 import { ruleWords } from './rule.ts';
@@ -93,7 +93,7 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
       const count = /^Chain \S+ \((\d+) references\)/m.exec(result.stdout)?.[1];
       if (count !== undefined) return Number(count);
       if (result.code !== 0 && isAbsent(result)) return undefined;
-      throw result.code === 0 ? noListing(command, chain) : failure(command, result);
+      throw result.code === 0 ? noListing(command, `${chain} in nat`) : failure(command, result);
     },
     async restore(script) {
       const result = await host.run(restore, ['--noflush', '--wait', LOCK_WAIT], script);
@@ -127,7 +127,7 @@ export async function toolVersion(host: Host, command: string): Promise<ToolVers
 function parseListing(command: string, chain: string, listing: string): readonly string[] {
   const lines = listing.match(/(?:"[^"\\]*(?:\\.[^"\\]*)*"|[^"\n]+)+/gs) ?? [];
   const declared = lines.some((line) => line === `-N ${chain}` || line.startsWith(`-P ${chain} `));
-  if (!declared) throw noListing(command, chain);
+  if (!declared) throw noListing(command, `${chain} in nat`);
   const start = `-A ${chain}`;
   return lines
     .filter((line) => line === start || line.startsWith(`${start} `))
@@ -141,12 +141,6 @@ function parseCounts(spec: string): CountedRule {
   const [text, packets = '', bytes = ''] = found;
   const rest = spec.slice(0, found.index) + spec.slice(found.index + text.length);
   return { spec: rest, packets: BigInt(packets), bytes: BigInt(bytes) };
-}
-
-/** Empty output is not an empty chain: otherwise each sync would write the chain or its jump again. */
-function noListing(command: string, chain: string): DataplaneError {
-  const remedy = 'run the command by hand on the node: it may be a wrapper that prints something else';
-  return new DataplaneError('refused', `${command} printed no listing of ${chain} in nat`, remedy);
 }
 
 /** Whether a chain or table is missing. iptables-nft 1.8 calls a missing or unreadable chain "incompatible". */

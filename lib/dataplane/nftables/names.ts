@@ -10,8 +10,6 @@ export const NFT_FAMILY = {
 export const TABLE = 'ip-masq-agent';
 export const CHAIN = 'postrouting';
 export const SET = 'not-masqueraded';
-/** All chains of the table, in its order. */
-export const CHAINS: readonly string[] = [CHAIN];
 /** The set of addresses that packets must come from; absent if they may come from anywhere. */
 export const FROM_SET = 'masqueraded-from';
 

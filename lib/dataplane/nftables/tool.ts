@@ -1,6 +1,6 @@
 import type { Family } from '../../cidr/address.ts';
 import { printable } from '../../text/escape.ts';
-import { DataplaneError, killed, type Symptom, toolError } from '../error.ts';
+import { DataplaneError, killed, noListing, type Symptom, toolError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import { isOlder } from '../versions.ts';
 import { NFT_FAMILY, TABLE } from './names.ts';
@@ -57,7 +57,7 @@ export async function openNft(host: Host): Promise<NftTool> {
       const result = await host.run('nft', [...options, 'list', ...what]);
       if (result.code === 0) {
         const [listing, owner] = LISTING.exec(result.stdout) ?? [];
-        if (!listing?.startsWith(`table ${table} {`)) throw noListing(what);
+        if (!listing?.startsWith(`table ${table} {`)) throw noListing('nft', what.join(' '));
         if (owner !== undefined) throw await ownedBy(owner, family, host);
         return listing;
       }
@@ -94,12 +94,6 @@ export async function listTables(host: Host): Promise<ReadonlySet<string>> {
 
 /** All of a listing. In its first line, nft(8) names the process that owns the table, if one does. */
 const LISTING = /^table .* \{(?: # progname (.*))?\n(?:.*\n)*\}\s*$/;
-
-/** Empty output is not an empty table: otherwise each sync would write the table again, or take it for a foreign one. */
-function noListing(what: readonly string[]): DataplaneError {
-  const remedy = 'run the command by hand on the node: it may be a wrapper that prints something else';
-  return new DataplaneError('refused', `nft printed no listing of ${what.join(' ')}`, remedy);
-}
 
 /**
  * Only the socket that has made a table with the flag `owner` may change it (nft(8)). nft looks the name up in /proc, and

@@ -12,7 +12,7 @@ import { sameFate } from '../../policy/fates.ts';
 import type { KernelFates } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import { type Condition, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
-import { CATCH_ALL, CHAIN, CHAINS, FROM_SET, NFT_FAMILY, SET } from './names.ts';
+import { CATCH_ALL, CHAIN, FROM_SET, NFT_FAMILY, SET } from './names.ts';
 import { isOwn, type NftChain, type NftTable } from './objects.ts';
 
 /** What the table does with packets to every address. */
@@ -20,12 +20,12 @@ export function kernelFates(family: Family, table: NftTable | undefined): Kernel
   const leftAlone = sameFate(family, { verdict: 'not_masqueraded' });
   if (table === undefined || !isOwn(table)) return { state: 'no chain', ...leftAlone };
   const hooked = table.chains.filter(({ properties }) => properties.some((line) => ANY_HOOK.test(line)));
-  const isNamed = (chain: NftChain) => isOneOf(chain, [CHAIN]);
+  const isNamed = ({ head }: NftChain) => head === `chain ${CHAIN}`;
   const own = hooked.find(isNamed) ?? hooked[0];
   if (own === undefined && !table.chains.some(isNamed)) return { state: 'no chain', ...leftAlone };
   if (own === undefined || table.properties.some((line) => DORMANT.test(line)))
     return { state: 'no jump', ...leftAlone };
-  const foreign = hooked.filter((chain) => chain !== own && !isOneOf(chain, CHAINS));
+  const foreign = hooked.filter((chain) => chain !== own);
   const hooks = [
     ...foreign.flatMap(({ properties }) => properties.filter((line) => ANY_HOOK.test(line))),
     ...own.properties.filter((line) => ANY_HOOK.test(line) && !HOOK.test(line)),
@@ -39,10 +39,6 @@ export function kernelFates(family: Family, table: NftTable | undefined): Kernel
   const elsewhere = rules[0]?.outcome.kind === 'returns' ? rules[0].conditions[0]?.sources : undefined;
   const behind = elsewhere === undefined ? rules : rules.slice(1);
   return { state: 'applied', ...firstMatches(family, behind), from: elsewhere && complement(elsewhere) };
-}
-
-function isOneOf({ head }: NftChain, names: readonly string[]): boolean {
-  return names.some((name) => head === `chain ${name}`);
 }
 
 /** The line of a chain that packets enter; into all other chains, only jumps lead. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { seeElementCounts, seeElements } from '../../../lib/dataplane/nftables/elements.ts';
+import { seeElementCounts, seeElements } from '../../../lib/dataplane/nftables/see.ts';
 import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
 import type { Elements } from '../../../lib/netlink/elements.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
