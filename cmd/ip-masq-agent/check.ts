@@ -63,7 +63,7 @@ function mergedText({ config }: CheckReport, flags: CheckFlags): string {
 /** The number of addresses that are not masqueraded. An address in several entries counts once, exceptions do not. */
 function sizeLine(config: MergedConfig, family: Family): string {
   const set = unmasqueraded(compilePolicy(config, family));
-  const size = sizeOf(set);
+  const size = sizeOf(set.ranges);
   const are = size === 1n ? 'is' : 'are';
   return `${family}: ${counted(set.ranges.length, 'range')}, ${countedAddresses(size)} ${are} not masqueraded`;
 }

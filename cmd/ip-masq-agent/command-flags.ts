@@ -17,7 +17,10 @@ export const RENDER_FORMATS = {
   'win-bridge': 'the CNI config of a Windows node',
 } as const;
 
-const OUTPUT = flag(choice(...namesOf(FORMATS)), 'text', meanings(FORMATS, ' ', ', '), 'o');
+/** The flags of a command for people and programs. */
+export const OUTPUT_FLAGS = {
+  output: flag(choice(...namesOf(FORMATS)), 'text', meanings(FORMATS, ' ', ', '), 'o'),
+} as const;
 
 function namesOf<Name extends string>(formats: Readonly<Record<Name, string>>): readonly Name[] {
   return Object.keys(formats) as Name[];
@@ -49,7 +52,7 @@ export const CHECK_FLAGS = {
   output: flag(choice(...namesOf(CHECK_FORMATS)), 'text', meanings(CHECK_FORMATS, ' ', ', '), 'o'),
 } as const;
 
-export const DIFF_FLAGS = { ...INPUT_FLAGS, output: OUTPUT } as const;
+export const DIFF_FLAGS = { ...INPUT_FLAGS, ...OUTPUT_FLAGS } as const;
 
 export const EXPLAIN_FLAGS = {
   ...INPUT_FLAGS,
@@ -59,7 +62,7 @@ export const EXPLAIN_FLAGS = {
     'the address that the packets come from; by default any address of which packets are masqueraded',
   ),
   live: flag(boolean, 'false', 'also read the rules in the kernel of this node, and look for foreign rules'),
-  output: OUTPUT,
+  ...OUTPUT_FLAGS,
 } as const;
 
 export const RENDER_FLAGS = {
@@ -93,9 +96,6 @@ export const RENDER_FLAGS = {
   ),
 } as const;
 
-export const DOCTOR_FLAGS = { output: OUTPUT } as const;
-export const PORTS_FLAGS = { output: OUTPUT } as const;
-export const VERSION_FLAGS = { output: OUTPUT } as const;
 export const CLEANUP_FLAGS = {
   force: flag(boolean, 'false', 'remove the rules even if an agent runs on this node'),
 } as const;

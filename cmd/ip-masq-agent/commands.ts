@@ -3,11 +3,9 @@ import {
   CHECK_FLAGS,
   CLEANUP_FLAGS,
   DIFF_FLAGS,
-  DOCTOR_FLAGS,
   EXPLAIN_FLAGS,
-  PORTS_FLAGS,
+  OUTPUT_FLAGS,
   RENDER_FLAGS,
-  VERSION_FLAGS,
 } from './command-flags.ts';
 import { DATAPLANE_FLAGS, FLAGS, type FlagName, POLICY_FLAGS } from './flags.ts';
 
@@ -133,7 +131,7 @@ export const COMMANDS: Commands = {
       'check the node for what breaks masquerading: foreign rules, missing tools, capabilities, settings',
     details: 'Changes nothing. The exit code is 0 if nothing is found, and 4 if something is found.',
     operands: '',
-    own: DOCTOR_FLAGS,
+    own: OUTPUT_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: [
       { line: 'doctor', meaning: 'on a node, with the flags of its agent' },
@@ -150,7 +148,7 @@ export const COMMANDS: Commands = {
     details:
       'Reads connection tracking over netlink, and changes nothing. Each address of the node has the ports of --to-ports, or else those from 1024, for each destination and its port: if all are in use, new connections to it fail.',
     operands: '',
-    own: PORTS_FLAGS,
+    own: OUTPUT_FLAGS,
     uses: ['to-ports'],
     examples: [
       { line: 'ports', meaning: 'on a node, with the flags of its agent' },
@@ -175,7 +173,7 @@ export const COMMANDS: Commands = {
   version: command({
     summary: 'print the version, and the versions of the installed tools',
     operands: '',
-    own: VERSION_FLAGS,
+    own: OUTPUT_FLAGS,
     uses: [],
     examples: [
       { line: 'version', meaning: 'for a bug report' },

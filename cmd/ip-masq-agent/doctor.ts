@@ -4,13 +4,13 @@ import { type Paint, painter } from '../../lib/text/colour.ts';
 import { prettyJson, printable } from '../../lib/text/escape.ts';
 import { counted, few } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
-import type { DOCTOR_FLAGS } from './command-flags.ts';
+import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { dataplaneOptions, foreignHost, retryOptions, sourcesOptions } from './from-flags.ts';
 import { print, wantsColour } from './print.ts';
 
 /** Checks the node for what breaks masquerading. */
-export async function doctor({ flags }: Args<typeof DOCTOR_FLAGS>): Promise<number> {
+export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const examination = await examine({
     sources: sourcesOptions(flags),
     dataplane: dataplaneOptions(flags),

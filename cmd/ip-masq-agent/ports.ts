@@ -7,7 +7,7 @@ import { SystemError } from '../../lib/text/error.ts';
 import { prettyJson } from '../../lib/text/escape.ts';
 import { counted, few } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
-import type { PORTS_FLAGS } from './command-flags.ts';
+import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import type { FlagValues } from './flags.ts';
 import { print } from './print.ts';
@@ -20,7 +20,7 @@ const USERS_SHOWN = 5;
  *
  * @throws {SystemError} if connection tracking cannot be read
  */
-export async function ports({ flags }: Args<typeof PORTS_FLAGS>): Promise<number> {
+export async function ports({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const { flows, uses } = await usesOf(flags).catch((error: unknown) => {
     if (!(error instanceof NetlinkError)) throw error;
     const remedy = error.failure === 'denied' ? '; run it as root with the capability NET_ADMIN' : '';

@@ -66,8 +66,8 @@ export function parseRange(text: string): Range | undefined {
   return rangeOf({ family, address: first, length: Number(rest) });
 }
 
-/** How many addresses are in the set. */
-export function sizeOf({ ranges }: RangeSet): bigint {
+/** How many addresses are in the ranges, which do not overlap. */
+export function sizeOf(ranges: readonly Range[]): bigint {
   return ranges.reduce((sum, { first, last }) => sum + last - first + 1n, 0n);
 }
 

@@ -8,6 +8,7 @@ import {
   type RangeSet,
   rangeOf,
   rangeSet,
+  sizeOf,
 } from '../cidr/ranges.ts';
 import { partitionPoint } from '../text/partition-point.ts';
 import { counted, countedAddresses, few } from '../text/words.ts';
@@ -176,8 +177,4 @@ function verdictText({ verdict, as }: Fate): string {
 
 function shorten(text: string): string {
   return text.length > MAX_RULE ? `${text.slice(0, MAX_RULE)}…` : text;
-}
-
-function sizeOf(ranges: readonly Range[]): bigint {
-  return ranges.reduce((sum, { first, last }) => sum + last - first + 1n, 0n);
 }

@@ -1,5 +1,5 @@
 import { type Prefix, wayText } from '../cidr/prefix.ts';
-import { everything, formatRange, rangeOf, rangeSet, sizeOf } from '../cidr/ranges.ts';
+import { everything, formatRange, rangeOf, sizeOf } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Guard, MergedConfig } from '../config/config.ts';
 import type { FileOrigin, Origin } from '../text/origin.ts';
@@ -82,11 +82,8 @@ function nothingInside(
 
 /** Found if no address is masqueraded, be it by one entry or by several that add up; points to the widest. */
 function everythingInside({ family, entries }: Policy, segments: readonly Segment[]): Finding | undefined {
-  const inside = rangeSet(
-    family,
-    segments.filter(({ entry }) => entry.verdict === 'not_masqueraded'),
-  );
-  if (sizeOf(inside) !== sizeOf(everything(family))) return undefined;
+  const inside = segments.filter(({ entry }) => entry.verdict === 'not_masqueraded');
+  if (sizeOf(inside) !== sizeOf(everything(family).ranges)) return undefined;
   const [widest] = entries
     .filter(({ verdict, origin }) => verdict === 'not_masqueraded' && origin.kind === 'file')
     .toSorted((a, b) => a.prefix.length - b.prefix.length);
