@@ -1,6 +1,6 @@
 import { type Agent, inWords } from '../../lib/agent/holder.ts';
 import { tryLock } from '../../lib/agent/lock.ts';
-import { describeRemoval, removeAll } from '../../lib/agent/remove.ts';
+import { describeRemoval, hasFailed, removeAll } from '../../lib/agent/remove.ts';
 import { type Place, placeName } from '../../lib/dataplane/dataplane.ts';
 import { listPlaces } from '../../lib/dataplane/open.ts';
 import { keptFamilies } from '../../lib/policy/policy.ts';
@@ -36,15 +36,14 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
       : { places: all, advice: undefined };
   const removals = await removeAll(places, retryOptions(flags));
   for (const removal of removals) {
-    const { outcome, stays } = removal;
-    const rules = outcome.kind === 'removed' ? outcome.rules : [];
+    const { rules = [], stays } = removal;
     const text = [describeRemoval(removal), ...rules].map(printable).join('\n  ');
-    if (outcome.kind === 'failed') console.error(`ip-masq-agent: ${text}`);
+    if (hasFailed(removal)) console.error(`ip-masq-agent: ${text}`);
     else print(`${text}\n`);
     for (const one of stays) complain(`${placeName(removal)}: ${one}`);
   }
   if (advice !== undefined) complain(advice);
-  const isDone = removals.every(({ outcome, stays }) => outcome.kind !== 'failed' && stays.length === 0);
+  const isDone = removals.every((removal) => !hasFailed(removal) && removal.stays.length === 0);
   return isDone ? EXIT.ok : EXIT.system;
 }
 

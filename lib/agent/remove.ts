@@ -8,13 +8,10 @@ import type { RetryOptions } from './retry.ts';
 
 /** The result of a removal in one place. */
 interface Removal extends Place {
-  readonly outcome:
-    | { readonly kind: 'nothing' }
-    /** The removed rules and jumps. */
-    | { readonly kind: 'removed'; readonly rules: readonly string[] }
-    /** The tool of the family is not installed. */
-    | { readonly kind: 'not looked at'; readonly error: DataplaneError }
-    | { readonly kind: 'failed'; readonly error: DataplaneError };
+  /** The removed rules and jumps; undefined if there were none, or it failed. */
+  readonly rules?: readonly string[] | undefined;
+  /** Why it failed; `missing` if the tool of the family is not installed, so that nobody has looked. */
+  readonly error?: DataplaneError;
   /** Empty chains that cannot be deleted, in words. */
   readonly stays: readonly string[];
 }
@@ -26,23 +23,20 @@ export async function removeAll(
 ): Promise<readonly Removal[]> {
   const removals: Removal[] = [];
   for (const place of places) {
-    const result = await removeRules(place.dataplane, place.family, options).then(removed, notRemoved);
-    removals.push({ ...place, ...result });
+    try {
+      removals.push({ ...place, ...(await removeRules(place.dataplane, place.family, options)) });
+    } catch (error) {
+      if (!(error instanceof DataplaneError)) throw error;
+      // What the kernel does not support cannot be there.
+      removals.push({ ...place, ...(error.failure !== 'unsupported' && { error }), stays: [] });
+    }
   }
   return removals;
 }
 
-type Result = Omit<Removal, keyof Place>;
-
-function removed({ rules, stays }: Awaited<ReturnType<typeof removeRules>>): Result {
-  return { outcome: rules === undefined ? { kind: 'nothing' } : { kind: 'removed', rules }, stays };
-}
-
-function notRemoved(error: unknown): Result {
-  if (!(error instanceof DataplaneError)) throw error;
-  if (error.failure === 'unsupported') return { outcome: { kind: 'nothing' }, stays: [] };
-  const kind = error.failure === 'missing' ? 'not looked at' : 'failed';
-  return { outcome: { kind, error }, stays: [] };
+/** Whether rules may be left. */
+export function hasFailed({ error }: Removal): boolean {
+  return error !== undefined && error.failure !== 'missing';
 }
 
 /**
@@ -51,28 +45,19 @@ function notRemoved(error: unknown): Result {
  * @param why the beginning of the line
  */
 export function logRemoval(log: Logger, removal: Removal, why = ''): void {
-  const { family, outcome, stays } = removal;
-  if (outcome.kind === 'removed')
-    log.info({ family, rules: outcome.rules }, `${why}${describeRemoval(removal)}`);
+  const { family, rules, stays } = removal;
+  if (rules !== undefined) log.info({ family, rules }, `${why}${describeRemoval(removal)}`);
   for (const text of stays) log.warn({ family }, text);
 }
 
 /** The removal in one line. */
 export function describeRemoval(removal: Removal): string {
-  return `${placeName(removal)}: ${describeOutcome(removal.outcome)}`;
+  return `${placeName(removal)}: ${resultText(removal)}`;
 }
 
-function describeOutcome(outcome: Removal['outcome']): string {
-  switch (outcome.kind) {
-    case 'nothing':
-      return 'no rules of the agent';
-    case 'removed': {
-      const { length } = outcome.rules;
-      return length === 0 ? 'removed an empty chain' : `removed ${counted(length, 'rule')}`;
-    }
-    case 'not looked at':
-      return `not looked at: ${outcome.error.message}`;
-    case 'failed':
-      return adviceText(outcome.error);
-  }
+function resultText({ rules, error }: Removal): string {
+  if (error !== undefined)
+    return error.failure === 'missing' ? `not looked at: ${error.message}` : adviceText(error);
+  if (rules === undefined) return 'no rules of the agent';
+  return rules.length === 0 ? 'removed an empty chain' : `removed ${counted(rules.length, 'rule')}`;
 }

@@ -1,5 +1,5 @@
 import { readPlaces } from '../agent/places.ts';
-import { describeRemoval, logRemoval, removeAll } from '../agent/remove.ts';
+import { describeRemoval, hasFailed, logRemoval, removeAll } from '../agent/remove.ts';
 import { type Dataplane, type Found, type Place, placeName } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
@@ -75,10 +75,10 @@ export class Leftovers {
     const retry = { timeoutMs: ATTEMPT_MS, signal: this.#signal, onRetry: () => {} };
     const removals = await removeAll(places, retry);
     for (const removal of removals) {
-      if (removal.outcome.kind !== 'removed') continue;
+      if (removal.rules === undefined) continue;
       this.#cleared.add(placeName(removal));
       logRemoval(this.#log, removal, 'left by an earlier run: ');
     }
-    return removals.filter(({ outcome }) => outcome.kind === 'failed').map(describeRemoval);
+    return removals.filter(hasFailed).map(describeRemoval);
   }
 }

@@ -1,4 +1,4 @@
-import { describeRemoval, logRemoval, removeAll } from '../../../lib/agent/remove.ts';
+import { describeRemoval, hasFailed, logRemoval, removeAll } from '../../../lib/agent/remove.ts';
 import type { Leftovers } from '../../../lib/beside/leftovers.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { listPlaces } from '../../../lib/dataplane/open.ts';
@@ -26,10 +26,10 @@ export async function cleanUp(
   });
   for (const removal of removals) {
     logRemoval(log, removal);
-    if (removal.outcome.kind === 'failed') log.error({ family: removal.family }, describeRemoval(removal));
+    if (hasFailed(removal)) log.error({ family: removal.family }, describeRemoval(removal));
   }
-  const failed = removals.flatMap(({ outcome }) => (outcome.kind === 'failed' ? [outcome.error] : []));
-  if (failed[0] !== undefined) throw failed[0];
+  const failed = removals.find(hasFailed);
+  if (failed !== undefined) throw failed.error;
 }
 
 /** Logs that the agent stops, and makes sure that it does. */
