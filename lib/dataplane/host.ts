@@ -1,10 +1,9 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
-import type { Readable, Writable } from 'node:stream';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { DataplaneError } from './error.ts';
 import type { Netlink } from './netlink.ts';
-import { killTool, toolEnded, toolStarted } from './running.ts';
+import { killTool, running } from './running.ts';
 
 /** The effects that a dataplane has on the machine. */
 export interface Host {
@@ -36,29 +35,25 @@ const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;
 
 /** The machine that the agent runs on. A tool that runs longer than `timeoutMs`, or prints too much, is killed. */
 export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
-  const settings = { env: toolEnvironment(), timeoutMs };
+  const env = toolEnvironment();
   return {
     ...(netlink && { netlink }),
-    run: (file, args, input) => runTool(file, args, input, settings),
+    run: (file, args, input) => runTool(file, args, input, env, timeoutMs),
     readText: (path) =>
       readFile(path, 'utf8').catch((error: unknown) => (errorCode(error) === 'ENOENT' ? '' : undefined)),
   };
-}
-
-interface Settings {
-  readonly env: NodeJS.ProcessEnv;
-  readonly timeoutMs: number;
 }
 
 function runTool(
   file: string,
   args: readonly string[],
   input: string | undefined,
-  { env, timeoutMs }: Settings,
+  env: NodeJS.ProcessEnv,
+  timeoutMs: number,
 ): Promise<ToolResult> {
   return new Promise((resolve, reject) => {
     const child = start(file, args, input === undefined ? 'ignore' : 'pipe', env);
-    toolStarted(child.pid);
+    running.add(child.pid);
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
     let length = 0;
@@ -66,8 +61,8 @@ function runTool(
       cancel();
       killTool(child.pid);
       // A process that has left the group of the tool may keep the pipes open.
-      child.stdout.destroy();
-      child.stderr.destroy();
+      child.stdout?.destroy();
+      child.stderr?.destroy();
       reject(new DataplaneError('refused', `${file} ${reason}`, remedy));
     };
     const cancel = afterRunning(timeoutMs, () =>
@@ -90,7 +85,7 @@ function runTool(
     });
     child.on('close', (code, signal) => {
       cancel();
-      toolEnded(child.pid);
+      running.delete(child.pid);
       const said = Buffer.concat(stderr).toString();
       const ended = signal === null ? '' : `${file} was ended by ${signal}\n`;
       resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: `${ended}${said}` });
@@ -126,12 +121,10 @@ function start(
   args: readonly string[],
   stdin: 'ignore' | 'pipe',
   env: NodeJS.ProcessEnv,
-): ChildProcessByStdio<Writable | null, Readable, Readable> {
+): ChildProcess {
   try {
-    const options = { env, detached: true };
     // Without input, one pipe less at every observation.
-    if (stdin === 'ignore') return spawn(file, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
-    return spawn(file, args, { ...options, stdio: ['pipe', 'pipe', 'pipe'] });
+    return spawn(file, args, { env, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
   } catch (error) {
     throw spawnError(file, error);
   }

@@ -1,15 +1,5 @@
-/** The tools that run. Each leads a process group, in which are also the processes that it has started. */
-const running = new Set<number>();
-
-/** Takes note of a tool that was started. */
-export function toolStarted(pid: number | undefined): void {
-  if (pid !== undefined) running.add(pid);
-}
-
-/** Takes note of the end of a tool. */
-export function toolEnded(pid: number | undefined): void {
-  if (pid !== undefined) running.delete(pid);
-}
+/** The process ids of the tools that run. Each leads a process group, in which are also the processes that it has started. */
+export const running = new Set<number | undefined>();
 
 /** Kills a tool, and what it has started. Half a transaction is never left: the kernel takes one whole, or nothing. */
 export function killTool(pid: number | undefined): void {
