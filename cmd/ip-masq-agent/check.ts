@@ -1,6 +1,10 @@
 import { sizeOf } from '../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../lib/config/config.ts';
-import { problem } from '../../lib/config/problem.ts';
+import { problemFramer } from '../../lib/config/frame.ts';
+import { type Problem, problem } from '../../lib/config/problem.ts';
+import type { Source } from '../../lib/config/source.ts';
+import { readExpectations } from '../../lib/inputs/expectations.ts';
+import { readFile } from '../../lib/inputs/input.ts';
 import { unmasqueraded } from '../../lib/policy/flatten.ts';
 import { failedExpectations } from '../../lib/policy/guards.ts';
 import { compilePolicy, type Family, keptFamilies } from '../../lib/policy/policy.ts';
@@ -15,7 +19,6 @@ import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CHECK_FLAGS, CHECK_FORMATS } from './command-flags.ts';
 import { EXIT, UsageError } from './exit.ts';
-import { readExpectFile } from './expectations.ts';
 import { configOptions } from './from-flags.ts';
 import { print, wantsColour } from './print.ts';
 import { noteDefaults, readReport } from './read-config.ts';
@@ -26,7 +29,7 @@ type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 export async function check({ flags, operands, texts }: Args<typeof CHECK_FLAGS>): Promise<number> {
   const { expect } = flags;
   if (texts.get('expect') === '') throw new UsageError('--expect needs a file');
-  const expected = expect === '' ? undefined : await readExpectFile(expect, configOptions(flags));
+  const expected = expect === '' ? undefined : await readExpectFile(expect, flags);
   const found = await readReport(flags, [...operands, ...flags.filename]);
   const { config } = found;
   if (config !== undefined) noteDefaults(config, flags, flags.output === 'text');
@@ -40,6 +43,23 @@ export async function check({ flags, operands, texts }: Args<typeof CHECK_FLAGS>
   print(REPORTS[flags.output](report, flags));
   if (config === undefined) return EXIT.config;
   return failed.length > 0 ? EXIT.different : EXIT.ok;
+}
+
+/**
+ * The file of --expect, and what it says.
+ *
+ * @throws {UsageError} with all that is wrong with the file
+ */
+async function readExpectFile(path: string, flags: CheckFlags) {
+  const file = await readFile(path);
+  const refuse = (problems: readonly Problem[], sources: readonly Source[]) =>
+    new UsageError(
+      ['the file of --expect cannot be used', ...problems.map(problemFramer(sources))].join('\n'),
+    );
+  if (!('text' in file)) throw refuse([file], []);
+  const { expectations, problems } = readExpectations(file, configOptions(flags));
+  if (problems.length > 0) throw refuse(problems, [file]);
+  return { file, expectations };
 }
 
 /** What writes each format. */
