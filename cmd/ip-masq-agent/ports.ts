@@ -50,7 +50,7 @@ async function usesOf(flags: FlagValues): Promise<Uses> {
   await read(counter);
   const details = counter.details();
   await read(details);
-  return { flows, uses: details.uses };
+  return { flows, uses: details.uses() };
 }
 
 function usesText(uses: readonly PortUse[]): string {

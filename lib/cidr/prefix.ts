@@ -40,8 +40,8 @@ export function parsePrefix(text: string): ParsedPrefix {
   if (text.includes('%')) return invalid('has a zone id', suggestion(text.replace(/%[^/]*/g, '')));
   const family = familyOf(address);
   if (family === undefined) return badAddress(address, length);
-  const lengthError = checkLength(address, length, family);
-  if (lengthError !== undefined) return { error: lengthError };
+  const wrong = wrongLength(address, length, family);
+  if (wrong !== undefined) return wrong;
 
   const normalized = family === 'IPv6' ? normalizeIPv6(address) : address;
   const bits = Number(length);
@@ -129,33 +129,19 @@ function badAddress(address: string, length: string): ParsedPrefix {
   return invalid('is not a CIDR', 'write a network and its prefix length, such as 10.0.0.0/8 or fd00::/8');
 }
 
-function checkLength(address: string, length: string, family: Family): Advice | undefined {
+function wrongLength(address: string, length: string, family: Family): ParsedPrefix | undefined {
   const bits = ADDRESS_BITS[family];
-  if (/^[+-]\d+$/.test(length)) {
-    return {
-      message: 'has a sign in its prefix length',
-      remedy: suggestion(`${address}/${length.slice(1)}`),
-    };
-  }
+  if (/^[+-]\d+$/.test(length))
+    return invalid('has a sign in its prefix length', suggestion(`${address}/${length.slice(1)}`));
   if (/^0\d+$/.test(length)) {
-    return {
-      message: 'has leading zeros in its prefix length',
-      remedy: suggestion(`${address}/${length.replace(/^0+(?=\d)/, '')}`),
-    };
+    const right = `${address}/${length.replace(/^0+(?=\d)/, '')}`;
+    return invalid('has leading zeros in its prefix length', suggestion(right));
   }
-  if (family === 'IPv4' && isIPv4(length)) {
-    return {
-      message: 'has a netmask for a prefix length',
-      remedy: 'write the number of leading one bits, such as /24',
-    };
-  }
-  if (!/^\d+$/.test(length) || Number(length) > bits) {
-    return {
-      message: `has a prefix length that is not a number from 0 to ${bits}`,
-      remedy: `write a number from 0 to ${bits} after the "/"`,
-    };
-  }
-  return undefined;
+  if (family === 'IPv4' && isIPv4(length))
+    return invalid('has a netmask for a prefix length', 'write the number of leading one bits, such as /24');
+  if (/^\d+$/.test(length) && Number(length) <= bits) return undefined;
+  const message = `has a prefix length that is not a number from 0 to ${bits}`;
+  return invalid(message, `write a number from 0 to ${bits} after the "/"`);
 }
 
 function ipv4Mapped(value: bigint, length: number): ParsedPrefix {

@@ -83,8 +83,8 @@ export class PortCounter {
     return Math.min(1, this.#highest[family] / this.#size);
   }
 
-  /** Asks for the details of the busiest destinations. All flows must be added to the result once more. */
-  details(): PortDetails {
+  /** Asks who uses the ports of the busiest destinations. All flows must be added to the result once more. */
+  details() {
     // A list of all slots would need ten times the memory of the tables.
     const busiest: number[] = [];
     for (const [slot, count] of this.#counts.entries()) {
@@ -92,8 +92,19 @@ export class PortCounter {
       busiest.push(slot);
       busiest.sort((a, b) => (this.#counts[b] ?? 0) - (this.#counts[a] ?? 0)).splice(TOP);
     }
-    const slotOf = (flow: Flow) => (this.#usesPort(flow) ? this.#find(flow).slot : undefined);
-    return new PortDetails(slotOf, new Set(busiest), this.#size);
+    const found = new Map<number, Found>();
+    const add = (flow: Flow): void => {
+      if (!this.#usesPort(flow)) return;
+      const { slot } = this.#find(flow);
+      if (!busiest.includes(slot)) return;
+      const one = found.get(slot) ?? { flow, inUse: 0, users: new Map() };
+      one.inUse += 1;
+      const { source } = flow.original;
+      const known = one.users.get(source);
+      if (known !== undefined || one.users.size < MOST_USERS) one.users.set(source, (known ?? 0) + 1);
+      found.set(slot, one);
+    };
+    return { add, uses: () => portUses(found.values(), this.#size) };
   }
 
   get #size(): number {
@@ -122,49 +133,30 @@ export class PortCounter {
 /** Whether it is an address of the node. */
 type IsOwn = (address: Address) => boolean;
 
-/** Who uses the ports of the busiest destinations. */
-export class PortDetails {
-  readonly #slotOf: (flow: Flow) => number | undefined;
-  readonly #wanted: ReadonlySet<number>;
-  readonly #size: number;
-  readonly #found = new Map<number, { flow: Flow; inUse: number; users: Map<bigint, number> }>();
+/** A flow of a destination, and who uses its ports. */
+interface Found {
+  readonly flow: Flow;
+  inUse: number;
+  readonly users: Map<bigint, number>;
+}
 
-  /** @param slotOf the slot that stands for a destination of a flow, one of which are wanted */
-  constructor(slotOf: (flow: Flow) => number | undefined, wanted: ReadonlySet<number>, size: number) {
-    this.#slotOf = slotOf;
-    this.#wanted = wanted;
-    this.#size = size;
-  }
-
-  add(flow: Flow): void {
-    const slot = this.#slotOf(flow);
-    if (slot === undefined || !this.#wanted.has(slot)) return;
-    const found = this.#found.get(slot) ?? { flow, inUse: 0, users: new Map() };
-    found.inUse += 1;
-    const { source } = flow.original;
-    const known = found.users.get(source);
-    if (known !== undefined || found.users.size < MOST_USERS) found.users.set(source, (known ?? 0) + 1);
-    this.#found.set(slot, found);
-  }
-
-  /** The busiest first. */
-  get uses(): readonly PortUse[] {
-    const uses = Array.from(this.#found.values(), ({ flow, inUse, users }): PortUse => {
-      const { family, protocol, reply } = flow;
-      return {
-        family,
-        address: formatAddress({ family, value: reply.destination }),
-        protocol: protocolText(protocol),
-        destination: endText({ family, value: reply.source }, reply.sourcePort),
-        inUse,
-        ports: this.#size,
-        users: [...users]
-          .toSorted(([, a], [, b]) => b - a)
-          .map(([value, ports]) => ({ address: formatAddress({ family, value }), inUse: ports })),
-      };
-    });
-    return uses.toSorted((a, b) => b.inUse - a.inUse);
-  }
+/** The busiest first. */
+function portUses(found: Iterable<Found>, ports: number): readonly PortUse[] {
+  const uses = Array.from(found, ({ flow, inUse, users }): PortUse => {
+    const { family, protocol, reply } = flow;
+    return {
+      family,
+      address: formatAddress({ family, value: reply.destination }),
+      protocol: protocolText(protocol),
+      destination: endText({ family, value: reply.source }, reply.sourcePort),
+      inUse,
+      ports,
+      users: [...users]
+        .toSorted(([, a], [, b]) => b - a)
+        .map(([value, used]) => ({ address: formatAddress({ family, value }), inUse: used })),
+    };
+  });
+  return uses.toSorted((a, b) => b.inUse - a.inUse);
 }
 
 /**

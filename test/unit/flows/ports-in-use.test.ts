@@ -40,7 +40,7 @@ describe('ports in use', () => {
     const details = counter.details();
     for (const flow of flows) details.add(flow);
     const base = { family: 'IPv4', address: '192.0.2.1', ports: 10 };
-    assert.deepEqual(details.uses, [
+    assert.deepEqual(details.uses(), [
       {
         ...base,
         protocol: 'tcp',
@@ -110,7 +110,7 @@ describe('ports in use', () => {
           const wanted = [...exact.values()].toSorted((a, b) => b - a);
           assert.equal(counter.highestShare(family), (wanted[0] ?? 0) / 65_535);
           assert.deepEqual(
-            details.uses.map(({ inUse }) => inUse),
+            details.uses().map(({ inUse }) => inUse),
             wanted.slice(0, 10),
           );
         }),
