@@ -62,15 +62,18 @@ export class SourceReader {
   }
 
   /**
-   * Reads the sources.
+   * Reads the sources. If the result has changed, logs the config and its problems.
    *
    * @returns the reading; undefined if it has errors, and a valid one is waited for
    * @throws {InvalidConfigError} if it has errors otherwise
    */
   async read(): Promise<ValidConfig | undefined> {
     const before = this.#last;
-    const reading = await read(this.#options, before, this.#log);
+    const { configDir, config: options } = this.#options;
+    const reading = await loadConfig(configDir, options, before);
     this.#last = reading;
+    if (!isDeepStrictEqual([reading.config, reading.problems], [before?.config, before?.problems]))
+      logConfig(this.#log, reading, mayBeVolume(configDir));
     if (isValid(reading)) {
       if (before !== undefined && !isValid(before)) this.#log.info('the config is valid again');
       this.#valid = reading;
@@ -92,19 +95,6 @@ export function keepRules(keepIf: () => Promise<boolean>): Keep {
     if (valid !== undefined) return 'the last valid config stays in use until it is valid again';
     return (await keepIf()) ? 'nothing on this node changes until the config is valid' : undefined;
   };
-}
-
-/** Reads the sources. If the result has changed, logs the config and its problems. */
-async function read(
-  { configDir, config: options }: SourcesOptions,
-  last: LoadedConfig | undefined,
-  log: Logger,
-): Promise<LoadedConfig> {
-  const loaded = await loadConfig(configDir, options, last);
-  const { config, problems } = loaded;
-  if (!isDeepStrictEqual([config, problems], [last?.config, last?.problems]))
-    logConfig(log, loaded, mayBeVolume(configDir));
-  return loaded;
 }
 
 /** Whether a reading has no error. */

@@ -37,23 +37,18 @@ function isFine({ found = [] }: NodeAddress): boolean {
 }
 
 /** Which addresses the node has in the range, and what to do if it is not exactly one. */
-function remarkOn({ range, origin, found = [] }: NodeAddress): Remark {
-  const texts = found.map(formatAddress);
-  if (texts.length === 0) {
+function remarkOn({ range, origin: at, found = [] }: NodeAddress): Remark {
+  const [first, ...others] = found;
+  if (first === undefined)
     return {
-      at: origin,
+      at,
       message: `this node has no address in ${range.text}: the kernel chooses the address of the packets that are to leave with it`,
       remedy: 'give a link that is up such an address, or correct masqueradeAddresses',
     };
-  }
-  if (texts.length === 1)
-    return {
-      at: origin,
-      message: `this node's address in ${range.text} is ${texts[0]}`,
-      remedy: 'nothing to do',
-    };
+  const message = `this node's address in ${range.text} is ${formatAddress(first)}`;
+  if (others.length === 0) return { at, message, remedy: 'nothing to do' };
   return {
-    at: origin,
+    at,
     message: `this node has several addresses in ${range.text}, of which the lowest is used: ${fewInSentence(found, MOST, formatAddress)}`,
     remedy: 'make the range smaller if another one is meant',
   };

@@ -46,14 +46,11 @@ export class KernelMemory<Found, Raw extends Seen> {
   readonly #see: (requests: Requests, family: Family) => Promise<Raw>;
   readonly #isSame: (a: Found, b: Found) => boolean;
   readonly #trusted = new Map<Family, Pick<Look<Found>, 'found' | 'proof'>>();
-  /** How often each family was written, by what was written again. */
-  readonly #remade: Record<Family, Record<Remade, number>> = {
-    IPv4: { nothing: 0, chain: 0, all: 0 },
-    IPv6: { nothing: 0, chain: 0, all: 0 },
+  /** Writes of each family that were begun, those that have ended, and what those without an error have written again. */
+  readonly #writes = {
+    IPv4: { begun: 0, ended: 0, nothing: 0, chain: 0, all: 0 },
+    IPv6: { begun: 0, ended: 0, nothing: 0, chain: 0, all: 0 },
   };
-  /** Writes that were begun, and those that have ended. */
-  readonly #begun: Record<Family, number> = { IPv4: 0, IPv6: 0 };
-  readonly #ended: Record<Family, number> = { IPv4: 0, IPv6: 0 };
 
   /**
    * @param see reads the rules over netlink
@@ -134,12 +131,13 @@ export class KernelMemory<Found, Raw extends Seen> {
    */
   async write(family: Family, remade: Remade, change: () => Promise<void>): Promise<void> {
     this.#trusted.delete(family);
-    this.#begun[family] += 1;
+    const writes = this.#writes[family];
+    writes.begun += 1;
     try {
       await change();
-      this.#remade[family][remade] += 1;
+      writes[remade] += 1;
     } finally {
-      this.#ended[family] += 1;
+      writes.ended += 1;
     }
   }
 
@@ -169,9 +167,10 @@ export class KernelMemory<Found, Raw extends Seen> {
    * @throws {DataplaneError} `raced` if a change was carried out meanwhile: it is unknown which rules were read
    */
   async count(family: Family, read: (remadeChains: number) => Promise<Counts['rules']>): Promise<Counts> {
-    const ended = this.#ended[family];
-    const rules = await read(this.#remade[family].chain);
-    if (this.#begun[family] === ended) return { remade: this.#remade[family].all, rules };
+    const writes = this.#writes[family];
+    const { ended } = writes;
+    const rules = await read(writes.chain);
+    if (writes.begun === ended) return { remade: writes.all, rules };
     throw new DataplaneError('raced', 'the rules were changed while they were counted', 'count them again');
   }
 

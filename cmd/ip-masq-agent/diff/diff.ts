@@ -10,9 +10,8 @@ import { EXIT } from '../exit.ts';
 import { dataplaneOptions, foreignHost, retryOptions } from '../from-flags.ts';
 import { print, wantsColour } from '../print.ts';
 import { readConfig } from '../read-config.ts';
-import { differenceJson } from './diff-json.ts';
 import { diffText } from './diff-text.ts';
-import { differenceOf, differs } from './difference.ts';
+import { differenceJson, differenceOf, differs } from './difference.ts';
 
 const FAMILIES = ['IPv4', 'IPv6'] as const;
 

@@ -1,7 +1,11 @@
 import type { FoundRules, Reading, Unreadable } from '../../../lib/agent/places.ts';
 import type { Preview } from '../../../lib/agent/preview.ts';
-import type { KernelFates } from '../../../lib/dataplane/dataplane.ts';
+import { formatRange } from '../../../lib/cidr/ranges.ts';
+import type { KernelFates, PlannedRule } from '../../../lib/dataplane/dataplane.ts';
 import { together } from '../../../lib/dataplane/kernel-fates.ts';
+import { changesBetween } from '../../../lib/policy/changes.ts';
+import { fatesOf } from '../../../lib/policy/fates.ts';
+import { placeValue } from '../../../lib/report/json.ts';
 
 /** What a sync would change in one family. */
 export interface Difference {
@@ -37,4 +41,39 @@ export function differenceOf(preview: Preview, elsewhere: readonly Reading[]): D
         ? leftovers.map((one) => one.observed.fates()).reduce(together, observed.fates())
         : undefined,
   };
+}
+
+/** What a sync would change in one family as plain values, for programs. */
+export function differenceJson(difference: Difference): object {
+  const { preview, leftovers, stays, unread, now } = difference;
+  const { dataplane, family, plan } = preview;
+  return {
+    family,
+    dataplane: dataplane.name,
+    differs: differs(difference),
+    found: plan?.found ?? [],
+    added: (plan?.added ?? []).map(ruleJson),
+    removed: (plan?.removed ?? []).map(ruleJson),
+    kept: plan?.kept ?? null,
+    leftovers: leftovers.map((one) => ({ dataplane: one.dataplane.name, rules: one.rules })),
+    stays,
+    unread: unread.map((one) => ({ dataplane: one.dataplane.name, message: one.error.message })),
+    state: now?.state ?? null,
+    verdicts: verdictsJson(difference),
+  };
+}
+
+function ruleJson({ text, entry }: PlannedRule): object {
+  return { text, origin: placeValue(entry?.origin) };
+}
+
+/** The ranges whose verdict changes. If there was no chain, or no jump to it, nothing was masqueraded before. */
+function verdictsJson({ preview: { family, policy }, now }: Difference): readonly object[] {
+  if (policy === undefined || now?.state !== 'applied') return [];
+  return changesBetween(now, fatesOf(policy)).map(({ before, after, ...range }) => ({
+    range: formatRange(family, range),
+    before: before.verdict ?? null,
+    after: after.verdict ?? null,
+    rule: before.rule ?? null,
+  }));
 }
