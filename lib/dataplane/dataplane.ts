@@ -140,6 +140,11 @@ export interface PlannedRule {
   readonly entry: Entry | undefined;
 }
 
+/** A rule that no entry asks for. */
+export function unplanned(text: string): PlannedRule {
+  return { text, entry: undefined };
+}
+
 /** Every way in which the kernel can differ. */
 export const DIFFERENCES = [
   'no readable chain',

@@ -1,5 +1,5 @@
 import { partitionPoint } from '../text/partition-point.ts';
-import type { Plan, PlannedRule } from './dataplane.ts';
+import { type Plan, type PlannedRule, unplanned } from './dataplane.ts';
 
 /** A line of a difference: a rule that stays, comes or goes. */
 export interface DiffLine {
@@ -18,7 +18,7 @@ export function diffOf({ current, wanted }: Pick<Plan, 'current' | 'wanted'>): r
   // Between two rules that stay, the removed rules come before the added ones.
   for (const end of [...stays, { from: current.length, to: wanted.length }]) {
     for (const text of current.slice(from, end.from))
-      lines.push({ change: 'removed', rule: { text, entry: undefined } });
+      lines.push({ change: 'removed', rule: unplanned(text) });
     for (const rule of wanted.slice(to, end.to)) lines.push({ change: 'added', rule });
     const rule = wanted[end.to];
     if (rule !== undefined) lines.push({ change: 'kept', rule });

@@ -61,17 +61,12 @@ export async function examine(examiner: Examiner): Promise<Examination> {
     findings.push(...kernel.findings);
     seen.push(...kernel.seen);
   } else {
-    findings.push(...(await toolFindings(examiner)));
+    // To look for the tools needs no capability.
+    await listPlaces(examiner.dataplane, host).catch((error: unknown) =>
+      findings.push(...dataplaneFinding(error)),
+    );
   }
   return { findings: findings.filter(isFirst), seen };
-}
-
-/** The findings about the tools, which need no capability. */
-async function toolFindings({ dataplane, host }: Examiner): Promise<readonly Finding[]> {
-  return await listPlaces(dataplane, host).then(
-    () => [],
-    (error: unknown) => dataplaneFinding(error),
-  );
 }
 
 async function examineKernel(

@@ -15,19 +15,13 @@ export interface Expectation extends Way {
   readonly origin: FileOrigin;
 }
 
-/** The expectations of a file; none if it has a problem. */
-export interface Expectations {
-  readonly expectations: readonly Expectation[];
-  readonly problems: readonly Problem[];
-}
-
 type Options = Pick<ConfigOptions, 'enableIPv6' | 'cidrLimitMax'>;
 
 /**
  * Reads a map of destinations to verdicts, in YAML or JSON. A destination is an address or a CIDR; behind `from` it may say
- * where the packets come from. The file has the limits of a source.
+ * where the packets come from. The file has the limits of a source; if it has a problem, it has no expectation.
  */
-export function readExpectations(file: Source, options: Options): Expectations {
+export function readExpectations(file: Source, options: Options) {
   const locator = new Locator(file);
   const problems: Problem[] = [];
   const report: Report = (kind, offset, message, remedy, other) => {

@@ -1,5 +1,5 @@
 import type { Policy } from '../../policy/policy.ts';
-import type { Difference, Draft, Plan, PlannedRule } from '../dataplane.ts';
+import { type Difference, type Draft, type Plan, unplanned } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
 import { type IptablesObservation, isOdd } from './observe.ts';
@@ -197,10 +197,6 @@ function compareRules(
     removed: current.filter((rule) => !wantedKeys.has(keyOf(rule))).map(({ spec }) => unplanned(spec)),
     kept: wanted.length - added.length,
   };
-}
-
-function unplanned(spec: string): PlannedRule {
-  return { text: spec, entry: undefined };
 }
 
 function ruleDifferences(

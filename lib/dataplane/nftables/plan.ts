@@ -1,6 +1,6 @@
 import { parseRange, type Range } from '../../cidr/ranges.ts';
 import type { Family, Policy } from '../../policy/policy.ts';
-import { COMMENT_START, type Draft, type PlannedRule } from '../dataplane.ts';
+import { COMMENT_START, type Draft, unplanned } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Remade } from '../memory.ts';
 import type { RuleOptions } from '../options.ts';
@@ -225,10 +225,6 @@ function linesOf(table: NftTable): readonly string[] {
 
 function elementLine(text: string): string {
   return `element ${text}`;
-}
-
-function unplanned(text: string): PlannedRule {
-  return { text, entry: undefined };
 }
 
 /** @param had the same texts, if there is a quicker way to look them up */
