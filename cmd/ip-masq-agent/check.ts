@@ -7,7 +7,7 @@ import { readExpectations } from '../../lib/inputs/expectations.ts';
 import { readFile } from '../../lib/inputs/input.ts';
 import { unmasqueraded } from '../../lib/policy/flatten.ts';
 import { failedExpectations } from '../../lib/policy/guards.ts';
-import { compilePolicy, type Family, keptFamilies } from '../../lib/policy/policy.ts';
+import { compilePolicy, type Family } from '../../lib/policy/policy.ts';
 import { githubReport } from '../../lib/report/github.ts';
 import { jsonReport } from '../../lib/report/json.ts';
 import type { CheckReport } from '../../lib/report/report.ts';
@@ -19,7 +19,7 @@ import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CHECK_FLAGS, CHECK_FORMATS } from './command-flags.ts';
 import { EXIT, UsageError } from './exit.ts';
-import { configOptions } from './from-flags.ts';
+import { configOptions, keptFamilies } from './from-flags.ts';
 import { print, wantsColour } from './print.ts';
 import { noteDefaults, readReport } from './read-config.ts';
 
@@ -75,8 +75,9 @@ const REPORTS: Readonly<
 /** The merged config and its size; empty if there is an error. */
 function mergedText({ config }: CheckReport, flags: CheckFlags): string {
   if (config === undefined) return '';
-  const source = sourceText(config, flags['enable-ipv6']);
-  const sizes = keptFamilies(flags['enable-ipv6']).map((family) => `${sizeLine(config, family)}\n`);
+  const families = keptFamilies(flags);
+  const source = sourceText(config, families);
+  const sizes = families.map((family) => `${sizeLine(config, family)}\n`);
   return `${source}\n${sizes.join('')}`;
 }
 

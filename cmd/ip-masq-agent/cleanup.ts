@@ -3,7 +3,6 @@ import { tryLock } from '../../lib/agent/lock.ts';
 import { describeRemoval, hasFailed, removeAll } from '../../lib/agent/remove.ts';
 import { type Place, placeName } from '../../lib/dataplane/dataplane.ts';
 import { listPlaces } from '../../lib/dataplane/open.ts';
-import { keptFamilies } from '../../lib/policy/policy.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { flagsOf } from './agent-flags.ts';
@@ -11,7 +10,7 @@ import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { dataplaneOptions, foreignHost, retryOptions } from './from-flags.ts';
+import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from './from-flags.ts';
 import { print } from './print.ts';
 import { stopSignal } from './signals.ts';
 
@@ -62,7 +61,7 @@ function besideAgent(
   // Whatever its chain is called, the tables of an agent have one name.
   const isTable = ({ dataplane }: Place) => dataplane.iptables === undefined;
   if (kept.backend === 'iptables' || !places.some(isTable)) return { places, advice: undefined };
-  const families = keptFamilies(kept['enable-ipv6']);
+  const families = keptFamilies(kept);
   return {
     places: places.filter((place) => !isTable(place) || !families.includes(place.family)),
     advice: `${runs}, with --masq-chain=${kept['masq-chain']}: its tables of nftables stay; to remove them, stop it, then run cleanup with that flag`,

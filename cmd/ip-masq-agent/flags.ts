@@ -1,3 +1,4 @@
+import { FAMILY_NAMES } from '../../lib/cidr/address.ts';
 import { covers, type Prefix, wayText } from '../../lib/cidr/prefix.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { DEFAULT_CHAIN } from '../../lib/dataplane/options.ts';
@@ -36,6 +37,11 @@ export const FLAGS = {
     'if there is no source, also leave the other ranges that RFCs reserve unmasqueraded, not only RFC 1918',
   ),
   'enable-ipv6': flag(boolean, 'false', 'keep rules for IPv6 too'),
+  'enable-ipv4': flag(
+    boolean,
+    'true',
+    'keep rules for IPv4; false, with --enable-ipv6, in a cluster of IPv6 alone: an IPv4 CIDR is then an error',
+  ),
   'resync-interval': flag(
     interval,
     '60',
@@ -153,6 +159,7 @@ export type FlagValues = Values<typeof FLAGS>;
 /** The flags that decide about the policy. */
 export const POLICY_FLAGS: readonly FlagName[] = [
   'enable-ipv6',
+  'enable-ipv4',
   'nomasq-all-reserved-ranges',
   'cidr-limit',
   'cidr-limit-max',
@@ -180,6 +187,8 @@ export function checkTogether(flags: FlagValues): void {
     throw new UsageError(
       `--cidr-limit=${limit} is above --cidr-limit-max=${max}: raise --cidr-limit-max too`,
     );
+  if (!flags['enable-ipv4'] && !flags['enable-ipv6'])
+    throw new UsageError('--enable-ipv4=false leaves no rules to keep: add --enable-ipv6');
   const { 'metrics-bind-address': metrics, 'scrape-bind-address': scrape } = flags;
   if (metrics !== '' && metrics === scrape)
     throw new UsageError(
@@ -191,12 +200,14 @@ export function checkTogether(flags: FlagValues): void {
 function checkPromises(flags: FlagValues): void {
   const { 'must-not-masquerade': inside, 'must-masquerade': outside } = flags;
   const idle = [...inside, ...outside].find(
-    ({ prefix: { family } }) => family === 'IPv6' && !flags['enable-ipv6'],
+    ({ prefix: { family } }) => !flags[`enable-${FAMILY_NAMES[family]}`],
   );
-  if (idle !== undefined)
+  if (idle !== undefined) {
+    const { family, text } = idle.prefix;
     throw new UsageError(
-      `no promise about ${idle.prefix.text} can be kept without rules for IPv6: add --enable-ipv6`,
+      `no promise about ${text} can be kept without rules for ${family}: add --enable-${FAMILY_NAMES[family]}`,
     );
+  }
   for (const one of inside) {
     const other = outside.find(
       ({ prefix, from }) => overlap(one.prefix, prefix) && (!one.from || !from || overlap(one.from, from)),

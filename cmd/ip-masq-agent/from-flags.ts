@@ -1,26 +1,33 @@
 import type { SourcesOptions } from '../../lib/agent/load.ts';
 import type { RetryOptions } from '../../lib/agent/retry.ts';
+import { FAMILIES, FAMILY_NAMES, type Family } from '../../lib/cidr/address.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import { type Host, systemHost } from '../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 import { type GivenPromise, guardOf } from '../../lib/policy/guards.ts';
-import { keptFamilies, type Verdict } from '../../lib/policy/policy.ts';
+import type { Verdict } from '../../lib/policy/policy.ts';
 import { printable } from '../../lib/text/escape.ts';
 import type { FlagValues } from './flags.ts';
 import { stopSignal } from './signals.ts';
 
+/** The families for which the agent keeps rules. */
+export function keptFamilies(flags: FlagValues): readonly Family[] {
+  return FAMILIES.filter((family) => flags[`enable-${FAMILY_NAMES[family]}`]);
+}
+
 /** The options for reading and merging the sources. */
 export function configOptions(flags: FlagValues): ConfigOptions {
+  const families = keptFamilies(flags);
   return {
-    enableIPv6: flags['enable-ipv6'],
+    families,
     cidrLimit: flags['cidr-limit'],
     cidrLimitMax: flags['cidr-limit-max'],
     configLimit: flags['config-limit'],
     strict: flags.strict,
     noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
     requiredSources: flags['require-source'],
-    guard: guardOf(keptFamilies(flags['enable-ipv6']), promisesOf(flags)),
+    guard: guardOf(families, promisesOf(flags)),
   };
 }
 

@@ -5,14 +5,7 @@ import { describeKernelChange } from '../dataplane/kernel-fates.ts';
 import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
-import {
-  type Address,
-  compilePolicy,
-  type Family,
-  isFor,
-  keptFamilies,
-  type Policy,
-} from '../policy/policy.ts';
+import { type Address, compilePolicy, type Family, isFor, type Policy } from '../policy/policy.ts';
 import { keepRules, type LoadObserver, resyncInterval, SourceReader, type SourcesOptions } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
 import { type Described, logChange, logVanished } from './log-changes.ts';
@@ -127,7 +120,7 @@ export async function* syncs(
 ): AsyncGenerator<Step, void> {
   const retry = retryOptions(syncTimeout, observer, log, signal);
   const reader = new SourceReader(sources, keepIf && keepRules(keepIf), observer, log);
-  const compiler = new Compiler(keptFamilies(sources.config.enableIPv6), ownAddresses, log);
+  const compiler = new Compiler(sources.config.families, ownAddresses, log);
   let opened: Opened | undefined;
   let hasApplied = false;
 

@@ -1,7 +1,7 @@
 import type { MergedConfig } from '../config/config.ts';
 import type { Observed, Place, Plan } from '../dataplane/dataplane.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
-import { compilePolicy, keptFamilies, type Policy } from '../policy/policy.ts';
+import { compilePolicy, type Family, type Policy } from '../policy/policy.ts';
 import { readPlace, type Unreadable } from './places.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
@@ -25,11 +25,11 @@ export interface Preview extends Place {
 export async function preview(
   place: Place,
   config: MergedConfig,
-  enableIPv6: boolean,
+  families: readonly Family[],
   retry: RetryOptions,
 ): Promise<Preview> {
   const { dataplane, family } = place;
-  if (keptFamilies(enableIPv6).includes(family)) {
+  if (families.includes(family)) {
     const observed = await retrying(() => dataplane.observe(family, 'more'), retry);
     const policy = compilePolicy(config, family, ownAddressList());
     return { ...place, plan: observed.plan(policy), observed, policy };

@@ -3,6 +3,13 @@ import { isIPv4, isIPv6 } from 'node:net';
 /** The two kinds of IP addresses. */
 export type Family = 'IPv4' | 'IPv6';
 
+export const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
+
+/** The families in names, such as those of flags. */
+export const FAMILY_NAMES = { IPv4: 'ipv4', IPv6: 'ipv6' } as const satisfies Readonly<
+  Record<Family, string>
+>;
+
 /** Bits in an address of each family. */
 export const ADDRESS_BITS: Readonly<Record<Family, number>> = { IPv4: 32, IPv6: 128 };
 

@@ -1,3 +1,4 @@
+import type { Family } from '../cidr/address.ts';
 import type { Origin } from '../text/origin.ts';
 import type { Merged, Said } from './keys.ts';
 import type { Problem } from './problem.ts';
@@ -28,7 +29,8 @@ export type Guard = (config: MergedConfig, lists: readonly Origin[]) => readonly
 
 /** What the command line decides about reading and merging. */
 export interface ConfigOptions {
-  readonly enableIPv6: boolean;
+  /** The families for which the agent keeps rules; networks of others are errors. */
+  readonly families: readonly Family[];
   /** Most CIDRs of a source that does not set `cidrLimit`. */
   readonly cidrLimit: number;
   /** Most CIDRs of any source, and of all sources together. */

@@ -5,7 +5,7 @@ import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Located, Origin } from '../text/origin.ts';
 import type { MasqueradeAddress, SourceConfig } from './config.ts';
 import { formatDuration } from './duration.ts';
-import { CIDR_KEYS, type NameOf } from './keys.ts';
+import { CIDR_KEYS, LINK_LOCAL_FLAGS, type NameOf } from './keys.ts';
 import { type Problem, problem } from './problem.ts';
 
 /** The lists of destinations. */
@@ -13,7 +13,6 @@ const LISTS: readonly CidrKey[] = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'];
 const OTHER_LISTS = CIDR_KEYS.filter((list) => !LISTS.includes(list));
 const FROM = 'masqueradeFromCIDRs';
 const ADDRESSES = 'masqueradeAddresses';
-const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
 
 type CidrKey = NameOf<'cidrs'>;
 

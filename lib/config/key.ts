@@ -1,3 +1,4 @@
+import type { Family } from '../cidr/address.ts';
 import type { Located, Origin } from '../text/origin.ts';
 import type { ProblemKind } from './problem.ts';
 import type { Node } from './yaml.ts';
@@ -20,7 +21,9 @@ export interface About {
   readonly description: string;
   readonly examples?: readonly unknown[];
   /** In a source that is written for other programs. */
-  readonly written?: When | 'with IPv6';
+  readonly written?: When;
+  /** The only family that it is about: it is not written if the agent keeps no rules for that. */
+  readonly family?: Family;
   /** Among the settings of the status page; never, if another part of the page shows it. */
   readonly onPage?: When;
   /** Whether the log names it when a config is read. */
@@ -69,7 +72,7 @@ export interface Key<Kind extends string, Said, Merged> extends About {
 
 /** What reading a value needs. */
 export interface Reading {
-  readonly enableIPv6: boolean;
+  readonly families: readonly Family[];
   readonly report: Report;
   located<Value>(value: Value, node: Node): Located<Value>;
 }

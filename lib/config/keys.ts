@@ -48,6 +48,7 @@ export const KEYS = {
     description:
       'Whether traffic to IPv4 link-local addresses is masqueraded. If any source sets true, true wins.',
     written: 'always',
+    family: 'IPv4',
     onPage: 'always',
     hashed: 'always',
     othersDo: undefined,
@@ -56,7 +57,8 @@ export const KEYS = {
     title: 'Masquerade fe80::/10',
     description:
       'Whether traffic to IPv6 link-local addresses is masqueraded. If any source sets true, true wins.',
-    written: 'with IPv6',
+    written: 'always',
+    family: 'IPv6',
     onPage: 'always',
     hashed: 'always',
     othersDo: undefined,
@@ -104,6 +106,9 @@ export const CIDR_KEYS = ALL_KEYS.filter(([, { kind }]) => kind === 'cidrs').map
 export const COUNTED_KEYS = ALL_KEYS.filter(([, { counts }]) => counts).map(
   ([name]) => name as NameOf<'cidrs' | 'addresses'>,
 );
+
+/** The settings for link-local traffic of each family. */
+export const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
 
 /** The key that limits the other ones of its own source, and is not merged. */
 export const CIDR_LIMIT = {

@@ -1,3 +1,4 @@
+import { FAMILY_NAMES } from '../cidr/address.ts';
 import { covers, type Prefix, parsePrefix } from '../cidr/prefix.ts';
 import { UNUSABLE } from '../cidr/reserved.ts';
 import { printable, quote } from '../text/escape.ts';
@@ -176,7 +177,7 @@ function itemLines<Item>(item: ItemKind<string, Item>, one: Located<Item>): read
   return [`  - ${first} ${originComment(one)}`, ...others.map((line) => `    ${line}`)];
 }
 
-function readPrefix(node: Node, { enableIPv6, report }: Reading): Prefix | undefined {
+function readPrefix(node: Node, { families, report }: Reading): Prefix | undefined {
   if (node.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
   const parsed = parsePrefix(node.value);
   if ('error' in parsed) {
@@ -184,9 +185,11 @@ function readPrefix(node: Node, { enableIPv6, report }: Reading): Prefix | undef
     report('cidr', node, `${quote(node.value)} ${printable(message)}`, printable(remedy));
     return undefined;
   }
-  if (parsed.prefix.family === 'IPv6' && !enableIPv6) {
-    const message = `${parsed.prefix.text} is IPv6, but IPv6 is not enabled`;
-    report('ipv6-disabled', node, message, 'start the agent with --enable-ipv6, or remove the entry');
+  const { family, text } = parsed.prefix;
+  if (!families.includes(family)) {
+    const message = `${text} is ${family}, but ${family} is not enabled`;
+    const name = FAMILY_NAMES[family];
+    report(`${name}-disabled`, node, message, `start the agent with --enable-${name}, or remove the entry`);
   }
   return parsed.prefix;
 }

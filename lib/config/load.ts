@@ -93,7 +93,7 @@ function* merging(
   }
   if (excessive !== undefined && sources.length > 1) found.add(tooManyListed(listed, excessive, options));
   const conflicts = new ProblemList(options.strict);
-  const config = mergeConfigs(configs, options.noMasqAllReservedRanges, conflicts);
+  const config = mergeConfigs(configs, options, conflicts);
   found.addAll(conflicts);
   yield;
   // What has an error may lack entries: nothing follows from what it does to addresses.

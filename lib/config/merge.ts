@@ -1,26 +1,26 @@
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
-import type { MergedConfig, SourceConfig } from './config.ts';
+import type { ConfigOptions, MergedConfig, SourceConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
 import { forEachKey, type Merged } from './keys.ts';
 import { gravestFirst, ProblemList } from './problem.ts';
 
 /**
  * Joins what the sources say. The sources must be in byte order of their names. Without any, the
- * defaults apply: RFC 1918 and, if asked for, the other reserved ranges.
+ * defaults of the kept families apply: RFC 1918 and, if asked for, the other reserved ranges.
  *
  * @param conflicts gets the conflicts, and counts those that the merged config does not keep
  */
 export function mergeConfigs(
   configs: readonly SourceConfig[],
-  noMasqAllReservedRanges: boolean,
+  { families, noMasqAllReservedRanges }: Pick<ConfigOptions, 'families' | 'noMasqAllReservedRanges'>,
   conflicts: ProblemList = new ProblemList(false),
 ): MergedConfig {
   const merged = forEachKey<Merged>((name, key) => key.merge(configs.map((config) => config[name])));
   if (configs.length === 0) {
     const ranges = noMasqAllReservedRanges ? [...PRIVATE_RANGES, ...OTHER_RESERVED_RANGES] : PRIVATE_RANGES;
-    const nonMasqueradeCIDRs = ranges.map(
-      ({ prefix, rfc }) => ({ value: prefix, origin: { kind: 'built-in', reason: rfc } }) as const,
-    );
+    const nonMasqueradeCIDRs = ranges
+      .filter(({ prefix }) => families.includes(prefix.family))
+      .map(({ prefix, rfc }) => ({ value: prefix, origin: { kind: 'built-in', reason: rfc } }) as const);
     return { sources: [], ...merged, nonMasqueradeCIDRs, conflicts: [] };
   }
   const flags = { IPv4: merged.masqLinkLocal.value, IPv6: merged.masqLinkLocalIPv6.value };

@@ -89,6 +89,7 @@ export const KINDS = {
   'unknown-key': { severity: 'error', meaning: 'A config does not have such a key.' },
   'duplicate-key': { severity: 'error', meaning: 'A key is set twice in one source.' },
   cidr: { severity: 'error', meaning: 'A text is not a network in its canonical notation.' },
+  'ipv4-disabled': { severity: 'error', meaning: 'An IPv4 network is listed, but IPv4 is not enabled.' },
   'ipv6-disabled': { severity: 'error', meaning: 'An IPv6 network is listed, but IPv6 is not enabled.' },
   'other-family': {
     severity: 'error',

@@ -62,7 +62,7 @@ export function* validating(source: Source, options: ConfigOptions, room: Room):
   yield;
   const values = withinCeiling(all, options, report);
   for (const { node, message, remedy } of misshapes(values)) report('shape', node, message, remedy);
-  const reading = { enableIPv6: options.enableIPv6, report, located };
+  const reading = { families: options.families, report, located };
   const config: SourceConfig = {
     source: source.name,
     insideAt: locator.origin((all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),

@@ -9,7 +9,7 @@ import { listPlaces, openDataplane } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { readNode } from '../foreign/read-node.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
-import { compilePolicy, type Family, keptFamilies } from '../policy/policy.ts';
+import { compilePolicy, type Family } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
 import { configFindings } from './config-findings.ts';
 import type { Finding } from './finding.ts';
@@ -47,7 +47,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const { configDir, config: configOptions } = examiner.sources;
   const { host } = examiner;
   const loaded = await loadConfig(configDir, configOptions);
-  const families = keptFamilies(configOptions.enableIPv6);
+  const { families } = configOptions;
   const capabilities = await capabilityFindings(host, examiner.dataplane.backend);
   const findings = [
     ...configFindings(configDir, loaded, families, ownAddressList()),
@@ -70,7 +70,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
 }
 
 async function examineKernel(
-  { sources, dataplane: options, host, foreignHost, acceptForeign, retry }: Examiner,
+  { dataplane: options, host, foreignHost, acceptForeign, retry }: Examiner,
   config: MergedConfig | undefined,
   families: readonly Family[],
 ): Promise<Examination> {
@@ -82,11 +82,10 @@ async function examineKernel(
   await look(async () => {
     const { dataplane } = await retrying(() => openDataplane(options, host, foreignHost), retry);
     seen.push(`${dataplane.name}: ${dataplane.reason}`);
-    const { enableIPv6 } = sources.config;
     for (const family of ['IPv4', 'IPv6'] as const) {
       if (config === undefined) break;
       await look(
-        async () => ownRuleFindings(await preview({ dataplane, family }, config, enableIPv6, retry)),
+        async () => ownRuleFindings(await preview({ dataplane, family }, config, families, retry)),
         family,
       );
     }

@@ -1,4 +1,4 @@
-import { ADDRESS_BITS, familyOf } from '../cidr/address.ts';
+import { ADDRESS_BITS, FAMILY_NAMES, familyOf } from '../cidr/address.ts';
 import { type Prefix, parsePrefix, partsOfWay, type Way, wayText } from '../cidr/prefix.ts';
 import type { ConfigOptions } from '../config/config.ts';
 import { maxMarks } from '../config/limits.ts';
@@ -15,7 +15,7 @@ export interface Expectation extends Way {
   readonly origin: FileOrigin;
 }
 
-type Options = Pick<ConfigOptions, 'enableIPv6' | 'cidrLimitMax'>;
+type Options = Pick<ConfigOptions, 'families' | 'cidrLimitMax'>;
 
 /**
  * Reads a map of destinations to verdicts, in YAML or JSON. A destination is an address or a CIDR; behind `from` it may say
@@ -86,12 +86,7 @@ function readKey(key: Node, options: Options, report: Report): Way | undefined {
 }
 
 /** An address as a prefix of its whole length, or a CIDR. */
-function readPrefix(
-  text: string,
-  offset: number,
-  { enableIPv6 }: Options,
-  report: Report,
-): Prefix | undefined {
+function readPrefix(text: string, offset: number, { families }: Options, report: Report): Prefix | undefined {
   const family = familyOf(text);
   const parsed = parsePrefix(family === undefined ? text : `${text}/${ADDRESS_BITS[family]}`);
   if ('error' in parsed) {
@@ -99,9 +94,11 @@ function readPrefix(
     report('cidr', offset, `${quote(text)} ${printable(message)}`, printable(remedy));
     return undefined;
   }
-  if (parsed.prefix.family === 'IPv6' && !enableIPv6) {
-    const message = `${parsed.prefix.text} is IPv6, but IPv6 is not enabled`;
-    report('ipv6-disabled', offset, message, 'add --enable-ipv6, or remove the expectation');
+  const { family: its, text: canonical } = parsed.prefix;
+  if (!families.includes(its)) {
+    const message = `${canonical} is ${its}, but ${its} is not enabled`;
+    const name = FAMILY_NAMES[its];
+    report(`${name}-disabled`, offset, message, `add --enable-${name}, or remove the expectation`);
   }
   return parsed.prefix;
 }

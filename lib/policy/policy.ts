@@ -51,11 +51,6 @@ export interface Policy {
   readonly entries: readonly Entry[];
 }
 
-/** The families for which the agent keeps rules. */
-export function keptFamilies(enableIPv6: boolean): readonly Family[] {
-  return enableIPv6 ? ['IPv4', 'IPv6'] : ['IPv4'];
-}
-
 /**
  * The policy of one family that a merged config asks for.
  *

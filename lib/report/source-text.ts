@@ -1,3 +1,4 @@
+import type { Family } from '../cidr/address.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { isDue } from '../config/key.ts';
 import { ALL_KEYS, CIDR_LIMIT, COUNTED_KEYS } from '../config/keys.ts';
@@ -9,12 +10,13 @@ import { printable } from '../text/escape.ts';
  * A merged config as one source for programs that read a single file: YAML, order and exceptions kept, each value with its
  * origin as a comment. The same config gives the same bytes.
  *
- * @param enableIPv6 if not, keys of IPv6 are left out, which not every reader knows
+ * @param families keys of others are left out: not every reader knows those of IPv6
  */
-export function sourceText(config: MergedConfig, enableIPv6: boolean): string {
+export function sourceText(config: MergedConfig, families: readonly Family[]): string {
   const names = config.sources.map((name) => commentText(printable(name)));
-  const keys = ALL_KEYS.filter(([name, { written, setAt }]) =>
-    isDue(written === 'with IPv6' ? (enableIPv6 ? 'always' : 'never') : written, setAt(config[name])),
+  const keys = ALL_KEYS.filter(
+    ([name, { family, written, setAt }]) =>
+      (family === undefined || families.includes(family)) && isDue(written, setAt(config[name])),
   );
   const count = COUNTED_KEYS.reduce((sum, name) => sum + config[name].length, 0);
   const lines = [

@@ -1,3 +1,4 @@
+import { FAMILIES } from '../../lib/cidr/address.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { mergeSources } from '../../lib/config/load.ts';
 
@@ -111,7 +112,7 @@ export const CONFIGS = [
 export function isConfig(text: string): boolean {
   const options = {
     ...DEFAULT_LIMITS,
-    enableIPv6: true,
+    families: FAMILIES,
     cidrLimit: 1_000,
     strict: false,
     noMasqAllReservedRanges: false,

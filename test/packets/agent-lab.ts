@@ -36,7 +36,7 @@ export interface AgentLab extends AsyncDisposable {
 
 const CONFIG = {
   ...DEFAULT_LIMITS,
-  enableIPv6: true,
+  families: FAMILIES,
   strict: false,
   noMasqAllReservedRanges: false,
   requiredSources: [],

@@ -54,7 +54,7 @@ export function randomConfig(random: Random): RandomConfig {
       Object.entries(sources).map(([name, text]) => ({ name, text })),
       {
         ...DEFAULT_LIMITS,
-        enableIPv6: true,
+        families: ['IPv4', 'IPv6'],
         strict: false,
         noMasqAllReservedRanges: random.chance(0.5),
         requiredSources: [],

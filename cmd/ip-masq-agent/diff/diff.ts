@@ -1,19 +1,18 @@
 import { readPlaces } from '../../../lib/agent/places.ts';
 import { preview } from '../../../lib/agent/preview.ts';
 import { retrying } from '../../../lib/agent/retry.ts';
+import { FAMILIES } from '../../../lib/cidr/address.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { listPlaces, openDataplane } from '../../../lib/dataplane/open.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { DIFF_FLAGS } from '../command-flags.ts';
 import { EXIT } from '../exit.ts';
-import { dataplaneOptions, foreignHost, retryOptions } from '../from-flags.ts';
+import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../from-flags.ts';
 import { print, wantsColour } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { diffText } from './diff-text.ts';
 import { differenceJson, differenceOf, differs } from './difference.ts';
-
-const FAMILIES = ['IPv4', 'IPv6'] as const;
 
 /** Shows what a sync would change in the kernel now. */
 export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> {
@@ -29,7 +28,7 @@ export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> 
   const elsewhere = await readPlaces(others, retry);
   const differences = [];
   for (const family of FAMILIES) {
-    const one = await preview({ dataplane, family }, config, flags['enable-ipv6'], retry);
+    const one = await preview({ dataplane, family }, config, keptFamilies(flags), retry);
     differences.push(differenceOf(one, elsewhere));
   }
   if (isText) print(diffText(differences, { colour: wantsColour(process.stdout) }));

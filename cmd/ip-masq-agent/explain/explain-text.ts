@@ -1,4 +1,4 @@
-import { formatAddress } from '../../../lib/cidr/address.ts';
+import { FAMILY_NAMES, formatAddress } from '../../../lib/cidr/address.ts';
 import { extent } from '../../../lib/cidr/extent.ts';
 import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/foreign/find.ts';
 import { type Decision, noEntryText } from '../../../lib/policy/decision.ts';
@@ -20,6 +20,7 @@ const COLOUR: Readonly<Record<Verdict, Colour>> = { not_masqueraded: 'green', ma
 /** The answer as text for people: the verdict, then the reasons. */
 export function explainedText({ decision, isKept, live }: Explained, paint: Paint): string {
   const { verdict, as, overridden } = decision;
+  const { family } = decision.address;
   const { address: from } = decision.source;
   const text = from === undefined ? decision.text : `${decision.text} from ${formatAddress(from)}`;
   const painted = paint(COLOUR[verdict], outcomeText(verdict, as && nodeAddressText(as)));
@@ -34,7 +35,7 @@ export function explainedText({ decision, isKept, live }: Explained, paint: Pain
         ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
       ]
     : [
-        `${text} is not masqueraded by the agent: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it`,
+        `${text} is not masqueraded by the agent: ${family} is not enabled (--enable-${FAMILY_NAMES[family]}), so the agent keeps no rules for it`,
       ];
   const seen = live === undefined ? [] : liveLines(live, isKept ? verdict : 'not_masqueraded', paint);
   return [...said, ...seen].map((line) => `${line}\n`).join('');

@@ -11,7 +11,7 @@ import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
-import { dataplaneOptions, foreignHost, retryOptions } from '../from-flags.ts';
+import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../from-flags.ts';
 import { print, wantsColour } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { explainedJson } from './explain-json.ts';
@@ -28,7 +28,7 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
   const config = await readConfig(flags, { forPeople: flags.output === 'text' });
   const answers = flags.live
     ? await askNode(config, addresses, from, flags)
-    : addresses.map((address) => explained(config, address, from, flags['enable-ipv6']));
+    : addresses.map((address) => explained(config, address, from, keptFamilies(flags)));
   if (flags.output === 'json') print(prettyJson(answers.map(explainedJson)));
   else print(answers.map((answer) => explainedText(answer, painter(wantsColour(process.stdout)))).join(''));
   return answers.every(({ live }) => live === undefined || agreesWholly(live)) ? EXIT.ok : EXIT.different;
@@ -49,7 +49,7 @@ async function askNode(
   const node = await retrying(() => readNode(foreignHost(flags), nodeOptions), retry);
   const places = await listPlaces(options, host);
   const seen = { dataplane, places, node, bpf: await bpfLinks(host), retry };
-  return explainedLive(config, addresses, from, flags['enable-ipv6'], seen);
+  return explainedLive(config, addresses, from, keptFamilies(flags), seen);
 }
 
 function addressOf(text: string): Address {

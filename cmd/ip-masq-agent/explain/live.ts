@@ -13,7 +13,6 @@ import {
   compilePolicy,
   type Family,
   fromSet,
-  keptFamilies,
   nodeAddressText,
 } from '../../../lib/policy/policy.ts';
 import { counted, fewInSentence } from '../../../lib/text/words.ts';
@@ -22,7 +21,7 @@ import { counted, fewInSentence } from '../../../lib/text/words.ts';
 export interface Explained {
   /** What the config says. */
   readonly decision: Decision;
-  /** Whether the agent keeps rules for the family; false for IPv6 if it is not enabled. */
+  /** Whether the agent keeps rules for the family; false if it is not enabled. */
   readonly isKept: boolean;
   /** What the kernel does; undefined without --live. */
   readonly live: LiveVerdict | undefined;
@@ -59,11 +58,11 @@ export function explained(
   config: MergedConfig,
   address: Address,
   from: Address | undefined,
-  enableIPv6: boolean,
+  families: readonly Family[],
   own?: readonly Address[],
 ): Explained {
   const decision = decide(config, address, from, own);
-  return { decision, isKept: keptFamilies(enableIPv6).includes(address.family), live: undefined };
+  return { decision, isKept: families.includes(address.family), live: undefined };
 }
 
 /** What is known of the node before its own rules are read. */
@@ -87,7 +86,7 @@ export async function explainedLive(
   config: MergedConfig,
   addresses: readonly Address[],
   from: Address | undefined,
-  enableIPv6: boolean,
+  families: readonly Family[],
   seen: SeenNode,
 ): Promise<readonly Explained[]> {
   const known: Partial<Record<Family, SeenPlaces>> = {};
@@ -95,7 +94,7 @@ export async function explainedLive(
   const [own, isOwn] = [ownAddressList(), ownAddresses()];
   for (const address of addresses) {
     const { family } = address;
-    const said = explained(config, address, from, enableIPv6, own);
+    const said = explained(config, address, from, families, own);
     const places = known[family] ?? (await observePlaces(family, seen));
     known[family] = places;
     const kernel = verdictAt(places.used, address, from);

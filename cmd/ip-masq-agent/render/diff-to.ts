@@ -3,10 +3,10 @@ import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { mergeSources } from '../../../lib/config/load.ts';
 import { readAgentInputs, readInputs } from '../../../lib/inputs/input.ts';
 import { describePolicyChange } from '../../../lib/policy/changes.ts';
-import { compilePolicy, keptFamilies } from '../../../lib/policy/policy.ts';
+import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { EXIT } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
-import { configOptions } from '../from-flags.ts';
+import { configOptions, keptFamilies } from '../from-flags.ts';
 import { print } from '../print.ts';
 import { noteDefaults } from '../read-config.ts';
 import { CONNECTIONS_LINE, verdictLines } from '../verdict-text.ts';
@@ -18,7 +18,7 @@ import { CONNECTIONS_LINE, verdictLines } from '../verdict-text.ts';
  */
 export async function compareWith(dir: string, flags: FlagValues): Promise<number> {
   const [before, after] = await readBoth(flags['config-dir'], dir, flags);
-  const changes = keptFamilies(flags['enable-ipv6']).map((family) => ({
+  const changes = keptFamilies(flags).map((family) => ({
     family,
     ...describePolicyChange(compilePolicy(before, family), compilePolicy(after, family)),
   }));

@@ -2,8 +2,9 @@ import { covers, type Prefix } from '../../../lib/cidr/prefix.ts';
 import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
+import { LINK_LOCAL_FLAGS } from '../../../lib/config/keys.ts';
 import { flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
-import { compilePolicy, type Family, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
+import { compilePolicy, type Family, type Policy } from '../../../lib/policy/policy.ts';
 import type { Located, Origin } from '../../../lib/text/origin.ts';
 
 const FLATTENED: Origin = { kind: 'built-in', reason: 'flattened' };
@@ -12,14 +13,13 @@ const FLATTENED: Origin = { kind: 'built-in', reason: 'flattened' };
  * The merged config as one source without exceptions, with the shortest list that means the same. Its reader adds
  * link-local if `masqLinkLocal` is false, as all agents do.
  */
-export function flatSource(config: MergedConfig, enableIPv6: boolean): MergedConfig {
-  const flat = keptFamilies(enableIPv6).map((family) => flatFamily(config, family));
+export function flatSource(config: MergedConfig, families: readonly Family[]): MergedConfig {
+  const flat = families.map((family) => ({ family, ...flatFamily(config, family) }));
   return {
     ...config,
     nonMasqueradeCIDRs: flat.flatMap(({ list }) => list),
     masqueradeCIDRs: [],
-    masqLinkLocal: flat[0]?.masqLinkLocal ?? config.masqLinkLocal,
-    masqLinkLocalIPv6: flat[1]?.masqLinkLocal ?? config.masqLinkLocalIPv6,
+    ...Object.fromEntries(flat.map((one) => [LINK_LOCAL_FLAGS[one.family], one.masqLinkLocal])),
   };
 }
 
@@ -44,7 +44,7 @@ function flatFamily(
   config: MergedConfig,
   family: Family,
 ): { readonly list: readonly Located<Prefix>[]; readonly masqLinkLocal: Located<boolean> } {
-  const said = family === 'IPv4' ? config.masqLinkLocal : config.masqLinkLocalIPv6;
+  const said = config[LINK_LOCAL_FLAGS[family]];
   const linkLocal = LINK_LOCAL[family].prefix;
   const list = flatPrefixes(compilePolicy(config, family));
   // If there is an exception inside link-local, the reader must not add all of link-local.

@@ -9,13 +9,13 @@ import { decodeSource, Locator, type Source } from '../../../lib/config/source.t
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import { ownAddressList } from '../../../lib/node/own-addresses.ts';
-import { compilePolicy, keptFamilies, type Policy } from '../../../lib/policy/policy.ts';
+import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
 import { sourceText } from '../../../lib/report/source-text.ts';
 import { counted } from '../../../lib/text/words.ts';
 import { withExceptionList } from '../../../lib/win-bridge/exception-list.ts';
 import type { Args } from '../command.ts';
 import type { RENDER_FLAGS, RENDER_FORMATS } from '../command-flags.ts';
-import { dataplaneOptions } from '../from-flags.ts';
+import { dataplaneOptions, keptFamilies } from '../from-flags.ts';
 import { flatPrefixes, flatSource } from './flat-source.ts';
 
 /** The merged config in the format of the output. */
@@ -74,7 +74,7 @@ function forOthers(rendered: Rendered, config: MergedConfig, strict: boolean): R
 /** The policies of the machine that renders. */
 function policiesOf(config: MergedConfig, flags: RenderFlags): readonly Policy[] {
   const own = ownAddressList();
-  return keptFamilies(flags['enable-ipv6']).map((family) => compilePolicy(config, family, own));
+  return keptFamilies(flags).map((family) => compilePolicy(config, family, own));
 }
 
 function renderRules(policies: readonly Policy[], textOf: (policies: readonly Policy[]) => string): Rendered {
@@ -86,9 +86,9 @@ function renderRules(policies: readonly Policy[], textOf: (policies: readonly Po
 const COMMON_LIMIT = 64;
 
 function renderConfig(config: MergedConfig, flags: RenderFlags): Rendered {
-  const enableIPv6 = flags['enable-ipv6'];
+  const families = keptFamilies(flags);
   const limit = flags['cidr-limit-max'];
-  const source = flags.flatten ? flatSource(config, enableIPv6) : config;
+  const source = flags.flatten ? flatSource(config, families) : config;
   const count = source.nonMasqueradeCIDRs.length;
   const notes = [
     ...(source.masqueradeCIDRs.length > 0
@@ -103,7 +103,7 @@ function renderConfig(config: MergedConfig, flags: RenderFlags): Rendered {
       ? [`${count} nonMasqueradeCIDRs: this agent takes at most ${limit}, its --cidr-limit-max`]
       : []),
   ];
-  return { text: sourceText(source, enableIPv6), notes, isDefault: config.sources.length === 0 };
+  return { text: sourceText(source, families), notes, isDefault: config.sources.length === 0 };
 }
 
 async function renderCniConfig(config: MergedConfig, path: string): Promise<Rendered> {

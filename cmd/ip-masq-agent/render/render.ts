@@ -94,6 +94,8 @@ function checkFlags(flags: RenderArgs['flags']): void {
     throw new UsageError('--watch follows --config-dir, and takes no --filename or --recursive');
   if ((inputFile !== '') !== (format === 'win-bridge'))
     throw new UsageError('--format=win-bridge and --input-file must be set together');
+  if (format === 'win-bridge' && !flags['enable-ipv4'])
+    throw new UsageError('--format=win-bridge writes only IPv4: leave out --enable-ipv4=false');
   const inputs = [flags['config-dir'], ...flags.filename].map(realDirectory);
   if (isSourceName(basename(outputFile)) && inputs.includes(realDirectory(dirname(outputFile))))
     throw new UsageError('--output-file would be a source of the next sync: write it to another directory');

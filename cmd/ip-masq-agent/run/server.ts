@@ -3,7 +3,6 @@ import { setFlagsFromString } from 'node:v8';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
-import { keptFamilies } from '../../../lib/policy/policy.ts';
 import { mergedValue, problemValue } from '../../../lib/report/json.ts';
 import { configHash } from '../../../lib/status/config-hash.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
@@ -14,6 +13,7 @@ import type { Recorder, Status } from '../../../lib/status/status.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
 import { versionText } from '../build-info.ts';
 import type { FlagValues } from '../flags.ts';
+import { keptFamilies } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 
 /** How many digits of the commit are shown. */
@@ -44,7 +44,7 @@ export async function startServer({ flags, log, status, recorder, interval }: Se
     status,
     metrics,
     counts: new PacketCounts(),
-    families: keptFamilies(flags['enable-ipv6']),
+    families: keptFamilies(flags),
     interval,
     version: versionText(SHORT_HASH),
     node: hostname(),

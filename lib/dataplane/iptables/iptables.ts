@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Family } from '../../cidr/address.ts';
+import { FAMILIES, type Family } from '../../cidr/address.ts';
 import type { Policy } from '../../policy/policy.ts';
 import {
   BY_FLAG,
@@ -164,7 +164,7 @@ function countRules(counted: readonly Counted[], policy: Policy, options: RuleOp
 
 async function familiesInUse(mode: IptablesMode, host: Host): Promise<readonly Family[]> {
   const families: Family[] = [];
-  for (const family of ['IPv4', 'IPv6'] as const) {
+  for (const family of FAMILIES) {
     if (mode === 'nft' || (await usesLegacyNat(host, family)) !== false) families.push(family);
   }
   return families;

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { explainedJson } from '../../../cmd/ip-masq-agent/explain/explain-json.ts';
 import { explainedText } from '../../../cmd/ip-masq-agent/explain/explain-text.ts';
 import { explained } from '../../../cmd/ip-masq-agent/explain/live.ts';
-import { type Address, parseAddress } from '../../../lib/cidr/address.ts';
+import { type Address, FAMILIES, parseAddress } from '../../../lib/cidr/address.ts';
 import { painter } from '../../../lib/text/colour.ts';
 import { mergedOf } from '../config/support.ts';
 
@@ -106,6 +106,26 @@ describe('explain, of an address of the node that packets leave with,', () => {
   });
 });
 
+describe('explain, of an address of a family that is not enabled,', () => {
+  for (const [families, address, text] of [
+    [
+      ['IPv4'],
+      'fd00::1',
+      'fd00::1 is not masqueraded by the agent: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it\n',
+    ],
+    [
+      ['IPv6'],
+      '10.0.0.1',
+      '10.0.0.1 is not masqueraded by the agent: IPv4 is not enabled (--enable-ipv4), so the agent keeps no rules for it\n',
+    ],
+  ] as const)
+    it(`such as ${address}, says so, and no verdict`, () => {
+      const answer = explained(mergedOf({}, { families }), addressOf(address), undefined, families);
+      assert.equal(explainedText(answer, painter(false)), text);
+      assert.partialDeepStrictEqual(explainedJson(answer), { verdict: null, decidedBy: null });
+    });
+});
+
 function explainOf(
   texts: Readonly<Record<string, string>>,
   address: string,
@@ -113,7 +133,7 @@ function explainOf(
   from?: string,
 ) {
   const source = from === undefined ? undefined : addressOf(from);
-  return explained(mergedOf(texts), addressOf(address), source, true, own?.map(addressOf));
+  return explained(mergedOf(texts), addressOf(address), source, FAMILIES, own?.map(addressOf));
 }
 
 function addressOf(text: string): Address {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { flatSource } from '../../../cmd/ip-masq-agent/render/flat-source.ts';
-import type { Family } from '../../../lib/cidr/address.ts';
+import { FAMILIES, type Family } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { ALL_KEYS, type KeyName } from '../../../lib/config/keys.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
@@ -108,9 +108,22 @@ describe('a source without exceptions', () => {
     it(what, () => assert.deepEqual(flat(texts).split('\n').slice(1), [...lines, '']));
   }
 
-  it('says nothing of IPv6 where it is not enabled', () => {
-    assert.doesNotMatch(flat({ 'ip-masq-x': 'masqLinkLocalIPv6: true\n' }, false), /IPv6/);
-  });
+  for (const [family, text, lines] of [
+    [
+      'IPv6',
+      'masqLinkLocalIPv6: true',
+      ['nonMasqueradeCIDRs: []', 'masqLinkLocal: false # built in (default)'],
+    ],
+    [
+      'IPv4',
+      'masqLinkLocal: true',
+      ['nonMasqueradeCIDRs: []', 'masqLinkLocalIPv6: false # built in (default)'],
+    ],
+  ] as const)
+    it(`says nothing of ${family} where it is not enabled`, () => {
+      const families = FAMILIES.filter((one) => one !== family);
+      assert.deepEqual(flat({ 'ip-masq-x': text }, families).split('\n').slice(1), [...lines, '']);
+    });
 
   it('raises its limit as it needs', () => {
     const text = flat({ 'ip-masq-x': 'nonMasqueradeCIDRs: ["::/0"]\nmasqueradeCIDRs: ["fd00::1/128"]\n' });
@@ -122,11 +135,11 @@ describe('a source without exceptions', () => {
 describe('the text of a source without exceptions', () => {
   it('read by the agent as the only source decides as all sources do, without a warning', () => {
     fc.assert(
-      fc.property(anySources(), ({ texts, enableIPv6 }) => {
-        const [config, text] = [mergedOf(texts, { enableIPv6 }), flat(texts, enableIPv6)];
-        const back = merge({ 'ip-masq-agent': text }, { enableIPv6, strict: true });
+      fc.property(anySources(), ({ texts, families }) => {
+        const [config, text] = [mergedOf(texts, { families }), flat(texts, families)];
+        const back = merge({ 'ip-masq-agent': text }, { families, strict: true });
         assert.ok(back.config, back.lines.join('\n'));
-        assertDecideAlike(config, back.config, enableIPv6);
+        assertDecideAlike(config, back.config, families);
         assert.deepEqual(back.config.masqueradeCIDRs, []);
         for (const [key, { plain }] of ALL_KEYS)
           if (!FLATTENED_KEYS.includes(key))
@@ -138,8 +151,8 @@ describe('the text of a source without exceptions', () => {
   it('has the shortest list that does so', () => {
     fc.assert(
       fc.property(anySources(), ({ texts }) => {
-        const config = mergedOf(texts, { enableIPv6: true });
-        const { nonMasqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6 } = flatSource(config, true);
+        const config = mergedOf(texts);
+        const { nonMasqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6 } = flatSource(config, FAMILIES);
         const expected =
           shortest(config, 'IPv4', masqLinkLocal.value) + shortest(config, 'IPv6', masqLinkLocalIPv6.value);
         assert.equal(nonMasqueradeCIDRs.length, expected);
@@ -149,8 +162,8 @@ describe('the text of a source without exceptions', () => {
 
   it('is the same for the same sources', () => {
     fc.assert(
-      fc.property(anySources(), ({ texts, enableIPv6 }) => {
-        assert.equal(flat(texts, enableIPv6), flat(structuredClone(texts), enableIPv6));
+      fc.property(anySources(), ({ texts, families }) => {
+        assert.equal(flat(texts, families), flat(structuredClone(texts), families));
       }),
     );
   });
@@ -186,6 +199,6 @@ const LINK_LOCAL = {
   IPv6: prefixOf('IPv6', 0xfe80n << 112n, 10),
 } as const;
 
-function flat(texts: Readonly<Record<string, string>>, enableIPv6 = true): string {
-  return sourceText(flatSource(mergedOf(texts, { enableIPv6 }), enableIPv6), enableIPv6);
+function flat(texts: Readonly<Record<string, string>>, families = FAMILIES): string {
+  return sourceText(flatSource(mergedOf(texts, { families }), families), families);
 }

@@ -217,6 +217,12 @@ describe('the command line', () => {
   for (const [argv, remedy] of [
     [['--cidr-limit=2000'], /raise --cidr-limit-max/],
     [['--scrape-bind-address=127.0.0.1:9614'], /two addresses/],
+    [['--enable-ipv4=false'], /add --enable-ipv6/],
+    [['--must-masquerade=fd00::/8'], /fd00::\/8 .* add --enable-ipv6/],
+    [
+      ['--enable-ipv4=false', '--enable-ipv6', '--must-not-masquerade=10.0.0.0/8'],
+      /10\.0\.0\.0\/8 .* add --enable-ipv4/,
+    ],
   ] as const)
     it(`rejects ${argv}, which contradicts another flag`, () =>
       assert.throws(() => checkTogether(flagsOf(argv)), remedy));
@@ -309,7 +315,7 @@ describe('the command line', () => {
   });
 
   it('says which flag was meant', () => {
-    assert.throws(() => parseArgs(['--enable-ipv4']), /did you mean --enable-ipv6\?/);
+    assert.throws(() => parseArgs(['--enable-ipv']), /did you mean --enable-ipv6\?/);
   });
 });
 

@@ -10,7 +10,7 @@ import { BITS, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
 
 /** Sources that merge without an error. */
 export interface AnySources {
-  readonly enableIPv6: boolean;
+  readonly families: readonly Family[];
   /** By name, in byte order. */
   readonly texts: Readonly<Record<string, string>>;
 }
@@ -44,15 +44,15 @@ export function anySources(): fc.Arbitrary<AnySources> {
   const flags = fc.record(keysOf('flag', () => flag));
   return fc
     .record({
-      enableIPv6: fc.boolean(),
+      families: fc.constantFrom<readonly Family[]>(['IPv4'], ['IPv6'], FAMILIES),
       names,
       entries: fc.uniqueArray(entry, { maxLength: 14, selector: (item) => item.prefix.text }),
       addresses: fc.uniqueArray(address, { maxLength: 4, selector: (item) => item.destination.text }),
       flags: fc.tuple(flags, flags, flags),
       durations,
     })
-    .map(({ enableIPv6, names, entries, addresses, flags, durations }) => {
-      const isPossible = ({ family }: Prefix) => enableIPv6 || family === 'IPv4';
+    .map(({ families, names, entries, addresses, flags, durations }) => {
+      const isPossible = ({ family }: Prefix) => families.includes(family);
       const textOf = (name: string) => {
         const own = <Item extends { readonly names: readonly string[] }>(items: readonly Item[]) =>
           items.filter((item) => item.names.includes(name));
@@ -72,7 +72,7 @@ export function anySources(): fc.Arbitrary<AnySources> {
           ...durations,
         });
       };
-      return { enableIPv6, texts: Object.fromEntries(names.map((name) => [name, textOf(name)])) };
+      return { families, texts: Object.fromEntries(names.map((name) => [name, textOf(name)])) };
     });
 }
 
@@ -84,8 +84,8 @@ function keysOf<Value>(kind: KeyKind, make: (key: KeyName) => Value): Record<str
 }
 
 /** Fails where the two do not decide alike for every address of the families: it changes only at the edges of entries. */
-export function assertDecideAlike(a: MergedConfig, b: MergedConfig, enableIPv6: boolean): void {
-  for (const family of enableIPv6 ? FAMILIES : (['IPv4'] as const)) {
+export function assertDecideAlike(a: MergedConfig, b: MergedConfig, families: readonly Family[]): void {
+  for (const family of families) {
     const policies = [compilePolicy(a, family), compilePolicy(b, family)] as const;
     const [decideA, decideB] = [decider(policies[0]), decider(policies[1])];
     const prefixes = policies.flatMap(({ entries }) => entries.map((entry) => entry.prefix));

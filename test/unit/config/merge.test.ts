@@ -9,7 +9,7 @@ import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin, type Located } from '../../../lib/text/origin.ts';
 import { crowdedAddress } from '../cidr/arbitrary.ts';
 import { anySourceConfig } from './arbitrary.ts';
-import { validate } from './support.ts';
+import { OPTIONS, validate } from './support.ts';
 
 describe('without any source', () => {
   for (const [name, allReserved, ranges] of [
@@ -21,7 +21,7 @@ describe('without any source', () => {
     ],
   ] as const) {
     it(`${name}, each for its RFC, and nothing else is set`, () => {
-      assert.deepEqual(mergeConfigs([], allReserved), {
+      assert.deepEqual(mergeConfigs([], { ...OPTIONS, noMasqAllReservedRanges: allReserved }), {
         ...forEachKey<Merged>((_, key) => key.merge([])),
         sources: [],
         nonMasqueradeCIDRs: ranges.map(({ prefix, rfc }) => ({
@@ -34,10 +34,20 @@ describe('without any source', () => {
   }
 });
 
+describe('without any source, where IPv4 is not enabled', () => {
+  it('nothing of IPv4 is inside', () => {
+    const options = { families: ['IPv6'], noMasqAllReservedRanges: true } as const;
+    assert.deepEqual(mergeConfigs([], options).nonMasqueradeCIDRs, []);
+  });
+});
+
 describe('with a source', () => {
   for (const allReserved of [false, true]) {
     it(`nothing is added to what it says${allReserved ? ', not even with all reserved ranges' : ''}`, () => {
-      const merged = mergeConfigs([configOf('a', '{}')], allReserved);
+      const merged = mergeConfigs([configOf('a', '{}')], {
+        ...OPTIONS,
+        noMasqAllReservedRanges: allReserved,
+      });
       assert.deepEqual(merged.sources, ['a']);
       assert.deepEqual(merged.nonMasqueradeCIDRs, []);
     });
@@ -52,7 +62,7 @@ describe('several sources', () => {
         configOf('b', 'nonMasqueradeCIDRs: [172.16.0.0/12, 10.0.0.0/8, FD00::/8]'),
         configOf('c', 'masqueradeCIDRs: [10.2.0.0/16, 10.1.0.0/16]\nnonMasqueradeCIDRs: [fd00:0::/8]'),
       ],
-      false,
+      OPTIONS,
     );
     assert.deepEqual(merged.sources, ['a', 'b', 'c']);
     assert.deepEqual(located(merged.nonMasqueradeCIDRs), [
@@ -73,7 +83,7 @@ describe('several sources', () => {
           'masqueradeAddresses:\n- address: FD00:0::/64\n  destination: ::/0\n- {destination: 0.0.0.0/0, address: 198.51.100.0/24}',
         ),
       ],
-      false,
+      OPTIONS,
     );
     assert.deepEqual(
       merged.masqueradeAddresses.map(
@@ -93,12 +103,12 @@ describe('several sources', () => {
     [['masqLinkLocal: true', 'masqLinkLocal: true'], true, 'source-0:1:16'],
   ] as const) {
     it(`make masqLinkLocal ${masqLinkLocal}, of either family alone: ${texts.join(' beside ')}`, () => {
-      const forIPv4 = mergeConfigs(texts.map(configNamed), false);
+      const forIPv4 = mergeConfigs(texts.map(configNamed), OPTIONS);
       assert.equal(forIPv4.masqLinkLocal.value, masqLinkLocal);
       assert.equal(formatOrigin(forIPv4.masqLinkLocal.origin), decider);
       assert.equal(forIPv4.masqLinkLocalIPv6.value, false);
       const ipv6 = texts.map((text) => text.replace('masqLinkLocal', 'masqLinkLocalIPv6'));
-      const forIPv6 = mergeConfigs(ipv6.map(configNamed), false);
+      const forIPv6 = mergeConfigs(ipv6.map(configNamed), OPTIONS);
       assert.equal(forIPv6.masqLinkLocal.value, false);
       assert.equal(forIPv6.masqLinkLocalIPv6.value, masqLinkLocal);
     });
@@ -110,7 +120,7 @@ describe('several sources', () => {
     [['resyncInterval: 1m30s', 'resyncInterval: 90s', '{}'], 90_000],
   ] as const) {
     it(`agree on the resync interval: ${texts.join(' beside ')}`, () => {
-      assert.equal(mergeConfigs(texts.map(configNamed), false).resyncInterval?.value, interval);
+      assert.equal(mergeConfigs(texts.map(configNamed), OPTIONS).resyncInterval?.value, interval);
     });
   }
 });
@@ -121,7 +131,7 @@ describe('merging', () => {
   it('lists every prefix once, with the first of its origins', () => {
     fc.assert(
       fc.property(sources, (configs) => {
-        const merged = mergeConfigs(configs, false);
+        const merged = mergeConfigs(configs, OPTIONS);
         for (const key of CIDR_KEYS) {
           const all = configs.flatMap((config) => config[key]);
           const first = all.filter(
@@ -146,8 +156,8 @@ describe('merging', () => {
       fc.property(sources, fc.nat(), (configs, index) => {
         const again = configs[index % configs.length];
         assert.ok(again);
-        const once = mergeConfigs(configs, false);
-        const twice = mergeConfigs([...configs, { ...again, source: 'again' }], false);
+        const once = mergeConfigs(configs, OPTIONS);
+        const twice = mergeConfigs([...configs, { ...again, source: 'again' }], OPTIONS);
         const { sources: _, conflicts: __, ...onceSaid } = once;
         assert.deepEqual({ ...onceSaid, sources: twice.sources, conflicts: twice.conflicts }, twice);
       }),
@@ -160,7 +170,7 @@ describe('merging', () => {
     );
     fc.assert(
       fc.property(shuffled, crowdedAddress('IPv4'), ([configs, others], value) => {
-        const [one, other] = [mergeConfigs(configs, false), mergeConfigs(others, false)];
+        const [one, other] = [mergeConfigs(configs, OPTIONS), mergeConfigs(others, OPTIONS)];
         assert.equal(isInConflict(one), isInConflict(other));
         if (isInConflict(one)) return;
         assert.equal(one.resyncInterval?.value, other.resyncInterval?.value);

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { FAMILIES } from '../../../lib/cidr/address.ts';
 import type { ConfigOptions, MergedConfig } from '../../../lib/config/config.ts';
 import { DEFAULT_LIMITS, MAX_PROBLEMS, maxMarks } from '../../../lib/config/limits.ts';
 import { mergeSources } from '../../../lib/config/load.ts';
@@ -7,7 +8,7 @@ import { takeSteps } from '../../../lib/config/steps.ts';
 import { validating } from '../../../lib/config/validate.ts';
 
 export const OPTIONS: ConfigOptions = {
-  enableIPv6: true,
+  families: FAMILIES,
   ...DEFAULT_LIMITS,
   strict: false,
   noMasqAllReservedRanges: false,

@@ -213,7 +213,7 @@ describe('a source is rejected, with place and remedy:', () => {
       'NONMASQUERADECIDRS: []',
       'masqLinkLocalIPv6: maybe',
     ].join('\n');
-    const { problems } = validate(text, { enableIPv6: false });
+    const { problems } = validate(text, { families: ['IPv4'] });
     assert.deepEqual(
       problems.map(({ at, kind }) => `${at?.kind === 'file' && at.line} ${kind}`),
       [
@@ -228,8 +228,14 @@ describe('an IPv6 entry', () => {
   const text = 'nonMasqueradeCIDRs:\n- 10.0.0.0/8\n- FD00:0::/8\n';
 
   it('is an error while IPv6 is not enabled', () => {
-    assert.deepEqual(problemLines(text, { enableIPv6: false }), [
+    assert.deepEqual(problemLines(text, { families: ['IPv4'] }), [
       's:3:3: error: fd00::/8 is IPv6, but IPv6 is not enabled; start the agent with --enable-ipv6, or remove the entry',
+    ]);
+  });
+
+  it('is all that there may be while IPv4 is not enabled', () => {
+    assert.deepEqual(problemLines(text, { families: ['IPv6'] }), [
+      's:2:3: error: 10.0.0.0/8 is IPv4, but IPv4 is not enabled; start the agent with --enable-ipv4, or remove the entry',
     ]);
   });
 
@@ -254,7 +260,7 @@ describe('an item of masqueradeAddresses', () => {
       it(`${isUsable ? 'may' : 'must not'} have the range ${range}`, () => {
         const destination = range.includes(':') ? '2000::/3' : '8.0.0.0/8';
         const text = `masqueradeAddresses: [{destination: "${destination}", address: "${range}"}]`;
-        const { config, problems } = validate(text, { enableIPv6: true });
+        const { config, problems } = validate(text, { families: ['IPv4', 'IPv6'] });
         assert.deepEqual(
           problems.map(({ kind, severity }) => [kind, severity]),
           isUsable ? [] : [['unusable-range', 'error']],
@@ -264,13 +270,17 @@ describe('an item of masqueradeAddresses', () => {
 
   const item = '{DESTINATION: "2001:DB8:0::/32", Address: "fd00::/64"}';
 
-  it('is an error for each IPv6 network while IPv6 is not enabled', () => {
-    const { problems } = validate(`masqueradeAddresses: [${item}]`, { enableIPv6: false });
-    assert.deepEqual(
-      problems.map(({ kind, at }) => `${kind} ${at && formatPlace(at)}`),
-      ['ipv6-disabled s:1:37', 'ipv6-disabled s:1:65'],
-    );
-  });
+  for (const [families, kind, text, ...places] of [
+    [['IPv4'], 'ipv6-disabled', item, 's:1:37', 's:1:65'],
+    [['IPv6'], 'ipv4-disabled', '{destination: 0.0.0.0/0, address: 10.0.0.0/8}', 's:1:37', 's:1:57'],
+  ] as const)
+    it(`is an error for each network of another family than ${families}`, () => {
+      const { problems } = validate(`masqueradeAddresses: [${text}]`, { families });
+      assert.deepEqual(
+        problems.map((one) => `${one.kind} ${one.at && formatPlace(one.at)}`),
+        places.map((place) => `${kind} ${place}`),
+      );
+    });
 
   it('is two networks in normal form, at the place of the item, also behind an alias', () => {
     const { config, problems } = validate(`masqueradeAddresses: [&a ${item}, *a]`);
@@ -448,7 +458,7 @@ describe('keys that every object has', () => {
 
 describe('any text in a source of any name', () => {
   const anyName = fc.oneof(fc.constant('ip-masq-a'), fc.string({ unit: 'binary' }));
-  const options = { enableIPv6: false, cidrLimit: 1 };
+  const options = { families: ['IPv4'] as const, cidrLimit: 1 };
 
   it('yields a config and problems that stand in the text and print on one line', () => {
     fc.assert(

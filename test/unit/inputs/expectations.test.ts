@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { FAMILIES } from '../../../lib/cidr/address.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import { readExpectations } from '../../../lib/inputs/expectations.ts';
 
-const OPTIONS = { enableIPv6: true, cidrLimitMax: 5 };
+const OPTIONS = { families: FAMILIES, cidrLimitMax: 5 };
 
 describe('a file of expectations', () => {
   it('maps addresses and CIDRs of both families to verdicts, in YAML or JSON', () => {
@@ -79,10 +80,14 @@ describe('a file of expectations', () => {
         assert.match(formatProblem(one), expected[index] ?? /^$/);
     });
 
-  it('is refused if it names IPv6 while that is not enabled', () => {
-    const { problems } = read('fd00::1: masqueraded', { ...OPTIONS, enableIPv6: false });
-    assert.match(problems.map(formatProblem).join(), /^e:1:1: error: .*add --enable-ipv6/);
-  });
+  for (const [families, text, remedy] of [
+    [['IPv4'], 'fd00::1: masqueraded', /^e:1:1: error: .*add --enable-ipv6/],
+    [['IPv6'], '10.0.0.1: masqueraded', /^e:1:1: error: 10\.0\.0\.1\/32 is IPv4, .*add --enable-ipv4/],
+  ] as const)
+    it(`is refused if it names another family than ${families}`, () => {
+      const { problems } = read(text, { ...OPTIONS, families });
+      assert.match(problems.map(formatProblem).join(), remedy);
+    });
 });
 
 function read(text: string, options = OPTIONS) {

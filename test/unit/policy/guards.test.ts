@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { FAMILIES } from '../../../lib/cidr/address.ts';
 import type { ConfigOptions } from '../../../lib/config/config.ts';
 import { guardOf } from '../../../lib/policy/guards.ts';
 import { merge } from '../config/support.ts';
 
-const IPV4 = { enableIPv6: false, guard: guardOf(['IPv4'], []) };
-const BOTH = { enableIPv6: true, guard: guardOf(['IPv4', 'IPv6'], []) };
+const IPV4 = { families: ['IPv4'] as const, guard: guardOf(['IPv4'], []) };
+const BOTH = { families: FAMILIES, guard: guardOf(FAMILIES, []) };
 
 describe('a config without an error', () => {
   it('is told that nothing is inside, where that is said, and what to write', () => {

@@ -6,7 +6,7 @@ import { isIn } from '../../../lib/cidr/ranges.ts';
 import { decide } from '../../../lib/policy/decision.ts';
 import { flatten } from '../../../lib/policy/flatten.ts';
 import { guardOf } from '../../../lib/policy/guards.ts';
-import { compilePolicy, keptFamilies, type Verdict } from '../../../lib/policy/policy.ts';
+import { compilePolicy, type Verdict } from '../../../lib/policy/policy.ts';
 import { breaches } from '../../../lib/policy/promises.ts';
 import { crowdedAddress, crowdedPrefix, FAMILIES, holds } from '../cidr/arbitrary.ts';
 import { anySources, edges } from '../config/any-sources.ts';
@@ -113,8 +113,8 @@ describe('the breaches of a promise by random sources', () => {
           crowdedPrefix(family),
           verdict,
           fc.array(crowdedAddress(family)),
-          ({ enableIPv6, texts }, prefix, verdict, addresses) => {
-            fc.pre(keptFamilies(enableIPv6).includes(family));
+          ({ families, texts }, prefix, verdict, addresses) => {
+            fc.pre(families.includes(family));
             const config = mergedOf(texts);
             const policy = compilePolicy(config, family);
             const found = breaches(policy, flatten(policy), { prefix, verdict })?.destinations ?? [];

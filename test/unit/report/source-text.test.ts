@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { FAMILIES } from '../../../lib/cidr/address.ts';
 import { ALL_KEYS } from '../../../lib/config/keys.ts';
 import { mergeSources } from '../../../lib/config/load.ts';
 import { sourceText } from '../../../lib/report/source-text.ts';
@@ -52,14 +53,15 @@ describe('all sources as one', () => {
     );
   });
 
-  it('say nothing of IPv6 where it is not enabled', () => {
-    const text = single({ 'ip-masq-x': 'masqLinkLocalIPv6: true\n' }, false);
-    assert.doesNotMatch(text, /IPv6/);
+  it('say nothing of a family that is not enabled', () => {
+    const texts = { 'ip-masq-x': 'masqLinkLocal: true\nmasqLinkLocalIPv6: true\n' };
+    assert.doesNotMatch(single(texts, ['IPv4']), /IPv6/);
+    assert.doesNotMatch(single(texts, ['IPv6']), /masqLinkLocal:/);
   });
 
   it('name the RFCs of the defaults where there is none', () => {
     assert.equal(
-      single({}, false),
+      single({}, ['IPv4']),
       [
         '# Merged by ip-masq-agent from its defaults',
         'nonMasqueradeCIDRs:',
@@ -104,15 +106,15 @@ describe('all sources as one', () => {
 describe('the text of a single source', () => {
   it('read by the agent as the only source decides as all sources do, without a new problem', () => {
     fc.assert(
-      fc.property(anySources(), ({ texts, enableIPv6 }) => {
-        const { config, problems } = merge(texts, { enableIPv6 });
+      fc.property(anySources(), ({ texts, families }) => {
+        const { config, problems } = merge(texts, { families });
         assert.ok(config);
-        const text = sourceText(config, enableIPv6);
-        const back = merge({ 'ip-masq-agent': text }, { enableIPv6 });
+        const text = sourceText(config, families);
+        const back = merge({ 'ip-masq-agent': text }, { families });
         assert.ok(back.config, back.lines.join('\n'));
-        assertDecideAlike(config, back.config, enableIPv6);
-        for (const [key, { plain }] of ALL_KEYS)
-          if (enableIPv6 || key !== 'masqLinkLocalIPv6')
+        assertDecideAlike(config, back.config, families);
+        for (const [key, { family, plain }] of ALL_KEYS)
+          if (family === undefined || families.includes(family))
             assert.deepEqual(plain(back.config[key]), plain(config[key]), key);
         const known = problems.map(({ kind }) => kind);
         for (const { kind, severity } of back.problems)
@@ -135,7 +137,7 @@ describe('the text of a single source', () => {
         const source = { name, text: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: false' };
         const { config } = mergeSources([source], OPTIONS);
         assert.ok(config);
-        const text = sourceText(config, false);
+        const text = sourceText(config, ['IPv4']);
         assert.deepEqual(
           text.split('\n').map((line) => line.replace(/ ?#.*/, '')),
           ['', 'nonMasqueradeCIDRs:', '  - 10.0.0.0/8', 'masqLinkLocal: false', ''],
@@ -150,8 +152,8 @@ describe('the text of a single source', () => {
   });
 });
 
-function single(texts: Readonly<Record<string, string>>, enableIPv6 = true): string {
-  const { config, lines } = merge(texts, { enableIPv6 });
+function single(texts: Readonly<Record<string, string>>, families = FAMILIES): string {
+  const { config, lines } = merge(texts, { families });
   assert.ok(config, lines.join('\n'));
-  return sourceText(config, enableIPv6);
+  return sourceText(config, families);
 }
