@@ -39,10 +39,11 @@ NAME := $(if $(REGISTRY),$(REGISTRY:/=)/)ip-masq-agent
 IMAGE := $(NAME)-$(ARCH):$(VERSION)
 CONTEXT := bin/image/$(ARCH)
 
-# Of the clusters of test-cluster and cluster-up: iptables or nftables; ipv4 or dual.
+# Of the clusters of test-cluster and cluster-up: iptables or nftables; ipv4, dual or ipv6.
+# Scenarios 1, 2, 3 and 9 know a cluster of IPv6 alone.
 export PROXY_MODE ?= iptables
 export FAMILIES ?= ipv4
-# Numbers of scenarios for test-cluster, such as 1,2,9, instead of all; `all` for every PROXY_MODE and FAMILIES.
+# Numbers of scenarios for test-cluster, such as 1,2,9, instead of all; `all` for every PROXY_MODE, with FAMILIES ipv4 and dual.
 export SCENARIOS ?=
 export MATRIX ?=
 # Set to yes to end test-cluster after the first scenario that fails.

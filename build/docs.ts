@@ -165,8 +165,10 @@ function scenarioTable(results: readonly ClusterResult[]): string {
   );
 }
 
+const FAMILIES_TEXT = { ipv4: 'IPv4', dual: 'IPv4 and IPv6', ipv6: 'IPv6' } as const;
+
 function titleOf({ proxyMode, families }: ClusterResult): string {
-  return `kube-proxy ${proxyMode}, ${families === 'dual' ? 'IPv4 and IPv6' : 'IPv4'}`;
+  return `kube-proxy ${proxyMode}, ${FAMILIES_TEXT[families]}`;
 }
 
 function flagCells([name, flag]: [string, Flag<unknown>]): readonly string[] {

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Families, ProxyMode } from './local/options.ts';
+import { FAMILIES } from './local/parameters.ts';
 
 export type Outcome = 'passed' | 'failed' | 'skipped';
 
@@ -55,6 +56,5 @@ function versionsOf({ kubernetes, kernel, runtime }: ClusterResult): string {
 }
 
 function modeOf({ proxyMode, families }: ClusterResult): string {
-  // IPv4 alone first.
-  return `${proxyMode} ${families === 'dual'}`;
+  return `${proxyMode} ${FAMILIES.indexOf(families)}`;
 }

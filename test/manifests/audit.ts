@@ -78,15 +78,17 @@ function networkProblems(container: Container, { spec }: DaemonSet): readonly st
   ];
 }
 
+const LOOPBACK: readonly string[] = ['127.0.0.1', '::1'];
+
 function probeProblems(what: string, { httpGet }: Probe, container: Container): readonly string[] {
   const port = container.ports?.find(({ name, containerPort }) =>
     [name, containerPort].includes(httpGet.port),
   );
   const listens = listenHost(container);
-  const loopback = listens?.host === '127.0.0.1';
+  const loopback = LOOPBACK.find((host) => host === listens?.host);
   return [
     ...(port?.containerPort === listens?.port ? [] : [`${what} asks a port on which nobody listens`]),
-    ...(httpGet.host === (loopback ? '127.0.0.1' : undefined)
+    ...(httpGet.host === loopback
       ? []
       : [`${what} asks an address on which nobody listens`]),
   ];
@@ -112,7 +114,8 @@ function scrapeProblems(
 /** Whether its metrics, and only those, are on an address of the node that other nodes reach. */
 function isScraped(container: Container): boolean {
   const scraped = listenHost(container, 'scrapes')?.host;
-  return listenHost(container)?.host === '127.0.0.1' && ![undefined, '', '127.0.0.1'].includes(scraped);
+  const isLoopback = (host = '') => LOOPBACK.includes(host);
+  return isLoopback(listenHost(container)?.host) && ![undefined, ''].includes(scraped) && !isLoopback(scraped);
 }
 
 function selects({ matchExpressions }: PodMonitor['spec']['selector'], labels: object = {}): boolean {

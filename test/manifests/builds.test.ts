@@ -49,6 +49,7 @@ describe('the manifests of examples/kubernetes', () => {
       'canary',
       'dual-stack',
       'gke-style',
+      'ipv6-only',
       'merger-sidecar',
       'nftables',
       'strict',

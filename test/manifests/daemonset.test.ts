@@ -177,6 +177,7 @@ describe('the overlays', () => {
   const flags = {
     base: ['--v=2', '--metrics-bind-address=127.0.0.1:9614'],
     'overlays/dual-stack': ['--enable-ipv6'],
+    'overlays/ipv6-only': ['--enable-ipv6', '--enable-ipv4=false', '--metrics-bind-address=[::1]:9614'],
     'overlays/nftables': ['--backend=nftables'],
     'overlays/strict': ['--strict'],
     'overlays/gke-style': ['--masq-chain=IP-MASQ', '--nomasq-all-reserved-ranges'],

@@ -45,6 +45,7 @@ describe('the results of the scenarios', () => {
   it('have the modes in one order', () => {
     const modes = [
       { proxyMode: 'nftables', families: 'dual' },
+      { proxyMode: 'iptables', families: 'ipv6' },
       { proxyMode: 'iptables', families: 'dual' },
       { proxyMode: 'iptables', families: 'ipv4' },
     ] as const;

@@ -3,14 +3,14 @@ import { basename, join, relative } from 'node:path';
 import { ROOT } from '../../image/make.ts';
 import type { RunResult } from '../../lab/run.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
-import type { Cluster } from './cluster.ts';
+import { type Cluster, isIPv6Alone } from './cluster.ts';
 import type { Kubectl } from './kubectl.ts';
 import { type ContainerStatus, isTrue, type List, type Pod } from './objects.ts';
 import { until } from './wait.ts';
 
 /** What is applied: a shipped overlay, as the manifests' README tells people to use it from a directory of their own. */
 export interface Kustomization {
-  /** Below examples/kubernetes; `base` if absent. */
+  /** Below examples/kubernetes; if absent, the one for the families of the cluster: `base`, or `overlays/ipv6-only`. */
   readonly overlay?: string;
   /** The file of a release's manifest, in the place of an overlay. It names its image. */
   readonly manifest?: string;
@@ -82,6 +82,7 @@ const SELECTOR = '--selector=app.kubernetes.io/name=ip-masq-agent';
 const DAEMON_SET = 'daemonset/ip-masq-agent';
 /** The overlay that has the component in it. */
 export const DUAL_STACK = 'overlays/dual-stack';
+export const IPV6_ONLY = 'overlays/ipv6-only';
 /**
  * kubelet asks every second whether the agent is ready: that saves up to ten seconds where a scenario waits for a pod to be
  * Ready, and thirty where it waits for the opposite. A rollout goes on as soon as a pod is: that saves five seconds a node.
@@ -162,7 +163,7 @@ function agentPod({ metadata, spec, status }: Pod): AgentPod {
 function kustomizationFile(
   dir: string,
   {
-    overlay = 'base',
+    overlay: wanted,
     manifest,
     components = [],
     sources = {},
@@ -171,13 +172,15 @@ function kustomizationFile(
     image,
     pace = 'fast',
   }: Kustomization,
-  { families, image: own }: Cluster,
+  cluster: Cluster,
   namespace: string,
 ): object {
   const shipped = (path: string) => relative(dir, join(ROOT, 'examples/kubernetes', path));
-  const [, newName = '', newTag = ''] = /^(.*):([^:/]+)$/.exec(image ?? own) ?? [];
+  const [, newName = '', newTag = ''] = /^(.*):([^:/]+)$/.exec(image ?? cluster.image) ?? [];
+  const overlay = wanted ?? (isIPv6Alone(cluster) ? IPV6_ONLY : 'base');
+  const hasIPv6 = [DUAL_STACK, IPV6_ONLY].includes(overlay);
   const needed =
-    families.includes('IPv6') && overlay !== DUAL_STACK ? ['dual-stack', ...components] : components;
+    cluster.families.includes('IPv6') && !hasIPv6 ? ['dual-stack', ...components] : components;
   // The outside of the lab is in fc00::/7 too, which the component leaves alone.
   const isDual = overlay === DUAL_STACK || needed.includes('dual-stack');
   const all = { ...(isDual && { 'ip-masq-dual-stack': 'nonMasqueradeCIDRs: []\n' }), ...sources };

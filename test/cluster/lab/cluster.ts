@@ -28,6 +28,18 @@ export interface Cluster {
   readonly localNodes: readonly LocalNode[];
 }
 
+/** By what the environment calls them. */
+const FAMILIES = { ipv4: ['IPv4'], ipv6: ['IPv6'], dual: ['IPv4', 'IPv6'] } as const;
+
+export function isIPv6Alone({ families }: Cluster): boolean {
+  return !families.includes('IPv4');
+}
+
+/** Where a node's agent serves its status, on loopback. */
+export function statusUrl(cluster: Cluster, path: string): string {
+  return `http://${isIPv6Alone(cluster) ? '[::1]' : '127.0.0.1'}:9614${path}`;
+}
+
 /** @throws {Error} if the environment does not name a cluster */
 export function clusterFromEnvironment(): Cluster {
   const directory = process.env['CLUSTER_LOCAL'];
@@ -38,7 +50,7 @@ export function clusterFromEnvironment(): Cluster {
     oldImage: process.env['CLUSTER_OLD_IMAGE'] || undefined,
     release: process.env['CLUSTER_RELEASE'] || undefined,
     proxyMode: oneOf('CLUSTER_PROXY_MODE', ['iptables', 'nftables']),
-    families: oneOf('CLUSTER_FAMILIES', ['ipv4', 'dual']) === 'dual' ? ['IPv4', 'IPv6'] : ['IPv4'],
+    families: FAMILIES[oneOf('CLUSTER_FAMILIES', ['ipv4', 'ipv6', 'dual'])],
     localNodes: directory ? JSON.parse(readFileSync(join(directory, 'nodes.json'), 'utf8')) : [],
   };
 }

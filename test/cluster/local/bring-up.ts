@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { type RunResult, run } from '../../lab/run.ts';
 import { until } from '../lab/wait.ts';
 import { createCgroups } from './cgroups.ts';
-import { controlPlane, SERVER } from './control-plane.ts';
+import { controlPlane, serverUrl } from './control-plane.ts';
 import { USER_NAMES, writeCredentials } from './credentials.ts';
 import { createDaemons, type Daemons } from './daemon.ts';
 import { openDoor } from './door.ts';
@@ -68,14 +68,14 @@ async function fill(nodes: readonly [Node, Node], options: ClusterOptions, daemo
     createCgroups(cgroup, ['node1', 'node2']),
   ]);
   for (const user of USER_NAMES)
-    await writeSecret(join(pki, `${user}.conf`), credentials.kubeconfig(user, SERVER));
+    await writeSecret(join(pki, `${user}.conf`), credentials.kubeconfig(user, serverUrl(options.families)));
   const programs = controlPlane(first, PKI, options.families);
   say('the namespaces and credentials are there');
   const start = (name: keyof typeof programs) => daemons.start(name, programs[name]);
   start('etcd');
   start('kube-apiserver');
   const workers = Promise.all(nodes.map((node) => startWorker(node, options, state, daemons)));
-  await writeSecret(kubeconfig, credentials.kubeconfig('admin', await openDoor(first)));
+  await writeSecret(kubeconfig, credentials.kubeconfig('admin', await openDoor(first, options.families)));
   const kubectl = kubectlWith(kubeconfig, cache);
   await until('the API server', () => kubectl('get', '--raw', '/readyz'), isDone);
   say('the API server is ready');

@@ -1,11 +1,15 @@
 import { join } from 'node:path';
 import type { Command } from '../../lab/run.ts';
-import { API_PORT, API_SERVER, PODS, SERVICES } from './network.ts';
+import { API_PORT, apiServer, PODS, SERVICES } from './network.ts';
 import type { Node } from './node.ts';
 import { type Families, PROGRAMS } from './options.ts';
 
 const ETCD = 'http://127.0.0.1:2379';
-export const SERVER = `https://${API_SERVER}:${API_PORT}`;
+/** What programs in the nodes call the API server. */
+export function serverUrl(families: Families): string {
+  const host = apiServer(families);
+  return `https://${host.includes(':') ? `[${host}]` : host}:${API_PORT}`;
+}
 
 type Flags = Readonly<Record<string, string>>;
 
@@ -29,7 +33,9 @@ export function controlPlane(node: Node, pki: string, families: Families) {
     'kube-apiserver': program('kube-apiserver', {
       'etcd-servers': ETCD,
       'service-cluster-ip-range': SERVICES(families),
-      'advertise-address': API_SERVER,
+      // All addresses, of both families.
+      'bind-address': '::',
+      'advertise-address': apiServer(families),
       'secure-port': `${API_PORT}`,
       'client-ca-file': `${pki}/ca.crt`,
       'tls-cert-file': `${pki}/apiserver.crt`,

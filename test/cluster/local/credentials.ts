@@ -3,10 +3,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { run, succeed } from '../../lab/run.ts';
 import { toolEnvironment } from './environment.ts';
-import { API_SERVER } from './network.ts';
+import { API_SERVERS } from './network.ts';
 
 const SUBJECT_NAMES = [
-  `IP:${API_SERVER}`,
+  ...API_SERVERS.map((address) => `IP:${address}`),
   'IP:127.0.0.1',
   'IP:10.96.0.1',
   'IP:fd00:96::1',

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export type ProxyMode = 'iptables' | 'nftables';
-export type Families = 'ipv4' | 'dual';
+export type Families = 'ipv4' | 'ipv6' | 'dual';
 
 /** A container image as an archive, as `docker save` writes it. */
 export interface Image {

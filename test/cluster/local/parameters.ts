@@ -1,7 +1,7 @@
 import type { ClusterOptions } from './options.ts';
 
 export const PROXY_MODES = ['iptables', 'nftables'] as const;
-export const FAMILIES = ['ipv4', 'dual'] as const;
+export const FAMILIES = ['ipv4', 'dual', 'ipv6'] as const;
 
 /** What the user chose in the environment. */
 export function parametersFrom(

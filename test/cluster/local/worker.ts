@@ -5,7 +5,7 @@ import { type Command, run, succeed } from '../../lab/run.ts';
 import { until } from '../lab/wait.ts';
 import { toolEnvironment } from './environment.ts';
 import { PAUSE_IMAGE } from './image.ts';
-import { both, nodeAddresses, PODS, podRanges } from './network.ts';
+import { kept, nodeAddresses, PODS, podRanges } from './network.ts';
 import type { Node } from './node.ts';
 import { type ClusterOptions, type Families, type Image, PROGRAMS } from './options.ts';
 
@@ -40,17 +40,17 @@ export async function prepareWorker(
   };
   await mkdir(join(node.directory, 'cni'), { recursive: true });
   await write('cni/10-pods.conflist', podNetwork(node, options.families));
+  const addresses = kept(options.families, ...nodeAddresses(node.index));
   const [containerd, kubelet, proxy] = await Promise.all([
     write('containerd.toml', containerdConfig(`${inside}/cni`)),
-    write('kubelet.json', kubeletConfig(node, pki, cgroup)),
+    write('kubelet.json', kubeletConfig(node, pki, cgroup, addresses[0])),
     write('kube-proxy.json', proxyConfig(node, pki, options)),
   ]);
-  const addresses = both(options.families, ...nodeAddresses(node.index));
   return {
     containerd: node.wrap('containerd', ['--config', containerd]),
     kubelet: node.wrap(join(PROGRAMS, 'kubelet'), [
       ...['--config', kubelet, '--kubeconfig', `${pki}/${node.name}.conf`, '--cert-dir', `${inside}/pki`],
-      ...['--hostname-override', node.name, '--node-ip', addresses, '--v', '2'],
+      ...['--hostname-override', node.name, '--node-ip', addresses.join(), '--v', '2'],
     ]),
     proxy: node.wrap(join(PROGRAMS, 'kube-proxy'), ['--config', proxy, '--v', '2']),
   };
@@ -69,8 +69,6 @@ export async function loadImages(node: Node, images: readonly Image[]): Promise<
 }
 
 function podNetwork(node: Node, families: Families): object {
-  const [ipv4, ipv6] = podRanges(node.index);
-  const dual = families === 'dual';
   const bridge = {
     type: 'bridge',
     bridge: 'cni0',
@@ -80,8 +78,8 @@ function podNetwork(node: Node, families: Families): object {
     hairpinMode: true,
     ipam: {
       type: 'host-local',
-      ranges: [[{ subnet: ipv4 }], ...(dual ? [[{ subnet: ipv6 }]] : [])],
-      routes: [{ dst: '0.0.0.0/0' }, ...(dual ? [{ dst: '::/0' }] : [])],
+      ranges: kept(families, ...podRanges(node.index)).map((subnet) => [{ subnet }]),
+      routes: kept(families, '0.0.0.0/0', '::/0').map((dst) => ({ dst })),
     },
   };
   const plugins = [bridge, { type: 'portmap', capabilities: { portMappings: true } }];
@@ -105,7 +103,7 @@ disabled_plugins = [${OTHER_SNAPSHOTTERS.map((name) => `"io.containerd.snapshott
 `;
 }
 
-function kubeletConfig(node: Node, pki: string, cgroup: string): object {
+function kubeletConfig(node: Node, pki: string, cgroup: string, address: string | undefined): object {
   return {
     apiVersion: 'kubelet.config.k8s.io/v1beta1',
     kind: 'KubeletConfiguration',
@@ -115,7 +113,7 @@ function kubeletConfig(node: Node, pki: string, cgroup: string): object {
       x509: { clientCAFile: `${pki}/ca.crt` },
     },
     authorization: { mode: 'Webhook' },
-    address: nodeAddresses(node.index)[0],
+    address,
     containerRuntimeEndpoint: `unix://${SOCKET}`,
     // 1.34 is the last version that runs on cgroup v1.
     failCgroupV1: false,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { DUAL_STACK, doctor } from '../lab/agent.ts';
+import { statusUrl } from '../lab/cluster.ts';
 import { addressIn, routes, sourceText, untilPackets, verdictOf } from '../lab/packets.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
@@ -23,13 +24,13 @@ const LOOK_INSIDE = `
 scenario('the base rolls out with the rights it declares, and packets do what it says', async (lab) => {
   const { agent, nodes, cluster } = lab;
   const begun = performance.now();
-  const isDual = cluster.families.includes('IPv6');
+  const isDual = cluster.families.length > 1;
   await agent.deploy({ ...(isDual && { overlay: DUAL_STACK }), pace: 'shipped' });
   lab.measured('base applied until all agents are Ready', `${Math.round(performance.now() - begun)} ms`);
 
   for (const node of nodes) {
     await hasDeclaredRights(lab, node);
-    await hasDocumentedMetrics(node);
+    await hasDocumentedMetrics(lab, node);
     const { code, stdout, stderr } = await agent.exec(node.name, ...doctor(cluster));
     assert.equal(code, 0, `doctor on ${node.name}: ${stdout}${stderr}`);
     await staysSmall(lab, node);
@@ -59,10 +60,10 @@ async function hasDeclaredRights({ agent }: Lab, { name }: LabNode): Promise<voi
   });
 }
 
-async function hasDocumentedMetrics({ host }: LabNode): Promise<void> {
+async function hasDocumentedMetrics({ cluster }: Lab, { host }: LabNode): Promise<void> {
   const documented = [...(await readFile(PAGE, 'utf8')).matchAll(/^\| `(ip_masq_agent_\w+)` \|/gm)];
   assert.ok(documented.length > 20);
-  const { status, body } = await host.ask('fetch', { url: 'http://127.0.0.1:9614/metrics' });
+  const { status, body } = await host.ask('fetch', { url: statusUrl(cluster, '/metrics') });
   assert.equal(status, 200);
   const missing = documented
     .filter(([, name]) => !body.includes(`\n# TYPE ${name} `))

@@ -75,7 +75,7 @@ scenario('20 changes of two ConfigMaps reach packets on every node, and no open 
 
 /** The agent logs each change, with the time that it took. The clocks are compared: on another machine they may differ. */
 async function reactionsOn(
-  { agent }: Lab,
+  { agent, cluster }: Lab,
   node: string,
   changes: readonly number[],
 ): Promise<readonly Reaction[]> {
@@ -84,7 +84,7 @@ async function reactionsOn(
     .map((line): { readonly time: string; readonly family: string; readonly took_ms: number } =>
       JSON.parse(line),
     )
-    .filter(({ family }) => family === 'IPv4')
+    .filter(({ family }) => family === cluster.families[0])
     .map(({ time, took_ms }) => ({ at: Date.parse(time), took: took_ms }));
   assert.equal(synced.length, changes.length, 'each change leads to one sync');
   return synced.map(({ at, took }, index) => ({ kubelet: at - took - (changes[index] ?? 0), agent: took }));

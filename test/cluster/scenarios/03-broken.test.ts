@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { AgentPod } from '../lab/agent.ts';
+import { isIPv6Alone, statusUrl } from '../lab/cluster.ts';
 import { cidrs, packets, sourceText, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
@@ -24,13 +25,13 @@ const MISTAKES: readonly Mistake[] = [
   ),
   written(
     'more CIDRs than the limit',
-    () => `nonMasqueradeCIDRs: ${list(networks(65))}\n`,
+    (lab) => `nonMasqueradeCIDRs: ${list(networks(lab, 65))}\n`,
     at('65 CIDRs, but this source may list only 64'),
   ),
   written(
     'a broken promise',
-    () => `masqueradeCIDRs: ${list(networks(1))}\n`,
-    at('the promise --must-not-masquerade=198\\.18\\.0\\.0/24 is broken'),
+    (lab) => `masqueradeCIDRs: ${list(networks(lab, 1))}\n`,
+    at('the promise --must-not-masquerade=\\S+ is broken'),
   ),
   {
     name: 'a missing required source',
@@ -39,9 +40,9 @@ const MISTAKES: readonly Mistake[] = [
   },
 ];
 
-const ARGS = [
+const args = (lab: Lab) => [
   '--require-source=ip-masq-cloud',
-  '--must-not-masquerade=198.18.0.0/24',
+  `--must-not-masquerade=${networks(lab, 1).join()}`,
   // Only an event of the file system can lead to a sync.
   '--resync-interval=24h',
 ];
@@ -49,7 +50,7 @@ const ARGS = [
 scenario('a mistake ends the agents and changes no packet, and its repair brings them back', async (lab) => {
   const { agent, nodes } = lab;
   const sources = good(lab);
-  await agent.deploy({ args: ARGS, sources });
+  await agent.deploy({ args: args(lab), sources });
   await untilPackets(lab, VERDICTS);
   const before = await Promise.all(nodes.map((node) => node.ownRules()));
   const unchanged = async (when: string) => {
@@ -83,7 +84,7 @@ scenario(
   async (lab) => {
     const { agent, nodes } = lab;
     const sources = good(lab);
-    await agent.deploy({ args: [...ARGS, '--on-invalid-config=keep'], sources });
+    await agent.deploy({ args: [...args(lab), '--on-invalid-config=keep'], sources });
     await untilPackets(lab, VERDICTS);
     const [one] = nodes;
     const before = await Promise.all(nodes.map((node) => node.ownRules()));
@@ -94,7 +95,7 @@ scenario(
     await yaml.make(lab);
     await agent.nudge();
     for (const node of nodes)
-      await until(`${node.name} to say why at /readyz`, () => readyz(node), says(yaml.said));
+      await until(`${node.name} to say why at /readyz`, () => readyz(lab, node), says(yaml.said));
     lab.measured('keep: reason in /readyz', `after ${seconds(performance.now() - broken)}`);
     const kept = await agent.podsAre('not Ready, and not restarted', ({ isReady, container }) => {
       return !isReady && container?.restartCount === 0 && container.state.running !== undefined;
@@ -108,7 +109,7 @@ scenario(
         return node === one.name && container?.restartCount === 1 && container.state.running !== undefined;
       }),
     );
-    await until('the new container to say why at /readyz', () => readyz(one), says(yaml.said));
+    await until('the new container to say why at /readyz', () => readyz(lab, one), says(yaml.said));
     assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before);
     assert.deepEqual(await packets(lab), VERDICTS);
 
@@ -131,7 +132,7 @@ function written(name: string, text: (lab: Lab) => string, said: RegExp): Mistak
 
 function good(lab: Lab) {
   return {
-    'ip-masq-operator': `nonMasqueradeCIDRs: ${list([...networks(1), '198.18.0.0/15'])}\n`,
+    'ip-masq-operator': `nonMasqueradeCIDRs: ${list([...networks(lab, 1), isIPv6Alone(lab.cluster) ? '2001:2::/48' : '198.18.0.0/15'])}\n`,
     'ip-masq-cloud': sourceText(lab, 'pods'),
   };
 }
@@ -148,8 +149,8 @@ function crashed({ container }: AgentPod, said: RegExp): boolean {
   return state?.waiting?.reason === 'CrashLoopBackOff' && end?.exitCode === 3 && said.test(end.message ?? '');
 }
 
-function readyz({ host }: Lab['nodes'][number]) {
-  return host.ask('fetch', { url: 'http://127.0.0.1:9614/readyz' });
+function readyz({ cluster }: Lab, { host }: Lab['nodes'][number]) {
+  return host.ask('fetch', { url: statusUrl(cluster, '/readyz') });
 }
 
 function says(reason: RegExp) {
@@ -157,9 +158,11 @@ function says(reason: RegExp) {
     status === 503 && reason.test(body);
 }
 
-/** Networks of the range for benchmarks (RFC 2544), which no cluster uses. */
-function networks(count: number): readonly string[] {
-  return Array.from({ length: count }, (_, index) => `198.18.${index}.0/24`);
+/** Networks of the ranges for benchmarks (RFC 2544, RFC 5180), which no cluster uses. */
+function networks({ cluster }: Lab, count: number): readonly string[] {
+  return Array.from({ length: count }, (_, index) =>
+    isIPv6Alone(cluster) ? `2001:2:0:${(index + 1).toString(16)}::/64` : `198.18.${index}.0/24`,
+  );
 }
 
 function list(items: readonly string[]): string {

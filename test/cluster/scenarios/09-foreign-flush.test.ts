@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Kustomization } from '../lab/agent.ts';
+import { isIPv6Alone } from '../lab/cluster.ts';
 import { saveForeignRules } from '../lab/foreign-rules.ts';
 import { settledRules } from '../lab/nodes.ts';
 import { packets, sourceText, untilPackets } from '../lab/packets.ts';
@@ -12,7 +13,6 @@ const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
 
 type Flush = readonly [file: string, ...args: string[]];
 const FLUSH_ALL: Flush = ['nft', 'flush', 'ruleset'];
-const FLUSH_NAT: Flush = ['iptables-nft', '-t', 'nat', '-F'];
 
 scenario(
   'another program flushes the rules of a live node, and the agent writes its own again',
@@ -20,8 +20,10 @@ scenario(
     const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
     // Only an event of the kernel can lead to the repair.
     const args = ['--resync-interval=24h'];
+    const tool = isIPv6Alone(lab.cluster) ? 'ip6tables-nft' : 'iptables-nft';
+    const flushNat: Flush = [tool, '-t', 'nat', '-F'];
     const dataplanes: readonly (readonly [Kustomization, readonly Flush[]])[] = [
-      [{ sources, args }, [FLUSH_NAT, FLUSH_ALL]],
+      [{ sources, args }, [flushNat, FLUSH_ALL]],
       [{ sources, args, components: ['nftables'] }, [FLUSH_ALL]],
     ];
     for (const [kustomization, flushes] of dataplanes) {

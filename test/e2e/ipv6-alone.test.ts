@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { createNetwork, NODE, POD } from '../lab/network.ts';
+import { DATAPLANES } from '../packets/support.ts';
+import { createNode, eventually, inside, type NodeLab } from './support.ts';
+
+const ALONE = ['--enable-ipv4=false', '--enable-ipv6'];
+const READY =
+  "fetch('http://[::1]:9614/readyz?verbose').then(async (page) => console.log(page.status, await page.text()), () => {})";
+
+describe('the agent with --enable-ipv4=false', () => {
+  for (const { name, flags } of DATAPLANES)
+    it(`keeps only IPv6 in ${name}, removes what a run with both has left, and packets show it`, async () => {
+      await using node = await createNode();
+      await using network = await createNetwork(node.box);
+      const sources = async () => {
+        const seen = await network.sourcesSeen(['8.8.8.8', '2600::1', 'fd12::1']);
+        return seen.map(({ source }) => source);
+      };
+      const source = join(node.configDir, 'ip-masq-x');
+      await writeFile(source, inside('10.0.0.0/8', 'fd00::/8'));
+      assert.equal((await node.agent('--once', '--enable-ipv6', ...flags)).code, 0);
+      assert.deepEqual(await sources(), [NODE.IPv4, NODE.IPv6, POD.IPv6]);
+
+      await writeFile(source, inside('fd00::/8'));
+      const { code, stderr } = await node.agent('--once', ...ALONE, ...flags);
+      assert.equal(code, 0, stderr);
+      assert.match(stderr, /left by an earlier run: IPv4, \S+ [\d.]+.*: removed \d+ rules/);
+      assert.deepEqual(await sources(), [POD.IPv4, NODE.IPv6, POD.IPv6]);
+      assert.doesNotMatch(await ipv4Rules(node), /masq/i);
+      assert.equal((await node.agent('diff', ...ALONE, ...flags)).code, 0);
+
+      const live = await node.agent('explain', '--live', ...ALONE, ...flags, '10.0.0.1', '2600::1', 'fd12::1');
+      assert.equal(live.code, 0, live.stdout);
+      assert.match(
+        live.stdout,
+        /^10\.0\.0\.1 is not masqueraded by the agent: IPv4 is not enabled .*\n {2}kernel agrees: it has no rules/m,
+      );
+    });
+
+  it('refuses an IPv4 entry at its place, and leaves the rules as they are', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-x': inside('fd00::/8') });
+    assert.equal((await node.agent('--once', ...ALONE)).code, 0);
+    const before = await node.kernel();
+    await node.volume({ 'ip-masq-cloud': 'nonMasqueradeCIDRs:\n- fd00::/8\n- 10.0.0.0/8\n' });
+    const { code, stderr } = await node.agent('--once', '--log-format=text', ...ALONE);
+    assert.equal(code, 3);
+    assert.match(stderr, /ip-masq-cloud:3:3: error: 10\.0\.0\.0\/8 is IPv4, .*--enable-ipv4, or remove the entry/);
+    assert.equal(await node.kernel(), before);
+  });
+
+  it('needs --enable-ipv6', async () => {
+    await using node = await createNode();
+    for (const command of [['--once'], ['check'], ['diff'], ['render'], ['doctor']]) {
+      const { code, stderr } = await node.agent(...command, '--enable-ipv4=false');
+      assert.equal(code, 2, stderr);
+      assert.match(stderr, /add --enable-ipv6/);
+    }
+    assert.doesNotMatch(await node.kernel(), /IP-MASQ-AGENT/);
+  });
+
+  it('runs on a node without any IPv4 address, and commands beside it know its families', async () => {
+    await using node = await createNode();
+    await node.run('ip', '-4', 'address', 'flush', 'dev', 'lo');
+    await writeFile(join(node.configDir, 'ip-masq-x'), inside('fd00::/8'));
+    const agent = node.start(...ALONE, '--metrics-bind-address=[::1]:9614');
+    const ready = () => node.run(process.execPath, '-e', READY);
+    await eventually(
+      async () => (await ready()).startsWith('200 '),
+      () => `the agent to be ready: ${agent.log()}`,
+    );
+    assert.doesNotMatch(await ready(), /IPv4/);
+    const { code, stdout, stderr } = await node.agent('diff');
+    assert.equal(code, 0, stdout);
+    assert.match(stderr, /flags of the running agent, .*: --enable-ipv6=true --enable-ipv4=false/);
+    assert.match((await node.agent('explain', '--live', '10.0.0.1')).stdout, /IPv4 is not enabled/);
+    await agent.stop();
+  });
+});
+
+describe('with --enable-ipv4=false', () => {
+  it('check shows the config and the size of IPv6 alone', async () => {
+    await using node = await createNode();
+    await writeFile(join(node.configDir, 'ip-masq-x'), inside('fd00::/8'));
+    const { code, stdout } = await node.agent('check', ...ALONE);
+    assert.equal(code, 0);
+    assert.match(stdout, /^IPv6: 2 ranges, /m);
+    assert.doesNotMatch(stdout, /IPv4|masqLinkLocal:/);
+  });
+
+  it('explain and check do not take RFC 1918 for a default', async () => {
+    await using node = await createNode();
+    assert.match((await node.agent('explain', ...ALONE, '10.0.0.1')).stdout, /IPv4 is not enabled/);
+    assert.match((await node.agent('check', ...ALONE)).stdout, /^nonMasqueradeCIDRs: \[\]$/m);
+  });
+
+  for (const flatten of [[], ['--flatten']])
+    it(`render --format=config ${flatten} writes what the agent reads`, async () => {
+      await using node = await createNode();
+      await writeFile(join(node.configDir, 'ip-masq-x'), `${inside('fd00::/8')}masqLinkLocal: true\n`);
+      const { stdout } = await node.agent('render', '--format=config', ...flatten, ...ALONE);
+      assert.deepEqual(stdout.replaceAll(/ *#.*/g, '').split('\n').slice(1), [
+        'nonMasqueradeCIDRs:',
+        '  - "fd00::/8"',
+        'masqLinkLocalIPv6: false',
+        '',
+      ]);
+    });
+
+  it('render has no rules of IPv4, and no ExceptionList', async () => {
+    await using node = await createNode();
+    const { stdout } = await node.agent('render', '--format=nftables', ...ALONE);
+    assert.match(stdout, /^table ip6 /m);
+    assert.doesNotMatch(stdout, /^table ip /m);
+    const windows = await node.agent('render', '--format=win-bridge', '--input-file=x', ...ALONE);
+    assert.equal(windows.code, 2);
+    assert.match(windows.stderr, /leave out --enable-ipv4=false/);
+  });
+});
+
+/** All rules of IPv4, however they are written. */
+async function ipv4Rules(node: NodeLab): Promise<string> {
+  const listings = [
+    await node.run('iptables-nft', '-t', 'nat', '-S'),
+    await node.run('iptables-legacy', '-t', 'nat', '-S'),
+    await node.run('nft', 'list', 'ruleset', 'ip'),
+  ];
+  return listings.join('\n');
+}
