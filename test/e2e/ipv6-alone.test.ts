@@ -17,7 +17,7 @@ describe('the agent with --enable-ipv4=false', () => {
       await using network = await createNetwork(node.box);
       const sources = async () => {
         const seen = await network.sourcesSeen(['8.8.8.8', '2600::1', 'fd12::1']);
-        return seen.map(({ source }) => source);
+        return seen;
       };
       const source = join(node.configDir, 'ip-masq-x');
       await writeFile(source, inside('10.0.0.0/8', 'fd00::/8'));
@@ -32,7 +32,15 @@ describe('the agent with --enable-ipv4=false', () => {
       assert.doesNotMatch(await ipv4Rules(node), /masq/i);
       assert.equal((await node.agent('diff', ...ALONE, ...flags)).code, 0);
 
-      const live = await node.agent('explain', '--live', ...ALONE, ...flags, '10.0.0.1', '2600::1', 'fd12::1');
+      const live = await node.agent(
+        'explain',
+        '--live',
+        ...ALONE,
+        ...flags,
+        '10.0.0.1',
+        '2600::1',
+        'fd12::1',
+      );
       assert.equal(live.code, 0, live.stdout);
       assert.match(
         live.stdout,
@@ -48,7 +56,10 @@ describe('the agent with --enable-ipv4=false', () => {
     await node.volume({ 'ip-masq-cloud': 'nonMasqueradeCIDRs:\n- fd00::/8\n- 10.0.0.0/8\n' });
     const { code, stderr } = await node.agent('--once', '--log-format=text', ...ALONE);
     assert.equal(code, 3);
-    assert.match(stderr, /ip-masq-cloud:3:3: error: 10\.0\.0\.0\/8 is IPv4, .*--enable-ipv4, or remove the entry/);
+    assert.match(
+      stderr,
+      /ip-masq-cloud:3:3: error: 10\.0\.0\.0\/8 is IPv4, .*--enable-ipv4, or remove the entry/,
+    );
     assert.equal(await node.kernel(), before);
   });
 

@@ -88,9 +88,7 @@ function probeProblems(what: string, { httpGet }: Probe, container: Container): 
   const loopback = LOOPBACK.find((host) => host === listens?.host);
   return [
     ...(port?.containerPort === listens?.port ? [] : [`${what} asks a port on which nobody listens`]),
-    ...(httpGet.host === loopback
-      ? []
-      : [`${what} asks an address on which nobody listens`]),
+    ...(httpGet.host === loopback ? [] : [`${what} asks an address on which nobody listens`]),
   ];
 }
 
@@ -115,7 +113,9 @@ function scrapeProblems(
 function isScraped(container: Container): boolean {
   const scraped = listenHost(container, 'scrapes')?.host;
   const isLoopback = (host = '') => LOOPBACK.includes(host);
-  return isLoopback(listenHost(container)?.host) && ![undefined, ''].includes(scraped) && !isLoopback(scraped);
+  return (
+    isLoopback(listenHost(container)?.host) && ![undefined, ''].includes(scraped) && !isLoopback(scraped)
+  );
 }
 
 function selects({ matchExpressions }: PodMonitor['spec']['selector'], labels: object = {}): boolean {

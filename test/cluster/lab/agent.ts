@@ -179,8 +179,7 @@ function kustomizationFile(
   const [, newName = '', newTag = ''] = /^(.*):([^:/]+)$/.exec(image ?? cluster.image) ?? [];
   const overlay = wanted ?? (isIPv6Alone(cluster) ? IPV6_ONLY : 'base');
   const hasIPv6 = [DUAL_STACK, IPV6_ONLY].includes(overlay);
-  const needed =
-    cluster.families.includes('IPv6') && !hasIPv6 ? ['dual-stack', ...components] : components;
+  const needed = cluster.families.includes('IPv6') && !hasIPv6 ? ['dual-stack', ...components] : components;
   // The outside of the lab is in fc00::/7 too, which the component leaves alone.
   const isDual = overlay === DUAL_STACK || needed.includes('dual-stack');
   const all = { ...(isDual && { 'ip-masq-dual-stack': 'nonMasqueradeCIDRs: []\n' }), ...sources };
