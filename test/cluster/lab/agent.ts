@@ -82,7 +82,7 @@ const SELECTOR = '--selector=app.kubernetes.io/name=ip-masq-agent';
 const DAEMON_SET = 'daemonset/ip-masq-agent';
 /** The overlay that has the component in it. */
 export const DUAL_STACK = 'overlays/dual-stack';
-export const IPV6_ONLY = 'overlays/ipv6-only';
+const IPV6_ONLY = 'overlays/ipv6-only';
 /**
  * kubelet asks every second whether the agent is ready: that saves up to ten seconds where a scenario waits for a pod to be
  * Ready, and thirty where it waits for the opposite. A rollout goes on as soon as a pod is: that saves five seconds a node.
