@@ -1,6 +1,6 @@
 import type { SourcesOptions } from '../../lib/agent/load.ts';
 import type { RetryOptions } from '../../lib/agent/retry.ts';
-import { FAMILIES, FAMILY_NAMES, type Family } from '../../lib/cidr/address.ts';
+import { FAMILIES, type Family } from '../../lib/cidr/address.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import { type Host, systemHost } from '../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
@@ -13,7 +13,8 @@ import { stopSignal } from './signals.ts';
 
 /** The families for which the agent keeps rules. */
 export function keptFamilies(flags: FlagValues): readonly Family[] {
-  return FAMILIES.filter((family) => flags[`enable-${FAMILY_NAMES[family]}`]);
+  const kept = { IPv4: flags['enable-ipv4'], IPv6: flags['enable-ipv6'] };
+  return FAMILIES.filter((family) => kept[family]);
 }
 
 /** The options for reading and merging the sources. */
