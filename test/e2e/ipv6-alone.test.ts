@@ -17,7 +17,7 @@ describe('the agent with --enable-ipv4=false', () => {
       await using network = await createNetwork(node.box);
       const sources = async () => {
         const seen = await network.sourcesSeen(['8.8.8.8', '2600::1', 'fd12::1']);
-        return seen;
+        return seen.map(({ address }) => address);
       };
       const source = join(node.configDir, 'ip-masq-x');
       await writeFile(source, inside('10.0.0.0/8', 'fd00::/8'));
