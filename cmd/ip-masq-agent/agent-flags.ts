@@ -1,9 +1,9 @@
 import { type Agent, findHolder } from '../../lib/agent/holder.ts';
 import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
-import { printable } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 import { flagValues } from './flag-table.ts';
 import { DATAPLANE_FLAGS, FLAGS, type FlagName, type FlagValues, POLICY_FLAGS } from './flags.ts';
+import { complain } from './print.ts';
 
 /** The texts that a command line gives for flags, by name. */
 type Texts = ReadonlyMap<string, string>;
@@ -36,14 +36,14 @@ export async function withAgentFlags(given: Texts, uses: readonly FlagName[]): P
     names.map((name) => `--${name}=${textOf(name, texts)}`).join(' ');
   if (holder.kind === 'unproven' || holder.introduction === undefined) {
     const reason = holder.kind === 'unproven' ? holder.reason : 'it does not answer';
-    note(`the flags of the agent on this node are unknown: ${reason}; assuming ${show(wanted, given)}`);
+    complain(`the flags of the agent on this node are unknown: ${reason}; assuming ${show(wanted, given)}`);
     return given;
   }
   const { version, flags } = holder.introduction;
   const told = validFlags(flags, wanted);
   const texts = new Map([...given, ...told]);
   const changed = [...told.keys()].filter((name) => textOf(name, texts) !== FLAGS[name].default);
-  note(`flags of the running agent, ${version}: ${show(changed, texts) || 'the defaults'}`);
+  complain(`flags of the running agent, ${version}: ${show(changed, texts) || 'the defaults'}`);
   return texts;
 }
 
@@ -64,7 +64,7 @@ function validFlags(flags: readonly string[], wanted: readonly FlagName[]): Read
       told.set(name, text);
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;
-      note(`not taken from the running agent: ${flag}: it ${error.message}`);
+      complain(`not taken from the running agent: ${flag}: it ${error.message}`);
     }
   }
   return told;
@@ -72,8 +72,4 @@ function validFlags(flags: readonly string[], wanted: readonly FlagName[]): Read
 
 function textOf(name: FlagName, texts: Texts): string {
   return texts.get(name) ?? FLAGS[name].default;
-}
-
-function note(text: string): void {
-  console.error(printable(`ip-masq-agent: ${text}`));
 }

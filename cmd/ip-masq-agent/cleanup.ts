@@ -11,7 +11,7 @@ import type { Args } from './command.ts';
 import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from './from-flags.ts';
-import { print } from './print.ts';
+import { complain, print } from './print.ts';
 import { stopSignal } from './signals.ts';
 
 /**
@@ -66,8 +66,4 @@ function besideAgent(
     places: places.filter((place) => !isTable(place) || !families.includes(place.family)),
     advice: `${runs}, with --masq-chain=${kept['masq-chain']}: its tables of nftables stay; to remove them, stop it, then run cleanup with that flag`,
   };
-}
-
-function complain(message: string): void {
-  console.error(printable(`ip-masq-agent: ${message}`));
 }

@@ -7,8 +7,8 @@ import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 import { type GivenPromise, guardOf } from '../../lib/policy/guards.ts';
 import type { Verdict } from '../../lib/policy/policy.ts';
-import { printable } from '../../lib/text/escape.ts';
 import type { FlagValues } from './flags.ts';
+import { complain } from './print.ts';
 import { stopSignal } from './signals.ts';
 
 /** The families for which the agent keeps rules. */
@@ -72,6 +72,6 @@ export function retryOptions(flags: FlagValues): RetryOptions {
   return {
     timeoutMs: flags['sync-timeout'],
     signal: stopSignal,
-    onRetry: ({ message }) => console.error(printable(`ip-masq-agent: trying again: ${message}`)),
+    onRetry: ({ message }) => complain(`trying again: ${message}`),
   };
 }

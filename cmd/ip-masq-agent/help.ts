@@ -55,7 +55,7 @@ export function commandHelp(
 ): string {
   const used = Object.fromEntries(Object.entries(FLAGS).filter(([flag]) => uses.some((use) => use === flag)));
   return [
-    wrap('', `${capital(summary)}.`),
+    wrap('', `${summary.replace(/^./, (letter) => letter.toUpperCase())}.`),
     ...(details === undefined ? [] : [wrap('', details)]),
     `Usage:\n  ip-masq-agent ${[name, operands, '[flags]'].filter((word) => word !== '').join(' ')}`,
     exampleLines(examples),
@@ -84,10 +84,6 @@ function flagHelp([name, flag]: [string, Flag<unknown>]): string {
   const suffix =
     preset === '' || (kind.placeholder === '' && preset === 'false') ? '' : ` (default ${preset})`;
   return `  ${spellings(name, flag).join(', ')}${value}\n${wrap('      ', `${help}${suffix}`)}`;
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** The text in lines that fit a terminal. The first begins with the head, the others with as many spaces. */

@@ -94,12 +94,8 @@ function valueExpected(name: string): boolean {
   if (flag !== undefined) return flag.kind.placeholder !== '';
   if (Object.hasOwn(ASKED_FLAGS, name)) return false;
   const kind = IGNORED_FLAGS.get(name.replaceAll('-', '_'));
-  if (kind === undefined) throw unknownFlag(name);
-  return kind === 'value';
-}
-
-function unknownFlag(name: string): UsageError {
+  if (kind !== undefined) return kind === 'value';
   const near = nearest(name, [...ALL_FLAGS.keys()]);
   const hint = near === undefined ? 'see --help' : `did you mean --${near}?`;
-  return new UsageError(`unknown flag ${quote(`--${name}`)}: ${hint}`);
+  throw new UsageError(`unknown flag ${quote(`--${name}`)}: ${hint}`);
 }

@@ -1,3 +1,4 @@
+import { printable } from '../../lib/text/escape.ts';
 import { EXIT } from './exit.ts';
 
 /** Whether the stream is a terminal that shows colours; see no-color.org for NO_COLOR. */
@@ -8,6 +9,11 @@ export function wantsColour(stream: Pick<NodeJS.WriteStream, 'isTTY'>): boolean 
 /** Writes to standard output. A reader that closes it early, such as head(1), is not a failure; a full disk is. */
 export function print(text: string): void {
   process.stdout.on('error', onWriteError).write(text);
+}
+
+/** Writes a line to standard error. */
+export function complain(message: string): void {
+  console.error(printable(`ip-masq-agent: ${message}`));
 }
 
 function onWriteError({ code, message }: NodeJS.ErrnoException): void {

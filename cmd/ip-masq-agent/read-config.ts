@@ -9,10 +9,7 @@ import { UsageError } from './exit.ts';
 import type { Values } from './flag-table.ts';
 import type { FlagValues } from './flags.ts';
 import { configOptions } from './from-flags.ts';
-import { print } from './print.ts';
-
-/** A report with the manifests that its problems may point into. */
-type Report = CheckReport & Required<Pick<CheckReport, 'manifests'>>;
+import { complain, print } from './print.ts';
 
 /** The flags that say where the config is. */
 type InputFlags = FlagValues & Values<typeof INPUT_FLAGS>;
@@ -24,15 +21,17 @@ type InputFlags = FlagValues & Values<typeof INPUT_FLAGS>;
  * @throws {InvalidConfigError | UsageError}
  */
 export async function readConfig(flags: InputFlags, { forPeople = false } = {}): Promise<MergedConfig> {
-  const { config, problems, sources, manifests } = await readSources(flags);
+  const {
+    config,
+    problems,
+    sources,
+    manifests = [],
+  }: CheckReport = flags.filename.length > 0 || flags.recursive
+    ? await readReport(flags, flags.filename)
+    : await loadConfig(flags['config-dir'], configOptions(flags));
   if (config === undefined) throw new InvalidConfigError(problems, [...sources, ...manifests]);
   noteDefaults(config, flags, forPeople);
   return config;
-}
-
-async function readSources(flags: InputFlags): Promise<Report> {
-  if (flags.filename.length > 0 || flags.recursive) return readReport(flags, flags.filename);
-  return { ...(await loadConfig(flags['config-dir'], configOptions(flags))), manifests: [] };
 }
 
 /**
@@ -40,7 +39,7 @@ async function readSources(flags: InputFlags): Promise<Report> {
  *
  * @throws {UsageError}
  */
-export async function readReport(flags: InputFlags, paths: readonly string[]): Promise<Report> {
+export async function readReport(flags: InputFlags, paths: readonly string[]): Promise<CheckReport> {
   const { 'config-dir': configDir, recursive } = flags;
   const options = configOptions(flags);
   const limit = options.configLimit;
@@ -55,7 +54,7 @@ export async function readReport(flags: InputFlags, paths: readonly string[]): P
 /** Says that the defaults apply, if they do: on standard error if standard output is for programs. */
 export function noteDefaults({ sources }: MergedConfig, flags: FlagValues, forPeople: boolean): void {
   if (sources.length > 0) return;
-  const note = printable(`no source in ${flags['config-dir']}: the defaults apply`);
-  if (forPeople) print(`${note}\n`);
-  else console.error(`ip-masq-agent: note: ${note}`);
+  const note = `no source in ${flags['config-dir']}: the defaults apply`;
+  if (forPeople) print(`${printable(note)}\n`);
+  else complain(`note: ${note}`);
 }

@@ -83,6 +83,7 @@ function processName(pid: number): string {
   return pid === 0 ? '' : ` (process ${pid})`;
 }
 
+/** What the other end says; undefined if it is no introduction. */
 async function introductionOf(socket: Socket): Promise<Introduction | undefined> {
   const read = async (): Promise<string> => {
     let text = '';
@@ -93,11 +94,6 @@ async function introductionOf(socket: Socket): Promise<Introduction | undefined>
     return text;
   };
   const text = await Promise.race([read().catch(() => ''), delay(ANSWER_MS, '', { ref: false })]);
-  return parseIntroduction(text);
-}
-
-/** The introduction in a text from outside; undefined if it is none. */
-function parseIntroduction(text: string): Introduction | undefined {
   try {
     const { version, flags }: Partial<Record<keyof Introduction, unknown>> = JSON.parse(text);
     if (typeof version !== 'string' || !Array.isArray(flags)) return undefined;

@@ -58,12 +58,6 @@ export class Recorder {
   }
 }
 
-/** How many ranges of masqueradeAddresses hold so many addresses of the node. */
-interface AddressRanges {
-  readonly labels: { readonly family: Family; readonly found: string };
-  readonly value: number;
-}
-
 /** How many addresses are found, in words; the last is for any more. */
 const FOUND = ['none', 'one', 'several'] as const;
 
@@ -84,7 +78,6 @@ export class Status implements Observer {
   /** Sources with counters of their own. */
   readonly #counted: Readonly<Record<Family, Set<string>>> = { IPv4: new Set(), IPv6: new Set() };
   #foreign: readonly ForeignFinding[] = [];
-  readonly #addresses = new Map<Family, readonly AddressRanges[]>();
   #invalid: InvalidConfig | undefined;
   /** Whether another program changes the agent's rules again and again. */
   readonly contest = new Contest();
@@ -227,7 +220,8 @@ export class Status implements Observer {
     if (from.length > 0) metrics.add('packets_from_elsewhere_total', { family }, 0);
     else metrics.remove('packets_from_elsewhere_total', { family });
     if (this.#dataplane !== undefined) metrics.set('rules', { family }, this.#dataplane.ruleCount(policy));
-    this.#recordAddresses(metrics, policy);
+    const ranges = [...this.#families.values()].flatMap((one) => addressRanges(one.policy));
+    metrics.replace('masquerade_address_ranges', ranges);
     for (const verdict of ['not_masqueraded', 'masqueraded'] as const) {
       const count = entries.filter((entry) => entry.verdict === verdict).length;
       metrics.set('config_entries', { family, verdict }, count);
@@ -239,17 +233,6 @@ export class Status implements Observer {
       metrics.remove('not_masqueraded_bytes_total', { family, source });
       this.#counted[family].delete(source);
     }
-  }
-
-  #recordAddresses(metrics: Metrics, policy: Policy): void {
-    const { family } = policy;
-    const counts = nodeAddresses(policy).map(({ found = [] }) => Math.min(found.length, FOUND.length - 1));
-    const ranges = FOUND.map((found, index) => ({
-      labels: { family, found },
-      value: counts.filter((count) => count === index).length,
-    }));
-    this.#addresses.set(family, counts.length > 0 ? ranges : []);
-    metrics.replace('masquerade_address_ranges', [...this.#addresses.values()].flat());
   }
 
   /** The sync of these families failed. */
@@ -300,6 +283,16 @@ export class Status implements Observer {
       }
     });
   }
+}
+
+/** How many ranges of masqueradeAddresses hold so many addresses of the node; empty if the policy asks for none. */
+function addressRanges(policy: Policy) {
+  const counts = nodeAddresses(policy).map(({ found = [] }) => Math.min(found.length, FOUND.length - 1));
+  if (counts.length === 0) return [];
+  return FOUND.map((found, index) => ({
+    labels: { family: policy.family, found },
+    value: counts.filter((count) => count === index).length,
+  }));
 }
 
 const PROGRAMS = ['iptables', 'iptables-restore', 'nft', 'other', 'several', 'unknown'] as const;
