@@ -48,20 +48,23 @@ export SCENARIOS ?=
 export MATRIX ?=
 # Set to yes to end test-cluster after the first scenario that fails.
 export BAIL ?=
-# Set to yes to write what test-cluster has seen to docs/compatibility.md.
+# Set to yes to write what test-cluster or test-kernels has seen to docs/compatibility.md.
 export RECORD ?=
+# Names of virtual machines for test-kernels, such as 6.1,6.1-ipv4, instead of all; SHORT=yes for fewer tests, as in .ci/run.
+export KERNELS ?=
+export SHORT ?=
 # How long test-more runs the fuzzer.
 FUZZ_SECONDS ?= 300
 
-.PHONY: help setup setup-all setup-cluster build all-build container all-container push all-push manifest release \
-	check test test-more test-all test-cluster cluster-programs cluster-up cluster-down lint demo bench soak fuzz faults clean version context need-registry need-version
+.PHONY: help setup setup-all setup-cluster setup-kernels build all-build container all-container push all-push manifest release \
+	check test test-more test-all test-kernels test-cluster cluster-programs cluster-up cluster-down lint demo bench soak fuzz faults clean version context need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  Variables, as in `make push REGISTRY=registry.example/team`, and their values:'
 	@$(foreach name,REGISTRY VERSION ARCH BASE_IMAGE SOURCE_DATE_EPOCH DOCKER DOCKER_BUILD_FLAGS DOCKER_MANIFEST_FLAGS \
-	    PROXY_MODE FAMILIES SCENARIOS MATRIX BAIL RECORD,\
+	    PROXY_MODE FAMILIES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD,\
 	    printf '  %-21s %s\n' '$(name)' '$($(name))';)
 
 setup: ## install what is missing: Debian packages, npm packages
@@ -72,6 +75,9 @@ setup-all:
 
 setup-cluster:
 	@$(SETUP) cluster
+
+setup-kernels:
+	@$(SETUP) kernels
 
 build: setup $(BIN) ## build bin/ip-masq-agent, which runs on this machine
 
@@ -122,6 +128,9 @@ test-more: setup-all $(BIN) ## run the tests that test skips; they need many pac
 
 test-all: test ## run test, then test-more, as CI does
 	@$(MAKE) --no-print-directory test-more
+
+test-kernels: setup-kernels $(BIN) ## test the agent on other kernels, in virtual machines: at most 10 minutes on 2 cores
+	@node test/kernels/run.ts
 
 test-cluster: setup-cluster $(VALIDATOR) ## test the agent in a real Kubernetes: that of KUBECONFIG, else one on this machine, which needs root and Go
 	node test/cluster/run.ts

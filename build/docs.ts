@@ -13,6 +13,7 @@ import { FINDING_MEANING } from '../lib/doctor/finding.ts';
 import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
 import { configSchema, mergedSchema } from './schemas.ts';
+import { type KernelResult, readKernelResults } from '../test/kernels/results.ts';
 
 /** The pages that may have generated parts. */
 export const PAGES: readonly string[] = globSync(
@@ -133,6 +134,21 @@ export function generatedTables(): Readonly<Record<string, string>> {
       }),
     ),
     scenarios: scenarioTable(readResults()),
+    kernels: table(
+      ['name', 'kernel', "Debian's version", 'passed'],
+      readKernelResults().map(({ name, title, version, checks }) => {
+        const outcomes = Object.values(checks).filter((outcome) => outcome !== 'refused');
+        const passed = outcomes.filter((outcome) => outcome === 'passed').length;
+        return [name, title, version, `${passed} of ${outcomes.length} tests`];
+      }),
+    ),
+    'kernel tests': kernelTable(readKernelResults()),
+    refusals: table(
+      ['name', 'dataplane', 'the agent ends with'],
+      readKernelResults().flatMap(({ name, refusals }) =>
+        Object.entries(refusals).map(([kind, message]) => [name, kind, message.replaceAll('|', '\\|')]),
+      ),
+    ),
   };
 }
 
@@ -162,6 +178,15 @@ function scenarioTable(results: readonly ClusterResult[]): string {
       title,
       ...results.map(({ scenarios }) => scenarios[scenario]?.[title] ?? 'not run'),
     ]),
+  );
+}
+
+/** A column for each virtual machine, and a row for each test. */
+function kernelTable(results: readonly KernelResult[]): string {
+  const titles = [...new Set(results.flatMap(({ checks }) => Object.keys(checks)))];
+  return table(
+    ['test', ...results.map(({ name }) => name)],
+    titles.map((title) => [title, ...results.map(({ checks }) => checks[title] ?? 'not run')]),
   );
 }
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what is missing for `make test`: system tools from Debian's packages, npm packages from the lockfile. With the
-# argument `all` it also installs what is missing for `make test-more`, and with `cluster` for a Kubernetes on this machine.
+# argument `all` it also installs what is missing for `make test-more`, with `cluster` for a Kubernetes on this machine, and with
+# `kernels` for virtual machines.
 # It says what it does. If nothing is missing, it does nothing. If it is not allowed to install packages, it names what is
 # missing and stops.
 set -eu
@@ -13,6 +14,10 @@ if [ "${1:-}" = cluster ] && [ -z "${KUBECONFIG:-}" ]; then
   wanted="$wanted openssl:openssl containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins
   dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap
   curl:curl nc.openbsd:netcat-openbsd"
+fi
+if [ "${1:-}" = kernels ]; then
+  wanted="$wanted qemu-system-x86_64:qemu-system-x86 kmod:kmod cpio:cpio
+  /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
 fi
 if [ "${1:-}" = all ]; then
   wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium

@@ -17,7 +17,8 @@ export type { Family };
 /** Root tests both ways of making a namespace, everybody else the one without privileges. */
 export const BOX_KINDS: readonly BoxKind[] = IS_ROOT ? ['netns', 'userns'] : ['userns'];
 export const MODES: readonly IptablesMode[] = ['nft', 'legacy'];
-export const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
+/** With IPV4_ALONE, where the kernel has no other family. */
+export const FAMILIES: readonly Family[] = process.env['IPV4_ALONE'] ? ['IPv4'] : ['IPv4', 'IPv6'];
 
 export const CHAIN = 'IP-MASQ-AGENT';
 

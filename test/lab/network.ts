@@ -1,4 +1,5 @@
 import { type Box, createNeighbour, type HeldBox } from './box.ts';
+import { HAS_IPV6 } from './ipv6.ts';
 import { succeed } from './run.ts';
 import { type Seen, type Sender, startWitness, type Witness } from './volley.ts';
 
@@ -116,14 +117,16 @@ async function sysctl(box: Box, value: string, names: readonly string[]): Promis
   await succeed(
     box.run(
       'tee',
-      names.map((name) => `/proc/sys/net/${name}`),
+      names.filter((name) => HAS_IPV6 || name.startsWith('ipv4/')).map((name) => `/proc/sys/net/${name}`),
       { input: value },
     ),
   );
 }
 
 async function ip(box: Box, commands: readonly string[]): Promise<void> {
+  // Addresses of IPv6 have colons.
+  const possible = commands.filter((command) => HAS_IPV6 || !command.includes(':'));
   await succeed(
-    box.run('ip', ['-batch', '-'], { input: commands.map((command) => `${command}\n`).join('') }),
+    box.run('ip', ['-batch', '-'], { input: possible.map((command) => `${command}\n`).join('') }),
   );
 }

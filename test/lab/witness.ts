@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { answer } from './helper.ts';
+import { HAS_IPV6 } from './ipv6.ts';
 import { PORT, type Seen } from './volley.ts';
 
 /** Asks for what has been seen of a volley. */
@@ -56,7 +57,10 @@ async function listenTcp(host: string): Promise<void> {
   await once(server, 'listening');
 }
 
-const ready = Promise.all([listenUdp('udp4'), listenUdp('udp6'), listenTcp('0.0.0.0'), listenTcp('::')]);
+const ready = Promise.all([
+  ...[listenUdp('udp4'), listenTcp('0.0.0.0')],
+  ...(HAS_IPV6 ? [listenUdp('udp6'), listenTcp('::')] : []),
+]);
 
 answer<Watch, readonly Sighting[]>(async ({ volley, count, patienceMs }) => {
   await ready;

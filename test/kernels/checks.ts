@@ -1,0 +1,120 @@
+import { DATAPLANES } from '../packets/support.ts';
+import { IPV4_ALONE, type Machine } from './machines.ts';
+
+/** A row of the results: tests of one file. */
+export interface Check {
+  readonly title: string;
+  readonly file: string;
+  /** Matches the names of its tests, each behind those of its suites. */
+  readonly tests: RegExp;
+  /** Its dataplane. */
+  readonly kind: string;
+  /** It is about what the agent says where the dataplane is not there. */
+  readonly isAboutLack: boolean;
+}
+
+interface Subject {
+  readonly title: string;
+  readonly file: string;
+  readonly tests: (kind: string) => RegExp;
+  /** The dataplanes that have it; all, if absent. */
+  readonly kinds?: readonly string[];
+  readonly isAboutLack?: true;
+  /** Needs the addresses of IPv6. */
+  readonly needsIPv6?: true;
+  /** `.ci/run` has time for it. */
+  readonly isShort?: true;
+}
+
+const KINDS = DATAPLANES.map(({ name }) => name);
+const WATCHED = ['iptables-nft', 'nftables'];
+
+/** The one flag by which tests of test/e2e name a dataplane. */
+const flagOf = (kind: string) => (kind === 'nftables' ? '--backend=nftables' : '--iptables-mode=nft');
+
+const SUBJECTS: readonly Subject[] = [
+  {
+    title: 'the agent starts, or says what it lacks',
+    file: 'test/kernels/dataplanes.test.ts',
+    tests: (kind) => RegExp(`^the agent.*, ${kind}$`),
+    isAboutLack: true,
+    isShort: true,
+  },
+  {
+    title: 'packets of random configs arrive as `explain` says',
+    file: 'test/packets/verdicts.test.ts',
+    tests: (kind) => RegExp(` ${kind} `),
+    isShort: true,
+  },
+  {
+    title: 'an address of the node in a range',
+    file: 'test/packets/node-addresses.test.ts',
+    tests: (kind) => RegExp(`: ${kind} $`),
+    needsIPv6: true,
+  },
+  {
+    title: 'ranges that packets come from, while they change',
+    file: 'test/packets/order.test.ts',
+    tests: (kind) => RegExp(`, ${kind}$`),
+    needsIPv6: true,
+  },
+  {
+    title: '`--to-ports`',
+    file: 'test/packets/ports.test.ts',
+    tests: (kind) => RegExp(`evenly, .*: ${kind}, --random-fully$`),
+  },
+  {
+    title: '`--random-fully=tcp`',
+    file: 'test/packets/ports.test.ts',
+    tests: (kind) => RegExp(`only for the protocols .*: ${kind}$`),
+  },
+  {
+    title: 'drift is repaired at once',
+    file: 'test/e2e/drift.test.ts',
+    tests: (kind) => RegExp(`${flagOf(kind)} is repaired.*: by drift$`),
+    kinds: WATCHED,
+    isShort: true,
+  },
+  {
+    title: 'only the elements that differ change, over netlink',
+    file: 'test/kernel/netlink-dataplanes.test.ts',
+    tests: () => /^the set over netlink/,
+    kinds: ['nftables'],
+    needsIPv6: true,
+  },
+  {
+    title: 'connections that began before the rules',
+    file: 'test/packets/stale-flows.test.ts',
+    tests: (kind) => RegExp(`are (?:reported|deleted with).*: ${kind}$`),
+    kinds: WATCHED,
+    needsIPv6: true,
+  },
+  {
+    title: '`ports`: how many ports are in use',
+    file: 'test/packets/ports-run-out.test.ts',
+    tests: (kind) => RegExp(`: ${kind}$`),
+    kinds: WATCHED,
+    needsIPv6: true,
+  },
+  {
+    title: 'a second agent changes nothing',
+    file: 'test/kernels/dataplanes.test.ts',
+    tests: (kind) => RegExp(`^a second agent.*, ${kind}$`),
+    isShort: true,
+  },
+  {
+    title: "1,000 CIDRs within the manifest's memory, cgroup v2",
+    file: 'test/kernels/dataplanes.test.ts',
+    tests: (kind) => RegExp(`^1,000 CIDRs.*, ${kind}$`),
+    isShort: true,
+  },
+];
+
+/** What a machine is to show. */
+export function checksFor({ parameters }: Machine, isShort: boolean): readonly Check[] {
+  return SUBJECTS.filter((one) => one.isShort || !isShort)
+    .filter((one) => !one.needsIPv6 || parameters !== IPV4_ALONE)
+    .flatMap(({ title, file, tests, kinds = KINDS, isAboutLack = false }) =>
+      kinds.map((kind) => ({ title: `${title}: ${kind}`, file, tests: tests(kind), kind, isAboutLack })),
+    );
+}

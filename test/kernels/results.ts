@@ -1,0 +1,38 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/** `refused`: the dataplane is not there, and the agent says so. */
+export type Outcome = 'passed' | 'failed' | 'refused';
+
+/** What the last run in a machine has shown. */
+export interface KernelResult {
+  readonly name: string;
+  readonly title: string;
+  /** The version of Debian's package. */
+  readonly version: string;
+  /** By the titles of checks. */
+  readonly checks: Readonly<Record<string, Outcome>>;
+  /** What the agent says of each dataplane that is not there. */
+  readonly refusals: Readonly<Record<string, string>>;
+}
+
+/** The table of docs/compatibility.md is made from it. */
+const FILE = fileURLToPath(new URL('results.json', import.meta.url));
+
+export function readKernelResults(): readonly KernelResult[] {
+  return JSON.parse(readFileSync(FILE, 'utf8'));
+}
+
+/** The results with those of a run, in the order of the names; results of machines that are no more go. */
+export function withRun(
+  results: readonly KernelResult[],
+  run: readonly KernelResult[],
+  names: readonly string[],
+): readonly KernelResult[] {
+  const all = [...run, ...results];
+  return names.flatMap((name) => all.find((one) => one.name === name) ?? []);
+}
+
+export function writeKernelResults(results: readonly KernelResult[]): void {
+  writeFileSync(FILE, `${JSON.stringify(results, undefined, 2)}\n`);
+}
