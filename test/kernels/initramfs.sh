@@ -7,6 +7,10 @@ dir=$1 file=$2
 release=$(ls "$dir/lib/modules")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+for top in bin lib lib64 sbin; do
+  mkdir -p "$work/usr/$top"
+  ln -s "usr/$top" "$work/$top"
+done
 mkdir "$work/modules" "$work/dev" "$work/lower" "$work/upper" "$work/new"
 {
   echo '#!/bin/sh'
@@ -14,7 +18,7 @@ mkdir "$work/modules" "$work/dev" "$work/lower" "$work/upper" "$work/new"
     modprobe --dirname "$dir" --set-version "$release" --show-depends "$module"
   done | sed -n 's/^insmod //p' | awk '!seen[$1]++' | while read -r path; do
     cp "$path" "$work/modules"
-    echo "kmod insmod /modules/$(basename "$path") || true"
+    echo "insmod /modules/$(basename "$path") || true"
   done
   cat << 'EOF'
 mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=512000,cache=loose root /lower
@@ -25,7 +29,7 @@ exec switch_root /new /bin/sh "$CHECKOUT/test/kernels/init.sh"
 EOF
 } > "$work/init"
 chmod 755 "$work/init"
-for program in sh kmod mount mkdir switch_root; do
+for program in sh insmod mount mkdir switch_root; do
   path=$(command -v "$program")
   cp --dereference --parents "$path" $(ldd "$path" | grep -o '/[^ ]*') "$work"
 done

@@ -19,6 +19,11 @@ import type { Machine } from './machines.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const MEMORY_MIB = 1024;
 
+/** Some machines have /dev/kvm, but no processor for it: there a virtual machine never begins. */
+const HAS_KVM = /^flags\s.* (?:svm|vmx) /m.test(readFileSync('/proc/cpuinfo', 'utf8'));
+/** QEMU takes the first that it can have. */
+const ACCELERATORS = [...(HAS_KVM ? ['kvm'] : []), 'tcg,thread=multi'];
+
 /** What a run of a machine has shown. */
 export interface Run {
   readonly lines: readonly Line[];
@@ -63,7 +68,7 @@ export async function runMachine(
     `virtio-9p-pci,fsdev=${id},mount_tag=${id}`,
   ];
   const args = [
-    ...['-machine', 'q35', '-cpu', 'max', '-accel', 'kvm', '-accel', 'tcg'],
+    ...['-machine', 'q35', '-cpu', 'max', ...ACCELERATORS.flatMap((name) => ['-accel', name]), '-smp', '2'],
     ...[
       '-m',
       `${MEMORY_MIB}`,
