@@ -7,12 +7,16 @@ mount -t devtmpfs devtmpfs /dev
 mkdir -p /dev/pts /dev/shm
 mount -t devpts devpts /dev/pts
 mount -t tmpfs tmpfs /run
-mkdir -p /run/share
-mount -t 9p -o trans=virtio,version=9p2000.L share /run/share
+for name in share cache; do
+  mkdir "/run/$name"
+  mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 "$name" "/run/$name"
+done
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 echo +memory > /sys/fs/cgroup/cgroup.subtree_control
 rm -rf /lib/modules
 ln -s "$MODULES/lib/modules" /lib/modules
+# Without it, Node.js compiles for most of the time of an emulated machine.
+export NODE_COMPILE_CACHE=/run/cache
 hostname ip-masq-kernels
 cd "$CHECKOUT" || exit
 node test/kernels/guest.ts /run/share

@@ -59,6 +59,9 @@ export async function runMachine(
   const modules = without === undefined ? kernel : withoutModules(kernel, without, at('modules'));
   script('initramfs.sh', kernel, at('initramfs'));
   mkdirSync(at('share'));
+  // Of Node.js in the machines, for all runs.
+  const cache = join(ROOT, 'bin/kernels/cache');
+  mkdirSync(cache, { recursive: true });
   writeFileSync(at('share/plan.json'), JSON.stringify(plan));
   const environment = `CHECKOUT=${ROOT} MODULES=${modules}`;
   const share = (id: string, path: string, more: string) => [
@@ -84,6 +87,7 @@ export async function runMachine(
     ...['-append', `console=ttyS0 panic=-1 quiet ${parameters} ${environment}`],
     ...share('root', '/', ',readonly=on'),
     ...share('share', at('share'), ''),
+    ...share('cache', cache, ''),
   ];
   const start = performance.now();
   const console = openSync(at('console'), 'w');

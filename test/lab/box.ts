@@ -84,10 +84,12 @@ async function createEnvironment(forNobody: boolean, stack: AsyncDisposableStack
     process.env['PATH'],
     '/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin',
   ];
+  const cache = process.env['NODE_COMPILE_CACHE'];
   return {
     PATH: path.filter((part) => part !== undefined).join(':'),
     LC_ALL: 'C',
     XTABLES_LOCKFILE: join(dir, 'xtables.lock'),
+    ...(cache && { NODE_COMPILE_CACHE: cache }),
   };
 }
 

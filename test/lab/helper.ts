@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { flushCompileCache } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import type { Box } from './box.ts';
 
@@ -57,6 +58,8 @@ export async function startHelper<Request, Reply>(
 
 /** In the helper: answers every question by the function, until the asking process is gone. */
 export function answer<Request, Reply>(reply: (request: Request) => Promise<Reply>): void {
+  // It is killed at the end, and would write nothing then.
+  flushCompileCache();
   const send = (message: Answer<Reply>) => process.send?.(message);
   process.on('message', ({ id, request }: Question<Request>) => {
     reply(request).then(

@@ -3,9 +3,7 @@ import { describe, it } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { METRIC_PREFIX } from '../../lib/status/metrics.ts';
 import { createNode, eventually, type NodeLab, SERVED } from '../e2e/support.ts';
-import { COMMON } from '../lab/kube-proxy.ts';
 import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
-import { succeed } from '../lab/run.ts';
 import { type Streams, startStreams } from '../lab/stream.ts';
 import { DATAPLANES, NO_LAB } from './support.ts';
 
@@ -164,13 +162,10 @@ async function createLab(): Promise<Lab> {
   const streams = stack.use(await startStreams(network.pod, network.outside));
   const fromNode = stack.use(await network.witness.openSender(network.node));
   // As kube-proxy does: with its rules the kernel tracks connections, and flows are bound to their addresses.
-  const service = `-A PREROUTING -d ${SERVICE}/32 -j DNAT --to-destination ${BACKEND}`;
-  const restore = async (command: string, lines: readonly string[]) => {
-    const input = ['*nat', ...COMMON, ...lines, 'COMMIT', ''].join('\n');
-    await succeed(node.box.run(command, ['--noflush'], { input }));
-  };
-  await restore('iptables-nft-restore', [service]);
-  await restore('ip6tables-nft-restore', []);
+  await node.nft(`table inet service {
+  chain prerouting { type nat hook prerouting priority dstnat; ip daddr ${SERVICE} dnat ip to ${BACKEND}; }
+  chain postrouting { type nat hook postrouting priority srcnat; ct state new counter; }
+}`);
   const udp = async () => {
     const sources: string[] = [];
     for (const family of ['IPv4', 'IPv6'] as const) {
