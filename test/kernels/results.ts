@@ -1,8 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** `refused`: the dataplane is not there, and the agent says so. */
-export type Outcome = 'passed' | 'failed' | 'refused';
+/**
+ * `refused`: the dataplane is not there, and the agent ends. `unclear`: it ends without saying clearly that the kernel lacks
+ * something.
+ */
+export type Outcome = 'passed' | 'failed' | 'refused' | 'unclear';
 
 /** What the last run in a machine has shown. */
 export interface KernelResult {

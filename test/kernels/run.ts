@@ -90,43 +90,33 @@ async function runOne(machine: Machine, kernel: string): Promise<KernelResult> {
   };
   const run = await runMachine(machine, kernel, plan, LIMIT_SECONDS);
   const tests = run.lines.filter((line): line is Test => 'name' in line);
-  const outcomes = new Map(
-    able.map((check) => [check, outcomeOf(tests.filter((test) => isOf(check, test)))]),
-  );
   const messages = run.lines.flatMap((line) => ('message' in line ? [line.message] : []));
-  const refusal = (kind: string) => checks.find((check) => check.isAboutLack && check.kind === kind);
+  const refusals = machine.lacks.flatMap((kind) => {
+    const found = messages
+      .map((one) => /^(unclear: )?(\S+): (.*)$/s.exec(one))
+      .find((one) => one?.[2] === kind);
+    return found ? [{ kind, isClear: found[1] === undefined, message: found[3] ?? '' }] : [];
+  });
+  const outcomeOf = (check: Check): Outcome => {
+    const refusal = refusals.find(({ kind }) => kind === check.kind);
+    if (!able.includes(check)) return refusal ? 'refused' : 'failed';
+    const own = tests.filter(({ file, name }) => file === check.file && check.tests.test(name));
+    // What did not run, for whatever reason, has failed.
+    if (own.length === 0 || own.some(({ outcome }) => outcome !== 'passed')) return 'failed';
+    return refusal && !refusal.isClear ? 'unclear' : 'passed';
+  };
   const result: KernelResult = {
     name: machine.name,
     title: machine.title,
     version:
       run.lines.flatMap((line) =>
-        'version' in line ? [/Debian (\S+)/.exec(line.version)?.[1] ?? ''] : [],
+        'version' in line ? (/Debian (\S+)/.exec(line.version)?.[1] ?? []) : [],
       )[0] ?? '',
-    checks: Object.fromEntries(
-      checks.map((check) => {
-        const own = outcomes.get(check);
-        const other = outcomes.get(refusal(check.kind) ?? check) === 'passed' ? 'refused' : 'failed';
-        return [check.title, own ?? other];
-      }),
-    ),
-    refusals: Object.fromEntries(
-      machine.lacks.map((kind) => [
-        kind,
-        messages.find((one) => one.startsWith(`${kind}: `))?.slice(kind.length + 2) ?? '',
-      ]),
-    ),
+    checks: Object.fromEntries(checks.map((check) => [check.title, outcomeOf(check)])),
+    refusals: Object.fromEntries(refusals.map(({ kind, message }) => [kind, message])),
   };
   print(result, run, tests);
   return result;
-}
-
-function isOf({ file, tests }: Check, test: Test): boolean {
-  return test.file === file && tests.test(test.name);
-}
-
-/** What did not run, for whatever reason, has failed. */
-function outcomeOf(tests: readonly Test[]): Outcome {
-  return tests.length > 0 && tests.every(({ outcome }) => outcome === 'passed') ? 'passed' : 'failed';
 }
 
 function print(result: KernelResult, run: Run, tests: readonly Test[]): void {
