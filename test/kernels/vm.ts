@@ -17,6 +17,8 @@ import type { Line, Plan } from './guest.ts';
 import type { Machine } from './machines.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
+/** The exit code of fetch.sh. */
+const CANNOT_DOWNLOAD = 75;
 const MEMORY_MIB = 1024;
 
 /** Some machines have /dev/kvm, but no processor for it: there a virtual machine never begins. */
@@ -35,7 +37,7 @@ export interface Run {
 /**
  * The directory with the kernel of a release of Debian. Downloads it if it is not there yet.
  *
- * @throws {Error} if it cannot be downloaded
+ * @throws {DownloadError} if it cannot be downloaded
  */
 export function kernelOf(suite: string): string {
   const directory = join(ROOT, 'bin/kernels', suite);
@@ -117,12 +119,16 @@ function withoutModules(kernel: string, without: RegExp, directory: string): str
   return directory;
 }
 
+/** The archive does not answer, or no longer has what is asked for. */
+export class DownloadError extends Error {}
+
 /** @throws {Error} with what it has printed last */
 function script(name: string, ...args: readonly string[]): void {
   try {
     execFileSync('sh', [join(import.meta.dirname, name), ...args], { stdio: ['ignore', 'ignore', 'pipe'] });
   } catch (error) {
-    const { stderr = '' } = error as { readonly stderr?: Buffer };
-    throw new Error(`${stderr}`.trim().split('\n').at(-1));
+    const { stderr = '', status } = error as { readonly stderr?: Buffer; readonly status?: number };
+    const last = `${stderr}`.trim().split('\n').at(-1);
+    throw status === CANNOT_DOWNLOAD ? new DownloadError(last) : new Error(`${name}: ${last}`);
   }
 }
