@@ -12,8 +12,8 @@ import { CONFLICT_KINDS, KINDS } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/doctor/finding.ts';
 import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
-import { configSchema, mergedSchema } from './schemas.ts';
 import { type KernelResult, readKernelResults } from '../test/kernels/results.ts';
+import { configSchema, mergedSchema } from './schemas.ts';
 
 /** The pages that may have generated parts. */
 export const PAGES: readonly string[] = globSync(

@@ -41,6 +41,13 @@ const SUBJECTS: readonly Subject[] = [
     shortTests: 'all',
   },
   {
+    title: 'without a flag it takes what the kernel has, and packets arrive',
+    file: 'test/kernels/dataplanes.test.ts',
+    tests: () => /^--backend=auto /,
+    kinds: ['auto'],
+    shortTests: 'all',
+  },
+  {
     title: 'packets of random configs arrive as `explain` says',
     file: 'test/packets/verdicts.test.ts',
     tests: (kind) => RegExp(` ${kind} (?:random ports|ports from ranges)$`),

@@ -5,6 +5,7 @@ import { it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createNode, SERVED } from '../e2e/support.ts';
 import { memoryCgroup } from '../lab/cgroups.ts';
+import { createNetwork, NODE, POD } from '../lab/network.ts';
 import { DATAPLANES } from '../packets/support.ts';
 
 /** Begins what run.ts shows as unclear. */
@@ -22,6 +23,20 @@ const source = (second: number) => {
   const cidrs = Array.from({ length: 1_000 }, (_, index) => `10.${index >> 8}.${index & 255}.${second}/32`);
   return { 'ip-masq-a': `cidrLimit: 1000\nnonMasqueradeCIDRs: [${cidrs.join(', ')}]\n` };
 };
+
+it('--backend=auto takes what the kernel has', async (t) => {
+  await using node = await createNode();
+  await using network = await createNetwork(node.box);
+  const { code, stderr } = await node.agent('--once');
+  assert.equal(code, 0, stderr);
+  const chosen = [...stderr.matchAll(/"msg":"using (.*?)"/g)].at(-1)?.[1] ?? assert.fail(stderr);
+  const [, dataplane, , mode] = /^(\S+) (\S+)(?: \((\w+)\))?: /.exec(chosen) ?? assert.fail(chosen);
+  assert.ok(!LACKS.includes(mode === undefined ? `${dataplane}` : `${dataplane}-${mode}`), chosen);
+  assert.deepEqual(await network.sourcesSeen(['8.8.8.8', '10.0.0.1']), [NODE.IPv4, POD.IPv4]);
+  const again = await node.agent('--once');
+  assert.match(again.stderr, new RegExp(`"msg":"using ${dataplane} .*: rules of the agent are there`));
+  t.diagnostic(chosen);
+});
 
 for (const { name, flags } of DATAPLANES) {
   const isThere = !LACKS.includes(name);

@@ -1,7 +1,7 @@
 // Runs tests in virtual machines with other kernels. In the environment: KERNELS=6.1,6.1-ipv4 (all, if absent), SHORT=yes for
 // what `.ci/run` has time for, and RECORD=yes to write what was seen to the documentation.
 import { availableParallelism } from 'node:os';
-import { writePages } from '../../build/docs.ts';
+import { writeGenerated } from '../../build/docs.ts';
 import { type Check, checksFor } from './checks.ts';
 import type { Line } from './guest.ts';
 import { IPV4_ALONE, MACHINES, type Machine } from './machines.ts';
@@ -60,7 +60,7 @@ async function runAll(): Promise<readonly string[]> {
         MACHINES.map(({ name }) => name),
       ),
     );
-    writePages();
+    writeGenerated();
   }
   return skipped;
 }
