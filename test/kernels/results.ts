@@ -26,14 +26,21 @@ export function readKernelResults(): readonly KernelResult[] {
   return JSON.parse(readFileSync(FILE, 'utf8'));
 }
 
-/** The results with those of a run, in the order of the names; results of machines that are no more go. */
+/**
+ * The results with those of a run, in the order of the names. What was seen before with the same version stays if it was not
+ * looked at again. Results of machines that are no more go.
+ */
 export function withRun(
   results: readonly KernelResult[],
   run: readonly KernelResult[],
   names: readonly string[],
 ): readonly KernelResult[] {
-  const all = [...run, ...results];
-  return names.flatMap((name) => all.find((one) => one.name === name) ?? []);
+  return names.flatMap((name) => {
+    const earlier = results.find((one) => one.name === name);
+    const later = run.find((one) => one.name === name);
+    if (later === undefined || earlier?.version !== later.version) return later ?? earlier ?? [];
+    return { ...later, checks: { ...earlier.checks, ...later.checks } };
+  });
 }
 
 export function writeKernelResults(results: readonly KernelResult[]): void {

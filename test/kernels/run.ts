@@ -67,7 +67,6 @@ async function runAll(): Promise<readonly string[]> {
 
 function chosen(): readonly Machine[] {
   const wanted = process.env['KERNELS'];
-  if (IS_SHORT && process.env['RECORD']) throw new Error('RECORD=yes needs all tests, without SHORT=yes');
   if (!wanted) return MACHINES;
   return wanted.split(',').map((name) => {
     const machine = MACHINES.find((one) => one.name === name);
