@@ -53,6 +53,8 @@ export RECORD ?=
 # Names of virtual machines for test-kernels, such as 6.1,6.1-ipv4, instead of all; SHORT=yes for fewer tests, as in .ci/run.
 export KERNELS ?=
 export SHORT ?=
+# A directory with the sources of node-readiness-controller, which scenario 18 needs. It is skipped without them.
+export READINESS_SOURCE ?=
 # How long test-more runs the fuzzer.
 FUZZ_SECONDS ?= 300
 
@@ -64,7 +66,7 @@ help: ## list targets and variables
 	@echo
 	@echo '  Variables, as in `make push REGISTRY=registry.example/team`, and their values:'
 	@$(foreach name,REGISTRY VERSION ARCH BASE_IMAGE SOURCE_DATE_EPOCH DOCKER DOCKER_BUILD_FLAGS DOCKER_MANIFEST_FLAGS \
-	    PROXY_MODE FAMILIES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD,\
+	    PROXY_MODE FAMILIES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD READINESS_SOURCE,\
 	    printf '  %-21s %s\n' '$(name)' '$($(name))';)
 
 setup: ## install what is missing: Debian packages, npm packages

@@ -1,6 +1,7 @@
 // Runs the scenarios one after the other: they share the kernel of the nodes. Without KUBECONFIG it brings up a cluster of its own.
 // In the environment: SCENARIOS=1,2,9 (all, if absent), PROXY_MODE, FAMILIES, MATRIX=all for every mode, with IPv4 and with both families, and
-// BAIL=yes to end after the first scenario that fails, RECORD=yes to write what was seen to the documentation.
+// BAIL=yes to end after the first scenario that fails, RECORD=yes to write what was seen to the documentation, READINESS_SOURCE a
+// checkout of node-readiness-controller.
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -20,6 +21,7 @@ import { startCluster } from './local/cluster.ts';
 import { e2eImage } from './local/e2e.ts';
 import { CLUSTER_BIN, type ClusterOptions, type Image } from './local/options.ts';
 import { FAMILIES, PROXY_MODES, parametersFrom } from './local/parameters.ts';
+import { readinessOf } from './local/readiness.ts';
 import { type ClusterResult, type Outcome, readResults, withRun, writeResults } from './results.ts';
 
 type Parameters = Pick<ClusterOptions, 'proxyMode' | 'families'>;
@@ -43,6 +45,8 @@ const RELEASE = '16-release';
 const UPGRADES = ['08-upgrade', RELEASE];
 /** The scenario that needs the image of the pods of Kubernetes' own tests. */
 const E2E = '15-kubernetes-e2e';
+/** The scenario that needs the images of node-readiness-controller. */
+const READINESS = '18-node-readiness';
 const MINUTES_MS = 60_000;
 
 // Scenarios share their probes, which take seconds to start.
@@ -68,7 +72,7 @@ async function inGivenCluster(): Promise<readonly Row[]> {
 async function inOwnClusters(): Promise<readonly Row[]> {
   const files = await scenarioFiles();
   await buildPrograms(console.log);
-  const images: Image[] = [await agentImage(), ...(await oldImages(files))];
+  const images: Image[] = [await agentImage(), ...(await oldImages(files)), ...(await readiness(files))];
   if (files.some((file) => nameOf(file) === E2E)) images.push(await e2eImage(console.log));
   if (files.some((file) => nameOf(file) === RELEASE)) process.env['CLUSTER_RELEASE'] = await makeRelease();
   const rows: Row[] = [];
@@ -113,6 +117,15 @@ async function oldImages(files: readonly string[]): Promise<readonly AgentImage[
   if (image === undefined) return [];
   process.env['CLUSTER_OLD_IMAGE'] = image.name;
   return [image];
+}
+
+/** The images of node-readiness-controller, if a scenario needs them. Without its sources, the scenario is skipped. */
+async function readiness(files: readonly string[]): Promise<readonly Image[]> {
+  const directory = process.env['READINESS_SOURCE'];
+  if (!directory || !files.some((file) => nameOf(file) === READINESS)) return [];
+  const { source, images } = await readinessOf(directory, console.log);
+  process.env['CLUSTER_READINESS'] = source;
+  return images;
 }
 
 function chosen(): readonly Parameters[] {

@@ -14,8 +14,8 @@ import { readPolicy } from './policy.ts';
 import { schemaProblems } from './schema.ts';
 import { objectsOf } from './support.ts';
 
-const errors = readPolicy('errors.yaml');
-const warnings = readPolicy('warnings.yaml');
+const errors = readPolicy('admission/errors.yaml');
+const warnings = readPolicy('admission/warnings.yaml');
 
 describe('the policy that refuses', () => {
   it('denies, and lets pass what it cannot evaluate', () => assert.deepEqual(errors.actions, ['Deny']));

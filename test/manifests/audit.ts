@@ -4,6 +4,7 @@ import {
   type Container,
   containersOf,
   type DaemonSet,
+  isAgent,
   isOurs,
   type KubernetesObject,
   ofKind,
@@ -14,32 +15,42 @@ import { schemaProblems } from './schema.ts';
 import { volumeProblems } from './volumes.ts';
 
 /**
- * What is wrong with objects that are applied together: each by itself by Kubernetes' schema, and all together by what
+ * What is wrong with objects that are applied together: each by itself by Kubernetes' schema (a NodeReadinessRule has none here;
+ * a scenario of test/cluster applies it), and all together by what
  * no schema knows. Empty where they do what they are for.
  */
 export function audit(objects: readonly KubernetesObject[]): readonly string[] {
-  const invalid = objects.flatMap((object) =>
+  const known = objects.filter(({ kind }) => kind !== 'NodeReadinessRule');
+  const invalid = known.flatMap((object) =>
     schemaProblems(object).map((problem) => `${object.kind} ${object.metadata?.name}: ${problem}`),
   );
   // What is not of the types of the schema cannot be looked at any further, and flags not for what they mean.
   if (invalid.length > 0) return invalid;
   const daemonSets = ofKind('DaemonSet', objects);
-  const misused = daemonSets.flatMap(flagProblems);
+  const agents = daemonSets.filter(isAgent);
+  const misused = agents.flatMap(flagProblems);
   if (misused.length > 0) return misused;
   return [
     ...objects
-      .filter(({ metadata }) => metadata.namespace !== 'kube-system')
+      .filter(({ kind, metadata }) => !isOfCluster(kind) && metadata.namespace !== 'kube-system')
       .map(({ metadata }) => `${metadata.name}: not in kube-system`),
     ...daemonSets.flatMap((daemonSet) => [
       ...referenceProblems(daemonSet, objects),
-      ...volumeProblems(daemonSet, objects),
-      ...configProblems(daemonSet, objects),
       ...containersOf(daemonSet).flatMap((container) => networkProblems(container, daemonSet)),
     ]),
+    ...agents.flatMap((daemonSet) => [
+      ...volumeProblems(daemonSet, objects),
+      ...configProblems(daemonSet, objects),
+    ]),
     ...ofKind('PodMonitor', objects).flatMap(({ spec }) =>
-      daemonSets.flatMap((daemonSet) => scrapeProblems(spec, daemonSet)),
+      agents.flatMap((daemonSet) => scrapeProblems(spec, daemonSet)),
     ),
   ];
+}
+
+/** Objects of these kinds are in no namespace. */
+function isOfCluster(kind: string): boolean {
+  return /^(?:ClusterRole|ClusterRoleBinding|ValidatingAdmissionPolicy\w*|NodeReadinessRule)$/.test(kind);
 }
 
 function referenceProblems({ spec }: DaemonSet, objects: readonly KubernetesObject[]): readonly string[] {

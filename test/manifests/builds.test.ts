@@ -12,8 +12,20 @@ import { builders, objectsBy, objectsOf, subsets } from './support.ts';
 
 const OVERLAYS = kustomizationsOf('overlays');
 const COMPONENTS = kustomizationsOf('components');
-/** Those that only add objects, and cannot get in the way of another. */
-const ADDITIONS: readonly string[] = ['components/dashboard', 'components/prometheus-rules'];
+/** Those that only add objects of these kinds, and cannot get in the way of another. */
+const ADDITIONS: Readonly<Record<string, readonly string[]>> = {
+  'components/dashboard': ['ConfigMap'],
+  'components/node-readiness': [
+    'ClusterRole',
+    'ClusterRoleBinding',
+    'DaemonSet',
+    'NodeReadinessRule',
+    'ServiceAccount',
+    'ValidatingAdmissionPolicy',
+    'ValidatingAdmissionPolicyBinding',
+  ],
+  'components/prometheus-rules': ['PrometheusRule'],
+};
 
 /** What does not combine, and what kustomize then says. */
 const REFUSED: readonly (readonly [overlay: string, component: string, said: RegExp])[] = [
@@ -22,14 +34,18 @@ const REFUSED: readonly (readonly [overlay: string, component: string, said: Reg
   ),
   ['merger-sidecar', 'nftables', /components\/nftables': test.*capabilities\/add\/0/],
   ['merger-sidecar', 'podmonitor', /components\/podmonitor': test.*ports\/0\/name/],
+  ['merger-sidecar', 'node-readiness', /components\/node-readiness': test.*ports\/0\/containerPort/],
+  ['v1-compatible', 'node-readiness', /components\/node-readiness': test.*nodeSelector/],
 ];
 
 /** What people put together: the base with anything, an overlay with all that combines with it. */
 const COMBINATIONS: readonly (readonly [path: string, components: readonly string[]])[] = [
-  ...subsets(COMPONENTS.filter((component) => !ADDITIONS.includes(component))).map(
+  ...subsets(COMPONENTS.filter((component) => !Object.hasOwn(ADDITIONS, component))).map(
     (components) => ['base', components] as const,
   ),
-  ...[...subsets(ADDITIONS).slice(1), COMPONENTS].map((components) => ['base', components] as const),
+  ...[...subsets(Object.keys(ADDITIONS)).slice(1), COMPONENTS].map(
+    (components) => ['base', components] as const,
+  ),
   ...OVERLAYS.map((overlay) => [overlay, []] as const),
   ...OVERLAYS.map((overlay) => [overlay, combining(overlay)] as const),
 ];
@@ -79,13 +95,13 @@ describe('the manifests of examples/kubernetes', () => {
     assert.match(problems[0] ?? '', /^ip-masq-dual-stack:.*--enable-ipv6/);
   });
 
-  for (const component of ADDITIONS)
-    it(`${component} only adds an object`, async () => {
+  for (const [component, kinds] of Object.entries(ADDITIONS))
+    it(`${component} only adds objects`, async () => {
       const base = await objectsOf('base');
       const objects = await objectsOf('base', [component]);
       const added = objects.filter((object) => !base.some((other) => isDeepStrictEqual(object, other)));
-      assert.equal(objects.length, base.length + 1);
-      assert.equal(added.length, 1);
+      assert.equal(objects.length, base.length + kinds.length);
+      assert.deepEqual(added.map(({ kind }) => kind).toSorted(), kinds);
     });
 
   it('have a dashboard that kubectl can apply, which keeps a copy in an annotation of at most 256 KiB', async () => {

@@ -38,6 +38,7 @@ interface PodSpec {
   readonly containers: readonly Container[];
   readonly initContainers?: readonly Container[];
   readonly volumes: readonly Volume[];
+  readonly tolerations?: readonly unknown[];
 }
 
 export interface Container {
@@ -70,6 +71,7 @@ interface SecurityContext {
   readonly runAsUser?: number;
   readonly runAsNonRoot?: boolean;
   readonly privileged?: boolean;
+  readonly runAsGroup?: number;
   readonly allowPrivilegeEscalation?: boolean;
   readonly readOnlyRootFilesystem?: boolean;
   readonly seccompProfile?: { readonly type: string };
@@ -125,7 +127,49 @@ interface ServiceAccount {
   readonly automountServiceAccountToken?: boolean;
 }
 
-export type KubernetesObject = ConfigMap | DaemonSet | PodMonitor | PrometheusRule | ServiceAccount;
+interface ClusterRole {
+  readonly kind: 'ClusterRole';
+  readonly metadata: Metadata;
+  readonly rules: readonly unknown[];
+}
+
+interface ClusterRoleBinding {
+  readonly kind: 'ClusterRoleBinding';
+  readonly metadata: Metadata;
+  readonly roleRef: { readonly name: string };
+  readonly subjects: readonly { readonly name: string; readonly namespace: string }[];
+}
+
+interface AdmissionPolicy {
+  readonly kind: 'ValidatingAdmissionPolicy' | 'ValidatingAdmissionPolicyBinding';
+  readonly metadata: Metadata;
+}
+
+/** Of node-readiness-controller. */
+interface NodeReadinessRule {
+  readonly kind: 'NodeReadinessRule';
+  readonly metadata: Metadata;
+  readonly spec: {
+    readonly enforcementMode: string;
+    readonly conditions: readonly { readonly type: string; readonly requiredStatus: string }[];
+    readonly taint: { readonly key: string; readonly value: string; readonly effect: string };
+    readonly nodeSelector: {
+      readonly matchLabels: Readonly<Record<string, string>>;
+      readonly matchExpressions: readonly unknown[];
+    };
+  };
+}
+
+export type KubernetesObject =
+  | AdmissionPolicy
+  | ClusterRole
+  | ClusterRoleBinding
+  | ConfigMap
+  | DaemonSet
+  | NodeReadinessRule
+  | PodMonitor
+  | PrometheusRule
+  | ServiceAccount;
 
 /** The objects of one kind. */
 export function ofKind<Kind extends KubernetesObject['kind']>(
@@ -137,9 +181,9 @@ export function ofKind<Kind extends KubernetesObject['kind']>(
   );
 }
 
-/** The one DaemonSet there is. */
+/** The one DaemonSet of an agent that there is. */
 export function theDaemonSet(objects: readonly KubernetesObject[]): DaemonSet {
-  const [daemonSet, ...others] = ofKind('DaemonSet', objects);
+  const [daemonSet, ...others] = ofKind('DaemonSet', objects).filter(isAgent);
   if (daemonSet === undefined || others.length > 0) throw new Error('not one DaemonSet');
   return daemonSet;
 }
@@ -147,6 +191,11 @@ export function theDaemonSet(objects: readonly KubernetesObject[]): DaemonSet {
 /** All containers, in the order in which they start. */
 export function containersOf({ spec }: DaemonSet): readonly Container[] {
   return [...(spec.template.spec.initContainers ?? []), ...spec.template.spec.containers];
+}
+
+/** Whether its pods hold a program of ours. */
+export function isAgent(daemonSet: DaemonSet): boolean {
+  return containersOf(daemonSet).some(isOurs);
 }
 
 /** Whether a program of ours runs in it, and not one beside it. */

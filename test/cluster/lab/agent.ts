@@ -24,6 +24,8 @@ export interface Kustomization {
   readonly patches?: readonly object[];
   /** The image, instead of that of the cluster's tests. */
   readonly image?: string;
+  /** Only the objects with these labels are applied, as kubectl's `--selector` has it. */
+  readonly selector?: string;
   /** `shipped` leaves the times of probes and rollouts as they are. */
   readonly pace?: 'shipped' | 'fast';
 }
@@ -116,7 +118,8 @@ export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): 
     await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(content));
     await kubectl.must(...command, `--kustomize=${dir}`);
   };
-  const apply = (kustomization: Kustomization = {}) => withKustomization(kustomization, 'apply');
+  const apply = ({ selector, ...kustomization }: Kustomization = {}) =>
+    withKustomization(kustomization, 'apply', ...(selector === undefined ? [] : [`--selector=${selector}`]));
   const rolledOut = async () => {
     await kubectl.must('rollout', 'status', DAEMON_SET, '--timeout=180s');
   };

@@ -22,6 +22,8 @@ export interface NodePrograms {
   restart(program: Program): Promise<void>;
   /** Ends all containers but those that hold the networks of the pods, which keep their addresses. */
   killContainers(): Promise<void>;
+  /** How many processes of pods there are, with those that hold their networks. */
+  podProcesses(): Promise<number>;
 }
 
 interface Process {
@@ -68,6 +70,7 @@ export function localNode({ localNodes }: Cluster, { name, run }: LabNode): Node
       );
     },
     killContainers: async () => kill(await containers()),
+    podProcesses: async () => (await processes()).filter(({ cgroups }) => PODS.test(cgroups)).length,
   };
 }
 

@@ -29,9 +29,9 @@ const TIMEOUT_MS = 900_000;
 export function scenario(
   title: string,
   body: (lab: Lab, t: TestContext) => Promise<void>,
-  timeout = TIMEOUT_MS,
+  { timeout = TIMEOUT_MS, skip = false }: { readonly timeout?: number; readonly skip?: string | false } = {},
 ): void {
-  test(title, { timeout }, async (t) => {
+  test(title, { timeout, skip }, async (t) => {
     const measured: Lab['measured'] = (what, value) => t.diagnostic(`measured: ${what}: ${value}`);
     await using stack = new AsyncDisposableStack();
     const begun = performance.now();
@@ -58,13 +58,19 @@ async function createLab(stack: AsyncDisposableStack, measured: Lab['measured'])
   stack.defer(async () => {
     await kubectl.must('delete', 'namespace', namespace, '--wait=false');
   });
-  const probes = await sharedProbes(cluster);
-  const nodes = probes.nodes.map((node): LabNode => ({ ...node, ...accessTo(cluster, node) }));
-  const [one, two] = nodes;
-  if (one === undefined || two === undefined) throw new Error('there are two nodes');
-  stack.defer(() => removeAgent(kubectl, nodes));
+  const { service } = await sharedProbes(cluster);
+  const nodes = await probedNodes(cluster);
+  stack.defer(async () => removeAgent(kubectl, await probedNodes(cluster)));
   const agent = agentIn(kubectl, cluster, namespace);
-  return { cluster, kubectl, namespace, agent, nodes: [one, two], service: probes.service, measured };
+  return { cluster, kubectl, namespace, agent, nodes, service, measured };
+}
+
+/** The nodes with the probes that are on them now. */
+async function probedNodes(cluster: Cluster): Promise<Lab['nodes']> {
+  const probes = await sharedProbes(cluster);
+  const [one, two] = probes.nodes.map((node): LabNode => ({ ...node, ...accessTo(cluster, node) }));
+  if (one === undefined || two === undefined) throw new Error('there are two nodes');
+  return [one, two];
 }
 
 let shared: Promise<Probes> | undefined;
@@ -80,9 +86,14 @@ async function sharedProbes(cluster: Cluster): Promise<Probes> {
   }
 }
 
-after(async () => {
-  await (await shared)?.[Symbol.asyncDispose]();
-});
+/** Lets go of the probes: those of a node that has left are gone, and another scenario finds the new ones. */
+export async function releaseProbes(): Promise<void> {
+  const probes = await shared;
+  shared = undefined;
+  await probes?.[Symbol.asyncDispose]();
+}
+
+after(releaseProbes);
 
 /** As the README says under "Uninstall", for a DaemonSet that is deleted already. */
 async function removeAgent(kubectl: Kubectl, nodes: readonly LabNode[]): Promise<void> {

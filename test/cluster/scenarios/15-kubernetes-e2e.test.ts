@@ -86,7 +86,7 @@ scenario(
         `${part} ran`,
       );
   },
-  SCENARIO_MS,
+  { timeout: SCENARIO_MS },
 );
 
 /** Runs the tests to their end, or until the signal. What they have started ends with them. */

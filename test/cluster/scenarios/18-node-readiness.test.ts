@@ -1,0 +1,346 @@
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Kustomization } from '../lab/agent.ts';
+import { readyOn } from '../lab/agent-on-node.ts';
+import { kubectlCommands, sectionOf } from '../lab/documentation.ts';
+import { type Joined, joined, rejoin } from '../lab/join.ts';
+import { localNode } from '../lab/local-node.ts';
+import { isTrue, type Node } from '../lab/objects.ts';
+import { ORDINARY, type OrdinaryPods, startOrdinaryPods } from '../lab/ordinary-pods.ts';
+import { addressIn } from '../lab/packets.ts';
+import {
+  agentAlone,
+  agentWithComponent,
+  CONDITION,
+  CONTROLLER,
+  CONTROLLER_NAMESPACE,
+  installController,
+  REPORTER,
+  TAINT,
+  taintedNodes,
+  watchTaints,
+} from '../lab/readiness.ts';
+import { type Lab, type LabNode, releaseProbes, scenario } from '../lab/scenario.ts';
+import { until } from '../lab/wait.ts';
+
+/** So many times, or as often as fits in the time. */
+const MOST_JOINS = 20;
+const FEWEST_JOINS = 5;
+const MINUTES_MS = 300_000;
+/** For so long a closed node stays closed. */
+const CLOSED_MS = 20_000;
+const RULE = ['nodereadinessrule', 'ip-masq-agent'] as const;
+
+withNodes(
+  'without the component, ordinary pods of a new node send before its rules are there',
+  async (lab) => {
+    await lab.agent.deploy(agentAlone(lab));
+    const all = await joins(lab);
+    tell(lab, 'without the component', all);
+    assert.ok(total(all, 'early') > 0, 'every pod came after the rules: the next test would show nothing');
+    assert.ok(total(all, 'bare') > 0);
+  },
+);
+
+withNodes('with the component, no packet of a new node has the address of a pod', async (lab) => {
+  await using _ = await withComponent(lab);
+  const all = await joins(lab);
+  tell(lab, 'with the component', all);
+  assert.deepEqual([total(all, 'early'), total(all, 'bare')], [0, 0]);
+});
+
+withNodes('the same for a node that registers with the taint, also while no controller runs', async (lab) => {
+  await using _ = await withComponent(lab);
+  const [other, node] = lab.nodes;
+  using ordinary = await startOrdinaryPods(lab, node, other);
+  await joined(node, ordinary, Date.now(), ORDINARY);
+  await using _registered = await registersWithTaint(lab, node);
+  const scale = (replicas: number) =>
+    lab.kubectl.must('scale', `--namespace=${CONTROLLER_NAMESPACE}`, CONTROLLER, `--replicas=${replicas}`);
+  await scale(0);
+  const begun = await rejoin(lab, node);
+  await readyOn(lab, node, () => true);
+  await staysClosed(lab, node, ordinary);
+  await scale(1);
+  const found = await joined(node, ordinary, begun, ORDINARY);
+  tell(lab, 'with the taint of kubelet, and a late controller', [found]);
+  assert.deepEqual([found.early, found.bare], [0, 0]);
+});
+
+withNodes(
+  'the component comes and goes, agents restart and are upgraded, and no node is closed',
+  async (lab) => {
+    const { agent, kubectl, nodes } = lab;
+    await agent.deploy(agentAlone(lab));
+    await using controller = await installController(lab);
+    using watch = await watchTaints(lab);
+    const component = agentWithComponent(lab);
+    await reporterFirst(lab, component);
+    await agent.apply(component);
+    await completed(lab);
+    assert.deepEqual(watch.seen(), [], 'the component came');
+
+    await kubectl.must('rollout', 'restart', 'daemonset/ip-masq-agent');
+    await agent.rolledOut();
+    await agent.deploy({ ...component, args: ['--v=3'] });
+    for (const node of nodes) await localNode(lab.cluster, node).killContainers();
+    await agent.podsAre('Ready', ({ isReady }) => isReady);
+    await localNode(lab.cluster, nodes[1]).restart('kubelet');
+    await reported(lab);
+    assert.deepEqual(watch.seen(), [], 'agents have restarted');
+
+    for (const args of await documentedRemoval()) await kubectl.must(...args);
+    await agent.deploy(agentAlone(lab));
+    assert.deepEqual(watch.seen(), [], 'the component went');
+
+    // The wrong order, which the documentation warns of: the rule before any reporter.
+    for (const { name } of nodes) await forgetCondition(lab, name);
+    const begun = performance.now();
+    await agent.apply(component);
+    await completed(lab);
+    lab.measured(
+      'all at once, on nodes without the condition',
+      `${new Set(watch.seen()).size} of ${nodes.length} nodes were closed, and open again after ${seconds(begun)}`,
+    );
+    assert.deepEqual(await taintedNodes(lab), []);
+    await agent.delete(component);
+    await controller[Symbol.asyncDispose]();
+  },
+);
+
+withNodes('an invalid ConfigMap keeps only a new node closed', async (lab) => {
+  await using _ = await withComponent(lab);
+  const { agent } = lab;
+  const [other, node] = lab.nodes;
+  using ordinary = await startOrdinaryPods(lab, node, other);
+  await joined(node, ordinary, Date.now(), ORDINARY);
+  await agent.write('ip-masq-operator', 'nonMasqueradeCIDRs: [10.0.0.1]\n');
+  await agent.nudge();
+  await agent.podsAre('ended by their config', ({ container }) => (container?.restartCount ?? 0) > 0);
+  await until(
+    'both conditions to be False',
+    () => conditions(lab),
+    (all) => all.every((status) => status === 'False'),
+  );
+  assert.deepEqual(await taintedNodes(lab), []);
+  const begun = await rejoin(lab, node);
+  await staysClosed(lab, node, ordinary);
+  assert.deepEqual(await taintedNodes(lab), [node.name]);
+  const mended = performance.now();
+  await agent.write('ip-masq-operator', agentAlone(lab).sources?.['ip-masq-operator'] ?? '');
+  await agent.nudge();
+  await until(
+    'the taint to be gone',
+    () => taintedNodes(lab),
+    (left) => left.length === 0,
+  );
+  lab.measured('a closed node opens', `${seconds(mended)} after the ConfigMap is mended`);
+  const found = await joined(node, ordinary, begun, ORDINARY);
+  assert.deepEqual([found.early, found.bare], [0, 0]);
+});
+
+withNodes('a reboot is not covered: the node keeps its object, and its pods', async (lab) => {
+  await using _ = await withComponent(lab);
+  const [other, node] = lab.nodes;
+  using ordinary = await startOrdinaryPods(lab, node, other);
+  await joined(node, ordinary, Date.now(), ORDINARY);
+  const own = addressIn(node.addresses, 'IPv4');
+  const before = await ordinary.counts();
+  const local = localNode(lab.cluster, node);
+  await local.kill('kubelet', 'kube-proxy', 'containerd');
+  await local.killContainers();
+  await node.must('nft', 'flush', 'ruleset');
+  const names = await ordinary.names();
+  const after = await until('packets with the address of the node again', ordinary.counts, (counts) =>
+    names.every((name) => (counts[name]?.sources[own] ?? 0) > (before[name]?.sources[own] ?? 0) + 50),
+  );
+  const bare = names.map((name) => {
+    const { sources = {} } = after[name] ?? {};
+    return Object.entries(sources).reduce((sum, [source, count]) => (source === own ? sum : sum + count), 0);
+  });
+  assert.deepEqual(await taintedNodes(lab), []);
+  const packets = bare.reduce((sum, count) => sum + count, 0);
+  const pods = bare.filter((count) => count > 0).length;
+  lab.measured(
+    'a reboot',
+    `${packets} packets of ${pods} of ${names.length} pods had the address of the pod`,
+  );
+});
+
+withNodes("a reporter writes one condition of its own node, and nothing else of anybody's", async (lab) => {
+  await using _ = await withComponent(lab);
+  const { kubectl, nodes } = lab;
+  const [one, two] = nodes;
+  const pod = await kubectl.must(
+    ...['get', 'pods', `--selector=app.kubernetes.io/name=${REPORTER}`],
+    ...[`--field-selector=spec.nodeName=${one.name}`, '--output=jsonpath={.items[0].metadata.name}'],
+  );
+  const bound = ['--bound-object-kind=Pod', `--bound-object-name=${pod}`];
+  const token = (await kubectl.must('create', 'token', REPORTER, ...bound)).trim();
+  const write = async ({ name }: LabNode, change: (node: WritableNode) => void) => {
+    const node = await kubectl.get<WritableNode>('node', name);
+    change(node);
+    const path = `--raw=/api/v1/nodes/${name}/status`;
+    const { code, stderr } = await kubectl.feed(node, 'replace', path, '--filename=-', `--token=${token}`);
+    return code === 0 ? 'stored' : stderr;
+  };
+  const report = ({ status }: WritableNode) => {
+    for (const condition of status.conditions) if (condition.type === CONDITION) condition.reason = 'Test';
+  };
+  assert.equal(await write(one, report), 'stored');
+  assert.match(await write(two, report), /own node only/);
+  assert.match(await write(one, ({ metadata }) => (metadata.labels['stolen'] = 'yes')), /metadata: labels/);
+  assert.match(await write(one, ({ status }) => (status.capacity['cpu'] = '99')), /status: capacity/);
+  const calm = ({ status }: WritableNode) => {
+    for (const condition of status.conditions) if (condition.type === 'Ready') condition.status = 'False';
+  };
+  assert.match(await write(one, calm), /changes others/);
+  const taint = ['taint', 'nodes', one.name, 'stolen=yes:NoSchedule', `--token=${token}`];
+  const { code, stderr } = await kubectl.run(...taint);
+  assert.notEqual(code, 0);
+  assert.match(stderr, /forbidden/i);
+  const unbound = (await kubectl.must('create', 'token', REPORTER)).trim();
+  const node = await kubectl.get<object>('node', one.name);
+  const path = `--raw=/api/v1/nodes/${one.name}/status`;
+  const result = await kubectl.feed(node, 'replace', path, '--filename=-', `--token=${unbound}`);
+  assert.match(result.stderr, /own node only/);
+});
+
+interface WritableNode {
+  readonly metadata: { readonly labels: Record<string, string> };
+  readonly status: {
+    readonly capacity: Record<string, string>;
+    readonly conditions: { readonly type: string; status: string; reason: string }[];
+  };
+}
+
+/** Nodes leave and join, so the cluster must be one of the tests' own, and the controller must be there. */
+function withNodes(title: string, body: (lab: Lab) => Promise<void>): void {
+  const { CLUSTER_READINESS, CLUSTER_LOCAL } = process.env;
+  const why = CLUSTER_LOCAL ? undefined : 'nodes leave and join, which needs a local cluster';
+  const skip = why ?? (CLUSTER_READINESS ? false : 'READINESS_SOURCE names no node-readiness-controller');
+  const disturbed = async (lab: Lab): Promise<void> => {
+    try {
+      await body(lab);
+    } finally {
+      await lab.kubectl.must('wait', 'nodes', '--all', '--for=condition=Ready', '--timeout=120s');
+      await releaseProbes();
+    }
+  };
+  scenario(title, disturbed, { skip });
+}
+
+/** Deploys the agent, the controller and the component, as the documentation says. */
+async function withComponent(lab: Lab): Promise<AsyncDisposable> {
+  await using stack = new AsyncDisposableStack();
+  const component = agentWithComponent(lab);
+  stack.use(await installController(lab));
+  await lab.agent.deploy(agentAlone(lab));
+  stack.defer(() => lab.agent.delete(component));
+  await reporterFirst(lab, component);
+  await lab.agent.apply(component);
+  await completed(lab);
+  return stack.move();
+}
+
+/** Everything but the rule, until each node says that it is ready. */
+async function reporterFirst(lab: Lab, component: Kustomization): Promise<void> {
+  await lab.agent.deploy({ ...component, selector: 'app.kubernetes.io/component!=rule' });
+  await reported(lab);
+}
+
+async function reported({ kubectl }: Lab): Promise<void> {
+  await kubectl.must('rollout', 'status', `daemonset/${REPORTER}`, '--timeout=180s');
+  await kubectl.must('wait', 'nodes', '--all', `--for=condition=${CONDITION}`, '--timeout=120s');
+}
+
+/** The commands by which the rule goes, and then all else, in the order of the page. */
+async function documentedRemoval(): Promise<readonly (readonly string[])[]> {
+  const commands = kubectlCommands(await sectionOf('docs/operations.md', 'Fresh nodes'));
+  const removal = commands.filter(([verb]) => verb === 'delete');
+  assert.deepEqual(removal[0], ['delete', ...RULE]);
+  assert.equal(removal.length, 2);
+  return removal;
+}
+
+/** The rule is done with both nodes. */
+async function completed({ kubectl, nodes }: Lab): Promise<void> {
+  const { metadata } = await kubectl.get<Node>(...RULE);
+  for (const { name } of nodes)
+    await until(
+      `the end of the bootstrap of ${name}`,
+      () => kubectl.must('get', 'node', name, '--output=jsonpath={.metadata.annotations}'),
+      (annotations) => annotations.includes(metadata.uid),
+    );
+}
+
+/** What the reporters have written, on all nodes that have it. */
+async function conditions({ kubectl, nodes }: Lab): Promise<readonly string[]> {
+  const found = await Promise.all(nodes.map(({ name }) => kubectl.get<Node>('node', name)));
+  return found.flatMap(({ status }) =>
+    status.conditions.filter(({ type }) => type === CONDITION).map(({ status }) => status),
+  );
+}
+
+async function forgetCondition({ kubectl }: Lab, node: string): Promise<void> {
+  const patch = JSON.stringify({ status: { conditions: [{ type: CONDITION, $patch: 'delete' }] } });
+  await kubectl.must('patch', 'node', node, '--subresource=status', '--type=strategic', `--patch=${patch}`);
+}
+
+/** The second node joins again and again. */
+async function joins(lab: Lab): Promise<readonly Joined[]> {
+  const [other, node] = lab.nodes;
+  using ordinary = await startOrdinaryPods(lab, node, other);
+  await joined(node, ordinary, Date.now(), ORDINARY);
+  const deadline = performance.now() + MINUTES_MS;
+  const all: Joined[] = [];
+  while (all.length < MOST_JOINS && (all.length < FEWEST_JOINS || performance.now() < deadline)) {
+    const begun = await rejoin(lab, node);
+    all.push(await joined(node, ordinary, begun, ORDINARY));
+  }
+  return all;
+}
+
+/** The node is Ready, has the taint, and no ordinary pod, for a while. */
+async function staysClosed({ kubectl }: Lab, { name }: LabNode, ordinary: OrdinaryPods): Promise<void> {
+  const look = () => kubectl.get<Node>('node', name);
+  await until(`${name} to be Ready`, look, ({ status }) => isTrue(status.conditions, 'Ready'));
+  for (const end = performance.now() + CLOSED_MS; performance.now() < end; await delay(1_000)) {
+    const { spec } = await look();
+    assert.ok(
+      spec.taints?.some(({ key }) => key === TAINT),
+      'the taint is gone',
+    );
+    assert.deepEqual(await ordinary.names(), []);
+  }
+}
+
+/** kubelet registers the node with the taint from its next start on. Disposing takes it back. */
+async function registersWithTaint({ cluster }: Lab, node: LabNode): Promise<AsyncDisposable> {
+  const file = join(localNode(cluster, node).root, 'run/cluster', node.name, 'kubelet.json');
+  const text = await readFile(file, 'utf8');
+  const registerWithTaints = [{ key: TAINT, value: 'pending', effect: 'NoSchedule' }];
+  await writeFile(file, JSON.stringify({ ...JSON.parse(text), registerWithTaints }));
+  return { [Symbol.asyncDispose]: () => writeFile(file, text) };
+}
+
+function tell({ measured }: Lab, what: string, all: readonly Joined[]): void {
+  const open = all.map(({ openAfterMs }) => openAfterMs).toSorted((a, b) => a - b);
+  const middle = ((open[Math.floor(open.length / 2)] ?? 0) / 1000).toFixed(1);
+  measured(
+    `${what}, ${all.length} joins`,
+    `${total(all, 'early')} of ${total(all, 'pods')} ordinary pods sent before the rules were there; ` +
+      `${total(all, 'bare')} of ${total(all, 'packets')} packets had the address of a pod; ` +
+      `the first packet came after ${middle} s (median)`,
+  );
+}
+
+function total(all: readonly Joined[], what: 'early' | 'bare' | 'pods' | 'packets'): number {
+  return all.reduce((sum, one) => sum + one[what], 0);
+}
+
+function seconds(begun: number): string {
+  return `${((performance.now() - begun) / 1000).toFixed(1)} s`;
+}
