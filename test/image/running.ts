@@ -150,7 +150,7 @@ export function running(get: () => ImageLab): void {
   });
 
   it('ends with code 3 when a good config turns bad', async () => {
-    await using agent = await get().start(BEFORE, '--enable-ipv6');
+    await using agent = await get().start(BEFORE, '--enable-ipv6', '--backend=iptables');
     await ready(agent);
     await agent.volume.swap({ 'ip-masq-operator': 'nonMasqueradeCIDR: []\n' });
     assert.equal(await agent.exitCode(), 3);
@@ -159,7 +159,7 @@ export function running(get: () => ImageLab): void {
 
   it('removes its rules at its end with --cleanup-on-exit', async () => {
     const { listings } = DATAPLANES['iptables in nft mode'];
-    await using agent = await get().start(BEFORE, '--enable-ipv6', '--cleanup-on-exit');
+    await using agent = await get().start(BEFORE, '--enable-ipv6', '--backend=iptables', '--cleanup-on-exit');
     await ready(agent);
     assert.match(await listing(listings), /10\.0\.0\.0\/8/);
     assert.equal(await stop(agent), '0 false');

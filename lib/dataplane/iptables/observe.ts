@@ -109,11 +109,13 @@ async function findHeld(
   const second = secondChain(chain);
   const wasRefused = care === 'most';
   const isEmptied = rules.length + jumps.length === 0 && unseen !== undefined;
+  const isLeft = typeof leftover === 'object';
+  const targets = [...rules, ...(isLeft ? leftover : [])].map(({ spec }) => ruleTarget(spec));
+  // Their own rules go with the chains, also one that leads to its own chain.
+  const count = (name: string) => targets.filter((target) => target === name).length;
   const own = new Map([
-    ...(wasRefused || isEmptied ? [[chain, jumps.length] as const] : []),
-    ...((wasRefused && leftover !== 'none') || Array.isArray(leftover)
-      ? [[second, rules.filter(({ spec }) => ruleTarget(spec) === second).length] as const]
-      : []),
+    ...(wasRefused || isEmptied ? [[chain, jumps.length + count(chain)] as const] : []),
+    ...((wasRefused && leftover !== 'none') || isLeft ? [[second, count(second)] as const] : []),
   ]);
   const held = new Map<string, string>();
   for (const [name, count] of own) {
