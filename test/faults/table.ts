@@ -396,8 +396,9 @@ export const FAULTS: readonly Fault[] = [
     edits: [
       [
         'const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);',
-        `const { Leftovers: Early } = await import('./leftovers.ts');
-         await new Early(dataplane, host, log, stopSignal).look(await openDataplane(dataplane, host), []);
+        `const { Leftovers: Early } = await import('../../../lib/beside/leftovers.ts');
+         const { dataplane: opened } = await openDataplane(dataplane, host);
+         await new Early(dataplane, host, log, stopSignal).look(opened, []);
          const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);`,
       ],
     ],
