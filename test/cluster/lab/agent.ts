@@ -80,6 +80,12 @@ export function doctor({ proxyMode }: Cluster): readonly string[] {
   return ['ip-masq-agent', 'doctor', ...(proxyMode === 'nftables' ? ['--accept-foreign=kube-proxy'] : [])];
 }
 
+/** What asks for each dataplane, whichever fits the node. */
+export const DATAPLANES = [
+  { backend: 'iptables', components: [], args: ['--backend=iptables'] },
+  { backend: 'nftables', components: ['nftables'], args: [] },
+] as const;
+
 const SELECTOR = '--selector=app.kubernetes.io/name=ip-masq-agent';
 const DAEMON_SET = 'daemonset/ip-masq-agent';
 /** The overlay that has the component in it. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { DUAL_STACK, doctor } from '../lab/agent.ts';
+import { DUAL_STACK } from '../lab/agent.ts';
+import { choiceOn } from '../lab/agent-on-node.ts';
 import { statusUrl } from '../lab/cluster.ts';
 import { addressIn, routes, sourceText, untilPackets, verdictOf } from '../lab/packets.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
@@ -31,7 +32,8 @@ scenario('the base rolls out with the rights it declares, and packets do what it
   for (const node of nodes) {
     await hasDeclaredRights(lab, node);
     await hasDocumentedMetrics(lab, node);
-    const { code, stdout, stderr } = await agent.exec(node.name, ...doctor(cluster));
+    assert.deepEqual(await choiceOn(lab, node), { dataplane: cluster.proxyMode, by: 'kube-proxy' });
+    const { code, stdout, stderr } = await agent.exec(node.name, 'ip-masq-agent', 'doctor');
     assert.equal(code, 0, `doctor on ${node.name}: ${stdout}${stderr}`);
     await staysSmall(lab, node);
   }
@@ -69,7 +71,9 @@ async function hasDocumentedMetrics({ cluster }: Lab, { host }: LabNode): Promis
     .filter(([, name]) => !body.includes(`\n# TYPE ${name} `))
     .map(([, name]) => name);
   assert.deepEqual(missing, [], body);
-  for (const series of ['config_valid 1', 'config_sources 2', 'netlink_active 1'])
+  // The overlay for both families has one source more.
+  const sources = cluster.families.length > 1 ? 3 : 2;
+  for (const series of ['config_valid 1', `config_sources ${sources}`, 'netlink_active 1'])
     assert.match(body, new RegExp(`^ip_masq_agent_${series}$`, 'm'));
 }
 
