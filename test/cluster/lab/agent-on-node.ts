@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { AgentPod } from './agent.ts';
+import { statusUrl } from './cluster.ts';
 import { settledRules } from './nodes.ts';
 import type { Lab, LabNode } from './scenario.ts';
 import { until } from './wait.ts';
@@ -14,6 +15,13 @@ export async function replaceAgent(lab: Lab, node: LabNode): Promise<void> {
 /** The pod of the agent on the node. */
 export async function agentOn({ agent }: Lab, { name }: LabNode): Promise<AgentPod> {
   return (await agent.pods()).find(({ node }) => node === name) ?? assert.fail(`no agent on ${name}`);
+}
+
+/** The dataplane that the agent has chosen, and what has chosen it: labels of `ip_masq_agent_build_info`. */
+export async function choiceOn({ cluster }: Lab, { host }: LabNode) {
+  const { body } = await host.ask('fetch', { url: statusUrl(cluster, '/metrics') });
+  const [, dataplane, by] = /_build_info\{.*dataplane="(\w+) .*",chosen_by="([\w-]+)"\}/.exec(body) ?? [];
+  return { dataplane, by };
 }
 
 /** The container of that pod. */

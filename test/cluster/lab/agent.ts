@@ -16,8 +16,8 @@ export interface Kustomization {
   readonly manifest?: string;
   /** Names below examples/kubernetes/components. In a cluster of both families, `dual-stack` comes by itself. */
   readonly components?: readonly string[];
-  /** Texts of the base's sources. If absent, those of the overlay stay. */
-  readonly sources?: Partial<Record<Source, string>>;
+  /** Texts of sources. If absent, those of the overlay stay, but for that of dual-stack, which is then empty. */
+  readonly sources?: Partial<Record<Source | DualStackSource, string>>;
   /** More arguments for the agent. */
   readonly args?: readonly string[];
   /** More patches, as kustomize takes them. */
@@ -32,6 +32,8 @@ export interface Kustomization {
 
 /** The base's sources, as their ConfigMaps are named. */
 export type Source = 'ip-masq-cloud' | 'ip-masq-operator';
+/** That of the component dual-stack. */
+type DualStackSource = 'ip-masq-dual-stack';
 
 /** The pod of the agent on one node. */
 export interface AgentPod {
@@ -54,7 +56,7 @@ export interface Agent {
   /** Waits until every node runs what was applied last. */
   rolledOut(): Promise<void>;
   /** Writes the text of a source to its ConfigMap, which need not exist. */
-  write(source: Source, text: string): Promise<void>;
+  write(source: Source | DualStackSource, text: string): Promise<void>;
   /** Deletes the ConfigMap of a source. */
   remove(source: Source): Promise<void>;
   /** Makes every kubelet bring the ConfigMaps to the volumes now, by an annotation on the pods. */
@@ -79,6 +81,12 @@ interface Operation {
 export function doctor({ proxyMode }: Cluster): readonly string[] {
   return ['ip-masq-agent', 'doctor', ...(proxyMode === 'nftables' ? ['--accept-foreign=kube-proxy'] : [])];
 }
+
+/** What asks for each dataplane, whichever fits the node. */
+export const DATAPLANES = [
+  { backend: 'iptables', components: [], args: ['--backend=iptables'] },
+  { backend: 'nftables', components: ['nftables'], args: [] },
+] as const;
 
 const SELECTOR = '--selector=app.kubernetes.io/name=ip-masq-agent';
 const DAEMON_SET = 'daemonset/ip-masq-agent';

@@ -65,13 +65,9 @@ export async function joined(
   pods: number,
 ): Promise<Joined> {
   const own = addressIn(node.addresses, 'IPv4');
-  const look = async () => {
-    const [names, counts] = await Promise.all([ordinary.names(), ordinary.counts()]);
-    return names.flatMap((name) => counts[name] ?? []);
-  };
   const counts = await until(
     `packets of all ordinary pods with the address of ${node.name}`,
-    look,
+    ordinary.present,
     (found) => found.length === pods && found.every(({ sources }) => (sources[own] ?? 0) >= SETTLED),
   );
   const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Box } from '../../lab/box.ts';
 import { toolEnvironment } from '../local/environment.ts';
@@ -18,6 +18,8 @@ export interface NodePrograms {
   readonly spawn: Box['spawn'];
   /** Ends a program as a crash does. */
   kill(...programs: readonly Program[]): Promise<void>;
+  /** Ends a program, which then cannot start again until this is disposed of. */
+  withhold(program: 'kube-proxy'): Promise<AsyncDisposable>;
   /** Ends a program, and waits until it is started again. It may not answer yet. */
   restart(program: Program): Promise<void>;
   /** Ends all containers but those that hold the networks of the pods, which keep their addresses. */
@@ -60,6 +62,12 @@ export function localNode({ localNodes }: Cluster, { name, run }: LabNode): Node
       return spawn('setpriv', mortal, { ...options, env: toolEnvironment() });
     },
     kill: async (...programs) => kill(await pidsOf(...programs)),
+    withhold: async (program) => {
+      const config = join(root, 'run/cluster', name, `${program}.json`);
+      await rename(config, `${config}.withheld`);
+      await kill(await pidsOf(program));
+      return { [Symbol.asyncDispose]: () => rename(`${config}.withheld`, config) };
+    },
     restart: async (program) => {
       const before = await pidsOf(program);
       await kill(before);

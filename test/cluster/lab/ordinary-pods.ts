@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { readLines } from '../../lab/lines.ts';
 import { localNode } from './local-node.ts';
 import type { List, Pod } from './objects.ts';
-import type { Counts } from './packet-counter.ts';
+import type { Count, Counts } from './packet-counter.ts';
 import { addressIn } from './packets.ts';
 import type { Lab, LabNode } from './scenario.ts';
 
@@ -12,6 +12,8 @@ export interface OrdinaryPods extends Disposable {
   names(): Promise<readonly string[]>;
   /** What has arrived from each pod so far, those that are gone among them. */
   counts(): Promise<Counts>;
+  /** The same of those that are bound to the node now and have sent. */
+  present(): Promise<readonly Count[]>;
 }
 
 /** So many wait for the node, beside the one of a DaemonSet. */
@@ -51,15 +53,21 @@ export async function startOrdinaryPods(lab: Lab, node: LabNode, other: LabNode)
   await kubectl.apply(
     ...kinds.map((object) => ({ apiVersion: 'apps/v1', metadata: { name: 'ordinary' }, ...object })),
   );
+  const names: OrdinaryPods['names'] = async () => {
+    const selector = ['--selector=ordinary', `--field-selector=spec.nodeName=${node.name}`];
+    const { items } = await kubectl.get<List<Pod>>('pods', ...selector);
+    return items.map(({ metadata }) => metadata.name);
+  };
+  const counts: OrdinaryPods['counts'] = async () => {
+    counter.stdin?.write('\n');
+    return JSON.parse((await lines.next(() => true)).text);
+  };
   return {
-    names: async () => {
-      const selector = ['--selector=ordinary', `--field-selector=spec.nodeName=${node.name}`];
-      const { items } = await kubectl.get<List<Pod>>('pods', ...selector);
-      return items.map(({ metadata }) => metadata.name);
-    },
-    counts: async () => {
-      counter.stdin?.write('\n');
-      return JSON.parse((await lines.next(() => true)).text);
+    names,
+    counts,
+    present: async () => {
+      const [bound, found] = await Promise.all([names(), counts()]);
+      return bound.flatMap((name) => found[name] ?? []);
     },
     [Symbol.dispose]: () => {
       counter.kill('SIGKILL');

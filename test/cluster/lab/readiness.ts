@@ -79,17 +79,20 @@ export interface TaintWatch extends Disposable {
 }
 
 export async function watchTaints({ kubectl }: Lab): Promise<TaintWatch> {
-  const template = '{.metadata.name}{range .spec.taints[*]} {.key}{end}{"\\n"}';
-  const child = kubectl.spawn('get', 'nodes', '--watch', `--output=jsonpath=${template}`);
+  // Not jsonpath: with a range in it, kubectl ends at the second object.
+  const template = '{{.metadata.name}}{{range .spec.taints}} {{.key}}{{end}}{{"\\n"}}';
+  const child = kubectl.spawn('get', 'nodes', '--watch', `--output=go-template=${template}`);
   if (child.stdout === null) throw new Error('kubectl has an output');
   const lines = readLines(child.stdout, 'the nodes');
   await lines.next((text) => text !== '');
   return {
-    seen: () =>
-      lines
+    seen: () => {
+      if (child.exitCode !== null) throw new Error(`kubectl has ended with exit code ${child.exitCode}`);
+      return lines
         .drain()
         .map(({ text }) => text.split(' '))
-        .flatMap(([name = '', ...taints]) => (taints.includes(TAINT) ? [name] : [])),
+        .flatMap(([name = '', ...taints]) => (taints.includes(TAINT) ? [name] : []));
+    },
     [Symbol.dispose]: () => {
       child.kill('SIGKILL');
     },

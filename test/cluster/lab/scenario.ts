@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { after, type TestContext, test } from 'node:test';
 import { type Agent, agentIn } from './agent.ts';
 import { type Cluster, clusterFromEnvironment } from './cluster.ts';
+import { forgetConnections } from './forget-connections.ts';
 import { type Kubectl, kubectlFor, namespaceFor } from './kubectl.ts';
+import { localNode } from './local-node.ts';
 import { accessTo, type NodeAccess } from './nodes.ts';
 import { type Addresses, type ProbedNode, type Probes, startProbes } from './probes.ts';
 
@@ -61,6 +63,8 @@ async function createLab(stack: AsyncDisposableStack, measured: Lab['measured'])
   const { service } = await sharedProbes(cluster);
   const nodes = await probedNodes(cluster);
   stack.defer(async () => removeAgent(kubectl, await probedNodes(cluster)));
+  for (const node of cluster.localNodes.length > 0 ? nodes : [])
+    await forgetConnections(localNode(cluster, node));
   const agent = agentIn(kubectl, cluster, namespace);
   return { cluster, kubectl, namespace, agent, nodes, service, measured };
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Kustomization } from '../lab/agent.ts';
+import { DATAPLANES } from '../lab/agent.ts';
 import { isIPv6Alone } from '../lab/cluster.ts';
 import { saveForeignRules } from '../lab/foreign-rules.ts';
 import { settledRules } from '../lab/nodes.ts';
@@ -19,20 +19,15 @@ scenario(
   async (lab) => {
     const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
     // Only an event of the kernel can lead to the repair.
-    const args = ['--resync-interval=24h'];
+    const interval = '--resync-interval=24h';
     const tool = isIPv6Alone(lab.cluster) ? 'ip6tables-nft' : 'iptables-nft';
     const flushNat: Flush = [tool, '-t', 'nat', '-F'];
-    const dataplanes: readonly (readonly [Kustomization, readonly Flush[]])[] = [
-      [{ sources, args }, [flushNat, FLUSH_ALL]],
-      [{ sources, args, components: ['nftables'] }, [FLUSH_ALL]],
-    ];
-    for (const [kustomization, flushes] of dataplanes) {
-      await lab.agent.deploy(kustomization);
+    const flushes = { iptables: [flushNat, FLUSH_ALL], nftables: [FLUSH_ALL] };
+    for (const { backend, components, args } of DATAPLANES) {
+      await lab.agent.deploy({ sources, components, args: [interval, ...args] });
       await untilPackets(lab, VERDICTS);
-      for (const flush of flushes) {
-        const name = kustomization.components?.[0] ?? 'iptables';
-        await survives(lab, flush, `${flush.join(' ')} with the agent's rules in ${name}`);
-      }
+      for (const flush of flushes[backend])
+        await survives(lab, flush, `${flush.join(' ')} with the agent's rules in ${backend}`);
     }
   },
 );

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
-import { doctor, type Kustomization } from '../lab/agent.ts';
-import { containerOn, readyOn, replaceAgent, stateOn } from '../lab/agent-on-node.ts';
+import { DATAPLANES, doctor, type Kustomization } from '../lab/agent.ts';
+import { choiceOn, containerOn, readyOn, replaceAgent, stateOn } from '../lab/agent-on-node.ts';
 import { killedAmidSwap, manyKeys, VOLUME_OF_MANY } from '../lab/cut-off-swap.ts';
 import { localNode, type Program } from '../lab/local-node.ts';
 import { settledRules } from '../lab/nodes.ts';
@@ -14,6 +14,7 @@ import { hasWitness, startWitness } from '../lab/witness.ts';
 
 const PER_SECOND = 50;
 const MOST_SWAPS = 10;
+const RESTARTS = 20;
 const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
 /** Only an event can lead to a sync. */
 const ARGS = ['--resync-interval=24h'];
@@ -60,10 +61,42 @@ onNodes('kubelet is killed amid a swap, and its next run brings the change', asy
 });
 
 onNodes('a node loses all containers and rules, as when it reboots, and gets its rules back', async (lab) => {
-  const dataplanes: readonly Kustomization[] = [{}, { components: ['nftables'] }];
-  for (const dataplane of dataplanes) {
-    await deploy(lab, dataplane);
-    await reboot(lab, dataplane.components?.[0] ?? 'iptables');
+  for (const { backend, components, args } of DATAPLANES) {
+    await deploy(lab, { components, args });
+    await reboot(lab, backend);
+  }
+});
+
+onNodes('kube-proxy first: the agent takes its dataplane, and keeps it', async (lab) => {
+  await deploy(lab);
+  await keepsChoice(lab, { dataplane: lab.cluster.proxyMode, by: 'kube-proxy' });
+  for (const { name } of lab.nodes) {
+    const { code, stdout, stderr } = await lab.agent.exec(name, 'ip-masq-agent', 'doctor');
+    assert.equal(code, 0, stdout + stderr);
+  }
+});
+
+onNodes('the agent first: it takes iptables, and keeps it when kube-proxy comes', async (lab) => {
+  const { agent, cluster, kubectl, nodes } = lab;
+  await deploy(lab);
+  await kubectl.must('delete', 'daemonset/ip-masq-agent', '--cascade=foreground');
+  {
+    await using proxies = new AsyncDisposableStack();
+    for (const node of nodes) {
+      proxies.use(await localNode(cluster, node).withhold('kube-proxy'));
+      await node.must('nft', 'flush', 'ruleset');
+    }
+    await deploy(lab);
+    await withoutWrongs(lab, 'kube-proxy comes', async () => {
+      await proxies.disposeAsync();
+      await untilServices(lab, nodes);
+    });
+  }
+  await keepsChoice(lab, { dataplane: 'iptables', by: 'trial' });
+  for (const { name } of nodes) {
+    const { code, stdout, stderr } = await agent.exec(name, 'ip-masq-agent', 'doctor');
+    if (cluster.proxyMode === 'iptables') assert.equal(code, 0, stdout + stderr);
+    else assert.match(stdout, /the rules of kube-proxy and of the agent have one priority/);
   }
 });
 
@@ -98,9 +131,9 @@ function onNodes(title: string, body: (lab: Lab) => Promise<void>): void {
   });
 }
 
-async function deploy(lab: Lab, kustomization: Kustomization = {}): Promise<void> {
+async function deploy(lab: Lab, { args = [], ...kustomization }: Kustomization = {}): Promise<void> {
   const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
-  await lab.agent.deploy({ args: ARGS, sources, ...kustomization });
+  await lab.agent.deploy({ args: [...ARGS, ...args], sources, ...kustomization });
   await untilPackets(lab, VERDICTS);
 }
 
@@ -131,6 +164,19 @@ async function endTraffic(
     assert.ok(count > 0, way);
     assert.ok(isAllowed(found), `${what}, ${way}: ${JSON.stringify(outcomes)}`);
   }
+}
+
+/** The agents have chosen so, and agents that come after them find their rules there, whatever kube-proxy does. */
+async function keepsChoice(lab: Lab, choice: Awaited<ReturnType<typeof choiceOn>>): Promise<void> {
+  for (const node of lab.nodes) assert.deepEqual(await choiceOn(lab, node), choice);
+  const [node] = lab.nodes;
+  await withoutWrongs(lab, `${RESTARTS} restarts of the agent and of kube-proxy`, async () => {
+    for (let restarts = 0; restarts < RESTARTS; restarts += 1) {
+      await Promise.all([replaceAgent(lab, node), localNode(lab.cluster, node).restart('kube-proxy')]);
+      assert.deepEqual(await choiceOn(lab, node), { ...choice, by: 'own-rules' });
+    }
+    await untilServices(lab, [node]);
+  });
 }
 
 /** Returns when both kubelet and the container runtime answer again. */
@@ -169,7 +215,7 @@ async function reboot(lab: Lab, dataplane: string): Promise<void> {
   await using late = await startTraffic(lab, PER_SECOND);
   assert.equal(await node.ownRules(), rules);
   await untilPackets(lab, VERDICTS);
-  await untilServices(lab);
+  await untilServices(lab, nodes);
   for (const { name, client } of nodes)
     await until(
       `${PER_SECOND} connections on ${name} since the agent is Ready`,
@@ -182,7 +228,7 @@ async function reboot(lab: Lab, dataplane: string): Promise<void> {
 }
 
 /** kube-proxy has written its rules again: Services lead to pods. */
-async function untilServices({ cluster, nodes, service }: Lab): Promise<void> {
+async function untilServices({ cluster, service }: Lab, nodes: readonly LabNode[]): Promise<void> {
   const targets = cluster.families.map(
     (family) => ({ protocol: 'tcp', address: addressIn(service, family) }) as const,
   );

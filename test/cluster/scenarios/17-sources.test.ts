@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
-import type { Kustomization } from '../lab/agent.ts';
+import { DATAPLANES } from '../lab/agent.ts';
 import type { Family } from '../lab/cluster.ts';
 import { localNode } from '../lab/local-node.ts';
 import { addressIn, routes, sourceText, untilPackets } from '../lab/packets.ts';
@@ -8,7 +8,6 @@ import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
 const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
-const DATAPLANES: readonly Kustomization[] = [{}, { components: ['nftables'] }];
 
 /** More addresses of each node. */
 const RANGES = { IPv4: '198.51.100.0/24', IPv6: '2001:db8:100::/64' } as const;
@@ -24,10 +23,11 @@ scenario('only packets of listed ranges are masqueraded', async (lab) => {
     );
     return `masqueradeFromCIDRs: ${JSON.stringify(clients)}\n`;
   };
-  for (const dataplane of DATAPLANES) {
+  for (const { components, args } of DATAPLANES) {
     await agent.deploy({
       sources: { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': limitedTo(one) },
-      ...dataplane,
+      components,
+      args,
     });
     const own = (node: LabNode) => (family: Family) => addressIn(node.addresses, family);
     const clients = (node: LabNode) => (family: Family) => addressIn(node.client.addresses, family);
@@ -60,15 +60,15 @@ scenario('packets leave with the address of each node that one ConfigMap asks fo
         );
   };
   const before = (node: LabNode) => (family: Family) => addressIn(node.addresses, family);
-  for (const dataplane of DATAPLANES) {
+  for (const { components, args } of DATAPLANES) {
     await agent.deploy({
       sources: {
         'ip-masq-operator': sourceText(lab, 'pods'),
         'ip-masq-cloud': `masqueradeAddresses: ${JSON.stringify(items)}\n`,
       },
+      components,
       // Only an event of the kernel can lead to the addresses.
-      args: ['--resync-interval=24h'],
-      ...dataplane,
+      args: ['--resync-interval=24h', ...args],
     });
     await untilSources(lab, nodes.map(before));
     await change('add');

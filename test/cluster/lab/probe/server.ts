@@ -3,6 +3,9 @@ import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { PORT, type Seen } from './errands.ts';
 
+/** How often the servers look for new addresses of their own. */
+const LOOK_MS = 1_000;
+
 /** Tells every client the source of its packets: at once over TCP, and again for each line; over UDP for each datagram. */
 export function startServers(name: string): void {
   const answer = (source = '') => {
@@ -16,14 +19,25 @@ export function startServers(name: string): void {
     socket.write(line);
   });
   server.listen(PORT);
-  // A socket for all addresses would answer from the address that the route prefers, not from the one that was asked.
-  for (const address of ownAddresses()) {
-    const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
-    socket.on('message', (_, from) => socket.send(answer(from.address), from.port, from.address));
-    // An address may go away while the node's network changes.
-    socket.on('error', (error) => console.error(`${address}: ${error.message}`));
-    socket.bind(PORT, address);
-  }
+  const open = new Set<string>();
+  const openAll = () => {
+    for (const address of ownAddresses().filter((own) => !open.has(own))) {
+      open.add(address);
+      const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
+      socket.on('message', (_, from) => socket.send(answer(from.address), from.port, from.address));
+      // An address may go away while the node's network changes.
+      socket.on('error', (error) => {
+        console.error(`${address}: ${error.message}`);
+        socket.close();
+      });
+      socket.on('close', () => open.delete(address));
+      socket.bind(PORT, address);
+    }
+  };
+  // A socket for all addresses would answer from the address that the route prefers, not from the one that was asked. A
+  // new IPv6 address cannot be used at once (RFC 4862, section 5.4), and the bridge of the pods may come later than this.
+  openAll();
+  setInterval(openAll, LOOK_MS);
 }
 
 /** The addresses of all links, but for those that are valid on one link only. */
