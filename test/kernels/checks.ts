@@ -103,6 +103,12 @@ const SUBJECTS: readonly Subject[] = [
     tests: (kind) => RegExp(`^a second agent.*, ${kind}$`),
   },
   {
+    title: 'the lock: a second agent goes on when the first one ends',
+    file: 'test/e2e/lock.test.ts',
+    tests: () => /takes over as soon as the first ends$/,
+    kinds: ['iptables-nft'],
+  },
+  {
     title: "1,000 CIDRs within the manifest's memory, cgroup v2",
     file: 'test/kernels/dataplanes.test.ts',
     tests: (kind) => RegExp(`^1,000 CIDRs.*, ${kind}$`),
