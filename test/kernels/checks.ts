@@ -74,7 +74,6 @@ const SUBJECTS: readonly Subject[] = [
     file: 'test/e2e/drift.test.ts',
     tests: (kind) => RegExp(`${flagOf(kind)} is repaired.*: by drift$`),
     kinds: WATCHED,
-    shortTests: 'all',
   },
   {
     title: 'only the elements that differ change, over netlink',
