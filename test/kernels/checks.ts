@@ -22,7 +22,7 @@ interface Subject {
   readonly isAboutLack?: true;
   /** Needs the addresses of IPv6. */
   readonly needsIPv6?: true;
-  /** Those of its tests that `.ci/run` has time for; none, if absent. */
+  /** Those of its tests that `.ci/run` has time for, and that variants of a kernel show; none, if absent. */
   readonly shortTests?: 'all' | ((kind: string) => RegExp);
 }
 
@@ -74,7 +74,6 @@ const SUBJECTS: readonly Subject[] = [
     file: 'test/e2e/drift.test.ts',
     tests: (kind) => RegExp(`${flagOf(kind)} is repaired.*: by drift$`),
     kinds: WATCHED,
-    shortTests: 'all',
   },
   {
     title: 'only the elements that differ change, over netlink',
@@ -103,6 +102,12 @@ const SUBJECTS: readonly Subject[] = [
     tests: (kind) => RegExp(`^a second agent.*, ${kind}$`),
   },
   {
+    title: 'the lock: a second agent goes on when the first one ends',
+    file: 'test/e2e/lock.test.ts',
+    tests: () => /takes over as soon as the first ends$/,
+    kinds: ['iptables-nft'],
+  },
+  {
     title: "1,000 CIDRs within the manifest's memory, cgroup v2",
     file: 'test/kernels/dataplanes.test.ts',
     tests: (kind) => RegExp(`^1,000 CIDRs.*, ${kind}$`),
@@ -110,11 +115,14 @@ const SUBJECTS: readonly Subject[] = [
 ];
 
 /** What a machine is to show. */
-export function checksFor({ parameters }: Machine, isShort: boolean): readonly Check[] {
+export function checksFor({ isVariant, parameters, lacks }: Machine, isShortRun: boolean): readonly Check[] {
+  const isShort = isShortRun || isVariant === true;
   return SUBJECTS.filter((one) => !one.needsIPv6 || parameters !== IPV4_ALONE).flatMap(
-    ({ title, file, tests: all, shortTests, kinds = KINDS, isAboutLack = false }) => {
+    ({ title, file, tests: all, shortTests, kinds: some = KINDS, isAboutLack = false }) => {
       const tests = isShort && shortTests !== 'all' ? shortTests : all;
       if (tests === undefined) return [];
+      // In a short run, the other tests show that what is there starts.
+      const kinds = isShort && isAboutLack ? lacks : some;
       return kinds.map((kind) => ({
         title: `${title}: ${kind}`,
         file,

@@ -10,6 +10,8 @@ export interface Machine {
   readonly without?: RegExp;
   /** For the command line of the kernel. */
   readonly parameters?: string;
+  /** Another machine shows all that its kernel can do: this one, only what makes it another. */
+  readonly isVariant?: true;
   /** The dataplanes that cannot work there: the agent must say so. */
   readonly lacks: readonly string[];
 }
@@ -24,13 +26,23 @@ export const MACHINES: readonly Machine[] = [
     name: '6.1-nftables',
     title: '6.1 without the modules that RHEL 10 has not: `xt_*`, `ip_tables`, `ip6_tables`',
     suite: 'bookworm',
+    isVariant: true,
     without: /^(?:(?:xt|ipt|ip6t)_|ip6?_?table)/,
     lacks: ['iptables-nft', 'iptables-legacy'],
+  },
+  {
+    name: '6.1-iptables',
+    title: '6.1 without `nft_masq` and `nft_fib*`',
+    suite: 'bookworm',
+    isVariant: true,
+    without: /^nft_(?:masq|fib)/,
+    lacks: ['nftables'],
   },
   {
     name: '6.1-legacy',
     title: '6.1 without `nf_tables`',
     suite: 'bookworm',
+    isVariant: true,
     without: /^nf_tables/,
     lacks: ['iptables-nft', 'nftables'],
   },
@@ -38,6 +50,7 @@ export const MACHINES: readonly Machine[] = [
     name: '6.1-ipv4',
     title: `6.1 with \`${IPV4_ALONE}\``,
     suite: 'bookworm',
+    isVariant: true,
     parameters: IPV4_ALONE,
     lacks: [],
   },

@@ -1,11 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/**
- * `refused`: the dataplane is not there, and the agent ends. `unclear`: it ends without saying clearly that the kernel lacks
- * something.
- */
-export type Outcome = 'passed' | 'failed' | 'refused' | 'unclear';
+/** `refused`: the dataplane is not there, and the agent ends and says what the kernel lacks. */
+export type Outcome = 'passed' | 'failed' | 'refused';
 
 /** What the last run in a machine has shown. */
 export interface KernelResult {

@@ -20,7 +20,10 @@ async function removeCgroup(dir: string): Promise<void> {
   await rmdir(dir).catch(() => undefined);
 }
 
-/** A cgroup whose processes together may hold only so much memory: beyond it the kernel kills one, and kubelet the rest. */
+/**
+ * A cgroup whose processes together may hold only so much memory: beyond it the kernel kills one, and kubelet the rest. In
+ * version 2 the kernel kills all (memory.oom.group), as kubelet has it.
+ */
 export interface MemoryCgroup extends AsyncDisposable {
   /** The same command, run in the cgroup. */
   wrap(command: Command): Command;
@@ -38,7 +41,13 @@ const MEMORY_FILES = [
     peak: 'memory.max_usage_in_bytes',
     kills: 'memory.oom_control',
   },
-  { root: CGROUPS, limit: 'memory.max', peak: 'memory.peak', kills: 'memory.events' },
+  {
+    root: CGROUPS,
+    limit: 'memory.max',
+    group: 'memory.oom.group',
+    peak: 'memory.peak',
+    kills: 'memory.events',
+  },
 ] as const;
 
 /** Why no memory cgroup can be made here; false if one can. */
@@ -59,11 +68,12 @@ export async function whyNoMemoryCgroup(): Promise<string | false> {
 export async function memoryCgroup(bytes: number): Promise<MemoryCgroup> {
   const name = `ip-masq-test-${process.pid}-${randomInt(2 ** 32)}`;
   const errors: unknown[] = [];
-  for (const { root, limit, peak, kills } of MEMORY_FILES) {
+  for (const { root, limit, peak, kills, ...more } of MEMORY_FILES) {
     const dir = join(root, name);
     try {
       await mkdir(dir);
       await writeFile(join(dir, limit), `${bytes}`, { flag: 'r+' });
+      if ('group' in more) await writeFile(join(dir, more.group), '1', { flag: 'r+' });
     } catch (error) {
       await rmdir(dir).catch(() => undefined);
       errors.push(error);

@@ -24,15 +24,12 @@ export interface RunResult {
 
 export type Environment = Readonly<Record<string, string>>;
 
-/** How much longer than elsewhere a program may take: an emulated machine is slow. */
-const PATIENCE = Number(process.env['PATIENCE'] ?? 1);
-
 /** Runs a program to its end. Rejects only where the program cannot be started. */
 export function run({ file, args }: Command, env: Environment, options: RunOptions = {}): Promise<RunResult> {
   const { input = '', timeoutMs = 30_000 } = options;
   return new Promise((resolve, reject) => {
     const child = spawn(file, args, { env, stdio: 'pipe' });
-    const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs * PATIENCE);
+    const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs);
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
     child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk));

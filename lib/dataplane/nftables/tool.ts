@@ -162,7 +162,33 @@ const SYMPTOMS: readonly Symptom[] = [
   },
 ];
 
+/** The statements and expressions of the agent's rules that are in modules of their own. */
+const MODULES: Readonly<Record<string, string>> = {
+  fib: 'nft_fib_ipv4 (for IPv6, nft_fib_ipv6)',
+  masquerade: 'nft_masq',
+  numgen: 'nft_numgen',
+  snat: 'nft_nat',
+};
+
+/** A part of a line that the kernel refuses, as for a statement that it does not know; nft(8) prints the line below. */
+const REFUSED_PART =
+  /:(\d+)-(\d+): Error: Could not process rule: (?:No such file or directory|Operation not supported)\n(.*)$/gm;
+
+/** The modules without which the kernel cannot have the rules. */
+function lackingModules(stderr: string): readonly string[] {
+  const lacking = Array.from(stderr.matchAll(REFUSED_PART), ([, first, last, line = '']) => {
+    const word = line.slice(Number(first) - 1, Number(last)).split(' ')[0];
+    return MODULES[word ?? ''] ?? [];
+  });
+  return [...new Set(lacking.flat())];
+}
+
 function failure(result: ToolResult): DataplaneError {
+  const lacking = lackingModules(result.stderr);
+  if (lacking.length > 0) {
+    const remedy = 'load them on the node (modprobe), or use --backend=iptables';
+    return new DataplaneError('unsupported', `nft failed: the kernel lacks ${lacking.join(', ')}`, remedy);
+  }
   const said = firstLines(result.stderr) || `exit code ${result.code}`;
   return toolError(SYMPTOMS, result.stderr, `nft failed: ${said}`);
 }

@@ -133,6 +133,40 @@ for (const [what, listing] of [
     });
   });
 
+// So nft 1.0.6 prints it on Linux 6.1 without `nft_masq` and `nft_fib*`. The same error at the name of a table is a race.
+for (const [part, failure, message] of [
+  ['masquerade', 'unsupported', 'nft failed: the kernel lacks nft_masq'],
+  [
+    'fib daddr type local',
+    'unsupported',
+    'nft failed: the kernel lacks nft_fib_ipv4 (for IPv6, nft_fib_ipv6)',
+  ],
+  [
+    'ip-masq-agent',
+    'raced',
+    'nft failed: /dev/stdin:3:13-25: Error: Could not process rule: No such file or directory',
+  ],
+] as const)
+  it(`a kernel that does not know what it is told is told from a race: ${part}`, async () => {
+    const line = 'add rule ip ip-masq-agent postrouting fib daddr type local masquerade';
+    const first = line.indexOf(part) + 1;
+    const at = `/dev/stdin:3:${first}-${first + part.length - 1}`;
+    const stderr = `${at}: Error: Could not process rule: No such file or directory\n${line}\n${' '.repeat(first - 1)}^^^\n`;
+    const host: Host = {
+      run: async (_, [option]) =>
+        option === '--version'
+          ? { code: 0, stdout: 'nftables v1.0.6', stderr: '' }
+          : { code: 1, stdout: '', stderr: option === '-f' ? stderr : 'No such file or directory' },
+      readText: async () => '',
+    };
+    const dataplane = await openNftables(OPTIONS, host);
+    const plan = (await dataplane.observe('IPv4')).plan(compilePolicy(mergedOf({}), 'IPv4'));
+    await assert.rejects(plan?.apply() ?? assert.fail(), (error: DataplaneError) => {
+      assert.deepEqual([error.failure, error.message], [failure, message]);
+      return true;
+    });
+  });
+
 /** A host without netlink, whose nft lists this. */
 function hostThat(listing: string): Host {
   return {
