@@ -41,6 +41,7 @@ export async function withAgentFlags(given: Texts, uses: readonly FlagName[]): P
   }
   const { version, flags } = holder.introduction;
   const told = validFlags(flags, wanted);
+  if (told.size === 0) return given;
   const texts = new Map([...given, ...told]);
   const changed = [...told.keys()].filter((name) => textOf(name, texts) !== FLAGS[name].default);
   complain(`flags of the running agent, ${version}: ${show(changed, texts) || 'the defaults'}`);

@@ -1,8 +1,8 @@
+import { survey } from '../../../lib/agent/places.ts';
 import { retrying } from '../../../lib/agent/retry.ts';
 import { type Address, formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
-import { listPlaces, openDataplane } from '../../../lib/dataplane/open.ts';
 import { bpfLinks } from '../../../lib/doctor/machine-findings.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
 import { painter } from '../../../lib/text/colour.ts';
@@ -43,12 +43,11 @@ async function askNode(
   const host = systemHost(flags['sync-timeout']);
   const retry = retryOptions(flags);
   const options = dataplaneOptions(flags);
-  const { dataplane } = await retrying(() => openDataplane(options, host, foreignHost(flags)), retry);
   const families = [...new Set(addresses.map(({ family }) => family))];
-  const nodeOptions = { families, ownChain: options.chain, iptables: dataplane.iptables };
+  const places = await survey(options, host, foreignHost(flags), retry, families);
+  const nodeOptions = { families, ownChain: options.chain, iptables: places.dataplane.iptables };
   const node = await retrying(() => readNode(foreignHost(flags), nodeOptions), retry);
-  const places = await listPlaces(options, host);
-  const seen = { dataplane, places, node, bpf: await bpfLinks(host), retry };
+  const seen = { places, node, bpf: await bpfLinks(host) };
   return explainedLive(config, addresses, from, keptFamilies(flags), seen);
 }
 

@@ -1,8 +1,7 @@
-import { readPlaces } from '../../../lib/agent/places.ts';
-import { type RetryOptions, retrying } from '../../../lib/agent/retry.ts';
+import type { Survey } from '../../../lib/agent/places.ts';
 import { formatRange, sameRanges } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import type { Dataplane, KernelFates, KernelVerdict, Place } from '../../../lib/dataplane/dataplane.ts';
+import type { KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/foreign/find.ts';
 import type { NodeRules } from '../../../lib/foreign/read-node.ts';
@@ -65,16 +64,12 @@ export function explained(
   return { decision, isKept: families.includes(address.family), live: undefined };
 }
 
-/** What is known of the node before its own rules are read. */
+/** What is known of the node. */
 interface SeenNode {
-  /** The dataplane that is used. */
-  readonly dataplane: Dataplane;
-  readonly places: readonly Place[];
+  readonly places: Survey;
   readonly node: NodeRules;
   /** Links of programs that may masquerade past all rules. */
   readonly bpf: readonly string[];
-  /** How to wait for a busy kernel. */
-  readonly retry: RetryOptions;
 }
 
 /**
@@ -95,7 +90,7 @@ export async function explainedLive(
   for (const address of addresses) {
     const { family } = address;
     const said = explained(config, address, from, families, own);
-    const places = known[family] ?? (await observePlaces(family, seen));
+    const places = known[family] ?? placesOf(family, seen.places);
     known[family] = places;
     const kernel = verdictAt(places.used, address, from);
     const elsewhere = verdictsElsewhere(places, address, said);
@@ -153,18 +148,18 @@ interface SeenPlaces {
   readonly unread: readonly string[];
 }
 
-async function observePlaces(family: Family, { dataplane, places, retry }: SeenNode): Promise<SeenPlaces> {
-  const used = await retrying(() => dataplane.observe(family), retry);
-  const others = await readPlaces(
-    places.filter((place) => place.family === family && place.dataplane.name !== dataplane.name),
-    retry,
-  );
+function placesOf(family: Family, { used, others }: Survey): SeenPlaces {
+  const of = (readings: Survey['used']) => readings.filter((one) => one.family === family);
+  const [own] = of(used);
+  if (own === undefined || 'error' in own) throw own?.error;
   return {
-    used: used.fates(),
-    others: others
+    used: own.observed.fates(),
+    others: of(others)
       .filter((one) => one.kind === 'found')
       .map((one) => ({ where: one.dataplane.name, seen: one.observed.fates() })),
-    unread: others.filter((one) => one.kind === 'unreadable').map(({ error }) => error.message),
+    unread: of(others)
+      .filter((one) => one.kind === 'unreadable')
+      .map(({ error }) => error.message),
   };
 }
 
