@@ -95,7 +95,5 @@ export function commandNamed(name: string, commands: Commands): Command {
   if (command !== undefined) return command;
   const near = nearest(name, Object.keys(commands));
   const hint = near === undefined ? 'see --help' : `did you mean ${near}?`;
-  throw new UsageError(
-    `unknown command ${quote(name)}: ${hint} (a boolean flag takes its value as --flag=false)`,
-  );
+  throw new UsageError(`unknown command ${quote(name)}: ${hint}`);
 }

@@ -51,7 +51,15 @@ describe('the command line', () => {
   }
 
   it('does not take the next word as the value of a boolean, as Go does not', () => {
-    assert.throws(() => parseArgs(['--enable-ipv6', 'false']), /unknown command "false".*--flag=false/);
+    for (const argv of [
+      ['--enable-ipv6', 'false'],
+      ['check', '--enable-ipv6', 'false'],
+      ['check', '-R', 'True', 'x'],
+    ])
+      assert.throws(
+        () => parseArgs(argv),
+        /takes no value behind a space, but got "\w+": write --?\S+=(?:false|True)$/,
+      );
   });
 
   for (const [text, ms] of [
