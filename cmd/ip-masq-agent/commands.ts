@@ -129,7 +129,8 @@ export const COMMANDS: Commands = {
   doctor: command({
     summary:
       'check the node for what breaks masquerading: foreign rules, missing tools, capabilities, settings',
-    details: 'Changes nothing. The exit code is 0 if nothing is found, and 4 if something is found.',
+    details:
+      'Changes nothing. The exit code is 0 if nothing is found, 3 if the config is invalid, and 4 if something else is found.',
     operands: '',
     own: OUTPUT_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],

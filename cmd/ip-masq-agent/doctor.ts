@@ -1,13 +1,14 @@
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { type Examination, examine } from '../../lib/doctor/examine.ts';
+import type { FindingKind } from '../../lib/doctor/finding.ts';
 import { type Paint, painter } from '../../lib/text/colour.ts';
-import { prettyJson, printable } from '../../lib/text/escape.ts';
+import { printable } from '../../lib/text/escape.ts';
 import { counted, few } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { dataplaneOptions, foreignHost, retryOptions, sourcesOptions } from './from-flags.ts';
-import { print, wantsColour } from './print.ts';
+import { print, printJson, wantsColour } from './print.ts';
 
 /** Checks the node for what breaks masquerading. */
 export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
@@ -19,10 +20,19 @@ export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
     acceptForeign: flags['accept-foreign'],
     retry: retryOptions(flags),
   });
-  if (flags.output === 'json') print(prettyJson(examination));
+  const code = codeOf(examination);
+  if (flags.output === 'json') printJson(code, examination);
   else print(examinationText(examination, painter(wantsColour(process.stdout))));
-  return examination.findings.length === 0 ? EXIT.ok : EXIT.different;
+  return code;
 }
+
+/** An invalid config has one exit code in all commands. */
+function codeOf({ findings }: Examination): number {
+  if (findings.some(({ kind }) => INVALID.includes(kind))) return EXIT.config;
+  return findings.length === 0 ? EXIT.ok : EXIT.different;
+}
+
+const INVALID: readonly FindingKind[] = ['config-invalid', 'config-unreadable'];
 
 /** How many lines of evidence are shown for each finding. */
 const MAX_EVIDENCE = 20;

@@ -10,7 +10,7 @@ export function jsonReport({ problems, config, sources, expected }: CheckReport)
   const summary = summarize(problems);
   const failed = problems.filter(({ kind }) => kind === 'expectation').length;
   return prettyJson({
-    valid: config !== undefined,
+    ok: config !== undefined && failed === 0,
     summary,
     expectations: expected === undefined ? null : { met: expected.count - failed, failed },
     sources: sources.map(({ name, found }) => ({ name, file: found?.file.name ?? name })),

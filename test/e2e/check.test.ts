@@ -81,8 +81,8 @@ describe('check, without root, kernel tools and PATH', () => {
 
     it('in JSON, with the other place of each conflict', async () => {
       const { code, stdout } = await check('--output=json', MISTAKES);
-      const { valid, merged, summary, problems }: JsonReport = JSON.parse(stdout);
-      assert.deepEqual({ code, valid, merged }, { code: 3, valid: false, merged: null });
+      const { ok, merged, summary, problems }: JsonReport = JSON.parse(stdout);
+      assert.deepEqual({ code, ok, merged }, { code: 3, ok: false, merged: null });
       assert.deepEqual(summary, { errors: 13, warnings: 4, infos: 3 });
       assert.deepEqual(
         problems
@@ -197,8 +197,8 @@ standard input:1:22
     });
 
     it('is in the JSON, the annotations and the SARIF', async () => {
-      const { valid, problems }: JsonReport = JSON.parse(await run('json'));
-      assert.equal(valid, true);
+      const { ok, problems }: JsonReport = JSON.parse(await run('json'));
+      assert.equal(ok, false);
       assert.partialDeepStrictEqual(problems, [
         {
           kind: 'expectation',
@@ -381,7 +381,7 @@ standard input:1:22
 });
 
 interface JsonReport {
-  readonly valid: boolean;
+  readonly ok: boolean;
   readonly summary: unknown;
   readonly merged: unknown;
   readonly problems: readonly {

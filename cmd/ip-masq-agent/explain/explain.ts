@@ -6,14 +6,14 @@ import { systemHost } from '../../../lib/dataplane/host.ts';
 import { bpfLinks } from '../../../lib/doctor/machine-findings.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
 import { painter } from '../../../lib/text/colour.ts';
-import { prettyJson, quote } from '../../../lib/text/escape.ts';
+import { quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../from-flags.ts';
-import { print, wantsColour } from '../print.ts';
-import { readConfig } from '../read-config.ts';
+import { print, printJson, wantsColour } from '../print.ts';
+import { orInvalid, readConfig } from '../read-config.ts';
 import { explainedJson } from './explain-json.ts';
 import { explainedText } from './explain-text.ts';
 import { agreesWholly, type Explained, explained, explainedLive } from './live.ts';
@@ -25,17 +25,23 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
   const other = addresses.find(({ family }) => from !== undefined && family !== from.family);
   if (other !== undefined)
     throw new UsageError(`${formatAddress(other)} and the address of --from are not of one family`);
-  const config = await readConfig(flags, { forPeople: flags.output === 'text' });
+  const isText = flags.output === 'text';
+  const read = readConfig(flags, { forPeople: isText });
+  const { config, error } = flags.live ? await orInvalid(read) : { config: await read };
   const answers = flags.live
     ? await askNode(config, addresses, from, flags)
     : addresses.map((address) => explained(config, address, from, keptFamilies(flags)));
-  if (flags.output === 'json') print(prettyJson(answers.map(explainedJson)));
-  else print(answers.map((answer) => explainedText(answer, painter(wantsColour(process.stdout)))).join(''));
-  return answers.every(({ live }) => live === undefined || agreesWholly(live)) ? EXIT.ok : EXIT.different;
+  const agrees = answers.every(({ live }) => live === undefined || agreesWholly(live));
+  const code = agrees ? EXIT.ok : EXIT.different;
+  if (isText)
+    print(answers.map((answer) => explainedText(answer, painter(wantsColour(process.stdout)))).join(''));
+  else printJson(code, { addresses: answers.map(explainedJson) });
+  if (error !== undefined) throw error;
+  return code;
 }
 
 async function askNode(
-  config: MergedConfig,
+  config: MergedConfig | undefined,
   addresses: readonly Address[],
   from: Address | undefined,
   flags: FlagValues,

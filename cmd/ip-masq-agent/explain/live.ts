@@ -18,8 +18,9 @@ import { counted, fewInSentence } from '../../../lib/text/words.ts';
 
 /** What happens to traffic to an address. */
 export interface Explained {
-  /** What the config says. */
-  readonly decision: Decision;
+  readonly address: Address;
+  /** What the config says; undefined if it is invalid. */
+  readonly decision: Decision | undefined;
   /** Whether the agent keeps rules for the family; false if it is not enabled. */
   readonly isKept: boolean;
   /** What the kernel does; undefined without --live. */
@@ -31,8 +32,8 @@ export interface LiveVerdict {
   /** Whether it is an address of the node itself, which never meets the agent's rules. */
   readonly isLocal: boolean;
   readonly kernel: KernelVerdict;
-  /** Whether the agent's rules do what the config says. */
-  readonly agrees: boolean;
+  /** Whether the agent's rules do what the config says; undefined if it is invalid. */
+  readonly agrees: boolean | undefined;
   /** What rules of the agent, or of another agent of that name, do in the dataplanes and modes that are not used. */
   readonly elsewhere: readonly Elsewhere[];
   readonly foreign: ForeignVerdict;
@@ -51,17 +52,18 @@ export interface Elsewhere extends KernelVerdict {
 /**
  * What the config says about packets to an address, from an address or from any that is listed.
  *
+ * @param config undefined if it is invalid
  * @param own the addresses of the node; undefined if the node is not known
  */
 export function explained(
-  config: MergedConfig,
+  config: MergedConfig | undefined,
   address: Address,
   from: Address | undefined,
   families: readonly Family[],
   own?: readonly Address[],
 ): Explained {
-  const decision = decide(config, address, from, own);
-  return { decision, isKept: families.includes(address.family), live: undefined };
+  const decision = config && decide(config, address, from, own);
+  return { address, decision, isKept: families.includes(address.family), live: undefined };
 }
 
 /** What is known of the node. */
@@ -75,10 +77,11 @@ interface SeenNode {
 /**
  * What the config says about addresses, and what the kernel does.
  *
+ * @param config undefined if it is invalid
  * @throws {DataplaneError}
  */
 export async function explainedLive(
-  config: MergedConfig,
+  config: MergedConfig | undefined,
   addresses: readonly Address[],
   from: Address | undefined,
   families: readonly Family[],
@@ -93,14 +96,15 @@ export async function explainedLive(
     const places = known[family] ?? placesOf(family, seen.places);
     known[family] = places;
     const kernel = verdictAt(places.used, address, from);
-    const elsewhere = verdictsElsewhere(places, address, said);
-    const meant = fromSet(compilePolicy(config, family))?.ranges;
+    const elsewhere = verdictsElsewhere(places, from, said);
+    const meant = config && fromSet(compilePolicy(config, family))?.ranges;
     const hasOtherSources =
+      config !== undefined &&
       said.isKept &&
       from === undefined &&
       kernel.state === 'applied' &&
       !sameRanges(places.used.from?.ranges, meant);
-    const agrees = agree(said, kernel) && !hasOtherSources;
+    const agrees = config && agree(said, kernel) && !hasOtherSources;
     const verdict = await explainForeign(seen.node, address);
     const foreign = { ...verdict, unread: [...places.unread, ...verdict.unread] };
     answers.push({
@@ -120,14 +124,14 @@ export async function explainedLive(
 
 /** Whether the kernel does what the config says, as far as the agent's rules are concerned. */
 export function agreesWholly({ agrees, elsewhere }: LiveVerdict): boolean {
-  return agrees && !elsewhere.some(({ differs }) => differs);
+  return agrees === true && !elsewhere.some(({ differs }) => differs);
 }
 
 /** Whether the kernel agrees with the config. If a family is off, the kernel must hold none of the agent's rules. */
 function agree({ decision, isKept }: Explained, { state, verdict, as }: KernelVerdict): boolean {
   if (!isKept) return state === 'no chain';
-  const meant = decision.as && nodeAddressText(decision.as);
-  return state === 'applied' && verdict === decision.verdict && as === meant;
+  const meant = decision?.as && nodeAddressText(decision.as);
+  return state === 'applied' && verdict === decision?.verdict && as === meant;
 }
 
 /** The most ranges that are named one by one. */
@@ -165,14 +169,14 @@ function placesOf(family: Family, { used, others }: Survey): SeenPlaces {
 
 function verdictsElsewhere(
   { others }: SeenPlaces,
-  address: Address,
-  { decision, isKept }: Explained,
+  from: Address | undefined,
+  { address, decision, isKept }: Explained,
 ): readonly Elsewhere[] {
-  const isMasqueraded = isKept && decision.verdict === 'masqueraded';
+  const mayMasquerade = decision === undefined || (isKept && decision.verdict === 'masqueraded');
   return others.flatMap(({ where, seen }) => {
-    const { state, verdict, rule } = verdictAt(seen, address, decision.source.address);
+    const { state, verdict, rule } = verdictAt(seen, address, from);
     if (state === 'no chain' || state === 'no jump') return [];
-    const differs = !isMasqueraded && (state === 'changed' || verdict === 'masqueraded');
+    const differs = !mayMasquerade && (state === 'changed' || verdict === 'masqueraded');
     return [{ where, state, verdict, rule, differs }];
   });
 }
