@@ -57,6 +57,7 @@ export const COMMANDS: Commands = {
         meaning: 'the output of `kubectl get configmap -o yaml` on standard input',
       },
     ],
+    asksAgent: ({ filename }, operands) => filename.length + operands.length === 0,
     load: async () => (await import('./check.ts')).check,
   }),
   explain: command({
@@ -75,7 +76,7 @@ export const COMMANDS: Commands = {
         meaning: 'on a node: whether the kernel agrees, and whether a foreign rule interferes',
       },
     ],
-    asksAgent: ({ live }) => live,
+    asksAgent: () => true,
     load: async () => (await import('./explain/explain.ts')).explain,
   }),
   diff: command({
@@ -166,6 +167,7 @@ export const COMMANDS: Commands = {
     own: CLEANUP_FLAGS,
     uses: ['masq-chain', 'netlink', 'sync-timeout'],
     examples: [
+      { line: 'cleanup --dry-run', meaning: 'what it would remove' },
       { line: 'cleanup', meaning: 'after the DaemonSet is deleted' },
       { line: 'cleanup --masq-chain=OLD-NAME', meaning: 'if the agent used another chain' },
     ],
