@@ -49,6 +49,7 @@ export const CHECK_FLAGS = {
     '',
     'YAML file of addresses or CIDRs, perhaps with `from` and another one, and their verdicts, `masqueraded` or `not masqueraded`; if one has another verdict, the exit code is 4',
   ),
+  quiet: flag(boolean, 'false', 'as text, print only errors and warnings: nothing if there are none', 'q'),
   output: flag(choice(...namesOf(CHECK_FORMATS)), 'text', meanings(CHECK_FORMATS, ' ', ', '), 'o'),
 } as const;
 
@@ -98,4 +99,6 @@ export const RENDER_FLAGS = {
 
 export const CLEANUP_FLAGS = {
   force: flag(boolean, 'false', 'remove the rules even if an agent runs on this node'),
+  'dry-run': flag(boolean, 'false', 'only say what would be removed, also beside a running agent'),
+  ...OUTPUT_FLAGS,
 } as const;

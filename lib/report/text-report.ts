@@ -12,10 +12,23 @@ import { type CheckReport, summarize } from './report.ts';
  * @param isColoured whether to use the colours of terminals (ECMA-48, Select Graphic Rendition)
  */
 export function textReport(report: CheckReport, isColoured: boolean): string {
-  const { problems, sources, manifests = [], expected } = report;
+  return `${[...framesOf(report, isColoured), summaryLine(report)].join('\n')}\n`;
+}
+
+/** The errors and warnings alone; empty if there are none. */
+export function problemsText(report: CheckReport, isColoured: boolean): string {
+  const problems = report.problems.filter(({ severity }) => severity !== 'info');
+  return framesOf({ ...report, problems }, isColoured)
+    .map((frame) => `${frame}\n`)
+    .join('');
+}
+
+function framesOf(
+  { problems, sources, manifests = [], expected }: CheckReport,
+  isColoured: boolean,
+): readonly string[] {
   const files = [...sources, ...manifests, ...(expected ? [expected.file] : [])];
-  const frames = gravestFirst(problems).map(problemPainter(files, painter(isColoured)));
-  return `${[...frames, summaryLine(report)].join('\n')}\n`;
+  return gravestFirst(problems).map(problemPainter(files, painter(isColoured)));
 }
 
 /** A function that formats many problems of the same sources, each with its lines. */

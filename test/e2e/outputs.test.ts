@@ -32,6 +32,7 @@ const OUTPUTS = {
   doctor: ['doctor', 'doctor --config-dir=nowhere', 'doctor --enable-ipv6 --config-dir=empty'],
   ports: ['ports --to-ports=1-65535'],
   version: ['version'],
+  cleanup: ['cleanup --dry-run', 'cleanup'],
 } as const;
 
 /** The schema, with all that it does not describe forbidden: what is printed is described. */

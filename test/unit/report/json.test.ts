@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { configHash } from '../../../lib/config/config-hash.ts';
 import type { Problem } from '../../../lib/config/problem.ts';
 import { jsonReport } from '../../../lib/report/json.ts';
 import { fileOf } from '../../../lib/report/report.ts';
@@ -14,6 +15,7 @@ describe('the JSON report', () => {
     const text = 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true\nresyncInterval: 90s';
     assert.deepEqual(JSON.parse(jsonReport(check({ 'ip-masq-a': text }))), {
       ok: true,
+      hash: configHash(check({ 'ip-masq-a': text }).config ?? assert.fail()),
       summary: { errors: 0, warnings: 0, infos: 0 },
       expectations: null,
       sources: [{ name: 'ip-masq-a', file: 'ip-masq-a' }],
@@ -52,6 +54,7 @@ describe('the JSON report', () => {
   it('has every problem in its order, each with all keys, and no merged config', () => {
     assert.deepEqual(JSON.parse(jsonReport(reportOf(info, error, warning, nowhere))), {
       ok: false,
+      hash: null,
       summary: { errors: 2, warnings: 1, infos: 1 },
       expectations: null,
       sources: [
