@@ -181,6 +181,35 @@ for (const mode of ['nft', 'legacy'] as const) {
       );
     });
 
+    it('explains the address to which connections go instead, once for each verdict', async () => {
+      await using node = await configured();
+      await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+      const backends = ['10.3.4.5', '10.20.1.1', '10.3.4.6'];
+      await node.run('ip', ...'route add 10.0.0.0/8 dev lo'.split(' '));
+      for (const [port, backend] of backends.entries()) {
+        const match = ['-d', '10.96.0.10', '-p', 'udp', '--dport', `${port + 1}`];
+        await iptables(node, mode, '-A', 'OUTPUT', ...match, '-j', 'DNAT', '--to-destination', backend);
+        await node.run('bash', '-c', `echo > /dev/udp/10.96.0.10/${port + 1}`);
+      }
+      await node.run('bash', '-c', 'echo > /dev/udp/10.7.7.7/9');
+      const { code, stdout } = await node.agent(...LIVE, '10.96.0.10', '10.7.7.7', '8.8.8.8');
+      assert.equal(code, 0, stdout);
+      const lines = stdout.split('\n').filter((line) => /^\S/.test(line));
+      const to = (backend: string) =>
+        `connections to 10.96.0.10 go to ${backend}, as conntrack shows; that address decides:`;
+      assert.equal(lines.length, 7, stdout);
+      for (const [backend, says] of [
+        [lines.includes(to('10.3.4.5')) ? '10.3.4.5' : '10.3.4.6', 'not masqueraded: 10.0.0.0/8'],
+        ['10.20.1.1', 'masqueraded: 10.20.0.0/16'],
+      ] as const)
+        assert.ok(
+          lines[lines.indexOf(to(backend)) + 1]?.startsWith(`${backend} is ${says} of ip-masq-`),
+          stdout,
+        );
+      assert.match(stdout, /^10\.7\.7\.7 is not .*\n(?: .*\n)+8\.8\.8\.8 is /m);
+      assert.match(stdout, /^conntrack shows no connection to 8\.8\.8\.8\. .*endpointslices/m);
+    });
+
     it('says what the kernel does if the config is invalid, then the error, and so does diff', async () => {
       await using node = await configured();
       await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);

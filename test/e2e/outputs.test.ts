@@ -26,7 +26,7 @@ const OUTPUTS = {
     'explain fd00::1',
     'explain --config-dir=empty 10.0.0.1',
     'explain --live --config-dir=invalid 10.1.2.3',
-    'explain --live 10.1.2.3 127.0.0.1 8.8.8.8 9.9.9.9',
+    'explain --live 10.1.2.3 127.0.0.1 8.8.8.8 9.9.9.9 10.96.0.10',
   ],
   diff: ['diff', 'diff -f ip-masq-ok', 'diff --config-dir=invalid', 'diff --backend=nftables --enable-ipv6'],
   doctor: ['doctor', 'doctor --config-dir=nowhere', 'doctor --enable-ipv6 --config-dir=empty'],
@@ -64,9 +64,11 @@ describe('the JSON output fits its schema:', () => {
     await node.iptables('-I', 'POSTROUTING', '-d', '127.0.0.1', '-j', 'ACCEPT');
     await node.iptables('-A', 'POSTROUTING', '-s', '172.17.0.0/16', '-j', 'MASQUERADE');
     await node.box.run('ip', ['link', 'add', 'cilium_host', 'type', 'veth']);
-    // A connection that leaves the node, as far as its routes say.
+    await node.iptables(...'-A OUTPUT -d 10.96.0.10 -j DNAT --to-destination 203.0.113.9'.split(' '));
+    // Connections that leave the node, as far as its routes say.
     await node.box.run('ip', 'route add 203.0.113.9 dev lo'.split(' '));
-    await node.box.run('bash', ['-c', 'echo > /dev/udp/203.0.113.9/9']);
+    await node.box.run('ip', 'route add 10.96.0.10 dev lo'.split(' '));
+    await node.box.run('bash', ['-c', 'echo > /dev/udp/203.0.113.9/9; echo > /dev/udp/10.96.0.10/9']);
   });
   after(() => node[Symbol.asyncDispose]());
 

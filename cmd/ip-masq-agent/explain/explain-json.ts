@@ -6,11 +6,12 @@ import { placeValue } from '../../../lib/report/json.ts';
 import { agreesWholly, type Explained, type LiveVerdict } from './live.ts';
 
 /** The answer as plain values, for programs. */
-export function explainedJson({ address, decision, isKept, live }: Explained): object {
+export function explainedJson({ address, translatedFrom, decision, isKept, live }: Explained): object {
   // Without rules for the family, no entry decides; with an invalid config, none is known.
   const kept = isKept ? decision : undefined;
   return {
     address: formatAddress(address),
+    ...(translatedFrom && { translatedFrom: formatAddress(translatedFrom) }),
     verdict: kept?.verdict ?? null,
     ...(kept?.as !== undefined && { as: asJson(kept.as) }),
     from: decision === undefined ? null : fromJson(decision.source),

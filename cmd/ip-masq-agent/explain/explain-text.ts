@@ -1,4 +1,4 @@
-import { FAMILY_NAMES, formatAddress } from '../../../lib/cidr/address.ts';
+import { type Address, FAMILY_NAMES, formatAddress } from '../../../lib/cidr/address.ts';
 import { extent } from '../../../lib/cidr/extent.ts';
 import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/foreign/find.ts';
 import { type Decision, noEntryText } from '../../../lib/policy/decision.ts';
@@ -18,8 +18,17 @@ import { agreesWholly, type Elsewhere, type Explained, type LiveVerdict } from '
 const COLOUR: Readonly<Record<Verdict, Colour>> = { not_masqueraded: 'green', masqueraded: 'yellow' };
 
 /** The answer as text for people: the verdict, then the reasons. */
-export function explainedText({ address, decision, isKept, live }: Explained, paint: Paint): string {
+export function explainedText(
+  { address, translatedFrom, decision, isKept, live }: Explained,
+  paint: Paint,
+): string {
   const { family } = address;
+  const way =
+    translatedFrom === undefined
+      ? []
+      : [
+          `connections to ${formatAddress(translatedFrom)} go to ${formatAddress(address)}, as conntrack shows; that address decides:`,
+        ];
   const said =
     decision === undefined
       ? [`${formatAddress(address)}: the config is invalid; this is what happens now`]
@@ -30,7 +39,14 @@ export function explainedText({ address, decision, isKept, live }: Explained, pa
           ];
   const wanted = isKept ? (decision ?? live?.kernel)?.verdict : undefined;
   const seen = live === undefined ? [] : liveLines(live, wanted ?? 'not_masqueraded', paint);
-  return [...said, ...seen].map((line) => `${line}\n`).join('');
+  return [...way, ...said, ...seen].map((line) => `${line}\n`).join('');
+}
+
+/** What to do about addresses of Services; empty if conntrack shows connections to all of them. */
+export function unseenText(addresses: readonly Address[]): string {
+  if (addresses.length === 0) return '';
+  const texts = addresses.map(formatAddress).join(', ');
+  return `conntrack shows no connection to ${texts}. The address of a Service does not decide, but that of the endpoint to which kube-proxy translates it: ask for that (kubectl get endpointslices -A). A load balancer at sockets, such as Cilium's, leaves nothing in conntrack.\n`;
 }
 
 /** What the config says. */

@@ -4,7 +4,10 @@ import { type Address, formatAddress, parseAddress } from '../../../lib/cidr/add
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { bpfLinks } from '../../../lib/doctor/machine-findings.ts';
+import { destinationsOf } from '../../../lib/flows/destinations.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
+import { Conntrack } from '../../../lib/netlink/conntrack.ts';
+import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { painter } from '../../../lib/text/colour.ts';
 import { quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
@@ -15,7 +18,7 @@ import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../fr
 import { print, printJson, wantsColour } from '../print.ts';
 import { orInvalid, readConfig } from '../read-config.ts';
 import { explainedJson } from './explain-json.ts';
-import { explainedText } from './explain-text.ts';
+import { explainedText, unseenText } from './explain-text.ts';
 import { agreesWholly, type Explained, explained, explainedLive } from './live.ts';
 
 /** Says for each address whether traffic to it is masqueraded, and why. */
@@ -28,16 +31,25 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
   const isText = flags.output === 'text';
   const read = readConfig(flags, { forPeople: isText });
   const { config, error } = flags.live ? await orInvalid(read) : { config: await read };
-  const answers = flags.live
+  const { answers, unseen } = flags.live
     ? await askNode(config, addresses, from, flags)
-    : addresses.map((address) => explained(config, address, from, keptFamilies(flags)));
+    : {
+        answers: addresses.map((address) => explained(config, address, from, keptFamilies(flags))),
+        unseen: [],
+      };
   const agrees = answers.every(({ live }) => live === undefined || agreesWholly(live));
   const code = agrees ? EXIT.ok : EXIT.different;
-  if (isText)
-    print(answers.map((answer) => explainedText(answer, painter(wantsColour(process.stdout)))).join(''));
+  const paint = painter(wantsColour(process.stdout));
+  if (isText) print([...answers.map((answer) => explainedText(answer, paint)), unseenText(unseen)].join(''));
   else printJson(code, { addresses: answers.map(explainedJson) });
   if (error !== undefined) throw error;
   return code;
+}
+
+/** The answers of the node, and the addresses of which conntrack does not show where connections to them go. */
+interface Asked {
+  readonly answers: readonly Explained[];
+  readonly unseen: readonly Address[];
 }
 
 async function askNode(
@@ -45,7 +57,7 @@ async function askNode(
   addresses: readonly Address[],
   from: Address | undefined,
   flags: FlagValues,
-): Promise<readonly Explained[]> {
+): Promise<Asked> {
   const host = systemHost(flags['sync-timeout']);
   const retry = retryOptions(flags);
   const options = dataplaneOptions(flags);
@@ -54,7 +66,39 @@ async function askNode(
   const nodeOptions = { families, ownChain: options.chain, iptables: places.dataplane.iptables };
   const node = await retrying(() => readNode(foreignHost(flags), nodeOptions), retry);
   const seen = { places, node, bpf: await bpfLinks(host) };
-  return explainedLive(config, addresses, from, keptFamilies(flags), seen);
+  const connections = (await connectionsTo(addresses, from)) ?? [];
+  const answers: Explained[] = [];
+  for (const [index, address] of addresses.entries()) {
+    const { translated = [] } = connections[index] ?? {};
+    const targets = translated.length === 0 ? [address] : translated;
+    const found = await explainedLive(config, targets, from, keptFamilies(flags), seen);
+    if (translated.length === 0) answers.push(...found);
+    else answers.push(...onePerVerdict(found).map((one) => ({ ...one, translatedFrom: address })));
+  }
+  const unseen = addresses.filter((_, index) => {
+    const { translated, isDirect } = connections[index] ?? {};
+    return translated === undefined || (translated.length === 0 && !isDirect);
+  });
+  return { answers, unseen };
+}
+
+/** Where connections go, as conntrack shows; undefined if it cannot be read. */
+async function connectionsTo(addresses: readonly Address[], from: Address | undefined) {
+  try {
+    using conntrack = new Conntrack();
+    return await destinationsOf(conntrack, addresses, from);
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error;
+    return undefined;
+  }
+}
+
+/** The first of the backends that have the same verdicts. */
+function onePerVerdict(backends: readonly Explained[]): readonly Explained[] {
+  const keys = backends.map(({ decision, live }) =>
+    JSON.stringify([decision?.verdict, live?.kernel.verdict, live && agreesWholly(live)]),
+  );
+  return backends.filter((_, index) => keys.indexOf(keys[index] ?? '') === index);
 }
 
 function addressOf(text: string): Address {

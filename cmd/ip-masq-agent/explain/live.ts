@@ -19,6 +19,8 @@ import { counted, fewInSentence } from '../../../lib/text/words.ts';
 /** What happens to traffic to an address. */
 export interface Explained {
   readonly address: Address;
+  /** The address that was asked for, if conntrack shows that connections to it go to this one instead. */
+  readonly translatedFrom?: Address;
   /** What the config says; undefined if it is invalid. */
   readonly decision: Decision | undefined;
   /** Whether the agent keeps rules for the family; false if it is not enabled. */
