@@ -75,9 +75,9 @@ export const RENDER_FLAGS = {
     'with --format=config: write no masqueradeCIDRs, but the shortest list of nonMasqueradeCIDRs that means the same',
   ),
   'diff-to': flag(
-    optionalPath,
+    paths,
     '',
-    'print instead which addresses change their verdict if the sources in this directory replace those in --config-dir; exit code 4 if there are any',
+    'a file, a directory or - to read as check does: print instead which addresses change their verdict if its sources replace those of --filename or --config-dir; may be given several times; exit code 4 if there are any',
   ),
   'input-file': flag(optionalPath, '', 'with --format=win-bridge: the CNI config to change'),
   'output-file': flag(

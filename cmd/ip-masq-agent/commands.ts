@@ -116,8 +116,9 @@ export const COMMANDS: Commands = {
         meaning: 'as a sidecar of a program that reads one file and does not know masqueradeCIDRs',
       },
       {
-        line: 'render --config-dir=./now --diff-to=./next',
-        meaning: 'before a change: what happens to packets after it',
+        line: 'render -R -f main/manifests --diff-to=manifests',
+        meaning:
+          'for a pull request, with the main branch in another directory: what happens to packets after it',
       },
       {
         line: 'render --format=win-bridge --input-file=cni.conf --output-file=cni.conf',
