@@ -72,7 +72,7 @@ const REPORTS: Readonly<
       ? problemsText(report, wantsColour(process.stdout))
       : `${mergedText(report, flags)}${textReport(report, wantsColour(process.stdout))}`,
   json: jsonReport,
-  github: githubReport,
+  github: (report, flags) => githubReport(report, flags['stdin-name']),
   sarif: (report) => sarifReport(report, buildInfo().version),
 };
 

@@ -49,6 +49,11 @@ export const CHECK_FLAGS = {
     '',
     'YAML file of addresses or CIDRs, perhaps with `from` and another one, and their verdicts, `masqueraded` or `not masqueraded`; if one has another verdict, the exit code is 4',
   ),
+  'stdin-name': flag(
+    optionalPath,
+    '',
+    'with -o github: the file that annotations about standard input are for, such as the template of what is checked; its lines are in the message',
+  ),
   quiet: flag(boolean, 'false', 'as text, print only errors and warnings: nothing if there are none', 'q'),
   output: flag(choice(...namesOf(CHECK_FORMATS)), 'text', meanings(CHECK_FORMATS, ' ', ', '), 'o'),
 } as const;
