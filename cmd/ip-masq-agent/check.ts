@@ -14,7 +14,7 @@ import { jsonReport } from '../../lib/report/json.ts';
 import type { CheckReport } from '../../lib/report/report.ts';
 import { sarifReport } from '../../lib/report/sarif.ts';
 import { sourceText } from '../../lib/report/source-text.ts';
-import { problemsText, textReport } from '../../lib/report/text-report.ts';
+import { textReport } from '../../lib/report/text-report.ts';
 import { counted, countedAddresses } from '../../lib/text/words.ts';
 import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
@@ -68,9 +68,7 @@ const REPORTS: Readonly<
   Record<keyof typeof CHECK_FORMATS, (report: CheckReport, flags: CheckFlags) => string>
 > = {
   text: (report, flags) =>
-    flags.quiet
-      ? problemsText(report, wantsColour(process.stdout))
-      : `${mergedText(report, flags)}${textReport(report, wantsColour(process.stdout))}`,
+    `${flags.quiet ? '' : mergedText(report, flags)}${textReport(report, wantsColour(process.stdout), flags.quiet)}`,
   json: jsonReport,
   github: (report, flags) => githubReport(report, flags['stdin-name']),
   sarif: (report) => sarifReport(report, buildInfo().version),

@@ -1,6 +1,5 @@
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { type Examination, examine } from '../../lib/doctor/examine.ts';
-import type { FindingKind } from '../../lib/doctor/finding.ts';
 import { type Paint, painter } from '../../lib/text/colour.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { counted, few } from '../../lib/text/words.ts';
@@ -20,19 +19,15 @@ export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
     acceptForeign: flags['accept-foreign'],
     retry: retryOptions(flags),
   });
-  const code = codeOf(examination);
+  const { findings } = examination;
+  // An invalid config has one exit code in all commands.
+  const isInvalid = findings.some(({ kind }) => kind === 'config-invalid' || kind === 'config-unreadable');
+  const found = isInvalid ? EXIT.config : EXIT.different;
+  const code = findings.length === 0 ? EXIT.ok : found;
   if (flags.output === 'json') printJson(code, examination);
   else print(examinationText(examination, painter(wantsColour(process.stdout))));
   return code;
 }
-
-/** An invalid config has one exit code in all commands. */
-function codeOf({ findings }: Examination): number {
-  if (findings.some(({ kind }) => INVALID.includes(kind))) return EXIT.config;
-  return findings.length === 0 ? EXIT.ok : EXIT.different;
-}
-
-const INVALID: readonly FindingKind[] = ['config-invalid', 'config-unreadable'];
 
 /** How many lines of evidence are shown for each finding. */
 const MAX_EVIDENCE = 20;

@@ -1,16 +1,12 @@
 import { type MapNode, type Node, valueAt } from '../config/yaml.ts';
 import { textAt } from './config-map.ts';
 
-/** How a volume of a workload mounts a ConfigMap. */
+/** A file that a volume of a workload makes of a key of a ConfigMap. */
 interface Mount {
   readonly name: string | undefined;
   /** Of the workload; undefined if the manifest does not say it. */
   readonly namespace: string | undefined;
-  /** The keys that it lists, each with the path of its file; undefined if every key is a file of its name. */
-  readonly items: readonly Item[] | undefined;
-}
-
-interface Item {
+  /** Undefined for all keys, each a file of its name. */
   readonly key: string | undefined;
   readonly path: string | undefined;
 }
@@ -34,14 +30,20 @@ export function mountsOf(objects: readonly MapNode[]): readonly Mount[] {
         valueAt(volume, 'configMap'),
         ...listOf(valueAt(valueAt(volume, 'projected'), 'sources')).map((one) => valueAt(one, 'configMap')),
       ])
-      .flatMap((source) => (source === undefined ? [] : mountOf(source, namespace)));
+      .flatMap((source) => (source === undefined ? [] : mountsIn(source, namespace)));
   });
 }
 
-function mountOf(source: Node, namespace: string | undefined): Mount {
-  const listed = listOf(valueAt(source, 'items'));
-  const items = listed.map((item) => ({ key: textAt(item, 'key'), path: textAt(item, 'path') }));
-  return { name: textAt(source, 'name'), namespace, items: items.length === 0 ? undefined : items };
+function mountsIn(source: Node, namespace: string | undefined): readonly Mount[] {
+  const name = textAt(source, 'name');
+  const items = listOf(valueAt(source, 'items'));
+  if (items.length === 0) return [{ name, namespace, key: undefined, path: undefined }];
+  return items.map((item) => ({
+    name,
+    namespace,
+    key: textAt(item, 'key') ?? '',
+    path: textAt(item, 'path'),
+  }));
 }
 
 function listOf(node: Node | undefined): readonly Node[] {
@@ -57,9 +59,7 @@ export function filesOf(configMap: MapNode, mounts: readonly Mount[]): FilesOf {
       mount.name === name && (namespace === undefined || (mount.namespace ?? namespace) === namespace),
   );
   if (name === undefined || own.length === 0) return (key) => [key];
-  const files = new Map<string, Set<string>>();
-  for (const { key, path } of own.flatMap(({ items = [] }) => items))
-    if (key !== undefined && path !== undefined) files.set(key, (files.get(key) ?? new Set()).add(path));
-  const hasAll = own.some(({ items }) => items === undefined);
-  return (key) => [...new Set([...(hasAll ? [key] : []), ...(files.get(key) ?? [])])];
+  const files = new Map<string | undefined, Set<string>>();
+  for (const { key, path = '' } of own) files.set(key, (files.get(key) ?? new Set()).add(path));
+  return (key) => [...new Set([...(files.has(undefined) ? [key] : []), ...(files.get(key) ?? [])])];
 }

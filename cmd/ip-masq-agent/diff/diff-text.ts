@@ -55,8 +55,7 @@ function contentText(reading: Reading): string {
     }
     case 'unreadable':
       return `cannot be read: ${adviceText(reading.error)}`;
-    case 'empty':
-    case 'impossible':
+    default:
       return 'no rules of the agent';
   }
 }

@@ -46,18 +46,13 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
   return code;
 }
 
-/** The answers of the node, and the addresses of which conntrack does not show where connections to them go. */
-interface Asked {
-  readonly answers: readonly Explained[];
-  readonly unseen: readonly Address[];
-}
-
+/** The answers of the node, and the addresses without a connection that shows where packets to them go. */
 async function askNode(
   config: MergedConfig | undefined,
   addresses: readonly Address[],
   from: Address | undefined,
   flags: FlagValues,
-): Promise<Asked> {
+) {
   const host = systemHost(flags['sync-timeout']);
   const retry = retryOptions(flags);
   const options = dataplaneOptions(flags);
@@ -66,39 +61,34 @@ async function askNode(
   const nodeOptions = { families, ownChain: options.chain, iptables: places.dataplane.iptables };
   const node = await retrying(() => readNode(foreignHost(flags), nodeOptions), retry);
   const seen = { places, node, bpf: await bpfLinks(host) };
-  const connections = (await connectionsTo(addresses, from)) ?? [];
+  const ways = await waysTo(addresses, from);
   const answers: Explained[] = [];
   for (const [index, address] of addresses.entries()) {
-    const { translated = [] } = connections[index] ?? {};
-    const targets = translated.length === 0 ? [address] : translated;
-    const found = await explainedLive(config, targets, from, keptFamilies(flags), seen);
-    if (translated.length === 0) answers.push(...found);
-    else answers.push(...onePerVerdict(found).map((one) => ({ ...one, translatedFrom: address })));
+    const targets = ways[index]?.length ? ways[index] : [address];
+    const found = onePerVerdict(await explainedLive(config, targets, from, keptFamilies(flags), seen));
+    for (const one of found)
+      answers.push(one.address.value === address.value ? one : { ...one, translatedFrom: address });
   }
-  const unseen = addresses.filter((_, index) => {
-    const { translated, isDirect } = connections[index] ?? {};
-    return translated === undefined || (translated.length === 0 && !isDirect);
-  });
-  return { answers, unseen };
+  return { answers, unseen: addresses.filter((_, index) => !ways[index]?.length) };
 }
 
-/** Where connections go, as conntrack shows; undefined if it cannot be read. */
-async function connectionsTo(addresses: readonly Address[], from: Address | undefined) {
+/** Where connections to the addresses go; nothing if conntrack cannot be read. */
+async function waysTo(addresses: readonly Address[], from: Address | undefined) {
   try {
     using conntrack = new Conntrack();
     return await destinationsOf(conntrack, addresses, from);
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
-    return undefined;
+    return [];
   }
 }
 
-/** The first of the backends that have the same verdicts. */
-function onePerVerdict(backends: readonly Explained[]): readonly Explained[] {
-  const keys = backends.map(({ decision, live }) =>
+/** The first of those that have the same verdicts. */
+function onePerVerdict(found: readonly Explained[]): readonly Explained[] {
+  const keys = found.map(({ decision, live }) =>
     JSON.stringify([decision?.verdict, live?.kernel.verdict, live && agreesWholly(live)]),
   );
-  return backends.filter((_, index) => keys.indexOf(keys[index] ?? '') === index);
+  return found.filter((_, index) => keys.indexOf(keys[index] ?? '') === index);
 }
 
 function addressOf(text: string): Address {
