@@ -262,7 +262,7 @@ describe('the command line', () => {
     [['completion', 'bash', 'zsh'], /completion takes one argument, but got "zsh" too/],
     [['diff', '--live'], /diff does not take --live: see diff --help/],
     [['--output=json'], /run does not take --output/],
-    [['cleanup', '-o', 'json'], /cleanup does not take --output/],
+    [['completion', 'bash', '-o', 'json'], /completion does not take --output/],
     [['explain', '8.8.8.8', '-f'], /--filename needs a value/],
     [['explain', '8.8.8.8', '-f', ''], /--filename needs a value/],
     [['check', '-ojson'], /unknown flag "--ojson"/],
