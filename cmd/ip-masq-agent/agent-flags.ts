@@ -3,10 +3,16 @@ import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import { UsageError } from './exit.ts';
 import { flagValues } from './flag-table.ts';
 import { DATAPLANE_FLAGS, FLAGS, type FlagName, type FlagValues, POLICY_FLAGS } from './flags.ts';
-import { complain } from './print.ts';
 
 /** The texts that a command line gives for flags, by name. */
 type Texts = ReadonlyMap<string, string>;
+
+/** A command line with the flags of an agent. */
+interface Completed {
+  readonly texts: Texts;
+  /** What to tell of it. */
+  readonly notes: readonly string[];
+}
 
 /** The flags that a command beside a running agent takes from it. */
 const SHARED_FLAGS: readonly FlagName[] = [...POLICY_FLAGS, ...DATAPLANE_FLAGS];
@@ -23,38 +29,40 @@ export function sharedFlags(texts: Texts, dataplane: Dataplane | undefined): rea
 }
 
 /**
- * Completes a command line with the flags of the agent that runs on this node, and says so on standard error. A flag of
- * the command line wins. What the agent says is checked as a command line is.
+ * Completes a command line with the flags of the agent that runs on this node. A flag of the command line wins. What the
+ * agent says is checked as a command line is.
  *
  * @param uses the flags that the command uses
  */
-export async function withAgentFlags(given: Texts, uses: readonly FlagName[]): Promise<Texts> {
+export async function withAgentFlags(given: Texts, uses: readonly FlagName[]): Promise<Completed> {
   const holder = await findHolder();
-  if (holder.kind === 'none') return given;
+  if (holder.kind === 'none') return { texts: given, notes: [] };
   const wanted = uses.filter((name) => SHARED_FLAGS.includes(name) && !given.has(name));
   const show = (names: readonly FlagName[], texts: Texts) =>
     names.map((name) => `--${name}=${textOf(name, texts)}`).join(' ');
   if (holder.kind === 'unproven' || holder.introduction === undefined) {
     const reason = holder.kind === 'unproven' ? holder.reason : 'it does not answer';
-    complain(`the flags of the agent on this node are unknown: ${reason}; assuming ${show(wanted, given)}`);
-    return given;
+    const note = `the flags of the agent on this node are unknown: ${reason}; assuming ${show(wanted, given)}`;
+    return { texts: given, notes: [note] };
   }
   const { version, flags } = holder.introduction;
-  const told = validFlags(flags, wanted);
+  const { told, notes } = validFlags(flags, wanted);
   const texts = new Map([...given, ...told]);
   const changed = [...told.keys()].filter((name) => textOf(name, texts) !== FLAGS[name].default);
-  complain(`flags of the running agent, ${version}: ${show(changed, texts) || 'the defaults'}`);
-  return texts;
+  if (changed.length === 0) return { texts, notes };
+  const note = `used the flags of the running agent, ${version}: ${show(changed, texts)}`;
+  return { texts, notes: [...notes, note] };
 }
 
 /** The flags of the agent that holds the lock, as far as it tells them; undefined if it does not answer. */
 export function flagsOf({ introduction }: Agent): FlagValues | undefined {
-  return introduction && flagValues(FLAGS, validFlags(introduction.flags, SHARED_FLAGS));
+  return introduction && flagValues(FLAGS, validFlags(introduction.flags, SHARED_FLAGS).told);
 }
 
-/** The flags among `flags` that are wanted and valid in this version. */
-function validFlags(flags: readonly string[], wanted: readonly FlagName[]): ReadonlyMap<FlagName, string> {
+/** The flags among `flags` that are wanted and valid in this version, and why others are not. */
+function validFlags(flags: readonly string[], wanted: readonly FlagName[]) {
   const told = new Map<FlagName, string>();
+  const notes: string[] = [];
   for (const flag of flags) {
     const [, given = '', text = ''] = /^--([^=]+)=(.*)$/s.exec(flag) ?? [];
     const name = wanted.find((one) => one === given);
@@ -64,10 +72,10 @@ function validFlags(flags: readonly string[], wanted: readonly FlagName[]): Read
       told.set(name, text);
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;
-      complain(`not taken from the running agent: ${flag}: it ${error.message}`);
+      notes.push(`not taken from the running agent: ${flag}: it ${error.message}`);
     }
   }
-  return told;
+  return { told, notes };
 }
 
 function textOf(name: FlagName, texts: Texts): string {

@@ -1,5 +1,6 @@
 import { sizeOf } from '../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../lib/config/config.ts';
+import { configHash } from '../../lib/config/config-hash.ts';
 import { problemFramer } from '../../lib/config/frame.ts';
 import { type Problem, problem } from '../../lib/config/problem.ts';
 import type { Source } from '../../lib/config/source.ts';
@@ -32,7 +33,7 @@ export async function check({ flags, operands, texts }: Args<typeof CHECK_FLAGS>
   const expected = expect === '' ? undefined : await readExpectFile(expect, flags);
   const found = await readReport(flags, [...operands, ...flags.filename]);
   const { config } = found;
-  if (config !== undefined) noteDefaults(config, flags, flags.output === 'text');
+  if (config !== undefined) noteDefaults(config, flags, flags.output === 'text' && !flags.quiet);
   const broken = config && expected ? failedExpectations(config, expected.expectations) : [];
   const failed = broken.map((one) => problem(one.kind, one));
   const report = {
@@ -66,9 +67,10 @@ async function readExpectFile(path: string, flags: CheckFlags) {
 const REPORTS: Readonly<
   Record<keyof typeof CHECK_FORMATS, (report: CheckReport, flags: CheckFlags) => string>
 > = {
-  text: (report, flags) => `${mergedText(report, flags)}${textReport(report, wantsColour(process.stdout))}`,
+  text: (report, flags) =>
+    `${flags.quiet ? '' : mergedText(report, flags)}${textReport(report, wantsColour(process.stdout), flags.quiet)}`,
   json: jsonReport,
-  github: githubReport,
+  github: (report, flags) => githubReport(report, flags['stdin-name']),
   sarif: (report) => sarifReport(report, buildInfo().version),
 };
 
@@ -78,7 +80,7 @@ function mergedText({ config }: CheckReport, flags: CheckFlags): string {
   const families = keptFamilies(flags);
   const source = sourceText(config, families);
   const sizes = families.map((family) => `${sizeLine(config, family)}\n`);
-  return `${source}\n${sizes.join('')}`;
+  return `${source}\n${sizes.join('')}config hash ${configHash(config)}, without flags: nodes with equal hashes have an equal config, not always equal rules\n`;
 }
 
 /** The number of addresses that are not masqueraded. An address in several entries counts once, exceptions do not. */

@@ -1,6 +1,6 @@
 import { type Agent, inWords } from '../../lib/agent/holder.ts';
 import { tryLock } from '../../lib/agent/lock.ts';
-import { describeRemoval, hasFailed, removeAll } from '../../lib/agent/remove.ts';
+import { describeRemoval, hasFailed, type Removal, removeAll } from '../../lib/agent/remove.ts';
 import { type Place, placeName } from '../../lib/dataplane/dataplane.ts';
 import { listPlaces } from '../../lib/dataplane/open.ts';
 import { SystemError } from '../../lib/text/error.ts';
@@ -11,7 +11,7 @@ import type { Args } from './command.ts';
 import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from './from-flags.ts';
-import { complain, print } from './print.ts';
+import { complain, print, printJson } from './print.ts';
 import { stopSignal } from './signals.ts';
 
 /**
@@ -20,8 +20,9 @@ import { stopSignal } from './signals.ts';
  * @throws {SystemError} if an agent runs on this node, unless forced
  */
 export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<number> {
+  const isDry = flags['dry-run'];
   // Without a holder, this process has the lock now: no agent starts until it ends.
-  const holder = await tryLock({ version: buildInfo().version, flags: [] }, stopSignal);
+  const holder = isDry ? undefined : await tryLock({ version: buildInfo().version, flags: [] }, stopSignal);
   if (holder?.kind === 'unproven')
     complain(`cannot tell whether an agent runs on this node: ${holder.reason}`);
   if (holder?.kind === 'agent' && !flags.force)
@@ -33,17 +34,25 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
     holder?.kind === 'agent'
       ? besideAgent(holder, flags['masq-chain'], all)
       : { places: all, advice: undefined };
-  const removals = await removeAll(places, retryOptions(flags));
-  for (const removal of removals) {
-    const { rules = [], stays } = removal;
-    const text = [describeRemoval(removal), ...rules].map(printable).join('\n  ');
-    if (hasFailed(removal)) console.error(`ip-masq-agent: ${text}`);
-    else print(`${text}\n`);
-    for (const one of stays) complain(`${placeName(removal)}: ${one}`);
-  }
-  if (advice !== undefined) complain(advice);
+  const removals = await removeAll(places, retryOptions(flags), isDry);
   const isDone = removals.every((removal) => !hasFailed(removal) && removal.stays.length === 0);
-  return isDone ? EXIT.ok : EXIT.system;
+  const code = isDone ? EXIT.ok : EXIT.system;
+  if (flags.output === 'json') printJson(code, { dryRun: isDry, places: removals.map(removalJson) });
+  else removals.forEach(tell);
+  if (advice !== undefined) complain(advice);
+  return code;
+}
+
+function tell(removal: Removal): void {
+  const { rules = [], stays } = removal;
+  const text = [describeRemoval(removal), ...rules].map(printable).join('\n  ');
+  if (hasFailed(removal)) console.error(`ip-masq-agent: ${text}`);
+  else print(`${text}\n`);
+  for (const one of stays) complain(`${placeName(removal)}: ${one}`);
+}
+
+function removalJson({ family, dataplane, rules = [], stays, error }: Removal): object {
+  return { family, dataplane: dataplane.name, rules, stays, message: error?.message ?? null };
 }
 
 /** What is removed beside a running agent, and what to tell of it: nothing that an agent with another chain keeps. */

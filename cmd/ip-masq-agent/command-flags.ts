@@ -49,6 +49,12 @@ export const CHECK_FLAGS = {
     '',
     'YAML file of addresses or CIDRs, perhaps with `from` and another one, and their verdicts, `masqueraded` or `not masqueraded`; if one has another verdict, the exit code is 4',
   ),
+  'stdin-name': flag(
+    optionalPath,
+    '',
+    'with -o github: the file that annotations about standard input are for, such as the template of what is checked; its lines are in the message',
+  ),
+  quiet: flag(boolean, 'false', 'as text, print only errors and warnings: nothing if there are none', 'q'),
   output: flag(choice(...namesOf(CHECK_FORMATS)), 'text', meanings(CHECK_FORMATS, ' ', ', '), 'o'),
 } as const;
 
@@ -74,9 +80,9 @@ export const RENDER_FLAGS = {
     'with --format=config: write no masqueradeCIDRs, but the shortest list of nonMasqueradeCIDRs that means the same',
   ),
   'diff-to': flag(
-    optionalPath,
+    paths,
     '',
-    'print instead which addresses change their verdict if the sources in this directory replace those in --config-dir; exit code 4 if there are any',
+    'a file, a directory or - to read as check does: print instead which addresses change their verdict if its sources replace those of --filename or --config-dir; may be given several times; exit code 4 if there are any',
   ),
   'input-file': flag(optionalPath, '', 'with --format=win-bridge: the CNI config to change'),
   'output-file': flag(
@@ -98,4 +104,6 @@ export const RENDER_FLAGS = {
 
 export const CLEANUP_FLAGS = {
   force: flag(boolean, 'false', 'remove the rules even if an agent runs on this node'),
+  'dry-run': flag(boolean, 'false', 'only say what would be removed, also beside a running agent'),
+  ...OUTPUT_FLAGS,
 } as const;

@@ -3,6 +3,7 @@ import { nearest } from '../../lib/text/nearest.ts';
 import { UsageError } from './exit.ts';
 import { type FlagTable, flagValues, type Values } from './flag-table.ts';
 import { checkTogether, FLAGS, type FlagName, type FlagValues } from './flags.ts';
+import { complain } from './print.ts';
 
 /** The parts of a command line. */
 export interface CommandLine {
@@ -55,7 +56,7 @@ export interface Command extends Description {
 interface Definition<Own extends FlagTable> extends Description {
   readonly own: Own;
   /** Whether flags that are not given are those of the agent that runs on this node. */
-  readonly asksAgent?: (flags: Values<Own>) => boolean;
+  readonly asksAgent?: (flags: Values<Own>, operands: readonly string[]) => boolean;
   /** Imports the code of the command, so that other commands do not load it. */
   readonly load: () => Promise<(args: Args<Own>) => Promise<number>>;
 }
@@ -70,14 +71,23 @@ export function command<Own extends FlagTable>(definition: Definition<Own>): Com
       // What is wrong by itself is said before the agent is asked.
       flagValues(FLAGS, line.texts);
       let { texts } = line;
-      if (asksAgent?.(flagValues(own, texts)) === true) {
+      let notes: readonly string[] = [];
+      if (asksAgent?.(flagValues(own, texts), line.operands) === true) {
         const { withAgentFlags } = await import('./agent-flags.ts');
-        texts = await withAgentFlags(texts, description.uses);
+        ({ texts, notes } = await withAgentFlags(texts, description.uses));
       }
-      const flags = { ...flagValues(FLAGS, texts), ...flagValues(own, texts) };
-      checkTogether(flags);
-      const work = await load();
-      return work({ ...line, flags, texts });
+      try {
+        const flags = { ...flagValues(FLAGS, texts), ...flagValues(own, texts) };
+        checkTogether(flags);
+        const work = await load();
+        return await work({ ...line, flags, texts });
+      } catch (error) {
+        // Where they come from does not matter then.
+        if (error instanceof UsageError) notes = [];
+        throw error;
+      } finally {
+        notes.forEach(complain);
+      }
     },
   };
 }
@@ -95,7 +105,5 @@ export function commandNamed(name: string, commands: Commands): Command {
   if (command !== undefined) return command;
   const near = nearest(name, Object.keys(commands));
   const hint = near === undefined ? 'see --help' : `did you mean ${near}?`;
-  throw new UsageError(
-    `unknown command ${quote(name)}: ${hint} (a boolean flag takes its value as --flag=false)`,
-  );
+  throw new UsageError(`unknown command ${quote(name)}: ${hint}`);
 }

@@ -57,6 +57,7 @@ export const COMMANDS: Commands = {
         meaning: 'the output of `kubectl get configmap -o yaml` on standard input',
       },
     ],
+    asksAgent: ({ filename }, operands) => filename.length + operands.length === 0,
     load: async () => (await import('./check.ts')).check,
   }),
   explain: command({
@@ -75,7 +76,7 @@ export const COMMANDS: Commands = {
         meaning: 'on a node: whether the kernel agrees, and whether a foreign rule interferes',
       },
     ],
-    asksAgent: ({ live }) => live,
+    asksAgent: () => true,
     load: async () => (await import('./explain/explain.ts')).explain,
   }),
   diff: command({
@@ -115,8 +116,9 @@ export const COMMANDS: Commands = {
         meaning: 'as a sidecar of a program that reads one file and does not know masqueradeCIDRs',
       },
       {
-        line: 'render --config-dir=./now --diff-to=./next',
-        meaning: 'before a change: what happens to packets after it',
+        line: 'render -R -f main/manifests --diff-to=manifests',
+        meaning:
+          'for a pull request, with the main branch in another directory: what happens to packets after it',
       },
       {
         line: 'render --format=win-bridge --input-file=cni.conf --output-file=cni.conf',
@@ -129,7 +131,8 @@ export const COMMANDS: Commands = {
   doctor: command({
     summary:
       'check the node for what breaks masquerading: foreign rules, missing tools, capabilities, settings',
-    details: 'Changes nothing. The exit code is 0 if nothing is found, and 4 if something is found.',
+    details:
+      'Changes nothing. The exit code is 0 if nothing is found, 3 if the config is invalid, and 4 if something else is found.',
     operands: '',
     own: OUTPUT_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
@@ -165,6 +168,7 @@ export const COMMANDS: Commands = {
     own: CLEANUP_FLAGS,
     uses: ['masq-chain', 'netlink', 'sync-timeout'],
     examples: [
+      { line: 'cleanup --dry-run', meaning: 'what it would remove' },
       { line: 'cleanup', meaning: 'after the DaemonSet is deleted' },
       { line: 'cleanup --masq-chain=OLD-NAME', meaning: 'if the agent used another chain' },
     ],

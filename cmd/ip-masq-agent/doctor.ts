@@ -1,13 +1,13 @@
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { type Examination, examine } from '../../lib/doctor/examine.ts';
 import { type Paint, painter } from '../../lib/text/colour.ts';
-import { prettyJson, printable } from '../../lib/text/escape.ts';
+import { printable } from '../../lib/text/escape.ts';
 import { counted, few } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { dataplaneOptions, foreignHost, retryOptions, sourcesOptions } from './from-flags.ts';
-import { print, wantsColour } from './print.ts';
+import { print, printJson, wantsColour } from './print.ts';
 
 /** Checks the node for what breaks masquerading. */
 export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
@@ -19,9 +19,14 @@ export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
     acceptForeign: flags['accept-foreign'],
     retry: retryOptions(flags),
   });
-  if (flags.output === 'json') print(prettyJson(examination));
+  const { findings } = examination;
+  // An invalid config has one exit code in all commands.
+  const isInvalid = findings.some(({ kind }) => kind === 'config-invalid' || kind === 'config-unreadable');
+  const found = isInvalid ? EXIT.config : EXIT.different;
+  const code = findings.length === 0 ? EXIT.ok : found;
+  if (flags.output === 'json') printJson(code, examination);
   else print(examinationText(examination, painter(wantsColour(process.stdout))));
-  return examination.findings.length === 0 ? EXIT.ok : EXIT.different;
+  return code;
 }
 
 /** How many lines of evidence are shown for each finding. */

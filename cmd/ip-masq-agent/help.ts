@@ -4,6 +4,7 @@ import { type Flag, type FlagTable, spellings } from './flag-table.ts';
 import { FLAGS } from './flags.ts';
 import { print } from './print.ts';
 
+/** Columns of the help where standard output is not a terminal. */
 const WIDTH = 100;
 
 /** Prints the help of the agent, or of one command. */
@@ -14,7 +15,7 @@ export async function help({ operands: [topic] }: Args, commands: Commands): Pro
 
 /** What `--help` prints. */
 export function helpText(commands: Commands): string {
-  return `Keeps a node's masquerade rules exactly as the mounted config files say.
+  return `${wrap('', "Keeps a node's masquerade rules exactly as the mounted config files say.")}
 
 Usage:
   ip-masq-agent [COMMAND] [flags]
@@ -35,7 +36,7 @@ ${flagLines(FLAGS)}
   --help
       print this, or the help of the command
 
-Every command accepts these flags, so that the arguments of a DaemonSet work with each command.
+${wrap('', 'Every command accepts these flags, so that the arguments of a DaemonSet work with each command.')}
 
 Signals:
   SIGTERM, SIGINT    stop; the rules stay, unless --cleanup-on-exit is set
@@ -43,7 +44,7 @@ Signals:
 
 Exit codes:
 ${Object.entries(EXIT_MEANING)
-  .map(([code, meaning]) => `  ${code}  ${meaning}`)
+  .map(([code, meaning]) => wrap(`  ${code}  `, meaning))
   .join('\n')}
 `;
 }
@@ -88,10 +89,11 @@ function flagHelp([name, flag]: [string, Flag<unknown>]): string {
 
 /** The text in lines that fit a terminal. The first begins with the head, the others with as many spaces. */
 function wrap(head: string, text: string): string {
+  const width = process.stdout.columns || WIDTH;
   const lines: string[] = [];
   for (const word of text.split(' ')) {
     const line = lines.at(-1);
-    if (line === undefined || line.length + word.length >= WIDTH)
+    if (line === undefined || line.length + word.length >= width)
       lines.push((line === undefined ? head : ' '.repeat(head.length)) + word);
     else lines[lines.length - 1] = `${line} ${word}`;
   }

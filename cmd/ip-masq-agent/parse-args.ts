@@ -64,6 +64,11 @@ function readFlag(word: string, rest: string[], texts: Map<string, string>): voi
   const name = LETTERS.get(given) ?? given;
   const { repeats, needsText } = ALL_FLAGS.get(name)?.kind ?? {};
   const takesValue = valueExpected(name);
+  const [next] = rest;
+  if (!takesValue && inline === undefined && /^(?:true|false)$/i.test(next ?? ''))
+    throw new UsageError(
+      `${word} takes no value behind a space, but got ${quote(next ?? '')}: write ${word}=${next}`,
+    );
   const text = inline ?? (takesValue ? rest.shift() : 'true');
   if (text === undefined || (needsText && text === '')) throw new UsageError(`--${name} needs a value`);
   const before = repeats ? texts.get(name) : undefined;

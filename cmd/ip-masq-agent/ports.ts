@@ -4,13 +4,12 @@ import { Conntrack, type Flow } from '../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { ownAddresses } from '../../lib/node/own-addresses.ts';
 import { SystemError } from '../../lib/text/error.ts';
-import { prettyJson } from '../../lib/text/escape.ts';
 import { counted, few } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import type { FlagValues } from './flags.ts';
-import { print } from './print.ts';
+import { print, printJson } from './print.ts';
 
 /** How many users of one destination the text shows. */
 const USERS_SHOWN = 5;
@@ -26,7 +25,7 @@ export async function ports({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numbe
     const remedy = error.failure === 'denied' ? '; run it as root with the capability NET_ADMIN' : '';
     throw new SystemError(`${error.message}${remedy}`);
   });
-  if (flags.output === 'json') print(prettyJson({ flows, destinations: uses }));
+  if (flags.output === 'json') printJson(EXIT.ok, { flows, destinations: uses });
   else print(`${usesText(uses)}${counted(flows, 'connection')} in conntrack\n`);
   return EXIT.ok;
 }

@@ -1,4 +1,4 @@
-import { printable } from '../../lib/text/escape.ts';
+import { prettyJson, printable } from '../../lib/text/escape.ts';
 import { EXIT } from './exit.ts';
 
 /** Whether the stream is a terminal that shows colours; see no-color.org for NO_COLOR. */
@@ -9,6 +9,11 @@ export function wantsColour(stream: Pick<NodeJS.WriteStream, 'isTTY'>): boolean 
 /** Writes to standard output. A reader that closes it early, such as head(1), is not a failure; a full disk is. */
 export function print(text: string): void {
   process.stdout.on('error', onWriteError).write(text);
+}
+
+/** Writes what a command has found, for programs: one object, whose `ok` says whether the exit code is 0. */
+export function printJson(code: number, value: object): void {
+  print(prettyJson({ ok: code === EXIT.ok, ...value }));
 }
 
 /** Writes a line to standard error. */

@@ -34,6 +34,18 @@ export async function readConfig(flags: InputFlags, { forPeople = false } = {}):
   return config;
 }
 
+/** The config or, if it is invalid, the error: for commands that then still say what the kernel does. */
+export async function orInvalid(
+  reading: Promise<MergedConfig>,
+): Promise<{ readonly config?: MergedConfig; readonly error?: InvalidConfigError }> {
+  try {
+    return { config: await reading };
+  } catch (error) {
+    if (!(error instanceof InvalidConfigError)) throw error;
+    return { error };
+  }
+}
+
 /**
  * Reads, validates and merges what the paths hold; without paths, what --config-dir holds.
  *

@@ -1,17 +1,16 @@
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { installedTools } from '../../lib/dataplane/versions.ts';
-import { prettyJson } from '../../lib/text/escape.ts';
 import { buildInfo, versionText } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { print } from './print.ts';
+import { print, printJson } from './print.ts';
 
 /** Prints the version, and the versions of the tools that the agent finds. */
 export async function version({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const tools = await installedTools(systemHost(flags['sync-timeout']));
   if (flags.output === 'json') {
-    print(prettyJson({ ...buildInfo(), tools }));
+    printJson(EXIT.ok, { ...buildInfo(), tools });
     return EXIT.ok;
   }
   const lines = tools.map(({ name, version }) => `  ${name}: ${version ?? 'not installed'}`);

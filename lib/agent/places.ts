@@ -1,9 +1,13 @@
-import type { Found, Observed, Place } from '../dataplane/dataplane.ts';
+import { FAMILIES, type Family } from '../cidr/address.ts';
+import type { Dataplane, Found, Observed, Place } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
+import type { Host } from '../dataplane/host.ts';
+import { listPlaces, openDataplane } from '../dataplane/open.ts';
+import type { DataplaneOptions } from '../dataplane/options.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
 /** A place as it was read. */
-export type Reading = FoundRules | Empty | Unreadable;
+export type Reading = FoundRules | Empty | Unreadable | Impossible;
 
 /** A place with rules of the agent. */
 export interface FoundRules extends Found {
@@ -14,13 +18,18 @@ export interface FoundRules extends Found {
 /** A place without rules of the agent. */
 interface Empty extends Place {
   readonly kind: 'empty';
-  /** Undefined if there can be no rules, because the tool or the kernel's support is missing. */
-  readonly observed: Observed | undefined;
+  readonly observed: Observed;
 }
 
 /** A place that cannot be read. */
 export interface Unreadable extends Place {
   readonly kind: 'unreadable';
+  readonly error: DataplaneError;
+}
+
+/** A place in which there can be no rules, because the tool or the kernel's support is missing. */
+interface Impossible extends Place {
+  readonly kind: 'impossible';
   readonly error: DataplaneError;
 }
 
@@ -39,8 +48,7 @@ export async function readPlace(place: Place, retry?: RetryOptions): Promise<Rea
       : { ...place, kind: 'found', observed, rules };
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;
-    if (error.meansNoRules) return { ...place, kind: 'empty', observed: undefined };
-    return { ...place, kind: 'unreadable', error };
+    return { ...place, kind: error.meansNoRules ? 'impossible' : 'unreadable', error };
   }
 }
 
@@ -52,4 +60,36 @@ export async function readPlaces(
   const readings: Reading[] = [];
   for (const place of places) readings.push(await readPlace(place, retry));
   return readings;
+}
+
+/** All places where rules of the agent can be. */
+export interface Survey {
+  /** The dataplane that is used. */
+  readonly dataplane: Dataplane;
+  /** Its places, one for each family. */
+  readonly used: readonly Reading[];
+  /** Those of the dataplanes and modes that are not used. */
+  readonly others: readonly Reading[];
+}
+
+/**
+ * Opens the dataplane that an agent would use, and reads all places, for commands beside the agent.
+ *
+ * @param asking where to look for what says which dataplane
+ * @throws {DataplaneError} if no dataplane can be opened
+ */
+export async function survey(
+  options: DataplaneOptions,
+  host: Host,
+  asking: Host,
+  retry: RetryOptions,
+  families: readonly Family[] = FAMILIES,
+): Promise<Survey> {
+  const { dataplane } = await retrying(() => openDataplane(options, host, asking), retry);
+  const all = await listPlaces(options, host);
+  const used = families.map((family) => ({ dataplane, family }));
+  const others = all.filter(
+    (place) => place.dataplane.name !== dataplane.name && families.includes(place.family),
+  );
+  return { dataplane, used: await readPlaces(used, retry), others: await readPlaces(others, retry) };
 }

@@ -2,8 +2,7 @@ import type { MergedConfig } from '../config/config.ts';
 import type { Observed, Place, Plan } from '../dataplane/dataplane.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
 import { compilePolicy, type Family, type Policy } from '../policy/policy.ts';
-import { readPlace, type Unreadable } from './places.ts';
-import { type RetryOptions, retrying } from './retry.ts';
+import type { Reading, Unreadable } from './places.ts';
 
 /** What a sync would do in one place. */
 export interface Preview extends Place {
@@ -18,24 +17,21 @@ export interface Preview extends Place {
 }
 
 /**
- * What a sync would do now in a place of the dataplane that is used. Nothing is written.
+ * What a sync would do now in a place of the dataplane that is used.
  *
- * @throws {DataplaneError}
+ * @throws {DataplaneError} if a family is kept that cannot be read
  */
-export async function preview(
-  place: Place,
-  config: MergedConfig,
-  families: readonly Family[],
-  retry: RetryOptions,
-): Promise<Preview> {
-  const { dataplane, family } = place;
-  if (families.includes(family)) {
-    const observed = await retrying(() => dataplane.observe(family, 'more'), retry);
-    const policy = compilePolicy(config, family, ownAddressList());
-    return { ...place, plan: observed.plan(policy), observed, policy };
+export function preview(reading: Reading, config: MergedConfig, families: readonly Family[]): Preview {
+  const { dataplane, family } = reading;
+  const place = { dataplane, family };
+  const isKept = families.includes(family);
+  if ('error' in reading) {
+    if (isKept) throw reading.error;
+    const unreadable = reading.kind === 'unreadable' ? { unreadable: reading } : {};
+    return { ...place, plan: undefined, observed: undefined, ...unreadable };
   }
-  const reading = await readPlace(place, retry);
-  if (reading.kind === 'unreadable')
-    return { ...place, plan: undefined, observed: undefined, unreadable: reading };
-  return { ...place, plan: reading.observed?.remove(), observed: reading.observed };
+  const { observed } = reading;
+  if (!isKept) return { ...place, plan: observed.remove(), observed };
+  const policy = compilePolicy(config, family, ownAddressList());
+  return { ...place, plan: observed.plan(policy), observed, policy };
 }

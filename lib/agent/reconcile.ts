@@ -140,12 +140,14 @@ export async function removeRules(
   dataplane: Dataplane,
   family: Family,
   options: RetryOptions,
+  isDry = false,
 ): Promise<{ readonly rules: readonly string[] | undefined; readonly stays: readonly string[] }> {
   const failures = new Failures();
   let care: Care = 'more';
   return retrying(async () => {
     const observed = await dataplane.observe(family, care);
     const plan = observed.remove();
+    if (isDry) return { rules: plan?.current, stays: [] };
     await plan?.apply().catch((error: unknown) => {
       care = 'most';
       throw failures.add(plan, error, { isWhole: true, isFinal: true });

@@ -7,7 +7,9 @@ import { removeRules } from './reconcile.ts';
 import type { RetryOptions } from './retry.ts';
 
 /** The result of a removal in one place. */
-interface Removal extends Place {
+export interface Removal extends Place {
+  /** Whether nothing was removed, but only looked for. */
+  readonly isDry: boolean;
   /** The removed rules and jumps; undefined if there were none, or it failed. */
   readonly rules?: readonly string[] | undefined;
   /** Why it failed; `missing` if the tool of the family is not installed, so that nobody has looked. */
@@ -16,19 +18,25 @@ interface Removal extends Place {
   readonly stays: readonly string[];
 }
 
-/** Removes the agent's rules from these places. A failure in one does not stop the others. */
+/**
+ * Removes the agent's rules from these places. A failure in one does not stop the others.
+ *
+ * @param isDry only looks what it would remove
+ */
 export async function removeAll(
   places: readonly Place[],
   options: RetryOptions,
+  isDry = false,
 ): Promise<readonly Removal[]> {
   const removals: Removal[] = [];
   for (const place of places) {
     try {
-      removals.push({ ...place, ...(await removeRules(place.dataplane, place.family, options)) });
+      const removed = await removeRules(place.dataplane, place.family, options, isDry);
+      removals.push({ ...place, isDry, ...removed });
     } catch (error) {
       if (!(error instanceof DataplaneError)) throw error;
       // What the kernel does not support cannot be there.
-      removals.push({ ...place, ...(error.failure !== 'unsupported' && { error }), stays: [] });
+      removals.push({ ...place, isDry, ...(error.failure !== 'unsupported' && { error }), stays: [] });
     }
   }
   return removals;
@@ -55,9 +63,10 @@ export function describeRemoval(removal: Removal): string {
   return `${placeName(removal)}: ${resultText(removal)}`;
 }
 
-function resultText({ rules, error }: Removal): string {
+function resultText({ rules, error, isDry }: Removal): string {
   if (error !== undefined)
     return error.failure === 'missing' ? `not looked at: ${error.message}` : adviceText(error);
   if (rules === undefined) return 'no rules of the agent';
-  return rules.length === 0 ? 'removed an empty chain' : `removed ${counted(rules.length, 'rule')}`;
+  const verb = isDry ? 'would remove' : 'removed';
+  return `${verb} ${rules.length === 0 ? 'an empty chain' : counted(rules.length, 'rule')}`;
 }

@@ -144,7 +144,7 @@ export class FlowWatch {
     if (stale.counts.length > 0)
       this.#log.info(
         { flows: stale.examples },
-        `${sumText(stale)} still the verdict that they began with: ${countsText(stale)}; each keeps it as long as it goes on, or a foreign rule decides about it${this.#remedy(stale)}`,
+        `${sumText(stale)} began with: ${countsText(stale)}; each keeps it as long as it goes on, or a foreign rule decides about it${this.#remedy(stale)}`,
       );
     if (deleted.counts.length > 0)
       this.#log.info(
@@ -178,7 +178,8 @@ const NOT_LOOKED_AT = 'stale flows and ports in use are not looked at';
 
 function sumText({ counts }: StaleFlows): string {
   const sum = counts.reduce((all, { flows }) => all + flows, 0);
-  return `${counted(sum, 'connection')} ${sum === 1 ? 'has' : 'have'}`;
+  const [has, they] = sum === 1 ? ['has', 'it'] : ['have', 'they'];
+  return `${counted(sum, 'connection')} still ${has} the verdict that ${they}`;
 }
 
 function countsText({ counts }: StaleFlows): string {

@@ -1,11 +1,13 @@
+import { findHolder } from '../agent/holder.ts';
 import type { SourcesOptions } from '../agent/load.ts';
+import { survey } from '../agent/places.ts';
 import { preview } from '../agent/preview.ts';
 import { type RetryOptions, retrying } from '../agent/retry.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { listPlaces, openDataplane } from '../dataplane/open.ts';
+import { listPlaces } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { readNode } from '../foreign/read-node.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
@@ -16,6 +18,7 @@ import type { Finding } from './finding.ts';
 import { bpfFindings, capabilityFindings, forwardingFindings } from './machine-findings.ts';
 import {
   bothModesFindings,
+  deadAgentFindings,
   leftoverFindings,
   neighbourFindings,
   orderFindings,
@@ -80,14 +83,13 @@ async function examineKernel(
     findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
   };
   await look(async () => {
-    const { dataplane } = await retrying(() => openDataplane(options, host, foreignHost), retry);
+    const places = await survey(options, host, foreignHost, retry);
+    const { dataplane, used, others } = places;
     seen.push(`${dataplane.name}: ${dataplane.reason}`);
-    for (const family of ['IPv4', 'IPv6'] as const) {
+    if ((await findHolder()).kind === 'none') findings.push(...deadAgentFindings(places));
+    for (const place of used) {
       if (config === undefined) break;
-      await look(
-        async () => ownRuleFindings(await preview({ dataplane, family }, config, families, retry)),
-        family,
-      );
+      await look(async () => ownRuleFindings(preview(place, config, families)), place.family);
     }
     await look(async () => {
       const { iptables } = dataplane;
@@ -100,10 +102,9 @@ async function examineKernel(
         ...(await neighbourFindings(node, policies, acceptForeign)),
       ];
     });
-    const places = await listPlaces(options, host);
-    for (const family of families) await look(() => bothModesFindings(host, places, family), family);
-    for (const place of places.filter((one) => one.dataplane.name !== dataplane.name))
-      await look(() => leftoverFindings(dataplane, place, retry), place.family);
+    for (const family of families)
+      await look(() => bothModesFindings(host, [...used, ...others], family), family);
+    for (const place of others) await look(async () => leftoverFindings(dataplane, place), place.family);
     return [];
   });
   return { findings, seen };

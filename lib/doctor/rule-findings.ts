@@ -1,7 +1,6 @@
-import { readPlace } from '../agent/places.ts';
+import type { Reading, Survey } from '../agent/places.ts';
 import type { Preview } from '../agent/preview.ts';
-import type { RetryOptions } from '../agent/retry.ts';
-import type { Dataplane, Found, Place, Plan } from '../dataplane/dataplane.ts';
+import { type Dataplane, type Found, type Place, type Plan, placeName } from '../dataplane/dataplane.ts';
 import { diffOf } from '../dataplane/diff.ts';
 import type { Host } from '../dataplane/host.ts';
 import { builtInRules } from '../dataplane/iptables/detect.ts';
@@ -12,7 +11,7 @@ import { findForeign } from '../foreign/find.ts';
 import { isOfOlderAgent, OLDER_AGENT_REMEDY } from '../foreign/other-agents.ts';
 import type { NodeRules } from '../foreign/read-node.ts';
 import type { Family, Policy } from '../policy/policy.ts';
-import { few } from '../text/words.ts';
+import { counted, few } from '../text/words.ts';
 import type { Finding } from './finding.ts';
 
 /** The finding about a difference between the agent's rules and the config. */
@@ -118,19 +117,29 @@ export async function bothModesFindings(
  *
  * @throws {DataplaneError}
  */
-export async function leftoverFindings(
-  used: Dataplane,
-  place: Place,
-  retry: RetryOptions,
-): Promise<readonly Finding[]> {
-  const reading = await readPlace(place, retry);
+export function leftoverFindings(used: Dataplane, reading: Reading): readonly Finding[] {
   if (reading.kind === 'unreadable') throw reading.error;
-  if (reading.kind === 'empty') return [];
+  if (reading.kind !== 'found') return [];
   const { dataplane, family, rules } = reading;
   if (isOfOlderAgent(rules)) return [olderAgentFinding(reading)];
   const message = `the agent's rules are also in ${dataplane.name}, but ${used.name} is used`;
   const remedy = 'stop the agent, run ip-masq-agent cleanup, start the agent again';
   return [{ kind: 'chain-elsewhere', family, message, evidence: rules, remedy }];
+}
+
+/** The finding that nobody keeps the agent's rules, given that no process holds its lock. */
+export function deadAgentFindings({ used, others }: Survey): readonly Finding[] {
+  const evidence = [...used, ...others].flatMap((one) =>
+    one.kind === 'found' && !isOfOlderAgent(one.rules)
+      ? [`${placeName(one)}: ${counted(one.rules.length, 'rule')}`]
+      : [],
+  );
+  if (evidence.length === 0) return [];
+  const message =
+    'the rules of the agent are there, but no agent runs on this node: they follow no change of the config, and nobody repairs them';
+  const remedy =
+    "look at the node's pod of the DaemonSet: why does it not run? If none is to run here, remove the rules: ip-masq-agent cleanup";
+  return [{ kind: 'no-agent', message, evidence, remedy }];
 }
 
 /** The finding about rules of an older agent in the agent's chain, or that lead to it. */

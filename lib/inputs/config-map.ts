@@ -88,8 +88,16 @@ export class Collector {
   }
 }
 
-/** Collects the sources of a ConfigMap. */
-export function readConfigMap(configMap: MapNode, collector: Collector): void {
+/**
+ * Collects the sources of a ConfigMap.
+ *
+ * @param filesOf the files that a key becomes
+ */
+export function readConfigMap(
+  configMap: MapNode,
+  collector: Collector,
+  filesOf: (key: string) => readonly string[],
+): void {
   const placeholder = placeholderNode(configMap);
   if (placeholder !== undefined) {
     const { message, remedy } = new TemplateError(placeholder.offset);
@@ -98,14 +106,15 @@ export function readConfigMap(configMap: MapNode, collector: Collector): void {
   }
   const fields = configMap.pairs.filter(({ key }) => ['data', 'binaryData'].includes(keyName(key)));
   const pairs = withoutRepeats(fields, collector).flatMap((field) => dataPairs(field, collector));
-  const nearMisses = pairs.filter(({ key }) => isNearMiss(keyName(key)));
+  const nearMisses = pairs.filter(({ key }) => filesOf(keyName(key)).some(isNearMiss));
   const sources = withoutRepeats(
-    pairs.filter(({ key }) => isSourceName(keyName(key))),
+    pairs.filter(({ key }) => filesOf(keyName(key)).some(isSourceName)),
     collector,
   );
   for (const { key } of nearMisses)
     collector.report('not-a-source', key, `the key ${quote(keyName(key))} ${nearMissMessage}`, 'rename it');
-  for (const pair of sources) readSource(pair, collector);
+  for (const pair of sources)
+    for (const file of filesOf(keyName(pair.key)).filter(isSourceName)) readSource(pair, file, collector);
   if (pairs.length > 0 && nearMisses.length + sources.length === 0) warnOfOtherKeys(configMap, collector);
 }
 
@@ -170,7 +179,7 @@ function dataPairs({ key, value }: Pair, collector: Collector): readonly DataPai
   return [];
 }
 
-function readSource({ key, value, isBase64 }: DataPair, collector: Collector): void {
+function readSource({ key, value, isBase64 }: DataPair, file: string, collector: Collector): void {
   const name = keyName(key);
   if (value.kind !== 'scalar' || (value.value !== null && typeof value.value !== 'string')) {
     const message = `the value of ${quote(name)} must be text, but is ${describe(value)}`;
@@ -180,12 +189,12 @@ function readSource({ key, value, isBase64 }: DataPair, collector: Collector): v
   }
   const text = value.value ?? '';
   if (!isBase64) {
-    collector.addSource(name, Buffer.from(text), text.trim() === '' ? key : value, true);
+    collector.addSource(file, Buffer.from(text), text.trim() === '' ? key : value, true);
     return;
   }
   const base64 = text.replace(/[\r\n]/g, ''); // as Go reads it
   if (base64.length % 4 === 0 && !/[^A-Za-z0-9+/]/.test(base64.replace(/={1,2}$/, ''))) {
-    collector.addSource(name, Buffer.from(base64, 'base64'), value, false);
+    collector.addSource(file, Buffer.from(base64, 'base64'), value, false);
     return;
   }
   const message = `the value of ${quote(name)} in binaryData is not base64`;
@@ -199,6 +208,6 @@ function warnOfOtherKeys(configMap: MapNode, collector: Collector): void {
   if (!/ip-?masq/.test(name)) return;
   const message = `no key of ConfigMap ${quote(name)} begins with ip-masq-: nothing of it is read`;
   const remedy =
-    'rename the key; if a volume mounts it under another name, check its text as a file of that name';
+    'rename the key; if a volume mounts it under another name, check it in one file with the workload of that volume';
   collector.report('not-a-source', valueAt(metadata, 'name') ?? configMap, message, remedy);
 }

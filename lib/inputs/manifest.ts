@@ -5,6 +5,7 @@ import { placeholderIn, RENDER } from '../config/template.ts';
 import { type MapNode, type Node, parseDocuments, valueAt, YamlError } from '../config/yaml.ts';
 import { printable } from '../text/escape.ts';
 import { Collector, isMergeKey, readConfigMap, textAt } from './config-map.ts';
+import { type FilesOf, filesOf, mountsOf } from './mounts.ts';
 
 /** The sources that a file of Kubernetes manifests holds, and what is wrong with how it holds them. */
 export interface Manifest {
@@ -14,7 +15,8 @@ export interface Manifest {
 
 /**
  * Reads the ConfigMaps of a file: several documents, lists in lists, as kubectl prints and takes them. Every key of
- * `data` and `binaryData` that begins with `ip-masq-` is a source. Problems and sources point into the file itself.
+ * `data` and `binaryData` that begins with `ip-masq-` is a source or, if a workload of the file mounts the ConfigMap, every
+ * one that becomes a file of such a name. Problems and sources point into the file itself.
  * A document that is not YAML hides no other.
  *
  * @param file its name is what messages call it
@@ -26,9 +28,14 @@ export function readManifest(file: Source): Manifest | undefined {
   const pieces = piecesOf(file.text).map(parsePiece);
   if (!pieces.some(isManifest)) return undefined;
   const locator = new Locator(file);
-  const found = pieces.map((piece) => {
+  const parts = pieces.map((piece) => ({
+    piece,
+    objects: 'error' in piece ? [] : objectsOf(piece.documents),
+  }));
+  const mounts = mountsOf(parts.flatMap(({ objects }) => objects.map(({ node }) => node)));
+  const found = parts.map(({ piece, objects }) => {
     if ('error' in piece) return { sources: [], problems: [syntaxProblem(piece, locator)] };
-    return readObjects(objectsOf(piece.documents), new Collector(file, locator, piece.start));
+    return readObjects(objects, new Collector(file, locator, piece.start), (one) => filesOf(one, mounts));
   });
   return {
     sources: found.flatMap(({ sources }) => sources),
@@ -105,12 +112,16 @@ function objectsOf(documents: readonly Node[]): readonly KubernetesObject[] {
   return found;
 }
 
-function readObjects(objects: readonly KubernetesObject[], collector: Collector): Manifest {
+function readObjects(
+  objects: readonly KubernetesObject[],
+  collector: Collector,
+  files: (configMap: MapNode) => FilesOf,
+): Manifest {
   for (const { node, kind } of objects) {
     // What a merge key adds may be the data, the items, or the kind itself.
     if (kind === '' || kind === 'ConfigMap' || kind.endsWith('List'))
       for (const { key } of node.pairs.filter(isMergeKey)) collector.reportMergeKey(key);
-    if (kind === 'ConfigMap') readConfigMap(node, collector);
+    if (kind === 'ConfigMap') readConfigMap(node, collector, files(node));
   }
   return collector;
 }

@@ -1,4 +1,4 @@
-import type { Problem, Severity } from '../config/problem.ts';
+import { formatPlace, type Problem, type Severity } from '../config/problem.ts';
 import { STDIN_NAME } from '../config/source.ts';
 import { printable } from '../text/escape.ts';
 import { type CheckReport, fileOf, printedSentence } from './report.ts';
@@ -8,26 +8,34 @@ const COMMAND: Readonly<Record<Severity, string>> = { error: 'error', warning: '
 /**
  * The problems as annotations, one line each, that GitHub Actions takes from a step's output
  * (GitHub documentation, "Workflow commands for GitHub Actions").
+ *
+ * @param stdinName the file of the repository that standard input was made from; empty if there is none
  */
-export function githubReport({ problems }: CheckReport): string {
-  return problems.map((problem) => `${annotation(problem)}\n`).join('');
+export function githubReport({ problems }: CheckReport, stdinName = ''): string {
+  return problems.map((problem) => `${annotation(problem, stdinName)}\n`).join('');
 }
 
-function annotation(problem: Problem): string {
-  const properties = Object.entries(propertiesOf(problem)).map(
+function annotation(problem: Problem, stdinName: string): string {
+  const properties = Object.entries(propertiesOf(problem, stdinName)).map(
     ([name, value]) => `${name}=${escapeProperty(value)}`,
   );
-  return `::${COMMAND[problem.severity]} ${properties.join(',')}::${escapeData(printedSentence(problem))}`;
+  const { at } = problem;
+  const place = stdinName !== '' && fileOf(at) === STDIN_NAME && at ? `${printable(formatPlace(at))}: ` : '';
+  const text = escapeData(place + printedSentence(problem));
+  return `::${COMMAND[problem.severity]} ${properties.join(',')}::${text}`;
 }
 
-function propertiesOf({ at, kind }: Problem): Readonly<Record<string, string>> {
+function propertiesOf({ at, kind }: Problem, stdinName: string): Readonly<Record<string, string>> {
+  const title = `ip-masq-agent ${kind}`;
   const file = fileOf(at);
+  // The lines of what was made from it are not its own.
+  if (file === STDIN_NAME && stdinName !== '') return { file: printable(stdinName), title };
   // Standard input is not a file of the repository.
   const isFile = file !== undefined && file !== STDIN_NAME;
   return {
     ...(isFile ? { file: printable(file) } : {}),
     ...(at?.kind === 'file' ? { line: String(at.line), col: String(at.column) } : {}),
-    title: `ip-masq-agent ${kind}`,
+    title,
   };
 }
 

@@ -1,4 +1,5 @@
 import type { MergedConfig } from '../config/config.ts';
+import { configHash } from '../config/config-hash.ts';
 import { ALL_KEYS } from '../config/keys.ts';
 import type { Problem } from '../config/problem.ts';
 import { prettyJson } from '../text/escape.ts';
@@ -10,7 +11,8 @@ export function jsonReport({ problems, config, sources, expected }: CheckReport)
   const summary = summarize(problems);
   const failed = problems.filter(({ kind }) => kind === 'expectation').length;
   return prettyJson({
-    valid: config !== undefined,
+    ok: config !== undefined && failed === 0,
+    hash: config === undefined ? null : configHash(config),
     summary,
     expectations: expected === undefined ? null : { met: expected.count - failed, failed },
     sources: sources.map(({ name, found }) => ({ name, file: found?.file.name ?? name })),

@@ -10,12 +10,14 @@ import { type CheckReport, summarize } from './report.ts';
  * The problems with their lines, the gravest first, and a line that counts them, for people.
  *
  * @param isColoured whether to use the colours of terminals (ECMA-48, Select Graphic Rendition)
+ * @param isQuiet errors and warnings alone: empty if there are none
  */
-export function textReport(report: CheckReport, isColoured: boolean): string {
+export function textReport(report: CheckReport, isColoured: boolean, isQuiet = false): string {
   const { problems, sources, manifests = [], expected } = report;
   const files = [...sources, ...manifests, ...(expected ? [expected.file] : [])];
-  const frames = gravestFirst(problems).map(problemPainter(files, painter(isColoured)));
-  return `${[...frames, summaryLine(report)].join('\n')}\n`;
+  const shown = problems.filter(({ severity }) => !isQuiet || severity !== 'info');
+  const frames = gravestFirst(shown).map(problemPainter(files, painter(isColoured)));
+  return [...frames, ...(isQuiet ? [] : [summaryLine(report)])].map((line) => `${line}\n`).join('');
 }
 
 /** A function that formats many problems of the same sources, each with its lines. */

@@ -1,3 +1,4 @@
+import { configHash } from '../config/config-hash.ts';
 import { isDue } from '../config/key.ts';
 import { ALL_KEYS } from '../config/keys.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
@@ -6,7 +7,6 @@ import { CONNECTIONS_KEEP } from '../policy/changes.ts';
 import { type Family, nodeAddressText, outcomeText } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
 import { formatOrigin } from '../text/origin.ts';
-import { configHash } from './config-hash.ts';
 import { readiness } from './health.ts';
 import { countKey, type PacketCounts } from './packet-counts.ts';
 import type { FamilyStatus, Status } from './status.ts';

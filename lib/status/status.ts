@@ -1,12 +1,12 @@
 import type { ValidConfig } from '../agent/load.ts';
 import type { LookEvent, Observer, SyncEvent } from '../agent/loop.ts';
+import { configHash, refusedHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
 import { type Family, nodeAddresses, type Policy } from '../policy/policy.ts';
-import { configHash, refusedHash } from './config-hash.ts';
 import { Contest } from './contest.ts';
 import type { Metrics } from './metrics.ts';
 import { type SourceCount, sourceOf } from './packet-counts.ts';

@@ -81,8 +81,8 @@ describe('check, without root, kernel tools and PATH', () => {
 
     it('in JSON, with the other place of each conflict', async () => {
       const { code, stdout } = await check('--output=json', MISTAKES);
-      const { valid, merged, summary, problems }: JsonReport = JSON.parse(stdout);
-      assert.deepEqual({ code, valid, merged }, { code: 3, valid: false, merged: null });
+      const { ok, merged, summary, problems }: JsonReport = JSON.parse(stdout);
+      assert.deepEqual({ code, ok, merged }, { code: 3, ok: false, merged: null });
       assert.deepEqual(summary, { errors: 13, warnings: 4, infos: 3 });
       assert.deepEqual(
         problems
@@ -154,10 +154,19 @@ masqLinkLocal: true # ${EXAMPLES}config-cloud.yaml:19:20
 resyncInterval: 60s # ${EXAMPLES}config-operator.yaml:29:21
 
 IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
+config hash d8f0f37a869c, without flags: nodes with equal hashes have an equal config, not always equal rules
 2 sources, 0 errors, 0 warnings, 0 infos
 `,
       stderr: '',
     });
+  });
+
+  it('prints nothing with -q but errors and warnings', async () => {
+    assert.equal((await check('-q', `${EXAMPLES}config-cloud.yaml`)).stdout, '');
+    const { code, stdout } = await check('-q', MISTAKES);
+    assert.equal(code, 3);
+    assert.equal(stdout.match(/: error: /g)?.length, 13);
+    assert.doesNotMatch(stdout, /info|^8 sources/m);
   });
 
   it('takes each example by itself', async () => {
@@ -185,6 +194,7 @@ IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
       assert.equal(
         (await run('text')).split('\n\n')[1],
         `IPv4: 2 ranges, 16,842,752 addresses are not masqueraded
+config hash 6fe7c16eb2a4, without flags: nodes with equal hashes have an equal config, not always equal rules
 DIR/expect.yaml:2:1: error: 10.2.0.0/15 is expected to be masqueraded, but 10.2.0.0/15 is not masqueraded (10.0.0.0/8 decides) (the other: standard input:1:22); correct the sources, or the expectation
  2 | 10.2.0.0/15: masqueraded
    | ^
@@ -197,8 +207,8 @@ standard input:1:22
     });
 
     it('is in the JSON, the annotations and the SARIF', async () => {
-      const { valid, problems }: JsonReport = JSON.parse(await run('json'));
-      assert.equal(valid, true);
+      const { ok, problems }: JsonReport = JSON.parse(await run('json'));
+      assert.equal(ok, false);
       assert.partialDeepStrictEqual(problems, [
         {
           kind: 'expectation',
@@ -381,7 +391,7 @@ standard input:1:22
 });
 
 interface JsonReport {
-  readonly valid: boolean;
+  readonly ok: boolean;
   readonly summary: unknown;
   readonly merged: unknown;
   readonly problems: readonly {

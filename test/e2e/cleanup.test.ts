@@ -34,6 +34,21 @@ describe('cleanup', () => {
     assert.match(stdout, /^ {2}-A IP-MASQ-AGENT -d 172\.16\.0\.0\/12 .*RFC 1918.*$/m);
   });
 
+  it('only says what it would remove, in text and JSON, also beside a running agent', async () => {
+    await using node = await createNode();
+    await node.agent('--once');
+    const before = await node.kernel();
+    const { code, stdout } = await node.agent('cleanup', '--dry-run');
+    assert.deepEqual([code, await node.kernel()], [0, before]);
+    assert.match(versionless(stdout), /^IPv4, iptables X \(nft\): would remove 6 rules\n {2}-A POSTROUTING /);
+    const agent = node.start('--resync-interval=1h');
+    await agent.logged(/using iptables/);
+    const json = JSON.parse((await node.agent('cleanup', '--dry-run', '--output=json')).stdout);
+    assert.deepEqual([json.ok, json.dryRun, json.places[0].rules.length], [true, true, 6]);
+    assert.equal(await node.kernel(), before);
+    await agent.stop();
+  });
+
   it('succeeds where there is nothing, and writes nothing', async () => {
     await using node = await createNode();
     await foreignRules(node);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { BINARY, createNode, type NodeLab } from './support.ts';
+import { BINARY, besideAgent, createNode, type NodeLab } from './support.ts';
 
 const page = (name: string) => new URL(`../../docs/${name}.md`, import.meta.url);
 
@@ -65,7 +65,8 @@ async function print(node: NodeLab, command: string): Promise<string> {
   if (name === 'nft') return (await node.box.run(name, words)).stdout;
   assert.equal(name, 'ip-masq-agent');
   const args = ['-C', node.dir, BINARY, ...words, '--config-dir=config'];
-  const { stdout, stderr } = await node.box.run('env', args);
+  const run = () => node.box.run('env', args);
+  const { stdout, stderr } = await (words[0] === 'doctor' ? besideAgent(node, run) : run());
   return (stderr + stdout).replace('looked at 2 sources in config;', 'looked at 2 sources in /etc/config;');
 }
 

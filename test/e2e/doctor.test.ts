@@ -7,7 +7,7 @@ import { NEIGHBOURS } from '../lab/neighbours-iptables.ts';
 import { olderAgentRules } from '../lab/older-agent.ts';
 import type { RunResult } from '../lab/run.ts';
 import { IS_ROOT } from '../lab/user.ts';
-import { BINARY, createNode, type NodeLab } from './support.ts';
+import { BINARY, besideAgent, createNode, type NodeLab } from './support.ts';
 
 const MODES = ['nft', 'legacy'] as const;
 type Mode = (typeof MODES)[number];
@@ -136,7 +136,7 @@ for (const mode of MODES) {
   describe(`the doctor, ${mode}`, () => {
     it('finds nothing on a healthy node with the rules of kube-proxy', async () => {
       await using node = await healthyNode(mode);
-      const { code, stdout, stderr } = await node.agent('doctor', ...flags(mode));
+      const { code, stdout, stderr } = await examined(node, ...flags(mode));
       assert.deepEqual([code, stderr], [0, '']);
       assert.match(
         stdout,
@@ -149,7 +149,7 @@ for (const mode of MODES) {
         await using node = await healthyNode(mode);
         await make(node, mode);
         const before = await node.kernel();
-        const result = await node.agent('doctor', ...flags(mode), '--output=json');
+        const result = await examined(node, ...flags(mode), '--output=json');
         assert.equal(await node.kernel(), before);
         finds(result, findings);
       });
@@ -166,7 +166,7 @@ for (const mode of MODES) {
           );
           return [`foreign-rule ${family}`, message, /-j MASQUERADE/, /./] as const;
         };
-        finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
+        finds(await examined(node, ...flags(mode), '--output=json'), [
           notLast('IPv4'),
           notLast('IPv6'),
           foreign('IPv4'),
@@ -185,7 +185,7 @@ for (const mode of MODES) {
         `-A POSTROUTING -s 10.88.0.${pod}/32 -m comment --comment "name: \\"net\\" id: \\"${pod}\\"" -j ${chain(pod)}`,
       ]);
       await restore(node, mode, 'IPv4', pods.flat());
-      finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
+      finds(await examined(node, ...flags(mode), '--output=json'), [
         notLast('IPv4'),
         ['foreign-rule IPv4', /5 rules of a CNI plugin in /, /… and 2 more$/, /./],
       ]);
@@ -196,7 +196,7 @@ for (const mode of MODES) {
       const rules = Array.from({ length: 25 }, (_, index) => `-A POSTROUTING -o e${index} -j MASQUERADE`);
       await restore(node, mode, 'IPv4', rules);
       const unknown = ['foreign-rule IPv4', /an unknown author/, /-j MASQUERADE/, /./] as const;
-      finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
+      finds(await examined(node, ...flags(mode), '--output=json'), [
         notLast('IPv4'),
         ...Array.from({ length: 20 }, () => unknown),
         ['not-looked-at', /may be hidden/, /too many foreign rules to analyse/, /by hand/],
@@ -207,7 +207,7 @@ for (const mode of MODES) {
       await using node = await healthyNode(mode);
       await rm(join(node.configDir, 'ip-masq-cloud'));
       await node.agent('--once', ...flags(mode));
-      finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
+      finds(await examined(node, ...flags(mode), '--output=json'), [
         ['config-empty', /the defaults apply/, /has no file ip-masq-\*/, /ip-masq-/],
         ['nothing-inside', /no source, and no IPv6 default/, /^$/, /nonMasqueradeCIDRs/],
       ]);
@@ -217,11 +217,11 @@ for (const mode of MODES) {
       await using node = await healthyNode(mode);
       const other = mode === 'nft' ? 'legacy' : 'nft';
       await makeRules(node, other);
-      finds(await node.agent('doctor', ...flags(mode), '--output=json'), [
+      finds(await examined(node, ...flags(mode), '--output=json'), [
         [
           'both-modes IPv4',
           /both iptables modes/,
-          /iptables .* \(nft\):\n.*-A POSTROUTING[\s\S]*\(legacy\):\n.*-A POSTROUTING/,
+          new RegExp(`\\(${mode}\\):\n.*-A POSTROUTING[^]*\\(${other}\\):\n.*-A POSTROUTING`),
           /one mode/,
         ],
         ['both-modes IPv6', /both iptables modes/, /-A POSTROUTING/, /one mode/],
@@ -241,9 +241,32 @@ describe('the doctor', () => {
   it('begins a finding with its kind and family in text too', async () => {
     await using node = await healthyNode('nft');
     await iptables(node, 'nft', '-F POSTROUTING');
-    const { code, stdout } = await node.agent('doctor', ...flags('nft'));
+    const { code, stdout } = await examined(node, ...flags('nft'));
     assert.equal(code, 4);
     assert.match(stdout, /^out-of-sync \(IPv4\): /m);
+  });
+
+  it('finds rules that no agent keeps, in every place, and none where there are no rules', async () => {
+    await using node = await healthyNode('nft');
+    const asked = ['doctor', ...flags('nft'), '--output=json'];
+    const dead = [
+      'no-agent',
+      /no agent runs on this node/,
+      /^IPv4, iptables [\d.]+ \(nft\): 4 rules\nIPv6, iptables [\d.]+ \(nft\): 4 rules$/,
+      /pod of the DaemonSet/,
+    ] as const;
+    finds(await node.agent(...asked), [dead]);
+    await writeFile(join(node.configDir, 'ip-masq-cloud'), 'masqLinkLocal: 1\n');
+    const { stdout } = await node.agent(...asked);
+    assert.deepEqual(
+      JSON.parse(stdout).findings.map(({ kind }: { kind: string }) => kind),
+      ['config-invalid', 'no-agent'],
+    );
+    await writeFile(join(node.configDir, 'ip-masq-cloud'), CONFIG);
+    assert.equal((await node.agent('cleanup')).code, 0);
+    assert.doesNotMatch((await node.agent(...asked)).stdout, /no-agent/);
+    assert.equal((await node.agent('--once', '--enable-ipv6', '--backend=nftables')).code, 0);
+    assert.match((await node.agent(...asked)).stdout, /"IPv6, nftables [\d.]+: \d+ rules"/);
   });
 
   it('finds rules of others in a chain of nftables', async () => {
@@ -251,7 +274,7 @@ describe('the doctor', () => {
     const table =
       'table ip theirs { chain post { type nat hook postrouting priority 100; ip daddr != 192.0.2.0/24 masquerade; }; }';
     assert.equal((await node.box.run('nft', ['-f', '-'], { input: table })).code, 0);
-    finds(await node.agent('doctor', ...flags('nft'), '--output=json'), [
+    finds(await examined(node, ...flags('nft'), '--output=json'), [
       ['foreign-rule IPv4', /nftables ip theirs post/, /daddr != 192\.0\.2\.0\/24/, /./],
     ]);
   });
@@ -261,7 +284,7 @@ describe('the doctor', () => {
     const table =
       'table ip kube-proxy { chain nat-postrouting { type nat hook postrouting priority srcnat; meta mark & 0x4000 != 0 masquerade; }; }';
     assert.equal((await node.box.run('nft', ['-f', '-'], { input: table })).code, 0);
-    finds(await node.agent('doctor', ...flags('nft'), '--output=json'), [
+    finds(await examined(node, ...flags('nft'), '--output=json'), [
       [
         'kube-proxy-order IPv4',
         /have one priority: those registered later run first/,
@@ -269,17 +292,17 @@ describe('the doctor', () => {
         /--backend=nftables/,
       ],
     ]);
-    const accepted = await node.agent('doctor', ...flags('nft'), '--accept-foreign=kube-proxy');
+    const accepted = await examined(node, ...flags('nft'), '--accept-foreign=kube-proxy');
     assert.equal(accepted.code, 0, accepted.stdout);
     assert.equal((await node.agent('--once', '--enable-ipv6', '--backend=nftables')).code, 0);
-    const nftables = await node.agent('doctor', '--enable-ipv6', '--backend=nftables');
+    const nftables = await examined(node, '--enable-ipv6', '--backend=nftables');
     assert.equal(nftables.code, 0, nftables.stdout);
   });
 
   it('finds a chain of IPv6 that is left although IPv6 is off', async () => {
     await using node = await healthyNode('nft');
     await writeFile(join(node.configDir, 'ip-masq-cloud'), 'nonMasqueradeCIDRs: [10.0.0.0/8]\n');
-    finds(await node.agent('doctor', '--iptables-mode=nft', '--output=json'), [
+    finds(await examined(node, '--iptables-mode=nft', '--output=json'), [
       ['out-of-sync IPv6', /chain left over/, /^extra: /, /diff/],
     ]);
   });
@@ -288,7 +311,7 @@ describe('the doctor', () => {
     await using node = await healthyNode('nft');
     const without = withoutCapability('net_admin');
     const command = [BINARY, 'doctor', `--config-dir=${node.configDir}`, ...flags('nft'), '--output=json'];
-    finds(await node.box.run('setpriv', [...without, ...command]), [
+    finds(await besideAgent(node, () => node.box.run('setpriv', [...without, ...command])), [
       ['no-capability', /lacks NET_ADMIN,/, /NET_ADMIN is not in CapEff/, /NET_ADMIN and NET_RAW/],
     ]);
   });
@@ -333,6 +356,11 @@ describe('the doctor', () => {
   });
 });
 
+/** What the doctor says beside an agent. */
+function examined(node: NodeLab, ...args: readonly string[]): Promise<RunResult> {
+  return besideAgent(node, () => node.agent('doctor', ...args));
+}
+
 function finds({ code, stdout, stderr }: RunResult, expected: Case['findings']): void {
   assert.equal(stderr, '');
   const { findings } = JSON.parse(stdout);
@@ -349,7 +377,7 @@ function finds({ code, stdout, stderr }: RunResult, expected: Case['findings']):
     assert.match(findings[index].evidence.join('\n'), evidence);
     assert.match(findings[index].remedy, remedy);
   }
-  assert.equal(code, 4);
+  assert.equal(code, kinds.some((kind: string) => /^config-(?:invalid|unreadable)$/.test(kind)) ? 3 : 4);
 }
 
 function literal(text: string): string {
@@ -416,7 +444,7 @@ async function withTools(
     await chmod(join(bin, name), 0o755);
   }
   const command = [BINARY, 'doctor', `--config-dir=${node.configDir}`, '--enable-ipv6', '--output=json'];
-  return node.box.run('env', [`PATH=${bin}`, ...command]);
+  return besideAgent(node, () => node.box.run('env', [`PATH=${bin}`, ...command]));
 }
 
 /** Arguments of setpriv(1) that take a capability away. */

@@ -57,7 +57,7 @@ describe('explain', () => {
       await about('--from=192.0.2.1', '8.8.8.8'),
       '8.8.8.8 from 192.0.2.1 is not masqueraded: packets from there are not masqueraded, whatever their destination\n  only for packets from 10.244.0.0/16 of ip-masq-cloud:1:23, 10.245.0.0/16 of ip-masq-cloud:1:38; packets from elsewhere are not masqueraded\n',
     );
-    const json = JSON.parse(await about('--output=json', '--from=192.0.2.1', '8.8.8.8'))[0];
+    const json = JSON.parse(await about('--output=json', '--from=192.0.2.1', '8.8.8.8')).addresses[0];
     assert.deepEqual(
       [json.verdict, json.from.address, json.from.isElsewhere],
       ['not_masqueraded', '192.0.2.1', true],
@@ -101,7 +101,7 @@ describe('explain', () => {
     );
     const json = await node.agent('explain', '--output=json', '169.254.169.254');
     const origin = { source: 'ip-masq-x', file: 'ip-masq-x', line: 2, column: 16 };
-    assert.deepEqual(JSON.parse(json.stdout)[0].flag, { value: true, origin });
+    assert.deepEqual(JSON.parse(json.stdout).addresses[0].flag, { value: true, origin });
   });
 
   it('says that IPv6 is left as it is where it is not enabled', async () => {
@@ -124,7 +124,7 @@ describe('explain', () => {
       '2001:db8::1',
     );
     const file = (source: string, line: number, column: number) => ({ source, file: source, line, column });
-    assert.deepEqual(JSON.parse(stdout), [
+    assert.deepEqual(JSON.parse(stdout).addresses, [
       {
         address: '10.20.1.1',
         verdict: 'masqueraded',
@@ -179,6 +179,54 @@ for (const mode of ['nft', 'legacy'] as const) {
           '  kernel agrees: -A IP-MASQ-AGENT -d fd00::/8 -m comment --comment "ip-masq-agent: not masqueraded (from ip-masq-cloud)" -j RETURN',
         ],
       );
+    });
+
+    it('explains the address to which connections go instead, once for each verdict', async () => {
+      await using node = await configured();
+      await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+      const backends = ['10.3.4.5', '10.20.1.1', '10.3.4.6'];
+      await node.run('ip', ...'route add 10.0.0.0/8 dev lo'.split(' '));
+      for (const [port, backend] of backends.entries()) {
+        const match = ['-d', '10.96.0.10', '-p', 'udp', '--dport', `${port + 1}`];
+        await iptables(node, mode, '-A', 'OUTPUT', ...match, '-j', 'DNAT', '--to-destination', backend);
+        await node.run('bash', '-c', `echo > /dev/udp/10.96.0.10/${port + 1}`);
+      }
+      await node.run('bash', '-c', 'echo > /dev/udp/10.7.7.7/9');
+      const { code, stdout } = await node.agent(...LIVE, '10.96.0.10', '10.7.7.7', '8.8.8.8');
+      assert.equal(code, 0, stdout);
+      const lines = stdout.split('\n').filter((line) => /^\S/.test(line));
+      const to = (backend: string) =>
+        `connections to 10.96.0.10 go to ${backend}, as conntrack shows; that address decides:`;
+      assert.equal(lines.length, 7, stdout);
+      for (const [backend, says] of [
+        [lines.includes(to('10.3.4.5')) ? '10.3.4.5' : '10.3.4.6', 'not masqueraded: 10.0.0.0/8'],
+        ['10.20.1.1', 'masqueraded: 10.20.0.0/16'],
+      ] as const)
+        assert.ok(
+          lines[lines.indexOf(to(backend)) + 1]?.startsWith(`${backend} is ${says} of ip-masq-`),
+          stdout,
+        );
+      assert.match(stdout, /^10\.7\.7\.7 is not .*\n(?: .*\n)+8\.8\.8\.8 is /m);
+      assert.match(stdout, /^conntrack shows no connection to 8\.8\.8\.8\. .*endpointslices/m);
+    });
+
+    it('says what the kernel does if the config is invalid, then the error, and so does diff', async () => {
+      await using node = await configured();
+      await node.agent('--once', '--enable-ipv6', `--iptables-mode=${mode}`);
+      await writeFile(join(node.configDir, 'ip-masq-cloud'), 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
+      const { code, stdout, stderr } = await node.agent(...LIVE, '10.20.30.4', '8.8.8.8', '127.0.0.1');
+      assert.equal(code, 3);
+      assert.match(
+        stdout,
+        /^10\.20\.30\.4: the config is invalid; .*\n {2}not masqueraded: -A .*10\.20\.30\.0\/24 .* RETURN\n8\.8\.8\.8: .*\n {2}masqueraded: -A .*\n127\.0\.0\.1: .*\n {2}an address of this node, /,
+      );
+      assert.match(stderr, /^ip-masq-cloud:1:22: error: /);
+      const diff = await node.agent('diff', ...LIVE.slice(2));
+      assert.equal(diff.code, 3);
+      const place = `iptables [\\d.]+ \\(${mode}\\): \\d rules of the agent\n {2}-A POSTROUTING .*\n`;
+      assert.match(diff.stdout, new RegExp(`^IPv4, ${place}[^]*^IPv6, ${place}`, 'm'));
+      assert.match(diff.stderr, /^ip-masq-cloud:1:22: error: /);
+      assert.equal((await node.agent('explain', '10.20.30.4')).stdout, '');
     });
 
     it('agrees about packets from listed ranges and from elsewhere, until somebody changes the ranges', async () => {
@@ -263,7 +311,7 @@ for (const mode of ['nft', 'legacy'] as const) {
       assert.equal((await node.box.run('nft', ['-f', '-'], { input: table.stdout })).code, 0);
       const json = await node.agent(...LIVE, '--output=json', '10.2.1.1');
       assert.equal(json.code, 4);
-      const [{ live }] = JSON.parse(json.stdout);
+      const [{ live }] = JSON.parse(json.stdout).addresses;
       assert.deepEqual([live.agrees, live.state, live.verdict], [false, 'applied', 'not_masqueraded']);
       assert.deepEqual(
         live.elsewhere.map(({ where, ...verdict }: { where: string }) => [
@@ -355,7 +403,7 @@ for (const mode of ['nft', 'legacy'] as const) {
         '192.0.2.9',
       );
       const { stdout } = await node.agent(...LIVE, '--output=json', '10.1.1.1');
-      const [{ live }] = JSON.parse(stdout);
+      const [{ live }] = JSON.parse(stdout).addresses;
       assert.deepEqual(
         [live.agrees, live.isLocal, live.state, live.verdict, live.endedBy, live.unread, live.bpfLinks],
         [true, false, 'applied', 'not_masqueraded', null, [], []],
@@ -382,7 +430,7 @@ for (const mode of ['nft', 'legacy'] as const) {
       const differs = await node.agent(...live);
       assert.equal(differs.code, 4);
       assert.match(differs.stdout, /kernel DISAGREES: .* --to-source 192\.0\.2\.1\n(?:.*\n)+.*kernel agrees/);
-      const [json] = JSON.parse((await node.agent(...live, '--output=json')).stdout);
+      const [json] = JSON.parse((await node.agent(...live, '--output=json')).stdout).addresses;
       assert.deepEqual(
         [json.as.address, json.as.found, json.live.as, json.live.agrees],
         ['198.51.100.7', ['198.51.100.7'], '192.0.2.1', false],

@@ -153,14 +153,26 @@ describe('commands beside a running agent', () => {
     await using node = await createNode();
     await node.volume(CONFIG);
     const agent = await running(node, '--enable-ipv6', '--masq-chain=OTHER', '--config-limit=1Mi');
-    const said = /^ip-masq-agent: flags of the running agent, \S+: --\S+.*$/m;
-    for (const words of [['diff'], ['explain', '--live', '10.1.2.3', 'fd00::1'], ['render']]) {
+    const said = /^ip-masq-agent: used the flags of the running agent, \S+: --\S+.*$/m;
+    for (const words of [
+      ['diff'],
+      ['explain', '--live', '10.1.2.3', 'fd00::1'],
+      ['explain', 'fd00::1'],
+      ['check'],
+      ['render'],
+    ]) {
       const { code, stderr } = await node.agent(...words);
       assert.equal(code, 0, stderr);
       const [line = ''] = said.exec(stderr) ?? [];
       for (const flag of ['--enable-ipv6=true', '--config-limit=1Mi']) assert.ok(line.includes(flag), stderr);
       assert.doesNotMatch(line, /--\S*(?:dir|address|log)/);
     }
+    for (const words of [
+      ['explain', 'x'],
+      ['check', '--expect='],
+    ])
+      assert.doesNotMatch((await node.agent(...words)).stderr, /running agent/);
+    assert.doesNotMatch((await node.agent('check', node.configDir)).stderr, /running agent/);
     assert.doesNotMatch((await node.agent('doctor')).stdout, /chain|cleanup/);
     const given = await node.agent('diff', '--masq-chain=IP-MASQ-AGENT', '--enable-ipv6=false');
     assert.doesNotMatch(given.stderr, /masq-chain|enable-ipv6/);
@@ -189,6 +201,9 @@ describe('commands beside a running agent', () => {
     await started(node, [process.execPath, '-e', code], ['env']);
     const { stderr } = await node.agent('diff');
     assert.match(stderr, /^ip-masq-agent: not taken from the running agent: --to-ports=all: /m);
-    assert.match(stderr, /^ip-masq-agent: flags of the running agent, 9\\x1b\[2J: --backend=nftables$/m);
+    assert.match(
+      stderr,
+      /^ip-masq-agent: used the flags of the running agent, 9\\x1b\[2J: --backend=nftables$/m,
+    );
   });
 });

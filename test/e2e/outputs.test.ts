@@ -25,12 +25,14 @@ const OUTPUTS = {
     'explain --enable-ipv6 10.1.2.3 8.8.8.8 fd00::1 169.254.0.1 fe80::1',
     'explain fd00::1',
     'explain --config-dir=empty 10.0.0.1',
-    'explain --live 10.1.2.3 127.0.0.1 8.8.8.8 9.9.9.9',
+    'explain --live --config-dir=invalid 10.1.2.3',
+    'explain --live 10.1.2.3 127.0.0.1 8.8.8.8 9.9.9.9 10.96.0.10',
   ],
-  diff: ['diff', 'diff -f ip-masq-ok', 'diff --backend=nftables --enable-ipv6'],
+  diff: ['diff', 'diff -f ip-masq-ok', 'diff --config-dir=invalid', 'diff --backend=nftables --enable-ipv6'],
   doctor: ['doctor', 'doctor --config-dir=nowhere', 'doctor --enable-ipv6 --config-dir=empty'],
   ports: ['ports --to-ports=1-65535'],
   version: ['version'],
+  cleanup: ['cleanup --dry-run', 'cleanup'],
 } as const;
 
 /** The schema, with all that it does not describe forbidden: what is printed is described. */
@@ -53,6 +55,8 @@ describe('the JSON output fits its schema:', () => {
       join(node.configDir, 'ip-masq-a'),
       'nonMasqueradeCIDRs: [10.0.0.0/8, 10.1.0.0/16]\nmasqLinkLocal: true\nresyncInterval: 60s\nmasqueradeAddresses: [{destination: 9.0.0.0/8, address: 198.51.100.0/24}]\n',
     );
+    await node.box.run('mkdir', [join(node.dir, 'invalid')]);
+    await writeFile(join(node.dir, 'invalid/ip-masq-a'), 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
     await writeFile(join(node.dir, 'expected.yaml'), '8.8.8.8: not masqueraded\n');
     await writeFile(join(node.dir, 'ip-masq-ok'), 'masqueradeCIDRs: [10.0.0.0/8]\n');
     await node.box.run('ip', 'address add 198.51.100.7/32 dev lo'.split(' '));
@@ -60,9 +64,11 @@ describe('the JSON output fits its schema:', () => {
     await node.iptables('-I', 'POSTROUTING', '-d', '127.0.0.1', '-j', 'ACCEPT');
     await node.iptables('-A', 'POSTROUTING', '-s', '172.17.0.0/16', '-j', 'MASQUERADE');
     await node.box.run('ip', ['link', 'add', 'cilium_host', 'type', 'veth']);
-    // A connection that leaves the node, as far as its routes say.
+    await node.iptables(...'-A OUTPUT -d 10.96.0.10 -j DNAT --to-destination 203.0.113.9'.split(' '));
+    // Connections that leave the node, as far as its routes say.
     await node.box.run('ip', 'route add 203.0.113.9 dev lo'.split(' '));
-    await node.box.run('bash', ['-c', 'echo > /dev/udp/203.0.113.9/9']);
+    await node.box.run('ip', 'route add 10.96.0.10 dev lo'.split(' '));
+    await node.box.run('bash', ['-c', 'echo > /dev/udp/203.0.113.9/9; echo > /dev/udp/10.96.0.10/9']);
   });
   after(() => node[Symbol.asyncDispose]());
 
@@ -70,10 +76,11 @@ describe('the JSON output fits its schema:', () => {
     for (const command of commands) {
       it(command.replace(/\/\S*\//, ''), async () => {
         const words = ['-C', node.dir, BINARY, '--config-dir=config', ...command.split(' '), '-o', 'json'];
-        const { stdout, stderr } = await node.box.run('env', words);
+        const { code, stdout, stderr } = await node.box.run('env', words);
         const value: unknown = JSON.parse(stdout || assert.fail(stderr));
         const validate = ajv.getSchema(`${schema.$id}#/$defs/${output}`) ?? assert.fail(output);
         assert.equal(validate(value), true, JSON.stringify(validate.errors, null, 1));
+        assert.equal(JSON.parse(stdout).ok, code === 0);
         printed.set(output, [...(printed.get(output) ?? []), value]);
       });
     }

@@ -3,6 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, it } from 'node:test';
 import { node, outDir, SOURCES } from './render-support.ts';
+import { BINARY } from './support.ts';
 
 /** The directory of the other config. */
 let next: string;
@@ -32,6 +33,28 @@ describe('render --diff-to', () => {
       'Connections that exist keep their source address.',
       '',
     ]);
+  });
+
+  it('compares manifests, in directories of directories and on standard input, as check reads them', async () => {
+    const manifest = (list: string) =>
+      `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  ip-masq-a: |\n    nonMasqueradeCIDRs: [${list}]\n`;
+    for (const [name, list] of [
+      ['main', '10.0.0.0/8'],
+      ['change', '10.0.0.0/8, 192.0.2.0/24'],
+    ] as const) {
+      await mkdir(join(next, name, 'deep'), { recursive: true });
+      await writeFile(join(next, name, 'deep', 'masq.yaml'), manifest(list));
+    }
+    const compare = (...args: string[]) =>
+      node.box.run(BINARY, ['render', '-R', `--config-dir=${node.configDir}`, ...args], {
+        input: manifest('10.0.0.0/8'),
+      });
+    const { code, stdout, stderr } = await compare('-f', join(next, 'main'), `--diff-to=${next}/change`);
+    assert.deepEqual([code, stderr], [4, '']);
+    assert.match(stdout, /^IPv4: .* 256 addresses\n {2}192\.0\.2\.0\/24: masqueraded → not masqueraded\n/);
+    assert.equal((await compare('-f', '-', `--diff-to=${next}/main`)).code, 0);
+    assert.equal((await compare('-f', '-', '--diff-to=-')).code, 2);
+    assert.match((await compare('--diff-to=-')).stdout, /^IPv4: the verdict changes/);
   });
 
   it('says that no verdict changes, with exit code 0', async () => {
@@ -66,7 +89,6 @@ describe('render --diff-to', () => {
     ['--output-file=/tmp/none'],
     ['--output-file=/tmp/none', '--watch'],
     ['--format=win-bridge', '--input-file=/tmp/none'],
-    ['-f', '/tmp/none'],
   ]) {
     it(`ends with exit code 2 if there is also ${flags.join(' ')}`, async () => {
       const { code, stderr } = await node.agent('render', `--diff-to=${next}`, ...flags);

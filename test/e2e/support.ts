@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -153,6 +154,25 @@ function startAgent(box: Box, binary: string, args: readonly string[]): RunningA
     },
     ended,
   };
+}
+
+/** Holds the lock as an agent of no known flags. */
+const STAND_IN = `require('node:net').createServer((socket) => socket.end('{"version":"0","flags":[]}'))
+  .listen('\\0ip-masq-agent', () => console.log('held'))`;
+
+/** Works beside a process that passes for the node's agent: a real one would repair what a test breaks. */
+export async function besideAgent<Result>(
+  { box }: Pick<NodeLab, 'box'>,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const child = box.spawn(process.execPath, ['-e', STAND_IN], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await once(child.stdout ?? assert.fail(), 'data');
+  try {
+    return await work();
+  } finally {
+    child.kill('SIGKILL');
+    await once(child, 'close');
+  }
 }
 
 /** Runs iptables of the mode on `nat`; it must succeed. */

@@ -20,9 +20,14 @@ interface Action {
  * Runs the steps of the GitHub Action as a runner does: each in a new shell, until one fails.
  *
  * @param dir a directory that is not there yet, for the runner's files
+ * @param bin where the command is, and what else the last step runs; without it, the first step installs the command
  * @returns the result of the last step that ran
  */
-export async function runAction(dir: string, inputs: Readonly<Record<string, string>>): Promise<RunResult> {
+export async function runAction(
+  dir: string,
+  inputs: Readonly<Record<string, string>>,
+  bin?: string,
+): Promise<RunResult> {
   const { inputs: known, runs } = load(
     await readFile(join(ROOT, '.github/actions/check/action.yml'), 'utf8'),
   ) as Action;
@@ -34,9 +39,9 @@ export async function runAction(dir: string, inputs: Readonly<Record<string, str
     );
   await mkdir(dir);
   const runner = { RUNNER_TEMP: dir, GITHUB_PATH: join(dir, 'path') };
-  await writeFile(runner.GITHUB_PATH, '');
+  await writeFile(runner.GITHUB_PATH, bin ?? '');
   let result: RunResult | undefined;
-  for (const { shell, env, run: script } of runs.steps) {
+  for (const { shell, env, run: script } of runs.steps.slice(bin === undefined ? 0 : 1)) {
     assert.equal(shell, 'bash');
     const added = (await readFile(runner.GITHUB_PATH, 'utf8')).split('\n').filter((line) => line !== '');
     const own = Object.fromEntries(Object.entries(env).map(([name, text]) => [name, value(text)]));

@@ -1,4 +1,4 @@
-import type { FoundRules, Unreadable } from '../../../lib/agent/places.ts';
+import type { FoundRules, Reading, Unreadable } from '../../../lib/agent/places.ts';
 import type { Preview } from '../../../lib/agent/preview.ts';
 import { placeName } from '../../../lib/dataplane/dataplane.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
@@ -36,6 +36,28 @@ export function diffText(
   // Lines of ranges follow the first one.
   const changes = verdicts.some(({ length }) => length > 1);
   return [...lines, ...(changes ? [CONNECTIONS_LINE] : []), ''].join('\n');
+}
+
+/** The rules that are there now, for people. */
+export function placesText(readings: readonly Reading[]): string {
+  const lines = readings.flatMap((one) => [
+    `${placeName(one)}: ${contentText(one)}`,
+    ...(one.kind === 'found' ? one.rules.map((rule) => printable(`  ${rule}`)) : []),
+  ]);
+  return [...lines, ''].join('\n');
+}
+
+function contentText(reading: Reading): string {
+  switch (reading.kind) {
+    case 'found': {
+      const leads = reading.observed.fates().state === 'applied' ? '' : ', to which nothing leads packets';
+      return `${counted(reading.rules.length, 'rule')} of the agent${leads}`;
+    }
+    case 'unreadable':
+      return `cannot be read: ${adviceText(reading.error)}`;
+    default:
+      return 'no rules of the agent';
+  }
 }
 
 function rulesText(preview: Preview, colour: boolean): readonly string[] {

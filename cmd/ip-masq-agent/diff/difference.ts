@@ -63,6 +63,18 @@ export function differenceJson(difference: Difference): object {
   };
 }
 
+/** What a place holds now as plain values, for programs. */
+export function placeJson(reading: Reading): object {
+  const { dataplane, family, kind } = reading;
+  return {
+    family,
+    dataplane: dataplane.name,
+    state: 'observed' in reading ? reading.observed.fates().state : null,
+    rules: kind === 'found' ? reading.rules : [],
+    message: kind === 'unreadable' ? reading.error.message : null,
+  };
+}
+
 function ruleJson({ text, entry }: PlannedRule): object {
   return { text, origin: placeValue(entry?.origin) };
 }

@@ -6,17 +6,18 @@ import { placeValue } from '../../../lib/report/json.ts';
 import { agreesWholly, type Explained, type LiveVerdict } from './live.ts';
 
 /** The answer as plain values, for programs. */
-export function explainedJson({ decision, isKept, live }: Explained): object {
-  const { text, verdict, as, source, decidedBy, flag, overridden } = decision;
+export function explainedJson({ address, translatedFrom, decision, isKept, live }: Explained): object {
+  // Without rules for the family, no entry decides; with an invalid config, none is known.
+  const kept = isKept ? decision : undefined;
   return {
-    address: text,
-    // Without rules for the family, no entry decides.
-    verdict: isKept ? verdict : null,
-    ...(isKept && as !== undefined && { as: asJson(as) }),
-    from: fromJson(source),
-    decidedBy: isKept && decidedBy !== undefined ? entryJson(decidedBy) : null,
-    flag: isKept && flag !== undefined ? { value: flag.value, origin: placeValue(flag.origin) } : null,
-    overridden: isKept ? overridden.map(entryJson) : [],
+    address: formatAddress(address),
+    ...(translatedFrom && { translatedFrom: formatAddress(translatedFrom) }),
+    verdict: kept?.verdict ?? null,
+    ...(kept?.as !== undefined && { as: asJson(kept.as) }),
+    from: decision === undefined ? null : fromJson(decision.source),
+    decidedBy: kept?.decidedBy === undefined ? null : entryJson(kept.decidedBy),
+    flag: kept?.flag === undefined ? null : { value: kept.flag.value, origin: placeValue(kept.flag.origin) },
+    overridden: (kept?.overridden ?? []).map(entryJson),
     ...(live !== undefined && { live: liveJson(live) }),
   };
 }
@@ -46,7 +47,7 @@ function entryJson({ prefix, verdict, origin }: Entry): object {
 function liveJson(live: LiveVerdict): object {
   const { isLocal, kernel, elsewhere, foreign, bpf } = live;
   return {
-    agrees: agreesWholly(live),
+    agrees: live.agrees === undefined ? null : agreesWholly(live),
     isLocal,
     state: kernel.state,
     verdict: kernel.verdict,

@@ -1,4 +1,4 @@
-import { FAMILY_NAMES, formatAddress } from '../../../lib/cidr/address.ts';
+import { type Address, FAMILY_NAMES, formatAddress } from '../../../lib/cidr/address.ts';
 import { extent } from '../../../lib/cidr/extent.ts';
 import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/foreign/find.ts';
 import { type Decision, noEntryText } from '../../../lib/policy/decision.ts';
@@ -18,27 +18,52 @@ import { agreesWholly, type Elsewhere, type Explained, type LiveVerdict } from '
 const COLOUR: Readonly<Record<Verdict, Colour>> = { not_masqueraded: 'green', masqueraded: 'yellow' };
 
 /** The answer as text for people: the verdict, then the reasons. */
-export function explainedText({ decision, isKept, live }: Explained, paint: Paint): string {
-  const { verdict, as, overridden } = decision;
-  const { family } = decision.address;
-  const { address: from } = decision.source;
-  const text = from === undefined ? decision.text : `${decision.text} from ${formatAddress(from)}`;
+export function explainedText(
+  { address, translatedFrom, decision, isKept, live }: Explained,
+  paint: Paint,
+): string {
+  const { family } = address;
+  const way =
+    translatedFrom === undefined
+      ? []
+      : [
+          `connections to ${formatAddress(translatedFrom)} go to ${formatAddress(address)}, as conntrack shows; that address decides:`,
+        ];
+  const said =
+    decision === undefined
+      ? [`${formatAddress(address)}: the config is invalid; this is what happens now`]
+      : isKept
+        ? decisionLines(decision, live?.isLocal === true, paint)
+        : [
+            `${decision.text} is not masqueraded by the agent: ${family} is not enabled (--enable-${FAMILY_NAMES[family]}), so the agent keeps no rules for it`,
+          ];
+  const wanted = isKept ? (decision ?? live?.kernel)?.verdict : undefined;
+  const seen = live === undefined ? [] : liveLines(live, wanted ?? 'not_masqueraded', paint);
+  return [...way, ...said, ...seen].map((line) => `${line}\n`).join('');
+}
+
+/** What to do about addresses of Services; empty if conntrack shows connections to all of them. */
+export function unseenText(addresses: readonly Address[]): string {
+  if (addresses.length === 0) return '';
+  const texts = addresses.map(formatAddress).join(', ');
+  return `conntrack shows no connection to ${texts}. The address of a Service does not decide, but that of the endpoint to which kube-proxy translates it: ask for that (kubectl get endpointslices -A). A load balancer at sockets, such as Cilium's, leaves nothing in conntrack.\n`;
+}
+
+/** What the config says. */
+function decisionLines(decision: Decision, isLocal: boolean, paint: Paint): readonly string[] {
+  const { verdict, as, overridden, decidedBy, source } = decision;
+  const text =
+    source.address === undefined ? decision.text : `${decision.text} from ${formatAddress(source.address)}`;
   const painted = paint(COLOUR[verdict], outcomeText(verdict, as && nodeAddressText(as)));
-  const said = isKept
-    ? [
-        live?.isLocal
-          ? `${text} is an address of this node: such traffic never meets the agent's rules, which say ${painted}: ${because(decision)}`
-          : `${text} is ${painted}: ${because(decision)}`,
-        ...addressLines(decision),
-        ...sourceLines(decision),
-        ...(decision.decidedBy === undefined ? [] : [`  ${extentText(decision.decidedBy)}`]),
-        ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
-      ]
-    : [
-        `${text} is not masqueraded by the agent: ${family} is not enabled (--enable-${FAMILY_NAMES[family]}), so the agent keeps no rules for it`,
-      ];
-  const seen = live === undefined ? [] : liveLines(live, isKept ? verdict : 'not_masqueraded', paint);
-  return [...said, ...seen].map((line) => `${line}\n`).join('');
+  return [
+    isLocal
+      ? `${text} is an address of this node: such traffic never meets the agent's rules, which say ${painted}: ${because(decision)}`
+      : `${text} is ${painted}: ${because(decision)}`,
+    ...addressLines(decision),
+    ...sourceLines(decision),
+    ...(decidedBy === undefined ? [] : [`  ${extentText(decidedBy)}`]),
+    ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
+  ];
 }
 
 function because({ address, decidedBy, flag, source }: Decision): string {
@@ -97,8 +122,15 @@ function liveLines(live: LiveVerdict, wanted: Verdict, paint: Paint): readonly s
           `  BPF may masquerade past these rules: Cilium has made ${live.bpf.join(' and ')}; see ip-masq-agent doctor`,
         ]),
   ];
-  const said = live.agrees ? agrees : `kernel ${paint('red', 'DISAGREES')}`;
+  const said =
+    live.agrees === undefined ? nowText(live) : live.agrees ? agrees : `kernel ${paint('red', 'DISAGREES')}`;
   return [`  ${said}: ${printable(kernelText(live))}`, ...others.map(printable)];
+}
+
+/** What the agent's rules do, whatever the config says. */
+function nowText({ isLocal, kernel: { state, verdict, as } }: LiveVerdict): string {
+  if (isLocal) return "an address of this node, which never meets the agent's rules";
+  return state === 'changed' ? 'cannot be told' : outcomeText(verdict, as);
 }
 
 function kernelText({ kernel: { state, verdict, rule }, agrees }: LiveVerdict): string {

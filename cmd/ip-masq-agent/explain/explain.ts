@@ -1,21 +1,24 @@
+import { survey } from '../../../lib/agent/places.ts';
 import { retrying } from '../../../lib/agent/retry.ts';
 import { type Address, formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
-import { listPlaces, openDataplane } from '../../../lib/dataplane/open.ts';
 import { bpfLinks } from '../../../lib/doctor/machine-findings.ts';
+import { destinationsOf } from '../../../lib/flows/destinations.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
+import { Conntrack } from '../../../lib/netlink/conntrack.ts';
+import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { painter } from '../../../lib/text/colour.ts';
-import { prettyJson, quote } from '../../../lib/text/escape.ts';
+import { quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../from-flags.ts';
-import { print, wantsColour } from '../print.ts';
-import { readConfig } from '../read-config.ts';
+import { print, printJson, wantsColour } from '../print.ts';
+import { orInvalid, readConfig } from '../read-config.ts';
 import { explainedJson } from './explain-json.ts';
-import { explainedText } from './explain-text.ts';
+import { explainedText, unseenText } from './explain-text.ts';
 import { agreesWholly, type Explained, explained, explainedLive } from './live.ts';
 
 /** Says for each address whether traffic to it is masqueraded, and why. */
@@ -25,31 +28,67 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
   const other = addresses.find(({ family }) => from !== undefined && family !== from.family);
   if (other !== undefined)
     throw new UsageError(`${formatAddress(other)} and the address of --from are not of one family`);
-  const config = await readConfig(flags, { forPeople: flags.output === 'text' });
-  const answers = flags.live
+  const isText = flags.output === 'text';
+  const read = readConfig(flags, { forPeople: isText });
+  const { config, error } = flags.live ? await orInvalid(read) : { config: await read };
+  const { answers, unseen } = flags.live
     ? await askNode(config, addresses, from, flags)
-    : addresses.map((address) => explained(config, address, from, keptFamilies(flags)));
-  if (flags.output === 'json') print(prettyJson(answers.map(explainedJson)));
-  else print(answers.map((answer) => explainedText(answer, painter(wantsColour(process.stdout)))).join(''));
-  return answers.every(({ live }) => live === undefined || agreesWholly(live)) ? EXIT.ok : EXIT.different;
+    : {
+        answers: addresses.map((address) => explained(config, address, from, keptFamilies(flags))),
+        unseen: [],
+      };
+  const agrees = answers.every(({ live }) => live === undefined || agreesWholly(live));
+  const code = agrees ? EXIT.ok : EXIT.different;
+  const paint = painter(wantsColour(process.stdout));
+  if (isText) print([...answers.map((answer) => explainedText(answer, paint)), unseenText(unseen)].join(''));
+  else printJson(code, { addresses: answers.map(explainedJson) });
+  if (error !== undefined) throw error;
+  return code;
 }
 
+/** The answers of the node, and the addresses without a connection that shows where packets to them go. */
 async function askNode(
-  config: MergedConfig,
+  config: MergedConfig | undefined,
   addresses: readonly Address[],
   from: Address | undefined,
   flags: FlagValues,
-): Promise<readonly Explained[]> {
+) {
   const host = systemHost(flags['sync-timeout']);
   const retry = retryOptions(flags);
   const options = dataplaneOptions(flags);
-  const { dataplane } = await retrying(() => openDataplane(options, host, foreignHost(flags)), retry);
   const families = [...new Set(addresses.map(({ family }) => family))];
-  const nodeOptions = { families, ownChain: options.chain, iptables: dataplane.iptables };
+  const places = await survey(options, host, foreignHost(flags), retry, families);
+  const nodeOptions = { families, ownChain: options.chain, iptables: places.dataplane.iptables };
   const node = await retrying(() => readNode(foreignHost(flags), nodeOptions), retry);
-  const places = await listPlaces(options, host);
-  const seen = { dataplane, places, node, bpf: await bpfLinks(host), retry };
-  return explainedLive(config, addresses, from, keptFamilies(flags), seen);
+  const seen = { places, node, bpf: await bpfLinks(host) };
+  const ways = await waysTo(addresses, from);
+  const answers: Explained[] = [];
+  for (const [index, address] of addresses.entries()) {
+    const targets = ways[index]?.length ? ways[index] : [address];
+    const found = onePerVerdict(await explainedLive(config, targets, from, keptFamilies(flags), seen));
+    for (const one of found)
+      answers.push(one.address.value === address.value ? one : { ...one, translatedFrom: address });
+  }
+  return { answers, unseen: addresses.filter((_, index) => !ways[index]?.length) };
+}
+
+/** Where connections to the addresses go; nothing if conntrack cannot be read. */
+async function waysTo(addresses: readonly Address[], from: Address | undefined) {
+  try {
+    using conntrack = new Conntrack();
+    return await destinationsOf(conntrack, addresses, from);
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error;
+    return [];
+  }
+}
+
+/** The first of those that have the same verdicts. */
+function onePerVerdict(found: readonly Explained[]): readonly Explained[] {
+  const keys = found.map(({ decision, live }) =>
+    JSON.stringify([decision?.verdict, live?.kernel.verdict, live && agreesWholly(live)]),
+  );
+  return found.filter((_, index) => keys.indexOf(keys[index] ?? '') === index);
 }
 
 function addressOf(text: string): Address {

@@ -1,8 +1,7 @@
-import { readPlaces } from '../../../lib/agent/places.ts';
-import { type RetryOptions, retrying } from '../../../lib/agent/retry.ts';
+import type { Survey } from '../../../lib/agent/places.ts';
 import { formatRange, sameRanges } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import type { Dataplane, KernelFates, KernelVerdict, Place } from '../../../lib/dataplane/dataplane.ts';
+import type { KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/foreign/find.ts';
 import type { NodeRules } from '../../../lib/foreign/read-node.ts';
@@ -19,8 +18,11 @@ import { counted, fewInSentence } from '../../../lib/text/words.ts';
 
 /** What happens to traffic to an address. */
 export interface Explained {
-  /** What the config says. */
-  readonly decision: Decision;
+  readonly address: Address;
+  /** The address that was asked for, if conntrack shows that connections to it go to this one instead. */
+  readonly translatedFrom?: Address;
+  /** What the config says; undefined if it is invalid. */
+  readonly decision: Decision | undefined;
   /** Whether the agent keeps rules for the family; false if it is not enabled. */
   readonly isKept: boolean;
   /** What the kernel does; undefined without --live. */
@@ -32,8 +34,8 @@ export interface LiveVerdict {
   /** Whether it is an address of the node itself, which never meets the agent's rules. */
   readonly isLocal: boolean;
   readonly kernel: KernelVerdict;
-  /** Whether the agent's rules do what the config says. */
-  readonly agrees: boolean;
+  /** Whether the agent's rules do what the config says; undefined if it is invalid. */
+  readonly agrees: boolean | undefined;
   /** What rules of the agent, or of another agent of that name, do in the dataplanes and modes that are not used. */
   readonly elsewhere: readonly Elsewhere[];
   readonly foreign: ForeignVerdict;
@@ -52,38 +54,36 @@ export interface Elsewhere extends KernelVerdict {
 /**
  * What the config says about packets to an address, from an address or from any that is listed.
  *
+ * @param config undefined if it is invalid
  * @param own the addresses of the node; undefined if the node is not known
  */
 export function explained(
-  config: MergedConfig,
+  config: MergedConfig | undefined,
   address: Address,
   from: Address | undefined,
   families: readonly Family[],
   own?: readonly Address[],
 ): Explained {
-  const decision = decide(config, address, from, own);
-  return { decision, isKept: families.includes(address.family), live: undefined };
+  const decision = config && decide(config, address, from, own);
+  return { address, decision, isKept: families.includes(address.family), live: undefined };
 }
 
-/** What is known of the node before its own rules are read. */
+/** What is known of the node. */
 interface SeenNode {
-  /** The dataplane that is used. */
-  readonly dataplane: Dataplane;
-  readonly places: readonly Place[];
+  readonly places: Survey;
   readonly node: NodeRules;
   /** Links of programs that may masquerade past all rules. */
   readonly bpf: readonly string[];
-  /** How to wait for a busy kernel. */
-  readonly retry: RetryOptions;
 }
 
 /**
  * What the config says about addresses, and what the kernel does.
  *
+ * @param config undefined if it is invalid
  * @throws {DataplaneError}
  */
 export async function explainedLive(
-  config: MergedConfig,
+  config: MergedConfig | undefined,
   addresses: readonly Address[],
   from: Address | undefined,
   families: readonly Family[],
@@ -95,17 +95,18 @@ export async function explainedLive(
   for (const address of addresses) {
     const { family } = address;
     const said = explained(config, address, from, families, own);
-    const places = known[family] ?? (await observePlaces(family, seen));
+    const places = known[family] ?? placesOf(family, seen.places);
     known[family] = places;
     const kernel = verdictAt(places.used, address, from);
-    const elsewhere = verdictsElsewhere(places, address, said);
-    const meant = fromSet(compilePolicy(config, family))?.ranges;
+    const elsewhere = verdictsElsewhere(places, from, said);
+    const meant = config && fromSet(compilePolicy(config, family))?.ranges;
     const hasOtherSources =
+      config !== undefined &&
       said.isKept &&
       from === undefined &&
       kernel.state === 'applied' &&
       !sameRanges(places.used.from?.ranges, meant);
-    const agrees = agree(said, kernel) && !hasOtherSources;
+    const agrees = config && agree(said, kernel) && !hasOtherSources;
     const verdict = await explainForeign(seen.node, address);
     const foreign = { ...verdict, unread: [...places.unread, ...verdict.unread] };
     answers.push({
@@ -125,14 +126,14 @@ export async function explainedLive(
 
 /** Whether the kernel does what the config says, as far as the agent's rules are concerned. */
 export function agreesWholly({ agrees, elsewhere }: LiveVerdict): boolean {
-  return agrees && !elsewhere.some(({ differs }) => differs);
+  return agrees === true && !elsewhere.some(({ differs }) => differs);
 }
 
 /** Whether the kernel agrees with the config. If a family is off, the kernel must hold none of the agent's rules. */
 function agree({ decision, isKept }: Explained, { state, verdict, as }: KernelVerdict): boolean {
   if (!isKept) return state === 'no chain';
-  const meant = decision.as && nodeAddressText(decision.as);
-  return state === 'applied' && verdict === decision.verdict && as === meant;
+  const meant = decision?.as && nodeAddressText(decision.as);
+  return state === 'applied' && verdict === decision?.verdict && as === meant;
 }
 
 /** The most ranges that are named one by one. */
@@ -153,31 +154,31 @@ interface SeenPlaces {
   readonly unread: readonly string[];
 }
 
-async function observePlaces(family: Family, { dataplane, places, retry }: SeenNode): Promise<SeenPlaces> {
-  const used = await retrying(() => dataplane.observe(family), retry);
-  const others = await readPlaces(
-    places.filter((place) => place.family === family && place.dataplane.name !== dataplane.name),
-    retry,
-  );
+function placesOf(family: Family, { used, others }: Survey): SeenPlaces {
+  const of = (readings: Survey['used']) => readings.filter((one) => one.family === family);
+  const [own] = of(used);
+  if (own === undefined || 'error' in own) throw own?.error;
   return {
-    used: used.fates(),
-    others: others
+    used: own.observed.fates(),
+    others: of(others)
       .filter((one) => one.kind === 'found')
       .map((one) => ({ where: one.dataplane.name, seen: one.observed.fates() })),
-    unread: others.filter((one) => one.kind === 'unreadable').map(({ error }) => error.message),
+    unread: of(others)
+      .filter((one) => one.kind === 'unreadable')
+      .map(({ error }) => error.message),
   };
 }
 
 function verdictsElsewhere(
   { others }: SeenPlaces,
-  address: Address,
-  { decision, isKept }: Explained,
+  from: Address | undefined,
+  { address, decision, isKept }: Explained,
 ): readonly Elsewhere[] {
-  const isMasqueraded = isKept && decision.verdict === 'masqueraded';
+  const mayMasquerade = decision === undefined || (isKept && decision.verdict === 'masqueraded');
   return others.flatMap(({ where, seen }) => {
-    const { state, verdict, rule } = verdictAt(seen, address, decision.source.address);
+    const { state, verdict, rule } = verdictAt(seen, address, from);
     if (state === 'no chain' || state === 'no jump') return [];
-    const differs = !isMasqueraded && (state === 'changed' || verdict === 'masqueraded');
+    const differs = !mayMasquerade && (state === 'changed' || verdict === 'masqueraded');
     return [{ where, state, verdict, rule, differs }];
   });
 }

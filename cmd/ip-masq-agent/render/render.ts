@@ -13,7 +13,7 @@ import { sourcesOptions } from '../from-flags.ts';
 import { print } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { stopSignal } from '../signals.ts';
-import { compareWith } from './diff-to.ts';
+import { compareSources } from './diff-to.ts';
 import { renderAs } from './formats.ts';
 import type { OutputState } from './output-checks.ts';
 import { writeOutput } from './output-file.ts';
@@ -26,19 +26,11 @@ export async function render(args: RenderArgs): Promise<number> {
   const { flags } = args;
   checkFlags(flags);
   const outputFile = flags['output-file'];
-  if (args.texts.get('diff-to') === '') throw new UsageError('--diff-to needs a directory');
-  if (flags['diff-to'] !== '') {
-    const other = [
-      'watch',
-      'output-file',
-      'health-bind-address',
-      'format',
-      'flatten',
-      'filename',
-      'recursive',
-    ].find((name) => args.texts.has(name));
+  if (flags['diff-to'].length > 0) {
+    const kinds = ['watch', 'output-file', 'health-bind-address', 'format', 'flatten'];
+    const other = kinds.find((name) => args.texts.has(name));
     if (other !== undefined) throw new UsageError(`--diff-to cannot be set with --${other}`);
-    return compareWith(flags['diff-to'], flags);
+    return compareSources(flags);
   }
   const renderConfig = (config: MergedConfig) => renderAs(config, flags);
   if (flags.watch) {

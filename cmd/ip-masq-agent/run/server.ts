@@ -1,10 +1,10 @@
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import type { MergedConfig } from '../../../lib/config/config.ts';
+import { configHash } from '../../../lib/config/config-hash.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
 import { mergedValue, problemValue } from '../../../lib/report/json.ts';
-import { configHash } from '../../../lib/status/config-hash.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';

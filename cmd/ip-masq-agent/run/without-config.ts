@@ -19,7 +19,7 @@ export async function findOwnRules(flags: FlagValues): Promise<boolean | undefin
       const reading = await readPlace(place);
       // A chain that nothing leads to masquerades nothing; one that cannot be listed may be in use.
       if (reading.kind === 'unreadable') isCertain = false;
-      else if (reading.observed?.fates().state === 'applied') return true;
+      else if (reading.kind === 'found' && reading.observed.fates().state === 'applied') return true;
     }
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;

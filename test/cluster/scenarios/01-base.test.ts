@@ -129,7 +129,7 @@ async function explainAgreesWithPackets(lab: Lab): Promise<void> {
       ...['ip-masq-agent', 'explain', '--live', '--output=json', ...addresses],
     );
     assert.equal(code, 0, stdout + stderr);
-    const explained: readonly Explanation[] = JSON.parse(stdout);
+    const { addresses: explained }: { readonly addresses: readonly Explanation[] } = JSON.parse(stdout);
     const said = explained.map(({ verdict, live }) => ({
       verdict: verdict === 'masqueraded' ? 'masqueraded' : 'not masqueraded',
       agrees: live.agrees,

@@ -69,7 +69,7 @@ describe('a look at conntrack', () => {
     await lab.look();
     assert.equal(
       lab.lines[0]?.['msg'],
-      '2 connections have still the verdict that they began with: 1 of udp (IPv4, not masqueraded), 1 of tcp (IPv4, not masqueraded); each keeps it as long as it goes on, or a foreign rule decides about it; --stale-flows=delete-udp ends those of UDP',
+      '2 connections still have the verdict that they began with: 1 of udp (IPv4, not masqueraded), 1 of tcp (IPv4, not masqueraded); each keeps it as long as it goes on, or a foreign rule decides about it; --stale-flows=delete-udp ends those of UDP',
     );
     assert.deepEqual(lab.lines[0]?.['flows'], [
       'udp 10.244.1.2:1 to 203.0.113.9:53: still not masqueraded',
@@ -94,7 +94,7 @@ describe('a look at conntrack', () => {
     assert.deepEqual(
       lab.lines.map(({ msg }) => String(msg).split(':')[0]),
       [
-        '1 connection has still the verdict that they began with',
+        '1 connection still has the verdict that it began with',
         'deleted from conntrack, because they had the verdict that they began with',
       ],
     );

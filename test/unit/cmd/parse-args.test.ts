@@ -51,7 +51,15 @@ describe('the command line', () => {
   }
 
   it('does not take the next word as the value of a boolean, as Go does not', () => {
-    assert.throws(() => parseArgs(['--enable-ipv6', 'false']), /unknown command "false".*--flag=false/);
+    for (const argv of [
+      ['--enable-ipv6', 'false'],
+      ['check', '--enable-ipv6', 'false'],
+      ['check', '-R', 'True', 'x'],
+    ])
+      assert.throws(
+        () => parseArgs(argv),
+        /takes no value behind a space, but got "\w+": write --?\S+=(?:false|True)$/,
+      );
   });
 
   for (const [text, ms] of [
@@ -254,7 +262,7 @@ describe('the command line', () => {
     [['completion', 'bash', 'zsh'], /completion takes one argument, but got "zsh" too/],
     [['diff', '--live'], /diff does not take --live: see diff --help/],
     [['--output=json'], /run does not take --output/],
-    [['cleanup', '-o', 'json'], /cleanup does not take --output/],
+    [['completion', 'bash', '-o', 'json'], /completion does not take --output/],
     [['explain', '8.8.8.8', '-f'], /--filename needs a value/],
     [['explain', '8.8.8.8', '-f', ''], /--filename needs a value/],
     [['check', '-ojson'], /unknown flag "--ojson"/],

@@ -185,7 +185,7 @@ export const MISTAKES: readonly Case[] = [
   [
     'the key of older agents',
     configMap('config: "{}"').replace('name: ', 'name: ‸'),
-    'not-a-source: no key of ConfigMap "ip-masq" begins with ip-masq-: nothing of it is read; rename the key; if a volume mounts it under another name, check its text as a file of that name',
+    'not-a-source: no key of ConfigMap "ip-masq" begins with ip-masq-: nothing of it is read; rename the key; if a volume mounts it under another name, check it in one file with the workload of that volume',
   ],
   [
     'binaryData that is not base64',

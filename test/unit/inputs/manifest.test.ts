@@ -45,6 +45,41 @@ describe('a manifest', () => {
     );
   });
 
+  const mounted = configMap('config: a', 'ip-masq-b: b', 'other: c');
+  const projected = (items: string, namespace = '') =>
+    `{kind: DaemonSet, apiVersion: apps/v1, metadata: {${namespace}}, spec: {template: {spec: {volumes: [{projected: {sources: [{configMap: {name: ip-masq${items}}}]}}]}}}}`;
+  const CONFIG = ', items: [{key: config, path: ip-masq-agent}]';
+  for (const [what, workload, expected] of [
+    ['nothing', '{kind: DaemonSet, apiVersion: apps/v1}', ['ip-masq-b']],
+    ['one key as another file', projected(CONFIG), ['ip-masq-agent']],
+    ['every key', projected(', items: []'), ['ip-masq-b']],
+    ['a ConfigMap of another name', projected(CONFIG).replace('ip-masq,', 'other,'), ['ip-masq-b']],
+    ['keys twice', `${projected(CONFIG)}\n---\n${projected('')}`, ['ip-masq-agent', 'ip-masq-b']],
+    [
+      'from a plain volume of a CronJob',
+      `{kind: CronJob, apiVersion: batch/v1, spec: {jobTemplate: {spec: {template: {spec: {volumes: [{configMap: {name: ip-masq${CONFIG}}}]}}}}}}`,
+      ['ip-masq-agent'],
+    ],
+    [
+      'from a Pod',
+      `{kind: Pod, apiVersion: v1, spec: {volumes: [{configMap: {name: ip-masq${CONFIG}}}]}}`,
+      ['ip-masq-agent'],
+    ],
+  ] as const)
+    it(`has the files that a workload mounts: ${what}`, () => {
+      const names = (text: string) => read(text).sources.map((source) => source.name);
+      assert.deepEqual(names(`${mounted}---\n${workload}\n`), expected);
+      assert.deepEqual(names(`${workload}\n---\n${mounted}`), expected);
+    });
+
+  it('has the files of its own namespace', () => {
+    const other = projected(CONFIG, 'namespace: b');
+    const inNamespace = mounted.replace('metadata:', 'metadata:\n  namespace: a');
+    const names = (text: string) => read(text).sources.map((source) => source.name);
+    assert.deepEqual(names(`${inNamespace}---\n${other}\n`), ['ip-masq-b']);
+    assert.deepEqual(names(`${mounted}---\n${other}\n`), ['ip-masq-agent']);
+  });
+
   for (const [name, text, expected] of [
     [
       'without a ConfigMap has no source',

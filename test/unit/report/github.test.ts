@@ -11,6 +11,18 @@ import { anyProblem, hostile, PROBLEMS, reportOf } from './report-support.ts';
 const { error, warning, info, nowhere } = PROBLEMS;
 
 describe('the report for GitHub Actions', () => {
+  it('names the file that standard input was made from, and keeps the lines in the message', () => {
+    const at = { kind: 'file', source: 'ip-masq-a', file: 'standard input', line: 7, column: 5 } as const;
+    const report = reportOf({ ...info, at }, warning);
+    const [first, second] = githubReport(report, 'a/kustomization.yaml').split('\n');
+    const message = '::standard input:7:5: 10.0.0.0/8 is listed twice';
+    assert.ok(
+      first?.startsWith(`::notice file=a/kustomization.yaml,title=ip-masq-agent duplicate${message}`),
+      first,
+    );
+    assert.equal(`${second}\n`, githubReport(reportOf(warning)));
+  });
+
   for (const [name, problem, expected] of [
     [
       'makes an error an annotation of the whole file',

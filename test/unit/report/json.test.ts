@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { configHash } from '../../../lib/config/config-hash.ts';
 import type { Problem } from '../../../lib/config/problem.ts';
 import { jsonReport } from '../../../lib/report/json.ts';
 import { fileOf } from '../../../lib/report/report.ts';
@@ -13,7 +14,8 @@ describe('the JSON report', () => {
   it('has the merged config, each value with its place', () => {
     const text = 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true\nresyncInterval: 90s';
     assert.deepEqual(JSON.parse(jsonReport(check({ 'ip-masq-a': text }))), {
-      valid: true,
+      ok: true,
+      hash: configHash(check({ 'ip-masq-a': text }).config ?? assert.fail()),
       summary: { errors: 0, warnings: 0, infos: 0 },
       expectations: null,
       sources: [{ name: 'ip-masq-a', file: 'ip-masq-a' }],
@@ -51,7 +53,8 @@ describe('the JSON report', () => {
 
   it('has every problem in its order, each with all keys, and no merged config', () => {
     assert.deepEqual(JSON.parse(jsonReport(reportOf(info, error, warning, nowhere))), {
-      valid: false,
+      ok: false,
+      hash: null,
       summary: { errors: 2, warnings: 1, infos: 1 },
       expectations: null,
       sources: [
@@ -80,10 +83,10 @@ describe('the JSON report', () => {
     });
   });
 
-  it('is valid with warnings and infos', () => {
+  it('is ok with warnings and infos', () => {
     const report = check({ 'ip-masq-a': 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8]', 'ip-masq-b': '' });
-    const { valid, summary, merged } = JSON.parse(jsonReport(report));
-    assert.deepEqual([valid, summary], [true, { errors: 0, warnings: 1, infos: 1 }]);
+    const { ok, summary, merged } = JSON.parse(jsonReport(report));
+    assert.deepEqual([ok, summary], [true, { errors: 0, warnings: 1, infos: 1 }]);
     assert.deepEqual(merged.sources, ['ip-masq-a', 'ip-masq-b']);
   });
 

@@ -1,6 +1,6 @@
-import type { MergedConfig } from '../config/config.ts';
-import type { InvalidConfigError } from '../config/invalid-config.ts';
-import { ALL_KEYS } from '../config/keys.ts';
+import type { MergedConfig } from './config.ts';
+import type { InvalidConfigError } from './invalid-config.ts';
+import { ALL_KEYS } from './keys.ts';
 
 /** A hash of the merged config without its places: equal on all nodes whose merged config is equal. */
 export function configHash(config: MergedConfig): string {
