@@ -55,16 +55,17 @@ export function localRoutes(): readonly LocalRoute[] {
   return (['IPv4', 'IPv6'] as const).flatMap((family, sequence) => [...dump(socket, family, sequence)]);
 }
 
+/** How many routes are read at most, by any link: a node that speaks BGP can have more. Those that are kept need 1 KB each. */
+const [MOST_READ, MOST_KEPT] = [100_000, 20_000];
+
 /**
- * The unicast routes that leave by some of these links.
+ * The unicast routes that leave by some of these links. All are read: the kernel would go through all of them for each link.
  *
- * @param most how many routes are read at most, those by other links too: for each link the kernel would go through all of them
- * @throws {NetlinkError} also if there are more
+ * @throws {NetlinkError} also if there are too many
  */
 export async function unicastRoutes(
   families: readonly LocalRoute['family'][],
   links: ReadonlySet<number>,
-  most: number,
 ): Promise<readonly UnicastRoute[]> {
   using socket = new NetlinkSocket(NETLINK_ROUTE);
   const asked = 'list the routes';
@@ -75,10 +76,12 @@ export async function unicastRoutes(
     socket.send(requestOf(family, RT_TABLE_UNSPEC, RTN_UNICAST, sequence), asked);
     await receive(socket, { asked, sequence, type: RTM.newRoute }, (reply) => {
       read += 1;
-      if (read > most) throw new NetlinkError('failed', `there are more than ${most} routes`);
+      if (read > MOST_READ) throw new NetlinkError('failed', `there are more than ${MOST_READ} routes`);
       if (!isOf(reply, family) || reply.payload.bytes[reply.payload.start + 4] === RT_TABLE_LOCAL) return;
       const ways = linksOf(reply.payload);
       if (ways.some((index) => links.has(index))) routes.push(readUnicast(reply, family, ways));
+      if (routes.length > MOST_KEPT)
+        throw new NetlinkError('failed', `there are more than ${MOST_KEPT} routes by links to pods`);
     });
   }
   return routes;

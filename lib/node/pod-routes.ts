@@ -13,9 +13,6 @@ export interface PodRoute {
   readonly text: string;
 }
 
-/** The most routes that are read: a node that speaks BGP can have more. */
-const MOST_ROUTES = 100_000;
-
 /** Links that CNI plugins make by these names. */
 const POD_LINK =
   /^(?:cni0|flannel.*|cali.*|vxlan(?:-v6)?\.calico|tunl0|wireguard\.cali|wg-v6\.cali|cilium_.*|antrea-gw0|kube-bridge|weave|ovn-k8s-.*)$/;
@@ -36,12 +33,12 @@ const SERVICE_GATEWAYS = ['169.254.0.253', 'fc01::aabb:ccdd:eeff'].map((text) =>
 /**
  * The routes that lead to pods. Of those through the node's own interface nothing tells what they lead to: they are not known.
  *
- * @throws {NetlinkError} also if the node has more than 100,000 routes
+ * @throws {NetlinkError} also if the node has too many routes
  */
 export async function podRoutes(families: readonly Family[]): Promise<readonly PodRoute[]> {
   const links = podLinks(await allLinks());
   if (links.size === 0) return [];
-  const routes = await unicastRoutes(families, new Set(links.keys()), MOST_ROUTES);
+  const routes = await unicastRoutes(families, new Set(links.keys()));
   return routesToPods(links, routes, ownAddresses());
 }
 

@@ -91,7 +91,7 @@ export const METRICS = {
   ),
   masqueraded_pod_routes: gauge(
     ['family'],
-    'Routes of the node to pods that the config masquerades. Counted at the start, after each change, and every five minutes. Absent with --netlink=off, and if the node has more than 100,000 routes.',
+    'Routes of the node to pods that the config masquerades. Counted at the start, after each change, and every five minutes. Absent with --netlink=off, and if the node has more than 100,000 routes, or 20,000 by links to pods.',
   ),
   stale_flows: gauge(
     ['family', 'protocol', 'direction'],
