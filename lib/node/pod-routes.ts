@@ -21,7 +21,7 @@ const POD_LINK =
 const FOREIGN_BRIDGE =
   /^(?:docker.*|br-[0-9a-f]{12}|virbr.*|(?:cni-)?podman.*|nerdctl.*|lxdbr.*|incusbr.*|lxcbr.*)$/;
 
-/** Where no pod is. */
+/** Where no pod is; default routes begin there too. */
 const NO_PODS = {
   IPv4: UNUSABLE.IPv4.map(({ prefix }) => rangeOf(prefix)),
   IPv6: UNUSABLE.IPv6.map(({ prefix }) => rangeOf(prefix)),
@@ -74,7 +74,7 @@ export function routesToPods(
       .find(({ index, name, kind }) => {
         return POD_LINK.test(name) || (!uplinks.has(index) && (kind === 'bridge' || isHost));
       });
-    if (link === undefined || length === 0 || (isHost && isOwn({ family, value: address }))) return [];
+    if (link === undefined || (isHost && isOwn({ family, value: address }))) return [];
     if (NO_PODS[family].some((range) => isIn(address, range))) return [];
     if (gateway !== undefined && SERVICE_GATEWAYS.includes(gateway)) return [];
     const prefix = prefixAt(family, address, length);

@@ -53,6 +53,9 @@ describe('routes to pods in the kernel', () => {
       ...links('eth0', 'flannel.1'),
       'route add 10.0.0.0/24 nexthop via 192.0.2.1 dev eth0 onlink nexthop via 192.0.2.2 dev flannel.1 onlink',
       'route add 10.0.1.0/24 nexthop via 192.0.2.1 dev eth0 onlink nexthop via 192.0.2.2 dev eth0 onlink',
+      // These are no destinations of packets that are sent on.
+      'route add 10.0.8.0/24 dev flannel.1 table local',
+      'route add local 10.0.9.0/24 dev flannel.1 table 7',
       'nexthop add id 7 dev flannel.1',
       'route add 10.0.2.0/24 nhid 7',
       'nexthop add id 8 dev eth0',

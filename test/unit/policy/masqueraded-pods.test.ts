@@ -38,6 +38,7 @@ describe('pods that the config masquerades', () => {
     ['what the defaults do not hold', {}, ROUTES, ['100.64.7.0/24: 1', 'fd00:244:0:1::/64: 1']],
     ['pods one by one as one range', OPERATOR('192.168.0.0/16'), hosts(110), ['10.244.66.0/24: 110']],
     ['the same range for any number of pods', OPERATOR(''), hosts(1), ['10.244.66.0/24: 1']],
+    ['without those that are listed', OPERATOR('10.244.66.1/32'), hosts(3), ['10.244.66.0/24: 2']],
     [
       'the part of a route that is not listed',
       OPERATOR('10.244.0.0/17'),
