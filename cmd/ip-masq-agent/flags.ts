@@ -19,173 +19,168 @@ import {
   protocols,
   sourceNames,
 } from './flag-kinds.ts';
-import { flag, type Values } from './flag-table.ts';
+import { type Flag, flag, type Values } from './flag-table.ts';
+
+/** What a flag decides about. Commands beside a running agent take those of the policy and of the dataplane from it. */
+type About = 'policy' | 'dataplane' | 'daemon';
+
+interface AgentFlag extends Flag<unknown> {
+  readonly about: About;
+}
+
+const policy = <Value>(...row: Row<Value>) => ({ ...flag(...row), about: 'policy' as const });
+const dataplane = <Value>(...row: Row<Value>) => ({ ...flag(...row), about: 'dataplane' as const });
+const daemon = <Value>(...row: Row<Value>) => ({ ...flag(...row), about: 'daemon' as const });
+
+type Row<Value> = Parameters<typeof flag<Value>>;
 
 /**
  * The flags of the daemon. Every command accepts all of them, so that the arguments of a DaemonSet work with each
  * command. Parser, help, completion and documentation use this table.
  */
 export const FLAGS = {
-  'config-dir': flag(path, '/etc/config', 'directory whose files ip-masq-* are the sources'),
-  'masq-chain': flag(
+  'config-dir': daemon(path, '/etc/config', 'directory whose files ip-masq-* are the sources'),
+  'masq-chain': dataplane(
     chain,
     DEFAULT_CHAIN,
     'name of the chain in nat that holds the rules of iptables; with --backend=auto, another name asks for iptables',
   ),
-  'nomasq-all-reserved-ranges': flag(
+  'nomasq-all-reserved-ranges': policy(
     boolean,
     'false',
     'if there is no source, also leave the other ranges that RFCs reserve unmasqueraded, not only RFC 1918',
   ),
-  'enable-ipv6': flag(boolean, 'false', 'keep rules for IPv6 too'),
-  'enable-ipv4': flag(
+  'enable-ipv6': policy(boolean, 'false', 'keep rules for IPv6 too'),
+  'enable-ipv4': policy(
     boolean,
     'true',
     'keep rules for IPv4; false, with --enable-ipv6, in a cluster of IPv6 alone: an IPv4 CIDR is then an error',
   ),
-  'resync-interval': flag(
+  'resync-interval': daemon(
     interval,
     '60',
     'time between two checks of the sources and the kernel if nothing changes: seconds, or a Go duration; resyncInterval in a source overrides it',
   ),
-  'random-fully': flag(
+  'random-fully': dataplane(
     protocols,
     'true',
     'choose the source ports of masqueraded connections at random; only for some of tcp, udp and sctp, such as tcp,sctp: connections of other protocols keep their ports if they can, as STUN and WebRTC over UDP need it',
   ),
-  'to-ports': flag(
+  'to-ports': dataplane(
     ports,
     '',
     'source ports for masqueraded TCP, UDP and SCTP connections, such as 1024-29999,32768-65535; every port is equally likely',
   ),
-  backend: flag(
+  backend: dataplane(
     choice('auto', 'iptables', 'nftables'),
     'auto',
     "where the kernel keeps the rules: an iptables chain, or an nftables table, in which the cost of a packet does not depend on the number of CIDRs; auto: where the agent's rules are; else where kube-proxy's are; else iptables, or nftables if the kernel lacks what iptables needs",
   ),
-  'iptables-mode': flag(
+  'iptables-mode': dataplane(
     choice('auto', 'nft', 'legacy'),
     'auto',
     'kernel API that iptables uses; auto finds the one that kubelet uses; with --backend=auto, another value asks for iptables',
   ),
-  netlink: flag(
+  netlink: daemon(
     choice('auto', 'off'),
     'auto',
     'auto: read nf_tables over a netlink socket, which repairs drift within milliseconds, and use the tools where that does not work; off: use only the tools',
   ),
-  'stale-flows': flag(
+  'stale-flows': daemon(
     choice('report', 'delete-udp', 'off'),
     'report',
     'connections that keep an old verdict after the start or a change; report: in the log and a metric; delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict; off: do not read conntrack, not for ports in use either; needs netlink, and is off in legacy mode',
   ),
-  'cidr-limit': flag(
+  'cidr-limit': policy(
     count,
     String(DEFAULT_LIMITS.cidrLimit),
     'maximum number of CIDRs in a source that does not set cidrLimit',
   ),
-  'cidr-limit-max': flag(
+  'cidr-limit-max': policy(
     count,
     String(DEFAULT_LIMITS.cidrLimitMax),
     'maximum number of CIDRs in any source, and in all sources together; no cidrLimit may exceed it; more need more memory',
   ),
-  'config-limit': flag(
+  'config-limit': policy(
     bytes,
     `${DEFAULT_LIMITS.configLimit / 2 ** 20}Mi`,
     'maximum size of all sources together, such as 512Ki or 2Mi',
   ),
-  strict: flag(boolean, 'false', 'treat warnings as errors'),
-  'require-source': flag(
+  strict: policy(boolean, 'false', 'treat warnings as errors'),
+  'require-source': policy(
     sourceNames,
     '',
     'names of sources that must be there, such as ip-masq-operator; if one is missing, that is an error in the config',
   ),
-  'must-not-masquerade': flag(
+  'must-not-masquerade': policy(
     promises,
     '',
     'promise: if the config masquerades any address of these CIDRs, that is an error; for ranges of pods, nodes and peered networks, not of Services. `10.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
   ),
-  'must-masquerade': flag(
+  'must-masquerade': policy(
     promises,
     '',
     'promise: if the config does not masquerade an address of these CIDRs, that is an error. `8.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
   ),
-  'on-invalid-config': flag(
+  'on-invalid-config': daemon(
     choice('exit', 'keep'),
     'exit',
     'exit: end with exit code 3; keep: report it, and keep the last valid config or the rules of an earlier run. A start without either, and --once, always end',
   ),
-  'accept-foreign': flag(
+  'accept-foreign': dataplane(
     authors,
     '',
     'authors of foreign rules that you know and accept, such as docker: the agent and doctor do not warn about their rules',
   ),
-  'accept-masqueraded': flag(
+  'accept-masqueraded': dataplane(
     cidrs,
     '',
     'ranges of pods that are meant to be masqueraded, such as 10.244.0.0/16: the agent and doctor do not warn of routes that lead there',
   ),
-  'sync-timeout': flag(
+  'sync-timeout': daemon(
     interval,
     '30s',
     'how long to retry while the kernel or the xtables lock is busy, and how long one tool may run',
   ),
-  once: flag(boolean, 'false', 'sync once and exit'),
-  'cleanup-on-exit': flag(boolean, 'false', 'remove the rules when SIGTERM or SIGINT ends the agent'),
-  'metrics-bind-address': flag(
+  once: daemon(boolean, 'false', 'sync once and exit'),
+  'cleanup-on-exit': daemon(boolean, 'false', 'remove the rules when SIGTERM or SIGINT ends the agent'),
+  'metrics-bind-address': daemon(
     bindAddress,
     '127.0.0.1:9614',
     'address of the server for metrics, probes and status pages; empty for no server',
   ),
-  'scrape-bind-address': flag(
+  'scrape-bind-address': daemon(
     bindAddress,
     '',
     'address of a second server that serves only /metrics, for a Prometheus on another node; empty for no server',
   ),
-  'log-format': flag(
+  'log-format': daemon(
     choice('auto', 'text', 'json'),
     'auto',
     'text for people, json for machines; auto is text if standard error is a terminal, else json',
   ),
-  v: flag(
+  v: daemon(
     count,
     '2',
     'verbosity as in klog: 3 also logs syncs that change nothing, 5 also logs the input of iptables-restore or nft',
   ),
-  'termination-log': flag(
+  'termination-log': daemon(
     path,
     '/dev/termination-log',
     'file for the reason of a failure; written only if it exists',
   ),
-} as const;
+} as const satisfies Readonly<Record<string, AgentFlag>>;
 
 export type FlagName = keyof typeof FLAGS;
 
 export type FlagValues = Values<typeof FLAGS>;
 
-/** The flags that decide about the policy. */
-export const POLICY_FLAGS: readonly FlagName[] = [
-  'enable-ipv6',
-  'enable-ipv4',
-  'nomasq-all-reserved-ranges',
-  'cidr-limit',
-  'cidr-limit-max',
-  'config-limit',
-  'strict',
-  'require-source',
-  'must-not-masquerade',
-  'must-masquerade',
-];
+export const POLICY_FLAGS = flagsAbout('policy');
+export const DATAPLANE_FLAGS = flagsAbout('dataplane');
 
-/** The flags that decide about the dataplane. */
-export const DATAPLANE_FLAGS: readonly FlagName[] = [
-  'backend',
-  'masq-chain',
-  'iptables-mode',
-  'random-fully',
-  'to-ports',
-  'accept-foreign',
-  'accept-masqueraded',
-];
+function flagsAbout(about: About): readonly FlagName[] {
+  return (Object.keys(FLAGS) as FlagName[]).filter((name) => FLAGS[name].about === about);
+}
 
 /** @throws {UsageError} if values that are valid by themselves contradict each other */
 export function checkTogether(flags: FlagValues): void {
