@@ -6,7 +6,7 @@ import { counted, few } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { dataplaneOptions, foreignHost, retryOptions, sourcesOptions } from './from-flags.ts';
+import { dataplaneOptions, foreignHost, podFinder, retryOptions, sourcesOptions } from './from-flags.ts';
 import { print, printJson, wantsColour } from './print.ts';
 
 /** Checks the node for what breaks masquerading. */
@@ -17,6 +17,7 @@ export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
     host: systemHost(flags['sync-timeout']),
     foreignHost: foreignHost(flags),
     acceptForeign: flags['accept-foreign'],
+    findPods: podFinder(flags),
     retry: retryOptions(flags),
   });
   const { findings } = examination;

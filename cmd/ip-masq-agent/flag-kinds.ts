@@ -183,6 +183,13 @@ export const promises: FlagKind<readonly Way[]> = {
     }),
 };
 
+/** CIDRs, separated by commas; an empty text means none. */
+export const cidrs: FlagKind<readonly Prefix[]> = {
+  placeholder: 'CIDRS',
+  repeats: true,
+  parse: (text) => itemsOf(text).map(prefixOf),
+};
+
 function prefixOf(text: string): Prefix {
   const parsed = parsePrefix(text);
   if ('prefix' in parsed) return parsed.prefix;

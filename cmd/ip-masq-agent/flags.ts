@@ -1,5 +1,5 @@
 import { FAMILY_NAMES } from '../../lib/cidr/address.ts';
-import { covers, type Prefix, wayText } from '../../lib/cidr/prefix.ts';
+import { overlap, wayText } from '../../lib/cidr/prefix.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { DEFAULT_CHAIN } from '../../lib/dataplane/options.ts';
 import { UsageError } from './exit.ts';
@@ -10,6 +10,7 @@ import {
   bytes,
   chain,
   choice,
+  cidrs,
   count,
   interval,
   path,
@@ -131,6 +132,11 @@ export const FLAGS = {
     '',
     'authors of foreign rules that you know and accept, such as docker: the agent and doctor do not warn about their rules',
   ),
+  'accept-masqueraded': dataplane(
+    cidrs,
+    '',
+    'ranges of pods that are meant to be masqueraded, such as 10.244.0.0/16: the agent and doctor do not warn of routes that lead there',
+  ),
   'sync-timeout': daemon(
     interval,
     '30s',
@@ -213,10 +219,6 @@ function checkPromises(flags: FlagValues): void {
         `--must-not-masquerade=${wayText(one)} contradicts --must-masquerade=${wayText(other)}: remove one of the two`,
       );
   }
-}
-
-function overlap(a: Prefix, b: Prefix): boolean {
-  return covers(a, b) || covers(b, a);
 }
 
 /** Flags that klog adds to the Go agents: accepted so that their manifests work, and ignored. */

@@ -5,7 +5,10 @@ import type { ConfigOptions } from '../../lib/config/config.ts';
 import { type Host, systemHost } from '../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
+import { NetlinkError } from '../../lib/netlink/error.ts';
+import { podRoutes } from '../../lib/node/pod-routes.ts';
 import { type GivenPromise, guardOf } from '../../lib/policy/guards.ts';
+import { type FindPods, masqueradedPods } from '../../lib/policy/masqueraded-pods.ts';
 import type { Verdict } from '../../lib/policy/policy.ts';
 import type { FlagValues } from './flags.ts';
 import { complain } from './print.ts';
@@ -65,6 +68,15 @@ export function sourcesOptions(flags: FlagValues): SourcesOptions {
 export function foreignHost(flags: FlagValues): Host {
   const netlink = flags.netlink === 'off' ? undefined : new Netlink(ownSockets, () => {});
   return systemHost(flags['sync-timeout'], netlink);
+}
+
+/** Finds the routes to pods that policies masquerade. It fails with NetlinkError if routes cannot be read. */
+export function podFinder(flags: FlagValues): FindPods {
+  return async (policies, sources) => {
+    if (flags.netlink === 'off') throw new NetlinkError('unsupported', '--netlink=off');
+    const routes = await podRoutes(policies.map(({ family }) => family));
+    return policies.flatMap((one) => masqueradedPods(one, routes, flags['accept-masqueraded'], sources));
+  };
 }
 
 /** How a one-shot command waits for a busy kernel. */

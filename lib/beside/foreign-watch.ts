@@ -5,6 +5,7 @@ import { othersFinding } from '../foreign/other-agents.ts';
 import { readNode } from '../foreign/read-node.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
+import type { FindPods, MasqueradedPods } from '../policy/masqueraded-pods.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { Status } from '../status/status.ts';
 import type { Leftovers } from './leftovers.ts';
@@ -29,8 +30,8 @@ const LONGEST_PAUSE_MS = 300_000;
 const LEFT = 'leftovers';
 
 /**
- * Removes leftovers, and warns about foreign rules, once for each author as long as the rules stay. Syncs do not wait
- * for it.
+ * Removes leftovers, and warns about foreign rules, once for each author as long as the rules stay, and about routes to
+ * pods that the policies masquerade, once for each range. Syncs do not wait for it.
  */
 export class ForeignWatch {
   readonly #host: Host;
@@ -38,6 +39,7 @@ export class ForeignWatch {
   readonly #status: Status;
   readonly #leftovers: Pick<Leftovers, 'back' | 'look'>;
   readonly #accepted: readonly string[];
+  readonly #findPods: FindPods;
   readonly #signal: AbortSignal;
   readonly #notices: Notices;
   readonly #lookSoon = oneAtATime((own: Own) => this.#lookNow(own));
@@ -53,6 +55,7 @@ export class ForeignWatch {
     status: Status,
     leftovers: Pick<Leftovers, 'back' | 'look'>,
     accepted: readonly string[],
+    findPods: FindPods,
     signal: AbortSignal,
   ) {
     this.#host = host;
@@ -60,6 +63,7 @@ export class ForeignWatch {
     this.#status = status;
     this.#leftovers = leftovers;
     this.#accepted = accepted;
+    this.#findPods = findPods;
     this.#signal = signal;
     this.#notices = new Notices(log);
   }
@@ -79,7 +83,8 @@ export class ForeignWatch {
     const failure = (error: unknown) => this.#failure(error);
     const left = await this.#leftoverNotices(own).catch(failure);
     const foreign = await this.#foreignNotices(own).catch(failure);
-    this.#notices.tell(new Map([...left, ...foreign]));
+    const pods = await this.#podNotices(own.policies);
+    this.#notices.tell(new Map([...left, ...foreign, ...pods]));
   }
 
   /** Removes leftovers, and what there is to log then. If it fails, looks again after a pause. */
@@ -114,6 +119,23 @@ export class ForeignWatch {
     for (const what of unread)
       found.set(what, () => this.#log.info(`not looked at for foreign rules: ${what}`));
     return found;
+  }
+
+  /** What there is to log about pods that the policies masquerade. */
+  async #podNotices(policies: readonly Policy[]): Promise<Found> {
+    try {
+      const pods = await this.#findPods(policies, this.#status.loaded?.config.sources ?? []);
+      this.#status.onMasqueradedPods(pods);
+      return new Map(pods.map((one) => [`pods in ${one.range.text}`, () => this.#tellPods(one)]));
+    } catch (error) {
+      this.#status.onMasqueradedPods(undefined);
+      const text = `not looked at for routes to pods: ${failureText(error)}`;
+      return new Map([[text, () => this.#log.info(text)]]);
+    }
+  }
+
+  #tellPods({ family, message, evidence, remedy }: MasqueradedPods): void {
+    this.#log.warn({ family, routes: evidence }, `${family}: ${message}; ${remedy}`);
   }
 
   #others(): readonly ForeignFinding[] {

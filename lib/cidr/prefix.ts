@@ -88,6 +88,11 @@ export function covers(outer: Prefix, inner: Prefix): boolean {
   return truncate(inner.address, outer.length, outer.family) === outer.address;
 }
 
+/** Whether some address is in both. */
+export function overlap(a: Prefix, b: Prefix): boolean {
+  return covers(a, b) || covers(b, a);
+}
+
 /** The first `length` bits of an address; the other bits are zero. */
 export function truncate(address: bigint, length: number, family: Family): bigint {
   const hostBits = BigInt(ADDRESS_BITS[family] - length);

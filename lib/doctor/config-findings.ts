@@ -1,6 +1,9 @@
 import { addressRemarks } from '../agent/log-addresses.ts';
+import type { MergedConfig } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatPlace, formatProblem, type Remark } from '../config/problem.ts';
+import { NetlinkError } from '../netlink/error.ts';
+import type { FindPods } from '../policy/masqueraded-pods.ts';
 import { type Address, compilePolicy, type Family } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
 import type { Finding, FindingKind } from './finding.ts';
@@ -53,6 +56,25 @@ export function configFindings(
     },
     ...guarded,
   ];
+}
+
+/** The findings about routes to pods that the config masquerades. */
+export async function podFindings(
+  findPods: FindPods,
+  config: MergedConfig | undefined,
+  families: readonly Family[],
+): Promise<readonly Finding[]> {
+  if (config === undefined) return [];
+  const policies = families.map((family) => compilePolicy(config, family));
+  try {
+    const found = await findPods(policies, config.sources);
+    return found.map(({ range, routes, ...one }) => ({ kind: 'pods-masqueraded', ...one }));
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error;
+    const message = 'pods that the config masquerades may be hidden, because routes cannot be read';
+    const remedy = 'compare the ranges of pods with nonMasqueradeCIDRs by hand';
+    return [{ kind: 'not-looked-at', message, evidence: [error.message], remedy }];
+  }
 }
 
 /** The remark as a finding, with its places as evidence. */

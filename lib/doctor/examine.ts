@@ -11,9 +11,10 @@ import { listPlaces } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { readNode } from '../foreign/read-node.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
+import type { FindPods } from '../policy/masqueraded-pods.ts';
 import { compilePolicy, type Family } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
-import { configFindings } from './config-findings.ts';
+import { configFindings, podFindings } from './config-findings.ts';
 import type { Finding } from './finding.ts';
 import { bpfFindings, capabilityFindings, forwardingFindings } from './machine-findings.ts';
 import {
@@ -41,6 +42,7 @@ interface Examiner {
   readonly foreignHost: Host;
   /** The ids of authors whose foreign rules are accepted. */
   readonly acceptForeign: readonly string[];
+  readonly findPods: FindPods;
   /** How to wait for a busy kernel. */
   readonly retry: RetryOptions;
 }
@@ -54,6 +56,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const capabilities = await capabilityFindings(host, examiner.dataplane.backend);
   const findings = [
     ...configFindings(configDir, loaded, families, ownAddressList()),
+    ...(await podFindings(examiner.findPods, loaded.config, families)),
     ...(await forwardingFindings(host, families)),
     ...(await bpfFindings(host)),
     ...capabilities,

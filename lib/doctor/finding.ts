@@ -17,6 +17,7 @@ export const FINDING_MEANING = {
   'config-empty': 'there is no source, so the defaults apply',
   'nothing-inside': 'the config masquerades all traffic of a family, also between pods',
   'node-address': 'the node has no address, or several, in a range of masqueradeAddresses',
+  'pods-masqueraded': 'routes of the node lead to pods that the config masquerades',
   'no-capability': 'the capability NET_ADMIN or NET_RAW is missing',
   'tool-missing': 'a tool that the agent needs (iptables, ip6tables, nft) is not installed or too old',
   'kernel-refused': 'the kernel or a tool refused an operation',

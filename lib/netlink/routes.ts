@@ -1,6 +1,15 @@
-import { replyParts } from './connection.ts';
+import { receive, replyParts } from './connection.ts';
 import { malformed, NetlinkError } from './error.ts';
-import { attributesIn, FAMILIES, FLAGS, find, type Message, unsigned, writeMessage } from './messages.ts';
+import {
+  FAMILIES,
+  FLAGS,
+  type Message,
+  type Span,
+  seek,
+  seekEnd,
+  unsigned,
+  writeMessage,
+} from './messages.ts';
 import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
 /** A route whose destinations are addresses of this machine itself. */
@@ -13,10 +22,24 @@ export interface LocalRoute {
   readonly isOfLink: boolean;
 }
 
+/** A route to other machines or to pods: of type unicast, in any table but `local`. */
+export interface UnicastRoute extends LocalRoute {
+  /** The number of its table. */
+  readonly table: number;
+  /** Undefined if there is none, or if the route has several ways. */
+  readonly gateway: bigint | undefined;
+  /** The indices of the links that packets leave by. */
+  readonly links: readonly number[];
+}
+
 /** linux/rtnetlink.h. */
 const RTM = { newRoute: 24, getRoute: 26 } as const;
-const [RT_TABLE_LOCAL, RTN_LOCAL, RTPROT_KERNEL, RTA_DST] = [255, 2, 2, 1];
+const [RT_TABLE_UNSPEC, RT_TABLE_LOCAL, RTN_UNICAST, RTN_LOCAL, RTPROT_KERNEL] = [0, 255, 1, 2, 2];
+export const RT_TABLE_MAIN = 254;
+const RTA = { dst: 1, oif: 4, gateway: 5, multipath: 9, table: 15 } as const;
 const RTMSG_BYTES = 12;
+/** `struct rtnexthop`: its length with attributes, flags, hops, and the index of the link. */
+const RTNEXTHOP_BYTES = 8;
 
 const ASKED = 'list the local routes';
 
@@ -32,17 +55,56 @@ export function localRoutes(): readonly LocalRoute[] {
   return (['IPv4', 'IPv6'] as const).flatMap((family, sequence) => [...dump(socket, family, sequence)]);
 }
 
-function* dump(socket: NetlinkSocket, family: LocalRoute['family'], sequence: number): Generator<LocalRoute> {
+/** How many routes are read at most, by any link: a node that speaks BGP can have more. Those that are kept need 1 KB each. */
+const [MOST_READ, MOST_KEPT] = [100_000, 20_000];
+
+/**
+ * The unicast routes that leave by some of these links. All are read: the kernel would go through all of them for each link.
+ *
+ * @throws {NetlinkError} also if there are too many
+ */
+export async function unicastRoutes(
+  families: readonly LocalRoute['family'][],
+  links: ReadonlySet<number>,
+): Promise<readonly UnicastRoute[]> {
+  using socket = new NetlinkSocket(NETLINK_ROUTE);
+  const asked = 'list the routes';
+  socket.filterDumps(asked);
+  const routes: UnicastRoute[] = [];
+  let read = 0;
+  for (const [sequence, family] of families.entries()) {
+    socket.send(requestOf(family, RT_TABLE_UNSPEC, RTN_UNICAST, sequence), asked);
+    await receive(socket, { asked, sequence, type: RTM.newRoute }, (reply) => {
+      read += 1;
+      if (read > MOST_READ) throw new NetlinkError('failed', `there are more than ${MOST_READ} routes`);
+      if (!isOf(reply, family) || reply.payload.bytes[reply.payload.start + 4] === RT_TABLE_LOCAL) return;
+      const ways = linksOf(reply.payload);
+      if (ways.some((index) => links.has(index))) routes.push(readUnicast(reply, family, ways));
+      if (routes.length > MOST_KEPT)
+        throw new NetlinkError('failed', `there are more than ${MOST_KEPT} routes by links to pods`);
+    });
+  }
+  return routes;
+}
+
+/** Asks for the routes of a type, in one table or in all. */
+function requestOf(family: LocalRoute['family'], table: number, type: number, sequence: number): Buffer {
   // The rest of `struct rtmsg`: the table, no protocol and scope, the type, and no flags.
-  const filter = Buffer.from([RT_TABLE_LOCAL, 0, 0, RTN_LOCAL, 0, 0, 0, 0]);
+  const filter = Buffer.from([table, 0, 0, type, 0, 0, 0, 0]);
   const { protocol } = FAMILIES[family];
-  const request = { type: RTM.getRoute, flags: FLAGS.dump, protocol, attributes: [filter] };
-  socket.send(writeMessage(request, sequence), ASKED);
+  return writeMessage({ type: RTM.getRoute, flags: FLAGS.dump, protocol, attributes: [filter] }, sequence);
+}
+
+/** Whether the route is of the family that was asked for: a kernel without IPv6 sends those of IPv4. */
+function isOf({ payload: { bytes, start } }: Message, family: LocalRoute['family']): boolean {
+  return bytes[start] === FAMILIES[family].protocol;
+}
+
+function* dump(socket: NetlinkSocket, family: LocalRoute['family'], sequence: number): Generator<LocalRoute> {
+  socket.send(requestOf(family, RT_TABLE_LOCAL, RTN_LOCAL, sequence), ASKED);
   try {
-    // A kernel without IPv6 sends those of IPv4.
     for (const replies of replyParts(socket, { asked: ASKED, sequence, type: RTM.newRoute }))
-      for (const reply of replies)
-        if (reply.payload.bytes[reply.payload.start] === protocol) yield readRoute(reply, family);
+      for (const reply of replies) if (isOf(reply, family)) yield readRoute(reply, family);
   } catch (error) {
     // There is no such table.
     if (!(error instanceof NetlinkError && error.code === 'ENOENT')) throw error;
@@ -50,13 +112,49 @@ function* dump(socket: NetlinkSocket, family: LocalRoute['family'], sequence: nu
 }
 
 /** Reads RTM_NEWROUTE. */
-function readRoute({ payload: { bytes, start, end } }: Message, family: LocalRoute['family']): LocalRoute {
+function readRoute({ payload }: Message, family: LocalRoute['family']): LocalRoute {
+  const { bytes, start, end } = payload;
   if (end - start < RTMSG_BYTES) throw malformed('a route without a header');
-  const destination = find(attributesIn({ bytes, start: start + RTMSG_BYTES, end }), RTA_DST);
   return {
     family,
-    address: destination === undefined ? 0n : unsigned(destination, FAMILIES[family].bytes),
+    address: addressIn(payload, RTA.dst, family) ?? 0n,
     length: bytes.readUInt8(start + 1),
     isOfLink: bytes[start + 5] === RTPROT_KERNEL,
   };
+}
+
+function readUnicast(
+  message: Message,
+  family: LocalRoute['family'],
+  links: UnicastRoute['links'],
+): UnicastRoute {
+  const { payload } = message;
+  const { bytes, start, end } = payload;
+  const table = seek(bytes, start + RTMSG_BYTES, end, RTA.table);
+  return {
+    ...readRoute(message, family),
+    table: table < 0 ? bytes.readUInt8(start + 4) : bytes.readUInt32LE(table),
+    gateway: addressIn(payload, RTA.gateway, family),
+    links,
+  };
+}
+
+function addressIn({ bytes, start, end }: Span, type: number, family: LocalRoute['family']) {
+  const at = seek(bytes, start + RTMSG_BYTES, end, type);
+  return at < 0 ? undefined : unsigned({ bytes, start: at, end: seekEnd }, FAMILIES[family].bytes);
+}
+
+/** The links of a route with one way or several; none if the kernel names only a nexthop object (nexthop_compat_mode=0). */
+function linksOf({ bytes, start: header, end }: Span): readonly number[] {
+  const start = header + RTMSG_BYTES;
+  const only = seek(bytes, start, end, RTA.oif);
+  if (only >= 0) return [bytes.readUInt32LE(only)];
+  const links: number[] = [];
+  const first = seek(bytes, start, end, RTA.multipath);
+  const last = seekEnd - RTNEXTHOP_BYTES;
+  for (let hop = first; hop >= 0 && hop <= last; ) {
+    links.push(bytes.readUInt32LE(hop + 4));
+    hop += Math.max(RTNEXTHOP_BYTES, (bytes.readUInt16LE(hop) + 3) & ~3);
+  }
+  return links;
 }

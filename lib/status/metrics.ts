@@ -89,6 +89,10 @@ export const METRICS = {
     ['family', 'author', 'sources'],
     'Foreign rules that may masquerade traffic that the config does not masquerade, by author, as --accept-foreign names them, and by whether they concern any source or only some. Without those that --accept-foreign accepts.',
   ),
+  masqueraded_pod_routes: gauge(
+    ['family'],
+    'Routes of the node to pods that the config masquerades. Counted at the start, after each change, and every five minutes. Absent with --netlink=off, and if the node has more than 100,000 routes, or 20,000 by links to pods.',
+  ),
   stale_flows: gauge(
     ['family', 'protocol', 'direction'],
     'Connections that keep an old verdict, by protocol (tcp, udp or other) and by what still happens to them: masqueraded or not_masqueraded. Counted after the first sync, after each change of verdicts, and every ten minutes. Absent with --stale-flows=off, and if conntrack is not read.',

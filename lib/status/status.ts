@@ -6,6 +6,7 @@ import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
+import type { MasqueradedPods } from '../policy/masqueraded-pods.ts';
 import { type Family, nodeAddresses, type Policy } from '../policy/policy.ts';
 import { Contest } from './contest.ts';
 import type { Metrics } from './metrics.ts';
@@ -264,6 +265,16 @@ export class Status implements Observer {
       })),
     );
     this.#recorder.record((metrics) => metrics.replace('foreign_masquerade_rules', values));
+  }
+
+  /** The agent has looked for pods that the policies masquerade; undefined if it could not. */
+  onMasqueradedPods(found: readonly MasqueradedPods[] | undefined): void {
+    const families = found === undefined ? [] : [...this.#families.keys()];
+    const values = families.map((family) => {
+      const own = found?.filter((one) => one.family === family) ?? [];
+      return { labels: { family }, value: own.reduce((sum, { routes }) => sum + routes, 0) };
+    });
+    this.#recorder.record((metrics) => metrics.replace('masqueraded_pod_routes', values));
   }
 
   /** @param counts since the last call */

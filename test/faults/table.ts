@@ -466,4 +466,20 @@ export const FAULTS: readonly Fault[] = [
     edits: [["if (uid !== 0) return { kind: 'unproven'", "if (uid < 0) return { kind: 'unproven'"]],
     noticedBy: [['e2e/lock.test.ts', 'a process of another user']],
   },
+  {
+    name: 'pods: a bridge of Docker counts as one of pods',
+    edits: [['bridges.filter(({ name }) => !FOREIGN_BRIDGE.test(name))', 'bridges']],
+    noticedBy: [
+      ['node/pod-routes.test.ts', 'are none of Docker'],
+      ['e2e/masqueraded-pods.test.ts', 'finds nothing where Docker'],
+    ],
+  },
+  {
+    name: 'pods: what is accepted is told too',
+    edits: [['union(unmasqueraded(policy), setOf(accepted))', 'unmasqueraded(policy)']],
+    noticedBy: [
+      ['policy/masqueraded-pods.test.ts', 'if they are accepted'],
+      ['e2e/masqueraded-pods.test.ts', 'accepts ranges that are meant'],
+    ],
+  },
 ];

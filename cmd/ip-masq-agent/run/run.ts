@@ -21,7 +21,7 @@ import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { runDaemon } from '../daemon.ts';
-import { dataplaneOptions, foreignHost, sourcesOptions } from '../from-flags.ts';
+import { dataplaneOptions, foreignHost, podFinder, sourcesOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { announceStop, cleanUp } from './stop.ts';
 import { findOwnRules, whatStays } from './without-config.ts';
@@ -157,8 +157,8 @@ async function openBeside(surroundings: Surroundings, step: Sync): Promise<Besid
   const { flags } = surroundings.args;
   const leftovers = await openLeftovers(surroundings, step);
   const { ForeignWatch } = await import('../../../lib/beside/foreign-watch.ts');
-  const accepted = flags['accept-foreign'];
-  const foreign = new ForeignWatch(foreignHost(flags), log, status, leftovers, accepted, stopSignal);
+  const [accepted, pods] = [flags['accept-foreign'], podFinder(flags)];
+  const foreign = new ForeignWatch(foreignHost(flags), log, status, leftovers, accepted, pods, stopSignal);
   const families = step.policies.map(({ family }) => family);
   const { dataplane } = step;
   if (netlink !== undefined && dataplane.knownUntil !== undefined) {

@@ -112,6 +112,9 @@ export function sourceText(lab: Lab, ...places: readonly Place[]): string {
   return `nonMasqueradeCIDRs: ${JSON.stringify(cidrs(lab, ...places))}\n`;
 }
 
+/** The agent's flags for such sources where nothing may be found: the other pods of the range are masqueraded. */
+export const OTHER_PODS_MEANT = ['--accept-masqueraded=0.0.0.0/0', '--accept-masqueraded=::/0'];
+
 /** Connections of one client that did not arrive as they should. */
 export interface Wrongs {
   /** How many were opened. */

@@ -6,7 +6,15 @@ import { killedAmidSwap, manyKeys, VOLUME_OF_MANY } from '../lab/cut-off-swap.ts
 import { localNode, type Program } from '../lab/local-node.ts';
 import { settledRules } from '../lab/nodes.ts';
 import type { Node } from '../lab/objects.ts';
-import { addressIn, packets, sourceText, untilPackets, verdictOf, type Wrongs } from '../lab/packets.ts';
+import {
+  addressIn,
+  OTHER_PODS_MEANT,
+  packets,
+  sourceText,
+  untilPackets,
+  verdictOf,
+  type Wrongs,
+} from '../lab/packets.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { type LabTraffic, startTraffic } from '../lab/traffic.ts';
 import { until } from '../lab/wait.ts';
@@ -17,7 +25,7 @@ const MOST_SWAPS = 10;
 const RESTARTS = 20;
 const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
 /** Only an event can lead to a sync. */
-const ARGS = ['--resync-interval=24h'];
+const ARGS = ['--resync-interval=24h', ...OTHER_PODS_MEANT];
 
 onNodes('kubelet and containerd are restarted, and no packet goes wrong', async (lab) => {
   const [node] = lab.nodes;

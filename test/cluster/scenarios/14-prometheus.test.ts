@@ -8,7 +8,7 @@ import { temporaryDirectory } from '../../lab/volume.ts';
 import { type Alert, type Prometheus, startPrometheus } from '../../prometheus/prometheus.ts';
 import { example } from '../../prometheus/support.ts';
 import type { LocalNode } from '../lab/cluster.ts';
-import { sourceText } from '../lab/packets.ts';
+import { OTHER_PODS_MEANT, sourceText } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
@@ -20,7 +20,7 @@ scenario('a real Prometheus finds the agents, and its alerts fire and resolve', 
     return t.skip('Prometheus runs in the network of a node, which needs a local cluster');
   const { agent, nodes, namespace } = lab;
   const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
-  await agent.deploy({ sources, patches: SCRAPED });
+  await agent.deploy({ sources, patches: SCRAPED, args: OTHER_PODS_MEANT });
   await using prometheus = await startIn(lab, local);
   const firing = async () =>
     (await prometheus.firing()).filter(({ labels }) => [undefined, namespace].includes(labels['namespace']));
@@ -93,7 +93,11 @@ scenario('a real Prometheus finds the agents, and its alerts fire and resolve', 
   });
 
   await t.test('agents that are not Ready, because they keep the last valid config', async () => {
-    await agent.deploy({ sources, patches: SCRAPED, args: ['--on-invalid-config=keep'] });
+    await agent.deploy({
+      sources,
+      patches: SCRAPED,
+      args: ['--on-invalid-config=keep', ...OTHER_PODS_MEANT],
+    });
     await until(
       'every new agent to be scraped',
       () => prometheus.query(`ip_masq_agent_config_valid{namespace="${namespace}"} == 1`),

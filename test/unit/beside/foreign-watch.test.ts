@@ -22,6 +22,7 @@ const DATAPLANE: Dataplane = {
 };
 
 const RUNNING = new AbortController().signal;
+const NO_PODS = async () => [];
 const NO_LEFTOVERS = { back: [], look: async () => undefined };
 
 /** Looks so often, with a host of which every command fails with the error; what was logged. */
@@ -42,6 +43,7 @@ async function logged(looks: number, error: unknown): Promise<readonly Record<st
     new Status(new Recorder(), buildInfo()),
     NO_LEFTOVERS,
     [],
+    NO_PODS,
     RUNNING,
   );
   const dataplane = { ...DATAPLANE, iptables: { mode: 'nft', suffix: '-nft' } } as const;
@@ -83,7 +85,15 @@ for (const accepted of [[], ['ip-masq-agent']])
     const back = [{ family: 'IPv4', dataplane, rules: olderAgentRules() }] as const;
     const host = fakeHost({});
     const leftovers = { ...NO_LEFTOVERS, back };
-    const watch = new ForeignWatch(host, pino({ enabled: false }), status, leftovers, accepted, RUNNING);
+    const watch = new ForeignWatch(
+      host,
+      pino({ enabled: false }),
+      status,
+      leftovers,
+      accepted,
+      NO_PODS,
+      RUNNING,
+    );
     watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
     while (status.foreign.length === 0) await setImmediate();
     assert.deepEqual(

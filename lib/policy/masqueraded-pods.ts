@@ -1,0 +1,100 @@
+import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
+import { covers, overlap, type Prefix, prefixAt, truncate } from '../cidr/prefix.ts';
+import { difference, prefixesOf, type RangeSet, rangeOf, rangeSet, union } from '../cidr/ranges.ts';
+import type { Advice } from '../text/advice.ts';
+import { withOrigin } from '../text/origin.ts';
+import { partitionPoint } from '../text/partition-point.ts';
+import { counted, few } from '../text/words.ts';
+import { unmasqueraded } from './flatten.ts';
+import type { Policy } from './policy.ts';
+
+/** Routes to pods whose destinations, or a part of them, a policy masquerades. */
+export interface MasqueradedPods extends Advice {
+  readonly family: Family;
+  /** What to list: pods may come and go without changing it. */
+  readonly range: Prefix;
+  /** How many routes. */
+  readonly routes: number;
+  /** Some of the routes, and the entries that ask for it. */
+  readonly evidence: readonly string[];
+}
+
+/** Finds them on this node. */
+export type FindPods = (
+  policies: readonly Policy[],
+  sources: readonly string[],
+) => Promise<readonly MasqueradedPods[]>;
+
+/** The most ranges, and the most routes to one, that are shown. */
+const [MOST_RANGES, SHOWN] = [20, 3];
+
+/** The source that is the operator's own in the manifests. */
+const OPERATOR = 'ip-masq-operator';
+
+/**
+ * What a policy masquerades of the destinations of these routes.
+ *
+ * @param accepted ranges for which that is meant
+ * @param sources the names of the config's sources
+ */
+export function masqueradedPods(
+  policy: Policy,
+  routes: readonly { readonly prefix: Prefix; readonly text: string }[],
+  accepted: readonly Prefix[],
+  sources: readonly string[],
+): readonly MasqueradedPods[] {
+  const { family, from, entries } = policy;
+  const setOf = (prefixes: readonly Prefix[]) =>
+    rangeSet(family, prefixes.filter((prefix) => prefix.family === family).map(rangeOf));
+  const meant = union(unmasqueraded(policy), setOf(accepted));
+  const found = difference(setOf(routes.map(({ prefix }) => prefix)), meant);
+  const concerned = routes.filter(({ prefix }) => meets(prefix, found));
+  // What masqueradeAddresses asks for makes way for what is not masqueraded.
+  const asking = entries.filter(
+    ({ verdict, prefix, origin, as }) =>
+      verdict === 'masqueraded' && as?.origin !== origin && meets(prefix, found),
+  );
+  const source = sources.includes(OPERATOR) ? OPERATOR : (sources[0] ?? OPERATOR);
+  const whose = from.length === 0 ? '' : ' if packets come from masqueradeFromCIDRs';
+  return listable(found).map((range) => {
+    const some = concerned.filter(({ prefix }) => overlap(range, prefix));
+    const inside = asking.filter(({ prefix }) => covers(range, prefix));
+    const instead = inside.length === 0 ? '' : ' instead of masqueradeCIDRs';
+    return {
+      family,
+      range,
+      routes: some.length,
+      message: `${counted(some.length, 'route')} ${some.length === 1 ? 'leads' : 'lead'} to pods in ${range.text}, which the config masquerades${whose}`,
+      evidence: [
+        ...few(some, SHOWN, ({ text }) => text),
+        ...few(inside, SHOWN, ({ prefix, origin }) => `masqueraded by ${withOrigin(prefix.text, origin)}`),
+      ],
+      remedy: `list ${range.text}, or the whole range of pods that holds it, in nonMasqueradeCIDRs${instead} of the ConfigMap with ${source}; if this is meant, accept it: --accept-masqueraded=${range.text}`,
+    };
+  });
+}
+
+function meets(prefix: Prefix, { family, ranges }: RangeSet): boolean {
+  const { first, last } = rangeOf(prefix);
+  const range = ranges[partitionPoint(ranges, (one) => one.last < first)];
+  return prefix.family === family && range !== undefined && range.first <= last;
+}
+
+/** The lengths between which one range holds several, so that it stays the same when pods come and go. */
+const NARROWEST: Readonly<Record<Family, number>> = { IPv4: 24, IPv6: 64 };
+const WIDEST: Readonly<Record<Family, number>> = { IPv4: 16, IPv6: 48 };
+
+/** A few ranges that hold all of the set. */
+function listable(set: RangeSet): readonly Prefix[] {
+  const { family } = set;
+  const groups = Map.groupBy(prefixesOf(set), ({ address, length }) =>
+    truncate(address, Math.min(length, WIDEST[family]), family),
+  );
+  return [...groups.values()].slice(0, MOST_RANGES).flatMap(([first, ...more]) => {
+    if (first === undefined) return [];
+    const differing = first.address ^ (more.at(-1)?.address ?? first.address);
+    const shared = more.length === 0 ? first.length : ADDRESS_BITS[family] - differing.toString(2).length;
+    const length = Math.min(shared, NARROWEST[family]);
+    return prefixAt(family, truncate(first.address, length, family), length);
+  });
+}

@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { createNeighbour } from '../lab/box.ts';
+import { HAS_IPV6 } from '../lab/ipv6.ts';
+import { ip, makePodNetwork } from '../lab/pod-links.ts';
+import { OTHER_NETWORKS, POD_NETWORKS, type PodNetwork } from '../lab/pod-networks.ts';
+import {
+  createNode,
+  eventually,
+  inside,
+  jsonLines,
+  type NodeLab,
+  type RunningAgent,
+  SERVED,
+} from './support.ts';
+
+const FLANNEL = networkOf('flannel (vxlan)');
+const CALICO = networkOf('Calico (IPIP)');
+
+function networkOf(name: string): PodNetwork {
+  const found = POD_NETWORKS.find((network) => network.name.startsWith(name));
+  assert.ok(found, name);
+  return found;
+}
+
+/** A node with these networks, each with the pods behind it. */
+async function createNodeOf(...networks: readonly PodNetwork[]) {
+  await using stack = new AsyncDisposableStack();
+  const node = stack.use(await createNode());
+  const pods = stack.use(await createNeighbour(node.box));
+  const all = {
+    links: [...new Set(networks.flatMap(({ links }) => links))],
+    addresses: networks.flatMap(({ addresses = [] }) => addresses),
+    routes: [...new Set(networks.flatMap(({ routes }) => routes))],
+  };
+  await makePodNetwork(node.box, pods, { name: '', pods: [], ...all });
+  await node.run('sysctl', '-q', '-w', 'net.ipv4.ip_forward=1');
+  const owned = stack.move();
+  return { ...node, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+const WARNING = /^(IPv[46]): (\d+) routes? leads? to pods in (\S+), which the config masquerades/;
+
+/** The ranges that the agent has warned of, in order, each with how many routes lead there. */
+function warned(agent: RunningAgent): readonly string[] {
+  return jsonLines(agent.log()).flatMap(({ level, msg }) => {
+    const [, , routes, range] = WARNING.exec(String(msg)) ?? [];
+    return range === undefined ? [] : [`${level}: ${range} (${routes})`];
+  });
+}
+
+/** The findings of the doctor that are about pods, with the family. */
+async function found(node: NodeLab, ...flags: string[]): Promise<readonly string[]> {
+  const { stdout } = await node.agent('doctor', '--output=json', ...flags);
+  const { findings } = JSON.parse(stdout);
+  return findings
+    .filter(({ kind }: { kind: string }) => ['pods-masqueraded', 'not-looked-at'].includes(kind))
+    .map(({ family, message }: Record<string, string>) => `${family}: ${message}`);
+}
+
+/** The gauge by family; none if there is none. */
+async function gauge(node: NodeLab): Promise<readonly string[]> {
+  const lines = (await node.metrics()).match(/^ip_masq_agent_masqueraded_pod_routes\S* .*$/gm) ?? [];
+  return lines.map((line) => line.replace(/^.*family="(\w+)".* /, '$1 '));
+}
+
+/** The agent listens after its first sync, and looks after that; an answer may be a moment old. */
+async function gaugeBecomes(node: NodeLab, agent: RunningAgent, wanted: string): Promise<void> {
+  await eventually(
+    async () => (await gauge(node).catch(() => ['not served'])).join() === wanted,
+    () => `the gauge ${wanted}; the log is ${agent.log()}`,
+  );
+}
+
+async function looked(agent: RunningAgent, changes: number): Promise<void> {
+  const count = () => jsonLines(agent.log()).filter(({ reason }) => reason === 'change').length;
+  await eventually(
+    () => count() >= changes,
+    () => `${changes} changes; the log is ${agent.log()}`,
+  );
+}
+
+describe('the agent on a node with routes to pods', () => {
+  it('warns once of a list that has been emptied, with routes, range and ConfigMap, and doctor does too', async () => {
+    await using node = await createNodeOf(FLANNEL);
+    const volume = await node.volume({ 'ip-masq-operator': inside('10.0.0.0/8') });
+    const agent = node.start('--resync-interval=1h', SERVED);
+    await gaugeBecomes(node, agent, 'IPv4 0');
+    assert.deepEqual(warned(agent), []);
+    assert.deepEqual(await found(node), []);
+
+    await volume.swap({ 'ip-masq-operator': 'nonMasqueradeCIDRs: []\n' });
+    await agent.logged(/lead to pods/);
+    const [warning, ...more] = jsonLines(agent.log()).filter(({ msg }) => WARNING.test(String(msg)));
+    assert.deepEqual(more, []);
+    assert.equal(
+      warning?.['msg'],
+      'IPv4: 2 routes lead to pods in 10.244.0.0/22, which the config masquerades; list 10.244.0.0/22, or the whole range of pods that holds it, in nonMasqueradeCIDRs of the ConfigMap with ip-masq-operator; if this is meant, accept it: --accept-masqueraded=10.244.0.0/22',
+    );
+    assert.deepEqual(warning['routes'], ['10.244.1.0/24 dev cni0', '10.244.2.0/24 dev flannel.1']);
+    await gaugeBecomes(node, agent, 'IPv4 2');
+    assert.deepEqual(await found(node), [
+      'IPv4: 2 routes lead to pods in 10.244.0.0/22, which the config masquerades',
+    ]);
+
+    // The same range again is not told again; another one is.
+    await volume.swap({ 'ip-masq-operator': inside('192.168.0.0/16') });
+    await looked(agent, 2);
+    await ip(node.box, 'route add 100.64.7.0/24 dev flannel.1');
+    await volume.swap({ 'ip-masq-operator': inside('192.168.0.0/17') });
+    await agent.logged(/100\.64\.7\.0\/24/);
+    assert.deepEqual(warned(agent), ['warn: 10.244.0.0/22 (2)', 'warn: 100.64.7.0/24 (1)']);
+
+    await volume.swap({ 'ip-masq-operator': inside('10.0.0.0/8', '100.64.0.0/10') });
+    await gaugeBecomes(node, agent, 'IPv4 0');
+    await agent.stop();
+  });
+
+  it('warns of a second range, and of IPv6 beside a list of IPv4', async () => {
+    await using node = await createNodeOf(FLANNEL);
+    await ip(node.box, 'route add 100.64.7.0/24 dev cni0');
+    await node.volume({ 'ip-masq-operator': inside('10.0.0.0/8') });
+    const agent = node.start('--resync-interval=1h', '--enable-ipv6', SERVED);
+    await agent.logged(/pods in 100\.64/);
+    const ipv6 = HAS_IPV6 ? ['warn: fd00:244::/62 (2)'] : [];
+    if (HAS_IPV6) await agent.logged(/pods in fd00/);
+    assert.deepEqual(warned(agent), ['warn: 100.64.7.0/24 (1)', ...ipv6]);
+    await gaugeBecomes(node, agent, `IPv4 1,IPv6 ${HAS_IPV6 ? 2 : 0}`);
+    await agent.stop();
+  });
+
+  it('warns of pods with a route each as of one range, and never ends for it, with --strict neither', async () => {
+    await using node = await createNodeOf(CALICO);
+    await node.volume({ 'ip-masq-operator': inside('192.168.0.0/16') });
+    const agent = node.start('--resync-interval=1h', '--strict', SERVED);
+    await agent.logged(/lead to pods/);
+    assert.deepEqual(warned(agent), ['warn: 10.244.0.0/17 (4)']);
+    await agent.stop();
+  });
+
+  it('accepts ranges that are meant, in doctor beside it too', async () => {
+    await using node = await createNodeOf(FLANNEL);
+    const volume = await node.volume({ 'ip-masq-operator': inside('192.168.0.0/16') });
+    const flags = ['--accept-masqueraded=10.244.0.0/16', '--accept-masqueraded=fd00::/8'];
+    const agent = node.start('--resync-interval=1h', '--enable-ipv6', ...flags, SERVED);
+    await gaugeBecomes(node, agent, 'IPv4 0,IPv6 0');
+    assert.deepEqual(await found(node), []);
+    assert.equal((await found(node, '--accept-masqueraded=')).length, HAS_IPV6 ? 2 : 1);
+    await ip(node.box, 'route add 100.64.7.0/24 dev cni0');
+    await volume.swap({ 'ip-masq-operator': inside('192.168.0.0/17') });
+    await agent.logged(/pods in 100\.64/);
+    assert.deepEqual(warned(agent), ['warn: 100.64.7.0/24 (1)']);
+    await agent.stop();
+  });
+
+  it('says with --netlink=off that it does not know, and has no gauge', async () => {
+    await using node = await createNodeOf(FLANNEL);
+    await node.volume({ 'ip-masq-operator': inside('192.168.0.0/16') });
+    const agent = node.start('--resync-interval=1h', '--netlink=off', SERVED);
+    await agent.logged(/not looked at for routes to pods: --netlink=off/);
+    assert.deepEqual(warned(agent), []);
+    assert.deepEqual(await gauge(node), []);
+    assert.ok(
+      (await found(node, '--netlink=off')).includes(
+        'undefined: pods that the config masquerades may be hidden, because routes cannot be read',
+      ),
+    );
+    await agent.stop();
+  });
+
+  it('finds nothing where Docker, libvirt and VPNs are, whatever the config masquerades', async () => {
+    await using node = await createNodeOf(
+      ...OTHER_NETWORKS.filter(({ links }) => !links.includes('br0 bridge')),
+    );
+    await node.volume({ 'ip-masq-operator': 'nonMasqueradeCIDRs: []\n' });
+    const agent = node.start('--resync-interval=1h', '--enable-ipv6', SERVED);
+    await gaugeBecomes(node, agent, 'IPv4 0,IPv6 0');
+    assert.deepEqual(warned(agent), []);
+    assert.deepEqual(await found(node, '--enable-ipv6'), []);
+    await agent.stop();
+  });
+});
