@@ -1,8 +1,9 @@
 import { retrying } from '../../../lib/agent/retry.ts';
-import { type Address, formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
+import { type Address, type Family, formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { listPlaces, openDataplane } from '../../../lib/dataplane/open.ts';
+import { kubeProxyDropsInvalid } from '../../../lib/doctor/invalid-packets.ts';
 import { bpfLinks } from '../../../lib/doctor/machine-findings.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
 import { painter } from '../../../lib/text/colour.ts';
@@ -48,7 +49,9 @@ async function askNode(
   const nodeOptions = { families, ownChain: options.chain, iptables: dataplane.iptables };
   const node = await retrying(() => readNode(foreignHost(flags), nodeOptions), retry);
   const places = await listPlaces(options, host);
-  const seen = { dataplane, places, node, bpf: await bpfLinks(host), retry };
+  const kubeProxyDrops: Family[] = [];
+  for (const family of families) if (await kubeProxyDropsInvalid(host, family)) kubeProxyDrops.push(family);
+  const seen = { dataplane, places, node, bpf: await bpfLinks(host), kubeProxyDrops, retry };
   return explainedLive(config, addresses, from, keptFamilies(flags), seen);
 }
 
