@@ -20,8 +20,9 @@ import { STREAM_PORT, startStreams } from '../lab/stream.ts';
 import { configOf, createPacketLab, DATAPLANES, NO_LAB, sync } from './support.ts';
 
 const [NFTABLES = DATAPLANES[0]] = DATAPLANES.filter(({ name }) => name === 'nftables');
+/** The node has addresses in the ranges too, as a bridge of pods gives it one. */
 const CONFIG = configOf(
-  'nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\nmasqueradeFromCIDRs: [10.244.0.0/16, "fd00:244::/32"]\n',
+  'nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\nmasqueradeFromCIDRs: [10.244.0.0/16, 192.0.2.0/24, "fd00:244::/32", "2001:db8::/64"]\n',
 );
 /** An address of the pod whose packets the policy does not look at. */
 const ELSEWHERE = { IPv4: '172.31.0.9', IPv6: '2001:db8:99::9' } as const;
