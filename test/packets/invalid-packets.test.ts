@@ -60,6 +60,7 @@ describe('packets that conntrack refuses', { concurrency: true, skip: NO_LAB }, 
       () => 'each that leaves to be counted',
     );
     const before = await lab.counts();
+    assert.equal(await lab.toInside(), 0n);
     for (const { rule, packets } of before) assert.ok(packets >= LEAST, `${packets}: ${rule}`);
     await lab.repair('postrouting');
     assert.deepEqual(await lab.counts(), before);
@@ -141,17 +142,21 @@ async function createInvalidLab(invalidPackets: InvalidPackets) {
     );
     return numbers((family) => counters.find(({ name }) => name === what + family)?.packets ?? Number.NaN);
   };
-  const counts = async (): Promise<readonly RuleCount[]> => {
+  const allCounts = async (): Promise<readonly RuleCount[]> => {
     const all = FAMILIES.map((family) => dataplane.count(compilePolicy(CONFIG, family)));
-    return (await Promise.all(all)).flatMap(({ rules }) =>
-      rules.filter(({ verdict }) => verdict === 'invalid'),
-    );
+    return (await Promise.all(all)).flatMap(({ rules }) => rules);
   };
+  const counts = async () => (await allCounts()).filter(({ verdict }) => verdict === 'invalid');
   const owned = stack.move();
   return {
     seen,
     /** What the agent's rules have counted of packets that conntrack refuses, by rule. */
     counts,
+    /** How many packets the elements of the sets have counted, as the first ones of connections to what is inside. */
+    async toInside() {
+      const elements = (await allCounts()).filter(({ entry }) => entry !== undefined);
+      return elements.reduce((sum, { packets }) => sum + packets, 0n);
+    },
     async counted(): Promise<Numbers> {
       const all = await counts();
       return numbers((family) => Number(all[FAMILIES.indexOf(family)]?.packets));
