@@ -2,7 +2,7 @@ import { quote } from '../../lib/text/escape.ts';
 import { nearest } from '../../lib/text/nearest.ts';
 import { UsageError } from './exit.ts';
 import { type FlagTable, flagValues, type Values } from './flag-table.ts';
-import { checkTogether, FLAGS, type FlagName, type FlagValues } from './flags.ts';
+import { checkGiven, checkTogether, FLAGS, type FlagName, type FlagValues } from './flags.ts';
 import { complain } from './print.ts';
 
 /** The parts of a command line. */
@@ -69,7 +69,7 @@ export function command<Own extends FlagTable>(definition: Definition<Own>): Com
     own,
     async run(line) {
       // What is wrong by itself is said before the agent is asked.
-      flagValues(FLAGS, line.texts);
+      checkGiven(flagValues(FLAGS, line.texts));
       let { texts } = line;
       let notes: readonly string[] = [];
       if (asksAgent?.(flagValues(own, texts), line.operands) === true) {

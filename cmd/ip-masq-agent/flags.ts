@@ -1,7 +1,7 @@
 import { FAMILY_NAMES } from '../../lib/cidr/address.ts';
 import { overlap, wayText } from '../../lib/cidr/prefix.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
-import { DEFAULT_CHAIN } from '../../lib/dataplane/options.ts';
+import { DEFAULT_CHAIN, INVALID_PACKETS } from '../../lib/dataplane/options.ts';
 import { UsageError } from './exit.ts';
 import {
   authors,
@@ -80,6 +80,11 @@ export const FLAGS = {
     choice('auto', 'nft', 'legacy'),
     'auto',
     'kernel API that iptables uses; auto finds the one that kubelet uses; with --backend=auto, another value asks for iptables',
+  ),
+  'invalid-packets': policy(
+    choice(...INVALID_PACKETS),
+    'count',
+    'packets that connection tracking refuses, as after an entry has expired, and that would leave with the address of a pod; count: in a metric; drop: drop them too, for which masqueradeFromCIDRs must list the ranges of pods; off: no rules for them; only in nftables',
   ),
   netlink: daemon(
     choice('auto', 'off'),
@@ -180,6 +185,14 @@ export const DATAPLANE_FLAGS = flagsAbout('dataplane');
 
 function flagsAbout(about: About): readonly FlagName[] {
   return (Object.keys(FLAGS) as FlagName[]).filter((name) => FLAGS[name].about === about);
+}
+
+/** @throws {UsageError} if a command line asks for what its dataplane cannot do; an agent that was asked may have found that one */
+export function checkGiven({ backend, 'invalid-packets': invalid }: FlagValues): void {
+  if (backend === 'iptables' && invalid === 'drop')
+    throw new UsageError(
+      '--invalid-packets=drop cannot be done with --backend=iptables: use --backend=nftables, or --backend=auto for nodes of both kinds',
+    );
 }
 
 /** @throws {UsageError} if values that are valid by themselves contradict each other */

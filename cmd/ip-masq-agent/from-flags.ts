@@ -31,7 +31,7 @@ export function configOptions(flags: FlagValues): ConfigOptions {
     strict: flags.strict,
     noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
     requiredSources: flags['require-source'],
-    guard: guardOf(families, promisesOf(flags)),
+    guard: guardOf(families, promisesOf(flags), flags['invalid-packets'] === 'drop'),
   };
 }
 
@@ -49,6 +49,7 @@ export function dataplaneOptions(flags: FlagValues): DataplaneOptions {
     chain: flags['masq-chain'],
     randomFully: flags['random-fully'],
     toPorts: flags['to-ports'],
+    invalidPackets: flags['invalid-packets'],
   };
 }
 

@@ -114,6 +114,10 @@ export const KINDS = {
     severity: 'error',
     meaning: 'The config breaks --must-not-masquerade or --must-masquerade.',
   },
+  'drop-from-anywhere': {
+    severity: 'error',
+    meaning: 'With --invalid-packets=drop, masqueradeFromCIDRs lists no range of a family.',
+  },
   expectation: {
     severity: 'error',
     meaning: 'An address has another verdict than the file of --expect says.',

@@ -165,6 +165,8 @@ export type Difference = (typeof DIFFERENCES)[number];
 export interface KernelFates extends Fates {
   /** Without the chain, or without anything that leads packets to it, they are not masqueraded. */
   readonly state: 'applied' | 'no chain' | 'no jump';
+  /** What they do with packets that conntrack refuses and that would leave with the address of a pod; undefined if nothing. */
+  readonly invalid?: 'counted' | 'dropped' | undefined;
 }
 
 /** What the agent's rules in the kernel do with packets to an address. */
@@ -195,7 +197,8 @@ export interface RuleCount extends EntryCount {
 export interface EntryCount {
   /** Undefined for destinations that no entry holds, and, if not masqueraded, for packets from elsewhere. */
   readonly entry: Entry | undefined;
-  readonly verdict: Verdict;
+  /** `invalid` for any packets that conntrack refuses and that would leave with the address of a pod. */
+  readonly verdict: Verdict | 'invalid';
   readonly packets: bigint;
   readonly bytes: bigint;
 }

@@ -34,8 +34,8 @@ interface Proof {
 /** After this time a tool looks again, in case that a fingerprint does not show everything. */
 const TRUST_MS = 3_600_000;
 
-/** What a change writes again, so that its counts begin at zero. */
-export type Remade = 'nothing' | 'chain' | 'all';
+/** What a change writes again, so that its counts begin at zero: everything, or these chains. */
+export type Remade = 'all' | readonly string[];
 
 /**
  * The only memory of what the kernel holds: what was found to be equal to the policy, and what the kernel sent for it over
@@ -48,8 +48,8 @@ export class KernelMemory<Found, Raw extends Seen> {
   readonly #trusted = new Map<Family, Pick<Look<Found>, 'found' | 'proof'>>();
   /** Writes of each family that were begun, those that have ended, and what those without an error have written again. */
   readonly #writes = {
-    IPv4: { begun: 0, ended: 0, nothing: 0, chain: 0, all: 0 },
-    IPv6: { begun: 0, ended: 0, nothing: 0, chain: 0, all: 0 },
+    IPv4: { begun: 0, ended: 0, all: 0, chains: new Map<string, number>() },
+    IPv6: { begun: 0, ended: 0, all: 0, chains: new Map<string, number>() },
   };
 
   /**
@@ -135,7 +135,8 @@ export class KernelMemory<Found, Raw extends Seen> {
     writes.begun += 1;
     try {
       await change();
-      writes[remade] += 1;
+      if (remade === 'all') writes.all += 1;
+      else for (const chain of remade) writes.chains.set(chain, (writes.chains.get(chain) ?? 0) + 1);
     } finally {
       writes.ended += 1;
     }
@@ -163,13 +164,16 @@ export class KernelMemory<Found, Raw extends Seen> {
   /**
    * Reads counts.
    *
-   * @param read gets how often the chain was written again alone
+   * @param read gets how often a chain was written again alone
    * @throws {DataplaneError} `raced` if a change was carried out meanwhile: it is unknown which rules were read
    */
-  async count(family: Family, read: (remadeChains: number) => Promise<Counts['rules']>): Promise<Counts> {
+  async count(
+    family: Family,
+    read: (remade: (chain: string) => number) => Promise<Counts['rules']>,
+  ): Promise<Counts> {
     const writes = this.#writes[family];
     const { ended } = writes;
-    const rules = await read(writes.chain);
+    const rules = await read((chain) => writes.chains.get(chain) ?? 0);
     if (writes.begun === ended) return { remade: writes.all, rules };
     throw new DataplaneError('raced', 'the rules were changed while they were counted', 'count them again');
   }

@@ -40,8 +40,15 @@ export async function openDataplane(
     if (isOver) throw error;
     return await openInstead(error, options, host);
   };
-  return await openIptables(options, host, choice).then((dataplane) => ({ dataplane, instead }), instead);
+  const warning = options.invalidPackets === 'drop' && { warning: NOTHING_DROPPED };
+  return await openIptables(options, host, choice).then(
+    (dataplane) => ({ dataplane, instead, ...warning }),
+    instead,
+  );
 }
+
+const NOTHING_DROPPED =
+  '--invalid-packets=drop has no effect: the rules are in iptables; use --backend=nftables, or leave it to kube-proxy, which drops such packets in its iptables mode';
 
 /** Opens nftables, because iptables has failed its trial. */
 async function openInstead(error: unknown, options: DataplaneOptions, host: Host): Promise<Opened> {

@@ -3,11 +3,18 @@ import type { PortOptions } from './ports.ts';
 /** The kernel API that iptables uses: nf_tables, or the older ip_tables. */
 export type IptablesMode = 'nft' | 'legacy';
 
+/** What is done with packets that connection tracking refuses, and that would leave with the address of a pod. */
+export const INVALID_PACKETS = ['count', 'drop', 'off'] as const;
+
+export type InvalidPackets = (typeof INVALID_PACKETS)[number];
+
 /** The name of the chain in the agents of this kind. */
 export const DEFAULT_CHAIN = 'IP-MASQ-AGENT';
 
 /** Options of the rules that are the same for all dataplanes. */
 export interface RuleOptions extends PortOptions {
+  /** Only of nftables; absent as `off`. */
+  readonly invalidPackets?: InvalidPackets;
   /** The chain of the iptables dataplane. With nftables, it may be a leftover of an earlier run. */
   readonly chain: string;
 }

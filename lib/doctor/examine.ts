@@ -16,6 +16,7 @@ import { compilePolicy, type Family } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
 import { configFindings, podFindings } from './config-findings.ts';
 import type { Finding } from './finding.ts';
+import { invalidPacketFindings, kubeProxyDropsInvalid } from './invalid-packets.ts';
 import { bpfFindings, capabilityFindings, forwardingFindings } from './machine-findings.ts';
 import {
   bothModesFindings,
@@ -93,6 +94,13 @@ async function examineKernel(
     for (const place of used) {
       if (config === undefined) break;
       await look(async () => ownRuleFindings(preview(place, config, families)), place.family);
+    }
+    for (const family of families) {
+      const isDropped = await kubeProxyDropsInvalid(host, family);
+      seen.push(
+        `packets that conntrack refuses (${family}): ${isDropped ? '' : 'not '}dropped by kube-proxy`,
+      );
+      findings.push(...invalidPacketFindings(options, dataplane, family, isDropped));
     }
     await look(async () => {
       const { iptables } = dataplane;

@@ -31,6 +31,7 @@ export const FINDING_MEANING = {
   'bpf-masquerade': 'BPF programs may masquerade past all rules',
   'both-modes': 'both iptables modes hold rules in nat',
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
+  'invalid-packets': 'packets that connection tracking refuses are to be dropped, but are not',
   'forwarding-off': 'the kernel does not forward packets',
   'not-looked-at': 'the doctor could not look at something',
 } as const;

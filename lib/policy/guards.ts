@@ -16,8 +16,13 @@ export type GivenPromise = Promised & ({ readonly flag: string } | { readonly or
  * The guards of a config: they judge each family for which the agent keeps rules.
  *
  * @param promises of these families
+ * @param dropsInvalid whether packets that conntrack refuses are dropped
  */
-export function guardOf(families: readonly Family[], promises: readonly GivenPromise[]): Guard {
+export function guardOf(
+  families: readonly Family[],
+  promises: readonly GivenPromise[],
+  dropsInvalid = false,
+): Guard {
   return (config, lists) =>
     families.flatMap((family) => {
       const judged = judgedBy(config, family);
@@ -26,6 +31,7 @@ export function guardOf(families: readonly Family[], promises: readonly GivenPro
       return [
         nothingInside(config, family, segments, lists),
         everythingInside(policy, segments),
+        dropsInvalid ? dropFromAnywhere(config, family, lists) : undefined,
         ...own.map((promise) => brokenPromise(promise, judged)),
       ].flatMap((found) => found ?? []);
     });
@@ -92,6 +98,23 @@ function everythingInside({ family, entries }: Policy, segments: readonly Segmen
     message: `all ${family} addresses are inside: nothing is masqueraded`,
     remedy: 'nothing to do if meant so: the outside must have a route back to the pods',
     ...(widest && { at: widest.origin }),
+  };
+}
+
+/** Found if packets would be dropped wherever they come from: on asymmetric routes, conntrack refuses ordinary ones (kubernetes#94861). */
+function dropFromAnywhere(
+  { masqueradeFromCIDRs: from }: MergedConfig,
+  family: Family,
+  [list]: readonly Origin[],
+): Finding | undefined {
+  if (from.some(({ value }) => value.family === family)) return undefined;
+  const at = from[0]?.origin ?? list;
+  const pods = family === 'IPv4' ? '10.244.0.0/16' : '"fd00:10:244::/56"';
+  return {
+    kind: 'drop-from-anywhere',
+    message: `masqueradeFromCIDRs lists no ${family} range, so --invalid-packets=drop would also drop packets that are not of pods`,
+    remedy: `list the ranges of pods there, such as masqueradeFromCIDRs: [${pods}], or use --invalid-packets=count`,
+    ...(at && { at }),
   };
 }
 

@@ -112,6 +112,14 @@ export const METRICS = {
     ['family'],
     'First packets of connections that are left alone because masqueradeFromCIDRs does not list where they come from. Only there while it lists any; if it grows where pods send packets, a range of pods is missing.',
   ),
+  invalid_packets_total: counter(
+    ['family'],
+    'Packets that connection tracking refuses and that would leave with the address of a pod, dropped with --invalid-packets=drop. Only there if the rules are in nftables, and not with off.',
+  ),
+  invalid_packets_not_dropped: gauge(
+    [],
+    '1 if --invalid-packets=drop has no effect, because the rules are in iptables; else 0. Only there with that flag.',
+  ),
   namespace_lock_failures_total: counter(
     [],
     'Failed attempts to take the lock against a second agent, after which the agent goes on without it.',

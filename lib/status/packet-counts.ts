@@ -1,6 +1,6 @@
 import type { Dataplane, EntryCount, RuleCount } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
-import type { Family, Policy, Verdict } from '../policy/policy.ts';
+import type { Family, Policy } from '../policy/policy.ts';
 import type { Origin } from '../text/origin.ts';
 
 /** The shortest time between two readings, because each one starts a process for each family. */
@@ -17,7 +17,7 @@ interface Reading {
 export interface SourceCount {
   /** The source, or the RFC of a default; undefined for destinations that no entry holds, and packets from elsewhere. */
   readonly source: string | undefined;
-  readonly verdict: Verdict;
+  readonly verdict: EntryCount['verdict'];
   readonly packets: bigint;
   readonly bytes: bigint;
 }

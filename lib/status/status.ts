@@ -285,7 +285,8 @@ export class Status implements Observer {
         if (verdict === 'masqueraded') {
           metrics.add('masqueraded_packets_total', { family }, p);
           metrics.add('masqueraded_bytes_total', { family }, b);
-        } else if (source === undefined) metrics.add('packets_from_elsewhere_total', { family }, p);
+        } else if (verdict === 'invalid') metrics.add('invalid_packets_total', { family }, p);
+        else if (source === undefined) metrics.add('packets_from_elsewhere_total', { family }, p);
         else {
           this.#counted[family].add(source);
           metrics.add('not_masqueraded_packets_total', { family, source }, p);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { ADDRESS_BITS } from '../../lib/cidr/address.ts';
 import { type Prefix, parsePrefix, truncate } from '../../lib/cidr/prefix.ts';
-import type { RuleOptions } from '../../lib/dataplane/options.ts';
+import { INVALID_PACKETS, type RuleOptions } from '../../lib/dataplane/options.ts';
 import { PORT_PROTOCOLS, type PortRange } from '../../lib/dataplane/ports.ts';
 import type { Entry, Policy } from '../../lib/policy/policy.ts';
 import { CHAIN, type Family } from './support.ts';
@@ -58,7 +58,12 @@ function prefixes(family: Family): fc.Arbitrary<Prefix> {
 }
 
 export function ruleOptions(): fc.Arbitrary<Omit<RuleOptions, 'mode'>> {
-  return fc.record({ chain: fc.constant(CHAIN), randomFully: randomFully(), toPorts: portRanges() });
+  return fc.record({
+    chain: fc.constant(CHAIN),
+    randomFully: randomFully(),
+    toPorts: portRanges(),
+    invalidPackets: fc.constantFrom(...INVALID_PACKETS),
+  });
 }
 
 /** As the command line gives it. */

@@ -3,7 +3,7 @@ import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../lib/dataplane/host.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
-import type { PortOptions } from '../../lib/dataplane/ports.ts';
+import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import { compilePolicy } from '../../lib/policy/policy.ts';
 import { CHAIN, FAMILIES } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
@@ -17,7 +17,7 @@ export interface DataplaneKind {
   readonly name: string;
   /** What makes the agent use it. */
   readonly flags: readonly string[];
-  readonly open: (options: PortOptions & { readonly chain: string }, host: Host) => Promise<Dataplane>;
+  readonly open: (options: RuleOptions, host: Host) => Promise<Dataplane>;
 }
 
 export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = [
@@ -35,7 +35,7 @@ export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = [
 ];
 
 /** What the agent does where no flag says otherwise. */
-const DEFAULT_PORTS: PortOptions = { randomFully: true, toPorts: [] };
+const DEFAULTS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts: [] };
 
 /**
  * Why there can be no lab; false where there can. Some kernels let only root make namespaces or rules: then it is
@@ -64,7 +64,7 @@ export interface PacketLab extends AsyncDisposable {
 
 export async function createPacketLab(
   kind: DataplaneKind,
-  options: Partial<PortOptions> = {},
+  options: Partial<RuleOptions> = {},
 ): Promise<PacketLab> {
   await using stack = new AsyncDisposableStack();
   const node = stack.use(await createBox());
@@ -78,9 +78,9 @@ export async function createPacketLab(
 export function openDataplane(
   kind: DataplaneKind,
   host: Host,
-  options: Partial<PortOptions> = {},
+  options: Partial<RuleOptions> = {},
 ): Promise<Dataplane> {
-  return kind.open({ chain: CHAIN, ...DEFAULT_PORTS, ...options }, host);
+  return kind.open({ ...DEFAULTS, ...options }, host);
 }
 
 /** Makes the kernel hold the policies of both families. */

@@ -45,7 +45,7 @@ function entryJson({ prefix, verdict, origin }: Entry): object {
 }
 
 function liveJson(live: LiveVerdict): object {
-  const { isLocal, kernel, elsewhere, foreign, bpf } = live;
+  const { isLocal, kernel, elsewhere, foreign, bpf, invalid } = live;
   return {
     agrees: live.agrees === undefined ? null : agreesWholly(live),
     isLocal,
@@ -63,5 +63,6 @@ function liveJson(live: LiveVerdict): object {
     endedBy: foreign.endedBy ?? null,
     unread: foreign.unread,
     bpfLinks: bpf,
+    invalidPackets: { agent: invalid.agent ?? null, kubeProxyDrops: invalid.kubeProxyDrops },
   };
 }

@@ -116,6 +116,7 @@ function liveLines(live: LiveVerdict, wanted: Verdict, paint: Paint): readonly s
     ...live.elsewhere.map((one) => `  ${elsewhereText(one)}`),
     ...foreignLines(live, wanted).map((line) => `  ${line}`),
     ...live.foreign.unread.map((what) => `  not looked at: ${what}`),
+    ...(wanted === 'masqueraded' && !live.isLocal ? [`  ${invalidText(live)}`] : []),
     ...(live.bpf.length === 0
       ? []
       : [
@@ -146,6 +147,14 @@ function kernelText({ kernel: { state, verdict, rule }, agrees }: LiveVerdict): 
     case 'applied':
       return rule === undefined ? `none of the agent's rules matches it: ${VERDICT_TEXT[verdict]}` : rule;
   }
+}
+
+/** Packets of no connection, such as a FIN after its entry has expired, are masqueraded by no rule. */
+function invalidText({ invalid: { agent, kubeProxyDrops } }: LiveVerdict): string {
+  const start = 'packets to it that conntrack refuses pass no NAT';
+  if (kubeProxyDrops) return `${start}: kube-proxy drops them`;
+  if (agent === 'dropped') return `${start}: the agent drops those of pods`;
+  return `${start}, and leave with the address of their pod${agent === 'counted' ? ', counted' : ''}`;
 }
 
 function elsewhereText({ where, state, verdict, rule, differs }: Elsewhere): string {

@@ -1,8 +1,9 @@
 import { survey } from '../../../lib/agent/places.ts';
 import { retrying } from '../../../lib/agent/retry.ts';
-import { type Address, formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
+import { type Address, type Family, formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
+import { kubeProxyDropsInvalid } from '../../../lib/doctor/invalid-packets.ts';
 import { bpfLinks } from '../../../lib/doctor/machine-findings.ts';
 import { destinationsOf } from '../../../lib/flows/destinations.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
@@ -60,7 +61,9 @@ async function askNode(
   const places = await survey(options, host, foreignHost(flags), retry, families);
   const nodeOptions = { families, ownChain: options.chain, iptables: places.dataplane.iptables };
   const node = await retrying(() => readNode(foreignHost(flags), nodeOptions), retry);
-  const seen = { places, node, bpf: await bpfLinks(host) };
+  const kubeProxyDrops: Family[] = [];
+  for (const family of families) if (await kubeProxyDropsInvalid(host, family)) kubeProxyDrops.push(family);
+  const seen = { places, node, bpf: await bpfLinks(host), kubeProxyDrops };
   const ways = await waysTo(addresses, from);
   const answers: Explained[] = [];
   for (const [index, address] of addresses.entries()) {

@@ -41,6 +41,15 @@ export interface LiveVerdict {
   readonly foreign: ForeignVerdict;
   /** Links of programs that may masquerade past all rules. */
   readonly bpf: readonly string[];
+  /** What happens to packets that conntrack refuses, if the others would be masqueraded. */
+  readonly invalid: InvalidFate;
+}
+
+/** What happens to packets that conntrack refuses. */
+interface InvalidFate {
+  /** What the agent does with them; undefined if nothing. */
+  readonly agent: KernelFates['invalid'];
+  readonly kubeProxyDrops: boolean;
 }
 
 /** What the rules in a dataplane or mode that is not used do. */
@@ -74,6 +83,8 @@ interface SeenNode {
   readonly node: NodeRules;
   /** Links of programs that may masquerade past all rules. */
   readonly bpf: readonly string[];
+  /** The families in which kube-proxy drops packets that conntrack refuses. */
+  readonly kubeProxyDrops: readonly Family[];
 }
 
 /**
@@ -118,6 +129,7 @@ export async function explainedLive(
         elsewhere,
         foreign,
         bpf: seen.bpf,
+        invalid: { agent: places.used.invalid, kubeProxyDrops: seen.kubeProxyDrops.includes(family) },
       },
     });
   }

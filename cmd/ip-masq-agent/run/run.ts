@@ -92,7 +92,12 @@ async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: En
   const surroundings = { args, log, recorder, status, wakes, netlink, host, ending };
   const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);
   for await (const step of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal)) {
-    if (step.kind === 'synced') ending.dataplane = step.dataplane;
+    if (step.kind === 'synced') {
+      ending.dataplane = step.dataplane;
+      const isIdle = step.dataplane.iptables !== undefined;
+      if (flags['invalid-packets'] === 'drop')
+        recorder.record((metrics) => metrics.set('invalid_packets_not_dropped', {}, isIdle ? 1 : 0));
+    }
     await after(step);
   }
 }

@@ -77,7 +77,7 @@ export function iptablesDataplane(
     if (draft === undefined) return undefined;
     const { family, script, remakes } = draft;
     const restore = () => tools[family].restore(script);
-    return { ...draft, apply: () => memory.write(family, remakes ? 'all' : 'nothing', restore) };
+    return { ...draft, apply: () => memory.write(family, remakes ? 'all' : [], restore) };
   };
   return {
     name: `iptables ${version} (${mode})`,

@@ -8,10 +8,10 @@ import { ruleWords } from './rule.ts';
 export interface Tool {
   readonly family: Family;
   /**
-   * The words after `-A CHAIN` of each rule of a chain in `nat`; undefined if there is no such chain, or if it has
+   * The words after `-A CHAIN` of each rule of a chain, in `nat` unless another table is named; undefined if there is no such chain, or if it has
    * rules of nft(8) that iptables cannot read.
    */
-  list(chain: string): Promise<readonly string[] | undefined>;
+  list(chain: string, table?: string): Promise<readonly string[] | undefined>;
   /** The rules of a chain in `nat` with their counts; empty if there is no such chain. */
   listCounts(chain: string): Promise<readonly CountedRule[]>;
   /** Whether the chain is in the table. */
@@ -62,8 +62,8 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
 
   return {
     family,
-    async list(chain) {
-      const listing = await listRaw('nat', chain);
+    async list(chain, table = 'nat') {
+      const listing = await listRaw(table, chain);
       return listing === undefined ? undefined : parseListing(command, chain, listing);
     },
     async listCounts(chain) {

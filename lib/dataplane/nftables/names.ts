@@ -6,9 +6,12 @@ export const NFT_FAMILY = {
   IPv6: { protocol: 'ip6', type: 'ipv6_addr' },
 } as const satisfies Readonly<Record<Family, object>>;
 
-/** The names of the agent's table, chain and sets in both families. */
+/** The names of the agent's table, chains and sets in both families. */
 export const TABLE = 'ip-masq-agent';
 export const CHAIN = 'postrouting';
+/** The chain of packets that no chain of type nat sees. */
+export const INVALID_CHAIN = 'postrouting-invalid';
+export const CHAINS = [CHAIN, INVALID_CHAIN] as const;
 export const SET = 'not-masqueraded';
 /** The set of addresses that packets must come from; absent if they may come from anywhere. */
 export const FROM_SET = 'masqueraded-from';
@@ -20,6 +23,12 @@ export const FROM_SET = 'masqueraded-from';
  * (kubernetes#92035).
  */
 export const PRIORITY = 'srcnat + 10';
+
+/** The priority of the other chain: before every source NAT, also of iptables and kube-proxy. */
+export const INVALID_PRIORITY = 'srcnat - 10';
+
+/** How each of its rules begins: all other packets pay one test. */
+export const INVALID_MATCH = 'ct state invalid ';
 
 /** The element for all addresses that no other element holds, as nft(8) writes it. */
 export const CATCH_ALL = '*';

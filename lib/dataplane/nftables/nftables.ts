@@ -6,8 +6,8 @@ import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { KernelMemory, type Look } from '../memory.ts';
 import type { RuleOptions } from '../options.ts';
-import { SET, TABLE } from './names.ts';
-import { isOwn, isSameTable, type NftRule, type NftTable, rulesOf } from './objects.ts';
+import { INVALID_CHAIN, SET, TABLE } from './names.ts';
+import { chainName, isOwn, isSameTable, type NftChain, type NftTable } from './objects.ts';
 import { observe } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
 import { type SeenTable, seeElementCounts, seeElements, seeTable } from './see.ts';
@@ -62,7 +62,7 @@ export async function openNftables(
       const overNetlink = netlink?.isOver === false;
       const plan = planTable(from.found, policy, options, { overNetlink, whole });
       const apply = () =>
-        memory.write(family, plan?.remade ?? 'nothing', async () => plan && carryOut(policy, plan, from));
+        memory.write(family, plan?.remade ?? [], async () => plan && carryOut(policy, plan, from));
       return plan && Object.assign(plan.draft, { apply });
     },
     trust: (policy) => memory.trust(family, { ...from, found: renderTable(policy, options) }),
@@ -80,16 +80,15 @@ export async function openNftables(
     const table = renderTable(policy, options);
     if (now?.found === undefined || now.found.elements !== table.elements) return undefined;
     const elements = await seeElementCounts(netlink, policy.family, table);
-    const rules = rulesOf(now.found).filter(({ text }) => COUNTS.test(text));
     const { counters } = now.seen;
-    if (elements === undefined || rules.length !== counters.length) return undefined;
-    return { elements, rules: counters.map((count, index) => ({ text: rules[index]?.text ?? '', count })) };
+    const chains = now.found.chains.map((chain) => withCounts(chain, counters.get(chainName(chain)) ?? []));
+    return elements && chains.every((chain) => chain !== undefined) ? { elements, chains } : undefined;
   };
 
   /** The same with the tool. */
   const listCounts = async ({ family }: Policy): Promise<Counted | undefined> => {
     const table = await observe(tool, family);
-    return table && isOwn(table) ? { elements: table.elements, rules: rulesOf(table) } : undefined;
+    return table && isOwn(table) ? table : undefined;
   };
 
   return {
@@ -100,9 +99,9 @@ export async function openNftables(
     ruleCount: (policy) => renderTable(policy, options).elements.size,
     observe: async (family) => observed(family, await look(family)),
     count: (policy) =>
-      memory.count(policy.family, async (remadeChains) => {
+      memory.count(policy.family, async (remade) => {
         const counted = (await seeCounts(policy)) ?? (await listCounts(policy));
-        return counted === undefined ? [] : countTable(counted, policy, options, remadeChains);
+        return counted === undefined ? [] : countTable(counted, policy, options, remade);
       }),
     get knownUntil() {
       return netlink?.isOver === false ? memory.knownUntil.bind(memory) : undefined;
@@ -114,33 +113,45 @@ export async function openNftables(
 type From = Look<NftTable | undefined>;
 
 /** The rules and elements of the agent's table with their counts. */
-interface Counted extends Pick<NftTable<Counter>, 'elements'> {
-  readonly rules: readonly NftRule[];
-}
+type Counted = Pick<NftTable<Counter>, 'elements' | 'chains'>;
 
 /** A rule that counts, as nft(8) prints it. */
-const COUNTS = /(?:^| )counter (masquerade|snat|return)\b/;
+const COUNTS = /(?:^| )counter (\w+)/;
+
+/** The rules of a chain that count; undefined if the counts are not theirs. */
+function withCounts(chain: NftChain, counts: readonly Counter[]): NftChain | undefined {
+  const rules = chain.rules.filter(({ text }) => COUNTS.test(text));
+  if (rules.length !== counts.length) return undefined;
+  return { ...chain, rules: counts.map((count, index) => ({ text: rules[index]?.text ?? '', count })) };
+}
 
 /**
- * The counts of each element, of packets from elsewhere, and of all that is masqueraded. Exceptions have no element: they are counted with
- * everything else that is masqueraded.
+ * The counts of each element, of packets from elsewhere, of invalid ones, and of all that is masqueraded. Exceptions have no element: they are
+ * counted with everything else that is masqueraded.
  *
- * @param remadeChains each time, the counts of the rules begin at zero
+ * @param remade how often a chain was written again: each time, the counts of its rules begin at zero
  */
 function countTable(
   counted: Counted,
   policy: Policy,
   options: RuleOptions,
-  remadeChains: number,
+  remade: (chain: string) => number,
 ): readonly RuleCount[] {
   const wanted = renderTable(policy, options);
   const elements = Array.from(counted.elements, ([text, count]): readonly RuleCount[] => {
     const entry = wanted.elements.get(text);
     return entry === undefined ? [] : [{ rule: text, entry, verdict: 'not_masqueraded', ...count }];
   });
-  const rules = counted.rules.map(({ text, count }): readonly RuleCount[] => {
-    const verdict = COUNTS.exec(text)?.[1] === 'return' ? 'not_masqueraded' : 'masqueraded';
-    return count ? [{ rule: `${text} #${remadeChains}`, entry: undefined, verdict, ...count }] : [];
-  });
+  const rules = counted.chains.flatMap((chain) =>
+    chain.rules.map(({ text, count }): readonly RuleCount[] => {
+      const rule = `${text} #${remade(chainName(chain))}`;
+      return count ? [{ rule, entry: undefined, verdict: countedAs(chain, text), ...count }] : [];
+    }),
+  );
   return [...elements, ...rules].flat();
+}
+
+function countedAs(chain: NftChain, rule: string): RuleCount['verdict'] {
+  if (chainName(chain) === INVALID_CHAIN) return 'invalid';
+  return COUNTS.exec(rule)?.[1] === 'return' ? 'not_masqueraded' : 'masqueraded';
 }

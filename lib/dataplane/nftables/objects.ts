@@ -15,6 +15,7 @@ export interface NftTable<Value = unknown> {
   readonly properties: readonly string[];
   /** Sets and all other objects but chains, which nft(8) lists last. */
   readonly sets: readonly NftSet[];
+  /** In the order of their names: that of the kernel is the one in which they were made. */
   readonly chains: readonly NftChain[];
   /** The elements of the set of destinations: prefixes, addresses or ranges, or `*` for all other addresses. */
   readonly elements: ReadonlyMap<string, Value>;
@@ -90,9 +91,9 @@ export function elementsLine(elements: readonly string[]): string {
   return `elements = { ${elements.join(', ')} }`;
 }
 
-/** All rules of a table in the order of its listing. */
-export function rulesOf({ chains }: NftTable): readonly NftRule[] {
-  return chains.flatMap(({ rules }) => rules);
+/** The name of a chain. */
+export function chainName({ head }: NftChain): string {
+  return head.replace('chain ', '');
 }
 
 /** Whether a comment in the table begins as the agent's comments do; otherwise another program has made it. */
@@ -131,7 +132,7 @@ export function readLines(
       sets.push({ head, properties: own, ...(list !== undefined && { elements: list.split(', ') }) });
     }
   }
-  return { properties, sets, chains };
+  return { properties, sets, chains: chains.toSorted((a, b) => (a.head < b.head ? -1 : 1)) };
 }
 
 const ELEMENTS = /^elements = \{ (.*) \}$/;

@@ -1,12 +1,22 @@
+import { isDeepStrictEqual } from 'node:util';
 import { parseRange, type Range } from '../../cidr/ranges.ts';
 import type { Family, Policy } from '../../policy/policy.ts';
 import { COMMENT_START, type Draft, unplanned } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Remade } from '../memory.ts';
 import type { RuleOptions } from '../options.ts';
-import { CATCH_ALL, FROM_SET, NFT_FAMILY, SET, TABLE } from './names.ts';
-import { chainLines, isOwn, type NftSet, type NftTable, objectLines, tableLines } from './objects.ts';
+import { CATCH_ALL, CHAINS, FROM_SET, NFT_FAMILY, SET, TABLE } from './names.ts';
 import {
+  chainLines,
+  chainName,
+  isOwn,
+  type NftSet,
+  type NftTable,
+  objectLines,
+  tableLines,
+} from './objects.ts';
+import {
+  type ChangedChain,
   fromElements,
   type PolicyTable,
   renderChainTransaction,
@@ -135,10 +145,7 @@ function writeSingly(
   const [old, from] = [fromElements(family, had), fromElements(family, wanted)];
   const second = secondDelta(family, had, wanted);
   if (!sameLines(frameLines(family, had), frameLines(family, wanted))) return undefined;
-  const chains = wanted.chains.flatMap((after, index) => {
-    const before = had.chains[index];
-    return before && !sameLines(chainLines(before), chainLines(after)) ? [{ before, after }] : [];
-  });
+  const chains = changedChains(had, wanted);
   // A second set that comes or goes without a rule that names it.
   if ((old === undefined) !== (from === undefined) && chains.length === 0) return undefined;
   const isGone = old !== undefined && from === undefined;
@@ -154,8 +161,17 @@ function writeSingly(
     preparation: old === undefined && from !== undefined ? renderFromSetTransaction(family, from) : '',
     script: `${change(family, SET, elements)}${rest}`,
     elements: ranges,
-    remade: chains.length > 0 ? 'chain' : 'nothing',
+    remade: chains.map(({ name }) => name),
   };
+}
+
+function changedChains(had: NftTable, wanted: NftTable): readonly ChangedChain[] {
+  return CHAINS.map((name): ChangedChain => {
+    const [before, after] = [had, wanted].map(({ chains }) => chains.find((one) => chainName(one) === name));
+    return { name, before, after };
+  }).filter(
+    ({ before, after }) => !isDeepStrictEqual(before && chainLines(before), after && chainLines(after)),
+  );
 }
 
 /** In what the second sets differ, if both tables have one. */
@@ -173,11 +189,12 @@ function ruleLines(family: Family, table: NftTable): readonly string[] {
   return tableLines({ ...table, sets });
 }
 
-/** What a single change cannot write: all but the second set, and what is in chains. */
+/** What a single change cannot write: all but the second set and the agent's chains. */
 function frameLines(family: Family, table: NftTable): readonly string[] {
   const isRead = fromElements(family, table) !== undefined;
   const sets = table.sets.filter((set) => !isRead || !isSecond(set));
-  return [...tableLines({ ...table, sets, chains: [] }), ...table.chains.map(({ head }) => head)];
+  const chains = table.chains.filter((chain) => !CHAINS.some((name) => name === chainName(chain)));
+  return tableLines({ ...table, sets, chains });
 }
 
 function isSecond({ head }: NftSet): boolean {

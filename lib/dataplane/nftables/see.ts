@@ -4,14 +4,14 @@ import type { Elements } from '../../netlink/elements.ts';
 import type { Counter } from '../../netlink/expressions.ts';
 import type { Seen } from '../memory.ts';
 import type { Netlink, Requests } from '../netlink.ts';
-import { CATCH_ALL, CHAIN, FROM_SET, SET, TABLE } from './names.ts';
+import { CATCH_ALL, CHAINS, FROM_SET, SET, TABLE } from './names.ts';
 import type { NftTable } from './objects.ts';
 import type { PolicyTable } from './table.ts';
 
 /** The agent's table without the elements of its set of destinations, as the kernel sends it. */
 export interface SeenTable extends Seen {
-  /** The counts of the rules that count, in order. */
-  readonly counters: readonly Counter[];
+  /** The counts of the rules that count, in order, by the name of the chain. */
+  readonly counters: ReadonlyMap<string, readonly Counter[]>;
 }
 
 /** Reads the table over netlink. Of other chains and sets in it, only the number is in the fingerprint. */
@@ -19,19 +19,22 @@ export async function seeTable(requests: Requests, family: Family): Promise<Seen
   const name = { family, table: TABLE };
   const { id: generation } = await requests.generation();
   const table = await requests.table(name);
-  if (table === undefined) return { fingerprint: undefined, generation, counters: [] };
+  if (table === undefined) return { fingerprint: undefined, generation, counters: new Map() };
   const set = await requests.set({ ...name, set: SET });
   const fromSet = await requests.set({ ...name, set: FROM_SET });
   const from = fromSet && (await requests.content({ ...name, set: FROM_SET }));
-  const chain = await requests.chain({ ...name, chain: CHAIN });
-  const rules = await requests.rules({ ...name, chain: CHAIN });
-  return {
-    fingerprint: [table, set, fromSet, ...(from ?? []), chain, ...rules]
-      .map((one) => one?.fingerprint ?? 'none')
-      .join(''),
-    generation,
-    counters: rules.flatMap(({ counter }) => counter ?? []),
-  };
+  const seen = [table, set, fromSet, ...(from ?? [])];
+  const counters = new Map<string, readonly Counter[]>();
+  for (const chain of CHAINS) {
+    const found = await requests.chain({ ...name, chain });
+    const rules = found === undefined ? [] : await requests.rules({ ...name, chain });
+    seen.push(found, ...rules);
+    counters.set(
+      chain,
+      rules.flatMap(({ counter }) => counter ?? []),
+    );
+  }
+  return { fingerprint: seen.map((one) => one?.fingerprint ?? 'none').join(''), generation, counters };
 }
 
 /**

@@ -10,7 +10,17 @@ import type { RuleOptions } from '../options.ts';
 import { portRules } from '../ports.ts';
 import { renderedOnce } from '../rendered.ts';
 import { portsText, translationText } from '../translation.ts';
-import { CHAIN, FROM_SET, NFT_FAMILY, PRIORITY, SET, TABLE } from './names.ts';
+import {
+  CHAIN,
+  FROM_SET,
+  INVALID_CHAIN,
+  INVALID_MATCH,
+  INVALID_PRIORITY,
+  NFT_FAMILY,
+  PRIORITY,
+  SET,
+  TABLE,
+} from './names.ts';
 import { chainLines, type NftChain, type NftSet, type NftTable, tableLines, wholeTable } from './objects.ts';
 
 /** The table of a policy: each element with the entry that asks for it. */
@@ -52,10 +62,41 @@ function render(policy: Policy, options: RuleOptions): PolicyTable {
         ],
         rules: rules.map((text) => ({ text })),
       },
+      ...renderInvalid(policy, options),
     ],
     elements: new Map(segments.map((one) => [elementText(policy.family, one), one.entry])),
     ranges: segments,
   };
+}
+
+/**
+ * The chain for packets that conntrack assigns to no connection, such as a FIN after its entry has expired: the kernel
+ * takes them past every chain of type nat, so they leave with the address of the pod (nf_nat_inet_fn in nf_nat_core.c).
+ * One rule, because a negated lookup does not count in the element that it finds (nft_lookup.c).
+ */
+function renderInvalid(
+  { family, from }: Policy,
+  { invalidPackets = 'off' }: RuleOptions,
+): readonly NftChain[] {
+  if (invalidPackets === 'off') return [];
+  const { protocol } = NFT_FAMILY[family];
+  const match = [
+    'fib saddr type != local fib daddr type != local',
+    ...(from.length > 0 ? [`${protocol} saddr @${FROM_SET}`] : []),
+    `${protocol} daddr != @${SET}`,
+  ].join(' ');
+  const verdict = invalidPackets === 'drop' ? 'counter drop' : 'counter';
+  const text = `${INVALID_MATCH}${match} ${verdict} ${comment('would leave with the address of a pod')}`;
+  return [
+    {
+      head: `chain ${INVALID_CHAIN}`,
+      properties: [
+        comment('what NAT does not see'),
+        `type filter hook postrouting priority ${INVALID_PRIORITY}; policy accept;`,
+      ],
+      rules: [{ text }],
+    },
+  ];
 }
 
 function renderFromSet(policy: Policy): readonly NftSet[] {
@@ -166,30 +207,35 @@ function blockOf(table: string, lines: readonly string[]): string {
   return [`table ${table} {`, ...lines, '}', ''].join('\n');
 }
 
+/** A chain that differs: what is there, and what is to be; undefined if nothing. */
+export interface ChangedChain {
+  readonly name: string;
+  readonly before: NftChain | undefined;
+  readonly after: NftChain | undefined;
+}
+
 /**
  * The transaction that makes the rules of chains again, deletes the second set if it goes, and changes nothing else; empty for no chains. To
  * make the whole table again would be as atomic for the rules, but not for a packet that is between two of them: the set
  * that it looks into is just gone, and it is masqueraded although the config leaves it alone (measured on Linux 6.18: 14
  * packets in 300 such transactions). A chain itself is made again only if its hook or comment differs: the kernel does not
  * change these in a chain that is there.
- *
- * @param chains those that differ, each with what is there
  */
 export function renderChainTransaction(
   family: Family,
-  chains: readonly { readonly before: NftChain; readonly after: NftChain }[],
+  chains: readonly ChangedChain[],
   deletesFromSet: boolean,
 ): string {
   const table = `${NFT_FAMILY[family].protocol} ${TABLE}`;
-  const empty = chains.map(({ before, after }) => {
-    const verb = isDeepStrictEqual(before.properties, after.properties) ? 'flush' : 'delete';
-    return `${verb} ${after.head.replace(' ', ` ${table} `)}\n`;
+  const empty = chains.map(({ name, before, after }) => {
+    const verb = isDeepStrictEqual(before?.properties, after?.properties) ? 'flush' : 'delete';
+    return before === undefined ? '' : `${verb} chain ${table} ${name}\n`;
   });
   if (chains.length === 0) return '';
   const deletion = deletesFromSet ? `delete set ${table} ${FROM_SET}\n` : '';
   return `${empty.join('')}${deletion}${blockOf(
     table,
-    chains.flatMap(({ after }) => chainLines(after)),
+    chains.flatMap(({ after }) => (after ? chainLines(after) : [])),
   )}`;
 }
 

@@ -147,7 +147,8 @@ const SYMPTOMS: readonly Symptom[] = [
   {
     pattern: /Operation not supported/,
     failure: 'refused',
-    remedy: 'the kernel lacks a module (nft_masq, nft_fib, nft_numgen): load it, or use --backend=iptables',
+    remedy:
+      'the kernel lacks a module (nft_masq, nft_fib, nft_numgen; nft_ct unless --invalid-packets=off): load it, or use --backend=iptables',
   },
   {
     pattern: /Device or resource busy|Resource temporarily unavailable|Interrupted system call/,

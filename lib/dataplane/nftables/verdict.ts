@@ -12,15 +12,16 @@ import { sameFate } from '../../policy/fates.ts';
 import type { KernelFates } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import { type Condition, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
-import { CATCH_ALL, CHAIN, FROM_SET, NFT_FAMILY, SET } from './names.ts';
-import { isOwn, type NftChain, type NftTable } from './objects.ts';
+import { CATCH_ALL, CHAIN, FROM_SET, INVALID_CHAIN, INVALID_MATCH, NFT_FAMILY, SET } from './names.ts';
+import { chainName, isOwn, type NftChain, type NftTable } from './objects.ts';
 
 /** What the table does with packets to every address. */
 export function kernelFates(family: Family, table: NftTable | undefined): KernelFates {
   const leftAlone = sameFate(family, { verdict: 'not_masqueraded' });
   if (table === undefined || !isOwn(table)) return { state: 'no chain', ...leftAlone };
-  const hooked = table.chains.filter(({ properties }) => properties.some((line) => ANY_HOOK.test(line)));
-  const isNamed = ({ head }: NftChain) => head === `chain ${CHAIN}`;
+  const entered = table.chains.filter(({ properties }) => properties.some((line) => ANY_HOOK.test(line)));
+  const hooked = entered.filter((chain) => !isOfInvalid(chain));
+  const isNamed = (chain: NftChain) => chainName(chain) === CHAIN;
   const own = hooked.find(isNamed) ?? hooked[0];
   if (own === undefined && !table.chains.some(isNamed)) return { state: 'no chain', ...leftAlone };
   if (own === undefined || table.properties.some((line) => DORMANT.test(line)))
@@ -30,7 +31,7 @@ export function kernelFates(family: Family, table: NftTable | undefined): Kernel
     ...foreign.flatMap(({ properties }) => properties.filter((line) => ANY_HOOK.test(line))),
     ...own.properties.filter((line) => ANY_HOOK.test(line) && !HOOK.test(line)),
   ];
-  const start = `${NFT_FAMILY[family].protocol} ${own.head.split(' ')[1]}: `;
+  const start = `${NFT_FAMILY[family].protocol} ${chainName(own)}: `;
   // Another chain that packets enter, or another hook, may do anything.
   const rules = [...hooks, ...own.rules.map(({ text }) => text)]
     .flatMap((line) => readLine(family, line, start, table))
@@ -38,11 +39,28 @@ export function kernelFates(family: Family, table: NftTable | undefined): Kernel
   // What comes from elsewhere is left alone first.
   const elsewhere = rules[0]?.outcome.kind === 'returns' ? rules[0].conditions[0]?.sources : undefined;
   const behind = elsewhere === undefined ? rules : rules.slice(1);
-  return { state: 'applied', ...firstMatches(family, behind), from: elsewhere && complement(elsewhere) };
+  const from = elsewhere && complement(elsewhere);
+  return { state: 'applied', ...firstMatches(family, behind), from, invalid: invalidIn(entered) };
+}
+
+/** Whether a chain decides about packets of no connection alone. */
+function isOfInvalid({ properties, rules }: NftChain): boolean {
+  return (
+    properties.some((line) => FILTER_HOOK.test(line)) &&
+    rules.every(({ text }) => text.startsWith(INVALID_MATCH))
+  );
+}
+
+/** What the chains do with packets of no connection. */
+function invalidIn(chains: readonly NftChain[]): KernelFates['invalid'] {
+  const [rule] = chains.find((chain) => chainName(chain) === INVALID_CHAIN)?.rules ?? [];
+  if (rule === undefined) return undefined;
+  return rule.text.includes(' counter drop ') ? 'dropped' : 'counted';
 }
 
 /** The line of a chain that packets enter; into all other chains, only jumps lead. */
 const ANY_HOOK = /^type \w+ hook /;
+const FILTER_HOOK = /^type filter hook postrouting priority [^;]+; policy accept;$/;
 const HOOK = /^type nat hook postrouting priority [^;]+; policy accept;$/;
 
 /** The flags of a table whose chains no packet enters. */

@@ -4,7 +4,7 @@ import { INPUT_FLAGS } from '../../../cmd/ip-masq-agent/command-flags.ts';
 import { COMMANDS } from '../../../cmd/ip-masq-agent/commands.ts';
 import { UsageError } from '../../../cmd/ip-masq-agent/exit.ts';
 import { flagValues } from '../../../cmd/ip-masq-agent/flag-table.ts';
-import { checkTogether, FLAGS } from '../../../cmd/ip-masq-agent/flags.ts';
+import { checkGiven, checkTogether, FLAGS } from '../../../cmd/ip-masq-agent/flags.ts';
 import { parseArgs } from '../../../cmd/ip-masq-agent/parse-args.ts';
 
 describe('the command line', () => {
@@ -234,6 +234,14 @@ describe('the command line', () => {
   ] as const)
     it(`rejects ${argv}, which contradicts another flag`, () =>
       assert.throws(() => checkTogether(flagsOf(argv)), remedy));
+
+  it('rejects to drop in iptables if a command line asks for both, but not what an agent has found', () => {
+    const flags = flagsOf(['--backend=iptables', '--invalid-packets=drop']);
+    assert.throws(() => checkGiven(flags), /--invalid-packets=drop .* --backend=auto/);
+    checkTogether(flags);
+    for (const argv of [['--invalid-packets=drop'], ['--backend=iptables', '--invalid-packets=count']])
+      checkGiven(flagsOf(argv));
+  });
 
   it('names the klog flags that it ignores', () => {
     const { ignored } = parseArgs([

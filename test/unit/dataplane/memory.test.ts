@@ -131,9 +131,7 @@ describe('the memory of the kernel', () => {
       const { look, settle, memory, send, reads } = create(context);
       for (const family of BOTH) await settle('x', family);
       const from = await look('x');
-      await memory.write('IPv4', 'nothing', async () =>
-        memory.trustOwn('IPv4', 'y', from, { before, after }),
-      );
+      await memory.write('IPv4', [], async () => memory.trustOwn('IPv4', 'y', from, { before, after }));
       assert.equal(memory.knownUntil(BOTH), known);
       while ((await look('x')).generation !== after) send('a');
       const readings = reads();
@@ -146,22 +144,22 @@ describe('the memory of the kernel', () => {
   it('counts what was written again, and no counts are known that were read meanwhile', async (context) => {
     const { memory } = create(context);
     const remade = async (family: Family) => {
-      let chains = -1;
-      const { remade: all } = await memory.count(family, async (remadeChains) => {
-        chains = remadeChains;
+      let chains: readonly number[] = [];
+      const { remade: all } = await memory.count(family, async (remadeChain) => {
+        chains = ['a', 'b'].map(remadeChain);
         return [];
       });
-      return [all, chains];
+      return [all, ...chains];
     };
     const write = (what: Remade, change = async () => {}) => memory.write('IPv4', what, change);
-    for (const what of ['nothing', 'chain', 'chain', 'all'] as const) await write(what);
+    for (const what of [[], ['a'], ['a', 'b'], 'all'] as const) await write(what);
     const fail = () => Promise.reject(new Error('no'));
     await assert.rejects(write('all', fail), /no/);
     assert.deepEqual(
       [await remade('IPv4'), await remade('IPv6')],
       [
-        [1, 2],
-        [0, 0],
+        [1, 2, 1],
+        [0, 0, 0],
       ],
     );
     const raced = { failure: 'raced' };
@@ -175,6 +173,6 @@ describe('the memory of the kernel', () => {
       return [];
     });
     await assert.rejects(during, raced);
-    assert.deepEqual(await remade('IPv4'), [3, 2]);
+    assert.deepEqual(await remade('IPv4'), [3, 2, 1]);
   });
 });

@@ -99,6 +99,27 @@ describe('a config without an error', () => {
       if (config !== undefined) assert.equal(config.conflicts.length, expected.length);
     });
 
+  for (const [text, ...expected] of [
+    ['masqueradeFromCIDRs: [10.244.0.0/16, "fd00:244::/48"]'],
+    [
+      'masqueradeFromCIDRs: [10.244.0.0/16]',
+      /^a:2:23: error: .* no IPv6 range, .* \["fd00:10:244::\/56"\], or use/,
+    ],
+    [
+      '',
+      /^a:1:21: error: masqueradeFromCIDRs lists no IPv4 range, so --invalid-packets=drop would .* \[10\.244\.0\.0\/16\], or use/,
+      /^a:1:21: error: .* no IPv6 range/,
+    ],
+  ] as const)
+    it(`is refused if packets are to be dropped wherever they come from: ${text || 'no ranges'}`, () => {
+      const texts = { a: `nonMasqueradeCIDRs: [10.0.0.0/8, "fd00::/8"]\n${text}\n` };
+      const { lines, config } = merge(texts, { ...BOTH, guard: guardOf(FAMILIES, [], true) });
+      assert.equal(lines.length, expected.length, lines.join('\n'));
+      for (const [index, pattern] of expected.entries()) assert.match(lines[index] ?? '', pattern);
+      assert.equal(config === undefined, expected.length > 0);
+      assert.deepEqual(merge(texts, BOTH).lines, []);
+    });
+
   it('is refused with --strict if nothing is inside, beside other warnings', () => {
     const texts = { a: 'masqLinkLocal: true\nnonMasqueradeCIDRs: []', b: 'masqLinkLocal: false' };
     const { config, problems } = merge(texts, { ...IPV4, strict: true });

@@ -212,19 +212,22 @@ describe('the status', () => {
   });
 
   it('adds up what has been counted, by source where it is left alone', async () => {
-    const { status, value } = create();
+    const { status, series, value } = create();
     for (const packets of [1n, 2n])
       status.onCounts('IPv4', [
         { source: 'a', verdict: 'not_masqueraded', packets, bytes: 60n * packets },
         { source: 'b', verdict: 'not_masqueraded', packets: 10n, bytes: 600n },
         { source: 'b', verdict: 'masqueraded', packets: 100n, bytes: 6000n },
         { source: undefined, verdict: 'masqueraded', packets: 1000n, bytes: 60_000n },
+        { source: undefined, verdict: 'invalid', packets: 5n, bytes: 200n },
       ]);
     assert.equal(await value('not_masqueraded_packets_total', 'family="IPv4"', 'source="a"'), 3);
     assert.equal(await value('not_masqueraded_bytes_total', 'family="IPv4"', 'source="a"'), 180);
     assert.equal(await value('not_masqueraded_packets_total', 'family="IPv4"', 'source="b"'), 20);
     assert.equal(await value('masqueraded_packets_total', 'family="IPv4"'), 2200);
     assert.equal(await value('masqueraded_bytes_total', 'family="IPv4"'), 132_000);
+    assert.equal(await value('invalid_packets_total', 'family="IPv4"'), 10);
+    assert.deepEqual(await series('packets_from_elsewhere_total'), []);
   });
 
   it('counts packets from elsewhere as long as the config says from where they must come', async () => {

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { createNode, eventually, SERVED } from './support.ts';
+
+const INSIDE = 'nonMasqueradeCIDRs: [10.0.0.0/8]\n';
+const WITH_PODS = { 'ip-masq-a': `${INSIDE}masqueradeFromCIDRs: [10.244.0.0/16]\n` };
+const WITHOUT_PODS = { 'ip-masq-a': INSIDE };
+const DROP = '--invalid-packets=drop';
+
+describe(DROP, () => {
+  it('is a wrong flag beside --backend=iptables, and an error of a config without the ranges of pods', async () => {
+    await using node = await createNode();
+    await node.volume(WITHOUT_PODS);
+    const before = await node.kernel();
+    const wrong = await node.agent('--once', DROP, '--backend=iptables');
+    assert.equal(wrong.code, 2);
+    assert.match(wrong.stderr, /--backend=auto/);
+    const refused = await node.agent('--once', DROP, '--backend=nftables');
+    assert.equal(refused.code, 3);
+    assert.match(refused.stderr, /ip-masq-a:1:21: error: masqueradeFromCIDRs lists no IPv4 range/);
+    assert.equal(await node.kernel(), before);
+    assert.equal((await node.agent('check', DROP)).code, 3);
+  });
+
+  it('keeps the last valid config with --on-invalid-config=keep, and says what it does', async () => {
+    await using node = await createNode();
+    const volume = await node.volume(WITH_PODS);
+    const agent = node.start(DROP, '--backend=nftables', '--on-invalid-config=keep', SERVED);
+    await agent.logged(/metrics, probes and status on/);
+    const rules = () => node.run('nft', 'list', 'table', 'ip', 'ip-masq-agent');
+    const before = await rules();
+    assert.match(before, /ct state invalid .* drop comment/);
+    await volume.swap(WITHOUT_PODS);
+    await agent.logged(/1 error in the config; the last valid config stays in use/);
+    assert.equal(await rules(), before);
+    await volume.swap(WITH_PODS);
+    await agent.logged(/the config is valid again/);
+    assert.match(await node.metrics(), /^ip_masq_agent_invalid_packets_not_dropped 0$/m);
+    assert.match(await node.metrics(), /^ip_masq_agent_invalid_packets_total\{family="IPv4"\} 0$/m);
+    const { stdout } = await node.agent('explain', '--live', '8.8.8.8');
+    assert.match(stdout, /conntrack refuses pass no NAT: the agent drops those of pods$/m);
+    await agent.stop();
+  });
+
+  it('is a warning, a gauge and a finding if the agent has taken iptables', async () => {
+    await using node = await createNode();
+    await node.volume(WITH_PODS);
+    const agent = node.start(DROP, SERVED);
+    await agent.logged(/using iptables/);
+    await agent.logged(/--invalid-packets=drop has no effect/);
+    await eventually(
+      async () => /^ip_masq_agent_invalid_packets_not_dropped 1$/m.test(await node.metrics()),
+      () => 'the gauge',
+    );
+    const { stdout } = await node.agent('doctor');
+    assert.match(stdout, /^invalid-packets \(IPv4\): /m);
+    const explained = await node.agent('explain', '--live', '8.8.8.8');
+    assert.match(
+      explained.stdout,
+      /conntrack refuses pass no NAT, and leave with the address of their pod$/m,
+    );
+    await agent.stop();
+  });
+});

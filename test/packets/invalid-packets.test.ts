@@ -1,0 +1,240 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { isDeepStrictEqual } from 'node:util';
+import type { RuleCount } from '../../lib/dataplane/dataplane.ts';
+import type { InvalidPackets } from '../../lib/dataplane/options.ts';
+import type { Flow } from '../../lib/netlink/conntrack.ts';
+import { compilePolicy } from '../../lib/policy/policy.ts';
+import { eventually } from '../e2e/support.ts';
+import { FAMILIES, type Family } from '../kernel/support.ts';
+import type { Box } from '../lab/box.ts';
+import type { Deed } from '../lab/conntracker.ts';
+import { startHelper } from '../lab/helper.ts';
+import { readLines } from '../lab/lines.ts';
+import { fromText, toText } from '../lab/netlink.ts';
+import { NODE, POD } from '../lab/network.ts';
+import { succeed } from '../lab/run.ts';
+import { STREAM_PORT, startStreams } from '../lab/stream.ts';
+import { configOf, createPacketLab, DATAPLANES, NO_LAB, sync } from './support.ts';
+
+const [NFTABLES = DATAPLANES[0]] = DATAPLANES.filter(({ name }) => name === 'nftables');
+/** The node has addresses in the ranges too, as a bridge of pods gives it one. */
+const CONFIG = configOf(
+  'nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\nmasqueradeFromCIDRs: [10.244.0.0/16, 192.0.2.0/24, "fd00:244::/32", "2001:db8::/64"]\n',
+);
+/** An address of the pod whose packets the policy does not look at. */
+const ELSEWHERE = { IPv4: '172.31.0.9', IPv6: '2001:db8:99::9' } as const;
+const INSIDE = { IPv4: ['10.1.0.1', '10.2.0.1'], IPv6: ['fd00:1::1', 'fd00:2::1'] } as const;
+
+const STRAY = fileURLToPath(new URL('../lab/stray.pl', import.meta.url));
+const RST = '4';
+const FIN_ACK = '17';
+
+/** Packets with each flag, and connections, in each family. */
+const STRAYS = 200;
+const IDLE = 150;
+const BUSY = 25;
+const ORDINARY = 250;
+/** What conntrack refuses at least in each family. A busy connection may go on with a new entry. */
+const LEAST = 2 * STRAYS + IDLE;
+
+describe('packets that conntrack refuses', { concurrency: true, skip: NO_LAB }, () => {
+  it('leave with the address of their pod if no rule looks at them', async () => {
+    await using lab = await createInvalidLab('off');
+    await lab.refuse();
+    for (const [family, leaked] of Object.entries(await lab.seen('leaked')))
+      assert.ok(leaked >= LEAST, `${family}: ${leaked}`);
+    assert.deepEqual(await lab.counts(), []);
+  });
+
+  it('are counted, each that leaves and nothing else, whatever else is written again', async () => {
+    await using lab = await createInvalidLab('count');
+    await lab.connect();
+    assert.deepEqual(await lab.counted(), NONE);
+    await lab.refuse();
+    await lab.sendOthers();
+    await eventually(
+      async () => isDeepStrictEqual(await lab.counted(), await lab.seen('leaked')),
+      () => 'each that leaves to be counted',
+    );
+    const before = await lab.counts();
+    assert.equal(await lab.toInside(), 0n);
+    for (const { rule, packets } of before) assert.ok(packets >= LEAST, `${packets}: ${rule}`);
+    await lab.repair('postrouting');
+    assert.deepEqual(await lab.counts(), before);
+    await lab.repair('postrouting-invalid');
+    assert.deepEqual(await lab.counted(), NONE);
+    for (const [index, { rule }] of (await lab.counts()).entries())
+      assert.notEqual(rule, before[index]?.rule);
+  });
+
+  it('are dropped, but no ordinary packet, none of the node, and none to what is inside or from elsewhere', async () => {
+    await using lab = await createInvalidLab('drop');
+    await Promise.all([lab.connect(), lab.refuse()]);
+    await lab.sendOthers();
+    await lab.connect();
+    assert.deepEqual(await lab.seen('leaked'), NONE);
+    for (const { rule, packets } of await lab.counts()) assert.ok(packets >= LEAST, `${packets}: ${rule}`);
+  });
+});
+
+type Numbers = Readonly<Partial<Record<Family, number>>>;
+
+const NONE = numbers(() => 0);
+
+function numbers(of: (family: Family) => number): Numbers {
+  return Object.fromEntries(FAMILIES.map((family) => [family, of(family)]));
+}
+
+/** What is counted outside, before anything there looks at it. */
+const COUNTERS = ['leaked', 'inside', 'node', 'elsewhere'] as const;
+type Counter = (typeof COUNTERS)[number];
+
+const WITNESS = [
+  'table inet witness {',
+  ...FAMILIES.flatMap((family) => COUNTERS.map((what) => `counter ${what}${family} { }`)),
+  'chain prerouting {',
+  'type filter hook prerouting priority raw;',
+  ...FAMILIES.flatMap((family) => {
+    const [ip, inside] = family === 'IPv4' ? ['ip', '10.0.0.0/8'] : ['ip6', 'fd00::/8'];
+    const stray = `${ip} saddr ${NODE[family]} tcp sport 30000`;
+    return [
+      `${ip} saddr ${POD[family]} ${ip} daddr != ${inside} counter name leaked${family}`,
+      `${ip} saddr ${POD[family]} ${ip} daddr ${inside} counter name inside${family}`,
+      `${stray} counter name node${family}`,
+      `${ip} saddr ${ELSEWHERE[family]} counter name elsewhere${family}`,
+    ];
+  }),
+  '}',
+  '}',
+  '',
+].join('\n');
+
+/** Addresses outside, of which no two nets share one. */
+function outsiders(family: Family, net: number, count: number): readonly string[] {
+  const start = family === 'IPv4' ? `198.18.${net}.` : `2606:${net}::`;
+  return Array.from({ length: count }, (_, index) => `${start}${index + 1}`);
+}
+
+async function createInvalidLab(invalidPackets: InvalidPackets) {
+  await using stack = new AsyncDisposableStack();
+  const { network, host, dataplane } = stack.use(await createPacketLab(NFTABLES, { invalidPackets }));
+  const { node, pod, outside } = network;
+  const tracker = stack.use(
+    await startHelper<string, string>(node, new URL('../lab/conntracker.ts', import.meta.url)),
+  );
+  const ask = async (deed: Deed) => fromText(await tracker.ask(toText(deed)));
+  /** As if the entries of all connections had expired. */
+  const forget = async () => {
+    const flows = (await ask({ kind: 'read' })) as readonly Flow[];
+    for (const flow of flows) if (flow.protocol === 6) await ask({ kind: 'delete', flow });
+  };
+  await sync(dataplane, CONFIG);
+  for (const family of FAMILIES)
+    await succeed(pod.run('ip', ['address', 'add', ELSEWHERE[family], 'dev', 'lo']));
+  await succeed(outside.run('nft', ['-f', '-'], { input: WITNESS }));
+  const seen = async (what: Counter): Promise<Numbers> => {
+    const { nftables } = JSON.parse(await succeed(outside.run('nft', ['-j', 'list', 'counters'])));
+    const counters: readonly { readonly name: string; readonly packets: number }[] = nftables.flatMap(
+      ({ counter }: { counter?: object }) => counter ?? [],
+    );
+    return numbers((family) => counters.find(({ name }) => name === what + family)?.packets ?? Number.NaN);
+  };
+  const allCounts = async (): Promise<readonly RuleCount[]> => {
+    const all = FAMILIES.map((family) => dataplane.count(compilePolicy(CONFIG, family)));
+    return (await Promise.all(all)).flatMap(({ rules }) => rules);
+  };
+  const counts = async () => (await allCounts()).filter(({ verdict }) => verdict === 'invalid');
+  const owned = stack.move();
+  return {
+    seen,
+    /** What the agent's rules have counted of packets that conntrack refuses, by rule. */
+    counts,
+    /** How many packets the elements of the sets have counted, as the first ones of connections to what is inside. */
+    async toInside() {
+      const elements = (await allCounts()).filter(({ entry }) => entry !== undefined);
+      return elements.reduce((sum, { packets }) => sum + packets, 0n);
+    },
+    async counted(): Promise<Numbers> {
+      const all = await counts();
+      return numbers((family) => Number(all[FAMILIES.indexOf(family)]?.packets));
+    },
+    /** Opens ordinary connections, and asserts that each is masqueraded. */
+    async connect() {
+      for (const family of FAMILIES) {
+        const sources = await network.sourcesSeen(outsiders(family, 1, ORDINARY), { protocol: 'tcp' });
+        assert.deepEqual([...new Set(sources.map(({ address }) => address))], [NODE[family]]);
+      }
+    },
+    /** Makes the pod send what conntrack refuses: stray packets, the ends of forgotten connections, and what is under way. */
+    async refuse() {
+      for (const family of FAMILIES)
+        for (const flags of [RST, FIN_ACK]) await send(pod, flags, POD[family], outsiders(family, 2, STRAYS));
+      await using streams = await startStreams(pod, outside);
+      const idle = FAMILIES.flatMap((family) => outsiders(family, 3, IDLE));
+      await using held = await hold(pod, idle);
+      const busy = FAMILIES.flatMap((family) => outsiders(family, 4, BUSY));
+      await streams.advance(busy);
+      await forget();
+      await held.end();
+      await Promise.allSettled([streams.advance(busy)]);
+    },
+    /** Sends such packets that the agent leaves alone, and waits until all have arrived. */
+    async sendOthers() {
+      for (const family of FAMILIES) {
+        for (const flags of [RST, FIN_ACK]) {
+          await send(pod, flags, POD[family], INSIDE[family]);
+          await send(node, flags, NODE[family], outsiders(family, 5, STRAYS));
+          await send(pod, flags, ELSEWHERE[family], outsiders(family, 6, STRAYS));
+        }
+      }
+      const sent = { inside: 2 * INSIDE.IPv4.length, node: 2 * STRAYS, elsewhere: 2 * STRAYS } as const;
+      for (const what of ['inside', 'node', 'elsewhere'] as const)
+        await eventually(
+          async () =>
+            isDeepStrictEqual(
+              await seen(what),
+              numbers(() => sent[what]),
+            ),
+          () => `${sent[what]} packets to arrive: ${what}`,
+        );
+    },
+    /** Flushes one of the agent's chains, and lets the agent repair it. */
+    async repair(chain: string) {
+      for (const family of FAMILIES) {
+        const { code } = await host.run('nft', ['flush', 'chain', WORD[family], 'ip-masq-agent', chain]);
+        assert.equal(code, 0);
+      }
+      await sync(dataplane, CONFIG);
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+const WORD = { IPv4: 'ip', IPv6: 'ip6' } as const;
+
+async function send(
+  from: Box,
+  flags: string,
+  source: string,
+  destinations: readonly string[],
+): Promise<void> {
+  const input = destinations.map((one) => `${one}\n`).join('');
+  await succeed(from.run('perl', [STRAY, 'send', flags, source], { input }));
+}
+
+/** Opens a connection to each, on which nothing is sent until it ends. */
+async function hold(from: Box, destinations: readonly string[]) {
+  const child = from.spawn('perl', [STRAY, 'hold', `${STREAM_PORT}`], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const { stdin, stdout } = child;
+  assert.ok(stdin && stdout);
+  stdin.write([...destinations, '', ''].join('\n'));
+  await readLines(stdout, 'open connections').next((line) => line === 'open');
+  const end = async () => {
+    stdin.end();
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+  };
+  return { end, [Symbol.asyncDispose]: end };
+}
