@@ -193,12 +193,11 @@ export interface RuleCount extends EntryCount {
   readonly rule: string;
 }
 
-/** First packets of connections, and their bytes. */
+/** First packets of connections. */
 export interface EntryCount {
   /** Undefined for destinations that no entry holds, and, if not masqueraded, for packets from elsewhere. */
   readonly entry: Entry | undefined;
   /** `invalid` for any packets that conntrack refuses and that would leave with the address of a pod. */
   readonly verdict: Verdict | 'invalid';
   readonly packets: bigint;
-  readonly bytes: bigint;
 }

@@ -1,5 +1,5 @@
 import { interrupted, malformed } from './error.ts';
-import { type Counter, counterIn, expressionIn } from './expressions.ts';
+import { expressionIn, packetsIn } from './expressions.ts';
 import {
   attribute,
   attributesIn,
@@ -20,7 +20,7 @@ export interface Range {
 /** An element of an interval set. */
 interface Element extends Range {
   /** Undefined if the set does not count. */
-  readonly counter: Counter | undefined;
+  readonly packets: bigint | undefined;
 }
 
 /** The elements of an interval set, ascending. */
@@ -46,7 +46,7 @@ interface Part {
 interface Edge {
   readonly key: bigint;
   readonly flags: number;
-  readonly counter: Counter | undefined;
+  readonly packets: bigint | undefined;
 }
 
 /** Numbers of attributes, and flags, in linux/netfilter/nf_tables.h. */
@@ -94,10 +94,10 @@ function readEdge(element: Span, keyBytes: 4 | 16): Edge {
   const [key, expression] = [find(parts, NFTA_SET_ELEM.key), find(parts, NFTA_SET_ELEM.expression)];
   const flagged = find(parts, NFTA_SET_ELEM.flags);
   const flags = flagged === undefined ? 0 : Number(unsigned(flagged, 4));
-  const counter = expression && counterIn([expressionIn(expression)]);
-  if (flags === NFT_SET_ELEM_CATCHALL && key === undefined) return { key: 0n, flags, counter };
+  const packets = expression && packetsIn([expressionIn(expression)]);
+  if (flags === NFT_SET_ELEM_CATCHALL && key === undefined) return { key: 0n, flags, packets };
   if (flags !== 0 && flags !== NFT_SET_ELEM_INTERVAL_END) throw malformed(`an element with flags ${flags}`);
-  return { key: unsigned(find(attributesIn(key), NFTA_DATA_VALUE), keyBytes), flags, counter };
+  return { key: unsigned(find(attributesIn(key), NFTA_DATA_VALUE), keyBytes), flags, packets };
 }
 
 /**
@@ -110,11 +110,11 @@ export function joinElements(parts: readonly Part[], keyBytes: number): Elements
   const torn = parts.some(({ generation }) => generation !== parts[0]?.generation);
   const highest = 256n ** BigInt(keyBytes) - 1n;
   const ranges: Element[] = [];
-  for (const [index, { key, flags, counter }] of edges.entries()) {
+  for (const [index, { key, flags, packets }] of edges.entries()) {
     if (flags === NFT_SET_ELEM_INTERVAL_END) continue;
     const next = edges[index + 1];
     if (next?.key === key) throw torn ? interrupted('list elements') : malformed('an element twice');
-    ranges.push({ first: key, last: next === undefined ? highest : next.key - 1n, counter });
+    ranges.push({ first: key, last: next === undefined ? highest : next.key - 1n, packets });
   }
   return { ranges, catchAll: all.length > edges.length, torn };
 }

@@ -6,15 +6,9 @@ interface Expression {
   readonly data: Span | undefined;
 }
 
-/** What was counted since the rule or element was made. */
-export interface Counter {
-  readonly packets: bigint;
-  readonly bytes: bigint;
-}
-
 /** Numbers of attributes in linux/netfilter/nf_tables.h. */
 const NFTA_EXPR = { name: 1, data: 2 } as const;
-const NFTA_COUNTER = { bytes: 1, packets: 2 } as const;
+const NFTA_COUNTER_PACKETS = 2;
 const NFTA_IMMEDIATE_DATA = 2;
 const NFTA_DATA_VERDICT = 2;
 const NFTA_VERDICT_CHAIN = 2;
@@ -25,13 +19,10 @@ export function expressionIn(payload: Span): Expression {
   return { name: text(find(parts, NFTA_EXPR.name)), data: find(parts, NFTA_EXPR.data) };
 }
 
-/** What the first of the expressions that counts has counted. */
-export function counterIn(expressions: readonly Expression[]): Counter | undefined {
+/** The packets that the first of the expressions that counts has counted since the rule or element was made. */
+export function packetsIn(expressions: readonly Expression[]): bigint | undefined {
   const counter = expressions.find(({ name }) => name === 'counter');
-  if (counter === undefined) return undefined;
-  const parts = attributesIn(counter.data);
-  const packets = unsigned(find(parts, NFTA_COUNTER.packets), 8);
-  return { packets, bytes: unsigned(find(parts, NFTA_COUNTER.bytes), 8) };
+  return counter && unsigned(find(attributesIn(counter.data), NFTA_COUNTER_PACKETS), 8);
 }
 
 /** The chain that an expression jumps or goes to. */

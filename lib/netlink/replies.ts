@@ -1,4 +1,4 @@
-import { CHANGING, type Counter, counterIn, expressionIn, targetOf } from './expressions.ts';
+import { CHANGING, expressionIn, packetsIn, targetOf } from './expressions.ts';
 import {
   ATTRIBUTE_HEADER_BYTES,
   type Attribute,
@@ -34,7 +34,7 @@ export interface Rule extends Snapshot {
   /** The chain that it is in. */
   readonly chain: string;
   /** Undefined if the rule has no counter. */
-  readonly counter: Counter | undefined;
+  readonly packets: bigint | undefined;
   /** The chain that it jumps or goes to. */
   readonly target: string | undefined;
 }
@@ -135,11 +135,11 @@ export function readRule(message: Message, leadingTo?: string): Rule | undefined
   const expressions = attributesIn(find(attributes, NFTA_RULE.expressions)).map(expressionIn);
   const target = expressions.map(targetOf).find((target) => target !== undefined);
   if (leadingTo !== undefined && target !== leadingTo) return undefined;
-  const counter = counterIn(expressions);
+  const packets = packetsIn(expressions);
   for (const { name, data } of expressions)
     if (CHANGING.includes(name)) data?.bytes.fill(0, data.start, data.end);
   const chain = text(find(attributes, NFTA_RULE.chain));
-  return { fingerprint: fingerprintOf(attributes, IGNORED.rule), chain, counter, target };
+  return { fingerprint: fingerprintOf(attributes, IGNORED.rule), chain, packets, target };
 }
 
 /** One text of one character for each byte: the attributes with their headers, which have type and length. */

@@ -101,16 +101,14 @@ export const METRICS = {
     ['family'],
     'The highest share of source ports in use for connections from one address of the node to one destination and its port, from 0 to 1; at 1 new connections to it fail. Counted every ten minutes; absent as stale_flows is.',
   ),
-  masqueraded_packets_total: counter(['family'], 'First packets of masqueraded connections.'),
-  masqueraded_bytes_total: counter(['family'], 'Bytes of those packets.'),
-  not_masqueraded_packets_total: counter(
+  masqueraded_connections_total: counter(['family'], 'New connections that are masqueraded.'),
+  not_masqueraded_connections_total: counter(
     ['family', 'source'],
-    'First packets of connections that are not masqueraded, by the source that asks for it.',
+    'New connections that are not masqueraded, by the source that asks for it.',
   ),
-  not_masqueraded_bytes_total: counter(['family', 'source'], 'Bytes of those packets.'),
-  packets_from_elsewhere_total: counter(
+  connections_from_elsewhere_total: counter(
     ['family'],
-    'First packets of connections that are left alone because masqueradeFromCIDRs does not list where they come from. Only there while it lists any; if it grows where pods send packets, a range of pods is missing.',
+    'New connections that are left alone because masqueradeFromCIDRs does not list where they come from. Only there while it lists any; if it grows where pods send packets, a range of pods is missing.',
   ),
   invalid_packets_total: counter(
     ['family'],

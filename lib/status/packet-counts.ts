@@ -19,7 +19,6 @@ export interface SourceCount {
   readonly source: string | undefined;
   readonly verdict: EntryCount['verdict'];
   readonly packets: bigint;
-  readonly bytes: bigint;
 }
 
 /** The counts of the rules. In the kernel they begin at zero when rules are written again; here they go on. */
@@ -77,8 +76,8 @@ function summed<Count extends EntryCount>(
   const sums = new Map<string, Count>();
   for (const count of counts) {
     const key = keyOf(count);
-    const sum = sums.get(key) ?? { ...count, packets: 0n, bytes: 0n };
-    sums.set(key, { ...sum, packets: sum.packets + count.packets, bytes: sum.bytes + count.bytes });
+    const sum = sums.get(key) ?? { ...count, packets: 0n };
+    sums.set(key, { ...sum, packets: sum.packets + count.packets });
   }
   return sums;
 }
@@ -90,10 +89,10 @@ function summed<Count extends EntryCount>(
 function growth(before: Reading | undefined, after: Reading): readonly EntryCount[] {
   const known = before?.remade === after.remade ? before.rules : undefined;
   return Array.from(after.rules, ([rule, count]) => {
-    const { packets = 0n, bytes = 0n } = known?.get(rule) ?? {};
+    const { packets = 0n } = known?.get(rule) ?? {};
     // Less than before: another program has written the rule again, and all of its count is new.
-    if (count.packets < packets || count.bytes < bytes) return count;
-    return { ...count, packets: count.packets - packets, bytes: count.bytes - bytes };
+    if (count.packets < packets) return count;
+    return { ...count, packets: count.packets - packets };
   });
 }
 
@@ -102,8 +101,8 @@ function countsBySource(counts: readonly EntryCount[]): readonly SourceCount[] {
   const sourceIn = ({ entry }: EntryCount) => entry && sourceOf(entry.origin);
   const sums = summed(counts, (one) => `${one.verdict} ${one.entry?.origin.kind} ${sourceIn(one)}`);
   return Array.from(sums.values(), (sum) => {
-    const { verdict, packets, bytes } = sum;
-    return { source: sourceIn(sum), verdict, packets, bytes };
+    const { verdict, packets } = sum;
+    return { source: sourceIn(sum), verdict, packets };
   });
 }
 

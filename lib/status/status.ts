@@ -218,8 +218,8 @@ export class Status implements Observer {
 
   #recordPolicy(metrics: Metrics, policy: Policy): void {
     const { family, from, entries } = policy;
-    if (from.length > 0) metrics.add('packets_from_elsewhere_total', { family }, 0);
-    else metrics.remove('packets_from_elsewhere_total', { family });
+    if (from.length > 0) metrics.add('connections_from_elsewhere_total', { family }, 0);
+    else metrics.remove('connections_from_elsewhere_total', { family });
     if (this.#dataplane !== undefined) metrics.set('rules', { family }, this.#dataplane.ruleCount(policy));
     const ranges = [...this.#families.values()].flatMap((one) => addressRanges(one.policy));
     metrics.replace('masquerade_address_ranges', ranges);
@@ -230,8 +230,7 @@ export class Status implements Observer {
     const sources = new Set(entries.map(({ origin }) => sourceOf(origin)));
     for (const source of this.#counted[family]) {
       if (sources.has(source)) continue;
-      metrics.remove('not_masqueraded_packets_total', { family, source });
-      metrics.remove('not_masqueraded_bytes_total', { family, source });
+      metrics.remove('not_masqueraded_connections_total', { family, source });
       this.#counted[family].delete(source);
     }
   }
@@ -280,17 +279,14 @@ export class Status implements Observer {
   /** @param counts since the last call */
   onCounts(family: Family, counts: readonly SourceCount[]): void {
     this.#recorder.record((metrics) => {
-      for (const { source, verdict, packets, bytes } of counts) {
-        const [p, b] = [Number(packets), Number(bytes)];
-        if (verdict === 'masqueraded') {
-          metrics.add('masqueraded_packets_total', { family }, p);
-          metrics.add('masqueraded_bytes_total', { family }, b);
-        } else if (verdict === 'invalid') metrics.add('invalid_packets_total', { family }, p);
-        else if (source === undefined) metrics.add('packets_from_elsewhere_total', { family }, p);
+      for (const { source, verdict, packets } of counts) {
+        const count = Number(packets);
+        if (verdict === 'masqueraded') metrics.add('masqueraded_connections_total', { family }, count);
+        else if (verdict === 'invalid') metrics.add('invalid_packets_total', { family }, count);
+        else if (source === undefined) metrics.add('connections_from_elsewhere_total', { family }, count);
         else {
           this.#counted[family].add(source);
-          metrics.add('not_masqueraded_packets_total', { family, source }, p);
-          metrics.add('not_masqueraded_bytes_total', { family, source }, b);
+          metrics.add('not_masqueraded_connections_total', { family, source }, count);
         }
       }
     });

@@ -200,11 +200,8 @@ for (const kind of BOX_KINDS) {
       );
       const elements = await lab.netlink.elements(lab.set);
       assert.deepEqual(
-        elements?.ranges.map(({ counter }) => counter),
-        [
-          { packets: 7n, bytes: 70n },
-          { packets: 0n, bytes: 0n },
-        ],
+        elements?.ranges.map(({ packets }) => packets),
+        [7n, 0n],
       );
       assert.equal(elements?.catchAll, false);
       await lab.nft(
@@ -244,8 +241,8 @@ for (const kind of BOX_KINDS) {
       const chain: ChainName = { family: 'IPv4', table: 'nat', chain: 'X' };
       const read = await lab.netlink.rules(chain);
       assert.deepEqual(
-        read.map(({ counter, target }) => ({ ...counter, target })),
-        rules.map((_, index) => ({ packets: BigInt(index), bytes: 60n, target: undefined })),
+        read.map(({ packets, target }) => ({ packets, target })),
+        rules.map((_, index) => ({ packets: BigInt(index), target: undefined })),
       );
       const listed = await succeed(lab.box.run('iptables-nft', ['-t', 'nat', '-S', 'X']));
       assert.equal(listed.trim().split('\n').length, 1 + read.length);
@@ -289,8 +286,8 @@ for (const kind of BOX_KINDS) {
       assert.notEqual(before.table?.fingerprint, nothing.table?.fingerprint);
       assert.notEqual(before.chain, undefined);
       assert.deepEqual(
-        before.rules.map(({ counter }) => counter),
-        [undefined, { packets: 3n, bytes: 180n }],
+        before.rules.map(({ packets }) => packets),
+        [undefined, 3n],
       );
 
       await netlink.change(set, [], [parsed('10.0.0.0/8')]);

@@ -133,8 +133,8 @@ function isSame(a: IptablesObservation, b: IptablesObservation): boolean {
 type Counted = KernelRule & CountedRule;
 
 /** The rules that a tool has read, with the counts that the kernel has sent. */
-function countsSeen({ rules = [] }: IptablesObservation, { counters }: SeenChain): readonly Counted[] {
-  return rules.map((rule, index) => ({ ...rule, ...(counters[index] ?? { packets: 0n, bytes: 0n }) }));
+function countsSeen({ rules = [] }: IptablesObservation, { packets }: SeenChain): readonly Counted[] {
+  return rules.map((rule, index) => ({ ...rule, packets: packets[index] ?? 0n }));
 }
 
 /**
@@ -146,7 +146,7 @@ function countRules(counted: readonly Counted[], policy: Policy, options: RuleOp
   let next = 0;
   let byKey: ReadonlyMap<string, number> | undefined;
   const counts: RuleCount[] = [];
-  for (const { chain, spec, packets, bytes } of counted) {
+  for (const { chain, spec, packets } of counted) {
     const expected = wanted[next];
     let index = expected?.spec === spec && expected.chain === chain ? next : undefined;
     if (index === undefined && spec.includes(COMMENT_START)) {
@@ -157,7 +157,7 @@ function countRules(counted: readonly Counted[], policy: Policy, options: RuleOp
     if (index === undefined || rule === undefined) continue;
     next = index + 1;
     const { entry, verdict } = rule;
-    if (verdict !== undefined) counts.push({ rule: rule.spec, entry, verdict, packets, bytes });
+    if (verdict !== undefined) counts.push({ rule: rule.spec, entry, verdict, packets });
   }
   return counts;
 }

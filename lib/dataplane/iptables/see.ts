@@ -1,5 +1,4 @@
 import type { Family } from '../../cidr/address.ts';
-import type { Counter } from '../../netlink/expressions.ts';
 import type { Seen } from '../memory.ts';
 import type { Requests } from '../netlink.ts';
 import { secondChain } from './chain.ts';
@@ -7,7 +6,7 @@ import { secondChain } from './chain.ts';
 /** The agent's chains and the jumps to the first one, as the kernel sends them; the second one too if nothing leads to it. */
 export interface SeenChain extends Seen {
   /** The counts of the rules, in order; undefined for a rule that does not count. */
-  readonly counters: readonly (Counter | undefined)[];
+  readonly packets: readonly (bigint | undefined)[];
 }
 
 /** Reads the chain over netlink: iptables-nft keeps its rules in nf_tables. */
@@ -16,7 +15,7 @@ export async function seeChain(requests: Requests, family: Family, chain: string
   const { id: generation } = await requests.generation();
   const second = { ...nat, chain: secondChain(chain) };
   const [own, other] = [await requests.chain({ ...nat, chain }), await requests.chain(second)];
-  if (own === undefined && other === undefined) return { generation, fingerprint: undefined, counters: [] };
+  if (own === undefined && other === undefined) return { generation, fingerprint: undefined, packets: [] };
   const first = own === undefined ? [] : await requests.rules({ ...nat, chain });
   const rules = [...first, ...(other === undefined ? [] : await requests.rules(second))];
   const jumps = await requests.rules({ ...nat, chain: 'POSTROUTING' }, chain);
@@ -26,6 +25,6 @@ export async function seeChain(requests: Requests, family: Family, chain: string
   return {
     generation,
     fingerprint: [leadsOn ? '' : other?.use, ...things].join(''),
-    counters: rules.map(({ counter }) => counter),
+    packets: rules.map((rule) => rule.packets),
   };
 }

@@ -30,7 +30,6 @@ export interface Tool {
 export interface CountedRule {
   readonly spec: string;
   readonly packets: bigint;
-  readonly bytes: bigint;
 }
 
 /** Seconds that a command waits for the xtables lock before it fails, and the agent counts a retry. */
@@ -136,11 +135,11 @@ function parseListing(command: string, chain: string, listing: string): readonly
 
 /** Reads a rule with counts. iptables prints `-c PACKETS BYTES` before the target; no comment of the agent holds it. */
 function parseCounts(spec: string): CountedRule {
-  const found = / -c (\d+) (\d+)(?= -[jg] )/.exec(spec);
-  if (found === null) return { spec, packets: 0n, bytes: 0n };
-  const [text, packets = '', bytes = ''] = found;
+  const found = / -c (\d+) \d+(?= -[jg] )/.exec(spec);
+  if (found === null) return { spec, packets: 0n };
+  const [text, packets = ''] = found;
   const rest = spec.slice(0, found.index) + spec.slice(found.index + text.length);
-  return { spec: rest, packets: BigInt(packets), bytes: BigInt(bytes) };
+  return { spec: rest, packets: BigInt(packets) };
 }
 
 /** Whether a chain or table is missing. iptables-nft 1.8 calls a missing or unreadable chain "incompatible". */

@@ -1,5 +1,4 @@
 import type { Family } from '../../cidr/address.ts';
-import type { Counter } from '../../netlink/expressions.ts';
 import type { Policy } from '../../policy/policy.ts';
 import { BY_FLAG, type Dataplane, type Observed, type Reason, type RuleCount } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
@@ -80,8 +79,8 @@ export async function openNftables(
     const table = renderTable(policy, options);
     if (now?.found === undefined || now.found.elements !== table.elements) return undefined;
     const elements = await seeElementCounts(netlink, policy.family, table);
-    const { counters } = now.seen;
-    const chains = now.found.chains.map((chain) => withCounts(chain, counters.get(chainName(chain)) ?? []));
+    const { packets } = now.seen;
+    const chains = now.found.chains.map((chain) => withCounts(chain, packets.get(chainName(chain)) ?? []));
     return elements && chains.every((chain) => chain !== undefined) ? { elements, chains } : undefined;
   };
 
@@ -113,16 +112,16 @@ export async function openNftables(
 type From = Look<NftTable | undefined>;
 
 /** The rules and elements of the agent's table with their counts. */
-type Counted = Pick<NftTable<Counter>, 'elements' | 'chains'>;
+type Counted = Pick<NftTable<bigint>, 'elements' | 'chains'>;
 
 /** A rule that counts, as nft(8) prints it. */
 const COUNTS = /(?:^| )counter (\w+)/;
 
 /** The rules of a chain that count; undefined if the counts are not theirs. */
-function withCounts(chain: NftChain, counts: readonly Counter[]): NftChain | undefined {
+function withCounts(chain: NftChain, counts: readonly bigint[]): NftChain | undefined {
   const rules = chain.rules.filter(({ text }) => COUNTS.test(text));
   if (rules.length !== counts.length) return undefined;
-  return { ...chain, rules: counts.map((count, index) => ({ text: rules[index]?.text ?? '', count })) };
+  return { ...chain, rules: counts.map((packets, index) => ({ text: rules[index]?.text ?? '', packets })) };
 }
 
 /**
@@ -138,14 +137,15 @@ function countTable(
   remade: (chain: string) => number,
 ): readonly RuleCount[] {
   const wanted = renderTable(policy, options);
-  const elements = Array.from(counted.elements, ([text, count]): readonly RuleCount[] => {
+  const elements = Array.from(counted.elements, ([text, packets]): readonly RuleCount[] => {
     const entry = wanted.elements.get(text);
-    return entry === undefined ? [] : [{ rule: text, entry, verdict: 'not_masqueraded', ...count }];
+    return entry === undefined ? [] : [{ rule: text, entry, verdict: 'not_masqueraded', packets }];
   });
   const rules = counted.chains.flatMap((chain) =>
-    chain.rules.map(({ text, count }): readonly RuleCount[] => {
+    chain.rules.map(({ text, packets }): readonly RuleCount[] => {
       const rule = `${text} #${remade(chainName(chain))}`;
-      return count ? [{ rule, entry: undefined, verdict: countedAs(chain, text), ...count }] : [];
+      const verdict = countedAs(chain, text);
+      return packets === undefined ? [] : [{ rule, entry: undefined, verdict, packets }];
     }),
   );
   return [...elements, ...rules].flat();

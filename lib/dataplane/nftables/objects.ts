@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Range } from '../../cidr/ranges.ts';
-import type { Counter } from '../../netlink/expressions.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import { SET } from './names.ts';
 
@@ -41,8 +40,8 @@ export interface NftChain extends NftObject {
 
 export interface NftRule {
   readonly text: string;
-  /** What it has counted since it was made; absent if it does not count, or nobody has asked. */
-  readonly count?: Counter;
+  /** How many it has counted since it was made; absent if it does not count, or nobody has asked. */
+  readonly packets?: bigint;
 }
 
 /** The lines of a table without the elements of the set of destinations. */

@@ -1,6 +1,5 @@
 import { isIPv6 } from 'node:net';
 import { type Family, normalizeIPv6 } from '../../cidr/address.ts';
-import type { Counter } from '../../netlink/expressions.ts';
 import { FROM_SET, SET } from './names.ts';
 import { elementsLine, type NftRule, type NftTable, readLines } from './objects.ts';
 import type { NftTool } from './tool.ts';
@@ -15,7 +14,7 @@ export async function observe(
   tool: NftTool,
   family: Family,
   isTerse = false,
-): Promise<NftTable<Counter> | undefined> {
+): Promise<NftTable<bigint> | undefined> {
   const listing = await tool.list(family, { isTerse });
   const table = listing === undefined ? undefined : readListing(listing);
   if (!isTerse || table?.sets.every(({ head }) => head !== FROM_HEAD)) return table;
@@ -34,23 +33,23 @@ const ELEMENTS = new RegExp(
   'm',
 );
 const OTHER_ELEMENTS = /elements = \{([^}]*)\}/g;
-const ELEMENT = /(\*|[0-9a-f.:/-]+)(?:[^,]*? counter packets (\d+) bytes (\d+))?[^,]*(?:,|$)/g;
+const ELEMENT = /(\*|[0-9a-f.:/-]+)(?:[^,]*? counter packets (\d+) bytes \d+)?[^,]*(?:,|$)/g;
 const DESTINATION = /^(ip6 daddr )(\S+)/;
 /** Without /etc/protocols, nft(8) writes numbers. */
 const PROTOCOL = /^((?:ip6? daddr \S+ )?meta l4proto )(6|17|132)(?= )/;
 const PROTOCOLS: Readonly<Record<string, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
-const COUNTER = /\bcounter packets (\d+) bytes (\d+)/;
+const COUNTER = /\bcounter packets (\d+) bytes \d+/;
 
 /** Texts in quotes, in which nft(8) allows every character but a quote. */
 const QUOTED = /"[^"]*"/g;
 
 /** Reads what `nft list table` or `nft list set` prints. */
-function readListing(printed: string): NftTable<Counter> {
+function readListing(printed: string): NftTable<bigint> {
   const listing = printed.replace(QUOTED, (text) => text.replace(/[\n{}]/g, '?'));
   const [, , list = ''] = ELEMENTS.exec(listing) ?? [];
-  const elements = new Map<string, Counter>();
-  for (const [, text = '', packets, bytes] of list.replace(QUOTED, '').matchAll(ELEMENT)) {
-    elements.set(canonical(text), { packets: BigInt(packets ?? 0), bytes: BigInt(bytes ?? 0) });
+  const elements = new Map<string, bigint>();
+  for (const [, text = '', packets] of list.replace(QUOTED, '').matchAll(ELEMENT)) {
+    elements.set(canonical(text), BigInt(packets ?? 0));
   }
   // The first line opens the table, the last one closes it.
   const lines = listing.replace(ELEMENTS, '$1').replace(OTHER_ELEMENTS, joinLines).split('\n');
@@ -59,13 +58,12 @@ function readListing(printed: string): NftTable<Counter> {
 }
 
 function readRule(line: string): NftRule {
-  const [, packets, bytes] = COUNTER.exec(line) ?? [];
+  const [, packets] = COUNTER.exec(line) ?? [];
   const text = line
     .replace(COUNTER, 'counter')
     .replace(DESTINATION, (_, start, address) => start + canonical(address))
     .replace(PROTOCOL, (_, start, number) => start + PROTOCOLS[number]);
-  if (packets === undefined) return { text };
-  return { text, count: { packets: BigInt(packets), bytes: BigInt(bytes ?? 0) } };
+  return packets === undefined ? { text } : { text, packets: BigInt(packets) };
 }
 
 /** The elements of a small set in one line. */

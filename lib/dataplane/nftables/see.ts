@@ -1,7 +1,6 @@
 import type { Family } from '../../cidr/address.ts';
 import { formatRange, type Range, sameRanges } from '../../cidr/ranges.ts';
 import type { Elements } from '../../netlink/elements.ts';
-import type { Counter } from '../../netlink/expressions.ts';
 import type { Seen } from '../memory.ts';
 import type { Netlink, Requests } from '../netlink.ts';
 import { CATCH_ALL, CHAINS, FROM_SET, SET, TABLE } from './names.ts';
@@ -11,7 +10,7 @@ import type { PolicyTable } from './table.ts';
 /** The agent's table without the elements of its set of destinations, as the kernel sends it. */
 export interface SeenTable extends Seen {
   /** The counts of the rules that count, in order, by the name of the chain. */
-  readonly counters: ReadonlyMap<string, readonly Counter[]>;
+  readonly packets: ReadonlyMap<string, readonly bigint[]>;
 }
 
 /** Reads the table over netlink. Of other chains and sets in it, only the number is in the fingerprint. */
@@ -19,22 +18,22 @@ export async function seeTable(requests: Requests, family: Family): Promise<Seen
   const name = { family, table: TABLE };
   const { id: generation } = await requests.generation();
   const table = await requests.table(name);
-  if (table === undefined) return { fingerprint: undefined, generation, counters: new Map() };
+  if (table === undefined) return { fingerprint: undefined, generation, packets: new Map() };
   const set = await requests.set({ ...name, set: SET });
   const fromSet = await requests.set({ ...name, set: FROM_SET });
   const from = fromSet && (await requests.content({ ...name, set: FROM_SET }));
   const seen = [table, set, fromSet, ...(from ?? [])];
-  const counters = new Map<string, readonly Counter[]>();
+  const packets = new Map<string, readonly bigint[]>();
   for (const chain of CHAINS) {
     const found = await requests.chain({ ...name, chain });
     const rules = found === undefined ? [] : await requests.rules({ ...name, chain });
     seen.push(found, ...rules);
-    counters.set(
+    packets.set(
       chain,
-      rules.flatMap(({ counter }) => counter ?? []),
+      rules.flatMap((rule) => rule.packets ?? []),
     );
   }
-  return { fingerprint: seen.map((one) => one?.fingerprint ?? 'none').join(''), generation, counters };
+  return { fingerprint: seen.map((one) => one?.fingerprint ?? 'none').join(''), generation, packets };
 }
 
 /**
@@ -60,13 +59,11 @@ export async function seeElementCounts(
   netlink: Netlink | undefined,
   family: Family,
   { elements, ranges }: PolicyTable,
-): Promise<ReadonlyMap<string, Counter> | undefined> {
+): Promise<ReadonlyMap<string, bigint> | undefined> {
   const read = await readElements(netlink, family, ranges);
   if (read === undefined || !isExactly(read, ranges)) return undefined;
-  return new Map(Array.from(elements.keys(), (text, index) => [text, read.ranges[index]?.counter ?? ZERO]));
+  return new Map(Array.from(elements.keys(), (text, index) => [text, read.ranges[index]?.packets ?? 0n]));
 }
-
-const ZERO: Counter = { packets: 0n, bytes: 0n };
 
 /** How many elements are asked for one by one. */
 const MOST_ASKED = 16;
@@ -87,7 +84,7 @@ async function readElements(
     const found = new Map(read.ranges.map((range) => [range.first, range]));
     const missing = expected.filter(({ first, last }) => found.get(first)?.last !== last);
     for (const range of missing.slice(0, MOST_ASKED))
-      if (await requests.hasRange(set, range)) found.set(range.first, { ...range, counter: undefined });
+      if (await requests.hasRange(set, range)) found.set(range.first, { ...range, packets: undefined });
     const ranges = [...found.values()].toSorted((a, b) => (a.first < b.first ? -1 : 1));
     return { ...read, ranges };
   });

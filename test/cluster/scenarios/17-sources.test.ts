@@ -32,7 +32,10 @@ scenario('only packets of listed ranges are masqueraded', async (lab) => {
     const own = (node: LabNode) => (family: Family) => addressIn(node.addresses, family);
     const clients = (node: LabNode) => (family: Family) => addressIn(node.client.addresses, family);
     await untilSources(lab, [own(one), clients(two)]);
-    assert.match(await metricsOf(two), /^ip_masq_agent_packets_from_elsewhere_total\{family="IPv4"\} \d/m);
+    assert.match(
+      await metricsOf(two),
+      /^ip_masq_agent_connections_from_elsewhere_total\{family="IPv4"\} \d/m,
+    );
     await agent.write('ip-masq-cloud', limitedTo(one, two));
     await agent.nudge();
     await untilSources(lab, [own(one), own(two)]);

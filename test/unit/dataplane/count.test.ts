@@ -22,9 +22,7 @@ async function counted(...rules: readonly string[]): Promise<readonly string[]> 
   const options = { chain: 'X', randomFully: false, toPorts: [] };
   const policy = compilePolicy(config, 'IPv4');
   const { rules: counts } = await iptablesDataplane(detected, options, host).count(policy);
-  return counts.map(({ entry, verdict, packets, bytes }) => {
-    return `${entry?.prefix.text ?? 'else'} ${verdict} ${packets} ${bytes}`;
-  });
+  return counts.map(({ entry, verdict, packets }) => `${entry?.prefix.text ?? 'else'} ${verdict} ${packets}`);
 }
 
 it('the rules of the policy are counted, whatever is between them, and however iptables prints them', async () => {
@@ -38,10 +36,10 @@ it('the rules of the policy are counted, whatever is between them, and however i
       `${comment('everything else is masqueraded (must be last in chain)')} -c 18446744073709551615 7 -j MASQUERADE`,
     ),
     [
-      '10.1.0.0/16 masqueraded 2 20',
-      '172.16.0.0/12 not_masqueraded 4 40',
-      '10.0.0.0/8 not_masqueraded 5 50',
-      'else masqueraded 18446744073709551615 7',
+      '10.1.0.0/16 masqueraded 2',
+      '172.16.0.0/12 not_masqueraded 4',
+      '10.0.0.0/8 not_masqueraded 5',
+      'else masqueraded 18446744073709551615',
     ],
   );
 });

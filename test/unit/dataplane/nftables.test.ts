@@ -29,7 +29,7 @@ it('the set is read again after another program has written the same table anew'
     chain: thing,
     rules: async () => [],
     elements: async () => {
-      const elements = held.map((range) => ({ ...range, counter: undefined }));
+      const elements = held.map((range) => ({ ...range, packets: undefined }));
       return { ranges: elements, catchAll: false, torn: false };
     },
   });

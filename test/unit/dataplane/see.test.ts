@@ -10,7 +10,7 @@ import { fakeNetlink } from './requests.ts';
 const config = mergedOf({ x: 'nonMasqueradeCIDRs: [10.0.0.0/8, 11.0.0.0/16, 12.0.0.0/16]' });
 const TABLE = renderTable(compilePolicy(config, 'IPv4'), { chain: 'X', randomFully: false, toPorts: [] });
 const KNOWN = { isOwn: true, ...TABLE };
-const ALL = TABLE.ranges.map(({ first, last }) => ({ first, last, counter: undefined }));
+const ALL = TABLE.ranges.map(({ first, last }) => ({ first, last, packets: undefined }));
 const NAMES = [...TABLE.elements.keys()];
 
 /** Sends these elements, and has the others, or has not. */
@@ -30,11 +30,11 @@ it('an element that is missing in a reading with changes is missing only if the 
 it('there are counts only of a set that holds what is known', async () => {
   const counted = ALL.map((range, index) => ({
     ...range,
-    counter: index === 0 ? undefined : { packets: BigInt(index), bytes: 0n },
+    packets: index === 0 ? undefined : BigInt(index),
   }));
   const counts = await seeElementCounts(netlink({ ranges: counted }), 'IPv4', TABLE);
   assert.deepEqual(
-    Array.from(counts ?? [], ([text, { packets }]) => [text, packets]),
+    [...(counts ?? [])],
     NAMES.map((text, index) => [text, BigInt(index)]),
   );
   for (const reading of [{ ranges: counted.slice(1) }, { catchAll: true }])

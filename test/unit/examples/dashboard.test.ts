@@ -54,7 +54,7 @@ describe('the dashboard', () => {
     for (const panel of panels) {
       assert.match(panel.description ?? '', /^[A-Z][^.]*(?:\.\w[^.]*)*\.$/, panel.title);
       const unit = panel.options?.yAxis?.unit ?? panel.fieldConfig?.defaults.unit;
-      assert.match(unit ?? '', /^(?:s|ops|pps|Bps|bytes|percentunit|short)$/, panel.title);
+      assert.match(unit ?? '', /^(?:s|ops|cps|pps|bytes|percentunit|short)$/, panel.title);
     }
   });
 

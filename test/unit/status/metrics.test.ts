@@ -45,7 +45,7 @@ describe('the metrics', () => {
     const metrics = new Metrics();
     const source = 'ip-masq-\u001b]0;x\u0007\u009b31m\u202e';
     metrics.replace('source_info', [{ labels: { source }, value: 1 }]);
-    metrics.add('not_masqueraded_packets_total', { family: 'IPv4', source });
+    metrics.add('not_masqueraded_connections_total', { family: 'IPv4', source });
     const lines = async () =>
       (await metrics.text(false)).body.split('\n').filter((line) => /source="/.test(line));
     assert.equal((await lines()).length, 2);
@@ -54,7 +54,7 @@ describe('the metrics', () => {
       // In this format, a backslash that is not one of \\n, \\" and \\\\ is an error.
       assert.match(line, /"ip-masq-\\\\x1b\]0;x/);
     }
-    metrics.remove('not_masqueraded_packets_total', { family: 'IPv4', source });
+    metrics.remove('not_masqueraded_connections_total', { family: 'IPv4', source });
     assert.equal((await lines()).length, 1);
   });
 

@@ -215,30 +215,28 @@ describe('the status', () => {
     const { status, series, value } = create();
     for (const packets of [1n, 2n])
       status.onCounts('IPv4', [
-        { source: 'a', verdict: 'not_masqueraded', packets, bytes: 60n * packets },
-        { source: 'b', verdict: 'not_masqueraded', packets: 10n, bytes: 600n },
-        { source: 'b', verdict: 'masqueraded', packets: 100n, bytes: 6000n },
-        { source: undefined, verdict: 'masqueraded', packets: 1000n, bytes: 60_000n },
-        { source: undefined, verdict: 'invalid', packets: 5n, bytes: 200n },
+        { source: 'a', verdict: 'not_masqueraded', packets },
+        { source: 'b', verdict: 'not_masqueraded', packets: 10n },
+        { source: 'b', verdict: 'masqueraded', packets: 100n },
+        { source: undefined, verdict: 'masqueraded', packets: 1000n },
+        { source: undefined, verdict: 'invalid', packets: 5n },
       ]);
-    assert.equal(await value('not_masqueraded_packets_total', 'family="IPv4"', 'source="a"'), 3);
-    assert.equal(await value('not_masqueraded_bytes_total', 'family="IPv4"', 'source="a"'), 180);
-    assert.equal(await value('not_masqueraded_packets_total', 'family="IPv4"', 'source="b"'), 20);
-    assert.equal(await value('masqueraded_packets_total', 'family="IPv4"'), 2200);
-    assert.equal(await value('masqueraded_bytes_total', 'family="IPv4"'), 132_000);
+    assert.equal(await value('not_masqueraded_connections_total', 'family="IPv4"', 'source="a"'), 3);
+    assert.equal(await value('not_masqueraded_connections_total', 'family="IPv4"', 'source="b"'), 20);
+    assert.equal(await value('masqueraded_connections_total', 'family="IPv4"'), 2200);
     assert.equal(await value('invalid_packets_total', 'family="IPv4"'), 10);
-    assert.deepEqual(await series('packets_from_elsewhere_total'), []);
+    assert.deepEqual(await series('connections_from_elsewhere_total'), []);
   });
 
-  it('counts packets from elsewhere as long as the config says from where they must come', async () => {
+  it('counts connections from elsewhere as long as the config says from where they must come', async () => {
     const { status, series, value } = create();
     status.onSync(sync({ policy: policy('IPv4', { b: 'masqueradeFromCIDRs: [10.244.0.0/16]\n' }) }));
-    assert.equal(await value('packets_from_elsewhere_total', 'family="IPv4"'), 0);
-    status.onCounts('IPv4', [{ source: undefined, verdict: 'not_masqueraded', packets: 3n, bytes: 180n }]);
-    assert.equal(await value('packets_from_elsewhere_total', 'family="IPv4"'), 3);
-    assert.deepEqual(await series('not_masqueraded_packets_total'), []);
+    assert.equal(await value('connections_from_elsewhere_total', 'family="IPv4"'), 0);
+    status.onCounts('IPv4', [{ source: undefined, verdict: 'not_masqueraded', packets: 3n }]);
+    assert.equal(await value('connections_from_elsewhere_total', 'family="IPv4"'), 3);
+    assert.deepEqual(await series('not_masqueraded_connections_total'), []);
     status.onSync(sync({}));
-    assert.deepEqual(await series('packets_from_elsewhere_total'), []);
+    assert.deepEqual(await series('connections_from_elsewhere_total'), []);
   });
 
   it('counts ranges by how many addresses of the node they hold, as long as a config lists any', async () => {
@@ -264,12 +262,11 @@ describe('the status', () => {
 
   it('ends the counters of a source that is gone', async () => {
     const { status, series } = create();
-    const count = (source: string) =>
-      ({ source, verdict: 'not_masqueraded', packets: 1n, bytes: 60n }) as const;
+    const count = (source: string) => ({ source, verdict: 'not_masqueraded', packets: 1n }) as const;
     status.onSync(sync({}));
     status.onCounts('IPv4', [count('a'), count('b')]);
     status.onSync(sync({ policy: policy('IPv4', { b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }) }));
-    const left = await series('not_masqueraded_packets_total');
+    const left = await series('not_masqueraded_connections_total');
     assert.equal(left.length, 1);
     assert.match(left.join(), /source="b"/);
   });
