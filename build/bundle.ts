@@ -19,7 +19,13 @@ const [version = 'unknown', target = `${root}/bin/ip-masq-agent`, interpreter] =
 
 /** Modules that libraries load but the agent never calls: 0.2 MB of source, and TLS, clusters and threads of Node.js. */
 const UNUSED: Readonly<Record<string, readonly string[]>> = {
-  'prom-client': ['./lib/pushgateway', './lib/cluster', './lib/summary', '@opentelemetry/api'],
+  'prom-client': [
+    './lib/pushgateway',
+    './lib/cluster',
+    './lib/summary',
+    './lib/defaultMetrics',
+    '@opentelemetry/api',
+  ],
   pino: ['./transport', './lib/transport'],
 };
 

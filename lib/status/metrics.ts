@@ -1,4 +1,4 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { printable } from '../text/escape.ts';
 
 interface Definition {
@@ -139,17 +139,7 @@ const KINDS = { counter: Counter, gauge: Gauge, histogram: Histogram } as const;
 /** From 1 ms to 30 s, which is the default of --sync-timeout. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** How often the delay of the event loop is measured. By default, prom-client wakes the process 100 times a second. */
-const EVENT_LOOP_PRECISION_MS = 1_000;
-
-/** Gauges of prom-client with names of counters, which promtool rejects. */
-const MISNAMED = [
-  'nodejs_active_handles_total',
-  'nodejs_active_requests_total',
-  'nodejs_active_resources_total',
-];
-
-/** The metrics for Prometheus: those of the table, and those of prom-client about Node.js. */
+/** The metrics for Prometheus: those of the table, and three of the process. */
 export class Metrics {
   readonly #registry = new Registry();
 
@@ -160,11 +150,7 @@ export class Metrics {
       new KINDS[type]({ name, help, labelNames: [...labels], registers: [this.#registry], ...buckets });
       if (type === 'gauge') this.#clear(suffix);
     }
-    collectDefaultMetrics({
-      register: this.#registry,
-      eventLoopMonitoringPrecision: EVENT_LOOP_PRECISION_MS,
-    });
-    for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
+    measureProcess(this.#registry);
   }
 
   /** Adds to a counter. */
@@ -212,6 +198,31 @@ export class Metrics {
     if (!openMetrics) return { type: Registry.PROMETHEUS_CONTENT_TYPE, body };
     return { type: Registry.OPENMETRICS_CONTENT_TYPE, body: toOpenMetrics(body) };
   }
+}
+
+/** Adds metrics of the process with the names that other programs use too. The defaults of prom-client are 76 series. */
+function measureProcess(registry: Registry): void {
+  const registers = [registry];
+  new Counter({
+    name: 'process_cpu_seconds_total',
+    help: 'CPU time of the agent, without that of its tools.',
+    registers,
+    collect() {
+      const { user, system } = process.cpuUsage();
+      this.reset();
+      this.inc((user + system) / 1e6);
+    },
+  });
+  new Gauge({
+    name: 'process_resident_memory_bytes',
+    help: 'Resident memory of the agent, without that of its tools.',
+    registers,
+    collect() {
+      this.set(process.memoryUsage.rss());
+    },
+  });
+  const started = { name: 'process_start_time_seconds', help: 'Time of the start of the agent.', registers };
+  new Gauge(started).set(performance.timeOrigin / 1000);
 }
 
 /** The labels with their values printable: names of files reach the terminal of whoever runs curl. */

@@ -76,8 +76,7 @@ const SHOWN: Readonly<Record<string, string>> = {
 };
 console.log(`${nodes} nodes, scraped and evaluated every ${INTERVAL}, for ${minutes} minutes`);
 const series = body.split('\n').filter((line) => /^\w/.test(line));
-const ofProcess = series.filter((line) => /^(?:nodejs|process)_/.test(line));
-console.log(`series of a node: ${series.length}, of these of Node.js and the process: ${ofProcess.length}`);
+console.log(`series of a node: ${series.length}`);
 const gzipped = gzipSync(body).length;
 console.log(`bytes of a scrape: ${Buffer.byteLength(body)}; ${gzipped} if the server compressed it`);
 for (const [what, expr] of Object.entries(SHOWN)) {

@@ -6,7 +6,7 @@ import { readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { watchGenerations } from '../lab/generations.ts';
 import { succeed } from '../lab/run.ts';
-import { metric, startAgent } from './agent.ts';
+import { startAgent } from './agent.ts';
 import { createNode, PLAIN_NODE } from './node.ts';
 import { digits, markdown, mean, quantile } from './part.ts';
 import { cpuDuring, memoryOf } from './proc.ts';
@@ -46,7 +46,10 @@ async function soak(count: number): Promise<void> {
     for (let change = 1; change <= count; change += 1) {
       changes.push(await agent.swap(change));
       if (change % CHANGES_PER_REPAIR === 0) repairs.push(await repair());
-      if (change % CHANGES_PER_SCRAPE === 0) samples.push(sampleOf(pid, await agent.scrape()));
+      if (change % CHANGES_PER_SCRAPE === 0) {
+        await agent.scrape();
+        samples.push(sampleOf(pid));
+      }
       if (change % 1_000 === 0) process.stderr.write(`${change} changes\n`);
     }
   });
@@ -65,25 +68,19 @@ async function soak(count: number): Promise<void> {
     ['tenth of the run', ...tenths, 'most', 'growth'],
     line('resident, MB', sampled('resident')),
     line('anonymous, MB', sampled('anonymous')),
-    line('heap, MB', sampled('heap')),
-    line('heap, least, MB', sampled('heap'), 0),
     line('reaction, ms', changes),
     line('reaction, p95, ms', changes, 0.95),
     line('repair, ms', repairs),
     line('repair, p95, ms', repairs, 0.95),
     line('open files', sampled('openFiles')),
-    line('handles', sampled('handles')),
   ];
   console.log(`${markdown(lines)}\n\nMedians; growth is that of the last half, in 1,000 changes.`);
 }
 
-function sampleOf(pid: number, metrics: string) {
+function sampleOf(pid: number) {
   const { resident, anonymous } = memoryOf(pid);
-  const heap = metric(metrics, 'nodejs_heap_size_used_bytes') / 1e6;
-  // Timers, sockets, child processes and the like, as Node.js counts them.
-  const handles = metric(metrics, 'nodejs_active_resources');
   const openFiles = readdirSync(`/proc/${pid}/fd`).length;
-  return { resident, anonymous, heap, openFiles, handles };
+  return { resident, anonymous, openFiles };
 }
 
 /** Numbers that are spread evenly over so many changes: a quantile of each tenth, the most, and the growth. */

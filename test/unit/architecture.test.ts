@@ -32,7 +32,13 @@ const PURE: Readonly<Record<string, 'all' | readonly string[]>> = {
   'jsonc-parser': 'all',
 };
 
-const PURE_GLOBALS = ['process.arch', 'process.cpuUsage', 'process.threadCpuUsage', 'globalThis.gc'];
+const PURE_GLOBALS = [
+  'process.arch',
+  'process.cpuUsage',
+  'process.memoryUsage',
+  'process.threadCpuUsage',
+  'globalThis.gc',
+];
 
 interface Import {
   readonly file: string;

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
-import perfHooks from 'node:perf_hooks';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { METRIC_PREFIX, METRICS, Metrics } from '../../../lib/status/metrics.ts';
@@ -9,15 +8,25 @@ import { UNPRINTABLE } from '../config/support.ts';
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 
 describe('the metrics', () => {
-  it('wake an idle process no more than once a second', (t) => {
-    const monitor = t.mock.method(perfHooks, 'monitorEventLoopDelay');
-    new Metrics();
-    const resolutions = monitor.mock.calls.map((call) => call.arguments[0]?.resolution ?? 10);
-    assert.equal(resolutions.length, 1);
-    assert.ok(
-      resolutions.every((resolution) => resolution >= 1_000),
-      `${resolutions} ms`,
-    );
+  it('of the process are its start, CPU time and memory, and none of Node.js', async () => {
+    const metrics = new Metrics();
+    const read = async () => {
+      const lines = samples((await metrics.text(false)).body.split('\n'));
+      return Object.fromEntries(lines.filter((line) => /^(?:process|nodejs)_/.test(line)).map(pair));
+    };
+    const before = await read();
+    assert.deepEqual(Object.keys(before).toSorted(), [
+      'process_cpu_seconds_total',
+      'process_resident_memory_bytes',
+      'process_start_time_seconds',
+    ]);
+    const { process_start_time_seconds: start = 0, process_resident_memory_bytes: memory = 0 } = before;
+    assert.ok(Math.abs(start + performance.now() / 1000 - Date.now() / 1000) < 60, `started ${start}`);
+    assert.ok(memory > 1e6, `${memory} bytes`);
+    const cpu = async () => (await read())['process_cpu_seconds_total'] ?? 0;
+    const [earlier, used] = [await cpu(), process.cpuUsage()];
+    while (process.cpuUsage(used).user < 50_000);
+    assert.ok((await cpu()) >= earlier + 0.05);
   });
 
   it('of the table are all exposed, with type and help', async () => {
@@ -89,6 +98,11 @@ describe('the metrics', () => {
 
 function ownLines(body: string): readonly string[] {
   return body.split('\n').filter((line) => line.includes(METRIC_PREFIX));
+}
+
+function pair(line: string): readonly [name: string, value: number] {
+  const [name = '', value] = line.split(' ');
+  return [name, Number(value)];
 }
 
 function samples(lines: readonly string[]): readonly string[] {
