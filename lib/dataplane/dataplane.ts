@@ -145,21 +145,22 @@ export function unplanned(text: string): PlannedRule {
   return { text, entry: undefined };
 }
 
-/** Every way in which the kernel can differ. */
-export const DIFFERENCES = [
-  'no readable chain',
-  'rules differ',
-  'rule order differs',
-  'jump missing',
-  'jump duplicated',
-  'jump outdated',
-  'chain left over',
-  'table missing',
-  'elements differ',
-  'table left over',
-] as const;
+/** Every way in which what the agent has applied can differ in the kernel. */
+export const DIFFERENCES = {
+  iptables: [
+    'no readable chain',
+    'rules differ',
+    'rule order differs',
+    'jump missing',
+    'jump duplicated',
+    'jump outdated',
+    'chain left over',
+  ],
+  nftables: ['table missing', 'rules differ', 'elements differ'],
+} as const;
 
-export type Difference = (typeof DIFFERENCES)[number];
+/** Every way in which the kernel can differ, also if it is to hold no rules. */
+export type Difference = (typeof DIFFERENCES)[keyof typeof DIFFERENCES][number] | 'table left over';
 
 /** What the agent's rules in the kernel do with packets to every address; foreign rules may do more. */
 export interface KernelFates extends Fates {

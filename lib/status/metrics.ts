@@ -44,12 +44,12 @@ export const METRICS = {
     'Repeated attempts by reason: busy (a lock) or raced (the kernel changed in between).',
   ),
   drift_repairs_total: counter(
-    ['family', 'found'],
-    'Repairs of rules that another program has changed, by what was found.',
+    ['family', 'program'],
+    'Repairs of rules that another program has changed, by that program: iptables, iptables-restore, nft, other, several, or unknown if no event of the kernel told it. A flush of both families is one repair in each.',
   ),
-  drift_programs_total: counter(
-    ['program'],
-    'The same repairs by the program that made the change: iptables, iptables-restore, nft, other, several, or unknown if no event of the kernel told it.',
+  drift_differences_total: counter(
+    ['family', 'found'],
+    'What these repairs have found. One repair can find several differences.',
   ),
   rules_contested: gauge(
     [],

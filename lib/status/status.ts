@@ -185,7 +185,7 @@ export class Status implements Observer {
       lastVerdicts: verdicts?.lines.length ? { ...verdicts, at: now } : before?.lastVerdicts,
     });
     this.#recorder.record((metrics) => {
-      if (before === undefined) beginAtZero(metrics, family);
+      if (before === undefined) beginAtZero(metrics, family, this.#dataplane);
       metrics.add('syncs_total', { family, result: plan === undefined ? 'unchanged' : 'changed' });
       metrics.observe('sync_duration_seconds', { family }, duration);
       metrics.set('last_sync_success_timestamp_seconds', { family }, now / 1000);
@@ -194,8 +194,8 @@ export class Status implements Observer {
       metrics.set('last_change_timestamp_seconds', { family }, now / 1000);
       if (wake.reason === 'change') metrics.observe('reaction_duration_seconds', {}, duration);
       if (!drifted) return;
-      for (const found of plan.found) metrics.add('drift_repairs_total', { family, found });
-      metrics.add('drift_programs_total', { program: programLabel(wake.by) });
+      metrics.add('drift_repairs_total', { family, program: programLabel(wake.by) });
+      for (const found of plan.found) metrics.add('drift_differences_total', { family, found });
     });
   }
 
@@ -316,10 +316,11 @@ function programLabel([first, ...more]: readonly string[] = []): (typeof PROGRAM
 }
 
 /** Adds all series with zero. Otherwise rate() and increase() of Prometheus miss the first event of each. */
-function beginAtZero(metrics: Metrics, family: Family): void {
+function beginAtZero(metrics: Metrics, family: Family, dataplane: Dataplane | undefined): void {
   for (const result of ['changed', 'unchanged', 'failed']) metrics.add('syncs_total', { family, result }, 0);
-  for (const found of DIFFERENCES) metrics.add('drift_repairs_total', { family, found }, 0);
-  for (const program of PROGRAMS) metrics.add('drift_programs_total', { program }, 0);
+  for (const program of PROGRAMS) metrics.add('drift_repairs_total', { family, program }, 0);
+  const differences = DIFFERENCES[dataplane?.iptables === undefined ? 'nftables' : 'iptables'];
+  for (const found of differences) metrics.add('drift_differences_total', { family, found }, 0);
   for (const result of ['valid', 'invalid']) metrics.add('config_loads_total', { result }, 0);
   for (const reason of ['busy', 'raced']) metrics.add('sync_retries_total', { reason }, 0);
 }

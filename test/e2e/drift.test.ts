@@ -80,9 +80,9 @@ function assertCounted(metrics: string, drifts: (typeof WAYS)[number]['drifts'],
     isNamed ? (/^(?:nft|iptables)/.exec(file)?.[0] ?? '') : 'unknown',
   );
   for (const [program, { length }] of Map.groupBy(programs, (one) => one))
-    assert.match(metrics, new RegExp(`drift_programs_total{program="${program}"} ${length}\n`));
+    assert.match(metrics, new RegExp(`drift_repairs_total{family="IPv4",program="${program}"} ${length}\n`));
   for (const [, found] of drifts)
-    assert.match(metrics, new RegExp(`drift_repairs_total{family="IPv4",found="${found}"} [1-9]`));
+    assert.match(metrics, new RegExp(`drift_differences_total{family="IPv4",found="${found}"} [1-9]`));
 }
 
 for (const {

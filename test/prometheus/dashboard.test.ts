@@ -10,14 +10,14 @@ import { type Prometheus, type Sample, startPrometheus } from './prometheus.ts';
 const AGENT = '127.0.0.1:9614';
 
 describe('the dashboard', () => {
-  it('has an answer to queries about connections, of a real agent in nft mode', async () => {
+  it('has an answer to queries about connections, of a real agent with nftables', async () => {
     await using node = await createNode();
     await node.volume(sources(0));
-    const agent = node.start(`--metrics-bind-address=${AGENT}`, '--enable-ipv6', '--iptables-mode=nft');
+    const agent = node.start(`--metrics-bind-address=${AGENT}`, '--enable-ipv6', '--backend=nftables');
     await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
     await using prometheus = await startPrometheus(node.box, { scrape: [AGENT] });
-    const queries = QUERIES.filter((query) => NEEDS_NETLINK.test(query));
-    assert.equal(queries.length, 2);
+    const queries = QUERIES.filter((query) => NEEDS_NFTABLES.test(query));
+    assert.equal(queries.length, 3);
     await answered(prometheus, queries, () => delay(SETTLED_MS));
     agent.kill('SIGTERM');
     assert.equal((await agent.ended).code, 0, agent.log());
@@ -41,8 +41,8 @@ describe('the dashboard', () => {
       clusters: ['east', 'west'],
     });
 
-    const isTraffic = (expr: string) => /masqueraded_(?:packets|bytes)_total/.test(expr);
-    const queries = QUERIES.filter((query) => !NEEDS_NETLINK.test(query));
+    const isTraffic = (expr: string) => /masqueraded_connections_total/.test(expr);
+    const queries = QUERIES.filter((query) => !NEEDS_NFTABLES.test(query));
     let round = 0;
     await answered(
       prometheus,
@@ -90,7 +90,7 @@ describe('the dashboard', () => {
 const QUERIES = targets.map(({ expr }) => substituted(expr));
 
 /** The agent above has legacy mode, because only that has a lock. */
-const NEEDS_NETLINK = /ip_masq_agent_(?:stale_flows|port_usage_ratio)/;
+const NEEDS_NFTABLES = /ip_masq_agent_(?:stale_flows|port_usage_ratio|invalid_packets_total)/;
 
 /** What single numbers are at the end of the story, of one cluster, and of both if that differs. */
 const NOW: Readonly<Record<string, readonly [readonly number[], (readonly number[])?]>> = {

@@ -16,7 +16,6 @@ const DOCKER = ['-A', 'POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0'
 /** What may have no series on a node without trouble. */
 const TROUBLE: ReadonlySet<string> = new Set([
   'sync_retries_total',
-  'drift_repairs_total',
   'config_conflicts',
   'config_errors',
   'config_refused_info',
@@ -36,7 +35,7 @@ describe('Prometheus', { concurrency: true }, () => {
     await node.volume({
       'ip-masq-x': `${INSIDE}masqueradeFromCIDRs: [10.244.0.0/16]\nmasqueradeAddresses: [{destination: 0.0.0.0/0, address: 10.9.0.0/24}]\n`,
     });
-    const agent = await start(node);
+    const agent = await start(node, '--backend=nftables', '--invalid-packets=drop');
     await using prometheus = await watch(node);
     // The agent counts flows and ports a moment after it begins to serve.
     await eventually(

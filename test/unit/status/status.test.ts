@@ -5,7 +5,7 @@ import type { ValidConfig } from '../../../lib/agent/load.ts';
 import type { SyncEvent } from '../../../lib/agent/loop.ts';
 import type { SyncReason } from '../../../lib/agent/wakes.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
-import type { Dataplane, Difference, Plan } from '../../../lib/dataplane/dataplane.ts';
+import { type Dataplane, DIFFERENCES, type Difference, type Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { ForeignFinding } from '../../../lib/foreign/find.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
@@ -90,7 +90,7 @@ describe('the status', () => {
     status.onSync(sync({ found: ['no readable chain'] }));
     assert.equal(await value('syncs_total', 'family="IPv4"', 'result="unchanged"'), 0);
     assert.equal(await value('syncs_total', 'family="IPv4"', 'result="failed"'), 0);
-    assert.equal(await value('drift_repairs_total', 'family="IPv4"', 'found="jump missing"'), 0);
+    assert.equal(await value('drift_repairs_total', 'family="IPv4"', 'program="nft"'), 0);
     assert.equal(await value('sync_retries_total', 'reason="raced"'), 0);
     assert.ok((await series('syncs_total')).every((line) => line.includes('IPv4')));
     status.onSync(sync());
@@ -131,14 +131,32 @@ describe('the status', () => {
     });
   }
 
-  it('counts repairs of what others have changed by all that was found, and no changes of the config', async () => {
+  it('counts repairs of what others have changed once each, and all that they found, and no changes of the config', async () => {
     const { status, value } = create();
     status.onSync(sync({ found: ['rules differ'] }));
     status.onSync(sync({ found: ['rules differ', 'jump missing'], drifted: true }));
     status.onSync(sync({ found: ['jump missing'], drifted: true }));
-    assert.equal(await value('drift_repairs_total', 'family="IPv4"', 'found="rules differ"'), 1);
-    assert.equal(await value('drift_repairs_total', 'family="IPv4"', 'found="jump missing"'), 2);
+    assert.equal(await value('drift_repairs_total', 'family="IPv4"', 'program="unknown"'), 2);
+    assert.equal(await value('drift_differences_total', 'family="IPv4"', 'found="rules differ"'), 1);
+    assert.equal(await value('drift_differences_total', 'family="IPv4"', 'found="jump missing"'), 2);
   });
+
+  for (const [iptables, differences] of [
+    [{ mode: 'nft', suffix: '' }, DIFFERENCES.iptables],
+    [undefined, DIFFERENCES.nftables],
+  ] as const)
+    it(`begins with the differences of the dataplane in use, ${iptables ? 'iptables' : 'nftables'}, and no others`, async () => {
+      const { status, series } = create();
+      status.onDataplane({
+        name: 'x',
+        chosenBy: 'flag',
+        iptables,
+        ruleCount: () => 1,
+      } as unknown as Dataplane);
+      status.onSync(sync());
+      const found = (await series('drift_differences_total')).map((line) => /found="(.*)"/.exec(line)?.[1]);
+      assert.deepEqual(found, differences);
+    });
 
   for (const [by, program] of [
     [undefined, 'unknown'],
@@ -160,8 +178,8 @@ describe('the status', () => {
     it(`counts a repair after ${by?.join(' and ') || 'nobody'} under ${program}`, async () => {
       const { status, series } = create();
       status.onSync(sync({ found: ['rules differ'], drifted: true, by }));
-      const counted = (await series('drift_programs_total')).filter((line) => !line.endsWith(' 0'));
-      assert.deepEqual(counted, [`ip_masq_agent_drift_programs_total{program="${program}"} 1`]);
+      const counted = (await series('drift_repairs_total')).filter((line) => !line.endsWith(' 0'));
+      assert.deepEqual(counted, [`ip_masq_agent_drift_repairs_total{family="IPv4",program="${program}"} 1`]);
     });
   }
 
