@@ -69,6 +69,23 @@ export const CONFLICT_KINDS = {
   },
 } as const satisfies Readonly<Record<string, Kind>>;
 
+/** Kinds of what the guards find in the merged config. */
+const GUARD_KINDS = {
+  'nothing-inside': {
+    severity: 'warning',
+    meaning: 'Every address of a family is masqueraded, except link-local.',
+  },
+  'everything-inside': { severity: 'info', meaning: 'No address of a family is masqueraded.' },
+  promise: {
+    severity: 'error',
+    meaning: 'The config breaks --must-not-masquerade or --must-masquerade.',
+  },
+  'drop-from-anywhere': {
+    severity: 'error',
+    meaning: 'With --invalid-packets=drop, masqueradeFromCIDRs lists no range of a family.',
+  },
+} as const satisfies Readonly<Record<string, Kind>>;
+
 /** Every kind of problem, in an order that does not change from run to run. */
 export const KINDS = {
   unreadable: { severity: 'error', meaning: 'A source or the config directory cannot be read.' },
@@ -105,19 +122,7 @@ export const KINDS = {
   },
   duration: { severity: 'error', meaning: 'A text is not a duration, or is too short or too long.' },
   ...CONFLICT_KINDS,
-  'nothing-inside': {
-    severity: 'warning',
-    meaning: 'Every address of a family is masqueraded, except link-local.',
-  },
-  'everything-inside': { severity: 'info', meaning: 'No address of a family is masqueraded.' },
-  promise: {
-    severity: 'error',
-    meaning: 'The config breaks --must-not-masquerade or --must-masquerade.',
-  },
-  'drop-from-anywhere': {
-    severity: 'error',
-    meaning: 'With --invalid-packets=drop, masqueradeFromCIDRs lists no range of a family.',
-  },
+  ...GUARD_KINDS,
   expectation: {
     severity: 'error',
     meaning: 'An address has another verdict than the file of --expect says.',
@@ -130,6 +135,11 @@ export const KINDS = {
 } as const satisfies Readonly<Record<string, Kind>>;
 
 export type ProblemKind = keyof typeof KINDS;
+
+/** The kinds of conflicts that a valid config can have, what the guards find among them, and how grave they are. */
+export const VALID_CONFLICTS = Object.entries<Kind>({ ...CONFLICT_KINDS, ...GUARD_KINDS }).filter(
+  ([, { severity }]) => severity !== 'error',
+);
 
 /** A problem of that kind, as grave as the kind is. */
 export function problem(kind: ProblemKind, remark: Remark): Problem {

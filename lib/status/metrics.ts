@@ -60,6 +60,10 @@ export const METRICS = {
     '1 if the agent reads nf_tables over netlink, and gets an event with each change; 0 if that fails, so that only the resync finds drift. Absent with --netlink=off, and in legacy mode.',
   ),
   config_valid: gauge([], '1 if the last reading of the sources had no error, else 0.'),
+  config_last_valid_timestamp_seconds: gauge(
+    [],
+    'Time of the last reading of the sources that had no error. The sources are read at the start, after each change, and at each resync.',
+  ),
   config_sources: gauge([], 'Merged sources; 0 if the defaults apply.'),
   source_info: gauge(['source'], 'Always 1; one series for each source that was read last.'),
   config_entries: gauge(
@@ -68,7 +72,7 @@ export const METRICS = {
   ),
   config_conflicts: gauge(
     ['severity', 'kind'],
-    'Conflicts between sources or within one source, and what the guards find, such as nothing-inside.',
+    'Conflicts between sources or within one source, and what the guards find, such as nothing-inside; 0 of a kind that there is none of.',
   ),
   config_errors: gauge(
     ['kind'],

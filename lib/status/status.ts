@@ -2,6 +2,7 @@ import type { ValidConfig } from '../agent/load.ts';
 import type { LookEvent, Observer, SyncEvent } from '../agent/loop.ts';
 import { configHash, refusedHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
+import { type Problem, VALID_CONFLICTS } from '../config/problem.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
@@ -144,10 +145,12 @@ export class Status implements Observer {
   onLoad(loaded: ValidConfig): void {
     const { config } = loaded;
     const isNew = loaded !== this.#loaded;
+    const now = Date.now();
     this.#loaded = loaded;
     this.#invalid = undefined;
     this.#recorder.record((metrics) => {
       metrics.set('config_valid', {}, 1);
+      metrics.set('config_last_valid_timestamp_seconds', {}, now / 1000);
       metrics.replace('config_refused_info', []);
       metrics.replace('config_errors', []);
       metrics.add('config_loads_total', { result: 'valid' });
@@ -158,15 +161,9 @@ export class Status implements Observer {
         config.sources.map((source) => ({ labels: { source }, value: 1 })),
       );
       metrics.replace('config_info', [{ labels: { hash: configHash(config) }, value: 1 }]);
-      const conflicts = Map.groupBy(config.conflicts, ({ severity, kind }) => `${severity} ${kind}`);
-      metrics.replace(
-        'config_conflicts',
-        [...conflicts.values()].flatMap((group) =>
-          group
-            .slice(0, 1)
-            .map(({ severity, kind }) => ({ labels: { severity, kind }, value: group.length })),
-        ),
-      );
+      const conflicts = Map.groupBy<string, Problem>(config.conflicts, ({ kind }) => kind);
+      for (const [kind, { severity }] of VALID_CONFLICTS)
+        metrics.set('config_conflicts', { severity, kind }, conflicts.get(kind)?.length ?? 0);
     });
   }
 

@@ -16,7 +16,6 @@ const DOCKER = ['-A', 'POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0'
 /** What may have no series on a node without trouble. */
 const TROUBLE: ReadonlySet<string> = new Set([
   'sync_retries_total',
-  'config_conflicts',
   'config_errors',
   'config_refused_info',
   'foreign_masquerade_rules',

@@ -31,7 +31,8 @@ describe('the status', () => {
     assert.deepEqual(await series('config_info'), [first]);
     assert.equal(await value('config_sources'), 3);
     status.onLoad(loaded({ b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }));
-    assert.deepEqual(await series('config_conflicts'), []);
+    const conflicts = await series('config_conflicts');
+    assert.ok(conflicts.length > 1 && conflicts.every((line) => line.endsWith(' 0')), conflicts.join());
     assert.deepEqual(await series('source_info'), ['ip_masq_agent_source_info{source="b"} 1']);
     const [second, ...more] = await series('config_info');
     assert.deepEqual(more, []);
@@ -58,6 +59,21 @@ describe('the status', () => {
     assert.notEqual(second, first);
     status.onLoad(loaded({ a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }));
     assert.deepEqual([await series('config_errors'), await series('config_refused_info')], [[], []]);
+  });
+
+  it('says when the sources were valid last, also if they are not now', async (t) => {
+    const { status, value } = create();
+    const at = async () => value('config_last_valid_timestamp_seconds');
+    t.mock.timers.enable({ apis: ['Date'], now: 1_000_000 });
+    const read = loaded(TEXTS);
+    status.onLoad(read);
+    assert.equal(await at(), 1_000);
+    t.mock.timers.tick(60_000);
+    status.onLoad(read);
+    assert.equal(await at(), 1_060);
+    t.mock.timers.tick(60_000);
+    status.onInvalidConfig(new InvalidConfigError([]));
+    assert.equal(await at(), 1_060);
   });
 
   it('knows of each family when it was synced and changed, and why', () => {
