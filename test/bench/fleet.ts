@@ -93,5 +93,6 @@ function stateMetrics(): string {
     `kube_node_info{node="${name}",os_image="Debian GNU/Linux 12 (bookworm)"} 1`,
     `kube_pod_info{namespace="kube-system",pod="ip-masq-agent-${name}",node="${name}",created_by_kind="DaemonSet",created_by_name="ip-masq-agent"} 1`,
   ]);
-  return `${lines.join('\n')}\n`;
+  const desired = `kube_daemonset_status_desired_number_scheduled{namespace="kube-system",daemonset="ip-masq-agent"} ${nodes}`;
+  return `${[...lines, desired].join('\n')}\n`;
 }

@@ -6,6 +6,7 @@ import { createNode, eventually, type NodeLab } from '../e2e/support.ts';
 import { succeed } from '../lab/run.ts';
 import { substituted, targets } from './dashboard.ts';
 import { type Prometheus, type Sample, startPrometheus } from './prometheus.ts';
+import { stateRules } from './support.ts';
 
 const AGENT = '127.0.0.1:9614';
 
@@ -39,6 +40,7 @@ describe('the dashboard', () => {
     await using prometheus = await startPrometheus(node.box, {
       scrape: [AGENT],
       clusters: ['east', 'west'],
+      rules: [stateRules(['east', 'west'], 1)],
     });
 
     const isTraffic = (expr: string) => /masqueraded_connections_total/.test(expr);
@@ -78,6 +80,11 @@ describe('the dashboard', () => {
       ['east', 'west'].map((cluster) => ({ metric: { cluster, node: 'node-0' }, value: 1 })),
       'what the variables list',
     );
+    await volume.swap({ 'ip-masq-cloud': 'masqLinkLocal: maybe\n' });
+    await eventually(
+      async () => `${await numbers('Ready', 'east')}` === '0',
+      () => 'an agent that keeps an older config to be not ready',
+    );
     agent.kill('SIGTERM');
     assert.equal((await agent.ended).code, 0, agent.log());
     await eventually(
@@ -100,7 +107,7 @@ const NOW: Readonly<Record<string, readonly [readonly number[], (readonly number
   Restarts: [[0]],
   Versions: [[1]],
   'Configs in use': [[1]],
-  'On the most common config': [[1]],
+  'On the config of their DaemonSet': [[1]],
   Sources: [[2, 2]],
   Conflicts: [[1]],
   'Without netlink': [[0]],

@@ -7,7 +7,7 @@ import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { startHelper } from '../lab/helper.ts';
 import { succeed } from '../lab/run.ts';
 import { type Prometheus, startPrometheus } from './prometheus.ts';
-import { hurriedRules } from './support.ts';
+import { hurriedRules, stateRules } from './support.ts';
 
 const ADDRESS = '127.0.0.1:9614';
 const INSIDE = 'nonMasqueradeCIDRs: [10.1.0.0/16]\n';
@@ -101,6 +101,16 @@ describe('Prometheus', { concurrency: true }, () => {
     await stop(agent);
   });
 
+  it('alerts on a node that has no config, because two need an agent and one has it', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-x': INSIDE });
+    const agent = await start(node);
+    await using prometheus = await watch(node, 2);
+    const labels = { ...WARNING, daemonset: 'ip-masq-agent' };
+    await fires(prometheus, [{ name: 'IpMasqAgentConfigDiffers', labels }]);
+    await stop(agent);
+  });
+
   it('alerts on syncs that have stopped', async () => {
     await using node = await createNode();
     await node.volume({ 'ip-masq-x': INSIDE });
@@ -110,7 +120,7 @@ describe('Prometheus', { concurrency: true }, () => {
     await stop(agent);
   });
 
-  it('alerts on an agent that has ended on an invalid config, its rules still there, and on nothing else', async () => {
+  it('alerts on an agent that has ended on an invalid config, its rules still there, and on what follows', async () => {
     await using node = await createNode();
     const volume = await node.volume({ 'ip-masq-x': INSIDE });
     const agent = await start(node);
@@ -118,7 +128,10 @@ describe('Prometheus', { concurrency: true }, () => {
     const rules = await node.chain();
     await volume.swap({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.1.0.1/16]\n' });
     assert.deepEqual(await agent.ended, { code: 3, signal: null });
-    await fires(prometheus, [{ name: 'IpMasqAgentDown', labels: { ...WARNING, job: 'ip-masq-agent' } }]);
+    await fires(prometheus, [
+      { name: 'IpMasqAgentConfigDiffers', labels: { ...WARNING, daemonset: 'ip-masq-agent' } },
+      { name: 'IpMasqAgentDown', labels: { ...WARNING, job: 'ip-masq-agent' } },
+    ]);
     assert.deepEqual(await node.chain(), rules);
   });
 
@@ -160,18 +173,22 @@ async function stop(agent: RunningAgent): Promise<void> {
 }
 
 /** Waits until the agent has been scraped, and is known to the rules too. */
-async function watch(node: NodeLab): Promise<Prometheus> {
-  const prometheus = await startPrometheus(node.box, { scrape: [ADDRESS], rules: [hurriedRules()] });
+async function watch(node: NodeLab, desired = 1): Promise<Prometheus> {
+  const prometheus = await startPrometheus(node.box, {
+    scrape: [ADDRESS],
+    rules: [hurriedRules(), stateRules([''], desired)],
+  });
   await eventually(
-    async () => (await prometheus.query('up == 1')).length === 1 && !(await isAbsent(prometheus)),
+    async () => (await prometheus.query('up == 1')).length === 1 && !(await isAbsent(prometheus, desired)),
     () => 'a scrape of the agent',
   );
   return prometheus;
 }
 
-/** It is for the first five seconds, in which Prometheus gathers its targets. */
-async function isAbsent(prometheus: Prometheus): Promise<boolean> {
-  return (await prometheus.firing()).some(({ name }) => name === 'IpMasqAgentAbsent');
+/** It is for the first seconds, in which Prometheus gathers its targets: then one that is desired has no config either. */
+async function isAbsent(prometheus: Prometheus, desired: number): Promise<boolean> {
+  const names = ['IpMasqAgentAbsent', ...(desired === 1 ? ['IpMasqAgentConfigDiffers'] : [])];
+  return (await prometheus.firing()).some(({ name }) => names.includes(name));
 }
 
 type Alerts = Awaited<ReturnType<Prometheus['firing']>>;

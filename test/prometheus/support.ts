@@ -30,6 +30,32 @@ export function exampleRules(): readonly Rule[] {
   return groups.flatMap(({ rules }) => rules);
 }
 
+/**
+ * A rule file that stands in for kube-state-metrics: in each cluster one pod of the DaemonSet, the first that is scraped, and
+ * so many nodes that need one.
+ */
+export function stateRules(clusters: readonly string[], desired: number): string {
+  const rules = clusters.flatMap((cluster) => [
+    {
+      record: 'kube_pod_info',
+      expr: 'vector(1)',
+      labels: {
+        cluster,
+        namespace: 'kube-system',
+        pod: 'ip-masq-agent-0',
+        created_by_kind: 'DaemonSet',
+        created_by_name: 'ip-masq-agent',
+      },
+    },
+    {
+      record: 'kube_daemonset_status_desired_number_scheduled',
+      expr: `vector(${desired})`,
+      labels: { cluster, namespace: 'kube-system', daemonset: 'ip-masq-agent' },
+    },
+  ]);
+  return JSON.stringify({ groups: [{ name: 'state', rules }] });
+}
+
 /** The rules of the example as they are, but with seconds for a patience of minutes. */
 export function hurriedRules(): string {
   return example('rules.yaml')

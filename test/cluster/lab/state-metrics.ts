@@ -76,12 +76,25 @@ async function list<Item>(...args: readonly string[]): Promise<readonly Item[]> 
   return items;
 }
 
+interface DaemonSet {
+  readonly metadata: { readonly namespace: string; readonly name: string };
+  readonly status: { readonly desiredNumberScheduled: number };
+}
+
+/** See docs/metrics/workload/daemonset-metrics.md of kube-state-metrics. */
+function daemonSetSeries({ metadata: { namespace, name }, status }: DaemonSet): string {
+  const labels = { namespace, daemonset: name };
+  return series('kube_daemonset_status_desired_number_scheduled', labels, status.desiredNumberScheduled);
+}
+
 async function metrics(): Promise<string> {
-  const [pods, nodes] = await Promise.all([
+  const [pods, nodes, daemonSets] = await Promise.all([
     list<OwnedPod>('pods', '--all-namespaces'),
     list<NodeWithImage>('nodes'),
+    list<DaemonSet>('daemonsets', '--all-namespaces'),
   ]);
-  return `${[...pods.flatMap(podSeries), ...nodes.map(nodeSeries)].join('\n')}\n`;
+  const lines = [...pods.flatMap(podSeries), ...nodes.map(nodeSeries), ...daemonSets.map(daemonSetSeries)];
+  return `${lines.join('\n')}\n`;
 }
 
 /** One target for each port, with the labels that Prometheus documents under `kubernetes_sd_config`. */

@@ -76,6 +76,11 @@ scenario('a real Prometheus finds the agents, and its alerts fire and resolve', 
         [{ namespace }],
         name,
       );
+    // No agent has a config that Prometheus knows.
+    assert.deepEqual(
+      (await fires(firing, 'IpMasqAgentConfigDiffers')).map(({ labels }) => labels),
+      [{ severity: 'warning', namespace, daemonset: 'ip-masq-agent' }],
+    );
     const crashing = `ip_masq_agent:crash_loop_exit_code{namespace="${namespace}"} == 3`;
     await until(
       'every pod to be counted',

@@ -51,7 +51,7 @@ describe('the alerts of examples/prometheus', () => {
       for (const matcher of [...source_matchers, ...target_matchers])
         for (const name of matcher.replace(/^alertname=~?"|"$/g, '').split('|')) {
           const expr = ALERTS.find(({ alert }) => alert === name)?.expr ?? '';
-          const [, kept = ''] = /^count by \((.*?)\)/.exec(expr) ?? [];
+          const [, kept = ''] = /^(?:count|sum) by \((.*?)\)/.exec(expr) ?? [];
           for (const label of equal) assert.ok(kept.split(', ').includes(label), `${name} has ${label}`);
         }
   });
