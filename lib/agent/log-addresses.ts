@@ -1,13 +1,13 @@
 import { formatAddress } from '../cidr/address.ts';
 import { formatRemark, type Remark } from '../config/problem.ts';
 import type { Logger } from '../log/log.ts';
-import { type NodeAddress, nodeAddresses, type Policy } from '../policy/policy.ts';
+import { bestAddresses, type NodeAddress, nodeAddresses, type Policy } from '../policy/policy.ts';
 import { counted, fewInSentence } from '../text/words.ts';
 
 /** The most ranges and the most addresses that are named one by one. */
 const MOST = 10;
 
-/** Tells of each range that does not hold exactly one address of the node, and when that changes. */
+/** Tells of each range that does not hold exactly one best address of the node, and when that changes. */
 export function logAddresses(log: Logger, before: readonly Policy[], after: readonly Policy[]): void {
   const known = new Map(before.flatMap(nodeAddresses).map((one) => [one.range.text, remarkOn(one).message]));
   const changed = after
@@ -22,7 +22,7 @@ export function logAddresses(log: Logger, before: readonly Policy[], after: read
     log.warn(`the addresses in ${counted(changed.length - MOST, 'more range')} have changed`);
 }
 
-/** Each range that does not hold exactly one address of the node, at most a few, and then a count of the others. */
+/** Each range that does not hold exactly one best address of the node, at most a few, and then a count of the others. */
 export function addressRemarks(policies: readonly Policy[]): readonly Remark[] {
   const all = policies.flatMap(nodeAddresses).filter((one) => !isFine(one));
   const more = all.length - MOST;
@@ -32,13 +32,15 @@ export function addressRemarks(policies: readonly Policy[]): readonly Remark[] {
   return [...named, { message, remedy: 'resolve those that are named, then look again' }];
 }
 
-function isFine({ found = [] }: NodeAddress): boolean {
-  return found.length === 1;
+function isFine(address: NodeAddress): boolean {
+  return bestAddresses(address).length === 1;
 }
 
 /** Which addresses the node has in the range, and what to do if it is not exactly one. */
-function remarkOn({ range, origin: at, found = [] }: NodeAddress): Remark {
-  const [first, ...others] = found;
+function remarkOn(address: NodeAddress): Remark {
+  const { range, origin: at } = address;
+  const best = bestAddresses(address);
+  const [first, ...others] = best;
   if (first === undefined)
     return {
       at,
@@ -49,7 +51,7 @@ function remarkOn({ range, origin: at, found = [] }: NodeAddress): Remark {
   if (others.length === 0) return { at, message, remedy: 'nothing to do' };
   return {
     at,
-    message: `this node has several addresses in ${range.text}, of which the lowest is used: ${fewInSentence(found, MOST, formatAddress)}`,
-    remedy: 'make the range smaller if another one is meant',
+    message: `this node has several addresses in ${range.text} that are equally good, of which the lowest is used: ${fewInSentence(best, MOST, formatAddress)}`,
+    remedy: 'make the range smaller, so that no address that comes and goes is in it',
   };
 }

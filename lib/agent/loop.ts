@@ -5,7 +5,7 @@ import { describeKernelChange } from '../dataplane/kernel-fates.ts';
 import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
-import { type Address, compilePolicy, type Family, isFor, type Policy } from '../policy/policy.ts';
+import { compilePolicy, type Family, isFor, type OwnAddress, type Policy } from '../policy/policy.ts';
 import { keepRules, type LoadObserver, resyncInterval, SourceReader, type SourcesOptions } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
 import { type Described, logChange, logVanished } from './log-changes.ts';
@@ -22,7 +22,7 @@ export interface AgentOptions {
    */
   readonly keepIf?: () => Promise<boolean>;
   /** The node's addresses now. Asked for only if a config needs them. */
-  readonly ownAddresses: () => readonly Address[];
+  readonly ownAddresses: () => readonly OwnAddress[];
   /** Milliseconds of CPU that this process and its tools have used. */
   readonly cpuTime: () => number;
   /** Milliseconds until a busy kernel is an error. */
@@ -169,12 +169,12 @@ function announced(opened: Opened, observer: Observer, log: Logger): Opened {
 /** Compiles the merged config if it, or an address of the node that it asks for, has changed. */
 class Compiler {
   readonly #families: readonly Family[];
-  readonly #ownAddresses: () => readonly Address[];
+  readonly #ownAddresses: () => readonly OwnAddress[];
   readonly #log: Logger;
   #config: MergedConfig | undefined;
   #policies: readonly Policy[] = [];
 
-  constructor(families: readonly Family[], ownAddresses: () => readonly Address[], log: Logger) {
+  constructor(families: readonly Family[], ownAddresses: () => readonly OwnAddress[], log: Logger) {
     this.#families = families;
     this.#ownAddresses = ownAddresses;
     this.#log = log;

@@ -22,6 +22,12 @@ export interface Address {
   readonly value: bigint;
 }
 
+/** An address of the node. */
+export interface OwnAddress extends Address {
+  /** The lower, the rather packets leave with it; absent is 0. */
+  readonly rank?: number;
+}
+
 /** Reads an IP address; undefined if the text is not one. An address with a zone id (RFC 4007) is not accepted. */
 export function parseAddress(text: string): Address | undefined {
   const family = familyOf(text);

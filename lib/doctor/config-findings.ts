@@ -4,7 +4,7 @@ import type { LoadedConfig } from '../config/load.ts';
 import { formatPlace, formatProblem, type Remark } from '../config/problem.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import type { FindPods } from '../policy/masqueraded-pods.ts';
-import { type Address, compilePolicy, type Family } from '../policy/policy.ts';
+import { compilePolicy, type Family, type OwnAddress } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
 import type { Finding, FindingKind } from './finding.ts';
 
@@ -17,7 +17,7 @@ export function configFindings(
   dir: string,
   { config, problems, sources }: LoadedConfig,
   families: readonly Family[],
-  own: readonly Address[],
+  own: readonly OwnAddress[],
 ): readonly Finding[] {
   const errors = problems.filter(({ severity }) => severity === 'error');
   const evidence = errors.map(formatProblem);

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
-import { ADDRESS_BITS, type Address, type Family, parseAddress } from '../cidr/address.ts';
+import { ADDRESS_BITS, type Address, type Family, type OwnAddress, parseAddress } from '../cidr/address.ts';
 import { isIn, isInSome, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import { UNUSABLE } from '../cidr/reserved.ts';
+import { allAddresses, type LinkAddress } from '../netlink/addresses.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { type LocalRoute, localRoutes } from '../netlink/routes.ts';
 
@@ -11,7 +12,7 @@ import { type LocalRoute, localRoutes } from '../netlink/routes.ts';
  * that somebody has made local one by one (`ip route add local`). Without loopback and link-local ones, and without IPv6
  * addresses that another host may have (RFC 4862).
  */
-export function ownAddressList(): readonly Address[] {
+export function ownAddressList(): readonly OwnAddress[] {
   const unsure = unsureAddresses();
   const added = routes()
     .filter(({ family, length, isOfLink }) => !isOfLink && length === ADDRESS_BITS[family])
@@ -21,7 +22,42 @@ export function ownAddressList(): readonly Address[] {
       !UNUSABLE[family].some(({ prefix }) => isIn(value, rangeOf(prefix))) &&
       !(family === 'IPv6' && unsure.has(value)),
   );
-  return [...new Map(usable.map((address) => [`${address.family} ${address.value}`, address])).values()];
+  const ranks = ranksOfAddresses();
+  const unique = new Map(usable.map(({ family, value }) => [keyOf({ family, value }), { family, value }]));
+  return Array.from(unique, ([key, address]) => ({ ...address, rank: ranks.get(key) ?? RANK.host }));
+}
+
+function keyOf({ family, value }: Address): string {
+  return `${family} ${value}`;
+}
+
+/** What an address has that others are better without, each worse than all before it together. */
+const RANK = { host: 1, secondary: 2, deprecated: 4 } as const;
+
+/**
+ * The ranks of the addresses of links, by their keys. A virtual address that comes and goes (VRRP) is mostly secondary, deprecated
+ * or a host prefix; but on some clouds the only address is a host prefix. Without netlink only the prefixes are known.
+ */
+function ranksOfAddresses(): ReadonlyMap<string, number> {
+  const ranks = new Map<string, number>();
+  for (const { family, value, length, isDeprecated, isSecondary } of addresses()) {
+    const rank =
+      (length === ADDRESS_BITS[family] ? RANK.host : 0) +
+      (isSecondary ? RANK.secondary : 0) +
+      (isDeprecated ? RANK.deprecated : 0);
+    const key = keyOf({ family, value });
+    ranks.set(key, Math.min(rank, ranks.get(key) ?? rank));
+  }
+  return ranks;
+}
+
+function addresses(): readonly LinkAddress[] {
+  try {
+    return allAddresses();
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error;
+    return linkAddresses();
+  }
 }
 
 /**
@@ -53,10 +89,14 @@ function routes(): readonly LocalRoute[] {
   }
 }
 
-/** Those of links that are up and have a carrier; getifaddrs(3) in Node leaves out the others. */
-function linkAddresses(): readonly Address[] {
+/** Those of links that are up and have a carrier; getifaddrs(3) in Node leaves out the others, and flags. */
+function linkAddresses(): readonly LinkAddress[] {
   const links = Object.values(networkInterfaces()).flatMap((link) => link ?? []);
-  return links.flatMap(({ address }) => parseAddress(address) ?? []);
+  return links.flatMap(({ address, cidr }) => {
+    const parsed = parseAddress(address);
+    const length = Number(cidr?.split('/')[1]);
+    return parsed === undefined ? [] : [{ ...parsed, length, isDeprecated: false, isSecondary: false }];
+  });
 }
 
 /** linux/if_addr.h: the address failed the search for a duplicate, or that search goes on and it may not be used yet. */

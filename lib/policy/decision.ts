@@ -1,4 +1,4 @@
-import { ADDRESS_BITS, type Address, type Family, formatAddress } from '../cidr/address.ts';
+import { ADDRESS_BITS, type Address, type Family, formatAddress, type OwnAddress } from '../cidr/address.ts';
 import { covers, prefixAt } from '../cidr/prefix.ts';
 import { isIn, type Range, rangeOf } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
@@ -54,7 +54,7 @@ export function decide(
   config: MergedConfig,
   address: Address,
   source?: Address,
-  own?: readonly Address[],
+  own?: readonly OwnAddress[],
 ): Decision {
   const { family } = address;
   const policy = compilePolicy(config, family, own);

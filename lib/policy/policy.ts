@@ -1,4 +1,4 @@
-import { type Address, type Family, formatAddress } from '../cidr/address.ts';
+import { type Address, type Family, formatAddress, type OwnAddress } from '../cidr/address.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { isIn, isInSome, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
@@ -7,7 +7,7 @@ import type { MergedConfig } from '../config/config.ts';
 import type { Located, Origin } from '../text/origin.ts';
 
 /** The types of addresses in a policy, for importers that need no more of lib/cidr. */
-export type { Address, Family };
+export type { Address, Family, OwnAddress };
 
 /** Whether a packet leaves with the node's address instead of its own. */
 export type Verdict = 'not_masqueraded' | 'masqueraded';
@@ -33,10 +33,10 @@ export interface NodeAddress {
   readonly range: Prefix;
   readonly origin: Origin;
   /**
-   * The node's addresses in the range, ascending; the first is used. If there is none, the kernel chooses the address.
-   * Undefined if the node is not known.
+   * The node's addresses in the range, by rank, then ascending; the first is used. If there is none, the kernel chooses the
+   * address. Undefined if the node is not known.
    */
-  readonly found: readonly Address[] | undefined;
+  readonly found: readonly OwnAddress[] | undefined;
 }
 
 /**
@@ -56,7 +56,7 @@ export interface Policy {
  *
  * @param own the addresses of the node; undefined if the node is not known
  */
-export function compilePolicy(config: MergedConfig, family: Family, own?: readonly Address[]): Policy {
+export function compilePolicy(config: MergedConfig, family: Family, own?: readonly OwnAddress[]): Policy {
   const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses, ...settings } =
     config;
   const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, sources, conflicts, ...others } = settings;
@@ -88,7 +88,7 @@ export function compilePolicy(config: MergedConfig, family: Family, own?: readon
 function addressEntries(
   addresses: MergedConfig['masqueradeAddresses'],
   family: Family,
-  own: readonly Address[] | undefined,
+  own: readonly OwnAddress[] | undefined,
 ): readonly Entry[] {
   const asked = addresses
     .filter(({ value: { destination } }) => destination.family === family)
@@ -105,12 +105,21 @@ function addressEntries(
   return [...asked, ...others];
 }
 
-/** The addresses in the range, ascending. */
-function addressesIn(prefix: Prefix, addresses: readonly Address[]): readonly Address[] {
+/** The addresses in the range, by rank, then ascending. */
+function addressesIn(prefix: Prefix, addresses: readonly OwnAddress[]): readonly OwnAddress[] {
   const range = rangeOf(prefix);
   return addresses
     .filter(({ family, value }) => family === prefix.family && isIn(value, range))
-    .toSorted((a, b) => (a.value < b.value ? -1 : 1));
+    .toSorted((a, b) => rankOf(a) - rankOf(b) || (a.value < b.value ? -1 : 1));
+}
+
+function rankOf({ rank = 0 }: OwnAddress): number {
+  return rank;
+}
+
+/** The node's addresses in the range that are as good as the one that is used. */
+export function bestAddresses({ found = [] }: NodeAddress): readonly OwnAddress[] {
+  return found.filter((one) => rankOf(one) === rankOf(found[0] ?? one));
 }
 
 /** The addresses of the node that the policy asks for; each range once. */
@@ -121,8 +130,9 @@ export function nodeAddresses({ entries }: Policy): readonly NodeAddress[] {
 }
 
 /** Whether the policies were compiled for these addresses of the node, as far as they ask for any. */
-export function isFor(own: readonly Address[], policies: readonly Policy[]): boolean {
-  const textOf = (found: readonly Address[] = []) => found.map(formatAddress).join();
+export function isFor(own: readonly OwnAddress[], policies: readonly Policy[]): boolean {
+  const textOf = (found: readonly OwnAddress[] = []) =>
+    found.map((one) => `${formatAddress(one)} ${rankOf(one)}`).join();
   return policies
     .flatMap(nodeAddresses)
     .every(({ range, found }) => textOf(found) === textOf(addressesIn(range, own)));

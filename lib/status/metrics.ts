@@ -86,7 +86,7 @@ export const METRICS = {
   config_info: gauge(['hash'], 'Always 1; the hash is equal on all nodes whose merged config is equal.'),
   masquerade_address_ranges: gauge(
     ['family', 'found'],
-    'Ranges of masqueradeAddresses by how many addresses of the node they hold: none, one or several. With none, the kernel chooses the address, which may be the wrong one. Only there while a config lists any.',
+    'Ranges of masqueradeAddresses by how many addresses of the node they hold that are equally good: none, one or several. With none, the kernel chooses the address, which may be the wrong one; of several the lowest is used, and a lower one that comes is used at once. Only there while a config lists any.',
   ),
   rules: gauge(['family'], 'Rules and elements of sets that the kernel must hold.'),
   foreign_masquerade_rules: gauge(

@@ -8,7 +8,7 @@ import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
 import type { MasqueradedPods } from '../policy/masqueraded-pods.ts';
-import { type Family, nodeAddresses, type Policy } from '../policy/policy.ts';
+import { bestAddresses, type Family, nodeAddresses, type Policy } from '../policy/policy.ts';
 import { Contest } from './contest.ts';
 import type { Metrics } from './metrics.ts';
 import { type SourceCount, sourceOf } from './packet-counts.ts';
@@ -292,7 +292,7 @@ export class Status implements Observer {
 
 /** How many ranges of masqueradeAddresses hold so many addresses of the node; empty if the policy asks for none. */
 function addressRanges(policy: Policy) {
-  const counts = nodeAddresses(policy).map(({ found = [] }) => Math.min(found.length, FOUND.length - 1));
+  const counts = nodeAddresses(policy).map((one) => Math.min(bestAddresses(one).length, FOUND.length - 1));
   if (counts.length === 0) return [];
   return FOUND.map((found, index) => ({
     labels: { family: policy.family, found },

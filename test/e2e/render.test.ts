@@ -6,6 +6,7 @@ import { beforeEach, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { RENDER_FLAGS } from '../../cmd/ip-masq-agent/command-flags.ts';
 import { choicesOf } from '../lab/choices.ts';
+import { WITH_NETLINK } from '../lab/netlink.ts';
 import { node, outDir, SOURCES, writeSources } from './render-support.ts';
 import { BINARY } from './support.ts';
 
@@ -156,7 +157,12 @@ describe('render prints', () => {
     await ip('link set router up');
     for (const format of ['iptables', 'nftables'])
       assert.deepEqual(await rendered(format), { sources: ['198.51.100.17'], stderr: '' });
-    await ip('address add 198.51.100.7/24 dev uplink');
+    // A secondary address, then one of another network.
+    await ip('address add 198.51.100.3/24 dev uplink');
+    if (WITH_NETLINK)
+      assert.deepEqual(await rendered('nftables'), { sources: ['198.51.100.17'], stderr: '' });
+    await ip('address delete 198.51.100.3/24 dev uplink');
+    await ip('address add 198.51.100.7/25 dev uplink');
     const several = await rendered('nftables');
     assert.deepEqual(several.sources, ['198.51.100.7']);
     assert.match(

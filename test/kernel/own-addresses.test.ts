@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { createBox } from '../lab/box.ts';
+import { WITH_NETLINK } from '../lab/netlink.ts';
 import { succeed } from '../lab/run.ts';
 import { BOX_KINDS } from './support.ts';
 
@@ -16,6 +17,7 @@ const SCRIPT = `
   const isOwn = ownAddresses();
   console.log(JSON.stringify({
     list: ownAddressList().map(formatAddress),
+    ranks: ownAddressList().map(({ rank }) => rank),
     own: asked.filter((text) => isOwn(parseAddress(text))),
   }));`;
 
@@ -60,5 +62,30 @@ for (const kind of BOX_KINDS)
       assert.deepEqual(own, LOCAL);
       // Packets can leave with what is one address.
       assert.deepEqual(list, ['198.51.100.7', '2001:db8::7', '203.0.113.7', '2001:db8:2::7']);
+    });
+
+    it('are ranked: deprecated is worse than secondary, secondary worse than a host prefix', async () => {
+      await using box = await createBox(kind);
+      const commands = [
+        'address add 198.51.100.1/24 dev lo',
+        'address add 198.51.100.2/24 dev lo',
+        'address add 198.51.100.3/32 dev lo',
+        'address add 192.0.2.1/24 dev lo preferred_lft 0',
+        'address add 2001:db8::1/64 dev lo',
+        'address add 2001:db8::2/128 dev lo preferred_lft 0',
+      ];
+      await succeed(box.run('ip', ['-batch', '-'], { input: `${commands.join('\n')}\n` }));
+      const args = ['--input-type=module', '--eval', SCRIPT];
+      const { list, ranks } = JSON.parse(await succeed(box.run(process.execPath, args)));
+      const ranked = list.map((text: string, index: number) => [text, ranks[index]]);
+      const flagged = WITH_NETLINK ? [2, 4, 5] : [0, 0, 1];
+      assert.deepEqual(Object.fromEntries(ranked), {
+        '198.51.100.1': 0,
+        '198.51.100.2': flagged[0],
+        '198.51.100.3': 1,
+        '192.0.2.1': flagged[1],
+        '2001:db8::1': 0,
+        '2001:db8::2': flagged[2],
+      });
     });
   });

@@ -3,6 +3,7 @@ import { extent } from '../../../lib/cidr/extent.ts';
 import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/foreign/find.ts';
 import { type Decision, noEntryText } from '../../../lib/policy/decision.ts';
 import {
+  bestAddresses,
   type Entry,
   nodeAddressText,
   outcomeText,
@@ -80,8 +81,10 @@ function addressLines({ as }: Decision): readonly string[] {
     return [`  masqueradeAddresses lists ${range}; on a node, --live says its address`];
   const [first, ...others] = as.found;
   if (first === undefined) return [`  the kernel chooses the address, because the node has none in ${range}`];
-  const which =
-    others.length === 0 ? "the node's only address" : `the lowest of the node's ${as.found.length} addresses`;
+  const best = bestAddresses(as).length;
+  const several =
+    best === 1 ? `the best of the node's ${as.found.length}` : `the lowest of the node's ${best} best`;
+  const which = others.length === 0 ? "the node's only address" : `${several} addresses`;
   return [`  ${formatAddress(first)} is ${which} in ${range}`];
 }
 

@@ -13,6 +13,7 @@ import {
   type Family,
   fromSet,
   nodeAddressText,
+  type OwnAddress,
 } from '../../../lib/policy/policy.ts';
 import { counted, fewInSentence } from '../../../lib/text/words.ts';
 
@@ -71,7 +72,7 @@ export function explained(
   address: Address,
   from: Address | undefined,
   families: readonly Family[],
-  own?: readonly Address[],
+  own?: readonly OwnAddress[],
 ): Explained {
   const decision = config && decide(config, address, from, own);
   return { address, decision, isKept: families.includes(address.family), live: undefined };

@@ -36,4 +36,10 @@ it('what the log says of the addresses of the node changes as they do', () => {
   assert.match(said().join(), /^30 this node's address in 198\.51\.100\.0\/24 is 198\.51\.100\.8$/);
   logAddresses(log, [], on());
   assert.match(said().join(), none);
+  const [best] = on(8);
+  const ranked = [7, 8].map(
+    (octet) => ({ family: 'IPv4', value: 0xc6336400n + BigInt(octet), rank: 8 - octet }) as const,
+  );
+  logAddresses(log, best ? [best] : [], [compilePolicy(config, 'IPv4', ranked)]);
+  assert.deepEqual(said(), []);
 });

@@ -36,7 +36,7 @@ describe('explain, of an address of the node that packets leave with,', () => {
       OWN,
       '9.9.9.9',
       '9.9.9.9 is masqueraded as 198.51.100.7: 0.0.0.0/0 of ip-masq-operator:2:3 decides',
-      "  198.51.100.7 is the lowest of the node's 2 addresses in 198.51.100.0/24 of ip-masq-operator:2:3",
+      "  198.51.100.7 is the lowest of the node's 2 best addresses in 198.51.100.0/24 of ip-masq-operator:2:3",
       '  0.0.0.0/0 is 0.0.0.0 to 255.255.255.255, 4,294,967,296 addresses',
     ],
     [
@@ -44,7 +44,7 @@ describe('explain, of an address of the node that packets leave with,', () => {
       OWN,
       '2001:db8:8::8',
       '2001:db8:8::8 is masqueraded as 2001:db8::2: ::/0 of ip-masq-operator:5:3 decides',
-      "  2001:db8::2 is the lowest of the node's 2 addresses in 2001:db8::/32 of ip-masq-operator:5:3",
+      "  2001:db8::2 is the lowest of the node's 2 best addresses in 2001:db8::/32 of ip-masq-operator:5:3",
       '  ::/0 is :: to ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff, 2^128 addresses',
     ],
     [
@@ -80,6 +80,18 @@ describe('explain, of an address of the node that packets leave with,', () => {
       assert.equal(explainedText(answer, painter(false)), lines.map((line) => `${line}\n`).join(''));
     });
   }
+
+  it('says the best of several, and that it is one', () => {
+    const own = ['198.51.100.7', '198.51.100.17'].map((text, index) => ({
+      ...addressOf(text),
+      rank: 1 - index,
+    }));
+    const answer = explained(mergedOf(TEXTS), addressOf('9.9.9.9'), undefined, FAMILIES, own);
+    assert.match(
+      explainedText(answer, painter(false)),
+      /198\.51\.100\.17 is the best of the node's 2 addresses in /,
+    );
+  });
 
   it('says nothing of packets from elsewhere', () => {
     const texts = { ...TEXTS, 'ip-masq-pods': 'masqueradeFromCIDRs: [10.244.0.0/16]' };

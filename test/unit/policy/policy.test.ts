@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { type Family, parseAddress } from '../../../lib/cidr/address.ts';
+import { type Address, type Family, parseAddress } from '../../../lib/cidr/address.ts';
 import { MULTICAST } from '../../../lib/cidr/reserved.ts';
 import {
+  bestAddresses,
   compilePolicy,
   decider,
   type Entry,
   isFor,
+  nodeAddresses,
   nodeAddressText,
   outcomeText,
   type Policy,
@@ -173,6 +175,27 @@ masqueradeAddresses:
       assert.equal(outcomeText(verdict, as && nodeAddressText(as)), expected);
     });
   }
+
+  it('is the lowest of those with the lowest rank, of which there can be several', () => {
+    const item = { destination: '0.0.0.0/0', address: '198.51.100.0/24' };
+    const config = mergedOf({ a: JSON.stringify({ masqueradeAddresses: [item] }) });
+    for (const [ranks, found, best] of [
+      [{ 7: 0, 8: 0, 9: 0 }, [7, 8, 9], [7, 8, 9]],
+      [{ 7: 1, 8: 0, 9: 2 }, [8, 7, 9], [8]],
+      [{ 7: 4, 8: 1, 9: 1 }, [8, 9, 7], [8, 9]],
+    ] as const) {
+      const some = Object.entries(ranks).map(
+        ([octet, rank]) => ({ family: 'IPv4', value: 0xc6336400n + BigInt(octet), rank }) as const,
+      );
+      const ranked = compilePolicy(config, 'IPv4', some);
+      const [as] = nodeAddresses(ranked);
+      const octets = (all: readonly Address[] = []) => all.map(({ value }) => Number(value & 0xffn));
+      assert.deepEqual([octets(as?.found), octets(as && bestAddresses(as))], [found, best]);
+      assert.equal(isFor(some, [ranked]), true);
+      const worse = some.map((one) => (one.rank === 0 ? { ...one, rank: 1 } : one));
+      assert.equal(isFor(worse, [ranked]), best.length === 2, 'a rank that changes is compiled');
+    }
+  });
 
   it('is compiled again only if an address comes or goes that a range asks for', () => {
     const others = ['172.16.0.1', '2001:db8::2'].flatMap((text) => parseAddress(text) ?? []);

@@ -275,7 +275,9 @@ describe('the status', () => {
 
   it('counts ranges by how many addresses of the node they hold, as long as a config lists any', async () => {
     const { status, series, value } = create();
-    const own = [0x09000001n, 0x09000002n, 0x0a000001n].map((value) => ({ family: 'IPv4', value }) as const);
+    const own = [0x09000001n, 0x09000002n, 0x0a000001n, 0x0a000002n].map(
+      (value, index) => ({ family: 'IPv4', value, rank: index === 3 ? 1 : 0 }) as const,
+    );
     const items = ['9.0.0.0/8', '10.0.0.0/8', '11.0.0.0/8', '12.0.0.0/8'].map((address, index) => ({
       destination: `203.0.${index}.0/24`,
       address,

@@ -1,0 +1,52 @@
+import { replyParts } from './connection.ts';
+import { malformed } from './error.ts';
+import { attributesIn, FAMILIES, FLAGS, find, type Message, unsigned, writeMessage } from './messages.ts';
+import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
+
+/** An address of a link of this network namespace. */
+export interface LinkAddress {
+  readonly family: keyof typeof FAMILIES;
+  readonly value: bigint;
+  /** The prefix length. */
+  readonly length: number;
+  readonly isDeprecated: boolean;
+  /** Whether the link had another address of the same network before or, of IPv6, whether it is temporary (RFC 8981). */
+  readonly isSecondary: boolean;
+}
+
+/** linux/rtnetlink.h and linux/if_addr.h. */
+const RTM = { newAddress: 20, getAddress: 22 } as const;
+const IFA = { address: 1, local: 2 } as const;
+const IFA_F = { secondary: 0x01, deprecated: 0x20 } as const;
+const IFADDRMSG_BYTES = 8;
+
+/**
+ * All addresses of all links, of both families.
+ *
+ * @throws {NetlinkError}
+ */
+export function allAddresses(): readonly LinkAddress[] {
+  using socket = new NetlinkSocket(NETLINK_ROUTE);
+  const asked = 'list the addresses';
+  // The rest of `struct ifaddrmsg` asks for nothing.
+  const attributes = [Buffer.alloc(IFADDRMSG_BYTES - 4)];
+  socket.send(writeMessage({ type: RTM.getAddress, flags: FLAGS.dump, protocol: 0, attributes }, 0), asked);
+  const addresses: LinkAddress[] = [];
+  for (const replies of replyParts(socket, { asked, sequence: 0, type: RTM.newAddress }))
+    for (const reply of replies) addresses.push(...readAddress(reply));
+  return addresses;
+}
+
+/** Reads RTM_NEWADDR; none if the family is another one. */
+function readAddress({ payload: { bytes, start, end } }: Message): readonly LinkAddress[] {
+  if (end - start < IFADDRMSG_BYTES) throw malformed('an address without a header');
+  const [protocol = 0, length = 0, flags = 0] = bytes.subarray(start, end);
+  const family = (['IPv4', 'IPv6'] as const).find((one) => FAMILIES[one].protocol === protocol);
+  const attributes = attributesIn({ bytes, start: start + IFADDRMSG_BYTES, end });
+  // IFA_ADDRESS is that of the other end, if the link has one.
+  const address = find(attributes, IFA.local) ?? find(attributes, IFA.address);
+  if (family === undefined || address === undefined) return [];
+  const value = unsigned(address, FAMILIES[family].bytes);
+  const has = (flag: number) => (flags & flag) !== 0;
+  return [{ family, value, length, isDeprecated: has(IFA_F.deprecated), isSecondary: has(IFA_F.secondary) }];
+}
