@@ -2,6 +2,7 @@ import { FAMILY_NAMES } from '../../lib/cidr/address.ts';
 import { overlap, wayText } from '../../lib/cidr/prefix.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { DEFAULT_CHAIN, INVALID_PACKETS } from '../../lib/dataplane/options.ts';
+import { AUTHOR_IDS } from '../../lib/foreign/author.ts';
 import { UsageError } from './exit.ts';
 import {
   authors,
@@ -135,7 +136,7 @@ export const FLAGS = {
   'accept-foreign': dataplane(
     authors,
     '',
-    'authors of foreign rules that you know and accept, such as docker: the agent and doctor do not warn about their rules',
+    `authors of foreign rules that you know and accept: the agent and doctor do not warn about their rules, and a metric counts them. ${AUTHOR_IDS.join(', ')}`,
   ),
   'accept-masqueraded': dataplane(
     cidrs,

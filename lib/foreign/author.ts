@@ -100,10 +100,35 @@ const SIGNATURES: readonly Signature[] = [
     remedy:
       'start dockerd with --ip-masq=false ("ip-masq": false in daemon.json); for other networks than the default one set com.docker.network.bridge.enable_ip_masquerade=false',
   },
+  {
+    id: 'podman',
+    name: 'podman',
+    sign: /\bNETAVARK-|^nftables \S+ netavark /m,
+    remedy:
+      'give the podman network the option mode=unmanaged, with which podman writes no rules, or stop its containers',
+  },
+  {
+    id: 'lxd',
+    name: 'LXD or Incus',
+    sign: /\bgenerated for (?:LXD|Incus) network\b|^nftables \S+ (?:lxd|incus) /m,
+    remedy:
+      'set ipv4.nat and ipv6.nat of that network to false: lxc (incus) network set NETWORK ipv4.nat=false',
+  },
+  {
+    id: 'firewalld',
+    name: 'firewalld',
+    sign: /\bPOSTROUTING_(?:ZONES|POLICIES|direct)|^nftables \S+ firewalld /m,
+    remedy:
+      'take masquerading out of the zone of that interface (firewall-cmd --permanent --zone=ZONE --remove-masquerade), then firewall-cmd --reload',
+  },
+  {
+    id: 'ufw',
+    name: 'ufw',
+    sign: /\bufw6?-/,
+    remedy:
+      'remove the rule from the section *nat of /etc/ufw/before.rules and before6.rules, then run ufw reload',
+  },
 ];
-
-/** The authors that rules can be known by. */
-export const AUTHOR_IDS: readonly string[] = SIGNATURES.map(({ id }) => id);
 
 const UNKNOWN: Author = {
   id: 'unknown',
@@ -111,6 +136,9 @@ const UNKNOWN: Author = {
   remedy:
     'find out which program keeps this rule and let it leave these destinations alone; if none does, delete it',
 };
+
+/** All ids of authors. */
+export const AUTHOR_IDS: readonly string[] = [...SIGNATURES, UNKNOWN].map(({ id }) => id);
 
 /**
  * Who writes a rule.

@@ -93,6 +93,10 @@ export const METRICS = {
     ['family', 'author', 'sources'],
     'Foreign rules that may masquerade traffic that the config does not masquerade, by author, as --accept-foreign names them, and by whether they concern any source or only some. Without those that --accept-foreign accepts.',
   ),
+  accepted_foreign_rules: gauge(
+    ['family', 'author', 'sources'],
+    'The same, of authors that --accept-foreign accepts. Only there if it accepts any that are on the node.',
+  ),
   masqueraded_pod_routes: gauge(
     ['family'],
     'Routes of the node to pods that the config masquerades. Counted at the start, after each change, and every five minutes. Absent with --netlink=off, and if the node has more than 100,000 routes, or 20,000 by links to pods.',

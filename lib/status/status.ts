@@ -250,17 +250,12 @@ export class Status implements Observer {
   /** The agent has looked for foreign rules. */
   onNeighbours(findings: readonly ForeignFinding[]): void {
     this.#foreign = findings;
-    const groups = Map.groupBy(
-      findings.filter(({ isAccepted }) => !isAccepted),
-      ({ family, author, isOnlyFromSources }) => `${family} ${author} ${isOnlyFromSources}`,
-    );
-    const values = [...groups.values()].flatMap((group) =>
-      group.slice(0, 1).map(({ family, author, isOnlyFromSources }) => ({
-        labels: { family, author, sources: isOnlyFromSources ? 'some' : 'any' },
-        value: group.reduce((sum, { rules }) => sum + rules, 0),
-      })),
-    );
-    this.#recorder.record((metrics) => metrics.replace('foreign_masquerade_rules', values));
+    const rules = (areAccepted: boolean) =>
+      ruleCounts(findings.filter((one) => one.isAccepted === areAccepted));
+    this.#recorder.record((metrics) => {
+      metrics.replace('foreign_masquerade_rules', rules(false));
+      metrics.replace('accepted_foreign_rules', rules(true));
+    });
   }
 
   /** The agent has looked for pods that the policies masquerade; undefined if it could not. */
@@ -288,6 +283,20 @@ export class Status implements Observer {
       }
     });
   }
+}
+
+/** How many rules of each author, from any source or only some. */
+function ruleCounts(findings: readonly ForeignFinding[]) {
+  const groups = Map.groupBy(
+    findings,
+    ({ family, author, isOnlyFromSources }) => `${family} ${author} ${isOnlyFromSources}`,
+  );
+  return [...groups.values()].flatMap((group) =>
+    group.slice(0, 1).map(({ family, author, isOnlyFromSources }) => ({
+      labels: { family, author, sources: isOnlyFromSources ? 'some' : 'any' },
+      value: group.reduce((sum, { rules }) => sum + rules, 0),
+    })),
+  );
 }
 
 /** How many ranges of masqueradeAddresses hold so many addresses of the node; empty if the policy asks for none. */

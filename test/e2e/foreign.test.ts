@@ -66,8 +66,23 @@ describe('the agent', () => {
     const again = node.start('--resync-interval=1h', '--accept-foreign=docker', SERVED);
     await again.logged(/rule of Docker .* accepted by --accept-foreign/);
     assert.deepEqual(warnings(again), []);
-    assert.doesNotMatch(await node.metrics(), /^ip_masq_agent_foreign_masquerade_rules\{/m);
+    const metrics = await node.metrics();
+    assert.doesNotMatch(metrics, /^ip_masq_agent_foreign_masquerade_rules\{/m);
+    assert.match(
+      metrics,
+      /^ip_masq_agent_accepted_foreign_rules\{family="IPv4",author="docker",sources="some"\} 1$/m,
+    );
     await again.stop();
+  });
+
+  it('accepts rules of an unknown author if it is told to', async () => {
+    await using node = await createNode();
+    await node.volume({ 'ip-masq-x': inside('10.1.0.0/16') });
+    await node.iptables('-A', 'POSTROUTING', '-s', '172.30.0.0/16', '-j', 'MASQUERADE');
+    const agent = node.start('--resync-interval=1h', '--accept-foreign=unknown');
+    await agent.logged(/rule of an unknown author .* accepted by --accept-foreign/);
+    assert.deepEqual(warnings(agent), []);
+    await agent.stop();
   });
 
   it('warns once, however often the config changes, and again when the rule has come back', async () => {
@@ -180,7 +195,7 @@ describe('rules of another agent in a chain of the same name', () => {
       assert.equal(agent.log().match(/are back/g)?.length, 1);
       assert.equal(agent.log().match(/left by an earlier run/g)?.length, 1);
       await agent.stop();
-      assert.match(agent.log(), /: removed \d rules.*\n$/);
+      assert.match(agent.log(), /: removed \d+ rules.*\n$/);
       assert.equal(await listed(), kept);
     });
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { authorOf } from '../../../lib/foreign/author.ts';
 import type { BaseChain } from '../../../lib/foreign/base-chain.ts';
 import { findForeignRules as find, findForeign } from '../../../lib/foreign/find.ts';
 import { unmasqueraded } from '../../../lib/policy/flatten.ts';
@@ -104,6 +105,42 @@ const CASES: readonly {
     found: ['libvirt: 10.0.0.0/8 if source 192.168.122.0/24, protocol tcp'],
   },
   {
+    name: 'podman',
+    lines: [
+      '-A POSTROUTING -j NETAVARK-HOSTPORT-MASQ',
+      '-A POSTROUTING -s 10.88.0.0/16 -j NETAVARK-1D8721804F16F',
+      '-A NETAVARK-1D8721804F16F -d 10.0.0.0/8 -j ACCEPT',
+      '-A NETAVARK-1D8721804F16F ! -d 224.0.0.0/4 -j MASQUERADE',
+    ],
+    found: ['podman: 192.168.0.0/16 if source 10.88.0.0/16'],
+  },
+  {
+    name: 'LXD, and Incus',
+    lines: [
+      '-A POSTROUTING -s 10.5.0.0/16 ! -d 10.0.0.0/8 -m comment --comment "generated for LXD network lxdbr0" -j MASQUERADE',
+      '-A POSTROUTING -s 10.6.0.0/16 ! -d 10.0.0.0/8 -m comment --comment "generated for Incus network incusbr0" -j MASQUERADE',
+    ],
+    found: [
+      'LXD or Incus: 192.168.0.0/16 if source 10.5.0.0/16',
+      'LXD or Incus: 192.168.0.0/16 if source 10.6.0.0/16',
+    ],
+  },
+  {
+    name: 'firewalld',
+    lines: [
+      '-A POSTROUTING -j POSTROUTING_ZONES',
+      '-A POSTROUTING_ZONES -o eth0 -g POST_external',
+      '-A POST_external -j POST_external_allow',
+      '-A POST_external_allow ! -d 10.0.0.0/8 -j MASQUERADE',
+    ],
+    found: ['firewalld: 192.168.0.0/16 if output interface eth0'],
+  },
+  {
+    name: 'ufw',
+    lines: ['-A POSTROUTING -j ufw-postrouting', '-A ufw-postrouting ! -d 10.0.0.0/8 -j MASQUERADE'],
+    found: ['ufw: 192.168.0.0/16'],
+  },
+  {
     name: 'nothing where pods reach all that the policy leaves alone without',
     lines: [
       '-A POSTROUTING -s 10.0.0.0/8 -d 10.0.0.0/8 -j RETURN',
@@ -123,6 +160,18 @@ const CASES: readonly {
 ];
 
 describe('foreign rules', () => {
+  for (const [table, author] of [
+    ['inet firewalld nat_POSTROUTING', 'firewalld'],
+    ['ip libvirt_network guest_nat', 'libvirt'],
+    ['inet netavark POSTROUTING', 'podman'],
+    ['inet lxd pstrt.lxdbr0', 'lxd'],
+    ['inet incus pstrt.incusbr0', 'lxd'],
+    ['inet incus_masq postrouting', 'unknown'],
+  ] as const)
+    it(`are those of ${author} in the table of ${table}`, () => {
+      assert.equal(authorOf(`nftables ${table}`, ['ip saddr 10.5.0.0/16 masquerade']).id, author);
+    });
+
   for (const { name, lines, found } of CASES) {
     it(`are told: ${name}`, async () => {
       const rules = await findForeignRules([baseChainOf(lines)], INSIDE);

@@ -240,9 +240,13 @@ describe('the status', () => {
     assert.equal(await value('foreign_masquerade_rules', 'family="IPv4",author="docker",sources="any"'), 5);
     assert.equal(await value('foreign_masquerade_rules', 'family="IPv6",author="docker",sources="some"'), 7);
     assert.equal((await series('foreign_masquerade_rules')).length, 2);
+    assert.deepEqual(await series('accepted_foreign_rules'), [
+      'ip_masq_agent_accepted_foreign_rules{family="IPv4",author="docker",sources="any"} 9',
+    ]);
     assert.equal(status.foreign.length, 4);
     status.onNeighbours([]);
     assert.deepEqual(await series('foreign_masquerade_rules'), []);
+    assert.deepEqual(await series('accepted_foreign_rules'), []);
   });
 
   it('adds up what has been counted, by source where it is left alone', async () => {
