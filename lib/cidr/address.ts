@@ -24,7 +24,7 @@ export interface Address {
 
 /** An address of the node. */
 export interface OwnAddress extends Address {
-  /** The lower, the rather packets leave with it; absent is 0. */
+  /** Of several addresses, packets leave with one of the lowest rank; absent is 0. */
   readonly rank?: number;
 }
 
