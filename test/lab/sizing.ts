@@ -30,7 +30,7 @@ export function sizes(): readonly Size[] {
 }
 
 /** What people run in the agent's pod. */
-export const COMMANDS: readonly (readonly string[])[] = [
+const COMMANDS: readonly (readonly string[])[] = [
   ['check'],
   ['explain', '8.8.8.8'],
   ['explain', '--live', '8.8.8.8', '11.0.0.1'],
