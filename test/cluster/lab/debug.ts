@@ -31,9 +31,14 @@ export async function debugOn(
         (await debugPods()).find((pod) => before.every((known) => known.metadata.uid !== pod.metadata.uid)),
       (pod) => pod?.status.phase === 'Succeeded' || pod?.status.phase === 'Failed',
     )) ?? assert.fail('no pod');
-  const log = await kubectl.must('logs', metadata.name);
+  // On a busy node kubelet may reset the connection.
+  const { stdout } = await until(
+    `the log of ${metadata.name}`,
+    () => kubectl.run('logs', metadata.name),
+    ({ code }) => code === 0,
+  );
   await kubectl.must('delete', 'pod', metadata.name);
-  return log;
+  return stdout;
 
   async function debugPods(): Promise<readonly Pod[]> {
     const { items } = await kubectl.get<List<Pod>>('pods');
