@@ -54,7 +54,7 @@ export function manySources(count: number): Files {
   return Object.fromEntries(
     Array.from({ length: Math.max(1, Math.ceil(count / PER_SOURCE)) }, (_, source) => {
       const own = prefixes.slice(source * PER_SOURCE, (source + 1) * PER_SOURCE);
-      return [`ip-masq-${source}`, `cidrLimit: ${PER_SOURCE}\n${list(own)}`];
+      return [`ip-masq-${source}`, `cidrLimit: ${Math.min(PER_SOURCE, count)}\n${list(own)}`];
     }),
   );
 }

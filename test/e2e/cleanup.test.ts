@@ -26,8 +26,8 @@ describe('cleanup', () => {
         'IPv6, iptables X (nft): removed 3 rules',
         'IPv4, iptables X (legacy): removed 6 rules',
         'IPv6, iptables X (legacy): removed 3 rules',
-        'IPv4, nftables X: removed 10 rules',
-        'IPv6, nftables X: removed 7 rules',
+        'IPv4, nftables X: removed 12 rules',
+        'IPv6, nftables X: removed 9 rules',
       ],
     );
     assert.match(stdout, /^ {2}-A POSTROUTING .* -j IP-MASQ-AGENT$/m);
@@ -113,7 +113,7 @@ describe('cleanup', () => {
     assert.match(stderr, /^ip-masq-agent: .*--masq-chain=IP-MASQ-AGENT: its tables of nftables stay;/m);
     assert.match(
       (await node.agent('cleanup', '--force')).stdout,
-      /^IPv4, nftables [\d.]+: removed 10 rules$/m,
+      /^IPv4, nftables [\d.]+: removed 12 rules$/m,
     );
     agent.kill('SIGTERM');
     await agent.ended;

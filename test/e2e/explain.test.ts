@@ -218,7 +218,7 @@ for (const mode of ['nft', 'legacy'] as const) {
       assert.equal(code, 3);
       assert.match(
         stdout,
-        /^10\.20\.30\.4: the config is invalid; .*\n {2}not masqueraded: -A .*10\.20\.30\.0\/24 .* RETURN\n8\.8\.8\.8: .*\n {2}masqueraded: -A .*\n127\.0\.0\.1: .*\n {2}an address of this node, /,
+        /^10\.20\.30\.4: the config is invalid; .*\n {2}not masqueraded: -A .*10\.20\.30\.0\/24 .* RETURN\n8\.8\.8\.8: .*\n {2}masqueraded: -A .*\n {2}packets .*\n127\.0\.0\.1: .*\n {2}an address of this node, /,
       );
       assert.match(stderr, /^ip-masq-cloud:1:22: error: /);
       const diff = await node.agent('diff', ...LIVE.slice(2));

@@ -482,4 +482,19 @@ export const FAULTS: readonly Fault[] = [
       ['e2e/masqueraded-pods.test.ts', 'accepts ranges that are meant'],
     ],
   },
+  {
+    name: 'invalid packets: those of the node are taken too',
+    edits: [['fib saddr type != local fib daddr type != local', 'fib daddr type != local']],
+    noticedBy: [['packets/invalid-packets.test.ts', 'are counted|are dropped']],
+  },
+  {
+    name: 'invalid packets: drop only counts',
+    edits: [
+      [
+        "const verdict = invalidPackets === 'drop' ? 'counter drop' : 'counter';",
+        "const verdict = 'counter';",
+      ],
+    ],
+    noticedBy: [['packets/invalid-packets.test.ts', 'are dropped']],
+  },
 ];

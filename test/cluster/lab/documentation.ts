@@ -3,9 +3,12 @@ import { readFile } from 'node:fs/promises';
 
 const ROOT = new URL('../../../', import.meta.url);
 
+/** The text of a page. */
+export const pageText = (page: string): Promise<string> => readFile(new URL(page, ROOT), 'utf8');
+
 /** The text of a page below a heading of its second level. */
 export async function sectionOf(page: string, heading: string): Promise<string> {
-  const text = await readFile(new URL(page, ROOT), 'utf8');
+  const text = await pageText(page);
   const [, section] = new RegExp(`^## ${heading}$([\\s\\S]*?)^## `, 'm').exec(text) ?? [];
   return section ?? assert.fail(`${page} has no section "${heading}"`);
 }

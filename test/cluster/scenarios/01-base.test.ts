@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { DUAL_STACK } from '../lab/agent.ts';
 import { choiceOn } from '../lab/agent-on-node.ts';
 import { statusUrl } from '../lab/cluster.ts';
-import { addressIn, routes, sourceText, untilPackets, verdictOf } from '../lab/packets.ts';
+import { addressIn, OTHER_PODS_MEANT, routes, sourceText, untilPackets, verdictOf } from '../lab/packets.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
@@ -49,7 +49,7 @@ scenario('the base rolls out with the rights it declares, and packets do what it
   await explainAgreesWithPackets(lab);
   await servicesKeepSources(lab);
   for (const { name } of nodes) {
-    const { code, stdout, stderr } = await agent.exec(name, 'ip-masq-agent', 'doctor');
+    const { code, stdout, stderr } = await agent.exec(name, 'ip-masq-agent', 'doctor', ...OTHER_PODS_MEANT);
     assert.equal(code, 0, `doctor on ${name}: ${stdout}${stderr}`);
   }
 });

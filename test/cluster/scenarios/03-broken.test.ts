@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import type { AgentPod } from '../lab/agent.ts';
 import { isIPv6Alone, statusUrl } from '../lab/cluster.ts';
+import { debugOn } from '../lab/debug.ts';
+import { kubectlCommands, pageText } from '../lab/documentation.ts';
 import { cidrs, packets, sourceText, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
@@ -66,6 +68,7 @@ scenario('a mistake ends the agents and changes no packet, and its repair brings
       crashed(pod, said),
     );
     const crashedAfter = performance.now() - broken;
+    if (name === MISTAKES[0]?.name) await explainsInDebugPod(lab);
     await unchanged(`after ${name}`);
     const repaired = performance.now();
     await repair(lab, sources);
@@ -120,6 +123,22 @@ scenario(
     assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before);
   },
 );
+
+/** What the documentation tells people to run while the container waits for its next start. */
+async function explainsInDebugPod(lab: Lab): Promise<void> {
+  const commands = kubectlCommands(await pageText('docs/troubleshooting.md'));
+  const debug = commands.find(([verb]) => verb === 'debug') ?? assert.fail('no such command');
+  // Of the flags of an agent that does not run, people append those that are not the defaults.
+  const [address, flags] = isIPv6Alone(lab.cluster)
+    ? (['2001:db8::7', ['--enable-ipv6', '--enable-ipv4=false']] as const)
+    : (['203.0.113.7', []] as const);
+  for (const { node, uid } of await lab.agent.pods()) {
+    const DIR = `/host/var/lib/kubelet/pods/${uid}/volumes/kubernetes.io~projected/config`;
+    const log = await debugOn(lab, node, [...debug.slice(0, -1), address, ...flags], { DIR });
+    assert.match(log, new RegExp(`^${address}: the config is invalid.*\n {2}masqueraded: `, 'm'));
+    assert.match(log, /^ip-masq-operator:\d+:\d+: error: is not valid YAML/m);
+  }
+}
 
 /** The error with its place, as the termination message and /readyz have it. */
 function at(message: string): RegExp {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
+import { debugOn } from '../lab/debug.ts';
 import { kubectlCommands, sectionOf } from '../lab/documentation.ts';
-import type { List, Pod } from '../lab/objects.ts';
 import { packets, sourceText, untilPackets } from '../lab/packets.ts';
-import { type Lab, scenario } from '../lab/scenario.ts';
+import { scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
 const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
@@ -61,37 +61,9 @@ scenario('the agent is uninstalled as the documentation says, and installed agai
     await uninstall();
     for (const { name, ownRules } of nodes) assert.notEqual(await ownRules(), '', name);
     assert.deepEqual(await packets(lab), VERDICTS);
-    for (const { name } of nodes) await debugCleanup(lab, debug, name);
+    for (const { name } of nodes) assert.match(await debugOn(lab, name, debug), /removed/);
     await noRules();
   });
 
   await t.test('installed again, it works', install);
 });
-
-/** Runs the documented command without a terminal, and waits for the end of its pod. */
-async function debugCleanup(
-  { kubectl, cluster }: Lab,
-  documented: readonly string[],
-  node: string,
-): Promise<void> {
-  const args = documented
-    .filter((word) => word !== '-it')
-    .map((word) => word.replace('$NODE', node).replace('$IMAGE', cluster.image));
-  const before = await debugPods();
-  await kubectl.must(...args);
-  const { metadata } =
-    (await until(
-      `the debug pod on ${node} to succeed`,
-      async () =>
-        (await debugPods()).find((pod) => before.every((known) => known.metadata.uid !== pod.metadata.uid)),
-      (pod) => pod?.status.phase === 'Succeeded' || pod?.status.phase === 'Failed',
-    )) ?? assert.fail('no pod');
-  const log = await kubectl.must('logs', metadata.name);
-  await kubectl.must('delete', 'pod', metadata.name);
-  assert.match(log, /removed/, log);
-
-  async function debugPods(): Promise<readonly Pod[]> {
-    const { items } = await kubectl.get<List<Pod>>('pods');
-    return items.filter((pod) => pod.metadata.name.startsWith(`node-debugger-${node}-`));
-  }
-}
