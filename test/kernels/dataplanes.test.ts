@@ -75,8 +75,8 @@ for (const { name, flags } of DATAPLANES) {
     const agent = node.start(SERVED, ...flags);
     await agent.logged(/rules added/);
     await volume.swap(source(2));
-    // A command that runs in the pod.
-    const { code, stdout } = await node.agent('explain', '--live', '10.0.0.2');
+    // A command that runs in the pod, perhaps before the change: neither source lists the address.
+    const { code, stdout } = await node.agent('explain', '--live', '10.0.0.3');
     assert.equal(code, 0, stdout);
     await agent.logged(/"reason":"change"/);
     await delay(WATCHED_MS);
