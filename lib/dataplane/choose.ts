@@ -68,18 +68,21 @@ async function look(host: Host): Promise<Evidence> {
   const chains = [DEFAULT_CHAIN, KUBE_PROXY.chain];
   const seen = await host.netlink?.ask(async (requests) => {
     const find = (chain: string, family: Family) => requests.chain({ family, table: 'nat', chain });
+    const findJump = async (chain: string, family: Family) =>
+      (await requests.rules({ family, table: 'nat', chain: 'POSTROUTING' }, chain))[0];
+    const jumps = await present([DEFAULT_CHAIN], FAMILIES, findJump);
     return {
       tables: await present(tables, FAMILIES, (table, family) => requests.table({ family, table })),
-      proxy: await present([KUBE_PROXY.chain], FAMILIES, find),
-      own: await present([DEFAULT_CHAIN], FAMILIES, find),
+      chains: [...(await present([KUBE_PROXY.chain], FAMILIES, find)), ...jumps],
+      // Only the tool tells whose rules a chain without a jump has.
+      unsure: jumps.size > 0 ? [] : [...(await present([DEFAULT_CHAIN], FAMILIES, find))],
     };
   });
-  const unsure = seen === undefined ? chains : [...seen.own];
   return {
     tables: seen?.tables ?? (await listTables(host).catch(noneIfImpossible)) ?? new Set(),
     chains: new Set([
-      ...(seen?.proxy ?? []),
-      ...(await chainsOf('nft', unsure, host)),
+      ...(seen?.chains ?? []),
+      ...(await chainsOf('nft', seen?.unsure ?? chains, host)),
       ...(await chainsOf('legacy', chains, host)),
     ]),
   };

@@ -111,6 +111,15 @@ describe('--backend=auto', () => {
     });
   }
 
+  it('runs no tool if netlink shows the jump to the chain', async () => {
+    await using box = await createBox();
+    await box.run('sh', ['-c', inNat('iptables-nft', [...OWN_RULES, JUMP])]);
+    await using asking = await hostNetlink(box);
+    const { host, commands } = boxHost(box, asking.netlink);
+    assert.equal((await choose(AUTO, host)).by, 'own-rules');
+    assert.deepEqual(commands, []);
+  });
+
   it('is not asked for by a flag that names the dataplane', async () => {
     await using box = await createBox();
     await box.run('nft', ['add', 'table', 'ip', 'kube-proxy']);
