@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Dataplane } from '../dataplane/dataplane.ts';
 import { peerOf } from '../netlink/peer.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 
@@ -15,6 +16,8 @@ export interface Introduction {
   readonly version: string;
   /** Its flags of policy and dataplane, such as `--enable-ipv6=true`. */
   readonly flags: readonly string[];
+  /** Undefined until it is open; older agents do not tell it. */
+  readonly dataplane?: Pick<Dataplane, 'name' | 'reason'> | undefined;
 }
 
 /** A process of root that holds the lock. */
@@ -83,6 +86,13 @@ function processName(pid: number): string {
   return pid === 0 ? '' : ` (process ${pid})`;
 }
 
+/** An introduction of any version, or something else. */
+interface Told {
+  readonly version?: unknown;
+  readonly flags?: unknown;
+  readonly dataplane?: { readonly name?: unknown; readonly reason?: unknown };
+}
+
 /** What the other end says; undefined if it is no introduction. */
 async function introductionOf(socket: Socket): Promise<Introduction | undefined> {
   const read = async (): Promise<string> => {
@@ -95,9 +105,14 @@ async function introductionOf(socket: Socket): Promise<Introduction | undefined>
   };
   const text = await Promise.race([read().catch(() => ''), delay(ANSWER_MS, '', { ref: false })]);
   try {
-    const { version, flags }: Partial<Record<keyof Introduction, unknown>> = JSON.parse(text);
+    const { version, flags, dataplane }: Told = JSON.parse(text);
     if (typeof version !== 'string' || !Array.isArray(flags)) return undefined;
-    return { version, flags: flags.filter((flag) => typeof flag === 'string') };
+    const { name, reason } = dataplane ?? {};
+    return {
+      version,
+      flags: flags.filter((flag) => typeof flag === 'string'),
+      dataplane: typeof name === 'string' && typeof reason === 'string' ? { name, reason } : undefined,
+    };
   } catch {
     return undefined;
   }

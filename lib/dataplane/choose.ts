@@ -1,10 +1,12 @@
 import type { Family } from '../cidr/address.ts';
-import { BY_FLAG, type Choice } from './dataplane.ts';
+import { BY_FLAG, type Choice, COMMENT_START } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
+import { isOfOlderAgent } from './iptables/chain.ts';
 import { findCommand } from './iptables/detect.ts';
 import { inTurns, usesLegacyNat } from './iptables/legacy.ts';
-import { createTool } from './iptables/tool.ts';
+import { ruleTarget } from './iptables/rule.ts';
+import { createTool, type Tool } from './iptables/tool.ts';
 import { TABLE } from './nftables/names.ts';
 import { listTables } from './nftables/tool.ts';
 import { type Backend, type DataplaneOptions, DEFAULT_CHAIN, type IptablesMode } from './options.ts';
@@ -15,7 +17,7 @@ const KUBE_PROXY = { table: 'kube-proxy', chain: 'KUBE-SERVICES' } as const;
 /** The names that say something, of those that the node has in either family. */
 interface Evidence {
   readonly tables: ReadonlySet<string>;
-  /** Chains of `nat`, in either mode of iptables. */
+  /** Chains of `nat`, in either mode of iptables; the agent's own one if `isInUse`. */
   readonly chains: ReadonlySet<string>;
 }
 
@@ -24,18 +26,18 @@ interface Evidence {
  * kubelet keeps them wherever there is iptables.
  */
 export async function choose(options: DataplaneOptions, host: Host): Promise<Choice> {
-  const { backend, chain } = options;
+  const { backend } = options;
   if (backend !== 'auto') return { backend, ...BY_FLAG };
   const flag = askingFlag(options);
   if (flag !== undefined) return { backend: 'iptables', by: 'trial', reason: `asked for by ${flag}` };
-  const { tables, chains } = await look(chain, host);
+  const { tables, chains } = await look(host);
   const proxy = tables.has(KUBE_PROXY.table)
     ? 'nftables'
     : chains.has(KUBE_PROXY.chain)
       ? 'iptables'
       : undefined;
   const own: readonly Backend[] = [
-    ...(chains.has(chain) ? (['iptables'] as const) : []),
+    ...(chains.has(DEFAULT_CHAIN) ? (['iptables'] as const) : []),
     ...(tables.has(TABLE) ? (['nftables'] as const) : []),
   ];
   const [first] = own;
@@ -60,22 +62,29 @@ export function askingFlag({ mode, chain }: DataplaneOptions): string | undefine
 
 const FAMILIES = ['IPv4', 'IPv6'] as const;
 
-async function look(ownChain: string, host: Host): Promise<Evidence> {
+async function look(host: Host): Promise<Evidence> {
   const tables = [TABLE, KUBE_PROXY.table];
-  const chains = [ownChain, KUBE_PROXY.chain];
-  const seen = await host.netlink?.ask(async (requests) => ({
-    tables: await present(tables, FAMILIES, (table, family) => requests.table({ family, table })),
-    chains: await present(chains, FAMILIES, (chain, family) =>
-      requests.chain({ family, table: 'nat', chain }),
-    ),
-  }));
-  const nft = seen ?? {
-    tables: (await listTables(host).catch(noneIfImpossible)) ?? new Set(),
-    chains: await chainsOf('nft', chains, host),
-  };
+  // Another name asks for iptables.
+  const chains = [DEFAULT_CHAIN, KUBE_PROXY.chain];
+  const seen = await host.netlink?.ask(async (requests) => {
+    const find = (chain: string, family: Family) => requests.chain({ family, table: 'nat', chain });
+    const findJump = async (chain: string, family: Family) =>
+      (await requests.rules({ family, table: 'nat', chain: 'POSTROUTING' }, chain))[0];
+    const jumps = await present([DEFAULT_CHAIN], FAMILIES, findJump);
+    return {
+      tables: await present(tables, FAMILIES, (table, family) => requests.table({ family, table })),
+      chains: [...(await present([KUBE_PROXY.chain], FAMILIES, find)), ...jumps],
+      // Only the tool tells whose rules a chain without a jump has.
+      unsure: jumps.size > 0 ? [] : [...(await present([DEFAULT_CHAIN], FAMILIES, find))],
+    };
+  });
   return {
-    tables: nft.tables,
-    chains: new Set([...nft.chains, ...(await chainsOf('legacy', chains, host))]),
+    tables: seen?.tables ?? (await listTables(host).catch(noneIfImpossible)) ?? new Set(),
+    chains: new Set([
+      ...(seen?.chains ?? []),
+      ...(await chainsOf('nft', seen?.unsure ?? chains, host)),
+      ...(await chainsOf('legacy', chains, host)),
+    ]),
   };
 }
 
@@ -102,11 +111,24 @@ async function chainsOf(
   // iptables-legacy would load its kernel modules.
   for (const family of FAMILIES)
     if (mode === 'nft' || (await usesLegacyNat(host, family))) families.push(family);
-  const command = families.length > 0 ? await findCommand(host, mode) : undefined;
+  const command = families.length * names.length > 0 ? await findCommand(host, mode) : undefined;
   if (command === undefined) return new Set();
   const runner = inTurns(host, mode);
-  const has = (name: string, family: Family) => createTool(runner, family, command.suffix).has('nat', name);
+  const has = (name: string, family: Family) => {
+    const tool = createTool(runner, family, command.suffix);
+    return name === DEFAULT_CHAIN ? isInUse(tool, name) : tool.has('nat', name);
+  };
   return await present(names, families, (name, family) => has(name, family).catch(noneIfImpossible));
+}
+
+/** Whether POSTROUTING leads to the chain, or it has rules of this agent. One of v1 or v2 without a jump does nothing. */
+async function isInUse(tool: Tool, chain: string): Promise<boolean> {
+  const jumps = await tool.list('POSTROUTING');
+  if (jumps?.some((spec) => ruleTarget(spec) === chain)) return true;
+  const rules = (await tool.list(chain)) ?? [];
+  // If iptables cannot read POSTROUTING, rules of an older agent may be in use.
+  const isDead = jumps !== undefined && isOfOlderAgent(rules);
+  return !isDead && rules.some((spec) => spec.includes(COMMENT_START));
 }
 
 function noneIfImpossible(error: unknown): undefined {

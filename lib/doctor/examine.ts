@@ -89,8 +89,12 @@ async function examineKernel(
   await look(async () => {
     const places = await survey(options, host, foreignHost, retry);
     const { dataplane, used, others } = places;
-    seen.push(`${dataplane.name}: ${dataplane.reason}`);
-    if ((await findHolder()).kind === 'none') findings.push(...deadAgentFindings(places));
+    const holder = await findHolder();
+    const told = holder.kind === 'agent' ? holder.introduction?.dataplane : undefined;
+    // A command takes it over from the agent as a flag. Only the agent knows why.
+    const { name, reason } = told?.name === dataplane.name ? told : dataplane;
+    seen.push(`${name}: ${reason}`);
+    if (holder.kind === 'none') findings.push(...deadAgentFindings(places));
     for (const place of used) {
       if (config === undefined) break;
       await look(async () => ownRuleFindings(preview(place, config, families)), place.family);

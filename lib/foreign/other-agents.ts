@@ -1,14 +1,7 @@
 import { type Found, placeName } from '../dataplane/dataplane.ts';
+import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
 import { OTHER_AGENT } from './author.ts';
 import type { ForeignFinding } from './find.ts';
-
-/** The words in the comments of v1 and v2 that this agent does not use, and the quotes in the comment of v2's jump. */
-const OLDER_AGENT = / subject to (?:MASQUERADE|SNAT)\b|--comment "\\"ip-masq-agent: ensure /;
-
-/** Whether ip-masq-agent v1 or v2 has written one of the rules: both name their chain as this agent does. */
-export function isOfOlderAgent(rules: readonly string[]): boolean {
-  return rules.some((rule) => OLDER_AGENT.test(rule));
-}
 
 /** What to do about rules of v1 or v2. */
 export const OLDER_AGENT_REMEDY =

@@ -173,7 +173,7 @@ describe('commands beside a running agent', () => {
     ])
       assert.doesNotMatch((await node.agent(...words)).stderr, /running agent/);
     assert.doesNotMatch((await node.agent('check', node.configDir)).stderr, /running agent/);
-    assert.doesNotMatch((await node.agent('doctor')).stdout, /chain|cleanup/);
+    assert.doesNotMatch((await node.agent('doctor')).stdout, /(?<!--masq-)chain|cleanup/);
     const given = await node.agent('diff', '--masq-chain=IP-MASQ-AGENT', '--enable-ipv6=false');
     assert.doesNotMatch(given.stderr, /masq-chain|enable-ipv6/);
     assert.equal(given.code, 4);
@@ -196,6 +196,7 @@ describe('commands beside a running agent', () => {
     const answer = {
       version: '9\u001b[2J',
       flags: ['--to-ports=all', '--config-dir=/', '--backend=nftables', 7],
+      dataplane: { name: 7 },
     };
     const code = `require('node:net').createServer((c) => c.end(${JSON.stringify(JSON.stringify(answer))})).listen('\\0ip-masq-agent', () => console.log('held'))`;
     await started(node, [process.execPath, '-e', code], ['env']);
@@ -205,5 +206,6 @@ describe('commands beside a running agent', () => {
       stderr,
       /^ip-masq-agent: used the flags of the running agent, 9\\x1b\[2J: --backend=nftables$/m,
     );
+    assert.match((await node.agent('doctor')).stdout, /; nftables [\d.]+: set by --backend;/);
   });
 });

@@ -4,6 +4,7 @@ import { choose } from '../../lib/dataplane/choose.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 import { createBox } from '../lab/box.ts';
 import { hostNetlink } from '../lab/netlink.ts';
+import { olderAgentRules } from '../lab/older-agent.ts';
 import { boxHost } from './support.ts';
 
 const AUTO: DataplaneOptions = {
@@ -14,8 +15,20 @@ const AUTO: DataplaneOptions = {
   toPorts: [],
 };
 
+const CHAIN = ':IP-MASQ-AGENT - [0:0]';
+const JUMP = '-A POSTROUTING -j IP-MASQ-AGENT';
+const OWN_RULES = [
+  CHAIN,
+  '-A IP-MASQ-AGENT -d 10.0.0.0/8 -m comment --comment "ip-masq-agent: not masqueraded (default, RFC 1918)" -j RETURN',
+];
+const OLDER_RULES = olderAgentRules().filter((line) => !line.startsWith('-A POSTROUTING'));
+
+/** The command that writes these lines to nat. */
+const inNat = (tool: string, lines: readonly string[]) =>
+  [`${tool}-restore --noflush <<'END'`, '*nat', ...lines, 'COMMIT', 'END'].join('\n');
+
 const OWN_TABLE = 'nft add table ip6 ip-masq-agent';
-const OWN_CHAIN = 'iptables-nft -t nat -N IP-MASQ-AGENT';
+const OWN_CHAIN = inNat('iptables-nft', OWN_RULES);
 const PROXY_TABLE = 'nft add table ip6 kube-proxy';
 const PROXY_CHAIN = 'iptables-nft -t nat -N KUBE-SERVICES';
 
@@ -40,12 +53,33 @@ const NODES: readonly (readonly [node: string, setUp: readonly string[], choice:
   ],
   ['a node with both, because kube-proxy has switched', [PROXY_TABLE, PROXY_CHAIN], 'nftables kube-proxy'],
   ["a node with the agent's table", [OWN_TABLE, PROXY_CHAIN], 'nftables own-rules'],
-  ["a node with the agent's chain", [OWN_CHAIN, PROXY_TABLE], 'iptables own-rules'],
-  [
-    "a node with the agent's chain in legacy mode",
-    ['iptables-legacy -t nat -N IP-MASQ-AGENT', PROXY_TABLE],
-    'iptables own-rules',
-  ],
+  ...['iptables-nft', 'iptables-legacy'].flatMap((tool) => [
+    [
+      `a node with rules of the agent, ${tool}`,
+      [inNat(tool, [...OWN_RULES, JUMP]), PROXY_TABLE],
+      'iptables own-rules',
+    ] as const,
+    [
+      `a node with rules of the agent that have lost the jump, ${tool}`,
+      [inNat(tool, OWN_RULES), PROXY_TABLE],
+      'iptables own-rules',
+    ] as const,
+    [
+      `a node with rules of v2, ${tool}`,
+      [inNat(tool, olderAgentRules()), PROXY_TABLE],
+      'iptables own-rules',
+    ] as const,
+    [
+      `a node with rules of v2 without the jump, ${tool}`,
+      [inNat(tool, OLDER_RULES), PROXY_TABLE],
+      'nftables kube-proxy',
+    ] as const,
+    [
+      `a node with a chain without rules and without a jump, ${tool}`,
+      [inNat(tool, [CHAIN]), PROXY_TABLE],
+      'nftables kube-proxy',
+    ] as const,
+  ]),
   ['an interrupted switch', [OWN_TABLE, OWN_CHAIN], 'iptables own-rules'],
   ['an interrupted switch beside kube-proxy', [OWN_TABLE, OWN_CHAIN, PROXY_TABLE], 'nftables own-rules'],
 ];
@@ -56,8 +90,7 @@ describe('--backend=auto', () => {
       it(`takes ${expected.replace(' ', ' by ')} on ${node}, ${netlink ? 'over netlink' : 'with the tools'}`, async () => {
         await using box = await createBox();
         for (const line of setUp) {
-          const [file = '', ...args] = line.split(' ');
-          const { code, stderr } = await box.run(file, args);
+          const { code, stderr } = await box.run('sh', ['-c', line]);
           assert.equal(code, 0, `${line}: ${stderr}`);
         }
         await using asking = await hostNetlink(box);
@@ -77,6 +110,15 @@ describe('--backend=auto', () => {
       assert.match(reason, /asked for by --(?:iptables-mode=legacy|masq-chain=MY-CHAIN)/);
     });
   }
+
+  it('runs no tool if netlink shows the jump to the chain', async () => {
+    await using box = await createBox();
+    await box.run('sh', ['-c', inNat('iptables-nft', [...OWN_RULES, JUMP])]);
+    await using asking = await hostNetlink(box);
+    const { host, commands } = boxHost(box, asking.netlink);
+    assert.equal((await choose(AUTO, host)).by, 'own-rules');
+    assert.deepEqual(commands, []);
+  });
 
   it('is not asked for by a flag that names the dataplane', async () => {
     await using box = await createBox();

@@ -19,6 +19,8 @@ interface Subject {
   readonly tests: (kind: string) => RegExp;
   /** The dataplanes that have it; all, if absent. */
   readonly kinds?: readonly string[];
+  /** The machines that show it; all, if absent. */
+  readonly machines?: readonly string[];
   readonly isAboutLack?: true;
   /** Needs the addresses of IPv6. */
   readonly needsIPv6?: true;
@@ -109,16 +111,37 @@ const SUBJECTS: readonly Subject[] = [
   },
   {
     title: "1,000 CIDRs within the manifest's memory, cgroup v2",
-    file: 'test/kernels/dataplanes.test.ts',
-    tests: (kind) => RegExp(`^1,000 CIDRs.*, ${kind}$`),
+    file: 'test/kernels/sizing.test.ts',
+    tests: (kind) => RegExp(`^1000 CIDRs.*, ${kind}$`),
   },
+  ...[5_000, 10_000, 50_000, 100_000].map(
+    (cidrs): Subject => ({
+      title: `${cidrs.toLocaleString('en')} CIDRs within the memory of the sizing table, cgroup v2`,
+      file: 'test/kernels/sizing.test.ts',
+      tests: (kind) => RegExp(`^${cidrs} CIDRs.*, ${kind}$`),
+      kinds: ['nftables'],
+      machines: ['6.12'],
+    }),
+  ),
 ];
 
 /** What a machine is to show. */
-export function checksFor({ isVariant, parameters, lacks }: Machine, isShortRun: boolean): readonly Check[] {
+export function checksFor(
+  { name, isVariant, parameters, lacks }: Machine,
+  isShortRun: boolean,
+): readonly Check[] {
   const isShort = isShortRun || isVariant === true;
   return SUBJECTS.filter((one) => !one.needsIPv6 || parameters !== IPV4_ALONE).flatMap(
-    ({ title, file, tests: all, shortTests, kinds: some = KINDS, isAboutLack = false }) => {
+    ({
+      title,
+      file,
+      tests: all,
+      shortTests,
+      kinds: some = KINDS,
+      machines = [name],
+      isAboutLack = false,
+    }) => {
+      if (!machines.includes(name)) return [];
       const tests = isShort && shortTests !== 'all' ? shortTests : all;
       if (tests === undefined) return [];
       // In a short run, the other tests show that what is there starts.

@@ -1,25 +1,12 @@
 /** What a virtual machine of `make test-kernels` shows beside the tests of the other folders. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
-import { createNode, SERVED } from '../e2e/support.ts';
-import { memoryCgroup } from '../lab/cgroups.ts';
+import { createNode } from '../e2e/support.ts';
 import { createNetwork, NODE, POD } from '../lab/network.ts';
 import { DATAPLANES } from '../packets/support.ts';
 
 /** The dataplanes that the kernel cannot have. */
 const LACKS = process.env['KERNEL_LACKS']?.split(',') ?? [];
-
-const MANIFEST = new URL('../../examples/kubernetes/base/daemonset.yaml', import.meta.url);
-const MIB = 2 ** 20;
-/** How long the agent is watched after a change: it looks at foreign rules and connections again. */
-const WATCHED_MS = 2_000;
-
-const source = (second: number) => {
-  const cidrs = Array.from({ length: 1_000 }, (_, index) => `10.${index >> 8}.${index & 255}.${second}/32`);
-  return { 'ip-masq-a': `cidrLimit: 1000\nnonMasqueradeCIDRs: [${cidrs.join(', ')}]\n` };
-};
 
 it('--backend=auto takes what the kernel has', async (t) => {
   await using node = await createNode();
@@ -64,26 +51,6 @@ for (const { name, flags } of DATAPLANES) {
     const { code, stderr } = await node.agent('--once', '--sync-timeout=300ms', ...flags);
     assert.equal(code, 1);
     assert.match(stderr, /another agent holds .*, and did not end within/);
-    await agent.stop();
-  });
-
-  it(`1,000 CIDRs need no more memory than the manifest allows, ${name}`, async (t) => {
-    const limit = /limits: \{memory: (\d+)Mi\}/.exec(readFileSync(MANIFEST, 'utf8'))?.[1] ?? assert.fail();
-    await using cgroup = await memoryCgroup(Number(limit) * MIB);
-    await using node = await createNode(undefined, cgroup);
-    const volume = await node.volume(source(1));
-    const agent = node.start(SERVED, ...flags);
-    await agent.logged(/rules added/);
-    await volume.swap(source(2));
-    // A command that runs in the pod.
-    const { code, stdout } = await node.agent('explain', '--live', '10.0.0.2');
-    assert.equal(code, 0, stdout);
-    await agent.logged(/"reason":"change"/);
-    await delay(WATCHED_MS);
-    assert.equal(await cgroup.kills(), 0, agent.log());
-    // Older kernels do not tell it.
-    const peak = await cgroup.peak().catch(() => undefined);
-    if (peak !== undefined) t.diagnostic(`${name}: ${(peak / MIB).toFixed(1)} of ${limit} MiB`);
     await agent.stop();
   });
 }

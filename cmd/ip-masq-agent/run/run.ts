@@ -50,6 +50,9 @@ export function run(args: Args): Promise<number> {
           get flags() {
             return sharedFlags(texts, ending?.dataplane);
           },
+          get dataplane() {
+            return ending?.dataplane && { name: ending.dataplane.name, reason: ending.dataplane.reason };
+          },
         },
         timeoutMs: flags['sync-timeout'],
         log,

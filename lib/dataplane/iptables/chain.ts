@@ -77,6 +77,14 @@ export function renderQuotedJump(chain: string): string {
   return renderJump(chain).replace(/"(.*)"/, String.raw`"\"$1\""`);
 }
 
+/** The words in the comments of v1 and v2 that this agent does not use, and the quotes in the comment of v2's jump. */
+const OLDER_AGENT = / subject to (?:MASQUERADE|SNAT)\b|--comment "\\"ip-masq-agent: ensure /;
+
+/** Whether ip-masq-agent v1 or v2 has written one of the rules: both name their chain as this agent does. */
+export function isOfOlderAgent(rules: readonly string[]): boolean {
+  return rules.some((rule) => OLDER_AGENT.test(rule));
+}
+
 /** A match of an address; none for a prefix of length 0, which holds every address: iptables prints nothing for it. */
 function condition(option: '-s' | '-d', { length, text }: Prefix): string {
   return length === 0 ? '' : `${option} ${text} `;

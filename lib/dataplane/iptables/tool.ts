@@ -180,6 +180,12 @@ const SYMPTOMS: readonly Symptom[] = [
       'the kernel does not support such rules: check whether IPv6 is turned off, or use --iptables-mode=legacy if nf_tables is missing',
   },
   {
+    // The kernel says this of a subsystem that it lacks, and cannot load as a module (nfnetlink.c).
+    pattern: /rule set generation id: Invalid argument/i,
+    failure: 'unsupported',
+    remedy: 'the kernel has no nf_tables: load it (modprobe), or use --iptables-mode=legacy',
+  },
+  {
     pattern: /Message too long/i,
     failure: 'refused',
     remedy:

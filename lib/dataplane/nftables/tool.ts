@@ -140,9 +140,10 @@ const SYMPTOMS: readonly Symptom[] = [
     remedy: 'a user namespace may not raise the netlink buffer: raise net.core.wmem_max, or run as real root',
   },
   {
-    pattern: /Protocol not supported/,
+    // The second one is what the kernel says of a subsystem that it lacks, and cannot load as a module (nfnetlink.c).
+    pattern: /Protocol not supported|cache initialization failed: Invalid argument/,
     failure: 'unsupported',
-    remedy: 'the kernel has no nf_tables: use --backend=iptables',
+    remedy: 'the kernel has no nf_tables: load it (modprobe), or use --backend=iptables',
   },
   {
     pattern: /Operation not supported/,

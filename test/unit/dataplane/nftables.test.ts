@@ -167,6 +167,22 @@ for (const [part, failure, message] of [
     });
   });
 
+// So nft 1.0.6 prints it on Linux 6.1 without nf_tables.
+it('a kernel without nf_tables does not support these rules', async () => {
+  const host: Host = {
+    run: async (_, [option]) =>
+      option === '--version'
+        ? { code: 0, stdout: 'nftables v1.0.6', stderr: '' }
+        : { code: 1, stdout: '', stderr: 'netlink: Error: cache initialization failed: Invalid argument\n' },
+    readText: async () => '',
+  };
+  const dataplane = await openNftables(OPTIONS, host);
+  await assert.rejects(dataplane.observe('IPv4'), {
+    failure: 'unsupported',
+    remedy: /nf_tables: .*--backend=iptables/,
+  });
+});
+
 /** A host without netlink, whose nft lists this. */
 function hostThat(listing: string): Host {
   return {

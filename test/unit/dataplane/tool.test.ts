@@ -33,6 +33,7 @@ describe('what iptables says', () => {
       stderr: 'Could not fetch rule set generation id: Permission denied (you must be root)',
       failure: 'denied',
     },
+    { code: 4, stderr: 'Could not fetch rule set generation id: Invalid argument', failure: 'unsupported' },
     {
       code: 4,
       stderr: "Fatal: can't open lock file /run/xtables.lock: Read-only file system",
@@ -153,7 +154,7 @@ describe('an installed iptables', () => {
     assert.match(reason, /nft mode does not work here: .*Invalid argument/);
     const { 'iptables-legacy': _, 'iptables-legacy --version': __, ...nftOnly } = answers;
     await assert.rejects(detectMode(fakeHost(nftOnly), 'auto'), {
-      failure: 'refused',
+      failure: 'unsupported',
       message: /Invalid argument/,
     });
   });
