@@ -146,6 +146,20 @@ export const COMMANDS: Commands = {
     asksAgent: () => true,
     load: async () => (await import('./doctor.ts')).doctor,
   }),
+  status: command({
+    summary:
+      'say what the agent on this node does: version, dataplane, config, last sync, rules in place or not',
+    details:
+      'Asks the running agent over the socket of its lock, and reads neither config nor kernel. The exit code is 0 if all is well, 3 if its config is invalid, and 4 if its rules are not in place.',
+    operands: '',
+    own: OUTPUT_FLAGS,
+    uses: [],
+    examples: [
+      { line: 'status', meaning: 'in the pod of the agent' },
+      { line: 'status -o json', meaning: 'for programs' },
+    ],
+    load: async () => (await import('./status.ts')).status,
+  }),
   ports: command({
     summary: 'list the destinations for which the node uses most source ports, and the pods that use them',
     details:

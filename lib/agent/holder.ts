@@ -15,6 +15,8 @@ export interface Introduction {
   readonly version: string;
   /** Its flags of policy and dataplane, such as `--enable-ipv6=true`. */
   readonly flags: readonly string[];
+  /** Its state as plain values, an AgentState of its version; absent in older ones. */
+  readonly state?: object | undefined;
 }
 
 /** A process of root that holds the lock. */
@@ -95,9 +97,10 @@ async function introductionOf(socket: Socket): Promise<Introduction | undefined>
   };
   const text = await Promise.race([read().catch(() => ''), delay(ANSWER_MS, '', { ref: false })]);
   try {
-    const { version, flags }: Partial<Record<keyof Introduction, unknown>> = JSON.parse(text);
+    const { version, flags, state }: Partial<Record<keyof Introduction, unknown>> = JSON.parse(text);
     if (typeof version !== 'string' || !Array.isArray(flags)) return undefined;
-    return { version, flags: flags.filter((flag) => typeof flag === 'string') };
+    const strings = flags.filter((flag) => typeof flag === 'string');
+    return { version, flags: strings, ...(typeof state === 'object' && state !== null && { state }) };
   } catch {
     return undefined;
   }

@@ -83,11 +83,11 @@ export class Status implements Observer {
   /** Whether another program changes the agent's rules again and again. */
   readonly contest = new Contest();
 
-  readonly #build: Build;
+  readonly build: Build;
 
   constructor(recorder: Recorder, build: Build) {
     this.#recorder = recorder;
-    this.#build = build;
+    this.build = build;
     this.#recordBuild('', '');
   }
 
@@ -211,7 +211,7 @@ export class Status implements Observer {
   }
 
   #recordBuild(dataplane: string, chosen_by: string): void {
-    const { version, commit, node } = this.#build;
+    const { version, commit, node } = this.build;
     const labels = { version, commit, nodejs: node, dataplane, chosen_by };
     this.#recorder.record((metrics) => metrics.replace('build_info', [{ labels, value: 1 }]));
   }
