@@ -4,6 +4,7 @@ import {
   CLEANUP_FLAGS,
   DIFF_FLAGS,
   EXPLAIN_FLAGS,
+  FLEET_FLAGS,
   OUTPUT_FLAGS,
   RENDER_FLAGS,
 } from './command-flags.ts';
@@ -187,6 +188,23 @@ export const COMMANDS: Commands = {
       { line: 'cleanup --masq-chain=OLD-NAME', meaning: 'if the agent used another chain' },
     ],
     load: async () => (await import('./cleanup.ts')).cleanup,
+  }),
+  fleet: command({
+    summary: 'ask the agents of all nodes through kubectl: status, doctor, diff or explain',
+    details:
+      "Runs on an operator's machine, with the rights and the config of its kubectl, also as a plugin of it: kubectl ip-masq COMMAND. Equal answers are one group, the smallest first, and the numbers of all groups add up to the number of nodes. The exit code is the highest of all nodes, and at least 1 if a node could not be asked.",
+    operands: 'COMMAND [ADDRESS…]',
+    own: FLEET_FLAGS,
+    uses: [],
+    examples: [
+      { line: 'fleet status', meaning: 'which nodes differ from the others, and how' },
+      { line: 'fleet explain --live 10.1.2.3', meaning: 'what each node does with packets to the address' },
+      {
+        line: 'fleet doctor --context=prod --node-selector=pool=edge -o json',
+        meaning: 'the findings of each node of a pool, for a program',
+      },
+    ],
+    load: async () => (await import('./fleet/fleet.ts')).fleet,
   }),
   version: command({
     summary: 'print the version, and the versions of the installed tools',

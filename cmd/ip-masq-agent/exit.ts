@@ -5,7 +5,7 @@ export const EXIT = { ok: 0, system: 1, usage: 2, config: 3, different: 4 } as c
 export const EXIT_MEANING: Readonly<Record<number, string>> = {
   [EXIT.ok]: 'stopped by SIGTERM or SIGINT, or the command succeeded',
   [EXIT.system]:
-    'the kernel or the system refused an operation, or another agent runs in this network namespace',
+    'the kernel or the system refused an operation, another agent runs in this network namespace, or fleet could not ask a node',
   [EXIT.usage]: 'wrong usage: unknown flag or command, bad flag value',
   [EXIT.config]: 'the config is invalid, in conflict, or unreadable',
   [EXIT.different]:

@@ -97,7 +97,9 @@ describe('the JSON output fits its schema:', () => {
 
   it('each field of it was printed', () => {
     const text = JSON.stringify([...printed.values()]);
-    for (const name of fieldsOf(schema.$defs)) assert.ok(text.includes(`"${name}":`), name);
+    // fleet.test.ts prints those of fleet.
+    const { fleet: _, ...others } = schema.$defs;
+    for (const name of fieldsOf(others)) assert.ok(text.includes(`"${name}":`), name);
   });
 });
 
