@@ -70,14 +70,11 @@ function replyOf({ killed, code, stdout, told }: Run, timeoutMs: number): Reply 
 function objectIn(text: string): object | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return isObject(value) && isAtMost(DEEPEST_ANSWER, value) ? value : undefined;
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return isObject && isAtMost(DEEPEST_ANSWER, value) ? value : undefined;
   } catch {
     return undefined;
   }
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isAtMost(levels: number, value: unknown): boolean {

@@ -17,40 +17,34 @@ interface AgentPod {
   readonly down: readonly string[] | undefined;
 }
 
-/** Label selectors; empty for none. */
-export interface Selectors {
-  readonly pods: string;
-  readonly nodes: string;
-}
-
 /** Bytes of a list of nodes or pods: enough for 10,000. */
 const LONGEST_LIST = 64 * 2 ** 20;
 
-/** What is asked for of each pod, in a line of its own. kubectl writes what is not a text as JSON. */
-const POD_FIELDS = [
-  '.spec.nodeName',
-  '.metadata.name',
-  '.metadata.deletionTimestamp',
-  '.status.phase',
-  '.status.containerStatuses',
-];
-const POD_LINES = `{range .items[*]}{${POD_FIELDS.join('}{"\\t"}{')}}{"\\n"}{end}`;
+/** What is asked for of each pod, in a line of its own, instead of all. kubectl writes what is not a text as JSON. */
+const POD_LINES =
+  '{range .items[*]}{.spec.nodeName}{"\\t"}{.metadata.name}{"\\t"}{.metadata.deletionTimestamp}{"\\t"}{.status.phase}{"\\t"}{.status.containerStatuses}{"\\n"}{end}';
 
 /**
  * The nodes, each with the pod of its agent.
  *
+ * @param ofPods a label selector; empty for all
+ * @param ofNodes the same
  * @throws {SystemError} if they cannot be listed, or if there are none
  */
-export async function listNodes(kubectl: Kubectl, selectors: Selectors): Promise<readonly FleetNode[]> {
+export async function listNodes(
+  kubectl: Kubectl,
+  ofPods: string,
+  ofNodes: string,
+): Promise<readonly FleetNode[]> {
   const [nodes, pods] = await Promise.all([
-    list(kubectl, 'nodes', selectors.nodes, 'name'),
-    list(kubectl, 'pods', selectors.pods, `jsonpath=${POD_LINES}`),
+    list(kubectl, 'nodes', ofNodes, 'name'),
+    list(kubectl, 'pods', ofPods, `jsonpath=${POD_LINES}`),
   ]);
   if (nodes.length === 0)
-    throw new SystemError(`no node has the labels ${selectors.nodes}; choose another --node-selector`);
+    throw new SystemError(`no node has the labels ${ofNodes}; choose another --node-selector`);
   if (pods.length === 0)
     throw new SystemError(
-      `no pod has the labels ${selectors.pods} in this namespace; choose another --namespace or --selector`,
+      `no pod has the labels ${ofPods} in this namespace; choose another --namespace or --selector`,
     );
   // The best comes last, and wins.
   const found = pods.map(podOf).toSorted((one, other) => one.rank - other.rank);

@@ -35,7 +35,7 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
     timeoutMs: flags.timeout,
     signal: stopSignal,
   };
-  const nodes = await listNodes(kubectl, { pods: flags.selector, nodes: flags['node-selector'] });
+  const nodes = await listNodes(kubectl, flags.selector, flags['node-selector']);
   const reports = new Map<string, NodeReport>();
   await inParallel(nodes, flags.parallel, async (node) => {
     const report = reportOf(node, await ask(kubectl, node, words), SUMMARIES[name]);

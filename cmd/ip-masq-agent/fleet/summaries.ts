@@ -1,4 +1,7 @@
+import type { Examination } from '../../../lib/doctor/examine.ts';
 import { type AgentState, stateLines } from '../../../lib/status/state.ts';
+import type { originValue } from '../../../lib/text/origin.ts';
+import { few } from '../../../lib/text/words.ts';
 
 /** What an answer says, so that equal nodes say the same. */
 export interface Summary {
@@ -7,11 +10,7 @@ export interface Summary {
   readonly key?: string;
 }
 
-/** The places in the outputs that are read here; see schemas/ip-masq-outputs.schema.json. */
-interface Findings {
-  readonly findings: readonly { readonly kind: string; readonly family?: string; readonly message: string }[];
-}
-
+/** What is read here of the output of diff; see schemas/ip-masq-outputs.schema.json. */
 interface Differences {
   /** Absent in older versions. */
   readonly hash?: string | null;
@@ -20,31 +19,25 @@ interface Differences {
     readonly dataplane: string;
     readonly differs: boolean;
     readonly found: readonly string[];
-    readonly leftovers: readonly { readonly dataplane: string }[];
-    readonly unread: readonly { readonly dataplane: string; readonly message: string }[];
     readonly verdicts: readonly { readonly range: string; readonly after: string | null }[];
   }[];
 }
 
+/** The same of explain. */
 interface Explanations {
   readonly addresses: readonly {
     readonly address: string;
     readonly verdict: string | null;
-    readonly decidedBy: { readonly cidr: string; readonly origin: Place } | null;
-    readonly live?: {
-      readonly agrees: boolean | null;
-      readonly verdict: string | null;
-      readonly state: string;
-      readonly foreign: readonly { readonly author: string }[];
-    };
+    readonly decidedBy: { readonly cidr: string; readonly origin: ReturnType<typeof originValue> } | null;
+    readonly live?: Live;
   }[];
 }
 
-interface Place {
-  readonly file?: string;
-  readonly line?: number | null;
-  readonly column?: number | null;
-  readonly builtIn?: string;
+interface Live {
+  readonly agrees: boolean | null;
+  readonly verdict: string | null;
+  readonly state: string;
+  readonly foreign: readonly { readonly author: string }[];
 }
 
 /** How many ranges of a diff are named. */
@@ -64,7 +57,7 @@ function status(answer: object): Summary {
 }
 
 function doctor(answer: object): Summary {
-  const { findings } = answer as Findings;
+  const { findings } = answer as Examination;
   if (findings.length === 0) return { lines: ['nothing found'] };
   const named = findings.map(({ kind, family }) => `${kind}${family === undefined ? '' : ` (${family})`}`);
   // Messages name addresses and interfaces of the node.
@@ -73,16 +66,10 @@ function doctor(answer: object): Summary {
 
 function diff(answer: object): Summary {
   const { hash, families } = answer as Differences;
-  const lines = families.flatMap(({ family, dataplane, differs, found, leftovers, unread, verdicts }) => {
+  const lines = families.flatMap(({ family, dataplane, differs, found, verdicts }) => {
     const what = differs ? found.join(', ') || 'rules of an earlier run' : 'nothing to change';
-    const shown = verdicts.slice(0, MOST_RANGES).map(({ range, after }) => `${range} → ${words(after)}`);
-    const more = verdicts.length > MOST_RANGES ? [`${verdicts.length - MOST_RANGES} more ranges`] : [];
-    return [
-      `${family}, ${dataplane}: ${what}`,
-      ...leftovers.map((one) => `  in ${one.dataplane}: rules of an earlier run`),
-      ...unread.map((one) => `  in ${one.dataplane}: ${one.message}`),
-      ...[...shown, ...more].map((text) => `  ${text}`),
-    ];
+    const ranges = few(verdicts, MOST_RANGES, ({ range, after }) => `  ${range} → ${words(after)}`);
+    return [`${family}, ${dataplane}: ${what}`, ...ranges];
   });
   return { lines: [...(hash ? [`with the config ${hash}:`] : []), ...lines] };
 }
@@ -96,12 +83,7 @@ function explain(answer: object): Summary {
   return { lines };
 }
 
-function liveText({
-  agrees,
-  verdict,
-  state,
-  foreign,
-}: NonNullable<Explanations['addresses'][number]['live']>) {
+function liveText({ agrees, verdict, state, foreign }: Live): string {
   const authors = [...new Set(foreign.map(({ author }) => author))];
   const others = authors.length === 0 ? '' : `; rules of ${authors.join(', ')} may masquerade it`;
   return agrees ? `; the kernel agrees${others}` : `; the kernel: ${words(verdict)} (${state})${others}`;
@@ -111,6 +93,6 @@ function words(verdict: string | null): string {
   return verdict?.replace('_', ' ') ?? 'no verdict';
 }
 
-function placeText({ file, line, column, builtIn }: Place): string {
-  return builtIn ?? `${file}:${line}:${column}`;
+function placeText(origin: ReturnType<typeof originValue>): string {
+  return 'file' in origin ? `${origin.file}:${origin.line}:${origin.column}` : origin.builtIn;
 }
