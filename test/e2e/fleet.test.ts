@@ -31,6 +31,9 @@ interface Behaviour {
   readonly refused?: boolean;
 }
 
+/** The default of --timeout: far longer than an answer takes here. */
+const TIMEOUT_S = 20;
+
 /** A node, and the status of its pod's container; no pod if that is absent. */
 interface Member {
   readonly name: string;
@@ -335,13 +338,12 @@ describe('fleet', () => {
   });
 
   it('asks 300 nodes, 16 at a time, and needs little memory', async (t) => {
-    const TIMEOUT = 5;
     let longest = 0;
     const members = Array.from({ length: 300 }, (_, index): Member => {
       const name = `node-${String(index).padStart(3, '0')}`;
       // From 0.2 to 2 seconds, in an order without a pattern.
       const wait = 0.2 + ((index * 7919) % 300) * 0.006;
-      if (index % 60 === 1) return { name, container: RUNNING, behaviour: { wait: 600 } };
+      if (index % 10 === 1 && index < 50) return { name, container: RUNNING, behaviour: { wait: 600 } };
       if (index % 60 === 2) return { name, container: RUNNING, behaviour: { wait, bytes: 10 * 2 ** 20 } };
       if (index % 60 === 3)
         return {
@@ -351,10 +353,10 @@ describe('fleet', () => {
         };
       return good(name, wait);
     });
-    const waits = members.map(({ behaviour }) => Math.min(behaviour?.wait ?? 0, TIMEOUT));
+    const waits = members.map(({ behaviour }) => Math.min(behaviour?.wait ?? 0, TIMEOUT_S));
     const answers = await cluster('large', members);
     const begun = performance.now();
-    const child = start(answers, ['doctor', `--timeout=${TIMEOUT}s`]);
+    const child = start(answers, ['doctor']);
     const result = ended(child);
     const timer = setInterval(() => {
       longest = Math.max(longest, peakOf(child.pid));
@@ -368,7 +370,7 @@ describe('fleet', () => {
     );
     t.diagnostic(`${longest} MB at the most`);
     assert.equal(code, 4);
-    assert.match(stdout, /^5 nodes: node-001, .*\n {2}no answer within 5 s\n/m);
+    assert.match(stdout, /^5 nodes: node-001, .*\n {2}no answer within 20 s\n/m);
     assert.match(stdout, /^5 nodes: node-002, .*\n {2}the answer is longer than 1 MiB\n/m);
     assert.match(stdout, /^5 nodes: node-003, .*\n {2}the answer is not a JSON object\n/m);
     assert.match(stdout, /\n4 groups: 5 \+ 5 \+ 5 \+ 285 = 300 nodes\n$/);
