@@ -1,4 +1,3 @@
-import { configHash } from '../config/config-hash.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { Family } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
@@ -57,7 +56,7 @@ export function agentState({ status, families, interval }: Observed): AgentState
     version: build.version,
     commit: build.commit,
     dataplane: dataplane === undefined ? null : { name: dataplane.name, reason: dataplane.reason },
-    hash: loaded === undefined ? null : configHash(loaded.config),
+    hash: status.hash ?? null,
     sources: (loaded?.config.sources ?? []).slice(0, MOST_SOURCES),
     invalid:
       invalid === undefined

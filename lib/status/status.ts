@@ -75,6 +75,7 @@ export class Status implements Observer {
   readonly #recorder: Recorder;
   readonly #families = new Map<Family, FamilyStatus>();
   #loaded: ValidConfig | undefined;
+  #hash: string | undefined;
   #dataplane: Dataplane | undefined;
   /** Sources with counters of their own. */
   readonly #counted: Readonly<Record<Family, Set<string>>> = { IPv4: new Set(), IPv6: new Set() };
@@ -99,6 +100,12 @@ export class Status implements Observer {
   /** The last reading of the sources. */
   get loaded(): ValidConfig | undefined {
     return this.#loaded;
+  }
+
+  /** The hash of its config; undefined before there is one. It is made once: with many entries it takes long. */
+  get hash(): string | undefined {
+    this.#hash ??= this.#loaded && configHash(this.#loaded.config);
+    return this.#hash;
   }
 
   /** The dataplane in use; undefined before it is found. */
@@ -145,6 +152,7 @@ export class Status implements Observer {
     const { config } = loaded;
     const isNew = loaded !== this.#loaded;
     this.#loaded = loaded;
+    if (isNew) this.#hash = undefined;
     this.#invalid = undefined;
     this.#recorder.record((metrics) => {
       metrics.set('config_valid', {}, 1);

@@ -44,7 +44,11 @@ describe('status', () => {
     const flags = ['--on-invalid-config=keep', '--resync-interval=1h', SERVED];
     const agent = node.start(...flags);
     await agent.logged(/http:/);
+    const { state: first } = await stateOf(node);
+    await volume.swap({ 'ip-masq-a': inside('10.0.0.0/9') });
+    await agent.logged(/"reason":"change"/);
     const { state: before } = await stateOf(node);
+    assert.notEqual(before.hash, first.hash);
     await volume.swap({ 'ip-masq-a': inside('10.0.0.1/8') });
     await agent.logged(/stays in use/);
     const { code, state } = await stateOf(node);
