@@ -1,7 +1,8 @@
 /**
  * Bundles the agent into one executable file. Next to it, as .meta.json, it writes esbuild's list of its parts and hashes of
  * its sources.
- * Usage: node build/bundle.ts VERSION [FILE [NODE]]. FILE defaults to bin/ip-masq-agent, NODE to the Node.js that builds.
+ * Usage: node build/bundle.ts VERSION [FILE [NODE [OLDEST]]]. FILE defaults to bin/ip-masq-agent, NODE to the Node.js that builds,
+ * OLDEST, the oldest Node.js whose syntax it may use, to node24.
  * Without NODE, it copies this machine's native module next to FILE. Without the module, the agent goes on without it.
  */
 import { execFileSync } from 'node:child_process';
@@ -15,7 +16,8 @@ import { sourcesOf } from './sources.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 // The Node.js that builds is the one that the lockfile pins.
-const [version = 'unknown', target = `${root}/bin/ip-masq-agent`, interpreter] = process.argv.slice(2);
+const [version = 'unknown', target = `${root}/bin/ip-masq-agent`, interpreter, oldest = 'node24'] =
+  process.argv.slice(2);
 
 /** Modules that libraries load but the agent never calls: 0.2 MB of source, and TLS, clusters and threads of Node.js. */
 const UNUSED: Readonly<Record<string, readonly string[]>> = {
@@ -47,7 +49,7 @@ const { metafile } = await build({
   bundle: true,
   metafile: true,
   platform: 'node',
-  target: 'node24',
+  target: oldest,
   // The file that jsonc-parser names as main cannot be bundled (microsoft/node-jsonc-parser#57).
   mainFields: ['module', 'main'],
   // In an ES module, `import` of a built-in module evaluates all its exports. Those of node:http load undici: 35 ms and

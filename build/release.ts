@@ -1,6 +1,7 @@
 /**
  * Writes what people install to bin/release/VERSION, after `make manifest` has pushed the images: the manifest for kubectl
- * with the image's digest, alerts, dashboard, an archive with the command for each architecture, bills of materials, checksums.
+ * with the image's digest, alerts, dashboard, the plugin of kubectl, an archive with the command for each architecture, bills of
+ * materials, checksums.
  * Usage: node build/release.ts VERSION IMAGE DIGEST SECONDS, where IMAGE has no tag, and SECONDS since the epoch are the time of
  * the build.
  */
@@ -46,6 +47,7 @@ try {
   writeFileSync(join(dir, 'images.txt'), `${image}:${version}@${digest}\n`);
   copyFileSync(join(EXAMPLES, 'prometheus/rules.yaml'), join(dir, 'prometheus-rules.yaml'));
   copyFileSync(join(EXAMPLES, 'grafana/ip-masq-agent.json'), join(dir, 'grafana-dashboard.json'));
+  writePlugin('kubectl-ip_masq');
   for (const architecture of ['amd64', 'arm64']) {
     const context = join(ROOT, 'bin/image', architecture);
     const ofImage = join(dir, `ip-masq-agent-image-${version}-linux-${architecture}`);
@@ -76,6 +78,13 @@ function installManifest(): string {
   };
   writeFileSync(join(work, 'kustomization.yaml'), JSON.stringify(kustomization));
   return `# ip-masq-agent ${version}: kubectl apply -f install.yaml\n# To upgrade and keep your own ConfigMaps, add --selector='app.kubernetes.io/component!=config'.\n${kustomize(work)}`;
+}
+
+/** The command as one file for the Node.js of an operator's machine. */
+function writePlugin(name: string): void {
+  const [bundle, file] = [join(ROOT, 'build/bundle.ts'), join(work, name)];
+  execFileSync(process.execPath, [bundle, version, file, '/usr/bin/env node', 'node20']);
+  copyFileSync(file, join(dir, name));
 }
 
 /** Packs the command, its Node.js and its licences from the layers of the image, so that only the version decides the bytes. */

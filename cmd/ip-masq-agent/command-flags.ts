@@ -1,4 +1,14 @@
-import { bindAddress, boolean, choice, optionalAddress, optionalPath, paths } from './flag-kinds.ts';
+import {
+  anyText,
+  bindAddress,
+  boolean,
+  choice,
+  count,
+  interval,
+  optionalAddress,
+  optionalPath,
+  paths,
+} from './flag-kinds.ts';
 import { flag } from './flag-table.ts';
 
 /** The formats of an output, with what they are for. */
@@ -68,6 +78,26 @@ export const EXPLAIN_FLAGS = {
     'the address that the packets come from; by default any address of which packets are masqueraded',
   ),
   live: flag(boolean, 'false', 'also read the rules in the kernel of this node, and look for foreign rules'),
+  ...OUTPUT_FLAGS,
+} as const;
+
+export const FLEET_FLAGS = {
+  context: flag(anyText('NAME'), '', 'the context of kubectl; by default the current one'),
+  namespace: flag(anyText('NAME'), 'kube-system', 'the namespace of the agents', 'n'),
+  selector: flag(
+    anyText('SELECTOR'),
+    'app.kubernetes.io/name in (ip-masq-agent,ip-masq-agent-canary)',
+    "the labels of the agents' pods",
+    'l',
+  ),
+  'node-selector': flag(
+    anyText('SELECTOR'),
+    'kubernetes.io/os=linux,type!=virtual-kubelet,eks.amazonaws.com/compute-type!=fargate',
+    'the labels of the nodes to ask; by default of all that the DaemonSet is for',
+  ),
+  parallel: flag(count, '16', 'how many nodes to ask at a time, each with a process of kubectl'),
+  timeout: flag(interval, '20s', 'how long to wait for one answer of kubectl'),
+  live: EXPLAIN_FLAGS.live,
   ...OUTPUT_FLAGS,
 } as const;
 

@@ -27,7 +27,7 @@ interface Description {
   /** More text for the help of the command. */
   readonly details?: string;
   /** The operands as the help shows them: `[PATH…]` for any number, `ADDRESS…` for at least one; empty for none. */
-  readonly operands: '' | '[PATH…]' | 'ADDRESS…' | 'SHELL' | '[COMMAND]';
+  readonly operands: '' | '[PATH…]' | 'ADDRESS…' | 'SHELL' | '[COMMAND]' | 'COMMAND [ADDRESS…]';
   /** The flags of the daemon that the command uses. */
   readonly uses: readonly FlagName[];
   readonly examples: readonly Example[];

@@ -4,6 +4,7 @@ import {
   CLEANUP_FLAGS,
   DIFF_FLAGS,
   EXPLAIN_FLAGS,
+  FLEET_FLAGS,
   OUTPUT_FLAGS,
   RENDER_FLAGS,
 } from './command-flags.ts';
@@ -146,6 +147,20 @@ export const COMMANDS: Commands = {
     asksAgent: () => true,
     load: async () => (await import('./doctor.ts')).doctor,
   }),
+  status: command({
+    summary:
+      'say what the agent on this node does: version, dataplane, config, last sync, rules in place or not',
+    details:
+      'Asks the running agent over the socket of its lock, and reads neither config nor kernel. The exit code is 0 if all is well, 3 if its config is invalid, and 4 if its rules are not in place.',
+    operands: '',
+    own: OUTPUT_FLAGS,
+    uses: [],
+    examples: [
+      { line: 'status', meaning: 'in the pod of the agent' },
+      { line: 'status -o json', meaning: 'for programs' },
+    ],
+    load: async () => (await import('./status.ts')).status,
+  }),
   ports: command({
     summary: 'list the destinations for which the node uses most source ports, and the pods that use them',
     details:
@@ -173,6 +188,23 @@ export const COMMANDS: Commands = {
       { line: 'cleanup --masq-chain=OLD-NAME', meaning: 'if the agent used another chain' },
     ],
     load: async () => (await import('./cleanup.ts')).cleanup,
+  }),
+  fleet: command({
+    summary: 'ask the agents of all nodes through kubectl: status, doctor, diff or explain',
+    details:
+      "Runs on an operator's machine, with the rights and the config of its kubectl, also as a plugin of it: kubectl ip-masq COMMAND. Equal answers are one group, the smallest first, and the numbers of all groups add up to the number of nodes. The exit code is the highest of all nodes, and at least 1 if a node could not be asked.",
+    operands: 'COMMAND [ADDRESS…]',
+    own: FLEET_FLAGS,
+    uses: [],
+    examples: [
+      { line: 'fleet status', meaning: 'which nodes differ from the others, and how' },
+      { line: 'fleet explain --live 10.1.2.3', meaning: 'what each node does with packets to the address' },
+      {
+        line: 'fleet doctor --context=prod --node-selector=pool=edge -o json',
+        meaning: 'the findings of each node of a pool, for a program',
+      },
+    ],
+    load: async () => (await import('./fleet/fleet.ts')).fleet,
   }),
   version: command({
     summary: 'print the version, and the versions of the installed tools',

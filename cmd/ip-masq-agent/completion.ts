@@ -30,6 +30,7 @@ ${flagCases(commands).join('\n')}
   case $1 in
     run|help) _ip_masq_agent_words ${Object.keys(commands).join(' ')} ;;
     completion) _ip_masq_agent_words bash zsh ;;
+    fleet) _ip_masq_agent_words status doctor diff explain ;;
     check) _ip_masq_agent_files ;;
   esac
 }

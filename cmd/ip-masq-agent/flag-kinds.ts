@@ -58,6 +58,11 @@ export const protocols: FlagKind<boolean | readonly PortProtocol[]> = {
   },
 };
 
+/** Any text, such as a name in the cluster. */
+export function anyText(placeholder: string): FlagKind<string> {
+  return { placeholder, parse: (text) => text };
+}
+
 /** The path of a file or directory, not empty. */
 export const path: FlagKind<string> = {
   placeholder: 'PATH',

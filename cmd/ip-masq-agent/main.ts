@@ -1,4 +1,5 @@
 import './signals.ts';
+import { basename } from 'node:path';
 import { endTools } from '../../lib/dataplane/running.ts';
 import { versionText } from './build-info.ts';
 import { commandNamed } from './command.ts';
@@ -10,7 +11,9 @@ import { stopSignal } from './signals.ts';
 
 // A tool may need minutes for a large table: nobody would wait for it any more.
 process.on('exit', endTools);
-const argv = process.argv.slice(2);
+// A plugin of kubectl is found by its name, in which an underscore stands for the dash of the command.
+const isPlugin = basename(process.argv[1] ?? '') === 'kubectl-ip_masq';
+const argv = [...(isPlugin ? ['fleet'] : []), ...process.argv.slice(2)];
 void main().then(end);
 
 /** Ends the process after its output: process.exit() drops what a pipe, which holds 64 KiB, has not taken yet. */
@@ -43,7 +46,9 @@ async function dispatch(args: ParsedArgs): Promise<number> {
       ...args,
       operands: args.command === 'run' ? [] : [args.command],
     });
-  if (!isFirstProcess(args)) stopSignal.addEventListener('abort', endByStopSignal);
+  // What fleet knows when it is interrupted, it prints.
+  if (!isFirstProcess(args) && args.command !== 'fleet')
+    stopSignal.addEventListener('abort', endByStopSignal);
   return commandNamed(args.command, COMMANDS).run(args);
 }
 

@@ -84,7 +84,7 @@ function checkCommandLine(
   const [first] = operands;
   if (wanted === '' && first !== undefined)
     throw new UsageError(`${name} takes no arguments, but got ${quote(first)}`);
-  if (['ADDRESS…', 'SHELL'].includes(wanted) && first === undefined)
+  if (/^[^[]/.test(wanted) && first === undefined)
     throw new UsageError(`${name} needs an argument: see ${name} --help`);
   if (!wanted.includes('…') && operands.length > 1)
     throw new UsageError(`${name} takes one argument, but got ${quote(operands[1] ?? '')} too`);

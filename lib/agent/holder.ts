@@ -16,8 +16,8 @@ export interface Introduction {
   readonly version: string;
   /** Its flags of policy and dataplane, such as `--enable-ipv6=true`. */
   readonly flags: readonly string[];
-  /** Undefined until it is open; older agents do not tell it. */
-  readonly dataplane?: Pick<Dataplane, 'name' | 'reason'> | undefined;
+  /** Its state as plain values, an AgentState of its version; absent in older ones. */
+  readonly state?: object | undefined;
 }
 
 /** A process of root that holds the lock. */
@@ -86,11 +86,13 @@ function processName(pid: number): string {
   return pid === 0 ? '' : ` (process ${pid})`;
 }
 
-/** An introduction of any version, or something else. */
-interface Told {
-  readonly version?: unknown;
-  readonly flags?: unknown;
-  readonly dataplane?: { readonly name?: unknown; readonly reason?: unknown };
+/** The dataplane of the agent, and why it is in use; undefined if it does not tell. */
+export function toldDataplane(holder: Holder): Pick<Dataplane, 'name' | 'reason'> | undefined {
+  const { state } = (holder.kind === 'agent' && holder.introduction) || {};
+  const { dataplane }: { readonly dataplane?: Partial<Record<'name' | 'reason', unknown>> | null } =
+    state ?? {};
+  const { name, reason } = dataplane ?? {};
+  return typeof name === 'string' && typeof reason === 'string' ? { name, reason } : undefined;
 }
 
 /** What the other end says; undefined if it is no introduction. */
@@ -105,14 +107,10 @@ async function introductionOf(socket: Socket): Promise<Introduction | undefined>
   };
   const text = await Promise.race([read().catch(() => ''), delay(ANSWER_MS, '', { ref: false })]);
   try {
-    const { version, flags, dataplane }: Told = JSON.parse(text);
+    const { version, flags, state }: Partial<Record<keyof Introduction, unknown>> = JSON.parse(text);
     if (typeof version !== 'string' || !Array.isArray(flags)) return undefined;
-    const { name, reason } = dataplane ?? {};
-    return {
-      version,
-      flags: flags.filter((flag) => typeof flag === 'string'),
-      dataplane: typeof name === 'string' && typeof reason === 'string' ? { name, reason } : undefined,
-    };
+    const strings = flags.filter((flag) => typeof flag === 'string');
+    return { version, flags: strings, ...(typeof state === 'object' && state !== null && { state }) };
   } catch {
     return undefined;
   }

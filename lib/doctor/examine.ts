@@ -1,4 +1,4 @@
-import { findHolder } from '../agent/holder.ts';
+import { findHolder, toldDataplane } from '../agent/holder.ts';
 import type { SourcesOptions } from '../agent/load.ts';
 import { survey } from '../agent/places.ts';
 import { preview } from '../agent/preview.ts';
@@ -90,7 +90,7 @@ async function examineKernel(
     const places = await survey(options, host, foreignHost, retry);
     const { dataplane, used, others } = places;
     const holder = await findHolder();
-    const told = holder.kind === 'agent' ? holder.introduction?.dataplane : undefined;
+    const told = toldDataplane(holder);
     // A command takes it over from the agent as a flag. Only the agent knows why.
     const { name, reason } = told?.name === dataplane.name ? told : dataplane;
     seen.push(`${name}: ${reason}`);

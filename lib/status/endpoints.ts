@@ -1,8 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { MergedConfig } from '../config/config.ts';
-import { probeRoutes, readiness } from './health.ts';
+import { readiness } from './health.ts';
 import { LIMITS } from './limits.ts';
 import type { Metrics } from './metrics.ts';
+import { probeRoutes } from './probes.ts';
 import { type Routes, reply } from './server.ts';
 import { type Overview, statusPage } from './status-page.ts';
 

@@ -3,7 +3,6 @@ import type { Family } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
 import { programs } from '../text/programs.ts';
 import type { Contest } from './contest.ts';
-import { type Routes, reply } from './server.ts';
 import type { InvalidConfig, Status } from './status.ts';
 
 /** The result of one check, with the reason. */
@@ -78,27 +77,4 @@ export function lately(
 /** Seconds, rounded up to milliseconds: a sync that is too late never looks as if it were in time. */
 function seconds(ms: number): number {
   return Math.ceil(ms) / 1000;
-}
-
-/** The paths for probes. */
-export function probeRoutes(readiness: () => readonly Check[]) {
-  return {
-    // An answer is enough: a sync that hangs ends the process by itself.
-    '/healthz': ({ query }) =>
-      health([{ name: 'loop', isGood: true, reason: 'the event loop answers' }], query.has('verbose')),
-    '/readyz': ({ query }) => health(readiness(), query.has('verbose')),
-  } satisfies Routes;
-}
-
-function health(checks: readonly Check[], verbose: boolean) {
-  const status = checks.every(({ isGood }) => isGood) ? 200 : 503;
-  return reply(status, 'text/plain; charset=utf-8', checksText(checks, verbose));
-}
-
-/** The checks as text: the result, before it the reasons of failed checks, or of all if asked for. */
-export function checksText(checks: readonly Check[], verbose: boolean): string {
-  const isGood = checks.every((check) => check.isGood);
-  const shown = checks.filter((check) => verbose || !check.isGood);
-  const lines = shown.map(({ name, isGood: good, reason }) => `[${good ? '+' : '-'}] ${name}: ${reason}`);
-  return `${[...lines, isGood ? 'ok' : 'not ok'].join('\n')}\n`;
 }

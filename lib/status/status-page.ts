@@ -1,24 +1,18 @@
-import { configHash } from '../config/config-hash.ts';
 import { isDue } from '../config/key.ts';
 import { ALL_KEYS } from '../config/keys.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
 import { CONNECTIONS_KEEP } from '../policy/changes.ts';
-import { type Family, nodeAddressText, outcomeText } from '../policy/policy.ts';
+import { nodeAddressText, outcomeText } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
 import { formatOrigin } from '../text/origin.ts';
-import { readiness } from './health.ts';
 import { countKey, type PacketCounts } from './packet-counts.ts';
-import type { FamilyStatus, Status } from './status.ts';
+import { type AgentState, agentState, type Observed, time } from './state.ts';
+import type { FamilyStatus } from './status.ts';
 
 /** The input of the page. */
-export interface Overview {
-  readonly status: Status;
+export interface Overview extends Observed {
   readonly counts: PacketCounts;
-  /** The families for which the agent keeps rules. */
-  readonly families: readonly Family[];
-  /** Milliseconds between two syncs at the moment. */
-  readonly interval: () => number;
   /** The version of the agent, in one line. */
   readonly version: string;
   /** The name of the node. */
@@ -45,13 +39,14 @@ dl{display:block}dd{margin-bottom:.4rem}}`;
 /** The status page for people. */
 export function statusPage(overview: Overview): string {
   const { status, node } = overview;
+  const state = agentState(overview);
   const title = `ip-masq-agent on ${node}`;
   const parts = [
     `<h1>${escapeHtml(title)}</h1>`,
-    stateHtml(overview),
-    section('Syncs', tableHtml(['family', 'last sync', 'last change', 'because'], syncRows(overview))),
+    stateHtml(state, overview.version),
+    section('Syncs', tableHtml(['family', 'last sync', 'last change', 'because'], syncRows(state))),
     section('Last change of verdicts', verdictsHtml(overview)),
-    section('Config', configHtml(overview)),
+    section('Config', configHtml(overview, state)),
     ...(status.invalid === undefined ? [] : [section('Errors', problemsHtml(status.invalid.error.problems))]),
     section('Conflicts and guards', problemsHtml(status.loaded?.config.conflicts ?? [])),
     section('Foreign rules', foreignHtml(overview)),
@@ -75,12 +70,14 @@ ${parts.join('\n')}
 }
 
 /** The readiness with its reasons, the dataplane and the version. */
-function stateHtml({ status, families, interval, version }: Overview): string {
-  const checks = readiness(status, families, interval(), performance.now());
-  const bad = checks.filter(({ isGood }) => !isGood).map(({ name, reason }) => `${name}: ${reason}`);
+function stateHtml({ dataplane, invalid, reasons }: AgentState, version: string): string {
+  const errors =
+    invalid === null
+      ? []
+      : [`config: ${invalid.message} since ${invalid.since}, the first is ${invalid.first}`];
+  const bad = [...errors, ...reasons];
   const state = `${time(Date.now())}: ${bad.length === 0 ? 'ready' : `not ready, ${bad.join('; ')}`}`;
-  const { dataplane } = status;
-  const uses = dataplane === undefined ? [] : [`${dataplane.name} (${dataplane.reason})`];
+  const uses = dataplane === null ? [] : [`${dataplane.name} (${dataplane.reason})`];
   const runs = [...uses, version].join(', ');
   return `<p class="${bad.length === 0 ? 'good' : 'bad'}">${escapeHtml(state)}</p>\n<p class="soft">${escapeHtml(runs)}</p>`;
 }
@@ -99,12 +96,13 @@ function moreHtml(more: number): string {
   return more > 0 ? `<p>… and ${more} more: see /configz</p>` : '';
 }
 
-function syncRows({ status, families }: Overview): readonly (readonly string[])[] {
-  return families.map((family) => {
-    const one = status.families.get(family);
-    if (one === undefined) return [family, 'none yet', '', ''];
-    return [family, time(one.lastSuccess), time(one.lastChange), one.lastFound.join(', ')];
-  });
+function syncRows({ syncs }: AgentState): readonly (readonly string[])[] {
+  return syncs.map(({ family, last, changed, found }) => [
+    family,
+    last ?? 'none yet',
+    changed ?? '',
+    found.join(', '),
+  ]);
 }
 
 function verdictsHtml({ status: { families } }: Overview): string {
@@ -117,14 +115,14 @@ function verdictsHtml({ status: { families } }: Overview): string {
   return [...changes, `<p class="soft">${CONNECTIONS_KEEP}</p>`].join('\n');
 }
 
-function configHtml({ status: { loaded }, interval }: Overview): string {
+function configHtml({ status: { loaded }, interval }: Overview, { hash }: AgentState): string {
   const config = loaded?.config;
-  if (config === undefined) return '<p class="bad">no valid config has been read</p>';
+  if (config === undefined || hash === null) return '<p class="bad">no valid config has been read</p>';
   const { sources, resyncInterval } = config;
   const asked = resyncInterval === undefined ? '--resync-interval' : formatOrigin(resyncInterval.origin);
   const shown = ALL_KEYS.filter(([name, { onPage, setAt }]) => isDue(onPage, setAt(config[name])));
   return pairsHtml([
-    ['hash', configHash(config)],
+    ['hash', hash],
     ['sources', sources.join(', ') || 'none: the defaults apply'],
     ...shown.map(([name, key]) => [name, key.text(config[name])] as const),
     ['resyncInterval', `${interval() / 1000} s, ${asked}`],
@@ -162,10 +160,6 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
   ];
   const table = tableHtml(['destination', 'verdict', 'asked for by', 'connections'], rows);
   return `${table}${moreHtml(policy.entries.length - shown.length)}`;
-}
-
-function time(at: number | undefined): string {
-  return at === undefined ? '' : new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
 /** A table with escaped cells. The first cell names its row; the others name their column for narrow screens. */

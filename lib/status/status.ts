@@ -76,6 +76,7 @@ export class Status implements Observer {
   readonly #recorder: Recorder;
   readonly #families = new Map<Family, FamilyStatus>();
   #loaded: ValidConfig | undefined;
+  #hash: string | undefined;
   #dataplane: Dataplane | undefined;
   /** Sources with counters of their own. */
   readonly #counted: Readonly<Record<Family, Set<string>>> = { IPv4: new Set(), IPv6: new Set() };
@@ -84,11 +85,11 @@ export class Status implements Observer {
   /** Whether another program changes the agent's rules again and again. */
   readonly contest = new Contest();
 
-  readonly #build: Build;
+  readonly build: Build;
 
   constructor(recorder: Recorder, build: Build) {
     this.#recorder = recorder;
-    this.#build = build;
+    this.build = build;
     this.#recordBuild('', '');
   }
 
@@ -100,6 +101,12 @@ export class Status implements Observer {
   /** The last reading of the sources. */
   get loaded(): ValidConfig | undefined {
     return this.#loaded;
+  }
+
+  /** The hash of its config; undefined before there is one. It is made once: with many entries it takes long. */
+  get hash(): string | undefined {
+    this.#hash ??= this.#loaded && configHash(this.#loaded.config);
+    return this.#hash;
   }
 
   /** The dataplane in use; undefined before it is found. */
@@ -147,6 +154,7 @@ export class Status implements Observer {
     const isNew = loaded !== this.#loaded;
     const now = Date.now();
     this.#loaded = loaded;
+    if (isNew) this.#hash = undefined;
     this.#invalid = undefined;
     this.#recorder.record((metrics) => {
       metrics.set('config_valid', {}, 1);
@@ -208,7 +216,7 @@ export class Status implements Observer {
   }
 
   #recordBuild(dataplane: string, chosen_by: string): void {
-    const { version, commit, node } = this.#build;
+    const { version, commit, node } = this.build;
     const labels = { version, commit, nodejs: node, dataplane, chosen_by };
     this.#recorder.record((metrics) => metrics.replace('build_info', [{ labels, value: 1 }]));
   }

@@ -66,8 +66,17 @@ async function print(node: NodeLab, command: string): Promise<string> {
   assert.equal(name, 'ip-masq-agent');
   const args = ['-C', node.dir, BINARY, ...words, '--config-dir=config'];
   const run = () => node.box.run('env', args);
-  const { stdout, stderr } = await (words[0] === 'doctor' ? besideAgent(node, run) : run());
+  const beside = { doctor: besideAgent, status: besideRealAgent }[words[0] ?? ''];
+  const { stdout, stderr } = await (beside === undefined ? run() : beside(node, run));
   return (stderr + stdout).replace('looked at 2 sources in config;', 'looked at 2 sources in /etc/config;');
+}
+
+async function besideRealAgent<Result>(node: NodeLab, work: () => Promise<Result>): Promise<Result> {
+  const agent = node.start('--v=3');
+  await agent.logged(/"reason":"start"/);
+  const result = await work();
+  await agent.stop();
+  return result;
 }
 
 /** A node with the two sources of the page on configuration, and the manifest of the page on commands. */
@@ -93,6 +102,8 @@ function alike(text: string): string {
   return text
     .replace(/\b\d+(?:\.\d+)+(?= \((?:nft|nf_tables|legacy)\))/g, 'X')
     .replace(/^( {2}nft): .*$/m, '$1: X')
+    .replace(/^\S+(?=: the rules are)/m, 'X')
+    .replace(/\b\d{4}-\d\d-\d\dT[\d:]+Z/g, 'X')
     .replace(/^(ip-masq-agent) \S+ \(commit \w+, Node\.js v[\d.]+\)$/m, '$1 X')
     .replace(/^IPv[46], iptables X \(legacy\): no rules of the agent\n/gm, '')
     .replace(/nftables \d[\d.]*/g, 'nftables X')

@@ -9,7 +9,7 @@ import { BINARY, createNode, type NodeLab } from './support.ts';
 
 const MISTAKES = fileURLToPath(new URL('fixtures/twenty-mistakes.yaml', import.meta.url));
 
-type Output = keyof typeof OUTPUTS;
+type Output = keyof typeof OUTPUTS | 'status';
 
 /** Command lines of each command with JSON output, that together print every field. */
 const OUTPUTS = {
@@ -72,23 +72,34 @@ describe('the JSON output fits its schema:', () => {
   });
   after(() => node[Symbol.asyncDispose]());
 
-  for (const [output, commands] of Object.entries(OUTPUTS) as [Output, readonly string[]][]) {
-    for (const command of commands) {
-      it(command.replace(/\/\S*\//, ''), async () => {
-        const words = ['-C', node.dir, BINARY, '--config-dir=config', ...command.split(' '), '-o', 'json'];
-        const { code, stdout, stderr } = await node.box.run('env', words);
-        const value: unknown = JSON.parse(stdout || assert.fail(stderr));
-        const validate = ajv.getSchema(`${schema.$id}#/$defs/${output}`) ?? assert.fail(output);
-        assert.equal(validate(value), true, JSON.stringify(validate.errors, null, 1));
-        assert.equal(JSON.parse(stdout).ok, code === 0);
-        printed.set(output, [...(printed.get(output) ?? []), value]);
-      });
-    }
-  }
+  const fits = async (output: Output, command: string) => {
+    const words = ['-C', node.dir, BINARY, '--config-dir=config', ...command.split(' '), '-o', 'json'];
+    const { code, stdout, stderr } = await node.box.run('env', words);
+    const value: unknown = JSON.parse(stdout || assert.fail(stderr));
+    const validate = ajv.getSchema(`${schema.$id}#/$defs/${output}`) ?? assert.fail(output);
+    assert.equal(validate(value), true, JSON.stringify(validate.errors, null, 1));
+    assert.equal(JSON.parse(stdout).ok, code === 0);
+    printed.set(output, [...(printed.get(output) ?? []), value]);
+  };
+
+  for (const [output, commands] of Object.entries(OUTPUTS) as [Output, readonly string[]][])
+    for (const command of commands) it(command.replace(/\/\S*\//, ''), () => fits(output, command));
+
+  it('status, with a valid config and an invalid one', async () => {
+    const agent = node.start('--on-invalid-config=keep', '--resync-interval=1h');
+    await agent.logged(/"reason":"start"/);
+    await fits('status', 'status');
+    await writeFile(join(node.configDir, 'ip-masq-a'), 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
+    await agent.logged(/stays in use/);
+    await fits('status', 'status');
+    await agent.stop();
+  });
 
   it('each field of it was printed', () => {
     const text = JSON.stringify([...printed.values()]);
-    for (const name of fieldsOf(schema.$defs)) assert.ok(text.includes(`"${name}":`), name);
+    // fleet.test.ts prints those of fleet.
+    const { fleet: _, ...others } = schema.$defs;
+    for (const name of fieldsOf(others)) assert.ok(text.includes(`"${name}":`), name);
   });
 });
 

@@ -55,6 +55,7 @@ export function release(get: () => ImageLab): void {
         'grafana-dashboard.json',
         'images.txt',
         'install.yaml',
+        'kubectl-ip_masq',
         'prometheus-rules.yaml',
         ...['amd64', 'arm64'].flatMap((architecture) => [
           `${archiveOf(architecture)}.tar.gz`,
@@ -118,6 +119,14 @@ export function release(get: () => ImageLab): void {
     await rename(tree, join(dir, 'moved'));
     const moved = { file: join(dir, 'moved/bin/ip-masq-agent'), args: ['check', EXAMPLE] };
     assert.equal((await run(moved, BARE)).code, 0);
+  });
+
+  it('has the plugin of kubectl, which is of this version and needs no file beside it', async () => {
+    const plugin = join(dir, 'plugin', 'kubectl-ip_masq');
+    await cp(file('kubectl-ip_masq'), plugin);
+    const command = { file: process.execPath, args: [plugin, '--version'] };
+    assert.match(await succeed(run(command, BARE)), new RegExp(`^ip-masq-agent ${get().version} `));
+    assert.match(readFileSync(plugin, 'utf8'), /^#!\/usr\/bin\/env node\n/);
   });
 
   it('has archives with programs for their architecture, and with the licences and the bill of materials of what they hold', async () => {

@@ -1,5 +1,6 @@
 import { survey } from '../../../lib/agent/places.ts';
 import { preview } from '../../../lib/agent/preview.ts';
+import { configHash } from '../../../lib/config/config-hash.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import type { Args } from '../command.ts';
 import type { DIFF_FLAGS } from '../command-flags.ts';
@@ -19,7 +20,7 @@ export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> 
   if (config === undefined) {
     const readings = [...seen.used, ...seen.others];
     if (isText) print(placesText(readings));
-    else printJson(EXIT.config, { families: [], places: readings.map(placeJson) });
+    else printJson(EXIT.config, { hash: null, families: [], places: readings.map(placeJson) });
     throw error;
   }
   const differences = seen.used.map((place) =>
@@ -27,6 +28,6 @@ export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> 
   );
   const code = differences.some(differs) ? EXIT.different : EXIT.ok;
   if (isText) print(diffText(differences, { colour: wantsColour(process.stdout) }));
-  else printJson(code, { families: differences.map(differenceJson) });
+  else printJson(code, { hash: configHash(config), families: differences.map(differenceJson) });
   return code;
 }

@@ -1,7 +1,8 @@
 import { dataLink } from '../../../lib/config/read.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
-import { type Check, configCheck, lately, probeRoutes } from '../../../lib/status/health.ts';
+import { type Check, configCheck, lately } from '../../../lib/status/health.ts';
+import { probeRoutes } from '../../../lib/status/probes.ts';
 import { serve } from '../../../lib/status/server.ts';
 import type { InvalidConfig } from '../../../lib/status/status.ts';
 import { stopSignal } from '../signals.ts';

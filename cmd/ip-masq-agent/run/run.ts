@@ -16,22 +16,25 @@ import { Notices } from '../../../lib/log/notices.ts';
 import { cpuTime } from '../../../lib/node/cpu-time.ts';
 import { ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
+import { type AgentState, agentState } from '../../../lib/status/state.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
 import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { runDaemon } from '../daemon.ts';
-import { dataplaneOptions, foreignHost, podFinder, sourcesOptions } from '../from-flags.ts';
+import { dataplaneOptions, foreignHost, keptFamilies, podFinder, sourcesOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { announceStop, cleanUp } from './stop.ts';
 import { findOwnRules, whatStays } from './without-config.ts';
 
-/** What the end of the process must know. */
+/** What the lock and the end of the process must know. */
 interface Ending {
   readonly lock: NamespaceLock;
   /** The one in use, which commands beside the agent use too. */
   dataplane?: Dataplane;
   leftovers?: Leftovers;
+  /** What the agent says to the command `status`. */
+  state?: () => AgentState;
 }
 
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
@@ -50,8 +53,8 @@ export function run(args: Args): Promise<number> {
           get flags() {
             return sharedFlags(texts, ending?.dataplane);
           },
-          get dataplane() {
-            return ending?.dataplane && { name: ending.dataplane.name, reason: ending.dataplane.reason };
+          get state() {
+            return ending?.state?.();
           },
         },
         timeoutMs: flags['sync-timeout'],
@@ -80,6 +83,8 @@ async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: En
   recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
   const status = new Status(recorder, buildInfo());
   const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
+  const families = keptFamilies(flags);
+  ending.state = () => agentState({ status, families, interval: () => wakes.interval });
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
   const agent = {
     sources,

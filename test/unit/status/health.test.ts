@@ -3,7 +3,8 @@ import { describe, it } from 'node:test';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { problem } from '../../../lib/config/problem.ts';
 import { Contest } from '../../../lib/status/contest.ts';
-import { checksText, readiness } from '../../../lib/status/health.ts';
+import { readiness } from '../../../lib/status/health.ts';
+import { checksText } from '../../../lib/status/probes.ts';
 import type { FamilyStatus } from '../../../lib/status/status.ts';
 
 function synced(syncedAt: number): FamilyStatus {

@@ -1,0 +1,99 @@
+import { setMaxListeners } from 'node:events';
+import { parseAddress } from '../../../lib/cidr/address.ts';
+import { ask, inParallel, type Reply } from '../../../lib/fleet/ask.ts';
+import { type FleetNode, listNodes } from '../../../lib/fleet/nodes.ts';
+import { painter } from '../../../lib/text/colour.ts';
+import { quote } from '../../../lib/text/escape.ts';
+import type { Args } from '../command.ts';
+import type { FLEET_FLAGS } from '../command-flags.ts';
+import { EXIT, UsageError } from '../exit.ts';
+import { print, printJson, wantsColour } from '../print.ts';
+import { stopSignal } from '../signals.ts';
+import { groupsText, type Report, worst } from './groups.ts';
+import { SUMMARIES, type Summary } from './summaries.ts';
+
+/** What is known of a node, for programs too. */
+interface NodeReport extends Report {
+  readonly pod: string | null;
+  readonly state: Reply['kind'];
+  /** Null in the text for people, which would only keep it in memory. */
+  readonly answer: object | null;
+}
+
+/** Asks the agents of all nodes through kubectl. */
+export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
+  const { flags } = args;
+  const { name, words } = questionOf(args);
+  const isText = flags.output === 'text';
+  // Each process of kubectl listens; Node.js warns of more than ten.
+  setMaxListeners(0, stopSignal);
+  const kubectl = {
+    flags: [
+      `--namespace=${flags.namespace}`,
+      ...(flags.context === '' ? [] : [`--context=${flags.context}`]),
+    ],
+    timeoutMs: flags.timeout,
+    signal: stopSignal,
+  };
+  const nodes = await listNodes(kubectl, flags.selector, flags['node-selector']);
+  const reports = new Map<string, NodeReport>();
+  await inParallel(nodes, flags.parallel, async (node) => {
+    const report = reportOf(node, await ask(kubectl, node, words), SUMMARIES[name]);
+    reports.set(node.name, isText ? { ...report, answer: null } : report);
+    showProgress(`${reports.size} of ${nodes.length}`);
+  });
+  showProgress('');
+  const all = nodes.flatMap(({ name }) => reports.get(name) ?? []);
+  if (isText) print(groupsText(all, painter(wantsColour(process.stdout))));
+  else
+    printJson(worst(all), {
+      command: name,
+      nodes: all.map(({ lines, key: _, ...one }) => ({ ...one, lines })),
+    });
+  return worst(all);
+}
+
+/** The command for the agents, and its words. */
+function questionOf({ operands: [command = '', ...operands], flags }: Args<typeof FLEET_FLAGS>) {
+  const names = Object.keys(SUMMARIES) as (keyof typeof SUMMARIES)[];
+  const name = names.find((one) => one === command);
+  if (name === undefined)
+    throw new UsageError(`fleet does not know ${quote(command)}: write one of ${names.join(', ')}`);
+  if (flags.parallel === 0) throw new UsageError('--parallel=0 asks no node: write 1 or more');
+  if (name !== 'explain' && (flags.live || operands.length > 0))
+    throw new UsageError(`fleet ${name} takes no address and no --live, which are for fleet explain`);
+  if (name === 'explain' && operands.length === 0)
+    throw new UsageError('fleet explain needs an address such as 10.1.2.3');
+  const wrong = operands.find((text) => parseAddress(text) === undefined);
+  if (wrong !== undefined)
+    throw new UsageError(`${quote(wrong)} is not an IP address: write one such as 10.1.2.3 or fd00::1`);
+  return { name, words: [name, ...(flags.live ? ['--live'] : []), '--output=json', ...operands] };
+}
+
+function reportOf(
+  { name: node, pod }: FleetNode,
+  reply: Reply,
+  summarise: (answer: object) => Summary,
+): NodeReport {
+  const common = { node, pod: pod?.name ?? null, state: reply.kind, code: reply.code };
+  if (reply.kind !== 'answered') {
+    // Messages name pods, addresses and times.
+    const text = reply.lines.join('\n').replaceAll(pod?.name ?? node, '');
+    const key = reply.kind === 'down' ? text : text.replace(/\d+/g, '');
+    return { ...common, lines: reply.lines, key, answer: null };
+  }
+  const { answer, errors } = reply;
+  try {
+    const { lines, key = lines.join('\n') } = summarise(answer);
+    return { ...common, lines: [...lines, ...errors], key: [key, ...errors].join('\n'), answer };
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    const lines = ['the answer has another form than this version knows'];
+    return { ...common, state: 'failed', code: EXIT.system, lines, key: 'form', answer: null };
+  }
+}
+
+/** Writes over the line on a terminal; nothing elsewhere. */
+function showProgress(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`);
+}

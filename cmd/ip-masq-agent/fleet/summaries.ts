@@ -1,0 +1,98 @@
+import type { Examination } from '../../../lib/doctor/examine.ts';
+import { type AgentState, stateLines } from '../../../lib/status/state.ts';
+import type { originValue } from '../../../lib/text/origin.ts';
+import { few } from '../../../lib/text/words.ts';
+
+/** What an answer says, so that equal nodes say the same. */
+export interface Summary {
+  readonly lines: readonly string[];
+  /** What is compared instead of the lines, if these name what is different on each node. */
+  readonly key?: string;
+}
+
+/** What is read here of the output of diff; see schemas/ip-masq-outputs.schema.json. */
+interface Differences {
+  /** Absent in older versions. */
+  readonly hash?: string | null;
+  readonly families: readonly {
+    readonly family: string;
+    readonly dataplane: string;
+    readonly differs: boolean;
+    readonly found: readonly string[];
+    readonly verdicts: readonly { readonly range: string; readonly after: string | null }[];
+  }[];
+}
+
+/** The same of explain. */
+interface Explanations {
+  readonly addresses: readonly {
+    readonly address: string;
+    readonly verdict: string | null;
+    readonly decidedBy: { readonly cidr: string; readonly origin: ReturnType<typeof originValue> } | null;
+    readonly live?: Live;
+  }[];
+}
+
+interface Live {
+  readonly agrees: boolean | null;
+  readonly verdict: string | null;
+  readonly state: string;
+  readonly foreign: readonly { readonly author: string }[];
+}
+
+/** How many ranges of a diff are named. */
+const MOST_RANGES = 5;
+
+/**
+ * What the answers of the commands say. An answer comes from outside, and has the form that the schema describes or not.
+ *
+ * @throws {TypeError} if it has not
+ */
+export const SUMMARIES = { status, doctor, diff, explain } as const;
+
+function status(answer: object): Summary {
+  const lines = stateLines(answer as AgentState);
+  // How long a sync is late.
+  return { lines, key: lines.join('\n').replace(/[\d.]+ s\b/g, 's') };
+}
+
+function doctor(answer: object): Summary {
+  const { findings } = answer as Examination;
+  if (findings.length === 0) return { lines: ['nothing found'] };
+  const named = findings.map(({ kind, family }) => `${kind}${family === undefined ? '' : ` (${family})`}`);
+  // Messages name addresses and interfaces of the node.
+  return { lines: findings.map(({ message }, at) => `${named[at]}: ${message}`), key: named.join('\n') };
+}
+
+function diff(answer: object): Summary {
+  const { hash, families } = answer as Differences;
+  const lines = families.flatMap(({ family, dataplane, differs, found, verdicts }) => {
+    const what = differs ? found.join(', ') || 'rules of an earlier run' : 'nothing to change';
+    const ranges = few(verdicts, MOST_RANGES, ({ range, after }) => `  ${range} → ${words(after)}`);
+    return [`${family}, ${dataplane}: ${what}`, ...ranges];
+  });
+  return { lines: [...(hash ? [`with the config ${hash}:`] : []), ...lines] };
+}
+
+function explain(answer: object): Summary {
+  const { addresses } = answer as Explanations;
+  const lines = addresses.map(({ address, verdict, decidedBy, live }) => {
+    const by = decidedBy === null ? '' : `, by ${decidedBy.cidr} of ${placeText(decidedBy.origin)}`;
+    return `${address}: ${words(verdict)}${by}${live === undefined ? '' : liveText(live)}`;
+  });
+  return { lines };
+}
+
+function liveText({ agrees, verdict, state, foreign }: Live): string {
+  const authors = [...new Set(foreign.map(({ author }) => author))];
+  const others = authors.length === 0 ? '' : `; rules of ${authors.join(', ')} may masquerade it`;
+  return agrees ? `; the kernel agrees${others}` : `; the kernel: ${words(verdict)} (${state})${others}`;
+}
+
+function words(verdict: string | null): string {
+  return verdict?.replace('_', ' ') ?? 'no verdict';
+}
+
+function placeText(origin: ReturnType<typeof originValue>): string {
+  return 'file' in origin ? `${origin.file}:${origin.line}:${origin.column}` : origin.builtIn;
+}

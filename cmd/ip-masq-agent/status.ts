@@ -1,0 +1,42 @@
+import { findHolder, type Holder, inWords } from '../../lib/agent/holder.ts';
+import { type AgentState, detailLines, stateLines } from '../../lib/status/state.ts';
+import { SystemError } from '../../lib/text/error.ts';
+import type { Args } from './command.ts';
+import type { OUTPUT_FLAGS } from './command-flags.ts';
+import { EXIT } from './exit.ts';
+import { print, printJson } from './print.ts';
+
+/**
+ * Prints the state of the agent that runs on this node, as it tells it over the socket of the lock.
+ *
+ * @throws {SystemError} if none tells it
+ */
+export async function status({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
+  const state = stateOf(await findHolder());
+  const lines = linesOf(state);
+  const code = state.inPlace ? EXIT.ok : EXIT.different;
+  const worst = state.invalid === null ? code : EXIT.config;
+  if (flags.output === 'json') printJson(worst, state);
+  else print(`${lines.join('\n')}\n`);
+  return worst;
+}
+
+function stateOf(holder: Holder): AgentState {
+  if (holder.kind === 'none') throw new SystemError('no agent runs in this network namespace; see its log');
+  if (holder.kind === 'unproven')
+    throw new SystemError(`no agent answers: ${holder.reason}; run the command as root in its pod`);
+  const { state } = holder.introduction ?? {};
+  if (state === undefined)
+    throw new SystemError(`${inWords(holder)} does not tell its state; run the command as root in its pod`);
+  return state as AgentState;
+}
+
+/** @throws {SystemError} if the state of an agent of another version has another form */
+function linesOf(state: AgentState): readonly string[] {
+  try {
+    return [...stateLines(state), ...detailLines(state)];
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new SystemError('the agent is of another version; run the command in its pod');
+  }
+}

@@ -1,0 +1,25 @@
+import type { Check } from './health.ts';
+import { type Routes, reply } from './server.ts';
+
+/** The paths for probes. */
+export function probeRoutes(readiness: () => readonly Check[]) {
+  return {
+    // An answer is enough: a sync that hangs ends the process by itself.
+    '/healthz': ({ query }) =>
+      health([{ name: 'loop', isGood: true, reason: 'the event loop answers' }], query.has('verbose')),
+    '/readyz': ({ query }) => health(readiness(), query.has('verbose')),
+  } satisfies Routes;
+}
+
+function health(checks: readonly Check[], verbose: boolean) {
+  const status = checks.every(({ isGood }) => isGood) ? 200 : 503;
+  return reply(status, 'text/plain; charset=utf-8', checksText(checks, verbose));
+}
+
+/** The checks as text: the result, before it the reasons of failed checks, or of all if asked for. */
+export function checksText(checks: readonly Check[], verbose: boolean): string {
+  const isGood = checks.every((check) => check.isGood);
+  const shown = checks.filter((check) => verbose || !check.isGood);
+  const lines = shown.map(({ name, isGood: good, reason }) => `[${good ? '+' : '-'}] ${name}: ${reason}`);
+  return `${[...lines, isGood ? 'ok' : 'not ok'].join('\n')}\n`;
+}

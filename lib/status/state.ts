@@ -1,0 +1,119 @@
+import { formatProblem } from '../config/problem.ts';
+import type { Family } from '../policy/policy.ts';
+import { printable } from '../text/escape.ts';
+import { fewInSentence } from '../text/words.ts';
+import { readiness } from './health.ts';
+import type { Build, Status } from './status.ts';
+
+/** What the agent says about itself at `/statusz` and to the command `status`: plain values. Times are ISO 8601. */
+export interface AgentState extends Pick<Build, 'version' | 'commit'> {
+  /** Null before it is found. */
+  readonly dataplane: { readonly name: string; readonly reason: string } | null;
+  /** The hash of the last valid config; null before there is one. */
+  readonly hash: string | null;
+  /** The names of its sources: the first, if there are very many. */
+  readonly sources: readonly string[];
+  /** The errors of the last reading of the sources; null if it was valid. */
+  readonly invalid: { readonly message: string; readonly first: string; readonly since: string } | null;
+  /** What stays in use while the sources have errors: the last valid config, or the rules of an earlier run. */
+  readonly keeps: 'config' | 'rules' | null;
+  readonly syncs: readonly FamilySync[];
+  /** Whether the rules were found in the kernel lately, and no other program changes them again and again. */
+  readonly inPlace: boolean;
+  /** Why they are not in place; empty if they are. */
+  readonly reasons: readonly string[];
+}
+
+/** The syncs of one family; null for what has not happened since the agent started. */
+interface FamilySync {
+  readonly family: Family;
+  readonly last: string | null;
+  readonly changed: string | null;
+  /** How the kernel differed at the last change. */
+  readonly found: readonly string[];
+}
+
+/** What the state is made from. */
+export interface Observed {
+  readonly status: Status;
+  /** The families for which the agent keeps rules. */
+  readonly families: readonly Family[];
+  /** Milliseconds between two syncs at the moment. */
+  readonly interval: () => number;
+}
+
+/** Bounds the state: it is part of an answer on the socket of the lock, whose length is limited. */
+const MOST_SOURCES = 100;
+const LONGEST_PROBLEM = 2000;
+
+/** The state of the agent now. */
+export function agentState({ status, families, interval }: Observed): AgentState {
+  const { build, dataplane, loaded, invalid } = status;
+  const checks = readiness(status, families, interval(), performance.now());
+  const reasons = checks.filter(({ name, isGood }) => !isGood && name !== 'config');
+  const [first] = invalid?.error.problems ?? [];
+  return {
+    version: build.version,
+    commit: build.commit,
+    dataplane: dataplane === undefined ? null : { name: dataplane.name, reason: dataplane.reason },
+    hash: status.hash ?? null,
+    sources: (loaded?.config.sources ?? []).slice(0, MOST_SOURCES),
+    invalid:
+      invalid === undefined
+        ? null
+        : {
+            message: invalid.error.message,
+            first: first === undefined ? '' : formatProblem(first).slice(0, LONGEST_PROBLEM),
+            since: new Date(invalid.since).toISOString(),
+          },
+    keeps: invalid === undefined ? null : loaded === undefined ? 'rules' : 'config',
+    syncs: families.map((family) => {
+      const { lastSuccess, lastChange, lastFound: found = [] } = status.families.get(family) ?? {};
+      return { family, last: timeOrNull(lastSuccess), changed: timeOrNull(lastChange), found };
+    }),
+    inPlace: reasons.length === 0,
+    reasons: reasons.map(({ name, reason }) => `${name}: ${reason}`),
+  };
+}
+
+const KEPT = { config: 'the last valid config stays in use', rules: 'the rules of an earlier run stay' };
+/** How many sources a text names. */
+const SHOWN_SOURCES = 10;
+
+/**
+ * The state in lines, without what differs between equal nodes: times, and the reason for the dataplane, which is another
+ * after a restart.
+ *
+ * @param state that an agent has told, perhaps of another version: nothing in it may be trusted
+ * @throws {TypeError} if it has not the form of a state
+ */
+export function stateLines(state: AgentState): readonly string[] {
+  const { version, dataplane, hash, sources, invalid, keeps, inPlace, reasons } = state;
+  const names = fewInSentence(sources, SHOWN_SOURCES, String) || 'no source: the defaults apply';
+  const stays = keeps === null ? '' : `; ${KEPT[keeps] ?? 'nothing changes'}`;
+  return [
+    `${version}: the rules are ${inPlace ? 'in place' : `not in place: ${reasons.join('; ')}`}`,
+    `dataplane: ${dataplane?.name ?? 'not found yet'}`,
+    `config: ${hash === null ? 'none that is valid yet' : `${hash} (${names})`}`,
+    ...(invalid === null ? [] : [`invalid: ${invalid.message}, the first is ${invalid.first}${stays}`]),
+  ].map(printable);
+}
+
+/** What `stateLines` leaves out, in lines. */
+export function detailLines({ dataplane, syncs }: AgentState): readonly string[] {
+  const why = dataplane === null ? [] : [`why this dataplane: ${dataplane.reason}`];
+  const lines = syncs.map(({ family, last, changed, found }) => {
+    const change = changed === null ? 'no change yet' : `last change ${changed}: ${found.join(', ')}`;
+    return `${family}: last sync ${last ?? 'none yet'}, ${change}`;
+  });
+  return [...why, ...lines].map(printable);
+}
+
+/** A time of Date.now() in ISO 8601, without fractions of a second. */
+export function time(at: number): string {
+  return new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
+}
+
+function timeOrNull(at: number | undefined): string | null {
+  return at === undefined ? null : time(at);
+}

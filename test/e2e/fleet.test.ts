@@ -1,0 +1,425 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { chmod, copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import schema from '../../schemas/ip-masq-outputs.schema.json' with { type: 'json' };
+import { text } from '../lab/run.ts';
+import { temporaryDirectory } from '../lab/volume.ts';
+import { createNode, eventually, inside } from './support.ts';
+
+const STAND_IN = fileURLToPath(new URL('../lab/kubectl.pl', import.meta.url));
+const BUNDLE = fileURLToPath(new URL('../../build/bundle.ts', import.meta.url));
+
+/** The commands for the fleet, as their words. */
+const COMMANDS = ['status', 'doctor', 'diff', 'explain 10.1.2.3 8.8.8.8'] as const;
+
+/** What an agent answers: the output and the exit code of each command, as the files that the stand-in reads. */
+type Answers = Readonly<Record<string, string>>;
+
+/** What exec in a pod does; see test/lab/kubectl.pl. */
+interface Behaviour {
+  readonly answers?: Answers;
+  readonly stderr?: string;
+  readonly code?: number;
+  readonly wait?: number;
+  readonly bytes?: number;
+  /** Whether kubectl itself fails, not the command in the pod. */
+  readonly refused?: boolean;
+}
+
+/** The default of --timeout: far longer than an answer takes here. */
+const TIMEOUT_S = 20;
+
+/** A node, and the status of its pod's container; no pod if that is absent. */
+interface Member {
+  readonly name: string;
+  readonly container?: object;
+  readonly behaviour?: Behaviour;
+}
+
+const RUNNING = { name: 'ip-masq-agent', ready: true, state: { running: {} }, lastState: {} };
+const MESSAGE =
+  '1 error in the config; the rules on this node do not change\nip-masq-a:1:22: error: "10.0.0.1/8"\n';
+const CRASHED = {
+  name: 'ip-masq-agent',
+  ready: false,
+  state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 10s restarting failed container' } },
+  lastState: { terminated: { exitCode: 3, reason: 'Error', message: MESSAGE } },
+};
+
+describe('fleet', () => {
+  const stack = new AsyncDisposableStack();
+  let dir: string;
+  let plugin: string;
+  let pools: readonly [Answers, Answers];
+  /** The Node.js of the machine, with which people run the plugin: not the one that the lockfile pins. */
+  let node: string;
+  before(async () => {
+    dir = stack.use(await temporaryDirectory()).path;
+    plugin = join(dir, 'plugin/kubectl-ip_masq');
+    await mkdir(join(dir, 'plugin'));
+    execFileSync(process.execPath, [BUNDLE, 'v9.9.9', plugin, '/usr/bin/env node', 'node20']);
+    await rm(join(dir, 'plugin/package.json'));
+    await mkdir(join(dir, 'bin'));
+    await copyFile(STAND_IN, join(dir, 'bin/kubectl.pl'));
+    await writeFile(
+      join(dir, 'bin/kubectl'),
+      `#!/bin/sh\nexec /usr/bin/perl ${join(dir, 'bin/kubectl.pl')} "$@"\n`,
+    );
+    await chmod(join(dir, 'bin/kubectl'), 0o755);
+    pools = [await realAnswers(inside('10.0.0.0/8')), await realAnswers(inside('10.0.0.0/8', '8.0.0.0/8'))];
+    node = machineNode();
+  });
+  after(() => stack.disposeAsync());
+
+  /** Lays out a cluster, and returns its directory. */
+  async function cluster(name: string, members: readonly Member[]): Promise<string> {
+    const answers = join(dir, name);
+    await mkdir(answers);
+    await writeFile(join(answers, 'nodes'), members.map((one) => `node/${one.name}\n`).join(''));
+    const lines = members.flatMap((one) =>
+      one.container
+        ? [`${one.name}\tagent-of-${one.name}\t\tRunning\t${JSON.stringify([one.container])}\n`]
+        : [],
+    );
+    await writeFile(join(answers, 'pods'), lines.join(''));
+    for (const { name, behaviour = {} } of members) {
+      const pod = join(answers, `agent-of-${name}`);
+      await mkdir(pod);
+      const { answers: outputs = {}, ...rest } = behaviour;
+      for (const [command, output] of Object.entries(outputs)) await writeFile(join(pod, command), output);
+      for (const [file, value] of Object.entries(rest))
+        if (value !== false) await writeFile(join(pod, file), String(value));
+    }
+    return answers;
+  }
+
+  function start(answers: string, words: readonly string[], path = join(dir, 'bin')): ChildProcess {
+    const env = { PATH: path, KUBECTL_ANSWERS: answers };
+    return spawn(node, [plugin, ...words], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  }
+
+  async function ended(child: ChildProcess) {
+    const [stdout, stderr]: [Buffer[], Buffer[]] = [[], []];
+    child.stdout?.on('data', (chunk: Buffer) => stdout.push(chunk));
+    child.stderr?.on('data', (chunk: Buffer) => stderr.push(chunk));
+    const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
+    return { code, stdout: text(stdout), stderr: text(stderr) };
+  }
+
+  const run = (answers: string, ...words: readonly string[]) => ended(start(answers, words));
+
+  const good = (name: string, wait = 0, pool: 0 | 1 = 0): Member => ({
+    name,
+    container: RUNNING,
+    behaviour: { answers: pools[pool], wait },
+  });
+
+  it('tells the odd nodes in groups whose numbers add up, with each command', async (t) => {
+    t.diagnostic(
+      `the Node.js of the machine is ${execFileSync(node, ['--version'], { encoding: 'utf8' }).trim()}`,
+    );
+    const members: readonly Member[] = [
+      ...Array.from({ length: 9 }, (_, index) => good(`node-${index}`)),
+      good('edge-1', 0, 1),
+      good('edge-2', 0, 1),
+      { name: 'bare' },
+      { name: 'crashed', container: CRASHED },
+      { name: 'crashing', container: { ...CRASHED, state: { terminated: CRASHED.lastState.terminated } } },
+      {
+        name: 'starting',
+        container: { ...CRASHED, state: { running: {} } },
+        behaviour: { code: 1, stderr: 'x\n' },
+      },
+      {
+        name: 'old',
+        container: RUNNING,
+        behaviour: { code: 2, stderr: 'ip-masq-agent: unknown command "status": did you mean --strict?\n' },
+      },
+    ];
+    const answers = await cluster('odd', members);
+    for (const command of COMMANDS) {
+      const { code, stdout, stderr } = await run(answers, ...command.split(' '));
+      assert.equal(stderr, '');
+      assert.equal(code, command === 'doctor' ? 4 : 1, stdout);
+      assert.match(stdout, /^1 node: bare\n {2}no pod of the agent\n/m);
+      assert.match(stdout, /^1 node: old\n {2}the agent is too old for this command\n/m);
+      assert.match(
+        stdout,
+        /^3 nodes: crashed, crashing, starting\n {2}the agent crash-loops: exit code 3 \(Error\)\n {2}1 error .*\n {2}ip-masq-a:1:22: error/m,
+      );
+      const [, sum = '', total] = /\n\d groups: (.*) = (\d+) nodes\n$/.exec(stdout) ?? [];
+      const sizes = sum.split(' + ').map(Number);
+      assert.equal(
+        sizes.reduce((one, other) => one + other),
+        Number(total),
+      );
+      assert.equal(Number(total), members.length);
+      assert.deepEqual(
+        sizes,
+        sizes.toSorted((one, other) => one - other),
+      );
+      assert.ok(stdout.split('\n').length < 40, 'one screen');
+      const isTold = command === 'doctor';
+      assert.equal(/^2 nodes: edge-1, edge-2\n/m.test(stdout), !isTold, stdout);
+      assert.match(stdout, isTold ? /^11 nodes: /m : /^9 nodes: node-0, .*, node-4 and 4 more\n/m);
+    }
+    const calls = await readFile(join(answers, 'calls'), 'utf8');
+    assert.match(
+      calls,
+      /^--namespace=kube-system exec pod\/agent-of-edge-1 --container=ip-masq-agent -- ip-masq-agent explain --output=json 10\.1\.2\.3 8\.8\.8\.8$/m,
+    );
+  });
+
+  it('compares no times, addresses or names of a node', async () => {
+    const doctor = (subject: string) =>
+      JSON.stringify({
+        findings: [{ kind: 'node-address', family: 'IPv4', message: `${subject} is missing` }],
+      });
+    const late = (seconds: string) => {
+      const reasons = [`sync IPv4: last sync ${seconds} s ago, the limit is 180 s`];
+      return JSON.stringify({ ...JSON.parse(pools[0]['status.json'] ?? ''), inPlace: false, reasons });
+    };
+    const fails = (name: string, stderr: string): Member => ({
+      name,
+      container: RUNNING,
+      behaviour: { refused: true, code: 1, stderr },
+    });
+    const answers = (subject: string, seconds: string) => ({
+      'doctor.json': doctor(subject),
+      'doctor.code': '4',
+      'status.json': late(seconds),
+      'status.code': '4',
+    });
+    const directory = await cluster('alike', [
+      { name: 'n1', container: RUNNING, behaviour: { answers: answers('203.0.113.1', '181.2') } },
+      { name: 'n2', container: RUNNING, behaviour: { answers: answers('203.0.113.2', '200') } },
+      fails('n3', 'Error: dial tcp 192.0.2.7:10250 for agent-of-n3: refused\n'),
+      fails('n4', 'Error: dial tcp 192.0.2.8:10250 for agent-of-n4: refused\n'),
+    ]);
+    const found = await run(directory, 'doctor');
+    assert.equal(found.code, 4);
+    assert.match(
+      found.stdout,
+      /^2 nodes: n1, n2\n {2}node-address \(IPv4\): 203\.0\.113\.1 is missing\n {2}\(so says n1; /m,
+    );
+    assert.match(found.stdout, /^2 nodes: n3, n4\n {2}Error: dial tcp 192\.0\.2\.7/m);
+    const { code, stdout } = await run(directory, 'status');
+    assert.equal(code, 4);
+    assert.match(
+      stdout,
+      /^2 nodes: n1, n2\n {2}\S+: the rules are not in place: sync IPv4: last sync 181\.2 s ago/m,
+    );
+  });
+
+  it('passes on what it is given for kubectl and for explain', async () => {
+    const answers = await cluster('given', [good('a')]);
+    const flags = ['--context=c', '-n', 'ns', '-l', 'a=b', '--node-selector=c=d'];
+    assert.equal((await run(answers, 'explain', '--live', '10.1.2.3', ...flags)).code, 0);
+    const calls = (await readFile(join(answers, 'calls'), 'utf8')).split('\n').toSorted().join('\n');
+    assert.match(calls, /^--namespace=ns --context=c get nodes --selector=c=d --output=name$/m);
+    assert.match(calls, /^--namespace=ns --context=c get pods --selector=a=b --output=jsonpath=/m);
+    assert.match(calls, / -- ip-masq-agent explain --live --output=json 10\.1\.2\.3$/m);
+  });
+
+  it('prints every node as JSON that fits the schema', async () => {
+    const answers = await cluster('json', [good('a'), good('b', 0, 1), { name: 'bare' }]);
+    const { code, stdout } = await run(answers, 'status', '-o', 'json');
+    assert.equal(code, 1);
+    const value = JSON.parse(stdout);
+    const ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false, allowUnionTypes: true });
+    ajv.addSchema(schema);
+    const validate = ajv.getSchema(`${schema.$id}#/$defs/fleet`) ?? assert.fail();
+    assert.equal(validate(value), true, JSON.stringify(validate.errors, null, 1));
+    assert.equal(value.ok, false);
+    const [a, b, bare] = value.nodes;
+    assert.deepEqual(a.answer, JSON.parse(pools[0]['status.json'] ?? ''));
+    assert.deepEqual([b.node, b.pod, b.state, b.code], ['b', 'agent-of-b', 'answered', 0]);
+    assert.deepEqual([bare.pod, bare.state, bare.code, bare.answer], [null, 'no-pod', 1, null]);
+  });
+
+  it('takes nothing that a node answers for granted', async () => {
+    const hostile = '\u001b[2J\u202e::error::';
+    const deep = `{"a":${'['.repeat(1000)}${']'.repeat(1000)}}`;
+    const odd = ['{}', '[]', 'null', deep, JSON.stringify({ findings: 7 }), hostile];
+    const members = odd.map((output, index) => ({
+      name: `n${index}`,
+      container: RUNNING,
+      behaviour: { answers: { 'doctor.json': output } },
+    }));
+    const shaped = { findings: [{ kind: hostile, message: `${hostile}\n`, family: { toString: 7 } }] };
+    const answers = await cluster('hostile', [
+      ...members,
+      { name: 'e1', container: RUNNING, behaviour: { answers: { 'doctor.json': JSON.stringify(shaped) } } },
+      {
+        name: 'e2',
+        container: RUNNING,
+        behaviour: {
+          answers: { 'doctor.json': JSON.stringify({ findings: [{ kind: hostile, message: hostile }] }) },
+        },
+      },
+      { name: 'e3', container: RUNNING, behaviour: { refused: true, code: 1, stderr: `Error ${hostile}\n` } },
+    ]);
+    for (const words of [['doctor'], ['doctor', '-o', 'json']]) {
+      const { code, stdout, stderr } = await run(answers, ...words);
+      assert.equal(stderr, '');
+      assert.equal(code, 1, stdout);
+      assert.doesNotMatch(stdout, /\x1b|\u202e/);
+    }
+    const { stdout } = await run(answers, 'doctor');
+    assert.match(stdout, /^3 nodes: n0, n4, e1\n {2}the answer has another form/m);
+    assert.match(stdout, /^4 nodes: n1, n2, n3, n5\n {2}the answer is not a JSON object/m);
+    assert.match(stdout, / {2}Error \\x1b\[2J/);
+  });
+
+  it('says what is wrong if it cannot begin', async () => {
+    const answers = await cluster('wrong', []);
+    const without = await ended(start(answers, ['status'], '/nonexistent'));
+    assert.deepEqual([without.code, without.stdout], [1, '']);
+    assert.match(without.stderr, /^ip-masq-agent: cannot run kubectl \(ENOENT\); install it/);
+    assert.match(
+      (await run(answers, 'status')).stderr,
+      /^ip-masq-agent: no node has the labels .*--node-selector\n$/,
+    );
+    await writeFile(join(answers, 'nodes'), 'node/a\n');
+    assert.match(
+      (await run(answers, 'status')).stderr,
+      /^ip-masq-agent: no pod has the labels .*--namespace or /,
+    );
+    await writeFile(join(answers, 'code'), '1');
+    await writeFile(join(answers, 'stderr'), 'E1 noise\nError from server (Forbidden): nodes is forbidden\n');
+    const refused = await run(answers, 'status');
+    assert.equal(refused.code, 1);
+    assert.match(
+      refused.stderr,
+      /^ip-masq-agent: cannot list the (?:nodes|pods): Error from server \(Forbidden\).*\n$/,
+    );
+    for (const words of [
+      [],
+      ['fleet'],
+      ['status', 'x'],
+      ['diff', '--live'],
+      ['explain'],
+      ['explain', 'x'],
+      ['status', '--parallel=0'],
+    ])
+      assert.equal((await run(answers, ...words)).code, 2, words.join(' '));
+  });
+
+  it('prints what it knows when it is interrupted', async () => {
+    const answers = await cluster('interrupted', [good('a'), good('b', 60), good('c', 60)]);
+    const child = start(answers, ['status', '--parallel=2']);
+    const result = ended(child);
+    const calls = join(answers, 'calls');
+    await eventually(
+      () => existsSync(calls) && readFileSync(calls, 'utf8').includes('agent-of-c'),
+      () => 'the last node to be asked',
+    );
+    child.kill('SIGINT');
+    const { code, stdout } = await result;
+    assert.equal(code, 1);
+    assert.match(
+      stdout,
+      /^1 node: a\n(?:.*\n)*2 nodes: b, c\n {2}not asked, .*interrupted\n\n2 groups: 1 \+ 2 = 3 nodes\n$/,
+    );
+  });
+
+  it('shows its progress on a terminal, and only there', async () => {
+    const answers = await cluster('terminal', [good('a'), good('b')]);
+    const env = { PATH: `${join(dir, 'bin')}:/usr/bin:/bin`, KUBECTL_ANSWERS: answers, TERM: 'xterm' };
+    const args = ['-qec', `${node} ${plugin} status`, '/dev/null'];
+    const { stdout } = await ended(spawn('script', args, { env, stdio: ['ignore', 'pipe', 'pipe'] }));
+    assert.match(stdout, /\r\x1b\[K1 of 2\r\x1b\[K2 of 2\r\x1b\[K/);
+    assert.equal((await run(answers, 'status')).stderr, '');
+  });
+
+  it('asks 300 nodes, 16 at a time, and needs little memory', async (t) => {
+    let longest = 0;
+    const members = Array.from({ length: 300 }, (_, index): Member => {
+      const name = `node-${String(index).padStart(3, '0')}`;
+      // From 0.2 to 2 seconds, in an order without a pattern.
+      const wait = 0.2 + ((index * 7919) % 300) * 0.006;
+      if (index % 10 === 1 && index < 50) return { name, container: RUNNING, behaviour: { wait: 600 } };
+      if (index % 60 === 2) return { name, container: RUNNING, behaviour: { wait, bytes: 10 * 2 ** 20 } };
+      if (index % 60 === 3)
+        return {
+          name,
+          container: RUNNING,
+          behaviour: { wait, answers: { 'doctor.json': 'Segmentation fault\n' } },
+        };
+      return good(name, wait);
+    });
+    const waits = members.map(({ behaviour }) => Math.min(behaviour?.wait ?? 0, TIMEOUT_S));
+    const answers = await cluster('large', members);
+    const begun = performance.now();
+    const child = start(answers, ['doctor']);
+    const result = ended(child);
+    const timer = setInterval(() => {
+      longest = Math.max(longest, peakOf(child.pid));
+    }, 100);
+    const { code, stdout } = await result;
+    clearInterval(timer);
+    const took = (performance.now() - begun) / 1000;
+    const allowed = schedule(waits, 16);
+    t.diagnostic(
+      `${took.toFixed(1)} s: ${(took / allowed).toFixed(2)} times the ${allowed.toFixed(1)} s of 16 at a time`,
+    );
+    t.diagnostic(`${longest} MB at the most`);
+    assert.equal(code, 4);
+    assert.match(stdout, /^5 nodes: node-001, .*\n {2}no answer within 20 s\n/m);
+    assert.match(stdout, /^5 nodes: node-002, .*\n {2}the answer is longer than 1 MiB\n/m);
+    assert.match(stdout, /^5 nodes: node-003, .*\n {2}the answer is not a JSON object\n/m);
+    assert.match(stdout, /\n4 groups: 5 \+ 5 \+ 5 \+ 285 = 300 nodes\n$/);
+    assert.ok(longest > 0 && longest < 150, `${longest} MB`);
+  });
+});
+
+/** What the commands of an agent say on a node with this source. */
+async function realAnswers(source: string): Promise<Answers> {
+  await using node = await createNode();
+  await node.volume({ 'ip-masq-a': source });
+  const agent = node.start();
+  await agent.logged(/"reason":"start"/);
+  const answers: Record<string, string> = {};
+  for (const command of COMMANDS) {
+    const [name = '', ...operands] = command.split(' ');
+    const { code, stdout } = await node.agent(name, '--output=json', ...operands);
+    Object.assign(answers, { [`${name}.json`]: stdout, [`${name}.code`]: String(code) });
+    JSON.parse(stdout);
+  }
+  await agent.stop();
+  return answers;
+}
+
+/** The first `node` of the PATH that npm has not installed. */
+function machineNode(): string {
+  const paths = (process.env['PATH'] ?? '').split(delimiter).filter((path) => !path.includes('node_modules'));
+  const found = [...paths, '/usr/bin', '/usr/local/bin']
+    .map((path) => join(path, 'node'))
+    .find((path) => existsSync(path));
+  return found ?? assert.fail('the machine has no Node.js of its own');
+}
+
+/** The most memory that the process had in its own pages and in files, in MB; 0 if it has ended. See proc_pid_status(5). */
+function peakOf(pid: number | undefined): number {
+  try {
+    const [, kB = '0'] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+    return Math.round(Number(kB) / 1000);
+  } catch {
+    return 0;
+  }
+}
+
+/** How long these take, so many at a time, each as soon as there is room. */
+function schedule(seconds: readonly number[], parallel: number): number {
+  const free: number[] = Array.from({ length: parallel }, () => 0);
+  for (const one of seconds) {
+    const [first = 0] = free.sort((a, b) => a - b);
+    free[0] = first + one;
+  }
+  return Math.max(...free);
+}
