@@ -9,6 +9,7 @@ import { audit } from './audit.ts';
 import { ofKind, theDaemonSet } from './documents.ts';
 import { documentsOf, KUBERNETES, kustomizationsOf } from './kustomize.ts';
 import { builders, objectsBy, objectsOf, subsets } from './support.ts';
+import { isOfOthers } from './volumes.ts';
 
 const OVERLAYS = kustomizationsOf('overlays');
 const COMPONENTS = kustomizationsOf('components');
@@ -93,6 +94,13 @@ describe('the manifests of examples/kubernetes', () => {
     const problems = audit(await objectsOf('overlays/merger-sidecar', ['components/dual-stack']));
     assert.equal(problems.length, 1);
     assert.match(problems[0] ?? '', /^ip-masq-dual-stack:.*--enable-ipv6/);
+  });
+
+  it('have no ConfigMap that a controller of the cloud keeps', async () => {
+    for (const path of ['base', ...OVERLAYS]) {
+      const names = ofKind('ConfigMap', await objectsOf(path)).map(({ metadata }) => metadata.name);
+      assert.deepEqual(names.filter(isOfOthers), [], path);
+    }
   });
 
   for (const [component, kinds] of Object.entries(ADDITIONS))

@@ -16,7 +16,7 @@ export interface Kustomization {
   readonly manifest?: string;
   /** Names below examples/kubernetes/components. In a cluster of both families, `dual-stack` comes by itself. */
   readonly components?: readonly string[];
-  /** Texts of sources. If absent, those of the overlay stay, but for that of dual-stack, which is then empty. */
+  /** Texts of sources. If absent, those of the overlay stay, but for that of dual-stack, which is then empty. The cloud's is added. */
   readonly sources?: Partial<Record<Source | DualStackSource, string>>;
   /** More arguments for the agent. */
   readonly args?: readonly string[];
@@ -30,7 +30,7 @@ export interface Kustomization {
   readonly pace?: 'shipped' | 'fast';
 }
 
-/** The base's sources, as their ConfigMaps are named. */
+/** The sources that the base mounts, as their ConfigMaps are named: the cloud's, of which it has no ConfigMap, and its own. */
 export type Source = 'ip-masq-cloud' | 'ip-masq-operator';
 /** That of the component dual-stack. */
 type DualStackSource = 'ip-masq-dual-stack';
@@ -88,6 +88,7 @@ export const DATAPLANES = [
   { backend: 'nftables', components: ['nftables'], args: [] },
 ] as const;
 
+const CLOUD = 'ip-masq-cloud';
 const SELECTOR = '--selector=app.kubernetes.io/name=ip-masq-agent';
 const DAEMON_SET = 'daemonset/ip-masq-agent';
 /** The overlay that has the component in it. */
@@ -122,6 +123,8 @@ export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): 
     const { manifest } = kustomization;
     // kustomize takes files from below the directory only.
     if (manifest !== undefined) await copyFile(manifest, join(dir, basename(manifest)));
+    const cloud = kustomization.sources?.[CLOUD];
+    if (cloud !== undefined) await writeFile(join(dir, `${CLOUD}.yaml`), sourceMap(CLOUD, cloud));
     const content = kustomizationFile(dir, kustomization, cluster, namespace);
     await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(content));
     await kubectl.must(...command, `--kustomize=${dir}`);
@@ -193,16 +196,20 @@ function kustomizationFile(
   const needed = cluster.families.includes('IPv6') && !hasIPv6 ? ['dual-stack', ...components] : components;
   // The outside of the lab is in fc00::/7 too, which the component leaves alone.
   const isDual = overlay === DUAL_STACK || needed.includes('dual-stack');
-  const all = { ...(isDual && { 'ip-masq-dual-stack': 'nonMasqueradeCIDRs: []\n' }), ...sources };
+  const { [CLOUD]: cloud, ...own } = sources;
+  const all = { ...(isDual && { 'ip-masq-dual-stack': 'nonMasqueradeCIDRs: []\n' }), ...own };
   return {
     apiVersion: 'kustomize.config.k8s.io/v1beta1',
     kind: 'Kustomization',
     namespace,
-    resources: [manifest === undefined ? shipped(overlay) : basename(manifest)],
+    resources: [
+      manifest === undefined ? shipped(overlay) : basename(manifest),
+      ...(cloud === undefined ? [] : [`${CLOUD}.yaml`]),
+    ],
     components: needed.map((component) => shipped(`components/${component}`)),
     images: [{ name: SHIPPED_IMAGE, newName, newTag }],
     patches: [
-      ...Object.entries(all).map(([name, text]) => ({ patch: sourcePatch(name, text) })),
+      ...Object.entries(all).map(([name, text]) => ({ patch: sourceMap(name, text) })),
       ...args.map((arg) => containerPatch({ op: 'add', path: 'args/-', value: arg })),
       ...(pace === 'shipped' ? [] : FAST),
       ...patches,
@@ -210,7 +217,8 @@ function kustomizationFile(
   };
 }
 
-function sourcePatch(name: string, text: string): string {
+/** The ConfigMap of a source. */
+function sourceMap(name: string, text: string): string {
   // kube-system is the namespace that the overlay gives to its objects.
   const metadata = { name, namespace: 'kube-system' };
   return JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { [name]: text } });

@@ -176,16 +176,12 @@ scenario(
     await untilPackets(lab, VERDICTS);
 
     await agent.apply({ overlay: 'overlays/canary' });
-    for (const [name, text] of [
-      ['ip-masq-operator', sourceText(lab, 'nodes', 'pods')],
-      ['ip-masq-cloud', sourceText(lab)],
-    ] as const)
-      await kubectl.apply({
-        apiVersion: 'v1',
-        kind: 'ConfigMap',
-        metadata: { name: `${name}-canary` },
-        data: { [name]: text },
-      });
+    await kubectl.apply({
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: 'ip-masq-operator-canary' },
+      data: { 'ip-masq-operator': sourceText(lab, 'nodes', 'pods') },
+    });
     await kubectl.must('label', 'node', one.name, `${label}=canary`, '--overwrite');
     // Packets to pods meet the rules of the other node too, so the two configs agree about those.
     await untilPacketsFrom(lab, one, { ...VERDICTS, nodes: 'not masqueraded' });
