@@ -12,7 +12,8 @@ import { builders, objectsBy, objectsOf, subsets } from './support.ts';
 import { isOfOthers } from './volumes.ts';
 
 const OVERLAYS = kustomizationsOf('overlays');
-const COMPONENTS = kustomizationsOf('components');
+/** That of a canary is not put on production: canary.test.ts. */
+const COMPONENTS = kustomizationsOf('components').filter((path) => !path.endsWith('canary'));
 /** Those that only add objects of these kinds, and cannot get in the way of another. */
 const ADDITIONS: Readonly<Record<string, readonly string[]>> = {
   'components/dashboard': ['ConfigMap'],
@@ -63,7 +64,6 @@ describe('the manifests of examples/kubernetes', () => {
   it('are those that are asked for', () => {
     assert.deepEqual(OVERLAYS.map((path) => path.replace('overlays/', '')).toSorted(), [
       'aks-style',
-      'canary',
       'dual-stack',
       'gke-style',
       'ipv6-only',

@@ -2,7 +2,7 @@ import { type DaemonSet, type KubernetesObject, ofKind, type Volume } from './do
 
 /** ConfigMaps that people write come with their DaemonSet: if one is deleted, kubelet keeps its file. */
 function isRequired(name: string): boolean {
-  return ['ip-masq-operator', 'ip-masq-dual-stack'].includes(name) || name.endsWith('-canary');
+  return ['ip-masq-operator', 'ip-masq-dual-stack'].includes(name.replace(/-canary$/, ''));
 }
 
 /** ConfigMaps that a controller of the cloud keeps: no manifest may write over them. */

@@ -1,5 +1,5 @@
-import { copyFile, realpath, writeFile } from 'node:fs/promises';
-import { basename, join, relative } from 'node:path';
+import { copyFile, mkdir, realpath, writeFile } from 'node:fs/promises';
+import { basename, dirname, join, relative } from 'node:path';
 import { ROOT } from '../../image/make.ts';
 import type { RunResult } from '../../lab/run.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
@@ -26,6 +26,8 @@ export interface Kustomization {
   readonly image?: string;
   /** Only the objects with these labels are applied, as kubectl's `--selector` has it. */
   readonly selector?: string;
+  /** A canary on top of all that, as the README has it: the objects are its own, and these texts take the place of its sources. */
+  readonly canary?: Partial<Record<Source, string>>;
   /** `shipped` leaves the times of probes and rollouts as they are. */
   readonly pace?: 'shipped' | 'fast';
 }
@@ -119,15 +121,17 @@ export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): 
     await using stack = new AsyncDisposableStack();
     // kustomize follows symbolic links, and takes relative paths only.
     const { path } = stack.use(await temporaryDirectory());
-    const dir = await realpath(path);
-    const { manifest } = kustomization;
+    const dir = join(await realpath(path), 'my-cluster');
+    await mkdir(dir);
+    const { canary, manifest } = kustomization;
     // kustomize takes files from below the directory only.
     if (manifest !== undefined) await copyFile(manifest, join(dir, basename(manifest)));
     const cloud = kustomization.sources?.[CLOUD];
     if (cloud !== undefined) await writeFile(join(dir, `${CLOUD}.yaml`), sourceMap(CLOUD, cloud));
     const content = kustomizationFile(dir, kustomization, cluster, namespace);
     await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(content));
-    await kubectl.must(...command, `--kustomize=${dir}`);
+    const applied = canary === undefined ? dir : await writeCanary(dir, canary);
+    await kubectl.must(...command, `--kustomize=${applied}`);
   };
   const apply = ({ selector, ...kustomization }: Kustomization = {}) =>
     withKustomization(kustomization, 'apply', ...(selector === undefined ? [] : [`--selector=${selector}`]));
@@ -215,6 +219,22 @@ function kustomizationFile(
       ...patches,
     ],
   };
+}
+
+/** Puts a canary beside the kustomization of a directory. */
+async function writeCanary(
+  production: string,
+  sources: NonNullable<Kustomization['canary']>,
+): Promise<string> {
+  const dir = join(dirname(production), 'my-canary');
+  const kustomization = {
+    resources: ['../my-cluster'],
+    components: [relative(dir, join(ROOT, 'examples/kubernetes/components/canary'))],
+    patches: Object.entries(sources).map(([name, text]) => ({ patch: sourceMap(name, text) })),
+  };
+  await mkdir(dir);
+  await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(kustomization));
+  return dir;
 }
 
 /** The ConfigMap of a source. */
