@@ -89,11 +89,11 @@ describe('the containers', () => {
         assert.equal(context.allowPrivilegeEscalation, false);
         assert.deepEqual(context.capabilities?.drop, ['ALL']);
       });
-      it(`${path}: ${name} has limits of memory, and none of CPU, which would only make it late`, () => {
+      it(`${path}: ${name} has limits of memory, and none of CPU, which would only make it late, nor of logs, for which kubelet would evict it`, () => {
         const { requests, limits } = resources as { requests: object; limits: object };
         assert.deepEqual(
           [Object.keys(requests).toSorted(), Object.keys(limits)],
-          [['cpu', 'memory'], ['memory']],
+          [['cpu', 'ephemeral-storage', 'memory'], ['memory']],
         );
       });
     }
