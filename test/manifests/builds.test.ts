@@ -117,7 +117,7 @@ describe('the manifests of examples/kubernetes', () => {
       ({ metadata }) => metadata.labels?.['grafana_dashboard'] === '1',
     );
     const file = join(KUBERNETES, '../grafana/ip-masq-agent.json');
-    assert.equal(dashboard?.data?.['ip-masq-agent.json'], readFileSync(file, 'utf8'));
+    assert.equal(dashboard?.data?.['grafana-ip-masq-agent.json'], readFileSync(file, 'utf8'));
     assert.ok(Buffer.byteLength(JSON.stringify(dashboard)) < 256 * 1024);
   });
 
