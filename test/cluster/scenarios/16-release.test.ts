@@ -287,8 +287,8 @@ async function documented(heading: string, { manifest }: Release): Promise<reado
 function pulled(registry: Registry, { digest }: Release): string {
   const requests = registry.requests();
   assert.match(requests, new RegExp(`"GET /v2/ip-masq-agent/manifests/${digest} HTTP/1.1" 200 `));
-  const sizes = [...requests.matchAll(/"GET \S+\/blobs\/\S+ HTTP\/1.1" 200 (\d+)/g)].map(([, size]) =>
-    Number(size),
+  const sizes = [...requests.matchAll(/"GET \/v2\/ip-masq-agent\/blobs\/\S+ HTTP\/1.1" 200 (\d+)/g)].map(
+    ([, size]) => Number(size),
   );
   assert.equal(sizes.length, 1 + LAYERS, requests);
   const total = sizes.reduce((sum, size) => sum + size, 0);
