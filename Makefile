@@ -59,7 +59,7 @@ export READINESS_SOURCE ?=
 FUZZ_SECONDS ?= 300
 
 .PHONY: help setup setup-all setup-cluster setup-kernels build all-build container all-container push all-push manifest release \
-	check test test-more test-all test-kernels test-cluster cluster-programs cluster-up cluster-down lint demo bench soak fuzz faults clean version context need-registry need-version
+	check test test-more test-all test-kernels test-cluster cluster-programs helm cluster-up cluster-down lint demo bench soak fuzz faults clean version context need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -139,6 +139,9 @@ test-cluster: setup-cluster $(VALIDATOR) ## test the agent in a real Kubernetes:
 
 cluster-programs: setup-cluster ## build Kubernetes for test-cluster and cluster-up: 11 minutes of a core if Go's cache is empty
 	@node test/cluster/local/build.ts
+
+helm: ## build helm for the tests of its chart in test-more: 2 minutes of a core; needs Go
+	@node test/cluster/local/build.ts helm
 
 cluster-up: setup-cluster $(VALIDATOR) ## start a Kubernetes of two nodes on this machine, with the agent in it; needs root and Go
 	@node test/cluster/playground.ts

@@ -13,6 +13,7 @@ import { FINDING_MEANING } from '../lib/doctor/finding.ts';
 import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
 import { type KernelResult, readKernelResults } from '../test/kernels/results.ts';
+import { chartValuesSchema } from './chart-values.ts';
 import { configSchema, mergedSchema } from './schemas.ts';
 
 /** The pages that may have generated parts. */
@@ -33,6 +34,7 @@ export function generatedFiles(): Readonly<Record<string, string>> {
     'schemas/ip-masq-config.schema.json': formatted(configSchema()),
     'schemas/ip-masq-outputs.schema.json': formatted(outputs),
     'examples/kubernetes/components/prometheus-rules/prometheusrule.yaml': prometheusRule(),
+    'examples/helm/ip-masq-agent/values.schema.json': formatted(chartValuesSchema()),
     'examples/kubernetes/admission/errors.yaml': withKeys(read('examples/kubernetes/admission/errors.yaml')),
   };
 }

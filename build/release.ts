@@ -1,7 +1,7 @@
 /**
  * Writes what people install to bin/release/VERSION, after `make manifest` has pushed the images: the manifest for kubectl
- * with the image's digest, alerts, dashboard, the plugin of kubectl, an archive with the command for each architecture, bills of
- * materials, checksums.
+ * with the image's digest, the Helm chart, alerts, dashboard, the plugin of kubectl, an archive with the command for each
+ * architecture, bills of materials, checksums.
  * Usage: node build/release.ts VERSION IMAGE DIGEST SECONDS, where IMAGE has no tag, and SECONDS since the epoch are the time of
  * the build.
  */
@@ -44,6 +44,7 @@ for (const path of [dir, work]) {
 }
 try {
   writeFileSync(join(dir, 'install.yaml'), installManifest());
+  writeChart();
   writeFileSync(join(dir, 'images.txt'), `${image}:${version}@${digest}\n`);
   copyFileSync(join(EXAMPLES, 'prometheus/rules.yaml'), join(dir, 'prometheus-rules.yaml'));
   copyFileSync(join(EXAMPLES, 'grafana/ip-masq-agent.json'), join(dir, 'grafana-dashboard.json'));
@@ -101,12 +102,37 @@ function writeArchive(name: string, layers: string): void {
   cpSync(join(layers, 'agent/usr/share/doc'), join(share, 'doc'), { recursive: true });
   const sbom = readFileSync(join(layers, 'agent/usr/share/sbom/ip-masq-agent.cdx.json'), 'utf8');
   writeFileSync(join(share, 'sbom/ip-masq-agent.cdx.json'), sbomWithoutDebian(sbom));
+  pack(name, `${name}.tar.gz`);
+}
+
+/** The Helm chart with the image by its digest, as `helm package` packs it. */
+function writeChart(): void {
+  const name = 'ip-masq-agent';
+  const number = version.slice(1);
+  // The files of its components are links to those of the kustomizations, which cpSync would copy as links.
+  execFileSync('cp', ['-R', '-L', join(EXAMPLES, 'helm', name), join(work, name)]);
+  edit(join(work, name, 'Chart.yaml'), { version: number, appVersion: version });
+  edit(join(work, name, 'values.yaml'), { '  repository': image, '  digest': digest });
+  pack(name, `${name}-${number}.tgz`);
+}
+
+/** Writes other values to lines of a YAML file. */
+function edit(file: string, values: Readonly<Record<string, string>>): void {
+  const text = Object.entries(values).reduce(
+    (edited, [key, value]) => edited.replace(new RegExp(`^${key}: \\S+`, 'm'), `${key}: ${value}`),
+    readFileSync(file, 'utf8'),
+  );
+  writeFileSync(file, text);
+}
+
+/** Packs a directory of the work into a file of the release, and removes it. */
+function pack(name: string, file: string): void {
   const archive = join(work, `${name}.tar`);
   const alike = ['--sort=name', '--format=ustar', '--owner=0', '--group=0', '--numeric-owner'];
   const modes = ['--mode=a=rX,u+w', `--mtime=@${seconds}`];
   execFileSync('tar', [...alike, ...modes, '-c', '-f', archive, '-C', work, name]);
-  writeFileSync(join(dir, `${name}.tar.gz`), gzipSync(readFileSync(archive)));
-  for (const path of [tree, archive]) rmSync(path, { recursive: true });
+  writeFileSync(join(dir, file), gzipSync(readFileSync(archive)));
+  for (const path of [join(work, name), archive]) rmSync(path, { recursive: true });
 }
 
 function sha256(file: string): string {

@@ -31,7 +31,7 @@ missing=''
 for pair in $wanted; do
   command -v "${pair%%:*}" >/dev/null 2>&1 || [ -e "${pair%%:*}" ] || missing="$missing ${pair##*:}"
 done
-missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+missing=$(echo "$missing" | tr -s ' ' '\n' | sort -u | tr '\n' ' ')
 
 if [ -n "${missing% }" ]; then
   if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
@@ -50,7 +50,7 @@ if [ -n "${missing% }" ]; then
     chmod 755 "$policy"
   fi
   apt-get -qq update
-  apt-get -qq install -y --no-install-recommends $missing >/dev/null
+  echo "$missing" | xargs apt-get -qq install -y --no-install-recommends >/dev/null
   for package in $missing; do
     case "$package" in
       prometheus) units=prometheus.service ;;
@@ -59,7 +59,7 @@ if [ -n "${missing% }" ]; then
       docker-registry) units=docker-registry.service ;;
       *) continue ;;
     esac
-    systemctl --quiet disable $units >/dev/null 2>&1 || true
+    echo "$units" | xargs systemctl --quiet disable >/dev/null 2>&1 || true
   done
 fi
 

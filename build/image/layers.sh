@@ -52,6 +52,7 @@ licence() {
   printf '\n%s\n%s\n%s\n\n' "$rule" "$1" "$rule"
   cat "$2"
 }
+# shellcheck source=/dev/null
 . /usr/lib/os-release
 for deb in "/debs/$arch"/*.deb; do
   name=$(dpkg-deb --field "$deb" Package)
@@ -65,7 +66,8 @@ for deb in "/debs/$arch"/*.deb; do
   printf '    {"type": "library", "name": "%s", "version": "%s", "bom-ref": "%s", "purl": "%s"},\n' \
     "$name" "$version" "$purl" "$purl" >> components
 done
-for path in $(grep -oh '/usr/share/common-licenses/[A-Za-z0-9][A-Za-z0-9.-]*[A-Za-z0-9]' "$licences" | sort -u); do
+paths=$(grep -oh '/usr/share/common-licenses/[A-Za-z0-9][A-Za-z0-9.-]*[A-Za-z0-9]' "$licences" | sort -u)
+for path in $paths; do
   licence "$path" "$path" >> "$licences"
 done
 sed -i -e '/@DEBIAN_COMPONENTS@/{r components' -e 'd}' -e '/@DEBIAN_REFERENCES@/{r references' -e 'd}' "$sbom"

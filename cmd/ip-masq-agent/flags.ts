@@ -95,7 +95,7 @@ export const FLAGS = {
   'stale-flows': daemon(
     choice('report', 'delete-udp', 'off'),
     'report',
-    'connections that keep an old verdict after the start or a change; report: in the log and a metric; delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict; off: do not read conntrack, not for ports in use either; needs netlink, and is off in legacy mode',
+    'connections that keep an old verdict after the start or a change; report: in the log and a metric; delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict; off: conntrack is never read, so the use of source ports is not known either; needs netlink, and is off in legacy mode',
   ),
   'cidr-limit': policy(
     count,

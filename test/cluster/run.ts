@@ -16,7 +16,7 @@ import type { List, Node } from './lab/objects.ts';
 import { oldAgentImage } from './lab/old-image.ts';
 import { removeProbes } from './lab/probes.ts';
 import { makeRelease } from './lab/release.ts';
-import { buildPrograms } from './local/build.ts';
+import { buildHelm, buildPrograms } from './local/build.ts';
 import { startCluster } from './local/cluster.ts';
 import { e2eImage } from './local/e2e.ts';
 import { CLUSTER_BIN, type ClusterOptions, type Image } from './local/options.ts';
@@ -74,7 +74,10 @@ async function inOwnClusters(): Promise<readonly Row[]> {
   await buildPrograms(console.log);
   const images: Image[] = [await agentImage(), ...(await oldImages(files)), ...(await readiness(files))];
   if (files.some((file) => nameOf(file) === E2E)) images.push(await e2eImage(console.log));
-  if (files.some((file) => nameOf(file) === RELEASE)) process.env['CLUSTER_RELEASE'] = await makeRelease();
+  if (files.some((file) => nameOf(file) === RELEASE)) {
+    await buildHelm(console.log);
+    process.env['CLUSTER_RELEASE'] = await makeRelease();
+  }
   const rows: Row[] = [];
   for (const parameters of chosen()) {
     const label = `kube-proxy ${parameters.proxyMode}, ${parameters.families}`;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { lstatSync, readdirSync, readFileSync } from 'node:fs';
 import { appendFile, cp, mkdir, rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, it } from 'node:test';
-import { loadAll } from 'js-yaml';
+import { load, loadAll } from 'js-yaml';
 import { type RunResult, run, succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import { audit } from '../manifests/audit.ts';
@@ -40,6 +40,8 @@ export function release(get: () => ImageLab): void {
     await succeed(run({ file: 'tar', args: ['-x', '-z', '-f', archive, '-C', into] }, BARE));
     return join(into, archiveOf(architecture));
   };
+  /** As `helm package` names it. */
+  const chartFile = () => `ip-masq-agent-${get().version.slice(1)}.tgz`;
   /** The image by its digest, as a cluster pulls it. */
   const pinned = () =>
     readFileSync(file('images.txt'), 'utf8')
@@ -55,6 +57,7 @@ export function release(get: () => ImageLab): void {
         'grafana-dashboard.json',
         'images.txt',
         'install.yaml',
+        chartFile(),
         'kubectl-ip_masq',
         'prometheus-rules.yaml',
         ...['amd64', 'arm64'].flatMap((architecture) => [
@@ -90,6 +93,27 @@ export function release(get: () => ImageLab): void {
     await docker.must('pull', '--quiet', pinned());
     const id = (image: string) => docker.must('image', 'inspect', '--format={{.Id}}', image);
     assert.equal(await id(pinned()), await id(get().image(OWN)));
+  });
+
+  it('has the Helm chart with the image by its digest, and with the files that are links in the repository', async () => {
+    const into = join(dir, 'chart');
+    await mkdir(into);
+    await succeed(run({ file: 'tar', args: ['-x', '-z', '-f', file(chartFile()), '-C', into] }, BARE));
+    const chart = join(into, 'ip-masq-agent');
+    const read = (path: string) => readFileSync(join(chart, path), 'utf8');
+    const { image } = load(read('values.yaml')) as { readonly image: object };
+    const [repository, digest] = pinned().split('@');
+    assert.deepEqual(image, { repository, tag: '', digest });
+    const about = load(read('Chart.yaml')) as { readonly version: string; readonly appVersion: string };
+    assert.deepEqual([`v${about.version}`, about.appVersion], [get().version, get().version]);
+    const source = join(ROOT, 'examples/helm/ip-masq-agent');
+    const files = readdirSync(chart, { recursive: true });
+    assert.deepEqual(files.toSorted(), readdirSync(source, { recursive: true }).toSorted());
+    const own = ['values.yaml', 'Chart.yaml'];
+    for (const name of files.map(String).filter((path) => /\.\w+$/.test(path) && !own.includes(path))) {
+      assert.ok(!lstatSync(join(chart, name)).isSymbolicLink(), name);
+      assert.equal(read(name), readFileSync(join(source, name), 'utf8'), name);
+    }
   });
 
   it('has the alerts and the dashboard of the examples', () => {

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # The first process of a virtual machine, in the root that initramfs.sh makes. CHECKOUT and MODULES come from the kernel's
 # command line.
 export PATH="$CHECKOUT/node_modules/.bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin" HOME=/tmp

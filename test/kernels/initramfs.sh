@@ -31,6 +31,6 @@ EOF
 chmod 755 "$work/init"
 for program in sh insmod mount mkdir switch_root; do
   path=$(command -v "$program")
-  cp --dereference --parents "$path" $(ldd "$path" | grep -o '/[^ ]*') "$work"
+  ldd "$path" | grep -o '/[^ ]*' | xargs cp --dereference --parents --target-directory="$work" "$path"
 done
 (cd "$work" && find . | cpio --quiet --create --format=newc) > "$file"

@@ -23,7 +23,7 @@ export function sizes(): readonly Size[] {
     return {
       cidrs: Number(cidrs.replaceAll(',', '')),
       limitMiB: Number(limit),
-      flags: flags.filter((flag) => !flag.startsWith('--backend=')),
+      flags,
       backends: chosen.length === 0 ? ['iptables', 'nftables'] : chosen,
     };
   });
@@ -62,7 +62,7 @@ export async function* runAtSize(
   await using cgroup = await memoryCgroup(limitMiB * 2 ** 20);
   await using node = await createNode(undefined, cgroup);
   const volume = await node.volume(sources(cidrs - 1));
-  const agent = node.start(`--backend=${backend}`, ...flags);
+  const agent = node.start(...flags, `--backend=${backend}`);
   const charged = async (what: string) => ({ what, peak: await cgroup.peak(), kills: await cgroup.kills() });
   await agent.logged(/"reason":"start"/);
   await volume.swap(sources(cidrs));

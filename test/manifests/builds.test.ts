@@ -9,9 +9,11 @@ import { audit } from './audit.ts';
 import { ofKind, theDaemonSet } from './documents.ts';
 import { documentsOf, KUBERNETES, kustomizationsOf } from './kustomize.ts';
 import { builders, objectsBy, objectsOf, subsets } from './support.ts';
+import { isOfOthers } from './volumes.ts';
 
 const OVERLAYS = kustomizationsOf('overlays');
-const COMPONENTS = kustomizationsOf('components');
+/** That of a canary is not put on production: canary.test.ts. */
+const COMPONENTS = kustomizationsOf('components').filter((path) => !path.endsWith('canary'));
 /** Those that only add objects of these kinds, and cannot get in the way of another. */
 const ADDITIONS: Readonly<Record<string, readonly string[]>> = {
   'components/dashboard': ['ConfigMap'],
@@ -62,7 +64,6 @@ describe('the manifests of examples/kubernetes', () => {
   it('are those that are asked for', () => {
     assert.deepEqual(OVERLAYS.map((path) => path.replace('overlays/', '')).toSorted(), [
       'aks-style',
-      'canary',
       'dual-stack',
       'gke-style',
       'ipv6-only',
@@ -95,6 +96,13 @@ describe('the manifests of examples/kubernetes', () => {
     assert.match(problems[0] ?? '', /^ip-masq-dual-stack:.*--enable-ipv6/);
   });
 
+  it('have no ConfigMap that a controller of the cloud keeps', async () => {
+    for (const path of ['base', ...OVERLAYS]) {
+      const names = ofKind('ConfigMap', await objectsOf(path)).map(({ metadata }) => metadata.name);
+      assert.deepEqual(names.filter(isOfOthers), [], path);
+    }
+  });
+
   for (const [component, kinds] of Object.entries(ADDITIONS))
     it(`${component} only adds objects`, async () => {
       const base = await objectsOf('base');
@@ -109,7 +117,7 @@ describe('the manifests of examples/kubernetes', () => {
       ({ metadata }) => metadata.labels?.['grafana_dashboard'] === '1',
     );
     const file = join(KUBERNETES, '../grafana/ip-masq-agent.json');
-    assert.equal(dashboard?.data?.['ip-masq-agent.json'], readFileSync(file, 'utf8'));
+    assert.equal(dashboard?.data?.['grafana-ip-masq-agent.json'], readFileSync(file, 'utf8'));
     assert.ok(Buffer.byteLength(JSON.stringify(dashboard)) < 256 * 1024);
   });
 

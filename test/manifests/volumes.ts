@@ -2,7 +2,12 @@ import { type DaemonSet, type KubernetesObject, ofKind, type Volume } from './do
 
 /** ConfigMaps that people write come with their DaemonSet: if one is deleted, kubelet keeps its file. */
 function isRequired(name: string): boolean {
-  return ['ip-masq-operator', 'ip-masq-dual-stack'].includes(name) || name.endsWith('-canary');
+  return ['ip-masq-operator', 'ip-masq-dual-stack'].includes(name.replace(/-canary$/, ''));
+}
+
+/** ConfigMaps that a controller of the cloud keeps: no manifest may write over them. */
+export function isOfOthers(name: string): boolean {
+  return ['ip-masq-cloud', 'azure-ip-masq-agent-config-reconciled'].includes(name);
 }
 
 /** What is wrong with how the ConfigMaps become files in /etc/config. */
@@ -51,11 +56,13 @@ function sourceProblems(
   { name, optional, items }: Projected,
   objects: readonly KubernetesObject[],
 ): readonly string[] {
+  const wrong =
+    optional === !isRequired(name) ? [] : [`ConfigMap ${name} is ${optional ? '' : 'not '}optional`];
   const configMap = ofKind('ConfigMap', objects).find(({ metadata }) => metadata.name === name);
-  if (configMap === undefined) return [`there is no ConfigMap ${name}`];
+  if (configMap === undefined) return isOfOthers(name) ? wrong : [`there is no ConfigMap ${name}`];
   const keys = Object.keys(configMap.data ?? {});
   return [
-    ...(optional === !isRequired(name) ? [] : [`ConfigMap ${name} is ${optional ? '' : 'not '}optional`]),
+    ...wrong,
     ...items.filter(({ key }) => !keys.includes(key)).map(({ key }) => `ConfigMap ${name} has no key ${key}`),
     ...keys
       .filter((key) => !items.some((item) => item.key === key))

@@ -1,5 +1,5 @@
-import { copyFile, realpath, writeFile } from 'node:fs/promises';
-import { basename, join, relative } from 'node:path';
+import { copyFile, mkdir, realpath, writeFile } from 'node:fs/promises';
+import { basename, dirname, join, relative } from 'node:path';
 import { ROOT } from '../../image/make.ts';
 import type { RunResult } from '../../lab/run.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
@@ -16,7 +16,7 @@ export interface Kustomization {
   readonly manifest?: string;
   /** Names below examples/kubernetes/components. In a cluster of both families, `dual-stack` comes by itself. */
   readonly components?: readonly string[];
-  /** Texts of sources. If absent, those of the overlay stay, but for that of dual-stack, which is then empty. */
+  /** Texts of sources. If absent, those of the overlay stay, but for that of dual-stack, which is then empty. The cloud's is added. */
   readonly sources?: Partial<Record<Source | DualStackSource, string>>;
   /** More arguments for the agent. */
   readonly args?: readonly string[];
@@ -26,11 +26,13 @@ export interface Kustomization {
   readonly image?: string;
   /** Only the objects with these labels are applied, as kubectl's `--selector` has it. */
   readonly selector?: string;
+  /** A canary on top of all that, as the README has it: the objects are its own, and these texts take the place of its sources. */
+  readonly canary?: Partial<Record<Source, string>>;
   /** `shipped` leaves the times of probes and rollouts as they are. */
   readonly pace?: 'shipped' | 'fast';
 }
 
-/** The base's sources, as their ConfigMaps are named. */
+/** The sources that the base mounts, as their ConfigMaps are named: the cloud's, of which it has no ConfigMap, and its own. */
 export type Source = 'ip-masq-cloud' | 'ip-masq-operator';
 /** That of the component dual-stack. */
 type DualStackSource = 'ip-masq-dual-stack';
@@ -88,6 +90,7 @@ export const DATAPLANES = [
   { backend: 'nftables', components: ['nftables'], args: [] },
 ] as const;
 
+const CLOUD = 'ip-masq-cloud';
 const SELECTOR = '--selector=app.kubernetes.io/name=ip-masq-agent';
 const DAEMON_SET = 'daemonset/ip-masq-agent';
 /** The overlay that has the component in it. */
@@ -118,13 +121,17 @@ export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): 
     await using stack = new AsyncDisposableStack();
     // kustomize follows symbolic links, and takes relative paths only.
     const { path } = stack.use(await temporaryDirectory());
-    const dir = await realpath(path);
-    const { manifest } = kustomization;
+    const dir = join(await realpath(path), 'my-cluster');
+    await mkdir(dir);
+    const { canary, manifest } = kustomization;
     // kustomize takes files from below the directory only.
     if (manifest !== undefined) await copyFile(manifest, join(dir, basename(manifest)));
+    const cloud = kustomization.sources?.[CLOUD];
+    if (cloud !== undefined) await writeFile(join(dir, `${CLOUD}.yaml`), sourceMap(CLOUD, cloud));
     const content = kustomizationFile(dir, kustomization, cluster, namespace);
     await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(content));
-    await kubectl.must(...command, `--kustomize=${dir}`);
+    const applied = canary === undefined ? dir : await writeCanary(dir, canary);
+    await kubectl.must(...command, `--kustomize=${applied}`);
   };
   const apply = ({ selector, ...kustomization }: Kustomization = {}) =>
     withKustomization(kustomization, 'apply', ...(selector === undefined ? [] : [`--selector=${selector}`]));
@@ -193,16 +200,20 @@ function kustomizationFile(
   const needed = cluster.families.includes('IPv6') && !hasIPv6 ? ['dual-stack', ...components] : components;
   // The outside of the lab is in fc00::/7 too, which the component leaves alone.
   const isDual = overlay === DUAL_STACK || needed.includes('dual-stack');
-  const all = { ...(isDual && { 'ip-masq-dual-stack': 'nonMasqueradeCIDRs: []\n' }), ...sources };
+  const { [CLOUD]: cloud, ...own } = sources;
+  const all = { ...(isDual && { 'ip-masq-dual-stack': 'nonMasqueradeCIDRs: []\n' }), ...own };
   return {
     apiVersion: 'kustomize.config.k8s.io/v1beta1',
     kind: 'Kustomization',
     namespace,
-    resources: [manifest === undefined ? shipped(overlay) : basename(manifest)],
+    resources: [
+      manifest === undefined ? shipped(overlay) : basename(manifest),
+      ...(cloud === undefined ? [] : [`${CLOUD}.yaml`]),
+    ],
     components: needed.map((component) => shipped(`components/${component}`)),
     images: [{ name: SHIPPED_IMAGE, newName, newTag }],
     patches: [
-      ...Object.entries(all).map(([name, text]) => ({ patch: sourcePatch(name, text) })),
+      ...Object.entries(all).map(([name, text]) => ({ patch: sourceMap(name, text) })),
       ...args.map((arg) => containerPatch({ op: 'add', path: 'args/-', value: arg })),
       ...(pace === 'shipped' ? [] : FAST),
       ...patches,
@@ -210,7 +221,24 @@ function kustomizationFile(
   };
 }
 
-function sourcePatch(name: string, text: string): string {
+/** Puts a canary beside the kustomization of a directory. */
+async function writeCanary(
+  production: string,
+  sources: NonNullable<Kustomization['canary']>,
+): Promise<string> {
+  const dir = join(dirname(production), 'my-canary');
+  const kustomization = {
+    resources: ['../my-cluster'],
+    components: [relative(dir, join(ROOT, 'examples/kubernetes/components/canary'))],
+    patches: Object.entries(sources).map(([name, text]) => ({ patch: sourceMap(name, text) })),
+  };
+  await mkdir(dir);
+  await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(kustomization));
+  return dir;
+}
+
+/** The ConfigMap of a source. */
+function sourceMap(name: string, text: string): string {
   // kube-system is the namespace that the overlay gives to its objects.
   const metadata = { name, namespace: 'kube-system' };
   return JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { [name]: text } });

@@ -9,13 +9,26 @@ export const pageText = (page: string): Promise<string> => readFile(new URL(page
 /** The text of a page below a heading of its second level. */
 export async function sectionOf(page: string, heading: string): Promise<string> {
   const text = await pageText(page);
-  const [, section] = new RegExp(`^## ${heading}$([\\s\\S]*?)^## `, 'm').exec(text) ?? [];
+  const [, section] = new RegExp(`^## ${heading}$([\\s\\S]*?)(?:^## |(?![\\s\\S]))`, 'm').exec(text) ?? [];
   return section ?? assert.fail(`${page} has no section "${heading}"`);
 }
 
 /** The commands of kubectl that begin a line, each as its arguments, without the namespace of the base. */
 export function kubectlCommands(section: string): readonly (readonly string[])[] {
-  return [...section.matchAll(/^kubectl (?:-n kube-system )?(.*)$/gm)].map(([, line = '']) =>
-    [...line.matchAll(/(?:'[^']*'|[^\s'])+/g)].map(([word]) => word.replaceAll("'", '')),
+  return commandsOf(section).flatMap(({ program, args }) => (program === 'kubectl' ? [args] : []));
+}
+
+export interface DocumentedCommand {
+  readonly program: string;
+  readonly args: readonly string[];
+}
+
+/** The commands of kubectl and Helm that begin a line, those of kubectl without the namespace of the base. */
+export function commandsOf(section: string): readonly DocumentedCommand[] {
+  return [...section.matchAll(/^(kubectl|helm) (?:-n kube-system )?(.*)$/gm)].map(
+    ([, program = '', line = '']) => ({
+      program,
+      args: [...line.matchAll(/(?:'[^']*'|[^\s'])+/g)].map(([word]) => word.replaceAll("'", '')),
+    }),
   );
 }

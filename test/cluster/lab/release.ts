@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { ROOT } from '../../image/make.ts';
 import { PLAIN_BUILDER, startWorkshop } from '../../image/support.ts';
 import { CLUSTER_BIN, PROGRAMS } from '../local/options.ts';
@@ -10,7 +10,10 @@ import { IMAGE_INPUTS, stateOf } from './image.ts';
 export interface Release {
   /** The file that people apply. */
   readonly manifest: string;
-  /** The image in it: in a registry on the loopback link, by its digest. */
+  /** The package of the Helm chart, and its version. */
+  readonly chart: string;
+  readonly version: string;
+  /** The image in the manifest and the chart: in a registry on the loopback link, by its digest. */
   readonly image: string;
   readonly digest: string;
   /** The directory of that registry. */
@@ -18,12 +21,13 @@ export interface Release {
 }
 
 const RELEASES = join(CLUSTER_BIN, 'releases');
-/** The only file of a release that a cluster needs. */
+/** The files of a release that a cluster needs. */
 const MANIFEST = 'install.yaml';
+const CHART = 'ip-masq-agent.tgz';
 
 /** Makes a release, once for each state of the files that it is made of. Returns its directory. */
 export async function makeRelease(): Promise<string> {
-  const version = `v0.0.0-${await stateOf([...IMAGE_INPUTS, 'examples/kubernetes/base'])}`;
+  const version = `v0.0.0-${await stateOf([...IMAGE_INPUTS, 'examples'])}`;
   const directory = join(RELEASES, version);
   if (existsSync(directory)) return directory;
   const fresh = `${directory}.new`;
@@ -32,6 +36,7 @@ export async function makeRelease(): Promise<string> {
   await pushTo(placesIn(fresh).pushed, version);
   const files = join(ROOT, 'bin/release', version);
   await rename(join(files, MANIFEST), placesIn(fresh).manifest);
+  await rename(join(files, `ip-masq-agent-${version.slice(1)}.tgz`), placesIn(fresh).chart);
   await rm(files, { recursive: true });
   await rename(fresh, directory);
   return directory;
@@ -49,9 +54,14 @@ export async function readRelease(directory: string): Promise<Release> {
   const text = await readFile(places.manifest, 'utf8');
   const [, image, digest] = /^ +image: (\S+@(sha256:[0-9a-f]{64}))$/m.exec(text) ?? [];
   if (image === undefined || digest === undefined) throw new Error(`${places.manifest} has no image`);
-  return { ...places, image, digest };
+  // The directory has the name of the version.
+  return { ...places, version: basename(directory).slice(1), image, digest };
 }
 
-function placesIn(directory: string): Pick<Release, 'manifest' | 'pushed'> {
-  return { manifest: join(directory, MANIFEST), pushed: join(directory, 'registry') };
+function placesIn(directory: string): Pick<Release, 'chart' | 'manifest' | 'pushed'> {
+  return {
+    manifest: join(directory, MANIFEST),
+    chart: join(directory, CHART),
+    pushed: join(directory, 'registry'),
+  };
 }

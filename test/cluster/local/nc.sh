@@ -6,6 +6,7 @@ name=$(echo "$host" | tr a-z- A-Z_)_SERVICE_HOST
 case $host in
 *[!a-z0-9-]* | [0-9]*) exec nc.openbsd "$@" ;;
 esac
+address=
 eval "address=\$$name"
 for word in "$@"; do
   shift

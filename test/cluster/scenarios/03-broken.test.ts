@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { AgentPod } from '../lab/agent.ts';
 import { isIPv6Alone, statusUrl } from '../lab/cluster.ts';
 import { debugOn } from '../lab/debug.ts';
-import { kubectlCommands, pageText } from '../lab/documentation.ts';
+import { kubectlCommands, pageText, sectionOf } from '../lab/documentation.ts';
 import { cidrs, packets, sourceText, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
@@ -140,9 +140,46 @@ async function explainsInDebugPod(lab: Lab): Promise<void> {
   }
 }
 
+scenario(
+  'the page for the night: a source that a controller writes again is left out, and brought back',
+  async (lab) => {
+    const { agent, kubectl } = lab;
+    const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
+    await agent.deploy({ sources, pace: 'shipped' });
+    await untilPackets(lab, VERDICTS);
+    await agent.write('ip-masq-cloud', 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
+    await agent.nudge();
+    const said = at('.*', 'ip-masq-cloud');
+    await agent.podsAre('in CrashLoopBackOff', (pod) => crashed(pod, said));
+    assert.deepEqual(await packets(lab), VERDICTS);
+
+    const [describe = [], list = [], owner = []] = await night('Whose source is it');
+    assert.match(await kubectl.must(...describe), said);
+    const [first, second] = (await kubectl.must(...list)).split('\n');
+    assert.deepEqual(
+      [first, second],
+      ['cloud', 'operator'].map((name) => `ip-masq-${name} is the key ip-masq-${name} of ip-masq-${name}`),
+    );
+    assert.match(await kubectl.must(...owner), /manager: kubectl.*\n +operation: .*\n +time: /);
+
+    const [remove = [], status = [], ...undo] = await night('Leave a source out');
+    await kubectl.must(...remove);
+    await kubectl.must(...status);
+    await agent.podsAre('Ready', ({ isReady }) => isReady);
+    assert.deepEqual(await packets(lab), VERDICTS);
+    await agent.write('ip-masq-cloud', sourceText(lab, 'nodes'));
+    for (const args of undo) await kubectl.must(...args);
+    await untilPackets(lab, { nodes: 'not masqueraded', pods: 'not masqueraded' });
+  },
+);
+
+function night(heading: string): Promise<readonly (readonly string[])[]> {
+  return sectionOf('docs/night.md', heading).then(kubectlCommands);
+}
+
 /** The error with its place, as the termination message and /readyz have it. */
-function at(message: string): RegExp {
-  return new RegExp(`ip-masq-operator:\\d+:\\d+: error: ${message}`);
+function at(message: string, source = 'ip-masq-operator'): RegExp {
+  return new RegExp(`${source}:\\d+:\\d+: error: ${message}`);
 }
 
 function written(name: string, text: (lab: Lab) => string, said: RegExp): Mistake {

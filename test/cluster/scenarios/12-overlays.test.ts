@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { isDeepStrictEqual } from 'node:util';
 import { type AgentPod, DUAL_STACK } from '../lab/agent.ts';
 import type { List, Pod } from '../lab/objects.ts';
 import {
@@ -161,7 +162,7 @@ scenario('strict: a warning ends the agents, and no packet changes', async (lab)
 });
 
 scenario(
-  "canary: only the node with the label has the canary's config, and gets the base's back",
+  "canary: only the node with the label has its config, and without it production's objects and packets are as before",
   async (lab) => {
     const { agent, kubectl, nodes } = lab;
     const [one, two] = nodes;
@@ -170,36 +171,65 @@ scenario(
     stack.defer(async () => {
       await kubectl.must('label', 'node', one.name, `${label}-`);
     });
-    await agent.deploy({
+    const production = {
       sources: { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) },
-    });
+      components: ['dashboard'],
+    };
+    await agent.deploy(production);
     await untilPackets(lab, VERDICTS);
+    const before = await specsOf(lab);
+    const canaryIsReady = async () =>
+      await kubectl.must('rollout', 'status', 'daemonset/ip-masq-agent-canary', '--timeout=180s');
 
-    await agent.apply({ overlay: 'overlays/canary' });
-    for (const [name, text] of [
-      ['ip-masq-operator', sourceText(lab, 'nodes', 'pods')],
-      ['ip-masq-cloud', sourceText(lab)],
-    ] as const)
-      await kubectl.apply({
-        apiVersion: 'v1',
-        kind: 'ConfigMap',
-        metadata: { name: `${name}-canary` },
-        data: { [name]: text },
-      });
+    // As it comes, it does as production does.
+    await agent.apply({ ...production, canary: {} });
     await kubectl.must('label', 'node', one.name, `${label}=canary`, '--overwrite');
+    await until(
+      'the pod of the canary',
+      () => nodesOf(lab, 'ip-masq-agent-canary'),
+      (names) => isDeepStrictEqual(names, [one.name]),
+    );
+    await canaryIsReady();
+    assert.deepEqual(await packets(lab), VERDICTS);
+
+    await agent.apply({ ...production, canary: { 'ip-masq-operator': sourceText(lab, 'nodes', 'pods') } });
+    await kubectl.must(
+      'annotate',
+      'pods',
+      '--selector=app.kubernetes.io/name=ip-masq-agent-canary',
+      'nudge=1',
+    );
     // Packets to pods meet the rules of the other node too, so the two configs agree about those.
     await untilPacketsFrom(lab, one, { ...VERDICTS, nodes: 'not masqueraded' });
     await untilPacketsFrom(lab, two, VERDICTS);
-    await kubectl.must('rollout', 'status', 'daemonset/ip-masq-agent-canary', '--timeout=180s');
-    assert.deepEqual(await nodesOf(lab, 'ip-masq-agent-canary'), [one.name]);
+    await canaryIsReady();
     assert.ok(!(await nodesOf(lab, 'ip-masq-agent')).includes(one.name));
 
     await kubectl.must('label', 'node', one.name, `${label}-`);
     await untilPackets(lab, VERDICTS);
     await agent.rolledOut();
     assert.deepEqual(await nodesOf(lab, 'ip-masq-agent-canary'), []);
+    await agent.delete({ ...production, canary: {} });
+    assert.deepEqual(await specsOf(lab), before);
+    await agent.podsAre('Ready', ({ isReady }) => isReady);
+    assert.deepEqual(await packets(lab), VERDICTS);
   },
 );
+
+/** All objects of the agents in the namespace, without what the cluster writes to them. */
+async function specsOf({ kubectl }: Lab): Promise<readonly object[]> {
+  interface Kept {
+    readonly kind: string;
+    readonly metadata: { readonly name: string; readonly uid: string; readonly generation?: number };
+    readonly data?: object;
+    readonly spec?: object;
+  }
+  const kinds = 'daemonsets,configmaps,serviceaccounts';
+  const { items } = await kubectl.get<List<Kept>>(kinds, '--selector=app.kubernetes.io/name');
+  return items.map(({ kind, metadata: { name, uid, generation }, data, spec }) => {
+    return { kind, name, uid, generation, data, spec };
+  });
+}
 
 /**
  * In the place of v1, which needs another image: this agent as the reader of the file that the sidecar writes. The component

@@ -1,15 +1,20 @@
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { type Registry, startRegistry } from '../../image/registry.ts';
+import { temporaryDirectory } from '../../lab/volume.ts';
 import { agentIn } from '../lab/agent.ts';
 import type { Family } from '../lab/cluster.ts';
-import { kubectlCommands, sectionOf } from '../lab/documentation.ts';
+import { commandsOf, kubectlCommands, sectionOf } from '../lab/documentation.ts';
+import { helmOn } from '../lab/helm.ts';
 import { type Kubectl, kubectlFor } from '../lab/kubectl.ts';
 import { localNode } from '../lab/local-node.ts';
 import { onlyOwnRules } from '../lab/own-rules.ts';
-import { packets, sourceText, untilPackets } from '../lab/packets.ts';
+import { cidrs, packets, sourceText, untilPackets } from '../lab/packets.ts';
 import { type Release, readRelease } from '../lab/release.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
+import { endWithoutWrongs, openFlows, startTraffic } from '../lab/traffic.ts';
 import { upgradeAndBack } from '../lab/upgrade.ts';
 import { until } from '../lab/wait.ts';
 
@@ -18,6 +23,13 @@ const NAMESPACE = 'kube-system';
 /** The manifest has no component dual-stack. */
 const FAMILIES = ['IPv4'] as const;
 const CHAIN = { chain: 'IP-MASQ-AGENT' };
+const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
+const PER_SECOND = 50;
+const REGISTRY = '127.0.0.1:5000';
+/** Of the range for benchmarks (RFC 2544). */
+const UNUSED = '198.18.0.0/15';
+const APP = '--selector=app.kubernetes.io/name=ip-masq-agent';
+const OBJECTS = 'daemonsets,configmaps,serviceaccounts';
 /** Those of the image: Debian, Node.js, and the agent. */
 const LAYERS = 3;
 const MIB = 2 ** 20;
@@ -71,6 +83,155 @@ scenario('nftables: an upgrade by a kustomization with install.yaml in it, and i
     });
   }),
 );
+
+scenario(
+  'the Helm chart of a release is installed from a registry, upgraded, rolled back and uninstalled, and no packet goes wrong',
+  (lab, t) =>
+    withRelease(lab, t, FAMILIES, async (system, release) => {
+      const { agent, kubectl, nodes } = system;
+      await using chart = await chartOf(system, release);
+      const pods = async () =>
+        (await agent.pods()).map(({ uid, container }) => `${uid} ${container?.restartCount}`);
+      await chart.write({});
+      await chart.run('Install', 'push', 'template', 'install');
+      await agent.rolledOut();
+      await release.isPulled();
+      await onlyOwnRules(system, CHAIN);
+      await untilPackets(system, VERDICTS);
+
+      await using flows = await openFlows(system, VERDICTS);
+      await using traffic = await startTraffic(system, PER_SECOND);
+      const first = await pods();
+      await chart.write({ config: { nonMasqueradeCIDRs: [...cidrs(system, 'pods'), UNUSED] } });
+      await chart.run('Upgrade and rollback', 'upgrade');
+      await agent.nudge();
+      await until(
+        'the other config on each node',
+        async () => await Promise.all(nodes.map((node) => node.ownRules())),
+        (all) => all.every((rules) => rules.includes(UNUSED)),
+      );
+      assert.deepEqual(await pods(), first, 'a config restarts no pod');
+
+      await chart.write({ flags: { strict: true } });
+      await chart.run('Upgrade and rollback', 'upgrade');
+      await agent.rolledOut();
+      const second = await pods();
+      assert.ok(second.every((pod) => !first.includes(pod)));
+      await chart.run('Upgrade and rollback', 'rollback');
+      await agent.rolledOut();
+      assert.ok((await pods()).every((pod) => !second.includes(pod)));
+      const rolledBack = await kubectl.must('get', 'daemonset/ip-masq-agent', '--output=jsonpath={..args}');
+      assert.doesNotMatch(rolledBack, /--strict/);
+      for (const node of nodes) assert.match(await node.ownRules(), new RegExp(UNUSED));
+      await onlyOwnRules(system, CHAIN);
+
+      const [leave = [], ...remove] = await chart.documented('Uninstall');
+      await chart.execute(leave);
+      await kubectl.must('wait', 'pods', APP, '--for=delete', '--timeout=180s');
+      await onlyOwnRules(system, CHAIN);
+      assert.equal(await kubectl.must('get', OBJECTS, APP, '--output=name'), '');
+      assert.deepEqual(await flows.changes(), []);
+      const total = await endWithoutWrongs(traffic, VERDICTS);
+      lab.measured('connections during the life of a Helm release', `${total}, 0 with the wrong source`);
+
+      await chart.write({});
+      await chart.run('Install', 'install');
+      await agent.rolledOut();
+      for (const command of remove) await chart.execute(command);
+      await until(
+        'the rules to be gone',
+        async () => await Promise.all(nodes.map((node) => node.ownRules())),
+        (all) => all.every((rules) => rules === ''),
+      );
+    }),
+);
+
+scenario('a kustomization becomes a release of the Helm chart, and no packet goes wrong', (lab, t) =>
+  withRelease(lab, t, FAMILIES, async (system, release) => {
+    const { agent, kubectl } = system;
+    await using chart = await chartOf(system, release);
+    const sources = { 'ip-masq-operator': sourceText(system, 'pods') };
+    await agent.deploy({ manifest: release.manifest, sources, pace: 'shipped' });
+    await untilPackets(system, VERDICTS);
+    await using flows = await openFlows(system, VERDICTS);
+    await using traffic = await startTraffic(system, PER_SECOND);
+    const before = (await agent.pods()).map(({ uid }) => uid);
+    await chart.write({});
+    await chart.run('Install', 'push');
+    for (const command of await chart.documented('From a kustomization')) await chart.execute(command);
+    const after = (await agent.pods()).map(({ uid }) => uid);
+    assert.equal(after.length, before.length);
+    assert.ok(after.every((uid) => !before.includes(uid)));
+    const labelled = await kubectl.must(
+      'get',
+      OBJECTS,
+      '--selector=app.kubernetes.io/managed-by=Helm',
+      '--output=name',
+    );
+    assert.deepEqual(labelled.trim().split('\n').toSorted(), [
+      'configmap/ip-masq-operator',
+      'daemonset.apps/ip-masq-agent',
+      'serviceaccount/ip-masq-agent',
+    ]);
+    await onlyOwnRules(system, CHAIN);
+    assert.deepEqual(await flows.changes(), []);
+    const total = await endWithoutWrongs(traffic, VERDICTS);
+    lab.measured('connections during a move to Helm', `${total}, 0 with the wrong source`);
+  }),
+);
+
+/** The chart of a release, as its page says to use it, with a registry on the node's loopback link. */
+interface Chart extends AsyncDisposable {
+  /** Writes the values; without a config, the pods' addresses are inside. */
+  write(values: Readonly<Record<string, object>>): Promise<void>;
+  /** The commands below a heading of the page. */
+  documented(heading: string): Promise<readonly (readonly string[])[]>;
+  execute(command: readonly string[]): Promise<void>;
+  /** Runs those commands of Helm below a heading that have one of these verbs. */
+  run(heading: string, ...verbs: readonly string[]): Promise<void>;
+}
+
+async function chartOf(system: Lab, release: Release): Promise<Chart> {
+  const { cluster, kubectl, nodes } = system;
+  await using stack = new AsyncDisposableStack();
+  const { path: home } = stack.use(await temporaryDirectory());
+  const helm = await helmOn(cluster, nodes[0], kubectl, home);
+  stack.defer(async () => {
+    await helm('uninstall', 'ip-masq-agent', `--namespace=${NAMESPACE}`, '--ignore-not-found');
+  });
+  const values = join(home, 'values.json');
+  const words: Readonly<Record<string, string>> = {
+    'my-values.yaml': values,
+    'ip-masq-agent-0.1.0.tgz': release.chart,
+    '0.1.0': release.version,
+  };
+  const documented = async (heading: string) =>
+    commandsOf(await sectionOf('examples/helm/README.md', heading)).map(({ program, args }) => [
+      program,
+      ...args
+        .slice(0, args.includes('|') ? args.indexOf('|') : undefined)
+        .map((arg) => (words[arg] ?? arg).replace('registry.example.com', REGISTRY)),
+    ]);
+  const execute = async ([program = '', ...args]: readonly string[]) => {
+    const plain = args.some((arg) => arg.startsWith('oci://')) ? ['--plain-http'] : [];
+    await (program === 'helm' ? helm(...args, ...plain) : kubectl.must(...args));
+  };
+  const owned = stack.move();
+  return {
+    write: async (given) => {
+      const config = { nonMasqueradeCIDRs: cidrs(system, 'pods') };
+      await writeFile(values, JSON.stringify({ config, ...given }));
+    },
+    documented,
+    execute,
+    run: async (heading, ...verbs) => {
+      const found = (await documented(heading)).filter(([program]) => program === 'helm');
+      for (const wanted of verbs)
+        await execute(found.find(([, verb]) => verb === wanted) ?? assert.fail(`no command ${wanted}`));
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
 
 /** A release in a registry of each node, and in nothing else that the nodes have. */
 interface OfferedRelease extends Release {
@@ -126,8 +287,8 @@ async function documented(heading: string, { manifest }: Release): Promise<reado
 function pulled(registry: Registry, { digest }: Release): string {
   const requests = registry.requests();
   assert.match(requests, new RegExp(`"GET /v2/ip-masq-agent/manifests/${digest} HTTP/1.1" 200 `));
-  const sizes = [...requests.matchAll(/"GET \S+\/blobs\/\S+ HTTP\/1.1" 200 (\d+)/g)].map(([, size]) =>
-    Number(size),
+  const sizes = [...requests.matchAll(/"GET \/v2\/ip-masq-agent\/blobs\/\S+ HTTP\/1.1" 200 (\d+)/g)].map(
+    ([, size]) => Number(size),
   );
   assert.equal(sizes.length, 1 + LAYERS, requests);
   const total = sizes.reduce((sum, size) => sum + size, 0);

@@ -3,7 +3,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { DATAPLANES } from '../lab/agent.ts';
 import type { Family } from '../lab/cluster.ts';
 import { localNode } from '../lab/local-node.ts';
-import { addressIn, routes, sourceText, untilPackets } from '../lab/packets.ts';
+import type { List } from '../lab/objects.ts';
+import { addressIn, packets, routes, sourceText, untilPackets } from '../lab/packets.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
@@ -41,6 +42,33 @@ scenario('only packets of listed ranges are masqueraded', async (lab) => {
     await untilSources(lab, [own(one), own(two)]);
   }
 });
+
+scenario(
+  'the base is applied again: no source changes that a controller keeps, and no packet',
+  async (lab) => {
+    const { agent, kubectl } = lab;
+    const base = { sources: { 'ip-masq-operator': sourceText(lab, 'pods') } };
+    await agent.deploy(base);
+    await untilPackets(lab, VERDICTS);
+    const kept = {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: 'ip-masq-cloud' },
+      data: { 'ip-masq-cloud': sourceText(lab, 'nodes') },
+    };
+    const reconcile = ['apply', '--server-side', '--field-manager=controller-of-the-cloud', '--filename=-'];
+    assert.equal((await kubectl.feed(kept, ...reconcile)).code, 0);
+    await agent.nudge();
+    const inside = { nodes: 'not masqueraded', pods: 'not masqueraded' } as const;
+    await untilPackets(lab, inside);
+
+    const before = await kubectl.get<List<object>>('configmaps');
+    await agent.deploy(base);
+    assert.deepEqual((await kubectl.get<List<object>>('configmaps')).items, before.items);
+    await agent.nudge();
+    assert.deepEqual(await packets(lab), inside);
+  },
+);
 
 scenario('packets leave with the address of each node that one ConfigMap asks for', async (lab) => {
   const { agent, cluster, nodes } = lab;

@@ -1,0 +1,96 @@
+{{/* The name of an object of this release: `operator` is ip-masq-operator in the release ip-masq-agent. */}}
+{{- define "ip-masq-agent.nameOf" -}}
+{{ trimSuffix "-agent" .release }}-{{ .suffix }}
+{{- end }}
+
+{{- define "ip-masq-agent.configMapName" -}}
+{{ .Values.configMap.name | default (include "ip-masq-agent.nameOf" (dict "release" .Release.Name "suffix" "operator")) }}
+{{- end }}
+
+{{- define "ip-masq-agent.dualStackName" -}}
+{{ include "ip-masq-agent.nameOf" (dict "release" .Release.Name "suffix" "dual-stack") }}
+{{- end }}
+
+{{- define "ip-masq-agent.selector" -}}
+app.kubernetes.io/name: ip-masq-agent
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "ip-masq-agent.labels" -}}
+{{ include "ip-masq-agent.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "ip-masq-agent.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else if .Values.components.hardened -}}
+{{ fail "components.hardened takes the image only by its digest; set image.digest, which is in images.txt of a release" }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{/* The rows of "Sizing" in docs/operations.md, by their numbers of CIDRs. */}}
+{{- define "ip-masq-agent.sizing" -}}
+"1000": {memory: 80Mi, flags: {}}
+"5000": {memory: 128Mi, flags: {cidr-limit-max: 5000}}
+"10000": {memory: 256Mi, flags: {cidr-limit-max: 10000}}
+"50000": {memory: 320Mi, flags: {cidr-limit-max: 50000, backend: nftables}}
+"100000": {memory: 576Mi, flags: {cidr-limit-max: 100000, config-limit: 4Mi, backend: nftables}}
+{{- end }}
+
+{{- define "ip-masq-agent.row" -}}
+{{ get (fromYaml (include "ip-masq-agent.sizing" .)) (.Values.sizing | toString) | toYaml }}
+{{- end }}
+
+{{/* The host and port of flags.metrics-bind-address. */}}
+{{- define "ip-masq-agent.probed" -}}
+{{- $address := index .Values.flags "metrics-bind-address" | default "" }}
+{{- $port := regexFind "[0-9]+$" $address | required "flags.metrics-bind-address is empty, but kubelet probes it; set 127.0.0.1:9614" }}
+{{- $host := $address | trimSuffix (printf ":%s" $port) | trimPrefix "[" | trimSuffix "]" }}
+{{- if has $host (list "" "0.0.0.0" "::") }}{{ $host = "127.0.0.1" }}{{ end -}}
+host: {{ $host | quote }}
+port: {{ $port }}
+{{- end }}
+
+{{/* All flags by name: those of components, else those of the values, else those of the sizing. */}}
+{{- define "ip-masq-agent.flags" -}}
+{{- $flags := dict }}
+{{- with .Values.components }}
+{{- if index . "dual-stack" }}{{ $_ := set $flags "enable-ipv6" true }}{{ end }}
+{{- if .nftables }}{{ $_ := set $flags "backend" "nftables" }}{{ end }}
+{{- if or .strict .hardened }}{{ $_ := set $flags "strict" true }}{{ end }}
+{{- if .hardened }}{{ $_ := set $flags "require-source" $.Values.configMap.file }}{{ end }}
+{{- if .podmonitor }}
+{{- $_ := set $flags "scrape-bind-address" (printf "[$(HOST_IP)]:%v" (include "ip-masq-agent.probed" $ | fromYaml).port) }}
+{{- end }}
+{{- end }}
+{{- merge $flags (deepCopy .Values.flags) (include "ip-masq-agent.row" . | fromYaml).flags | toYaml }}
+{{- end }}
+
+{{- define "ip-masq-agent.args" -}}
+{{- range $name, $value := include "ip-masq-agent.flags" . | fromYaml }}
+{{- range kindIs "slice" $value | ternary $value (list $value) }}
+{{- if and (kindIs "bool" .) . }}
+- --{{ $name }}
+{{- else if kindIs "float64" . }}
+- --{{ $name }}={{ int64 . }}
+{{- else }}
+- {{ printf "--%s=%v" $name . | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* A source of the projected volume: the ConfigMap `name`, its `key`, and the `file` that it becomes. */}}
+{{- define "ip-masq-agent.source" -}}
+{{- $key := .key | default .name }}
+- configMap:
+    name: {{ .name }}
+    optional: {{ .optional }}
+    items:
+      - {key: {{ $key }}, path: {{ .file | default $key }}}
+{{- end }}

@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { load } from 'js-yaml';
+import { parseArgs } from '../../cmd/ip-masq-agent/parse-args.ts';
+import { BINARY } from '../lab/binary.ts';
+import { run } from '../lab/run.ts';
+import { sizes } from '../lab/sizing.ts';
+import { audit } from './audit.ts';
+import { type KubernetesObject, theDaemonSet } from './documents.ts';
+import { CHART, helm, NO_HELM, objectsOfChart, rendered, VALUES } from './helm.ts';
+import { KUBERNETES, kustomizationsOf } from './kustomize.ts';
+import { objectsOf } from './support.ts';
+
+/** The name with which the chart has the names of the manifests. */
+const RELEASE = 'ip-masq-agent';
+const FILES = readdirSync(VALUES).map((file) => file.replace('.yaml', ''));
+/** These are for kustomize only. */
+const OF_KUSTOMIZE = ['aks-style', 'canary', 'merger-sidecar', 'v1-compatible'];
+const COMPONENTS = kustomizationsOf('components').filter((path) => !path.endsWith('canary'));
+
+describe('the values files of the chart', () => {
+  it('are one for each component and overlay', () => {
+    const names = ['components', 'overlays'].flatMap((dir) => readdirSync(join(KUBERNETES, dir)));
+    assert.deepEqual(
+      FILES.toSorted(),
+      [...new Set(names)].filter((name) => !OF_KUSTOMIZE.includes(name)).toSorted(),
+    );
+  });
+});
+
+describe('the chart', { skip: NO_HELM }, () => {
+  it('renders the base', async () => {
+    assert.deepEqual(alike(await objectsOfChart(RELEASE)), alike(await objectsOf('base')));
+  });
+
+  for (const name of FILES)
+    it(`renders ${name} with its values file, and the agent takes it`, async () => {
+      const values = `--values=${join(VALUES, `${name}.yaml`)}`;
+      const objects = await objectsOfChart(RELEASE, values);
+      assert.deepEqual(alike(objects), alike(await kustomized(name)));
+      assert.deepEqual(audit(objects), []);
+      const input = await rendered(RELEASE, values);
+      const families = input.match(/--enable-ipv[46](?:=\w+)?/g) ?? [];
+      const args = ['check', ...families, '-'];
+      const { code, stdout } = await run({ file: BINARY, args }, {}, { input });
+      assert.equal(code, 0, stdout);
+    });
+
+  it('renders all components together', async () => {
+    const all = COMPONENTS.map((path) => join(VALUES, path.replace('components/', '')));
+    const objects = await objectsOfChart(RELEASE, ...all.map((file) => `--values=${file}.yaml`));
+    assert.deepEqual(alike(objects), alike(await objectsOf('base', COMPONENTS)));
+  });
+
+  it('is what helm lint accepts', async () => {
+    const { code, stdout } = await helm('lint', '--strict', CHART);
+    assert.equal(code, 0, stdout);
+  });
+
+  for (const [what, args, said] of [
+    ['a misspelt flag', ['--set=flags.enable-ip6=true'], /'\/flags': additional properties 'enable-ip6' not/],
+    [
+      'a word that a flag does not know',
+      ['--set=flags.backend=nft'],
+      /'\/flags\/backend': value must be one/,
+    ],
+    [
+      'a text for a boolean',
+      ['--set-string=flags.strict=yes'],
+      /'\/flags\/strict': got string, want boolean/,
+    ],
+    ['an unknown key of a source', ['--set=config.masqueradeCIDR={}'], /'\/config': additional properties/],
+    [
+      'a CIDR without its length',
+      ['--set=config.masqueradeCIDRs={10.0.0.1}'],
+      /'\/config\/masqueradeCIDRs\/0'/,
+    ],
+    ['an unknown value', ['--set=resources.limits.cpu=1'], /at '': additional properties 'resources' not/],
+    ['a number of CIDRs without a row', ['--set=sizing=2000'], /'\/sizing': value must be one of 1000, 5000/],
+    ['hardened without a digest', ['--set=components.hardened=true'], /set image\.digest/],
+    [
+      'no address for the probes',
+      ['--set=flags.metrics-bind-address='],
+      /kubelet probes it; set 127\.0\.0\.1/,
+    ],
+  ] as const)
+    it(`refuses ${what}`, async () => {
+      const { code, stderr } = await helm('template', RELEASE, CHART, ...args);
+      assert.equal(code, 1);
+      assert.match(stderr, said);
+    });
+
+  it('takes flags of each kind', async () => {
+    const [container] = theDaemonSet(
+      await objectsOfChart(
+        RELEASE,
+        '--set=flags.cidr-limit-max=1000000,flags.enable-ipv4=true,flags.random-fully=false,flags.v=null',
+        '--set=flags.accept-foreign={docker,cilium}',
+        '--set-string=flags.must-not-masquerade=8.0.0.0/8 from 10.0.0.0/8',
+      ),
+    ).spec.template.spec.containers;
+    assert.deepEqual(container?.args, [
+      '--accept-foreign=docker',
+      '--accept-foreign=cilium',
+      '--cidr-limit-max=1000000',
+      '--enable-ipv4',
+      '--metrics-bind-address=127.0.0.1:9614',
+      '--must-not-masquerade=8.0.0.0/8 from 10.0.0.0/8',
+      '--random-fully=false',
+    ]);
+  });
+
+  it('changes no pod for another config, and writes no source that another program keeps', async () => {
+    const before = await objectsOfChart(RELEASE);
+    const after = await objectsOfChart(RELEASE, '--set=config.masqLinkLocal=true');
+    const none = await objectsOfChart(RELEASE, '--set=config=null');
+    const changed = after.filter((object, index) => JSON.stringify(object) !== JSON.stringify(before[index]));
+    assert.deepEqual(
+      changed.map(({ kind }) => kind),
+      ['ConfigMap'],
+    );
+    assert.deepEqual(
+      none,
+      before.filter(({ kind }) => kind !== 'ConfigMap'),
+    );
+  });
+
+  it('has releases that share no object and no pod', async () => {
+    const args = ['dual-stack', 'podmonitor'].map((name) => `--values=${join(VALUES, `${name}.yaml`)}`);
+    const [one, other] = await Promise.all(
+      ['pool-a', 'ip-masq-agent-b'].map((release) => objectsOfChart(release, ...args)),
+    );
+    const names = [...(one ?? []), ...(other ?? [])].map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+    assert.equal(names.length, 10);
+    assert.equal(new Set(names).size, names.length, names.join());
+    const selectors = [one, other].map((objects) => theDaemonSet(objects ?? []).spec.selector.matchLabels);
+    assert.notDeepEqual(selectors[0], selectors[1]);
+  });
+
+  it('has the rows of the sizing table', async () => {
+    for (const { cidrs, limitMiB, flags } of sizes()) {
+      const objects = await objectsOfChart(RELEASE, `--set=sizing=${cidrs}`);
+      const [container] = theDaemonSet(objects).spec.template.spec.containers;
+      assert.deepEqual(container?.resources, {
+        requests: { cpu: '10m', memory: '48Mi', 'ephemeral-storage': '50Mi' },
+        limits: { memory: `${limitMiB}Mi` },
+      });
+      assert.deepEqual(
+        container?.args?.filter((arg) => !/^--(?:v|metrics-bind-address)=/.test(arg)).toSorted(),
+        flags.toSorted(),
+        `${cidrs}`,
+      );
+    }
+  });
+});
+
+function kustomized(name: string): Promise<readonly KubernetesObject[]> {
+  const overlay = join('overlays', name);
+  return existsSync(join(KUBERNETES, overlay))
+    ? objectsOf(overlay)
+    : objectsOf('base', [`components/${name}`]);
+}
+
+/** Labels that only a release has. */
+const OF_HELM = [
+  'app.kubernetes.io/instance',
+  'app.kubernetes.io/managed-by',
+  'app.kubernetes.io/version',
+  'helm.sh/chart',
+];
+/** That of v1, which the selector of gke-style has in the place of ours. */
+const OF_V1 = 'k8s-app';
+
+/**
+ * The objects by kind and name, each as what it means: without the labels of Helm, with the flags by their names, as the order of a
+ * map is none, and with sources as YAML is read.
+ */
+function alike(objects: readonly KubernetesObject[]): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    objects.map((object) => [
+      `${object.kind} ${object.metadata.name}`,
+      JSON.parse(JSON.stringify(object, meaning)),
+    ]),
+  );
+}
+
+function meaning(key: string, value: unknown): unknown {
+  if (key === 'args') return Object.fromEntries(parseArgs(value as readonly string[]).texts);
+  if (key === 'data')
+    return Object.fromEntries(Object.entries(value as object).map(([name, text]) => [name, load(text)]));
+  // kustomize doubles line breaks of CEL.
+  if (key === 'expression') return `${value}`.replaceAll(/\n+/g, '\n');
+  // In the release ip-masq-agent both labels have the same value.
+  if (key === 'jobLabel') return 'app.kubernetes.io/name';
+  return key === 'labels' || key === 'matchLabels' ? withoutRelease(value as object) : value;
+}
+
+function withoutRelease(labels: object): object | undefined {
+  const all = Object.entries(labels);
+  const own = all.filter(([name]) => ![...OF_HELM, OF_V1].includes(name));
+  if (own.length > 0) return Object.fromEntries(own);
+  return OF_V1 in labels ? { 'app.kubernetes.io/name': 'ip-masq-agent' } : undefined;
+}
