@@ -27,7 +27,8 @@ describe('the dashboard', () => {
   it('has an answer to every other query, of a real agent through a real Prometheus', async () => {
     await using node = await createNode();
     await connect(node);
-    await succeed(node.box.run('iptables-legacy', ['-t', 'nat', ...FOREIGN]));
+    for (const rule of [FOREIGN, ACCEPTED])
+      await succeed(node.box.run('iptables-legacy', ['-t', 'nat', ...rule]));
     const volume = await node.volume(sources(0));
     const agent = node.start(
       `--metrics-bind-address=${AGENT}`,
@@ -35,6 +36,7 @@ describe('the dashboard', () => {
       '--iptables-mode=legacy',
       '--resync-interval=1s',
       '--on-invalid-config=keep',
+      '--accept-foreign=lxd',
     );
     await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
     await using prometheus = await startPrometheus(node.box, {
@@ -115,6 +117,11 @@ const NOW: Readonly<Record<string, readonly [readonly number[], (readonly number
 };
 
 const FOREIGN = ['-A', 'POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0', '-j', 'MASQUERADE'];
+
+const ACCEPTED = [
+  ...['-A', 'POSTROUTING', '-s', '10.5.0.0/16', '-m', 'comment'],
+  ...['--comment', 'generated for LXD network lxdbr0', '-j', 'MASQUERADE'],
+];
 
 /** Two sources, one of which says otherwise about link-local than the other: a warning. */
 function sources(generation: number): Readonly<Record<string, string>> {
