@@ -43,9 +43,16 @@ async function familyState(box: Box, way: Way, protocol: Protocol): Promise<Kern
   return code === 0 ? ownAndForeign(stdout) : { own: '', foreign: undefined };
 }
 
-/** A listing of nft(8) without counts, the elements of each set in an order that does not depend on the kernel. */
+const NFT_CHAIN = /^\tchain .*?^\t\}$/gms;
+
+/**
+ * A listing of nft(8) without counts, the chains, and the elements of each set, in an order that does not depend on the
+ * kernel: it lists chains in the order in which they were made.
+ */
 function comparable(listing: string): string {
-  return listing
+  const chains = listing.match(NFT_CHAIN) ?? [];
+  return [listing.replace(NFT_CHAIN, ''), ...chains.toSorted()]
+    .join('\n')
     .replace(/\bcounter packets \d+ bytes \d+/g, 'counter')
     .replace(/elements = \{([^}]*)\}/g, (_, list: string) => {
       const elements = list.split(',').map((text) => text.trim());
