@@ -35,9 +35,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 
 {{/* The rows of "Sizing" in docs/operations.md, by their numbers of CIDRs. */}}
 {{- define "ip-masq-agent.sizing" -}}
-"1000": {memory: 80Mi, flags: {}}
-"5000": {memory: 128Mi, flags: {cidr-limit-max: 5000}}
-"10000": {memory: 256Mi, flags: {cidr-limit-max: 10000}}
+"1000": {memory: 96Mi, flags: {}}
+"5000": {memory: 192Mi, flags: {cidr-limit-max: 5000}}
+"10000": {memory: 288Mi, flags: {cidr-limit-max: 10000}}
 "50000": {memory: 320Mi, flags: {cidr-limit-max: 50000, backend: nftables}}
 "100000": {memory: 576Mi, flags: {cidr-limit-max: 100000, config-limit: 4Mi, backend: nftables}}
 {{- end }}
