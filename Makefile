@@ -55,6 +55,9 @@ export KERNELS ?=
 export SHORT ?=
 # A directory with the sources of node-readiness-controller, which scenario 18 needs. It is skipped without them.
 export READINESS_SOURCE ?=
+# Directories with the sources of ip-masq-agent (v1) and ip-masq-agent-v2, for bench, which builds them with Go and measures them too.
+export PEER_V1_SOURCE ?=
+export PEER_V2_SOURCE ?=
 # How long test-more runs the fuzzer.
 FUZZ_SECONDS ?= 300
 
@@ -66,7 +69,7 @@ help: ## list targets and variables
 	@echo
 	@echo '  Variables, as in `make push REGISTRY=registry.example/team`, and their values:'
 	@$(foreach name,REGISTRY VERSION ARCH BASE_IMAGE SOURCE_DATE_EPOCH DOCKER DOCKER_BUILD_FLAGS DOCKER_MANIFEST_FLAGS \
-	    PROXY_MODE FAMILIES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD READINESS_SOURCE,\
+	    PROXY_MODE FAMILIES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD READINESS_SOURCE PEER_V1_SOURCE PEER_V2_SOURCE,\
 	    printf '  %-21s %s\n' '$(name)' '$($(name))';)
 
 setup: ## install what is missing: Debian packages, npm packages

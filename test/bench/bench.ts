@@ -10,10 +10,11 @@ import { memory } from './memory.ts';
 import { netlink } from './netlink.ts';
 import { NODE_KINDS } from './node.ts';
 import { type Part, printTable } from './part.ts';
+import { peers } from './peers.ts';
 import { reaction, starts } from './reaction.ts';
 import { sizing } from './sizing.ts';
 
-const PARTS = { starts, reaction, idle, memory, sizing, load, connections, scrape, netlink };
+const PARTS = { starts, reaction, idle, memory, sizing, load, connections, scrape, netlink, peers };
 const NODES = Object.fromEntries(NODE_KINDS.map((kind) => [kind.name, kind]));
 
 const HELP = `Usage: node test/bench/bench.ts [PART…] [--node=NAME]… [--idle=SECONDS] [--rounds=MOST]

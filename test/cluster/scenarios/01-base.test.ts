@@ -77,7 +77,7 @@ async function hasDocumentedMetrics({ cluster }: Lab, { host }: LabNode): Promis
     .map(([, name]) => name);
   assert.deepEqual(missing, [], body);
   // The overlay for both families has one source more.
-  const sources = cluster.families.length > 1 ? 3 : 2;
+  const sources = cluster.families.length > 1 ? 2 : 1;
   for (const series of ['config_valid 1', `config_sources ${sources}`, 'netlink_active 1'])
     assert.match(body, new RegExp(`^ip_masq_agent_${series}$`, 'm'));
 }
