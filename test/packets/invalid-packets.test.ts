@@ -29,6 +29,9 @@ const ELSEWHERE = { IPv4: '172.31.0.9', IPv6: '2001:db8:99::9' } as const;
 const INSIDE = { IPv4: ['10.1.0.1', '10.2.0.1'], IPv6: ['fd00:1::1', 'fd00:2::1'] } as const;
 
 const STRAY = fileURLToPath(new URL('../lab/stray.pl', import.meta.url));
+const ESTABLISHED_TIMEOUT = '/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established';
+/** linux/netfilter/nf_conntrack_tcp.h */
+const ESTABLISHED = 3;
 const RST = '4';
 const FIN_ACK = '17';
 
@@ -126,11 +129,12 @@ async function createInvalidLab(invalidPackets: InvalidPackets) {
     await startHelper<string, string>(node, new URL('../lab/conntracker.ts', import.meta.url)),
   );
   const ask = async (deed: Deed) => fromText(await tracker.ask(toText(deed)));
-  /** As if the entries of all connections had expired. */
-  const forget = async () => {
+  const tcpFlows = async () => {
     const flows = (await ask({ kind: 'read' })) as readonly Flow[];
-    for (const flow of flows) if (flow.protocol === 6) await ask({ kind: 'delete', flow });
+    return flows.filter(({ protocol }) => protocol === 6);
   };
+  /** Lets an entry live for so many seconds after its last packet. */
+  const keepFor = (seconds: string) => node.run('tee', [ESTABLISHED_TIMEOUT], { input: seconds });
   await sync(dataplane, CONFIG);
   for (const family of FAMILIES)
     await succeed(pod.run('ip', ['address', 'add', ELSEWHERE[family], 'dev', 'lo']));
@@ -168,16 +172,22 @@ async function createInvalidLab(invalidPackets: InvalidPackets) {
         assert.deepEqual([...new Set(sources.map(({ address }) => address))], [NODE[family]]);
       }
     },
-    /** Makes the pod send what conntrack refuses: stray packets, the ends of forgotten connections, and what is under way. */
+    /** Makes the pod send what conntrack refuses: stray packets, the ends of expired connections, and what is under way. */
     async refuse() {
       for (const family of FAMILIES)
         for (const flags of [RST, FIN_ACK]) await send(pod, flags, POD[family], outsiders(family, 2, STRAYS));
       await using streams = await startStreams(pod, outside);
       const idle = FAMILIES.flatMap((family) => outsiders(family, 3, IDLE));
+      await succeed(keepFor('5'));
       await using held = await hold(pod, idle);
+      await eventually(
+        async () => (await tcpFlows()).every(({ tcpState }) => tcpState !== ESTABLISHED),
+        () => 'the entries of idle connections to expire',
+      );
+      await succeed(keepFor('60'));
       const busy = FAMILIES.flatMap((family) => outsiders(family, 4, BUSY));
       await streams.advance(busy);
-      await forget();
+      for (const flow of await tcpFlows()) await ask({ kind: 'delete', flow });
       await held.end();
       await Promise.allSettled([streams.advance(busy)]);
     },
