@@ -9,7 +9,16 @@ import { COMMON, kubeProxyRules } from '../lab/kube-proxy.ts';
 import { ALL, NEIGHBOURS } from '../lab/neighbours-iptables.ts';
 import { NATIVE } from '../lab/neighbours-nftables.ts';
 import { WITH_NETLINK } from '../lab/netlink.ts';
-import { BOX_KINDS, CHAIN, createLab, type Family, forEachLab, type Lab, policyOf } from './support.ts';
+import {
+  BOX_KINDS,
+  CHAIN,
+  createLab,
+  FAMILY_KINDS,
+  type Family,
+  forEachLab,
+  type Lab,
+  policyOf,
+} from './support.ts';
 
 /** Without netlink, nobody knows how much memory a listing would need. */
 const NEEDS_NETLINK = 'NETLINK=off: foreign rules are not looked at';
@@ -105,88 +114,86 @@ const PART = { netns: 500, userns: 20 };
 const TABLE: Readonly<Record<Family, string>> = { IPv4: 'ip', IPv6: 'ip6' };
 
 describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, () => {
-  for (const kind of BOX_KINDS) {
-    for (const family of ['IPv4', 'IPv6'] as const) {
-      for (const { name, script, found } of NATIVE) {
-        it(`of ${name} are found (${kind}, ${family})`, async () => {
-          for (const mode of ['nft', 'legacy'] as const) {
-            await using lab = await createLab(kind, mode, family);
-            await nft(lab, script);
-            await lab.sync(policy(family));
-            assert.deepEqual((await find(lab)).map(summary), found[family], mode);
-          }
-        });
-      }
-
-      it(`are found in a table of iptables, which iptables then cannot read (${kind}, ${family})`, async () => {
-        await using lab = await createLab(kind, 'nft', family);
-        await lab.restore(...COMMON);
-        // Everything is masqueraded by our own chain here, which must not be taken for somebody else's.
-        await lab.sync(policyOf(family, { 'ip-masq-x': 'masqLinkLocal: true\nmasqLinkLocalIPv6: true' }));
-        const inside = family === 'IPv4' ? '10.9.0.0/16' : 'fd09::/16';
-        const ip = TABLE[family];
-        const type = family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
-        await nft(lab, `add set ${ip} nat site { type ${type}; flags interval; elements = { ${inside} }; }`);
-        await nft(lab, `add rule ${ip} nat POSTROUTING ${ip} daddr @site masquerade`);
-        await nft(lab, `add chain ${ip} nat mine { type nat hook postrouting priority 90; }`);
-        await nft(lab, `add rule ${ip} nat mine oifname "eth9" masquerade`);
-        assert.deepEqual((await find(lab)).map(summary), [
-          `unknown: ${inside}`,
-          `unknown: ${ALL[family]} if oifname eth9`,
-        ]);
-      });
-
-      it(`are found whatever names nft gives them (${kind}, ${family})`, async () => {
-        await using lab = await createLab(kind, 'nft', family);
-        const at = { family: TABLE[family], table: 'maps' };
-        const hook = { type: 'nat', hook: 'postrouting', prio: 90, policy: 'accept' };
-        const odd = 'it is; odd';
-        const added = [
-          { table: { family: at.family, name: at.table } },
-          { chain: { ...at, name: 'chain', ...hook } },
-          { chain: { ...at, name: odd } },
-          { rule: { ...at, chain: 'chain', expr: [{ jump: { target: odd } }] } },
-          { rule: { ...at, chain: odd, expr: [{ masquerade: null }] } },
-        ];
-        const script = JSON.stringify({ nftables: added.map((one) => ({ add: one })) });
-        const { code, stderr } = await lab.box.run('nft', ['-j', script]);
-        assert.equal(code, 0, stderr);
-        await lab.sync(policy(family));
-        const rules = await find(lab);
-        assert.deepEqual(rules.map(summary), [`unknown: ${ALL[family]}`]);
-        assert.deepEqual(rules[0]?.path, [`chain chain: jump ${odd}`, `chain ${odd}: masquerade`]);
-      });
-
-      it(`are told to be left out in the table of kube-proxy (${kind}, ${family})`, async () => {
-        await using lab = await createLab(kind, 'nft', family);
-        const { script } = NATIVE.find(({ name }) => name.includes('kube-proxy')) ?? { script: '' };
-        await nft(lab, script);
-        const { skipped } = await look(lab);
-        assert.deepEqual(
-          skipped.map((text) => text.replace(/:.*/, '')),
-          [`nftables ${TABLE[family]} kube-proxy`],
-        );
-      });
-
-      it(`are found in the mode of iptables that the agent does not use (${kind}, ${family})`, async () => {
-        for (const [own, other] of [
-          ['nft', 'legacy'],
-          ['legacy', 'nft'],
-        ] as const) {
-          await using lab = await createLab(kind, own, family);
-          const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
-          const args = ['-t', 'nat', '-A', 'POSTROUTING', '-j', 'MASQUERADE'];
-          assert.equal((await lab.box.run(`${command}-${other}`, args)).code, 0);
+  for (const { family, kind } of FAMILY_KINDS) {
+    for (const { name, script, found } of NATIVE) {
+      it(`of ${name} are found (${kind}, ${family})`, async () => {
+        for (const mode of ['nft', 'legacy'] as const) {
+          await using lab = await createLab(kind, mode, family);
+          await nft(lab, script);
           await lab.sync(policy(family));
-          const rules = await find(lab);
-          assert.deepEqual(rules.map(summary), [`unknown: ${ALL[family]}`], own);
-          assert.deepEqual(
-            rules.map(({ where }) => where),
-            [`${command} (${other}) nat POSTROUTING`],
-          );
+          assert.deepEqual((await find(lab)).map(summary), found[family], mode);
         }
       });
     }
+
+    it(`are found in a table of iptables, which iptables then cannot read (${kind}, ${family})`, async () => {
+      await using lab = await createLab(kind, 'nft', family);
+      await lab.restore(...COMMON);
+      // Everything is masqueraded by our own chain here, which must not be taken for somebody else's.
+      await lab.sync(policyOf(family, { 'ip-masq-x': 'masqLinkLocal: true\nmasqLinkLocalIPv6: true' }));
+      const inside = family === 'IPv4' ? '10.9.0.0/16' : 'fd09::/16';
+      const ip = TABLE[family];
+      const type = family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
+      await nft(lab, `add set ${ip} nat site { type ${type}; flags interval; elements = { ${inside} }; }`);
+      await nft(lab, `add rule ${ip} nat POSTROUTING ${ip} daddr @site masquerade`);
+      await nft(lab, `add chain ${ip} nat mine { type nat hook postrouting priority 90; }`);
+      await nft(lab, `add rule ${ip} nat mine oifname "eth9" masquerade`);
+      assert.deepEqual((await find(lab)).map(summary), [
+        `unknown: ${inside}`,
+        `unknown: ${ALL[family]} if oifname eth9`,
+      ]);
+    });
+
+    it(`are found whatever names nft gives them (${kind}, ${family})`, async () => {
+      await using lab = await createLab(kind, 'nft', family);
+      const at = { family: TABLE[family], table: 'maps' };
+      const hook = { type: 'nat', hook: 'postrouting', prio: 90, policy: 'accept' };
+      const odd = 'it is; odd';
+      const added = [
+        { table: { family: at.family, name: at.table } },
+        { chain: { ...at, name: 'chain', ...hook } },
+        { chain: { ...at, name: odd } },
+        { rule: { ...at, chain: 'chain', expr: [{ jump: { target: odd } }] } },
+        { rule: { ...at, chain: odd, expr: [{ masquerade: null }] } },
+      ];
+      const script = JSON.stringify({ nftables: added.map((one) => ({ add: one })) });
+      const { code, stderr } = await lab.box.run('nft', ['-j', script]);
+      assert.equal(code, 0, stderr);
+      await lab.sync(policy(family));
+      const rules = await find(lab);
+      assert.deepEqual(rules.map(summary), [`unknown: ${ALL[family]}`]);
+      assert.deepEqual(rules[0]?.path, [`chain chain: jump ${odd}`, `chain ${odd}: masquerade`]);
+    });
+
+    it(`are told to be left out in the table of kube-proxy (${kind}, ${family})`, async () => {
+      await using lab = await createLab(kind, 'nft', family);
+      const { script } = NATIVE.find(({ name }) => name.includes('kube-proxy')) ?? { script: '' };
+      await nft(lab, script);
+      const { skipped } = await look(lab);
+      assert.deepEqual(
+        skipped.map((text) => text.replace(/:.*/, '')),
+        [`nftables ${TABLE[family]} kube-proxy`],
+      );
+    });
+
+    it(`are found in the mode of iptables that the agent does not use (${kind}, ${family})`, async () => {
+      for (const [own, other] of [
+        ['nft', 'legacy'],
+        ['legacy', 'nft'],
+      ] as const) {
+        await using lab = await createLab(kind, own, family);
+        const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
+        const args = ['-t', 'nat', '-A', 'POSTROUTING', '-j', 'MASQUERADE'];
+        assert.equal((await lab.box.run(`${command}-${other}`, args)).code, 0);
+        await lab.sync(policy(family));
+        const rules = await find(lab);
+        assert.deepEqual(rules.map(summary), [`unknown: ${ALL[family]}`], own);
+        assert.deepEqual(
+          rules.map(({ where }) => where),
+          [`${command} (${other}) nat POSTROUTING`],
+        );
+      }
+    });
   }
 });
 

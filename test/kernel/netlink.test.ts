@@ -12,7 +12,7 @@ import { type Box, createBox } from '../lab/box.ts';
 import { type Netlink, openNetlink } from '../lab/netlink.ts';
 import { succeed } from '../lab/run.ts';
 import { RUNS } from '../lab/runs.ts';
-import { BOX_KINDS, FAMILIES, type Family } from './support.ts';
+import { BOX_KINDS, FAMILIES, FAMILY_KINDS, type Family } from './support.ts';
 
 const LIB = new URL('../../lib/netlink/', import.meta.url);
 
@@ -108,89 +108,85 @@ const EDGES: Readonly<Record<Family, readonly (readonly string[])[]>> = {
 /** In a message: a beginning and an end, each with a key of 16 bytes. */
 const BYTES_OF_A_RANGE = 64;
 
-for (const kind of BOX_KINDS) {
-  for (const family of FAMILIES) {
-    describe(`a set of ${family} over netlink, ${kind}`, () => {
-      it('is read as nft lists it, whoever made its elements, and deleted by the other', async () => {
-        await using lab = await createLab(kind, family);
-        const { netlink, set, nft } = lab;
-        const element = (verb: string, texts: readonly string[]) =>
-          nft(`${verb} element ${IP[family]} t s { ${texts.join(', ')} }\n`);
-        for (const texts of EDGES[family]) {
-          const ranges = texts.map(parsed);
-          for (const [add, remove] of [
-            [() => element('add', texts), () => netlink.change(set, ranges, [])],
-            [() => netlink.change(set, [], ranges), () => element('delete', texts)],
-            [() => element('add', texts), () => element('delete', texts)],
-            [() => netlink.change(set, [], ranges), () => netlink.change(set, ranges, [])],
-          ] as const) {
-            await add();
-            assert.deepEqual([await lab.read(), await lab.listed()], [texts, texts]);
-            await remove();
-            assert.deepEqual([await lab.read(), await lab.listed()], [[], []]);
-          }
-        }
-      });
-
-      it('is changed by nft and netlink in turns, at random', async () => {
-        await using lab = await createLab(kind, family);
-        const { netlink, set, nft } = lab;
-        // Few addresses, at both ends of the address space, so that ranges touch and the lowest and highest are in them.
-        const bits = family === 'IPv4' ? 32n : 128n;
-        const addressOf = (index: number) => BigInt.asUintN(Number(bits), BigInt(index - 12));
-        const ranges = fc
-          .uniqueArray(fc.integer({ min: 0, max: 23 }), { minLength: 2, maxLength: 12 })
-          .map((keys) => {
-            const sorted = keys.map(addressOf).toSorted((a, b) => (a < b ? -1 : 1));
-            return sorted.flatMap((last, at) =>
-              at % 2 === 0 ? [] : [{ first: sorted[at - 1] ?? 0n, last }],
-            );
-          });
-        let held: readonly Range[] = [];
-        await fc.assert(
-          fc.asyncProperty(ranges, fc.boolean(), async (wanted, byNft) => {
-            const key = (range: Range) => formatRange(family, range);
-            const remove = held.filter((one) => !wanted.some((other) => key(one) === key(other)));
-            const add = wanted.filter((one) => !held.some((other) => key(one) === key(other)));
-            const line = (verb: string, ranges: readonly Range[]) =>
-              ranges.length === 0
-                ? ''
-                : `${verb} element ${IP[family]} t s { ${ranges.map(key).join(', ')} }\n`;
-            if (byNft) await nft(`${line('delete', remove)}${line('add', add)}`);
-            else await netlink.change(set, remove, add);
-            held = wanted;
-            const texts = wanted.map(key);
-            assert.deepEqual([await lab.read(), await lab.listed()], [texts, texts]);
-          }),
-          { numRuns: 30, endOnFailure: true },
-        );
-      });
-
-      it('stays as it is if one of the changes cannot be made', async () => {
-        await using lab = await createLab(kind, family);
-        const { netlink, set } = lab;
-        const [texts = []] = EDGES[family];
-        const [first, second, ...others] = texts.map(parsed);
-        assert.ok(first !== undefined && second !== undefined);
-        await netlink.change(set, [], [second, ...others]);
-        const before = await lab.listed();
-        for (const [remove, add, code] of [
-          [[], [first, second], 'EEXIST'],
-          [[], [first, { ...second, last: second.last - 1n }], 'EEXIST'],
-          [[second, first], [], 'ENOENT'],
-          [[{ ...second, last: second.last - 1n }], [first], 'ENOENT'],
-          [[second, first], [second], 'ENOENT'],
+for (const { family, kind } of FAMILY_KINDS) {
+  describe(`a set of ${family} over netlink, ${kind}`, () => {
+    it('is read as nft lists it, whoever made its elements, and deleted by the other', async () => {
+      await using lab = await createLab(kind, family);
+      const { netlink, set, nft } = lab;
+      const element = (verb: string, texts: readonly string[]) =>
+        nft(`${verb} element ${IP[family]} t s { ${texts.join(', ')} }\n`);
+      for (const texts of EDGES[family]) {
+        const ranges = texts.map(parsed);
+        for (const [add, remove] of [
+          [() => element('add', texts), () => netlink.change(set, ranges, [])],
+          [() => netlink.change(set, [], ranges), () => element('delete', texts)],
+          [() => element('add', texts), () => element('delete', texts)],
+          [() => netlink.change(set, [], ranges), () => netlink.change(set, ranges, [])],
         ] as const) {
-          assert.match(await failureOf(netlink.change(set, remove, add)), new RegExp(`^changed: .*${code}$`));
-          assert.deepEqual(await lab.listed(), before);
+          await add();
+          assert.deepEqual([await lab.read(), await lab.listed()], [texts, texts]);
+          await remove();
+          assert.deepEqual([await lab.read(), await lab.listed()], [[], []]);
         }
-        const missing = { ...set, set: 'missing' };
-        assert.match(await failureOf(netlink.change(missing, [], [first])), /^changed: .*ENOENT$/);
-        // Another order would fail: one range takes the place of the other.
-        await netlink.change(set, [second], [{ ...second, last: second.last - 1n }]);
-      });
+      }
     });
-  }
+
+    it('is changed by nft and netlink in turns, at random', async () => {
+      await using lab = await createLab(kind, family);
+      const { netlink, set, nft } = lab;
+      // Few addresses, at both ends of the address space, so that ranges touch and the lowest and highest are in them.
+      const bits = family === 'IPv4' ? 32n : 128n;
+      const addressOf = (index: number) => BigInt.asUintN(Number(bits), BigInt(index - 12));
+      const ranges = fc
+        .uniqueArray(fc.integer({ min: 0, max: 23 }), { minLength: 2, maxLength: 12 })
+        .map((keys) => {
+          const sorted = keys.map(addressOf).toSorted((a, b) => (a < b ? -1 : 1));
+          return sorted.flatMap((last, at) => (at % 2 === 0 ? [] : [{ first: sorted[at - 1] ?? 0n, last }]));
+        });
+      let held: readonly Range[] = [];
+      await fc.assert(
+        fc.asyncProperty(ranges, fc.boolean(), async (wanted, byNft) => {
+          const key = (range: Range) => formatRange(family, range);
+          const remove = held.filter((one) => !wanted.some((other) => key(one) === key(other)));
+          const add = wanted.filter((one) => !held.some((other) => key(one) === key(other)));
+          const line = (verb: string, ranges: readonly Range[]) =>
+            ranges.length === 0
+              ? ''
+              : `${verb} element ${IP[family]} t s { ${ranges.map(key).join(', ')} }\n`;
+          if (byNft) await nft(`${line('delete', remove)}${line('add', add)}`);
+          else await netlink.change(set, remove, add);
+          held = wanted;
+          const texts = wanted.map(key);
+          assert.deepEqual([await lab.read(), await lab.listed()], [texts, texts]);
+        }),
+        { numRuns: 30, endOnFailure: true },
+      );
+    });
+
+    it('stays as it is if one of the changes cannot be made', async () => {
+      await using lab = await createLab(kind, family);
+      const { netlink, set } = lab;
+      const [texts = []] = EDGES[family];
+      const [first, second, ...others] = texts.map(parsed);
+      assert.ok(first !== undefined && second !== undefined);
+      await netlink.change(set, [], [second, ...others]);
+      const before = await lab.listed();
+      for (const [remove, add, code] of [
+        [[], [first, second], 'EEXIST'],
+        [[], [first, { ...second, last: second.last - 1n }], 'EEXIST'],
+        [[second, first], [], 'ENOENT'],
+        [[{ ...second, last: second.last - 1n }], [first], 'ENOENT'],
+        [[second, first], [second], 'ENOENT'],
+      ] as const) {
+        assert.match(await failureOf(netlink.change(set, remove, add)), new RegExp(`^changed: .*${code}$`));
+        assert.deepEqual(await lab.listed(), before);
+      }
+      const missing = { ...set, set: 'missing' };
+      assert.match(await failureOf(netlink.change(missing, [], [first])), /^changed: .*ENOENT$/);
+      // Another order would fail: one range takes the place of the other.
+      await netlink.change(set, [second], [{ ...second, last: second.last - 1n }]);
+    });
+  });
 
   describe(`nf_tables over netlink, ${kind}`, () => {
     it('has the counts of elements that nft made', async () => {

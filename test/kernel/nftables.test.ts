@@ -8,7 +8,7 @@ import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { type Box, createBox } from '../lab/box.ts';
 import { hostNetlink, WITH_NETLINK } from '../lab/netlink.ts';
-import { BOX_KINDS, boxHost, CHAIN, FAMILIES, type Family, policyOf, syncOnce } from './support.ts';
+import { type BOX_KINDS, boxHost, CHAIN, FAMILY_KINDS, type Family, policyOf, syncOnce } from './support.ts';
 
 interface NftLab extends AsyncDisposable {
   readonly box: Box;
@@ -133,190 +133,186 @@ const DAMAGES: readonly Damage[] = [
   },
 ];
 
-for (const kind of BOX_KINDS) {
-  for (const family of FAMILIES) {
-    const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
-    const lab = (options?: Partial<RuleOptions>) => createNftLab(kind, family, options);
+for (const { family, kind } of FAMILY_KINDS) {
+  const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
+  const lab = (options?: Partial<RuleOptions>) => createNftLab(kind, family, options);
 
-    describe(`nftables, ${kind}, ${family}`, () => {
-      it('makes the table, then has nothing more to do but to look at it', async () => {
-        await using node = await lab();
-        const plan = await node.sync(policy);
-        assert.deepEqual(plan?.found, ['table missing']);
-        await assertExact(node, policy);
-        assert.equal(await node.sync(policy), undefined);
-        const before = node.commands.length;
-        assert.equal(await node.sync(policy), undefined);
-        const looks = WITH_NETLINK ? [] : [`nft list table ${TABLE(family)}`];
-        assert.deepEqual(node.commands.slice(before), looks);
-      });
-
-      it('changes the elements that differ, in one transaction, and no other, without a look by a tool', async () => {
-        await using node = await lab();
-        await node.sync(policy);
-        assert.equal(await node.sync(policy), undefined);
-        const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
-        const added = family === 'IPv4' ? '172.16.0.0/12' : '64:ff9b::/96';
-        const before = node.commands.length;
-        const coming = await node.sync(more);
-        const list = `nft list table ${TABLE(family)}`;
-        assert.deepEqual(node.commands.slice(before), WITH_NETLINK ? [] : [list, 'nft -f -']);
-        assert.equal(coming?.script, `add element ${TABLE(family)} not-masqueraded { ${added} }\n`);
-        assert.deepEqual(
-          coming.added.map(({ text }) => text),
-          [`element ${added}`],
-        );
-        await assertExact(node, more);
-        const going = await node.sync(policy);
-        assert.equal(going?.script, `delete element ${TABLE(family)} not-masqueraded { ${added} }\n`);
-        await assertExact(node, policy);
-      });
-
-      it('makes the chain anew where only that differs, and elements too, in one transaction', async () => {
-        await using node = await lab();
-        await node.sync(policy);
-        const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
-        await node.nft(olderPriority(TABLE(family)));
-        const plan = await node.sync(more);
-        assert.deepEqual(plan?.found, ['rules differ', 'elements differ']);
-        assert.match(plan.script, /^add element .*\ndelete chain .*\ntable .* \{\nchain postrouting \{\n/);
-        assert.equal(plan.remakes, false);
-        await assertExact(node, more);
-      });
-
-      it('counts what the rules of a new chain count from zero, and what elements count further', async () => {
-        await using node = await lab();
-        await node.sync(policy);
-        const counted = async () => (await node.dataplane.count(policy)).rules.map(({ rule }) => rule);
-        const [before, remade] = [await counted(), (await node.dataplane.count(policy)).remade];
-        await node.nft(olderPriority(TABLE(family)));
-        await node.sync(policy);
-        const after = await counted();
-        assert.equal((await node.dataplane.count(policy)).remade, remade);
-        assert.deepEqual(after.slice(0, -1), before.slice(0, -1));
-        assert.notEqual(after.at(-1), before.at(-1));
-      });
-
-      // Of 10,000 elements nft 1.0.6 takes minutes to delete the half one by one.
-      it('makes the table anew where very many of its elements go, unless netlink deletes them', async () => {
-        await using node = await lab();
-        const many = manyOf(family, 0);
-        await node.sync(many);
-        const fewer = await node.sync({ family, from: [], entries: many.entries.slice(20) });
-        assert.equal(fewer?.remakes, false);
-        const others = manyOf(family, MANY / 2);
-        const plan = await node.sync(others);
-        assert.deepEqual(plan?.found, ['elements differ']);
-        assert.equal(plan.remakes, !WITH_NETLINK);
-        await assertExact(node, others);
-      });
-
-      for (const { what, found, command } of DAMAGES) {
-        it(`sees and repairs ${what}`, async () => {
-          await using node = await lab();
-          await node.nft(
-            `table ${IP[family]} theirs { chain c { type nat hook postrouting priority 10; counter; }; }`,
-          );
-          await settle(node, policy);
-          const foreign = await node.nft(`list table ${IP[family]} theirs`);
-          await node.nft(command(TABLE(family), family));
-          assert.equal(await isTrusted(node), false);
-          assert.deepEqual((await node.sync(policy))?.found, found);
-          await assertExact(node, policy);
-          await settle(node, policy);
-          assert.equal(await node.nft(`list table ${IP[family]} theirs`), foreign);
-        });
-      }
-
-      it('has rules for port ranges that make every port as likely as any other, and reads them back', async () => {
-        const toPorts = [
-          { first: 1024, last: 29_999 },
-          { first: 40_000, last: 40_000 },
-          { first: 50_000, last: 65_535 },
-        ];
-        await using node = await lab({ toPorts, randomFully: false });
-        await node.sync(policy);
-        assert.equal((await node.dataplane.observe(family)).plan(policy), undefined);
-        const rules = (await node.nft(`list table ${TABLE(family)}`)).match(
-          /meta l4proto udp .*(?= comment)/g,
-        );
-        assert.deepEqual(
-          rules?.map((rule) => rule.replace(/counter packets 0 bytes 0/, 'counter')),
-          [
-            'meta l4proto udp numgen random mod 44513 < 28976 counter masquerade to :1024-29999',
-            'meta l4proto udp numgen random mod 15537 < 1 counter masquerade to :40000',
-            'meta l4proto udp counter masquerade to :50000-65535',
-          ],
-        );
-      });
-
-      for (const comment of ['', 'comment "ip-masq-agent: x"; '])
-        it(`names the process that owns the table ${comment === '' ? 'of another program' : 'of the agent'}`, async () => {
-          await using node = await lab();
-          const owner = node.box.spawn('nft', ['-i'], { stdio: ['pipe', 'ignore', 'inherit'] });
-          try {
-            const chain = `chain a { ${comment}}`;
-            owner.stdin?.write(`table ${TABLE(family)} { flags owner; ${chain}; }\n`);
-            while (!(await node.nft('list tables')).includes(TABLE(family))) await delay(10);
-            await assert.rejects(node.sync(policy), ({ failure, message, remedy }: DataplaneError) => {
-              const [, name, port] = /\((\w+)(?:, netlink port (\d+), .*)?\)/.exec(message) ?? [];
-              assert.deepEqual([failure, name], ['refused', 'nft']);
-              assert.equal(port, WITH_NETLINK ? `${owner.pid}` : undefined);
-              assert.doesNotMatch(remedy, /NET_ADMIN/);
-              return true;
-            });
-          } finally {
-            owner.kill();
-          }
-        });
-
-      it('does not touch a table with its name that another program has made, and says so', async () => {
-        await using node = await lab();
-        await node.nft(`table ${TABLE(family)} { chain theirs { counter; }; }`);
-        const before = await node.nft(`list table ${TABLE(family)}`);
-        await assert.rejects(
-          node.sync(policy),
-          (error) =>
-            error instanceof DataplaneError &&
-            error.failure === 'refused' &&
-            error.message.includes(`the table ${TABLE(family)} is not the agent's`) &&
-            error.remedy.includes(`nft delete table ${TABLE(family)}`),
-        );
-        assert.equal((await node.dataplane.observe(family)).remove(), undefined);
-        assert.equal(await node.nft(`list table ${TABLE(family)}`), before);
-      });
-
-      it('leaves everything as it was where the kernel refuses a transaction', async () => {
-        await using node = await lab();
-        await node.sync(policy);
-        assert.equal(await node.sync(policy), undefined);
-        const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
-        const plan = (await node.dataplane.observe(family)).plan(more);
-        assert.ok(plan);
-        await node.nft(`delete table ${TABLE(family)}`);
-        await assert.rejects(
-          plan.apply(),
-          (error) => error instanceof DataplaneError && error.failure === 'raced',
-        );
-        assert.equal(await node.nft('list ruleset'), '');
-        assert.deepEqual((await node.sync(more))?.found, ['table missing']);
-        await assertExact(node, more);
-      });
-
-      it('removes its table and no other, then has nothing to remove', async () => {
-        await using node = await lab();
-        await node.nft(`table ${IP[family]} theirs { chain c { counter; }; }`);
-        const before = await node.nft(`list table ${IP[family]} theirs`);
-        await node.sync(policy);
-        const plan = (await node.dataplane.observe(family)).remove();
-        assert.deepEqual(plan?.found, ['table left over']);
-        await plan.apply();
-        assert.equal(await node.nft('list tables'), `table ${IP[family]} theirs\n`);
-        assert.equal((await node.dataplane.observe(family)).remove(), undefined);
-        assert.equal(await node.nft(`list table ${IP[family]} theirs`), before);
-      });
+  describe(`nftables, ${kind}, ${family}`, () => {
+    it('makes the table, then has nothing more to do but to look at it', async () => {
+      await using node = await lab();
+      const plan = await node.sync(policy);
+      assert.deepEqual(plan?.found, ['table missing']);
+      await assertExact(node, policy);
+      assert.equal(await node.sync(policy), undefined);
+      const before = node.commands.length;
+      assert.equal(await node.sync(policy), undefined);
+      const looks = WITH_NETLINK ? [] : [`nft list table ${TABLE(family)}`];
+      assert.deepEqual(node.commands.slice(before), looks);
     });
-  }
+
+    it('changes the elements that differ, in one transaction, and no other, without a look by a tool', async () => {
+      await using node = await lab();
+      await node.sync(policy);
+      assert.equal(await node.sync(policy), undefined);
+      const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
+      const added = family === 'IPv4' ? '172.16.0.0/12' : '64:ff9b::/96';
+      const before = node.commands.length;
+      const coming = await node.sync(more);
+      const list = `nft list table ${TABLE(family)}`;
+      assert.deepEqual(node.commands.slice(before), WITH_NETLINK ? [] : [list, 'nft -f -']);
+      assert.equal(coming?.script, `add element ${TABLE(family)} not-masqueraded { ${added} }\n`);
+      assert.deepEqual(
+        coming.added.map(({ text }) => text),
+        [`element ${added}`],
+      );
+      await assertExact(node, more);
+      const going = await node.sync(policy);
+      assert.equal(going?.script, `delete element ${TABLE(family)} not-masqueraded { ${added} }\n`);
+      await assertExact(node, policy);
+    });
+
+    it('makes the chain anew where only that differs, and elements too, in one transaction', async () => {
+      await using node = await lab();
+      await node.sync(policy);
+      const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
+      await node.nft(olderPriority(TABLE(family)));
+      const plan = await node.sync(more);
+      assert.deepEqual(plan?.found, ['rules differ', 'elements differ']);
+      assert.match(plan.script, /^add element .*\ndelete chain .*\ntable .* \{\nchain postrouting \{\n/);
+      assert.equal(plan.remakes, false);
+      await assertExact(node, more);
+    });
+
+    it('counts what the rules of a new chain count from zero, and what elements count further', async () => {
+      await using node = await lab();
+      await node.sync(policy);
+      const counted = async () => (await node.dataplane.count(policy)).rules.map(({ rule }) => rule);
+      const [before, remade] = [await counted(), (await node.dataplane.count(policy)).remade];
+      await node.nft(olderPriority(TABLE(family)));
+      await node.sync(policy);
+      const after = await counted();
+      assert.equal((await node.dataplane.count(policy)).remade, remade);
+      assert.deepEqual(after.slice(0, -1), before.slice(0, -1));
+      assert.notEqual(after.at(-1), before.at(-1));
+    });
+
+    // Of 10,000 elements nft 1.0.6 takes minutes to delete the half one by one.
+    it('makes the table anew where very many of its elements go, unless netlink deletes them', async () => {
+      await using node = await lab();
+      const many = manyOf(family, 0);
+      await node.sync(many);
+      const fewer = await node.sync({ family, from: [], entries: many.entries.slice(20) });
+      assert.equal(fewer?.remakes, false);
+      const others = manyOf(family, MANY / 2);
+      const plan = await node.sync(others);
+      assert.deepEqual(plan?.found, ['elements differ']);
+      assert.equal(plan.remakes, !WITH_NETLINK);
+      await assertExact(node, others);
+    });
+
+    for (const { what, found, command } of DAMAGES) {
+      it(`sees and repairs ${what}`, async () => {
+        await using node = await lab();
+        await node.nft(
+          `table ${IP[family]} theirs { chain c { type nat hook postrouting priority 10; counter; }; }`,
+        );
+        await settle(node, policy);
+        const foreign = await node.nft(`list table ${IP[family]} theirs`);
+        await node.nft(command(TABLE(family), family));
+        assert.equal(await isTrusted(node), false);
+        assert.deepEqual((await node.sync(policy))?.found, found);
+        await assertExact(node, policy);
+        await settle(node, policy);
+        assert.equal(await node.nft(`list table ${IP[family]} theirs`), foreign);
+      });
+    }
+
+    it('has rules for port ranges that make every port as likely as any other, and reads them back', async () => {
+      const toPorts = [
+        { first: 1024, last: 29_999 },
+        { first: 40_000, last: 40_000 },
+        { first: 50_000, last: 65_535 },
+      ];
+      await using node = await lab({ toPorts, randomFully: false });
+      await node.sync(policy);
+      assert.equal((await node.dataplane.observe(family)).plan(policy), undefined);
+      const rules = (await node.nft(`list table ${TABLE(family)}`)).match(/meta l4proto udp .*(?= comment)/g);
+      assert.deepEqual(
+        rules?.map((rule) => rule.replace(/counter packets 0 bytes 0/, 'counter')),
+        [
+          'meta l4proto udp numgen random mod 44513 < 28976 counter masquerade to :1024-29999',
+          'meta l4proto udp numgen random mod 15537 < 1 counter masquerade to :40000',
+          'meta l4proto udp counter masquerade to :50000-65535',
+        ],
+      );
+    });
+
+    for (const comment of ['', 'comment "ip-masq-agent: x"; '])
+      it(`names the process that owns the table ${comment === '' ? 'of another program' : 'of the agent'}`, async () => {
+        await using node = await lab();
+        const owner = node.box.spawn('nft', ['-i'], { stdio: ['pipe', 'ignore', 'inherit'] });
+        try {
+          const chain = `chain a { ${comment}}`;
+          owner.stdin?.write(`table ${TABLE(family)} { flags owner; ${chain}; }\n`);
+          while (!(await node.nft('list tables')).includes(TABLE(family))) await delay(10);
+          await assert.rejects(node.sync(policy), ({ failure, message, remedy }: DataplaneError) => {
+            const [, name, port] = /\((\w+)(?:, netlink port (\d+), .*)?\)/.exec(message) ?? [];
+            assert.deepEqual([failure, name], ['refused', 'nft']);
+            assert.equal(port, WITH_NETLINK ? `${owner.pid}` : undefined);
+            assert.doesNotMatch(remedy, /NET_ADMIN/);
+            return true;
+          });
+        } finally {
+          owner.kill();
+        }
+      });
+
+    it('does not touch a table with its name that another program has made, and says so', async () => {
+      await using node = await lab();
+      await node.nft(`table ${TABLE(family)} { chain theirs { counter; }; }`);
+      const before = await node.nft(`list table ${TABLE(family)}`);
+      await assert.rejects(
+        node.sync(policy),
+        (error) =>
+          error instanceof DataplaneError &&
+          error.failure === 'refused' &&
+          error.message.includes(`the table ${TABLE(family)} is not the agent's`) &&
+          error.remedy.includes(`nft delete table ${TABLE(family)}`),
+      );
+      assert.equal((await node.dataplane.observe(family)).remove(), undefined);
+      assert.equal(await node.nft(`list table ${TABLE(family)}`), before);
+    });
+
+    it('leaves everything as it was where the kernel refuses a transaction', async () => {
+      await using node = await lab();
+      await node.sync(policy);
+      assert.equal(await node.sync(policy), undefined);
+      const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
+      const plan = (await node.dataplane.observe(family)).plan(more);
+      assert.ok(plan);
+      await node.nft(`delete table ${TABLE(family)}`);
+      await assert.rejects(
+        plan.apply(),
+        (error) => error instanceof DataplaneError && error.failure === 'raced',
+      );
+      assert.equal(await node.nft('list ruleset'), '');
+      assert.deepEqual((await node.sync(more))?.found, ['table missing']);
+      await assertExact(node, more);
+    });
+
+    it('removes its table and no other, then has nothing to remove', async () => {
+      await using node = await lab();
+      await node.nft(`table ${IP[family]} theirs { chain c { counter; }; }`);
+      const before = await node.nft(`list table ${IP[family]} theirs`);
+      await node.sync(policy);
+      const plan = (await node.dataplane.observe(family)).remove();
+      assert.deepEqual(plan?.found, ['table left over']);
+      await plan.apply();
+      assert.equal(await node.nft('list tables'), `table ${IP[family]} theirs\n`);
+      assert.equal((await node.dataplane.observe(family)).remove(), undefined);
+      assert.equal(await node.nft(`list table ${IP[family]} theirs`), before);
+    });
+  });
 }
 
 async function createNftLab(

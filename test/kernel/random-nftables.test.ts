@@ -10,39 +10,37 @@ import { createBox } from '../lab/box.ts';
 import { hostNetlink } from '../lab/netlink.ts';
 import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
-import { BOX_KINDS, boxHost, FAMILIES } from './support.ts';
+import { boxHost, FAMILY_KINDS } from './support.ts';
 
-for (const kind of BOX_KINDS) {
-  for (const family of FAMILIES) {
-    describe(`nftables, ${kind}, ${family}`, () => {
-      it('reads back whatever it writes, after whatever was there before, and decides as the policy does', async () => {
-        await using box = await createBox(kind);
-        await using net = await hostNetlink(box);
-        const { host } = boxHost(box, net.netlink);
-        const tools = boxHost(box).host;
-        await fc.assert(
-          fc.asyncProperty(policies(family), ruleOptions(), async (policy, options) => {
-            const dataplane = await openNftables(options, host);
-            const plan = (await dataplane.observe(family)).plan(policy);
-            await plan?.apply();
-            assert.equal((await dataplane.observe(family)).plan(policy), undefined, plan?.script);
-            const after = await (await openNftables(options, tools)).observe(family);
-            assert.equal(after.plan(policy), undefined, plan?.script);
-            const decide = decider(policy);
-            const fates = after.fates();
-            assert.deepEqual(fates.from, fromSet(policy));
-            for (const value of edgesOf(policy)) {
-              const address = { family, value };
-              const expected = decide(address)?.verdict ?? 'masqueraded';
-              const { state, verdict } = verdictAt(fates, address);
-              assert.deepEqual({ state, verdict }, { state: 'applied', verdict: expected });
-            }
-          }),
-          { numRuns: 20 * RUNS },
-        );
-      });
+for (const { family, kind } of FAMILY_KINDS) {
+  describe(`nftables, ${kind}, ${family}`, () => {
+    it('reads back whatever it writes, after whatever was there before, and decides as the policy does', async () => {
+      await using box = await createBox(kind);
+      await using net = await hostNetlink(box);
+      const { host } = boxHost(box, net.netlink);
+      const tools = boxHost(box).host;
+      await fc.assert(
+        fc.asyncProperty(policies(family), ruleOptions(), async (policy, options) => {
+          const dataplane = await openNftables(options, host);
+          const plan = (await dataplane.observe(family)).plan(policy);
+          await plan?.apply();
+          assert.equal((await dataplane.observe(family)).plan(policy), undefined, plan?.script);
+          const after = await (await openNftables(options, tools)).observe(family);
+          assert.equal(after.plan(policy), undefined, plan?.script);
+          const decide = decider(policy);
+          const fates = after.fates();
+          assert.deepEqual(fates.from, fromSet(policy));
+          for (const value of edgesOf(policy)) {
+            const address = { family, value };
+            const expected = decide(address)?.verdict ?? 'masqueraded';
+            const { state, verdict } = verdictAt(fates, address);
+            assert.deepEqual({ state, verdict }, { state: 'applied', verdict: expected });
+          }
+        }),
+        { numRuns: 20 * RUNS },
+      );
     });
-  }
+  });
 }
 
 /** The addresses on both sides of both ends of every entry. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { renderChains } from '../../lib/dataplane/iptables/plan.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../../lib/dataplane/options.ts';
-import { BOX_KINDS, CHAIN, createLab, FAMILIES, type Lab, MODES, policyOf } from './support.ts';
+import { CHAIN, createLab, FAMILIES, kindOf, type Lab, MODES, policyOf } from './support.ts';
 
 interface Case {
   readonly what: string;
@@ -36,41 +36,40 @@ const CASES: readonly Case[] = [
   { what: 'a source whose name is no name', texts: { 'ip-masq-"\n-j ACCEPT #': 'masqLinkLocal: true\n' } },
 ];
 
-for (const kind of BOX_KINDS) {
-  for (const mode of MODES) {
-    describe(`the rendered transaction of both families, ${kind}, ${mode}`, () => {
-      for (const { what, texts, options = {} } of CASES) {
-        it(`makes with each tool what a sync of its family makes: ${what}`, async () => {
-          const policies = FAMILIES.map((family) => policyOf(family, texts));
-          const text = renderChains(policies, rulesOptions(mode, options));
-          for (const family of FAMILIES) {
-            const policy = policyOf(family, texts);
-            await using synced = await createLab(kind, mode, family, options);
-            await synced.sync(policy);
-            await using rendered = await createLab(kind, mode, family, options);
-            await feed(rendered, text);
-            assert.equal(await rendered.iptables('-S'), await synced.iptables('-S'));
-            assert.equal(await rendered.sync(policy), undefined);
-          }
-        });
-      }
-
-      it('leaves rules of others alone', async () => {
-        await using lab = await createLab(kind, mode, 'IPv4');
-        await lab.restore(':OTHER - [0:0]', '-A OTHER -j RETURN', '-A POSTROUTING -j OTHER');
-        await feed(
-          lab,
-          renderChains(
-            FAMILIES.map((family) => policyOf(family, {})),
-            rulesOptions(mode),
-          ),
-        );
-        const rules = await lab.iptables('-S');
-        assert.match(rules, /^-A OTHER -j RETURN$/m);
-        assert.match(rules, /^-A POSTROUTING -j OTHER\n-A POSTROUTING .* -j IP-MASQ-AGENT$/m);
+for (const [index, mode] of MODES.entries()) {
+  const kind = kindOf(index);
+  describe(`the rendered transaction of both families, ${kind}, ${mode}`, () => {
+    for (const { what, texts, options = {} } of CASES) {
+      it(`makes with each tool what a sync of its family makes: ${what}`, async () => {
+        const policies = FAMILIES.map((family) => policyOf(family, texts));
+        const text = renderChains(policies, rulesOptions(mode, options));
+        for (const family of FAMILIES) {
+          const policy = policyOf(family, texts);
+          await using synced = await createLab(kind, mode, family, options);
+          await synced.sync(policy);
+          await using rendered = await createLab(kind, mode, family, options);
+          await feed(rendered, text);
+          assert.equal(await rendered.iptables('-S'), await synced.iptables('-S'));
+          assert.equal(await rendered.sync(policy), undefined);
+        }
       });
+    }
+
+    it('leaves rules of others alone', async () => {
+      await using lab = await createLab(kind, mode, 'IPv4');
+      await lab.restore(':OTHER - [0:0]', '-A OTHER -j RETURN', '-A POSTROUTING -j OTHER');
+      await feed(
+        lab,
+        renderChains(
+          FAMILIES.map((family) => policyOf(family, {})),
+          rulesOptions(mode),
+        ),
+      );
+      const rules = await lab.iptables('-S');
+      assert.match(rules, /^-A OTHER -j RETURN$/m);
+      assert.match(rules, /^-A POSTROUTING -j OTHER\n-A POSTROUTING .* -j IP-MASQ-AGENT$/m);
     });
-  }
+  });
 }
 
 /** The text as it is, to the tool of the lab's family. */

@@ -60,7 +60,7 @@ export interface Agent {
   /** Writes the text of a source to its ConfigMap, which need not exist. */
   write(source: Source | DualStackSource, text: string): Promise<void>;
   /** Deletes the ConfigMap of a source. */
-  remove(source: Source): Promise<void>;
+  remove(source: Source | DualStackSource): Promise<void>;
   /** Makes every kubelet bring the ConfigMaps to the volumes now, by an annotation on the pods. */
   nudge(): Promise<void>;
   pods(): Promise<readonly AgentPod[]>;

@@ -4,6 +4,7 @@ import { packets, sourceText, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
+const OPERATOR = 'ip-masq-operator';
 const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
 
 scenario(
@@ -52,12 +53,13 @@ scenario(
 scenario(
   'an optional ConfigMap is deleted: log and metric name it, with the verdicts that change; with none left the defaults apply',
   async (lab) => {
-    const { agent, nodes } = lab;
+    const { agent, nodes, cluster } = lab;
+    const others = cluster.families.length > 1 ? (['ip-masq-dual-stack'] as const) : [];
     const sources = {
       'ip-masq-operator': sourceText(lab, 'pods'),
       'ip-masq-cloud': sourceText(lab, 'nodes'),
     };
-    await agent.deploy({ sources, patches: [OPERATOR_IS_OPTIONAL] });
+    await agent.deploy({ sources, patches: [OPERATOR, ...others].map((_, index) => optional(1 + index)) });
     await untilPackets(lab, { nodes: 'not masqueraded', pods: 'not masqueraded' });
 
     const deleted = performance.now();
@@ -76,10 +78,10 @@ scenario(
       const { body } = await metrics(node);
       assert.doesNotMatch(body, /source_info\{source="ip-masq-cloud"\}/);
       assert.match(body, /source_info\{source="ip-masq-operator"\} 1/);
-      assert.match(body, /^ip_masq_agent_config_sources 1$/m);
+      assert.match(body, new RegExp(`^ip_masq_agent_config_sources ${1 + others.length}$`, 'm'));
     }
 
-    await agent.remove('ip-masq-operator');
+    for (const source of [OPERATOR, ...others] as const) await agent.remove(source);
     await agent.nudge();
     for (const node of nodes) {
       await until(
@@ -94,17 +96,14 @@ scenario(
   },
 );
 
-/** The base makes it `false`: this is what its comment warns of. */
-const OPERATOR_IS_OPTIONAL = {
-  target: { kind: 'DaemonSet', name: 'ip-masq-agent' },
-  patch: JSON.stringify([
-    {
-      op: 'replace',
-      path: '/spec/template/spec/volumes/0/projected/sources/1/configMap/optional',
-      value: true,
-    },
-  ]),
-};
+/** The base makes the sources of people `false`: this is what its comment warns of. */
+function optional(source: number) {
+  const path = `/spec/template/spec/volumes/0/projected/sources/${source}/configMap/optional`;
+  return {
+    target: { kind: 'DaemonSet', name: 'ip-masq-agent' },
+    patch: JSON.stringify([{ op: 'replace', path, value: true }]),
+  };
+}
 
 async function mountFailures({ kubectl }: Lab, pod: string): Promise<readonly KubeEvent[]> {
   const selector = `--field-selector=reason=FailedMount,involvedObject.name=${pod}`;

@@ -13,7 +13,7 @@ import { type Kubectl, kubectlFor, namespaceFor } from '../lab/kubectl.ts';
 import { until } from '../lab/wait.ts';
 
 const ADMISSION = new URL('../../../examples/kubernetes/admission/', import.meta.url);
-const POLICY = readPolicy('errors.yaml');
+const POLICY = readPolicy('admission/errors.yaml');
 const COUNT = 200;
 /** The size up to which the policy looks at sources. */
 const LIMIT = 65_536;
