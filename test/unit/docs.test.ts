@@ -4,12 +4,37 @@ import { basename, dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { anchorOf, PAGES as GENERATED, generatedFiles, generatedTables } from '../../build/docs.ts';
+import { DIFFERENCES } from '../../lib/dataplane/dataplane.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PAGES = globSync('{*.md,{.github,docs,examples,test}/**/*.md}', { cwd: ROOT });
 
 /** A fenced block. */
 const FENCED = /^( *)```.*?^\1```$/gms;
+
+/** What a page quotes: a block of messages, or code in a sentence. */
+const QUOTED = /^( *)```text\n(.*?)^\1```$|`([^`\n]+)`/gms;
+
+/** Commands of other programs. */
+const COMMAND = /^(?:git|ip|kubectl|make|nft|tcpdump) /;
+
+/** What messages have from other programs, and what they have in place of a variable. */
+const NOT_IN_CODE = [
+  "can't open lock file",
+  'could not fetch rule set generation id',
+  'address already in use',
+  'system limit for number of file watchers reached',
+  'cannot open shared object file: no such file or directory',
+  'resource temporarily unavailable; another app is currently holding the xtables lock. stopped waiting after',
+  'failed to initialize nft: protocol not supported',
+  'field is immutable',
+  'for await (const wake of wakes)',
+  'is masqueraded',
+  'is left alone',
+  'rule of docker in',
+  '2 best addresses in',
+  'connections still have',
+];
 
 describe('the links of the documentation', () => {
   for (const page of PAGES) {
@@ -53,6 +78,47 @@ describe('a page that is longer than two screens', () => {
     });
   }
 });
+
+describe('the messages that a page quotes', () => {
+  const words = /[a-z]{2,} [a-z]{2,}/;
+  const parts = piecesOfCode().filter((piece) => words.test(piece));
+  const longestFirst = [...parts, ...NOT_IN_CODE].toSorted((one, other) => other.length - one.length);
+  /** Three words in a row, none of them a name or a value, that no piece of the code has. */
+  const unknown = (line: string) =>
+    longestFirst
+      .reduce((rest, piece) => rest.replaceAll(piece, '\0'), line.toLowerCase())
+      .match(/(?<![\w.-])[a-z]{2,}(?: [a-z]{2,}){2,}(?![\w-])/g) ?? [];
+
+  for (const page of PAGES.filter((path) => /^(README\.md|docs|examples)/.test(path))) {
+    it(`are those of the code, in ${page}`, () => {
+      const quotes = [...readFileSync(join(ROOT, page), 'utf8').matchAll(QUOTED)];
+      const lines = quotes.flatMap(([, , block, inline = '']) => (block ?? inline).split('\n'));
+      assert.deepEqual(lines.filter((line) => !COMMAND.test(line)).flatMap(unknown), []);
+    });
+  }
+
+  it('have every difference that a repair can find', () => {
+    const text = readFileSync(join(ROOT, 'docs/troubleshooting.md'), 'utf8');
+    const found = Object.values(DIFFERENCES).flat();
+    assert.deepEqual(
+      found.filter((difference) => !text.includes(`\`${difference}\``)),
+      [],
+    );
+  });
+});
+
+/** The texts between quotes, variables and ends of lines in what people run, in lower case. */
+function piecesOfCode(): readonly string[] {
+  const files = globSync('{cmd,lib}/**/*.ts', { cwd: ROOT });
+  const code = [...files, 'build/setup.sh', 'examples/kubernetes/admission/errors.yaml'].map((path) =>
+    readFileSync(join(ROOT, path), 'utf8').replaceAll(/^ *(?:\/\*)?\*.*$|(?<=^|\s)\/\/ .*$/gm, ''),
+  );
+  const pieces = code
+    .join('\n')
+    .toLowerCase()
+    .split(/\\?['"`]|\$\{|\$\w+|\}|\n|\\n/);
+  return [...new Set(pieces.map((piece) => piece.replaceAll(/^[\s:;,]+|[\s:;,]+$/g, '')))];
+}
 
 /** Whether the target of a link exists; a link that begins with `#` leads to a heading of its own page. */
 function leadsSomewhere(page: string, link: string): boolean {
