@@ -16,7 +16,7 @@ const FENCED = /^( *)```.*?^\1```$/gms;
 const QUOTED = /^( *)```text\n(.*?)^\1```$|`([^`\n]+)`/gms;
 
 /** Commands of other programs. */
-const COMMAND = /^(?:git|ip|kubectl|make|nft|tcpdump) /;
+const COMMAND = /^(?:git|ip|kubectl|make|nft|tcpdump|ufw) /;
 
 /** What messages have from other programs, and what they have in place of a variable. */
 const NOT_IN_CODE = [
@@ -83,11 +83,12 @@ describe('the messages that a page quotes', () => {
   const words = /[a-z]{2,} [a-z]{2,}/;
   const parts = piecesOfCode().filter((piece) => words.test(piece));
   const longestFirst = [...parts, ...NOT_IN_CODE].toSorted((one, other) => other.length - one.length);
-  /** Three words in a row, none of them a name or a value, that no piece of the code has. */
-  const unknown = (line: string) =>
-    longestFirst
-      .reduce((rest, piece) => rest.replaceAll(piece, '\0'), line.toLowerCase())
-      .match(/(?<![\w.-])[a-z]{2,}(?: [a-z]{2,}){2,}(?![\w-])/g) ?? [];
+  /** Three words or more in a row, none of them a name or a value, that no piece of the code has. */
+  const unknown = (line: string) => {
+    const rest = longestFirst.reduce((text, piece) => text.replaceAll(piece, '\0'), line.toLowerCase());
+    const runs = rest.match(/(?<![\w.-])[a-z]{2,}(?: [a-z]{2,}){2,}(?![\w-])/g) ?? [];
+    return runs.filter((run) => !longestFirst.some((piece) => piece.includes(run)));
+  };
 
   for (const page of PAGES.filter((path) => /^(README\.md|docs|examples)/.test(path))) {
     it(`are those of the code, in ${page}`, () => {
