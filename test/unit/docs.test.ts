@@ -4,6 +4,10 @@ import { basename, dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { anchorOf, PAGES as GENERATED, generatedFiles, generatedTables } from '../../build/docs.ts';
+import { COMMANDS } from '../../cmd/ip-masq-agent/commands.ts';
+import { flagValues } from '../../cmd/ip-masq-agent/flag-table.ts';
+import { FLAGS } from '../../cmd/ip-masq-agent/flags.ts';
+import { parseArgs } from '../../cmd/ip-masq-agent/parse-args.ts';
 import { DIFFERENCES } from '../../lib/dataplane/dataplane.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -106,6 +110,26 @@ describe('the messages that a page quotes', () => {
       [],
     );
   });
+});
+
+describe('the command lines of the agent in a page', () => {
+  const names = Object.keys(COMMANDS).join('|');
+  const line = new RegExp(`(?:ip-masq-agent|kubectl ip-masq) (?:${names})\\b[^|#;>)\n]*`, 'g');
+  for (const page of PAGES) {
+    const text = readFileSync(join(ROOT, page), 'utf8').replaceAll(/\\\n */g, '');
+    const code = [...text.matchAll(/^( *)```(?:sh|console)\n.*?^\1```$|`[^`\n]+`/gms)].map(([all]) => all);
+    const lines = code.flatMap((part) => part.match(line) ?? []);
+    if (lines.length === 0) continue;
+    it(`are right, in ${page}`, () => {
+      for (const one of lines) {
+        const words = one.replaceAll(/^kubectl ip-masq|^ip-masq-agent|[`']/g, (begin) =>
+          begin.startsWith('kubectl') ? 'fleet' : '',
+        );
+        const { command, texts } = parseArgs(words.trim().split(/ +/));
+        flagValues({ ...FLAGS, ...COMMANDS[command]?.own }, texts);
+      }
+    });
+  }
 });
 
 /** The texts between quotes, variables and ends of lines in what people run, in lower case. */
