@@ -88,17 +88,23 @@ describe('the messages that a page quotes', () => {
   const parts = piecesOfCode().filter((piece) => words.test(piece));
   const longestFirst = [...parts, ...NOT_IN_CODE].toSorted((one, other) => other.length - one.length);
   /** Three words or more in a row, none of them a name or a value, that no piece of the code has. */
-  const unknown = (line: string) => {
-    const rest = longestFirst.reduce((text, piece) => text.replaceAll(piece, '\0'), line.toLowerCase());
-    const runs = rest.match(/(?<![\w.-])[a-z]{2,}(?: [a-z]{2,}){2,}(?![\w-])/g) ?? [];
-    return runs.filter((run) => !longestFirst.some((piece) => piece.includes(run)));
-  };
+  const unknown = (line: string) =>
+    longestFirst
+      .reduce((rest, piece) => rest.replaceAll(piece, '\0'), line.toLowerCase())
+      .match(/(?<![\w.-])[a-z]{2,}(?: [a-z]{2,}){2,}(?![\w-])/g) ?? [];
+  /** The same of a part of a message. */
+  const unknownPart = (part: string) =>
+    COMMAND.test(part)
+      ? []
+      : unknown(part).filter((run) => !longestFirst.some((piece) => piece.includes(run)));
 
   for (const page of PAGES.filter((path) => /^(README\.md|docs|examples)/.test(path))) {
     it(`are those of the code, in ${page}`, () => {
       const quotes = [...readFileSync(join(ROOT, page), 'utf8').matchAll(QUOTED)];
-      const lines = quotes.flatMap(([, , block, inline = '']) => (block ?? inline).split('\n'));
-      assert.deepEqual(lines.filter((line) => !COMMAND.test(line)).flatMap(unknown), []);
+      const found = quotes.flatMap(([, , block, inline = '']) =>
+        block === undefined ? unknownPart(inline) : block.split('\n').flatMap(unknown),
+      );
+      assert.deepEqual(found, []);
     });
   }
 
