@@ -24,15 +24,9 @@ const COMMAND = /^(?:gh|git|ip|kubectl|make|nft|tcpdump|ufw) /;
 
 /** What messages have from other programs, and what they have in place of a variable. */
 const NOT_IN_CODE = [
-  "can't open lock file",
-  'could not fetch rule set generation id',
-  'address already in use',
-  'system limit for number of file watchers reached',
   'cannot open shared object file: no such file or directory',
   'resource temporarily unavailable; another app is currently holding the xtables lock. stopped waiting after',
-  'failed to initialize nft: protocol not supported',
   'field is immutable',
-  'for await (const wake of wakes)',
   'is masqueraded',
   'is left alone',
   'rule of docker in',
