@@ -49,13 +49,13 @@ export const FLAGS = {
   'nomasq-all-reserved-ranges': policy(
     boolean,
     'false',
-    'if there is no source, also leave the other ranges that RFCs reserve unmasqueraded, not only RFC 1918',
+    'if there is no source: leave not only RFC 1918 unmasqueraded, but also the other ranges that RFCs reserve',
   ),
   'enable-ipv6': policy(boolean, 'false', 'keep rules for IPv6 too'),
   'enable-ipv4': policy(
     boolean,
     'true',
-    'keep rules for IPv4; false, with --enable-ipv6, in a cluster of IPv6 alone: an IPv4 CIDR is then an error',
+    'keep rules for IPv4; false, together with --enable-ipv6, is for a cluster of IPv6 alone: an IPv4 CIDR is then an error',
   ),
   'resync-interval': daemon(
     interval,
@@ -65,7 +65,7 @@ export const FLAGS = {
   'random-fully': dataplane(
     protocols,
     'true',
-    'choose the source ports of masqueraded connections at random; only for some of tcp, udp and sctp, such as tcp,sctp: connections of other protocols keep their ports if they can, as STUN and WebRTC over UDP need it',
+    'choose the source ports of masqueraded connections at random. A list such as tcp,sctp limits that to these protocols: connections of other protocols keep their ports if possible, as STUN and WebRTC over UDP need it',
   ),
   'to-ports': dataplane(
     ports,
@@ -75,7 +75,7 @@ export const FLAGS = {
   backend: dataplane(
     choice('auto', 'iptables', 'nftables'),
     'auto',
-    "where the kernel keeps the rules: an iptables chain, or an nftables table, in which the cost of a packet does not depend on the number of CIDRs; auto: where the agent's rules are; else where kube-proxy's are; else iptables, or nftables if the kernel lacks what iptables needs",
+    "where the kernel keeps the rules: a chain of iptables, or a table of nftables, in which a packet costs the same with any number of CIDRs. auto: where the agent's rules are; else where kube-proxy's are; else iptables, or nftables if the kernel lacks what iptables needs",
   ),
   'iptables-mode': dataplane(
     choice('auto', 'nft', 'legacy'),
@@ -85,17 +85,17 @@ export const FLAGS = {
   'invalid-packets': policy(
     choice(...INVALID_PACKETS),
     'count',
-    'packets that connection tracking refuses, as after an entry has expired, and that would leave with the address of a pod; count: in a metric; drop: drop them too, for which masqueradeFromCIDRs must list the ranges of pods; off: no rules for them; only in nftables',
+    'what to do with packets that connection tracking refuses, as after an entry has expired, and that would leave with the address of a pod. count: in a metric; drop: drop them too (masqueradeFromCIDRs must list the ranges of pods); off: no rules for them. Only in nftables',
   ),
   netlink: daemon(
     choice('auto', 'off'),
     'auto',
-    'auto: read nf_tables over a netlink socket, which repairs drift within milliseconds, and use the tools where that does not work; off: use only the tools',
+    'auto: read nf_tables over a netlink socket, so that drift is repaired within milliseconds; where that does not work, use the tools. off: use only the tools',
   ),
   'stale-flows': daemon(
     choice('report', 'delete-udp', 'off'),
     'report',
-    'connections that keep an old verdict after the start or a change; report: in the log and a metric; delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict; off: conntrack is never read, so the use of source ports is not known either; needs netlink, and is off in legacy mode',
+    'connections that keep an old verdict after the start or a change. report: log and count them; delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict; off: never read conntrack, so that the use of source ports is not known either. Needs netlink; off in legacy mode',
   ),
   'cidr-limit': policy(
     count,
@@ -105,7 +105,7 @@ export const FLAGS = {
   'cidr-limit-max': policy(
     count,
     String(DEFAULT_LIMITS.cidrLimitMax),
-    'maximum number of CIDRs in any source, and in all sources together; no cidrLimit may exceed it; more need more memory',
+    'maximum number of CIDRs in any source, and in all sources together; no cidrLimit may exceed it; more CIDRs need more memory',
   ),
   'config-limit': policy(
     bytes,
@@ -131,7 +131,7 @@ export const FLAGS = {
   'on-invalid-config': daemon(
     choice('exit', 'keep'),
     'exit',
-    'exit: end with exit code 3; keep: report it, and keep the last valid config or the rules of an earlier run. A start without either, and --once, always end',
+    'exit: end with exit code 3. keep: go on, report it, and keep the last valid config or the rules of an earlier run; without either, and with --once, the agent ends in any case',
   ),
   'accept-foreign': dataplane(
     authors,

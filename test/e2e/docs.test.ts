@@ -7,7 +7,7 @@ import { BINARY, besideAgent, createNode, type NodeLab } from './support.ts';
 const page = (name: string) => new URL(`../../docs/${name}.md`, import.meta.url);
 
 /** The pages with such blocks. What one leaves on the node is there for the next. */
-const PAGES = [page('commands'), page('dataplanes')];
+const PAGES = [page('commands'), page('render'), page('dataplanes')];
 
 /** A fenced block of commands, each behind a dollar sign, and what they print. */
 const CONSOLE = /^```console\n(.*?)^```$/gms;
