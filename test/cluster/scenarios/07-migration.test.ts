@@ -71,7 +71,7 @@ scenario('gke-style takes over the chain IP-MASQ of a v1, and no packet goes wro
 });
 
 scenario('an overlay with another selector is refused, and comes the documented way', async (lab) => {
-  const { agent, kubectl, nodes } = lab;
+  const { agent, cluster, kubectl, nodes } = lab;
   await using stack = new AsyncDisposableStack();
   stack.defer(() => removeChain(lab, 'IP-MASQ'));
   const documented = await documentedChange();
@@ -81,7 +81,7 @@ scenario('an overlay with another selector is refused, and comes the documented 
     sources: { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) },
   });
   await untilPackets(lab, VERDICTS);
-  await onlyOwnRules(lab, { chain: 'IP-MASQ-AGENT' });
+  await onlyOwnRules(lab, cluster.proxyMode === 'nftables' ? 'table' : { chain: 'IP-MASQ-AGENT' });
 
   await using flows = await openFlows(lab, VERDICTS);
   await using traffic = await startTraffic(lab, PER_SECOND);
