@@ -207,7 +207,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'addresses: changes of the node are not followed',
-    edits: [['if (this.#check()) return;', 'return;']],
+    edits: [['if (check()) return;', 'return;']],
     noticedBy: [['packets/node-addresses.test.ts', 'before, during and after']],
   },
   {
