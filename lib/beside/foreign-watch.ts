@@ -12,7 +12,7 @@ import type { Leftovers } from './leftovers.ts';
 import { failureText, oneAtATime } from './one-at-a-time.ts';
 
 /** The agent's own dataplane, chain and policies. */
-export interface Own {
+interface Own {
   readonly dataplane: Dataplane;
   /** The name of the agent's chain. */
   readonly chain: string;

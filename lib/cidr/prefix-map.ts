@@ -22,19 +22,19 @@ export class PrefixMap<Value> {
 
   /** The value of the longest prefix that holds the address. */
   longestMatch(address: Address): Value | undefined {
-    return this.#matches(address, ADDRESS_BITS[address.family]).next().value;
+    return this.#longest(address, ADDRESS_BITS[address.family]);
   }
 
   /** The value of the longest prefix that is shorter than this one and holds it. */
   nearestAround({ family, address, length }: Prefix): Value | undefined {
-    return this.#matches({ family, value: address }, length - 1).next().value;
+    return this.#longest({ family, value: address }, length - 1);
   }
 
-  *#matches({ family, value }: Address, longest: number): Generator<Value, undefined> {
+  #longest({ family, value }: Address, longest: number): Value | undefined {
     const lengths = this.#byLength[family];
     for (let length = longest; length >= 0; length -= 1) {
       const found = lengths.get(length)?.get(truncate(value, length, family));
-      if (found !== undefined) yield found;
+      if (found !== undefined) return found;
     }
     return undefined;
   }

@@ -1,4 +1,4 @@
-import type { Family } from '../cidr/address.ts';
+import { FAMILIES, type Family } from '../cidr/address.ts';
 import { BY_FLAG, type Choice, COMMENT_START } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
@@ -60,8 +60,6 @@ export function askingFlag({ mode, chain }: DataplaneOptions): string | undefine
   return chain === DEFAULT_CHAIN ? undefined : `--masq-chain=${chain}`;
 }
 
-const FAMILIES = ['IPv4', 'IPv6'] as const;
-
 async function look(host: Host): Promise<Evidence> {
   const tables = [TABLE, KUBE_PROXY.table];
   // Another name asks for iptables.
@@ -95,9 +93,7 @@ async function present(
   find: (name: string, family: Family) => Promise<unknown>,
 ): Promise<ReadonlySet<string>> {
   const found = new Set<string>();
-  for (const name of names) {
-    for (const family of families) if (await find(name, family)) found.add(name);
-  }
+  for (const name of names) for (const family of families) if (await find(name, family)) found.add(name);
   return found;
 }
 

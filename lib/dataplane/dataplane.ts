@@ -173,7 +173,7 @@ export interface KernelFates extends Fates {
 /** What the agent's rules in the kernel do with packets to an address. */
 export interface KernelVerdict {
   /** If the rules were changed so that more than the destination decides, the verdict is unknown. */
-  readonly state: 'applied' | 'no chain' | 'no jump' | 'changed';
+  readonly state: KernelFates['state'] | 'changed';
   readonly verdict: Verdict;
   /** The address that packets leave with; undefined if the kernel chooses it. */
   readonly as?: string | undefined;

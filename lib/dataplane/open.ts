@@ -1,3 +1,4 @@
+import { FAMILIES } from '../cidr/address.ts';
 import { askingFlag, choose } from './choose.ts';
 import type { Choice, Dataplane, Place } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
@@ -85,7 +86,10 @@ export async function listPlaces(options: DataplaneOptions, host: Host): Promise
   for (const list of [
     () => iptablesPlaces('nft', options, host),
     () => iptablesPlaces('legacy', options, host),
-    () => nftablesPlaces(options, host),
+    async () => {
+      const dataplane = await openNftables(options, host);
+      return FAMILIES.map((family) => ({ dataplane, family }));
+    },
   ]) {
     try {
       installed.push(await list());
@@ -96,12 +100,4 @@ export async function listPlaces(options: DataplaneOptions, host: Host): Promise
   if (installed.length > 0) return installed.flat();
   const remedy = 'install iptables or nftables, or use an image that has them';
   throw new DataplaneError('missing', 'neither iptables nor nft is installed', remedy);
-}
-
-async function nftablesPlaces(options: DataplaneOptions, host: Host): Promise<readonly Place[]> {
-  const dataplane = await openNftables(options, host);
-  return [
-    { dataplane, family: 'IPv4' },
-    { dataplane, family: 'IPv6' },
-  ];
 }

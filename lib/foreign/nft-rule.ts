@@ -48,12 +48,10 @@ export function parseNftRule(context: NftContext, rule: Json): readonly Rule[] {
 export function namesIn(rule: Json): readonly { readonly kind: 'set' | 'map'; readonly name: string }[] {
   return (listAt(rule, 'expr') ?? []).flatMap((statement) => {
     const isDestination = at(statement, 'match', 'left', 'payload', 'field') === 'daddr';
-    const set = isDestination ? referenced(at(statement, 'match', 'right')) : undefined;
-    const map = referenced(at(statement, 'vmap', 'data'));
-    return [
-      ...(set === undefined ? [] : [{ kind: 'set' as const, name: set }]),
-      ...(map === undefined ? [] : [{ kind: 'map' as const, name: map }]),
-    ];
+    // A statement is one of the two.
+    const kind = isDestination ? 'set' : 'map';
+    const name = referenced(isDestination ? at(statement, 'match', 'right') : at(statement, 'vmap', 'data'));
+    return name === undefined ? [] : [{ kind, name } as const];
   });
 }
 
