@@ -148,6 +148,7 @@ function fits(address: bigint, hostBits: number, last: bigint): boolean {
   return address % size === 0n && address + size - 1n <= last;
 }
 
-function highest(family: Family): bigint {
+/** The highest address as a number. */
+export function highest(family: Family): bigint {
   return (1n << BigInt(ADDRESS_BITS[family])) - 1n;
 }
