@@ -26,7 +26,6 @@ const LOOK_AGAIN_MS = 600_000;
 
 type OpenConntrack = Pick<Conntrack, 'entries' | 'flows' | 'delete' | typeof Symbol.dispose>;
 
-/** The result of a look. */
 interface Look {
   readonly stale: StaleFlows;
   readonly deleted: StaleFlows;

@@ -11,10 +11,8 @@ import type { Status } from '../status/status.ts';
 import type { Leftovers } from './leftovers.ts';
 import { failureText, oneAtATime } from './one-at-a-time.ts';
 
-/** The agent's own dataplane, chain and policies. */
 interface Own {
   readonly dataplane: Dataplane;
-  /** The name of the agent's chain. */
   readonly chain: string;
   readonly policies: readonly Policy[];
 }
@@ -29,7 +27,6 @@ const LONGEST_PAUSE_MS = 300_000;
 /** The key of the notice that leftovers cannot be removed. */
 const LEFT = 'leftovers';
 
-/** What the watch works with. */
 interface Surroundings {
   readonly host: Host;
   readonly log: Logger;

@@ -8,12 +8,10 @@ export class PrefixMap<Value> {
     IPv6: new Map<number, Map<bigint, Value>>(),
   };
 
-  /** The value of exactly this prefix. */
   get(prefix: Prefix): Value | undefined {
     return this.#byLength[prefix.family].get(prefix.length)?.get(prefix.address);
   }
 
-  /** Sets the value of a prefix; replaces an earlier one. */
   set(prefix: Prefix, value: Value): void {
     const lengths = this.#byLength[prefix.family];
     const addresses = lengths.get(prefix.length) ?? new Map<bigint, Value>();

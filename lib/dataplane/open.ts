@@ -7,7 +7,6 @@ import { iptablesPlaces, openIptables } from './iptables/iptables.ts';
 import { openNftables } from './nftables/nftables.ts';
 import type { DataplaneOptions } from './options.ts';
 
-/** A dataplane that is open. */
 export interface Opened {
   readonly dataplane: Dataplane;
   /** What to tell the operator: a flag asks for what the node cannot run. */
@@ -51,7 +50,6 @@ export async function openDataplane(
 const NOTHING_DROPPED =
   '--invalid-packets=drop has no effect: the rules are in iptables; use --backend=nftables, or leave it to kube-proxy, which drops such packets in its iptables mode';
 
-/** Opens nftables, because iptables has failed its trial. */
 async function openInstead(error: unknown, options: DataplaneOptions, host: Host): Promise<Opened> {
   if (!(error instanceof DataplaneError) || !error.meansNoRules) throw error;
   const reason = `iptables does not work here: ${error.message}`;
@@ -66,7 +64,6 @@ async function openInstead(error: unknown, options: DataplaneOptions, host: Host
   return { dataplane, instead, ...(flag && { warning: `${flag} has no effect; remove it: ${reason}` }) };
 }
 
-/** The error for a node on which both dataplanes fail. */
 function neitherWorks(iptables: DataplaneError, nftables: unknown): unknown {
   if (!(nftables instanceof DataplaneError) || nftables.isRetryable) return nftables;
   return new DataplaneError(

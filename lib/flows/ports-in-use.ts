@@ -5,10 +5,8 @@ import { endText, IPPROTO, protocolText } from './words.ts';
 /** Ports of one address of the node for connections to one destination and its port. */
 export interface PortUse {
   readonly family: Family;
-  /** The node's address. */
   readonly address: string;
   readonly protocol: string;
-  /** The destination with its port. */
   readonly destination: string;
   readonly inUse: number;
   /** How many there are. */
@@ -26,10 +24,8 @@ interface PortRange {
 /** What the kernel chooses from without a range, if the pod's port is not below (nf_nat_l4proto_unique_tuple). */
 const DEFAULT_PORTS: readonly PortRange[] = [{ first: 1024, last: 65_535 }];
 
-/** How many destinations the details are for. */
 const TOP = 10;
 
-/** The most users of one destination that are kept. */
 const MOST_USERS = 1_000;
 
 const WITH_PORTS: readonly number[] = Object.values(IPPROTO);
@@ -130,7 +126,6 @@ export class PortCounter {
   }
 }
 
-/** Whether it is an address of the node. */
 type IsOwn = (address: Address) => boolean;
 
 /** A flow of a destination, and who uses its ports. */

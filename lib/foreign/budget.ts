@@ -35,7 +35,6 @@ export const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 256, l
 /** Values that are worked on before other work of the process goes on. */
 const AT_ONCE = 1_000;
 
-/** Findings of one look. */
 export const MOST_FINDINGS = 20;
 
 /** More foreign rules than the limits allow. */

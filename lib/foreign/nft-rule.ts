@@ -3,7 +3,6 @@ import { complement, nothing, parseRange, type RangeSet, rangeSet } from '../cid
 import { markTest, type Outcome, type Rule, ruleOf, type Test } from '../dataplane/rule.ts';
 import { at, isObject, type Json, listAt, nameAndBody } from './nft-list.ts';
 
-/** What a rule is read with. */
 export interface NftContext {
   /** The family of the packets. */
   readonly family: Family;
@@ -55,7 +54,6 @@ export function namesIn(rule: Json): readonly { readonly kind: 'set' | 'map'; re
   });
 }
 
-/** What an element of a verdict map asks for. */
 function keyTest(context: NftContext, place: string, left: Json, right: Json): Test {
   if (right === '*') return { text: `${nftText(left)} in no other element`, isSteady: false };
   return readMatch(context, place, { match: { op: '==', left, right } });

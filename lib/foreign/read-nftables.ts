@@ -10,7 +10,6 @@ import { type Budget, MOST_LISTED } from './budget.ts';
 import { at, type Json, listAt, listNft, type NftName } from './nft-list.ts';
 import { namesIn, parseNftRule } from './nft-rule.ts';
 
-/** What a tool may list. */
 interface Limits {
   readonly rules: number;
   /** Undefined if the tool does not list elements. */
@@ -20,7 +19,6 @@ interface Limits {
 /** Says why a tool must not list a chain, because it may need more memory than there is; undefined if it may. */
 export type Refusal = (chain: Omit<NatChain, 'priority'>, most: Limits) => Promise<string | undefined>;
 
-/** Why there is no listing without netlink. */
 export const UNKNOWN_SIZE = 'how much memory a listing would need is known only over netlink';
 
 /** Asks the kernel how much a chain holds. Without an answer, it must not be listed. */

@@ -123,7 +123,6 @@ function isSkipped({ table }: NatChain): boolean {
   return table === SKIPPED_TABLE;
 }
 
-/** What one way finds; undefined if it fails. */
 async function attempt(unread: string[], { isOwn, read }: Way): Promise<BaseChain | undefined> {
   try {
     return await read();
@@ -140,7 +139,6 @@ function skippedText({ family, table }: NatChain): string {
   return `nftables ${family} ${table}: skipped, because it masquerades only packets that kube-proxy itself has marked`;
 }
 
-/** What chains are read with. */
 interface Reader {
   readonly host: Host;
   readonly options: NodeOptions;

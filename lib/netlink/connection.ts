@@ -61,7 +61,6 @@ export class Connection {
     });
   }
 
-  /** Closes the socket after the pending requests. */
   close(): void {
     this.#isClosed = true;
     this.#last = this.#last.then(() => this.#socket?.close());

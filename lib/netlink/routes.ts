@@ -28,7 +28,6 @@ export interface UnicastRoute extends LocalRoute {
   readonly table: number;
   /** Undefined if there is none, or if the route has several ways. */
   readonly gateway: bigint | undefined;
-  /** The indices of the links that packets leave by. */
   readonly links: readonly number[];
 }
 
@@ -87,7 +86,6 @@ export async function unicastRoutes(
   return routes;
 }
 
-/** Asks for the routes of a type, in one table or in all. */
 function requestOf(family: LocalRoute['family'], table: number, type: number, sequence: number): Buffer {
   // The rest of `struct rtmsg`: the table, no protocol and scope, the type, and no flags.
   const filter = Buffer.from([table, 0, 0, type, 0, 0, 0, 0]);

@@ -27,7 +27,6 @@ export interface Change extends Range {
   readonly after: Fate;
 }
 
-/** What a policy does with packets to every address. */
 export function fatesOf(policy: Policy): Fates {
   const fates = flatten(policy).map(({ entry, ...range }): Fate => {
     const as = entry?.as && nodeAddressText(entry.as);
@@ -36,7 +35,6 @@ export function fatesOf(policy: Policy): Fates {
   return { family: policy.family, from: fromSet(policy), fates };
 }
 
-/** The same fate for all addresses. */
 export function sameFate(family: Family, fate: Omit<Fate, keyof Range>): Fates {
   return { family, fates: [{ ...fate, first: 0n, last: highest(family) }] };
 }

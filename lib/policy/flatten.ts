@@ -6,7 +6,6 @@ export interface Segment extends Range {
   readonly entry: Entry | undefined;
 }
 
-/** Such a segment for which an entry decides. */
 export type DecidedSegment = Segment & { readonly entry: Entry };
 
 /** The policy without nesting: ascending segments without gaps, each with the entry that decides there. */

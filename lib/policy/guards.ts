@@ -46,7 +46,6 @@ export function failedExpectations(
   return expectations.flatMap((one) => brokenPromise(one, known[one.prefix.family]) ?? []);
 }
 
-/** What a config does to the addresses of one family. */
 interface Judged {
   readonly config: MergedConfig;
   readonly policy: Policy;

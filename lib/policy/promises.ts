@@ -22,7 +22,6 @@ export interface Promised extends Way {
   readonly verdict: Verdict;
 }
 
-/** All that breaks a promise. */
 export interface Breaches {
   /** Destinations that have the other verdict, ascending. */
   readonly destinations: readonly Segment[];
@@ -58,7 +57,6 @@ function wrongDestinations(segments: readonly Segment[], { prefix, verdict }: Pr
     .map((one) => ({ ...one, first: max(one.first, first), last: min(one.last, last) }));
 }
 
-/** The most ranges that are named one by one. */
 const MAX_RANGES = 3;
 
 /**

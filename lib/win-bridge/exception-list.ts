@@ -3,7 +3,6 @@ import { applyEdits, type Edit, findNodeAtLocation, getNodePath, getNodeValue, m
 import { CniError, type Node, parseStrict, requireType } from './json.ts';
 import { type NatPolicy, natPolicies } from './nat-policy.ts';
 
-/** The config with the new list, or the first error. */
 type ExceptionListResult = { readonly text: string } | { readonly error: CniError };
 
 /**
@@ -59,7 +58,6 @@ function listText(json: string, list: Node, cidrs: readonly string[]): string {
   return `${open}${cidrs.map((cidr) => JSON.stringify(cidr)).join(comma)}${close}`;
 }
 
-/** The white space before a node. */
 function blankBefore(json: string, { offset }: Node): string {
   const before = json.slice(0, offset);
   return before.slice(before.trimEnd().length);

@@ -13,7 +13,6 @@ import { portRules } from '../ports.ts';
 import { renderedOnce } from '../rendered.ts';
 import { portsText, translationText } from '../translation.ts';
 
-/** A rule of one of the agent's chains. */
 export interface ChainRule {
   readonly chain: string;
   /** The words after `-A CHAIN`. */
@@ -159,7 +158,6 @@ const BUILT_IN = [
   'RETURN',
 ];
 
-/** The end of the name of the second chain. */
 const SECOND = '-FROM';
 
 /**

@@ -5,7 +5,6 @@ import { isOlder } from '../versions.ts';
 import { inTurns, legacyTables } from './legacy.ts';
 import { createTool, type Tool, type ToolVersion, toolVersion } from './tool.ts';
 
-/** The commands of a mode. */
 export interface Command extends ToolVersion {
   /** What follows `iptables` or `ip6tables` in their names. */
   readonly suffix: string;
@@ -92,7 +91,6 @@ async function kubeletChain(has: (chain: string) => Promise<boolean>): Promise<s
   return KUBELET_CHAINS.find((_, index) => present[index]);
 }
 
-/** Whether the chain is in `mangle` of the nft mode. */
 async function hasNftChain({ netlink }: Host, tool: Tool, chain: string): Promise<boolean> {
   const asked = await netlink?.has({ family: 'IPv4', table: 'mangle', chain });
   return asked ?? (await tool.has('mangle', chain));

@@ -57,7 +57,6 @@ export async function iptablesPlaces(
   return families.map((family) => ({ dataplane, family }));
 }
 
-/** The dataplane of a known mode. */
 export function iptablesDataplane(
   { mode, suffix, version, reason }: Detected,
   options: RuleOptions,

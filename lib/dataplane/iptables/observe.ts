@@ -30,7 +30,6 @@ export interface IptablesObservation {
 interface OddJumps {
   /** Their numbers in POSTROUTING, counted from 1. */
   readonly numbers: readonly number[];
-  /** How many rules POSTROUTING holds. */
   readonly rules: number;
 }
 
@@ -39,7 +38,6 @@ export function isOdd(spec: string): boolean {
   return /[\n\ufffd]/.test(spec);
 }
 
-/** The rules of both chains. */
 interface ChainsRead<Rule> {
   /** Undefined if the first chain is missing, or one of both is unreadable. */
   readonly rules: readonly (Rule & KernelRule)[] | undefined;
@@ -133,7 +131,6 @@ const MOST_RULES = 1_000;
 /** A chain that may hold the rule. */
 interface Place {
   readonly chain: string;
-  /** Whether it is known that it does. */
   readonly isCertain: boolean;
   readonly isSmall: boolean;
 }

@@ -108,7 +108,6 @@ export async function openNftables(
   };
 }
 
-/** A look at the table. */
 type From = Look<NftTable | undefined>;
 
 /** The rules and elements of the agent's table with their counts. */

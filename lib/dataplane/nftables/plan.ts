@@ -25,12 +25,10 @@ import {
   renderTransaction,
 } from './table.ts';
 
-/** A plan, and how it is carried out. */
 export interface TablePlan extends Writing {
   readonly draft: Draft;
 }
 
-/** How the table is written. */
 interface Writing {
   /** What nft reads first, in a transaction of its own that changes no verdict; empty if nothing. */
   readonly preparation: string;
@@ -40,7 +38,6 @@ interface Writing {
   readonly remade: Remade;
 }
 
-/** A change of the set alone. */
 interface ElementChange {
   readonly remove: readonly Range[];
   readonly add: readonly Range[];
@@ -52,7 +49,6 @@ interface ElementChange {
  */
 const MOST_DELETING = 100_000;
 
-/** How a change may be made. */
 interface WritingOptions {
   /** Whether elements can be changed over netlink. */
   readonly overNetlink: boolean;

@@ -132,7 +132,6 @@ export function fromElements(
   return isAsWritten && elements.every((text) => parseRange(text) !== undefined) ? elements : undefined;
 }
 
-/** The rule for packets from elsewhere. */
 function fromRule(family: Family): string {
   const { protocol } = NFT_FAMILY[family];
   return `${protocol} saddr != @${FROM_SET} counter return ${comment('packets from elsewhere are not masqueraded')}`;
