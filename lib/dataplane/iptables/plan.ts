@@ -230,22 +230,15 @@ const TOOL = { IPv4: 'iptables-restore', IPv6: 'ip6tables-restore' } as const;
  * ip6tables-restore reads the same text.
  */
 export function renderChains(policies: readonly Policy[], options: RuleOptions): string {
-  const scripts = policies.map((policy) => {
-    const nothing = { ...NOTHING, family: policy.family };
-    return { family: policy.family, lines: (plan(nothing, policy, options)?.script ?? '').split('\n') };
+  const { chain } = options;
+  const isDeclaration = (line: string) => line.startsWith(':');
+  const lines = policies.flatMap((policy) => {
+    const only = policies.length > 1 ? `${ONLY[policy.family]} ` : '';
+    const made = [...makeChains(chain, renderChain(policy, options)), `-A POSTROUTING ${renderJump(chain)}`];
+    return made.map((line) => (isDeclaration(line) ? line : `${only}${line}`));
   });
-  const both = scripts.length > 1;
-  const chains = new Set(scripts.flatMap(({ lines }) => lines.filter((line) => line.startsWith(':'))));
-  const rules = scripts.flatMap(({ family, lines }) =>
-    lines.filter((line) => line.startsWith('-')).map((line) => (both ? `${ONLY[family]} ${line}` : line)),
-  );
-  const tools = scripts.map(({ family }) => `${TOOL[family]} --noflush`).join(' and ');
-  return [
-    `# Input of ${tools}; without --noflush, all other rules of nat are deleted.`,
-    '*nat',
-    ...chains,
-    ...rules,
-    'COMMIT',
-    '',
-  ].join('\n');
+  const tools = policies.map(({ family }) => `${TOOL[family]} --noflush`).join(' and ');
+  const note = `# Input of ${tools}; without --noflush, all other rules of nat are deleted.\n`;
+  const rules = lines.filter((line) => !isDeclaration(line));
+  return `${note}${transaction([...new Set(lines.filter(isDeclaration)), ...rules])}`;
 }
