@@ -211,9 +211,9 @@ async function watchFlows(
       log.warn(`--stale-flows=${mode} has no effect: it needs netlink, and not legacy mode`);
     return undefined;
   }
-  const { FlowWatch } = await import('../../../lib/beside/flow-watch.ts');
+  const { createFlowWatch } = await import('../../../lib/beside/flow-watch.ts');
   const families = policies.map(({ family }) => family);
-  return new FlowWatch({ mode, families, toPorts: flags['to-ports'] }, log, recorder);
+  return createFlowWatch({ mode, families, toPorts: flags['to-ports'] }, log, recorder);
 }
 
 /** nf_tables over netlink. Tells the log and the metrics whether it works. */
