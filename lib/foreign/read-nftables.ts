@@ -2,7 +2,6 @@ import type { Family } from '../cidr/address.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import type { Netlink, Requests } from '../dataplane/netlink.ts';
-import { NFT_FAMILY } from '../dataplane/nftables/names.ts';
 import type { Rule } from '../dataplane/rule.ts';
 import type { NatChain } from '../netlink/replies.ts';
 import type { ReadRules } from './base-chain.ts';
@@ -77,11 +76,6 @@ export function createNftReader(host: Host, ownChain: string, budget: Budget, re
         return error.message;
       }
     };
-}
-
-/** Whether packets of the family meet the chain at all. */
-export function isMetBy(family: Family, { family: tableFamily }: NatChain): boolean {
-  return tableFamily === NFT_FAMILY[family].protocol || tableFamily === 'inet';
 }
 
 function markOwn(rule: Rule, ownChain: string | undefined): Rule {
