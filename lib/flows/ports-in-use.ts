@@ -31,12 +31,11 @@ const MOST_USERS = 1_000;
 const WITH_PORTS: readonly number[] = Object.values(IPPROTO);
 
 /**
- * Counts how many source ports each address of the node uses for each destination. Connections to different destinations
- * can have the same port: if none is left for one destination, new connections to it fail, and no others do.
+ * Counts how many source ports each address of the node uses for each destination: if none is left for one, only new
+ * connections to that one fail.
  *
- * It counts in tables of numbers, 6 bytes a slot, because 262,144 texts would need too much memory. A hash of 64 bits tells
- * where the search for a slot begins, and half of it is kept there: that two destinations are taken for one is as good as
- * impossible.
+ * It is a hash table of 6 bytes a slot, because 262,144 texts would need too much memory. One half of a hash of 64 bits says
+ * where the search for a slot begins, and the other half tells destinations apart.
  */
 export class PortCounter {
   readonly #ranges: readonly PortRange[];

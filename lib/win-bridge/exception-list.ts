@@ -6,11 +6,9 @@ import { type NatPolicy, natPolicies } from './nat-policy.ts';
 type ExceptionListResult = { readonly text: string } | { readonly error: CniError };
 
 /**
- * Writes the destinations that are not SNATed into the CNI config of a Windows node.
- *
- * The list is in the endpoint policy of Type OutBoundNAT of each plugin. Nothing else in the text changes. A config
- * without such a policy is an error, and so is an ambiguous one: two such policies in a plugin, both forms of the list,
- * a form or key that the plugin does not read.
+ * Writes the destinations that are not SNATed into the CNI config of a Windows node: into the endpoint policy of Type
+ * OutBoundNAT of each plugin, without any other change of the text. A config without such a policy is an error, and so is
+ * an ambiguous one.
  *
  * @param cidrs IPv4 CIDRs; their texts are not changed
  */
