@@ -86,7 +86,7 @@ export function planTable(
       ? SAME
       : delta([...had.elements.keys()], [...wanted.elements.keys()], had.elements, wanted.elements);
   const second = secondDelta(family, had, wanted);
-  const hasSameRules = sameLines(ruleLines(family, had), ruleLines(family, wanted));
+  const hasSameRules = isDeepStrictEqual(ruleLines(family, had), ruleLines(family, wanted));
   const elementsDiffer = !isSame(elements) || !isSame(second);
   if (table !== undefined && hasSameRules && !elementsDiffer) return undefined;
 
@@ -140,7 +140,7 @@ function writeSingly(
 ): Writing | undefined {
   const [old, from] = [fromElements(family, had), fromElements(family, wanted)];
   const second = secondDelta(family, had, wanted);
-  if (!sameLines(frameLines(family, had), frameLines(family, wanted))) return undefined;
+  if (!isDeepStrictEqual(frameLines(family, had), frameLines(family, wanted))) return undefined;
   const chains = changedChains(had, wanted);
   // A second set that comes or goes without a rule that names it.
   if ((old === undefined) !== (from === undefined) && chains.length === 0) return undefined;
@@ -255,10 +255,6 @@ function delta(
 
 function isSame({ gone, added }: Delta): boolean {
   return gone.length + added.length === 0;
-}
-
-function sameLines(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((line, index) => line === b[index]);
 }
 
 function foreignTable(family: Family): DataplaneError {
