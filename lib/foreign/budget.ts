@@ -15,10 +15,7 @@ export const MOST_TOOLS = 512;
 /** Text that the tools of one look print. */
 export const OUTPUT_BYTES = 8 * 1024 * 1024;
 
-/**
- * Text that one tool prints, because it is parsed at once: 4 MiB block this process for up to 100 ms. The names of
- * 27,000 chains, as 75,000 rules of kube-proxy have, are 2.5 MiB.
- */
+/** Text that one tool prints, because it is parsed at once: 4 MiB block this process for up to 100 ms. */
 export const ONE_OUTPUT_BYTES = 4 * 1024 * 1024;
 
 /**
