@@ -15,62 +15,58 @@ const PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 800;
 const CALM_MS = 10_000;
 
-/** Wakes the agent when the node's addresses change, from the first policy on that asks for any. */
-export class AddressChanges {
-  #policies: readonly Policy[] = [];
-  #isWatching = false;
-  #pause = PAUSE_MS;
-  #changedAt = Number.NEGATIVE_INFINITY;
-  readonly #wakes: Wakes;
-  readonly #notices: Notices;
-  readonly #signal: AbortSignal;
-
-  constructor(wakes: Wakes, log: Logger, signal: AbortSignal) {
-    this.#wakes = wakes;
-    this.#notices = new Notices(log);
-    this.#signal = signal;
-  }
-
-  /** Takes the policies whose rules the kernel has now. */
-  follow(policies: readonly Policy[]): void {
-    const areNew = policies !== this.#policies;
-    this.#policies = policies;
-    if (!areNew || policies.every((policy) => nodeAddresses(policy).length === 0)) return;
-    // While they were applied, addresses may have changed.
-    if (this.#isWatching) this.#check();
-    else void this.#watch();
-    this.#isWatching = true;
-  }
+/**
+ * Wakes the agent when the node's addresses change, from the first policy on that asks for any.
+ *
+ * @returns takes the policies whose rules the kernel has now
+ */
+export function watchAddresses(
+  wakes: Wakes,
+  log: Logger,
+  signal: AbortSignal,
+): (policies: readonly Policy[]) => void {
+  const notices = new Notices(log);
+  let current: readonly Policy[] = [];
+  let isWatching = false;
+  let pause = PAUSE_MS;
+  let changedAt = Number.NEGATIVE_INFINITY;
 
   /** Whether the rules have the node's addresses; otherwise wakes the agent. */
-  #check(): boolean {
-    const isCurrent = isFor(ownAddressList(), this.#policies);
-    if (!isCurrent) this.#wakes.add('addresses');
+  const check = (): boolean => {
+    const isCurrent = isFor(ownAddressList(), current);
+    if (!isCurrent) wakes.add('addresses');
     return isCurrent;
-  }
-
-  #watch(): Promise<void> {
-    return keepWatching({
+  };
+  const onEvent = async (): Promise<void> => {
+    await delay(pause, undefined, { signal });
+    const now = performance.now();
+    if (now - changedAt > CALM_MS) pause = PAUSE_MS;
+    if (check()) return;
+    pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
+    changedAt = now;
+  };
+  const watch = () =>
+    keepWatching({
       open: () => new AddressWatch(),
-      onStart: () => this.#check(),
-      onEvent: () => this.#onEvent(),
+      onStart: check,
+      onEvent,
       onFailure: (error) => {
         if (!(error instanceof NetlinkError)) throw error;
         const text = `cannot watch the node's addresses, changes wait for the resync: ${error.message}`;
-        this.#notices.warn([text]);
+        notices.warn([text]);
         return true;
       },
-      interval: () => this.#wakes.interval,
-      signal: this.#signal,
+      interval: () => wakes.interval,
+      signal,
     });
-  }
 
-  async #onEvent(): Promise<void> {
-    await delay(this.#pause, undefined, { signal: this.#signal });
-    const now = performance.now();
-    if (now - this.#changedAt > CALM_MS) this.#pause = PAUSE_MS;
-    if (this.#check()) return;
-    this.#pause = Math.min(2 * this.#pause, LONGEST_PAUSE_MS);
-    this.#changedAt = now;
-  }
+  return (policies) => {
+    const areNew = policies !== current;
+    current = policies;
+    if (!areNew || policies.every((policy) => nodeAddresses(policy).length === 0)) return;
+    // While they were applied, addresses may have changed.
+    if (isWatching) check();
+    else void watch();
+    isWatching = true;
+  };
 }

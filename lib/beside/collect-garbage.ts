@@ -4,9 +4,8 @@ const SETTLE_MS = 3_000;
 let isDue = false;
 
 /**
- * Collects garbage a few seconds later, and returns the memory to the kernel. V8 collects only after enough new
- * garbage, which takes days on a quiet node; until then, garbage of the start or of a change is a quarter of the heap.
- * Does nothing if Node runs without --expose-gc.
+ * Collects garbage a few seconds later, which V8 would leave for days on a quiet node: after a start or a change it is a
+ * quarter of the heap. Does nothing if Node runs without --expose-gc.
  */
 export function collectGarbageSoon(): void {
   if (isDue) return;

@@ -26,78 +26,52 @@ const LOOK_AGAIN_MS = 600_000;
 
 type OpenConntrack = Pick<Conntrack, 'entries' | 'flows' | 'delete' | typeof Symbol.dispose>;
 
-/** The result of a look. */
-interface Look {
-  readonly stale: StaleFlows;
-  readonly deleted: StaleFlows;
-  /** Undefined if ports were not counted. */
-  readonly ports: PortCounter | undefined;
-}
-
-/**
- * Looks at connection tracking for flows that keep an old verdict, and for ports that run out. Syncs do not wait for it,
- * and no failure of it gets to them.
- */
-export class FlowWatch {
-  readonly #options: FlowWatchOptions;
-  readonly #log: Logger;
-  readonly #recorder: Recorder;
-  readonly #open: () => OpenConntrack;
-  #verdict: FlowVerdict = () => 'not_masqueraded';
-  /** Whether the next look reports what it finds, and may delete flows. */
-  #reports = false;
-  #countsPorts = true;
-  #isOver = false;
-  /** Why the last look failed. */
-  readonly #notices: Notices;
-  readonly #lookSoon = oneAtATime<void>(() => this.#lookNow());
-
-  /** @param open opens connection tracking for one look */
-  constructor(
-    options: FlowWatchOptions,
-    log: Logger,
-    recorder: Recorder,
-    open: () => OpenConntrack = () => new Conntrack(),
-  ) {
-    this.#open = open;
-    this.#options = options;
-    this.#log = log;
-    this.#recorder = recorder;
-    this.#notices = new Notices(log);
-    setInterval(() => {
-      this.#countsPorts = true;
-      this.#lookSoon();
-    }, LOOK_AGAIN_MS).unref();
-  }
-
+/** Looks at connection tracking beside the loop. */
+export interface FlowWatch {
   /**
    * Looks now, or after the current look, because the kernel has these verdicts now.
    *
    * @param isNew whether it may have had other rules before: otherwise it only counts, because nothing has become stale
    */
-  look(verdict: FlowVerdict, isNew = true): void {
-    this.#verdict = verdict;
-    this.#reports ||= isNew;
-    this.#lookSoon();
-  }
+  look(verdict: FlowVerdict, isNew?: boolean): void;
+}
 
-  async #lookNow(): Promise<void> {
-    if (this.#isOver) return;
-    const [reports, countsPorts] = [this.#reports, this.#countsPorts];
-    this.#reports = false;
-    this.#countsPorts = false;
-    await this.#look(reports, countsPorts).catch((error: unknown) => this.#fail(error));
+/**
+ * Looks at connection tracking for flows that keep an old verdict, and for ports that run out. Syncs do not wait for it,
+ * and no failure of it gets to them.
+ *
+ * @param open opens connection tracking for one look
+ */
+export function createFlowWatch(
+  { mode, families, toPorts }: FlowWatchOptions,
+  log: Logger,
+  recorder: Recorder,
+  open: () => OpenConntrack = () => new Conntrack(),
+): FlowWatch {
+  /** Why the last look failed. */
+  const notices = new Notices(log);
+  let verdict: FlowVerdict = () => 'not_masqueraded';
+  /** Whether the next look reports what it finds, and may delete flows. */
+  let reports = false;
+  let countsPorts = true;
+  let isOver = false;
+
+  const lookSoon = oneAtATime<void>(async () => {
+    if (isOver) return;
+    const asked = { reports, countsPorts };
+    reports = false;
+    countsPorts = false;
+    await lookNow(asked).catch(fail);
     collectGarbageSoon();
-  }
+  });
 
-  async #look(reports: boolean, countsPorts: boolean): Promise<void> {
-    const { mode, families, toPorts } = this.#options;
-    using conntrack = this.#open();
-    const rules = { verdict: this.#verdict, isOwn: ownAddresses() };
+  const lookNow = async (asked: { readonly reports: boolean; readonly countsPorts: boolean }) => {
+    using conntrack = open();
+    const rules = { verdict, isOwn: ownAddresses() };
     const [stale, deleted] = [new StaleFlows(), new StaleFlows()];
     const expected = Math.min(conntrack.entries(), MOST_FLOWS);
-    const ports = countsPorts ? new PortCounter(expected, toPorts, rules.isOwn) : undefined;
-    const deletes = reports && mode === 'delete-udp';
+    const ports = asked.countsPorts ? new PortCounter(expected, toPorts, rules.isOwn) : undefined;
+    const deletes = asked.reports && mode === 'delete-udp';
     const toDelete: Flow[] = [];
     const take = (flow: Flow): void => {
       ports?.add(flow);
@@ -121,15 +95,16 @@ export class FlowWatch {
     };
     const family = families.length === 1 ? families[0] : undefined;
     if (!(await readFlows(conntrack, family, take, afterPart)))
-      return this.#skip(`conntrack holds more than ${MOST_FLOWS} flows: ${NOT_LOOKED_AT}`);
-    this.#notices.warn([]);
-    this.#record({ stale, deleted, ports });
-    if (reports) this.#report({ stale, deleted, ports });
-  }
+      return skip(`conntrack holds more than ${MOST_FLOWS} flows: ${NOT_LOOKED_AT}`);
+    notices.warn([]);
+    record(stale, ports);
+    if (asked.reports) report(stale, deleted);
+  };
 
-  #record({ stale, ports }: Look): void {
-    this.#recorder.record((metrics) => {
-      for (const family of this.#options.families) {
+  /** @param ports undefined if they were not counted */
+  const record = (stale: StaleFlows, ports: PortCounter | undefined): void => {
+    recorder.record((metrics) => {
+      for (const family of families) {
         for (const protocol of PROTOCOLS)
           for (const kept of ['not_masqueraded', 'masqueraded'] as const) {
             const flows = stale.count({ family, protocol, kept });
@@ -138,40 +113,48 @@ export class FlowWatch {
         if (ports !== undefined) metrics.set('port_usage_ratio', { family }, ports.highestShare(family));
       }
     });
-  }
+  };
 
-  #report({ stale, deleted }: Look): void {
+  const report = (stale: StaleFlows, deleted: StaleFlows): void => {
+    const hasUdp = stale.counts.some(({ protocol }) => protocol === 'udp');
+    const remedy = hasUdp && mode === 'report' ? '; --stale-flows=delete-udp ends those of UDP' : '';
     if (stale.counts.length > 0)
-      this.#log.info(
+      log.info(
         { flows: stale.examples },
-        `${sumText(stale)} began with: ${countsText(stale)}; each keeps it as long as it goes on, or a foreign rule decides about it${this.#remedy(stale)}`,
+        `${sumText(stale)} began with: ${countsText(stale)}; each keeps it as long as it goes on, or a foreign rule decides about it${remedy}`,
       );
     if (deleted.counts.length > 0)
-      this.#log.info(
+      log.info(
         { flows: deleted.examples },
         `deleted from conntrack, because they had the verdict that they began with: ${countsText(deleted)}; their next packets get the new one`,
       );
-  }
+  };
 
-  #remedy({ counts }: StaleFlows): string {
-    const hasUdp = counts.some(({ protocol }) => protocol === 'udp');
-    return hasUdp && this.#options.mode === 'report' ? '; --stale-flows=delete-udp ends those of UDP' : '';
-  }
-
-  #fail(error: unknown): void {
-    this.#isOver =
-      error instanceof NetlinkError && (error.failure === 'unsupported' || error.failure === 'denied');
-    this.#skip(`${NOT_LOOKED_AT}: ${failureText(error)}`);
-  }
+  const fail = (error: unknown): void => {
+    isOver = error instanceof NetlinkError && (error.failure === 'unsupported' || error.failure === 'denied');
+    skip(`${NOT_LOOKED_AT}: ${failureText(error)}`);
+  };
 
   /** The numbers of the last look are not true of a table that is not read. */
-  #skip(why: string): void {
-    this.#recorder.record((metrics) => {
+  const skip = (why: string): void => {
+    recorder.record((metrics) => {
       metrics.replace('stale_flows', []);
       metrics.replace('port_usage_ratio', []);
     });
-    this.#notices.warn([why]);
-  }
+    notices.warn([why]);
+  };
+
+  setInterval(() => {
+    countsPorts = true;
+    lookSoon();
+  }, LOOK_AGAIN_MS).unref();
+  return {
+    look(now, isNew = true) {
+      verdict = now;
+      reports ||= isNew;
+      lookSoon();
+    },
+  };
 }
 
 const NOT_LOOKED_AT = 'stale flows and ports in use are not looked at';

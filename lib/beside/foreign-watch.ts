@@ -11,10 +11,8 @@ import type { Status } from '../status/status.ts';
 import type { Leftovers } from './leftovers.ts';
 import { failureText, oneAtATime } from './one-at-a-time.ts';
 
-/** The agent's own dataplane, chain and policies. */
-export interface Own {
+interface Own {
   readonly dataplane: Dataplane;
-  /** The name of the agent's chain. */
   readonly chain: string;
   readonly policies: readonly Policy[];
 }
@@ -29,129 +27,111 @@ const LONGEST_PAUSE_MS = 300_000;
 /** The key of the notice that leftovers cannot be removed. */
 const LEFT = 'leftovers';
 
+interface Surroundings {
+  readonly host: Host;
+  readonly log: Logger;
+  readonly status: Status;
+  readonly leftovers: Pick<Leftovers, 'back' | 'look'>;
+  /** The ids of authors of foreign rules that are no reason for a warning. */
+  readonly accepted: readonly string[];
+  readonly findPods: FindPods;
+  readonly signal: AbortSignal;
+}
+
+/** Looks at the node beside the loop. */
+export interface ForeignWatch {
+  /** Whether the last look is so long ago that foreign rules may have changed. */
+  readonly isDue: boolean;
+  /** Looks now, or after the current look. */
+  look(own: Own): void;
+}
+
 /**
  * Removes leftovers, and warns about foreign rules, once for each author as long as the rules stay, and about routes to
  * pods that the policies masquerade, once for each range. Syncs do not wait for it.
  */
-export class ForeignWatch {
-  readonly #host: Host;
-  readonly #log: Logger;
-  readonly #status: Status;
-  readonly #leftovers: Pick<Leftovers, 'back' | 'look'>;
-  readonly #accepted: readonly string[];
-  readonly #findPods: FindPods;
-  readonly #signal: AbortSignal;
-  readonly #notices: Notices;
-  readonly #lookSoon = oneAtATime((own: Own) => this.#lookNow(own));
-  #lookedAt = -LOOK_AGAIN_MS;
+export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
+  const { host, log, status, leftovers, accepted, findPods, signal } = surroundings;
+  const notices = new Notices(log);
+  let lookedAt = -LOOK_AGAIN_MS;
   /** The next attempt to remove leftovers. */
-  #again: NodeJS.Timeout | undefined;
-  #pause = FIRST_PAUSE_MS;
+  let again: NodeJS.Timeout | undefined;
+  let pause = FIRST_PAUSE_MS;
 
-  /** @param accepted the ids of authors of foreign rules that are no reason for a warning */
-  constructor(
-    host: Host,
-    log: Logger,
-    status: Status,
-    leftovers: Pick<Leftovers, 'back' | 'look'>,
-    accepted: readonly string[],
-    findPods: FindPods,
-    signal: AbortSignal,
-  ) {
-    this.#host = host;
-    this.#log = log;
-    this.#status = status;
-    this.#leftovers = leftovers;
-    this.#accepted = accepted;
-    this.#findPods = findPods;
-    this.#signal = signal;
-    this.#notices = new Notices(log);
-  }
+  const look = (own: Own): void => {
+    lookedAt = performance.now();
+    lookSoon(own);
+  };
+  const lookSoon = oneAtATime(async (own: Own) => {
+    const left = await leftoverNotices(own).catch(failed);
+    const foreign = await foreignNotices(own).catch(failed);
+    const pods = await podNotices(own.policies);
+    notices.tell(new Map([...left, ...foreign, ...pods]));
+  });
 
-  /** Whether the last look is so long ago that foreign rules may have changed. */
-  get isDue(): boolean {
-    return performance.now() - this.#lookedAt >= LOOK_AGAIN_MS;
-  }
-
-  /** Looks at the node now, or after the current look. */
-  look(own: Own): void {
-    this.#lookedAt = performance.now();
-    this.#lookSoon(own);
-  }
-
-  async #lookNow(own: Own): Promise<void> {
-    const failure = (error: unknown) => this.#failure(error);
-    const left = await this.#leftoverNotices(own).catch(failure);
-    const foreign = await this.#foreignNotices(own).catch(failure);
-    const pods = await this.#podNotices(own.policies);
-    this.#notices.tell(new Map([...left, ...foreign, ...pods]));
-  }
-
-  /** Removes leftovers, and what there is to log then. If it fails, looks again after a pause. */
-  async #leftoverNotices(own: Own): Promise<Found> {
-    const found = new Map<string, () => void>();
-    clearTimeout(this.#again);
-    const failure = await this.#leftovers.look(own.dataplane, own.policies);
-    for (const finding of this.#others()) found.set(finding.key, () => this.#tell(finding));
+  /** Removes leftovers. If it fails, looks again after a pause. */
+  const leftoverNotices = async (own: Own): Promise<Found> => {
+    clearTimeout(again);
+    const failure = await leftovers.look(own.dataplane, own.policies);
+    const found = new Map(others().map((finding) => [finding.key, () => tell(finding)]));
     if (failure !== undefined) {
-      found.set(LEFT, () => this.#log.warn(`${failure}; trying again until it succeeds`));
-      this.#again = setTimeout(() => this.look(own), this.#pause).unref();
-      this.#pause = Math.min(2 * this.#pause, LONGEST_PAUSE_MS);
+      found.set(LEFT, () => log.warn(`${failure}; trying again until it succeeds`));
+      again = setTimeout(() => look(own), pause).unref();
+      pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
     } else {
       // The signal ends a removal too.
-      if (this.#again !== undefined && !this.#signal.aborted)
-        this.#log.info('no leftovers of an earlier run are left');
-      this.#again = undefined;
-      this.#pause = FIRST_PAUSE_MS;
+      if (again !== undefined && !signal.aborted) log.info('no leftovers of an earlier run are left');
+      again = undefined;
+      pause = FIRST_PAUSE_MS;
     }
     return found;
-  }
+  };
 
-  /** What there is to log about foreign rules. */
-  async #foreignNotices({ dataplane, chain, policies }: Own): Promise<Found> {
-    const found = new Map<string, () => void>();
+  const foreignNotices = async ({ dataplane, chain, policies }: Own): Promise<Found> => {
     const families = policies.map(({ family }) => family);
-    const options = { families, ownChain: chain, iptables: dataplane.iptables };
-    const node = await readNode(this.#host, options);
-    const { findings, unread } = await findForeign(node, policies, this.#accepted);
-    this.#status.onNeighbours([...this.#others(), ...findings]);
-    for (const finding of findings) found.set(finding.key, () => this.#tell(finding));
-    for (const what of unread)
-      found.set(what, () => this.#log.info(`not looked at for foreign rules: ${what}`));
-    return found;
-  }
+    const node = await readNode(host, { families, ownChain: chain, iptables: dataplane.iptables });
+    const { findings, unread } = await findForeign(node, policies, accepted);
+    status.onNeighbours([...others(), ...findings]);
+    return new Map([
+      ...findings.map((finding) => [finding.key, () => tell(finding)] as const),
+      ...unread.map((what) => [what, () => log.info(`not looked at for foreign rules: ${what}`)] as const),
+    ]);
+  };
 
-  /** What there is to log about pods that the policies masquerade. */
-  async #podNotices(policies: readonly Policy[]): Promise<Found> {
+  const podNotices = async (policies: readonly Policy[]): Promise<Found> => {
     try {
-      const pods = await this.#findPods(policies, this.#status.loaded?.config.sources ?? []);
-      this.#status.onMasqueradedPods(pods);
-      return new Map(pods.map((one) => [`pods in ${one.range.text}`, () => this.#tellPods(one)]));
+      const pods = await findPods(policies, status.loaded?.config.sources ?? []);
+      status.onMasqueradedPods(pods);
+      return new Map(pods.map((one) => [`pods in ${one.range.text}`, () => tellPods(one)]));
     } catch (error) {
-      this.#status.onMasqueradedPods(undefined);
+      status.onMasqueradedPods(undefined);
       const text = `not looked at for routes to pods: ${failureText(error)}`;
-      return new Map([[text, () => this.#log.info(text)]]);
+      return new Map([[text, () => log.info(text)]]);
     }
-  }
+  };
 
-  #tellPods({ family, message, evidence, remedy }: MasqueradedPods): void {
-    this.#log.warn({ family, routes: evidence }, `${family}: ${message}; ${remedy}`);
-  }
+  const tellPods = ({ family, message, evidence, remedy }: MasqueradedPods): void =>
+    log.warn({ family, routes: evidence }, `${family}: ${message}; ${remedy}`);
 
-  #others(): readonly ForeignFinding[] {
-    return this.#leftovers.back.map((found) => othersFinding(found, this.#accepted));
-  }
+  const others = () => leftovers.back.map((found) => othersFinding(found, accepted));
 
-  #tell({ family, message, evidence, remedy, isAccepted }: ForeignFinding): void {
+  const tell = ({ family, message, evidence, remedy, isAccepted }: ForeignFinding): void => {
     const fields = { family, rules: evidence };
-    if (isAccepted) this.#log.info(fields, `${family}: ${message}; accepted by --accept-foreign`);
-    else this.#log.warn(fields, `${family}: ${message}; ${remedy}`);
-  }
+    if (isAccepted) log.info(fields, `${family}: ${message}; accepted by --accept-foreign`);
+    else log.warn(fields, `${family}: ${message}; ${remedy}`);
+  };
 
-  #failure(error: unknown): Found {
+  const failed = (error: unknown): Found => {
     const reason = failureText(error);
-    return new Map([[reason, () => this.#log.warn(`cannot look for foreign rules: ${reason}`)]]);
-  }
+    return new Map([[reason, () => log.warn(`cannot look for foreign rules: ${reason}`)]]);
+  };
+
+  return {
+    look,
+    get isDue() {
+      return performance.now() - lookedAt >= LOOK_AGAIN_MS;
+    },
+  };
 }
 
 /** What there is to log, each with a key that stays the same as long as it is the same. */

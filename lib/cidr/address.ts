@@ -1,6 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** The two kinds of IP addresses. */
 export type Family = 'IPv4' | 'IPv6';
 
 export const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
@@ -10,12 +9,10 @@ export const FAMILY_NAMES = { IPv4: 'ipv4', IPv6: 'ipv6' } as const satisfies Re
   Record<Family, string>
 >;
 
-/** Bits in an address of each family. */
 export const ADDRESS_BITS: Readonly<Record<Family, number>> = { IPv4: 32, IPv6: 128 };
 
 const IPV6_GROUPS = 8;
 
-/** One IP address. */
 export interface Address {
   readonly family: Family;
   /** The address as an unsigned number, most significant bit first. */

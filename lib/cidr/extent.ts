@@ -7,7 +7,6 @@ interface Extent {
   /** The canonical text (IPv6: RFC 5952), as for `last`. */
   readonly first: string;
   readonly last: string;
-  /** The number of addresses. */
   readonly size: bigint;
 }
 

@@ -8,12 +8,10 @@ export class PrefixMap<Value> {
     IPv6: new Map<number, Map<bigint, Value>>(),
   };
 
-  /** The value of exactly this prefix. */
   get(prefix: Prefix): Value | undefined {
     return this.#byLength[prefix.family].get(prefix.length)?.get(prefix.address);
   }
 
-  /** Sets the value of a prefix; replaces an earlier one. */
   set(prefix: Prefix, value: Value): void {
     const lengths = this.#byLength[prefix.family];
     const addresses = lengths.get(prefix.length) ?? new Map<bigint, Value>();
@@ -22,19 +20,19 @@ export class PrefixMap<Value> {
 
   /** The value of the longest prefix that holds the address. */
   longestMatch(address: Address): Value | undefined {
-    return this.#matches(address, ADDRESS_BITS[address.family]).next().value;
+    return this.#longest(address, ADDRESS_BITS[address.family]);
   }
 
   /** The value of the longest prefix that is shorter than this one and holds it. */
   nearestAround({ family, address, length }: Prefix): Value | undefined {
-    return this.#matches({ family, value: address }, length - 1).next().value;
+    return this.#longest({ family, value: address }, length - 1);
   }
 
-  *#matches({ family, value }: Address, longest: number): Generator<Value, undefined> {
+  #longest({ family, value }: Address, longest: number): Value | undefined {
     const lengths = this.#byLength[family];
     for (let length = longest; length >= 0; length -= 1) {
       const found = lengths.get(length)?.get(truncate(value, length, family));
-      if (found !== undefined) yield found;
+      if (found !== undefined) return found;
     }
     return undefined;
   }

@@ -21,7 +21,6 @@ export interface Prefix {
   readonly text: string;
 }
 
-/** A prefix, or why the text is not one. */
 export type ParsedPrefix = { readonly prefix: Prefix } | { readonly error: Advice };
 
 const IPV4_MAPPED = 0xffffn; // the first 96 bits of ::ffff:0:0/96, RFC 4291 section 2.5.5.2
@@ -71,7 +70,6 @@ export function wayText({ prefix, from }: Way): string {
   return from === undefined ? prefix.text : `${prefix.text} from ${from.text}`;
 }
 
-/** The text of a way in its two parts. */
 export function partsOfWay(text: string): { readonly to: string; readonly from: string | undefined } {
   const [, to = text, from] = /^(.*?) +from +(.*)$/s.exec(text) ?? [];
   return { to, from };
@@ -88,7 +86,6 @@ export function covers(outer: Prefix, inner: Prefix): boolean {
   return truncate(inner.address, outer.length, outer.family) === outer.address;
 }
 
-/** Whether some address is in both. */
 export function overlap(a: Prefix, b: Prefix): boolean {
   return covers(a, b) || covers(b, a);
 }

@@ -14,17 +14,14 @@ export interface RangeSet {
   readonly ranges: readonly Range[];
 }
 
-/** No address. */
 export function nothing(family: Family): RangeSet {
   return { family, ranges: [] };
 }
 
-/** Every address. */
 export function everything(family: Family): RangeSet {
   return { family, ranges: [{ first: 0n, last: highest(family) }] };
 }
 
-/** The addresses of a prefix. */
 export function rangeOf({ family, address, length }: Omit<Prefix, 'text'>): Range {
   return { first: address, last: address + (1n << BigInt(ADDRESS_BITS[family] - length)) - 1n };
 }
@@ -108,7 +105,6 @@ export function complement({ family, ranges }: RangeSet): RangeSet {
   return { family, ranges: gaps };
 }
 
-/** The addresses in both sets. */
 export function intersection(a: RangeSet, b: RangeSet): RangeSet {
   const common: Range[] = [];
   let [i, j] = [0, 0];
@@ -148,6 +144,6 @@ function fits(address: bigint, hostBits: number, last: bigint): boolean {
   return address % size === 0n && address + size - 1n <= last;
 }
 
-function highest(family: Family): bigint {
+export function highest(family: Family): bigint {
   return (1n << BigInt(ADDRESS_BITS[family])) - 1n;
 }

@@ -1,7 +1,6 @@
 import type { Family } from './address.ts';
 import { type Prefix, parsePrefix } from './prefix.ts';
 
-/** A reserved network, and the RFC that reserves it. */
 interface ReservedRange {
   readonly prefix: Prefix;
   readonly rfc: string;

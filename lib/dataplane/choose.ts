@@ -1,4 +1,4 @@
-import type { Family } from '../cidr/address.ts';
+import { FAMILIES, type Family } from '../cidr/address.ts';
 import { BY_FLAG, type Choice, COMMENT_START } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
@@ -9,7 +9,7 @@ import { ruleTarget } from './iptables/rule.ts';
 import { createTool, type Tool } from './iptables/tool.ts';
 import { TABLE } from './nftables/names.ts';
 import { listTables } from './nftables/tool.ts';
-import { type Backend, type DataplaneOptions, DEFAULT_CHAIN, type IptablesMode } from './options.ts';
+import { type DataplaneOptions, DEFAULT_CHAIN, type IptablesMode } from './options.ts';
 
 /** The table, and the chain of nat, that kube-proxy keeps in its two modes (pkg/proxy in Kubernetes). */
 const KUBE_PROXY = { table: 'kube-proxy', chain: 'KUBE-SERVICES' } as const;
@@ -36,20 +36,16 @@ export async function choose(options: DataplaneOptions, host: Host): Promise<Cho
     : chains.has(KUBE_PROXY.chain)
       ? 'iptables'
       : undefined;
-  const own: readonly Backend[] = [
-    ...(chains.has(DEFAULT_CHAIN) ? (['iptables'] as const) : []),
-    ...(tables.has(TABLE) ? (['nftables'] as const) : []),
-  ];
-  const [first] = own;
-  if (own.length > 1) {
+  const [inChains, inTables] = [chains.has(DEFAULT_CHAIN), tables.has(TABLE)];
+  if (inChains && inTables) {
     const of = proxy === undefined ? '' : `, and kube-proxy uses ${proxy}`;
-    return {
-      backend: proxy ?? 'iptables',
-      by: 'own-rules',
-      reason: `rules of the agent are in both dataplanes${of}`,
-    };
+    const reason = `rules of the agent are in both dataplanes${of}`;
+    return { backend: proxy ?? 'iptables', by: 'own-rules', reason };
   }
-  if (first !== undefined) return { backend: first, by: 'own-rules', reason: 'rules of the agent are there' };
+  if (inChains || inTables) {
+    const reason = 'rules of the agent are there';
+    return { backend: inChains ? 'iptables' : 'nftables', by: 'own-rules', reason };
+  }
   if (proxy !== undefined) return { backend: proxy, by: 'kube-proxy', reason: `kube-proxy uses ${proxy}` };
   return { backend: 'iptables', by: 'trial', reason: 'neither the agent nor kube-proxy has rules yet' };
 }
@@ -59,8 +55,6 @@ export function askingFlag({ mode, chain }: DataplaneOptions): string | undefine
   if (mode !== 'auto') return `--iptables-mode=${mode}`;
   return chain === DEFAULT_CHAIN ? undefined : `--masq-chain=${chain}`;
 }
-
-const FAMILIES = ['IPv4', 'IPv6'] as const;
 
 async function look(host: Host): Promise<Evidence> {
   const tables = [TABLE, KUBE_PROXY.table];
@@ -95,9 +89,7 @@ async function present(
   find: (name: string, family: Family) => Promise<unknown>,
 ): Promise<ReadonlySet<string>> {
   const found = new Set<string>();
-  for (const name of names) {
-    for (const family of families) if (await find(name, family)) found.add(name);
-  }
+  for (const name of names) for (const family of families) if (await find(name, family)) found.add(name);
   return found;
 }
 

@@ -15,7 +15,6 @@ export interface Reason {
   readonly reason: string;
 }
 
-/** Which dataplane to use, and why. */
 export interface Choice extends Reason {
   readonly backend: Backend;
 }
@@ -72,7 +71,6 @@ export interface Observed {
   trust(policy: Policy): void;
   /** The plan that removes all of the agent's rules; undefined if there are none. */
   remove(): Plan | undefined;
-  /** What the agent's rules do with packets to every address. */
   fates(): KernelFates;
   /**
    * What stays, without effect, after the plan for this policy or, without one, after the removal: in words, with the
@@ -111,7 +109,6 @@ export interface Plan {
   readonly found: readonly Difference[];
   readonly added: readonly PlannedRule[];
   readonly removed: readonly PlannedRule[];
-  /** How many rules stay. */
   readonly kept: number;
   /** All of the agent's rules that the kernel holds, in order. */
   readonly current: readonly string[];
@@ -129,10 +126,8 @@ export interface Plan {
   apply(): Promise<void>;
 }
 
-/** A plan without the way to carry it out. */
 export type Draft = Omit<Plan, 'apply'>;
 
-/** A rule, jump or element in a plan. */
 export interface PlannedRule {
   /** The rule as the tool prints it. */
   readonly text: string;
@@ -140,7 +135,6 @@ export interface PlannedRule {
   readonly entry: Entry | undefined;
 }
 
-/** A rule that no entry asks for. */
 export function unplanned(text: string): PlannedRule {
   return { text, entry: undefined };
 }
@@ -173,7 +167,7 @@ export interface KernelFates extends Fates {
 /** What the agent's rules in the kernel do with packets to an address. */
 export interface KernelVerdict {
   /** If the rules were changed so that more than the destination decides, the verdict is unknown. */
-  readonly state: 'applied' | 'no chain' | 'no jump' | 'changed';
+  readonly state: KernelFates['state'] | 'changed';
   readonly verdict: Verdict;
   /** The address that packets leave with; undefined if the kernel chooses it. */
   readonly as?: string | undefined;
@@ -181,7 +175,6 @@ export interface KernelVerdict {
   readonly rule: string | undefined;
 }
 
-/** The counts of the rules of one family. */
 export interface Counts {
   /** How often this process has written all rules again; each time, their counts begin at zero. */
   readonly remade: number;

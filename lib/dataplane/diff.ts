@@ -27,7 +27,6 @@ export function diffOf({ current, wanted }: Pick<Plan, 'current' | 'wanted'>): r
   return lines;
 }
 
-/** The rules that stay in their place. */
 function longestCommon(current: readonly string[], wanted: readonly PlannedRule[]): readonly Pair[] {
   const places = new Map<string, number[]>();
   for (const [index, { text }] of wanted.entries()) places.set(text, [...(places.get(text) ?? []), index]);

@@ -19,7 +19,6 @@ export interface Host {
   readonly netlink?: Netlink;
 }
 
-/** How a tool ended, and what it wrote. */
 export interface ToolResult {
   /** Null if a signal ended the tool. */
   readonly code: number | null;

@@ -11,7 +11,6 @@ export interface Seen {
   readonly fingerprint: string | undefined;
 }
 
-/** What a look has found. */
 export interface Look<Found> {
   readonly found: Found;
   /** Whether it is what was trusted last. */

@@ -1,3 +1,4 @@
+import { FAMILIES } from '../cidr/address.ts';
 import { askingFlag, choose } from './choose.ts';
 import type { Choice, Dataplane, Place } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
@@ -6,7 +7,6 @@ import { iptablesPlaces, openIptables } from './iptables/iptables.ts';
 import { openNftables } from './nftables/nftables.ts';
 import type { DataplaneOptions } from './options.ts';
 
-/** A dataplane that is open. */
 export interface Opened {
   readonly dataplane: Dataplane;
   /** What to tell the operator: a flag asks for what the node cannot run. */
@@ -50,7 +50,6 @@ export async function openDataplane(
 const NOTHING_DROPPED =
   '--invalid-packets=drop has no effect: the rules are in iptables; use --backend=nftables, or leave it to kube-proxy, which drops such packets in its iptables mode';
 
-/** Opens nftables, because iptables has failed its trial. */
 async function openInstead(error: unknown, options: DataplaneOptions, host: Host): Promise<Opened> {
   if (!(error instanceof DataplaneError) || !error.meansNoRules) throw error;
   const reason = `iptables does not work here: ${error.message}`;
@@ -65,7 +64,6 @@ async function openInstead(error: unknown, options: DataplaneOptions, host: Host
   return { dataplane, instead, ...(flag && { warning: `${flag} has no effect; remove it: ${reason}` }) };
 }
 
-/** The error for a node on which both dataplanes fail. */
 function neitherWorks(iptables: DataplaneError, nftables: unknown): unknown {
   if (!(nftables instanceof DataplaneError) || nftables.isRetryable) return nftables;
   return new DataplaneError(
@@ -85,7 +83,10 @@ export async function listPlaces(options: DataplaneOptions, host: Host): Promise
   for (const list of [
     () => iptablesPlaces('nft', options, host),
     () => iptablesPlaces('legacy', options, host),
-    () => nftablesPlaces(options, host),
+    async () => {
+      const dataplane = await openNftables(options, host);
+      return FAMILIES.map((family) => ({ dataplane, family }));
+    },
   ]) {
     try {
       installed.push(await list());
@@ -96,12 +97,4 @@ export async function listPlaces(options: DataplaneOptions, host: Host): Promise
   if (installed.length > 0) return installed.flat();
   const remedy = 'install iptables or nftables, or use an image that has them';
   throw new DataplaneError('missing', 'neither iptables nor nft is installed', remedy);
-}
-
-async function nftablesPlaces(options: DataplaneOptions, host: Host): Promise<readonly Place[]> {
-  const dataplane = await openNftables(options, host);
-  return [
-    { dataplane, family: 'IPv4' },
-    { dataplane, family: 'IPv6' },
-  ];
 }

@@ -19,7 +19,6 @@ export interface RuleOptions extends PortOptions {
   readonly chain: string;
 }
 
-/** Options of the rules, and the iptables mode. */
 export interface IptablesOptions extends RuleOptions {
   readonly mode: IptablesMode | 'auto';
 }
@@ -27,7 +26,6 @@ export interface IptablesOptions extends RuleOptions {
 /** The kernel API that keeps the rules. */
 export type Backend = 'iptables' | 'nftables';
 
-/** Options of the rules, and the dataplane that keeps them. */
 export interface DataplaneOptions extends IptablesOptions {
   readonly backend: Backend | 'auto';
 }

@@ -49,7 +49,6 @@ export function spreadEvenly(ranges: readonly PortRange[]): readonly PortShare[]
   });
 }
 
-/** One of the rules that masquerade. */
 interface PortRule {
   /** Undefined for the last rule, of all protocols. */
   readonly protocol: PortProtocol | undefined;

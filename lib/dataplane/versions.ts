@@ -8,7 +8,6 @@ export function isOlder(version: string, than: readonly number[]): boolean {
   return index !== -1 && (parts[index] ?? 0) < (than[index] ?? 0);
 }
 
-/** A program that a dataplane runs. */
 interface InstalledTool {
   readonly name: string;
   /** The version that it prints, such as `1.8.9 (nf_tables)`; null if it is not installed or prints none. */

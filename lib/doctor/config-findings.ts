@@ -77,7 +77,6 @@ export async function podFindings(
   }
 }
 
-/** The remark as a finding, with its places as evidence. */
 function placed(kind: FindingKind, { message, remedy, at, other }: Remark): Finding {
   const evidence = [at, other].flatMap((place) => (place === undefined ? [] : formatPlace(place)));
   return { kind, message, evidence, remedy };

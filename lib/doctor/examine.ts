@@ -27,14 +27,12 @@ import {
   ownRuleFindings,
 } from './rule-findings.ts';
 
-/** The result of a look at the node. */
 export interface Examination {
   readonly findings: readonly Finding[];
   /** What was looked at, in words. */
   readonly seen: readonly string[];
 }
 
-/** The input of a look at the node. */
 interface Examiner {
   readonly sources: SourcesOptions;
   readonly dataplane: DataplaneOptions;
@@ -44,7 +42,6 @@ interface Examiner {
   /** The ids of authors whose foreign rules are accepted. */
   readonly acceptForeign: readonly string[];
   readonly findPods: FindPods;
-  /** How to wait for a busy kernel. */
   readonly retry: RetryOptions;
 }
 

@@ -10,7 +10,6 @@ export interface Finding extends Advice {
   readonly evidence: readonly string[];
 }
 
-/** The kinds of findings with their meaning. */
 export const FINDING_MEANING = {
   'config-unreadable': 'the config directory is missing or unreadable',
   'config-invalid': 'the sources have errors',

@@ -83,7 +83,6 @@ export function orderFindings({ rivals }: NodeRules, accepted: readonly string[]
   }));
 }
 
-/** How many rules of each mode are shown. */
 const SHOWN = 3;
 
 /**

@@ -5,10 +5,8 @@ import { endText, IPPROTO, protocolText } from './words.ts';
 /** Ports of one address of the node for connections to one destination and its port. */
 export interface PortUse {
   readonly family: Family;
-  /** The node's address. */
   readonly address: string;
   readonly protocol: string;
-  /** The destination with its port. */
   readonly destination: string;
   readonly inUse: number;
   /** How many there are. */
@@ -26,21 +24,18 @@ interface PortRange {
 /** What the kernel chooses from without a range, if the pod's port is not below (nf_nat_l4proto_unique_tuple). */
 const DEFAULT_PORTS: readonly PortRange[] = [{ first: 1024, last: 65_535 }];
 
-/** How many destinations the details are for. */
 const TOP = 10;
 
-/** The most users of one destination that are kept. */
 const MOST_USERS = 1_000;
 
 const WITH_PORTS: readonly number[] = Object.values(IPPROTO);
 
 /**
- * Counts how many source ports each address of the node uses for each destination. Connections to different destinations
- * can have the same port: if none is left for one destination, new connections to it fail, and no others do.
+ * Counts how many source ports each address of the node uses for each destination: if none is left for one, only new
+ * connections to that one fail.
  *
- * It counts in tables of numbers, 6 bytes a slot, because 262,144 texts would need too much memory. A hash of 64 bits tells
- * where the search for a slot begins, and half of it is kept there: that two destinations are taken for one is as good as
- * impossible.
+ * It is a hash table of 6 bytes a slot, because 262,144 texts would need too much memory. One half of a hash of 64 bits says
+ * where the search for a slot begins, and the other half tells destinations apart.
  */
 export class PortCounter {
   readonly #ranges: readonly PortRange[];
@@ -130,7 +125,6 @@ export class PortCounter {
   }
 }
 
-/** Whether it is an address of the node. */
 type IsOwn = (address: Address) => boolean;
 
 /** A flow of a destination, and who uses its ports. */

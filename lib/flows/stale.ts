@@ -6,7 +6,6 @@ import { endText, IPPROTO, protocolText } from './words.ts';
 /** What decides whether a flow is stale. */
 export interface Rules {
   readonly verdict: FlowVerdict;
-  /** Whether it is an address of the node. */
   readonly isOwn: (address: Address) => boolean;
 }
 
@@ -17,7 +16,6 @@ export const PROTOCOLS = ['tcp', 'udp', 'other'] as const;
 export interface StaleCount {
   readonly family: Family;
   readonly protocol: (typeof PROTOCOLS)[number];
-  /** The verdict that they keep. */
   readonly kept: Verdict;
   readonly flows: number;
 }
@@ -51,7 +49,6 @@ export function keptVerdict(flow: Flow, { verdict, isOwn }: Rules): Verdict | un
   return kept;
 }
 
-/** How many flows of each kind are shown as examples. */
 const EXAMPLES = 3;
 
 /** Counts stale flows. It keeps none of them, but a few as text. */
@@ -69,7 +66,6 @@ export class StaleFlows {
     this.#examples.set(key, examples);
   }
 
-  /** How many there are of a kind. */
   count(kind: Omit<StaleCount, 'flows'>): number {
     return this.#counts.get(keyOf(kind))?.flows ?? 0;
   }

@@ -9,7 +9,6 @@ export function protocolText(protocol: number): string {
   return known?.[0] ?? `protocol ${protocol}`;
 }
 
-/** An address with a port, if there is one. */
 export function endText(address: Address, port: number | undefined): string {
   const text = formatAddress(address);
   if (port === undefined) return text;

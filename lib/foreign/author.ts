@@ -137,7 +137,6 @@ const UNKNOWN: Author = {
     'find out which program keeps this rule and let it leave these destinations alone; if none does, delete it',
 };
 
-/** All ids of authors. */
 export const AUTHOR_IDS: readonly string[] = [...SIGNATURES, UNKNOWN].map(({ id }) => id);
 
 /**

@@ -3,9 +3,8 @@ import type { Host } from '../dataplane/host.ts';
 import type { IptablesMode } from '../dataplane/options.ts';
 
 /**
- * CPU time to read foreign rules, and to find out which of them packets reach: 100 ms together. Other programs write
- * these rules, as many as they like, and what the agent says about them is only advice: it must not delay what the
- * agent is for.
+ * Milliseconds of CPU to read foreign rules, and to find out which of them packets reach. Other programs write as many as
+ * they like, and what the agent says about them is only advice.
  */
 export const READ_MS = 75;
 export const ANALYSE_MS = 25;
@@ -16,16 +15,12 @@ export const MOST_TOOLS = 512;
 /** Text that the tools of one look print. */
 export const OUTPUT_BYTES = 8 * 1024 * 1024;
 
-/**
- * Text that one tool prints, because it is parsed at once: 4 MiB block this process for up to 100 ms. The names of
- * 27,000 chains, as 75,000 rules of kube-proxy have, are 2.5 MiB.
- */
+/** Text that one tool prints, because it is parsed at once: 4 MiB block this process for up to 100 ms. */
 export const ONE_OUTPUT_BYTES = 4 * 1024 * 1024;
 
 /**
- * What one tool lists at once. Measured: nft 1.0.6 needs 10 kB for each rule as JSON, and 1.3 kB for each element of all sets
- * of the table; iptables-nft 1.8.9 needs 1.1 kB for each rule. If a tool of a container takes too much memory, kubelet ends
- * the whole container.
+ * What one tool lists at once, because a tool that takes too much memory ends the container. Measured: nft 1.0.6 needs 10 kB
+ * for a rule as JSON, and 1.3 kB for an element of any set of the table; iptables-nft 1.8.9 needs 1.1 kB for a rule.
  */
 export const MOST_LISTED = { nft: { rules: 1_000, elements: 4_000 }, iptables: { rules: 5_000 } } as const;
 
@@ -35,7 +30,6 @@ export const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 256, l
 /** Values that are worked on before other work of the process goes on. */
 const AT_ONCE = 1_000;
 
-/** Findings of one look. */
 export const MOST_FINDINGS = 20;
 
 /** More foreign rules than the limits allow. */

@@ -17,7 +17,6 @@ export interface ForeignRule {
   /** Equal for the same rule in the same place at another time, whatever the policy. */
   readonly key: string;
   readonly family: Family;
-  /** The base chain. */
   readonly where: string;
   /** The rules that lead to it, as their tool writes them; the last one is the rule itself. */
   readonly path: readonly string[];
@@ -37,11 +36,8 @@ export interface ForeignFinding extends Advice {
   /** Equal for the same author in the same place at another time. */
   readonly key: string;
   readonly family: Family;
-  /** The `id` of the author. */
   readonly author: string;
-  /** Whether the operator has accepted rules of this author. */
   readonly isAccepted: boolean;
-  /** How many rules. */
   readonly rules: number;
   /** Whether all of them ask for sources in a range, such as that of Docker's own network. */
   readonly isOnlyFromSources: boolean;
@@ -49,7 +45,6 @@ export interface ForeignFinding extends Advice {
   readonly evidence: readonly string[];
 }
 
-/** What a look at foreign rules has found. */
 export interface Foreign {
   /** At most MOST_FINDINGS. */
   readonly findings: readonly ForeignFinding[];
@@ -195,7 +190,6 @@ export function describeAuthor({ author, where, rules }: ForeignGroup): string {
   return `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${who} in ${where}`;
 }
 
-/** How many rules of one group are shown. */
 const SHOWN = 3;
 
 /** The rules, those that lead to them, and what else they ask for. */
@@ -206,7 +200,6 @@ export function foreignEvidence({ rules }: Pick<ForeignGroup, 'rules'>): readonl
   ]);
 }
 
-/** How many entries a sentence names. */
 const NAMED = 4;
 
 function named(entries: readonly Entry[]): string {

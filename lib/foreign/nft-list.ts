@@ -1,4 +1,4 @@
-import { type DataplaneError, type Symptom, toolError } from '../dataplane/error.ts';
+import { DataplaneError } from '../dataplane/error.ts';
 import type { Host, ToolResult } from '../dataplane/host.ts';
 
 /** A value of libnftables-json(5). */
@@ -38,7 +38,7 @@ export interface NftName {
  * Lists what is named; undefined if there is no such thing (any more). To list less than a name, such as all chains, nft
  * 1.0.6 takes 0.5 MB for each table of the node.
  *
- * @throws {DataplaneError} `unsupported` if the kernel has no nf_tables, `missing` if there is no nft with JSON
+ * @throws {DataplaneError} also if nft was built without JSON
  */
 export async function listNft(host: Host, what: NftName): Promise<readonly Json[] | undefined> {
   const result = await host.run('nft', ['-j', request(what)]);
@@ -61,18 +61,9 @@ function parse(stdout: string): readonly Json[] | undefined {
   }
 }
 
-const SYMPTOMS: readonly Symptom[] = [
-  {
-    pattern: /Operation not permitted|Permission denied/i,
-    failure: 'denied',
-    remedy: 'run the agent as root with the capability NET_ADMIN',
-  },
-  { pattern: /not supported/i, failure: 'unsupported', remedy: 'the kernel has no nf_tables' },
-  { pattern: /compiled/i, failure: 'missing', remedy: 'install an nft that was built with JSON' },
-];
-
 function failure(what: string, { code, stderr }: ToolResult): DataplaneError {
   const [line = ''] = stderr.trim().split('\n');
   const said = code === 0 ? 'the output is not JSON' : line.replace(/^internal:\S+ /, '');
-  return toolError(SYMPTOMS, stderr, `nft -j list ${what} failed: ${said || `exit code ${code}`}`);
+  const message = `nft -j list ${what} failed: ${said || `exit code ${code}`}`;
+  return new DataplaneError('refused', message, 'run the command by hand on the node to see more');
 }

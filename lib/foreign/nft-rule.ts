@@ -3,7 +3,6 @@ import { complement, nothing, parseRange, type RangeSet, rangeSet } from '../cid
 import { markTest, type Outcome, type Rule, ruleOf, type Test } from '../dataplane/rule.ts';
 import { at, isObject, type Json, listAt, nameAndBody } from './nft-list.ts';
 
-/** What a rule is read with. */
 export interface NftContext {
   /** The family of the packets. */
   readonly family: Family;
@@ -48,16 +47,13 @@ export function parseNftRule(context: NftContext, rule: Json): readonly Rule[] {
 export function namesIn(rule: Json): readonly { readonly kind: 'set' | 'map'; readonly name: string }[] {
   return (listAt(rule, 'expr') ?? []).flatMap((statement) => {
     const isDestination = at(statement, 'match', 'left', 'payload', 'field') === 'daddr';
-    const set = isDestination ? referenced(at(statement, 'match', 'right')) : undefined;
-    const map = referenced(at(statement, 'vmap', 'data'));
-    return [
-      ...(set === undefined ? [] : [{ kind: 'set' as const, name: set }]),
-      ...(map === undefined ? [] : [{ kind: 'map' as const, name: map }]),
-    ];
+    // A statement is one of the two.
+    const kind = isDestination ? 'set' : 'map';
+    const name = referenced(isDestination ? at(statement, 'match', 'right') : at(statement, 'vmap', 'data'));
+    return name === undefined ? [] : [{ kind, name } as const];
   });
 }
 
-/** What an element of a verdict map asks for. */
 function keyTest(context: NftContext, place: string, left: Json, right: Json): Test {
   if (right === '*') return { text: `${nftText(left)} in no other element`, isSteady: false };
   return readMatch(context, place, { match: { op: '==', left, right } });

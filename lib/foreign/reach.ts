@@ -14,7 +14,6 @@ import type { Budget } from './budget.ts';
 
 /** Packets on their way through the chains. */
 interface Way {
-  /** Their destinations. */
   readonly destinations: RangeSet;
   /** What else is so for all of them. */
   readonly conditions: readonly string[];

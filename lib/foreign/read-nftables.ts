@@ -2,7 +2,6 @@ import type { Family } from '../cidr/address.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import type { Netlink, Requests } from '../dataplane/netlink.ts';
-import { NFT_FAMILY } from '../dataplane/nftables/names.ts';
 import type { Rule } from '../dataplane/rule.ts';
 import type { NatChain } from '../netlink/replies.ts';
 import type { ReadRules } from './base-chain.ts';
@@ -10,7 +9,6 @@ import { type Budget, MOST_LISTED } from './budget.ts';
 import { at, type Json, listAt, listNft, type NftName } from './nft-list.ts';
 import { namesIn, parseNftRule } from './nft-rule.ts';
 
-/** What a tool may list. */
 interface Limits {
   readonly rules: number;
   /** Undefined if the tool does not list elements. */
@@ -20,7 +18,6 @@ interface Limits {
 /** Says why a tool must not list a chain, because it may need more memory than there is; undefined if it may. */
 export type Refusal = (chain: Omit<NatChain, 'priority'>, most: Limits) => Promise<string | undefined>;
 
-/** Why there is no listing without netlink. */
 export const UNKNOWN_SIZE = 'how much memory a listing would need is known only over netlink';
 
 /** Asks the kernel how much a chain holds. Without an answer, it must not be listed. */
@@ -79,11 +76,6 @@ export function createNftReader(host: Host, ownChain: string, budget: Budget, re
         return error.message;
       }
     };
-}
-
-/** Whether packets of the family meet the chain at all. */
-export function isMetBy(family: Family, { family: tableFamily }: NatChain): boolean {
-  return tableFamily === NFT_FAMILY[family].protocol || tableFamily === 'inet';
 }
 
 function markOwn(rule: Rule, ownChain: string | undefined): Rule {

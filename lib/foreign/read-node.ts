@@ -1,4 +1,5 @@
 import type { Family } from '../cidr/address.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { findCommand } from '../dataplane/iptables/detect.ts';
@@ -13,7 +14,6 @@ import { Budget, MOST_CHAINS, MOST_LISTED, READ_MS, TooMany } from './budget.ts'
 import {
   createNftReader,
   createRefusal,
-  isMetBy,
   type NftReader,
   type Refusal,
   UNKNOWN_SIZE,
@@ -27,7 +27,7 @@ export interface NodeOptions {
   /** The chain of the agent in `nat`, which is not read. */
   readonly ownChain: string;
   /** The mode that the agent uses, and how its commands are called, as `detectMode` has found; undefined for neither. */
-  readonly iptables: { readonly mode: IptablesMode; readonly suffix: string } | undefined;
+  readonly iptables: Dataplane['iptables'];
 }
 
 /** The rules of the node that may masquerade. */
@@ -116,14 +116,16 @@ function waysOf(reader: Reader, family: Family, listed: readonly NatChain[] | un
 
 /** The base chains of nftables that packets of the family meet, without those of iptables and of the agent. */
 function nativeChains(family: Family, listed: readonly NatChain[] = []): readonly NatChain[] {
-  return listed.filter((base) => base.table !== TABLE && isMetBy(family, base) && !isIptables(base, family));
+  const families = [NFT_FAMILY[family].protocol, 'inet'];
+  return listed.filter(
+    (base) => base.table !== TABLE && families.includes(base.family) && !isIptables(base, family),
+  );
 }
 
 function isSkipped({ table }: NatChain): boolean {
   return table === SKIPPED_TABLE;
 }
 
-/** What one way finds; undefined if it fails. */
 async function attempt(unread: string[], { isOwn, read }: Way): Promise<BaseChain | undefined> {
   try {
     return await read();
@@ -140,7 +142,6 @@ function skippedText({ family, table }: NatChain): string {
   return `nftables ${family} ${table}: skipped, because it masquerades only packets that kube-proxy itself has marked`;
 }
 
-/** What chains are read with. */
 interface Reader {
   readonly host: Host;
   readonly options: NodeOptions;

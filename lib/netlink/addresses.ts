@@ -3,7 +3,6 @@ import { malformed } from './error.ts';
 import { attributesIn, FAMILIES, FLAGS, find, type Message, unsigned, writeMessage } from './messages.ts';
 import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
-/** An address of a link of this network namespace. */
 export interface LinkAddress {
   readonly family: keyof typeof FAMILIES;
   readonly value: bigint;

@@ -61,7 +61,6 @@ export class Connection {
     });
   }
 
-  /** Closes the socket after the pending requests. */
   close(): void {
     this.#isClosed = true;
     this.#last = this.#last.then(() => this.#socket?.close());
@@ -94,9 +93,9 @@ interface Expected {
 }
 
 /**
- * The replies to a request up to their end, in parts: what the kernel sends at once. Each must be read before the next part
- * is asked for. There is nothing to wait for: the kernel answers within send(2), and goes on with a dump within recv(2).
- * NLM_F_DUMP_INTR is not looked at: it tells that anything changed in nf_tables, which on a busy node is always so.
+ * The replies to a request up to their end, in parts: what the kernel sends at once. Each must be read before the next.
+ * The kernel answers within send(2), and goes on with a dump within recv(2): there is nothing to wait for.
+ * NLM_F_DUMP_INTR is ignored: it says that anything changed in nf_tables, which on a busy node is always so.
  *
  * @throws {NetlinkError} also for the error with which the kernel ends them
  */

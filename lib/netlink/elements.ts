@@ -17,7 +17,6 @@ export interface Range {
   readonly last: bigint;
 }
 
-/** An element of an interval set. */
 interface Element extends Range {
   /** Undefined if the set does not count. */
   readonly packets: bigint | undefined;
@@ -35,7 +34,6 @@ export interface Elements {
   readonly torn: boolean;
 }
 
-/** What one message says of a set. */
 interface Part {
   readonly edges: readonly Edge[];
   /** The last 16 bits of the generation of nf_tables that it is of. */

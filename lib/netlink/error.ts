@@ -44,7 +44,6 @@ export function kernelError(errno: number, asked: string): NetlinkError {
   return new NetlinkError(FAILURES[code] ?? 'failed', `cannot ${asked}: ${code}`, code);
 }
 
-/** A set changed while it was read. */
 export function interrupted(asked: string): NetlinkError {
   return new NetlinkError('interrupted', `cannot ${asked}: nf_tables changed meanwhile`, 'EINTR');
 }

@@ -13,7 +13,6 @@ const NFTA_IMMEDIATE_DATA = 2;
 const NFTA_DATA_VERDICT = 2;
 const NFTA_VERDICT_CHAIN = 2;
 
-/** The expression in a payload. */
 export function expressionIn(payload: Span): Expression {
   const parts = attributesIn(payload);
   return { name: text(find(parts, NFTA_EXPR.name)), data: find(parts, NFTA_EXPR.data) };

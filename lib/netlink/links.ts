@@ -3,7 +3,6 @@ import { malformed } from './error.ts';
 import { attribute, attributesIn, FLAGS, find, type Message, text, writeMessage } from './messages.ts';
 import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
-/** A link of this network namespace. */
 export interface Link {
   readonly index: number;
   readonly name: string;

@@ -31,7 +31,6 @@ export interface SetName extends TableName {
   readonly set: string;
 }
 
-/** How much there is to list. */
 interface Size {
   /** The rules of a chain, and whatever leads to it. */
   readonly rules: number;
@@ -190,7 +189,6 @@ export class NfTables implements Disposable {
     if (remove.length + add.length > 0) await this.#connection.change(asked, requests());
   }
 
-  /** Closes the sockets after the pending requests. */
   [Symbol.dispose](): void {
     this.#connection.close();
     this.#elements.close();

@@ -29,13 +29,9 @@ export interface Snapshot {
   readonly use?: number | undefined;
 }
 
-/** A rule of a chain. */
 export interface Rule extends Snapshot {
-  /** The chain that it is in. */
   readonly chain: string;
-  /** Undefined if the rule has no counter. */
   readonly packets: bigint | undefined;
-  /** The chain that it jumps or goes to. */
   readonly target: string | undefined;
 }
 

@@ -28,7 +28,6 @@ export interface UnicastRoute extends LocalRoute {
   readonly table: number;
   /** Undefined if there is none, or if the route has several ways. */
   readonly gateway: bigint | undefined;
-  /** The indices of the links that packets leave by. */
   readonly links: readonly number[];
 }
 
@@ -41,8 +40,6 @@ const RTMSG_BYTES = 12;
 /** `struct rtnexthop`: its length with attributes, flags, hops, and the index of the link. */
 const RTNEXTHOP_BYTES = 8;
 
-const ASKED = 'list the local routes';
-
 /**
  * The routes of the table `local`, in which the kernel looks for the type of an address (`fib daddr type` of nft(8),
  * `addrtype` of iptables-extensions(8)). It sends no other routes, of which a node can have 100,000.
@@ -51,8 +48,20 @@ const ASKED = 'list the local routes';
  */
 export function localRoutes(): readonly LocalRoute[] {
   using socket = new NetlinkSocket(NETLINK_ROUTE);
-  socket.filterDumps(ASKED);
-  return (['IPv4', 'IPv6'] as const).flatMap((family, sequence) => [...dump(socket, family, sequence)]);
+  const asked = 'list the local routes';
+  socket.filterDumps(asked);
+  return (['IPv4', 'IPv6'] as const).flatMap((family, sequence) => {
+    const routes: LocalRoute[] = [];
+    socket.send(requestOf(family, RT_TABLE_LOCAL, RTN_LOCAL, sequence), asked);
+    try {
+      for (const replies of replyParts(socket, { asked, sequence, type: RTM.newRoute }))
+        for (const reply of replies) if (isOf(reply, family)) routes.push(readRoute(reply, family));
+    } catch (error) {
+      // There is no such table.
+      if (!(error instanceof NetlinkError && error.code === 'ENOENT')) throw error;
+    }
+    return routes;
+  });
 }
 
 /** How many routes are read at most, by any link: a node that speaks BGP can have more. Those that are kept need 1 KB each. */
@@ -87,7 +96,6 @@ export async function unicastRoutes(
   return routes;
 }
 
-/** Asks for the routes of a type, in one table or in all. */
 function requestOf(family: LocalRoute['family'], table: number, type: number, sequence: number): Buffer {
   // The rest of `struct rtmsg`: the table, no protocol and scope, the type, and no flags.
   const filter = Buffer.from([table, 0, 0, type, 0, 0, 0, 0]);
@@ -98,17 +106,6 @@ function requestOf(family: LocalRoute['family'], table: number, type: number, se
 /** Whether the route is of the family that was asked for: a kernel without IPv6 sends those of IPv4. */
 function isOf({ payload: { bytes, start } }: Message, family: LocalRoute['family']): boolean {
   return bytes[start] === FAMILIES[family].protocol;
-}
-
-function* dump(socket: NetlinkSocket, family: LocalRoute['family'], sequence: number): Generator<LocalRoute> {
-  socket.send(requestOf(family, RT_TABLE_LOCAL, RTN_LOCAL, sequence), ASKED);
-  try {
-    for (const replies of replyParts(socket, { asked: ASKED, sequence, type: RTM.newRoute }))
-      for (const reply of replies) if (isOf(reply, family)) yield readRoute(reply, family);
-  } catch (error) {
-    // There is no such table.
-    if (!(error instanceof NetlinkError && error.code === 'ENOENT')) throw error;
-  }
 }
 
 /** Reads RTM_NEWROUTE. */

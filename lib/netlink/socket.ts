@@ -129,7 +129,6 @@ export class NetlinkSocket implements Disposable {
     this.join(NFNLGRP_NFTABLES, asked);
   }
 
-  /** Subscribes to a multicast group of the protocol. */
   join(group: number, asked: string): void {
     check(this.#set(SOL_NETLINK, NETLINK.ADD_MEMBERSHIP, Int32Array.of(group)), asked);
   }

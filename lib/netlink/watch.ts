@@ -3,7 +3,6 @@ import { messagesIn, NFT_MSG } from './messages.ts';
 import { type Generation, readGeneration } from './replies.ts';
 import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
-/** Changes of nf_tables that came together. */
 export interface Changes {
   /** One for each transaction, in order. */
   readonly generations: readonly Generation[];

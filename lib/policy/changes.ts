@@ -15,7 +15,6 @@ import { counted, countedAddresses, few } from '../text/words.ts';
 import { type Change, type Fate, type Fates, fatesOf, sideBySide } from './fates.ts';
 import { type Entry, nodeAddressText, outcomeText, type Policy } from './policy.ts';
 
-/** What a change does to packets, in words. */
 export interface VerdictChanges {
   /** A clause. */
   readonly summary: string;
@@ -63,7 +62,7 @@ export function describePolicyChange(before: Policy, after: Policy): VerdictChan
   return describeChanges(fatesOf(within(before, set)), fatesOf(within(after, set)));
 }
 
-/** Mostly few entries of many change: then the others, which would take long to sort, are left out. */
+/** With so few entries that differ, the others are left out: 100,000 would take 100 MB more, and twice the time. */
 const FEW = 1000;
 
 /** The prefixes about which only one policy says something, or both something else; perhaps some more. */
@@ -138,7 +137,6 @@ function listed<One extends Range>(ranges: readonly One[], line: (one: One) => s
   return few(ranges, MAX_LINES, line, (more) => `… and ${counted(more, 'more range')}, ${size()}`);
 }
 
-/** What changes because packets must come from elsewhere. */
 function sourceChanges(before: Fates, after: Fates) {
   const { family } = before;
   const [old = everything(family), now = everything(family)] = [before.from, after.from];
@@ -159,10 +157,8 @@ function sourceChanges(before: Fates, after: Fates) {
   };
 }
 
-/** The most ranges that are shown one by one. */
 const MAX_LINES = 20;
 
-/** The most characters of a rule that are shown. */
 const MAX_RULE = 400;
 
 function changeLine(family: Family, { before, after, ...range }: Change): string {

@@ -17,12 +17,10 @@ import {
 /** What the config says about an address, and why. */
 export interface Decision {
   readonly address: Address;
-  /** The canonical text of the address (RFC 5952). */
   readonly text: string;
   readonly verdict: Verdict;
   /** The address that the packets leave with; undefined if they are not masqueraded, or if no destination has one for them. */
   readonly as: NodeAddress | undefined;
-  /** What is said about where the packet comes from. */
   readonly source: SourceDecision;
   /** The entry that decides; undefined if none holds the address, which is then masqueraded. */
   readonly decidedBy: Entry | undefined;
@@ -38,7 +36,6 @@ export interface SourceDecision {
   readonly address: Address | undefined;
   /** The ranges that are listed, without those inside another; none if packets may come from anywhere. */
   readonly listed: Policy['from'];
-  /** The one that holds the address. */
   readonly match: Policy['from'][number] | undefined;
   /** Whether the packet comes from elsewhere, and is left alone for that. */
   readonly isElsewhere: boolean;

@@ -13,7 +13,6 @@ export interface MasqueradedPods extends Advice {
   readonly family: Family;
   /** What to list: pods may come and go without changing it. */
   readonly range: Prefix;
-  /** How many routes. */
   readonly routes: number;
   /** Some of the routes, and the entries that ask for it. */
   readonly evidence: readonly string[];
@@ -84,7 +83,6 @@ function meets(prefix: Prefix, { family, ranges }: RangeSet): boolean {
 const NARROWEST: Readonly<Record<Family, number>> = { IPv4: 24, IPv6: 64 };
 const WIDEST: Readonly<Record<Family, number>> = { IPv4: 16, IPv6: 48 };
 
-/** A few ranges that hold all of the set. */
 function listable(set: RangeSet): readonly Prefix[] {
   const { family } = set;
   const groups = Map.groupBy(prefixesOf(set), ({ address, length }) =>

@@ -12,7 +12,6 @@ export type { Address, Family, OwnAddress };
 /** Whether a packet leaves with the node's address instead of its own. */
 export type Verdict = 'not_masqueraded' | 'masqueraded';
 
-/** The verdicts in words. */
 export const VERDICT_TEXT: Readonly<Record<Verdict, string>> = {
   not_masqueraded: 'not masqueraded',
   masqueraded: 'masqueraded',

@@ -3,15 +3,12 @@ import { applyEdits, type Edit, findNodeAtLocation, getNodePath, getNodeValue, m
 import { CniError, type Node, parseStrict, requireType } from './json.ts';
 import { type NatPolicy, natPolicies } from './nat-policy.ts';
 
-/** The config with the new list, or the first error. */
 type ExceptionListResult = { readonly text: string } | { readonly error: CniError };
 
 /**
- * Writes the destinations that are not SNATed into the CNI config of a Windows node.
- *
- * The list is in the endpoint policy of Type OutBoundNAT of each plugin. Nothing else in the text changes. A config
- * without such a policy is an error, and so is an ambiguous one: two such policies in a plugin, both forms of the list,
- * a form or key that the plugin does not read.
+ * Writes the destinations that are not SNATed into the CNI config of a Windows node: into the endpoint policy of Type
+ * OutBoundNAT of each plugin, without any other change of the text. A config without such a policy is an error, and so is
+ * an ambiguous one.
  *
  * @param cidrs IPv4 CIDRs; their texts are not changed
  */
@@ -59,7 +56,6 @@ function listText(json: string, list: Node, cidrs: readonly string[]): string {
   return `${open}${cidrs.map((cidr) => JSON.stringify(cidr)).join(comma)}${close}`;
 }
 
-/** The white space before a node. */
 function blankBefore(json: string, { offset }: Node): string {
   const before = json.slice(0, offset);
   return before.slice(before.trimEnd().length);

@@ -82,7 +82,6 @@ export function exactMember(object: Node, name: string): Node | undefined {
   throw new CniError(message, property, `write "${name}"`);
 }
 
-/** The text of a string; undefined for everything else. */
 export function textOf(node: Node | undefined): string | undefined {
   return node?.type === 'string' ? String(node.value) : undefined;
 }

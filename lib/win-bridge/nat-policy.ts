@@ -17,7 +17,6 @@ const ENDPOINT = 'EndpointPolicy';
 /** Mixtures of the two HNS APIs, which no program reads. */
 const MIXTURES: readonly ListPath[] = [['Exceptions'], ['Settings', 'ExceptionList']];
 
-/** A policy of Type OutBoundNAT. */
 export interface NatPolicy {
   readonly policy: Node;
   /** Where the list is or belongs. */
@@ -105,7 +104,6 @@ function samplePolicy({ key, path = HNS_API_1 }: Partial<Plugin>): string {
   return `{"${name}": "${ENDPOINT}", "${value}": {"Type": "${NAT}", ${sample(path)}}}`;
 }
 
-/** How to write an empty list. */
 function sample(path: ListPath): string {
   return path.reduceRight((value, key) => `{"${key}": ${value}}`, '[]').slice(1, -1);
 }

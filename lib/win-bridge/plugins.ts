@@ -9,10 +9,8 @@ export const HNS_API_1: ListPath = ['ExceptionList'];
 /** The path in `{"Type": "OutBoundNAT", "Settings": {"Exceptions": [...]}}`. */
 export const HNS_API_2: ListPath = ['Settings', 'Exceptions'];
 
-/** The key of a plugin that holds its policies. */
 export type PolicyKey = 'policies' | 'AdditionalArgs';
 
-/** How a plugin reads its policies. */
 interface Dialect {
   readonly key: PolicyKey;
   /** Undefined if `apiVersion` or the policy itself decides. */
@@ -39,7 +37,6 @@ const DEFAULT_DELEGATE = 'win-bridge';
 /** The plugins that are known to make endpoints. */
 export const KNOWN_PLUGINS: readonly string[] = [...DIALECTS.keys(), DELEGATING];
 
-/** A plugin that may have policies. */
 export interface Plugin {
   /** The name of the plugin in messages, such as `plugin "win-bridge"`. */
   readonly title: string;

@@ -164,7 +164,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'promise: what no entry decides at the end of the range is forgotten',
-    edits: [['fill(last + 1n);', '']],
+    edits: [['emit(highest(family));', '']],
     noticedBy: [['policy/promises.test.ts', ALL]],
   },
   {
@@ -207,7 +207,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'addresses: changes of the node are not followed',
-    edits: [['if (this.#check()) return;', 'return;']],
+    edits: [['if (check()) return;', 'return;']],
     noticedBy: [['packets/node-addresses.test.ts', 'before, during and after']],
   },
   {

@@ -2,7 +2,7 @@ import { warnOfFight } from '../../../lib/agent/kernel-events.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
 import { type Step, type Sync, syncs } from '../../../lib/agent/loop.ts';
 import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
-import { AddressChanges } from '../../../lib/beside/address-changes.ts';
+import { watchAddresses } from '../../../lib/beside/address-changes.ts';
 import { collectGarbageSoon } from '../../../lib/beside/collect-garbage.ts';
 import type { FlowWatch } from '../../../lib/beside/flow-watch.ts';
 import type { ForeignWatch } from '../../../lib/beside/foreign-watch.ts';
@@ -136,7 +136,7 @@ function afterOnly(surroundings: Surroundings): (step: Step) => Promise<void> {
 function afterEach(surroundings: Surroundings): (step: Step) => Promise<void> {
   const { log, wakes } = surroundings;
   const { flags } = surroundings.args;
-  const addresses = flags.netlink === 'off' ? undefined : new AddressChanges(wakes, log, stopSignal);
+  const addresses = flags.netlink === 'off' ? undefined : watchAddresses(wakes, log, stopSignal);
   let isServing = false;
   let beside: Beside | undefined;
   return async (step) => {
@@ -146,7 +146,7 @@ function afterEach(surroundings: Surroundings): (step: Step) => Promise<void> {
     if (step.kind === 'held') return;
     wakes.kernel.settle({ ...step, isRepair: step.drift !== undefined });
     if (step.drift !== undefined) warnOfFight(wakes.kernel.repairs, step.drift, log);
-    addresses?.follow(step.policies);
+    addresses?.(step.policies);
     const flow = flowVerdict(step.policies);
     if (beside === undefined) {
       beside = await openBeside(surroundings, step);
@@ -169,9 +169,16 @@ async function openBeside(surroundings: Surroundings, step: Sync): Promise<Besid
   const { log, status, wakes, netlink } = surroundings;
   const { flags } = surroundings.args;
   const leftovers = await openLeftovers(surroundings, step);
-  const { ForeignWatch } = await import('../../../lib/beside/foreign-watch.ts');
-  const [accepted, pods] = [flags['accept-foreign'], podFinder(flags)];
-  const foreign = new ForeignWatch(foreignHost(flags), log, status, leftovers, accepted, pods, stopSignal);
+  const { createForeignWatch } = await import('../../../lib/beside/foreign-watch.ts');
+  const foreign = createForeignWatch({
+    host: foreignHost(flags),
+    log,
+    status,
+    leftovers,
+    accepted: flags['accept-foreign'],
+    findPods: podFinder(flags),
+    signal: stopSignal,
+  });
   const families = step.policies.map(({ family }) => family);
   const { dataplane } = step;
   if (netlink !== undefined && dataplane.knownUntil !== undefined) {
@@ -204,9 +211,9 @@ async function watchFlows(
       log.warn(`--stale-flows=${mode} has no effect: it needs netlink, and not legacy mode`);
     return undefined;
   }
-  const { FlowWatch } = await import('../../../lib/beside/flow-watch.ts');
+  const { createFlowWatch } = await import('../../../lib/beside/flow-watch.ts');
   const families = policies.map(({ family }) => family);
-  return new FlowWatch({ mode, families, toPorts: flags['to-ports'] }, log, recorder);
+  return createFlowWatch({ mode, families, toPorts: flags['to-ports'] }, log, recorder);
 }
 
 /** nf_tables over netlink. Tells the log and the metrics whether it works. */

@@ -13,7 +13,6 @@ import { portRules } from '../ports.ts';
 import { renderedOnce } from '../rendered.ts';
 import { portsText, translationText } from '../translation.ts';
 
-/** A rule of one of the agent's chains. */
 export interface ChainRule {
   readonly chain: string;
   /** The words after `-A CHAIN`. */
@@ -25,14 +24,11 @@ export interface ChainRule {
 }
 
 /**
- * The rules of the agent's chains, in the order in which a packet meets them.
+ * The rules of the agent's chains, in the order in which a packet meets them. If packets must come from certain ranges, the
+ * first chain only sends those on to a second one, which has the rules about destinations.
  *
- * If packets must come from certain ranges, the first chain has a rule for each of these, behind which they go on in the
- * second chain; all other packets are left alone. Otherwise there is no second chain.
- *
- * The rules about destinations are in the order in which a packet meets them. In iptables the first match decides, in the policy
- * the longest one: with exceptions, the most specific rules come first. Without exceptions all entries return, and the
- * rules have the order of the sources, which is easier to read.
+ * In iptables the first match decides, in the policy the longest one: with exceptions, the most specific rules come first.
+ * Without exceptions all entries return, and the rules have the order of the sources, which is easier to read.
  */
 export const renderChain = renderedOnce(render);
 
@@ -159,13 +155,9 @@ const BUILT_IN = [
   'RETURN',
 ];
 
-/** The end of the name of the second chain. */
 const SECOND = '-FROM';
 
-/**
- * The chain in which packets go on that come from the listed ranges. If the first name is too long for the end behind it,
- * a hash of it stands for what is left out.
- */
+/** The name of the second chain. If the first one is too long to be its beginning, a hash stands for what is left out. */
 export function secondChain(chain: string): string {
   if (chain.length + SECOND.length <= MAX_CHAIN_LENGTH) return `${chain}${SECOND}`;
   const hash = hashOf(chain);
@@ -179,10 +171,7 @@ function hashOf(text: string): string {
   return (hash >>> 0).toString(16).padStart(8, '0');
 }
 
-/**
- * Whether the text may be the name of the agent's chain. Names of iptables, kubelet and kube-proxy may not, nor what may be
- * the second chain beside another name.
- */
+/** Whether the agent's chain may have this name: none of iptables, kubelet and kube-proxy, and none of a second chain. */
 export function isChainName(text: string): boolean {
   const valid = text.length <= MAX_CHAIN_LENGTH && /^[A-Za-z0-9_][A-Za-z0-9_-]*$/.test(text);
   return valid && !BUILT_IN.includes(text) && !text.startsWith('KUBE-') && !text.endsWith(SECOND);

@@ -5,11 +5,13 @@ import { isOlder } from '../versions.ts';
 import { inTurns, legacyTables } from './legacy.ts';
 import { createTool, type Tool, type ToolVersion, toolVersion } from './tool.ts';
 
-/** The mode to use, the names of its commands, and the reason in words. */
-export interface Detected {
-  readonly mode: IptablesMode;
+export interface Command extends ToolVersion {
+  /** What follows `iptables` or `ip6tables` in their names. */
   readonly suffix: string;
-  readonly version: string;
+}
+
+/** The commands of the mode to use, and the reason in words. */
+export interface Detected extends Command {
   readonly reason: string;
 }
 
@@ -24,34 +26,34 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
   if (wanted !== 'auto') {
     const command = await findCommand(host, wanted);
     if (command === undefined) throw notInstalled(`mode ${wanted}`);
-    return found(command, wanted, 'set by --iptables-mode');
+    return found(command, 'set by --iptables-mode');
   }
 
   const nft = await findCommand(host, 'nft');
   if (nft === undefined) {
     const legacy = await findCommand(host, 'legacy');
     if (legacy === undefined) throw notInstalled('either mode');
-    return found(legacy, 'legacy', 'iptables-nft is not installed');
+    return found(legacy, 'iptables-nft is not installed');
   }
   const nftTool = createTool(host, 'IPv4', nft.suffix);
   try {
     const nftChain = await kubeletChain((chain) => hasNftChain(host, nftTool, chain));
-    if (nftChain !== undefined) return found(nft, 'nft', `kubelet keeps ${nftChain} in this mode`);
+    if (nftChain !== undefined) return found(nft, `kubelet keeps ${nftChain} in this mode`);
   } catch (error) {
     return withoutNft(host, error);
   }
 
   // iptables-legacy would load its kernel modules; a file in /proc says whether the mode is in use.
-  if ((await legacyTables(host, 'IPv4'))?.length === 0) return found(nft, 'nft', 'no legacy table is in use');
+  if ((await legacyTables(host, 'IPv4'))?.length === 0) return found(nft, 'no legacy table is in use');
   const legacy = await findCommand(host, 'legacy');
-  if (legacy === undefined) return found(nft, 'nft', 'iptables-legacy is not installed');
+  if (legacy === undefined) return found(nft, 'iptables-legacy is not installed');
   const legacyTool = createTool(inTurns(host, 'legacy'), 'IPv4', legacy.suffix);
   const legacyChain = await kubeletChain((chain) => legacyTool.has('mangle', chain));
-  if (legacyChain !== undefined) return found(legacy, 'legacy', `kubelet keeps ${legacyChain} in this mode`);
+  if (legacyChain !== undefined) return found(legacy, `kubelet keeps ${legacyChain} in this mode`);
 
   const [nftRules, legacyRules] = await Promise.all([builtInRules(nftTool), builtInRules(legacyTool)]);
   const counts = `built-in nat chains hold ${nftRules.length} rules in nft mode, ${legacyRules.length} in legacy mode`;
-  return legacyRules.length > nftRules.length ? found(legacy, 'legacy', counts) : found(nft, 'nft', counts);
+  return found(legacyRules.length > nftRules.length ? legacy : nft, counts);
 }
 
 /** Tries legacy mode, because a kernel without nf_tables may have it. If this fails too, its error is thrown. */
@@ -60,13 +62,7 @@ async function withoutNft(host: Host, error: unknown): Promise<Detected> {
   const legacy = isFinal ? undefined : await findCommand(host, 'legacy');
   if (isFinal || legacy === undefined) throw error;
   await createTool(host, 'IPv4', legacy.suffix).list('POSTROUTING');
-  return found(legacy, 'legacy', `nft mode does not work here: ${error.message}`);
-}
-
-/** The commands of a mode. */
-export interface Command extends ToolVersion {
-  /** What follows `iptables` or `ip6tables` in their names. */
-  readonly suffix: string;
+  return found(legacy, `nft mode does not work here: ${error.message}`);
 }
 
 function notInstalled(modes: string): DataplaneError {
@@ -83,16 +79,11 @@ export async function findCommand(host: Host, mode: IptablesMode): Promise<Comma
   return undefined;
 }
 
-function found({ suffix, version }: Command, mode: IptablesMode, reason: string): Detected {
-  if (isOlder(version, OLDEST_VERSION)) {
-    const oldest = OLDEST_VERSION.join('.');
-    throw new DataplaneError(
-      'missing',
-      `iptables ${version} is too old`,
-      `install iptables ${oldest} or newer`,
-    );
-  }
-  return { mode, suffix, version, reason };
+function found(command: Command, reason: string): Detected {
+  const { version } = command;
+  if (!isOlder(version, OLDEST_VERSION)) return { ...command, reason };
+  const remedy = `install iptables ${OLDEST_VERSION.join('.')} or newer`;
+  throw new DataplaneError('missing', `iptables ${version} is too old`, remedy);
 }
 
 async function kubeletChain(has: (chain: string) => Promise<boolean>): Promise<string | undefined> {
@@ -100,7 +91,6 @@ async function kubeletChain(has: (chain: string) => Promise<boolean>): Promise<s
   return KUBELET_CHAINS.find((_, index) => present[index]);
 }
 
-/** Whether the chain is in `mangle` of the nft mode. */
 async function hasNftChain({ netlink }: Host, tool: Tool, chain: string): Promise<boolean> {
   const asked = await netlink?.has({ family: 'IPv4', table: 'mangle', chain });
   return asked ?? (await tool.has('mangle', chain));

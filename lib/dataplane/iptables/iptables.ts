@@ -51,10 +51,12 @@ export async function iptablesPlaces(
   host: Host,
 ): Promise<readonly Place[]> {
   const dataplane = iptablesDataplane(await detectMode(host, mode), options, host);
-  return (await familiesInUse(mode, host)).map((family) => ({ dataplane, family }));
+  const families: Family[] = [];
+  for (const family of FAMILIES)
+    if (mode === 'nft' || (await usesLegacyNat(host, family)) !== false) families.push(family);
+  return families.map((family) => ({ dataplane, family }));
 }
 
-/** The dataplane of a known mode. */
 export function iptablesDataplane(
   { mode, suffix, version, reason }: Detected,
   options: RuleOptions,
@@ -160,12 +162,4 @@ function countRules(counted: readonly Counted[], policy: Policy, options: RuleOp
     if (verdict !== undefined) counts.push({ rule: rule.spec, entry, verdict, packets });
   }
   return counts;
-}
-
-async function familiesInUse(mode: IptablesMode, host: Host): Promise<readonly Family[]> {
-  const families: Family[] = [];
-  for (const family of FAMILIES) {
-    if (mode === 'nft' || (await usesLegacyNat(host, family)) !== false) families.push(family);
-  }
-  return families;
 }

@@ -19,9 +19,8 @@ export async function usesLegacyNat(host: Host, family: Family): Promise<boolean
 }
 
 /**
- * The host for the tools of a mode. In this process, the tools of the legacy mode run one after the other: each holds
- * the xtables lock while it reads the whole table, which takes hundreds of milliseconds on a node with 100,000 rules.
- * If several ran at once, the last would wait for the lock too long, at every attempt.
+ * The host for the tools of a mode. Those of the legacy mode run one after the other: each holds the xtables lock while it
+ * reads the whole table (hundreds of ms with 100,000 rules), and a tool that waits for it too long fails.
  */
 export function inTurns(host: Host, mode: IptablesMode): Host {
   if (mode === 'nft') return host;

@@ -1,8 +1,8 @@
 import type { Family } from '../../cidr/address.ts';
 import type { Care } from '../dataplane.ts';
-import type { Netlink } from '../netlink.ts';
+import type { Netlink, Requests } from '../netlink.ts';
 import { renderJump, renderQuotedJump, secondChain } from './chain.ts';
-import { foreignRule } from './foreign.ts';
+import { BUILT_IN_CHAINS } from './detect.ts';
 import { type KernelRule, ruleTarget, sameRule } from './rule.ts';
 import type { Tool } from './tool.ts';
 
@@ -30,7 +30,6 @@ export interface IptablesObservation {
 interface OddJumps {
   /** Their numbers in POSTROUTING, counted from 1. */
   readonly numbers: readonly number[];
-  /** How many rules POSTROUTING holds. */
   readonly rules: number;
 }
 
@@ -39,7 +38,6 @@ export function isOdd(spec: string): boolean {
   return /[\n\ufffd]/.test(spec);
 }
 
-/** The rules of both chains. */
 interface ChainsRead<Rule> {
   /** Undefined if the first chain is missing, or one of both is unreadable. */
   readonly rules: readonly (Rule & KernelRule)[] | undefined;
@@ -125,6 +123,51 @@ async function findHeld(
       held.set(name, await foreignRule(tool, netlink, name, isOwn));
   }
   return held;
+}
+
+/** A chain that holds more is not listed: a foreign chain can hold 100,000 rules, all of which the tool reads. */
+const MOST_RULES = 1_000;
+
+/** A chain that may hold the rule. */
+interface Place {
+  readonly chain: string;
+  readonly isCertain: boolean;
+  readonly isSmall: boolean;
+}
+
+/**
+ * A foreign rule that leads to the chain, as `iptables -S` prints it, or words for one that is not found. Without
+ * netlink it is looked for in the built-in chains only.
+ *
+ * @param isOwn whether a rule in a place is the agent's
+ */
+async function foreignRule(
+  tool: Tool,
+  netlink: Netlink | undefined,
+  chain: string,
+  isOwn: (place: string, spec: string) => boolean,
+): Promise<string> {
+  const asked = await netlink?.ask((requests) => placesOf(requests, tool, chain));
+  const places = asked ?? BUILT_IN_CHAINS.map((name) => ({ chain: name, isCertain: false, isSmall: true }));
+  let words = 'a rule in another chain';
+  for (const place of places) {
+    const specs = place.isSmall ? await tool.list(place.chain) : undefined;
+    const found = specs?.find((spec) => ruleTarget(spec) === chain && !isOwn(place.chain, spec));
+    if (found !== undefined) return `-A ${place.chain} ${found}`;
+    if (specs === undefined && place.isCertain) words = `a rule in ${place.chain}`;
+  }
+  return words;
+}
+
+async function placesOf(requests: Requests, { family }: Tool, to: string): Promise<readonly Place[]> {
+  const nat = { family, table: 'nat' };
+  const chains = new Set((await requests.rules(nat, to)).map(({ chain }) => chain));
+  const places: Place[] = [];
+  for (const chain of chains) {
+    const use = (await requests.chain({ ...nat, chain }))?.use ?? 0;
+    places.push({ chain, isCertain: true, isSmall: use <= MOST_RULES });
+  }
+  return places;
 }
 
 /** Finds the ways to the chain. */

@@ -83,9 +83,8 @@ function declarations(...chains: readonly string[]): readonly string[] {
 }
 
 /**
- * Deletes all jumps, also a correct one, which is then added again. If two agents do this at the same time, the second
- * one deletes more jumps than it finds, and fails as a whole. If each kept the first jump that it saw, none might be
- * left. Jumps are deleted by their text if they have one, because numbers change when other programs insert rules.
+ * Deletes all jumps, also a correct one, which is then added again: of two agents at the same time, the second one then
+ * fails as a whole. If each kept a jump, none might be left. Numbers of rules change: they are used only without a text.
  */
 function deleteJumps({ jumps, odd }: IptablesObservation): readonly string[] {
   return [
@@ -95,9 +94,9 @@ function deleteJumps({ jumps, odd }: IptablesObservation): readonly string[] {
 }
 
 /**
- * Deletes the jumps and both chains; of the second one it is not always known whether it is there. A chain that a foreign
- * rule leads to is only emptied. If the numbers of jumps have changed, a jump is left, so that the chain cannot be deleted,
- * or too few rules are left to insert one behind them: the transaction fails as a whole.
+ * Deletes the jumps and both chains, declared first because the second one may not be there. A chain that a foreign rule leads
+ * to is only emptied. If the numbers of jumps have changed, the deletion of the chain, or the insertion at the end, fails
+ * the whole transaction.
  */
 function removeChains(observed: IptablesObservation, chain: string): readonly string[] {
   const { jumps, odd, held } = observed;
@@ -230,22 +229,15 @@ const TOOL = { IPv4: 'iptables-restore', IPv6: 'ip6tables-restore' } as const;
  * ip6tables-restore reads the same text.
  */
 export function renderChains(policies: readonly Policy[], options: RuleOptions): string {
-  const scripts = policies.map((policy) => {
-    const nothing = { ...NOTHING, family: policy.family };
-    return { family: policy.family, lines: (plan(nothing, policy, options)?.script ?? '').split('\n') };
+  const { chain } = options;
+  const isDeclaration = (line: string) => line.startsWith(':');
+  const lines = policies.flatMap((policy) => {
+    const only = policies.length > 1 ? `${ONLY[policy.family]} ` : '';
+    const made = [...makeChains(chain, renderChain(policy, options)), `-A POSTROUTING ${renderJump(chain)}`];
+    return made.map((line) => (isDeclaration(line) ? line : `${only}${line}`));
   });
-  const both = scripts.length > 1;
-  const chains = new Set(scripts.flatMap(({ lines }) => lines.filter((line) => line.startsWith(':'))));
-  const rules = scripts.flatMap(({ family, lines }) =>
-    lines.filter((line) => line.startsWith('-')).map((line) => (both ? `${ONLY[family]} ${line}` : line)),
-  );
-  const tools = scripts.map(({ family }) => `${TOOL[family]} --noflush`).join(' and ');
-  return [
-    `# Input of ${tools}; without --noflush, all other rules of nat are deleted.`,
-    '*nat',
-    ...chains,
-    ...rules,
-    'COMMIT',
-    '',
-  ].join('\n');
+  const tools = policies.map(({ family }) => `${TOOL[family]} --noflush`).join(' and ');
+  const note = `# Input of ${tools}; without --noflush, all other rules of nat are deleted.\n`;
+  const rules = lines.filter((line) => !isDeclaration(line));
+  return `${note}${transaction([...new Set(lines.filter(isDeclaration)), ...rules])}`;
 }

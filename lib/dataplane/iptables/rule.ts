@@ -19,7 +19,6 @@ export function ruleWords(spec: string): readonly string[] {
   );
 }
 
-/** Whether two texts are the same rule. */
 export function sameRule(a: string, b: string): boolean {
   return a === b || ruleKey(a) === ruleKey(b);
 }

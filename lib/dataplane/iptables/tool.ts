@@ -14,7 +14,6 @@ export interface Tool {
   list(chain: string, table?: string): Promise<readonly string[] | undefined>;
   /** The rules of a chain in `nat` with their counts; empty if there is no such chain. */
   listCounts(chain: string): Promise<readonly CountedRule[]>;
-  /** Whether the chain is in the table. */
   has(table: string, chain: string): Promise<boolean>;
   /** Whether the chain in `nat` holds the rule; mostly works also for a chain that cannot be listed. */
   holds(chain: string, spec: string): Promise<boolean | 'unreadable'>;
@@ -26,7 +25,6 @@ export interface Tool {
   restore(script: string): Promise<void>;
 }
 
-/** A rule and its counts. */
 export interface CountedRule {
   readonly spec: string;
   readonly packets: bigint;
@@ -101,7 +99,6 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
   };
 }
 
-/** The version and mode of a command. */
 export interface ToolVersion {
   /** Such as `1.8.9`. */
   readonly version: string;

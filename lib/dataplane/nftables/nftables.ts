@@ -108,7 +108,6 @@ export async function openNftables(
   };
 }
 
-/** A look at the table. */
 type From = Look<NftTable | undefined>;
 
 /** The rules and elements of the agent's table with their counts. */
@@ -125,8 +124,8 @@ function withCounts(chain: NftChain, counts: readonly bigint[]): NftChain | unde
 }
 
 /**
- * The counts of each element, of packets from elsewhere, of invalid ones, and of all that is masqueraded. Exceptions have no element: they are
- * counted with everything else that is masqueraded.
+ * The counts of each element and of each rule that counts. Exceptions have no element: they are counted with everything
+ * else that is masqueraded.
  *
  * @param remade how often a chain was written again: each time, the counts of its rules begin at zero
  */

@@ -85,12 +85,10 @@ export function objectLines(table: NftTable): readonly string[] {
   ];
 }
 
-/** The elements of a set, in one line. */
 export function elementsLine(elements: readonly string[]): string {
   return `elements = { ${elements.join(', ')} }`;
 }
 
-/** The name of a chain. */
 export function chainName({ head }: NftChain): string {
   return head.replace('chain ', '');
 }

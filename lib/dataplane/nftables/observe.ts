@@ -66,7 +66,6 @@ function readRule(line: string): NftRule {
   return packets === undefined ? { text } : { text, packets: BigInt(packets) };
 }
 
-/** The elements of a small set in one line. */
 function joinLines(_: string, list: string): string {
   return elementsLine(list.split(',').map((text) => canonical(text.trim())));
 }

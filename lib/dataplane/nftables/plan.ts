@@ -25,12 +25,10 @@ import {
   renderTransaction,
 } from './table.ts';
 
-/** A plan, and how it is carried out. */
 export interface TablePlan extends Writing {
   readonly draft: Draft;
 }
 
-/** How the table is written. */
 interface Writing {
   /** What nft reads first, in a transaction of its own that changes no verdict; empty if nothing. */
   readonly preparation: string;
@@ -40,7 +38,6 @@ interface Writing {
   readonly remade: Remade;
 }
 
-/** A change of the set alone. */
 interface ElementChange {
   readonly remove: readonly Range[];
   readonly add: readonly Range[];
@@ -52,7 +49,6 @@ interface ElementChange {
  */
 const MOST_DELETING = 100_000;
 
-/** How a change may be made. */
 interface WritingOptions {
   /** Whether elements can be changed over netlink. */
   readonly overNetlink: boolean;
@@ -90,7 +86,7 @@ export function planTable(
       ? SAME
       : delta([...had.elements.keys()], [...wanted.elements.keys()], had.elements, wanted.elements);
   const second = secondDelta(family, had, wanted);
-  const hasSameRules = sameLines(ruleLines(family, had), ruleLines(family, wanted));
+  const hasSameRules = isDeepStrictEqual(ruleLines(family, had), ruleLines(family, wanted));
   const elementsDiffer = !isSame(elements) || !isSame(second);
   if (table !== undefined && hasSameRules && !elementsDiffer) return undefined;
 
@@ -144,7 +140,7 @@ function writeSingly(
 ): Writing | undefined {
   const [old, from] = [fromElements(family, had), fromElements(family, wanted)];
   const second = secondDelta(family, had, wanted);
-  if (!sameLines(frameLines(family, had), frameLines(family, wanted))) return undefined;
+  if (!isDeepStrictEqual(frameLines(family, had), frameLines(family, wanted))) return undefined;
   const chains = changedChains(had, wanted);
   // A second set that comes or goes without a rule that names it.
   if ((old === undefined) !== (from === undefined) && chains.length === 0) return undefined;
@@ -259,10 +255,6 @@ function delta(
 
 function isSame({ gone, added }: Delta): boolean {
   return gone.length + added.length === 0;
-}
-
-function sameLines(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((line, index) => line === b[index]);
 }
 
 function foreignTable(family: Family): DataplaneError {

@@ -65,7 +65,6 @@ export async function seeElementCounts(
   return new Map(Array.from(elements.keys(), (text, index) => [text, read.ranges[index]?.packets ?? 0n]));
 }
 
-/** How many elements are asked for one by one. */
 const MOST_ASKED = 16;
 
 /**

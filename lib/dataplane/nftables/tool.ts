@@ -22,11 +22,9 @@ export interface NftTool {
   run(family: Family, script: string): Promise<void>;
 }
 
-/** What to list. */
 interface ListOptions {
   /** Leaves out the elements of all sets. */
   readonly isTerse?: boolean;
-  /** The name of a set, to list only that. */
   readonly set?: string;
 }
 

@@ -15,7 +15,6 @@ import { type Condition, type Outcome, type Rule, ruleOf, type Test } from '../r
 import { CATCH_ALL, CHAIN, FROM_SET, INVALID_CHAIN, INVALID_MATCH, NFT_FAMILY, SET } from './names.ts';
 import { chainName, isOwn, type NftChain, type NftTable } from './objects.ts';
 
-/** What the table does with packets to every address. */
 export function kernelFates(family: Family, table: NftTable | undefined): KernelFates {
   const leftAlone = sameFate(family, { verdict: 'not_masqueraded' });
   if (table === undefined || !isOwn(table)) return { state: 'no chain', ...leftAlone };
@@ -51,7 +50,6 @@ function isOfInvalid({ properties, rules }: NftChain): boolean {
   );
 }
 
-/** What the chains do with packets of no connection. */
 function invalidIn(chains: readonly NftChain[]): KernelFates['invalid'] {
   const [rule] = chains.find((chain) => chainName(chain) === INVALID_CHAIN)?.rules ?? [];
   if (rule === undefined) return undefined;
@@ -117,7 +115,6 @@ const OWN_SET = new RegExp(`^ip6? daddr (@${SET})( .*)?$`);
 const DESTINATION = /^ip6? daddr (!= )?(?:\{ ([^{}]+) \}|(\S+))( .*)?$/;
 const ELSEWHERE = new RegExp(`^ip6? saddr != @${FROM_SET}$`);
 
-/** What a rule asks for, in front of its verdict. */
 function testsOf(family: Family, asked: string, { sets, elements }: NftTable): readonly Test[] {
   if (asked === '') return [];
   // Packets to the node itself are none of the agent's business.

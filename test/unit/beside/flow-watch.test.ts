@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
-import { FlowWatch } from '../../../lib/beside/flow-watch.ts';
+import { createFlowWatch, type FlowWatch } from '../../../lib/beside/flow-watch.ts';
 import { MOST_FLOWS } from '../../../lib/flows/read.ts';
 import type { Flow } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
@@ -44,7 +44,7 @@ function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete
       throw error;
     }
   };
-  const watch = new FlowWatch({ mode, families: ['IPv4'], toPorts: [] }, log, recorder, open);
+  const watch = createFlowWatch({ mode, families: ['IPv4'], toPorts: [] }, log, recorder, open);
   return {
     watch,
     lines,

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
 import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
-import { ForeignWatch } from '../../../lib/beside/foreign-watch.ts';
+import { createForeignWatch } from '../../../lib/beside/foreign-watch.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
@@ -21,9 +21,13 @@ const DATAPLANE: Dataplane = {
   count: () => assert.fail(),
 };
 
-const RUNNING = new AbortController().signal;
-const NO_PODS = async () => [];
 const NO_LEFTOVERS = { back: [], look: async () => undefined };
+const SURROUNDINGS = {
+  leftovers: NO_LEFTOVERS,
+  accepted: [],
+  findPods: async () => [],
+  signal: new AbortController().signal,
+};
 
 /** Looks so often, with a host of which every command fails with the error; what was logged. */
 async function logged(looks: number, error: unknown): Promise<readonly Record<string, unknown>[]> {
@@ -37,15 +41,8 @@ async function logged(looks: number, error: unknown): Promise<readonly Record<st
     },
     readText: async () => '',
   };
-  const watch = new ForeignWatch(
-    host,
-    log,
-    new Status(new Recorder(), buildInfo()),
-    NO_LEFTOVERS,
-    [],
-    NO_PODS,
-    RUNNING,
-  );
+  const status = new Status(new Recorder(), buildInfo());
+  const watch = createForeignWatch({ ...SURROUNDINGS, host, log, status });
   const dataplane = { ...DATAPLANE, iptables: { mode: 'nft', suffix: '-nft' } } as const;
   for (let look = 1; look <= looks; look += 1) {
     watch.look({ dataplane, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
@@ -85,15 +82,8 @@ for (const accepted of [[], ['ip-masq-agent']])
     const back = [{ family: 'IPv4', dataplane, rules: olderAgentRules() }] as const;
     const host = fakeHost({});
     const leftovers = { ...NO_LEFTOVERS, back };
-    const watch = new ForeignWatch(
-      host,
-      pino({ enabled: false }),
-      status,
-      leftovers,
-      accepted,
-      NO_PODS,
-      RUNNING,
-    );
+    const log = pino({ enabled: false });
+    const watch = createForeignWatch({ ...SURROUNDINGS, host, log, status, leftovers, accepted });
     watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
     while (status.foreign.length === 0) await setImmediate();
     assert.deepEqual(
