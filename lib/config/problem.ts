@@ -99,6 +99,16 @@ export function problem(kind: ProblemKind, remark: Remark): Problem {
   return { ...remark, severity: KINDS[kind].severity, kind };
 }
 
+/** A problem with a file as a whole. */
+export function fileProblem(
+  source: string,
+  message: string,
+  remedy: string,
+  kind: ProblemKind = 'unreadable',
+): Problem {
+  return problem(kind, { at: { kind: 'whole-file', source }, message, remedy });
+}
+
 /** The problem if warnings count as errors. */
 export function strictly(found: Problem): Problem {
   return found.severity === 'warning' ? { ...found, severity: 'error' } : found;

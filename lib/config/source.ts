@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { FileOrigin } from '../text/origin.ts';
 import { partitionPoint } from '../text/partition-point.ts';
-import { type FileOnly, type Problem, problem } from './problem.ts';
+import { fileProblem, type Problem, problem } from './problem.ts';
 
 /** One config file as text, known by its file name. */
 export interface Source {
@@ -55,13 +55,11 @@ export function isNearMiss(name: string): boolean {
 /** What is wrong with a near miss: the end of a sentence. */
 export const nearMissMessage = `is not read: the name of a source begins with ${SOURCE_PREFIX}`;
 
-/** @param at the source from which on they are too large */
-export function configLimitProblem(at: FileOnly, limit: number): Problem {
-  return problem('unreadable', {
-    at,
-    message: `all sources together are larger than ${limit} bytes; from this one on they are not read`,
-    remedy: 'use wider CIDRs, remove comments, or start the agent with a larger --config-limit',
-  });
+/** @param source the one from which on they are too large */
+export function configLimitProblem(source: string, limit: number): Problem {
+  const message = `all sources together are larger than ${limit} bytes; from this one on they are not read`;
+  const remedy = 'use wider CIDRs, remove comments, or start the agent with a larger --config-limit';
+  return fileProblem(source, message, remedy);
 }
 
 /** The order in which sources are merged: that of the bytes of their names. */

@@ -2,7 +2,7 @@ import type { Stats } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
 import { normalize, resolve } from 'node:path';
 import { DEFAULT_LIMITS, MAX_BYTES } from '../config/limits.ts';
-import { type Problem, problem } from '../config/problem.ts';
+import { fileProblem, type Problem, problem } from '../config/problem.ts';
 import {
   byteOrder,
   configLimitProblem,
@@ -19,7 +19,6 @@ import {
   type Inputs,
   joined,
   NOTHING,
-  pathProblem,
   readText,
   unreadable,
   unreadableProblem,
@@ -69,9 +68,7 @@ function together(inputs: readonly Inputs[], limit: number): Inputs {
     manifests,
     problems: [
       ...problems,
-      ...(next === undefined
-        ? []
-        : [configLimitProblem({ kind: 'whole-file', source: fileOf(next) }, limit)]),
+      ...(next === undefined ? [] : [configLimitProblem(fileOf(next), limit)]),
       ...sameNames(sources),
     ],
   };
@@ -119,9 +116,9 @@ async function readInput(
 /** The text of one file that is neither a source nor a manifest, of at most 1 MiB; a problem if it cannot be read. */
 export async function readFile(path: string): Promise<Source | Problem> {
   try {
-    if (await waits(path, await stat(path))) return pathProblem(path, ...NOT_A_FILE);
+    if (await waits(path, await stat(path))) return fileProblem(path, ...NOT_A_FILE);
     const bytes = await collect((await open(path)).createReadStream(), MAX_BYTES);
-    if (bytes.length > MAX_BYTES) return pathProblem(path, 'is larger than 1 MiB', 'split it');
+    if (bytes.length > MAX_BYTES) return fileProblem(path, 'is larger than 1 MiB', 'split it');
     return decodeSource(normalize(path), bytes);
   } catch (error) {
     return unreadableProblem(path, error);
