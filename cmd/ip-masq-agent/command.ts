@@ -30,14 +30,8 @@ interface Description {
   readonly operands: '' | '[PATH…]' | 'ADDRESS…' | 'SHELL' | '[COMMAND]' | 'COMMAND [ADDRESS…]';
   /** The flags of the daemon that the command uses. */
   readonly uses: readonly FlagName[];
-  readonly examples: readonly Example[];
-}
-
-/** A command line for the help. */
-interface Example {
-  /** The words after `ip-masq-agent`. */
-  readonly line: string;
-  readonly meaning: string;
+  /** What command lines mean, by their words after `ip-masq-agent`. */
+  readonly examples: Readonly<Record<string, string>>;
 }
 
 /** A command: its description, its flags and its code. */

@@ -20,21 +20,14 @@ export const COMMANDS: Commands = {
     operands: '',
     own: {},
     uses: Object.keys(FLAGS) as FlagName[],
-    examples: [
-      {
-        line: '--enable-ipv6',
-        meaning: 'in a DaemonSet with host network: read /etc/config/ip-masq-*, keep IPv4 and IPv6 rules',
-      },
-      {
-        line: '--once --config-dir=./config --log-format=text --v=3',
-        meaning: 'sync once from another directory, and log syncs that change nothing too, as text',
-      },
-      {
-        line: '--iptables-mode=nft --to-ports=1024-29999,32768-65535',
-        meaning:
-          'set the mode instead of detecting it; do not use the node ports for masqueraded connections',
-      },
-    ],
+    examples: {
+      '--enable-ipv6':
+        'in a DaemonSet with host network: read /etc/config/ip-masq-*, keep IPv4 and IPv6 rules',
+      '--once --config-dir=./config --log-format=text --v=3':
+        'sync once from another directory, and log syncs that change nothing too, as text',
+      '--iptables-mode=nft --to-ports=1024-29999,32768-65535':
+        'set the mode instead of detecting it; do not use the node ports for masqueraded connections',
+    },
     load: async () => (await import('./run/run.ts')).run,
   }),
   check: command({
@@ -44,20 +37,12 @@ export const COMMANDS: Commands = {
     operands: '[PATH…]',
     own: CHECK_FLAGS,
     uses: CONFIG_FLAGS,
-    examples: [
-      {
-        line: 'check --expect=expectations.yaml config-cloud.yaml config-operator.yaml',
-        meaning: 'before you apply them: find mistakes, and test what they do to addresses',
-      },
-      {
-        line: 'check --strict -R -o github manifests',
-        meaning: 'in a pipeline: annotations on the lines of a pull request',
-      },
-      {
-        line: 'check --enable-ipv6 -',
-        meaning: 'the output of `kubectl get configmap -o yaml` on standard input',
-      },
-    ],
+    examples: {
+      'check --expect=expectations.yaml config-cloud.yaml config-operator.yaml':
+        'before you apply them: find mistakes, and test what they do to addresses',
+      'check --strict -R -o github manifests': 'in a pipeline: annotations on the lines of a pull request',
+      'check --enable-ipv6 -': 'the output of `kubectl get configmap -o yaml` on standard input',
+    },
     asksAgent: ({ filename }, operands) => filename.length + operands.length === 0,
     load: async () => (await import('./check.ts')).check,
   }),
@@ -66,17 +51,12 @@ export const COMMANDS: Commands = {
     operands: 'ADDRESS…',
     own: EXPLAIN_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
-    examples: [
-      { line: 'explain 10.1.2.3', meaning: 'what the config says' },
-      {
-        line: 'explain -f manifests -R 10.1.2.3',
-        meaning: 'what the ConfigMaps in a directory would say',
-      },
-      {
-        line: 'explain --live 10.1.2.3 169.254.169.254',
-        meaning: 'on a node: whether the kernel agrees, and whether a foreign rule interferes',
-      },
-    ],
+    examples: {
+      'explain 10.1.2.3': 'what the config says',
+      'explain -f manifests -R 10.1.2.3': 'what the ConfigMaps in a directory would say',
+      'explain --live 10.1.2.3 169.254.169.254':
+        'on a node: whether the kernel agrees, and whether a foreign rule interferes',
+    },
     asksAgent: () => true,
     load: async () => (await import('./explain/explain.ts')).explain,
   }),
@@ -87,10 +67,10 @@ export const COMMANDS: Commands = {
     operands: '',
     own: DIFF_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
-    examples: [
-      { line: 'diff', meaning: 'on a node, with the flags of its agent unless others are given' },
-      { line: 'diff -f manifests/ip-masq.yaml', meaning: 'what another config would change' },
-    ],
+    examples: {
+      diff: 'on a node, with the flags of its agent unless others are given',
+      'diff -f manifests/ip-masq.yaml': 'what another config would change',
+    },
     asksAgent: () => true,
     load: async () => (await import('./diff/diff.ts')).diff,
   }),
@@ -111,21 +91,14 @@ export const COMMANDS: Commands = {
       'v',
       'termination-log',
     ],
-    examples: [
-      {
-        line: 'render --format=config --flatten --output-file=/out/ip-masq-agent --watch',
-        meaning: 'as a sidecar of a program that reads one file and does not know masqueradeCIDRs',
-      },
-      {
-        line: 'render -R -f main/manifests --diff-to=manifests',
-        meaning:
-          'for a pull request, with the main branch in another directory: what happens to packets after it',
-      },
-      {
-        line: 'render --format=win-bridge --input-file=cni.conf --output-file=cni.conf',
-        meaning: 'update the ExceptionList of a Windows node',
-      },
-    ],
+    examples: {
+      'render --format=config --flatten --output-file=/out/ip-masq-agent --watch':
+        'as a sidecar of a program that reads one file and does not know masqueradeCIDRs',
+      'render -R -f main/manifests --diff-to=manifests':
+        'for a pull request, with the main branch in another directory: what happens to packets after it',
+      'render --format=win-bridge --input-file=cni.conf --output-file=cni.conf':
+        'update the ExceptionList of a Windows node',
+    },
     asksAgent: ({ watch }) => !watch,
     load: async () => (await import('./render/render.ts')).render,
   }),
@@ -137,13 +110,10 @@ export const COMMANDS: Commands = {
     operands: '',
     own: OUTPUT_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
-    examples: [
-      { line: 'doctor', meaning: 'on a node, with the flags of its agent' },
-      {
-        line: 'doctor --enable-ipv6 -o json',
-        meaning: 'for a program that collects the findings of all nodes',
-      },
-    ],
+    examples: {
+      doctor: 'on a node, with the flags of its agent',
+      'doctor --enable-ipv6 -o json': 'for a program that collects the findings of all nodes',
+    },
     asksAgent: () => true,
     load: async () => (await import('./doctor.ts')).doctor,
   }),
@@ -155,10 +125,10 @@ export const COMMANDS: Commands = {
     operands: '',
     own: OUTPUT_FLAGS,
     uses: [],
-    examples: [
-      { line: 'status', meaning: 'in the pod of the agent' },
-      { line: 'status -o json', meaning: 'for programs' },
-    ],
+    examples: {
+      status: 'in the pod of the agent',
+      'status -o json': 'for programs',
+    },
     load: async () => (await import('./status.ts')).status,
   }),
   ports: command({
@@ -168,10 +138,10 @@ export const COMMANDS: Commands = {
     operands: '',
     own: OUTPUT_FLAGS,
     uses: ['to-ports'],
-    examples: [
-      { line: 'ports', meaning: 'on a node, with the flags of its agent' },
-      { line: 'ports -o json', meaning: 'for a program' },
-    ],
+    examples: {
+      ports: 'on a node, with the flags of its agent',
+      'ports -o json': 'for a program',
+    },
     asksAgent: () => true,
     load: async () => (await import('./ports.ts')).ports,
   }),
@@ -182,11 +152,11 @@ export const COMMANDS: Commands = {
     operands: '',
     own: CLEANUP_FLAGS,
     uses: ['masq-chain', 'netlink', 'sync-timeout'],
-    examples: [
-      { line: 'cleanup --dry-run', meaning: 'what it would remove' },
-      { line: 'cleanup', meaning: 'after the DaemonSet is deleted' },
-      { line: 'cleanup --masq-chain=OLD-NAME', meaning: 'if the agent used another chain' },
-    ],
+    examples: {
+      'cleanup --dry-run': 'what it would remove',
+      cleanup: 'after the DaemonSet is deleted',
+      'cleanup --masq-chain=OLD-NAME': 'if the agent used another chain',
+    },
     load: async () => (await import('./cleanup.ts')).cleanup,
   }),
   fleet: command({
@@ -196,14 +166,12 @@ export const COMMANDS: Commands = {
     operands: 'COMMAND [ADDRESS…]',
     own: FLEET_FLAGS,
     uses: [],
-    examples: [
-      { line: 'fleet status', meaning: 'which nodes differ from the others, and how' },
-      { line: 'fleet explain --live 10.1.2.3', meaning: 'what each node does with packets to the address' },
-      {
-        line: 'fleet doctor --context=prod --node-selector=pool=edge -o json',
-        meaning: 'the findings of each node of a pool, for a program',
-      },
-    ],
+    examples: {
+      'fleet status': 'which nodes differ from the others, and how',
+      'fleet explain --live 10.1.2.3': 'what each node does with packets to the address',
+      'fleet doctor --context=prod --node-selector=pool=edge -o json':
+        'the findings of each node of a pool, for a program',
+    },
     load: async () => (await import('./fleet/fleet.ts')).fleet,
   }),
   version: command({
@@ -211,10 +179,10 @@ export const COMMANDS: Commands = {
     operands: '',
     own: OUTPUT_FLAGS,
     uses: [],
-    examples: [
-      { line: 'version', meaning: 'for a bug report' },
-      { line: 'version -o json', meaning: 'for programs' },
-    ],
+    examples: {
+      version: 'for a bug report',
+      'version -o json': 'for programs',
+    },
     load: async () => (await import('./version.ts')).version,
   }),
   completion: command({
@@ -222,13 +190,11 @@ export const COMMANDS: Commands = {
     operands: 'SHELL',
     own: {},
     uses: [],
-    examples: [
-      {
-        line: 'completion bash > /etc/bash_completion.d/ip-masq-agent',
-        meaning: 'for every user; or `source <(ip-masq-agent completion bash)` for this shell',
-      },
-      { line: 'completion zsh > ~/.zfunc/_ip-masq-agent', meaning: 'in a directory of $fpath' },
-    ],
+    examples: {
+      'completion bash > /etc/bash_completion.d/ip-masq-agent':
+        'for every user; or `source <(ip-masq-agent completion bash)` for this shell',
+      'completion zsh > ~/.zfunc/_ip-masq-agent': 'in a directory of $fpath',
+    },
     load: async () => {
       const { completion } = await import('./completion.ts');
       return (args) => completion(args, COMMANDS);
@@ -239,10 +205,10 @@ export const COMMANDS: Commands = {
     operands: '[COMMAND]',
     own: {},
     uses: [],
-    examples: [
-      { line: 'help', meaning: 'commands, flags, exit codes' },
-      { line: 'help check', meaning: 'the same as check --help' },
-    ],
+    examples: {
+      help: 'commands, flags, exit codes',
+      'help check': 'the same as check --help',
+    },
     load: async () => {
       const { help } = await import('./help.ts');
       return (args) => help(args, COMMANDS);

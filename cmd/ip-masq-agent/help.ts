@@ -27,7 +27,7 @@ ${Object.entries(commands)
 
   ip-masq-agent COMMAND --help describes one command.
 
-${exampleLines(commands['run']?.examples ?? [])}
+${exampleLines(commands['run']?.examples ?? {})}
 
 Flags:
 ${flagLines(FLAGS)}
@@ -70,7 +70,9 @@ export function commandHelp(
 }
 
 function exampleLines(examples: Command['examples']): string {
-  const lines = examples.map(({ line, meaning }) => `  ip-masq-agent ${line}\n${wrap('      ', meaning)}`);
+  const lines = Object.entries(examples).map(
+    ([line, meaning]) => `  ip-masq-agent ${line}\n${wrap('      ', meaning)}`,
+  );
   return ['Examples:', ...lines].join('\n');
 }
 
