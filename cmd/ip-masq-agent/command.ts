@@ -47,7 +47,9 @@ export interface Command extends Description {
 }
 
 /** A command and how to run it. */
-interface Definition<Own extends FlagTable> extends Description {
+interface Definition<Own extends FlagTable>
+  extends Omit<Description, 'operands' | 'uses'>,
+    Partial<Pick<Description, 'operands' | 'uses'>> {
   readonly own: Own;
   /** Whether flags that are not given are those of the agent that runs on this node. */
   readonly asksAgent?: (flags: Values<Own>, operands: readonly string[]) => boolean;
@@ -57,9 +59,11 @@ interface Definition<Own extends FlagTable> extends Description {
 
 /** Makes a command. */
 export function command<Own extends FlagTable>(definition: Definition<Own>): Command {
-  const { load, asksAgent, own, ...description } = definition;
+  const { load, asksAgent, own, operands = '', uses = [], ...description } = definition;
   return {
     ...description,
+    operands,
+    uses,
     own,
     async run(line) {
       // What is wrong by itself is said before the agent is asked.
@@ -68,7 +72,7 @@ export function command<Own extends FlagTable>(definition: Definition<Own>): Com
       let notes: readonly string[] = [];
       if (asksAgent?.(flagValues(own, texts), line.operands) === true) {
         const { withAgentFlags } = await import('./agent-flags.ts');
-        ({ texts, notes } = await withAgentFlags(texts, description.uses));
+        ({ texts, notes } = await withAgentFlags(texts, uses));
       }
       try {
         const flags = { ...flagValues(FLAGS, texts), ...flagValues(own, texts) };

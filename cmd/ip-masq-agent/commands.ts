@@ -17,7 +17,6 @@ const KERNEL_FLAGS: readonly FlagName[] = [...DATAPLANE_FLAGS, 'sync-timeout'];
 export const COMMANDS: Commands = {
   run: command({
     summary: 'sync, then follow the config files and the kernel until stopped; the default command',
-    operands: '',
     own: {},
     uses: Object.keys(FLAGS) as FlagName[],
     examples: {
@@ -64,7 +63,6 @@ export const COMMANDS: Commands = {
     summary: 'show what a sync would change in the kernel now',
     details:
       'Changes nothing. Below the rules are the addresses whose verdict changes, compared with what the chain in the kernel does now, also if ip-masq-agent v1 or v2 made it. The exit code is 0 if a sync would change nothing, and 4 if it would change something.',
-    operands: '',
     own: DIFF_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: {
@@ -78,7 +76,6 @@ export const COMMANDS: Commands = {
     summary: 'print the rules, or the merged config for other programs',
     details:
       'If there is no source, --format=config removes its output file, because its reader does not take an empty file for the defaults. With --watch, an invalid config ends the command with exit code 3, unless --on-invalid-config=keep and there is an output file; the file does not change.',
-    operands: '',
     own: RENDER_FLAGS,
     uses: [
       ...CONFIG_FLAGS,
@@ -107,7 +104,6 @@ export const COMMANDS: Commands = {
       'check the node for what breaks masquerading: foreign rules, missing tools, capabilities, settings',
     details:
       'Changes nothing. The exit code is 0 if nothing is found, 3 if the config is invalid, and 4 if something else is found.',
-    operands: '',
     own: OUTPUT_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: {
@@ -122,9 +118,7 @@ export const COMMANDS: Commands = {
       'say what the agent on this node does: version, dataplane, config, last sync, rules in place or not',
     details:
       'Asks the running agent over the socket of its lock, and reads neither config nor kernel. The exit code is 0 if all is well, 3 if its config is invalid, and 4 if its rules are not in place.',
-    operands: '',
     own: OUTPUT_FLAGS,
-    uses: [],
     examples: {
       status: 'in the pod of the agent',
       'status -o json': 'for programs',
@@ -135,7 +129,6 @@ export const COMMANDS: Commands = {
     summary: 'list the destinations for which the node uses most source ports, and the pods that use them',
     details:
       'Reads connection tracking over netlink, and changes nothing. Each address of the node has the ports of --to-ports, or else those from 1024, for each destination and its port: if all are in use, new connections to it fail.',
-    operands: '',
     own: OUTPUT_FLAGS,
     uses: ['to-ports'],
     examples: {
@@ -149,7 +142,6 @@ export const COMMANDS: Commands = {
     summary: "remove all of the agent's rules: both families, both iptables modes, nftables",
     details:
       'Succeeds if there is nothing to remove. Refuses while an agent runs on this node, which would write the rules again: stop it first.',
-    operands: '',
     own: CLEANUP_FLAGS,
     uses: ['masq-chain', 'netlink', 'sync-timeout'],
     examples: {
@@ -165,7 +157,6 @@ export const COMMANDS: Commands = {
       "Runs on an operator's machine, with the rights and the config of its kubectl, also as a plugin of it: kubectl ip-masq COMMAND. Equal answers are one group, the smallest first, and the numbers of all groups add up to the number of nodes. The exit code is the highest of all nodes, and at least 1 if a node could not be asked.",
     operands: 'COMMAND [ADDRESS…]',
     own: FLEET_FLAGS,
-    uses: [],
     examples: {
       'fleet status': 'which nodes differ from the others, and how',
       'fleet explain --live 10.1.2.3': 'what each node does with packets to the address',
@@ -176,9 +167,7 @@ export const COMMANDS: Commands = {
   }),
   version: command({
     summary: 'print the version, and the versions of the installed tools',
-    operands: '',
     own: OUTPUT_FLAGS,
-    uses: [],
     examples: {
       version: 'for a bug report',
       'version -o json': 'for programs',
@@ -189,7 +178,6 @@ export const COMMANDS: Commands = {
     summary: 'print the completion script of a shell, bash or zsh',
     operands: 'SHELL',
     own: {},
-    uses: [],
     examples: {
       'completion bash > /etc/bash_completion.d/ip-masq-agent':
         'for every user; or `source <(ip-masq-agent completion bash)` for this shell',
@@ -204,7 +192,6 @@ export const COMMANDS: Commands = {
     summary: 'print the help of the agent, or of one command',
     operands: '[COMMAND]',
     own: {},
-    uses: [],
     examples: {
       help: 'commands, flags, exit codes',
       'help check': 'the same as check --help',

@@ -120,7 +120,8 @@ export async function* syncs(
 ): AsyncGenerator<Step, void> {
   const retry = retryOptions(syncTimeout, observer, log, signal);
   const reader = new SourceReader(sources, keepIf && keepRules(keepIf), observer, log);
-  const compiler = new Compiler(sources.config.families, ownAddresses, log);
+  const { families } = sources.config;
+  let compiled: Compiled | undefined;
   let opened: Opened | undefined;
   let hasApplied = false;
 
@@ -133,7 +134,8 @@ export async function* syncs(
       yield { kind: 'held', interval: sources.resyncInterval };
       continue;
     }
-    const { policies, described } = compiler.compile(valid.config);
+    compiled = compile(valid.config, compiled, families, ownAddresses, log);
+    const { policies, described } = compiled;
     if (opened === undefined) {
       await lock();
       opened = announced(await retrying(open, retry), observer, log);
@@ -166,37 +168,30 @@ function announced(opened: Opened, observer: Observer, log: Logger): Opened {
   return opened;
 }
 
-/** Compiles the merged config if it, or an address of the node that it asks for, has changed. */
-class Compiler {
-  readonly #families: readonly Family[];
-  readonly #ownAddresses: () => readonly OwnAddress[];
-  readonly #log: Logger;
-  #config: MergedConfig | undefined;
-  #policies: readonly Policy[] = [];
+/** The policies of a config. */
+interface Compiled {
+  readonly config: MergedConfig;
+  readonly policies: readonly Policy[];
+  /** What they do; undefined if they are not new, or the first ones. */
+  readonly described: Described | undefined;
+}
 
-  constructor(families: readonly Family[], ownAddresses: () => readonly OwnAddress[], log: Logger) {
-    this.#families = families;
-    this.#ownAddresses = ownAddresses;
-    this.#log = log;
-  }
-
-  /** @returns the policies, the same objects if nothing has changed; and what new ones do, unless they are the first */
-  compile(config: MergedConfig): {
-    readonly policies: readonly Policy[];
-    readonly described: Described | undefined;
-  } {
-    const [last, before] = [this.#config, this.#policies];
-    const own = config.masqueradeAddresses.length > 0 ? this.#ownAddresses() : [];
-    if (config === last && isFor(own, before)) return { policies: before, described: undefined };
-    const policies = this.#families.map((family) => compilePolicy(config, family, own));
-    this.#config = config;
-    this.#policies = policies;
-    logAddresses(this.#log, before, policies);
-    if (last === undefined) return { policies, described: undefined };
-    const described = describePolicyChanges(before, policies);
-    logVanished(this.#log, last, config, described);
-    return { policies, described };
-  }
+/** Compiles the merged config. The policies are the same objects if no address of the node that it asks for has changed either. */
+function compile(
+  config: MergedConfig,
+  last: Compiled | undefined,
+  families: readonly Family[],
+  ownAddresses: () => readonly OwnAddress[],
+  log: Logger,
+): Compiled {
+  const before = last?.policies ?? [];
+  const own = config.masqueradeAddresses.length > 0 ? ownAddresses() : [];
+  if (config === last?.config && isFor(own, before)) return { ...last, described: undefined };
+  const policies = families.map((family) => compilePolicy(config, family, own));
+  logAddresses(log, before, policies);
+  const described = last && describePolicyChanges(before, policies);
+  if (last && described) logVanished(log, last.config, config, described);
+  return { config, policies, described };
 }
 
 /** What happens to packets in each family. Both have the same families in the same order. */

@@ -66,6 +66,7 @@ const FOUND = ['none', 'one', 'several'] as const;
 /** What the agent is built from. */
 export interface Build {
   readonly version: string;
+  /** The git commit. */
   readonly commit: string;
   /** The version of Node.js. */
   readonly node: string;
