@@ -5,7 +5,6 @@ import { type FlagTable, flagValues, type Values } from './flag-table.ts';
 import { checkGiven, checkTogether, FLAGS, type FlagName, type FlagValues } from './flags.ts';
 import { complain } from './print.ts';
 
-/** The parts of a command line. */
 export interface CommandLine {
   /** The words that are not flags, without the command. */
   readonly operands: readonly string[];
@@ -34,9 +33,7 @@ interface Description {
   readonly examples: Readonly<Record<string, string>>;
 }
 
-/** A command: its description, its flags and its code. */
 export interface Command extends Description {
-  /** The command's own flags. */
   readonly own: FlagTable;
   /**
    * Runs the command; returns the exit code.
@@ -46,7 +43,6 @@ export interface Command extends Description {
   run(line: CommandLine): Promise<number>;
 }
 
-/** A command and how to run it. */
 interface Definition<Own extends FlagTable>
   extends Omit<Description, 'operands' | 'uses'>,
     Partial<Pick<Description, 'operands' | 'uses'>> {
@@ -57,7 +53,6 @@ interface Definition<Own extends FlagTable>
   readonly load: () => Promise<(args: Args<Own>) => Promise<number>>;
 }
 
-/** Makes a command. */
 export function command<Own extends FlagTable>(definition: Definition<Own>): Command {
   const { load, asksAgent, own, operands = '', uses = [], ...description } = definition;
   return {
@@ -90,7 +85,6 @@ export function command<Own extends FlagTable>(definition: Definition<Own>): Com
   };
 }
 
-/** All commands by name. */
 export type Commands = Readonly<Record<string, Command>>;
 
 /**

@@ -13,7 +13,6 @@ import { DATAPLANE_FLAGS, FLAGS, type FlagName, POLICY_FLAGS } from './flags.ts'
 const CONFIG_FLAGS: readonly FlagName[] = ['config-dir', ...POLICY_FLAGS];
 const KERNEL_FLAGS: readonly FlagName[] = [...DATAPLANE_FLAGS, 'sync-timeout'];
 
-/** All commands by name. */
 export const COMMANDS: Commands = {
   run: command({
     summary: 'sync, then follow the config files and the kernel until stopped; the default command',

@@ -7,7 +7,6 @@ import { print } from './print.ts';
 /** Columns of the help where standard output is not a terminal. */
 const WIDTH = 100;
 
-/** Prints the help of the agent, or of one command. */
 export async function help({ operands: [topic] }: Args, commands: Commands): Promise<number> {
   print(topic === undefined ? helpText(commands) : commandHelp(topic, commandNamed(topic, commands)));
   return EXIT.ok;

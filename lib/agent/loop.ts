@@ -13,7 +13,6 @@ import { type Change, reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 import { isLook, type Wake } from './wakes.ts';
 
-/** What the loop works with. */
 export interface AgentOptions {
   readonly sources: SourcesOptions;
   /**
@@ -201,7 +200,6 @@ function describePolicyChanges(before: readonly Policy[], after: readonly Policy
   );
 }
 
-/** What a sync works with. */
 interface SyncOptions {
   /** Whether this process has applied a policy before. */
   readonly hasApplied: boolean;
@@ -212,7 +210,6 @@ interface SyncOptions {
   readonly log: Logger;
 }
 
-/** What a sync has done. */
 type Written = Pick<Sync, 'changed' | 'verdictsChanged' | 'drift' | 'isHeld'>;
 
 /** Brings the policies into the kernel, and tells the observer and the log. */

@@ -6,7 +6,6 @@ import { listPlaces, openDataplane } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
-/** A place as it was read. */
 export type Reading =
   | FoundRules
   | Unreadable
@@ -45,7 +44,6 @@ export async function readPlace(place: Place, retry?: RetryOptions): Promise<Rea
   }
 }
 
-/** Reads places, one after the other. */
 export async function readPlaces(
   places: readonly Place[],
   retry?: RetryOptions,

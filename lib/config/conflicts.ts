@@ -8,7 +8,6 @@ import { formatDuration } from './duration.ts';
 import { CIDR_KEYS, LINK_LOCAL_FLAGS, type NameOf } from './keys.ts';
 import { type Problem, type ProblemKind, problem } from './problem.ts';
 
-/** The lists of destinations. */
 const LISTS: readonly CidrKey[] = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'];
 const OTHER_LISTS = CIDR_KEYS.filter((list) => !LISTS.includes(list));
 const FROM = 'masqueradeFromCIDRs';

@@ -114,7 +114,6 @@ export function strictly(found: Problem): Problem {
   return found.severity === 'warning' ? { ...found, severity: 'error' } : found;
 }
 
-/** The gravest first. */
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 
 /** Errors, then warnings, then infos; else in the order given. */

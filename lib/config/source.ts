@@ -15,7 +15,6 @@ export interface Source {
 export interface FoundIn {
   /** The whole file; its name is what messages call it. */
   readonly file: Source;
-  /** Where the text begins. */
   readonly line: number;
   readonly column: number;
   /**

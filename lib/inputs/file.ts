@@ -39,7 +39,6 @@ export function manifestOf(file: Source): Inputs | undefined {
   return manifest && { ...manifest, manifests: [file] };
 }
 
-/** All that the parts hold. */
 export function joined(parts: readonly Inputs[]): Inputs {
   return {
     sources: parts.flatMap(({ sources }) => sources),

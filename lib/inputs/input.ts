@@ -24,7 +24,6 @@ import {
   unreadableProblem,
 } from './file.ts';
 
-/** The path that stands for standard input. */
 const STDIN = '-';
 
 /**
@@ -74,7 +73,6 @@ function together(inputs: readonly Inputs[], limit: number): Inputs {
   };
 }
 
-/** The first sources that together have at most so many bytes. */
 function withinLimit(sources: readonly Source[], limit: number): readonly Source[] {
   let bytes = 0;
   const end = sources.findIndex(({ text }) => {

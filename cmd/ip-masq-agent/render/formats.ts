@@ -36,7 +36,6 @@ export interface Rendered {
 
 type RenderFlags = Args<typeof RENDER_FLAGS>['flags'];
 
-/** What writes each format. */
 const RENDERERS: Readonly<
   Record<
     keyof typeof RENDER_FORMATS,
