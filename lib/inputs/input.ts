@@ -7,7 +7,7 @@ import {
   byteOrder,
   configLimitProblem,
   decodeSource,
-  Locator,
+  originIn,
   type Source,
   STDIN_NAME,
 } from '../config/source.ts';
@@ -155,8 +155,8 @@ function sameNames(sources: readonly Source[]): readonly Problem[] {
     if (before?.name !== source.name) return [];
     return [
       problem('same-name', {
-        at: new Locator(source).origin(0),
-        other: new Locator(before).origin(0),
+        at: originIn(source, 0),
+        other: originIn(before, 0),
         message: `two sources are named ${printable(source.name)}, of which a volume can hold one`,
         remedy: 'rename one; or, if they are meant for different nodes, check them one by one',
       }),

@@ -12,7 +12,7 @@ import {
   problem,
   strictly,
 } from '../../../lib/config/problem.ts';
-import { decodeSource, Locator, type Source } from '../../../lib/config/source.ts';
+import { decodeSource, originIn, type Source } from '../../../lib/config/source.ts';
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import { ownAddressList } from '../../../lib/node/own-addresses.ts';
@@ -118,7 +118,7 @@ async function renderCniConfig(config: MergedConfig, path: string): Promise<Rend
   const result = withExceptionList(input.text, cidrs);
   if ('error' in result) {
     const { message, remedy, offset } = result.error;
-    const at = new Locator(input).origin(offset);
+    const at = originIn(input, offset);
     throw cniConfigError(problem('shape', { at, message, remedy }), [input]);
   }
   const dropped = [...config.nonMasqueradeCIDRs, ...config.masqueradeCIDRs].filter(
