@@ -188,16 +188,13 @@ function compile(
   if (config === last?.config && isFor(own, before)) return { ...last, described: undefined };
   const policies = families.map((family) => compilePolicy(config, family, own));
   logAddresses(log, before, policies);
-  const described = last && describePolicyChanges(before, policies);
+  const described =
+    last &&
+    new Map(
+      policies.map((one, index) => [one.family, describePolicyChange(before[index] ?? one, one)] as const),
+    );
   if (last && described) logVanished(log, last.config, config, described);
   return { config, policies, described };
-}
-
-/** What happens to packets in each family. Both have the same families in the same order. */
-function describePolicyChanges(before: readonly Policy[], after: readonly Policy[]): Described {
-  return new Map(
-    after.map((policy, index) => [policy.family, describePolicyChange(before[index] ?? policy, policy)]),
-  );
 }
 
 interface SyncOptions {
