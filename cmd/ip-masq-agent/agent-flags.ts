@@ -7,13 +7,6 @@ import { DATAPLANE_FLAGS, FLAGS, type FlagName, type FlagValues, POLICY_FLAGS } 
 /** The texts that a command line gives for flags, by name. */
 type Texts = ReadonlyMap<string, string>;
 
-/** A command line with the flags of an agent. */
-interface Completed {
-  readonly texts: Texts;
-  /** What to tell of it. */
-  readonly notes: readonly string[];
-}
-
 /** The flags that a command beside a running agent takes from it. */
 const SHARED_FLAGS: readonly FlagName[] = [...POLICY_FLAGS, ...DATAPLANE_FLAGS];
 
@@ -33,8 +26,12 @@ export function sharedFlags(texts: Texts, dataplane: Dataplane | undefined): rea
  * agent says is checked as a command line is.
  *
  * @param uses the flags that the command uses
+ * @returns the texts of all flags, and what to tell of those of the agent
  */
-export async function withAgentFlags(given: Texts, uses: readonly FlagName[]): Promise<Completed> {
+export async function withAgentFlags(
+  given: Texts,
+  uses: readonly FlagName[],
+): Promise<{ readonly texts: Texts; readonly notes: readonly string[] }> {
   const holder = await findHolder();
   if (holder.kind === 'none') return { texts: given, notes: [] };
   const wanted = uses.filter((name) => SHARED_FLAGS.includes(name) && !given.has(name));

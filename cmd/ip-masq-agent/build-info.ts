@@ -1,13 +1,7 @@
-/** The build, and the Node.js that runs it. */
-interface BuildInfo {
-  readonly version: string;
-  /** The git commit that the build was made from. */
-  readonly commit: string;
-  readonly node: string;
-}
+import type { Build } from '../../lib/status/status.ts';
 
 /** The values that the build sets; placeholders if the sources run without a build. */
-export function buildInfo(): BuildInfo {
+export function buildInfo(): Build {
   return {
     version: process.env['IP_MASQ_AGENT_VERSION'] ?? 'unbuilt',
     commit: process.env['IP_MASQ_AGENT_COMMIT'] ?? 'unknown',

@@ -63,7 +63,6 @@ async function readExpectFile(path: string, flags: CheckFlags) {
   return { file, expectations };
 }
 
-/** What writes each format. */
 const REPORTS: Readonly<
   Record<keyof typeof CHECK_FORMATS, (report: CheckReport, flags: CheckFlags) => string>
 > = {

@@ -5,7 +5,6 @@ import { type FlagTable, flagValues, type Values } from './flag-table.ts';
 import { checkGiven, checkTogether, FLAGS, type FlagName, type FlagValues } from './flags.ts';
 import { complain } from './print.ts';
 
-/** The parts of a command line. */
 export interface CommandLine {
   /** The words that are not flags, without the command. */
   readonly operands: readonly string[];
@@ -30,19 +29,11 @@ interface Description {
   readonly operands: '' | '[PATH…]' | 'ADDRESS…' | 'SHELL' | '[COMMAND]' | 'COMMAND [ADDRESS…]';
   /** The flags of the daemon that the command uses. */
   readonly uses: readonly FlagName[];
-  readonly examples: readonly Example[];
+  /** What command lines mean, by their words after `ip-masq-agent`. */
+  readonly examples: Readonly<Record<string, string>>;
 }
 
-/** A command line for the help. */
-interface Example {
-  /** The words after `ip-masq-agent`. */
-  readonly line: string;
-  readonly meaning: string;
-}
-
-/** A command: its description, its flags and its code. */
 export interface Command extends Description {
-  /** The command's own flags. */
   readonly own: FlagTable;
   /**
    * Runs the command; returns the exit code.
@@ -52,8 +43,9 @@ export interface Command extends Description {
   run(line: CommandLine): Promise<number>;
 }
 
-/** A command and how to run it. */
-interface Definition<Own extends FlagTable> extends Description {
+interface Definition<Own extends FlagTable>
+  extends Omit<Description, 'operands' | 'uses'>,
+    Partial<Pick<Description, 'operands' | 'uses'>> {
   readonly own: Own;
   /** Whether flags that are not given are those of the agent that runs on this node. */
   readonly asksAgent?: (flags: Values<Own>, operands: readonly string[]) => boolean;
@@ -61,11 +53,12 @@ interface Definition<Own extends FlagTable> extends Description {
   readonly load: () => Promise<(args: Args<Own>) => Promise<number>>;
 }
 
-/** Makes a command. */
 export function command<Own extends FlagTable>(definition: Definition<Own>): Command {
-  const { load, asksAgent, own, ...description } = definition;
+  const { load, asksAgent, own, operands = '', uses = [], ...description } = definition;
   return {
     ...description,
+    operands,
+    uses,
     own,
     async run(line) {
       // What is wrong by itself is said before the agent is asked.
@@ -74,7 +67,7 @@ export function command<Own extends FlagTable>(definition: Definition<Own>): Com
       let notes: readonly string[] = [];
       if (asksAgent?.(flagValues(own, texts), line.operands) === true) {
         const { withAgentFlags } = await import('./agent-flags.ts');
-        ({ texts, notes } = await withAgentFlags(texts, description.uses));
+        ({ texts, notes } = await withAgentFlags(texts, uses));
       }
       try {
         const flags = { ...flagValues(FLAGS, texts), ...flagValues(own, texts) };
@@ -92,7 +85,6 @@ export function command<Own extends FlagTable>(definition: Definition<Own>): Com
   };
 }
 
-/** All commands by name. */
 export type Commands = Readonly<Record<string, Command>>;
 
 /**

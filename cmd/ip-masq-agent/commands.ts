@@ -13,28 +13,19 @@ import { DATAPLANE_FLAGS, FLAGS, type FlagName, POLICY_FLAGS } from './flags.ts'
 const CONFIG_FLAGS: readonly FlagName[] = ['config-dir', ...POLICY_FLAGS];
 const KERNEL_FLAGS: readonly FlagName[] = [...DATAPLANE_FLAGS, 'sync-timeout'];
 
-/** All commands by name. */
 export const COMMANDS: Commands = {
   run: command({
     summary: 'sync, then follow the config files and the kernel until stopped; the default command',
-    operands: '',
     own: {},
     uses: Object.keys(FLAGS) as FlagName[],
-    examples: [
-      {
-        line: '--enable-ipv6',
-        meaning: 'in a DaemonSet with host network: read /etc/config/ip-masq-*, keep IPv4 and IPv6 rules',
-      },
-      {
-        line: '--once --config-dir=./config --log-format=text --v=3',
-        meaning: 'sync once from another directory, and log syncs that change nothing too, as text',
-      },
-      {
-        line: '--iptables-mode=nft --to-ports=1024-29999,32768-65535',
-        meaning:
-          'set the mode instead of detecting it; do not use the node ports for masqueraded connections',
-      },
-    ],
+    examples: {
+      '--enable-ipv6':
+        'in a DaemonSet with host network: read /etc/config/ip-masq-*, keep IPv4 and IPv6 rules',
+      '--once --config-dir=./config --log-format=text --v=3':
+        'sync once from another directory, and log syncs that change nothing too, as text',
+      '--iptables-mode=nft --to-ports=1024-29999,32768-65535':
+        'set the mode instead of detecting it; do not use the node ports for masqueraded connections',
+    },
     load: async () => (await import('./run/run.ts')).run,
   }),
   check: command({
@@ -44,20 +35,12 @@ export const COMMANDS: Commands = {
     operands: '[PATH…]',
     own: CHECK_FLAGS,
     uses: CONFIG_FLAGS,
-    examples: [
-      {
-        line: 'check --expect=expectations.yaml config-cloud.yaml config-operator.yaml',
-        meaning: 'before you apply them: find mistakes, and test what they do to addresses',
-      },
-      {
-        line: 'check --strict -R -o github manifests',
-        meaning: 'in a pipeline: annotations on the lines of a pull request',
-      },
-      {
-        line: 'check --enable-ipv6 -',
-        meaning: 'the output of `kubectl get configmap -o yaml` on standard input',
-      },
-    ],
+    examples: {
+      'check --expect=expectations.yaml config-cloud.yaml config-operator.yaml':
+        'before you apply them: find mistakes, and test what they do to addresses',
+      'check --strict -R -o github manifests': 'in a pipeline: annotations on the lines of a pull request',
+      'check --enable-ipv6 -': 'the output of `kubectl get configmap -o yaml` on standard input',
+    },
     asksAgent: ({ filename }, operands) => filename.length + operands.length === 0,
     load: async () => (await import('./check.ts')).check,
   }),
@@ -66,17 +49,12 @@ export const COMMANDS: Commands = {
     operands: 'ADDRESS…',
     own: EXPLAIN_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
-    examples: [
-      { line: 'explain 10.1.2.3', meaning: 'what the config says' },
-      {
-        line: 'explain -f manifests -R 10.1.2.3',
-        meaning: 'what the ConfigMaps in a directory would say',
-      },
-      {
-        line: 'explain --live 10.1.2.3 169.254.169.254',
-        meaning: 'on a node: whether the kernel agrees, and whether a foreign rule interferes',
-      },
-    ],
+    examples: {
+      'explain 10.1.2.3': 'what the config says',
+      'explain -f manifests -R 10.1.2.3': 'what the ConfigMaps in a directory would say',
+      'explain --live 10.1.2.3 169.254.169.254':
+        'on a node: whether the kernel agrees, and whether a foreign rule interferes',
+    },
     asksAgent: () => true,
     load: async () => (await import('./explain/explain.ts')).explain,
   }),
@@ -84,13 +62,12 @@ export const COMMANDS: Commands = {
     summary: 'show what a sync would change in the kernel now',
     details:
       'Changes nothing. Below the rules are the addresses whose verdict changes, compared with what the chain in the kernel does now, also if ip-masq-agent v1 or v2 made it. The exit code is 0 if a sync would change nothing, and 4 if it would change something.',
-    operands: '',
     own: DIFF_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
-    examples: [
-      { line: 'diff', meaning: 'on a node, with the flags of its agent unless others are given' },
-      { line: 'diff -f manifests/ip-masq.yaml', meaning: 'what another config would change' },
-    ],
+    examples: {
+      diff: 'on a node, with the flags of its agent unless others are given',
+      'diff -f manifests/ip-masq.yaml': 'what another config would change',
+    },
     asksAgent: () => true,
     load: async () => (await import('./diff/diff.ts')).diff,
   }),
@@ -98,7 +75,6 @@ export const COMMANDS: Commands = {
     summary: 'print the rules, or the merged config for other programs',
     details:
       'If there is no source, --format=config removes its output file, because its reader does not take an empty file for the defaults. With --watch, an invalid config ends the command with exit code 3, unless --on-invalid-config=keep and there is an output file; the file does not change.',
-    operands: '',
     own: RENDER_FLAGS,
     uses: [
       ...CONFIG_FLAGS,
@@ -111,21 +87,14 @@ export const COMMANDS: Commands = {
       'v',
       'termination-log',
     ],
-    examples: [
-      {
-        line: 'render --format=config --flatten --output-file=/out/ip-masq-agent --watch',
-        meaning: 'as a sidecar of a program that reads one file and does not know masqueradeCIDRs',
-      },
-      {
-        line: 'render -R -f main/manifests --diff-to=manifests',
-        meaning:
-          'for a pull request, with the main branch in another directory: what happens to packets after it',
-      },
-      {
-        line: 'render --format=win-bridge --input-file=cni.conf --output-file=cni.conf',
-        meaning: 'update the ExceptionList of a Windows node',
-      },
-    ],
+    examples: {
+      'render --format=config --flatten --output-file=/out/ip-masq-agent --watch':
+        'as a sidecar of a program that reads one file and does not know masqueradeCIDRs',
+      'render -R -f main/manifests --diff-to=manifests':
+        'for a pull request, with the main branch in another directory: what happens to packets after it',
+      'render --format=win-bridge --input-file=cni.conf --output-file=cni.conf':
+        'update the ExceptionList of a Windows node',
+    },
     asksAgent: ({ watch }) => !watch,
     load: async () => (await import('./render/render.ts')).render,
   }),
@@ -134,16 +103,12 @@ export const COMMANDS: Commands = {
       'check the node for what breaks masquerading: foreign rules, missing tools, capabilities, settings',
     details:
       'Changes nothing. The exit code is 0 if nothing is found, 3 if the config is invalid, and 4 if something else is found.',
-    operands: '',
     own: OUTPUT_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
-    examples: [
-      { line: 'doctor', meaning: 'on a node, with the flags of its agent' },
-      {
-        line: 'doctor --enable-ipv6 -o json',
-        meaning: 'for a program that collects the findings of all nodes',
-      },
-    ],
+    examples: {
+      doctor: 'on a node, with the flags of its agent',
+      'doctor --enable-ipv6 -o json': 'for a program that collects the findings of all nodes',
+    },
     asksAgent: () => true,
     load: async () => (await import('./doctor.ts')).doctor,
   }),
@@ -152,26 +117,23 @@ export const COMMANDS: Commands = {
       'say what the agent on this node does: version, dataplane, config, last sync, rules in place or not',
     details:
       'Asks the running agent over the socket of its lock, and reads neither config nor kernel. The exit code is 0 if all is well, 3 if its config is invalid, and 4 if its rules are not in place.',
-    operands: '',
     own: OUTPUT_FLAGS,
-    uses: [],
-    examples: [
-      { line: 'status', meaning: 'in the pod of the agent' },
-      { line: 'status -o json', meaning: 'for programs' },
-    ],
+    examples: {
+      status: 'in the pod of the agent',
+      'status -o json': 'for programs',
+    },
     load: async () => (await import('./status.ts')).status,
   }),
   ports: command({
     summary: 'list the destinations for which the node uses most source ports, and the pods that use them',
     details:
       'Reads connection tracking over netlink, and changes nothing. Each address of the node has the ports of --to-ports, or else those from 1024, for each destination and its port: if all are in use, new connections to it fail.',
-    operands: '',
     own: OUTPUT_FLAGS,
     uses: ['to-ports'],
-    examples: [
-      { line: 'ports', meaning: 'on a node, with the flags of its agent' },
-      { line: 'ports -o json', meaning: 'for a program' },
-    ],
+    examples: {
+      ports: 'on a node, with the flags of its agent',
+      'ports -o json': 'for a program',
+    },
     asksAgent: () => true,
     load: async () => (await import('./ports.ts')).ports,
   }),
@@ -179,14 +141,13 @@ export const COMMANDS: Commands = {
     summary: "remove all of the agent's rules: both families, both iptables modes, nftables",
     details:
       'Succeeds if there is nothing to remove. Refuses while an agent runs on this node, which would write the rules again: stop it first.',
-    operands: '',
     own: CLEANUP_FLAGS,
     uses: ['masq-chain', 'netlink', 'sync-timeout'],
-    examples: [
-      { line: 'cleanup --dry-run', meaning: 'what it would remove' },
-      { line: 'cleanup', meaning: 'after the DaemonSet is deleted' },
-      { line: 'cleanup --masq-chain=OLD-NAME', meaning: 'if the agent used another chain' },
-    ],
+    examples: {
+      'cleanup --dry-run': 'what it would remove',
+      cleanup: 'after the DaemonSet is deleted',
+      'cleanup --masq-chain=OLD-NAME': 'if the agent used another chain',
+    },
     load: async () => (await import('./cleanup.ts')).cleanup,
   }),
   fleet: command({
@@ -195,40 +156,32 @@ export const COMMANDS: Commands = {
       "Runs on an operator's machine, with the rights and the config of its kubectl, also as a plugin of it: kubectl ip-masq COMMAND. Equal answers are one group, the smallest first, and the numbers of all groups add up to the number of nodes. The exit code is the highest of all nodes, and at least 1 if a node could not be asked.",
     operands: 'COMMAND [ADDRESS…]',
     own: FLEET_FLAGS,
-    uses: [],
-    examples: [
-      { line: 'fleet status', meaning: 'which nodes differ from the others, and how' },
-      { line: 'fleet explain --live 10.1.2.3', meaning: 'what each node does with packets to the address' },
-      {
-        line: 'fleet doctor --context=prod --node-selector=pool=edge -o json',
-        meaning: 'the findings of each node of a pool, for a program',
-      },
-    ],
+    examples: {
+      'fleet status': 'which nodes differ from the others, and how',
+      'fleet explain --live 10.1.2.3': 'what each node does with packets to the address',
+      'fleet doctor --context=prod --node-selector=pool=edge -o json':
+        'the findings of each node of a pool, for a program',
+    },
     load: async () => (await import('./fleet/fleet.ts')).fleet,
   }),
   version: command({
     summary: 'print the version, and the versions of the installed tools',
-    operands: '',
     own: OUTPUT_FLAGS,
-    uses: [],
-    examples: [
-      { line: 'version', meaning: 'for a bug report' },
-      { line: 'version -o json', meaning: 'for programs' },
-    ],
+    examples: {
+      version: 'for a bug report',
+      'version -o json': 'for programs',
+    },
     load: async () => (await import('./version.ts')).version,
   }),
   completion: command({
     summary: 'print the completion script of a shell, bash or zsh',
     operands: 'SHELL',
     own: {},
-    uses: [],
-    examples: [
-      {
-        line: 'completion bash > /etc/bash_completion.d/ip-masq-agent',
-        meaning: 'for every user; or `source <(ip-masq-agent completion bash)` for this shell',
-      },
-      { line: 'completion zsh > ~/.zfunc/_ip-masq-agent', meaning: 'in a directory of $fpath' },
-    ],
+    examples: {
+      'completion bash > /etc/bash_completion.d/ip-masq-agent':
+        'for every user; or `source <(ip-masq-agent completion bash)` for this shell',
+      'completion zsh > ~/.zfunc/_ip-masq-agent': 'in a directory of $fpath',
+    },
     load: async () => {
       const { completion } = await import('./completion.ts');
       return (args) => completion(args, COMMANDS);
@@ -238,11 +191,10 @@ export const COMMANDS: Commands = {
     summary: 'print the help of the agent, or of one command',
     operands: '[COMMAND]',
     own: {},
-    uses: [],
-    examples: [
-      { line: 'help', meaning: 'commands, flags, exit codes' },
-      { line: 'help check', meaning: 'the same as check --help' },
-    ],
+    examples: {
+      help: 'commands, flags, exit codes',
+      'help check': 'the same as check --help',
+    },
     load: async () => {
       const { help } = await import('./help.ts');
       return (args) => help(args, COMMANDS);

@@ -4,14 +4,12 @@ import { type Flag, type FlagTable, spellings } from './flag-table.ts';
 import { FLAGS } from './flags.ts';
 import { print } from './print.ts';
 
-/** Prints the completion script of a shell. */
 export async function completion({ operands: [shell = ''] }: Args, commands: Commands): Promise<number> {
   if (shell !== 'bash' && shell !== 'zsh') throw new UsageError('completion is for bash or zsh');
   print(completionScript(shell, commands));
   return EXIT.ok;
 }
 
-/** The shells that have a completion script. */
 type Shell = 'bash' | 'zsh';
 
 /** A script that completes commands, their flags and the values of the flags. */

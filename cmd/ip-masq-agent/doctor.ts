@@ -30,7 +30,6 @@ export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
   return code;
 }
 
-/** How many lines of evidence are shown for each finding. */
 const MAX_EVIDENCE = 20;
 
 /** The findings as text for people; the last line says what was looked at. */

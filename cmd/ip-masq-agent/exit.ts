@@ -1,7 +1,5 @@
-/** The exit codes. */
 export const EXIT = { ok: 0, system: 1, usage: 2, config: 3, different: 4 } as const;
 
-/** What each exit code means, for help and documentation. */
 export const EXIT_MEANING: Readonly<Record<number, string>> = {
   [EXIT.ok]: 'stopped by SIGTERM or SIGINT, or the command succeeded',
   [EXIT.system]:

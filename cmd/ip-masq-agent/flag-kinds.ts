@@ -34,7 +34,6 @@ export interface FlagKind<Value> {
 const GO_TRUE = ['1', 't', 'T', 'true', 'TRUE', 'True'];
 const GO_FALSE = ['0', 'f', 'F', 'false', 'FALSE', 'False'];
 
-/** A boolean, as Go reads it. */
 export const boolean: FlagKind<boolean> = {
   placeholder: '',
   parse(text) {
@@ -63,7 +62,6 @@ export function anyText(placeholder: string): FlagKind<string> {
   return { placeholder, parse: (text) => text };
 }
 
-/** The path of a file or directory, not empty. */
 export const path: FlagKind<string> = {
   placeholder: 'PATH',
   parse(text) {
@@ -72,7 +70,6 @@ export const path: FlagKind<string> = {
   },
 };
 
-/** An IP address, or an empty text. */
 export const optionalAddress: FlagKind<Address | undefined> = {
   placeholder: 'ADDRESS',
   parse(text) {
@@ -82,7 +79,6 @@ export const optionalAddress: FlagKind<Address | undefined> = {
   },
 };
 
-/** Any number of paths. */
 export const paths: FlagKind<readonly string[]> = {
   placeholder: path.placeholder,
   repeats: true,
@@ -90,13 +86,11 @@ export const paths: FlagKind<readonly string[]> = {
   parse: (text) => (text === '' ? [] : text.split('\0').map(path.parse)),
 };
 
-/** A path, or an empty text. */
 export const optionalPath: FlagKind<string> = {
   placeholder: 'PATH',
   parse: (text) => (text === '' ? text : path.parse(text)),
 };
 
-/** A name for the agent's chain. */
 export const chain: FlagKind<string> = {
   placeholder: 'NAME',
   parse(text) {
@@ -232,7 +226,6 @@ export const bindAddress: FlagKind<string> = {
   },
 };
 
-/** One of the given words. */
 export function choice<const Choice extends string>(...choices: readonly Choice[]): FlagKind<Choice> {
   return {
     placeholder: choices.join('|'),

@@ -2,7 +2,6 @@ import { quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 import type { FlagKind } from './flag-kinds.ts';
 
-/** A flag: the kind of its value, its default and its help. */
 export interface Flag<Value> {
   readonly kind: FlagKind<Value>;
   /** The default as text on the command line. */

@@ -20,7 +20,6 @@ export function keptFamilies(flags: FlagValues): readonly Family[] {
   return FAMILIES.filter((family) => kept[family]);
 }
 
-/** The options for reading and merging the sources. */
 export function configOptions(flags: FlagValues): ConfigOptions {
   const families = keptFamilies(flags);
   return {
@@ -41,7 +40,6 @@ function promisesOf(flags: FlagValues): readonly GivenPromise[] {
   return [...given('must-not-masquerade', 'not_masqueraded'), ...given('must-masquerade', 'masqueraded')];
 }
 
-/** The options of the dataplane. */
 export function dataplaneOptions(flags: FlagValues): DataplaneOptions {
   return {
     backend: flags.backend,
@@ -53,7 +51,6 @@ export function dataplaneOptions(flags: FlagValues): DataplaneOptions {
   };
 }
 
-/** The options for following the sources. */
 export function sourcesOptions(flags: FlagValues): SourcesOptions {
   return {
     configDir: flags['config-dir'],

@@ -7,7 +7,6 @@ import { print } from './print.ts';
 /** Columns of the help where standard output is not a terminal. */
 const WIDTH = 100;
 
-/** Prints the help of the agent, or of one command. */
 export async function help({ operands: [topic] }: Args, commands: Commands): Promise<number> {
   print(topic === undefined ? helpText(commands) : commandHelp(topic, commandNamed(topic, commands)));
   return EXIT.ok;
@@ -27,7 +26,7 @@ ${Object.entries(commands)
 
   ip-masq-agent COMMAND --help describes one command.
 
-${exampleLines(commands['run']?.examples ?? [])}
+${exampleLines(commands['run']?.examples ?? {})}
 
 Flags:
 ${flagLines(FLAGS)}
@@ -70,7 +69,9 @@ export function commandHelp(
 }
 
 function exampleLines(examples: Command['examples']): string {
-  const lines = examples.map(({ line, meaning }) => `  ip-masq-agent ${line}\n${wrap('      ', meaning)}`);
+  const lines = Object.entries(examples).map(
+    ([line, meaning]) => `  ip-masq-agent ${line}\n${wrap('      ', meaning)}`,
+  );
   return ['Examples:', ...lines].join('\n');
 }
 

@@ -7,7 +7,6 @@ import { boolean } from './flag-kinds.ts';
 import { type Flag, flag, flagValues } from './flag-table.ts';
 import { FLAGS, IGNORED_FLAGS } from './flags.ts';
 
-/** A parsed command line. */
 export interface ParsedArgs extends CommandLine {
   /** `run` if the command line names none. */
   readonly command: string;

@@ -11,7 +11,6 @@ import { EXIT } from './exit.ts';
 import type { FlagValues } from './flags.ts';
 import { print, printJson } from './print.ts';
 
-/** How many users of one destination the text shows. */
 const USERS_SHOWN = 5;
 
 /**

@@ -77,7 +77,6 @@ async function askHolder(): Promise<Holder> {
   }
 }
 
-/** The agent in words. */
 export function inWords({ pid, introduction }: Agent): string {
   return `ip-masq-agent ${introduction?.version ?? 'of unknown version'}${processName(pid)}`;
 }

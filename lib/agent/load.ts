@@ -6,7 +6,6 @@ import { mayBeVolume } from '../config/read.ts';
 import type { Logger } from '../log/log.ts';
 import { logConfig } from './log-changes.ts';
 
-/** The options for reading the sources. */
 export interface SourcesOptions {
   readonly configDir: string;
   readonly config: ConfigOptions;
@@ -30,7 +29,6 @@ type Keep = (valid: ValidConfig | undefined) => Promise<string | undefined>;
 export interface LoadObserver {
   /** The sources were read, and have no error. */
   onLoad(loaded: ValidConfig): void;
-  /** The sources have errors. */
   onInvalidConfig(error: InvalidConfigError): void;
 }
 
@@ -97,7 +95,6 @@ export function keepRules(keepIf: () => Promise<boolean>): Keep {
   };
 }
 
-/** Whether a reading has no error. */
 function isValid(loaded: LoadedConfig): loaded is ValidConfig {
   return loaded.config !== undefined;
 }

@@ -55,13 +55,11 @@ export function logVanished(
   );
 }
 
-/** A change of the kernel. */
 interface KernelChange {
   readonly plan: Plan;
   readonly verdicts: VerdictChanges;
   /** Whether another program has changed what the agent applied last. */
   readonly drifted: boolean;
-  /** Whether the kernel holds it. */
   readonly isHeld: boolean;
   readonly wake: Wake;
   /** Milliseconds. */

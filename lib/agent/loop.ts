@@ -13,7 +13,6 @@ import { type Change, reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 import { isLook, type Wake } from './wakes.ts';
 
-/** What the loop works with. */
 export interface AgentOptions {
   readonly sources: SourcesOptions;
   /**
@@ -120,7 +119,8 @@ export async function* syncs(
 ): AsyncGenerator<Step, void> {
   const retry = retryOptions(syncTimeout, observer, log, signal);
   const reader = new SourceReader(sources, keepIf && keepRules(keepIf), observer, log);
-  const compiler = new Compiler(sources.config.families, ownAddresses, log);
+  const { families } = sources.config;
+  let compiled: Compiled | undefined;
   let opened: Opened | undefined;
   let hasApplied = false;
 
@@ -133,7 +133,8 @@ export async function* syncs(
       yield { kind: 'held', interval: sources.resyncInterval };
       continue;
     }
-    const { policies, described } = compiler.compile(valid.config);
+    compiled = compile(valid.config, compiled, families, ownAddresses, log);
+    const { policies, described } = compiled;
     if (opened === undefined) {
       await lock();
       opened = announced(await retrying(open, retry), observer, log);
@@ -166,47 +167,36 @@ function announced(opened: Opened, observer: Observer, log: Logger): Opened {
   return opened;
 }
 
-/** Compiles the merged config if it, or an address of the node that it asks for, has changed. */
-class Compiler {
-  readonly #families: readonly Family[];
-  readonly #ownAddresses: () => readonly OwnAddress[];
-  readonly #log: Logger;
-  #config: MergedConfig | undefined;
-  #policies: readonly Policy[] = [];
-
-  constructor(families: readonly Family[], ownAddresses: () => readonly OwnAddress[], log: Logger) {
-    this.#families = families;
-    this.#ownAddresses = ownAddresses;
-    this.#log = log;
-  }
-
-  /** @returns the policies, the same objects if nothing has changed; and what new ones do, unless they are the first */
-  compile(config: MergedConfig): {
-    readonly policies: readonly Policy[];
-    readonly described: Described | undefined;
-  } {
-    const [last, before] = [this.#config, this.#policies];
-    const own = config.masqueradeAddresses.length > 0 ? this.#ownAddresses() : [];
-    if (config === last && isFor(own, before)) return { policies: before, described: undefined };
-    const policies = this.#families.map((family) => compilePolicy(config, family, own));
-    this.#config = config;
-    this.#policies = policies;
-    logAddresses(this.#log, before, policies);
-    if (last === undefined) return { policies, described: undefined };
-    const described = describePolicyChanges(before, policies);
-    logVanished(this.#log, last, config, described);
-    return { policies, described };
-  }
+/** The policies of a config. */
+interface Compiled {
+  readonly config: MergedConfig;
+  readonly policies: readonly Policy[];
+  /** What they do; undefined if they are not new, or the first ones. */
+  readonly described: Described | undefined;
 }
 
-/** What happens to packets in each family. Both have the same families in the same order. */
-function describePolicyChanges(before: readonly Policy[], after: readonly Policy[]): Described {
-  return new Map(
-    after.map((policy, index) => [policy.family, describePolicyChange(before[index] ?? policy, policy)]),
-  );
+/** Compiles the merged config. The policies are the same objects if no address of the node that it asks for has changed either. */
+function compile(
+  config: MergedConfig,
+  last: Compiled | undefined,
+  families: readonly Family[],
+  ownAddresses: () => readonly OwnAddress[],
+  log: Logger,
+): Compiled {
+  const before = last?.policies ?? [];
+  const own = config.masqueradeAddresses.length > 0 ? ownAddresses() : [];
+  if (config === last?.config && isFor(own, before)) return { ...last, described: undefined };
+  const policies = families.map((family) => compilePolicy(config, family, own));
+  logAddresses(log, before, policies);
+  const described =
+    last &&
+    new Map(
+      policies.map((one, index) => [one.family, describePolicyChange(before[index] ?? one, one)] as const),
+    );
+  if (last && described) logVanished(log, last.config, config, described);
+  return { config, policies, described };
 }
 
-/** What a sync works with. */
 interface SyncOptions {
   /** Whether this process has applied a policy before. */
   readonly hasApplied: boolean;
@@ -217,7 +207,6 @@ interface SyncOptions {
   readonly log: Logger;
 }
 
-/** What a sync has done. */
 type Written = Pick<Sync, 'changed' | 'verdictsChanged' | 'drift' | 'isHeld'>;
 
 /** Brings the policies into the kernel, and tells the observer and the log. */

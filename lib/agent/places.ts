@@ -6,8 +6,12 @@ import { listPlaces, openDataplane } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
-/** A place as it was read. */
-export type Reading = FoundRules | Empty | Unreadable | Impossible;
+export type Reading =
+  | FoundRules
+  | Unreadable
+  | (Place & { readonly kind: 'empty'; readonly observed: Observed })
+  /** There can be no rules, because the tool or the kernel's support is missing. */
+  | (Place & { readonly kind: 'impossible'; readonly error: DataplaneError });
 
 /** A place with rules of the agent. */
 export interface FoundRules extends Found {
@@ -15,21 +19,9 @@ export interface FoundRules extends Found {
   readonly observed: Observed;
 }
 
-/** A place without rules of the agent. */
-interface Empty extends Place {
-  readonly kind: 'empty';
-  readonly observed: Observed;
-}
-
 /** A place that cannot be read. */
 export interface Unreadable extends Place {
   readonly kind: 'unreadable';
-  readonly error: DataplaneError;
-}
-
-/** A place in which there can be no rules, because the tool or the kernel's support is missing. */
-interface Impossible extends Place {
-  readonly kind: 'impossible';
   readonly error: DataplaneError;
 }
 
@@ -52,7 +44,6 @@ export async function readPlace(place: Place, retry?: RetryOptions): Promise<Rea
   }
 }
 
-/** Reads places, one after the other. */
 export async function readPlaces(
   places: readonly Place[],
   retry?: RetryOptions,

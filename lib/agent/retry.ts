@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../dataplane/error.ts';
 
-/** How to retry. */
 export interface RetryOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;

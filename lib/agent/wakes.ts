@@ -47,7 +47,6 @@ const QUIET_MS = 100;
 export class Wakes implements AsyncIterable<Wake> {
   /** Milliseconds until a resync if there is no other event. */
   interval: number;
-  /** Changes of nf_tables. */
   readonly kernel = new KernelEvents();
   readonly #dir: string;
   readonly #signal: AbortSignal;

@@ -5,7 +5,6 @@ import type { Problem } from './problem.ts';
 
 export type { MasqueradeAddress } from './list-key.ts';
 
-/** What one source says. */
 export interface SourceConfig extends Said {
   readonly source: string;
   /** Where the list of what is inside stands; where the source begins if it has none. */

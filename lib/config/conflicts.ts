@@ -6,9 +6,8 @@ import type { Located, Origin } from '../text/origin.ts';
 import type { MasqueradeAddress, SourceConfig } from './config.ts';
 import { formatDuration } from './duration.ts';
 import { CIDR_KEYS, LINK_LOCAL_FLAGS, type NameOf } from './keys.ts';
-import { type Problem, problem } from './problem.ts';
+import { type Problem, type ProblemKind, problem } from './problem.ts';
 
-/** The lists of destinations. */
 const LISTS: readonly CidrKey[] = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'];
 const OTHER_LISTS = CIDR_KEYS.filter((list) => !LISTS.includes(list));
 const FROM = 'masqueradeFromCIDRs';
@@ -19,6 +18,17 @@ type CidrKey = NameOf<'cidrs'>;
 /** An item of one of the lists. */
 interface Item extends Located<Prefix> {
   readonly list: CidrKey;
+}
+
+/** @param other the other of two origins that disagree */
+function conflict(
+  kind: ProblemKind,
+  { origin: at }: Located<unknown>,
+  message: string,
+  remedy: string,
+  other?: Located<unknown>,
+): Problem {
+  return problem(kind, { at, ...(other && { other: other.origin }), message, remedy });
 }
 
 /** All that two origins disagree about, or say twice; of one kind in order of the sources. */
@@ -46,11 +56,9 @@ function* fromConflicts(configs: readonly SourceConfig[]): Generator<Problem, vo
     configs.some((config) => config[FROM].every(({ value }) => value.family !== family)),
   );
   if (limiting === undefined) return;
-  yield problem('limits-others', {
-    at: limiting.origin,
-    message: `${FROM} limits what all sources ask for, also those that do not set it: only packets from these ranges are masqueraded`,
-    remedy: 'nothing to do if meant so, and if the ranges of all pods are listed',
-  });
+  const message = `${FROM} limits what all sources ask for, also those that do not set it: only packets from these ranges are masqueraded`;
+  const remedy = 'nothing to do if meant so, and if the ranges of all pods are listed';
+  yield conflict('limits-others', limiting, message, remedy);
 }
 
 /** What the lists of addresses say twice, in two ways, or without effect. */
@@ -72,17 +80,11 @@ function* addressConflicts(
   if (firsts.length > 0) yield* needlessAddresses(firsts, destinations, verdicts);
 }
 
-function repeatedDestination(
-  { value: { destination, range }, origin }: Located<MasqueradeAddress>,
-  first: Located<MasqueradeAddress>,
-): Problem {
-  if (first.value.range.text === range.text) return duplicate({ value: destination, origin }, first);
-  return problem('address-range', {
-    at: origin,
-    other: first.origin,
-    message: `packets to ${destination.text} leave with an address in ${range.text} here, but with one in ${first.value.range.text} in another item`,
-    remedy: 'keep one of the two items',
-  });
+function repeatedDestination(item: Located<MasqueradeAddress>, first: Located<MasqueradeAddress>): Problem {
+  const { destination, range } = item.value;
+  if (first.value.range.text === range.text) return duplicate({ ...item, value: destination }, first);
+  const message = `packets to ${destination.text} leave with an address in ${range.text} here, but with one in ${first.value.range.text} in another item`;
+  return conflict('address-range', item, message, 'keep one of the two items', first);
 }
 
 /** Destinations in which nothing is masqueraded, and those inside another with the same range. */
@@ -103,7 +105,7 @@ function* needlessAddresses(
     const around = destinations.nearestAround(destination);
     if (decides?.list === 'nonMasqueradeCIDRs' && !used.has(item)) yield unusedAddress(item, decides);
     else if (around?.value.range.text === range.text)
-      yield covered({ value: destination, origin: item.origin }, around.value.destination, around.origin);
+      yield covered({ ...item, value: destination }, { ...around, value: around.value.destination });
   }
 }
 
@@ -112,13 +114,11 @@ function nearest<Value>(map: PrefixMap<Value>, prefix: Prefix): Value | undefine
   return map.get(prefix) ?? map.nearestAround(prefix);
 }
 
-function unusedAddress({ value, origin }: Located<MasqueradeAddress>, decides: Item): Problem {
-  return problem('address-unused', {
-    at: origin,
-    other: decides.origin,
-    message: `packets to ${value.destination.text} need no address: ${decides.value.text} is not masqueraded`,
-    remedy: 'remove the item, or add what is to be masqueraded to masqueradeCIDRs',
-  });
+function unusedAddress(item: Located<MasqueradeAddress>, decides: Item): Problem {
+  const { text } = item.value.destination;
+  const message = `packets to ${text} need no address: ${decides.value.text} is not masqueraded`;
+  const remedy = 'remove the item, or add what is to be masqueraded to masqueradeCIDRs';
+  return conflict('address-unused', item, message, remedy, decides);
 }
 
 function intervalConflicts(configs: readonly SourceConfig[]): Problem[] {
@@ -126,14 +126,11 @@ function intervalConflicts(configs: readonly SourceConfig[]): Problem[] {
   if (first === undefined) return [];
   return others
     .filter(({ value }) => value !== first.value)
-    .map(({ value, origin }) =>
-      problem('resync-interval', {
-        at: origin,
-        other: first.origin,
-        message: `resyncInterval is ${formatDuration(value)} here, but ${formatDuration(first.value)} in another source`,
-        remedy: 'set it in one source only, or to the same value',
-      }),
-    );
+    .map((one) => {
+      const message = `resyncInterval is ${formatDuration(one.value)} here, but ${formatDuration(first.value)} in another source`;
+      const remedy = 'set it in one source only, or to the same value';
+      return conflict('resync-interval', one, message, remedy, first);
+    });
 }
 
 /** Finds a conflict for each item whose prefix an earlier one has; returns the others. */
@@ -149,21 +146,12 @@ function* repeatedItems(items: readonly Item[]): Generator<Problem, readonly Ite
 }
 
 function duplicate(item: Located<Prefix>, first: Located<unknown>): Problem {
-  return problem('duplicate', {
-    at: item.origin,
-    other: first.origin,
-    message: `${item.value.text} is listed twice`,
-    remedy: 'one of the two can go',
-  });
+  return conflict('duplicate', item, `${item.value.text} is listed twice`, 'one of the two can go', first);
 }
 
 function inBothLists(item: Item, first: Item): Problem {
-  return problem('both-lists', {
-    at: item.origin,
-    other: first.origin,
-    message: `${item.value.text} is in ${first.list} and in ${item.list}`,
-    remedy: 'remove it from one of the two lists',
-  });
+  const message = `${item.value.text} is in ${first.list} and in ${item.list}`;
+  return conflict('both-lists', item, message, 'remove it from one of the two lists', first);
 }
 
 function linkLocalFlagConflicts(configs: readonly SourceConfig[], family: Family): Problem[] {
@@ -173,21 +161,18 @@ function linkLocalFlagConflicts(configs: readonly SourceConfig[], family: Family
   if (on === undefined) return [];
   return flags
     .filter(({ value }) => !value)
-    .map(({ origin }) =>
-      problem('link-local-flag', {
-        at: origin,
-        other: on.origin,
-        message: `${key} is false here, but true in another source: true wins`,
-        remedy: 'make the sources agree',
-      }),
-    );
+    .map((one) => {
+      const message = `${key} is false here, but true in another source: true wins`;
+      return conflict('link-local-flag', one, message, 'make the sources agree', on);
+    });
 }
 
 function linkLocalItemConflicts(
   items: readonly Item[],
   masqLinkLocal: Readonly<Record<Family, boolean>>,
 ): Problem[] {
-  return items.flatMap(({ value, list, origin }) => {
+  return items.flatMap((item) => {
+    const { value, list } = item;
     const flag = LINK_LOCAL_FLAGS[value.family];
     const masquerade = masqLinkLocal[value.family];
     if (value.text !== LINK_LOCAL[value.family].prefix.text || masquerade === (list === 'masqueradeCIDRs'))
@@ -195,11 +180,8 @@ function linkLocalItemConflicts(
     const outcome = masquerade
       ? 'this entry wins: it is not masqueraded'
       : 'the flag wins: it is not masqueraded';
-    return problem('link-local-entry', {
-      at: origin,
-      message: `${value.text} is in ${list}, but ${flag} is ${masquerade}; ${outcome}`,
-      remedy: `remove the entry, or set ${flag}: ${!masquerade}`,
-    });
+    const message = `${value.text} is in ${list}, but ${flag} is ${masquerade}; ${outcome}`;
+    return conflict('link-local-entry', item, message, `remove the entry, or set ${flag}: ${!masquerade}`);
   });
 }
 
@@ -220,29 +202,22 @@ function* nestedItems(items: readonly Item[], builtIn: readonly Item[]): Generat
   for (const item of items) {
     const around = all.nearestAround(item.value);
     if (around === undefined) continue;
-    if (around.list === item.list) yield covered(item, around.value, around.origin);
+    if (around.list === item.list) yield covered(item, around);
     // An exception from a default, or from its own source's entry, is meant as one.
     else if (around.origin.kind === 'file' && sourceOf(around.origin) !== sourceOf(item.origin))
       yield oppositeNested(item, around);
   }
 }
 
-function covered(item: Located<Prefix>, around: Prefix, other: Origin): Problem {
-  return problem('covered', {
-    at: item.origin,
-    other,
-    message: `${item.value.text} is already covered by ${around.text}`,
-    remedy: 'it can go',
-  });
+function covered(item: Located<Prefix>, around: Located<Prefix>): Problem {
+  const message = `${item.value.text} is already covered by ${around.value.text}`;
+  return conflict('covered', item, message, 'it can go', around);
 }
 
 function oppositeNested(item: Item, around: Item): Problem {
-  return problem('opposite-nested', {
-    at: item.origin,
-    other: around.origin,
-    message: `${item.value.text} in ${item.list} is inside ${around.value.text} in ${around.list} of another source`,
-    remedy: 'nothing to do if meant so: the longest prefix decides',
-  });
+  const message = `${item.value.text} in ${item.list} is inside ${around.value.text} in ${around.list} of another source`;
+  const remedy = 'nothing to do if meant so: the longest prefix decides';
+  return conflict('opposite-nested', item, message, remedy, around);
 }
 
 function sourceOf(origin: Origin): string {

@@ -3,7 +3,6 @@ import type { Located, Origin } from '../text/origin.ts';
 import type { ProblemKind } from './problem.ts';
 import type { Node } from './yaml.ts';
 
-/** A part of a JSON Schema. */
 export type Schema = Readonly<Record<string, unknown>>;
 
 /** When a key is written, shown or hashed: always, only if it is set to something else than its default, or never. */
@@ -70,7 +69,6 @@ export interface Key<Kind extends string, Said, Merged> extends About {
   plain(merged: Merged): unknown;
 }
 
-/** What reading a value needs. */
 export interface Reading {
   readonly families: readonly Family[];
   readonly report: Report;

@@ -83,7 +83,6 @@ type AnyKey = Key<KeyKind, unknown, unknown>;
 /** What keys have in common with others: how their values are read, merged and shown. */
 export type KeyKind = Keys[KeyName]['kind'];
 
-/** The names of the keys of that kind. */
 export type NameOf<Kind extends KeyKind> = {
   [Name in KeyName]: Keys[Name]['kind'] extends Kind ? Name : never;
 }[KeyName];
@@ -120,7 +119,6 @@ export const CIDR_LIMIT = {
   remedy: 'write a whole number such as 64, without quotes',
 } as const;
 
-/** All keys that a source may have. */
 export const KEY_NAMES: readonly string[] = [...Object.keys(KEYS), CIDR_LIMIT.name];
 
 /** What each key makes of something. */

@@ -112,7 +112,6 @@ export const cidrs = (about: About) => list(CIDR, about);
 /** A list of destinations with the address that packets leave with; of all sources, each destination once. */
 export const addresses = (about: About) => list(ADDRESS, about);
 
-/** The most items of a list in one line. */
 const MOST_ITEMS = 100;
 
 type Items<Item> = readonly Located<Item>[];

@@ -5,7 +5,7 @@ import type { ConfigOptions, MergedConfig, SourceConfig } from './config.ts';
 import { COUNTED_KEYS } from './keys.ts';
 import { maxMarks } from './limits.ts';
 import { mergeConfigs } from './merge.ts';
-import { gravestFirst, KINDS, type Problem, ProblemList, problem } from './problem.ts';
+import { fileProblem, gravestFirst, KINDS, type Problem, ProblemList, problem } from './problem.ts';
 import { readGeneration } from './read.ts';
 import type { Source } from './source.ts';
 import { type Steps, takeSteps, takeStepsInTurns } from './steps.ts';
@@ -154,9 +154,7 @@ function shortened(config: SourceConfig, room: number): SourceConfig {
 
 /** @param source the first that lists more than the sources before it have left */
 function tooManyListed(listed: number, source: Source, { cidrLimitMax }: ConfigOptions): Problem {
-  return problem('cidr-limit', {
-    at: { kind: 'whole-file', source: source.found?.file.name ?? source.name },
-    message: `all sources together list ${counted(listed, 'CIDR')}, but may list only ${cidrLimitMax}`,
-    remedy: 'join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max',
-  });
+  const message = `all sources together list ${counted(listed, 'CIDR')}, but may list only ${cidrLimitMax}`;
+  const remedy = 'join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max';
+  return fileProblem(source.found?.file.name ?? source.name, message, remedy, 'cidr-limit');
 }

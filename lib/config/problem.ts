@@ -34,110 +34,63 @@ interface Kind {
   readonly meaning: string;
 }
 
+const error = (meaning: string): Kind => ({ severity: 'error', meaning });
+const warning = (meaning: string): Kind => ({ severity: 'warning', meaning });
+const info = (meaning: string): Kind => ({ severity: 'info', meaning });
+
 /** Kinds of two origins that disagree, or say the same twice. */
 export const CONFLICT_KINDS = {
-  'both-lists': { severity: 'error', meaning: 'A network is in both lists.' },
-  'resync-interval': { severity: 'error', meaning: 'Sources set different resync intervals.' },
-  'address-range': {
-    severity: 'error',
-    meaning: 'A destination has two ranges in masqueradeAddresses.',
-  },
-  'link-local-flag': {
-    severity: 'warning',
-    meaning: 'Sources disagree on whether link-local traffic is masqueraded.',
-  },
-  'link-local-entry': {
-    severity: 'warning',
-    meaning: 'A list says the opposite of the setting for link-local traffic.',
-  },
-  'opposite-nested': {
-    severity: 'info',
-    meaning: 'An entry is an exception to an entry of another source.',
-  },
-  'limits-others': {
-    severity: 'info',
-    meaning: 'One source limits the packets for which all sources ask.',
-  },
-  'address-unused': {
-    severity: 'info',
-    meaning: 'A destination has an address, but nothing in it is masqueraded.',
-  },
-  duplicate: { severity: 'info', meaning: 'A network is listed twice in the same list.' },
-  covered: {
-    severity: 'info',
-    meaning: 'An entry changes nothing, because a wider entry of the same list contains it.',
-  },
-} as const satisfies Readonly<Record<string, Kind>>;
+  'both-lists': error('A network is in both lists.'),
+  'resync-interval': error('Sources set different resync intervals.'),
+  'address-range': error('A destination has two ranges in masqueradeAddresses.'),
+  'link-local-flag': warning('Sources disagree on whether link-local traffic is masqueraded.'),
+  'link-local-entry': warning('A list says the opposite of the setting for link-local traffic.'),
+  'opposite-nested': info('An entry is an exception to an entry of another source.'),
+  'limits-others': info('One source limits the packets for which all sources ask.'),
+  'address-unused': info('A destination has an address, but nothing in it is masqueraded.'),
+  duplicate: info('A network is listed twice in the same list.'),
+  covered: info('An entry changes nothing, because a wider entry of the same list contains it.'),
+};
 
 /** Kinds of what the guards find in the merged config. */
 const GUARD_KINDS = {
-  'nothing-inside': {
-    severity: 'warning',
-    meaning: 'Every address of a family is masqueraded, except link-local.',
-  },
-  'everything-inside': { severity: 'info', meaning: 'No address of a family is masqueraded.' },
-  promise: {
-    severity: 'error',
-    meaning: 'The config breaks --must-not-masquerade or --must-masquerade.',
-  },
-  'drop-from-anywhere': {
-    severity: 'error',
-    meaning: 'With --invalid-packets=drop, masqueradeFromCIDRs lists no range of a family.',
-  },
-} as const satisfies Readonly<Record<string, Kind>>;
+  'nothing-inside': warning('Every address of a family is masqueraded, except link-local.'),
+  'everything-inside': info('No address of a family is masqueraded.'),
+  promise: error('The config breaks --must-not-masquerade or --must-masquerade.'),
+  'drop-from-anywhere': error('With --invalid-packets=drop, masqueradeFromCIDRs lists no range of a family.'),
+};
 
 /** Every kind of problem, in an order that does not change from run to run. */
 export const KINDS = {
-  unreadable: { severity: 'error', meaning: 'A source or the config directory cannot be read.' },
-  'not-a-source': { severity: 'warning', meaning: 'A file is left out because of its name or type.' },
-  'no-source': { severity: 'error', meaning: 'The paths to check hold no source.' },
-  'missing-source': { severity: 'error', meaning: 'A source that --require-source names is not there.' },
-  'same-name': {
-    severity: 'error',
-    meaning: 'Two sources have the same name, so one volume cannot hold both.',
-  },
-  encoding: { severity: 'error', meaning: 'A source is not text in UTF-8.' },
-  syntax: { severity: 'error', meaning: 'A source is not one document of valid YAML or JSON.' },
-  empty: { severity: 'warning', meaning: 'A source sets nothing.' },
-  shape: {
-    severity: 'error',
-    meaning: 'A value has the wrong type, or is out of range.',
-  },
-  'unknown-key': { severity: 'error', meaning: 'A config does not have such a key.' },
-  'duplicate-key': { severity: 'error', meaning: 'A key is set twice in one source.' },
-  cidr: { severity: 'error', meaning: 'A text is not a network in its canonical notation.' },
-  'ipv4-disabled': { severity: 'error', meaning: 'An IPv4 network is listed, but IPv4 is not enabled.' },
-  'ipv6-disabled': { severity: 'error', meaning: 'An IPv6 network is listed, but IPv6 is not enabled.' },
-  'other-family': {
-    severity: 'error',
-    meaning: 'A destination and its address are not both IPv4 or both IPv6.',
-  },
-  'unusable-range': {
-    severity: 'error',
-    meaning: 'A range in masqueradeAddresses holds no address for packets to leave with.',
-  },
-  'cidr-limit': {
-    severity: 'error',
-    meaning: 'A source, or all together, list more networks than they may.',
-  },
-  duration: { severity: 'error', meaning: 'A text is not a duration, or is too short or too long.' },
+  unreadable: error('A source or the config directory cannot be read.'),
+  'not-a-source': warning('A file is left out because of its name or type.'),
+  'no-source': error('The paths to check hold no source.'),
+  'missing-source': error('A source that --require-source names is not there.'),
+  'same-name': error('Two sources have the same name, so one volume cannot hold both.'),
+  encoding: error('A source is not text in UTF-8.'),
+  syntax: error('A source is not one document of valid YAML or JSON.'),
+  empty: warning('A source sets nothing.'),
+  shape: error('A value has the wrong type, or is out of range.'),
+  'unknown-key': error('A config does not have such a key.'),
+  'duplicate-key': error('A key is set twice in one source.'),
+  cidr: error('A text is not a network in its canonical notation.'),
+  'ipv4-disabled': error('An IPv4 network is listed, but IPv4 is not enabled.'),
+  'ipv6-disabled': error('An IPv6 network is listed, but IPv6 is not enabled.'),
+  'other-family': error('A destination and its address are not both IPv4 or both IPv6.'),
+  'unusable-range': error('A range in masqueradeAddresses holds no address for packets to leave with.'),
+  'cidr-limit': error('A source, or all together, list more networks than they may.'),
+  duration: error('A text is not a duration, or is too short or too long.'),
   ...CONFLICT_KINDS,
   ...GUARD_KINDS,
-  expectation: {
-    severity: 'error',
-    meaning: 'An address has another verdict than the file of --expect says.',
-  },
-  'unknown-to-others': {
-    severity: 'warning',
-    meaning: 'The readers of a rendered config do not know one of its keys.',
-  },
-  'more-problems': { severity: 'info', meaning: 'There are more problems than are reported.' },
-} as const satisfies Readonly<Record<string, Kind>>;
+  expectation: error('An address has another verdict than the file of --expect says.'),
+  'unknown-to-others': warning('The readers of a rendered config do not know one of its keys.'),
+  'more-problems': info('There are more problems than are reported.'),
+};
 
 export type ProblemKind = keyof typeof KINDS;
 
 /** The kinds of conflicts that a valid config can have, what the guards find among them, and how grave they are. */
-export const VALID_CONFLICTS = Object.entries<Kind>({ ...CONFLICT_KINDS, ...GUARD_KINDS }).filter(
+export const VALID_CONFLICTS = Object.entries({ ...CONFLICT_KINDS, ...GUARD_KINDS }).filter(
   ([, { severity }]) => severity !== 'error',
 );
 
@@ -146,12 +99,21 @@ export function problem(kind: ProblemKind, remark: Remark): Problem {
   return { ...remark, severity: KINDS[kind].severity, kind };
 }
 
+/** A problem with a file as a whole. */
+export function fileProblem(
+  source: string,
+  message: string,
+  remedy: string,
+  kind: ProblemKind = 'unreadable',
+): Problem {
+  return problem(kind, { at: { kind: 'whole-file', source }, message, remedy });
+}
+
 /** The problem if warnings count as errors. */
 export function strictly(found: Problem): Problem {
   return found.severity === 'warning' ? { ...found, severity: 'error' } : found;
 }
 
-/** The gravest first. */
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 
 /** Errors, then warnings, then infos; else in the order given. */

@@ -17,7 +17,7 @@ import glob from 'fast-glob';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import { DEFAULT_LIMITS, MAX_BYTES, MAX_SOURCES } from './limits.ts';
-import { type Problem, problem } from './problem.ts';
+import { fileProblem, type Problem, problem } from './problem.ts';
 import {
   byteOrder,
   configLimitProblem,
@@ -92,7 +92,9 @@ function readOnce(dir: string, projected: boolean, limit: number): Generation {
   const { sources, failures } = readSources(paths.filter(isSource), home, limit);
   if (dataLink(dir) !== id) throw new Changed();
 
-  const nearMisses = paths.filter((path) => !isSource(path)).map(nearMiss);
+  const nearMisses = paths
+    .filter((path) => !isSource(path))
+    .map(({ name }) => fileProblem(name, nearMissMessage, 'rename it', 'not-a-source'));
   return { id, sources, problems: [...failures, ...nearMisses] };
 }
 
@@ -101,10 +103,9 @@ function readSources(paths: readonly SourcePath[], home: string, limit: number) 
   const failures: Problem[] = [];
   let bytes = 0;
   for (const [index, path] of paths.entries()) {
-    const at = { kind: 'whole-file', source: path.name } as const;
     if (index === MAX_SOURCES) {
       const message = `is one of more than ${MAX_SOURCES} sources, of which no more are read`;
-      failures.push(problem('unreadable', { at, message, remedy: 'join sources' }));
+      failures.push(fileProblem(path.name, message, 'join sources'));
       break;
     }
     const read = readSource(path, home);
@@ -114,7 +115,7 @@ function readSources(paths: readonly SourcePath[], home: string, limit: number) 
     }
     bytes += Buffer.byteLength(read.text);
     if (bytes > limit) {
-      failures.push(configLimitProblem(at, limit));
+      failures.push(configLimitProblem(path.name, limit));
       break;
     }
     sources.push(read);
@@ -124,11 +125,6 @@ function readSources(paths: readonly SourcePath[], home: string, limit: number) 
 
 function isSource({ name }: SourcePath): boolean {
   return isSourceName(name);
-}
-
-function nearMiss({ name }: SourcePath): Problem {
-  const at = { kind: 'whole-file', source: name } as const;
-  return problem('not-a-source', { at, message: nearMissMessage, remedy: 'rename it' });
 }
 
 /** The generation that `..data` names now; undefined if there is no such link. */
@@ -223,8 +219,7 @@ function readSource(source: SourcePath, home: string): Source | Problem {
   } catch (error) {
     if (!(error instanceof Changed || error instanceof Unreadable)) requireConfigError(error);
     const { message, remedy } = error instanceof Unreadable ? error : explain(error, source);
-    const at = { kind: 'whole-file', source: source.name } as const;
-    return problem('unreadable', { at, message, remedy });
+    return fileProblem(source.name, message, remedy);
   }
 }
 

@@ -1,11 +1,9 @@
 import { formatOrigin, type Located } from '../text/origin.ts';
 
-/** The line of a key with its origin. */
 export function scalarLine(key: string, value: string, located: Located<unknown>): string {
   return `${key}: ${value} ${originComment(located)}`;
 }
 
-/** Where a value comes from, as a comment. */
 export function originComment({ origin, others = [] }: Located<unknown>): string {
   const names = [origin, ...others].map((one) => commentText(formatOrigin(one)));
   return `# ${[...new Set(names)].join(', ')}`;

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { FileOrigin } from '../text/origin.ts';
 import { partitionPoint } from '../text/partition-point.ts';
-import { type FileOnly, type Problem, problem } from './problem.ts';
+import { fileProblem, type Problem, problem } from './problem.ts';
 
 /** One config file as text, known by its file name. */
 export interface Source {
@@ -15,7 +15,6 @@ export interface Source {
 export interface FoundIn {
   /** The whole file; its name is what messages call it. */
   readonly file: Source;
-  /** Where the text begins. */
   readonly line: number;
   readonly column: number;
   /**
@@ -55,13 +54,11 @@ export function isNearMiss(name: string): boolean {
 /** What is wrong with a near miss: the end of a sentence. */
 export const nearMissMessage = `is not read: the name of a source begins with ${SOURCE_PREFIX}`;
 
-/** @param at the source from which on they are too large */
-export function configLimitProblem(at: FileOnly, limit: number): Problem {
-  return problem('unreadable', {
-    at,
-    message: `all sources together are larger than ${limit} bytes; from this one on they are not read`,
-    remedy: 'use wider CIDRs, remove comments, or start the agent with a larger --config-limit',
-  });
+/** @param source the one from which on they are too large */
+export function configLimitProblem(source: string, limit: number): Problem {
+  const message = `all sources together are larger than ${limit} bytes; from this one on they are not read`;
+  const remedy = 'use wider CIDRs, remove comments, or start the agent with a larger --config-limit';
+  return fileProblem(source, message, remedy);
 }
 
 /** The order in which sources are merged: that of the bytes of their names. */
@@ -72,7 +69,7 @@ export function byteOrder(a: string, b: string): number {
 /** The bytes of a file as text; a problem if they are not UTF-8 text. A byte order mark is dropped. */
 export function decodeSource(name: string, bytes: Buffer): Source | Problem {
   const failure = (text: string, offset: number, message: string, remedy: string): Problem =>
-    problem('encoding', { at: new Locator({ name, text }).origin(offset), message, remedy });
+    problem('encoding', { at: originIn({ name, text }, offset), message, remedy });
   if (isUtf16(bytes)) return failure('', 0, 'is UTF-16, not UTF-8', 'save it as UTF-8');
   if (!isUtf8(bytes)) {
     const valid = withoutMark(validBeginning(bytes));
@@ -102,33 +99,19 @@ function validBeginning(bytes: Buffer): string {
   return decoded.toString('utf8', 0, end);
 }
 
-/** Turns offsets into a source's text into origins. */
-export class Locator {
-  readonly #source: Source;
-  readonly #lineStarts: Uint32Array;
-
-  constructor(source: Source) {
-    this.#source = source;
-    this.#lineStarts = lineStarts(source);
-  }
-
-  /** Where people find the character at this offset of the source. */
-  origin(offset: number): FileOrigin {
-    const { name, found } = this.#source;
-    const place = this.#place(offset);
-    if (found === undefined) return { kind: 'file', source: name, ...place };
-    const { file, line, column, lineByLine } = found;
-    const at = lineByLine
-      ? { line: line + place.line - 1, column: column + place.column - 1 }
-      : { line, column };
-    return { kind: 'file', source: name, file: file.name, ...at };
-  }
-
-  /** Line and column in the source's own text, both from 1. */
-  #place(offset: number): { readonly line: number; readonly column: number } {
-    const line = partitionPoint(this.#lineStarts, (start) => start <= offset);
-    return { line, column: offset - (this.#lineStarts[line - 1] ?? 0) + 1 };
-  }
+/** Where people find the character at this offset of the source. */
+export function originIn(source: Source, offset: number): FileOrigin {
+  const { name, found } = source;
+  const starts = lineStarts(source);
+  // In the source's own text, both from 1.
+  const line = partitionPoint(starts, (start) => start <= offset);
+  const column = offset - (starts[line - 1] ?? 0) + 1;
+  if (found === undefined) return { kind: 'file', source: name, line, column };
+  const { file, lineByLine } = found;
+  const at = lineByLine
+    ? { line: found.line + line - 1, column: found.column + column - 1 }
+    : { line: found.line, column: found.column };
+  return { kind: 'file', source: name, file: file.name, ...at };
 }
 
 const known = new WeakMap<Source, Uint32Array>();

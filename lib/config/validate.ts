@@ -8,7 +8,7 @@ import { CIDR_LIMIT, COUNTED_KEYS, forEachKey, KEY_NAMES, KEYS, type KeyName, ty
 import { type Problem, problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countMarks } from './size.ts';
-import { Locator, type Source } from './source.ts';
+import { originIn, type Source } from './source.ts';
 import type { Steps } from './steps.ts';
 import { placeholderIn, TemplateError } from './template.ts';
 import { describe, keyName, type MapNode, type Node, parseYaml, YamlError } from './yaml.ts';
@@ -38,7 +38,6 @@ export interface Room {
  * keeps only so many.
  */
 export function* validating(source: Source, options: ConfigOptions, room: Room): Steps<ValidatedSource> {
-  const locator = new Locator(source);
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
   let more = 0;
   const report: Report = (kind, { offset }, message, remedy, other) => {
@@ -46,14 +45,14 @@ export function* validating(source: Source, options: ConfigOptions, room: Room):
       more += 1;
       return;
     }
-    const at = locator.origin(offset);
-    const theOther = other && { other: locator.origin(other.offset) };
+    const at = originIn(source, offset);
+    const theOther = other && { other: originIn(source, other.offset) };
     const particulars = { message, remedy: typeof remedy === 'string' ? remedy : remedy() };
     found.push({ offset, problem: problem(kind, { at, ...theOther, ...particulars }) });
   };
   const located = <Value>(value: Value, { offset }: Node): Located<Value> => ({
     value,
-    origin: locator.origin(offset),
+    origin: originIn(source, offset),
   });
 
   const { root, marks } = yield* parsing(source.text, room, report);
@@ -65,7 +64,7 @@ export function* validating(source: Source, options: ConfigOptions, room: Room):
   const reading = { families: options.families, report, located };
   const config: SourceConfig = {
     source: source.name,
-    insideAt: locator.origin((all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
+    insideAt: originIn(source, (all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
     ...forEachKey<Said>((name, key) => key.read(name, values.get(name), reading)),
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);

@@ -253,7 +253,6 @@ export function isBlank(char: string | undefined): boolean {
   return char === ' ' || char === '\t';
 }
 
-/** Whether the character ends a line. */
 export function isBreak(char: string | undefined): boolean {
   return char === '\n' || char === '\r';
 }

@@ -15,14 +15,12 @@ export type Reply =
       readonly kind: Failure;
       /** That of the agent's command, if it ended without an answer; else 1. */
       readonly code: number;
-      /** Why, in lines. */
       readonly lines: readonly string[];
     };
 
 /** Why there is no answer. */
 type Failure = 'no-pod' | 'down' | 'silent' | 'too-old' | 'failed' | 'not-asked';
 
-/** Bytes of an answer. */
 const LONGEST_ANSWER = 2 ** 20;
 /** The agent's commands end with 0 to 4. */
 const EXIT_CODES = 5;

@@ -1,7 +1,6 @@
 import { type ExecFileException, execFile } from 'node:child_process';
 import { SystemError } from '../text/error.ts';
 
-/** How kubectl is run. */
 export interface Kubectl {
   /** Flags before each command, such as `--namespace=kube-system`. */
   readonly flags: readonly string[];

@@ -1,14 +1,11 @@
 import { SystemError } from '../text/error.ts';
 import { type Kubectl, runKubectl } from './kubectl.ts';
 
-/** A node, and the pod of its agent. */
 export interface FleetNode {
   readonly name: string;
-  /** Undefined if it has none. */
   readonly pod: AgentPod | undefined;
 }
 
-/** The pod of an agent. */
 interface AgentPod {
   readonly name: string;
   /** The container of the agent, if it runs now. */

@@ -5,8 +5,8 @@ import {
   type FoundIn,
   isNearMiss,
   isSourceName,
-  type Locator,
   nearMissMessage,
+  originIn,
   type Source,
 } from '../config/source.ts';
 import { TemplateError } from '../config/template.ts';
@@ -31,16 +31,11 @@ export class Collector {
   readonly sources: Source[] = [];
   readonly problems: Problem[] = [];
   readonly #file: Source;
-  readonly #locator: Locator;
   readonly #start: number;
 
-  /**
-   * @param locator of the file
-   * @param start where in the file the text begins that the nodes count in
-   */
-  constructor(file: Source, locator: Locator, start: number) {
+  /** @param start where in the file the text begins that the nodes count in */
+  constructor(file: Source, start: number) {
     this.#file = file;
-    this.#locator = locator;
     this.#start = start;
   }
 
@@ -73,7 +68,7 @@ export class Collector {
   #found(value: Node, isVerbatim: boolean): FoundIn {
     const file = this.#file;
     if (isVerbatim && value.kind === 'scalar' && value.indentation !== undefined) {
-      const { line } = this.#locator.origin(this.#start + value.offset);
+      const { line } = originIn(file, this.#start + value.offset);
       return { file, line, column: value.indentation + 1, lineByLine: true };
     }
     const { line, column } = this.#origin(value);
@@ -84,7 +79,7 @@ export class Collector {
   #origin({ offset }: Node) {
     const visible = /\S/g;
     visible.lastIndex = this.#start + offset;
-    return this.#locator.origin(visible.exec(this.#file.text)?.index ?? this.#start + offset);
+    return originIn(this.#file, visible.exec(this.#file.text)?.index ?? this.#start + offset);
   }
 }
 

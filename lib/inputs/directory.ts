@@ -21,7 +21,6 @@ import {
 export class Walk {
   /** Files and directories: more than most repositories have. */
   entries = 100_000;
-  /** Bytes of manifests. */
   bytes = MAX_INPUT_BYTES;
   /** Files that were read, by their paths without links: a link may lead to another of them. */
   readonly seen = new Set<string>();
@@ -29,7 +28,6 @@ export class Walk {
 
 const MAX_DEPTH = 32;
 
-/** The directories hold more than the limits. */
 class TooMuch extends Error {}
 
 /** What a directory holds. */

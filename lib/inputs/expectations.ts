@@ -4,7 +4,7 @@ import type { ConfigOptions } from '../config/config.ts';
 import { maxMarks } from '../config/limits.ts';
 import { type Problem, type ProblemKind, problem } from '../config/problem.ts';
 import { countMarks } from '../config/size.ts';
-import { Locator, type Source } from '../config/source.ts';
+import { originIn, type Source } from '../config/source.ts';
 import { describe, type MapNode, type Node, parseYaml, YamlError } from '../config/yaml.ts';
 import { printable, quote } from '../text/escape.ts';
 import type { FileOrigin } from '../text/origin.ts';
@@ -22,11 +22,10 @@ type Options = Pick<ConfigOptions, 'families' | 'cidrLimitMax'>;
  * where the packets come from. The file has the limits of a source; if it has a problem, it has no expectation.
  */
 export function readExpectations(file: Source, options: Options) {
-  const locator = new Locator(file);
   const problems: Problem[] = [];
   const report: Report = (kind, offset, message, remedy, other) => {
-    const theOther = other && { other: locator.origin(other.offset) };
-    problems.push(problem(kind, { at: locator.origin(offset), message, remedy, ...theOther }));
+    const theOther = other && { other: originIn(file, other.offset) };
+    problems.push(problem(kind, { at: originIn(file, offset), message, remedy, ...theOther }));
   };
   const seen = new Map<string, Node>();
   const expectations = pairsOf(file.text, options, report).flatMap(({ key, value }) => {
@@ -38,7 +37,7 @@ export function readExpectations(file: Source, options: Options) {
     if (first !== undefined)
       report('duplicate-key', key.offset, `${text} is there twice`, 'keep one of the two', first);
     seen.set(text, key);
-    return { ...way, verdict, origin: locator.origin(key.offset) };
+    return { ...way, verdict, origin: originIn(file, key.offset) };
   });
   return { expectations: problems.length === 0 ? expectations : [], problems };
 }

@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { MAX_BYTES } from '../config/limits.ts';
-import { type Problem, type ProblemKind, problem } from '../config/problem.ts';
+import { fileProblem, type Problem, type ProblemKind } from '../config/problem.ts';
 import { decodeSource, type Source } from '../config/source.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
@@ -39,7 +39,6 @@ export function manifestOf(file: Source): Inputs | undefined {
   return manifest && { ...manifest, manifests: [file] };
 }
 
-/** All that the parts hold. */
 export function joined(parts: readonly Inputs[]): Inputs {
   return {
     sources: parts.flatMap(({ sources }) => sources),
@@ -56,23 +55,14 @@ export function wholeFile(path: string, source: Source): Source {
 
 /** Nothing but a problem with a path as a whole. */
 export function failed(path: string, message: string, remedy: string, kind?: ProblemKind): Inputs {
-  return { ...NOTHING, problems: [pathProblem(path, message, remedy, kind)] };
-}
-
-export function pathProblem(
-  path: string,
-  message: string,
-  remedy: string,
-  kind: ProblemKind = 'unreadable',
-): Problem {
-  return problem(kind, { at: { kind: 'whole-file', source: path }, message, remedy });
+  return { ...NOTHING, problems: [fileProblem(path, message, remedy, kind)] };
 }
 
 /** The system's reason why a path cannot be read; throws an error that the system does not know. */
 export function unreadableProblem(path: string, error: unknown): Problem {
   if (errorCode(error) === undefined) throw error; // a bug of this program
   const message = `cannot be read: ${printable(errorMessage(error))}`;
-  return pathProblem(path, message, 'name a file or directory that is there and readable');
+  return fileProblem(path, message, 'name a file or directory that is there and readable');
 }
 
 /** Nothing but the system's reason why a path cannot be read. */

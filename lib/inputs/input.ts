@@ -2,12 +2,12 @@ import type { Stats } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
 import { normalize, resolve } from 'node:path';
 import { DEFAULT_LIMITS, MAX_BYTES } from '../config/limits.ts';
-import { type Problem, problem } from '../config/problem.ts';
+import { fileProblem, type Problem, problem } from '../config/problem.ts';
 import {
   byteOrder,
   configLimitProblem,
   decodeSource,
-  Locator,
+  originIn,
   type Source,
   STDIN_NAME,
 } from '../config/source.ts';
@@ -19,13 +19,11 @@ import {
   type Inputs,
   joined,
   NOTHING,
-  pathProblem,
   readText,
   unreadable,
   unreadableProblem,
 } from './file.ts';
 
-/** The path that stands for standard input. */
 const STDIN = '-';
 
 /**
@@ -69,15 +67,12 @@ function together(inputs: readonly Inputs[], limit: number): Inputs {
     manifests,
     problems: [
       ...problems,
-      ...(next === undefined
-        ? []
-        : [configLimitProblem({ kind: 'whole-file', source: fileOf(next) }, limit)]),
+      ...(next === undefined ? [] : [configLimitProblem(fileOf(next), limit)]),
       ...sameNames(sources),
     ],
   };
 }
 
-/** The first sources that together have at most so many bytes. */
 function withinLimit(sources: readonly Source[], limit: number): readonly Source[] {
   let bytes = 0;
   const end = sources.findIndex(({ text }) => {
@@ -119,9 +114,9 @@ async function readInput(
 /** The text of one file that is neither a source nor a manifest, of at most 1 MiB; a problem if it cannot be read. */
 export async function readFile(path: string): Promise<Source | Problem> {
   try {
-    if (await waits(path, await stat(path))) return pathProblem(path, ...NOT_A_FILE);
+    if (await waits(path, await stat(path))) return fileProblem(path, ...NOT_A_FILE);
     const bytes = await collect((await open(path)).createReadStream(), MAX_BYTES);
-    if (bytes.length > MAX_BYTES) return pathProblem(path, 'is larger than 1 MiB', 'split it');
+    if (bytes.length > MAX_BYTES) return fileProblem(path, 'is larger than 1 MiB', 'split it');
     return decodeSource(normalize(path), bytes);
   } catch (error) {
     return unreadableProblem(path, error);
@@ -160,8 +155,8 @@ function sameNames(sources: readonly Source[]): readonly Problem[] {
     if (before?.name !== source.name) return [];
     return [
       problem('same-name', {
-        at: new Locator(source).origin(0),
-        other: new Locator(before).origin(0),
+        at: originIn(source, 0),
+        other: originIn(before, 0),
         message: `two sources are named ${printable(source.name)}, of which a volume can hold one`,
         remedy: 'rename one; or, if they are meant for different nodes, check them one by one',
       }),

@@ -1,6 +1,6 @@
 import { MANIFEST_LIMITS } from '../config/limits.ts';
 import { type Problem, problem } from '../config/problem.ts';
-import { Locator, type Source } from '../config/source.ts';
+import { originIn, type Source } from '../config/source.ts';
 import { placeholderIn, RENDER } from '../config/template.ts';
 import { type MapNode, type Node, parseDocuments, valueAt, YamlError } from '../config/yaml.ts';
 import { printable } from '../text/escape.ts';
@@ -27,15 +27,14 @@ export function readManifest(file: Source): Manifest | undefined {
   if (!file.text.includes('apiVersion')) return undefined;
   const pieces = piecesOf(file.text).map(parsePiece);
   if (!pieces.some(isManifest)) return undefined;
-  const locator = new Locator(file);
   const parts = pieces.map((piece) => ({
     piece,
     objects: 'error' in piece ? [] : objectsOf(piece.documents),
   }));
   const mounts = mountsOf(parts.flatMap(({ objects }) => objects.map(({ node }) => node)));
   const found = parts.map(({ piece, objects }) => {
-    if ('error' in piece) return { sources: [], problems: [syntaxProblem(piece, locator)] };
-    return readObjects(objects, new Collector(file, locator, piece.start), (one) => filesOf(one, mounts));
+    if ('error' in piece) return { sources: [], problems: [syntaxProblem(piece, file)] };
+    return readObjects(objects, new Collector(file, piece.start), (one) => filesOf(one, mounts));
   });
   return {
     sources: found.flatMap(({ sources }) => sources),
@@ -74,11 +73,8 @@ function isManifest(piece: ParsedPiece): boolean {
   return piece.documents.some((node) => valueAt(node, 'apiVersion') && valueAt(node, 'kind'));
 }
 
-function syntaxProblem(
-  { start, text, error }: Piece & { readonly error: YamlError },
-  locator: Locator,
-): Problem {
-  const at = locator.origin(start + error.offset);
+function syntaxProblem({ start, text, error }: Piece & { readonly error: YamlError }, file: Source): Problem {
+  const at = originIn(file, start + error.offset);
   // A rendered manifest may hold "{{" too, in a text that is for another program.
   const render = placeholderIn(text) === undefined ? '' : `if "{{" is a placeholder, ${RENDER}; else `;
   const remedy = `${render}${printable(error.remedy)}`;

@@ -21,7 +21,6 @@ export function jsonReport({ problems, config, sources, expected }: CheckReport)
   });
 }
 
-/** A problem as plain values. */
 export function problemValue({ severity, kind, message, remedy, at, other }: Problem) {
   return { severity, kind, message, remedy, at: placeValue(at), other: placeValue(other) };
 }

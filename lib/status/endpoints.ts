@@ -7,7 +7,6 @@ import { probeRoutes } from './probes.ts';
 import { type Routes, reply } from './server.ts';
 import { type Overview, statusPage } from './status-page.ts';
 
-/** The input of the endpoints. */
 interface Endpoints extends Overview {
   readonly metrics: Metrics;
   /** The merged config, its hash and its conflicts as JSON; undefined if no valid config has been read yet. */
@@ -17,7 +16,6 @@ interface Endpoints extends Overview {
 /** After this time, a request gets the counts of the last reading. */
 const COUNT_TIMEOUT_MS = 2_000;
 
-/** The paths that the server answers. */
 export function routes(endpoints: Endpoints) {
   const { status, metrics, configJson } = endpoints;
   const second = () => Math.floor(performance.now() / LIMITS.fresh);

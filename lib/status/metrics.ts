@@ -15,7 +15,6 @@ function define<const Type extends Definition['type']>(type: Type) {
   return <const Labels extends readonly string[]>(labels: Labels, help: string) => ({ type, labels, help });
 }
 
-/** The beginning of all names. */
 export const METRIC_PREFIX = 'ip_masq_agent_';
 
 /** The metrics of the agent itself, by name without the prefix. The documentation is made from this table too. */
@@ -161,7 +160,6 @@ export class Metrics {
     measureProcess(this.#registry);
   }
 
-  /** Adds to a counter. */
   add<Name extends Named<'counter'>>(name: Name, labels: Labels<Name>, value = 1): void {
     this.#named<Counter>(name).inc(shown(labels), value);
   }

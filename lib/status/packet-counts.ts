@@ -68,7 +68,6 @@ export function countKey({ entry, verdict }: Pick<EntryCount, 'entry' | 'verdict
   return `${verdict} ${entry?.prefix.text ?? 'everything else'}`;
 }
 
-/** The sums of the counts with equal keys. */
 function summed<Count extends EntryCount>(
   counts: Iterable<Count>,
   keyOf: (count: Count) => string,

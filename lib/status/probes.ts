@@ -1,7 +1,6 @@
 import type { Check } from './health.ts';
 import { type Routes, reply } from './server.ts';
 
-/** The paths for probes. */
 export function probeRoutes(readiness: () => readonly Check[]) {
   return {
     // An answer is enough: a sync that hangs ends the process by itself.

@@ -11,7 +11,6 @@ import type { Duplex } from 'node:stream';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { LIMITS, limitConnections } from './limits.ts';
 
-/** The answer of a path. */
 export interface Reply {
   readonly status: number;
   readonly type: string;
@@ -25,14 +24,11 @@ export interface Question {
   readonly accept: string;
 }
 
-/** The handlers by path. */
 export type Routes = Readonly<Record<string, (question: Question) => Promise<Reply> | Reply>>;
 
-/** What to serve, and where. */
 export interface Listener {
   /** `host:port`; no host means all addresses. */
   readonly address: string;
-  /** The flag that sets the address. */
   readonly flag: string;
   readonly routes: Routes;
   readonly signal: AbortSignal;
@@ -41,7 +37,6 @@ export interface Listener {
   readonly onTaken: (error: SystemError) => void;
   /** Receives the error of a route, which the client does not see, or of the server. */
   readonly onError: (error: unknown) => void;
-  /** How long a connection may last. */
   readonly lifeMs?: number;
 }
 
@@ -155,7 +150,6 @@ export function reply(status: number, type: string, text: string): Reply {
   return { status, type, body: Buffer.from(text) };
 }
 
-/** A short answer in plain text. */
 export function plain(status: number, line: string): Reply {
   return reply(status, 'text/plain; charset=utf-8', `${line}\n`);
 }
@@ -181,7 +175,6 @@ function isLoopback(host: string): boolean {
   return version === 0 ? /^localhost$/i.test(host) : LOOPBACK.check(host, version === 6 ? 'ipv6' : 'ipv4');
 }
 
-/** The causes of error codes. */
 const CAUSES: Readonly<Record<string, string>> = {
   EADDRINUSE: 'another program listens there, or another agent of this node',
   EADDRNOTAVAIL: 'the node has no such address',

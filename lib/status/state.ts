@@ -33,7 +33,6 @@ interface FamilySync {
   readonly found: readonly string[];
 }
 
-/** What the state is made from. */
 export interface Observed {
   readonly status: Status;
   /** The families for which the agent keeps rules. */
@@ -77,7 +76,6 @@ export function agentState({ status, families, interval }: Observed): AgentState
 }
 
 const KEPT = { config: 'the last valid config stays in use', rules: 'the rules of an earlier run stay' };
-/** How many sources a text names. */
 const SHOWN_SOURCES = 10;
 
 /**

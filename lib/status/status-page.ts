@@ -10,12 +10,10 @@ import { countKey, type PacketCounts } from './packet-counts.ts';
 import { type AgentState, agentState, type Observed, time } from './state.ts';
 import type { FamilyStatus } from './status.ts';
 
-/** The input of the page. */
 export interface Overview extends Observed {
   readonly counts: PacketCounts;
   /** The version of the agent, in one line. */
   readonly version: string;
-  /** The name of the node. */
   readonly node: string;
 }
 
@@ -36,7 +34,6 @@ pre{white-space:pre-wrap;margin:.6rem 0;padding:.8rem;border:1px solid var(--lin
 tbody th,td{display:block;border:0;padding:0}tbody th:first-child{white-space:normal;width:auto}td:empty{display:none}td::before{content:attr(data-name) ": ";color:var(--soft)}
 dl{display:block}dd{margin-bottom:.4rem}}`;
 
-/** The status page for people. */
 export function statusPage(overview: Overview): string {
   const { status, node } = overview;
   const state = agentState(overview);

@@ -33,7 +33,6 @@ export interface InvalidConfig {
   readonly since: number;
 }
 
-/** A change of the metrics. */
 type Update = (metrics: Metrics) => void;
 
 /** Records changes of metrics. It keeps them until metrics are attached, which are loaded only after the first sync. */
@@ -63,11 +62,9 @@ export class Recorder {
 /** How many addresses are found, in words; the last is for any more. */
 const FOUND = ['none', 'one', 'several'] as const;
 
-/** What the agent is built from. */
 export interface Build {
   readonly version: string;
   readonly commit: string;
-  /** The version of Node.js. */
   readonly node: string;
 }
 
@@ -119,7 +116,6 @@ export class Status implements Observer {
     return this.#foreign;
   }
 
-  /** The dataplane was found. */
   onDataplane(dataplane: Dataplane): void {
     this.#dataplane = dataplane;
     this.#recordBuild(dataplane.name, dataplane.chosenBy);
@@ -133,7 +129,6 @@ export class Status implements Observer {
     return this.#invalid;
   }
 
-  /** The sources have errors. */
   onInvalidConfig(error: InvalidConfigError): void {
     this.#invalid = { error, since: this.#invalid?.since ?? Date.now() };
     this.#recorder.record((metrics) => {
@@ -148,7 +143,6 @@ export class Status implements Observer {
     });
   }
 
-  /** The sources were read, and have no error. */
   onLoad(loaded: ValidConfig): void {
     const { config } = loaded;
     const isNew = loaded !== this.#loaded;
@@ -175,7 +169,6 @@ export class Status implements Observer {
     });
   }
 
-  /** A family was synced. */
   onSync({ policy, plan, verdicts, drifted, wake, duration }: SyncEvent): void {
     const { family } = policy;
     const now = Date.now();
@@ -204,7 +197,6 @@ export class Status implements Observer {
     });
   }
 
-  /** The agent has looked at its rules. */
   onLook(look: LookEvent): void {
     this.contest.onLook(look, performance.now());
   }
@@ -240,7 +232,6 @@ export class Status implements Observer {
     }
   }
 
-  /** The sync of these families failed. */
   onFailure(families: readonly Family[]): void {
     this.#recorder.record((metrics) => {
       for (const family of families) metrics.add('syncs_total', { family, result: 'failed' });

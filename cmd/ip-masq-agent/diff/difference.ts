@@ -15,7 +15,6 @@ export interface Difference {
   readonly leftovers: readonly FoundRules[];
   /** Empty chains that cannot be deleted, in words. */
   readonly stays: readonly string[];
-  /** What could not be looked at. */
   readonly unread: readonly Unreadable[];
   /** What all these rules do with packets now; undefined if nothing changes in the kernel, or it cannot be read. */
   readonly now: KernelFates | undefined;

@@ -88,7 +88,6 @@ function addressLines({ as }: Decision): readonly string[] {
   return [`  ${formatAddress(first)} is ${which} in ${range}`];
 }
 
-/** The most ranges that are named one by one. */
 const MAX_RANGES = 3;
 
 /** What the ranges that packets come from have to do with it. */

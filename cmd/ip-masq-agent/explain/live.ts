@@ -78,7 +78,6 @@ export function explained(
   return { address, decision, isKept: families.includes(address.family), live: undefined };
 }
 
-/** What is known of the node. */
 interface SeenNode {
   readonly places: Survey;
   readonly node: NodeRules;
@@ -149,7 +148,6 @@ function agree({ decision, isKept }: Explained, { state, verdict, as }: KernelVe
   return state === 'applied' && verdict === decision?.verdict && as === meant;
 }
 
-/** The most ranges that are named one by one. */
 const MAX_RANGES = 3;
 
 /** Where packets come from that the rules look at. */

@@ -5,7 +5,6 @@ import { counted, few, fewInSentence } from '../../../lib/text/words.ts';
 /** What is known of a node. */
 export interface Report {
   readonly node: string;
-  /** The exit code that it leads to. */
   readonly code: number;
   readonly lines: readonly string[];
   /** Equal in nodes of one group. */
@@ -56,7 +55,6 @@ function shown(line: string): string {
   return printable(line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line);
 }
 
-/** The highest exit code. */
 export function worst(reports: readonly Report[]): number {
   return reports.reduce((most, { code }) => Math.max(most, code), 0);
 }

@@ -40,7 +40,6 @@ interface Live {
   readonly foreign: readonly { readonly author: string }[];
 }
 
-/** How many ranges of a diff are named. */
 const MOST_RANGES = 5;
 
 /**

@@ -10,7 +10,6 @@ import { print } from '../print.ts';
 import { noteDefaults, readReport } from '../read-config.ts';
 import { CONNECTIONS_LINE, verdictLines } from '../verdict-text.ts';
 
-/** The flags of render. */
 type RenderFlags = Args<typeof RENDER_FLAGS>['flags'];
 
 /**

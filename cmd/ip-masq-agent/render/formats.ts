@@ -4,8 +4,15 @@ import { addressRemarks } from '../../../lib/agent/log-addresses.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { ALL_KEYS } from '../../../lib/config/keys.ts';
-import { formatProblem, formatRemark, type Problem, problem, strictly } from '../../../lib/config/problem.ts';
-import { decodeSource, Locator, type Source } from '../../../lib/config/source.ts';
+import {
+  fileProblem,
+  formatProblem,
+  formatRemark,
+  type Problem,
+  problem,
+  strictly,
+} from '../../../lib/config/problem.ts';
+import { decodeSource, originIn, type Source } from '../../../lib/config/source.ts';
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import { ownAddressList } from '../../../lib/node/own-addresses.ts';
@@ -29,7 +36,6 @@ export interface Rendered {
 
 type RenderFlags = Args<typeof RENDER_FLAGS>['flags'];
 
-/** What writes each format. */
 const RENDERERS: Readonly<
   Record<
     keyof typeof RENDER_FORMATS,
@@ -112,8 +118,8 @@ async function renderCniConfig(config: MergedConfig, path: string): Promise<Rend
   const result = withExceptionList(input.text, cidrs);
   if ('error' in result) {
     const { message, remedy, offset } = result.error;
-    const at = new Locator(input).origin(offset);
-    throw cniConfigError({ severity: 'error', kind: 'shape', at, message, remedy }, [input]);
+    const at = originIn(input, offset);
+    throw cniConfigError(problem('shape', { at, message, remedy }), [input]);
   }
   const dropped = [...config.nonMasqueradeCIDRs, ...config.masqueradeCIDRs].filter(
     ({ value }) => value.family === 'IPv6',
@@ -126,11 +132,8 @@ async function renderCniConfig(config: MergedConfig, path: string): Promise<Rend
 }
 
 async function readCniConfig(path: string): Promise<Source> {
-  const unreadable = (message: string) => {
-    const at = { kind: 'whole-file', source: path } as const;
-    const remedy = 'set --input-file to the CNI config';
-    return cniConfigError({ severity: 'error', kind: 'unreadable', at, message, remedy });
-  };
+  const unreadable = (message: string) =>
+    cniConfigError(fileProblem(path, message, 'set --input-file to the CNI config'));
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: Error) => {
     throw unreadable(`cannot be read: ${error.message}`);

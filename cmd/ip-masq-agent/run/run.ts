@@ -229,7 +229,6 @@ function openNetlink(log: Logger, recorder: Recorder): Netlink {
 const WITHOUT_NETLINK =
   'the agent works through the tools instead, and finds changes that other programs make only at the next resync; --netlink=off turns netlink off';
 
-/** Serves metrics, probes and status. */
 async function serveStatus({ args, log, status, recorder, wakes }: Surroundings): Promise<void> {
   const { flags } = args;
   if (flags['metrics-bind-address'] === '' && flags['scrape-bind-address'] === '') return recorder.discard();

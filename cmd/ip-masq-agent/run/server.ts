@@ -19,7 +19,6 @@ import { stopSignal } from '../signals.ts';
 /** How many digits of the commit are shown. */
 const SHORT_HASH = 12;
 
-/** What the server shows. */
 export interface Served {
   readonly flags: FlagValues;
   readonly log: Logger;

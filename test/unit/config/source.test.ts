@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { formatProblem } from '../../../lib/config/problem.ts';
-import { decodeSource, Locator } from '../../../lib/config/source.ts';
+import { decodeSource, originIn } from '../../../lib/config/source.ts';
 
 const NOT_UTF8 = 'has a byte that is not UTF-8; save the file as UTF-8';
 const UTF16 = 's:1:1: error: is UTF-16, not UTF-8; save it as UTF-8';
@@ -90,7 +90,7 @@ describe('a locator', () => {
     ['😀b', 2, 1, 3],
   ] as const) {
     it(`finds offset ${offset} of ${JSON.stringify(text)} at ${line}:${column}`, () => {
-      const origin = new Locator({ name: 's', text }).origin(offset);
+      const origin = originIn({ name: 's', text }, offset);
       assert.deepEqual(origin, { kind: 'file', source: 's', line, column });
     });
   }
@@ -102,7 +102,7 @@ describe('a locator', () => {
     it(name, () => {
       const file = { name: 'm.yaml', text: '' };
       const source = { name: 's', text: 'a\nb', found: { file, line: 10, column: 5, lineByLine } };
-      const origin = new Locator(source).origin(2);
+      const origin = originIn(source, 2);
       assert.deepEqual(origin, { kind: 'file', source: 's', file: 'm.yaml', line, column });
     });
   }
@@ -113,7 +113,7 @@ describe('a locator', () => {
       fc.property(text, fc.nat(), (text, at) => {
         const offset = at % (text.length + 1);
         const before = text.slice(0, offset).split('\n');
-        const { line, column } = new Locator({ name: 's', text }).origin(offset);
+        const { line, column } = originIn({ name: 's', text }, offset);
         assert.deepEqual([line, column], [before.length, (before.at(-1)?.length ?? 0) + 1]);
       }),
     );
