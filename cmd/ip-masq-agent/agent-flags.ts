@@ -35,20 +35,19 @@ export async function withAgentFlags(
   const holder = await findHolder();
   if (holder.kind === 'none') return { texts: given, notes: [] };
   const wanted = uses.filter((name) => SHARED_FLAGS.includes(name) && !given.has(name));
-  const show = (names: readonly FlagName[], texts: Texts) =>
-    names.map((name) => `--${name}=${textOf(name, texts)}`).join(' ');
   if (holder.kind === 'unproven' || holder.introduction === undefined) {
     const reason = holder.kind === 'unproven' ? holder.reason : 'it does not answer';
-    const note = `the flags of the agent on this node are unknown: ${reason}; assuming ${show(wanted, given)}`;
+    const note = `the flags of the agent on this node are unknown: ${reason}; assuming the defaults of those that you do not give`;
     return { texts: given, notes: [note] };
   }
   const { version, flags } = holder.introduction;
   const { told, notes } = validFlags(flags, wanted);
   const texts = new Map([...given, ...told]);
-  const changed = [...told.keys()].filter((name) => textOf(name, texts) !== FLAGS[name].default);
+  // The dataplane is always told, and shown in another place.
+  const changed = [...told].filter(([name, text]) => text !== FLAGS[name].default && name !== 'backend');
   if (changed.length === 0) return { texts, notes };
-  const note = `used the flags of the running agent, ${version}: ${show(changed, texts)}`;
-  return { texts, notes: [...notes, note] };
+  const shown = changed.map(([name, text]) => `--${name}=${text}`).join(' ');
+  return { texts, notes: [...notes, `used the flags of the running agent, ${version}: ${shown}`] };
 }
 
 /** The flags of the agent that holds the lock, as far as it tells them; undefined if it does not answer. */

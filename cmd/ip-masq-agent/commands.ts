@@ -148,6 +148,7 @@ export const COMMANDS: Commands = {
       cleanup: 'after the DaemonSet is deleted',
       'cleanup --masq-chain=OLD-NAME': 'if the agent used another chain',
     },
+    asksAgent: (flags) => flags['dry-run'],
     load: async () => (await import('./cleanup.ts')).cleanup,
   }),
   fleet: command({

@@ -47,7 +47,7 @@ export async function choose(options: DataplaneOptions, host: Host): Promise<Cho
     return { backend: inChains ? 'iptables' : 'nftables', by: 'own-rules', reason };
   }
   if (proxy !== undefined) return { backend: proxy, by: 'kube-proxy', reason: `kube-proxy uses ${proxy}` };
-  return { backend: 'iptables', by: 'trial', reason: 'neither the agent nor kube-proxy has rules yet' };
+  return { backend: 'iptables', by: 'trial', reason: 'neither the agent nor kube-proxy had rules' };
 }
 
 /** The flag that makes sense only for iptables, and so asks for it; undefined if none is set. */

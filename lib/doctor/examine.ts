@@ -25,6 +25,7 @@ import {
   neighbourFindings,
   orderFindings,
   ownRuleFindings,
+  silentAgentFinding,
 } from './rule-findings.ts';
 
 export interface Examination {
@@ -92,6 +93,8 @@ async function examineKernel(
     const { name, reason } = told?.name === dataplane.name ? told : dataplane;
     seen.push(`${name}: ${reason}`);
     if (holder.kind === 'none') findings.push(...deadAgentFindings(places));
+    if (holder.kind === 'agent' && holder.introduction === undefined)
+      findings.push(silentAgentFinding(holder));
     for (const place of used) {
       if (config === undefined) break;
       await look(async () => ownRuleFindings(preview(place, config, families)), place.family);

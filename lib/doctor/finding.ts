@@ -21,6 +21,7 @@ export const FINDING_MEANING = {
   'tool-missing': 'a tool that the agent needs (iptables, ip6tables, nft) is not installed or too old',
   'kernel-refused': 'the kernel or a tool refused an operation',
   'no-agent': "the agent's rules are there, but no agent runs",
+  'agent-silent': 'an agent runs, but does not answer',
   'out-of-sync': "the agent's rules differ from the config",
   'older-agent': "ip-masq-agent v1 or v2 has written rules for the agent's chain",
   'jump-not-last': "rules in POSTROUTING follow the agent's jump",

@@ -1,3 +1,4 @@
+import { type Agent, inWords } from '../agent/holder.ts';
 import type { Reading, Survey } from '../agent/places.ts';
 import type { Preview } from '../agent/preview.ts';
 import { type Dataplane, type Found, type Place, type Plan, placeName } from '../dataplane/dataplane.ts';
@@ -140,6 +141,14 @@ export function deadAgentFindings({ used, others }: Survey): readonly Finding[] 
   const remedy =
     "look at the node's pod of the DaemonSet: why does it not run? If none is to run here, remove the rules: ip-masq-agent cleanup";
   return [{ kind: 'no-agent', message, evidence, remedy }];
+}
+
+/** The finding that the agent which holds the lock does not answer. */
+export function silentAgentFinding(agent: Agent): Finding {
+  const message = `${inWords(agent)} runs on this node, but does not answer: it hangs or is stopped, or it starts only now`;
+  const remedy =
+    'run doctor again; if it stays so, the agent follows no change: look at its log, then delete its pod';
+  return { kind: 'agent-silent', message, evidence: [], remedy };
 }
 
 /** The finding about rules of an older agent in the agent's chain, or that lead to it. */

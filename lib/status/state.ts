@@ -101,7 +101,8 @@ export function stateLines(state: AgentState): readonly string[] {
 export function detailLines({ dataplane, syncs }: AgentState): readonly string[] {
   const why = dataplane === null ? [] : [`why this dataplane: ${dataplane.reason}`];
   const lines = syncs.map(({ family, last, changed, found }) => {
-    const change = changed === null ? 'no change yet' : `last change ${changed}: ${found.join(', ')}`;
+    const change =
+      changed === null ? 'no change yet' : `last change ${changed}, because of: ${found.join(', ')}`;
     return `${family}: last sync ${last ?? 'none yet'}, ${change}`;
   });
   return [...why, ...lines].map(printable);

@@ -72,8 +72,7 @@ describe('the agent with --backend=auto', () => {
     );
     // The rules of the agent decide for a command too; without them, the running agent does.
     await node.nft('flush ruleset');
-    const { stderr, stdout } = await node.agent('diff');
-    assert.match(stderr, /flags of the running agent, .*--backend=nftables/);
+    const { stdout } = await node.agent('diff');
     assert.match(stdout, /^IPv4, nftables /m);
     await agent.stop();
   });

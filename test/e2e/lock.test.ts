@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
 import { IS_ROOT } from '../lab/user.ts';
-import { createNode, type NodeLab, SERVED } from './support.ts';
+import { createNode, eventually, type NodeLab, SERVED } from './support.ts';
 
 const CONFIG = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16]\n' };
 const OTHER = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
@@ -140,10 +140,10 @@ describe('a process of another user that has the name of the lock', onlyRoot, ()
 
   it('learns nothing from the agent, and does not keep root from an answer', async () => {
     await using node = await createNode();
-    const agent = await running(node, '--backend=nftables');
+    const agent = await running(node, '--enable-ipv6');
     const { line } = await started(node, [process.execPath, '-e', CLIENTS]);
     assert.equal(line, 'got 0\n');
-    assert.match((await node.agent('diff')).stderr, /flags of the running agent, .*: --backend=nftables$/m);
+    assert.match((await node.agent('diff')).stderr, /flags of the running agent, .*: --enable-ipv6=true$/m);
     await agent.stop();
   });
 });
@@ -155,6 +155,7 @@ describe('commands beside a running agent', () => {
     const agent = await running(node, '--enable-ipv6', '--masq-chain=OTHER', '--config-limit=1Mi');
     const said = /^ip-masq-agent: used the flags of the running agent, \S+: --\S+.*$/m;
     for (const words of [
+      ['cleanup', '--dry-run'],
       ['diff'],
       ['explain', '--live', '10.1.2.3', 'fd00::1'],
       ['explain', 'fd00::1'],
@@ -164,7 +165,9 @@ describe('commands beside a running agent', () => {
       const { code, stderr } = await node.agent(...words);
       assert.equal(code, 0, stderr);
       const [line = ''] = said.exec(stderr) ?? [];
-      for (const flag of ['--enable-ipv6=true', '--config-limit=1Mi']) assert.ok(line.includes(flag), stderr);
+      const used =
+        words[0] === 'cleanup' ? ['--masq-chain=OTHER'] : ['--enable-ipv6=true', '--config-limit=1Mi'];
+      for (const flag of used) assert.ok(line.includes(flag), stderr);
       assert.doesNotMatch(line, /--\S*(?:dir|address|log)/);
     }
     for (const words of [
@@ -177,6 +180,22 @@ describe('commands beside a running agent', () => {
     const given = await node.agent('diff', '--masq-chain=IP-MASQ-AGENT', '--enable-ipv6=false');
     assert.doesNotMatch(given.stderr, /masq-chain|enable-ipv6/);
     assert.equal(given.code, 4);
+    await agent.stop();
+  });
+
+  it('say that it does not answer, if it is stopped', async () => {
+    await using node = await createNode();
+    const agent = await running(node);
+    agent.kill('SIGSTOP');
+    const { code, stderr } = await node.agent('status');
+    assert.deepEqual([code, stderr.includes('does not answer: it hangs or is stopped')], [1, true], stderr);
+    assert.match((await node.agent('doctor')).stdout, /^agent-silent: /m);
+    agent.kill('SIGCONT');
+    await eventually(
+      async () => (await node.agent('status')).code === 0,
+      () => 'the agent to answer',
+    );
+    assert.doesNotMatch((await node.agent('doctor')).stdout, /agent-silent/);
     await agent.stop();
   });
 
@@ -195,7 +214,7 @@ describe('commands beside a running agent', () => {
     await using node = await createNode();
     const answer = {
       version: '9\u001b[2J',
-      flags: ['--to-ports=all', '--config-dir=/', '--backend=nftables', 7],
+      flags: ['--to-ports=all', '--config-dir=/', '--backend=nftables', '--enable-ipv6=true', 7],
       dataplane: { name: 7 },
     };
     const code = `require('node:net').createServer((c) => c.end(${JSON.stringify(JSON.stringify(answer))})).listen('\\0ip-masq-agent', () => console.log('held'))`;
@@ -204,7 +223,7 @@ describe('commands beside a running agent', () => {
     assert.match(stderr, /^ip-masq-agent: not taken from the running agent: --to-ports=all: /m);
     assert.match(
       stderr,
-      /^ip-masq-agent: used the flags of the running agent, 9\\x1b\[2J: --backend=nftables$/m,
+      /^ip-masq-agent: used the flags of the running agent, 9\\x1b\[2J: --enable-ipv6=true$/m,
     );
     assert.match((await node.agent('doctor')).stdout, /; nftables [\d.]+: set by --backend;/);
   });

@@ -127,7 +127,7 @@ export function running(get: () => ImageLab): void {
     assert.equal(diff.code, 0, diff.stdout + diff.stderr);
     const doctor = await exec('doctor');
     assert.equal(doctor.code, 0, doctor.stdout + doctor.stderr);
-    assert.match(doctor.stderr, /flags of the running agent, .*--backend=nftables/);
+    assert.match(doctor.stderr, /flags of the running agent, .*--enable-ipv6=true/);
     const cleanup = await exec('cleanup');
     assert.equal(cleanup.code, 1, cleanup.stdout + cleanup.stderr);
     assert.match((await exec('version')).stdout, /nft: \d/);
