@@ -137,7 +137,7 @@ export const FAULTS: readonly Fault[] = [
     edits: [
       ['if (othersDo === undefined || at === undefined) return [];', 'if (at !== undefined) return [];'],
     ],
-    noticedBy: [['e2e/render.test.ts', 'readers that do not know']],
+    noticedBy: [['cmd/golden.test.ts', 'readers that do not know']],
   },
   {
     name: 'folders: the arithmetic of prefixes opens a socket',
