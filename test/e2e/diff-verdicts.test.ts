@@ -60,14 +60,6 @@ for (const mode of ['nft', 'legacy'] as const) {
       });
     }
 
-    it('where a sync after v1 changes no verdict', async () => {
-      const { jump, rules, last } = CHAINS.v1;
-      await using node = await nodeWith(mode, [...rules, last], [jump]);
-      await writeFile(join(node.configDir, 'ip-masq-a'), 'nonMasqueradeCIDRs: [172.16.0.0/12, 10.0.0.0/8]\n');
-      const { code, stdout } = await node.agent('diff', flag);
-      assert.deepEqual([code, told(stdout)], [4, ['IPv4: no verdict changes']]);
-    });
-
     it('with exactly the addresses of which it cannot be told, and the rule', async () => {
       const { jump, rules, last } = CHAINS.v1;
       const odd = [
@@ -111,20 +103,6 @@ for (const mode of ['nft', 'legacy'] as const) {
       const lines = told((await node.agent('diff', flag)).stdout);
       assert.equal(lines[1], `  0.0.0.0-9.255.255.255: ${untold} → masqueraded`);
       assert.ok(lines.includes('  240.0.0.0/4: masqueraded → not masqueraded'), lines.join('\n'));
-    });
-
-    it('where only some packets enter the chain', async () => {
-      const { rules, last } = CHAINS.v1;
-      await using node = await nodeWith(mode, [...rules, last], ['-s 10.9.0.0/16 -j IP-MASQ-AGENT']);
-      const lines = told((await node.agent('diff', flag)).stdout);
-      assert.ok(
-        lines.includes(
-          '  240.0.0.0/4: cannot be told (-A POSTROUTING -s 10.9.0.0/16 -j IP-MASQ-AGENT) → not masqueraded',
-        ),
-        lines.join('\n'),
-      );
-      // In v1's chain it is not masqueraded, whether a packet enters the chain or not.
-      assert.ok(lines.includes('  172.16.0.0/12: not masqueraded → masqueraded'), lines.join('\n'));
     });
 
     it('with the chain of v1 where the agent goes to nftables', async () => {

@@ -90,18 +90,6 @@ for (const mode of ['nft', 'legacy'] as const) {
       );
     });
 
-    it('shows what has moved as removed and added', async () => {
-      await using node = await nodeWith({ 'ip-masq-cloud': CLOUD });
-      await node.agent('--once', ...FLAGS);
-      await iptables(node, mode, '-D', 'IP-MASQ-AGENT', '1');
-      await iptables(node, mode, '-A', 'IP-MASQ-AGENT', ...LINK_LOCAL_WORDS);
-      const { stdout } = await node.agent('diff', ...FLAGS);
-      assert.match(stdout, /: rule order differs\n/);
-      assert.equal(stdout.match(/^[+-] .*$/gm)?.length, 2);
-      assert.match(stdout, /^\+ .* -d 169\.254\.0\.0\/16 /m);
-      assert.match(stdout, /^- .* -d 169\.254\.0\.0\/16 /m);
-    });
-
     it('shows duplicates of the jump, and an IPv6 chain that an earlier run has left', async () => {
       await using node = await nodeWith({ 'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' });
       await node.agent('--once', ...FLAGS);
@@ -150,6 +138,15 @@ describe('diff', () => {
     assert.match(stderr, /\nip-masq-agent: .*1 error.*\n$/);
   });
 
+  it('reads -f instead of --config-dir, also from standard input, or says that the defaults apply', async () => {
+    await using node = await nodeWith({});
+    const run = (...args: string[]) =>
+      node.box.run(BINARY, ['diff', `--config-dir=${node.configDir}`, ...args], { input: CLOUD });
+    assert.match((await run('-f', '-', '--enable-ipv6')).stdout, /-d fd00::\/8 .*# standard input:3:5$/m);
+    assert.match((await run()).stdout, /^no source in \S+: the defaults apply\n/);
+    assert.equal((await run('-R')).code, 2);
+  });
+
   it('leaves out what stays far from a change', async () => {
     const cidrs = Array.from({ length: 40 }, (_, index) => `10.${index}.0.0/16`);
     await using node = await nodeWith({ 'ip-masq-a': `nonMasqueradeCIDRs: [${cidrs.join(', ')}]\n` });
@@ -169,12 +166,6 @@ describe('diff', () => {
     assert.match(stderr, /^ip-masq-agent: .*install iptables/);
   });
 });
-
-const LINK_LOCAL_WORDS = [
-  ...['-d', '169.254.0.0/16', '-m', 'comment', '--comment'],
-  'ip-masq-agent: not masqueraded (default, RFC 3927)',
-  ...['-j', 'RETURN'],
-];
 
 async function nodeWith(files: Readonly<Record<string, string>>): Promise<NodeLab> {
   const node = await createNode();

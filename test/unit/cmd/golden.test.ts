@@ -16,6 +16,9 @@ const PAGES = fileURLToPath(new URL('../../golden/', import.meta.url));
 /** With UPDATE_GOLDEN=1 the pages are written anew instead. */
 const UPDATE = process.env['UPDATE_GOLDEN'] === '1';
 
+/** The commands that neither read nor change this machine's rules. */
+const KERNEL_FREE: readonly string[] = ['check', 'explain', 'render'];
+
 /** A fenced block: the text of a file, whose path is behind the language, or a console. */
 const BLOCK = /^```(\w+)(?: (\S+))?\n(.*?)^```$/gms;
 
@@ -76,6 +79,7 @@ async function run(line: string): Promise<string> {
   const [program, ...words] = (command.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ''));
   if (program === 'cat') return await readFile(words.join(), 'utf8');
   assert.equal(program, 'ip-masq-agent');
+  assert.ok(KERNEL_FREE.includes(words[0] ?? '') && !words.includes('--live'), line);
   let stdout = '';
   let stderr = '';
   const stream = { on: () => stream, write: (text: string) => (stdout += text) };
