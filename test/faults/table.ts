@@ -295,7 +295,7 @@ export const FAULTS: readonly Fault[] = [
     edits: [['if (!rewrite && jumpRight && !isLeft) return undefined;', '']],
     noticedBy: [
       ['kernel/iptables.test.ts', 'leaves the counters alone'],
-      ['e2e/diff.test.ts', 'says that nothing'],
+      ['e2e/golden.test.ts', 'says that nothing'],
     ],
   },
   {
@@ -436,8 +436,8 @@ export const FAULTS: readonly Fault[] = [
       ],
     ],
     noticedBy: [
-      ['e2e/diff.test.ts', 'shows on a new node'],
-      ['e2e/diff.test.ts', 'ends with exit code 1'],
+      ['e2e/golden.test.ts', 'shows on a new node'],
+      ['e2e/golden.test.ts', 'ends with exit code 1'],
     ],
   },
   {
