@@ -174,7 +174,7 @@ export const FAULTS: readonly Fault[] = [
     ],
     noticedBy: [
       ['policy/policy.test.ts', ALL],
-      ['kernel/golden.test.ts', 'defaults, nft'],
+      ['e2e/golden.test.ts', 'chain of the defaults'],
     ],
   },
   {
@@ -228,7 +228,7 @@ export const FAULTS: readonly Fault[] = [
         ];`,
       ],
     ],
-    noticedBy: [['kernel/golden.test.ts', 'defaults, nft']],
+    noticedBy: [['e2e/golden.test.ts', 'chain of the defaults']],
   },
   {
     name: 'comment: the name of a source stands in it unescaped',
@@ -245,7 +245,7 @@ export const FAULTS: readonly Fault[] = [
     edits: [['{comment(why)} -m addrtype ! --dst-type LOCAL -j', '{comment(why)} -j']],
     noticedBy: [
       ['packets/own-addresses.test.ts', ALL],
-      ['kernel/golden.test.ts', 'defaults, nft'],
+      ['e2e/golden.test.ts', 'chain of the defaults'],
     ],
   },
   {
