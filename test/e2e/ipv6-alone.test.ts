@@ -92,46 +92,6 @@ describe('the agent with --enable-ipv4=false', () => {
   });
 });
 
-describe('with --enable-ipv4=false', () => {
-  it('check shows the config and the size of IPv6 alone', async () => {
-    await using node = await createNode();
-    await writeFile(join(node.configDir, 'ip-masq-x'), inside('fd00::/8'));
-    const { code, stdout } = await node.agent('check', ...ALONE);
-    assert.equal(code, 0);
-    assert.match(stdout, /^IPv6: 2 ranges, /m);
-    assert.doesNotMatch(stdout, /IPv4|masqLinkLocal:/);
-  });
-
-  it('explain and check do not take RFC 1918 for a default', async () => {
-    await using node = await createNode();
-    assert.match((await node.agent('explain', ...ALONE, '10.0.0.1')).stdout, /IPv4 is not enabled/);
-    assert.match((await node.agent('check', ...ALONE)).stdout, /^nonMasqueradeCIDRs: \[\]$/m);
-  });
-
-  for (const flatten of [[], ['--flatten']])
-    it(`render --format=config ${flatten} writes what the agent reads`, async () => {
-      await using node = await createNode();
-      await writeFile(join(node.configDir, 'ip-masq-x'), `${inside('fd00::/8')}masqLinkLocal: true\n`);
-      const { stdout } = await node.agent('render', '--format=config', ...flatten, ...ALONE);
-      assert.deepEqual(stdout.replaceAll(/ *#.*/g, '').split('\n').slice(1), [
-        'nonMasqueradeCIDRs:',
-        '  - "fd00::/8"',
-        'masqLinkLocalIPv6: false',
-        '',
-      ]);
-    });
-
-  it('render has no rules of IPv4, and no ExceptionList', async () => {
-    await using node = await createNode();
-    const { stdout } = await node.agent('render', '--format=nftables', ...ALONE);
-    assert.match(stdout, /^table ip6 /m);
-    assert.doesNotMatch(stdout, /^table ip /m);
-    const windows = await node.agent('render', '--format=win-bridge', '--input-file=x', ...ALONE);
-    assert.equal(windows.code, 2);
-    assert.match(windows.stderr, /leave out --enable-ipv4=false/);
-  });
-});
-
 /** All rules of IPv4, however they are written. */
 async function ipv4Rules(node: NodeLab): Promise<string> {
   const listings = [

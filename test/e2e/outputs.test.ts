@@ -2,12 +2,9 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import schema from '../../schemas/ip-masq-outputs.schema.json' with { type: 'json' };
 import { BINARY, createNode, type NodeLab } from './support.ts';
-
-const MISTAKES = fileURLToPath(new URL('fixtures/twenty-mistakes.yaml', import.meta.url));
 
 type Output = keyof typeof OUTPUTS | 'status';
 
@@ -15,7 +12,7 @@ type Output = keyof typeof OUTPUTS | 'status';
 const OUTPUTS = {
   check: [
     'check',
-    `check ${MISTAKES}`,
+    'check invalid ip-masq-ok config',
     'check nowhere',
     'check --config-dir=empty',
     'check --expect expected.yaml',
@@ -83,7 +80,7 @@ describe('the JSON output fits its schema:', () => {
   };
 
   for (const [output, commands] of Object.entries(OUTPUTS) as [Output, readonly string[]][])
-    for (const command of commands) it(command.replace(/\/\S*\//, ''), () => fits(output, command));
+    for (const command of commands) it(command, () => fits(output, command));
 
   it('status, with a valid config and an invalid one', async () => {
     const agent = node.start('--on-invalid-config=keep', '--resync-interval=1h');

@@ -137,7 +137,7 @@ export const FAULTS: readonly Fault[] = [
     edits: [
       ['if (othersDo === undefined || at === undefined) return [];', 'if (at !== undefined) return [];'],
     ],
-    noticedBy: [['e2e/render.test.ts', 'readers that do not know']],
+    noticedBy: [['cmd/golden.test.ts', 'readers that do not know']],
   },
   {
     name: 'folders: the arithmetic of prefixes opens a socket',
@@ -174,7 +174,7 @@ export const FAULTS: readonly Fault[] = [
     ],
     noticedBy: [
       ['policy/policy.test.ts', ALL],
-      ['kernel/golden.test.ts', 'defaults, nft'],
+      ['e2e/golden.test.ts', 'chain of the defaults'],
     ],
   },
   {
@@ -228,7 +228,7 @@ export const FAULTS: readonly Fault[] = [
         ];`,
       ],
     ],
-    noticedBy: [['kernel/golden.test.ts', 'defaults, nft']],
+    noticedBy: [['e2e/golden.test.ts', 'chain of the defaults']],
   },
   {
     name: 'comment: the name of a source stands in it unescaped',
@@ -245,7 +245,7 @@ export const FAULTS: readonly Fault[] = [
     edits: [['{comment(why)} -m addrtype ! --dst-type LOCAL -j', '{comment(why)} -j']],
     noticedBy: [
       ['packets/own-addresses.test.ts', ALL],
-      ['kernel/golden.test.ts', 'defaults, nft'],
+      ['e2e/golden.test.ts', 'chain of the defaults'],
     ],
   },
   {
@@ -295,7 +295,7 @@ export const FAULTS: readonly Fault[] = [
     edits: [['if (!rewrite && jumpRight && !isLeft) return undefined;', '']],
     noticedBy: [
       ['kernel/iptables.test.ts', 'leaves the counters alone'],
-      ['e2e/diff.test.ts', 'says that nothing'],
+      ['e2e/golden.test.ts', 'says that nothing'],
     ],
   },
   {
@@ -436,8 +436,8 @@ export const FAULTS: readonly Fault[] = [
       ],
     ],
     noticedBy: [
-      ['e2e/diff.test.ts', 'shows on a new node'],
-      ['e2e/diff.test.ts', 'ends with exit code 1'],
+      ['e2e/golden.test.ts', 'shows on a new node'],
+      ['e2e/golden.test.ts', 'ends with exit code 1'],
     ],
   },
   {

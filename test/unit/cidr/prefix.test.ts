@@ -290,23 +290,6 @@ describe('parsePrefix', () => {
 });
 
 describe('covers', () => {
-  for (const [outer, inner, expected] of [
-    ['10.0.0.0/8', '10.0.0.0/8', true],
-    ['10.0.0.0/8', '10.255.255.255/32', true],
-    ['10.0.0.0/8', '11.0.0.0/8', false],
-    ['10.1.0.0/16', '10.0.0.0/8', false],
-    ['0.0.0.0/0', '255.255.255.255/32', true],
-    ['::/0', 'ffff::/16', true],
-    ['::/0', '10.0.0.0/8', false],
-    ['0.0.0.0/0', '::/96', false],
-    ['64:ff9b::10.0.0.0/104', '64:ff9b::10.1.0.0/112', true],
-    ['64:ff9b::10.0.0.0/104', '64:ff9b::11.0.0.0/104', false],
-  ] as const) {
-    it(`says that ${outer} ${expected ? 'covers' : 'does not cover'} ${inner}`, () => {
-      assert.equal(covers(accepted(outer), accepted(inner)), expected);
-    });
-  }
-
   it('agrees with a naive model', () => {
     const prefix = fc.oneof(crowdedPrefix('IPv4'), crowdedPrefix('IPv6'));
     fc.assert(

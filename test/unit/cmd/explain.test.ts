@@ -23,15 +23,6 @@ const OWN = ['198.51.100.17', '2001:db8::2', '198.51.100.7', '192.0.2.1', '2001:
 describe('explain, of an address of the node that packets leave with,', () => {
   for (const [name, own, address, ...lines] of [
     [
-      'says the range if the node is not known',
-      undefined,
-      '8.8.8.8',
-      "8.8.8.8 is masqueraded as the node's address in 203.0.113.0/24: 8.8.0.0/16 of ip-masq-operator:3:3 decides",
-      '  masqueradeAddresses lists 203.0.113.0/24 of ip-masq-operator:3:3; on a node, --live says its address',
-      '  8.8.0.0/16 is 8.8.0.0 to 8.8.255.255, 65,536 addresses',
-      "  overrides 0.0.0.0/0 of ip-masq-operator:2:3, masqueraded as the node's address in 198.51.100.0/24",
-    ],
-    [
       'says the lowest of several, and that it is one',
       OWN,
       '9.9.9.9',
@@ -116,26 +107,6 @@ describe('explain, of an address of the node that packets leave with,', () => {
     assert.deepEqual(as('9.9.9.9', []), { address: null, found: [], ...everywhere });
     assert.equal(as('10.3.4.5', OWN), undefined);
   });
-});
-
-describe('explain, of an address of a family that is not enabled,', () => {
-  for (const [families, address, text] of [
-    [
-      ['IPv4'],
-      'fd00::1',
-      'fd00::1 is not masqueraded by the agent: IPv6 is not enabled (--enable-ipv6), so the agent keeps no rules for it\n',
-    ],
-    [
-      ['IPv6'],
-      '10.0.0.1',
-      '10.0.0.1 is not masqueraded by the agent: IPv4 is not enabled (--enable-ipv4), so the agent keeps no rules for it\n',
-    ],
-  ] as const)
-    it(`such as ${address}, says so, and no verdict`, () => {
-      const answer = explained(mergedOf({}, { families }), addressOf(address), undefined, families);
-      assert.equal(explainedText(answer, painter(false)), text);
-      assert.partialDeepStrictEqual(explainedJson(answer), { verdict: null, decidedBy: null });
-    });
 });
 
 function explainOf(

@@ -28,17 +28,6 @@ interface Flattened {
 
 const FLATTENED: readonly Flattened[] = [
   {
-    what: 'cuts an exception out',
-    texts: { 'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.0/14]\nmasqueradeCIDRs: [10.1.0.0/16]\n' },
-    lines: [
-      'nonMasqueradeCIDRs:',
-      '  - 10.0.0.0/16 # ip-masq-x:1:22',
-      '  - 10.2.0.0/15 # ip-masq-x:1:22',
-      'masqLinkLocal: false # built in (default)',
-      'masqLinkLocalIPv6: false # built in (default)',
-    ],
-  },
-  {
     what: 'joins what touches, and names everybody who asks for it',
     texts: {
       'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16, fd80::/9, 10.0.128.0/17]\n',
@@ -54,15 +43,6 @@ const FLATTENED: readonly Flattened[] = [
     ],
   },
   {
-    what: 'leaves link-local to the reader where all of it is left alone',
-    texts: { 'ip-masq-x': 'nonMasqueradeCIDRs: [169.254.0.0/16]\nmasqLinkLocal: false\n' },
-    lines: [
-      'nonMasqueradeCIDRs: []',
-      'masqLinkLocal: false # ip-masq-x:2:16',
-      'masqLinkLocalIPv6: false # built in (default)',
-    ],
-  },
-  {
     what: 'writes link-local out where it has an exception',
     texts: { 'ip-masq-x': 'masqueradeCIDRs: [169.254.128.0/17, fe80::/11]\n' },
     lines: [
@@ -71,15 +51,6 @@ const FLATTENED: readonly Flattened[] = [
       '  - "fea0::/11" # built in (RFC 4291)',
       'masqLinkLocal: true # built in (flattened)',
       'masqLinkLocalIPv6: true # built in (flattened)',
-    ],
-  },
-  {
-    what: 'keeps link-local masqueraded where a source says so',
-    texts: { 'ip-masq-x': 'masqLinkLocal: true\nmasqLinkLocalIPv6: true\n' },
-    lines: [
-      'nonMasqueradeCIDRs: []',
-      'masqLinkLocal: true # ip-masq-x:1:16',
-      'masqLinkLocalIPv6: true # ip-masq-x:2:20',
     ],
   },
   {
@@ -107,23 +78,6 @@ describe('a source without exceptions', () => {
   for (const { what, texts, lines } of FLATTENED) {
     it(what, () => assert.deepEqual(flat(texts).split('\n').slice(1), [...lines, '']));
   }
-
-  for (const [family, text, lines] of [
-    [
-      'IPv6',
-      'masqLinkLocalIPv6: true',
-      ['nonMasqueradeCIDRs: []', 'masqLinkLocal: false # built in (default)'],
-    ],
-    [
-      'IPv4',
-      'masqLinkLocal: true',
-      ['nonMasqueradeCIDRs: []', 'masqLinkLocalIPv6: false # built in (default)'],
-    ],
-  ] as const)
-    it(`says nothing of ${family} where it is not enabled`, () => {
-      const families = FAMILIES.filter((one) => one !== family);
-      assert.deepEqual(flat({ 'ip-masq-x': text }, families).split('\n').slice(1), [...lines, '']);
-    });
 
   it('raises its limit as it needs', () => {
     const text = flat({ 'ip-masq-x': 'nonMasqueradeCIDRs: ["::/0"]\nmasqueradeCIDRs: ["fd00::1/128"]\n' });

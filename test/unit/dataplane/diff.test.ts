@@ -8,16 +8,10 @@ const SIGN = { kept: ' ', added: '+', removed: '-' };
 
 describe('a diff', () => {
   for (const [what, current, wanted, shown] of [
-    ['of nothing and nothing', '', '', ''],
-    ['of what is all new', '', 'ab', '+a +b'],
-    ['of what all goes', 'ab', '', '-a -b'],
-    ['of equal lists', 'abc', 'abc', ' a  b  c'],
-    ['with a rule between', 'ac', 'abc', ' a +b  c'],
     ['with a rule replaced', 'axc', 'abc', ' a -x +b  c'],
     ['with a rule that moves to the end', 'abcd', 'bcda', '-a  b  c  d +a'],
     ['with two rules that change places', 'abcd', 'acbd', ' a -b  c +b  d'],
     ['with a duplicate', 'aab', 'ab', ' a -a  b'],
-    ['with one duplicate too few', 'ab', 'aab', ' a +a  b'],
   ] as const) {
     it(what, () => assert.equal(show(current, wanted).join(' '), shown));
   }

@@ -8,7 +8,7 @@ import { printable } from '../../../lib/text/escape.ts';
 import { UNPRINTABLE } from '../config/support.ts';
 import { anyProblem, hostile, PROBLEMS, reportOf } from './report-support.ts';
 
-const { error, warning, info, nowhere } = PROBLEMS;
+const { error, warning, info } = PROBLEMS;
 
 describe('the report for GitHub Actions', () => {
   it('names the file that standard input was made from, and keeps the lines in the message', () => {
@@ -24,26 +24,6 @@ describe('the report for GitHub Actions', () => {
   });
 
   for (const [name, problem, expected] of [
-    [
-      'makes an error an annotation of the whole file',
-      error,
-      '::error file=ip-masq-c,title=ip-masq-agent unreadable::is too large; split it\n',
-    ],
-    [
-      'makes a warning one of its line and column, and names what is built in',
-      warning,
-      '::warning file=ip-masq-a,line=2,col=1,title=ip-masq-agent link-local-flag::masqLinkLocal is false here (the other: built in (RFC 3927)); make the sources agree\n',
-    ],
-    [
-      'makes an info a notice where people find the source, and names the other place',
-      info,
-      '::notice file=deploy/b.yaml,line=2,col=5,title=ip-masq-agent duplicate::10.0.0.0/8 is listed twice (the other: ip-masq-a:1:22); one of the two can go\n',
-    ],
-    [
-      'names no file where the problem is in none',
-      nowhere,
-      '::error title=ip-masq-agent unreadable::config directory /etc/config is missing; mount it\n',
-    ],
     [
       'escapes what ends a property or begins an escape',
       { ...error, message: '100%, or: more', at: { kind: 'whole-file', source: 'a,b:c%d' } },

@@ -40,40 +40,6 @@ describe('all sources as one', () => {
     );
   });
 
-  it('that list nothing give an empty list, without which a reader takes its defaults', () => {
-    assert.equal(
-      single({ 'ip-masq-x': 'masqLinkLocal: no\n' }),
-      [
-        '# Merged by ip-masq-agent from ip-masq-x',
-        'nonMasqueradeCIDRs: []',
-        'masqLinkLocal: false # ip-masq-x:1:16',
-        'masqLinkLocalIPv6: false # built in (default)',
-        '',
-      ].join('\n'),
-    );
-  });
-
-  it('say nothing of a family that is not enabled', () => {
-    const texts = { 'ip-masq-x': 'masqLinkLocal: true\nmasqLinkLocalIPv6: true\n' };
-    assert.doesNotMatch(single(texts, ['IPv4']), /IPv6/);
-    assert.doesNotMatch(single(texts, ['IPv6']), /masqLinkLocal:/);
-  });
-
-  it('name the RFCs of the defaults where there is none', () => {
-    assert.equal(
-      single({}, ['IPv4']),
-      [
-        '# Merged by ip-masq-agent from its defaults',
-        'nonMasqueradeCIDRs:',
-        '  - 10.0.0.0/8 # built in (RFC 1918)',
-        '  - 172.16.0.0/12 # built in (RFC 1918)',
-        '  - 192.168.0.0/16 # built in (RFC 1918)',
-        'masqLinkLocal: false # built in (default)',
-        '',
-      ].join('\n'),
-    );
-  });
-
   for (const [count, limit] of [
     [64, ''],
     [65, '\ncidrLimit: 65\n'],
