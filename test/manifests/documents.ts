@@ -110,6 +110,7 @@ export interface PodMonitor {
   readonly metadata: Metadata;
   readonly spec: {
     readonly selector: {
+      readonly matchLabels?: Readonly<Record<string, string>>;
       readonly matchExpressions: readonly { readonly key: string; readonly values: readonly string[] }[];
     };
     readonly podMetricsEndpoints: readonly { readonly port: string }[];
