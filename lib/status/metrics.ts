@@ -106,7 +106,7 @@ export const METRICS = {
   ),
   port_usage_ratio: gauge(
     ['family'],
-    'The highest share of source ports in use for connections from one address of the node to one destination and its port, from 0 to 1; at 1 new connections to it fail. Counted every ten minutes; absent as stale_flows is.',
+    'The highest share of source ports in use for connections from one address of the node to one destination and its port, from 0 to 1; at 1 new connections to it fail. Counted every ten minutes; absent as ip_masq_agent_stale_flows is.',
   ),
   masqueraded_connections_total: counter(['family'], 'New connections that are masqueraded.'),
   not_masqueraded_connections_total: counter(

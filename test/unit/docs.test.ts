@@ -20,7 +20,7 @@ const FENCED = /^( *)```.*?^\1```$/gms;
 const QUOTED = /^( *)```text\n(.*?)^\1```$|`([^`\n]+)`/gms;
 
 /** Commands of other programs. */
-const COMMAND = /^(?:gh|git|ip|kubectl|make|nft|tcpdump|ufw) /;
+const COMMAND = /^(?:gh|git|ip|kubectl|kustomize|make|nft|tcpdump|ufw) /;
 
 /** What messages have from other programs, and what they have in place of a variable. */
 const NOT_IN_CODE = [
