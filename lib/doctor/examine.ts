@@ -20,12 +20,11 @@ import { invalidPacketFindings, kubeProxyDropsInvalid } from './invalid-packets.
 import { bpfFindings, capabilityFindings, forwardingFindings } from './machine-findings.ts';
 import {
   bothModesFindings,
-  deadAgentFindings,
+  holderFindings,
   leftoverFindings,
   neighbourFindings,
   orderFindings,
   ownRuleFindings,
-  silentAgentFinding,
 } from './rule-findings.ts';
 
 export interface Examination {
@@ -92,9 +91,7 @@ async function examineKernel(
     // A command takes it over from the agent as a flag. Only the agent knows why.
     const { name, reason } = told?.name === dataplane.name ? told : dataplane;
     seen.push(`${name}: ${reason}`);
-    if (holder.kind === 'none') findings.push(...deadAgentFindings(places));
-    if (holder.kind === 'agent' && holder.introduction === undefined)
-      findings.push(silentAgentFinding(holder));
+    findings.push(...holderFindings(holder, places));
     for (const place of used) {
       if (config === undefined) break;
       await look(async () => ownRuleFindings(preview(place, config, families)), place.family);

@@ -1,4 +1,4 @@
-import { type Agent, inWords } from '../agent/holder.ts';
+import { type Holder, inWords } from '../agent/holder.ts';
 import type { Reading, Survey } from '../agent/places.ts';
 import type { Preview } from '../agent/preview.ts';
 import { type Dataplane, type Found, type Place, type Plan, placeName } from '../dataplane/dataplane.ts';
@@ -128,8 +128,17 @@ export function leftoverFindings(used: Dataplane, reading: Reading): readonly Fi
   return [{ kind: 'chain-elsewhere', family, message, evidence: rules, remedy }];
 }
 
-/** The finding that nobody keeps the agent's rules, given that no process holds its lock. */
-export function deadAgentFindings({ used, others }: Survey): readonly Finding[] {
+/** The finding that nobody keeps the agent's rules: no process holds its lock, or the one that does is silent. */
+export function holderFindings(holder: Holder, places: Survey): readonly Finding[] {
+  if (holder.kind === 'none') return deadAgentFindings(places);
+  if (holder.kind === 'unproven' || holder.introduction !== undefined) return [];
+  const message = `${inWords(holder)} runs on this node, but does not answer: it hangs or is stopped, or it starts only now`;
+  const remedy =
+    'run doctor again; if it stays so, the agent follows no change: look at its log, then delete its pod';
+  return [{ kind: 'agent-silent', message, evidence: [], remedy }];
+}
+
+function deadAgentFindings({ used, others }: Survey): readonly Finding[] {
   const evidence = [...used, ...others].flatMap((one) =>
     one.kind === 'found' && !isOfOlderAgent(one.rules)
       ? [`${placeName(one)}: ${counted(one.rules.length, 'rule')}`]
@@ -141,14 +150,6 @@ export function deadAgentFindings({ used, others }: Survey): readonly Finding[] 
   const remedy =
     "look at the node's pod of the DaemonSet: why does it not run? If none is to run here, remove the rules: ip-masq-agent cleanup";
   return [{ kind: 'no-agent', message, evidence, remedy }];
-}
-
-/** The finding that the agent which holds the lock does not answer. */
-export function silentAgentFinding(agent: Agent): Finding {
-  const message = `${inWords(agent)} runs on this node, but does not answer: it hangs or is stopped, or it starts only now`;
-  const remedy =
-    'run doctor again; if it stays so, the agent follows no change: look at its log, then delete its pod';
-  return { kind: 'agent-silent', message, evidence: [], remedy };
 }
 
 /** The finding about rules of an older agent in the agent's chain, or that lead to it. */

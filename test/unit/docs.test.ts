@@ -115,7 +115,7 @@ describe('the messages that a page quotes', () => {
 describe('the command lines of the agent in a page', () => {
   const names = Object.keys(COMMANDS).join('|');
   const line = new RegExp(`(?:ip-masq-agent|kubectl ip-masq) (?:${names})\\b[^|#;>)\n]*`, 'g');
-  for (const page of PAGES) {
+  for (const page of PAGES.filter((path) => !path.startsWith('test/golden/'))) {
     const text = readFileSync(join(ROOT, page), 'utf8').replaceAll(/\\\n */g, '');
     const code = [...text.matchAll(/^( *)```(?:sh|console)\n.*?^\1```$|`[^`\n]+`/gms)].map(([all]) => all);
     const lines = code.flatMap((part) => part.match(line) ?? []);
