@@ -208,6 +208,8 @@ for (const mode of ['nft', 'legacy'] as const) {
         );
       assert.match(stdout, /^10\.7\.7\.7 is not .*\n(?: .*\n)+8\.8\.8\.8 is /m);
       assert.match(stdout, /^conntrack shows no connection to 8\.8\.8\.8\. .*endpointslices/m);
+      const json = await node.agent(...LIVE, '-o', 'json', '10.96.0.10', '10.7.7.7', '8.8.8.8');
+      assert.deepEqual(JSON.parse(json.stdout).unseen, ['8.8.8.8']);
     });
 
     it('says what the kernel does if the config is invalid, then the error, and so does diff', async () => {

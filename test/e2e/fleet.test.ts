@@ -51,6 +51,21 @@ const CRASHED = {
   lastState: { terminated: { exitCode: 3, reason: 'Error', message: MESSAGE } },
 };
 
+const SERVICE = '192.0.2.10';
+
+/** A node whose agent answers this to a command. */
+function answering(name: string, command: string, answer: object, behaviour: Behaviour = {}): Member {
+  const answers = { [`${command}.json`]: JSON.stringify(answer) };
+  return { name, container: RUNNING, behaviour: { ...behaviour, answers } };
+}
+
+/** The part that fleet reads of what explain --live says about an address, on a node whose kernel agrees. */
+function explained(verdict: string, cidr: string) {
+  const origin = { source: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 2 };
+  const live = { agrees: true, state: 'applied', verdict, rule: '-A x', foreign: [] };
+  return { verdict, decidedBy: { cidr, verdict, origin }, live };
+}
+
 describe('fleet', () => {
   const stack = new AsyncDisposableStack();
   let dir: string;
@@ -213,6 +228,44 @@ describe('fleet', () => {
     assert.match(
       stdout,
       /^2 nodes: n1, n2\n {2}\S+: the rules are not in place: sync IPv4: last sync 181\.2 s ago/m,
+    );
+  });
+
+  it('says where connections to a Service go, and where none shows it that its address does not decide', async () => {
+    const inside = explained('not_masqueraded', '10.0.0.0/8');
+    const outside = { ...explained('masqueraded', '192.0.2.0/24'), address: SERVICE };
+    const to = (address: string) => ({
+      addresses: [{ ...inside, address, translatedFrom: SERVICE }],
+      unseen: [],
+    });
+    const answers = await cluster('services', [
+      answering('a', 'explain', to('10.1.1.1')),
+      answering('b', 'explain', to('10.2.2.2')),
+      answering('c', 'explain', { addresses: [{ ...inside, address: SERVICE }], unseen: [SERVICE] }),
+      answering('d', 'explain', { addresses: [outside], unseen: [SERVICE] }),
+      answering('old', 'explain', { addresses: [outside] }),
+    ]);
+    const { code, stdout } = await run(answers, 'explain', '--live', SERVICE);
+    assert.equal(code, 0);
+    const [decidesIn, decidesOut] = ['10.0.0.0/8', '192.0.2.0/24'].map(
+      (cidr) => `by ${cidr} of ip-masq-a:1:2`,
+    );
+    assert.equal(
+      stdout,
+      [
+        '2 nodes: d, old',
+        `  ${SERVICE}, if it is no Service's: masqueraded, ${decidesOut}; the kernel agrees`,
+        '  (so says d; the details of the others differ)',
+        '',
+        '3 nodes: a, b, c',
+        `  connections to ${SERVICE} go to 10.1.1.1: not masqueraded, ${decidesIn}; the kernel agrees`,
+        '  (so says a; the details of the others differ)',
+        '',
+        `conntrack of 2 nodes shows no connection to ${SERVICE}. The address of a Service does not decide, but that of its endpoint: ask for that (kubectl get endpointslices -A)`,
+        '',
+        '2 groups: 2 + 3 = 5 nodes',
+        '',
+      ].join('\n'),
     );
   });
 

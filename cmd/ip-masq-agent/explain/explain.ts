@@ -42,7 +42,11 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
   const code = agrees ? EXIT.ok : EXIT.different;
   const paint = painter(wantsColour(process.stdout));
   if (isText) print([...answers.map((answer) => explainedText(answer, paint)), unseenText(unseen)].join(''));
-  else printJson(code, { addresses: answers.map(explainedJson) });
+  else
+    printJson(code, {
+      addresses: answers.map(explainedJson),
+      ...(flags.live && { unseen: unseen.map(formatAddress) }),
+    });
   if (error !== undefined) throw error;
   return code;
 }

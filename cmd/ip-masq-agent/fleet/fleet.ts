@@ -48,7 +48,14 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   else
     printJson(worst(all), {
       command: name,
-      nodes: all.map(({ lines, key: _, ...one }) => ({ ...one, lines })),
+      nodes: all.map(({ node, pod, state, code, answer, lines }) => ({
+        node,
+        pod,
+        state,
+        code,
+        answer,
+        lines,
+      })),
     });
   return worst(all);
 }
@@ -75,7 +82,7 @@ function reportOf(
   reply: Reply,
   summarise: (answer: object) => Summary,
 ): NodeReport {
-  const common = { node, pod: pod?.name ?? null, state: reply.kind, code: reply.code };
+  const common = { node, pod: pod?.name ?? null, state: reply.kind, code: reply.code, unseen: [] };
   if (reply.kind !== 'answered') {
     // Messages name pods, addresses and times.
     const text = reply.lines.join('\n').replaceAll(pod?.name ?? node, '');
@@ -84,8 +91,8 @@ function reportOf(
   }
   const { answer, errors } = reply;
   try {
-    const { lines, key = lines.join('\n') } = summarise(answer);
-    return { ...common, lines: [...lines, ...errors], key: [key, ...errors].join('\n'), answer };
+    const { lines, key = lines.join('\n'), unseen = [] } = summarise(answer);
+    return { ...common, lines: [...lines, ...errors], key: [key, ...errors].join('\n'), unseen, answer };
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     const lines = ['the answer has another form than this version knows'];

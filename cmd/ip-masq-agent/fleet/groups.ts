@@ -10,6 +10,7 @@ export interface Report {
   readonly lines: readonly string[];
   /** Equal in nodes of one group. */
   readonly key: string;
+  readonly unseen: readonly string[];
 }
 
 /** How many nodes of a group are named, and how much of what they say is shown. */
@@ -31,7 +32,19 @@ export function groupsText(reports: readonly Report[], paint: Paint): string {
   );
   const sum = `${sorted.map(({ length }) => length).join(' + ')} = ${counted(reports.length, 'node')}`;
   const texts = sorted.map((group) => `${groupText(group, paint)}\n`);
-  return `${texts.join('')}${counted(sorted.length, 'group')}: ${sum}\n`;
+  const notes = notesOf(reports).map((note) => `${shown(note)}\n\n`);
+  return [...texts, ...notes, `${counted(sorted.length, 'group')}: ${sum}\n`].join('');
+}
+
+/** What concerns several groups. */
+function notesOf(reports: readonly Report[]): readonly string[] {
+  const blind = reports.filter(({ unseen }) => unseen.length > 0);
+  const addresses = [...new Set(blind.flatMap(({ unseen }) => unseen))];
+  return blind.length === 0
+    ? []
+    : [
+        `conntrack of ${counted(blind.length, 'node')} shows no connection to ${fewInSentence(addresses, MOST_NAMES, String)}. The address of a Service does not decide, but that of its endpoint: ask for that (kubectl get endpointslices -A)`,
+      ];
 }
 
 function groupText(group: readonly Report[], paint: Paint): string {

@@ -8,6 +8,8 @@ export interface Summary {
   readonly lines: readonly string[];
   /** What is compared instead of the lines, if these name what is different on each node. */
   readonly key?: string;
+  /** The addresses that were asked for, and to which the node shows no connection. */
+  readonly unseen?: readonly string[];
 }
 
 /** What is read here of the output of diff; see schemas/ip-masq-outputs.schema.json. */
@@ -25,12 +27,17 @@ interface Differences {
 
 /** The same of explain. */
 interface Explanations {
-  readonly addresses: readonly {
-    readonly address: string;
-    readonly verdict: string | null;
-    readonly decidedBy: { readonly cidr: string; readonly origin: ReturnType<typeof originValue> } | null;
-    readonly live?: Live;
-  }[];
+  readonly addresses: readonly Explanation[];
+  /** Absent without --live, and in older versions. */
+  readonly unseen?: readonly string[];
+}
+
+interface Explanation {
+  readonly address: string;
+  readonly translatedFrom?: string;
+  readonly verdict: string | null;
+  readonly decidedBy: { readonly cidr: string; readonly origin: ReturnType<typeof originValue> } | null;
+  readonly live?: Live;
 }
 
 interface Live {
@@ -75,12 +82,27 @@ function diff(answer: object): Summary {
 }
 
 function explain(answer: object): Summary {
-  const { addresses } = answer as Explanations;
-  const lines = addresses.map(({ address, verdict, decidedBy, live }) => {
-    const by = decidedBy === null ? '' : `, by ${decidedBy.cidr} of ${placeText(decidedBy.origin)}`;
-    return `${address}: ${words(verdict)}${by}${live === undefined ? '' : liveText(live)}`;
+  const { addresses, unseen: all = [] } = answer as Explanations;
+  const told = addresses.map((one) => {
+    const { address, translatedFrom: asked = address } = one;
+    return { address, asked, text: verdictText(one), isUnseen: all.includes(asked) };
   });
-  return { lines };
+  const lines = told.map(({ address, asked, text, isUnseen }) => {
+    const service = isUnseen ? `${asked}, if it is no Service's` : asked;
+    return `${asked === address ? service : `connections to ${asked} go to ${address}`}: ${text}`;
+  });
+  // Each node sees connections of its own, to other endpoints, in another order.
+  const key = told.map(({ asked, text }) => `${asked}: ${text}`).toSorted();
+  return {
+    lines,
+    key: key.join('\n'),
+    unseen: told.filter(({ isUnseen }) => isUnseen).map(({ asked }) => asked),
+  };
+}
+
+function verdictText({ verdict, decidedBy, live }: Explanation): string {
+  const by = decidedBy === null ? '' : `, by ${decidedBy.cidr} of ${placeText(decidedBy.origin)}`;
+  return `${words(verdict)}${by}${live === undefined ? '' : liveText(live)}`;
 }
 
 function liveText({ agrees, verdict, state, foreign }: Live): string {
