@@ -223,6 +223,16 @@ for (const mode of ['nft', 'legacy'] as const) {
         /^10\.20\.30\.4: the config is invalid; .*\n {2}not masqueraded: -A .*10\.20\.30\.0\/24 .* RETURN\n8\.8\.8\.8: .*\n {2}masqueraded: -A .*\n {2}packets .*\n127\.0\.0\.1: .*\n {2}an address of this node, /,
       );
       assert.match(stderr, /^ip-masq-cloud:1:22: error: /);
+      for (const command of [
+        [...LIVE, '8.8.8.8'],
+        ['diff', ...LIVE.slice(2)],
+      ]) {
+        const json = JSON.parse((await node.agent(...command, '-o', 'json')).stdout);
+        assert.match(
+          json.error,
+          /^1 error in the config\nip-masq-cloud:1:22: error: "10\.0\.0\.1\/8" is not /,
+        );
+      }
       const diff = await node.agent('diff', ...LIVE.slice(2));
       assert.equal(diff.code, 3);
       const place = `iptables [\\d.]+ \\(${mode}\\): \\d rules of the agent\n {2}-A POSTROUTING .*\n`;

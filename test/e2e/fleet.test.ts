@@ -269,6 +269,43 @@ describe('fleet', () => {
     );
   });
 
+  it('tells the rules that are there beside an invalid config', async () => {
+    const place = { family: 'IPv4', dataplane: 'nftables 1.0.6', state: 'applied', message: null };
+    const answer = (...cidrs: readonly string[]) => ({
+      hash: null,
+      families: [],
+      places: [
+        { ...place, rules: ['table', 'chain', ...cidrs.map((cidr) => `element ${cidr}`)] },
+        { ...place, dataplane: 'iptables', state: 'no chain', rules: [] },
+      ],
+    });
+    const invalid = {
+      code: 3,
+      stderr: 'ip-masq-a:1:22: error: "10.0.0.1/8"\n 1 | x\nip-masq-agent: 1 error\n',
+    };
+    const answers = await cluster('rules', [
+      answering('a', 'diff', answer('10.0.0.0/8', '10.3.0.0/16'), invalid),
+      answering('b', 'diff', answer('10.0.0.0/8', '10.3.0.0/16'), invalid),
+      answering('c', 'diff', answer('10.0.0.0/8', '10.2.0.0/16', '10.3.0.0/16', '10.4.0.0/16'), invalid),
+      answering('d', 'diff', { hash: null, families: [], places: [] }, invalid),
+    ]);
+    const { code, stdout } = await run(answers, 'diff');
+    assert.equal(code, 3);
+    const [c, d, ab, sum] = stdout.split('\n\n');
+    const error = '  ip-masq-a:1:22: error: "10.0.0.1/8"';
+    const before = ['  the config is invalid; the rules now:', '  IPv4, nftables 1.0.6: '].join('\n');
+    assert.equal(
+      c,
+      `1 node: c\n${before}6 rules of the agent\n    3 more, then\n    element 10.2.0.0/16\n    element 10.3.0.0/16\n    element 10.4.0.0/16\n${error}`,
+    );
+    assert.equal(d, `1 node: d\n  the config is invalid; the rules now:\n  none of the agent\n${error}`);
+    assert.equal(
+      ab,
+      `2 nodes: a, b\n${before}4 rules of the agent\n    1 more, then\n    chain\n    element 10.0.0.0/8\n    element 10.3.0.0/16\n${error}`,
+    );
+    assert.equal(sum, '3 groups: 1 + 1 + 2 = 4 nodes\n');
+  });
+
   it('passes on what it is given for kubectl and for explain', async () => {
     const answers = await cluster('given', [good('a')]);
     const flags = ['--context=c', '-n', 'ns', '-l', 'a=b', '--node-selector=c=d'];

@@ -17,7 +17,7 @@ import { EXIT, UsageError } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../from-flags.ts';
 import { print, printJson, wantsColour } from '../print.ts';
-import { orInvalid, readConfig } from '../read-config.ts';
+import { errorJson, orInvalid, readConfig } from '../read-config.ts';
 import { explainedJson } from './explain-json.ts';
 import { explainedText, unseenText } from './explain-text.ts';
 import { agreesWholly, type Explained, explained, explainedLive } from './live.ts';
@@ -46,6 +46,7 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
     printJson(code, {
       addresses: answers.map(explainedJson),
       ...(flags.live && { unseen: unseen.map(formatAddress) }),
+      ...errorJson(error),
     });
   if (error !== undefined) throw error;
   return code;

@@ -1,7 +1,7 @@
 import type { Examination } from '../../../lib/doctor/examine.ts';
 import { type AgentState, stateLines } from '../../../lib/status/state.ts';
 import type { originValue } from '../../../lib/text/origin.ts';
-import { few } from '../../../lib/text/words.ts';
+import { counted, few } from '../../../lib/text/words.ts';
 
 /** What an answer says, so that equal nodes say the same. */
 export interface Summary {
@@ -23,6 +23,16 @@ interface Differences {
     readonly found: readonly string[];
     readonly verdicts: readonly { readonly range: string; readonly after: string | null }[];
   }[];
+  /** Only if the config is invalid. */
+  readonly places?: readonly Place[];
+}
+
+interface Place {
+  readonly family: string;
+  readonly dataplane: string;
+  readonly rules: readonly string[];
+  /** Why they cannot be read. */
+  readonly message: string | null;
 }
 
 /** The same of explain. */
@@ -49,6 +59,8 @@ interface Live {
 
 /** How many ranges of a diff are named. */
 const MOST_RANGES = 5;
+/** How many rules are shown: the last, because the first are the same in all nodes. */
+const MOST_RULES = 3;
 
 /**
  * What the answers of the commands say. An answer comes from outside, and has the form that the schema describes or not.
@@ -72,13 +84,31 @@ function doctor(answer: object): Summary {
 }
 
 function diff(answer: object): Summary {
-  const { hash, families } = answer as Differences;
+  const { hash, families, places } = answer as Differences;
+  if (places !== undefined) return rulesNow(places);
   const lines = families.flatMap(({ family, dataplane, differs, found, verdicts }) => {
     const what = differs ? found.join(', ') || 'rules of an earlier run' : 'nothing to change';
     const ranges = few(verdicts, MOST_RANGES, ({ range, after }) => `  ${range} → ${words(after)}`);
     return [`${family}, ${dataplane}: ${what}`, ...ranges];
   });
   return { lines: [...(hash ? [`with the config ${hash}:`] : []), ...lines] };
+}
+
+function rulesNow(places: readonly Place[]): Summary {
+  const held = places.filter(({ rules, message }) => rules.length > 0 || message !== null);
+  const lines = held.flatMap(({ family, dataplane, rules, message }) => [
+    `${family}, ${dataplane}: ${message ?? `${counted(rules.length, 'rule')} of the agent`}`,
+    ...few(
+      rules.toReversed(),
+      MOST_RULES,
+      (rule) => `  ${rule}`,
+      (more) => `  ${more} more, then`,
+    ).toReversed(),
+  ]);
+  return {
+    lines: ['the config is invalid; the rules now:', ...(held.length > 0 ? lines : ['none of the agent'])],
+    key: JSON.stringify(held),
+  };
 }
 
 function explain(answer: object): Summary {
