@@ -269,6 +269,44 @@ describe('fleet', () => {
     );
   });
 
+  it('says in words what is not enabled, invalid, or not as the config says', async () => {
+    const { decidedBy, live } = explained('masqueraded', '192.0.2.0/24');
+    const told = async (name: string, one: object) => {
+      const answers = await cluster(name, [
+        answering(name, 'explain', { addresses: [{ decidedBy, ...one }], unseen: [] }),
+      ]);
+      return (await run(answers, 'explain', '--live', '192.0.2.1')).stdout.split('\n')[1];
+    };
+    const off = { address: '2001:db8::1', verdict: null, decidedBy: null };
+    const notEnabled = '  2001:db8::1: not masqueraded by the agent: IPv6 is not enabled';
+    assert.equal(await told('off', off), notEnabled);
+    assert.equal(await told('agrees', { ...off, live: { ...live, state: 'no chain' } }), notEnabled);
+    assert.equal(
+      await told('left', { ...off, live: { ...live, agrees: false } }),
+      `${notEnabled}; the kernel: masqueraded`,
+    );
+    const invalid = { address: '192.0.2.1', verdict: null, decidedBy: null, live: { ...live, agrees: null } };
+    assert.equal(
+      await told('invalid', invalid),
+      '  192.0.2.1: the config is invalid; the kernel: masqueraded',
+    );
+    for (const [state, rule, words] of [
+      ['applied', '-A x', ''],
+      ['applied', null, " (none of the agent's rules matches it)"],
+      ['no chain', null, " (the agent's chain does not exist)"],
+      ['no jump', null, " (nothing leads packets to the agent's chain)"],
+      ['changed', null, " (the agent's rules were changed)"],
+    ] as const)
+      assert.equal(
+        await told(`${state}-${rule}`, {
+          address: '192.0.2.1',
+          verdict: 'masqueraded',
+          live: { ...live, agrees: false, verdict: 'not_masqueraded', state, rule },
+        }),
+        `  192.0.2.1: masqueraded, by 192.0.2.0/24 of ip-masq-a:1:2; the kernel: not masqueraded${words}`,
+      );
+  });
+
   it('tells the rules that are there beside an invalid config', async () => {
     const place = { family: 'IPv4', dataplane: 'nftables 1.0.6', state: 'applied', message: null };
     const answer = (...cidrs: readonly string[]) => ({
@@ -288,10 +326,11 @@ describe('fleet', () => {
       answering('b', 'diff', answer('10.0.0.0/8', '10.3.0.0/16'), invalid),
       answering('c', 'diff', answer('10.0.0.0/8', '10.2.0.0/16', '10.3.0.0/16', '10.4.0.0/16'), invalid),
       answering('d', 'diff', { hash: null, families: [], places: [] }, invalid),
+      answering('e', 'diff', answer('10.9.0.0/16', '10.2.0.0/16', '10.3.0.0/16', '10.4.0.0/16'), invalid),
     ]);
     const { code, stdout } = await run(answers, 'diff');
     assert.equal(code, 3);
-    const [c, d, ab, sum] = stdout.split('\n\n');
+    const [c = '', d, e, ab, sum] = stdout.split('\n\n');
     const error = '  ip-masq-a:1:22: error: "10.0.0.1/8"';
     const before = ['  the config is invalid; the rules now:', '  IPv4, nftables 1.0.6: '].join('\n');
     assert.equal(
@@ -303,7 +342,8 @@ describe('fleet', () => {
       ab,
       `2 nodes: a, b\n${before}4 rules of the agent\n    1 more, then\n    chain\n    element 10.0.0.0/8\n    element 10.3.0.0/16\n${error}`,
     );
-    assert.equal(sum, '3 groups: 1 + 1 + 2 = 4 nodes\n');
+    assert.equal(e, c.replace('1 node: c', '1 node: e'), 'what is left out differs');
+    assert.equal(sum, '4 groups: 1 + 1 + 1 + 2 = 5 nodes\n');
   });
 
   it('passes on what it is given for kubectl and for explain', async () => {

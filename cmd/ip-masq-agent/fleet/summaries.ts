@@ -54,6 +54,7 @@ interface Live {
   readonly agrees: boolean | null;
   readonly verdict: string | null;
   readonly state: string;
+  readonly rule: string | null;
   readonly foreign: readonly { readonly author: string }[];
 }
 
@@ -130,15 +131,34 @@ function explain(answer: object): Summary {
   };
 }
 
-function verdictText({ verdict, decidedBy, live }: Explanation): string {
-  const by = decidedBy === null ? '' : `, by ${decidedBy.cidr} of ${placeText(decidedBy.origin)}`;
-  return `${words(verdict)}${by}${live === undefined ? '' : liveText(live)}`;
+function verdictText(one: Explanation): string {
+  const { verdict, live } = one;
+  if (live === undefined) return saidText(one);
+  const kernel = live.agrees ? '; the kernel agrees' : `; the kernel: ${nowText(live)}`;
+  const authors = [...new Set(live.foreign.map(({ author }) => author))];
+  const others = authors.length === 0 ? '' : `; rules of ${authors.join(', ')} may masquerade it`;
+  return `${saidText(one)}${live.agrees && verdict === null ? '' : kernel}${others}`;
 }
 
-function liveText({ agrees, verdict, state, foreign }: Live): string {
-  const authors = [...new Set(foreign.map(({ author }) => author))];
-  const others = authors.length === 0 ? '' : `; rules of ${authors.join(', ')} may masquerade it`;
-  return agrees ? `; the kernel agrees${others}` : `; the kernel: ${words(verdict)} (${state})${others}`;
+/** What the config says. */
+function saidText({ address, verdict, decidedBy, live }: Explanation): string {
+  if (live?.agrees === null) return 'the config is invalid';
+  if (verdict === null)
+    return `not masqueraded by the agent: ${address.includes(':') ? 'IPv6' : 'IPv4'} is not enabled`;
+  return `${words(verdict)}${decidedBy === null ? '' : `, by ${decidedBy.cidr} of ${placeText(decidedBy.origin)}`}`;
+}
+
+/** Why the kernel does what it does, by the state of the rules, if none decides. */
+const STATES: ReadonlyMap<string, string> = new Map([
+  ['applied', "none of the agent's rules matches it"],
+  ['no chain', "the agent's chain does not exist"],
+  ['no jump', "nothing leads packets to the agent's chain"],
+  ['changed', "the agent's rules were changed"],
+]);
+
+function nowText({ verdict, state, rule }: Live): string {
+  const isByRule = state === 'applied' && rule !== null;
+  return `${words(verdict)}${isByRule ? '' : ` (${STATES.get(state) ?? state})`}`;
 }
 
 function words(verdict: string | null): string {
