@@ -38,6 +38,7 @@ const TIMEOUT_S = 20;
 interface Member {
   readonly name: string;
   readonly container?: object;
+  readonly daemonSet?: string;
   readonly behaviour?: Behaviour;
 }
 
@@ -98,7 +99,9 @@ describe('fleet', () => {
     await writeFile(join(answers, 'nodes'), members.map((one) => `node/${one.name}\n`).join(''));
     const lines = members.flatMap((one) =>
       one.container
-        ? [`${one.name}\tagent-of-${one.name}\t\tRunning\t${JSON.stringify([one.container])}\n`]
+        ? [
+            `${one.name}\tagent-of-${one.name}\t\tRunning\t${JSON.stringify([one.container])}\t${one.daemonSet ?? 'agents'}\n`,
+          ]
         : [],
     );
     await writeFile(join(answers, 'pods'), lines.join(''));
@@ -165,7 +168,7 @@ describe('fleet', () => {
       assert.match(stdout, /^1 node: old\n {2}the agent is too old for this command\n/m);
       assert.match(
         stdout,
-        /^3 nodes: crashed, crashing, starting\n {2}the agent crash-loops: exit code 3 \(Error\)\n {2}1 error .*\n {2}ip-masq-a:1:22: error/m,
+        /^3 nodes: crashed, crashing, starting\n {2}the agent crash-loops: exit code 3 \(Error\)\n {2}1 error .*\n {2}ip-masq-a:1:22: error.*\n {2}pods: agent-of-crashed, agent-of-crashing, agent-of-starting\n\n/m,
       );
       const [, sum = '', total] = /\n\d groups: (.*) = (\d+) nodes\n$/.exec(stdout) ?? [];
       const sizes = sum.split(' + ').map(Number);
@@ -188,6 +191,29 @@ describe('fleet', () => {
       calls,
       /^--namespace=kube-system exec pod\/agent-of-edge-1 --container=ip-masq-agent -- ip-masq-agent explain --output=json 10\.1\.2\.3 8\.8\.8\.8$/m,
     );
+  });
+
+  it('names the DaemonSets if there are several, the pods to look into, and what tells two configs apart', async () => {
+    const waiting = { reason: 'ContainerCreating' };
+    const starting = (name: string): Member => ({
+      name,
+      container: { name: 'ip-masq-agent', ready: false, state: { waiting } },
+      daemonSet: 'canary',
+    });
+    const answers = await cluster('owners', [
+      good('a'),
+      { ...good('b', 0, 1), daemonSet: 'canary' },
+      ...Array.from({ length: 5 }, (_, index) => starting(`s${index}`)),
+    ]);
+    const { stdout } = await run(answers, 'status');
+    assert.match(stdout, /^1 node: a\n(?: .*\n)+ {2}DaemonSet: agents\n\n/m);
+    assert.match(stdout, /^1 node: b\n(?: .*\n)+ {2}DaemonSet: canary\n\n/m);
+    assert.match(
+      stdout,
+      /^5 nodes: .*\n {2}the agent does not start: ContainerCreating\n {2}DaemonSet: canary\n {2}pods: agent-of-s0, agent-of-s1, agent-of-s2 and 2 more\n\n2 configs: .* check PATH .*\n\n3 groups: /m,
+    );
+    const { stdout: one } = await run(await cluster('one', [good('a'), good('b')]), 'status');
+    assert.doesNotMatch(one, /DaemonSet|configs|pods/);
   });
 
   it('compares no times, addresses or names of a node', async () => {
@@ -368,8 +394,14 @@ describe('fleet', () => {
     assert.equal(value.ok, false);
     const [a, b, bare] = value.nodes;
     assert.deepEqual(a.answer, JSON.parse(pools[0]['status.json'] ?? ''));
-    assert.deepEqual([b.node, b.pod, b.state, b.code], ['b', 'agent-of-b', 'answered', 0]);
-    assert.deepEqual([bare.pod, bare.state, bare.code, bare.answer], [null, 'no-pod', 1, null]);
+    assert.deepEqual(
+      [b.node, b.pod, b.daemonSet, b.state, b.code],
+      ['b', 'agent-of-b', 'agents', 'answered', 0],
+    );
+    assert.deepEqual(
+      [bare.pod, bare.daemonSet, bare.state, bare.code, bare.answer],
+      [null, null, 'no-pod', 1, null],
+    );
   });
 
   it('takes nothing that a node answers for granted', async () => {

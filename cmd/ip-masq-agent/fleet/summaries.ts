@@ -2,14 +2,15 @@ import type { Examination } from '../../../lib/doctor/examine.ts';
 import { type AgentState, stateLines } from '../../../lib/status/state.ts';
 import type { originValue } from '../../../lib/text/origin.ts';
 import { counted, few } from '../../../lib/text/words.ts';
+import type { Report } from './groups.ts';
 
 /** What an answer says, so that equal nodes say the same. */
 export interface Summary {
   readonly lines: readonly string[];
   /** What is compared instead of the lines, if these name what is different on each node. */
   readonly key?: string;
-  /** The addresses that were asked for, and to which the node shows no connection. */
-  readonly unseen?: readonly string[];
+  readonly unseen?: Report['unseen'];
+  readonly hash?: Report['hash'];
 }
 
 /** What is read here of the output of diff; see schemas/ip-masq-outputs.schema.json. */
@@ -71,9 +72,10 @@ const MOST_RULES = 3;
 export const SUMMARIES = { status, doctor, diff, explain } as const;
 
 function status(answer: object): Summary {
-  const lines = stateLines(answer as AgentState);
+  const state = answer as AgentState;
+  const lines = stateLines(state);
   // How long a sync is late.
-  return { lines, key: lines.join('\n').replace(/[\d.]+ s\b/g, 's') };
+  return { lines, key: lines.join('\n').replace(/[\d.]+ s\b/g, 's'), hash: state.hash };
 }
 
 function doctor(answer: object): Summary {
