@@ -1,9 +1,11 @@
 import type { MergedConfig } from '../../lib/config/config.ts';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { loadConfig, mergeSources } from '../../lib/config/load.ts';
+import { formatProblem } from '../../lib/config/problem.ts';
 import { readAgentInputs, readInputs } from '../../lib/inputs/input.ts';
 import type { CheckReport } from '../../lib/report/report.ts';
 import { printable } from '../../lib/text/escape.ts';
+import { few } from '../../lib/text/words.ts';
 import type { INPUT_FLAGS } from './command-flags.ts';
 import { UsageError } from './exit.ts';
 import type { Values } from './flag-table.ts';
@@ -44,6 +46,15 @@ export async function orInvalid(
     if (!(error instanceof InvalidConfigError)) throw error;
     return { error };
   }
+}
+
+/** How many errors are told beside what the kernel does. */
+const MOST_ERRORS = 10;
+
+/** The error for programs, as a field beside what the kernel does; no field if the config is valid. */
+export function errorJson(error: InvalidConfigError | undefined): { readonly error?: string } {
+  if (error === undefined) return {};
+  return { error: [error.message, ...few(error.problems, MOST_ERRORS, formatProblem)].join('\n') };
 }
 
 /**

@@ -8,6 +8,8 @@ export interface FleetNode {
 
 interface AgentPod {
   readonly name: string;
+  /** Empty if it belongs to none. */
+  readonly daemonSet: string;
   /** The container of the agent, if it runs now. */
   readonly container: string | undefined;
   /** Why the agent does not run, or has not been ready since it ended last, in lines; undefined if neither. */
@@ -19,7 +21,7 @@ const LONGEST_LIST = 64 * 2 ** 20;
 
 /** What is asked for of each pod, in a line of its own, instead of all. kubectl writes what is not a text as JSON. */
 const POD_LINES =
-  '{range .items[*]}{.spec.nodeName}{"\\t"}{.metadata.name}{"\\t"}{.metadata.deletionTimestamp}{"\\t"}{.status.phase}{"\\t"}{.status.containerStatuses}{"\\n"}{end}';
+  '{range .items[*]}{.spec.nodeName}{"\\t"}{.metadata.name}{"\\t"}{.metadata.deletionTimestamp}{"\\t"}{.status.phase}{"\\t"}{.status.containerStatuses}{"\\t"}{.metadata.ownerReferences[*].name}{"\\n"}{end}';
 
 /**
  * The nodes, each with the pod of its agent.
@@ -75,13 +77,14 @@ interface States {
 
 /** A pod, its node, and how well it stands for the agent of the node, if there are several. */
 function podOf(line: string): AgentPod & { readonly node: string; readonly rank: number } {
-  const [node = '', name = '', deleted, phase = '', json = ''] = line.split('\t');
+  const [node = '', name = '', deleted, phase = '', json = '', daemonSet = ''] = line.split('\t');
   const statuses: readonly ContainerStatus[] = json === '' ? [] : JSON.parse(json);
   const status = statuses.find((one) => one.name === 'ip-masq-agent') ?? statuses[0];
   const isRunning = status?.state?.running !== undefined;
   return {
     node,
     name,
+    daemonSet,
     container: isRunning ? status?.name : undefined,
     down: isRunning && status?.ready ? undefined : downOf(status, phase),
     rank: (deleted === '' ? 2 : 0) + (isRunning ? 1 : 0),
@@ -93,10 +96,16 @@ function downOf(status: ContainerStatus | undefined, phase: string): readonly st
   const { state, lastState } = status ?? {};
   const ended = state?.terminated ?? lastState?.terminated;
   if (ended !== undefined) {
-    const { exitCode, reason = '', message = '' } = ended;
-    return [`the agent crash-loops: exit code ${exitCode} (${reason})`, ...message.trim().split('\n')];
+    const { exitCode, reason = '', message } = ended;
+    return [`the agent crash-loops: exit code ${exitCode} (${reason})`, ...linesOf(message)];
   }
-  if (state?.waiting !== undefined)
-    return [`the agent does not start: ${state.waiting.reason}`, state.waiting.message ?? ''];
+  if (state?.waiting !== undefined) {
+    const { reason, message } = state.waiting;
+    return [`the agent does not start: ${reason}`, ...linesOf(message)];
+  }
   return state?.running === undefined ? [`the pod of the agent is ${phase}`] : undefined;
+}
+
+function linesOf(message = ''): readonly string[] {
+  return message.split('\n').filter((line) => line.trim() !== '');
 }

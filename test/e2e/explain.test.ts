@@ -38,6 +38,20 @@ for (const mode of ['nft', 'legacy'] as const) {
         );
       assert.match(stdout, /^10\.7\.7\.7 is not .*\n(?: .*\n)+8\.8\.8\.8 is /m);
       assert.match(stdout, /^conntrack shows no connection to 8\.8\.8\.8\. .*endpointslices/m);
+      const json = await node.agent(...LIVE, '-o', 'json', '10.96.0.10', '10.7.7.7', '8.8.8.8');
+      assert.deepEqual(JSON.parse(json.stdout).unseen, ['8.8.8.8']);
+    });
+
+    it('says in JSON what is wrong with the config, and so does diff', async () => {
+      await using node = await configured();
+      await writeFile(join(node.configDir, 'ip-masq-cloud'), 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
+      for (const command of [
+        [...LIVE, '8.8.8.8'],
+        ['diff', ...LIVE.slice(2)],
+      ]) {
+        const { error } = JSON.parse((await node.agent(...command, '-o', 'json')).stdout);
+        assert.match(error, /^1 error in the config\nip-masq-cloud:1:22: error: "10\.0\.0\.1\/8" is not /);
+      }
     });
 
     it('has it all in JSON', async () => {

@@ -38,6 +38,7 @@ const TIMEOUT_S = 20;
 interface Member {
   readonly name: string;
   readonly container?: object;
+  readonly daemonSet?: string;
   readonly behaviour?: Behaviour;
 }
 
@@ -50,6 +51,21 @@ const CRASHED = {
   state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 10s restarting failed container' } },
   lastState: { terminated: { exitCode: 3, reason: 'Error', message: MESSAGE } },
 };
+
+const SERVICE = '192.0.2.10';
+
+/** A node whose agent answers this to a command. */
+function answering(name: string, command: string, answer: object, behaviour: Behaviour = {}): Member {
+  const answers = { [`${command}.json`]: JSON.stringify(answer) };
+  return { name, container: RUNNING, behaviour: { ...behaviour, answers } };
+}
+
+/** The part that fleet reads of what explain --live says about an address, on a node whose kernel agrees. */
+function explained(verdict: string, cidr: string) {
+  const origin = { source: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 2 };
+  const live = { agrees: true, state: 'applied', verdict, rule: '-A x', foreign: [] };
+  return { verdict, decidedBy: { cidr, verdict, origin }, live };
+}
 
 describe('fleet', () => {
   const stack = new AsyncDisposableStack();
@@ -83,7 +99,9 @@ describe('fleet', () => {
     await writeFile(join(answers, 'nodes'), members.map((one) => `node/${one.name}\n`).join(''));
     const lines = members.flatMap((one) =>
       one.container
-        ? [`${one.name}\tagent-of-${one.name}\t\tRunning\t${JSON.stringify([one.container])}\n`]
+        ? [
+            `${one.name}\tagent-of-${one.name}\t\tRunning\t${JSON.stringify([one.container])}\t${one.daemonSet ?? 'agents'}\n`,
+          ]
         : [],
     );
     await writeFile(join(answers, 'pods'), lines.join(''));
@@ -150,7 +168,7 @@ describe('fleet', () => {
       assert.match(stdout, /^1 node: old\n {2}the agent is too old for this command\n/m);
       assert.match(
         stdout,
-        /^3 nodes: crashed, crashing, starting\n {2}the agent crash-loops: exit code 3 \(Error\)\n {2}1 error .*\n {2}ip-masq-a:1:22: error/m,
+        /^3 nodes: crashed, crashing, starting\n {2}the agent crash-loops: exit code 3 \(Error\)\n {2}1 error .*\n {2}ip-masq-a:1:22: error.*\n {2}pods: agent-of-crashed, agent-of-crashing, agent-of-starting\n\n/m,
       );
       const [, sum = '', total] = /\n\d groups: (.*) = (\d+) nodes\n$/.exec(stdout) ?? [];
       const sizes = sum.split(' + ').map(Number);
@@ -173,6 +191,29 @@ describe('fleet', () => {
       calls,
       /^--namespace=kube-system exec pod\/agent-of-edge-1 --container=ip-masq-agent -- ip-masq-agent explain --output=json 10\.1\.2\.3 8\.8\.8\.8$/m,
     );
+  });
+
+  it('names the DaemonSets if there are several, the pods to look into, and what tells two configs apart', async () => {
+    const waiting = { reason: 'ContainerCreating' };
+    const starting = (name: string): Member => ({
+      name,
+      container: { name: 'ip-masq-agent', ready: false, state: { waiting } },
+      daemonSet: 'canary',
+    });
+    const answers = await cluster('owners', [
+      good('a'),
+      { ...good('b', 0, 1), daemonSet: 'canary' },
+      ...Array.from({ length: 5 }, (_, index) => starting(`s${index}`)),
+    ]);
+    const { stdout } = await run(answers, 'status');
+    assert.match(stdout, /^1 node: a\n(?: .*\n)+ {2}DaemonSet: agents\n\n/m);
+    assert.match(stdout, /^1 node: b\n(?: .*\n)+ {2}DaemonSet: canary\n\n/m);
+    assert.match(
+      stdout,
+      /^5 nodes: .*\n {2}the agent does not start: ContainerCreating\n {2}DaemonSet: canary\n {2}pods: agent-of-s0, agent-of-s1, agent-of-s2 and 2 more\n\n2 configs: .* check PATH .*\n\n3 groups: /m,
+    );
+    const { stdout: one } = await run(await cluster('one', [good('a'), good('b')]), 'status');
+    assert.doesNotMatch(one, /DaemonSet|configs|pods/);
   });
 
   it('compares no times, addresses or names of a node', async () => {
@@ -216,6 +257,121 @@ describe('fleet', () => {
     );
   });
 
+  it('says where connections to a Service go, and where none shows it that its address does not decide', async () => {
+    const inside = explained('not_masqueraded', '10.0.0.0/8');
+    const outside = { ...explained('masqueraded', '192.0.2.0/24'), address: SERVICE };
+    const to = (address: string) => ({
+      addresses: [{ ...inside, address, translatedFrom: SERVICE }],
+      unseen: [],
+    });
+    const answers = await cluster('services', [
+      answering('a', 'explain', to('10.1.1.1')),
+      answering('b', 'explain', to('10.2.2.2')),
+      answering('c', 'explain', { addresses: [{ ...inside, address: SERVICE }], unseen: [SERVICE] }),
+      answering('d', 'explain', { addresses: [outside], unseen: [SERVICE] }),
+      answering('old', 'explain', { addresses: [outside] }),
+    ]);
+    const { code, stdout } = await run(answers, 'explain', '--live', SERVICE);
+    assert.equal(code, 0);
+    const [decidesIn, decidesOut] = ['10.0.0.0/8', '192.0.2.0/24'].map(
+      (cidr) => `by ${cidr} of ip-masq-a:1:2`,
+    );
+    assert.equal(
+      stdout,
+      [
+        '2 nodes: d, old',
+        `  ${SERVICE}, if it is no Service's: masqueraded, ${decidesOut}; the kernel agrees`,
+        '  (so says d; the details of the others differ)',
+        '',
+        '3 nodes: a, b, c',
+        `  connections to ${SERVICE} go to 10.1.1.1: not masqueraded, ${decidesIn}; the kernel agrees`,
+        '  (so says a; the details of the others differ)',
+        '',
+        `conntrack of 2 nodes shows no connection to ${SERVICE}. The address of a Service does not decide, but that of its endpoint: ask for that (kubectl get endpointslices -A)`,
+        '',
+        '2 groups: 2 + 3 = 5 nodes',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('says in words what is not enabled, invalid, or not as the config says', async () => {
+    const { decidedBy, live } = explained('masqueraded', '192.0.2.0/24');
+    const told = async (name: string, one: object) => {
+      const answers = await cluster(name, [
+        answering(name, 'explain', { addresses: [{ decidedBy, ...one }], unseen: [] }),
+      ]);
+      return (await run(answers, 'explain', '--live', '192.0.2.1')).stdout.split('\n')[1];
+    };
+    const off = { address: '2001:db8::1', verdict: null, decidedBy: null };
+    const notEnabled = '  2001:db8::1: not masqueraded by the agent: IPv6 is not enabled';
+    assert.equal(await told('off', off), notEnabled);
+    assert.equal(await told('agrees', { ...off, live: { ...live, state: 'no chain' } }), notEnabled);
+    assert.equal(
+      await told('left', { ...off, live: { ...live, agrees: false } }),
+      `${notEnabled}; the kernel: masqueraded`,
+    );
+    const invalid = { address: '192.0.2.1', verdict: null, decidedBy: null, live: { ...live, agrees: null } };
+    assert.equal(
+      await told('invalid', invalid),
+      '  192.0.2.1: the config is invalid; the kernel: masqueraded',
+    );
+    for (const [state, rule, words] of [
+      ['applied', '-A x', ''],
+      ['applied', null, " (none of the agent's rules matches it)"],
+      ['no chain', null, " (the agent's chain does not exist)"],
+      ['no jump', null, " (nothing leads packets to the agent's chain)"],
+      ['changed', null, " (the agent's rules were changed)"],
+    ] as const)
+      assert.equal(
+        await told(`${state}-${rule}`, {
+          address: '192.0.2.1',
+          verdict: 'masqueraded',
+          live: { ...live, agrees: false, verdict: 'not_masqueraded', state, rule },
+        }),
+        `  192.0.2.1: masqueraded, by 192.0.2.0/24 of ip-masq-a:1:2; the kernel: not masqueraded${words}`,
+      );
+  });
+
+  it('tells the rules that are there beside an invalid config', async () => {
+    const place = { family: 'IPv4', dataplane: 'nftables 1.0.6', state: 'applied', message: null };
+    const answer = (...cidrs: readonly string[]) => ({
+      hash: null,
+      families: [],
+      places: [
+        { ...place, rules: ['table', 'chain', ...cidrs.map((cidr) => `element ${cidr}`)] },
+        { ...place, dataplane: 'iptables', state: 'no chain', rules: [] },
+      ],
+    });
+    const invalid = {
+      code: 3,
+      stderr: 'ip-masq-a:1:22: error: "10.0.0.1/8"\n 1 | x\nip-masq-agent: 1 error\n',
+    };
+    const answers = await cluster('rules', [
+      answering('a', 'diff', answer('10.0.0.0/8', '10.3.0.0/16'), invalid),
+      answering('b', 'diff', answer('10.0.0.0/8', '10.3.0.0/16'), invalid),
+      answering('c', 'diff', answer('10.0.0.0/8', '10.2.0.0/16', '10.3.0.0/16', '10.4.0.0/16'), invalid),
+      answering('d', 'diff', { hash: null, families: [], places: [] }, invalid),
+      answering('e', 'diff', answer('10.9.0.0/16', '10.2.0.0/16', '10.3.0.0/16', '10.4.0.0/16'), invalid),
+    ]);
+    const { code, stdout } = await run(answers, 'diff');
+    assert.equal(code, 3);
+    const [c = '', d, e, ab, sum] = stdout.split('\n\n');
+    const error = '  ip-masq-a:1:22: error: "10.0.0.1/8"';
+    const before = ['  the config is invalid; the rules now:', '  IPv4, nftables 1.0.6: '].join('\n');
+    assert.equal(
+      c,
+      `1 node: c\n${before}6 rules of the agent\n    3 more, then\n    element 10.2.0.0/16\n    element 10.3.0.0/16\n    element 10.4.0.0/16\n${error}`,
+    );
+    assert.equal(d, `1 node: d\n  the config is invalid; the rules now:\n  none of the agent\n${error}`);
+    assert.equal(
+      ab,
+      `2 nodes: a, b\n${before}4 rules of the agent\n    1 more, then\n    chain\n    element 10.0.0.0/8\n    element 10.3.0.0/16\n${error}`,
+    );
+    assert.equal(e, c.replace('1 node: c', '1 node: e'), 'what is left out differs');
+    assert.equal(sum, '4 groups: 1 + 1 + 1 + 2 = 5 nodes\n');
+  });
+
   it('passes on what it is given for kubectl and for explain', async () => {
     const answers = await cluster('given', [good('a')]);
     const flags = ['--context=c', '-n', 'ns', '-l', 'a=b', '--node-selector=c=d'];
@@ -238,8 +394,14 @@ describe('fleet', () => {
     assert.equal(value.ok, false);
     const [a, b, bare] = value.nodes;
     assert.deepEqual(a.answer, JSON.parse(pools[0]['status.json'] ?? ''));
-    assert.deepEqual([b.node, b.pod, b.state, b.code], ['b', 'agent-of-b', 'answered', 0]);
-    assert.deepEqual([bare.pod, bare.state, bare.code, bare.answer], [null, 'no-pod', 1, null]);
+    assert.deepEqual(
+      [b.node, b.pod, b.daemonSet, b.state, b.code],
+      ['b', 'agent-of-b', 'agents', 'answered', 0],
+    );
+    assert.deepEqual(
+      [bare.pod, bare.daemonSet, bare.state, bare.code, bare.answer],
+      [null, null, 'no-pod', 1, null],
+    );
   });
 
   it('takes nothing that a node answers for granted', async () => {

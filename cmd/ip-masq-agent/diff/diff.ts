@@ -7,7 +7,7 @@ import type { DIFF_FLAGS } from '../command-flags.ts';
 import { EXIT } from '../exit.ts';
 import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../from-flags.ts';
 import { print, printJson, wantsColour } from '../print.ts';
-import { orInvalid, readConfig } from '../read-config.ts';
+import { errorJson, orInvalid, readConfig } from '../read-config.ts';
 import { diffText, placesText } from './diff-text.ts';
 import { differenceJson, differenceOf, differs, placeJson } from './difference.ts';
 
@@ -20,7 +20,13 @@ export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> 
   if (config === undefined) {
     const readings = [...seen.used, ...seen.others];
     if (isText) print(placesText(readings));
-    else printJson(EXIT.config, { hash: null, families: [], places: readings.map(placeJson) });
+    else
+      printJson(EXIT.config, {
+        hash: null,
+        families: [],
+        places: readings.map(placeJson),
+        ...errorJson(error),
+      });
     throw error;
   }
   const differences = seen.used.map((place) =>

@@ -17,7 +17,7 @@ import { EXIT, UsageError } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../from-flags.ts';
 import { print, printJson, wantsColour } from '../print.ts';
-import { orInvalid, readConfig } from '../read-config.ts';
+import { errorJson, orInvalid, readConfig } from '../read-config.ts';
 import { explainedJson } from './explain-json.ts';
 import { explainedText, unseenText } from './explain-text.ts';
 import { agreesWholly, type Explained, explained, explainedLive } from './live.ts';
@@ -42,7 +42,12 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
   const code = agrees ? EXIT.ok : EXIT.different;
   const paint = painter(wantsColour(process.stdout));
   if (isText) print([...answers.map((answer) => explainedText(answer, paint)), unseenText(unseen)].join(''));
-  else printJson(code, { addresses: answers.map(explainedJson) });
+  else
+    printJson(code, {
+      addresses: answers.map(explainedJson),
+      ...(flags.live && { unseen: unseen.map(formatAddress) }),
+      ...errorJson(error),
+    });
   if (error !== undefined) throw error;
   return code;
 }

@@ -14,8 +14,6 @@ import { SUMMARIES, type Summary } from './summaries.ts';
 
 /** What is known of a node, for programs too. */
 interface NodeReport extends Report {
-  readonly pod: string | null;
-  readonly state: Reply['kind'];
   /** Null in the text for people, which would only keep it in memory. */
   readonly answer: object | null;
 }
@@ -48,7 +46,15 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   else
     printJson(worst(all), {
       command: name,
-      nodes: all.map(({ lines, key: _, ...one }) => ({ ...one, lines })),
+      nodes: all.map(({ node, pod, daemonSet, state, code, answer, lines }) => ({
+        node,
+        pod,
+        daemonSet,
+        state,
+        code,
+        answer,
+        lines,
+      })),
     });
   return worst(all);
 }
@@ -75,7 +81,15 @@ function reportOf(
   reply: Reply,
   summarise: (answer: object) => Summary,
 ): NodeReport {
-  const common = { node, pod: pod?.name ?? null, state: reply.kind, code: reply.code };
+  const common = {
+    node,
+    pod: pod?.name ?? null,
+    daemonSet: pod?.daemonSet || null,
+    state: reply.kind,
+    code: reply.code,
+    unseen: [],
+    hash: null,
+  };
   if (reply.kind !== 'answered') {
     // Messages name pods, addresses and times.
     const text = reply.lines.join('\n').replaceAll(pod?.name ?? node, '');
@@ -84,8 +98,9 @@ function reportOf(
   }
   const { answer, errors } = reply;
   try {
-    const { lines, key = lines.join('\n') } = summarise(answer);
-    return { ...common, lines: [...lines, ...errors], key: [key, ...errors].join('\n'), answer };
+    const { lines, key = lines.join('\n'), unseen = [], hash = null } = summarise(answer);
+    const all = { lines: [...lines, ...errors], key: [key, ...errors].join('\n') };
+    return { ...common, ...all, unseen, hash, answer };
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     const lines = ['the answer has another form than this version knows'];

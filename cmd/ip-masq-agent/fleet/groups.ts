@@ -1,3 +1,4 @@
+import type { Reply } from '../../../lib/fleet/ask.ts';
 import type { Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { counted, few, fewInSentence } from '../../../lib/text/words.ts';
@@ -9,12 +10,22 @@ export interface Report {
   readonly lines: readonly string[];
   /** Equal in nodes of one group. */
   readonly key: string;
+  /** The addresses that were asked for, and to which the node shows no connection. */
+  readonly unseen: readonly string[];
+  /** That of the config; null if it is not asked for, or not known. */
+  readonly hash: string | null;
+  readonly pod: string | null;
+  readonly daemonSet: string | null;
+  readonly state: Reply['kind'];
 }
 
 /** How many nodes of a group are named, and how much of what they say is shown. */
 const MOST_NAMES = 5;
+const MOST_PODS = 3;
 const MOST_LINES = 12;
 const LONGEST_LINE = 500;
+/** Where the logs or the events of the pod may say more. */
+const HAS_LOGS: readonly Reply['kind'][] = ['down', 'silent', 'failed'];
 
 /** The nodes in groups of those that say the same, the smallest first, and the sum of them. */
 export function groupsText(reports: readonly Report[], paint: Paint): string {
@@ -29,14 +40,43 @@ export function groupsText(reports: readonly Report[], paint: Paint): string {
     (one, other) => one.length - other.length || worst(other) - worst(one),
   );
   const sum = `${sorted.map(({ length }) => length).join(' + ')} = ${counted(reports.length, 'node')}`;
-  const texts = sorted.map((group) => `${groupText(group, paint)}\n`);
-  return `${texts.join('')}${counted(sorted.length, 'group')}: ${sum}\n`;
+  const areMixed = new Set(daemonSetsOf(reports)).size > 1;
+  const texts = sorted.map((group) => `${groupText(group, areMixed, paint)}\n`);
+  const notes = notesOf(reports).map((note) => `${shown(note)}\n\n`);
+  return [...texts, ...notes, `${counted(sorted.length, 'group')}: ${sum}\n`].join('');
 }
 
-function groupText(group: readonly Report[], paint: Paint): string {
+/** What concerns several groups, and is said once. */
+function notesOf(reports: readonly Report[]): readonly string[] {
+  const blind = reports.filter(({ unseen }) => unseen.length > 0);
+  const addresses = [...new Set(blind.flatMap(({ unseen }) => unseen))];
+  const configs = new Set(reports.flatMap(({ hash }) => hash ?? [])).size;
+  const noConnection =
+    blind.length === 0
+      ? []
+      : [
+          `conntrack of ${counted(blind.length, 'node')} shows no connection to ${fewInSentence(addresses, MOST_NAMES, String)}. The address of a Service does not decide, but that of its endpoint: ask for that (kubectl get endpointslices -A)`,
+        ];
+  const differ =
+    configs < 2
+      ? []
+      : [
+          `${configs} configs: ip-masq-agent check PATH says the hash of a list, ip-masq-agent render -f PATH --diff-to=PATH what differs between two`,
+        ];
+  return [...noConnection, ...differ];
+}
+
+function daemonSetsOf(reports: readonly Report[]): readonly string[] {
+  return reports.flatMap(({ daemonSet }) => daemonSet ?? []);
+}
+
+/** @param areMixed whether there are several DaemonSets */
+function groupText(group: readonly Report[], areMixed: boolean, paint: Paint): string {
   const names = fewInSentence(group, MOST_NAMES, ({ node }) => printable(node));
   const colour = worst(group) === 0 ? 'green' : 'yellow';
   const [{ node, lines } = { node: '', lines: [] }] = group;
+  const daemonSets = areMixed ? [...new Set(daemonSetsOf(group))] : [];
+  const pods = group.flatMap(({ state, pod }) => (HAS_LOGS.includes(state) ? (pod ?? []) : []));
   const isEqual = group.every((one) => one.lines.join('\n') === lines.join('\n'));
   return [
     `${paint(colour, counted(group.length, 'node'))}: ${names}`,
@@ -47,6 +87,8 @@ function groupText(group: readonly Report[], paint: Paint): string {
       (more) => `  … and ${more} more lines`,
     ),
     ...(isEqual ? [] : [`  (so says ${printable(node)}; the details of the others differ)`]),
+    ...(daemonSets.length === 0 ? [] : [`  DaemonSet: ${fewInSentence(daemonSets, MOST_NAMES, printable)}`]),
+    ...(pods.length === 0 ? [] : [`  pods: ${fewInSentence(pods, MOST_PODS, printable)}`]),
     '',
   ].join('\n');
 }

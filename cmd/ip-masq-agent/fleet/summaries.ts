@@ -1,13 +1,16 @@
 import type { Examination } from '../../../lib/doctor/examine.ts';
 import { type AgentState, stateLines } from '../../../lib/status/state.ts';
 import type { originValue } from '../../../lib/text/origin.ts';
-import { few } from '../../../lib/text/words.ts';
+import { counted, few } from '../../../lib/text/words.ts';
+import type { Report } from './groups.ts';
 
 /** What an answer says, so that equal nodes say the same. */
 export interface Summary {
   readonly lines: readonly string[];
   /** What is compared instead of the lines, if these name what is different on each node. */
   readonly key?: string;
+  readonly unseen?: Report['unseen'];
+  readonly hash?: Report['hash'];
 }
 
 /** What is read here of the output of diff; see schemas/ip-masq-outputs.schema.json. */
@@ -21,26 +24,44 @@ interface Differences {
     readonly found: readonly string[];
     readonly verdicts: readonly { readonly range: string; readonly after: string | null }[];
   }[];
+  /** Only if the config is invalid. */
+  readonly places?: readonly Place[];
+}
+
+interface Place {
+  readonly family: string;
+  readonly dataplane: string;
+  readonly rules: readonly string[];
+  /** Why they cannot be read. */
+  readonly message: string | null;
 }
 
 /** The same of explain. */
 interface Explanations {
-  readonly addresses: readonly {
-    readonly address: string;
-    readonly verdict: string | null;
-    readonly decidedBy: { readonly cidr: string; readonly origin: ReturnType<typeof originValue> } | null;
-    readonly live?: Live;
-  }[];
+  readonly addresses: readonly Explanation[];
+  /** Absent without --live, and in older versions. */
+  readonly unseen?: readonly string[];
+}
+
+interface Explanation {
+  readonly address: string;
+  readonly translatedFrom?: string;
+  readonly verdict: string | null;
+  readonly decidedBy: { readonly cidr: string; readonly origin: ReturnType<typeof originValue> } | null;
+  readonly live?: Live;
 }
 
 interface Live {
   readonly agrees: boolean | null;
   readonly verdict: string | null;
   readonly state: string;
+  readonly rule: string | null;
   readonly foreign: readonly { readonly author: string }[];
 }
 
 const MOST_RANGES = 5;
+/** How many rules are shown: the last, because the first are the same in all nodes. */
+const MOST_RULES = 3;
 
 /**
  * What the answers of the commands say. An answer comes from outside, and has the form that the schema describes or not.
@@ -50,9 +71,10 @@ const MOST_RANGES = 5;
 export const SUMMARIES = { status, doctor, diff, explain } as const;
 
 function status(answer: object): Summary {
-  const lines = stateLines(answer as AgentState);
+  const state = answer as AgentState;
+  const lines = stateLines(state);
   // How long a sync is late.
-  return { lines, key: lines.join('\n').replace(/[\d.]+ s\b/g, 's') };
+  return { lines, key: lines.join('\n').replace(/[\d.]+ s\b/g, 's'), hash: state.hash };
 }
 
 function doctor(answer: object): Summary {
@@ -64,7 +86,8 @@ function doctor(answer: object): Summary {
 }
 
 function diff(answer: object): Summary {
-  const { hash, families } = answer as Differences;
+  const { hash, families, places } = answer as Differences;
+  if (places !== undefined) return rulesNow(places);
   const lines = families.flatMap(({ family, dataplane, differs, found, verdicts }) => {
     const what = differs ? found.join(', ') || 'rules of an earlier run' : 'nothing to change';
     const ranges = few(verdicts, MOST_RANGES, ({ range, after }) => `  ${range} → ${words(after)}`);
@@ -73,19 +96,70 @@ function diff(answer: object): Summary {
   return { lines: [...(hash ? [`with the config ${hash}:`] : []), ...lines] };
 }
 
-function explain(answer: object): Summary {
-  const { addresses } = answer as Explanations;
-  const lines = addresses.map(({ address, verdict, decidedBy, live }) => {
-    const by = decidedBy === null ? '' : `, by ${decidedBy.cidr} of ${placeText(decidedBy.origin)}`;
-    return `${address}: ${words(verdict)}${by}${live === undefined ? '' : liveText(live)}`;
-  });
-  return { lines };
+function rulesNow(places: readonly Place[]): Summary {
+  const held = places.filter(({ rules, message }) => rules.length > 0 || message !== null);
+  const lines = held.flatMap(({ family, dataplane, rules, message }) => [
+    `${family}, ${dataplane}: ${message ?? `${counted(rules.length, 'rule')} of the agent`}`,
+    ...few(
+      rules.toReversed(),
+      MOST_RULES,
+      (rule) => `  ${rule}`,
+      (more) => `  ${more} more, then`,
+    ).toReversed(),
+  ]);
+  return {
+    lines: ['the config is invalid; the rules now:', ...(held.length > 0 ? lines : ['none of the agent'])],
+    key: JSON.stringify(held),
+  };
 }
 
-function liveText({ agrees, verdict, state, foreign }: Live): string {
-  const authors = [...new Set(foreign.map(({ author }) => author))];
+function explain(answer: object): Summary {
+  const { addresses, unseen: all = [] } = answer as Explanations;
+  const told = addresses.map((one) => {
+    const { address, translatedFrom: asked = address } = one;
+    return { address, asked, text: verdictText(one), isUnseen: all.includes(asked) };
+  });
+  const lines = told.map(({ address, asked, text, isUnseen }) => {
+    const service = isUnseen ? `${asked}, if it is no Service's` : asked;
+    return `${asked === address ? service : `connections to ${asked} go to ${address}`}: ${text}`;
+  });
+  // Each node sees connections of its own, to other endpoints, in another order.
+  const key = told.map(({ asked, text }) => `${asked}: ${text}`).toSorted();
+  return {
+    lines,
+    key: key.join('\n'),
+    unseen: told.filter(({ isUnseen }) => isUnseen).map(({ asked }) => asked),
+  };
+}
+
+function verdictText(one: Explanation): string {
+  const { verdict, live } = one;
+  if (live === undefined) return saidText(one);
+  const kernel = live.agrees ? '; the kernel agrees' : `; the kernel: ${nowText(live)}`;
+  const authors = [...new Set(live.foreign.map(({ author }) => author))];
   const others = authors.length === 0 ? '' : `; rules of ${authors.join(', ')} may masquerade it`;
-  return agrees ? `; the kernel agrees${others}` : `; the kernel: ${words(verdict)} (${state})${others}`;
+  return `${saidText(one)}${live.agrees && verdict === null ? '' : kernel}${others}`;
+}
+
+/** What the config says. */
+function saidText({ address, verdict, decidedBy, live }: Explanation): string {
+  if (live?.agrees === null) return 'the config is invalid';
+  if (verdict === null)
+    return `not masqueraded by the agent: ${address.includes(':') ? 'IPv6' : 'IPv4'} is not enabled`;
+  return `${words(verdict)}${decidedBy === null ? '' : `, by ${decidedBy.cidr} of ${placeText(decidedBy.origin)}`}`;
+}
+
+/** Why the kernel does what it does, by the state of the rules, if none decides. */
+const STATES: ReadonlyMap<string, string> = new Map([
+  ['applied', "none of the agent's rules matches it"],
+  ['no chain', "the agent's chain does not exist"],
+  ['no jump', "nothing leads packets to the agent's chain"],
+  ['changed', "the agent's rules were changed"],
+]);
+
+function nowText({ verdict, state, rule }: Live): string {
+  const isByRule = state === 'applied' && rule !== null;
+  return `${words(verdict)}${isByRule ? '' : ` (${STATES.get(state) ?? state})`}`;
 }
 
 function words(verdict: string | null): string {

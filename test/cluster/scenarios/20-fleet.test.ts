@@ -20,6 +20,7 @@ type Command = 'status' | 'diff' | 'explain';
 scenario('one command tells two pools, an agent that crash-loops, and a node without one', async (lab, t) => {
   const { agent, kubectl, nodes } = lab;
   const [one, two] = nodes;
+  const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
   await using stack = new AsyncDisposableStack();
   const dir = stack.use(await temporaryDirectory()).path;
   const plugin = join(dir, 'kubectl-ip_masq');
@@ -45,8 +46,7 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
   await t.test(
     'two nodes with one config are one group, also with the rights of the documentation alone',
     async () => {
-      const list = sourceText(lab, 'pods');
-      await agent.deploy({ sources: { 'ip-masq-operator': list, 'ip-masq-cloud': sourceText(lab) } });
+      await agent.deploy({ sources });
       const both = (text: RegExp) => new RegExp(`^2 nodes: .*\\n {2}${text.source}`, 'm');
       await until(
         'both agents to be in place',
@@ -55,7 +55,7 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
       );
       await told('status', 0, both(inPlace));
       await told('diff', 0, both(unchanged));
-      await told('explain', 0, both(/\S+: masqueraded.*the kernel agrees$/));
+      await told('explain', 0, both(/\S+.*: masqueraded.*the kernel agrees$/));
       assert.match((await asPlugin(lab, dir, undefined)).stderr, /needs an argument/);
       const { stdout } = await run(
         { file: lab.cluster.kubectl, args: ['plugin', 'list'] },
@@ -79,8 +79,7 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
 
   await t.test('two pools with different lists are two groups', async () => {
     stack.defer(async () => void (await kubectl.must('label', 'node', two.name, `${CHANNEL}-`)));
-    await agent.apply({ overlay: 'overlays/canary' });
-    await writeCanary(lab, sourceText(lab, 'nodes', 'pods'));
+    await agent.apply({ sources, canary: { 'ip-masq-operator': sourceText(lab, 'nodes', 'pods') } });
     await kubectl.must('label', 'node', two.name, `${CHANNEL}=canary`, '--overwrite');
     await kubectl.must('rollout', 'status', CANARY, '--timeout=180s');
     await until(
@@ -92,14 +91,14 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
     await told(
       'explain',
       0,
-      of(one.name, /\S+: masqueraded.*; the kernel agrees$/),
-      of(two.name, /\S+: not masqueraded, by .* of ip-masq-operator:1:\d+; the kernel agrees$/),
+      of(one.name, /\S+.*: masqueraded.*; the kernel agrees$/),
+      of(two.name, /\S+.*: not masqueraded, by .* of ip-masq-operator:1:\d+; the kernel agrees$/),
     );
     await told('diff', 0, of(one.name, unchanged), of(two.name, unchanged));
   });
 
   await t.test('an agent that crash-loops is a group with its message', async () => {
-    await writeCanary(lab, 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
+    await agent.apply({ sources, canary: { 'ip-masq-operator': 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' } });
     await kubectl.must('annotate', 'pods', '--all', '--overwrite', 'ip-masq-agent.test/nudge=canary');
     const crashed = of(
       two.name,
@@ -145,19 +144,6 @@ function environment({ cluster }: Lab, dir: string) {
   const PATH = [dir, dirname(cluster.kubectl), '/usr/local/bin', '/usr/bin', '/bin'].join(':');
   const { KUBECACHEDIR } = process.env;
   return { PATH, HOME: dir, KUBECONFIG: cluster.kubeconfig, ...(KUBECACHEDIR && { KUBECACHEDIR }) };
-}
-
-async function writeCanary(lab: Lab, operator: string): Promise<void> {
-  for (const [name, text] of [
-    ['ip-masq-operator', operator],
-    ['ip-masq-cloud', sourceText(lab)],
-  ] as const)
-    await lab.kubectl.apply({
-      apiVersion: 'v1',
-      kind: 'ConfigMap',
-      metadata: { name: `${name}-canary` },
-      data: { [name]: text },
-    });
 }
 
 /** An account without rights, with a kubeconfig of its own. It can be given those of the documentation. */
