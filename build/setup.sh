@@ -22,7 +22,7 @@ fi
 if [ "${1:-}" = all ]; then
   wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium
   dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap
-  qemu-aarch64:qemu-user pre-commit:pre-commit git:git
+  qemu-aarch64:qemu-user pre-commit:pre-commit git:git shellcheck:shellcheck
   /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"
 fi
 
@@ -65,7 +65,7 @@ fi
 
 # npm writes this file last, so an interrupted installation is repeated.
 stamp=node_modules/.package-lock.json
-if [ ! -e "$stamp" ] || [ package-lock.json -nt "$stamp" ]; then
+if [ ! -e "$stamp" ] || [ -n "$(find package-lock.json -newer "$stamp")" ]; then
   echo 'setup: installing npm packages from package-lock.json'
   npm ci --ignore-scripts --no-progress --loglevel=error
   touch "$stamp"
