@@ -65,10 +65,8 @@ async function idleOn(kind: NodeKind, { rounds }: BenchOptions): Promise<Table> 
   const bare = row('bare Node that starts the reading: CPU of its own', 'ms', of.bare.cpu);
   const standInProcesses = row('stand-in: processes', '', [older.length]);
   const standInPeak = row('stand-in: peak memory of tools', 'MB', [await peakOfCalls(node.box, older, 5)]);
-  const targets = [
-    { text: '≤ reading + 2 ms', limit: median(reading.samples) + 2 },
-    ...(isSlow ? [{ text: '≤ half of the stand-in', limit: median(standIn.samples) / 2 }] : []),
-  ];
+  const share = isSlow ? 0.5 : 1;
+  const targets = [{ text: `≤ ${share} × stand-in`, limit: share * median(standIn.samples) }];
   return {
     title: `idle resync, ${describeNode(kind)}, both families`,
     rows: [
