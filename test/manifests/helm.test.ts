@@ -127,6 +127,22 @@ describe('the chart', { skip: NO_HELM }, () => {
     );
   });
 
+  it('asks the agent whether it is ready where the agent listens', async () => {
+    const texts = await Promise.all(
+      ['[::1]:9614', '127.0.0.2:9700'].map(async (address) =>
+        JSON.stringify(
+          await objectsOfChart(
+            RELEASE,
+            '--set=components.node-readiness=true',
+            `--set-string=flags.metrics-bind-address=${address}`,
+          ),
+        ),
+      ),
+    );
+    assert.match(texts[0] ?? '', /"http:\/\/\[::1\]:9614\/readyz"/);
+    assert.match(texts[1] ?? '', /"http:\/\/127\.0\.0\.2:9700\/readyz"/);
+  });
+
   it('has releases that share no object and no pod', async () => {
     const args = ['dual-stack', 'podmonitor'].map((name) => `--values=${join(VALUES, `${name}.yaml`)}`);
     const [one, other] = await Promise.all(
