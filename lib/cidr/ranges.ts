@@ -144,6 +144,6 @@ function fits(address: bigint, hostBits: number, last: bigint): boolean {
   return address % size === 0n && address + size - 1n <= last;
 }
 
-export function highest(family: Family): bigint {
+function highest(family: Family): bigint {
   return (1n << BigInt(ADDRESS_BITS[family])) - 1n;
 }

@@ -1,5 +1,5 @@
-import type { Family } from '../cidr/address.ts';
-import { highest, type Range, type RangeSet } from '../cidr/ranges.ts';
+import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
+import type { Range, RangeSet } from '../cidr/ranges.ts';
 import { flatten } from './flatten.ts';
 import { fromSet, nodeAddressText, type Policy, type Verdict } from './policy.ts';
 
@@ -28,15 +28,23 @@ export interface Change extends Range {
 }
 
 export function fatesOf(policy: Policy): Fates {
-  const fates = flatten(policy).map(({ entry, ...range }): Fate => {
-    const as = entry?.as && nodeAddressText(entry.as);
-    return { ...range, verdict: entry?.verdict ?? 'masqueraded', as };
-  });
-  return { family: policy.family, from: fromSet(policy), fates };
+  const { family } = policy;
+  const fates: Fate[] = [];
+  let next = 0n;
+  const fill = (end: bigint): void => {
+    if (end > next) fates.push({ first: next, last: end - 1n, verdict: 'masqueraded' });
+  };
+  for (const { first, last, entry } of flatten(policy)) {
+    fill(first);
+    fates.push({ first, last, verdict: entry.verdict, as: entry.as && nodeAddressText(entry.as) });
+    next = last + 1n;
+  }
+  fill(1n << BigInt(ADDRESS_BITS[family]));
+  return { family, from: fromSet(policy), fates };
 }
 
 export function sameFate(family: Family, fate: Omit<Fate, keyof Range>): Fates {
-  return { family, fates: [{ ...fate, first: 0n, last: highest(family) }] };
+  return { family, fates: [{ ...fate, first: 0n, last: (1n << BigInt(ADDRESS_BITS[family])) - 1n }] };
 }
 
 /** The longest ranges in which both fates stay the same, ascending. Both must have the same family. */

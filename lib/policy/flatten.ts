@@ -1,25 +1,27 @@
-import { highest, type Range, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import { type Range, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import type { Entry, Policy } from './policy.ts';
 
-/** Consecutive addresses for which the same entry decides, or none. */
+/** Consecutive addresses for which the same entry decides. */
 export interface Segment extends Range {
-  readonly entry: Entry | undefined;
+  readonly entry: Entry;
 }
 
-export type DecidedSegment = Segment & { readonly entry: Entry };
-
-/** The policy without nesting: ascending segments without gaps, each with the entry that decides there. */
-export function flatten({ family, entries }: Policy): readonly Segment[] {
+/**
+ * The policy without nesting: ascending segments that do not overlap, each with the entry that decides there. Between
+ * them, no entry decides.
+ */
+export function flatten({ entries }: Policy): readonly Segment[] {
   const segments: Segment[] = [];
   /** The entries that hold the cursor, each inside the previous one. */
   const open: (Range & { readonly entry: Entry })[] = [];
   let cursor = 0n;
   const emit = (last: bigint): void => {
-    if (last >= cursor) segments.push({ first: cursor, last, entry: open.at(-1)?.entry });
+    const inmost = open.at(-1);
+    if (inmost !== undefined && last >= cursor) segments.push({ first: cursor, last, entry: inmost.entry });
     cursor = last + 1n;
   };
-  const close = (before: bigint): void => {
-    for (let top = open.at(-1); top && top.last < before; top = open.at(-1)) {
+  const close = (before: bigint | undefined): void => {
+    for (let top = open.at(-1); top && (before === undefined || top.last < before); top = open.at(-1)) {
       emit(top.last);
       open.pop();
     }
@@ -34,21 +36,16 @@ export function flatten({ family, entries }: Policy): readonly Segment[] {
     emit(first - 1n);
     open.push({ first, last, entry });
   }
-  close(highest(family) + 1n);
-  emit(highest(family));
+  close(undefined);
   return segments;
-}
-
-/** The segments that the policy does not masquerade. */
-export function segmentsLeftAlone(policy: Policy): readonly DecidedSegment[] {
-  return flatten(policy).filter(
-    (segment): segment is DecidedSegment => segment.entry?.verdict === 'not_masqueraded',
-  );
 }
 
 /** All addresses that the policy does not masquerade. */
 export function unmasqueraded(policy: Policy): RangeSet {
-  return rangeSet(policy.family, segmentsLeftAlone(policy));
+  return rangeSet(
+    policy.family,
+    flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded'),
+  );
 }
 
 /** Orders prefixes ascending, and a wider prefix before those inside it. */

@@ -67,7 +67,7 @@ function nothingInside(
   const linkLocal = rangeOf(LINK_LOCAL[family].prefix);
   const isInside = segments.some(
     ({ first, last, entry }) =>
-      entry?.verdict === 'not_masqueraded' && (first < linkLocal.first || last > linkLocal.last),
+      entry.verdict === 'not_masqueraded' && (first < linkLocal.first || last > linkLocal.last),
   );
   const isMeant = masqueradeCIDRs.some(({ value }) => value.family === family && value.length === 0);
   if (isInside || isMeant) return undefined;
@@ -87,7 +87,7 @@ function nothingInside(
 
 /** Found if no address is masqueraded, be it by one entry or by several that add up; points to the widest. */
 function everythingInside({ family, entries }: Policy, segments: readonly Segment[]): Finding | undefined {
-  const inside = segments.filter(({ entry }) => entry?.verdict === 'not_masqueraded');
+  const inside = segments.filter(({ entry }) => entry.verdict === 'not_masqueraded');
   if (sizeOf(inside) !== sizeOf(everything(family).ranges)) return undefined;
   const [widest] = entries
     .filter(({ verdict, origin }) => verdict === 'not_masqueraded' && origin.kind === 'file')

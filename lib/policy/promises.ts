@@ -22,9 +22,14 @@ export interface Promised extends Way {
   readonly verdict: Verdict;
 }
 
+/** Consecutive addresses that have the other verdict, and the entry that decides there, if there is one. */
+interface Breach extends Range {
+  readonly entry: Entry | undefined;
+}
+
 export interface Breaches {
   /** Destinations that have the other verdict, ascending. */
-  readonly destinations: readonly Segment[];
+  readonly destinations: readonly Breach[];
   /** Where packets come from that must be masqueraded, but are left alone whatever their destination; ascending. */
   readonly elsewhere: readonly Range[];
 }
@@ -47,14 +52,25 @@ function setOf(prefix: Prefix): RangeSet {
   return rangeSet(prefix.family, [rangeOf(prefix)]);
 }
 
-function wrongDestinations(segments: readonly Segment[], { prefix, verdict }: Promised): readonly Segment[] {
+function wrongDestinations(segments: readonly Segment[], { prefix, verdict }: Promised): readonly Breach[] {
   const { first, last } = rangeOf(prefix);
+  const found: Breach[] = [];
+  let next = first;
+  const fill = (end: bigint): void => {
+    if (end > next && verdict === 'not_masqueraded')
+      found.push({ first: next, last: end - 1n, entry: undefined });
+  };
   const start = partitionPoint(segments, (segment) => segment.last < first);
-  const end = partitionPoint(segments, (segment) => segment.first <= last);
-  return segments
-    .slice(start, end)
-    .filter(({ entry }) => (entry?.verdict ?? 'masqueraded') !== verdict)
-    .map((one) => ({ ...one, first: max(one.first, first), last: min(one.last, last) }));
+  for (let index = start; index < segments.length; index += 1) {
+    const segment = segments[index];
+    if (segment === undefined || segment.first > last) break;
+    fill(segment.first);
+    const common = { first: max(segment.first, first), last: min(segment.last, last) };
+    if (segment.entry.verdict !== verdict) found.push({ ...common, entry: segment.entry });
+    next = segment.last + 1n;
+  }
+  fill(last + 1n);
+  return found;
 }
 
 const MAX_RANGES = 3;
@@ -70,7 +86,7 @@ export function describeBreaches(
   { destinations, elsewhere }: Breaches,
   withPlaces = true,
 ): string {
-  const decidedText = ({ entry, ...range }: Segment) => {
+  const decidedText = ({ entry, ...range }: Breach) => {
     const verdict = VERDICT_TEXT[entry?.verdict ?? 'masqueraded'];
     const why =
       entry === undefined

@@ -3,7 +3,7 @@ import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { LINK_LOCAL_FLAGS } from '../../../lib/config/keys.ts';
-import { segmentsLeftAlone, unmasqueraded } from '../../../lib/policy/flatten.ts';
+import { flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, type Family, type Policy } from '../../../lib/policy/policy.ts';
 import type { Located, Origin } from '../../../lib/text/origin.ts';
 
@@ -25,7 +25,7 @@ export function flatSource(config: MergedConfig, families: readonly Family[]): M
 
 /** Everything that the policy does not masquerade, with link-local, as the shortest list. */
 export function flatPrefixes(policy: Policy): readonly Located<Prefix>[] {
-  const segments = segmentsLeftAlone(policy);
+  const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded');
   let next = 0;
   return prefixesOf(unmasqueraded(policy)).map((prefix) => {
     const { first, last } = rangeOf(prefix);

@@ -3,7 +3,7 @@ import type { Address, Family } from '../../cidr/address.ts';
 import type { Prefix } from '../../cidr/prefix.ts';
 import { PrefixMap } from '../../cidr/prefix-map.ts';
 import { formatRange, parseRange, type Range, rangeOf } from '../../cidr/ranges.ts';
-import { type DecidedSegment, segmentsLeftAlone } from '../../policy/flatten.ts';
+import { flatten, type Segment } from '../../policy/flatten.ts';
 import { type Entry, fromSet, type NodeAddress, type Policy } from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
@@ -36,7 +36,7 @@ export const renderTable = renderedOnce(render);
 
 function render(policy: Policy, options: RuleOptions): PolicyTable {
   const { protocol, type } = NFT_FAMILY[policy.family];
-  const segments = segmentsLeftAlone(policy);
+  const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded');
   const rules = [
     `fib daddr type local return ${comment('addresses of the node itself')}`,
     ...(policy.from.length > 0 ? [fromRule(policy.family)] : []),
@@ -188,7 +188,7 @@ function renderMasquerade(
 }
 
 /** The element as nft(8) prints it: a prefix, an address or a range. */
-function elementText(family: Family, { first, last, entry: { prefix } }: DecidedSegment): string {
+function elementText(family: Family, { first, last, entry: { prefix } }: Segment): string {
   // Mostly, the element is a whole entry.
   const isWhole = first !== last && first === prefix.address && last === rangeOf(prefix).last;
   return isWhole ? prefix.text : formatRange(family, { first, last });

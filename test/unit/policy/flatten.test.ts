@@ -15,16 +15,13 @@ describe('a flattened policy', () => {
 
   it('has a segment for each stretch of addresses, with the entry that decides there', () => {
     assert.deepEqual(
-      flatten(policy).map(({ entry }) => entry && `${entry.prefix.text} ${entry.verdict}`),
+      flatten(policy).map(({ entry }) => `${entry.prefix.text} ${entry.verdict}`),
       [
-        undefined,
         '10.0.0.0/8 not_masqueraded',
         '10.1.0.0/16 masqueraded',
         '10.1.128.0/17 not_masqueraded',
         '10.0.0.0/8 not_masqueraded',
-        undefined,
         '169.254.0.0/16 not_masqueraded',
-        undefined,
       ],
     );
   });
@@ -58,11 +55,11 @@ for (const family of FAMILIES) {
           const edges = segments.flatMap(({ first, last }) => [first, last]);
           for (const value of [...addresses, ...edges]) {
             const holding = segments.filter(({ first, last }) => first <= value && value <= last);
-            assert.equal(holding.length, 1);
+            assert.ok(holding.length <= 1);
             assert.equal(holding[0]?.entry, decide({ family, value }));
           }
           segments.forEach(({ first }, index) => {
-            assert.equal(first, (segments[index - 1]?.last ?? -1n) + 1n);
+            if (index > 0) assert.ok(first > (segments[index - 1]?.last ?? first));
           });
         }),
       );
