@@ -60,7 +60,10 @@ describe('the GitHub Action', () => {
         /^::error file=\S*built\.yaml,line=\d+,col=\d+,title=ip-masq-agent cidr::/,
       );
       assert.equal((await check('nothing', '10.0.0.0/8', { kustomization: '' })).code, 1);
-      const both = await check('both', '10.0.0.0/8', { paths: mine, flags: '--strict' });
+      const both = await check('both', '10.0.0.0/8', {
+        paths: mine,
+        flags: '--strict "--must-masquerade=8.0.0.0/8 from 10.244.0.0/16"',
+      });
       assert.equal(both.code, 0, both.stdout + both.stderr);
     });
 });
