@@ -113,9 +113,10 @@ describe("the policy for the reporter's writes", () => {
   ] as const)
     it(`lets pass ${what}`, () => assert.deepEqual(review(after, from), []));
 
-  it('knows the account in any namespace', () => {
-    assert.deepEqual(review(reported, 'b', `system:serviceaccount:node-network:${NAME}`).length, 1);
-    assert.deepEqual(review(reported, 'b', `system:serviceaccount:node-network:x-${NAME}`), []);
+  it('knows the account in any namespace, with any prefix and suffix', () => {
+    for (const name of [NAME, `x-${NAME}`, `${NAME}-edge`])
+      assert.deepEqual(review(reported, 'b', `system:serviceaccount:node-network:${name}`).length, 1);
+    assert.deepEqual(review(reported, 'b', 'system:serviceaccount:node-network:ip-masq-agent'), []);
   });
 
   for (const [what, after, from, said] of [
