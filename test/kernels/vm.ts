@@ -21,7 +21,7 @@ import type { Machine } from './machines.ts';
 const ROOT = join(import.meta.dirname, '../..');
 /** The exit code of fetch.sh. */
 const CANNOT_DOWNLOAD = 75;
-const MEMORY_MIB = 1024;
+const MEMORY_MIB = 2048;
 
 /** Some machines have /dev/kvm, but no processor for it: there a virtual machine never begins. */
 const HAS_KVM =
