@@ -134,7 +134,7 @@ test-more: setup-all $(BIN) ## run the tests that test skips; they need many pac
 test-all: test ## run test, then test-more, as CI does
 	@$(MAKE) --no-print-directory test-more
 
-test-kernels: setup-kernels $(BIN) ## test the agent on other kernels, in virtual machines: at most 10 minutes on 2 cores
+test-kernels: setup-kernels $(BIN) ## test the agent on other kernels, in virtual machines: an hour on 2 cores without KVM
 	@node test/kernels/run.ts
 
 test-cluster: setup-cluster $(VALIDATOR) ## test the agent in a real Kubernetes: that of KUBECONFIG, else one on this machine, which needs root and Go
