@@ -17,7 +17,6 @@ const WANTED = [
   'NodePort listening',
   'session affinity',
   'external+TrafficPolicy',
-  'ExternalTrafficPolicy',
 ] as const;
 const FOCUS = new RegExp(WANTED.join('|'));
 /** What is left out, and why. */
