@@ -1,7 +1,7 @@
 import { NetlinkError } from './error.ts';
 import { messagesIn, NFT_MSG } from './messages.ts';
 import { type Generation, readGeneration } from './replies.ts';
-import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
+import { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
 export interface Changes {
   /** One for each transaction, in order. */
@@ -53,12 +53,8 @@ function takeNews<Item>(socket: NetlinkSocket, read: (bytes: Buffer) => readonly
  * is lost.
  */
 export class ChangeWatch implements AsyncIterable<Changes>, Disposable {
-  readonly #socket = new NetlinkSocket();
-
   /** @throws {NetlinkError} */
-  constructor() {
-    this.#socket.subscribe();
-  }
+  readonly #socket = new NetlinkSocket(NETLINK_NETFILTER, (socket) => socket.subscribe());
 
   /** @throws {NetlinkError} */
   async *[Symbol.asyncIterator](): AsyncGenerator<Changes, void> {
@@ -81,12 +77,10 @@ const ADDRESS_GROUPS = [1, 5, 9];
 
 /** Tells that addresses or links of this network namespace may have changed (rtnetlink(7)), once for what came together. */
 export class AddressWatch implements AsyncIterable<void>, Disposable {
-  readonly #socket = new NetlinkSocket(NETLINK_ROUTE);
-
   /** @throws {NetlinkError} */
-  constructor() {
-    for (const group of ADDRESS_GROUPS) this.#socket.join(group, 'subscribe to changes of addresses');
-  }
+  readonly #socket = new NetlinkSocket(NETLINK_ROUTE, (socket) => {
+    for (const group of ADDRESS_GROUPS) socket.join(group, 'subscribe to changes of addresses');
+  });
 
   /** @throws {NetlinkError} */
   async *[Symbol.asyncIterator](): AsyncGenerator<void, void> {
