@@ -3,7 +3,7 @@ import { it } from 'node:test';
 import { Conntrack } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { native } from '../../../lib/netlink/native.ts';
-import { AddressWatch, ChangeWatch } from '../../../lib/netlink/watch.ts';
+import { openAddressWatch, openChangeWatch } from '../../../lib/netlink/watch.ts';
 
 const CALLS = ['socket', 'bind', 'getsockname', 'setsockopt'] as const;
 const nothing = () => {};
@@ -14,8 +14,8 @@ async function readFlows(): Promise<void> {
 }
 
 for (const [name, use] of [
-  ['a watch of nf_tables', async () => new ChangeWatch()[Symbol.dispose]()],
-  ['a watch of addresses', async () => new AddressWatch()[Symbol.dispose]()],
+  ['a watch of nf_tables', async () => openChangeWatch()[Symbol.dispose]()],
+  ['a watch of addresses', async () => openAddressWatch()[Symbol.dispose]()],
   ['a reading of flows', readFlows],
 ] as const) {
   it(`${name} leaves no socket open, whichever call the kernel refuses`, async ({ mock }) => {
