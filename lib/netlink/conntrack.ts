@@ -71,10 +71,9 @@ export class Conntrack implements Disposable {
   /** How many flows there are, of both families. */
   entries(): number {
     const request = { type: CT_MSG.getStats, flags: FLAGS.ack, protocol: 0, attributes: [] };
-    let entries: number | undefined;
-    for (const replies of this.#ask('count the flows of conntrack', this.#socket, request, CT_MSG.getStats))
-      for (const reply of replies)
-        entries = Number(unsigned(find(attributesOf(reply), CTA_STATS_GLOBAL_ENTRIES), 4));
+    const parts = this.#ask('count the flows of conntrack', this.#socket, request, CT_MSG.getStats);
+    const read = (reply: Message) => Number(unsigned(find(attributesOf(reply), CTA_STATS_GLOBAL_ENTRIES), 4));
+    const [entries] = Array.from(parts, (replies) => replies.map(read)).flat();
     if (entries === undefined) throw malformed('no number of flows');
     return entries;
   }
