@@ -1,8 +1,9 @@
 import { formatDuration } from '../config/duration.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
+import type { Generation } from '../netlink/replies.ts';
 import { OWN_NAME } from '../netlink/threads.ts';
-import type { Changes } from '../netlink/watch.ts';
+import type { News } from '../netlink/watch.ts';
 import { programs } from '../text/programs.ts';
 
 /** The shortest pause between two looks: the changes of a burst lead to one. */
@@ -54,10 +55,10 @@ export class KernelEvents {
     this.#own = ownProcesses(iptables);
   }
 
-  add({ generations, lost }: Changes): void {
+  add({ items, lost }: News<Generation>): void {
     if (!this.isPending) this.#since = performance.now();
     this.#isBlind ||= lost;
-    for (const { id, process: program } of generations) {
+    for (const { id, process: program } of items) {
       this.#last = id;
       if (program !== OWN_NAME && (this.#programs.has(program) || this.#programs.size < MOST_NAMES))
         this.#programs.set(program, id);
@@ -95,7 +96,7 @@ export class KernelEvents {
     const pause = isRepair ? PAUSE_MS * 2 ** (this.#row - 1) : Math.max(PAUSE_MS, cost / MOST_LOAD);
     this.#dueAt = Math.max(this.#dueAt, now + Math.min(pause, LONGEST_PAUSE_MS));
     // Nobody may tell of the change that the look has met.
-    if (!isHeld) this.add({ generations: [], lost: true });
+    if (!isHeld) this.add({ items: [], lost: true });
   }
 
   /** How many repairs are in a row. */

@@ -7,23 +7,14 @@ import type { DataplaneOptions } from '../dataplane/options.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
 export type Reading =
-  | FoundRules
-  | Unreadable
+  | (Found & { readonly kind: 'found'; readonly observed: Observed })
   | (Place & { readonly kind: 'empty'; readonly observed: Observed })
   /** There can be no rules, because the tool or the kernel's support is missing. */
-  | (Place & { readonly kind: 'impossible'; readonly error: DataplaneError });
+  | (Place & { readonly kind: 'impossible'; readonly error: DataplaneError })
+  | (Place & { readonly kind: 'unreadable'; readonly error: DataplaneError });
 
-/** A place with rules of the agent. */
-export interface FoundRules extends Found {
-  readonly kind: 'found';
-  readonly observed: Observed;
-}
-
-/** A place that cannot be read. */
-export interface Unreadable extends Place {
-  readonly kind: 'unreadable';
-  readonly error: DataplaneError;
-}
+export type FoundRules = Extract<Reading, { readonly kind: 'found' }>;
+export type Unreadable = Extract<Reading, { readonly kind: 'unreadable' }>;
 
 /**
  * Reads a place with the care of a first look.

@@ -166,9 +166,8 @@ async function planAll(
 ): Promise<readonly Change[]> {
   const changes = await all(
     policies.map(async (policy) => {
-      const care = careOf(policy.family);
-      const observed = await dataplane.observe(policy.family, care);
-      const plan = observed.plan(policy, care === 'most');
+      const observed = await dataplane.observe(policy.family, careOf(policy.family));
+      const plan = observed.plan(policy);
       if (plan === undefined) observed.trust(policy);
       stays.set(policy.family, observed.stays?.(policy) ?? []);
       return plan && { plan, drifted: hasApplied && !observed.isTrusted, observed };

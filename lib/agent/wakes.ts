@@ -7,7 +7,8 @@ import { isSourceName } from '../config/source.ts';
 import type { Netlink } from '../dataplane/netlink.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
-import type { Changes } from '../netlink/watch.ts';
+import type { Generation } from '../netlink/replies.ts';
+import type { News } from '../netlink/watch.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { keepWatching } from './keep-watching.ts';
 import { KernelEvents, PAUSE_MS } from './kernel-events.ts';
@@ -72,7 +73,7 @@ export class Wakes implements AsyncIterable<Wake> {
   }
 
   /** Takes changes of nf_tables, which may be a reason to look. */
-  addChanges(changes: Changes): void {
+  addChanges(changes: News<Generation>): void {
     this.kernel.add(changes);
     this.#wake?.();
   }
@@ -83,7 +84,7 @@ export class Wakes implements AsyncIterable<Wake> {
     return keepWatching({
       open: () => netlink.watch(),
       // Before the watch began, something may have changed.
-      onStart: () => this.addChanges({ generations: [], lost: true }),
+      onStart: () => this.addChanges({ items: [], lost: true }),
       onEvent: async (changes) => {
         this.addChanges(changes);
         // While a look is due, further events wait in the kernel, which costs less than to read each of them.

@@ -4,7 +4,7 @@ import type { Wakes } from '../agent/wakes.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import { NetlinkError } from '../netlink/error.ts';
-import { AddressWatch } from '../netlink/watch.ts';
+import { openAddressWatch } from '../netlink/watch.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
 import { isFor, nodeAddresses, type Policy } from '../policy/policy.ts';
 
@@ -47,7 +47,7 @@ export function watchAddresses(
   };
   const watch = () =>
     keepWatching({
-      open: () => new AddressWatch(),
+      open: openAddressWatch,
       onStart: check,
       onEvent,
       onFailure: (error) => {

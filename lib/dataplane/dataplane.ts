@@ -50,8 +50,9 @@ export interface Dataplane {
 }
 
 /**
- * How much a look costs: `more` also looks for a chain that nothing of the agent leads to, as at the first look, and `most`
- * for foreign rules that lead to the agent's chains, as after a change that was refused.
+ * How much a look costs: `more` also looks for a chain that nothing of the agent leads to, as at the first look. `most` is for
+ * after a change that was refused: it also looks for foreign rules that lead to the agent's chains, and its plan writes
+ * everything again, because what cannot be changed singly can be replaced.
  */
 export type Care = 'little' | 'more' | 'most';
 
@@ -61,12 +62,8 @@ export interface Observed {
   readonly isTrusted: boolean;
   /** The generation of nf_tables before the look; undefined if netlink does not tell it. */
   readonly generation: number | undefined;
-  /**
-   * The plan after which the kernel holds exactly this policy; undefined if it does already.
-   *
-   * @param whole writes everything again if anything differs: what cannot be changed singly can be replaced
-   */
-  plan(policy: Policy, whole?: boolean): Plan | undefined;
+  /** The plan after which the kernel holds exactly this policy; undefined if it does already. */
+  plan(policy: Policy): Plan | undefined;
   /** Remembers that the kernel holds this policy, because there was nothing to plan. */
   trust(policy: Policy): void;
   /** The plan that removes all of the agent's rules; undefined if there are none. */

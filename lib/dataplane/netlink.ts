@@ -1,23 +1,21 @@
 import { NetlinkError } from '../netlink/error.ts';
 import { type ChainName, NfTables } from '../netlink/nf-tables.ts';
-import { type Changes, ChangeWatch } from '../netlink/watch.ts';
+import type { Generation } from '../netlink/replies.ts';
+import { openChangeWatch, type Watch } from '../netlink/watch.ts';
 
 /** What the dataplanes ask of nf_tables over netlink. */
 export type Requests = Omit<NfTables, typeof Symbol.dispose>;
 
-/** Tells every change of nf_tables until it is disposed. */
-export type Watch = AsyncIterable<Changes> & Disposable;
-
 /** The netlink sockets of this network namespace. Both fail with NetlinkError. */
 export interface NetlinkSockets {
   openRequests(): Requests;
-  openWatch(): Watch;
+  openWatch(): Watch<Generation>;
 }
 
 /** Those of the network namespace that this process is in. */
 export const ownSockets: NetlinkSockets = {
   openRequests: () => new NfTables(),
-  openWatch: () => new ChangeWatch(),
+  openWatch: openChangeWatch,
 };
 
 /** Learns whether netlink works: called at first, and when that changes. */
@@ -89,7 +87,7 @@ export class Netlink {
   }
 
   /** @throws {NetlinkError} */
-  watch(): Watch {
+  watch(): Watch<Generation> {
     return this.#sockets.openWatch();
   }
 

@@ -54,12 +54,16 @@ export async function bpfFindings(host: Host): Promise<readonly Finding[]> {
   ];
 }
 
-/** The findings about capabilities that this process needs to read rules. */
+/** The findings about capabilities that this process needs to read rules; none if /proc does not list what it has. */
 export async function capabilityFindings(
   host: Host,
   backend: DataplaneOptions['backend'],
 ): Promise<readonly Finding[]> {
-  const missing = await missingCapabilities(host, NEEDED[backend]);
+  const status = (await host.readText('/proc/self/status')) ?? '';
+  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
+  if (effective === undefined) return [];
+  const mask = BigInt(`0x${effective}`);
+  const missing = NEEDED[backend].filter((name) => ((mask >> CAPABILITIES[name]) & 1n) === 0n);
   if (missing.length === 0) return [];
   return [
     {
@@ -80,15 +84,3 @@ const NEEDED: Readonly<Record<DataplaneOptions['backend'], readonly (keyof typeo
   iptables: ['NET_ADMIN', 'NET_RAW'],
   nftables: ['NET_ADMIN'],
 };
-
-/** Those of the capabilities that this process lacks; none if /proc does not list them. */
-async function missingCapabilities(
-  host: Host,
-  needed: readonly (keyof typeof CAPABILITIES)[],
-): Promise<readonly string[]> {
-  const status = (await host.readText('/proc/self/status')) ?? '';
-  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
-  if (effective === undefined) return [];
-  const mask = BigInt(`0x${effective}`);
-  return needed.filter((name) => ((mask >> CAPABILITIES[name]) & 1n) === 0n);
-}

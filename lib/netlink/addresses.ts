@@ -30,10 +30,8 @@ export function allAddresses(): readonly LinkAddress[] {
   // The rest of `struct ifaddrmsg` asks for nothing.
   const attributes = [Buffer.alloc(IFADDRMSG_BYTES - 4)];
   socket.send(writeMessage({ type: RTM.getAddress, flags: FLAGS.dump, protocol: 0, attributes }, 0), asked);
-  const addresses: LinkAddress[] = [];
-  for (const replies of replyParts(socket, { asked, sequence: 0, type: RTM.newAddress }))
-    for (const reply of replies) addresses.push(...readAddress(reply));
-  return addresses;
+  const parts = replyParts(socket, { asked, sequence: 0, type: RTM.newAddress });
+  return Array.from(parts, (replies) => replies.flatMap(readAddress)).flat();
 }
 
 /** Reads RTM_NEWADDR; none if the family is another one. */

@@ -65,18 +65,15 @@ const CTA_IP_SOURCE = { IPv4: 1, IPv6: 3 } as const;
 
 /** Connection tracking of the network namespace that this process is in. All methods throw NetlinkError. */
 export class Conntrack implements Disposable {
-  readonly #dump = new NetlinkSocket();
-  /** The kernel goes on with a dump at each reading: other requests need a socket of their own. */
-  readonly #requests = new NetlinkSocket();
+  readonly #socket = new NetlinkSocket();
   #sequence = 0;
 
   /** How many flows there are, of both families. */
   entries(): number {
     const request = { type: CT_MSG.getStats, flags: FLAGS.ack, protocol: 0, attributes: [] };
-    let entries: number | undefined;
-    for (const replies of this.#ask('count the flows of conntrack', this.#requests, request, CT_MSG.getStats))
-      for (const reply of replies)
-        entries = Number(unsigned(find(attributesOf(reply), CTA_STATS_GLOBAL_ENTRIES), 4));
+    const parts = this.#ask('count the flows of conntrack', this.#socket, request, CT_MSG.getStats);
+    const read = (reply: Message) => Number(unsigned(find(attributesOf(reply), CTA_STATS_GLOBAL_ENTRIES), 4));
+    const [entries] = Array.from(parts, (replies) => replies.map(read)).flat();
     if (entries === undefined) throw malformed('no number of flows');
     return entries;
   }
@@ -94,9 +91,11 @@ export class Conntrack implements Disposable {
     take: (flow: Flow) => void,
     afterPart: () => void,
   ): Promise<void> {
+    // The kernel goes on with a dump at each reading: other requests need a socket of their own.
+    using socket = new NetlinkSocket();
     const protocol = family === undefined ? 0 : FAMILIES[family].protocol;
     const request = { type: CT_MSG.get, flags: FLAGS.dump, protocol, attributes: [] };
-    for (const replies of this.#ask('list the flows of conntrack', this.#dump, request, CT_MSG.new)) {
+    for (const replies of this.#ask('list the flows of conntrack', socket, request, CT_MSG.new)) {
       for (const reply of replies) take(readFlow(reply));
       afterPart();
       await nextTurn();
@@ -126,7 +125,7 @@ export class Conntrack implements Disposable {
     const attributes = [tuple, attribute(CTA.id, bytesOf(id, 4))];
     const request = { type: CT_MSG.delete, flags: FLAGS.ack, protocol: familyNumber, attributes };
     try {
-      Array.from(this.#ask('delete a flow of conntrack', this.#requests, request));
+      Array.from(this.#ask('delete a flow of conntrack', this.#socket, request));
       return true;
     } catch (error) {
       if (error instanceof NetlinkError && error.code === 'ENOENT') return false;
@@ -134,10 +133,8 @@ export class Conntrack implements Disposable {
     }
   }
 
-  /** Also ends a list that was not read to its end. */
   [Symbol.dispose](): void {
-    this.#dump.close();
-    this.#requests.close();
+    this.#socket.close();
   }
 
   /** Sends a request, and reads the replies of a type, if there are any. */

@@ -51,16 +51,16 @@ export function localRoutes(): readonly LocalRoute[] {
   const asked = 'list the local routes';
   socket.filterDumps(asked);
   return (['IPv4', 'IPv6'] as const).flatMap((family, sequence) => {
-    const routes: LocalRoute[] = [];
+    const read = (reply: Message) => (isOf(reply, family) ? [readRoute(reply, family)] : []);
     socket.send(requestOf(family, RT_TABLE_LOCAL, RTN_LOCAL, sequence), asked);
     try {
-      for (const replies of replyParts(socket, { asked, sequence, type: RTM.newRoute }))
-        for (const reply of replies) if (isOf(reply, family)) routes.push(readRoute(reply, family));
+      const parts = replyParts(socket, { asked, sequence, type: RTM.newRoute });
+      return Array.from(parts, (replies) => replies.flatMap(read)).flat();
     } catch (error) {
       // There is no such table.
-      if (!(error instanceof NetlinkError && error.code === 'ENOENT')) throw error;
+      if (error instanceof NetlinkError && error.code === 'ENOENT') return [];
+      throw error;
     }
-    return routes;
   });
 }
 

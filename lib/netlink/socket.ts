@@ -6,7 +6,7 @@ import { nameThreads } from './threads.ts';
 const AF_NETLINK = 16;
 /** Protocols of netlink. */
 export const NETLINK_ROUTE = 0;
-const NETLINK_NETFILTER = 12;
+export const NETLINK_NETFILTER = 12;
 const SOCK_RAW_NONBLOCK_CLOEXEC = 3 | 0o4000 | 0o2000000;
 const SOL_SOCKET = 1;
 const SO = { SNDBUF: 7, ATTACH_FILTER: 26, SNDBUFFORCE: 32 } as const;
@@ -41,8 +41,11 @@ export class NetlinkSocket implements Disposable {
   #descriptor: number;
   #endWait: (() => void) | undefined;
 
-  /** @throws {NetlinkError} */
-  constructor(protocol = NETLINK_NETFILTER) {
+  /**
+   * @param setUp what else must succeed: otherwise the socket is closed
+   * @throws {NetlinkError}
+   */
+  constructor(protocol = NETLINK_NETFILTER, setUp: (socket: NetlinkSocket) => void = () => {}) {
     const { socket, bind, getsockname } = native();
     const asked = 'open a netlink socket';
     this.#descriptor = check(socket(AF_NETLINK, SOCK_RAW_NONBLOCK_CLOEXEC, protocol), asked);
@@ -54,6 +57,7 @@ export class NetlinkSocket implements Disposable {
       this.port = address.readUInt32LE(4);
       // Errors come without the request, which may be larger than what is received at once.
       check(this.#set(SOL_NETLINK, NETLINK.CAP_ACK, Int32Array.of(1)), asked);
+      setUp(this);
     } catch (error) {
       this.close();
       throw error;

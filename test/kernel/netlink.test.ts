@@ -305,9 +305,9 @@ for (const { family, kind } of FAMILY_KINDS) {
       await netlink.change(set, [], [parsed('12.0.0.0/8')]);
       const told: Generation[] = [];
       for (; told.length < 3; await delay(5)) {
-        for (const { generations, lost } of await netlink.changes()) {
+        for (const { items, lost } of await netlink.changes()) {
           assert.equal(lost, false);
-          told.push(...generations);
+          told.push(...items);
         }
       }
       assert.deepEqual(told, [
@@ -323,8 +323,8 @@ for (const { family, kind } of FAMILY_KINDS) {
       await using lab = await createLab(kind, 'IPv4');
       const script = `
         const { execFileSync } = await import('node:child_process');
-        const { ChangeWatch } = await import(${JSON.stringify(new URL('watch.ts', LIB))});
-        new ChangeWatch()[Symbol.asyncIterator]().next();
+        const { openChangeWatch } = await import(${JSON.stringify(new URL('watch.ts', LIB))});
+        openChangeWatch()[Symbol.asyncIterator]().next();
         await new Promise(setImmediate);
         execFileSync('nft', ['add', 'element', 'ip', 't', 's', '{ 0.0.0.1 }']);
         process.exit(3);`;
@@ -337,12 +337,12 @@ for (const { family, kind } of FAMILY_KINDS) {
     it('says that it is denied without NET_ADMIN', async () => {
       await using lab = await createLab(kind, 'IPv4');
       const script = `
-        const { ChangeWatch } = await import(${JSON.stringify(new URL('watch.ts', LIB))});
+        const { openChangeWatch } = await import(${JSON.stringify(new URL('watch.ts', LIB))});
         const { NfTables } = await import(${JSON.stringify(new URL('nf-tables.ts', LIB))});
         using tables = new NfTables();
         const set = { family: 'IPv4', table: 't', set: 's' };
         for (const ask of [
-          async () => new ChangeWatch(),
+          async () => openChangeWatch(),
           () => tables.generation(),
           () => tables.elements(set),
           () => tables.change(set, [], [{ first: 1n, last: 1n }]),
@@ -355,11 +355,8 @@ for (const { family, kind } of FAMILY_KINDS) {
 
     it('tells that changes were lost if too many wait', async () => {
       await using lab = await createLab(kind, 'IPv4');
-      const { generations, lost } = await lab.netlink.flood(2_000);
-      assert.ok(
-        lost && generations.length > 0 && generations.length < 2_000,
-        `${generations.length} changes`,
-      );
+      const { items, lost } = await lab.netlink.flood(2_000);
+      assert.ok(lost && items.length > 0 && items.length < 2_000, `${items.length} changes`);
     });
   });
 }

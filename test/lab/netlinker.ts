@@ -2,18 +2,19 @@
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { messagesIn } from '../../lib/netlink/messages.ts';
 import { NfTables } from '../../lib/netlink/nf-tables.ts';
+import type { Generation } from '../../lib/netlink/replies.ts';
 import { NetlinkSocket } from '../../lib/netlink/socket.ts';
-import { type Changes, ChangeWatch } from '../../lib/netlink/watch.ts';
+import { type News, openChangeWatch } from '../../lib/netlink/watch.ts';
 import { answer } from './helper.ts';
 import { type Answer, type Call, fromText, type Netlink, toText } from './netlink.ts';
 
 const tables = new NfTables();
 const filtered = new NetlinkSocket();
 filtered.subscribe();
-const heard: Changes[] = [];
+const heard: News<Generation>[] = [];
 
 async function listen(): Promise<void> {
-  for await (const changes of new ChangeWatch()) heard.push(changes);
+  for await (const changes of openChangeWatch()) heard.push(changes);
 }
 
 const netlink: Netlink = {
@@ -36,7 +37,7 @@ const netlink: Netlink = {
     return types;
   },
   async flood(times) {
-    using watch = new ChangeWatch();
+    using watch = openChangeWatch();
     const [set, range] = [{ family: 'IPv4', table: 't', set: 's' } as const, [{ first: 1n, last: 1n }]];
     for (let round = 0; round < times; round += 2) {
       await tables.change(set, [], range);

@@ -16,6 +16,11 @@ export const SET = 'not-masqueraded';
 /** The set of addresses that packets must come from; absent if they may come from anywhere. */
 export const FROM_SET = 'masqueraded-from';
 
+/** The table as nft(8) names it: `ip ip-masq-agent`. */
+export function tableName(family: Family): string {
+  return `${NFT_FAMILY[family].protocol} ${TABLE}`;
+}
+
 /**
  * The chain's priority, as nft(8) writes it: behind `srcnat`, which kube-proxy's chain and those of iptables have. Of
  * two NAT chains with one priority the kernel runs the one that was registered later first. If the agent's masquerades

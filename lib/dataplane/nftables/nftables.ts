@@ -54,10 +54,10 @@ export async function openNftables(
     if (changed !== undefined) memory.trustOwn(family, renderTable(policy, options), from, changed);
   };
 
-  const observed = (family: Family, from: From): Observed => ({
+  const observed = (family: Family, from: From, whole: boolean): Observed => ({
     isTrusted: from.isTrusted,
     generation: from.generation,
-    plan(policy, whole = false) {
+    plan(policy) {
       const overNetlink = netlink?.isOver === false;
       const plan = planTable(from.found, policy, options, { overNetlink, whole });
       const apply = () =>
@@ -96,7 +96,7 @@ export async function openNftables(
     chosenBy: by,
     iptables: undefined,
     ruleCount: (policy) => renderTable(policy, options).elements.size,
-    observe: async (family) => observed(family, await look(family)),
+    observe: async (family, care) => observed(family, await look(family), care === 'most'),
     count: (policy) =>
       memory.count(policy.family, async (remade) => {
         const counted = (await seeCounts(policy)) ?? (await listCounts(policy));

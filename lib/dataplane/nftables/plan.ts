@@ -5,7 +5,7 @@ import { COMMENT_START, type Draft, unplanned } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Remade } from '../memory.ts';
 import type { RuleOptions } from '../options.ts';
-import { CATCH_ALL, CHAINS, FROM_SET, NFT_FAMILY, SET, TABLE } from './names.ts';
+import { CATCH_ALL, CHAINS, FROM_SET, SET, tableName } from './names.ts';
 import {
   chainLines,
   chainName,
@@ -91,7 +91,9 @@ export function planTable(
   if (table !== undefined && hasSameRules && !elementsDiffer) return undefined;
 
   const singly =
-    whole || table === undefined ? undefined : writeSingly(family, had, wanted, elements, overNetlink);
+    whole || table === undefined
+      ? undefined
+      : writeSingly(family, had, wanted, [elements, second], overNetlink);
   const writing = singly ?? {
     preparation: '',
     script: renderTransaction(family, wanted),
@@ -135,11 +137,10 @@ function writeSingly(
   family: Family,
   had: NftTable,
   wanted: PolicyTable,
-  elements: Delta,
+  [elements, second]: readonly [Delta, Delta],
   overNetlink: boolean,
 ): Writing | undefined {
   const [old, from] = [fromElements(family, had), fromElements(family, wanted)];
-  const second = secondDelta(family, had, wanted);
   if (!isDeepStrictEqual(frameLines(family, had), frameLines(family, wanted))) return undefined;
   const chains = changedChains(had, wanted);
   // A second set that comes or goes without a rule that names it.
@@ -219,13 +220,13 @@ export function planRemoval(family: Family, table: NftTable | undefined): Draft 
     current,
     wanted: [],
     remakes: true,
-    script: `delete table ${NFT_FAMILY[family].protocol} ${TABLE}\n`,
+    script: `delete table ${tableName(family)}\n`,
   };
 }
 
 /** Deletes elements, then adds elements: an added one may overlap a deleted one. */
 function change(family: Family, name: typeof SET | typeof FROM_SET, { gone, added }: Delta): string {
-  const set = `${NFT_FAMILY[family].protocol} ${TABLE} ${name}`;
+  const set = `${tableName(family)} ${name}`;
   const line = (verb: string, elements: readonly string[]) =>
     elements.length === 0 ? '' : `${verb} element ${set} { ${elements.join(', ')} }\n`;
   return `${line('delete', gone)}${line('add', added)}`;
@@ -258,7 +259,7 @@ function isSame({ gone, added }: Delta): boolean {
 }
 
 function foreignTable(family: Family): DataplaneError {
-  const name = `${NFT_FAMILY[family].protocol} ${TABLE}`;
+  const name = tableName(family);
   return new DataplaneError(
     'refused',
     `the table ${name} is not the agent's: it has no comment that begins with "${COMMENT_START}"`,

@@ -19,7 +19,7 @@ import {
   NFT_FAMILY,
   PRIORITY,
   SET,
-  TABLE,
+  tableName,
 } from './names.ts';
 import { chainLines, type NftChain, type NftSet, type NftTable, tableLines, wholeTable } from './objects.ts';
 
@@ -101,15 +101,8 @@ function renderInvalid(
 
 function renderFromSet(policy: Policy): readonly NftSet[] {
   const { family } = policy;
-  const ranges = fromSet(policy)?.ranges;
-  return ranges === undefined
-    ? []
-    : [
-        fromSetOf(
-          family,
-          ranges.map((range) => formatRange(family, range)),
-        ),
-      ];
+  const elements = fromSet(policy)?.ranges.map((range) => formatRange(family, range));
+  return elements === undefined ? [] : [fromSetOf(family, elements)];
 }
 
 function fromSetOf(family: Family, elements: readonly string[]): NftSet {
@@ -196,7 +189,7 @@ function elementText(family: Family, { first, last, entry: { prefix } }: Segment
 
 /** The transaction that makes the table, and replaces an existing one. */
 export function renderTransaction(family: Family, table: NftTable): string {
-  const name = `${NFT_FAMILY[family].protocol} ${TABLE}`;
+  const name = tableName(family);
   // Without the first line, the second fails if there is no table.
   return `add table ${name}\ndelete table ${name}\n${blockOf(name, wholeTable(table))}`;
 }
@@ -224,7 +217,7 @@ export function renderChainTransaction(
   chains: readonly ChangedChain[],
   deletesFromSet: boolean,
 ): string {
-  const table = `${NFT_FAMILY[family].protocol} ${TABLE}`;
+  const table = tableName(family);
   const empty = chains.map(({ name, before, after }) => {
     const verb = isDeepStrictEqual(before?.properties, after?.properties) ? 'flush' : 'delete';
     return before === undefined ? '' : `${verb} chain ${table} ${name}\n`;
@@ -243,7 +236,7 @@ export function renderChainTransaction(
  */
 export function renderFromSetTransaction(family: Family, elements: readonly string[]): string {
   const sets = [fromSetOf(family, elements)];
-  return blockOf(`${NFT_FAMILY[family].protocol} ${TABLE}`, tableLines({ properties: [], sets, chains: [] }));
+  return blockOf(tableName(family), tableLines({ properties: [], sets, chains: [] }));
 }
 
 /** The input of nft -f that makes the tables of all policies, and replaces existing ones. */

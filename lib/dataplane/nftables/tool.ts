@@ -3,7 +3,7 @@ import { printable } from '../../text/escape.ts';
 import { DataplaneError, killed, noListing, type Symptom, toolError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import { isOlder } from '../versions.ts';
-import { NFT_FAMILY, TABLE } from './names.ts';
+import { NFT_FAMILY, TABLE, tableName } from './names.ts';
 
 /** The operations of nft that the agent's tables need. */
 export interface NftTool {
@@ -50,7 +50,7 @@ export async function openNft(host: Host): Promise<NftTool> {
     version,
     async list(family, { isTerse = false, set } = {}) {
       const options = isTerse ? ['--terse'] : [];
-      const table = `${NFT_FAMILY[family].protocol} ${TABLE}`;
+      const table = tableName(family);
       const what = [set === undefined ? 'table' : 'set', ...table.split(' '), ...(set ? [set] : [])];
       const result = await host.run('nft', [...options, 'list', ...what]);
       if (result.code === 0) {
@@ -65,7 +65,7 @@ export async function openNft(host: Host): Promise<NftTool> {
     async run(family, script) {
       const { protocol } = NFT_FAMILY[family];
       // A table that a transaction deletes by its name cannot be listed in it.
-      const isRemoval = script === `delete table ${protocol} ${TABLE}\n`;
+      const isRemoval = script === `delete table ${tableName(family)}\n`;
       if (isRemoval) {
         const { stdout } = await host.run('nft', ['--handle', '--terse', 'list', 'table', protocol, TABLE]);
         const handle = /^table .* # handle (\d+)$/m.exec(stdout)?.[1];
@@ -106,7 +106,7 @@ async function ownedBy(name: string, family: Family, host: Host): Promise<Datapl
   const who = known.length === 0 ? '' : ` (${known.join(', ')})`;
   return new DataplaneError(
     'refused',
-    `another process owns the table ${NFT_FAMILY[family].protocol} ${TABLE}${who}: only that process may change it`,
+    `another process owns the table ${tableName(family)}${who}: only that process may change it`,
     'end that process, with which the table goes, or use --backend=iptables',
   );
 }
@@ -122,7 +122,7 @@ const LONG_SCRIPT = 262_144;
  * 0.5 MB for each; but if the last command of a script lists a table, only that (nft_cache_evaluate in its src/cache.c).
  */
 function onlyOwn(family: Family, script: string): string {
-  return `${script}list table ${NFT_FAMILY[family].protocol} ${TABLE}\n`;
+  return `${script}list table ${tableName(family)}\n`;
 }
 
 /** The texts that nft prints when it fails, the more specific first. */

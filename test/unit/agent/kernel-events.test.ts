@@ -6,14 +6,15 @@ import { pino } from 'pino';
 import { KernelEvents } from '../../../lib/agent/kernel-events.ts';
 import { Wakes } from '../../../lib/agent/wakes.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
-import type { Changes } from '../../../lib/netlink/watch.ts';
+import type { Generation } from '../../../lib/netlink/replies.ts';
+import type { News } from '../../../lib/netlink/watch.ts';
 
 const CHEAP = { cost: 0, isRepair: false, isHeld: true };
 const REPAIR = { ...CHEAP, isRepair: true };
 
 /** Changes of these generations by these programs. */
-function changes(...generations: readonly (readonly [id: number, process: string])[]): Changes {
-  return { generations: generations.map(([id, process]) => ({ id, process })), lost: false };
+function changes(...generations: readonly (readonly [id: number, process: string])[]): News<Generation> {
+  return { items: generations.map(([id, process]) => ({ id, process })), lost: false };
 }
 
 /** Events with a clock that `at` sets, of which a look has covered those up to the generation `known`. */
@@ -50,7 +51,7 @@ describe('events of the kernel', () => {
 
   it('lead to a look if it is not known what the kernel holds, or events were lost', (context) => {
     const { events, know } = create(context);
-    events.add({ generations: [], lost: true });
+    events.add({ items: [], lost: true });
     assert.deepEqual([events.isPending, events.take().by], [true, []]);
     know(undefined);
     events.add(changes([1, 'x']));
@@ -125,9 +126,9 @@ describe('events of the kernel', () => {
 });
 
 /** A watch that tells what a test says. */
-class FakeWatch implements AsyncIterable<Changes>, Disposable {
+class FakeWatch implements AsyncIterable<News<Generation>>, Disposable {
   isOpen = true;
-  #waiting: Changes[] = [];
+  #waiting: News<Generation>[] = [];
   #error: Error | undefined;
   #wake = () => {};
 
@@ -141,7 +142,7 @@ class FakeWatch implements AsyncIterable<Changes>, Disposable {
     this.#wake();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Changes, void> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<News<Generation>, void> {
     while (this.isOpen) {
       if (this.#error !== undefined) throw this.#error;
       const told = this.#waiting.shift();

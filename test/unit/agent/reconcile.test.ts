@@ -37,10 +37,11 @@ function fakeKernel(
     chosenBy: 'flag',
     ruleCount: () => 0,
     iptables: undefined,
-    observe: async (family) => {
+    observe: async (family, care) => {
       done.push(`observe ${family}`);
       await read(family);
       const draft = needs[family]?.shift();
+      if (draft !== undefined) wholes.push(care === 'most');
       const plan = draft && {
         ...draft,
         apply: async () => {
@@ -51,10 +52,7 @@ function fakeKernel(
       return {
         isTrusted: false,
         generation: generation?.(),
-        plan(_, whole = false) {
-          if (draft !== undefined) wholes.push(whole);
-          return plan;
-        },
+        plan: () => plan,
         trust: () => done.push(`trust ${family}`),
         remove: () => (isEmpty ? undefined : plan),
         fates: () => ({ state: 'no chain', family, fates: [] }),

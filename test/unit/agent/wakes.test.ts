@@ -82,7 +82,7 @@ describe('wakes', () => {
       watched.wakes.kernel.settle({ cost: 10, isRepair: false, isHeld: true });
       const next = watched.next();
       await pass(0);
-      watched.wakes.addChanges({ generations: [{ id: look, process: 'nft' }], lost: false });
+      watched.wakes.addChanges({ items: [{ id: look, process: 'nft' }], lost: false });
       await pass(399);
       assert.ok(await isPending(next), `look ${look}`);
       await pass(1);

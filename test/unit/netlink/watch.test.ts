@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { NetlinkSocket } from '../../../lib/netlink/socket.ts';
-import { ChangeWatch } from '../../../lib/netlink/watch.ts';
+import { openChangeWatch } from '../../../lib/netlink/watch.ts';
 
 it('a watch gives other events their turn while another process floods its socket', async ({ mock }) => {
   let reads = 0;
@@ -10,7 +10,7 @@ it('a watch gives other events their turn while another process floods its socke
     reads += 1;
     return reads < 10_000 ? Buffer.alloc(0) : undefined;
   });
-  using watch = new ChangeWatch();
+  using watch = openChangeWatch();
   const waiting = mock.method(NetlinkSocket.prototype, 'readable', async () => watch[Symbol.dispose]());
   assert.equal((await watch[Symbol.asyncIterator]().next()).done, true);
   assert.equal(waiting.mock.callCount(), 1);
