@@ -4,6 +4,7 @@ import { placeName } from '../../../lib/dataplane/dataplane.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
 import { describeKernelChange } from '../../../lib/dataplane/kernel-fates.ts';
 import { adviceText } from '../../../lib/text/advice.ts';
+import type { Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
@@ -14,20 +15,15 @@ import type { Difference } from './difference.ts';
 const CONTEXT = 3;
 
 const SIGN = { kept: ' ', added: '+', removed: '-' } as const;
-const COLOUR = { kept: '', added: '\x1b[32m', removed: '\x1b[31m' } as const;
-const RESET = '\x1b[0m';
 
 /**
  * What a sync would change, for people: the rules as a unified diff, each with the place that asks for it, then what
  * happens to packets.
  */
-export function diffText(
-  differences: readonly Difference[],
-  { colour }: { readonly colour: boolean },
-): string {
+export function diffText(differences: readonly Difference[], paint: Paint): string {
   const verdicts = differences.map(verdictText);
   const lines = differences.flatMap(({ preview, leftovers, stays, unread }, index) => [
-    ...(preview.unreadable === undefined ? rulesText(preview, colour) : []),
+    ...(preview.unreadable === undefined ? rulesText(preview, paint) : []),
     ...stays.map((text) => printable(`${placeName(preview)}: ${text}`)),
     ...unread.map(unreadText),
     ...leftovers.map(leftoverText),
@@ -60,12 +56,12 @@ function contentText(reading: Reading): string {
   }
 }
 
-function rulesText(preview: Preview, colour: boolean): readonly string[] {
+function rulesText(preview: Preview, paint: Paint): readonly string[] {
   const { plan } = preview;
   if (plan === undefined) return [`${placeName(preview)}: nothing to change`];
   return [
     `${placeName(preview)}: ${plan.found.join(', ')}`,
-    ...shorten(diffOf(plan)).map((line) => show(line, colour)),
+    ...shorten(diffOf(plan)).map((line) => show(line, paint)),
   ];
 }
 
@@ -113,12 +109,13 @@ function shorten(lines: readonly DiffLine[]): readonly Shown[] {
   return shown;
 }
 
-function show(line: Shown, colour: boolean): string {
+function show(line: Shown, paint: Paint): string {
   if (line.change === 'skipped')
     return `  … ${counted(line.count, 'rule')} that stay${line.count === 1 ? 's' : ''}`;
   const { text, entry } = line.rule;
   const plain = printable(
     `${SIGN[line.change]} ${text}${entry === undefined ? '' : `  # ${formatOrigin(entry.origin)}`}`,
   );
-  return colour && line.change !== 'kept' ? `${COLOUR[line.change]}${plain}${RESET}` : plain;
+  if (line.change === 'kept') return plain;
+  return paint(line.change === 'added' ? 'green' : 'red', plain);
 }

@@ -9,14 +9,13 @@ import { destinationsOf } from '../../../lib/flows/destinations.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
 import { Conntrack } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
-import { painter } from '../../../lib/text/colour.ts';
 import { quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../from-flags.ts';
-import { print, printJson, wantsColour } from '../print.ts';
+import { printResult } from '../print.ts';
 import { errorJson, orInvalid, readConfig } from '../read-config.ts';
 import { explainedJson } from './explain-json.ts';
 import { explainedText, unseenText } from './explain-text.ts';
@@ -29,8 +28,7 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
   const other = addresses.find(({ family }) => from !== undefined && family !== from.family);
   if (other !== undefined)
     throw new UsageError(`${formatAddress(other)} and the address of --from are not of one family`);
-  const isText = flags.output === 'text';
-  const read = readConfig(flags, { forPeople: isText });
+  const read = readConfig(flags, { forPeople: flags.output === 'text' });
   const { config, error } = flags.live ? await orInvalid(read) : { config: await read };
   const { answers, unseen } = flags.live
     ? await askNode(config, addresses, from, flags)
@@ -40,14 +38,14 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
       };
   const agrees = answers.every(({ live }) => live === undefined || agreesWholly(live));
   const code = agrees ? EXIT.ok : EXIT.different;
-  const paint = painter(wantsColour(process.stdout));
-  if (isText) print([...answers.map((answer) => explainedText(answer, paint)), unseenText(unseen)].join(''));
-  else
-    printJson(code, {
-      addresses: answers.map(explainedJson),
-      ...(flags.live && { unseen: unseen.map(formatAddress) }),
-      ...errorJson(error),
-    });
+  const json = {
+    addresses: answers.map(explainedJson),
+    ...(flags.live && { unseen: unseen.map(formatAddress) }),
+    ...errorJson(error),
+  };
+  printResult(flags.output, code, json, (paint) =>
+    [...answers.map((answer) => explainedText(answer, paint)), unseenText(unseen)].join(''),
+  );
   if (error !== undefined) throw error;
   return code;
 }
