@@ -9,6 +9,7 @@ import { destinationsOf } from '../../../lib/flows/destinations.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
 import { Conntrack } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
+import { ownAddresses, ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
@@ -19,9 +20,8 @@ import { printResult } from '../print.ts';
 import { errorJson, orInvalid, readConfig } from '../read-config.ts';
 import { explainedJson } from './explain-json.ts';
 import { explainedText, unseenText } from './explain-text.ts';
-import { agreesWholly, type Explained, explained, explainedLive } from './live.ts';
+import { agreesWholly, type Explained, explained, explainedLive, placesOf } from './live.ts';
 
-/** Says for each address whether traffic to it is masqueraded, and why. */
 export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): Promise<number> {
   const addresses = operands.map(addressOf);
   const { from } = flags;
@@ -64,15 +64,17 @@ async function askNode(
   const places = await survey(options, host, foreignHost(flags), retry, families);
   const nodeOptions = { families, ownChain: options.chain, iptables: places.dataplane.iptables };
   const node = await retrying(() => readNode(foreignHost(flags), nodeOptions), retry);
-  const kubeProxyDrops: Family[] = [];
-  for (const family of families) if (await kubeProxyDropsInvalid(host, family)) kubeProxyDrops.push(family);
-  const seen = { places, node, bpf: await bpfLinks(host), kubeProxyDrops };
+  const dropping: Family[] = [];
+  for (const family of families) if (await kubeProxyDropsInvalid(host, family)) dropping.push(family);
+  const common = { node, bpf: await bpfLinks(host), own: ownAddressList(), isOwn: ownAddresses() };
   const ways = await waysTo(addresses, from);
   const answers: Explained[] = [];
   for (const [index, address] of addresses.entries()) {
+    const { family } = address;
+    const seen = { ...common, ...placesOf(family, places), kubeProxyDrops: dropping.includes(family) };
     const targets = ways[index]?.length ? ways[index] : [address];
-    const found = onePerVerdict(await explainedLive(config, targets, from, keptFamilies(flags), seen));
-    for (const one of found)
+    const found = targets.map((one) => explainedLive(config, one, from, keptFamilies(flags), seen));
+    for (const one of onePerVerdict(await Promise.all(found)))
       answers.push(one.address.value === address.value ? one : { ...one, translatedFrom: address });
   }
   return { answers, unseen: addresses.filter((_, index) => !ways[index]?.length) };
