@@ -9,7 +9,6 @@ import { EXIT } from './exit.ts';
 import { dataplaneOptions, foreignHost, podFinder, retryOptions, sourcesOptions } from './from-flags.ts';
 import { printResult } from './print.ts';
 
-/** Checks the node for what breaks masquerading. */
 export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const examination = await examine({
     sources: sourcesOptions(flags),
@@ -30,7 +29,6 @@ export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
 
 const MAX_EVIDENCE = 20;
 
-/** The findings as text for people; the last line says what was looked at. */
 function examinationText({ findings, seen }: Examination, paint: Paint): string {
   const found = findings.flatMap(({ kind, family, message, evidence, remedy }) => [
     `${paint('yellow', kind)}${family === undefined ? '' : ` (${family})`}: ${printable(message)}`,

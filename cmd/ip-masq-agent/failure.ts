@@ -11,7 +11,6 @@ import { EXIT, UsageError } from './exit.ts';
 import { FLAGS } from './flags.ts';
 import { wantsColour } from './print.ts';
 
-/** The exit code for an error. */
 export function exitCode(error: unknown): number {
   if (error instanceof UsageError) return EXIT.usage;
   return error instanceof InvalidConfigError ? EXIT.config : EXIT.system;

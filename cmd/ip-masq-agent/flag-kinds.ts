@@ -57,7 +57,6 @@ export const protocols: FlagKind<boolean | readonly PortProtocol[]> = {
   },
 };
 
-/** Any text, such as a name in the cluster. */
 export function anyText(placeholder: string): FlagKind<string> {
   return { placeholder, parse: (text) => text };
 }
@@ -101,7 +100,6 @@ export const chain: FlagKind<string> = {
   },
 };
 
-/** A whole number of 0 or more. */
 export const count: FlagKind<number> = {
   placeholder: 'N',
   parse(text) {
@@ -166,7 +164,6 @@ export const sourceNames: FlagKind<readonly string[]> = {
   repeats: false,
 };
 
-/** Authors of foreign rules. */
 export const authors = list('AUTHORS', (author) => {
   if (AUTHOR_IDS.includes(author)) return author;
   throw new UsageError(`has ${quote(author)}: write some of ${AUTHOR_IDS.join(', ')}, with commas between`);

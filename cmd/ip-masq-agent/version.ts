@@ -6,7 +6,6 @@ import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { printResult } from './print.ts';
 
-/** Prints the version, and the versions of the tools that the agent finds. */
 export async function version({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const tools = await installedTools(systemHost(flags['sync-timeout']));
   const lines = tools.map(({ name, version }) => `  ${name}: ${version ?? 'not installed'}`);

@@ -14,7 +14,6 @@ export interface MasqueradeAddress {
   readonly range: Prefix;
 }
 
-/** What one item of a list is. */
 interface ItemKind<Kind extends string, Item> {
   readonly kind: Kind;
   /** Its name in the `$defs` of the schema. */

@@ -24,10 +24,8 @@ export interface FoundIn {
   readonly lineByLine: boolean;
 }
 
-/** How standard input is called in messages. */
 export const STDIN_NAME = 'standard input';
 
-/** How the names of sources begin. */
 const SOURCE_PREFIX = 'ip-masq-';
 
 /** NAME_MAX of Linux, in bytes. */
@@ -36,7 +34,6 @@ const MAX_NAME_BYTES = 255;
 /** How the names of files begin that ip-masq-agent-v2 reads: they may be meant as sources. */
 export const NEAR_PREFIX = 'ip-masq';
 
-/** Whether a file of that name is a source. */
 export function isSourceName(name: string): boolean {
   return name.startsWith(SOURCE_PREFIX);
 }

@@ -237,7 +237,6 @@ class Composer {
   }
 }
 
-/** Whether YAML takes the character for a blank. */
 export function isBlank(char: string | undefined): boolean {
   return char === ' ' || char === '\t';
 }

@@ -34,7 +34,6 @@ export function diffText(differences: readonly Difference[], paint: Paint): stri
   return [...lines, ...(changes ? [CONNECTIONS_LINE] : []), ''].join('\n');
 }
 
-/** The rules that are there now, for people. */
 export function placesText(readings: readonly Reading[]): string {
   const lines = readings.flatMap((one) => [
     `${placeName(one)}: ${contentText(one)}`,
@@ -87,24 +86,18 @@ function verdictText({ preview: { family, policy }, now }: Difference): readonly
   }
 }
 
-type Shown = DiffLine | { readonly change: 'skipped'; readonly count: number };
+type Shown = DiffLine | { readonly change: 'skipped'; count: number };
 
 /** Leaves out unchanged rules that are far from a changed one. */
 function shorten(lines: readonly DiffLine[]): readonly Shown[] {
-  const near = new Set<number>();
-  for (const [index, { change }] of lines.entries()) {
-    if (change === 'kept') continue;
-    for (let other = index - CONTEXT; other <= index + CONTEXT; other += 1) near.add(other);
-  }
+  const isChanged = ({ change }: DiffLine) => change !== 'kept';
   const shown: Shown[] = [];
-  let count = 0;
   for (const [index, line] of lines.entries()) {
-    if (!near.has(index)) count += 1;
-    if (count > 0 && (near.has(index) || index === lines.length - 1)) {
-      shown.push({ change: 'skipped', count });
-      count = 0;
-    }
-    if (near.has(index)) shown.push(line);
+    const isNear = lines.slice(Math.max(0, index - CONTEXT), index + CONTEXT + 1).some(isChanged);
+    const before = shown.at(-1);
+    if (isNear) shown.push(line);
+    else if (before?.change === 'skipped') before.count += 1;
+    else shown.push({ change: 'skipped', count: 1 });
   }
   return shown;
 }

@@ -11,7 +11,6 @@ import { errorJson, orInvalid, readConfig } from '../read-config.ts';
 import { diffText, placesText } from './diff-text.ts';
 import { differenceJson, differenceOf, differs, placeJson } from './difference.ts';
 
-/** Shows what a sync would change in the kernel now. */
 export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> {
   const format = flags.output;
   const { config, error } = await orInvalid(readConfig(flags, { forPeople: format === 'text' }));

@@ -11,13 +11,11 @@ import { stopSignal } from '../signals.ts';
 import { groupsText, type Report, worst } from './groups.ts';
 import { SUMMARIES, type Summary } from './summaries.ts';
 
-/** What is known of a node, for programs too. */
 interface NodeReport extends Report {
   /** Null in the text for people, which would only keep it in memory. */
   readonly answer: object | null;
 }
 
-/** Asks the agents of all nodes through kubectl. */
 export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   const { flags } = args;
   const { name, words } = questionOf(args);

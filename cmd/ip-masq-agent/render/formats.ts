@@ -25,7 +25,6 @@ import type { RENDER_FLAGS, RENDER_FORMATS } from '../command-flags.ts';
 import { dataplaneOptions, keptFamilies } from '../from-flags.ts';
 import { flatPrefixes, flatSource } from './flat-source.ts';
 
-/** The merged config in the format of the output. */
 export interface Rendered {
   readonly text: string;
   /** What people should know about the text. */
