@@ -84,7 +84,7 @@ export function generatedTables(): Readonly<Record<string, string>> {
   return {
     commands: table(
       ['command', 'what it does'],
-      Object.entries(COMMANDS).map(([name, { operands, summary }]) => [
+      Object.entries(COMMANDS).map(([name, { operands = '', summary }]) => [
         `\`${`${name} ${operands}`.trim()}\``,
         summary,
       ]),

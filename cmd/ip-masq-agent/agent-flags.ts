@@ -4,7 +4,6 @@ import { UsageError } from './exit.ts';
 import { flagValues } from './flag-table.ts';
 import { DATAPLANE_FLAGS, FLAGS, type FlagName, type FlagValues, POLICY_FLAGS } from './flags.ts';
 
-/** The texts that a command line gives for flags, by name. */
 type Texts = ReadonlyMap<string, string>;
 
 /** The flags that a command beside a running agent takes from it. */

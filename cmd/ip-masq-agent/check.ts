@@ -26,7 +26,6 @@ import { noteDefaults, readReport } from './read-config.ts';
 
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 
-/** Validates and merges config without a kernel, as if all paths were mounted on one node. */
 export async function check({ flags, operands, texts }: Args<typeof CHECK_FLAGS>): Promise<number> {
   const { expect } = flags;
   if (texts.get('expect') === '') throw new UsageError('--expect needs a file');

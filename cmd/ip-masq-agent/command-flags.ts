@@ -11,7 +11,6 @@ import {
 } from './flag-kinds.ts';
 import { flag } from './flag-table.ts';
 
-/** The formats of an output, with what they are for. */
 const FORMATS = { text: 'for people', json: 'for programs' } as const;
 
 export const CHECK_FORMATS = {
@@ -27,7 +26,6 @@ export const RENDER_FORMATS = {
   'win-bridge': 'the CNI config of a Windows node',
 } as const;
 
-/** The flags of a command for people and programs. */
 export const OUTPUT_FLAGS = {
   output: flag(choice(...namesOf(FORMATS)), 'text', meanings(FORMATS, ' ', ', '), 'o'),
 } as const;

@@ -25,10 +25,10 @@ interface Description {
   readonly summary: string;
   /** More text for the help of the command. */
   readonly details?: string;
-  /** The operands as the help shows them: `[PATH…]` for any number, `ADDRESS…` for at least one; empty for none. */
-  readonly operands: '' | '[PATH…]' | 'ADDRESS…' | 'SHELL' | '[COMMAND]' | 'COMMAND [ADDRESS…]';
+  /** The operands as the help shows them: `[PATH…]` for any number, `ADDRESS…` for at least one; absent for none. */
+  readonly operands?: '[PATH…]' | 'ADDRESS…' | 'SHELL' | '[COMMAND]' | 'COMMAND [ADDRESS…]';
   /** The flags of the daemon that the command uses. */
-  readonly uses: readonly FlagName[];
+  readonly uses?: readonly FlagName[];
   /** What command lines mean, by their words after `ip-masq-agent`. */
   readonly examples: Readonly<Record<string, string>>;
 }
@@ -43,9 +43,7 @@ export interface Command extends Description {
   run(line: CommandLine): Promise<number>;
 }
 
-interface Definition<Own extends FlagTable>
-  extends Omit<Description, 'operands' | 'uses'>,
-    Partial<Pick<Description, 'operands' | 'uses'>> {
+interface Definition<Own extends FlagTable> extends Description {
   readonly own: Own;
   /** Whether flags that are not given are those of the agent that runs on this node. */
   readonly asksAgent?: (flags: Values<Own>, operands: readonly string[]) => boolean;
@@ -54,12 +52,10 @@ interface Definition<Own extends FlagTable>
 }
 
 export function command<Own extends FlagTable>(definition: Definition<Own>): Command {
-  const { load, asksAgent, own, operands = '', uses = [], ...description } = definition;
+  const { load, asksAgent, ...description } = definition;
+  const { own, uses = [] } = description;
   return {
     ...description,
-    operands,
-    uses,
-    own,
     async run(line) {
       // What is wrong by itself is said before the agent is asked.
       checkGiven(flagValues(FLAGS, line.texts));

@@ -96,7 +96,6 @@ function valueCasesOf(command: string, table: FlagTable): readonly string[] {
     });
 }
 
-/** The completion of a value: paths, choices or nothing. */
 function valueReply({ kind: { placeholder, choices } }: Flag<unknown>): string {
   if (placeholder === 'PATH') return '_ip_masq_agent_files; ';
   return choices === undefined ? '' : `_ip_masq_agent_words ${choices.join(' ')}; `;

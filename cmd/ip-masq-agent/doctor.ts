@@ -1,15 +1,14 @@
 import { systemHost } from '../../lib/dataplane/host.ts';
 import { type Examination, examine } from '../../lib/doctor/examine.ts';
-import { type Paint, painter } from '../../lib/text/colour.ts';
+import type { Paint } from '../../lib/text/colour.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { counted, few } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { dataplaneOptions, foreignHost, podFinder, retryOptions, sourcesOptions } from './from-flags.ts';
-import { print, printJson, wantsColour } from './print.ts';
+import { printResult } from './print.ts';
 
-/** Checks the node for what breaks masquerading. */
 export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const examination = await examine({
     sources: sourcesOptions(flags),
@@ -25,14 +24,11 @@ export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
   const isInvalid = findings.some(({ kind }) => kind === 'config-invalid' || kind === 'config-unreadable');
   const found = isInvalid ? EXIT.config : EXIT.different;
   const code = findings.length === 0 ? EXIT.ok : found;
-  if (flags.output === 'json') printJson(code, examination);
-  else print(examinationText(examination, painter(wantsColour(process.stdout))));
-  return code;
+  return printResult(flags.output, code, examination, (paint) => examinationText(examination, paint));
 }
 
 const MAX_EVIDENCE = 20;
 
-/** The findings as text for people; the last line says what was looked at. */
 function examinationText({ findings, seen }: Examination, paint: Paint): string {
   const found = findings.flatMap(({ kind, family, message, evidence, remedy }) => [
     `${paint('yellow', kind)}${family === undefined ? '' : ` (${family})`}: ${printable(message)}`,

@@ -1,8 +1,8 @@
+import { problemFramer } from '../../lib/config/frame.ts';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { formatProblem } from '../../lib/config/problem.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { writeTerminationMessage } from '../../lib/log/termination.ts';
-import { problemPainter } from '../../lib/report/text-report.ts';
 import { adviceText } from '../../lib/text/advice.ts';
 import { painter } from '../../lib/text/colour.ts';
 import { SystemError } from '../../lib/text/error.ts';
@@ -11,7 +11,6 @@ import { EXIT, UsageError } from './exit.ts';
 import { FLAGS } from './flags.ts';
 import { wantsColour } from './print.ts';
 
-/** The exit code for an error. */
 export function exitCode(error: unknown): number {
   if (error instanceof UsageError) return EXIT.usage;
   return error instanceof InvalidConfigError ? EXIT.config : EXIT.system;
@@ -47,7 +46,7 @@ function plainLines(error: unknown): readonly string[] {
   if (error instanceof UsageError) return [`ip-masq-agent: ${error.message}`];
   if (error instanceof InvalidConfigError)
     return [
-      ...error.problems.map(problemPainter(error.sources, painter(wantsColour(process.stderr)))),
+      ...error.problems.map(problemFramer(error.sources, painter(wantsColour(process.stderr)))),
       `ip-masq-agent: ${error.message}`,
     ];
   const [first = '', ...rest] = failureLines(error);

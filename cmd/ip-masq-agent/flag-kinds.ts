@@ -48,7 +48,7 @@ export const protocols: FlagKind<boolean | readonly PortProtocol[]> = {
   placeholder: '',
   orElse: 'PROTOCOLS',
   parse(text) {
-    if ([...GO_TRUE, ...GO_FALSE].includes(text)) return GO_TRUE.includes(text);
+    if ([...GO_TRUE, ...GO_FALSE].includes(text)) return boolean.parse(text);
     const items = text.split(',');
     const wrong = items.find((item) => !PORT_PROTOCOLS.some((protocol) => protocol === item));
     if (wrong === undefined) return PORT_PROTOCOLS.filter((protocol) => items.includes(protocol));
@@ -57,7 +57,6 @@ export const protocols: FlagKind<boolean | readonly PortProtocol[]> = {
   },
 };
 
-/** Any text, such as a name in the cluster. */
 export function anyText(placeholder: string): FlagKind<string> {
   return { placeholder, parse: (text) => text };
 }
@@ -101,7 +100,6 @@ export const chain: FlagKind<string> = {
   },
 };
 
-/** A whole number of 0 or more. */
 export const count: FlagKind<number> = {
   placeholder: 'N',
   parse(text) {
@@ -144,62 +142,48 @@ export const interval: FlagKind<number> = {
   },
 };
 
-/** Names of sources, separated by commas; an empty text means none. */
+/** Items separated by commas; an empty text means none. A flag that is given again adds to the others, so that no promise is lost. */
+function list<Item>(placeholder: string, itemOf: (text: string) => Item): FlagKind<readonly Item[]> {
+  return {
+    placeholder,
+    repeats: true,
+    parse(text) {
+      const texts = text.split('\0').filter((one) => one !== '');
+      return [...new Set(texts.flatMap((one) => one.split(',')))].map(itemOf);
+    },
+  };
+}
+
 export const sourceNames: FlagKind<readonly string[]> = {
-  placeholder: 'NAMES',
-  parse(text) {
-    const names = itemsOf(text);
-    const wrong = names.find((name) => !isPossibleSourceName(name));
-    if (wrong === undefined) return names;
+  ...list('NAMES', (name) => {
+    if (isPossibleSourceName(name)) return name;
     throw new UsageError(
-      `has ${quote(wrong)}, which no source can be named: write names that begin with ip-masq-, with commas between`,
+      `has ${quote(name)}, which no source can be named: write names that begin with ip-masq-, with commas between`,
     );
-  },
+  }),
+  repeats: false,
 };
 
-/** Authors of foreign rules, separated by commas; an empty text means none. */
-export const authors: FlagKind<readonly string[]> = {
-  placeholder: 'AUTHORS',
-  repeats: true,
-  parse(text) {
-    const items = itemsOf(text);
-    const wrong = items.find((item) => !AUTHOR_IDS.includes(item));
-    if (wrong === undefined) return items;
-    throw new UsageError(`has ${quote(wrong)}: write some of ${AUTHOR_IDS.join(', ')}, with commas between`);
-  },
-};
+export const authors = list('AUTHORS', (author) => {
+  if (AUTHOR_IDS.includes(author)) return author;
+  throw new UsageError(`has ${quote(author)}: write some of ${AUTHOR_IDS.join(', ')}, with commas between`);
+});
 
-/** CIDRs, each perhaps with `from` and the CIDR that packets come from, separated by commas; an empty text means none. */
-export const promises: FlagKind<readonly Way[]> = {
-  placeholder: 'CIDRS',
-  repeats: true,
-  parse: (text) =>
-    itemsOf(text).map((item) => {
-      const { to, from } = partsOfWay(item);
-      const way = { prefix: prefixOf(to), from: from === undefined ? undefined : prefixOf(from) };
-      if (way.from === undefined || way.from.family === way.prefix.family) return way;
-      throw new UsageError(`is not a list of CIDRs: ${quote(item)} has two families`);
-    }),
-};
+/** CIDRs, each perhaps with `from` and the CIDR that packets come from. */
+export const promises = list('CIDRS', (item): Way => {
+  const { to, from } = partsOfWay(item);
+  const way = { prefix: prefixOf(to), from: from === undefined ? undefined : prefixOf(from) };
+  if (way.from === undefined || way.from.family === way.prefix.family) return way;
+  throw new UsageError(`is not a list of CIDRs: ${quote(item)} has two families`);
+});
 
-/** CIDRs, separated by commas; an empty text means none. */
-export const cidrs: FlagKind<readonly Prefix[]> = {
-  placeholder: 'CIDRS',
-  repeats: true,
-  parse: (text) => itemsOf(text).map(prefixOf),
-};
+export const cidrs = list('CIDRS', prefixOf);
 
 function prefixOf(text: string): Prefix {
   const parsed = parsePrefix(text);
   if ('prefix' in parsed) return parsed.prefix;
   const { message, remedy } = parsed.error;
   throw new UsageError(`is not a list of CIDRs: ${quote(text)} ${printable(message)}: ${printable(remedy)}`);
-}
-
-/** The different items; a flag that is given again adds to the others, so that no promise is lost. */
-function itemsOf(text: string): readonly string[] {
-  const texts = text.split('\0').filter((one) => one !== '');
-  return [...new Set(texts.flatMap((one) => one.split(',')))];
 }
 
 /** Port ranges; an empty text means any port. */

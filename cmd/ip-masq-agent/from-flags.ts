@@ -14,7 +14,6 @@ import type { FlagValues } from './flags.ts';
 import { complain } from './print.ts';
 import { stopSignal } from './signals.ts';
 
-/** The families for which the agent keeps rules. */
 export function keptFamilies(flags: FlagValues): readonly Family[] {
   const kept = { IPv4: flags['enable-ipv4'], IPv6: flags['enable-ipv6'] };
   return FAMILIES.filter((family) => kept[family]);

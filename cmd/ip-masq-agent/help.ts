@@ -51,13 +51,13 @@ ${Object.entries(EXIT_MEANING)
 /** What `COMMAND --help` prints. */
 export function commandHelp(
   name: string,
-  { summary, details, operands, own, uses, examples }: Command,
+  { summary, details, operands, own, uses = [], examples }: Command,
 ): string {
   const used = Object.fromEntries(Object.entries(FLAGS).filter(([flag]) => uses.some((use) => use === flag)));
   return [
     wrap('', `${summary.replace(/^./, (letter) => letter.toUpperCase())}.`),
     ...(details === undefined ? [] : [wrap('', details)]),
-    `Usage:\n  ip-masq-agent ${[name, operands, '[flags]'].filter((word) => word !== '').join(' ')}`,
+    `Usage:\n  ip-masq-agent ${[name, operands ?? [], '[flags]'].flat().join(' ')}`,
     exampleLines(examples),
     ...(Object.keys(own).length === 0 ? [] : [`Flags:\n${flagLines(own)}`]),
     ...(Object.keys(used).length === 0

@@ -79,7 +79,7 @@ function checkCommandLine(
   operands: readonly string[],
   texts: ReadonlyMap<string, string>,
 ): void {
-  const { operands: wanted, own } = commandNamed(name, COMMANDS);
+  const { operands: wanted = '', own } = commandNamed(name, COMMANDS);
   const [first] = operands;
   if (wanted === '' && first !== undefined)
     throw new UsageError(`${name} takes no arguments, but got ${quote(first)}`);

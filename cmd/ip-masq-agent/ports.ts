@@ -9,7 +9,7 @@ import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import type { FlagValues } from './flags.ts';
-import { print, printJson } from './print.ts';
+import { printResult } from './print.ts';
 
 const USERS_SHOWN = 5;
 
@@ -24,9 +24,8 @@ export async function ports({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numbe
     const remedy = error.failure === 'denied' ? '; run it as root with the capability NET_ADMIN' : '';
     throw new SystemError(`${error.message}${remedy}`);
   });
-  if (flags.output === 'json') printJson(EXIT.ok, { flows, destinations: uses });
-  else print(`${usesText(uses)}${counted(flows, 'connection')} in conntrack\n`);
-  return EXIT.ok;
+  const text = `${usesText(uses)}${counted(flows, 'connection')} in conntrack\n`;
+  return printResult(flags.output, EXIT.ok, { flows, destinations: uses }, () => text);
 }
 
 interface Uses {

@@ -1,3 +1,4 @@
+import { type Paint, painter } from '../../lib/text/colour.ts';
 import { prettyJson, printable } from '../../lib/text/escape.ts';
 import { EXIT } from './exit.ts';
 
@@ -14,6 +15,18 @@ export function print(text: string): void {
 /** Writes what a command has found, for programs: one object, whose `ok` says whether the exit code is 0. */
 export function printJson(code: number, value: object): void {
   print(prettyJson({ ok: code === EXIT.ok, ...value }));
+}
+
+/** Writes what a command has found in the format of --output; returns the exit code. */
+export function printResult(
+  format: 'text' | 'json',
+  code: number,
+  json: object,
+  text: (paint: Paint) => string,
+): number {
+  if (format === 'json') printJson(code, json);
+  else print(text(painter(wantsColour(process.stdout))));
+  return code;
 }
 
 /** Writes a line to standard error. */

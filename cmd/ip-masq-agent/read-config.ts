@@ -13,7 +13,6 @@ import type { FlagValues } from './flags.ts';
 import { configOptions } from './from-flags.ts';
 import { complain, print } from './print.ts';
 
-/** The flags that say where the config is. */
 type InputFlags = FlagValues & Values<typeof INPUT_FLAGS>;
 
 /**

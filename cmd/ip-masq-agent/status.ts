@@ -4,7 +4,7 @@ import { SystemError } from '../../lib/text/error.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { print, printJson } from './print.ts';
+import { printResult } from './print.ts';
 
 /**
  * Prints the state of the agent that runs on this node, as it tells it over the socket of the lock.
@@ -14,11 +14,9 @@ import { print, printJson } from './print.ts';
 export async function status({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const state = stateOf(await findHolder());
   const lines = linesOf(state);
-  const code = state.inPlace ? EXIT.ok : EXIT.different;
-  const worst = state.invalid === null ? code : EXIT.config;
-  if (flags.output === 'json') printJson(worst, state);
-  else print(`${lines.join('\n')}\n`);
-  return worst;
+  const inPlace = state.inPlace ? EXIT.ok : EXIT.different;
+  const code = state.invalid === null ? inPlace : EXIT.config;
+  return printResult(flags.output, code, state, () => `${lines.join('\n')}\n`);
 }
 
 function stateOf(holder: Holder): AgentState {

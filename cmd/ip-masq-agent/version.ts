@@ -4,16 +4,11 @@ import { buildInfo, versionText } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { print, printJson } from './print.ts';
+import { printResult } from './print.ts';
 
-/** Prints the version, and the versions of the tools that the agent finds. */
 export async function version({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const tools = await installedTools(systemHost(flags['sync-timeout']));
-  if (flags.output === 'json') {
-    printJson(EXIT.ok, { ...buildInfo(), tools });
-    return EXIT.ok;
-  }
   const lines = tools.map(({ name, version }) => `  ${name}: ${version ?? 'not installed'}`);
-  print(`${[versionText(), ...lines].join('\n')}\n`);
-  return EXIT.ok;
+  const text = `${[versionText(), ...lines].join('\n')}\n`;
+  return printResult(flags.output, EXIT.ok, { ...buildInfo(), tools }, () => text);
 }

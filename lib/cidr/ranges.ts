@@ -33,8 +33,13 @@ export function isIn(value: bigint, { first, last }: Range): boolean {
 
 /** Whether the address is in one of the ranges, which must ascend and not overlap. */
 export function isInSome(value: bigint, ranges: readonly Range[]): boolean {
-  const range = ranges[partitionPoint(ranges, ({ last }) => last < value)];
-  return range !== undefined && isIn(value, range);
+  return meetsSome({ first: value, last: value }, ranges);
+}
+
+/** Whether an address of the range is in one of the ranges, which must ascend and not overlap. */
+export function meetsSome({ first, last }: Range, ranges: readonly Range[]): boolean {
+  const range = ranges[partitionPoint(ranges, (one) => one.last < first)];
+  return range !== undefined && range.first <= last;
 }
 
 /** The shortest text of a range: an address, a prefix, or the first and the last address. */

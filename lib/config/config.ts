@@ -1,6 +1,7 @@
 import type { Family } from '../cidr/address.ts';
 import type { Origin } from '../text/origin.ts';
 import type { Merged, Said } from './keys.ts';
+import type { Limits } from './limits.ts';
 import type { Problem } from './problem.ts';
 
 export type { MasqueradeAddress } from './list-key.ts';
@@ -11,7 +12,6 @@ export interface SourceConfig extends Said {
   readonly insideAt: Origin;
 }
 
-/** What all sources say together. */
 export interface MergedConfig extends Merged {
   /** Names of the sources, in byte order; none if the defaults apply. */
   readonly sources: readonly string[];
@@ -26,16 +26,10 @@ export interface MergedConfig extends Merged {
  */
 export type Guard = (config: MergedConfig, lists: readonly Origin[]) => readonly Omit<Problem, 'severity'>[];
 
-/** What the command line decides about reading and merging. */
-export interface ConfigOptions {
+/** What the command line decides about reading and merging, its limits among it. */
+export interface ConfigOptions extends Limits {
   /** The families for which the agent keeps rules; networks of others are errors. */
   readonly families: readonly Family[];
-  /** Most CIDRs of a source that does not set `cidrLimit`. */
-  readonly cidrLimit: number;
-  /** Most CIDRs of any source, and of all sources together. */
-  readonly cidrLimitMax: number;
-  /** Most bytes of all sources together. */
-  readonly configLimit: number;
   /** Whether every warning is an error. */
   readonly strict: boolean;
   readonly noMasqAllReservedRanges: boolean;

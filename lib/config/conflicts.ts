@@ -15,12 +15,10 @@ const ADDRESSES = 'masqueradeAddresses';
 
 type CidrKey = NameOf<'cidrs'>;
 
-/** An item of one of the lists. */
 interface Item extends Located<Prefix> {
   readonly list: CidrKey;
 }
 
-/** @param other the other of two origins that disagree */
 function conflict(
   kind: ProblemKind,
   { origin: at }: Located<unknown>,
@@ -49,7 +47,6 @@ export function* findConflicts(
   yield* addressConflicts(configs, [...firsts, ...leftAlone(masqLinkLocal)]);
 }
 
-/** Which source limits what others ask for. */
 function* fromConflicts(configs: readonly SourceConfig[]): Generator<Problem, void> {
   const items = configs.flatMap((config) => config[FROM]);
   const limiting = items.find(({ value: { family } }) =>

@@ -1,24 +1,34 @@
+import { type Colour, type Paint, painter } from '../text/colour.ts';
 import { printable } from '../text/escape.ts';
 import { type FileOrigin, formatOrigin } from '../text/origin.ts';
-import { formatProblem, type Problem } from './problem.ts';
+import { formatPlace, type Problem, type Severity, sentence } from './problem.ts';
 import { lineStarts, type Source } from './source.ts';
 
 const FRAME_WIDTH = 120;
+
+const COLOUR: Readonly<Record<Severity, Colour>> = { error: 'red', warning: 'yellow', info: 'cyan' };
 
 /**
  * A function that formats many problems of the same sources for people: each with the line it stands in and a caret below
  * the column.
  */
-export function problemFramer(sources: readonly Source[]): (problem: Problem) => string {
+export function problemFramer(
+  sources: readonly Source[],
+  paint: Paint = painter(false),
+): (problem: Problem) => string {
   const texts = new Map(
     sources.map((source) => [keyOf(source.name, source.found?.file.name), source.found?.file ?? source]),
   );
-  const frame = (at: FileOrigin) => frameOf(at, texts.get(keyOf(at.source, at.file)));
   return (problem) => {
-    const { at, other } = problem;
-    const atFrame = at?.kind === 'file' ? frame(at) : [];
-    const otherFrame = other?.kind === 'file' ? [formatOrigin(other), ...frame(other)] : [];
-    return [formatProblem(problem), ...atFrame, ...otherFrame].join('\n');
+    const { at, other, severity } = problem;
+    const inColour = (text: string) => paint(COLOUR[severity], text);
+    const frame = (one: FileOrigin) => frameOf(one, texts.get(keyOf(one.source, one.file)), inColour('^'));
+    const place = at === undefined ? '' : `${paint('bold', formatPlace(at))}: `;
+    return [
+      `${place}${inColour(severity)}: ${printable(sentence(problem))}`,
+      ...(at?.kind === 'file' ? frame(at) : []),
+      ...(other?.kind === 'file' ? [paint('bold', formatOrigin(other)), ...frame(other)] : []),
+    ].join('\n');
   };
 }
 
@@ -27,7 +37,7 @@ function keyOf(source: string, file = ''): string {
   return `${file}\0${source}`;
 }
 
-function frameOf(at: FileOrigin, file: Source | undefined): readonly string[] {
+function frameOf(at: FileOrigin, file: Source | undefined, caret: string): readonly string[] {
   const line = file && lineAt(file, at.line);
   if (file === undefined || line === undefined) return [];
   const length = line.end - line.start;
@@ -38,7 +48,7 @@ function frameOf(at: FileOrigin, file: Source | undefined): readonly string[] {
   const gutter = String(at.line);
   return [
     ` ${gutter} | ${printable(shown)}`,
-    ` ${' '.repeat(gutter.length)} | ${' '.repeat(before.length)}^`,
+    ` ${' '.repeat(gutter.length)} | ${' '.repeat(before.length)}${caret}`,
   ];
 }
 

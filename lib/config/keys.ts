@@ -96,17 +96,14 @@ export type Merged = { readonly [Name in KeyName]: ReturnType<Keys[Name]['merge'
 /** The keys with their names. Whoever takes them from here gives each only its own values. */
 export const ALL_KEYS = Object.entries(KEYS) as readonly (readonly [KeyName, AnyKey])[];
 
-/** The keys that are lists of networks. */
 export const CIDR_KEYS = ALL_KEYS.filter(([, { kind }]) => kind === 'cidrs').map(
   ([name]) => name as NameOf<'cidrs'>,
 );
 
-/** The keys whose items count towards `cidrLimit`. */
 export const COUNTED_KEYS = ALL_KEYS.filter(([, { counts }]) => counts).map(
   ([name]) => name as NameOf<'cidrs' | 'addresses'>,
 );
 
-/** The settings for link-local traffic of each family. */
 export const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
 
 /** The key that limits the other ones of its own source, and is not merged. */
@@ -121,7 +118,6 @@ export const CIDR_LIMIT = {
 
 export const KEY_NAMES: readonly string[] = [...Object.keys(KEYS), CIDR_LIMIT.name];
 
-/** What each key makes of something. */
 export function forEachKey<Values>(make: (name: KeyName, key: AnyKey) => unknown): Values {
   return Object.fromEntries(ALL_KEYS.map(([name, key]) => [name, make(name, key)])) as Values;
 }

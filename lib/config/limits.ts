@@ -20,7 +20,9 @@ export const DEFAULT_LIMITS = {
   cidrLimitMax: 1000,
   /** Bytes of all sources together, which stay in memory. */
   configLimit: 2 * 2 ** 20,
-} as const;
+};
+
+export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
 /** Most lines of a source: the parser notes each of them for its error messages. */
 export const MAX_LINES = 100_000;
@@ -33,7 +35,6 @@ export function maxMarks(cidrLimitMax: number): number {
   return 4_000 + 4 * cidrLimitMax;
 }
 
-/** Limits for the structure of a YAML text. */
 export interface YamlLimits {
   /** Levels of nesting: each takes a part of the stack. */
   readonly depth: number;

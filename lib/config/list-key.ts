@@ -1,5 +1,5 @@
 import { FAMILY_NAMES } from '../cidr/address.ts';
-import { covers, type Prefix, parsePrefix } from '../cidr/prefix.ts';
+import { covers, type ParsedPrefix, type Prefix, parsePrefix } from '../cidr/prefix.ts';
 import { UNUSABLE } from '../cidr/reserved.ts';
 import { printable, quote } from '../text/escape.ts';
 import { type Located, originValue, withOrigin } from '../text/origin.ts';
@@ -14,7 +14,6 @@ export interface MasqueradeAddress {
   readonly range: Prefix;
 }
 
-/** What one item of a list is. */
 interface ItemKind<Kind extends string, Item> {
   readonly kind: Kind;
   /** Its name in the `$defs` of the schema. */
@@ -176,19 +175,34 @@ function itemLines<Item>(item: ItemKind<string, Item>, one: Located<Item>): read
   return [`  - ${first} ${originComment(one)}`, ...others.map((line) => `    ${line}`)];
 }
 
-function readPrefix(node: Node, { families, report }: Reading): Prefix | undefined {
+function readPrefix(node: Node, reading: Reading): Prefix | undefined {
   if (node.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
-  const parsed = parsePrefix(node.value);
+  const remedyOf = (flag: string) => `start the agent with ${flag}, or remove the entry`;
+  return keptPrefix(node.value, parsePrefix(node.value), node, reading, remedyOf);
+}
+
+/**
+ * The prefix that a text stands for; undefined if it is none. Reports what is wrong with it.
+ *
+ * @param remedyOf what to do if the family needs a flag
+ */
+export function keptPrefix(
+  text: string,
+  parsed: ParsedPrefix,
+  at: Node,
+  { families, report }: Pick<Reading, 'families' | 'report'>,
+  remedyOf: (flag: string) => string,
+): Prefix | undefined {
   if ('error' in parsed) {
     const { message, remedy } = parsed.error;
-    report('cidr', node, `${quote(node.value)} ${printable(message)}`, printable(remedy));
+    report('cidr', at, `${quote(text)} ${printable(message)}`, printable(remedy));
     return undefined;
   }
-  const { family, text } = parsed.prefix;
+  const { family, text: canonical } = parsed.prefix;
   if (!families.includes(family)) {
-    const message = `${text} is ${family}, but ${family} is not enabled`;
+    const message = `${canonical} is ${family}, but ${family} is not enabled`;
     const name = FAMILY_NAMES[family];
-    report(`${name}-disabled`, node, message, `start the agent with --enable-${name}, or remove the entry`);
+    report(`${name}-disabled`, at, message, remedyOf(`--enable-${name}`));
   }
   return parsed.prefix;
 }

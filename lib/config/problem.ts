@@ -52,7 +52,6 @@ export const CONFLICT_KINDS = {
   covered: info('An entry changes nothing, because a wider entry of the same list contains it.'),
 };
 
-/** Kinds of what the guards find in the merged config. */
 const GUARD_KINDS = {
   'nothing-inside': warning('Every address of a family is masqueraded, except link-local.'),
   'everything-inside': info('No address of a family is masqueraded.'),
@@ -94,12 +93,10 @@ export const VALID_CONFLICTS = Object.entries({ ...CONFLICT_KINDS, ...GUARD_KIND
   ([, { severity }]) => severity !== 'error',
 );
 
-/** A problem of that kind, as grave as the kind is. */
 export function problem(kind: ProblemKind, remark: Remark): Problem {
   return { ...remark, severity: KINDS[kind].severity, kind };
 }
 
-/** A problem with a file as a whole. */
 export function fileProblem(
   source: string,
   message: string,

@@ -49,16 +49,6 @@ class Changed extends Error {}
 /** `..data` is gone, or does not lead to a generation. */
 class BrokenVolume extends Error {}
 
-/** Something named like a source that cannot be read as one. */
-class Unreadable extends Error {
-  readonly remedy: string;
-
-  constructor(message: string, remedy: string) {
-    super(message);
-    this.remedy = remedy;
-  }
-}
-
 /**
  * Reads every source of one generation. Two generations are never mixed: when `..data` moves, or a file
  * changes while it is read, everything is read again. The reading itself is synchronous: small files in memory or on
@@ -214,29 +204,31 @@ function byName(a: Pick<SourcePath, 'name'>, b: Pick<SourcePath, 'name'>): numbe
 }
 
 function readSource(source: SourcePath, home: string): Source | Problem {
+  const { name, path } = source;
   try {
-    return decodeSource(source.name, readRegular(source.path, home));
+    const read = readRegular(path, home);
+    return Buffer.isBuffer(read) ? decodeSource(name, read) : fileProblem(name, ...read);
   } catch (error) {
-    if (!(error instanceof Changed || error instanceof Unreadable)) requireConfigError(error);
-    const { message, remedy } = error instanceof Unreadable ? error : explain(error, source);
-    return fileProblem(source.name, message, remedy);
+    return fileProblem(name, ...explain(error, source));
   }
 }
 
+/** Why something named like a source cannot be read as one, and what to do. */
+type Unreadable = readonly [message: string, remedy: string];
+
 /** The bytes of a regular file in the config directory, all from one moment. */
-function readRegular(path: string, home: string): Buffer {
+function readRegular(path: string, home: string): Buffer | Unreadable {
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   try {
     const before = fstatSync(file);
-    if (!before.isFile())
-      throw new Unreadable('is not a regular file', 'remove it, or mount a file in its place');
+    if (!before.isFile()) return ['is not a regular file', 'remove it, or mount a file in its place'];
     // What was opened, not what the name says now: it cannot be swapped in between (proc(5)).
     const opened = readlinkSync(`/proc/self/fd/${file}`);
     if (!opened.startsWith(home + sep))
-      throw new Unreadable('is a link that leads out of the config directory', 'mount the file itself');
+      return ['is a link that leads out of the config directory', 'mount the file itself'];
     if (before.size > MAX_BYTES)
-      throw new Unreadable(`is larger than 1 MiB (${before.size} bytes)`, 'split it, or use wider CIDRs');
+      return [`is larger than 1 MiB (${before.size} bytes)`, 'split it, or use wider CIDRs'];
     const bytes = readAtMost(file, before.size + 1);
     const after = fstatSync(file);
     if (bytes.length !== after.size || after.mtimeMs !== before.mtimeMs) throw new Changed();
@@ -261,11 +253,12 @@ function requireConfigError(error: unknown): void {
 /** Why a file that was listed cannot be read; throws `Changed` if it has merely gone since. */
 function explain(error: unknown, { name, path }: SourcePath): Unreadable {
   if (error instanceof Changed) throw error;
+  requireConfigError(error);
   if (errorCode(error) !== 'ENOENT')
-    return new Unreadable(`cannot be read: ${reason(error)}`, 'make it readable for the agent');
+    return [`cannot be read: ${reason(error)}`, 'make it readable for the agent'];
   if (orUndefined(() => readlinkSync(path)) !== undefined)
-    return new Unreadable('is a link to nothing', 'remove it, or mount the file it names');
-  if (name.includes('\uFFFD')) return new Unreadable('has a name that is not UTF-8', 'rename it');
+    return ['is a link to nothing', 'remove it, or mount the file it names'];
+  if (name.includes('\uFFFD')) return ['has a name that is not UTF-8', 'rename it'];
   throw new Changed();
 }
 

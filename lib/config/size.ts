@@ -1,5 +1,6 @@
+import { TextError } from '../text/error.ts';
 import { MAX_LINES } from './limits.ts';
-import { isBlank, isBreak, YamlError } from './yaml.ts';
+import { isBlank, isBreak } from './yaml.ts';
 
 /**
  * Counts the marks of a text: characters at which a value, a document or a directive may begin. The YAML parser makes at
@@ -7,7 +8,7 @@ import { isBlank, isBreak, YamlError } from './yaml.ts';
  * but count too.
  *
  * @param limit how many marks there may be
- * @throws {YamlError} if the parser would need too much memory for the text
+ * @throws {TextError} if the parser would need too much memory for the text
  */
 export function countMarks(text: string, limit: number): number {
   let lines = 0;
@@ -19,14 +20,14 @@ export function countMarks(text: string, limit: number): number {
     if (isMark(text[at], text[at + 1], isLineStart)) marks += 1;
     if (marks > limit) {
       const remedy = 'list fewer CIDRs, or start the agent with a larger --cidr-limit-max';
-      throw new YamlError('has too many keys and items, those of earlier sources counted too', at, remedy);
+      throw new TextError('has too many keys and items, those of earlier sources counted too', at, remedy);
     }
     isLineStart = isBreak(text[at]);
     if (!isLineStart || (text[at] === '\r' && text[at + 1] === '\n')) continue;
     lines += 1;
     if (lines > MAX_LINES) {
       const remedy = 'remove the lines that say nothing, or split the source';
-      throw new YamlError(`has more than ${MAX_LINES} lines`, at, remedy);
+      throw new TextError(`has more than ${MAX_LINES} lines`, at, remedy);
     }
   }
   return marks;

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { FileOrigin } from '../text/origin.ts';
 import { partitionPoint } from '../text/partition-point.ts';
-import { fileProblem, type Problem, problem } from './problem.ts';
+import { fileProblem, type Problem, type ProblemKind, problem } from './problem.ts';
 
 /** One config file as text, known by its file name. */
 export interface Source {
@@ -24,10 +24,8 @@ export interface FoundIn {
   readonly lineByLine: boolean;
 }
 
-/** How standard input is called in messages. */
 export const STDIN_NAME = 'standard input';
 
-/** How the names of sources begin. */
 const SOURCE_PREFIX = 'ip-masq-';
 
 /** NAME_MAX of Linux, in bytes. */
@@ -36,7 +34,6 @@ const MAX_NAME_BYTES = 255;
 /** How the names of files begin that ip-masq-agent-v2 reads: they may be meant as sources. */
 export const NEAR_PREFIX = 'ip-masq';
 
-/** Whether a file of that name is a source. */
 export function isSourceName(name: string): boolean {
   return name.startsWith(SOURCE_PREFIX);
 }
@@ -69,7 +66,7 @@ export function byteOrder(a: string, b: string): number {
 /** The bytes of a file as text; a problem if they are not UTF-8 text. A byte order mark is dropped. */
 export function decodeSource(name: string, bytes: Buffer): Source | Problem {
   const failure = (text: string, offset: number, message: string, remedy: string): Problem =>
-    problem('encoding', { at: originIn({ name, text }, offset), message, remedy });
+    problemIn({ name, text }, 'encoding', { offset }, message, remedy);
   if (isUtf16(bytes)) return failure('', 0, 'is UTF-16, not UTF-8', 'save it as UTF-8');
   if (!isUtf8(bytes)) {
     const valid = withoutMark(validBeginning(bytes));
@@ -97,6 +94,20 @@ function validBeginning(bytes: Buffer): string {
   while (decoded[end] === bytes[end]) end += 1;
   while (((decoded[end] ?? 0) & 0xc0) === 0x80) end -= 1;
   return decoded.toString('utf8', 0, end);
+}
+
+/** A problem with what stands at an offset of the source. */
+export function problemIn(
+  source: Source,
+  kind: ProblemKind,
+  { offset }: { readonly offset: number },
+  message: string,
+  remedy: string | (() => string),
+  other?: { readonly offset: number },
+): Problem {
+  const theOther = other && { other: originIn(source, other.offset) };
+  const particulars = { message, remedy: typeof remedy === 'string' ? remedy : remedy() };
+  return problem(kind, { at: originIn(source, offset), ...theOther, ...particulars });
 }
 
 /** Where people find the character at this offset of the source. */

@@ -1,14 +1,10 @@
-import { YamlError } from './yaml.ts';
+import type { Advice } from '../text/advice.ts';
 
 /** What to do about a text that a program such as Helm has yet to complete. */
 export const RENDER = 'render the template first, such as with helm template';
 
-/** A placeholder of a template stands where a value should be. */
-export class TemplateError extends YamlError {
-  constructor(offset: number) {
-    super('has "{{", a placeholder of a template', offset, RENDER);
-  }
-}
+/** What is wrong if a placeholder of a template stands where a value should be. */
+export const PLACEHOLDER: Advice = { message: 'has "{{", a placeholder of a template', remedy: RENDER };
 
 /** Where the first `{{` outside of comments is; undefined if there is none. No valid config has one. */
 export function placeholderIn(text: string): number | undefined {

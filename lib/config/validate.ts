@@ -1,3 +1,4 @@
+import { TextError } from '../text/error.ts';
 import { printable, quote } from '../text/escape.ts';
 import { nearest } from '../text/nearest.ts';
 import type { Located } from '../text/origin.ts';
@@ -5,13 +6,13 @@ import { counted } from '../text/words.ts';
 import type { ConfigOptions, SourceConfig } from './config.ts';
 import type { Report } from './key.ts';
 import { CIDR_LIMIT, COUNTED_KEYS, forEachKey, KEY_NAMES, KEYS, type KeyName, type Said } from './keys.ts';
-import { type Problem, problem } from './problem.ts';
+import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countMarks } from './size.ts';
-import { originIn, type Source } from './source.ts';
+import { originIn, problemIn, type Source } from './source.ts';
 import type { Steps } from './steps.ts';
-import { placeholderIn, TemplateError } from './template.ts';
-import { describe, keyName, type MapNode, type Node, parseYaml, YamlError } from './yaml.ts';
+import { PLACEHOLDER, placeholderIn } from './template.ts';
+import { describe, keyName, type MapNode, type Node, parseYaml } from './yaml.ts';
 
 export interface ValidatedSource {
   /** What could be understood; not to be applied if a problem is an error. */
@@ -40,15 +41,9 @@ export interface Room {
 export function* validating(source: Source, options: ConfigOptions, room: Room): Steps<ValidatedSource> {
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
   let more = 0;
-  const report: Report = (kind, { offset }, message, remedy, other) => {
-    if (found.length >= room.problems) {
-      more += 1;
-      return;
-    }
-    const at = originIn(source, offset);
-    const theOther = other && { other: originIn(source, other.offset) };
-    const particulars = { message, remedy: typeof remedy === 'string' ? remedy : remedy() };
-    found.push({ offset, problem: problem(kind, { at, ...theOther, ...particulars }) });
+  const report: Report = (kind, at, ...others) => {
+    if (found.length >= room.problems) more += 1;
+    else found.push({ offset: at.offset, problem: problemIn(source, kind, at, ...others) });
   };
   const located = <Value>(value: Value, { offset }: Node): Located<Value> => ({
     value,
@@ -86,7 +81,10 @@ function* parsing(
     marks = countMarks(text, room.marks);
     yield;
     const placeholder = placeholderIn(text);
-    if (placeholder !== undefined) throw new TemplateError(placeholder);
+    if (placeholder !== undefined) {
+      report('syntax', { offset: placeholder }, PLACEHOLDER.message, PLACEHOLDER.remedy);
+      return { marks };
+    }
     const root = parseYaml(text);
     if (root?.kind === 'map') return { root, marks };
     if (root === undefined) {
@@ -97,7 +95,7 @@ function* parsing(
       report('shape', root, message, 'write keys such as "nonMasqueradeCIDRs:"');
     }
   } catch (error) {
-    if (!(error instanceof YamlError)) throw error;
+    if (!(error instanceof TextError)) throw error;
     report('syntax', error, printable(error.message), error.remedy);
   }
   return { marks };

@@ -12,6 +12,7 @@ import {
   type ScalarEvent,
   YAMLException,
 } from 'js-yaml';
+import { TextError } from '../text/error.ts';
 import { quote } from '../text/escape.ts';
 import { SOURCE_LIMITS, type YamlLimits } from './limits.ts';
 
@@ -38,29 +39,17 @@ export interface MapNode {
   readonly offset: number;
 }
 
-/** Why a text is not the YAML that a source may hold, and at which offset. */
-export class YamlError extends Error {
-  readonly offset: number;
-  readonly remedy: string;
-
-  constructor(message: string, offset: number, remedy: string) {
-    super(message);
-    this.offset = offset;
-    this.remedy = remedy;
-  }
-}
-
 /**
  * Reads a text of one YAML 1.1 (or JSON) document, keeping positions; undefined if it holds no value.
  * Plain scalars are typed as Kubernetes' YAML reader does (yes, no, on and off are booleans; dates are text).
  *
- * @throws {YamlError}
+ * @throws {TextError}
  */
 export function parseYaml(text: string): Node | undefined {
   const documents = parseDocuments(text, SOURCE_LIMITS);
   const second = documents[1];
   if (second !== undefined) {
-    throw new YamlError(
+    throw new TextError(
       'has more than one YAML document',
       second.offset,
       'keep one document, without "---" between',
@@ -73,7 +62,7 @@ export function parseYaml(text: string): Node | undefined {
 /**
  * Reads a text of any number of documents, as `parseYaml` reads one. The value of a document without any is null.
  *
- * @throws {YamlError}
+ * @throws {TextError}
  */
 export function parseDocuments(text: string, limits: YamlLimits): readonly Node[] {
   return new Composer(text, events(text, limits.depth), limits).documents();
@@ -89,7 +78,7 @@ function events(text: string, maxDepth: number): readonly Event[] {
     // Behind the last word rather than behind blank lines: in a manifest something else may follow them.
     const offset = atEnd ? text.trimEnd().length : position;
     const reason = error.reason.slice(0, LONGEST_REASON); // it may quote the text
-    throw new YamlError(`is not valid YAML: ${reason}`, offset, syntaxRemedy(reason, atEnd));
+    throw new TextError(`is not valid YAML: ${reason}`, offset, syntaxRemedy(reason, atEnd));
   }
 }
 
@@ -162,7 +151,7 @@ class Composer {
       case EVENT_ID.ALIAS:
         return this.#alias(this.#text.slice(event.anchorStart, event.anchorEnd), event.anchorStart);
       default:
-        throw new YamlError('is not valid YAML', this.#cursor, 'check the syntax');
+        throw new TextError('is not valid YAML', this.#cursor, 'check the syntax');
     }
   }
 
@@ -194,7 +183,7 @@ class Composer {
 
   #scalarValue(event: ScalarEvent): ScalarNode['value'] {
     if (event.valueEnd - event.valueStart > this.#limits.scalar) {
-      throw new YamlError(
+      throw new TextError(
         `has a key or value of more than ${this.#limits.scalar} characters`,
         event.valueStart,
         'write each CIDR as an item of its own',
@@ -224,11 +213,11 @@ class Composer {
     this.#cursor = offset + name.length;
     this.#aliases += 1;
     if (this.#aliases > this.#limits.aliases) {
-      throw new YamlError(`has more than ${this.#limits.aliases} aliases`, offset, 'write the values out');
+      throw new TextError(`has more than ${this.#limits.aliases} aliases`, offset, 'write the values out');
     }
     const node = this.#anchors.get(name);
     if (node === undefined) {
-      throw new YamlError(
+      throw new TextError(
         'has an alias for an anchor that is not complete here',
         offset,
         'define the anchor before',
@@ -240,7 +229,7 @@ class Composer {
   #rejectTag(event: { tagStart: number; tagEnd: number }, allowed: readonly string[]): string {
     const tag = event.tagStart === -1 ? '' : this.#text.slice(event.tagStart, event.tagEnd);
     if (this.#limits.anyTag || tag === '' || allowed.includes(tag)) return tag;
-    throw new YamlError(
+    throw new TextError(
       'has a YAML tag that a config does not use',
       event.tagStart,
       'remove the word that begins with "!"',
@@ -248,7 +237,6 @@ class Composer {
   }
 }
 
-/** Whether YAML takes the character for a blank. */
 export function isBlank(char: string | undefined): boolean {
   return char === ' ' || char === '\t';
 }

@@ -9,7 +9,7 @@ import {
   originIn,
   type Source,
 } from '../config/source.ts';
-import { TemplateError } from '../config/template.ts';
+import { PLACEHOLDER } from '../config/template.ts';
 import { describe, keyName, type MapNode, type Node, valueAt } from '../config/yaml.ts';
 import { quote } from '../text/escape.ts';
 
@@ -95,8 +95,7 @@ export function readConfigMap(
 ): void {
   const placeholder = placeholderNode(configMap);
   if (placeholder !== undefined) {
-    const { message, remedy } = new TemplateError(placeholder.offset);
-    collector.report('syntax', placeholder, message, remedy);
+    collector.report('syntax', placeholder, PLACEHOLDER.message, PLACEHOLDER.remedy);
     return;
   }
   const fields = configMap.pairs.filter(({ key }) => ['data', 'binaryData'].includes(keyName(key)));

@@ -30,13 +30,11 @@ const MAX_DEPTH = 32;
 
 class TooMuch extends Error {}
 
-/** What a directory holds. */
 interface Tree extends Inputs {
   /** Whether it has directories that were not read. */
   readonly hasMore: boolean;
 }
 
-/** How to read what people name. */
 export interface ReadOptions {
   /** How many bytes all sources together may have. */
   readonly limit: number;

@@ -1,12 +1,15 @@
-import { ADDRESS_BITS, FAMILY_NAMES, familyOf } from '../cidr/address.ts';
+import { ADDRESS_BITS, familyOf } from '../cidr/address.ts';
 import { type Prefix, parsePrefix, partsOfWay, type Way, wayText } from '../cidr/prefix.ts';
 import type { ConfigOptions } from '../config/config.ts';
+import type { Report } from '../config/key.ts';
 import { maxMarks } from '../config/limits.ts';
-import { type Problem, type ProblemKind, problem } from '../config/problem.ts';
+import { keptPrefix } from '../config/list-key.ts';
+import type { Problem } from '../config/problem.ts';
 import { countMarks } from '../config/size.ts';
-import { originIn, type Source } from '../config/source.ts';
-import { describe, type MapNode, type Node, parseYaml, YamlError } from '../config/yaml.ts';
-import { printable, quote } from '../text/escape.ts';
+import { originIn, problemIn, type Source } from '../config/source.ts';
+import { describe, type MapNode, type Node, parseYaml } from '../config/yaml.ts';
+import { TextError } from '../text/error.ts';
+import { printable } from '../text/escape.ts';
 import type { FileOrigin } from '../text/origin.ts';
 
 /** A verdict that all packets on a way must have, and where that is said. */
@@ -23,10 +26,7 @@ type Options = Pick<ConfigOptions, 'families' | 'cidrLimitMax'>;
  */
 export function readExpectations(file: Source, options: Options) {
   const problems: Problem[] = [];
-  const report: Report = (kind, offset, message, remedy, other) => {
-    const theOther = other && { other: originIn(file, other.offset) };
-    problems.push(problem(kind, { at: originIn(file, offset), message, remedy, ...theOther }));
-  };
+  const report: Report = (...about) => void problems.push(problemIn(file, ...about));
   const seen = new Map<string, Node>();
   const expectations = pairsOf(file.text, options, report).flatMap(({ key, value }) => {
     const way = readKey(key, options, report);
@@ -35,14 +35,12 @@ export function readExpectations(file: Source, options: Options) {
     const text = wayText(way);
     const first = seen.get(text);
     if (first !== undefined)
-      report('duplicate-key', key.offset, `${text} is there twice`, 'keep one of the two', first);
+      report('duplicate-key', key, `${text} is there twice`, 'keep one of the two', first);
     seen.set(text, key);
     return { ...way, verdict, origin: originIn(file, key.offset) };
   });
   return { expectations: problems.length === 0 ? expectations : [], problems };
 }
-
-type Report = (kind: ProblemKind, offset: number, message: string, remedy: string, other?: Node) => void;
 
 function pairsOf(text: string, { cidrLimitMax }: Options, report: Report): MapNode['pairs'] {
   const remedy = 'write for example "10.0.0.0/8: not masqueraded"';
@@ -50,18 +48,18 @@ function pairsOf(text: string, { cidrLimitMax }: Options, report: Report): MapNo
     countMarks(text, maxMarks(cidrLimitMax));
     const root = parseYaml(text);
     if (root !== undefined && root.kind !== 'map') {
-      report('shape', root.offset, `expectations must be a map, but this is ${describe(root)}`, remedy);
+      report('shape', root, `expectations must be a map, but this is ${describe(root)}`, remedy);
       return [];
     }
     const pairs = root?.pairs ?? [];
-    if (pairs.length === 0) report('shape', 0, 'there is no expectation', remedy);
+    if (pairs.length === 0) report('shape', { offset: 0 }, 'there is no expectation', remedy);
     const excess = pairs[cidrLimitMax];
     if (excess === undefined) return pairs;
     const message = `${pairs.length} expectations, but there may be only ${cidrLimitMax}`;
-    report('cidr-limit', excess.key.offset, message, 'join CIDRs, or use a larger --cidr-limit-max');
+    report('cidr-limit', excess.key, message, 'join CIDRs, or use a larger --cidr-limit-max');
   } catch (error) {
-    if (!(error instanceof YamlError)) throw error;
-    report('syntax', error.offset, printable(error.message), error.remedy);
+    if (!(error instanceof TextError)) throw error;
+    report('syntax', error, printable(error.message), error.remedy);
   }
   return [];
 }
@@ -69,37 +67,32 @@ function pairsOf(text: string, { cidrLimitMax }: Options, report: Report): MapNo
 function readKey(key: Node, options: Options, report: Report): Way | undefined {
   if (key.kind !== 'scalar' || typeof key.value !== 'string') {
     const message = `a key must be an address or a CIDR, but is ${describe(key)}`;
-    report('shape', key.offset, message, 'write for example 10.1.2.3 or 10.0.0.0/8');
+    report('shape', key, message, 'write for example 10.1.2.3 or 10.0.0.0/8');
     return undefined;
   }
   const { to, from } = partsOfWay(key.value);
-  const prefix = readPrefix(to, key.offset, options, report);
+  const prefix = readPrefix(to, key, options, report);
   if (from === undefined || prefix === undefined) return prefix && { prefix };
-  const source = readPrefix(from, key.offset, options, report);
+  const source = readPrefix(from, key, options, report);
   if (source !== undefined && source.family !== prefix.family) {
     const message = `${prefix.text} and ${source.text} are not of one family`;
-    report('shape', key.offset, message, 'write two of IPv4, or two of IPv6');
+    report('shape', key, message, 'write two of IPv4, or two of IPv6');
     return undefined;
   }
   return source && { prefix, from: source };
 }
 
 /** An address as a prefix of its whole length, or a CIDR. */
-function readPrefix(text: string, offset: number, { families }: Options, report: Report): Prefix | undefined {
+function readPrefix(text: string, at: Node, { families }: Options, report: Report): Prefix | undefined {
   const family = familyOf(text);
   const parsed = parsePrefix(family === undefined ? text : `${text}/${ADDRESS_BITS[family]}`);
-  if ('error' in parsed) {
-    const { message, remedy } = parsed.error;
-    report('cidr', offset, `${quote(text)} ${printable(message)}`, printable(remedy));
-    return undefined;
-  }
-  const { family: its, text: canonical } = parsed.prefix;
-  if (!families.includes(its)) {
-    const message = `${canonical} is ${its}, but ${its} is not enabled`;
-    const name = FAMILY_NAMES[its];
-    report(`${name}-disabled`, offset, message, `add --enable-${name}, or remove the expectation`);
-  }
-  return parsed.prefix;
+  return keptPrefix(
+    text,
+    parsed,
+    at,
+    { families, report },
+    (flag) => `add ${flag}, or remove the expectation`,
+  );
 }
 
 function readVerdict(value: Node, report: Report): Expectation['verdict'] | undefined {
@@ -107,6 +100,6 @@ function readVerdict(value: Node, report: Report): Expectation['verdict'] | unde
   if (text === 'masqueraded') return 'masqueraded';
   if (text === 'not masqueraded') return 'not_masqueraded';
   const message = `a verdict is "masqueraded" or "not masqueraded", but this is ${describe(value)}`;
-  report('shape', value.offset, message, 'write one of the two');
+  report('shape', value, message, 'write one of the two');
   return undefined;
 }

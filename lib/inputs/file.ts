@@ -65,7 +65,6 @@ export function unreadableProblem(path: string, error: unknown): Problem {
   return fileProblem(path, message, 'name a file or directory that is there and readable');
 }
 
-/** Nothing but the system's reason why a path cannot be read. */
 export function unreadable(path: string, error: unknown): Inputs {
   return { ...NOTHING, problems: [unreadableProblem(path, error)] };
 }

@@ -1,8 +1,9 @@
 import { MANIFEST_LIMITS } from '../config/limits.ts';
-import { type Problem, problem } from '../config/problem.ts';
-import { originIn, type Source } from '../config/source.ts';
+import type { Problem } from '../config/problem.ts';
+import { problemIn, type Source } from '../config/source.ts';
 import { placeholderIn, RENDER } from '../config/template.ts';
-import { type MapNode, type Node, parseDocuments, valueAt, YamlError } from '../config/yaml.ts';
+import { type MapNode, type Node, parseDocuments, valueAt } from '../config/yaml.ts';
+import { TextError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import { Collector, isMergeKey, readConfigMap, textAt } from './config-map.ts';
 import { type FilesOf, filesOf, mountsOf } from './mounts.ts';
@@ -49,7 +50,7 @@ interface Piece {
   readonly text: string;
 }
 
-type ParsedPiece = Piece & ({ readonly documents: readonly Node[] } | { readonly error: YamlError });
+type ParsedPiece = Piece & ({ readonly documents: readonly Node[] } | { readonly error: TextError });
 
 /** The text cut before each `---`. Comments and directives alone belong to the document that follows. */
 function piecesOf(text: string): readonly Piece[] {
@@ -63,7 +64,7 @@ function parsePiece(piece: Piece): ParsedPiece {
   try {
     return { ...piece, documents: parseDocuments(piece.text, MANIFEST_LIMITS) };
   } catch (error) {
-    if (error instanceof YamlError) return { ...piece, error };
+    if (error instanceof TextError) return { ...piece, error };
     throw error;
   }
 }
@@ -73,12 +74,12 @@ function isManifest(piece: ParsedPiece): boolean {
   return piece.documents.some((node) => valueAt(node, 'apiVersion') && valueAt(node, 'kind'));
 }
 
-function syntaxProblem({ start, text, error }: Piece & { readonly error: YamlError }, file: Source): Problem {
-  const at = originIn(file, start + error.offset);
+function syntaxProblem({ start, text, error }: Piece & { readonly error: TextError }, file: Source): Problem {
   // A rendered manifest may hold "{{" too, in a text that is for another program.
   const render = placeholderIn(text) === undefined ? '' : `if "{{" is a placeholder, ${RENDER}; else `;
   const remedy = `${render}${printable(error.remedy)}`;
-  return problem('syntax', { at, message: printable(error.message), remedy });
+  const at = { offset: start + error.offset };
+  return problemIn(file, 'syntax', at, printable(error.message), remedy);
 }
 
 /** A Kubernetes object; the kind is empty if neither the object nor the list around it says it. */

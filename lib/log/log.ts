@@ -73,7 +73,6 @@ function nonBlockingStderr(): number {
   }
 }
 
-/** The colours of the levels that people must not miss. */
 const COLOUR: Readonly<Record<string, Colour>> = { warn: 'yellow', error: 'red', fatal: 'red' };
 
 /** The line as text: `10:20:30.123 INFO  message key=value`, then the lines of `frame`, `verdicts`, `rules` or `transaction`. */

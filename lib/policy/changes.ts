@@ -4,13 +4,13 @@ import {
   everything,
   formatRange,
   intersection,
+  meetsSome,
   type Range,
   type RangeSet,
   rangeOf,
   rangeSet,
   sizeOf,
 } from '../cidr/ranges.ts';
-import { partitionPoint } from '../text/partition-point.ts';
 import { counted, countedAddresses, few } from '../text/words.ts';
 import { type Change, type Fate, type Fates, fatesOf, sideBySide } from './fates.ts';
 import { type Entry, nodeAddressText, outcomeText, type Policy } from './policy.ts';
@@ -107,11 +107,7 @@ function outcomeOf({ verdict, as }: Entry): string {
 
 /** The policy without the entries that say nothing about addresses of the set. */
 function within({ family, from, entries }: Policy, { ranges }: RangeSet): Policy {
-  const overlaps = ({ first, last }: Range): boolean => {
-    const next = ranges[partitionPoint(ranges, (range) => range.last < first)];
-    return next !== undefined && next.first <= last;
-  };
-  return { family, from, entries: entries.filter(({ prefix }) => overlaps(rangeOf(prefix))) };
+  return { family, from, entries: entries.filter(({ prefix }) => meetsSome(rangeOf(prefix), ranges)) };
 }
 
 /** What happens to packets if the first fates are replaced by the second. */

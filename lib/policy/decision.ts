@@ -1,4 +1,4 @@
-import { ADDRESS_BITS, type Address, type Family, formatAddress, type OwnAddress } from '../cidr/address.ts';
+import { ADDRESS_BITS, type Address, type Family, type OwnAddress } from '../cidr/address.ts';
 import { covers, prefixAt } from '../cidr/prefix.ts';
 import { isIn, type Range, rangeOf } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
@@ -17,7 +17,6 @@ import {
 /** What the config says about an address, and why. */
 export interface Decision {
   readonly address: Address;
-  readonly text: string;
   readonly verdict: Verdict;
   /** The address that the packets leave with; undefined if they are not masqueraded, or if no destination has one for them. */
   readonly as: NodeAddress | undefined;
@@ -64,7 +63,6 @@ export function decide(
   const verdict = from.isElsewhere ? 'not_masqueraded' : (decidedBy?.verdict ?? 'masqueraded');
   return {
     address,
-    text: formatAddress(address),
     verdict,
     as: verdict === 'masqueraded' ? decidedBy?.as : undefined,
     source: from,

@@ -1,9 +1,16 @@
 import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
 import { covers, overlap, type Prefix, prefixAt, truncate } from '../cidr/prefix.ts';
-import { difference, prefixesOf, type RangeSet, rangeOf, rangeSet, union } from '../cidr/ranges.ts';
+import {
+  difference,
+  meetsSome,
+  prefixesOf,
+  type RangeSet,
+  rangeOf,
+  rangeSet,
+  union,
+} from '../cidr/ranges.ts';
 import type { Advice } from '../text/advice.ts';
 import { withOrigin } from '../text/origin.ts';
-import { partitionPoint } from '../text/partition-point.ts';
 import { counted, few } from '../text/words.ts';
 import { unmasqueraded } from './flatten.ts';
 import type { Policy } from './policy.ts';
@@ -74,9 +81,7 @@ export function masqueradedPods(
 }
 
 function meets(prefix: Prefix, { family, ranges }: RangeSet): boolean {
-  const { first, last } = rangeOf(prefix);
-  const range = ranges[partitionPoint(ranges, (one) => one.last < first)];
-  return prefix.family === family && range !== undefined && range.first <= last;
+  return prefix.family === family && meetsSome(rangeOf(prefix), ranges);
 }
 
 /** The lengths between which one range holds several, so that it stays the same when pods come and go. */

@@ -15,7 +15,6 @@ export interface CheckReport {
   readonly expected?: { readonly file: Source; readonly count: number };
 }
 
-/** How many problems there are of each severity. */
 export function summarize(problems: readonly Problem[]) {
   const count = (wanted: Severity) => problems.filter(({ severity }) => severity === wanted).length;
   return { errors: count('error'), warnings: count('warning'), infos: count('info') };

@@ -37,7 +37,6 @@ export function readiness(
   ];
 }
 
-/** Whether the rules stay in the kernel. */
 function rulesCheck(contest: Contest, now: number): Check {
   const name = 'rules';
   if (!contest.isOn(now)) return { name, isGood: true, reason: 'no other program changes them all the time' };

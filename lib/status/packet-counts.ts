@@ -6,7 +6,6 @@ import type { Origin } from '../text/origin.ts';
 /** The shortest time between two readings, because each one starts a process for each family. */
 const FRESH_MS = 15_000;
 
-/** The last reading of the counts of one family. */
 interface Reading {
   readonly remade: number;
   /** The counts by the text of the rule. */

@@ -145,7 +145,6 @@ async function answer(
   return route({ query: new Set(query.split('&').map((part) => part.replace(/=.*/s, ''))), accept });
 }
 
-/** An answer with a text as its body. */
 export function reply(status: number, type: string, text: string): Reply {
   return { status, type, body: Buffer.from(text) };
 }

@@ -45,7 +45,6 @@ export interface Observed {
 const MOST_SOURCES = 100;
 const LONGEST_PROBLEM = 2000;
 
-/** The state of the agent now. */
 export function agentState({ status, families, interval }: Observed): AgentState {
   const { build, dataplane, loaded, invalid } = status;
   const checks = readiness(status, families, interval(), performance.now());

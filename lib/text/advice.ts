@@ -5,7 +5,6 @@ export interface Advice {
   readonly remedy: string;
 }
 
-/** Both in one line. */
 export function adviceText({ message, remedy }: Advice): string {
   return `${message}; ${remedy}`;
 }

@@ -10,3 +10,16 @@ export function errorMessage(error: unknown): string {
 
 /** The system refused an operation; the message says which one and what to do. */
 export class SystemError extends Error {}
+
+/** A text is not what it should be. The message says why, without position. */
+export class TextError extends Error {
+  /** Where in the text, in UTF-16 code units. */
+  readonly offset: number;
+  readonly remedy: string;
+
+  constructor(message: string, offset: number, remedy: string) {
+    super(message);
+    this.offset = offset;
+    this.remedy = remedy;
+  }
+}

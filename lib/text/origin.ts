@@ -19,7 +19,6 @@ interface BuiltInOrigin {
   readonly reason: string;
 }
 
-/** A value that remembers where it was written. */
 export interface Located<Value> {
   readonly value: Value;
   readonly origin: Origin;

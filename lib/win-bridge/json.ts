@@ -1,85 +1,71 @@
 import { type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
+import { TextError } from '../text/error.ts';
 import { quote } from '../text/escape.ts';
 
 /** A JSON value with its position in the text. */
 export type { Node } from 'jsonc-parser';
-
-/** The reason why the list of a CNI config cannot be set. */
-export class CniError extends Error {
-  readonly remedy: string;
-  /** The position in the text, in UTF-16 code units. */
-  readonly offset: number;
-
-  /** @param message one sentence, without position and without control characters */
-  constructor(message: string, at: { readonly offset: number }, remedy: string) {
-    super(message);
-    this.offset = at.offset;
-    this.remedy = remedy;
-  }
-}
 
 /** A CNI config has a few kilobytes and some 50 objects and lists; more is a mistake or an attack. */
 const MAX_LENGTH = 256 * 1024;
 /** The most objects and lists; this limits the depth of the parser's recursion. */
 const MAX_ITEMS = 1000;
 
-const START = { offset: 0 };
 const GIVE = 'give the CNI config of a Windows node';
 
 /**
  * Reads a JSON text.
  *
- * @throws {CniError} for everything that Go's encoding/json refuses, such as comments and trailing commas
+ * @throws {TextError} for everything that Go's encoding/json refuses, such as comments and trailing commas
  */
 export function parseStrict(json: string): Node {
-  if (json.length > MAX_LENGTH) throw new CniError('is longer than 256 KiB', START, GIVE);
+  if (json.length > MAX_LENGTH) throw new TextError('is longer than 256 KiB', 0, GIVE);
   if (json.split(/[[{]/).length - 1 > MAX_ITEMS)
-    throw new CniError(`has more than ${MAX_ITEMS} objects and lists`, START, GIVE);
+    throw new TextError(`has more than ${MAX_ITEMS} objects and lists`, 0, GIVE);
   const errors: ParseError[] = [];
   // Not JSON.parse: it has no offsets, and V8 13.6 can return a wrong key if a key contains \".
   const root = parseTree(json, errors, { disallowComments: true, allowEmptyContent: true });
   const [error] = errors;
   if (error !== undefined) throw syntaxError(json, error);
-  if (root === undefined) throw new CniError('is empty', START, GIVE);
+  if (root === undefined) throw new TextError('is empty', 0, GIVE);
   return root;
 }
 
-function syntaxError(json: string, { error, offset }: ParseError): CniError {
+function syntaxError(json: string, { error, offset }: ParseError): TextError {
   const name = printParseErrorCode(error);
   if (name === 'InvalidCommentToken')
-    return new CniError('has a comment, but CNI configs are plain JSON', { offset }, 'remove the comment');
+    return new TextError('has a comment, but CNI configs are plain JSON', offset, 'remove the comment');
   const before = json.slice(0, offset).trimEnd();
   if (before.endsWith(',') && /[}\]]/.test(json.charAt(offset)))
-    return new CniError('has a comma after the last item', { offset: before.length - 1 }, 'remove the comma');
+    return new TextError('has a comma after the last item', before.length - 1, 'remove the comma');
   const words = name.replace(/(?!^)[A-Z]/g, (letter) => ` ${letter}`).toLowerCase();
   const remedy = 'check quotes, commas and brackets here and just before';
-  return new CniError(`is not valid JSON: ${words}`, { offset }, remedy);
+  return new TextError(`is not valid JSON: ${words}`, offset, remedy);
 }
 
 /**
  * The member that Go's encoding/json reads for a field, which ignores the case of keys.
  *
- * @throws {CniError} if there are two, of which Go would read the last
+ * @throws {TextError} if there are two, of which Go would read the last
  */
 export function member(object: Node, name: string): Node | undefined {
   const properties = object.type === 'object' ? (object.children ?? []) : [];
   const [first, second] = properties.filter((property) => equalFold(keyOf(property), name));
   if (second === undefined) return first?.children?.[1];
   const message = `has ${quote(keyOf(second))} more than once in one object; case makes no difference`;
-  throw new CniError(message, second, 'keep one of them');
+  throw new TextError(message, second.offset, 'keep one of them');
 }
 
 /**
  * The member for a reader that does not ignore the case of keys.
  *
- * @throws {CniError} if the key is written in another case
+ * @throws {TextError} if the key is written in another case
  */
 export function exactMember(object: Node, name: string): Node | undefined {
   const value = member(object, name);
   const property = value?.parent;
   if (property === undefined || keyOf(property) === name) return value;
   const message = `has ${quote(keyOf(property))}, but only "${name}" is read`;
-  throw new CniError(message, property, `write "${name}"`);
+  throw new TextError(message, property.offset, `write "${name}"`);
 }
 
 export function textOf(node: Node | undefined): string | undefined {
@@ -97,12 +83,12 @@ const WANTED = { object: 'an object in braces', array: 'a list in brackets' };
  * The node, if it has the type.
  *
  * @param what the name of the value in the error
- * @throws {CniError} if it has another type
+ * @throws {TextError} if it has another type
  */
 export function requireType(node: Node, type: keyof typeof WANTED, what: string): Node {
   if (node.type === type) return node;
   const message = `${what} must be ${WANTED[type]}, but is of type ${node.type}`;
-  throw new CniError(message, node, `write ${WANTED[type]}`);
+  throw new TextError(message, node.offset, `write ${WANTED[type]}`);
 }
 
 function keyOf(property: Node): string {

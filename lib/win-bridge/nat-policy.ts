@@ -1,4 +1,5 @@
-import { CniError, equalFold, exactMember, member, type Node, requireType, textOf } from './json.ts';
+import { TextError } from '../text/error.ts';
+import { equalFold, exactMember, member, type Node, requireType, textOf } from './json.ts';
 import {
   HNS_API_1,
   HNS_API_2,
@@ -26,7 +27,7 @@ export interface NatPolicy {
 /**
  * The OutBoundNAT policies of a CNI config, at most one for each plugin.
  *
- * @throws {CniError} if there is none, or if it is unclear which policy or list the plugin reads
+ * @throws {TextError} if there is none, or if it is unclear which policy or list the plugin reads
  */
 export function natPolicies(root: Node): readonly NatPolicy[] {
   const plugins = pluginsOf(root);
@@ -42,7 +43,7 @@ function natPolicyOf(plugin: Plugin): readonly NatPolicy[] {
   if (policy === undefined) return [];
   if (second === undefined) return [{ policy, path: pathOf(plugin, policy) }];
   const remedy = 'keep one: HNS applies both, and it is unclear which has the list';
-  throw new CniError(`has more than one ${NAT} policy in ${title}`, second, remedy);
+  throw new TextError(`has more than one ${NAT} policy in ${title}`, second.offset, remedy);
 }
 
 /** The OutBoundNAT policies under a key. Readers of AdditionalArgs compare names exactly, the others ignore case. */
@@ -70,10 +71,10 @@ function pathOf({ title, path }: Plugin, policy: Node): ListPath {
   const found = `has "${wrong.join('.')}" in an ${NAT} policy`;
   const at = valueAt(policy, wrong)?.parent ?? policy;
   if (path !== undefined)
-    throw new CniError(`${found}, which ${title} does not read`, at, `write ${sample(path)} instead`);
-  throw new CniError(
+    throw new TextError(`${found}, which ${title} does not read`, at.offset, `write ${sample(path)} instead`);
+  throw new TextError(
     `${found}, but HNS reads either "ExceptionList" or "Settings.Exceptions"`,
-    at,
+    at.offset,
     `write either ${sample(HNS_API_1)} for HNS API 1 or ${sample(HNS_API_2)} for API 2`,
   );
 }
@@ -83,19 +84,23 @@ function valueAt(policy: Node, path: ListPath): Node | undefined {
   return path.reduce<Node | undefined>((node, key) => node && exactMember(node, key), policy);
 }
 
-function missingPolicy(root: Node, plugins: readonly Plugin[]): CniError {
+function missingPolicy(root: Node, plugins: readonly Plugin[]): TextError {
   const known = plugins.filter(({ key }) => key !== undefined);
   const [first] = known;
   if (first === undefined) {
     const makers = `plugin that is known to make Windows endpoints (${KNOWN_PLUGINS.join(', ')})`;
     const remedy = `add ${samplePolicy({})} to the list "policies" of the plugin that makes them`;
-    return new CniError(`has no ${NAT} policy, and no ${makers}`, root, remedy);
+    return new TextError(`has no ${NAT} policy, and no ${makers}`, root.offset, remedy);
   }
   const titles = known.map(({ title }) => title).join(' or ');
   const additions = known.map(
     (plugin) => `${samplePolicy(plugin)} to the list "${plugin.key}" of ${plugin.title}`,
   );
-  return new CniError(`has no ${NAT} policy in ${titles}`, first.config, `add ${additions.join(', or ')}`);
+  return new TextError(
+    `has no ${NAT} policy in ${titles}`,
+    first.config.offset,
+    `add ${additions.join(', or ')}`,
+  );
 }
 
 /** How to write a policy with an empty list. */

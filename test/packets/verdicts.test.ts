@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Family, parseAddress } from '../../lib/cidr/address.ts';
+import { type Family, formatAddress, parseAddress } from '../../lib/cidr/address.ts';
 import type { KernelVerdict, Observed } from '../../lib/dataplane/dataplane.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
 import type { PortOptions, PortRange } from '../../lib/dataplane/ports.ts';
@@ -117,7 +117,7 @@ async function shoot(
       aims.push({ explained, as: entry?.as && nodeAddressText(entry.as), kernel });
     }
   }
-  const seen = await network.sourcesSeen(aims.map(({ explained }) => explained.text));
+  const seen = await network.sourcesSeen(aims.map(({ explained }) => formatAddress(explained.address)));
   return aims.flatMap((aim, index) => {
     const one = seen[index];
     return one === undefined ? [] : [{ ...aim, seen: one }];
@@ -132,10 +132,10 @@ function isAsExplained({ explained, as, seen, kernel }: Shot): boolean {
 }
 
 function describeShot({ explained, as, seen, kernel }: Shot): string {
-  const { text, verdict, decidedBy } = explained;
+  const { address, verdict, decidedBy } = explained;
   const by = decidedBy === undefined ? 'no entry' : decidedBy.prefix.text;
   const rules = kernel && `, and the rules read as ${kernel.verdict} ${kernel.as ?? ''}`;
-  return `${text}: ${verdict} ${as ?? ''} (by ${by}), but it arrived from ${seen.address}${rules ?? ''}`;
+  return `${formatAddress(address)}: ${verdict} ${as ?? ''} (by ${by}), but it arrived from ${seen.address}${rules ?? ''}`;
 }
 
 function report(number: number, { sources }: RandomConfig, wrong: readonly string[]): string {

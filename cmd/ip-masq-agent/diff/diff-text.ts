@@ -4,6 +4,7 @@ import { placeName } from '../../../lib/dataplane/dataplane.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
 import { describeKernelChange } from '../../../lib/dataplane/kernel-fates.ts';
 import { adviceText } from '../../../lib/text/advice.ts';
+import type { Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
@@ -14,20 +15,15 @@ import type { Difference } from './difference.ts';
 const CONTEXT = 3;
 
 const SIGN = { kept: ' ', added: '+', removed: '-' } as const;
-const COLOUR = { kept: '', added: '\x1b[32m', removed: '\x1b[31m' } as const;
-const RESET = '\x1b[0m';
 
 /**
  * What a sync would change, for people: the rules as a unified diff, each with the place that asks for it, then what
  * happens to packets.
  */
-export function diffText(
-  differences: readonly Difference[],
-  { colour }: { readonly colour: boolean },
-): string {
+export function diffText(differences: readonly Difference[], paint: Paint): string {
   const verdicts = differences.map(verdictText);
   const lines = differences.flatMap(({ preview, leftovers, stays, unread }, index) => [
-    ...(preview.unreadable === undefined ? rulesText(preview, colour) : []),
+    ...(preview.unreadable === undefined ? rulesText(preview, paint) : []),
     ...stays.map((text) => printable(`${placeName(preview)}: ${text}`)),
     ...unread.map(unreadText),
     ...leftovers.map(leftoverText),
@@ -38,7 +34,6 @@ export function diffText(
   return [...lines, ...(changes ? [CONNECTIONS_LINE] : []), ''].join('\n');
 }
 
-/** The rules that are there now, for people. */
 export function placesText(readings: readonly Reading[]): string {
   const lines = readings.flatMap((one) => [
     `${placeName(one)}: ${contentText(one)}`,
@@ -60,12 +55,12 @@ function contentText(reading: Reading): string {
   }
 }
 
-function rulesText(preview: Preview, colour: boolean): readonly string[] {
+function rulesText(preview: Preview, paint: Paint): readonly string[] {
   const { plan } = preview;
   if (plan === undefined) return [`${placeName(preview)}: nothing to change`];
   return [
     `${placeName(preview)}: ${plan.found.join(', ')}`,
-    ...shorten(diffOf(plan)).map((line) => show(line, colour)),
+    ...shorten(diffOf(plan)).map((line) => show(line, paint)),
   ];
 }
 
@@ -91,34 +86,29 @@ function verdictText({ preview: { family, policy }, now }: Difference): readonly
   }
 }
 
-type Shown = DiffLine | { readonly change: 'skipped'; readonly count: number };
+type Shown = DiffLine | { readonly change: 'skipped'; count: number };
 
 /** Leaves out unchanged rules that are far from a changed one. */
 function shorten(lines: readonly DiffLine[]): readonly Shown[] {
-  const near = new Set<number>();
-  for (const [index, { change }] of lines.entries()) {
-    if (change === 'kept') continue;
-    for (let other = index - CONTEXT; other <= index + CONTEXT; other += 1) near.add(other);
-  }
+  const isChanged = ({ change }: DiffLine) => change !== 'kept';
   const shown: Shown[] = [];
-  let count = 0;
   for (const [index, line] of lines.entries()) {
-    if (!near.has(index)) count += 1;
-    if (count > 0 && (near.has(index) || index === lines.length - 1)) {
-      shown.push({ change: 'skipped', count });
-      count = 0;
-    }
-    if (near.has(index)) shown.push(line);
+    const isNear = lines.slice(Math.max(0, index - CONTEXT), index + CONTEXT + 1).some(isChanged);
+    const before = shown.at(-1);
+    if (isNear) shown.push(line);
+    else if (before?.change === 'skipped') before.count += 1;
+    else shown.push({ change: 'skipped', count: 1 });
   }
   return shown;
 }
 
-function show(line: Shown, colour: boolean): string {
+function show(line: Shown, paint: Paint): string {
   if (line.change === 'skipped')
     return `  … ${counted(line.count, 'rule')} that stay${line.count === 1 ? 's' : ''}`;
   const { text, entry } = line.rule;
   const plain = printable(
     `${SIGN[line.change]} ${text}${entry === undefined ? '' : `  # ${formatOrigin(entry.origin)}`}`,
   );
-  return colour && line.change !== 'kept' ? `${COLOUR[line.change]}${plain}${RESET}` : plain;
+  if (line.change === 'kept') return plain;
+  return paint(line.change === 'added' ? 'green' : 'red', plain);
 }

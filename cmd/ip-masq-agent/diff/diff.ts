@@ -6,34 +6,26 @@ import type { Args } from '../command.ts';
 import type { DIFF_FLAGS } from '../command-flags.ts';
 import { EXIT } from '../exit.ts';
 import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../from-flags.ts';
-import { print, printJson, wantsColour } from '../print.ts';
+import { printResult } from '../print.ts';
 import { errorJson, orInvalid, readConfig } from '../read-config.ts';
 import { diffText, placesText } from './diff-text.ts';
 import { differenceJson, differenceOf, differs, placeJson } from './difference.ts';
 
-/** Shows what a sync would change in the kernel now. */
 export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> {
-  const isText = flags.output === 'text';
-  const { config, error } = await orInvalid(readConfig(flags, { forPeople: isText }));
+  const format = flags.output;
+  const { config, error } = await orInvalid(readConfig(flags, { forPeople: format === 'text' }));
   const host = systemHost(flags['sync-timeout']);
   const seen = await survey(dataplaneOptions(flags), host, foreignHost(flags), retryOptions(flags));
   if (config === undefined) {
     const readings = [...seen.used, ...seen.others];
-    if (isText) print(placesText(readings));
-    else
-      printJson(EXIT.config, {
-        hash: null,
-        families: [],
-        places: readings.map(placeJson),
-        ...errorJson(error),
-      });
+    const json = { hash: null, families: [], places: readings.map(placeJson), ...errorJson(error) };
+    printResult(format, EXIT.config, json, () => placesText(readings));
     throw error;
   }
   const differences = seen.used.map((place) =>
     differenceOf(preview(place, config, keptFamilies(flags)), seen.others),
   );
   const code = differences.some(differs) ? EXIT.different : EXIT.ok;
-  if (isText) print(diffText(differences, { colour: wantsColour(process.stdout) }));
-  else printJson(code, { hash: configHash(config), families: differences.map(differenceJson) });
-  return code;
+  const json = { hash: configHash(config), families: differences.map(differenceJson) };
+  return printResult(format, code, json, (paint) => diffText(differences, paint));
 }

@@ -20,12 +20,10 @@ export interface Difference {
   readonly now: KernelFates | undefined;
 }
 
-/** Whether a sync would change anything in the family. */
 export function differs({ preview, leftovers }: Pick<Difference, 'preview' | 'leftovers'>): boolean {
   return preview.plan !== undefined || leftovers.length > 0;
 }
 
-/** Puts together what was seen of one family. */
 export function differenceOf(preview: Preview, elsewhere: readonly Reading[]): Difference {
   const { family, observed, policy, unreadable } = preview;
   const others = elsewhere.filter((one) => one.family === family);
@@ -42,7 +40,6 @@ export function differenceOf(preview: Preview, elsewhere: readonly Reading[]): D
   };
 }
 
-/** What a sync would change in one family as plain values, for programs. */
 export function differenceJson(difference: Difference): object {
   const { preview, leftovers, stays, unread, now } = difference;
   const { dataplane, family, plan } = preview;
@@ -62,7 +59,6 @@ export function differenceJson(difference: Difference): object {
   };
 }
 
-/** What a place holds now as plain values, for programs. */
 export function placeJson(reading: Reading): object {
   const { dataplane, family, kind } = reading;
   return {

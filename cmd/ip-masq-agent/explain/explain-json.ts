@@ -5,7 +5,6 @@ import type { Entry, NodeAddress } from '../../../lib/policy/policy.ts';
 import { placeValue } from '../../../lib/report/json.ts';
 import { agreesWholly, type Explained, type LiveVerdict } from './live.ts';
 
-/** The answer as plain values, for programs. */
 export function explainedJson({ address, translatedFrom, decision, isKept, live }: Explained): object {
   // Without rules for the family, no entry decides; with an invalid config, none is known.
   const kept = isKept ? decision : undefined;

@@ -18,25 +18,25 @@ import { agreesWholly, type Elsewhere, type Explained, type LiveVerdict } from '
 
 const COLOUR: Readonly<Record<Verdict, Colour>> = { not_masqueraded: 'green', masqueraded: 'yellow' };
 
-/** The answer as text for people: the verdict, then the reasons. */
 export function explainedText(
   { address, translatedFrom, decision, isKept, live }: Explained,
   paint: Paint,
 ): string {
   const { family } = address;
+  const text = formatAddress(address);
   const way =
     translatedFrom === undefined
       ? []
       : [
-          `connections to ${formatAddress(translatedFrom)} go to ${formatAddress(address)}, as conntrack shows; that address decides:`,
+          `connections to ${formatAddress(translatedFrom)} go to ${text}, as conntrack shows; that address decides:`,
         ];
   const said =
     decision === undefined
-      ? [`${formatAddress(address)}: the config is invalid; this is what happens now`]
+      ? [`${text}: the config is invalid; this is what happens now`]
       : isKept
         ? decisionLines(decision, live?.isLocal === true, paint)
         : [
-            `${decision.text} is not masqueraded by the agent: ${family} is not enabled (--enable-${FAMILY_NAMES[family]}), so the agent keeps no rules for it`,
+            `${text} is not masqueraded by the agent: ${family} is not enabled (--enable-${FAMILY_NAMES[family]}), so the agent keeps no rules for it`,
           ];
   const wanted = isKept ? (decision ?? live?.kernel)?.verdict : undefined;
   const seen = live === undefined ? [] : liveLines(live, wanted ?? 'not_masqueraded', paint);
@@ -50,11 +50,10 @@ export function unseenText(addresses: readonly Address[]): string {
   return `conntrack shows no connection to ${texts}. The address of a Service does not decide, but that of the endpoint to which kube-proxy translates it: ask for that (kubectl get endpointslices -A). A load balancer at sockets, such as Cilium's, leaves nothing in conntrack.\n`;
 }
 
-/** What the config says. */
 function decisionLines(decision: Decision, isLocal: boolean, paint: Paint): readonly string[] {
-  const { verdict, as, overridden, decidedBy, source } = decision;
-  const text =
-    source.address === undefined ? decision.text : `${decision.text} from ${formatAddress(source.address)}`;
+  const { address, verdict, as, overridden, decidedBy, source } = decision;
+  const from = source.address === undefined ? '' : ` from ${formatAddress(source.address)}`;
+  const text = `${formatAddress(address)}${from}`;
   const painted = paint(COLOUR[verdict], outcomeText(verdict, as && nodeAddressText(as)));
   return [
     isLocal

@@ -9,28 +9,26 @@ import { destinationsOf } from '../../../lib/flows/destinations.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
 import { Conntrack } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
-import { painter } from '../../../lib/text/colour.ts';
+import { ownAddresses, ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../from-flags.ts';
-import { print, printJson, wantsColour } from '../print.ts';
+import { printResult } from '../print.ts';
 import { errorJson, orInvalid, readConfig } from '../read-config.ts';
 import { explainedJson } from './explain-json.ts';
 import { explainedText, unseenText } from './explain-text.ts';
-import { agreesWholly, type Explained, explained, explainedLive } from './live.ts';
+import { agreesWholly, type Explained, explained, explainedLive, placesOf } from './live.ts';
 
-/** Says for each address whether traffic to it is masqueraded, and why. */
 export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): Promise<number> {
   const addresses = operands.map(addressOf);
   const { from } = flags;
   const other = addresses.find(({ family }) => from !== undefined && family !== from.family);
   if (other !== undefined)
     throw new UsageError(`${formatAddress(other)} and the address of --from are not of one family`);
-  const isText = flags.output === 'text';
-  const read = readConfig(flags, { forPeople: isText });
+  const read = readConfig(flags, { forPeople: flags.output === 'text' });
   const { config, error } = flags.live ? await orInvalid(read) : { config: await read };
   const { answers, unseen } = flags.live
     ? await askNode(config, addresses, from, flags)
@@ -40,14 +38,14 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
       };
   const agrees = answers.every(({ live }) => live === undefined || agreesWholly(live));
   const code = agrees ? EXIT.ok : EXIT.different;
-  const paint = painter(wantsColour(process.stdout));
-  if (isText) print([...answers.map((answer) => explainedText(answer, paint)), unseenText(unseen)].join(''));
-  else
-    printJson(code, {
-      addresses: answers.map(explainedJson),
-      ...(flags.live && { unseen: unseen.map(formatAddress) }),
-      ...errorJson(error),
-    });
+  const json = {
+    addresses: answers.map(explainedJson),
+    ...(flags.live && { unseen: unseen.map(formatAddress) }),
+    ...errorJson(error),
+  };
+  printResult(flags.output, code, json, (paint) =>
+    [...answers.map((answer) => explainedText(answer, paint)), unseenText(unseen)].join(''),
+  );
   if (error !== undefined) throw error;
   return code;
 }
@@ -66,15 +64,17 @@ async function askNode(
   const places = await survey(options, host, foreignHost(flags), retry, families);
   const nodeOptions = { families, ownChain: options.chain, iptables: places.dataplane.iptables };
   const node = await retrying(() => readNode(foreignHost(flags), nodeOptions), retry);
-  const kubeProxyDrops: Family[] = [];
-  for (const family of families) if (await kubeProxyDropsInvalid(host, family)) kubeProxyDrops.push(family);
-  const seen = { places, node, bpf: await bpfLinks(host), kubeProxyDrops };
+  const dropping: Family[] = [];
+  for (const family of families) if (await kubeProxyDropsInvalid(host, family)) dropping.push(family);
+  const common = { node, bpf: await bpfLinks(host), own: ownAddressList(), isOwn: ownAddresses() };
   const ways = await waysTo(addresses, from);
   const answers: Explained[] = [];
   for (const [index, address] of addresses.entries()) {
+    const { family } = address;
+    const seen = { ...common, ...placesOf(family, places), kubeProxyDrops: dropping.includes(family) };
     const targets = ways[index]?.length ? ways[index] : [address];
-    const found = onePerVerdict(await explainedLive(config, targets, from, keptFamilies(flags), seen));
-    for (const one of found)
+    const found = targets.map((one) => explainedLive(config, one, from, keptFamilies(flags), seen));
+    for (const one of onePerVerdict(await Promise.all(found)))
       answers.push(one.address.value === address.value ? one : { ...one, translatedFrom: address });
   }
   return { answers, unseen: addresses.filter((_, index) => !ways[index]?.length) };

@@ -5,7 +5,6 @@ import type { KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplan
 import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/foreign/find.ts';
 import type { NodeRules } from '../../../lib/foreign/read-node.ts';
-import { ownAddresses, ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { type Decision, decide } from '../../../lib/policy/decision.ts';
 import {
   type Address,
@@ -46,7 +45,6 @@ export interface LiveVerdict {
   readonly invalid: InvalidFate;
 }
 
-/** What happens to packets that conntrack refuses. */
 interface InvalidFate {
   /** What the agent does with them; undefined if nothing. */
   readonly agent: KernelFates['invalid'];
@@ -78,62 +76,52 @@ export function explained(
   return { address, decision, isKept: families.includes(address.family), live: undefined };
 }
 
-interface SeenNode {
-  readonly places: Survey;
+/** What was seen of the node, for addresses of one family. */
+export interface SeenNode extends SeenPlaces {
+  readonly own: readonly OwnAddress[];
+  readonly isOwn: (address: Address) => boolean;
   readonly node: NodeRules;
   /** Links of programs that may masquerade past all rules. */
   readonly bpf: readonly string[];
-  /** The families in which kube-proxy drops packets that conntrack refuses. */
-  readonly kubeProxyDrops: readonly Family[];
+  /** Whether kube-proxy drops packets that conntrack refuses. */
+  readonly kubeProxyDrops: boolean;
 }
 
 /**
- * What the config says about addresses, and what the kernel does.
+ * What the config says about an address, and what the kernel does.
  *
  * @param config undefined if it is invalid
- * @throws {DataplaneError}
  */
 export async function explainedLive(
   config: MergedConfig | undefined,
-  addresses: readonly Address[],
+  address: Address,
   from: Address | undefined,
   families: readonly Family[],
   seen: SeenNode,
-): Promise<readonly Explained[]> {
-  const known: Partial<Record<Family, SeenPlaces>> = {};
-  const answers: Explained[] = [];
-  const [own, isOwn] = [ownAddressList(), ownAddresses()];
-  for (const address of addresses) {
-    const { family } = address;
-    const said = explained(config, address, from, families, own);
-    const places = known[family] ?? placesOf(family, seen.places);
-    known[family] = places;
-    const kernel = verdictAt(places.used, address, from);
-    const elsewhere = verdictsElsewhere(places, from, said);
-    const meant = config && fromSet(compilePolicy(config, family))?.ranges;
-    const hasOtherSources =
-      config !== undefined &&
-      said.isKept &&
-      from === undefined &&
-      kernel.state === 'applied' &&
-      !sameRanges(places.used.from?.ranges, meant);
-    const agrees = config && agree(said, kernel) && !hasOtherSources;
-    const verdict = await explainForeign(seen.node, address);
-    const foreign = { ...verdict, unread: [...places.unread, ...verdict.unread] };
-    answers.push({
-      ...said,
-      live: {
-        isLocal: isOwn(address),
-        kernel: hasOtherSources ? { ...kernel, rule: sourcesText(places.used) } : kernel,
-        agrees,
-        elsewhere,
-        foreign,
-        bpf: seen.bpf,
-        invalid: { agent: places.used.invalid, kubeProxyDrops: seen.kubeProxyDrops.includes(family) },
-      },
-    });
-  }
-  return answers;
+): Promise<Explained> {
+  const { used } = seen;
+  const said = explained(config, address, from, families, seen.own);
+  const kernel = verdictAt(used, address, from);
+  const meant = config && fromSet(compilePolicy(config, address.family))?.ranges;
+  const hasOtherSources =
+    config !== undefined &&
+    said.isKept &&
+    from === undefined &&
+    kernel.state === 'applied' &&
+    !sameRanges(used.from?.ranges, meant);
+  const verdict = await explainForeign(seen.node, address);
+  return {
+    ...said,
+    live: {
+      isLocal: seen.isOwn(address),
+      kernel: hasOtherSources ? { ...kernel, rule: sourcesText(used) } : kernel,
+      agrees: config && agree(said, kernel) && !hasOtherSources,
+      elsewhere: verdictsElsewhere(seen, from, said),
+      foreign: { ...verdict, unread: [...seen.unread, ...verdict.unread] },
+      bpf: seen.bpf,
+      invalid: { agent: used.invalid, kubeProxyDrops: seen.kubeProxyDrops },
+    },
+  };
 }
 
 /** Whether the kernel does what the config says, as far as the agent's rules are concerned. */
@@ -165,7 +153,8 @@ interface SeenPlaces {
   readonly unread: readonly string[];
 }
 
-function placesOf(family: Family, { used, others }: Survey): SeenPlaces {
+/** @throws {DataplaneError} if the dataplane in use cannot be read */
+export function placesOf(family: Family, { used, others }: Survey): SeenPlaces {
   const of = (readings: Survey['used']) => readings.filter((one) => one.family === family);
   const [own] = of(used);
   if (own === undefined || 'error' in own) throw own?.error;

@@ -2,23 +2,20 @@ import { setMaxListeners } from 'node:events';
 import { parseAddress } from '../../../lib/cidr/address.ts';
 import { ask, inParallel, type Reply } from '../../../lib/fleet/ask.ts';
 import { type FleetNode, listNodes } from '../../../lib/fleet/nodes.ts';
-import { painter } from '../../../lib/text/colour.ts';
 import { quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { FLEET_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
-import { print, printJson, wantsColour } from '../print.ts';
+import { printResult } from '../print.ts';
 import { stopSignal } from '../signals.ts';
 import { groupsText, type Report, worst } from './groups.ts';
 import { SUMMARIES, type Summary } from './summaries.ts';
 
-/** What is known of a node, for programs too. */
 interface NodeReport extends Report {
   /** Null in the text for people, which would only keep it in memory. */
   readonly answer: object | null;
 }
 
-/** Asks the agents of all nodes through kubectl. */
 export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   const { flags } = args;
   const { name, words } = questionOf(args);
@@ -42,21 +39,9 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   });
   showProgress('');
   const all = nodes.flatMap(({ name }) => reports.get(name) ?? []);
-  if (isText) print(groupsText(all, painter(wantsColour(process.stdout))));
-  else
-    printJson(worst(all), {
-      command: name,
-      nodes: all.map(({ node, pod, daemonSet, state, code, answer, lines }) => ({
-        node,
-        pod,
-        daemonSet,
-        state,
-        code,
-        answer,
-        lines,
-      })),
-    });
-  return worst(all);
+  // What is only for the groups of the text is left out.
+  const json = { command: name, nodes: all.map(({ key, unseen, hash, ...shown }) => shown) };
+  return printResult(flags.output, worst(all), json, (paint) => groupsText(all, paint));
 }
 
 /** The command for the agents, and its words. */
@@ -94,17 +79,17 @@ function reportOf(
     // Messages name pods, addresses and times.
     const text = reply.lines.join('\n').replaceAll(pod?.name ?? node, '');
     const key = reply.kind === 'down' ? text : text.replace(/\d+/g, '');
-    return { ...common, lines: reply.lines, key, answer: null };
+    return { ...common, answer: null, lines: reply.lines, key };
   }
   const { answer, errors } = reply;
   try {
     const { lines, key = lines.join('\n'), unseen = [], hash = null } = summarise(answer);
     const all = { lines: [...lines, ...errors], key: [key, ...errors].join('\n') };
-    return { ...common, ...all, unseen, hash, answer };
+    return { ...common, answer, ...all, unseen, hash };
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     const lines = ['the answer has another form than this version knows'];
-    return { ...common, state: 'failed', code: EXIT.system, lines, key: 'form', answer: null };
+    return { ...common, state: 'failed', code: EXIT.system, answer: null, lines, key: 'form' };
   }
 }
 

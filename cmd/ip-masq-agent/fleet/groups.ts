@@ -3,7 +3,6 @@ import type { Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { counted, few, fewInSentence } from '../../../lib/text/words.ts';
 
-/** What is known of a node. */
 export interface Report {
   readonly node: string;
   readonly code: number;

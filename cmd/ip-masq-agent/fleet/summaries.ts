@@ -141,7 +141,6 @@ function verdictText(one: Explanation): string {
   return `${saidText(one)}${live.agrees && verdict === null ? '' : kernel}${others}`;
 }
 
-/** What the config says. */
 function saidText({ address, verdict, decidedBy, live }: Explanation): string {
   if (live?.agrees === null) return 'the config is invalid';
   if (verdict === null)

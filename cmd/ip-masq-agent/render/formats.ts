@@ -12,7 +12,7 @@ import {
   problem,
   strictly,
 } from '../../../lib/config/problem.ts';
-import { decodeSource, originIn, type Source } from '../../../lib/config/source.ts';
+import { decodeSource, problemIn, type Source } from '../../../lib/config/source.ts';
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import { ownAddressList } from '../../../lib/node/own-addresses.ts';
@@ -25,7 +25,6 @@ import type { RENDER_FLAGS, RENDER_FORMATS } from '../command-flags.ts';
 import { dataplaneOptions, keptFamilies } from '../from-flags.ts';
 import { flatPrefixes, flatSource } from './flat-source.ts';
 
-/** The merged config in the format of the output. */
 export interface Rendered {
   readonly text: string;
   /** What people should know about the text. */
@@ -117,9 +116,8 @@ async function renderCniConfig(config: MergedConfig, path: string): Promise<Rend
   const cidrs = flatPrefixes(compilePolicy(config, 'IPv4')).map(({ value }) => value.text);
   const result = withExceptionList(input.text, cidrs);
   if ('error' in result) {
-    const { message, remedy, offset } = result.error;
-    const at = originIn(input, offset);
-    throw cniConfigError(problem('shape', { at, message, remedy }), [input]);
+    const { error } = result;
+    throw cniConfigError(problemIn(input, 'shape', error, error.message, error.remedy), [input]);
   }
   const dropped = [...config.nonMasqueradeCIDRs, ...config.masqueradeCIDRs].filter(
     ({ value }) => value.family === 'IPv6',

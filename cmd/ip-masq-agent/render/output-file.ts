@@ -5,7 +5,6 @@ import { basename, dirname, join } from 'node:path';
 import { errorCode, errorMessage, SystemError } from '../../../lib/text/error.ts';
 import { printable } from '../../../lib/text/escape.ts';
 
-/** What was done to an output file. */
 type OutputChange = 'unchanged' | 'written' | 'removed' | 'absent';
 
 /**

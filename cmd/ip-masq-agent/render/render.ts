@@ -21,7 +21,6 @@ import { keepOutput, type Output, UNCHANGED } from './sidecar.ts';
 
 type RenderArgs = Args<typeof RENDER_FLAGS>;
 
-/** Prints or writes the rules, or the merged config for other programs. */
 export async function render(args: RenderArgs): Promise<number> {
   const { flags } = args;
   checkFlags(flags);

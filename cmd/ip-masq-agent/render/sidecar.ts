@@ -14,7 +14,6 @@ import type { Rendered } from './formats.ts';
 import type { OutputState } from './output-checks.ts';
 import { writeOutput } from './output-file.ts';
 
-/** What is kept, and how. */
 export interface Output {
   readonly path: string;
   readonly render: (config: MergedConfig) => Promise<Rendered>;

@@ -73,7 +73,6 @@ export function run(args: Args): Promise<number> {
   );
 }
 
-/** Syncs at each wake. */
 async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: Ending): Promise<void> {
   const { flags } = args;
   const netlink = flags.netlink === 'off' ? undefined : openNetlink(log, recorder);

@@ -16,7 +16,6 @@ import type { FlagValues } from '../flags.ts';
 import { keptFamilies } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 
-/** How many digits of the commit are shown. */
 const SHORT_HASH = 12;
 
 export interface Served {

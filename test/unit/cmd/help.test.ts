@@ -18,7 +18,7 @@ describe('the documentation', () => {
       const named = [...text.matchAll(/^ {2}(?:-\w, )?--([a-z0-9-]+)/gm)].map(([, flag]) => flag);
       assert.deepEqual(named, [
         ...Object.keys(command.own),
-        ...Object.keys(FLAGS).filter((flag) => command.uses.some((use) => use === flag)),
+        ...Object.keys(FLAGS).filter((flag) => command.uses?.some((use) => use === flag)),
       ]);
       const lines = Object.keys(command.examples);
       assert.ok([2, 3].includes(lines.length));

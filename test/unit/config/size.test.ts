@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { parseEvents } from 'js-yaml';
 import { countMarks } from '../../../lib/config/size.ts';
-import { YamlError } from '../../../lib/config/yaml.ts';
+import { TextError } from '../../../lib/text/error.ts';
 import { almostConfig } from './arbitrary.ts';
 import { anyPattern } from './patterns.ts';
 
@@ -51,7 +51,7 @@ describe('the marks of a text', () => {
     assert.equal(countMarks('a: [1, 2]', 3), 3);
     assert.throws(
       () => countMarks('a: [1, 2]', 2),
-      (error) => error instanceof YamlError && error.offset === 5,
+      (error) => error instanceof TextError && error.offset === 5,
     );
   });
 });

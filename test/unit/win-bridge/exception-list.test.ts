@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import type { TextError } from '../../../lib/text/error.ts';
 import { withExceptionList } from '../../../lib/win-bridge/exception-list.ts';
-import type { CniError } from '../../../lib/win-bridge/json.ts';
 import { useWork } from '../../lab/work.ts';
 import {
   AZURE,
@@ -325,7 +325,7 @@ function changed(config: string, cidrs: readonly string[] = TWO): string {
   return result.text;
 }
 
-function rejected(config: string): CniError {
+function rejected(config: string): TextError {
   const result = withExceptionList(config, TWO);
   assert.ok('error' in result, config);
   return result.error;

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { CniError, parseStrict } from '../../../lib/win-bridge/json.ts';
+import { TextError } from '../../../lib/text/error.ts';
+import { parseStrict } from '../../../lib/win-bridge/json.ts';
 import { MINIFIED } from './samples.ts';
 
 describe('text that is not plain JSON is an error with place and remedy:', () => {
@@ -54,12 +55,12 @@ describe('text that is not plain JSON is an error with place and remedy:', () =>
   });
 });
 
-function errorOf(text: string): CniError | undefined {
+function errorOf(text: string): TextError | undefined {
   try {
     parseStrict(text);
     return undefined;
   } catch (error) {
-    if (error instanceof CniError) return error;
+    if (error instanceof TextError) return error;
     throw error;
   }
 }
