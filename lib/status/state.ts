@@ -74,7 +74,6 @@ export function agentState({ status, families, interval }: Observed): AgentState
   };
 }
 
-const KEPT = { config: 'the last valid config stays in use', rules: 'the rules of an earlier run stay' };
 const SHOWN_SOURCES = 10;
 
 /**
@@ -87,9 +86,10 @@ const SHOWN_SOURCES = 10;
 export function stateLines(state: AgentState): readonly string[] {
   const { version, dataplane, hash, sources, invalid, keeps, inPlace, reasons } = state;
   const names = fewInSentence(sources, SHOWN_SOURCES, String) || 'no source: the defaults apply';
-  const stays = keeps === null ? '' : `; ${KEPT[keeps] ?? 'nothing changes'}`;
+  const absent = keeps === 'rules' ? 'those of an earlier run' : `not in place: ${reasons.join('; ')}`;
+  const stays = keeps === 'config' ? '; the last valid config stays in use' : '';
   return [
-    `${version}: the rules are ${inPlace ? 'in place' : `not in place: ${reasons.join('; ')}`}`,
+    `${version}: the rules are ${inPlace ? 'in place' : absent}`,
     `dataplane: ${dataplane?.name ?? 'not found yet'}`,
     `config: ${hash === null ? 'none that is valid yet' : `${hash} (${names})`}`,
     ...(invalid === null ? [] : [`invalid: ${invalid.message}, the first is ${invalid.first}${stays}`]),

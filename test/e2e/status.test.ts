@@ -67,6 +67,7 @@ describe('status', () => {
     await again.logged(/http:/);
     const held = await stateOf(node);
     assert.deepEqual([held.code, held.state.keeps, held.state.hash], [3, 'rules', null]);
+    assert.match((await node.agent('status')).stdout, /: the rules are those of an earlier run$/m);
     await again.stop();
   });
 
