@@ -13,7 +13,6 @@ export interface SourcesOptions {
   readonly resyncInterval: number;
 }
 
-/** A reading of the sources without errors. */
 export interface ValidConfig extends LoadedConfig {
   readonly config: MergedConfig;
 }
@@ -25,9 +24,7 @@ export interface ValidConfig extends LoadedConfig {
  */
 type Keep = (valid: ValidConfig | undefined) => Promise<string | undefined>;
 
-/** What the reader of the sources tells. */
 export interface LoadObserver {
-  /** The sources were read, and have no error. */
   onLoad(loaded: ValidConfig): void;
   onInvalidConfig(error: InvalidConfigError): void;
 }
@@ -54,7 +51,6 @@ export class SourceReader {
     return this.#valid;
   }
 
-  /** Whether the sources were read before. */
   get hasRead(): boolean {
     return this.#last !== undefined;
   }

@@ -38,19 +38,15 @@ export interface AgentOptions {
 
 /** Receives the events of a sync. It does not change the sync. */
 export interface Observer extends LoadObserver {
-  /** The dataplane was found. */
   onDataplane(dataplane: Dataplane): void;
   /** An attempt failed, and a new one follows; `seconds` is the time of the attempt and of the pause after it. */
   onRetry(error: DataplaneError, seconds: number): void;
   /** The kernel holds the policy of a family. */
   onSync(event: SyncEvent): void;
-  /** The agent has looked at its rules. */
   onLook(look: LookEvent): void;
-  /** The sync of these families failed. */
   onFailure(families: readonly Family[]): void;
 }
 
-/** What a look at the agent's rules has found. */
 export interface LookEvent {
   /** Whether no other program has changed them. */
   readonly wasHeld: boolean;
@@ -158,7 +154,6 @@ export async function* syncs(
   }
 }
 
-/** Tells which dataplane is used, and why. */
 function announced(opened: Opened, observer: Observer, log: Logger): Opened {
   const { dataplane, warning } = opened;
   observer.onDataplane(dataplane);
@@ -167,7 +162,6 @@ function announced(opened: Opened, observer: Observer, log: Logger): Opened {
   return opened;
 }
 
-/** The policies of a config. */
 interface Compiled {
   readonly config: MergedConfig;
   readonly policies: readonly Policy[];

@@ -3,7 +3,6 @@ import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
-/** How to reconcile, and whom to tell. */
 interface ReconcileOptions extends RetryOptions {
   /** Whether this process has applied a policy before. */
   readonly hasApplied: boolean;
@@ -19,7 +18,6 @@ export interface Change {
   readonly observed: Observed;
 }
 
-/** The end of a sync. */
 interface Reconciled {
   /** The first change of each family that differed. */
   readonly changes: ReadonlyMap<Family, Change>;

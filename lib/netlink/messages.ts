@@ -25,7 +25,6 @@ export interface Attribute extends Span {
   readonly type: number;
 }
 
-/** What a message to the kernel asks for. */
 export interface Request {
   readonly type: number;
   readonly flags: number;

@@ -128,7 +128,6 @@ async function findHeld(
 /** A chain that holds more is not listed: a foreign chain can hold 100,000 rules, all of which the tool reads. */
 const MOST_RULES = 1_000;
 
-/** A chain that may hold the rule. */
 interface Place {
   readonly chain: string;
   readonly isCertain: boolean;
@@ -170,7 +169,6 @@ async function placesOf(requests: Requests, { family }: Tool, to: string): Promi
   return places;
 }
 
-/** Finds the ways to the chain. */
 async function observeJumps(
   tool: Tool,
   chain: string,

@@ -50,13 +50,11 @@ interface ElementChange {
 const MOST_DELETING = 100_000;
 
 interface WritingOptions {
-  /** Whether elements can be changed over netlink. */
   readonly overNetlink: boolean;
   /** Whether the whole table is written, whatever differs. */
   readonly whole: boolean;
 }
 
-/** What a list has no more, and what is new in it. */
 interface Delta {
   readonly gone: readonly string[];
   readonly added: readonly string[];
