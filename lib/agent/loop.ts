@@ -6,7 +6,7 @@ import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
 import { compilePolicy, type Family, isFor, type OwnAddress, type Policy } from '../policy/policy.ts';
-import { keepRules, type LoadObserver, resyncInterval, SourceReader, type SourcesOptions } from './load.ts';
+import { createReader, keepRules, type LoadObserver, resyncInterval, type SourcesOptions } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
 import { type Described, logChange, logVanished } from './log-changes.ts';
 import { type Change, reconcile } from './reconcile.ts';
@@ -114,7 +114,7 @@ export async function* syncs(
   signal: AbortSignal,
 ): AsyncGenerator<Step, void> {
   const retry = retryOptions(syncTimeout, observer, log, signal);
-  const reader = new SourceReader(sources, keepIf && keepRules(keepIf), observer, log);
+  const reader = createReader(sources, keepIf && keepRules(keepIf), observer, log);
   const { families } = sources.config;
   let compiled: Compiled | undefined;
   let opened: Opened | undefined;
@@ -122,7 +122,7 @@ export async function* syncs(
 
   for await (const wake of wakes) {
     // A look at the kernel does not read the sources: a file may be half written, and its change is not the reason.
-    if (!reader.hasRead || !isLook(wake.reason)) await reader.read();
+    if (!isLook(wake.reason)) await reader.read();
     const { valid } = reader;
     if (valid === undefined) {
       await lock();
@@ -194,7 +194,7 @@ function compile(
 interface SyncOptions {
   /** Whether this process has applied a policy before. */
   readonly hasApplied: boolean;
-  /** What policies that are new with this sync do to packets; undefined if they are not, or the first ones. */
+  /** What the policies do to packets; undefined if they are not new with this sync, or are the first ones. */
   readonly described: Described | undefined;
   readonly retry: RetryOptions;
   readonly observer: Observer;
