@@ -39,6 +39,8 @@ export const FAMILIES = {
   IPv6: { protocol: 10, bytes: 16, word: 'ip6' },
 } as const;
 
+export type Family = keyof typeof FAMILIES;
+
 /** Types of messages in linux/netfilter/nf_tables.h; the high byte is the subsystem. */
 export const NFT_MSG = {
   newSetElement: 0x0a0c,
