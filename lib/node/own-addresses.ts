@@ -31,7 +31,7 @@ function keyOf({ family, value }: Address): string {
   return `${family} ${value}`;
 }
 
-/** What an address has that others are better without, each worse than all before it together. */
+/** What makes an address worse than others: each outweighs all before it together. */
 const RANK = { host: 1, secondary: 2, deprecated: 4 } as const;
 
 /**
