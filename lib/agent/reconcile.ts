@@ -150,7 +150,7 @@ export async function removeRules(
       care = 'most';
       throw failures.add(plan, error, { isWhole: true, isFinal: true });
     });
-    return { rules: plan?.current, stays: observed.stays?.() ?? [] };
+    return { rules: plan?.current, stays: observed.stays() };
   }, options);
 }
 
@@ -167,7 +167,7 @@ async function planAll(
       const observed = await dataplane.observe(policy.family, careOf(policy.family));
       const plan = observed.plan(policy);
       if (plan === undefined) observed.trust(policy);
-      stays.set(policy.family, observed.stays?.(policy) ?? []);
+      stays.set(policy.family, observed.stays(policy));
       return plan && { plan, drifted: hasApplied && !observed.isTrusted, observed };
     }),
   );

@@ -71,9 +71,9 @@ export interface Observed {
   fates(): KernelFates;
   /**
    * What stays, without effect, after the plan for this policy or, without one, after the removal: in words, with the
-   * reason and what to do. Absent if there is never anything.
+   * reason and what to do.
    */
-  stays?(policy?: Policy): readonly string[];
+  stays(policy?: Policy): readonly string[];
 }
 
 /** A place where rules of the agent can be: a dataplane that is installed, and a family. */

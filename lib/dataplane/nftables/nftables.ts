@@ -70,6 +70,7 @@ export async function openNftables(
       if (draft === undefined) return undefined;
       return { ...draft, apply: () => memory.write(family, 'all', () => tool.run(family, draft.script)) };
     },
+    stays: () => [],
     fates: () => kernelFates(family, from.found),
   });
 
