@@ -29,7 +29,6 @@ export interface Agent {
   readonly introduction: Introduction | undefined;
 }
 
-/** Who holds the lock of this network namespace. */
 export type Holder =
   | { readonly kind: 'none' }
   | Agent
@@ -45,13 +44,10 @@ const LONGEST_ANSWER = 256 * 1024;
  */
 const PASSING = ['EAGAIN', 'ECONNRESET', 'EPIPE', 'ABORT_ERR'];
 
-/** How long to try again. */
 const PATIENCE_MS = 2_000;
 const PAUSE_MS = 20;
 
-/**
- * Asks who holds the lock. Any user of the node can bind the name, so only a process of root counts as an agent.
- */
+/** Asks who holds the lock. Any user of the node can bind the name, so only a process of root counts as an agent. */
 export async function findHolder(): Promise<Holder> {
   for (const start = performance.now(); ; await delay(PAUSE_MS)) {
     const holder = await askHolder();

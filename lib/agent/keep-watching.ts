@@ -1,7 +1,6 @@
 import { addAbortListener } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** What to watch, and what then happens. */
 interface Watching<Event> {
   /** Begins to watch; may throw. */
   readonly open: () => AsyncIterable<Event> & Disposable;

@@ -22,7 +22,6 @@ const MOST_NAMES = 8;
 /** The kernel tells so many characters of the name of a process. */
 const NAME_LENGTH = 15;
 
-/** How a look at the kernel has ended. */
 export interface LookResult {
   /** Milliseconds of CPU that the agent and its tools have used for it. */
   readonly cost: number;

@@ -13,7 +13,6 @@ export interface SourcesOptions {
   readonly resyncInterval: number;
 }
 
-/** A reading of the sources without errors. */
 export interface ValidConfig extends LoadedConfig {
   readonly config: MergedConfig;
 }
@@ -25,66 +24,55 @@ export interface ValidConfig extends LoadedConfig {
  */
 type Keep = (valid: ValidConfig | undefined) => Promise<string | undefined>;
 
-/** What the reader of the sources tells. */
 export interface LoadObserver {
-  /** The sources were read, and have no error. */
   onLoad(loaded: ValidConfig): void;
   onInvalidConfig(error: InvalidConfigError): void;
 }
 
-/** Reads the sources again and again, and tells what has changed. */
-export class SourceReader {
-  readonly #options: SourcesOptions;
-  readonly #keep: Keep | undefined;
-  readonly #observer: LoadObserver;
-  readonly #log: Logger;
-  #last: LoadedConfig | undefined;
-  #valid: ValidConfig | undefined;
-
-  /** @param keep undefined if an invalid config is always an error */
-  constructor(options: SourcesOptions, keep: Keep | undefined, observer: LoadObserver, log: Logger) {
-    this.#options = options;
-    this.#keep = keep;
-    this.#observer = observer;
-    this.#log = log;
-  }
-
-  /** The last reading without errors; undefined if there is none yet. */
-  get valid(): ValidConfig | undefined {
-    return this.#valid;
-  }
-
-  /** Whether the sources were read before. */
-  get hasRead(): boolean {
-    return this.#last !== undefined;
-  }
-
-  /**
-   * Reads the sources. If the result has changed, logs the config and its problems.
-   *
-   * @returns the reading; undefined if it has errors, and a valid one is waited for
-   * @throws {InvalidConfigError} if it has errors otherwise
-   */
-  async read(): Promise<ValidConfig | undefined> {
-    const before = this.#last;
-    const { configDir, config: options } = this.#options;
-    const reading = await loadConfig(configDir, options, before);
-    this.#last = reading;
-    if (!isDeepStrictEqual([reading.config, reading.problems], [before?.config, before?.problems]))
-      logConfig(this.#log, reading, mayBeVolume(configDir));
-    if (isValid(reading)) {
-      if (before !== undefined && !isValid(before)) this.#log.info('the config is valid again');
-      this.#valid = reading;
-      this.#observer.onLoad(reading);
-      return reading;
-    }
-    const error = new InvalidConfigError(reading.problems, reading.sources);
-    this.#observer.onInvalidConfig(error);
-    const kept = await this.#keep?.(this.#valid);
-    if (kept === undefined) throw error;
-    if (reading !== before) this.#log.error(`${error.message}; ${kept}`);
-    return undefined;
-  }
+/**
+ * Reads the sources again and again, and tells what has changed.
+ *
+ * @param keep undefined if an invalid config is always an error
+ */
+export function createReader(
+  { configDir, config: options }: SourcesOptions,
+  keep: Keep | undefined,
+  observer: LoadObserver,
+  log: Logger,
+) {
+  let last: LoadedConfig | undefined;
+  let valid: ValidConfig | undefined;
+  return {
+    /** The last reading without errors; undefined if there is none yet. */
+    get valid(): ValidConfig | undefined {
+      return valid;
+    },
+    /**
+     * Reads the sources. If the result has changed, logs the config and its problems.
+     *
+     * @returns the reading; undefined if it has errors, and a valid one is waited for
+     * @throws {InvalidConfigError} if it has errors otherwise
+     */
+    async read(): Promise<ValidConfig | undefined> {
+      const before = last;
+      const reading = await loadConfig(configDir, options, before);
+      last = reading;
+      if (!isDeepStrictEqual([reading.config, reading.problems], [before?.config, before?.problems]))
+        logConfig(log, reading, mayBeVolume(configDir));
+      if (isValid(reading)) {
+        if (before !== undefined && !isValid(before)) log.info('the config is valid again');
+        valid = reading;
+        observer.onLoad(reading);
+        return reading;
+      }
+      const error = new InvalidConfigError(reading.problems, reading.sources);
+      observer.onInvalidConfig(error);
+      const kept = await keep?.(valid);
+      if (kept === undefined) throw error;
+      if (reading !== before) log.error(`${error.message}; ${kept}`);
+      return undefined;
+    },
+  };
 }
 
 /** What the agent keeps: the last valid config; before there is one, the node as it is, if `keepIf` says so. */

@@ -7,7 +7,6 @@ import { peerOf } from '../netlink/peer.ts';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { type Agent, findHolder, type Holder, type Introduction, inWords, LOCK } from './holder.ts';
 
-/** How to take the lock. */
 export interface LockOptions {
   /** What to tell other processes of root. */
   readonly introduction: Introduction;
@@ -125,7 +124,6 @@ export async function tryLock(
   }
 }
 
-/** The error that ends a second agent. */
 function otherAgent(holder: Agent, what: string): SystemError {
   return new SystemError(
     `another agent holds this network namespace: ${inWords(holder)}, and ${what}; keep one agent on each node; beside a running agent use the commands diff, doctor and explain`,

@@ -12,10 +12,8 @@ import { programs } from '../text/programs.ts';
 import { counted, few } from '../text/words.ts';
 import type { Wake } from './wakes.ts';
 
-/** The most rules of one change that the log shows one by one. */
 const MAX_RULES = 100;
 
-/** The most names of sources in one line. */
 const MAX_NAMES = 20;
 
 const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
@@ -23,7 +21,6 @@ const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
 const NO_CONFIG = 'no config found, the defaults apply';
 const EMPTY_VOLUME = `${NO_CONFIG}; an empty volume and a missing ConfigMap look the same to the agent: if there should be a config, compare the ConfigMaps and their keys with the volume`;
 
-/** Logs the merged config, and each problem with its line. */
 export function logConfig(
   log: Logger,
   { config, problems, sources }: LoadedConfig,
@@ -66,7 +63,6 @@ interface KernelChange {
   readonly took: number;
 }
 
-/** Logs what a sync has changed in the kernel: what happens to packets, and the rules. */
 export function logChange(log: Logger, { plan, verdicts, drifted, isHeld, wake, took }: KernelChange): void {
   const { family, found, added, removed, kept } = plan;
   const rules = [

@@ -6,7 +6,7 @@ import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
 import { compilePolicy, type Family, isFor, type OwnAddress, type Policy } from '../policy/policy.ts';
-import { keepRules, type LoadObserver, resyncInterval, SourceReader, type SourcesOptions } from './load.ts';
+import { createReader, keepRules, type LoadObserver, resyncInterval, type SourcesOptions } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
 import { type Described, logChange, logVanished } from './log-changes.ts';
 import { type Change, reconcile } from './reconcile.ts';
@@ -38,19 +38,15 @@ export interface AgentOptions {
 
 /** Receives the events of a sync. It does not change the sync. */
 export interface Observer extends LoadObserver {
-  /** The dataplane was found. */
   onDataplane(dataplane: Dataplane): void;
   /** An attempt failed, and a new one follows; `seconds` is the time of the attempt and of the pause after it. */
   onRetry(error: DataplaneError, seconds: number): void;
   /** The kernel holds the policy of a family. */
   onSync(event: SyncEvent): void;
-  /** The agent has looked at its rules. */
   onLook(look: LookEvent): void;
-  /** The sync of these families failed. */
   onFailure(families: readonly Family[]): void;
 }
 
-/** What a look at the agent's rules has found. */
 export interface LookEvent {
   /** Whether no other program has changed them. */
   readonly wasHeld: boolean;
@@ -118,7 +114,7 @@ export async function* syncs(
   signal: AbortSignal,
 ): AsyncGenerator<Step, void> {
   const retry = retryOptions(syncTimeout, observer, log, signal);
-  const reader = new SourceReader(sources, keepIf && keepRules(keepIf), observer, log);
+  const reader = createReader(sources, keepIf && keepRules(keepIf), observer, log);
   const { families } = sources.config;
   let compiled: Compiled | undefined;
   let opened: Opened | undefined;
@@ -126,7 +122,7 @@ export async function* syncs(
 
   for await (const wake of wakes) {
     // A look at the kernel does not read the sources: a file may be half written, and its change is not the reason.
-    if (!reader.hasRead || !isLook(wake.reason)) await reader.read();
+    if (!isLook(wake.reason)) await reader.read();
     const { valid } = reader;
     if (valid === undefined) {
       await lock();
@@ -158,7 +154,6 @@ export async function* syncs(
   }
 }
 
-/** Tells which dataplane is used, and why. */
 function announced(opened: Opened, observer: Observer, log: Logger): Opened {
   const { dataplane, warning } = opened;
   observer.onDataplane(dataplane);
@@ -167,7 +162,6 @@ function announced(opened: Opened, observer: Observer, log: Logger): Opened {
   return opened;
 }
 
-/** The policies of a config. */
 interface Compiled {
   readonly config: MergedConfig;
   readonly policies: readonly Policy[];
@@ -200,7 +194,7 @@ function compile(
 interface SyncOptions {
   /** Whether this process has applied a policy before. */
   readonly hasApplied: boolean;
-  /** What policies that are new with this sync do to packets; undefined if they are not, or the first ones. */
+  /** What the policies do to packets; undefined if they are not new with this sync, or are the first ones. */
   readonly described: Described | undefined;
   readonly retry: RetryOptions;
   readonly observer: Observer;

@@ -3,7 +3,6 @@ import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
-/** How to reconcile, and whom to tell. */
 interface ReconcileOptions extends RetryOptions {
   /** Whether this process has applied a policy before. */
   readonly hasApplied: boolean;
@@ -19,7 +18,6 @@ export interface Change {
   readonly observed: Observed;
 }
 
-/** The end of a sync. */
 interface Reconciled {
   /** The first change of each family that differed. */
   readonly changes: ReadonlyMap<Family, Change>;
@@ -152,7 +150,7 @@ export async function removeRules(
       care = 'most';
       throw failures.add(plan, error, { isWhole: true, isFinal: true });
     });
-    return { rules: plan?.current, stays: observed.stays?.() ?? [] };
+    return { rules: plan?.current, stays: observed.stays() };
   }, options);
 }
 
@@ -169,7 +167,7 @@ async function planAll(
       const observed = await dataplane.observe(policy.family, careOf(policy.family));
       const plan = observed.plan(policy);
       if (plan === undefined) observed.trust(policy);
-      stays.set(policy.family, observed.stays?.(policy) ?? []);
+      stays.set(policy.family, observed.stays(policy));
       return plan && { plan, drifted: hasApplied && !observed.isTrusted, observed };
     }),
   );

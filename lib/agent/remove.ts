@@ -6,7 +6,6 @@ import { counted } from '../text/words.ts';
 import { removeRules } from './reconcile.ts';
 import type { RetryOptions } from './retry.ts';
 
-/** The result of a removal in one place. */
 export interface Removal extends Place {
   /** Whether nothing was removed, but only looked for. */
   readonly isDry: boolean;
@@ -58,7 +57,6 @@ export function logRemoval(log: Logger, removal: Removal, why = ''): void {
   for (const text of stays) log.warn({ family }, text);
 }
 
-/** The removal in one line. */
 export function describeRemoval(removal: Removal): string {
   return `${placeName(removal)}: ${resultText(removal)}`;
 }

@@ -24,7 +24,6 @@ export function isLook(reason: SyncReason): boolean {
   return reason === 'drift' || reason === 'addresses';
 }
 
-/** What a sync reacts to. */
 export interface Wake {
   readonly reason: SyncReason;
   /** When the event came, in milliseconds of performance.now(). */
@@ -33,7 +32,6 @@ export interface Wake {
   readonly by?: readonly string[] | undefined;
 }
 
-/** The wake of a process that starts now. */
 export function startWake(): Wake {
   return { reason: 'start', since: performance.now() };
 }

@@ -26,7 +26,6 @@ const LOOK_AGAIN_MS = 600_000;
 
 type OpenConntrack = Pick<Conntrack, 'entries' | 'flows' | 'delete' | typeof Symbol.dispose>;
 
-/** Looks at connection tracking beside the loop. */
 export interface FlowWatch {
   /**
    * Looks now, or after the current look, because the kernel has these verdicts now.
@@ -48,7 +47,6 @@ export function createFlowWatch(
   recorder: Recorder,
   open: () => OpenConntrack = () => new Conntrack(),
 ): FlowWatch {
-  /** Why the last look failed. */
   const notices = new Notices(log);
   let verdict: FlowVerdict = () => 'not_masqueraded';
   /** Whether the next look reports what it finds, and may delete flows. */

@@ -38,7 +38,6 @@ interface Surroundings {
   readonly signal: AbortSignal;
 }
 
-/** Looks at the node beside the loop. */
 export interface ForeignWatch {
   /** Whether the last look is so long ago that foreign rules may have changed. */
   readonly isDue: boolean;

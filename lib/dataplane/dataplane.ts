@@ -1,5 +1,5 @@
 import type { Family } from '../cidr/address.ts';
-import type { Fates } from '../policy/fates.ts';
+import type { Fate, Fates } from '../policy/fates.ts';
 import type { Entry, Policy, Verdict } from '../policy/policy.ts';
 import type { Backend, IptablesMode } from './options.ts';
 
@@ -71,9 +71,9 @@ export interface Observed {
   fates(): KernelFates;
   /**
    * What stays, without effect, after the plan for this policy or, without one, after the removal: in words, with the
-   * reason and what to do. Absent if there is never anything.
+   * reason and what to do.
    */
-  stays?(policy?: Policy): readonly string[];
+  stays(policy?: Policy): readonly string[];
 }
 
 /** A place where rules of the agent can be: a dataplane that is installed, and a family. */
@@ -162,14 +162,10 @@ export interface KernelFates extends Fates {
 }
 
 /** What the agent's rules in the kernel do with packets to an address. */
-export interface KernelVerdict {
+export interface KernelVerdict extends Pick<Fate, 'as' | 'rule'> {
   /** If the rules were changed so that more than the destination decides, the verdict is unknown. */
   readonly state: KernelFates['state'] | 'changed';
   readonly verdict: Verdict;
-  /** The address that packets leave with; undefined if the kernel chooses it. */
-  readonly as?: string | undefined;
-  /** The rule that decides, or because of which the verdict is unknown, as the tool prints it; undefined if none. */
-  readonly rule: string | undefined;
 }
 
 export interface Counts {

@@ -1,7 +1,6 @@
 import { partitionPoint } from '../text/partition-point.ts';
 import { type Plan, type PlannedRule, unplanned } from './dataplane.ts';
 
-/** A line of a difference: a rule that stays, comes or goes. */
 export interface DiffLine {
   readonly change: 'kept' | 'added' | 'removed';
   readonly rule: PlannedRule;

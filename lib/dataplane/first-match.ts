@@ -21,7 +21,7 @@ export function firstMatches(family: Family, rules: readonly Rule[]): Fates {
     for (const { first, last } of destinations.ranges) edges.add(first).add(last + 1n);
   const starts = [...edges].sort((a, b) => (a < b ? -1 : 1));
   const places = new Map(starts.map((start, index) => [start, index]));
-  /** The index of the first rule, among those that are meant, for each of the stretches; the number of rules if none. */
+  /** For each stretch of addresses, the index of the first rule that is meant; the number of rules if there is none. */
   const firstOf = (isMeant: (index: number) => boolean): Int32Array => {
     const found = new Int32Array(starts.length).fill(steps.length);
     // From the last rule to the first, which overwrites what those behind it say.

@@ -92,7 +92,7 @@ export class KernelMemory<Found, Raw extends Seen> {
     };
   }
 
-  /** What proves what a tool has read just now, after the kernel had sent this. */
+  /** Proves that a tool has just read what the kernel had sent before; undefined if it changed meanwhile. */
   async #prove(family: Family, seen: Raw | undefined): Promise<Proof | undefined> {
     if (seen?.fingerprint === undefined) return undefined;
     const { fingerprint, generation } = seen;

@@ -1,4 +1,3 @@
-/** The protocols whose ports NAT can choose. */
 export const PORT_PROTOCOLS = ['tcp', 'udp', 'sctp'] as const;
 
 export type PortProtocol = (typeof PORT_PROTOCOLS)[number];

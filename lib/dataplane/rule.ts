@@ -19,7 +19,7 @@ export type Outcome =
   /** The next rule follows. It is a guess for a target that is not known. */
   | { readonly kind: 'goes on'; readonly isGuess?: true };
 
-/** A rule of iptables or nftables, as packets meet it that are not for the node itself and that no one has marked for masquerading. */
+/** A rule of iptables or nftables, for packets that are not for the node itself, and that nobody has marked for masquerading. */
 export interface Rule {
   /** Evidence for people: the rule as its tool writes it, with its chain. */
   readonly text: string;

@@ -58,7 +58,6 @@ export function configFindings(
   ];
 }
 
-/** The findings about routes to pods that the config masquerades. */
 export async function podFindings(
   findPods: FindPods,
   config: MergedConfig | undefined,

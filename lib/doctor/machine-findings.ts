@@ -9,7 +9,6 @@ const FORWARDING: Readonly<Record<Family, string>> = {
   IPv6: '/proc/sys/net/ipv6/conf/all/forwarding',
 };
 
-/** The findings about families for which the kernel does not forward packets. */
 export async function forwardingFindings(
   host: Host,
   families: readonly Family[],

@@ -16,7 +16,6 @@ import type { Family, Policy } from '../policy/policy.ts';
 import { counted, few } from '../text/words.ts';
 import type { Finding } from './finding.ts';
 
-/** The finding about a difference between the agent's rules and the config. */
 export function ownRuleFindings({ dataplane, family, plan }: Preview): readonly Finding[] {
   if (plan === undefined) return [];
   const rules = plan.current;

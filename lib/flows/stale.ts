@@ -3,7 +3,6 @@ import type { Flow } from '../netlink/conntrack.ts';
 import { type FlowVerdict, VERDICT_TEXT, type Verdict } from '../policy/policy.ts';
 import { endText, IPPROTO, protocolText } from './words.ts';
 
-/** What decides whether a flow is stale. */
 export interface Rules {
   readonly verdict: FlowVerdict;
   readonly isOwn: (address: Address) => boolean;

@@ -1,10 +1,19 @@
 import { replyParts } from './connection.ts';
 import { malformed } from './error.ts';
-import { attributesIn, FAMILIES, FLAGS, find, type Message, unsigned, writeMessage } from './messages.ts';
+import {
+  attributesIn,
+  FAMILIES,
+  type Family,
+  FLAGS,
+  find,
+  type Message,
+  unsigned,
+  writeMessage,
+} from './messages.ts';
 import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
 export interface LinkAddress {
-  readonly family: keyof typeof FAMILIES;
+  readonly family: Family;
   readonly value: bigint;
   /** The prefix length. */
   readonly length: number;

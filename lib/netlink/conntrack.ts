@@ -6,6 +6,7 @@ import {
   attributesOf,
   bytesOf,
   FAMILIES,
+  type Family,
   FLAGS,
   find,
   type Message,
@@ -29,7 +30,7 @@ interface Tuple {
 
 /** A connection, or what the kernel takes for one. */
 export interface Flow {
-  readonly family: 'IPv4' | 'IPv6';
+  readonly family: Family;
   /** The number of the protocol (IANA). */
   readonly protocol: number;
   /** What its first packet had before any translation. */
@@ -86,11 +87,7 @@ export class Conntrack implements Disposable {
    * @param take must not keep flows: what lives longer than a moment is collected as garbage only much later
    * @param afterPart is called after each part; only then may flows be deleted
    */
-  async flows(
-    family: Flow['family'] | undefined,
-    take: (flow: Flow) => void,
-    afterPart: () => void,
-  ): Promise<void> {
+  async flows(family: Family | undefined, take: (flow: Flow) => void, afterPart: () => void): Promise<void> {
     // The kernel goes on with a dump at each reading: other requests need a socket of their own.
     using socket = new NetlinkSocket();
     const protocol = family === undefined ? 0 : FAMILIES[family].protocol;
@@ -175,7 +172,7 @@ export function readFlow({ payload: { bytes, start, end } }: Message): Flow {
   };
 }
 
-function readTuple(bytes: Buffer, start: number, end: number, family: Flow['family']): Tuple {
+function readTuple(bytes: Buffer, start: number, end: number, family: Family): Tuple {
   const { bytes: length } = FAMILIES[family];
   const source = CTA_IP_SOURCE[family];
   const ip = seek(bytes, start, end, CTA_TUPLE.ip);

@@ -48,7 +48,6 @@ export function interrupted(asked: string): NetlinkError {
   return new NetlinkError('interrupted', `cannot ${asked}: nf_tables changed meanwhile`, 'EINTR');
 }
 
-/** A message that this code does not understand. */
 export function malformed(what: string): NetlinkError {
   return new NetlinkError('failed', `the kernel sent a netlink message that is not understood: ${what}`);
 }

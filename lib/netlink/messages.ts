@@ -25,7 +25,6 @@ export interface Attribute extends Span {
   readonly type: number;
 }
 
-/** What a message to the kernel asks for. */
 export interface Request {
   readonly type: number;
   readonly flags: number;
@@ -39,6 +38,8 @@ export const FAMILIES = {
   IPv4: { protocol: 2, bytes: 4, word: 'ip' },
   IPv6: { protocol: 10, bytes: 16, word: 'ip6' },
 } as const;
+
+export type Family = keyof typeof FAMILIES;
 
 /** Types of messages in linux/netfilter/nf_tables.h; the high byte is the subsystem. */
 export const NFT_MSG = {

@@ -1,7 +1,7 @@
 import { Connection } from './connection.ts';
 import { type Elements, joinElements, type Range, readElements, writeElements } from './elements.ts';
 import { interrupted, malformed, NetlinkError } from './error.ts';
-import { attribute, FAMILIES, FLAGS, type Message, NFT_MSG, type Request } from './messages.ts';
+import { attribute, FAMILIES, type Family, FLAGS, type Message, NFT_MSG, type Request } from './messages.ts';
 import {
   countElements,
   type Generation,
@@ -19,7 +19,7 @@ import {
 import { NetlinkSocket } from './socket.ts';
 
 interface TableName {
-  readonly family: keyof typeof FAMILIES;
+  readonly family: Family;
   readonly table: string;
 }
 

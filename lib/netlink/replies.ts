@@ -19,9 +19,9 @@ export interface Generation {
   readonly process: string;
 }
 
-/** What a table, chain or set was when it was read, without what is in it; or only what is in a set. */
+/** A table, chain or set without its content, or only the content of a set, at the time of the reading. */
 export interface Snapshot {
-  /** Equal for two replies if nothing has changed but counts and handles, and for chains and sets their content. */
+  /** Equal for two replies if nothing differs but counts, handles and, of a chain or set, its content. */
   readonly fingerprint: string;
   /** The port of the netlink socket that alone may change the table; undefined if any may. */
   readonly owner?: number | undefined;

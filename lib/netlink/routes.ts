@@ -2,6 +2,7 @@ import { receive, replyParts } from './connection.ts';
 import { malformed, NetlinkError } from './error.ts';
 import {
   FAMILIES,
+  type Family,
   FLAGS,
   type Message,
   type Span,
@@ -14,7 +15,7 @@ import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
 /** A route whose destinations are addresses of this machine itself. */
 export interface LocalRoute {
-  readonly family: keyof typeof FAMILIES;
+  readonly family: Family;
   readonly address: bigint;
   /** The prefix length. */
   readonly length: number;
@@ -73,7 +74,7 @@ const [MOST_READ, MOST_KEPT] = [100_000, 20_000];
  * @throws {NetlinkError} also if there are too many
  */
 export async function unicastRoutes(
-  families: readonly LocalRoute['family'][],
+  families: readonly Family[],
   links: ReadonlySet<number>,
 ): Promise<readonly UnicastRoute[]> {
   using socket = new NetlinkSocket(NETLINK_ROUTE);
@@ -96,7 +97,7 @@ export async function unicastRoutes(
   return routes;
 }
 
-function requestOf(family: LocalRoute['family'], table: number, type: number, sequence: number): Buffer {
+function requestOf(family: Family, table: number, type: number, sequence: number): Buffer {
   // The rest of `struct rtmsg`: the table, no protocol and scope, the type, and no flags.
   const filter = Buffer.from([table, 0, 0, type, 0, 0, 0, 0]);
   const { protocol } = FAMILIES[family];
@@ -104,12 +105,12 @@ function requestOf(family: LocalRoute['family'], table: number, type: number, se
 }
 
 /** Whether the route is of the family that was asked for: a kernel without IPv6 sends those of IPv4. */
-function isOf({ payload: { bytes, start } }: Message, family: LocalRoute['family']): boolean {
+function isOf({ payload: { bytes, start } }: Message, family: Family): boolean {
   return bytes[start] === FAMILIES[family].protocol;
 }
 
 /** Reads RTM_NEWROUTE. */
-function readRoute({ payload }: Message, family: LocalRoute['family']): LocalRoute {
+function readRoute({ payload }: Message, family: Family): LocalRoute {
   const { bytes, start, end } = payload;
   if (end - start < RTMSG_BYTES) throw malformed('a route without a header');
   return {
@@ -120,11 +121,7 @@ function readRoute({ payload }: Message, family: LocalRoute['family']): LocalRou
   };
 }
 
-function readUnicast(
-  message: Message,
-  family: LocalRoute['family'],
-  links: UnicastRoute['links'],
-): UnicastRoute {
+function readUnicast(message: Message, family: Family, links: UnicastRoute['links']): UnicastRoute {
   const { payload } = message;
   const { bytes, start, end } = payload;
   const table = seek(bytes, start + RTMSG_BYTES, end, RTA.table);
@@ -136,7 +133,7 @@ function readUnicast(
   };
 }
 
-function addressIn({ bytes, start, end }: Span, type: number, family: LocalRoute['family']) {
+function addressIn({ bytes, start, end }: Span, type: number, family: Family) {
   const at = seek(bytes, start + RTMSG_BYTES, end, type);
   return at < 0 ? undefined : unsigned({ bytes, start: at, end: seekEnd }, FAMILIES[family].bytes);
 }

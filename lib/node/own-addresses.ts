@@ -31,7 +31,7 @@ function keyOf({ family, value }: Address): string {
   return `${family} ${value}`;
 }
 
-/** What an address has that others are better without, each worse than all before it together. */
+/** What makes an address worse than others: each outweighs all before it together. */
 const RANK = { host: 1, secondary: 2, deprecated: 4 } as const;
 
 /**
@@ -40,7 +40,8 @@ const RANK = { host: 1, secondary: 2, deprecated: 4 } as const;
  */
 function ranksOfAddresses(): ReadonlyMap<string, number> {
   const ranks = new Map<string, number>();
-  for (const { family, value, length, isDeprecated, isSecondary } of addresses()) {
+  const addresses = overNetlink(allAddresses, linkAddresses);
+  for (const { family, value, length, isDeprecated, isSecondary } of addresses) {
     const rank =
       (length === ADDRESS_BITS[family] ? RANK.host : 0) +
       (isSecondary ? RANK.secondary : 0) +
@@ -51,12 +52,13 @@ function ranksOfAddresses(): ReadonlyMap<string, number> {
   return ranks;
 }
 
-function addresses(): readonly LinkAddress[] {
+/** What the kernel answers over netlink; without netlink, what stands in for it. */
+function overNetlink<Answer>(ask: () => Answer, instead: () => Answer): Answer {
   try {
-    return allAddresses();
+    return ask();
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
-    return linkAddresses();
+    return instead();
   }
 }
 
@@ -74,19 +76,12 @@ export function ownAddresses(): (address: Address) => boolean {
 
 /** The local routes; without netlink, those of the addresses of links that are up and have a carrier. */
 function routes(): readonly LocalRoute[] {
-  try {
-    return localRoutes();
-  } catch (error) {
-    if (!(error instanceof NetlinkError)) throw error;
-    const loopback = { family: 'IPv4', address: 127n << 24n, length: 8, isOfLink: true } as const;
-    const others = linkAddresses().map(({ family, value: address }) => ({
-      family,
-      address,
-      length: ADDRESS_BITS[family],
-      isOfLink: true,
-    }));
-    return [loopback, ...others];
-  }
+  return overNetlink(localRoutes, () => [
+    { family: 'IPv4', address: 127n << 24n, length: 8, isOfLink: true },
+    ...linkAddresses().map(({ family, value: address }) => {
+      return { family, address, length: ADDRESS_BITS[family], isOfLink: true };
+    }),
+  ]);
 }
 
 /** Those of links that are up and have a carrier; getifaddrs(3) in Node leaves out the others, and flags. */

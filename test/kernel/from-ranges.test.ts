@@ -163,7 +163,7 @@ for (const kind of KINDS) {
               assert.equal(await lab.sh(`${tool} -S ${second}`), `-N ${second}\n`);
               const observed = await one.observe(family, 'more');
               assert.equal(observed.plan(lab.anywhere), undefined);
-              const [text = '', ...more] = observed.stays?.(lab.anywhere) ?? [];
+              const [text = '', ...more] = observed.stays(lab.anywhere);
               assert.ok(text.includes(told), text);
               assert.deepEqual(more, []);
             };
@@ -195,7 +195,7 @@ for (const kind of KINDS) {
           for (const one of [dataplane, await lab.another()]) {
             const observed = await one.observe(family, 'more');
             assert.equal(observed.remove(), undefined);
-            const texts = observed.stays?.() ?? [];
+            const texts = observed.stays();
             const told = foreign.map((rule) => `-A ${rule};`);
             // In a chain of others, only netlink finds the rule.
             if (!withNetlink) told[0] = ': a rule in another chain;';

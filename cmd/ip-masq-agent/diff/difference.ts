@@ -31,7 +31,7 @@ export function differenceOf(preview: Preview, elsewhere: readonly Reading[]): D
   return {
     preview,
     leftovers,
-    stays: observed?.stays?.(policy) ?? [],
+    stays: observed?.stays(policy) ?? [],
     unread: [...(unreadable ? [unreadable] : []), ...others.filter((one) => one.kind === 'unreadable')],
     now:
       observed && differs({ preview, leftovers })

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import {
+  createReader,
   type LoadObserver,
   resyncInterval,
-  SourceReader,
   type SourcesOptions,
 } from '../../../lib/agent/load.ts';
 import type { Wakes } from '../../../lib/agent/wakes.ts';
@@ -46,7 +46,7 @@ export async function keepOutput(
       state.invalid = { error, since: state.invalid?.since ?? Date.now() };
     },
   };
-  const reader = new SourceReader(sources, keep, observer, log);
+  const reader = createReader(sources, keep, observer, log);
   const notices = new Notices(log);
   for await (const { reason } of wakes) {
     const generation = dataLink(sources.configDir);

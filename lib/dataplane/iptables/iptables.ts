@@ -131,10 +131,8 @@ function isSame(a: IptablesObservation, b: IptablesObservation): boolean {
   );
 }
 
-/** A rule of one of the agent's chains with its counts. */
 type Counted = KernelRule & CountedRule;
 
-/** The rules that a tool has read, with the counts that the kernel has sent. */
 function countsSeen({ rules = [] }: IptablesObservation, { packets }: SeenChain): readonly Counted[] {
   return rules.map((rule, index) => ({ ...rule, packets: packets[index] ?? 0n }));
 }

@@ -128,13 +128,6 @@ async function findHeld(
 /** A chain that holds more is not listed: a foreign chain can hold 100,000 rules, all of which the tool reads. */
 const MOST_RULES = 1_000;
 
-/** A chain that may hold the rule. */
-interface Place {
-  readonly chain: string;
-  readonly isCertain: boolean;
-  readonly isSmall: boolean;
-}
-
 /**
  * A foreign rule that leads to the chain, as `iptables -S` prints it, or words for one that is not found. Without
  * netlink it is looked for in the built-in chains only.
@@ -147,30 +140,31 @@ async function foreignRule(
   chain: string,
   isOwn: (place: string, spec: string) => boolean,
 ): Promise<string> {
-  const asked = await netlink?.ask((requests) => placesOf(requests, tool, chain));
-  const places = asked ?? BUILT_IN_CHAINS.map((name) => ({ chain: name, isCertain: false, isSmall: true }));
+  const sizes = await netlink?.ask((requests) => sizesOfCallers(requests, tool, chain));
   let words = 'a rule in another chain';
-  for (const place of places) {
-    const specs = place.isSmall ? await tool.list(place.chain) : undefined;
-    const found = specs?.find((spec) => ruleTarget(spec) === chain && !isOwn(place.chain, spec));
-    if (found !== undefined) return `-A ${place.chain} ${found}`;
-    if (specs === undefined && place.isCertain) words = `a rule in ${place.chain}`;
+  for (const place of sizes?.keys() ?? BUILT_IN_CHAINS) {
+    const isSmall = (sizes?.get(place) ?? 0) <= MOST_RULES;
+    const specs = isSmall ? await tool.list(place) : undefined;
+    const found = specs?.find((spec) => ruleTarget(spec) === chain && !isOwn(place, spec));
+    if (found !== undefined) return `-A ${place} ${found}`;
+    if (specs === undefined && sizes !== undefined) words = `a rule in ${place}`;
   }
   return words;
 }
 
-async function placesOf(requests: Requests, { family }: Tool, to: string): Promise<readonly Place[]> {
+/** The chains whose rules lead to a chain, and how many rules each holds. */
+async function sizesOfCallers(
+  requests: Requests,
+  { family }: Tool,
+  to: string,
+): Promise<ReadonlyMap<string, number>> {
   const nat = { family, table: 'nat' };
-  const chains = new Set((await requests.rules(nat, to)).map(({ chain }) => chain));
-  const places: Place[] = [];
-  for (const chain of chains) {
-    const use = (await requests.chain({ ...nat, chain }))?.use ?? 0;
-    places.push({ chain, isCertain: true, isSmall: use <= MOST_RULES });
-  }
-  return places;
+  const sizes = new Map<string, number>();
+  for (const { chain } of await requests.rules(nat, to))
+    sizes.set(chain, sizes.get(chain) ?? (await requests.chain({ ...nat, chain }))?.use ?? 0);
+  return sizes;
 }
 
-/** Finds the ways to the chain. */
 async function observeJumps(
   tool: Tool,
   chain: string,

@@ -58,18 +58,19 @@ export async function openNftables(
     isTrusted: from.isTrusted,
     generation: from.generation,
     plan(policy) {
-      const overNetlink = netlink?.isOver === false;
-      const plan = planTable(from.found, policy, options, { overNetlink, whole });
-      const apply = () =>
-        memory.write(family, plan?.remade ?? [], async () => plan && carryOut(policy, plan, from));
-      return plan && Object.assign(plan.draft, { apply });
+      const single = netlink?.isOver === false ? 'netlink' : 'nft';
+      const plan = planTable(from.found, policy, options, whole ? 'nft, whole' : single);
+      if (plan === undefined) return undefined;
+      const apply = () => memory.write(family, plan.remade, () => carryOut(policy, plan, from));
+      return Object.assign(plan.draft, { apply });
     },
     trust: (policy) => memory.trust(family, { ...from, found: renderTable(policy, options) }),
     remove() {
       const draft = planRemoval(family, from.found);
-      const apply = () => memory.write(family, 'all', () => tool.run(family, draft?.script ?? ''));
-      return draft && Object.assign(draft, { apply });
+      if (draft === undefined) return undefined;
+      return { ...draft, apply: () => memory.write(family, 'all', () => tool.run(family, draft.script)) };
     },
+    stays: () => [],
     fates: () => kernelFates(family, from.found),
   });
 

@@ -49,14 +49,9 @@ interface ElementChange {
  */
 const MOST_DELETING = 100_000;
 
-interface WritingOptions {
-  /** Whether elements can be changed over netlink. */
-  readonly overNetlink: boolean;
-  /** Whether the whole table is written, whatever differs. */
-  readonly whole: boolean;
-}
+/** What writes the change: netlink or nft what differs, or nft everything. */
+type Means = 'netlink' | 'nft' | 'nft, whole';
 
-/** What a list has no more, and what is new in it. */
 interface Delta {
   readonly gone: readonly string[];
   readonly added: readonly string[];
@@ -76,7 +71,7 @@ export function planTable(
   table: NftTable | undefined,
   policy: Policy,
   options: RuleOptions,
-  { overNetlink, whole }: WritingOptions,
+  means: Means,
 ): TablePlan | undefined {
   const { family } = policy;
   if (table !== undefined && !isOwn(table)) throw foreignTable(family);
@@ -91,9 +86,9 @@ export function planTable(
   if (table !== undefined && hasSameRules && !elementsDiffer) return undefined;
 
   const singly =
-    whole || table === undefined
+    means === 'nft, whole' || table === undefined
       ? undefined
-      : writeSingly(family, had, wanted, [elements, second], overNetlink);
+      : writeSingly(family, had, wanted, [elements, second], means);
   const writing = singly ?? {
     preparation: '',
     script: renderTransaction(family, wanted),
@@ -138,7 +133,7 @@ function writeSingly(
   had: NftTable,
   wanted: PolicyTable,
   [elements, second]: readonly [Delta, Delta],
-  overNetlink: boolean,
+  means: Means,
 ): Writing | undefined {
   const [old, from] = [fromElements(family, had), fromElements(family, wanted)];
   if (!isDeepStrictEqual(frameLines(family, had), frameLines(family, wanted))) return undefined;
@@ -147,7 +142,7 @@ function writeSingly(
   if ((old === undefined) !== (from === undefined) && chains.length === 0) return undefined;
   const isGone = old !== undefined && from === undefined;
   const rest = `${change(family, FROM_SET, second)}${renderChainTransaction(family, chains, isGone)}`;
-  const ranges = overNetlink && rest === '' ? elementChange(elements, wanted) : undefined;
+  const ranges = means === 'netlink' && rest === '' ? elementChange(elements, wanted) : undefined;
   const deleting = [
     ranges ? 0 : elements.gone.length * had.elements.size,
     second.gone.length * (old?.length ?? 0),
@@ -177,7 +172,7 @@ function secondDelta(family: Family, had: NftTable, wanted: NftTable): Delta {
   return old && from ? delta(old, from) : SAME;
 }
 
-/** All lines but the elements of the second set, unless it differs from what the agent writes in more than these. */
+/** All lines; without the elements of the second set, if nothing else in it differs from what the agent writes. */
 function ruleLines(family: Family, table: NftTable): readonly string[] {
   if (fromElements(family, table) === undefined) return tableLines(table);
   const sets = table.sets.map(({ elements, ...set }) =>

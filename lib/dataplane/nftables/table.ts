@@ -187,7 +187,6 @@ function elementText(family: Family, { first, last, entry: { prefix } }: Segment
   return isWhole ? prefix.text : formatRange(family, { first, last });
 }
 
-/** The transaction that makes the table, and replaces an existing one. */
 export function renderTransaction(family: Family, table: NftTable): string {
   const name = tableName(family);
   // Without the first line, the second fails if there is no table.

@@ -5,7 +5,6 @@ import type { Host, ToolResult } from '../host.ts';
 import { isOlder } from '../versions.ts';
 import { NFT_FAMILY, TABLE, tableName } from './names.ts';
 
-/** The operations of nft that the agent's tables need. */
 export interface NftTool {
   readonly version: string;
   /**

@@ -55,6 +55,7 @@ function fakeKernel(
         plan: () => plan,
         trust: () => done.push(`trust ${family}`),
         remove: () => (isEmpty ? undefined : plan),
+        stays: () => [],
         fates: () => ({ state: 'no chain', family, fates: [] }),
       };
     },
