@@ -15,9 +15,11 @@ const SHARED_FLAGS: readonly FlagName[] = [...POLICY_FLAGS, ...DATAPLANE_FLAGS];
  * @param dataplane the one in use, which --backend=auto has found; undefined before that
  */
 export function sharedFlags(texts: Texts, dataplane: Dataplane | undefined): readonly string[] {
-  const found = dataplane && new Map(texts).set('backend', dataplane.iptables ? 'iptables' : 'nftables');
+  const all = new Map(texts);
+  if (dataplane !== undefined) all.set('backend', dataplane.iptables ? 'iptables' : 'nftables');
   // The parser joins a repeated flag by NUL.
-  return SHARED_FLAGS.map((name) => `--${name}=${textOf(name, found ?? texts).replaceAll('\0', ',')}`);
+  const textOf = (name: FlagName) => (all.get(name) ?? FLAGS[name].default).replaceAll('\0', ',');
+  return SHARED_FLAGS.map((name) => `--${name}=${textOf(name)}`);
 }
 
 /**
@@ -71,8 +73,4 @@ function validFlags(flags: readonly string[], wanted: readonly FlagName[]) {
     }
   }
   return { told, notes };
-}
-
-function textOf(name: FlagName, texts: Texts): string {
-  return texts.get(name) ?? FLAGS[name].default;
 }

@@ -10,7 +10,6 @@ export interface Kubectl {
   readonly signal: AbortSignal;
 }
 
-/** The end of a run. */
 export interface Run {
   /** Why it was killed; undefined if it ended by itself. */
   readonly killed: 'time' | 'size' | 'interrupt' | undefined;

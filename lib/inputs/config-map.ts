@@ -1,5 +1,5 @@
 import { MAX_BYTES } from '../config/limits.ts';
-import { type Problem, type ProblemKind, problem } from '../config/problem.ts';
+import type { Problem, ProblemKind } from '../config/problem.ts';
 import {
   decodeSource,
   type FoundIn,
@@ -7,6 +7,7 @@ import {
   isSourceName,
   nearMissMessage,
   originIn,
+  problemIn,
   type Source,
 } from '../config/source.ts';
 import { PLACEHOLDER } from '../config/template.ts';
@@ -39,9 +40,9 @@ export class Collector {
     this.#start = start;
   }
 
-  report(kind: ProblemKind, node: Node, message: string, remedy: string, theOther?: Node): void {
-    const other = theOther && { other: this.#origin(theOther) };
-    this.problems.push(problem(kind, { at: this.#origin(node), ...other, message, remedy }));
+  report(kind: ProblemKind, node: Node, message: string, remedy: string, other?: Node): void {
+    const theOther = other && this.#visible(other);
+    this.problems.push(problemIn(this.#file, kind, this.#visible(node), message, remedy, theOther));
   }
 
   reportMergeKey(key: Node): void {
@@ -71,15 +72,15 @@ export class Collector {
       const { line } = originIn(file, this.#start + value.offset);
       return { file, line, column: value.indentation + 1, lineByLine: true };
     }
-    const { line, column } = this.#origin(value);
+    const { line, column } = originIn(file, this.#visible(value).offset);
     return { file, line, column, lineByLine: false };
   }
 
   /** Where people see the node begin: not in the indentation of a block. */
-  #origin({ offset }: Node) {
+  #visible(node: Node) {
     const visible = /\S/g;
-    visible.lastIndex = this.#start + offset;
-    return originIn(this.#file, visible.exec(this.#file.text)?.index ?? this.#start + offset);
+    visible.lastIndex = this.#start + node.offset;
+    return { offset: visible.exec(this.#file.text)?.index ?? this.#start + node.offset };
   }
 }
 

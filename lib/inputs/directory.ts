@@ -30,11 +30,6 @@ const MAX_DEPTH = 32;
 
 class TooMuch extends Error {}
 
-interface Tree extends Inputs {
-  /** Whether it has directories that were not read. */
-  readonly hasMore: boolean;
-}
-
 export interface ReadOptions {
   /** How many bytes all sources together may have. */
   readonly limit: number;
@@ -46,7 +41,7 @@ export interface ReadOptions {
  * Reads a directory as the agent does, and also the manifests in it that hold ConfigMaps. Names that begin with a dot
  * are left out.
  */
-export async function readTree(root: string, options: ReadOptions, walk: Walk): Promise<Tree> {
+export async function readTree(root: string, options: ReadOptions, walk: Walk): Promise<Inputs> {
   const found: Inputs[] = [];
   let hasMore = false;
   const pending = [{ dir: root, depth: 0 }];

@@ -13,6 +13,8 @@ export interface Inputs {
   /** The manifests that problems may point into. */
   readonly manifests: readonly Source[];
   readonly problems: readonly Problem[];
+  /** Whether a directory has directories that were not read. */
+  readonly hasMore?: boolean;
 }
 
 export const NOTHING: Inputs = { sources: [], manifests: [], problems: [] };

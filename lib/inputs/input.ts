@@ -41,14 +41,12 @@ export async function readInputs(
   const known = new Set<string>(); // a file may be named by itself and through its directory
   const distinct = new Map(paths.map((path) => [path === STDIN ? STDIN : resolve(path), path]));
   const walk = new Walk();
-  let hasMore = false;
   for (const path of distinct.values()) {
     const input = await readInput(path, stdin, { limit, recursive }, walk);
-    hasMore ||= input.hasMore ?? false;
     inputs.push({ ...input, sources: input.sources.filter((source) => !known.has(placeOf(source))) });
     for (const source of input.sources) known.add(placeOf(source));
   }
-  return together([...inputs, ...nothingFound(paths, joined(inputs), hasMore)], limit);
+  return together([...inputs, ...nothingFound(paths, inputs)], limit);
 }
 
 /** Reads the config directory as the agent does: without a source, the defaults apply. */
@@ -95,7 +93,7 @@ async function readInput(
   stdin: () => AsyncIterable<Buffer>,
   options: ReadOptions,
   walk: Walk,
-): Promise<Inputs & { readonly hasMore?: boolean }> {
+): Promise<Inputs> {
   try {
     if (path === STDIN) {
       const bytes = await collect(stdin());
@@ -134,16 +132,12 @@ function nameOf(path: string): string {
   return path === STDIN ? STDIN_NAME : path;
 }
 
-/** @param hasMore whether a directory has directories that were not read */
-function nothingFound(
-  paths: readonly string[],
-  { sources, problems }: Inputs,
-  hasMore: boolean,
-): readonly Inputs[] {
+function nothingFound(paths: readonly string[], inputs: readonly Inputs[]): readonly Inputs[] {
+  const { sources, problems } = joined(inputs);
   if (sources.length > 0 || problems.some(({ severity }) => severity === 'error')) return [];
   const names = paths.map((path) => printable(nameOf(path))).join(', ');
   const message = `no source in ${names}: nothing was checked`;
-  const deeper = hasMore ? 'use -R to look into its directories too, or ' : '';
+  const deeper = inputs.some(({ hasMore }) => hasMore) ? 'use -R to look into its directories too, or ' : '';
   const remedy = `${deeper}name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
   return [{ ...NOTHING, problems: [problem('no-source', { message, remedy })] }];
 }

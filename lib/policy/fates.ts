@@ -1,6 +1,6 @@
 import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
 import type { Range, RangeSet } from '../cidr/ranges.ts';
-import { flatten } from './flatten.ts';
+import { flatten, within } from './flatten.ts';
 import { fromSet, nodeAddressText, type Policy, type Verdict } from './policy.ts';
 
 /** What happens to packets to consecutive addresses. */
@@ -29,17 +29,11 @@ export interface Change extends Range {
 
 export function fatesOf(policy: Policy): Fates {
   const { family } = policy;
-  const fates: Fate[] = [];
-  let next = 0n;
-  const fill = (end: bigint): void => {
-    if (end > next) fates.push({ first: next, last: end - 1n, verdict: 'masqueraded' });
-  };
-  for (const { first, last, entry } of flatten(policy)) {
-    fill(first);
-    fates.push({ first, last, verdict: entry.verdict, as: entry.as && nodeAddressText(entry.as) });
-    next = last + 1n;
-  }
-  fill(1n << BigInt(ADDRESS_BITS[family]));
+  const all = { first: 0n, last: (1n << BigInt(ADDRESS_BITS[family])) - 1n };
+  const fates = Array.from(within(flatten(policy), all), ({ first, last, entry }): Fate => {
+    if (entry === undefined) return { first, last, verdict: 'masqueraded' };
+    return { first, last, verdict: entry.verdict, as: entry.as && nodeAddressText(entry.as) };
+  });
   return { family, from: fromSet(policy), fates };
 }
 

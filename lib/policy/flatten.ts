@@ -1,4 +1,5 @@
 import { type Range, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import { partitionPoint } from '../text/partition-point.ts';
 import type { Entry, Policy } from './policy.ts';
 
 /** Consecutive addresses for which the same entry decides. */
@@ -38,6 +39,26 @@ export function flatten({ entries }: Policy): readonly Segment[] {
   }
   close(undefined);
   return segments;
+}
+
+/** A range cut where another entry decides, or none: ascending, without gaps. */
+export function* within(
+  segments: readonly Segment[],
+  { first, last }: Range,
+): Generator<Range & { readonly entry: Entry | undefined }> {
+  let next = first;
+  const start = partitionPoint(segments, (one) => one.last < first);
+  const end = partitionPoint(segments, (one) => one.first <= last);
+  for (const segment of segments.slice(start, end)) {
+    if (segment.first > next) yield { first: next, last: segment.first - 1n, entry: undefined };
+    yield {
+      first: segment.first > next ? segment.first : next,
+      last: segment.last < last ? segment.last : last,
+      entry: segment.entry,
+    };
+    next = segment.last + 1n;
+  }
+  if (next <= last) yield { first: next, last, entry: undefined };
 }
 
 /** All addresses that the policy does not masquerade. */

@@ -145,7 +145,6 @@ function brokenPromise(promise: GivenPromise, { config, policy, segments }: Judg
   };
 }
 
-/** An address, or a CIDR. */
 function meantText(prefix: Prefix): string {
   return formatRange(prefix.family, rangeOf(prefix));
 }

@@ -11,10 +11,9 @@ import {
 } from '../cidr/ranges.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { withOrigin } from '../text/origin.ts';
-import { partitionPoint } from '../text/partition-point.ts';
 import { counted, few } from '../text/words.ts';
 import { linkLocalFlag, noEntryText } from './decision.ts';
-import type { Segment } from './flatten.ts';
+import { type Segment, within } from './flatten.ts';
 import { type Entry, type Family, fromSet, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
 
 /** A verdict that all packets on a way must have. */
@@ -53,24 +52,8 @@ function setOf(prefix: Prefix): RangeSet {
 }
 
 function wrongDestinations(segments: readonly Segment[], { prefix, verdict }: Promised): readonly Breach[] {
-  const { first, last } = rangeOf(prefix);
-  const found: Breach[] = [];
-  let next = first;
-  const fill = (end: bigint): void => {
-    if (end > next && verdict === 'not_masqueraded')
-      found.push({ first: next, last: end - 1n, entry: undefined });
-  };
-  const start = partitionPoint(segments, (segment) => segment.last < first);
-  for (let index = start; index < segments.length; index += 1) {
-    const segment = segments[index];
-    if (segment === undefined || segment.first > last) break;
-    fill(segment.first);
-    const common = { first: max(segment.first, first), last: min(segment.last, last) };
-    if (segment.entry.verdict !== verdict) found.push({ ...common, entry: segment.entry });
-    next = segment.last + 1n;
-  }
-  fill(last + 1n);
-  return found;
+  const decided = Array.from(within(segments, rangeOf(prefix)));
+  return decided.filter(({ entry }) => (entry?.verdict ?? 'masqueraded') !== verdict);
 }
 
 const MAX_RANGES = 3;
@@ -117,12 +100,4 @@ export function placeOf(
   const from = config.masqueradeFromCIDRs.filter(({ value }) => value.family === family);
   const origins = (destinations.length > 0 ? deciding : from).map((one) => one?.origin);
   return origins.find((origin) => origin?.kind === 'file');
-}
-
-function max(a: bigint, b: bigint): bigint {
-  return a > b ? a : b;
-}
-
-function min(a: bigint, b: bigint): bigint {
-  return a < b ? a : b;
 }

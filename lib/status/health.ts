@@ -5,7 +5,6 @@ import { programs } from '../text/programs.ts';
 import type { Contest } from './contest.ts';
 import type { InvalidConfig, Status } from './status.ts';
 
-/** The result of one check, with the reason. */
 export interface Check {
   readonly name: string;
   readonly isGood: boolean;

@@ -6,6 +6,7 @@ import { CONNECTIONS_KEEP } from '../policy/changes.ts';
 import { nodeAddressText, outcomeText } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
 import { formatOrigin } from '../text/origin.ts';
+import { readiness } from './health.ts';
 import { countKey, type PacketCounts } from './packet-counts.ts';
 import { type AgentState, agentState, type Observed, time } from './state.ts';
 import type { FamilyStatus } from './status.ts';
@@ -40,7 +41,7 @@ export function statusPage(overview: Overview): string {
   const title = `ip-masq-agent on ${node}`;
   const parts = [
     `<h1>${escapeHtml(title)}</h1>`,
-    stateHtml(state, overview.version),
+    stateHtml(overview, state),
     section('Syncs', tableHtml(['family', 'last sync', 'last change', 'because'], syncRows(state))),
     section('Last change of verdicts', verdictsHtml(overview)),
     section('Config', configHtml(overview, state)),
@@ -67,12 +68,9 @@ ${parts.join('\n')}
 }
 
 /** The readiness with its reasons, the dataplane and the version. */
-function stateHtml({ dataplane, invalid, reasons }: AgentState, version: string): string {
-  const errors =
-    invalid === null
-      ? []
-      : [`config: ${invalid.message} since ${invalid.since}, the first is ${invalid.first}`];
-  const bad = [...errors, ...reasons];
+function stateHtml({ status, families, interval, version }: Overview, { dataplane }: AgentState): string {
+  const checks = readiness(status, families, interval(), performance.now());
+  const bad = checks.filter(({ isGood }) => !isGood).map(({ name, reason }) => `${name}: ${reason}`);
   const state = `${time(Date.now())}: ${bad.length === 0 ? 'ready' : `not ready, ${bad.join('; ')}`}`;
   const uses = dataplane === null ? [] : [`${dataplane.name} (${dataplane.reason})`];
   const runs = [...uses, version].join(', ');

@@ -40,13 +40,11 @@ export class Recorder {
   #metrics: Metrics | undefined;
   #waiting: Update[] | undefined = [];
 
-  /** Records a change now, or after metrics are attached. */
   record(update: Update): void {
     if (this.#metrics === undefined) this.#waiting?.push(update);
     else update(this.#metrics);
   }
 
-  /** Sends all kept and all further changes to these metrics. */
   attach(metrics: Metrics): void {
     for (const update of this.#waiting ?? []) update(metrics);
     this.#waiting = undefined;
@@ -68,7 +66,6 @@ export interface Build {
   readonly node: string;
 }
 
-/** The status of the agent, for endpoints and metrics. */
 export class Status implements Observer {
   readonly #recorder: Recorder;
   readonly #families = new Map<Family, FamilyStatus>();
@@ -79,7 +76,6 @@ export class Status implements Observer {
   readonly #counted: Readonly<Record<Family, Set<string>>> = { IPv4: new Set(), IPv6: new Set() };
   #foreign: readonly ForeignFinding[] = [];
   #invalid: InvalidConfig | undefined;
-  /** Whether another program changes the agent's rules again and again. */
   readonly contest = new Contest();
 
   readonly build: Build;
@@ -284,7 +280,6 @@ export class Status implements Observer {
   }
 }
 
-/** How many rules of each author, from any source or only some. */
 function ruleCounts(findings: readonly ForeignFinding[]) {
   const groups = Map.groupBy(
     findings,

@@ -103,7 +103,6 @@ function missingPolicy(root: Node, plugins: readonly Plugin[]): TextError {
   );
 }
 
-/** How to write a policy with an empty list. */
 function samplePolicy({ key, path = HNS_API_1 }: Partial<Plugin>): string {
   const [name, value] = key === 'AdditionalArgs' ? ['Name', 'Value'] : ['name', 'value'];
   return `{"${name}": "${ENDPOINT}", "${value}": {"Type": "${NAT}", ${sample(path)}}}`;

@@ -164,7 +164,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'promise: what no entry decides at the end of the range is forgotten',
-    edits: [['fill(last + 1n);', '']],
+    edits: [['if (next <= last) yield { first: next, last, entry: undefined };', '']],
     noticedBy: [['policy/promises.test.ts', ALL]],
   },
   {

@@ -11,11 +11,6 @@ import { stopSignal } from '../signals.ts';
 import { groupsText, type Report, worst } from './groups.ts';
 import { SUMMARIES, type Summary } from './summaries.ts';
 
-interface NodeReport extends Report {
-  /** Null in the text for people, which would only keep it in memory. */
-  readonly answer: object | null;
-}
-
 export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   const { flags } = args;
   const { name, words } = questionOf(args);
@@ -31,7 +26,7 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
     signal: stopSignal,
   };
   const nodes = await listNodes(kubectl, flags.selector, flags['node-selector']);
-  const reports = new Map<string, NodeReport>();
+  const reports = new Map<string, Report>();
   await inParallel(nodes, flags.parallel, async (node) => {
     const report = reportOf(node, await ask(kubectl, node, words), SUMMARIES[name]);
     reports.set(node.name, isText ? { ...report, answer: null } : report);
@@ -65,7 +60,7 @@ function reportOf(
   { name: node, pod }: FleetNode,
   reply: Reply,
   summarise: (answer: object) => Summary,
-): NodeReport {
+): Report {
   const common = {
     node,
     pod: pod?.name ?? null,

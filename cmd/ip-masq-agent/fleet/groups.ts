@@ -16,6 +16,8 @@ export interface Report {
   readonly pod: string | null;
   readonly daemonSet: string | null;
   readonly state: Reply['kind'];
+  /** What programs are told; null in the text for people, which would only keep it in memory. */
+  readonly answer: object | null;
 }
 
 /** How many nodes of a group are named, and how much of what they say is shown. */

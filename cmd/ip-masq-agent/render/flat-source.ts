@@ -3,7 +3,7 @@ import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { LINK_LOCAL_FLAGS } from '../../../lib/config/keys.ts';
-import { flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
+import { flatten, unmasqueraded, within } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, type Family, type Policy } from '../../../lib/policy/policy.ts';
 import type { Located, Origin } from '../../../lib/text/origin.ts';
 
@@ -26,16 +26,9 @@ export function flatSource(config: MergedConfig, families: readonly Family[]): M
 /** Everything that the policy does not masquerade, with link-local, as the shortest list. */
 export function flatPrefixes(policy: Policy): readonly Located<Prefix>[] {
   const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded');
-  let next = 0;
   return prefixesOf(unmasqueraded(policy)).map((prefix) => {
-    const { first, last } = rangeOf(prefix);
-    while ((segments[next]?.last ?? first) < first) next += 1;
-    const origins = new Set<Origin>();
-    for (let index = next; (segments[index]?.first ?? last + 1n) <= last; index += 1) {
-      const origin = segments[index]?.entry.origin;
-      if (origin !== undefined) origins.add(origin);
-    }
-    const [origin = FLATTENED, ...others] = origins;
+    const decided = [...within(segments, rangeOf(prefix))];
+    const [origin = FLATTENED, ...others] = new Set(decided.flatMap(({ entry }) => entry?.origin ?? []));
     return { value: prefix, origin, others };
   });
 }
