@@ -48,5 +48,5 @@ The agent runs on two nodes. Use them from this machine:
   kubectl -n ${NAMESPACE} exec daemonset/ip-masq-agent -- ip-masq-agent explain --live 198.51.100.7
   kubectl -n ${NAMESPACE} edit configmap ip-masq-operator
 
-The logs of Kubernetes are in ${relative(process.cwd(), logs)}. \`make cluster-down\` removes all of it.`;
+The logs of Kubernetes are in ${relative(process.cwd(), logs)}. \`make cluster-down\` removes all but them.`;
 }

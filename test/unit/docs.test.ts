@@ -28,7 +28,6 @@ const NOT_IN_CODE = [
   'resource temporarily unavailable; another app is currently holding the xtables lock. stopped waiting after',
   'field is immutable',
   'is masqueraded',
-  'is left alone',
   'rule of docker in',
   '2 best addresses in',
   'connections still have',

@@ -3,8 +3,8 @@ import type { List, Pod } from './objects.ts';
 import type { Lab } from './scenario.ts';
 import { until } from './wait.ts';
 
-/** What only a person at a terminal needs. */
-const ATTENDED = ['-it', '--attach'];
+/** What only a person needs. */
+const ATTENDED = '--attach';
 
 /**
  * Runs a documented command of `kubectl debug` on a node, without a terminal: what its pod has printed, which is deleted then.
@@ -20,7 +20,7 @@ export async function debugOn(
   const all: Readonly<Record<string, string>> = { NODE: node, IMAGE: cluster.image, ...variables };
   const variable = (_: string, name: string) => all[name] ?? assert.fail(`no value of $${name}`);
   const args = documented
-    .filter((word) => !ATTENDED.includes(word))
+    .filter((word) => word !== ATTENDED)
     .map((word) => word.replace(/\$([A-Z]+)/g, variable));
   const before = await debugPods();
   await kubectl.must(...args);
