@@ -15,7 +15,7 @@ import {
   createLab,
   FAMILY_KINDS,
   type Family,
-  forEachLab,
+  forEachMode,
   type Lab,
   policyOf,
 } from './support.ts';
@@ -61,7 +61,7 @@ function address(text: string): Address {
 }
 
 describe('foreign rules of iptables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, () => {
-  forEachLab((makeLab, family) => {
+  forEachMode((makeLab, family) => {
     it('are silent on a clean node', async () => {
       await using lab = await makeLab();
       assert.deepEqual(await find(lab), []);

@@ -46,88 +46,88 @@ function linesOf(listing: string): readonly string[] {
   return listing.split('\n').toSorted();
 }
 
-for (const family of FAMILIES) {
-  for (const withNetlink of WITH_NETLINK ? [true, false] : [false]) {
-    describe(`the chain of packets that conntrack refuses, ${family}, ${withNetlink ? 'netlink' : 'tools'}`, () => {
-      it('is repaired after others have changed it, and removed with all else', async () => {
-        await using lab = await createLab(family, withNetlink);
-        const { table } = lab;
-        const dataplane = await lab.open('drop');
-        await syncOnce(dataplane, lab.policy(1));
-        assert.equal(await syncOnce(dataplane, lab.policy(1)), undefined);
-        const before = linesOf(await lab.list());
-        const chain = `${table} postrouting-invalid`;
-        for (const script of [
-          `nft flush chain ${chain}`,
-          `nft delete chain ${chain}`,
-          `nft insert rule ${chain} accept`,
-          `nft delete chain ${chain}; nft 'add chain ${chain} { type filter hook postrouting priority 0; policy drop; }'`,
-          `nft delete chain ${table} postrouting`,
-          `nft flush chain ${table} postrouting; nft flush chain ${chain}`,
-          `nft delete table ${table}`,
-        ]) {
-          await lab.sh(script);
-          assert.equal((await dataplane.observe(family)).isTrusted, false, script);
-          assert.ok(await syncOnce(dataplane, lab.policy(1)), script);
-          assert.equal(await syncOnce(dataplane, lab.policy(1)), undefined, script);
-          assert.deepEqual(linesOf(await lab.list()), before, script);
-        }
-        await (await dataplane.observe(family)).remove()?.apply();
-        assert.equal(await lab.sh('nft list tables'), '');
-      });
-
-      it('comes and goes with the flag, and without it the table is what it is without the flag', async () => {
-        await using lab = await createLab(family, withNetlink);
-        await syncOnce(await lab.open(), lab.policy(1));
-        const without = await lab.list();
-        assert.doesNotMatch(without, /invalid/);
-        for (const value of ['count', 'off', 'drop', 'count', 'off'] as const) {
-          const plan = await syncOnce(await lab.open(value), lab.policy(1));
-          assert.deepEqual([plan?.found, plan?.remakes], [['rules differ'], false], value);
-          const listing = await lab.list();
-          if (value === 'off') assert.equal(listing, without);
-          else assert.match(listing, value === 'drop' ? /bytes 0 drop comment/ : /bytes 0 comment/);
-        }
-      });
-
-      it('goes on with its counts through changes of elements and of the other chain', async () => {
-        await using lab = await createLab(family, withNetlink);
-        const dataplane = await lab.open('count');
-        const count = async (policy = lab.policy(1)) => {
-          const { remade, rules } = await dataplane.count(policy);
-          return {
-            remade,
-            rules: rules.filter(({ verdict }) => verdict === 'invalid').map(({ rule }) => rule),
-          };
-        };
-        await syncOnce(dataplane, lab.policy(1));
-        const before = await count();
-        assert.equal(before.rules.length, 1);
-        await syncOnce(dataplane, lab.policy(2));
-        assert.deepEqual(await count(lab.policy(2)), before);
-        await lab.sh(`nft flush chain ${lab.table} postrouting`);
-        await syncOnce(dataplane, lab.policy(2));
-        assert.deepEqual(await count(lab.policy(2)), before);
-        await syncOnce(dataplane, lab.policy(2, []));
-        assert.notDeepEqual(await count(lab.policy(2, [])), before);
-      });
-
-      it('is known by what it does, and changes no verdict', async () => {
-        await using lab = await createLab(family, withNetlink);
-        const known = { off: undefined, count: 'counted', drop: 'dropped' };
-        for (const value of ['off', 'count', 'drop'] as const) {
-          const dataplane = await lab.open(value);
-          await syncOnce(dataplane, lab.policy(1));
-          const { state, invalid, fates } = (await dataplane.observe(family)).fates();
-          assert.deepEqual([state, invalid], ['applied', known[value]]);
-          assert.ok(fates.every(({ verdict }) => verdict !== undefined));
-        }
-        await lab.sh(`nft insert rule ${lab.table} postrouting-invalid drop`);
-        const { fates } = (await (await lab.open('drop')).observe(family)).fates();
-        assert.ok(fates.some(({ verdict }) => verdict === undefined));
-      });
+for (const [index, family] of FAMILIES.entries()) {
+  // The ways to see the chain differ alike in both families.
+  const withNetlink = WITH_NETLINK && index === 0;
+  describe(`the chain of packets that conntrack refuses, ${family}, ${withNetlink ? 'netlink' : 'tools'}`, () => {
+    it('is repaired after others have changed it, and removed with all else', async () => {
+      await using lab = await createLab(family, withNetlink);
+      const { table } = lab;
+      const dataplane = await lab.open('drop');
+      await syncOnce(dataplane, lab.policy(1));
+      assert.equal(await syncOnce(dataplane, lab.policy(1)), undefined);
+      const before = linesOf(await lab.list());
+      const chain = `${table} postrouting-invalid`;
+      for (const script of [
+        `nft flush chain ${chain}`,
+        `nft delete chain ${chain}`,
+        `nft insert rule ${chain} accept`,
+        `nft delete chain ${chain}; nft 'add chain ${chain} { type filter hook postrouting priority 0; policy drop; }'`,
+        `nft delete chain ${table} postrouting`,
+        `nft flush chain ${table} postrouting; nft flush chain ${chain}`,
+        `nft delete table ${table}`,
+      ]) {
+        await lab.sh(script);
+        assert.equal((await dataplane.observe(family)).isTrusted, false, script);
+        assert.ok(await syncOnce(dataplane, lab.policy(1)), script);
+        assert.equal(await syncOnce(dataplane, lab.policy(1)), undefined, script);
+        assert.deepEqual(linesOf(await lab.list()), before, script);
+      }
+      await (await dataplane.observe(family)).remove()?.apply();
+      assert.equal(await lab.sh('nft list tables'), '');
     });
-  }
+
+    it('comes and goes with the flag, and without it the table is what it is without the flag', async () => {
+      await using lab = await createLab(family, withNetlink);
+      await syncOnce(await lab.open(), lab.policy(1));
+      const without = await lab.list();
+      assert.doesNotMatch(without, /invalid/);
+      for (const value of ['count', 'off', 'drop', 'count', 'off'] as const) {
+        const plan = await syncOnce(await lab.open(value), lab.policy(1));
+        assert.deepEqual([plan?.found, plan?.remakes], [['rules differ'], false], value);
+        const listing = await lab.list();
+        if (value === 'off') assert.equal(listing, without);
+        else assert.match(listing, value === 'drop' ? /bytes 0 drop comment/ : /bytes 0 comment/);
+      }
+    });
+
+    it('goes on with its counts through changes of elements and of the other chain', async () => {
+      await using lab = await createLab(family, withNetlink);
+      const dataplane = await lab.open('count');
+      const count = async (policy = lab.policy(1)) => {
+        const { remade, rules } = await dataplane.count(policy);
+        return {
+          remade,
+          rules: rules.filter(({ verdict }) => verdict === 'invalid').map(({ rule }) => rule),
+        };
+      };
+      await syncOnce(dataplane, lab.policy(1));
+      const before = await count();
+      assert.equal(before.rules.length, 1);
+      await syncOnce(dataplane, lab.policy(2));
+      assert.deepEqual(await count(lab.policy(2)), before);
+      await lab.sh(`nft flush chain ${lab.table} postrouting`);
+      await syncOnce(dataplane, lab.policy(2));
+      assert.deepEqual(await count(lab.policy(2)), before);
+      await syncOnce(dataplane, lab.policy(2, []));
+      assert.notDeepEqual(await count(lab.policy(2, [])), before);
+    });
+
+    it('is known by what it does, and changes no verdict', async () => {
+      await using lab = await createLab(family, withNetlink);
+      const known = { off: undefined, count: 'counted', drop: 'dropped' };
+      for (const value of ['off', 'count', 'drop'] as const) {
+        const dataplane = await lab.open(value);
+        await syncOnce(dataplane, lab.policy(1));
+        const { state, invalid, fates } = (await dataplane.observe(family)).fates();
+        assert.deepEqual([state, invalid], ['applied', known[value]]);
+        assert.ok(fates.every(({ verdict }) => verdict !== undefined));
+      }
+      await lab.sh(`nft insert rule ${lab.table} postrouting-invalid drop`);
+      const { fates } = (await (await lab.open('drop')).observe(family)).fates();
+      assert.ok(fates.some(({ verdict }) => verdict === undefined));
+    });
+  });
 }
 
 describe('packets that conntrack refuses, in iptables', () => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { renderJump, renderQuotedJump } from '../../lib/dataplane/iptables/chain.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { WITH_NETLINK } from '../lab/netlink.ts';
-import { CHAIN, type Family, forEachLab, type Lab, policyOf } from './support.ts';
+import { CHAIN, type Family, forEachMode, type Lab, policyOf } from './support.ts';
 
 const CONFIG: Readonly<Record<Family, string>> = {
   IPv4: 'nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16]',
@@ -100,7 +100,7 @@ const DAMAGES: readonly Damage[] = [
   },
 ];
 
-forEachLab((makeLab, family, mode) => {
+forEachMode((makeLab, family, mode) => {
   const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
 
   it('makes the chain and one jump, then has nothing more to do', async () => {
@@ -122,24 +122,31 @@ forEachLab((makeLab, family, mode) => {
     assert.equal(await lab.iptables('-v', '-S', CHAIN), counted);
   });
 
-  for (const { what, found, inflict } of DAMAGES) {
-    it(`repairs ${what}`, async () => {
-      await using lab = await makeLab();
+  describe('on one node, one after the other,', () => {
+    let lab: Lab;
+    before(async () => {
+      lab = await makeLab();
       await addForeignRules(lab);
       await lab.sync(policy);
       await lab.iptables('-A', 'POSTROUTING', ...FOREIGN_RULE);
-      assert.equal(await lab.sync(policy), undefined);
-      assert.equal(await isTrusted(lab), true);
-      const foreign = await foreignRules(lab);
-      await inflict(lab);
-      assert.equal(await isTrusted(lab), false);
-      assert.deepEqual((await lab.sync(policy))?.found, found);
-      await assertExact(lab, policy);
-      assert.deepEqual(await foreignRules(lab), foreign);
-      assert.equal(await lab.sync(policy), undefined);
-      assert.equal(await isTrusted(lab), true);
     });
-  }
+    after(() => lab[Symbol.asyncDispose]());
+
+    for (const { what, found, inflict } of DAMAGES) {
+      it(`repairs ${what}`, async () => {
+        assert.equal(await lab.sync(policy), undefined);
+        assert.equal(await isTrusted(lab), true);
+        const foreign = await foreignRules(lab);
+        await inflict(lab);
+        assert.equal(await isTrusted(lab), false);
+        assert.deepEqual((await lab.sync(policy))?.found, found);
+        await assertExact(lab, policy);
+        assert.deepEqual(await foreignRules(lab), foreign);
+        assert.equal(await lab.sync(policy), undefined);
+        assert.equal(await isTrusted(lab), true);
+      });
+    }
+  });
 
   it('follows a changed policy in one transaction, and says what was added, removed and kept', async () => {
     await using lab = await makeLab();

@@ -47,21 +47,27 @@ export function kindOf(index: number): BoxKind {
   return BOX_KINDS[index % BOX_KINDS.length] ?? 'userns';
 }
 
+type LabTests = (
+  makeLab: (options?: Partial<RuleOptions>) => Promise<Lab>,
+  family: Family,
+  mode: IptablesMode,
+) => void;
+
 /** The same tests for every mode and family, so that each of them meets each kind of namespace. */
-export function forEachLab(
-  tests: (
-    makeLab: (options?: Partial<RuleOptions>) => Promise<Lab>,
-    family: Family,
-    mode: IptablesMode,
-  ) => void,
-): void {
-  for (const [row, mode] of MODES.entries()) {
-    for (const [column, family] of FAMILIES.entries()) {
-      const kind = kindOf(row + column);
-      describe(`${kind}, ${mode}, ${family}`, () =>
-        tests((options) => createLab(kind, mode, family, options), family, mode));
-    }
-  }
+export function forEachLab(tests: LabTests): void {
+  for (const [row, mode] of MODES.entries())
+    for (const [column, family] of FAMILIES.entries()) describeLab(kindOf(row + column), mode, family, tests);
+}
+
+/** The same tests for every mode, each with another family and kind of namespace: the modes differ alike in both families. */
+export function forEachMode(tests: LabTests): void {
+  for (const [index, mode] of MODES.entries())
+    describeLab(kindOf(index), mode, FAMILIES[index] ?? 'IPv4', tests);
+}
+
+function describeLab(kind: BoxKind, mode: IptablesMode, family: Family, tests: LabTests): void {
+  describe(`${kind}, ${mode}, ${family}`, () =>
+    tests((options) => createLab(kind, mode, family, options), family, mode));
 }
 
 export async function createLab(

@@ -17,16 +17,20 @@ const UPDATE = process.env['UPDATE_GOLDEN'] === '1';
 /** A fenced block: the text of a file, whose path is behind the language, or a console. */
 const BLOCK = /^```(\w+)(?: (\S+))?\n(.*?)^```$/gms;
 
-/** Plays each case of the pages in a folder, as test/golden/README.md says. */
-export function playPages(folder: string, open: () => Promise<Stage>): void {
+/**
+ * Plays each case of the pages in a folder, as test/golden/README.md says.
+ *
+ * @param open makes the stage of the case with this number in its page
+ */
+export function playPages(folder: string, open: (number: number) => Promise<Stage>): void {
   const dir = fileURLToPath(new URL(`../golden/${folder}/`, import.meta.url));
   for (const page of globSync('*.md', { cwd: dir }).sort()) {
     describe(page, () => {
       const [head = '', ...cases] = readFileSync(join(dir, page), 'utf8').split(/^(?=## )/m);
       const played = [head];
-      for (const text of cases)
+      for (const [number, text] of cases.entries())
         it(/^## (.*)$/m.exec(text)?.[1] ?? text, async () => {
-          await using stage = await open();
+          await using stage = await open(number);
           assert.equal(await play(stage, head), head);
           const actual = await play(stage, text);
           played.push(actual);
