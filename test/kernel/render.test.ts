@@ -36,27 +36,27 @@ const CASES: readonly Case[] = [
   { what: 'a source whose name is no name', texts: { 'ip-masq-"\n-j ACCEPT #': 'masqLinkLocal: true\n' } },
 ];
 
-for (const [index, mode] of MODES.entries()) {
-  const kind = kindOf(index);
-  describe(`the rendered transaction of both families, ${kind}, ${mode}`, () => {
-    for (const { what, texts, options = {} } of CASES) {
-      it(`makes with each tool what a sync of its family makes: ${what}`, async () => {
-        const policies = FAMILIES.map((family) => policyOf(family, texts));
-        const text = renderChains(policies, rulesOptions(mode, options));
-        for (const family of FAMILIES) {
-          const policy = policyOf(family, texts);
-          await using synced = await createLab(kind, mode, family, options);
-          await synced.sync(policy);
-          await using rendered = await createLab(kind, mode, family, options);
-          await feed(rendered, text);
-          assert.equal(await rendered.iptables('-S'), await synced.iptables('-S'));
-          assert.equal(await rendered.sync(policy), undefined);
-        }
-      });
-    }
+describe('the rendered transaction of both families', () => {
+  for (const [index, { what, texts, options = {} }] of CASES.entries()) {
+    // The modes differ in the tool alone.
+    const mode = MODES[(index >> 1) % MODES.length] ?? 'nft';
+    it(`makes with each tool what a sync of its family makes: ${what}, ${mode}`, async () => {
+      const policies = FAMILIES.map((family) => policyOf(family, texts));
+      const text = renderChains(policies, rulesOptions(mode, options));
+      for (const policy of policies) {
+        await using synced = await createLab(kindOf(index), mode, policy.family, options);
+        await synced.sync(policy);
+        await using rendered = await createLab(kindOf(index), mode, policy.family, options);
+        await feed(rendered, text);
+        assert.equal(await rendered.iptables('-S'), await synced.iptables('-S'));
+        assert.equal(await rendered.sync(policy), undefined);
+      }
+    });
+  }
 
-    it('leaves rules of others alone', async () => {
-      await using lab = await createLab(kind, mode, 'IPv4');
+  for (const mode of MODES)
+    it(`leaves rules of others alone, ${mode}`, async () => {
+      await using lab = await createLab(kindOf(0), mode, 'IPv4');
       await lab.restore(':OTHER - [0:0]', '-A OTHER -j RETURN', '-A POSTROUTING -j OTHER');
       await feed(
         lab,
@@ -69,8 +69,7 @@ for (const [index, mode] of MODES.entries()) {
       assert.match(rules, /^-A OTHER -j RETURN$/m);
       assert.match(rules, /^-A POSTROUTING -j OTHER\n-A POSTROUTING .* -j IP-MASQ-AGENT$/m);
     });
-  });
-}
+});
 
 /** The text as it is, to the tool of the lab's family. */
 async function feed({ box, mode, family }: Lab, text: string): Promise<void> {

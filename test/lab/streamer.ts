@@ -17,7 +17,8 @@ export interface Advance {
 /** A packet that is lost is sent again after 200 ms, 400 ms and so on (TCP_RTO_MIN of the kernel). */
 const PATIENCE_MS = 60_000;
 const CHUNK_BYTES = 4096;
-const PAUSE_MS = 1;
+/** Shorter than any change of rules takes. */
+const PAUSE_MS = 4;
 
 class Stream {
   readonly #socket: Socket;
@@ -35,10 +36,9 @@ class Stream {
   /** Sends a chunk when the one before has come back. */
   async run(): Promise<void> {
     while (this.#failure === undefined) {
-      const chunk = Buffer.alloc(CHUNK_BYTES);
-      for (let at = 0; at < CHUNK_BYTES; at += 4) chunk.writeUInt32BE((this.#sent + at) / 4, at);
+      const from = this.#sent;
       this.#sent += CHUNK_BYTES;
-      this.#socket.write(chunk);
+      this.#socket.write(bytesOf(from, this.#sent));
       while (this.#received < this.#sent && this.#failure === undefined) await delay(PAUSE_MS);
     }
   }
@@ -60,10 +60,10 @@ class Stream {
   }
 
   #check(data: Buffer): void {
-    for (const [index, byte] of data.entries()) {
-      const at = this.#received + index;
-      const wanted = (Math.floor(at / 4) >>> (8 * (3 - (at % 4)))) & 255;
-      if (byte !== wanted) this.#fail(`byte ${at} is ${byte} and not ${wanted}`);
+    const wanted = bytesOf(this.#received, this.#received + data.length);
+    if (!data.equals(wanted)) {
+      const index = data.findIndex((byte, at) => byte !== wanted[at]);
+      this.#fail(`byte ${this.#received + index} is ${data[index]} and not ${wanted[index]}`);
     }
     this.#received += data.length;
   }
@@ -72,6 +72,14 @@ class Stream {
   #fail(message: string): void {
     this.#failure ??= message;
   }
+}
+
+/** The bytes of a stream between two places in it. */
+function bytesOf(from: number, to: number): Buffer {
+  const first = Math.floor(from / 4);
+  const numbers = Buffer.alloc(4 * (Math.ceil(to / 4) - first));
+  for (let at = 0; at < numbers.length; at += 4) numbers.writeUInt32BE(first + at / 4, at);
+  return numbers.subarray(from - 4 * first, to - 4 * first);
 }
 
 const streams = new Map<string, Promise<Stream>>();

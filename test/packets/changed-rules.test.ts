@@ -1,10 +1,19 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { parseAddress } from '../../lib/cidr/address.ts';
+import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
 import { NODE } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
-import { configOf, createPacketLab, DATAPLANES, NO_LAB, type PacketLab, sync } from './support.ts';
+import {
+  configOf,
+  createPacketLab,
+  DATAPLANES,
+  NO_LAB,
+  openDataplane,
+  type PacketLab,
+  sync,
+} from './support.ts';
 
 const CONFIG = configOf('nonMasqueradeCIDRs: [10.0.0.0/8]\n');
 
@@ -127,23 +136,30 @@ const IN_NFTABLES: readonly Case[] = [
   ['another destination', '????', insert('ip daddr set 9.9.9.9 counter')],
 ];
 
-const LAB_OF = (name: string) => DATAPLANES.filter((kind) => kind.name === name);
+const CASES = [
+  ['iptables-nft', IN_NFT_MODE],
+  ['iptables-legacy', IN_IPTABLES],
+  ['nftables', IN_NFTABLES],
+] as const;
 
 describe('rules that were changed are read as the packets show', { concurrency: true, skip: NO_LAB }, () => {
-  for (const [name, cases] of [
-    ['iptables-nft', IN_NFT_MODE],
-    ['iptables-legacy', IN_IPTABLES],
-    ['nftables', IN_NFTABLES],
-  ] as const) {
-    for (const kind of LAB_OF(name)) {
+  for (const [name, cases] of CASES) {
+    for (const kind of DATAPLANES.filter((one) => one.name === name)) {
       describe(kind.name, { concurrency: 1 }, () => {
+        let lab: PacketLab;
+        before(async () => {
+          lab = await createPacketLab(kind);
+        });
+        after(() => lab[Symbol.asyncDispose]());
+        const onNode = (input: string) => succeed(lab.network.node.run('sh', ['-e', '-s'], { input }));
+
         for (const [what, expected, commands] of cases) {
           it(what, async () => {
-            await using lab = await createPacketLab(kind);
-            await sync(lab.dataplane, CONFIG);
-            const script = commands.replaceAll(/^iptables /gm, `${name} -t nat `);
-            await succeed(lab.network.node.run('sh', ['-e', '-s'], { input: script }));
-            assert.equal(await readings(lab), expected);
+            await onNode(`nft flush ruleset\n${name === 'iptables-legacy' ? EMPTY_LEGACY : ''}`);
+            const dataplane = await openDataplane(kind, lab.host);
+            await sync(dataplane, CONFIG);
+            await onNode(commands.replaceAll(/^iptables /gm, `${name} -t nat `));
+            assert.equal(await readings(lab, dataplane), expected);
           });
         }
       });
@@ -151,8 +167,13 @@ describe('rules that were changed are read as the packets show', { concurrency: 
   }
 });
 
+/** Leaves nothing of the case before. */
+const EMPTY_LEGACY = ['iptables', 'ip6tables']
+  .map((tool) => `${tool}-legacy -t nat -F; ${tool}-legacy -t nat -X\n`)
+  .join('');
+
 /** How the rules are read, after a look at packets: they agree with every verdict that is told. */
-async function readings({ dataplane, network }: PacketLab): Promise<string> {
+async function readings({ network }: PacketLab, dataplane: Dataplane): Promise<string> {
   const fates = (await dataplane.observe('IPv4')).fates();
   const read = ADDRESSES.map((text) => {
     const address = parseAddress(text);

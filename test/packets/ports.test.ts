@@ -1,10 +1,18 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
-import type { PortRange } from '../../lib/dataplane/ports.ts';
-import { FAMILIES } from '../kernel/support.ts';
+import { after, before, describe, it } from 'node:test';
+import type { PortOptions, PortRange } from '../../lib/dataplane/ports.ts';
+import { FAMILIES, type Family } from '../kernel/support.ts';
 import { NODE, POD } from '../lab/network.ts';
 import type { Seen } from '../lab/volley.ts';
-import { configOf, createPacketLab, DATAPLANES, NO_LAB, sync } from './support.ts';
+import {
+  configOf,
+  createPacketLab,
+  DATAPLANES,
+  NO_LAB,
+  openDataplane,
+  type PacketLab,
+  sync,
+} from './support.ts';
 
 /** Half of the destinations below are masqueraded because of an exception, half because nothing holds them. */
 const CONFIG = configOf(`
@@ -71,54 +79,66 @@ describe('the source port', { concurrency: true, skip: NO_LAB }, () => {
   const KEPT_BY_CHANCE = 2;
 
   for (const kind of DATAPLANES) {
-    it(`is kept with --random-fully=false, and is another with --random-fully: ${kind.name}`, async () => {
-      for (const randomFully of [false, true]) {
-        await using lab = await createPacketLab(kind, { randomFully });
-        await sync(lab.dataplane, CONFIG);
-        for (const family of FAMILIES) {
-          const source = { address: POD[family], port: SOURCE_PORT };
-          for (const protocol of PROTOCOLS) {
-            const options = { protocol, source };
-            const seen = await lab.network.sourcesSeen(destinations(family, CONNECTIONS), options);
-            assert.deepEqual([...new Set(seen.map(({ address }) => address))], [NODE[family]]);
-            const kept = countPort(seen, SOURCE_PORT);
-            if (randomFully) assert.ok(kept <= KEPT_BY_CHANCE, `${family}, ${protocol}: ${kept} are kept`);
-            else assert.equal(kept, CONNECTIONS, `${family}, ${protocol}`);
-          }
-        }
-      }
-    });
+    describe(kind.name, { concurrency: 1 }, () => {
+      let lab: PacketLab;
+      before(async () => {
+        lab = await createPacketLab(kind);
+      });
+      after(() => lab[Symbol.asyncDispose]());
 
-    it(`is another only for the protocols that --random-fully lists: ${kind.name}`, async () => {
-      await using lab = await createPacketLab(kind, { randomFully: ['tcp', 'sctp'] });
-      await sync(lab.dataplane, CONFIG);
-      for (const family of FAMILIES) {
-        const source = { address: POD[family], port: SOURCE_PORT };
-        const kept = async (protocol: 'udp' | 'tcp') => {
-          const seen = await lab.network.sourcesSeen(destinations(family, CONNECTIONS), { protocol, source });
-          assert.deepEqual([...new Set(seen.map(({ address }) => address))], [NODE[family]]);
-          return countPort(seen, SOURCE_PORT);
-        };
-        assert.equal(await kept('udp'), CONNECTIONS, family);
-        const tcp = await kept('tcp');
-        assert.ok(tcp <= KEPT_BY_CHANCE, `${family}: ${tcp} are kept`);
-      }
-    });
-
-    it(`is another with --random-fully=false where the node uses it itself: ${kind.name}`, async () => {
-      await using lab = await createPacketLab(kind, { randomFully: false });
-      await sync(lab.dataplane, CONFIG);
-      await using fromNode = await lab.network.witness.openSender(lab.network.node);
-      for (const family of FAMILIES) {
-        const to = destinations(family, CONNECTIONS);
-        const [own, pods] = [NODE, POD].map(({ [family]: address }) => ({
-          source: { address, port: SOURCE_PORT },
-        }));
-        assert.equal(countPort(await fromNode.sourcesSeen(to, own), SOURCE_PORT), CONNECTIONS, family);
-        const seen = await lab.network.sourcesSeen(to, pods);
+      /** The kernel knows no connection with a port that was not used before. */
+      let port = SOURCE_PORT;
+      const unused = () => {
+        port += 1;
+        return port;
+      };
+      const choose = async (randomFully: PortOptions['randomFully']) =>
+        await sync(await openDataplane(kind, lab.host, { randomFully }), CONFIG);
+      /** How many of the connections of a pod, all from one port, leave the node from that port. */
+      const kept = async (family: Family, protocol: 'udp' | 'tcp', port = unused()) => {
+        const source = { address: POD[family], port };
+        const seen = await lab.network.sourcesSeen(destinations(family, CONNECTIONS), { protocol, source });
         assert.deepEqual([...new Set(seen.map(({ address }) => address))], [NODE[family]]);
-        assert.equal(countPort(seen, SOURCE_PORT), 0, family);
-      }
+        return countPort(seen, port);
+      };
+
+      const assertFewKept = async (family: Family, protocol: 'udp' | 'tcp') => {
+        const count = await kept(family, protocol);
+        assert.ok(count <= KEPT_BY_CHANCE, `${family}, ${protocol}: ${count} are kept`);
+      };
+
+      it('is kept with --random-fully=false', async () => {
+        await choose(false);
+        for (const family of FAMILIES)
+          for (const protocol of PROTOCOLS)
+            assert.equal(await kept(family, protocol), CONNECTIONS, `${family}, ${protocol}`);
+      });
+
+      it('is another with --random-fully', async () => {
+        await choose(true);
+        for (const family of FAMILIES)
+          for (const protocol of PROTOCOLS) await assertFewKept(family, protocol);
+      });
+
+      it('is another only for the protocols that --random-fully lists', async () => {
+        await choose(['tcp', 'sctp']);
+        for (const family of FAMILIES) {
+          assert.equal(await kept(family, 'udp'), CONNECTIONS, family);
+          await assertFewKept(family, 'tcp');
+        }
+      });
+
+      it('is another with --random-fully=false where the node uses it itself', async () => {
+        await choose(false);
+        await using fromNode = await lab.network.witness.openSender(lab.network.node);
+        for (const family of FAMILIES) {
+          const port = unused();
+          const source = { address: NODE[family], port };
+          const own = await fromNode.sourcesSeen(destinations(family, CONNECTIONS), { source });
+          assert.equal(countPort(own, port), CONNECTIONS, family);
+          assert.equal(await kept(family, 'udp', port), 0, family);
+        }
+      });
     });
   }
 });
