@@ -16,185 +16,119 @@ import {
   prefixOf,
 } from './arbitrary.ts';
 
-const IPV4_LENGTH = 'has a prefix length that is not a number from 0 to 32';
-const IPV6_LENGTH = 'has a prefix length that is not a number from 0 to 128';
-const IPV4_REMEDY = 'write a number from 0 to 32 after the "/"';
-const IPV6_REMEDY = 'write a number from 0 to 128 after the "/"';
-const MAPPED = 'is an IPv4-mapped IPv6 address, which never appears on the wire';
-const INVISIBLE = 'contains white space or invisible characters';
-const NO_CIDR = 'is not a CIDR';
 const WRITE_CIDR = 'write a network and its prefix length, such as 10.0.0.0/8 or fd00::/8';
 const WRITE_LENGTH = 'write a network and its prefix length, such as 10.0.0.0/8';
+const IPV4_LENGTH = 'write a number from 0 to 32 after the "/"';
+const IPV6_LENGTH = 'write a number from 0 to 128 after the "/"';
+const ONE_EACH = 'write one network and one prefix length per item';
+const FOUR_NUMBERS = 'write four numbers from 0 to 255 before the "/"';
+const EMPTY = 'remove the item, or write a CIDR such as 10.0.0.0/8';
+const TEN = 'write 10.0.0.0/8';
+const hostBits = (network: string, host: string) =>
+  `write ${network} for the whole network, or ${host} for this one address`;
 
-type Rejection = readonly [text: string, message: string, remedy: string];
-
-const REJECTIONS: Readonly<Record<string, readonly Rejection[]>> = {
-  'host bits': [
-    hostBits('10.0.0.1/8', '10.0.0.0', 8, '10.0.0.1/32'),
-    hostBits('10.0.0.1/31', '10.0.0.0', 31, '10.0.0.1/32'),
-    hostBits('1.0.0.0/0', '0.0.0.0', 0, '1.0.0.0/32'),
-    hostBits('fd00::1/8', 'fd00::', 8, 'fd00::1/128'),
-    hostBits('2001:DB8::1/64', '2001:db8::', 64, '2001:db8::1/128'),
-    hostBits('64:ff9b::10.0.0.1/104', '64:ff9b::a00:0', 104, '64:ff9b::a00:1/128'),
-    hostBits('::1/0', '::', 0, '::1/128'),
+/** By message: remedies, and the texts that get them. */
+const REJECTIONS: Readonly<Record<string, readonly (readonly [remedy: string, ...texts: string[]])[]>> = {
+  'is not a network address: bits after /8 are set': [
+    [hostBits('10.0.0.0/8', '10.0.0.1/32'), '10.0.0.1/8'],
+    [hostBits('fd00::/8', 'fd00::1/128'), 'fd00::1/8'],
   ],
-  'no prefix length': [
-    ['10.0.0.0', 'has no prefix length', 'write 10.0.0.0/32'],
-    ['10.0.0.1', 'has no prefix length', 'write 10.0.0.1/32'],
-    ['FD00::', 'has no prefix length', 'write fd00::/128'],
-    ['fe80::1%eth0', 'has no prefix length', 'write fe80::1/128'],
-    ['::ffff:1.2.3.4', 'has no prefix length', 'write 1.2.3.4/32'],
-    ['10.0.0.0/', IPV4_LENGTH, IPV4_REMEDY],
-    ['fd00::/', IPV6_LENGTH, IPV6_REMEDY],
+  'is not a network address: bits after /0 are set': [
+    [hostBits('0.0.0.0/0', '1.0.0.0/32'), '1.0.0.0/0'],
+    [hostBits('::/0', '::1/128'), '::1/0'],
   ],
-  'a prefix length out of range': [
-    ['10.0.0.0/33', IPV4_LENGTH, IPV4_REMEDY],
-    ['10.0.0.0/128', IPV4_LENGTH, IPV4_REMEDY],
-    ['10.0.0.0/4294967304', IPV4_LENGTH, IPV4_REMEDY],
-    ['10.0.0.0/99999999999999999999', IPV4_LENGTH, IPV4_REMEDY],
-    ['fd00::/129', IPV6_LENGTH, IPV6_REMEDY],
+  'is not a network address: bits after /104 are set': [
+    [hostBits('64:ff9b::a00:0/104', '64:ff9b::a00:1/128'), '64:ff9b::10.0.0.1/104'],
   ],
-  'a prefix length that is no number': [
-    ['10.0.0.0/x', IPV4_LENGTH, IPV4_REMEDY],
-    ['10.0.0.0/0x8', IPV4_LENGTH, IPV4_REMEDY],
-    ['10.0.0.0/8.0', IPV4_LENGTH, IPV4_REMEDY],
-    ['10.0.0.0/1e1', IPV4_LENGTH, IPV4_REMEDY],
-    ['fd00::/ffff::', IPV6_LENGTH, IPV6_REMEDY],
+  'has no prefix length': [
+    ['write 10.0.0.0/32', '10.0.0.0'],
+    ['write 10.0.0.1/32', '10.0.0.1'],
+    ['write fd00::/128', 'FD00::'],
+    ['write fe80::1/128', 'fe80::1%eth0'],
+    ['write 1.2.3.4/32', '::ffff:1.2.3.4'],
+  ],
+  'has a prefix length that is not a number from 0 to 32': [
     [
-      '10.0.0.0/255.0.0.0',
-      'has a netmask for a prefix length',
-      'write the number of leading one bits, such as /24',
+      IPV4_LENGTH,
+      ...['10.0.0.0/', '10.0.0.0/33', '10.0.0.0/128', '10.0.0.0/4294967304', `10.0.0.0/${'9'.repeat(20)}`],
+      ...['10.0.0.0/x', '10.0.0.0/0x8', '10.0.0.0/8.0', '10.0.0.0/1e1', '10.0.0.0/８', '10.0.0.0/٨'],
     ],
   ],
-  'leading zeros': [
-    ['10.0.0.0/08', 'has leading zeros in its prefix length', 'write 10.0.0.0/8'],
-    ['fd00::/008', 'has leading zeros in its prefix length', 'write fd00::/8'],
-    ['::/00', 'has leading zeros in its prefix length', 'write ::/0'],
-    ['10.0.0.0/033', 'has leading zeros in its prefix length', IPV4_REMEDY],
-    ['010.0.0.0/8', 'has leading zeros in its address', 'write 10.0.0.0/8'],
-    ['10.00.0.000/8', 'has leading zeros in its address', 'write 10.0.0.0/8'],
-    [
-      '010.0.0.1/08',
-      'has leading zeros in its address',
-      'write 10.0.0.0/8 for the whole network, or 10.0.0.1/32 for this one address',
-    ],
+  'has a prefix length that is not a number from 0 to 128': [
+    [IPV6_LENGTH, 'fd00::/', 'fd00::/129', 'fd00::/ffff::'],
   ],
-  signs: [
-    ['+10.0.0.0/8', 'has a sign in its address', 'write 10.0.0.0/8'],
-    ['-10.0.0.0/8', 'has a sign in its address', 'write 10.0.0.0/8'],
-    ['10.-0.0.0/8', 'has a sign in its address', 'write 10.0.0.0/8'],
-    ['+fd00::/8', 'has a sign in its address', 'write fd00::/8'],
-    ['10.0.0.0/+8', 'has a sign in its prefix length', 'write 10.0.0.0/8'],
-    ['10.0.0.0/-8', 'has a sign in its prefix length', 'write 10.0.0.0/8'],
-    ['fd00::/-129', 'has a sign in its prefix length', IPV6_REMEDY],
-    ['+/8', 'has a sign in its address', WRITE_CIDR],
+  'has a netmask for a prefix length': [
+    ['write the number of leading one bits, such as /24', '10.0.0.0/255.0.0.0'],
   ],
-  'white space and what nobody sees': [
-    [' 10.0.0.0/8', INVISIBLE, 'write 10.0.0.0/8'],
-    ['10.0.0.0/8\n', INVISIBLE, 'write 10.0.0.0/8'],
-    ['10.0.0.0 / 8', INVISIBLE, 'write 10.0.0.0/8'],
-    ['10.0.0.0/8\u00a0', INVISIBLE, 'write 10.0.0.0/8'],
-    ['10.0.\u200b0.0/8', INVISIBLE, 'write 10.0.0.0/8'],
-    ['\ufeff10.0.0.0/8', INVISIBLE, 'write 10.0.0.0/8'],
-    ['\u202e10.0.0.0/8', INVISIBLE, 'write 10.0.0.0/8'],
-    ['10.0.0.0/8\0', INVISIBLE, 'write 10.0.0.0/8'],
-    ['fd00::/8\u2028', INVISIBLE, 'write fd00::/8'],
-    ['10.0.0.0/8\u001b[31m', INVISIBLE, IPV4_REMEDY],
-    ['10.0.0.0/8 - 11.0.0.0/8', INVISIBLE, 'write one network and one prefix length per item'],
-    [' ', INVISIBLE, 'remove the item, or write a CIDR such as 10.0.0.0/8'],
+  'has leading zeros in its prefix length': [
+    [TEN, '10.0.0.0/08'],
+    ['write fd00::/8', 'fd00::/008'],
+    ['write ::/0', '::/00'],
+    [IPV4_LENGTH, '10.0.0.0/033'],
   ],
-  'zone ids': [
-    ['fe80::%eth0/10', 'has a zone id', 'write fe80::/10'],
-    ['fe80::/10%eth0', 'has a zone id', 'write fe80::/10'],
-    ['fe80::%/10', 'has a zone id', 'write fe80::/10'],
-    [
-      'fe80::1%25eth0/10',
-      'has a zone id',
-      'write fe80::/10 for the whole network, or fe80::1/128 for this one address',
-    ],
-    ['169.254.0.0%eth0/16', 'has a zone id', 'write 169.254.0.0/16'],
+  'has leading zeros in its address': [
+    [TEN, '010.0.0.0/8', '10.00.0.000/8'],
+    [hostBits('10.0.0.0/8', '10.0.0.1/32'), '010.0.0.1/08'],
   ],
-  'IPv4-mapped IPv6': [
-    ['::ffff:10.0.0.0/104', MAPPED, 'write 10.0.0.0/8'],
-    ['::FFFF:a00:0/104', MAPPED, 'write 10.0.0.0/8'],
-    ['0:0:0:0:0:ffff:1.2.3.4/128', MAPPED, 'write 1.2.3.4/32'],
-    ['::ffff:0:0/96', MAPPED, 'write 0.0.0.0/0'],
-    ['::ffff:0:0/95', MAPPED, 'write the IPv4 network itself'],
-    ['::ffff:10.0.0.0/8', MAPPED, 'write the IPv4 network itself'],
-    [
-      '::ffff:10.0.0.1/104',
-      MAPPED,
-      'write 10.0.0.0/8 for the whole network, or 10.0.0.1/32 for this one address',
-    ],
+  'has a sign in its address': [
+    [TEN, '+10.0.0.0/8', '-10.0.0.0/8', '10.-0.0.0/8'],
+    ['write fd00::/8', '+fd00::/8'],
+    [WRITE_CIDR, '+/8'],
   ],
-  'more than one network': [
-    ['10.0.0.0/8/8', 'has more than one "/"', 'write one network and one prefix length per item'],
-    ['10.0.0.0/8,11.0.0.0/8', 'has more than one "/"', 'write one network and one prefix length per item'],
-    ['10.0.0.0//8', 'has more than one "/"', 'write one network and one prefix length per item'],
-    ['10.0.0.0-10.0.0.255', NO_CIDR, WRITE_LENGTH],
+  'has a sign in its prefix length': [
+    [TEN, '10.0.0.0/+8', '10.0.0.0/-8'],
+    [IPV6_LENGTH, 'fd00::/-129'],
   ],
-  'what is no address': [
-    ['', 'is empty', 'remove the item, or write a CIDR such as 10.0.0.0/8'],
-    ['null', NO_CIDR, WRITE_LENGTH],
-    ['010.0.0.0', NO_CIDR, WRITE_LENGTH],
-    ['10.0.0.0\\8', NO_CIDR, WRITE_LENGTH],
-    ['/8', NO_CIDR, WRITE_CIDR],
-    ['/', NO_CIDR, WRITE_CIDR],
-    ['10/8', NO_CIDR, WRITE_CIDR],
-    ['10.0/16', NO_CIDR, WRITE_CIDR],
-    ['0xa.0.0.0/8', NO_CIDR, WRITE_CIDR],
-    ['example.com/24', NO_CIDR, WRITE_CIDR],
-    ['[fd00::]/8', NO_CIDR, WRITE_CIDR],
-    ['fd00:/8', NO_CIDR, WRITE_CIDR],
-    ['12345::/16', NO_CIDR, WRITE_CIDR],
-    ['1::2::3/64', NO_CIDR, WRITE_CIDR],
-    [
-      '256.0.0.0/8',
-      'has a number above 255 in its address',
-      'write four numbers from 0 to 255 before the "/"',
-    ],
-    [
-      '0256.0.0.0/8',
-      'has a number above 255 in its address',
-      'write four numbers from 0 to 255 before the "/"',
-    ],
+  'contains white space or invisible characters': [
+    [TEN, ' 10.0.0.0/8', '10.0.0.0/8\n', '10.0.0.0 / 8', '10.0.0.0/8\u00a0', '10.0.\u200b0.0/8'],
+    [TEN, '\ufeff10.0.0.0/8', '\u202e10.0.0.0/8', '10.0.0.0/8\0'],
+    ['write fd00::/8', 'fd00::/8\u2028'],
+    [IPV4_LENGTH, '10.0.0.0/8\u001b[31m'],
+    [ONE_EACH, '10.0.0.0/8 - 11.0.0.0/8'],
+    [EMPTY, ' '],
   ],
-  'digits that are not ASCII': [
-    ['１０.0.0.0/8', NO_CIDR, WRITE_CIDR],
-    ['١٠.0.0.0/8', NO_CIDR, WRITE_CIDR],
-    ['10.0.0.0/８', IPV4_LENGTH, IPV4_REMEDY],
-    ['10.0.0.0/٨', IPV4_LENGTH, IPV4_REMEDY],
-    ['10.0.0.0／8', NO_CIDR, WRITE_LENGTH],
-    ['10。0。0。0/8', NO_CIDR, WRITE_CIDR],
-    ['fd00：：/8', NO_CIDR, WRITE_CIDR],
+  'has a zone id': [
+    ['write fe80::/10', 'fe80::%eth0/10', 'fe80::/10%eth0', 'fe80::%/10'],
+    [hostBits('fe80::/10', 'fe80::1/128'), 'fe80::1%25eth0/10'],
+    ['write 169.254.0.0/16', '169.254.0.0%eth0/16'],
+  ],
+  'is an IPv4-mapped IPv6 address, which never appears on the wire': [
+    [TEN, '::ffff:10.0.0.0/104', '::FFFF:a00:0/104'],
+    ['write 1.2.3.4/32', '0:0:0:0:0:ffff:1.2.3.4/128'],
+    ['write 0.0.0.0/0', '::ffff:0:0/96'],
+    ['write the IPv4 network itself', '::ffff:0:0/95', '::ffff:10.0.0.0/8'],
+    [hostBits('10.0.0.0/8', '10.0.0.1/32'), '::ffff:10.0.0.1/104'],
+  ],
+  'has more than one "/"': [[ONE_EACH, '10.0.0.0/8/8', '10.0.0.0/8,11.0.0.0/8', '10.0.0.0//8']],
+  'is empty': [[EMPTY, '']],
+  'has a number above 255 in its address': [[FOUR_NUMBERS, '256.0.0.0/8', '0256.0.0.0/8']],
+  'is not a CIDR': [
+    [WRITE_LENGTH, 'null', '010.0.0.0', '10.0.0.0\\8', '10.0.0.0-10.0.0.255', '10.0.0.0／8'],
+    [WRITE_CIDR, '/8', '/', '10/8', '10.0/16', '0xa.0.0.0/8', 'example.com/24', '[fd00::]/8', 'fd00:/8'],
+    [WRITE_CIDR, '12345::/16', '1::2::3/64'],
+    // Digits and punctuation that are not ASCII.
+    [WRITE_CIDR, '１０.0.0.0/8', '١٠.0.0.0/8', '10。0。0。0/8', 'fd00：：/8'],
   ],
 };
 
 describe('parsePrefix rejects', () => {
-  for (const [kind, rejections] of Object.entries(REJECTIONS)) {
-    describe(kind, () => {
-      for (const [text, message, remedy] of rejections) {
-        it(JSON.stringify(text), () => assert.deepEqual(parsePrefix(text), { error: { message, remedy } }));
-      }
-    });
-  }
+  for (const [message, rejections] of Object.entries(REJECTIONS))
+    for (const [remedy, ...texts] of rejections)
+      for (const text of texts)
+        it(`${JSON.stringify(text)}, which ${message}`, () =>
+          assert.deepEqual(parsePrefix(text), { error: { message, remedy } }));
 });
 
 describe('parsePrefix accepts', () => {
   for (const [text, canonical] of [
     ['0.0.0.0/0', '0.0.0.0/0'],
-    ['0.0.0.0/32', '0.0.0.0/32'],
-    ['10.0.0.0/8', '10.0.0.0/8'],
     ['255.255.255.255/32', '255.255.255.255/32'],
     ['::/0', '::/0'],
-    ['::/96', '::/96'],
-    ['::1/128', '::1/128'],
     ['FD00:0::/8', 'fd00::/8'],
-    ['2001:0db8:0:0:0:0:0:0/32', '2001:db8::/32'],
     ['1:0:0:2:0:0:0:3/128', '1:0:0:2::3/128'],
-    ['1:0:2:0:3:0:4:0/112', '1:0:2:0:3:0:4:0/112'],
-    ['64:ff9b::10.0.0.0/104', '64:ff9b::a00:0/104'],
     ['::10.0.0.0/104', '::a00:0/104'],
+    // Next to what is IPv4-mapped.
+    ['::/96', '::/96'],
     ['::fffe:0:0/95', '::fffe:0:0/95'],
   ] as const) {
     it(`${text} as ${canonical}`, () => assert.equal(accepted(text).text, canonical));
@@ -316,14 +250,6 @@ describe('truncate', () => {
     });
   }
 });
-
-function hostBits(text: string, network: string, length: number, host: string): Rejection {
-  return [
-    text,
-    `is not a network address: bits after /${length} are set`,
-    `write ${network}/${length} for the whole network, or ${host} for this one address`,
-  ];
-}
 
 function accepted(text: string) {
   const parsed: ParsedPrefix = parsePrefix(text);

@@ -15,23 +15,8 @@ const CONFIGS = [
 
 const PIECES = [
   ...'\n\r\t -?:,[]{}#&*!|>\'"%@`~0aé\0\u0007\u001b\u0085\u00a0\u200b\u2028\ufeff\ufffe',
-  '\ud800',
-  '😀',
-  '---\n',
-  '...\n',
-  '\n- ',
-  '\n  ',
-  ': ',
-  '&a ',
-  '*a',
-  '!!str ',
-  '<<: ',
-  '__proto__',
-  'constructor',
-  'null',
-  'yes',
-  '1e400',
-  '10.0.0.1/8',
+  ...['\ud800', '😀', '---\n', '...\n', '\n- ', '\n  ', ': ', '&a ', '*a', '!!str ', '<<: ', '__proto__'],
+  ...['constructor', 'null', 'yes', '1e400', '10.0.0.1/8'],
 ];
 
 /** Configs with a few edits, texts of the pieces that YAML consists of, and texts of anything. */

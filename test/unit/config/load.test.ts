@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { CIDR_KEYS } from '../../../lib/config/keys.ts';
 import { type LoadedConfig, loadConfig } from '../../../lib/config/load.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
-import { ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
-import { merge, OPTIONS } from './support.ts';
+import { ProjectedVolume } from '../../lab/volume.ts';
+import { directoryOf, kindsOf, merge, namesOf, OPTIONS, volumeOf } from './support.ts';
 
 describe('the limit of CIDRs of all sources together', () => {
   const listOf = (from: number, count: number): string =>
@@ -26,22 +27,17 @@ describe('the limit of CIDRs of all sources together', () => {
 
   it('does not hide conflicts between those that are within it', () => {
     const texts = { a: listOf(0, 3), b: listOf(0, 1), c: listOf(0, 3) };
-    const kinds = merge(texts, { cidrLimitMax: 4, cidrLimit: 4 }).problems.map(({ kind }) => kind);
-    assert.deepEqual(kinds, ['cidr-limit', 'duplicate']);
+    const { problems } = merge(texts, { cidrLimitMax: 4, cidrLimit: 4 });
+    assert.deepEqual(kindsOf(problems), ['cidr-limit', 'duplicate']);
   });
 
-  for (const key of [
-    'nonMasqueradeCIDRs',
-    'masqueradeCIDRs',
-    'masqueradeFromCIDRs',
-    'masqueradeAddresses',
-  ] as const)
+  for (const key of [...CIDR_KEYS, 'masqueradeAddresses'])
     it(`leaves conflicts between those behind it unsaid: ${key}`, () => {
       const item =
         key === 'masqueradeAddresses' ? '{destination: 10.0.0.0/8, address: 11.0.0.0/8}' : '10.0.0.0/8';
       const text = `${key}: [${item}, ${item}]\n`;
       const { problems } = merge({ a: text, b: text }, { cidrLimitMax: 2 });
-      assert.equal(problems.filter(({ kind }) => kind === 'duplicate').length, 1);
+      assert.equal(kindsOf(problems).filter((kind) => kind === 'duplicate').length, 1);
     });
 });
 
@@ -62,10 +58,7 @@ describe('a source that must be there', () => {
 
   it('is not missed if something could not be read', async () => {
     const { problems } = await loadConfig('/nonexistent', { ...OPTIONS, ...required });
-    assert.deepEqual(
-      problems.map(({ kind }) => kind),
-      ['unreadable'],
-    );
+    assert.deepEqual(kindsOf(problems), ['unreadable']);
   });
 });
 
@@ -100,12 +93,6 @@ describe('many problems', () => {
 });
 
 describe('merging sources', () => {
-  it('yields a config beside warnings and remarks', () => {
-    const { config, lines } = merge({ a: '# nothing', b: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8]' });
-    assert.equal(config?.nonMasqueradeCIDRs.length, 1);
-    assert.equal(lines.length, 2);
-  });
-
   for (const [name, texts] of Object.entries({
     'of a conflict': { a: 'resyncInterval: 1m', b: 'resyncInterval: 2m' },
     'of one bad source among good ones': { a: '{}', b: 'foo: 1', c: '{}' },
@@ -123,7 +110,7 @@ describe('merging sources', () => {
     const severities = (strict: boolean) => merge(texts, { strict }).problems.map(({ severity }) => severity);
     assert.deepEqual(severities(false), ['warning', 'warning', 'info']);
     assert.deepEqual(severities(true), ['error', 'error', 'info']);
-    assert.ok(merge(texts).config);
+    assert.equal(merge(texts).config?.nonMasqueradeCIDRs.length, 1);
     assert.equal(merge(texts, { strict: true }).config, undefined);
     assert.ok(merge({ a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8]' }, { strict: true }).config);
   });
@@ -134,10 +121,8 @@ describe('merging sources', () => {
       b: 'nonMasqueradeCIDRs: [1]\nresyncInterval: 2m',
       c: '[',
     });
-    assert.deepEqual(
-      lines.map((line) => line.split(' ', 1)[0]),
-      ['a:1:16:', 'b:1:22:', 'c:1:2:', 'b:2:17:'],
-    );
+    const places = lines.map((line) => line.split(' ', 1)[0]);
+    assert.deepEqual(places, ['a:1:16:', 'b:1:22:', 'c:1:2:', 'b:2:17:']);
   });
 
   it('names both sources of a conflict though their names are hostile', () => {
@@ -148,26 +133,22 @@ describe('merging sources', () => {
 
 describe('loading a directory', () => {
   it('reads, validates and merges its sources in byte order', async () => {
-    await using directory = await temporaryDirectory();
-    await writeFile(join(directory.path, 'ip-masq-b'), 'nonMasqueradeCIDRs: [10.0.0.0/8]');
-    await writeFile(join(directory.path, 'ip-masq-B'), 'nonMasqueradeCIDRs: [11.0.0.0/8]');
-    await writeFile(join(directory.path, 'other'), '[');
+    await using directory = await directoryOf({
+      'ip-masq-b': 'nonMasqueradeCIDRs: [10.0.0.0/8]',
+      'ip-masq-B': 'nonMasqueradeCIDRs: [11.0.0.0/8]',
+      other: '[',
+    });
     const { config, problems, sources, projected } = await loadConfig(directory.path, OPTIONS);
     assert.deepEqual(problems, []);
-    assert.deepEqual(config?.sources, ['ip-masq-B', 'ip-masq-b']);
-    assert.deepEqual(
-      config.nonMasqueradeCIDRs.map(({ value }) => value.text),
-      ['11.0.0.0/8', '10.0.0.0/8'],
-    );
-    assert.deepEqual(
-      sources.map(({ name }) => name),
-      ['ip-masq-B', 'ip-masq-b'],
-    );
+    const texts = config?.nonMasqueradeCIDRs.map(({ value }) => value.text);
+    assert.deepEqual(texts, ['11.0.0.0/8', '10.0.0.0/8']);
+    for (const names of [config?.sources, namesOf(sources)])
+      assert.deepEqual(names, ['ip-masq-B', 'ip-masq-b']);
     assert.equal(projected, false);
   });
 
   it('uses the defaults where there is no source', async () => {
-    await using directory = await temporaryDirectory();
+    await using directory = await directoryOf({});
     const { config, problems } = await loadConfig(directory.path, OPTIONS);
     assert.deepEqual(problems, []);
     assert.deepEqual(config?.sources, []);
@@ -177,10 +158,9 @@ describe('loading a directory', () => {
   });
 
   it('returns the same object as long as nothing changes, valid or not', async () => {
-    await using directory = await temporaryDirectory();
+    await using directory = await directoryOf({ 'ip-masq-a': 'nonMasqueradeCIDRs: [10.0.0.0/8]' });
     const load = (last?: LoadedConfig) => loadConfig(directory.path, OPTIONS, last);
     const write = (name: string, text: string) => writeFile(join(directory.path, name), text);
-    await write('ip-masq-a', 'nonMasqueradeCIDRs: [10.0.0.0/8]');
     let last = await load();
     assert.equal(await load(last), last);
     for (const change of [
@@ -201,8 +181,7 @@ describe('loading a directory', () => {
   });
 
   it('lets other work be done between the sources', async () => {
-    await using directory = await temporaryDirectory();
-    for (const name of ['a', 'b', 'c']) await writeFile(join(directory.path, `ip-masq-${name}`), '{}');
+    await using directory = await directoryOf({ 'ip-masq-a': '{}', 'ip-masq-b': '{}', 'ip-masq-c': '{}' });
     let turns = 0;
     const count = () => {
       turns += 1;
@@ -215,14 +194,10 @@ describe('loading a directory', () => {
   });
 
   it('reads no more sources than --config-limit lets pass', async () => {
-    await using directory = await temporaryDirectory();
-    for (const name of ['a', 'b', 'c'])
-      await writeFile(join(directory.path, `ip-masq-${name}`), '#'.repeat(8));
+    const text = '#'.repeat(8);
+    await using directory = await directoryOf({ 'ip-masq-a': text, 'ip-masq-b': text, 'ip-masq-c': text });
     const { problems, sources } = await loadConfig(directory.path, { ...OPTIONS, configLimit: 16 });
-    assert.deepEqual(
-      sources.map(({ name }) => name),
-      ['ip-masq-a', 'ip-masq-b'],
-    );
+    assert.deepEqual(namesOf(sources), ['ip-masq-a', 'ip-masq-b']);
     assert.equal(
       problems.map(formatProblem)[0],
       'ip-masq-c: error: all sources together are larger than 16 bytes; from this one on they are not read; use wider CIDRs, remove comments, or start the agent with a larger --config-limit',
@@ -231,7 +206,7 @@ describe('loading a directory', () => {
   });
 
   it('knows a volume from the first reading on that finds one, although nothing else has changed', async () => {
-    await using directory = await temporaryDirectory();
+    await using directory = await directoryOf({});
     const plain = await loadConfig(directory.path, OPTIONS);
     assert.equal(plain.projected, false);
     const volume = await ProjectedVolume.create(directory.path, {});
@@ -242,29 +217,19 @@ describe('loading a directory', () => {
   });
 
   it('never uses the defaults where a volume has lost its data', async () => {
-    await using directory = await temporaryDirectory();
-    const volume = await ProjectedVolume.create(directory.path, { 'ip-masq-a': '{}' });
-    const first = await loadConfig(volume.dir, OPTIONS);
+    await using directory = await volumeOf({ 'ip-masq-a': '{}' });
+    const first = await loadConfig(directory.path, OPTIONS);
     assert.equal(first.projected, true);
-    await volume.loseData();
-    const second = await loadConfig(volume.dir, OPTIONS, first);
-    assert.equal(second.config, undefined);
-    assert.equal(second.projected, true);
-    assert.deepEqual(
-      second.problems.map(({ kind }) => kind),
-      ['unreadable'],
-    );
+    await directory.volume.loseData();
+    const second = await loadConfig(directory.path, OPTIONS, first);
+    assert.deepEqual([second.config, second.projected], [undefined, true]);
+    assert.deepEqual(kindsOf(second.problems), ['unreadable']);
   });
 
   it('yields no config where one file of several is unreadable, and reports the others too', async () => {
-    await using directory = await temporaryDirectory();
-    await writeFile(join(directory.path, 'ip-masq-a'), 'foo: 1');
-    await writeFile(join(directory.path, 'ip-masq-b'), Buffer.from([0xff]));
+    await using directory = await directoryOf({ 'ip-masq-a': 'foo: 1', 'ip-masq-b': Buffer.from([0xff]) });
     const { config, problems } = await loadConfig(directory.path, OPTIONS);
     assert.equal(config, undefined);
-    assert.deepEqual(
-      problems.map(({ kind }) => kind),
-      ['encoding', 'unknown-key'],
-    );
+    assert.deepEqual(kindsOf(problems), ['encoding', 'unknown-key']);
   });
 });

@@ -1,11 +1,19 @@
 import assert from 'node:assert/strict';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
 import type { ConfigOptions, MergedConfig } from '../../../lib/config/config.ts';
 import { DEFAULT_LIMITS, MAX_PROBLEMS, maxMarks } from '../../../lib/config/limits.ts';
 import { mergeSources } from '../../../lib/config/load.ts';
-import { formatProblem } from '../../../lib/config/problem.ts';
+import { formatProblem, type Problem } from '../../../lib/config/problem.ts';
 import { takeSteps } from '../../../lib/config/steps.ts';
 import { validating } from '../../../lib/config/validate.ts';
+import {
+  type Files,
+  ProjectedVolume,
+  type TemporaryDirectory,
+  temporaryDirectory,
+} from '../../lab/volume.ts';
 
 export const OPTIONS: ConfigOptions = {
   families: FAMILIES,
@@ -46,4 +54,37 @@ export function mergedOf(
   const { config, lines } = merge(texts, options);
   assert.ok(config, lines.join('\n'));
   return config;
+}
+
+export function kindsOf(problems: readonly Problem[]): readonly string[] {
+  return problems.map(({ kind }) => kind);
+}
+
+/** The severity and the kind of each problem. */
+export function gravityOf(problems: readonly Problem[]): readonly string[] {
+  return problems.map(({ severity, kind }) => `${severity} ${kind}`);
+}
+
+export function namesOf(sources: readonly { readonly name: string }[]): readonly string[] {
+  return sources.map(({ name }) => name);
+}
+
+/** A plain config directory with these files, beside which there is nothing. */
+export async function directoryOf(files: Files): Promise<TemporaryDirectory> {
+  const outer = await temporaryDirectory();
+  const path = join(outer.path, 'config');
+  await mkdir(path);
+  await chmod(path, 0o755);
+  for (const [name, content] of Object.entries(files)) await writeFile(join(path, name), content);
+  return { path, [Symbol.asyncDispose]: outer[Symbol.asyncDispose] };
+}
+
+/** A projected volume with these files, beside which there is nothing. */
+export async function volumeOf(
+  files: Files,
+): Promise<TemporaryDirectory & { readonly volume: ProjectedVolume }> {
+  const outer = await temporaryDirectory();
+  const path = join(outer.path, 'config');
+  const volume = await ProjectedVolume.create(path, files);
+  return { path, volume, [Symbol.asyncDispose]: outer[Symbol.asyncDispose] };
 }

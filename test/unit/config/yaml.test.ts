@@ -57,15 +57,7 @@ describe('a YAML document', () => {
   }
 
   for (const text of [
-    '',
-    ' \n',
-    '# only a comment',
-    '---',
-    '--- # nothing',
-    '~',
-    'null',
-    '\ufeff',
-    '---\n...\n',
+    ...['', ' \n', '# only a comment', '---', '--- # nothing', '~', 'null', '\ufeff', '---\n...\n'],
   ]) {
     it(`holds nothing in ${JSON.stringify(text)}`, () => assert.equal(parseYaml(text), undefined));
   }
@@ -75,22 +67,15 @@ describe('a YAML document', () => {
     const found = new Map(
       scalars(parseYaml(text)).map(({ value, offset }) => [value, text.slice(offset).slice(0, 3)]),
     );
-    assert.equal(found.get('a'), 'a: ');
-    assert.equal(found.get(1), '1, ');
-    assert.equal(found.get('q'), '"q"');
-    assert.equal(found.get('b'), 'b:\n');
-    assert.equal(found.get(2), '2\n ');
-    assert.equal(found.get('k'), 'k: ');
-    assert.equal(found.get('v'), 'v}\n');
+    const begins = ['a', 1, 'q', 'b', 2, 'k', 'v'].map((value) => found.get(value));
+    assert.deepEqual(begins, ['a: ', '1, ', '"q"', 'b:\n', '2\n ', 'k: ', 'v}\n']);
   });
 
   it('places a missing list item at its dash, and a missing value at its colon', () => {
     const text = 'a:\n  - 1\n  # comment - with dashes\n\n  -\n  - 3\nb:\nc: 1';
     const empty = scalars(parseYaml(text)).filter(({ value }) => value === null);
-    assert.deepEqual(
-      empty.map(({ offset }) => offset),
-      [text.indexOf('-\n  - 3'), text.indexOf(':\nc: 1')],
-    );
+    const offsets = empty.map(({ offset }) => offset);
+    assert.deepEqual(offsets, [text.indexOf('-\n  - 3'), text.indexOf(':\nc: 1')]);
   });
 });
 
