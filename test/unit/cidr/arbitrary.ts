@@ -35,6 +35,16 @@ export function prefixOf(family: Family, address: bigint, length: number): Prefi
   return { family, address: network, length, text: `${naiveText(family, network)}/${length}` };
 }
 
+/** The addresses on both sides of each edge of the prefixes, where what is said of addresses may change. */
+export function borders(family: Family, prefixes: readonly Prefix[]): readonly bigint[] {
+  const edges = prefixes.flatMap(({ address, length }) => [
+    address,
+    address + 2n ** BigInt(BITS[family] - length),
+  ]);
+  const isAddress = (value: bigint) => value >= 0n && value < 2n ** BigInt(BITS[family]);
+  return [...new Set(edges.flatMap((edge) => [edge - 1n, edge]))].filter(isAddress);
+}
+
 /** Whether the prefix holds the address, by dividing instead of shifting. */
 export function holds(prefix: Prefix, address: bigint): boolean {
   const size = 2n ** BigInt(BITS[prefix.family] - prefix.length);

@@ -3,9 +3,9 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { formatAddress } from '../../../lib/cidr/address.ts';
 import { extent } from '../../../lib/cidr/extent.ts';
-import { parsePrefix } from '../../../lib/cidr/prefix.ts';
 import { rangeOf } from '../../../lib/cidr/ranges.ts';
 import { crowdedPrefix, FAMILIES } from './arbitrary.ts';
+import { prefixFrom } from './support.ts';
 
 describe('the extent of a prefix', () => {
   for (const [text, first, last, size] of [
@@ -16,9 +16,7 @@ describe('the extent of a prefix', () => {
     ['::/0', '::', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff', 2n ** 128n],
   ] as const) {
     it(`of ${text} is ${first} to ${last}`, () => {
-      const parsed = parsePrefix(text);
-      assert.ok('prefix' in parsed);
-      assert.deepEqual(extent(parsed.prefix), { first, last, size });
+      assert.deepEqual(extent(prefixFrom(text)), { first, last, size });
     });
   }
 

@@ -3,8 +3,9 @@ import { describe, it } from 'node:test';
 import { explainedJson } from '../../../cmd/ip-masq-agent/explain/explain-json.ts';
 import { explainedText } from '../../../cmd/ip-masq-agent/explain/explain-text.ts';
 import { explained } from '../../../cmd/ip-masq-agent/explain/live.ts';
-import { type Address, FAMILIES, parseAddress } from '../../../lib/cidr/address.ts';
+import { FAMILIES } from '../../../lib/cidr/address.ts';
 import { painter } from '../../../lib/text/colour.ts';
+import { addressFrom } from '../cidr/support.ts';
 import { mergedOf } from '../config/support.ts';
 
 const TEXTS = {
@@ -68,29 +69,24 @@ describe('explain, of an address of the node that packets leave with,', () => {
   ] as const) {
     it(name, () => {
       const answer = explainOf(TEXTS, address, own);
-      assert.equal(explainedText(answer, painter(false)), lines.map((line) => `${line}\n`).join(''));
+      assert.deepEqual(explainedText(answer, painter(false)).split('\n'), [...lines, '']);
     });
   }
 
   it('says the best of several, and that it is one', () => {
-    const own = ['198.51.100.7', '198.51.100.17'].map((text, index) => ({
-      ...addressOf(text),
-      rank: 1 - index,
-    }));
-    const answer = explained(mergedOf(TEXTS), addressOf('9.9.9.9'), undefined, FAMILIES, own);
-    assert.match(
-      explainedText(answer, painter(false)),
-      /198\.51\.100\.17 is the best of the node's 2 addresses in /,
-    );
+    const own = [
+      { ...addressFrom('198.51.100.7'), rank: 1 },
+      { ...addressFrom('198.51.100.17'), rank: 0 },
+    ];
+    const answer = explained(mergedOf(TEXTS), addressFrom('9.9.9.9'), undefined, FAMILIES, own);
+    const text = explainedText(answer, painter(false));
+    assert.match(text, /198\.51\.100\.17 is the best of the node's 2 addresses in /);
   });
 
   it('says nothing of packets from elsewhere', () => {
     const texts = { ...TEXTS, 'ip-masq-pods': 'masqueradeFromCIDRs: [10.244.0.0/16]' };
-    const [text, next] = explainedText(explainOf(texts, '9.9.9.9', OWN, '192.0.2.9'), painter(false)).split(
-      '\n',
-    );
-    assert.match(text ?? '', /^9\.9\.9\.9 from 192\.0\.2\.9 is not masqueraded: /);
-    assert.match(next ?? '', /^ {2}only for packets from /);
+    const text = explainedText(explainOf(texts, '9.9.9.9', OWN, '192.0.2.9'), painter(false));
+    assert.match(text, /^9\.9\.9\.9 from 192\.0\.2\.9 is not masqueraded: .*\n {2}only for packets from /);
   });
 
   it('gives programs the address, what it was chosen from, and its origin', () => {
@@ -115,12 +111,6 @@ function explainOf(
   own?: readonly string[],
   from?: string,
 ) {
-  const source = from === undefined ? undefined : addressOf(from);
-  return explained(mergedOf(texts), addressOf(address), source, FAMILIES, own?.map(addressOf));
-}
-
-function addressOf(text: string): Address {
-  const address = parseAddress(text);
-  assert.ok(address, text);
-  return address;
+  const source = from === undefined ? undefined : addressFrom(from);
+  return explained(mergedOf(texts), addressFrom(address), source, FAMILIES, own?.map(addressFrom));
 }

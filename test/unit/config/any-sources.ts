@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
-import { type Prefix, parsePrefix } from '../../../lib/cidr/prefix.ts';
+import type { Prefix } from '../../../lib/cidr/prefix.ts';
 import { rangeOf } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { ALL_KEYS, CIDR_KEYS, type KeyKind, type KeyName } from '../../../lib/config/keys.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { BITS, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
+import { prefixFrom } from '../cidr/support.ts';
 
 /** Sources that merge without an error. */
 export interface AnySources {
@@ -19,17 +20,9 @@ const NAMES = ['ip-masq-a', 'ip-masq-b', 'ip-masq-c'];
 
 /** Link-local itself, what is inside it, beside it, and around it. */
 const NEAR_LINK_LOCAL = [
-  '169.254.0.0/16',
-  '169.254.169.254/32',
-  '169.254.128.0/17',
-  '169.255.0.0/16',
-  '169.254.0.0/15',
-  'fe80::/10',
-  'fe80::1/128',
-  'fe80::/11',
-  'fec0::/10',
-  'fe80::/9',
-].map(prefix);
+  ...['169.254.0.0/16', '169.254.169.254/32', '169.254.128.0/17', '169.255.0.0/16', '169.254.0.0/15'],
+  ...['fe80::/10', 'fe80::1/128', 'fe80::/11', 'fec0::/10', 'fe80::/9'],
+].map(prefixFrom);
 
 /** Few prefixes that nest, with link-local among them, in the lists of a few sources. All keys are set now and then. */
 export function anySources(): fc.Arbitrary<AnySources> {
@@ -106,10 +99,4 @@ export function edges(family: Family, prefixes: readonly Prefix[]): readonly big
   const all = prefixes.map(rangeOf).flatMap(({ first, last }) => [first, last + 1n]);
   const inside = [0n, ...all].filter((edge) => edge < 2n ** BigInt(BITS[family]));
   return [...new Set(inside)].toSorted((a, b) => (a < b ? -1 : 1));
-}
-
-function prefix(text: string): Prefix {
-  const parsed = parsePrefix(text);
-  if ('error' in parsed) throw new Error(`${text} ${parsed.error.message}`);
-  return parsed.prefix;
 }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { Host } from '../../../lib/dataplane/host.ts';
 import { iptablesDataplane } from '../../../lib/dataplane/iptables/iptables.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { mergedOf } from '../config/support.ts';
+import { hostWith } from './support.ts';
 
 const config = mergedOf({
   'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.0/8, 172.16.0.0/12]\nmasqueradeCIDRs: [10.1.0.0/16]\n',
@@ -14,10 +14,7 @@ const inside = comment('not masqueraded (from ip-masq-x)');
 /** What is counted if iptables prints these rules. */
 async function counted(...rules: readonly string[]): Promise<readonly string[]> {
   const stdout = ['-N X', ...rules.map((rule) => `-A X ${rule}`), ''].join('\n');
-  const host: Host = {
-    run: async () => ({ code: 0, stdout, stderr: '' }),
-    readText: async () => '',
-  };
+  const host = hostWith({ 'iptables-nft': { stdout } });
   const detected = { mode: 'nft', suffix: '-nft', version: '1.8.9', reason: 'test' } as const;
   const options = { chain: 'X', randomFully: false, toPorts: [] };
   const policy = compilePolicy(config, 'IPv4');

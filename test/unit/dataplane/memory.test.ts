@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import type { Family } from '../../../lib/cidr/address.ts';
 import { KernelMemory, type Look, type Remade, type Seen } from '../../../lib/dataplane/memory.ts';
-import { fakeNetlink } from './requests.ts';
+import { fakeNetlink } from './support.ts';
 
 const HOUR = 3_600_000;
 const BOTH = ['IPv4', 'IPv6'] as const;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { DataplaneError } from '../../../lib/dataplane/error.ts';
-import type { Host } from '../../../lib/dataplane/host.ts';
+import type { Host, ToolResult } from '../../../lib/dataplane/host.ts';
 import { iptablesDataplane } from '../../../lib/dataplane/iptables/iptables.ts';
 import { Netlink } from '../../../lib/dataplane/netlink.ts';
 import { CHAIN } from '../../../lib/dataplane/nftables/names.ts';
@@ -11,8 +11,13 @@ import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { mergedOf } from '../config/support.ts';
-import { fakeNetlink } from './requests.ts';
+import { type Answers, fakeNetlink, hostWith } from './support.ts';
 
+/** What nft says on a node without the table. */
+const NO_TABLE: Answers = {
+  'nft --version': { stdout: 'nftables v1.0.6' },
+  nft: { code: 1, stderr: 'No such file or directory' },
+};
 const OPTIONS = { chain: 'X', randomFully: false, toPorts: [] };
 
 // Other versions of nft keep other notes in a table, which no nft prints.
@@ -34,15 +39,7 @@ it('the set is read again after another program has written the same table anew'
     },
   });
   const listing = ['table ip ip-masq-agent {', ...tableLines(table), '}', ''].join('\n');
-  const host: Host = {
-    netlink,
-    run: async (_, [option]) => {
-      const stdout = option === '--version' ? 'nftables v1.0.6' : listing;
-      return { code: 0, stdout, stderr: '' };
-    },
-    readText: async () => '',
-  };
-  const dataplane = await openNftables(OPTIONS, host);
+  const dataplane = await openNftables(OPTIONS, { ...hostThat({ stdout: listing }), netlink });
   const observed = await dataplane.observe('IPv4');
   assert.equal(observed.plan(policy), undefined);
   observed.trust(policy);
@@ -55,24 +52,18 @@ it('the set is read again after another program has written the same table anew'
 it('a table with a map that another program has added is read and planned anew', async () => {
   const policy = compilePolicy(mergedOf({ x: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }), 'IPv4');
   const shape = tableLines(renderTable(policy, OPTIONS));
-  const map = [
-    'map m {',
-    'type ipv4_addr : verdict',
-    'elements = { 8.8.8.8 : return, 9.0.0.0/8 : accept }',
-    '}',
-  ];
+  const elements = 'elements = { 8.8.8.8 : return, 9.0.0.0/8 : accept }';
+  const map = ['map m {', 'type ipv4_addr : verdict', elements, '}'];
   const listing = ['table ip ip-masq-agent {', ...map, ...shape, '}', ''].join('\n');
-  const dataplane = await openNftables(OPTIONS, hostThat(listing));
+  const dataplane = await openNftables(OPTIONS, hostThat({ stdout: listing }));
   assert.ok((await dataplane.observe('IPv4')).plan(policy));
 });
 
 // The look over netlink asks for this chain by its name: of another one it would not see a change.
 it('the table has the chain that is looked at, and no other', () => {
   const { chains } = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
-  assert.deepEqual(
-    chains.map(({ head }) => head),
-    [`chain ${CHAIN}`],
-  );
+  const heads = chains.map(({ head }) => head);
+  assert.deepEqual(heads, [`chain ${CHAIN}`]);
 });
 
 it('a second set that no rule names is seen, and goes with the whole table', async () => {
@@ -83,7 +74,7 @@ it('a second set that no rule names is seen, and goes with the whole table', asy
   const { sets } = renderTable(other, OPTIONS);
   const shape = tableLines({ ...renderTable(policy, OPTIONS), sets });
   const listing = ['table ip ip-masq-agent {', ...shape, '}', ''].join('\n');
-  const dataplane = await openNftables(OPTIONS, hostThat(listing));
+  const dataplane = await openNftables(OPTIONS, hostThat({ stdout: listing }));
   const plan = (await dataplane.observe('IPv4')).plan(policy);
   assert.deepEqual([plan?.found, plan?.remakes], [['rules differ'], true]);
 });
@@ -107,7 +98,7 @@ it('a listing with numbers of protocols is equal to one with names', async () =>
   const numbers = { tcp: 6, udp: 17, sctp: 132 };
   const planFor = async (change: (line: string) => string) => {
     const listing = ['table ip ip-masq-agent {', ...shape.map(change), '}', ''].join('\n');
-    const dataplane = await openNftables(options, hostThat(listing));
+    const dataplane = await openNftables(options, hostThat({ stdout: listing }));
     return (await dataplane.observe('IPv4')).plan(policy);
   };
   const inNumbers = (line: string) =>
@@ -125,7 +116,7 @@ for (const [what, listing] of [
   ['half a table', 'table ip ip-masq-agent {\n\tset x {\n\t}\n'],
 ] as const)
   it(`nft that prints ${what} and exits 0 has printed no listing`, async () => {
-    const dataplane = await openNftables(OPTIONS, hostThat(listing));
+    const dataplane = await openNftables(OPTIONS, hostThat({ stdout: listing }));
     await assert.rejects(dataplane.observe('IPv4'), ({ failure, message, remedy }: DataplaneError) => {
       assert.deepEqual([failure, message], ['refused', 'nft printed no listing of table ip ip-masq-agent']);
       assert.doesNotMatch(remedy, /delete/);
@@ -152,14 +143,8 @@ for (const [part, failure, message] of [
     const first = line.indexOf(part) + 1;
     const at = `/dev/stdin:3:${first}-${first + part.length - 1}`;
     const stderr = `${at}: Error: Could not process rule: No such file or directory\n${line}\n${' '.repeat(first - 1)}^^^\n`;
-    const host: Host = {
-      run: async (_, [option]) =>
-        option === '--version'
-          ? { code: 0, stdout: 'nftables v1.0.6', stderr: '' }
-          : { code: 1, stdout: '', stderr: option === '-f' ? stderr : 'No such file or directory' },
-      readText: async () => '',
-    };
-    const dataplane = await openNftables(OPTIONS, host);
+    const answers = { ...NO_TABLE, 'nft -f -': { code: 1, stderr } };
+    const dataplane = await openNftables(OPTIONS, hostWith(answers));
     const plan = (await dataplane.observe('IPv4')).plan(compilePolicy(mergedOf({}), 'IPv4'));
     await assert.rejects(plan?.apply() ?? assert.fail(), (error: DataplaneError) => {
       assert.deepEqual([error.failure, error.message], [failure, message]);
@@ -169,30 +154,17 @@ for (const [part, failure, message] of [
 
 // So nft 1.0.6 prints it on Linux 6.1 without nf_tables.
 it('a kernel without nf_tables does not support these rules', async () => {
-  const host: Host = {
-    run: async (_, [option]) =>
-      option === '--version'
-        ? { code: 0, stdout: 'nftables v1.0.6', stderr: '' }
-        : { code: 1, stdout: '', stderr: 'netlink: Error: cache initialization failed: Invalid argument\n' },
-    readText: async () => '',
-  };
-  const dataplane = await openNftables(OPTIONS, host);
+  const stderr = 'netlink: Error: cache initialization failed: Invalid argument\n';
+  const dataplane = await openNftables(OPTIONS, hostThat({ code: 1, stderr }));
   await assert.rejects(dataplane.observe('IPv4'), {
     failure: 'unsupported',
     remedy: /nf_tables: .*--backend=iptables/,
   });
 });
 
-/** A host without netlink, whose nft lists this. */
-function hostThat(listing: string): Host {
-  return {
-    run: async (_, [option]) => ({
-      code: 0,
-      stdout: option === '--version' ? 'nftables v1.0.6' : listing,
-      stderr: '',
-    }),
-    readText: async () => '',
-  };
+/** A host without netlink, whose nft says this. */
+function hostThat(nft: Partial<ToolResult>): Host {
+  return hostWith({ 'nft --version': { stdout: 'nftables v1.0.6' }, nft });
 }
 
 it('no event is waited for any more if netlink does not work here', async () => {
@@ -205,19 +177,9 @@ it('no event is waited for any more if netlink does not work here', async () => 
     },
     () => {},
   );
-  const host: Host = {
-    netlink,
-    run: async (_, [option]) =>
-      option === '--version'
-        ? { code: 0, stdout: 'nftables v1.0.6', stderr: '' }
-        : { code: 1, stdout: '', stderr: 'No such file or directory' },
-    readText: async () => '',
-  };
-  const iptables = iptablesDataplane(
-    { mode: 'nft', suffix: '', version: '1.8.9', reason: '' },
-    OPTIONS,
-    host,
-  );
+  const host = { ...hostWith({ ...NO_TABLE, iptables: { code: 1 } }), netlink };
+  const detected = { mode: 'nft', suffix: '', version: '1.8.9', reason: '' } as const;
+  const iptables = iptablesDataplane(detected, OPTIONS, host);
   const nftables = await openNftables(OPTIONS, host);
   assert.ok(iptables.knownUntil && nftables.knownUntil);
   await nftables.observe('IPv4');

@@ -5,7 +5,7 @@ import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
 import type { Elements } from '../../../lib/netlink/elements.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { mergedOf } from '../config/support.ts';
-import { fakeNetlink } from './requests.ts';
+import { fakeNetlink } from './support.ts';
 
 const config = mergedOf({ x: 'nonMasqueradeCIDRs: [10.0.0.0/8, 11.0.0.0/16, 12.0.0.0/16]' });
 const TABLE = renderTable(compilePolicy(config, 'IPv4'), { chain: 'X', randomFully: false, toPorts: [] });

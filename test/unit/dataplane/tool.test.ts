@@ -3,90 +3,50 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
-import { type Host, systemHost, type ToolResult } from '../../../lib/dataplane/host.ts';
+import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
 import { detectMode } from '../../../lib/dataplane/iptables/detect.ts';
 import { createTool } from '../../../lib/dataplane/iptables/tool.ts';
 import { runWithFewFiles } from '../../lab/few-files.ts';
-
-/** A machine whose tools answer from a table; whatever is not in it is not installed. */
-function fakeHost(answers: Readonly<Record<string, Partial<ToolResult>>>): Host {
-  return {
-    run: async (file, args) => {
-      const answer = answers[[file, ...args].join(' ')] ?? answers[file];
-      if (answer === undefined) throw new DataplaneError('missing', `${file} is not installed`, 'install it');
-      return { code: 0, stdout: '', stderr: '', ...answer };
-    },
-    readText: async () => '',
-  };
-}
+import { hostWith } from './support.ts';
 
 describe('what iptables says', () => {
-  const CASES: readonly { readonly code: number; readonly stderr: string; readonly failure: string }[] = [
-    {
-      code: 4,
-      stderr: 'Another app is currently holding the xtables lock. Stopped waiting after 1s.',
-      failure: 'busy',
-    },
-    { code: 4, stderr: 'iptables: Resource temporarily unavailable.', failure: 'busy' },
-    {
-      code: 4,
-      stderr: 'Could not fetch rule set generation id: Permission denied (you must be root)',
-      failure: 'denied',
-    },
-    { code: 4, stderr: 'Could not fetch rule set generation id: Invalid argument', failure: 'unsupported' },
-    {
-      code: 4,
-      stderr: "Fatal: can't open lock file /run/xtables.lock: Read-only file system",
-      failure: 'refused',
-    },
-    { code: 4, stderr: 'socket: Address family not supported by protocol', failure: 'unsupported' },
-    { code: 3, stderr: "can't initialize iptables table `nat': Permission denied", failure: 'denied' },
-    {
-      code: 4,
-      stderr: 'iptables-nft-restore: line 5: CHAIN_DEL failed (Device or resource busy): chain X',
-      failure: 'raced',
-    },
-    {
-      code: 4,
-      stderr: 'iptables-nft-restore: line 5: RULE_APPEND failed (Operation not supported): rule in chain X',
-      failure: 'refused',
-    },
-    {
-      code: 1,
-      stderr: 'sendmsg() failed: Message too long\niptables-nft-restore: line 9 failed: Message too long.',
-      failure: 'refused',
-    },
-    { code: 4, stderr: 'iptables: Failed to initialize nft: Protocol not supported', failure: 'unsupported' },
-    { code: 1, stderr: 'iptables-restore: line 2 failed', failure: 'raced' },
-    {
-      code: 1,
-      stderr: 'line 2 failed: Bad rule (does a matching rule exist in that chain?).',
-      failure: 'raced',
-    },
-    {
-      code: 4,
-      stderr: 'iptables-nft-restore: line 3: RULE_DELETE failed (No such file or directory)',
-      failure: 'raced',
-    },
-    {
-      code: 2,
-      stderr: "iptables-nft-restore v1.8.9 (nf_tables): Chain 'X' does not exist",
-      failure: 'raced',
-    },
-    {
-      code: 2,
-      stderr: "iptables-restore v1.8.9 (legacy): Couldn't load target `X':No such file or directory",
-      failure: 'raced',
-    },
-    { code: 2, stderr: 'iptables-restore v1.8.9: unknown option "--frobnicate"', failure: 'refused' },
-    { code: 139, stderr: '', failure: 'refused' },
-  ];
-  for (const { code, stderr, failure } of CASES) {
-    it(`means ${failure}: ${stderr || `exit code ${code}`}`, async () => {
-      const tool = createTool(fakeHost({ 'iptables-nft-restore': { code, stderr } }), 'IPv4', '-nft');
-      await assert.rejects(tool.restore('*nat\nCOMMIT\n'), { failure });
-    });
-  }
+  /** By failure: exit codes and texts. */
+  const FAILURES: Readonly<Record<string, readonly (readonly [code: number, stderr: string])[]>> = {
+    busy: [
+      [4, 'Another app is currently holding the xtables lock. Stopped waiting after 1s.'],
+      [4, 'iptables: Resource temporarily unavailable.'],
+    ],
+    denied: [
+      [4, 'Could not fetch rule set generation id: Permission denied (you must be root)'],
+      [3, "can't initialize iptables table `nat': Permission denied"],
+    ],
+    unsupported: [
+      [4, 'Could not fetch rule set generation id: Invalid argument'],
+      [4, 'socket: Address family not supported by protocol'],
+      [4, 'iptables: Failed to initialize nft: Protocol not supported'],
+    ],
+    raced: [
+      [4, 'iptables-nft-restore: line 5: CHAIN_DEL failed (Device or resource busy): chain X'],
+      [1, 'iptables-restore: line 2 failed'],
+      [1, 'line 2 failed: Bad rule (does a matching rule exist in that chain?).'],
+      [4, 'iptables-nft-restore: line 3: RULE_DELETE failed (No such file or directory)'],
+      [2, "iptables-nft-restore v1.8.9 (nf_tables): Chain 'X' does not exist"],
+      [2, "iptables-restore v1.8.9 (legacy): Couldn't load target `X':No such file or directory"],
+    ],
+    refused: [
+      [4, "Fatal: can't open lock file /run/xtables.lock: Read-only file system"],
+      [4, 'iptables-nft-restore: line 5: RULE_APPEND failed (Operation not supported): rule in chain X'],
+      [1, 'sendmsg() failed: Message too long\niptables-nft-restore: line 9 failed: Message too long.'],
+      [2, 'iptables-restore v1.8.9: unknown option "--frobnicate"'],
+      [139, ''],
+    ],
+  };
+  for (const [failure, cases] of Object.entries(FAILURES))
+    for (const [code, stderr] of cases)
+      it(`means ${failure}: ${stderr || `exit code ${code}`}`, async () => {
+        const tool = createTool(hostWith({ 'iptables-nft-restore': { code, stderr } }), 'IPv4', '-nft');
+        await assert.rejects(tool.restore('*nat\nCOMMIT\n'), { failure });
+      });
 
   for (const stderr of [
     'iptables: No chain/target/match by that name.',
@@ -94,14 +54,14 @@ describe('what iptables says', () => {
     "ip6tables: can't initialize ip6tables table `nat': Table does not exist (do you need to insmod?)",
   ]) {
     it(`means there is no such chain: ${stderr}`, async () => {
-      const tool = createTool(fakeHost({ iptables: { code: 1, stderr } }), 'IPv4', '');
+      const tool = createTool(hostWith({ iptables: { code: 1, stderr } }), 'IPv4', '');
       assert.equal(await tool.list('X'), undefined);
     });
   }
 });
 
 describe('a listing', () => {
-  const list = (stdout: string) => createTool(fakeHost({ iptables: { stdout } }), 'IPv4', '').list('X');
+  const list = (stdout: string) => createTool(hostWith({ iptables: { stdout } }), 'IPv4', '').list('X');
 
   for (const stdout of ['', '\n', 'hello\n', '-P POSTROUTING ACCEPT\n', '-N XY\n', '# -N X\n']) {
     it(`of another thing is refused, not taken for an empty chain: ${JSON.stringify(stdout)}`, async () => {
@@ -111,7 +71,7 @@ describe('a listing', () => {
 
   it('without the count of references is refused, not taken for none', async () => {
     const references = (stdout: string) =>
-      createTool(fakeHost({ iptables: { stdout } }), 'IPv4', '').references('X');
+      createTool(hostWith({ iptables: { stdout } }), 'IPv4', '').references('X');
     assert.equal(await references('Chain X (2 references)\ntarget prot opt source destination\n'), 2);
     await assert.rejects(references(''), { failure: 'refused', message: /printed no listing/ });
   });
@@ -131,7 +91,7 @@ describe('an installed iptables', () => {
   const version = (text: string) => ({ stdout: `iptables ${text}\n` });
 
   it('of the plain name serves for the mode that it is of', async () => {
-    const host = fakeHost({ 'iptables --version': version('v1.8.11 (nf_tables)') });
+    const host = hostWith({ 'iptables --version': version('v1.8.11 (nf_tables)') });
     assert.deepEqual(await detectMode(host, 'nft'), {
       mode: 'nft',
       suffix: '',
@@ -149,18 +109,16 @@ describe('an installed iptables', () => {
       'iptables-legacy --version': version('v1.8.9 (legacy)'),
       'iptables-legacy': { stdout: '-P POSTROUTING ACCEPT\n' },
     };
-    const { mode, reason } = await detectMode(fakeHost(answers), 'auto');
+    const { mode, reason } = await detectMode(hostWith(answers), 'auto');
     assert.equal(mode, 'legacy');
     assert.match(reason, /nft mode does not work here: .*Invalid argument/);
     const { 'iptables-legacy': _, 'iptables-legacy --version': __, ...nftOnly } = answers;
-    await assert.rejects(detectMode(fakeHost(nftOnly), 'auto'), {
-      failure: 'unsupported',
-      message: /Invalid argument/,
-    });
+    const failed = { failure: 'unsupported', message: /Invalid argument/ };
+    await assert.rejects(detectMode(hostWith(nftOnly), 'auto'), failed);
   });
 
   it('of legacy mode that cannot be run is no reason not to use nft mode where that decides', async () => {
-    const working = fakeHost({
+    const working = hostWith({
       'iptables-nft --version': version('v1.8.9 (nf_tables)'),
       'iptables-nft': { stdout: '-N KUBE-IPTABLES-HINT\n-N KUBE-KUBELET-CANARY\n' },
     });
@@ -175,17 +133,14 @@ describe('an installed iptables', () => {
   });
 
   it('from before 1.8 is of legacy mode', async () => {
-    const detected = await detectMode(fakeHost({ 'iptables --version': version('v1.6.2') }), 'auto');
+    const detected = await detectMode(hostWith({ 'iptables --version': version('v1.6.2') }), 'auto');
     assert.deepEqual([detected.mode, detected.reason], ['legacy', 'iptables-nft is not installed']);
   });
 
   for (const old of ['v1.4.21', 'v1.6.1', 'v0.9']) {
     it(`${old} is too old`, async () => {
-      await assert.rejects(detectMode(fakeHost({ 'iptables --version': version(old) }), 'auto'), {
-        failure: 'missing',
-        message: /too old/,
-        remedy: /1\.6\.2/,
-      });
+      const failed = { failure: 'missing', message: /too old/, remedy: /1\.6\.2/ };
+      await assert.rejects(detectMode(hostWith({ 'iptables --version': version(old) }), 'auto'), failed);
     });
   }
 });
@@ -207,17 +162,13 @@ describe('a tool of the system', () => {
   });
 
   it('that is not installed is missing', async () => {
-    await assert.rejects(host.run('no-such-tool', []), {
-      failure: 'missing',
-      message: /no-such-tool is not installed/,
-    });
+    const message = /no-such-tool is not installed/;
+    await assert.rejects(host.run('no-such-tool', []), { failure: 'missing', message });
   });
 
   it('that does not end is killed and refused', async () => {
-    await assert.rejects(host.run('sleep', ['60']), {
-      failure: 'refused',
-      message: /did not end within 300 ms/,
-    });
+    const message = /did not end within 300 ms/;
+    await assert.rejects(host.run('sleep', ['60']), { failure: 'refused', message });
   });
 
   it('that leaves a grandchild behind does not keep the agent waiting for it', async () => {
@@ -225,10 +176,8 @@ describe('a tool of the system', () => {
   });
 
   it('that prints without end is killed and refused', async () => {
-    await assert.rejects(systemHost(60_000).run('cat', ['/dev/zero']), {
-      failure: 'refused',
-      message: /prints more than 32 MiB/,
-    });
+    const running = systemHost(60_000).run('cat', ['/dev/zero']);
+    await assert.rejects(running, { failure: 'refused', message: /prints more than 32 MiB/ });
   });
 
   it('that ends while the agent is stopped has ended in time', async () => {

@@ -1,89 +1,61 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { type Family, parseAddress } from '../../../lib/cidr/address.ts';
-import type { Prefix } from '../../../lib/cidr/prefix.ts';
-import type { MergedConfig } from '../../../lib/config/config.ts';
+import type { Family } from '../../../lib/cidr/address.ts';
 import { renderChain } from '../../../lib/dataplane/iptables/chain.ts';
 import { kernelFates } from '../../../lib/dataplane/iptables/verdict.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
 import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
 import { kernelFates as nftablesFates } from '../../../lib/dataplane/nftables/verdict.ts';
-import { compilePolicy, decider, nodeAddressText } from '../../../lib/policy/policy.ts';
-import type { Located } from '../../../lib/text/origin.ts';
-import { crowdedAddress, crowdedPrefix, FAMILIES, holds } from '../cidr/arbitrary.ts';
-import { mergedOf } from '../config/support.ts';
+import type { Fate } from '../../../lib/policy/fates.ts';
+import { compilePolicy, decider, nodeAddressText, type Verdict } from '../../../lib/policy/policy.ts';
+import { crowdedAddress, FAMILIES, holds } from '../cidr/arbitrary.ts';
+import { addressFrom } from '../cidr/support.ts';
+import { anyConfig } from '../policy/support.ts';
 
+const ADDRESS = addressFrom('10.1.2.3');
 const OPTIONS = { chain: 'OURS', randomFully: true, toPorts: [] };
 const JUMPS = ['-m addrtype ! --dst-type LOCAL -j OURS'];
 
 describe('the verdict of a chain in the kernel', () => {
-  for (const [what, rules, address, verdict, rule] of [
-    [
-      'to leave alone what no rule holds',
-      ['-d 10.0.0.0/8 -j MASQUERADE'],
-      '192.0.2.1',
-      'not_masqueraded',
-      undefined,
-    ],
-    ['to leave alone in an empty chain', [], '192.0.2.1', 'not_masqueraded', undefined],
+  /** What the rules do with packets to 10.1.2.3, and the index of the rule that decides. */
+  const CASES: readonly (readonly [what: string, rules: readonly string[], Verdict, decides?: number])[] = [
+    ['to leave alone what no rule holds', ['-d 192.0.2.0/24 -j MASQUERADE'], 'not_masqueraded'],
+    ['to leave alone in an empty chain', [], 'not_masqueraded'],
     [
       'that of a single address',
       ['-d 10.1.2.3/32 -m comment --comment "x" -j ACCEPT', '-j MASQUERADE'],
-      '10.1.2.3',
       'not_masqueraded',
       0,
     ],
     [
       'blind for words in comments',
       ['-m comment --comment "-s ! -p" -j RETURN', '-j MASQUERADE'],
-      '10.1.2.3',
       'not_masqueraded',
       0,
     ],
     [
       'known where a rule that asks for more says the same',
-      ['-p tcp -j MASQUERADE --to-ports 1-2', '-p udp -d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'],
-      '192.0.2.1',
+      ['-p tcp -j MASQUERADE --to-ports 1-2', '-p udp -d 192.0.2.0/24 -j RETURN', '-j MASQUERADE'],
       'masqueraded',
       2,
     ],
     [
       'known behind a rule that decides for the address',
       ['-d 10.1.0.0/16 -j RETURN', '-s 192.0.2.1/32 -j MASQUERADE', '-j MASQUERADE'],
-      '10.1.2.3',
       'not_masqueraded',
       0,
     ],
-    [
-      'known outside of a negation',
-      ['! -d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'],
-      '10.1.2.3',
-      'masqueraded',
-      1,
-    ],
-    [
-      'known inside of a negation',
-      ['! -d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'],
-      '8.8.8.8',
-      'not_masqueraded',
-      0,
-    ],
-    ['that behind a rule that only counts', ['-d 10.0.0.0/8', '-j MASQUERADE'], '10.1.2.3', 'masqueraded', 1],
-  ] as const) {
+    ['known outside of a negation', ['! -d 10.0.0.0/8 -j RETURN', '-j MASQUERADE'], 'masqueraded', 1],
+    ['known inside of a negation', ['! -d 192.0.2.0/24 -j RETURN', '-j MASQUERADE'], 'not_masqueraded', 0],
+    ['that behind a rule that only counts', ['-d 10.0.0.0/8', '-j MASQUERADE'], 'masqueraded', 1],
+  ];
+  for (const [what, rules, verdict, decides] of CASES)
     it(`is ${what}`, () => {
-      const found = parseAddress(address);
-      assert.ok(found);
-      const observed = observedOf(found.family, rules);
-      const decisive = rule === undefined ? undefined : `-A OURS ${rules[rule]}`;
-      assert.deepEqual(verdictAt(kernelFates(observed, 'OURS'), found), {
-        state: 'applied',
-        verdict,
-        as: undefined,
-        rule: decisive,
-      });
+      const rule = decides === undefined ? undefined : `-A OURS ${rules[decides]}`;
+      const fates = kernelFates(observedOf('IPv4', rules), 'OURS');
+      assert.deepEqual(verdictAt(fates, ADDRESS), { state: 'applied', verdict, as: undefined, rule });
     });
-  }
 
   for (const rule of [
     '-s 10.0.0.0/8 -j RETURN',
@@ -101,14 +73,12 @@ describe('the verdict of a chain in the kernel', () => {
     '-j THEIRS',
   ]) {
     it(`cannot be told where somebody has put ${rule} before`, () => {
-      const address = parseAddress('10.1.2.3');
-      assert.ok(address);
       const rules = ['-d 10.1.2.0/26 -j MASQUERADE', '-p tcp -j MASQUERADE', rule, '-j MASQUERADE'];
       const fates = kernelFates(observedOf('IPv4', rules.slice(1)), 'OURS');
-      const { state, rule: decisive } = verdictAt(fates, address);
+      const { state, rule: decisive } = verdictAt(fates, ADDRESS);
       assert.deepEqual([state, decisive], ['changed', `-A OURS ${rule}`]);
       const before = kernelFates(observedOf('IPv4', rules), 'OURS');
-      assert.equal(verdictAt(before, address).state, 'applied');
+      assert.equal(verdictAt(before, ADDRESS).state, 'applied');
     });
   }
 
@@ -117,14 +87,9 @@ describe('the verdict of a chain in the kernel', () => {
     ['no jump', ['-j MASQUERADE'], []],
   ] as const) {
     it(`is to leave everything alone where there is ${state}`, () => {
-      const address = { family: 'IPv4', value: 1n } as const;
       const fates = kernelFates(observedOf('IPv4', rules, jumps), 'OURS');
-      assert.deepEqual(verdictAt(fates, address), {
-        state,
-        verdict: 'not_masqueraded',
-        as: undefined,
-        rule: undefined,
-      });
+      const nothing = { state, verdict: 'not_masqueraded', as: undefined, rule: undefined };
+      assert.deepEqual(verdictAt(fates, ADDRESS), nothing);
     });
   }
 
@@ -144,8 +109,7 @@ describe('the verdict of a chain in the kernel', () => {
 
   it('is that of the chain for the destinations that enter it', () => {
     const fates = kernelFates(observedOf('IPv4', ['-j MASQUERADE'], ['-d 10.0.0.0/8 -j OURS']), 'OURS');
-    const verdicts = fates.fates.map(({ verdict }) => verdict);
-    assert.deepEqual(verdicts, ['not_masqueraded', 'masqueraded', 'not_masqueraded']);
+    assert.deepEqual(verdictsOf(fates.fates), ['not_masqueraded', 'masqueraded', 'not_masqueraded']);
   });
 
   const AROUND = ['masqueraded', 'not_masqueraded', 'masqueraded'] as const;
@@ -188,10 +152,7 @@ describe('the verdict of a chain in the kernel', () => {
       const table = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
       const chains = table.chains.map((chain) => ({ ...chain, rules: [{ text: line }, ...chain.rules] }));
       const { fates } = nftablesFates('IPv4', { ...table, chains });
-      assert.deepEqual(
-        fates.map(({ verdict }) => verdict),
-        verdicts,
-      );
+      assert.deepEqual(verdictsOf(fates), verdicts);
       for (const { verdict, rule } of fates)
         if (verdict === undefined) assert.equal(rule, `ip postrouting: ${line}`);
     });
@@ -201,77 +162,59 @@ describe('the verdict of a chain in the kernel', () => {
     const table = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
     const theirs = table.chains.map((chain) => ({ ...chain, head: 'chain theirs' }));
     const { fates } = nftablesFates('IPv4', { ...table, chains: [...table.chains, ...theirs] });
-    assert.deepEqual(
-      fates.map(({ verdict }) => verdict),
-      [undefined],
-    );
+    assert.deepEqual(verdictsOf(fates), [undefined]);
   });
 
   for (const family of FAMILIES) {
     it(`is what the policy says, for every policy rendered and every ${family} address`, () => {
-      const entry = fc.record({
-        prefix: crowdedPrefix(family),
-        list: fc.constantFrom('nonMasqueradeCIDRs' as const, 'masqueradeCIDRs' as const),
-      });
-      const item = fc.record({ destination: crowdedPrefix(family), range: crowdedPrefix(family) });
-      const byPrefix = { selector: ({ destination }: { readonly destination: Prefix }) => destination.text };
       const options = fc.record({
         mode: fc.constant('nft' as const),
         chain: fc.constant('OURS'),
         randomFully: fc.oneof(fc.boolean(), fc.constant(['tcp', 'sctp'] as const)),
-        toPorts: fc.constantFrom(
-          [],
-          [{ first: 1024, last: 2000 }],
-          [
-            { first: 1, last: 9 },
-            { first: 20, last: 30 },
-          ],
-        ),
+        toPorts: fc
+          .constantFrom(
+            [],
+            [[1024, 2000]],
+            [
+              [1, 9],
+              [20, 30],
+            ],
+          )
+          .map((ranges) => ranges.map(([first = 0, last = 0]) => ({ first, last }))),
       });
+      const address = crowdedAddress(family).map((value) => ({ family, value }));
       fc.assert(
         fc.property(
-          fc.uniqueArray(entry, { maxLength: 12, selector: ({ prefix }) => prefix.text }),
-          fc.uniqueArray(item, { ...byPrefix, maxLength: 4 }),
-          fc.array(crowdedAddress(family)),
+          anyConfig(family),
+          fc.array(address),
           options,
-          fc.array(crowdedPrefix(family), { maxLength: 3 }),
-          fc.tuple(crowdedAddress(family), crowdedAddress(family)),
-          (entries, items, own, some, sources, [value, source]) => {
-            const of = (list: string) =>
-              entries.filter((one) => one.list === list).map(({ prefix }) => prefix);
-            const config: MergedConfig = {
-              ...mergedOf({}),
-              nonMasqueradeCIDRs: located(of('nonMasqueradeCIDRs')),
-              masqueradeCIDRs: located(of('masqueradeCIDRs')),
-              masqueradeFromCIDRs: located(sources),
-              masqueradeAddresses: located(items),
-            };
-            const addresses = own.map((value) => ({ family, value }));
-            const policy = compilePolicy(config, family, addresses);
-            const rules = renderChain(policy, some);
-            const { verdict = 'masqueraded', as } = decider(policy)({ family, value }) ?? {};
+          address,
+          address,
+          (config, own, some, destination, source) => {
+            const policy = compilePolicy(config, family, own);
+            const { verdict = 'masqueraded', as } = decider(policy)(destination) ?? {};
             const expected = { state: 'applied', verdict, as: as && nodeAddressText(as) };
-            const isListed = sources.length === 0 || sources.some((one) => holds(one, source));
+            const from = config.masqueradeFromCIDRs;
+            const isListed = from.length === 0 || from.some((one) => holds(one.value, source.value));
             for (const fates of [
-              kernelFates({ family, rules, jumps: JUMPS }, some.chain),
+              kernelFates({ family, rules: renderChain(policy, some), jumps: JUMPS }, some.chain),
               nftablesFates(family, renderTable(policy, some)),
             ]) {
-              const { rule, ...read } = verdictAt(fates, { family, value });
+              const { rule, ...read } = verdictAt(fates, destination);
               assert.deepEqual(read, expected, rule);
-              assert.equal(
-                verdictAt(fates, { family, value }, { family, value: source }).verdict,
-                isListed ? verdict : 'not_masqueraded',
-              );
+              const ofFlow = verdictAt(fates, destination, source).verdict;
+              assert.equal(ofFlow, isListed ? verdict : 'not_masqueraded');
             }
           },
         ),
+        { numRuns: 300 },
       );
     });
   }
 });
 
-function located<Value>(values: readonly Value[]): readonly Located<Value>[] {
-  return values.map((value) => ({ value, origin: { kind: 'built-in', reason: 'test' } }));
+function verdictsOf(fates: readonly Fate[]): readonly (Verdict | undefined)[] {
+  return fates.map(({ verdict }) => verdict);
 }
 
 function observedOf(family: Family, rules: readonly string[] | undefined, jumps: readonly string[] = JUMPS) {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { explainForeign } from '../../../lib/foreign/find.ts';
-import { addressOf, baseChainOf, KUBE_PROXY, unlimited } from './support.ts';
+import { addressFrom } from '../cidr/support.ts';
+import { baseChainOf, KUBE_PROXY, unlimited } from './support.ts';
 
 const JUMP = '-A POSTROUTING -m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT';
 const ACCEPT = '-A POSTROUTING -d 10.1.0.0/16 -j ACCEPT';
@@ -37,7 +38,7 @@ describe('one address', () => {
   for (const [lines, text, rules, end] of EXPLAINED) {
     it(`${text} with ${lines.map((line) => line.replace('-A POSTROUTING ', '')).join('; ')}`, async () => {
       const node = { baseChains: [baseChainOf(lines)], unread: [], skipped: [], rivals: [] };
-      const { masquerading, endedBy } = await explainForeign(node, addressOf(text), unlimited());
+      const { masquerading, endedBy } = await explainForeign(node, addressFrom(text), unlimited());
       assert.equal(masquerading.length, rules);
       assert.deepEqual(endedBy?.path, end === undefined ? undefined : [end]);
     });

@@ -7,7 +7,8 @@ import { MOST_LISTED } from '../../../lib/foreign/budget.ts';
 import { UNKNOWN_SIZE } from '../../../lib/foreign/read-nftables.ts';
 import { type NodeOptions, type NodeRules, readNode } from '../../../lib/foreign/read-node.ts';
 import type { NatChain } from '../../../lib/netlink/replies.ts';
-import { type Answers, base, fakeHost, listing, nftables, OWN, rule } from './support.ts';
+import type { Answers } from '../dataplane/support.ts';
+import { base, fakeHost, listing, nftables, OWN, rule } from './support.ts';
 
 const NFT: NodeOptions['iptables'] = { mode: 'nft', suffix: '-nft' };
 const LEGACY: NodeOptions['iptables'] = { mode: 'legacy', suffix: '-legacy' };

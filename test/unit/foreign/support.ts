@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict';
-import { parseAddress } from '../../../lib/cidr/address.ts';
-import { parsePrefix } from '../../../lib/cidr/prefix.ts';
 import { prefixesOf, type RangeSet } from '../../../lib/cidr/ranges.ts';
-import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host, ToolResult } from '../../../lib/dataplane/host.ts';
 import { parseIptablesRule } from '../../../lib/dataplane/iptables/parse-rule.ts';
 import type { Requests } from '../../../lib/dataplane/netlink.ts';
@@ -12,7 +9,8 @@ import { Budget } from '../../../lib/foreign/budget.ts';
 import type { NftContext } from '../../../lib/foreign/nft-rule.ts';
 import type { NatChain } from '../../../lib/netlink/replies.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
-import { fakeNetlink } from '../dataplane/requests.ts';
+import { prefixFrom } from '../cidr/support.ts';
+import { type Answers, fakeNetlink, hostWith } from '../dataplane/support.ts';
 
 export const OWN = 'IP-MASQ-AGENT';
 
@@ -30,21 +28,9 @@ export function textOf(set: RangeSet): string {
   return ['0.0.0.0/0', '::/0'].includes(texts.join()) ? 'all' : texts.join(' ');
 }
 
-function prefixOf(text: string) {
-  const parsed = parsePrefix(text);
-  assert.ok('prefix' in parsed, text);
-  return parsed.prefix;
-}
-
-export function addressOf(text: string) {
-  const address = parseAddress(text);
-  assert.ok(address, text);
-  return address;
-}
-
 /** A policy that leaves alone exactly these. */
 export function policyOf(...cidrs: readonly string[]): Policy {
-  const prefixes = cidrs.map(prefixOf);
+  const prefixes = cidrs.map(prefixFrom);
   const family = prefixes[0]?.family ?? 'IPv4';
   return {
     family,
@@ -84,9 +70,6 @@ export function contextOf(named: NftContext['named'] = new Map()): NftContext {
   return { family: 'IPv4', named, check: () => {} };
 }
 
-/** What tools say, by their whole command or just their name. */
-export type Answers = Readonly<Record<string, Partial<ToolResult>>>;
-
 /**
  * A machine whose tools answer from a table; whatever is not in it is not installed.
  *
@@ -101,14 +84,8 @@ export function fakeHost(
   size: Requests['size'] = async () => ({ rules: 1, elements: 0 }),
 ): Host {
   return {
+    ...hostWith(answers, commands),
     netlink: fakeNetlink({ natChains: async () => natChains, size }),
-    run: async (file, args) => {
-      const command = [file, ...args].join(' ');
-      commands.push(command);
-      const answer = answers[command] ?? answers[file];
-      if (answer === undefined) throw new DataplaneError('missing', `${file} is not installed`, 'install it');
-      return { code: 0, stdout: '', stderr: '', ...answer };
-    },
     readText: async (path) => files[path] ?? '',
   };
 }

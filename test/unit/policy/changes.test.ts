@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { Family } from '../../../lib/cidr/address.ts';
-import type { Prefix } from '../../../lib/cidr/prefix.ts';
-import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
-import type { MasqueradeAddress, MergedConfig } from '../../../lib/config/config.ts';
+import { isIn } from '../../../lib/cidr/ranges.ts';
 import { changesBetween, describeChanges, describePolicyChange } from '../../../lib/policy/changes.ts';
 import { decide } from '../../../lib/policy/decision.ts';
 import { type Fate, fatesOf, sameFate } from '../../../lib/policy/fates.ts';
@@ -15,9 +12,9 @@ import {
   outcomeText,
   type Policy,
 } from '../../../lib/policy/policy.ts';
-import type { Located } from '../../../lib/text/origin.ts';
-import { BITS, crowdedAddress, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
+import { borders, crowdedAddress, FAMILIES } from '../cidr/arbitrary.ts';
 import { mergedOf } from '../config/support.ts';
+import { anyConfig } from './support.ts';
 
 describe('the changes between two policies', () => {
   for (const { what, before, after, summary, lines, family = 'IPv4' } of [
@@ -104,15 +101,10 @@ describe('the changes between two policies', () => {
   });
 
   it('name the rule, cut off, because of which it cannot be told', () => {
-    const policy = compilePolicy(
-      mergedOf({ s: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true' }),
-      'IPv4',
-    );
+    const config = mergedOf({ s: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true' });
     const rule = `-s 192.0.2.1/32 ${'x'.repeat(1000)}`;
-    const { summary, lines } = describeChanges(
-      sameFate('IPv4', { verdict: undefined, rule }),
-      fatesOf(policy),
-    );
+    const before = sameFate('IPv4', { verdict: undefined, rule });
+    const { summary, lines } = describeChanges(before, fatesOf(compilePolicy(config, 'IPv4')));
     assert.equal(summary, 'the old verdict of 4,294,967,296 addresses cannot be told');
     assert.match(
       lines[1] ?? '',
@@ -130,16 +122,13 @@ describe('the changes between two policies', () => {
 for (const family of FAMILIES) {
   describe(`the changes between two random ${family} policies`, () => {
     it('are those of every address, in ranges as long as possible', () => {
-      const configs = fc.tuple(config(family), config(family));
+      const configs = fc.tuple(anyConfig(family), anyConfig(family));
       fc.assert(
         fc.property(configs, fc.array(crowdedAddress(family)), ([a, b], addresses) => {
           const [before, after] = [compilePolicy(a, family), compilePolicy(b, family)];
           const changes = changesBetween(fatesOf(before), fatesOf(after));
-          const edges = [...before.entries, ...after.entries].flatMap(({ prefix }) => {
-            const { first, last } = rangeOf(prefix);
-            return [first - 1n, first, last, last + 1n];
-          });
-          for (const value of [...addresses, ...edges].filter((edge) => isAddress(family, edge))) {
+          const prefixes = [...before.entries, ...after.entries].map(({ prefix }) => prefix);
+          for (const value of [...addresses, ...borders(family, prefixes)]) {
             const found = changes.filter(({ first, last }) => first <= value && value <= last);
             const [was, is] = [before, after].map((policy) => {
               const { verdict = 'masqueraded', as } = decider(policy)({ family, value }) ?? {};
@@ -164,7 +153,7 @@ for (const family of FAMILIES) {
     it('have the fates of packets by where they come from, as is decided for each', () => {
       const address = crowdedAddress(family);
       fc.assert(
-        fc.property(config(family), fc.array(fc.tuple(address, address)), (one, pairs) => {
+        fc.property(anyConfig(family), fc.array(fc.tuple(address, address)), (one, pairs) => {
           const { from, fates } = fatesOf(compilePolicy(one, family));
           for (const [value, source] of pairs) {
             const isListed = from?.ranges.some((range) => isIn(source, range)) ?? true;
@@ -177,17 +166,15 @@ for (const family of FAMILIES) {
     });
 
     it('are the same where only the entries that differ are looked at', () => {
-      const entries = fc.tuple(config(family), config(family), config(family));
+      const entries = fc.tuple(anyConfig(family), anyConfig(family), anyConfig(family));
       fc.assert(
         fc.property(entries, ([common, a, b]) => {
           const [before, after] = [a, b].map((one) =>
             both(compilePolicy(common, family), compilePolicy(one, family)),
           );
           assert.ok(before && after);
-          assert.deepEqual(
-            describePolicyChange(before, after),
-            describeChanges(fatesOf(before), fatesOf(after)),
-          );
+          const changes = describeChanges(fatesOf(before), fatesOf(after));
+          assert.deepEqual(describePolicyChange(before, after), changes);
         }),
       );
     });
@@ -203,31 +190,6 @@ function both(a: Policy, b: Policy): Policy {
   return { ...a, entries: [...a.entries, ...b.entries] };
 }
 
-function config(family: Family): fc.Arbitrary<MergedConfig> {
-  const at = <Value>(value: Value): Located<Value> => ({
-    value,
-    origin: { kind: 'built-in', reason: 'test' },
-  });
-  const prefixes = fc.array(crowdedPrefix(family), { maxLength: 8 });
-  const from = fc.array(crowdedPrefix(family), { maxLength: 2 });
-  const address = fc.record({ destination: crowdedPrefix(family), range: crowdedPrefix(family) });
-  const addresses = fc.uniqueArray(address, {
-    maxLength: 3,
-    selector: ({ destination }) => destination.text,
-  });
-  return fc
-    .tuple(prefixes, prefixes, from, addresses, fc.boolean())
-    .map(([inside, outside, sources, others, masqLinkLocal]) => ({
-      ...mergedOf({ 'ip-masq-s': '{}' }),
-      nonMasqueradeCIDRs: inside.map(at<Prefix>),
-      masqueradeCIDRs: outside.map(at<Prefix>),
-      masqueradeFromCIDRs: sources.map(at<Prefix>),
-      masqueradeAddresses: others.map(at<MasqueradeAddress>),
-      masqLinkLocal: at(masqLinkLocal),
-      masqLinkLocalIPv6: at(masqLinkLocal),
-    }));
-}
-
 /** So many single addresses, every other one. */
 function policyOf(count: number, offset = 0n): Policy {
   const entries = Array.from({ length: count }, (_, index) => {
@@ -239,8 +201,4 @@ function policyOf(count: number, offset = 0n): Policy {
     } as const;
   });
   return { family: 'IPv4', from: [], entries };
-}
-
-function isAddress(family: Family, value: bigint): boolean {
-  return value >= 0n && value < 2n ** BigInt(BITS[family]);
 }

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { parseAddress } from '../../../lib/cidr/address.ts';
 import { decide } from '../../../lib/policy/decision.ts';
 import type { Entry } from '../../../lib/policy/policy.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
-import { merge } from '../config/support.ts';
+import { addressFrom } from '../cidr/support.ts';
+import { mergedOf } from '../config/support.ts';
 
 describe('why an address is masqueraded', () => {
   const texts = {
@@ -36,10 +36,7 @@ describe('why an address is masqueraded', () => {
     ['2001:db8::1', 'masqueraded', undefined, []],
   ] as const) {
     it(`is told for ${address}`, () => {
-      const found = parseAddress(address);
-      const { config } = merge(texts);
-      assert.ok(found && config);
-      const decision = decide(config, found);
+      const decision = decide(mergedOf(texts), addressFrom(address));
       assert.equal(decision.verdict, verdict);
       assert.equal(decision.decidedBy && line(decision.decidedBy), decidedBy);
       assert.deepEqual(decision.overridden.map(line), overridden);

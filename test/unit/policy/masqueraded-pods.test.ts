@@ -1,22 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { parsePrefix } from '../../../lib/cidr/prefix.ts';
 import { masqueradedPods } from '../../../lib/policy/masqueraded-pods.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
+import { prefixFrom } from '../cidr/support.ts';
 import { mergedOf } from '../config/support.ts';
-
-function prefixOf(text: string) {
-  const parsed = parsePrefix(text);
-  assert.ok('prefix' in parsed, text);
-  return parsed.prefix;
-}
 
 /** What is found of both families. */
 function found(texts: Record<string, string>, routes: readonly string[], accepted: readonly string[] = []) {
   const config = mergedOf(texts);
-  const all = routes.map((text) => ({ prefix: prefixOf(text), text: `${text} dev pods` }));
+  const all = routes.map((text) => ({ prefix: prefixFrom(text), text: `${text} dev pods` }));
   return (['IPv4', 'IPv6'] as const).flatMap((family) =>
-    masqueradedPods(compilePolicy(config, family), all, accepted.map(prefixOf), config.sources),
+    masqueradedPods(compilePolicy(config, family), all, accepted.map(prefixFrom), config.sources),
   );
 }
 
@@ -54,11 +48,8 @@ describe('pods that the config masquerades', () => {
     ],
   ] as const)
     it(`are ${what}`, () => {
-      const seen = found(texts, routes);
-      assert.deepEqual(
-        seen.map(({ range, routes }) => `${range.text}: ${routes}`),
-        ranges,
-      );
+      const seen = found(texts, routes).map(({ range, routes }) => `${range.text}: ${routes}`);
+      assert.deepEqual(seen, ranges);
     });
 
   it('are told with routes, the range, and the ConfigMap to list it in', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { type Address, type Family, parseAddress } from '../../../lib/cidr/address.ts';
+import type { Address, Family } from '../../../lib/cidr/address.ts';
 import { MULTICAST } from '../../../lib/cidr/reserved.ts';
 import {
   bestAddresses,
@@ -17,7 +17,9 @@ import {
 } from '../../../lib/policy/policy.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { crowdedAddress, crowdedPrefix, FAMILIES, holds, longest } from '../cidr/arbitrary.ts';
+import { addressFrom } from '../cidr/support.ts';
 import { mergedOf } from '../config/support.ts';
+import { located } from './support.ts';
 
 describe('a policy', () => {
   const texts = {
@@ -53,15 +55,11 @@ describe('a policy', () => {
   }
 
   it('is RFC 1918 and link-local without any source', () => {
-    assert.deepEqual(
-      policyOf({}, 'IPv4').entries.map(({ prefix, verdict }) => `${prefix.text} ${verdict}`),
-      [
-        '169.254.0.0/16 not_masqueraded',
-        '10.0.0.0/8 not_masqueraded',
-        '172.16.0.0/12 not_masqueraded',
-        '192.168.0.0/16 not_masqueraded',
-      ],
-    );
+    const inside = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'];
+    assert.deepEqual(lines(policyOf({}, 'IPv4')), [
+      '169.254.0.0/16 not_masqueraded built in (RFC 3927)',
+      ...inside.map((range) => `${range} not_masqueraded built in (RFC 1918)`),
+    ]);
     assert.deepEqual(lines(policyOf({}, 'IPv6')), ['fe80::/10 not_masqueraded built in (RFC 4291)']);
   });
 });
@@ -85,31 +83,28 @@ describe('who decides for an address', () => {
     ['2001:db8::1', undefined],
   ] as const) {
     it(`${address} is ${line ?? 'nobody: it is masqueraded'}`, () => {
-      const parsed = parseAddress(address);
-      assert.ok(parsed);
+      const parsed = addressFrom(address);
       const entry = decider(policyOf(texts, parsed.family))(parsed);
       assert.equal(entry && entryLine(entry), line);
     });
   }
 
-  it('is the flag, not the entry, where link-local is listed to be masqueraded', () => {
-    const policy = policyOf({ a: 'masqueradeCIDRs: [169.254.0.0/16]' }, 'IPv4');
-    const entry = decider(policy)({ family: 'IPv4', value: 0xa9fe0001n });
-    assert.equal(entry && entryLine(entry), '169.254.0.0/16 not_masqueraded built in (RFC 3927)');
-  });
-
-  it('is the entry where link-local is listed not to be masqueraded though the flag says so', () => {
-    const policy = policyOf({ a: 'nonMasqueradeCIDRs: [169.254.0.0/16]\nmasqLinkLocal: true' }, 'IPv4');
-    const entry = decider(policy)({ family: 'IPv4', value: 0xa9fe0001n });
-    assert.equal(entry && entryLine(entry), '169.254.0.0/16 not_masqueraded a:1:22');
-  });
-
-  it('is a longer prefix inside link-local', () => {
-    const policy = policyOf({ a: 'masqueradeCIDRs: [169.254.169.254/32]' }, 'IPv4');
-    const decide = decider(policy);
-    assert.equal(decide({ family: 'IPv4', value: 0xa9fea9fen })?.verdict, 'masqueraded');
-    assert.equal(decide({ family: 'IPv4', value: 0xa9fea9fdn })?.verdict, 'not_masqueraded');
-  });
+  for (const [what, text, origin] of [
+    [
+      'the flag, not the entry, where link-local is listed to be masqueraded',
+      'masqueradeCIDRs: [169.254.0.0/16]',
+      'built in (RFC 3927)',
+    ],
+    [
+      'the entry where link-local is listed not to be masqueraded though the flag says so',
+      'nonMasqueradeCIDRs: [169.254.0.0/16]\nmasqLinkLocal: true',
+      'a:1:22',
+    ],
+  ] as const)
+    it(`is ${what}`, () => {
+      const entry = decider(policyOf({ a: text }, 'IPv4'))(addressFrom('169.254.0.1'));
+      assert.equal(entry && entryLine(entry), `169.254.0.0/16 not_masqueraded ${origin}`);
+    });
 
   for (const family of FAMILIES) {
     it(`is the entry of the longest ${family} prefix, the first of equal ones, as a search through all finds`, () => {
@@ -135,9 +130,7 @@ describe('who decides for an address', () => {
 });
 
 describe("the node's address that packets leave with", () => {
-  const own = ['198.51.100.9', '198.51.100.8', '192.0.2.1', '2001:db8::1'].flatMap(
-    (text) => parseAddress(text) ?? [],
-  );
+  const own = ['198.51.100.9', '198.51.100.8', '192.0.2.1', '2001:db8::1'].map(addressFrom);
   const policy = compilePolicy(
     mergedOf({
       a: `
@@ -169,9 +162,7 @@ masqueradeAddresses:
     ['is that of a destination inside multicast', '239.1.2.3', 'masqueraded as 198.51.100.9'],
   ] as const) {
     it(`${what}: ${address}`, () => {
-      const parsed = parseAddress(address);
-      assert.ok(parsed);
-      const { verdict = 'masqueraded', as } = decider(policy)(parsed) ?? {};
+      const { verdict = 'masqueraded', as } = decider(policy)(addressFrom(address)) ?? {};
       assert.equal(outcomeText(verdict, as && nodeAddressText(as)), expected);
     });
   }
@@ -198,7 +189,7 @@ masqueradeAddresses:
   });
 
   it('is compiled again only if an address comes or goes that a range asks for', () => {
-    const others = ['172.16.0.1', '2001:db8::2'].flatMap((text) => parseAddress(text) ?? []);
+    const others = ['172.16.0.1', '2001:db8::2'].map(addressFrom);
     assert.equal(isFor([...own.toReversed(), ...others], [policy]), true);
     assert.equal(isFor(own.slice(1), [policy]), false);
     assert.equal(isFor([...own, { family: 'IPv4', value: 0xc6120001n }], [policy]), false);
@@ -213,8 +204,6 @@ masqueradeAddresses:
       const address = crowdedAddress(family);
       fc.assert(
         fc.property(list, list, items, fc.array(address), address, (inside, outside, items, own, value) => {
-          const origin = { kind: 'built-in', reason: 'test' } as const;
-          const located = <Value>(values: readonly Value[]) => values.map((value) => ({ value, origin }));
           const plain = {
             ...mergedOf({}),
             nonMasqueradeCIDRs: located(inside),

@@ -1,0 +1,15 @@
+import assert from 'node:assert/strict';
+import { type Address, parseAddress } from '../../../lib/cidr/address.ts';
+import { type Prefix, parsePrefix } from '../../../lib/cidr/prefix.ts';
+
+/** The address that a text is. */
+export function addressFrom(text: string): Address {
+  return parseAddress(text) ?? assert.fail(`${text} is no address`);
+}
+
+/** The prefix that a text is. */
+export function prefixFrom(text: string): Prefix {
+  const parsed = parsePrefix(text);
+  assert.ok('prefix' in parsed, text);
+  return parsed.prefix;
+}

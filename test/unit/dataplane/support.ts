@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import type { Host, ToolResult } from '../../../lib/dataplane/host.ts';
+import type { Netlink, Requests } from '../../../lib/dataplane/netlink.ts';
+import { Netlink as DataplaneNetlink } from '../../../lib/dataplane/netlink.ts';
+
+/** Netlink of which only these requests are answered, and each failure fails the test. */
+export function fakeNetlink(requests: Partial<Requests>): Netlink {
+  const none = () => assert.fail('an unexpected request');
+  const openRequests = (): Requests => ({
+    generation: none,
+    table: none,
+    chain: none,
+    set: none,
+    rules: none,
+    elements: none,
+    hasRange: none,
+    content: none,
+    change: none,
+    natChains: none,
+    size: none,
+    ...requests,
+  });
+  return new DataplaneNetlink({ openRequests, openWatch: none }, (failure) =>
+    assert.equal(failure, undefined),
+  );
+}
+
+/** What tools say, by their whole command or just their name. */
+export type Answers = Readonly<Record<string, Partial<ToolResult>>>;
+
+/** A machine without netlink, whose tools answer from a table; whatever is not in it is not installed. */
+export function hostWith(answers: Answers, commands: string[] = []): Host {
+  return {
+    run: async (file, args) => {
+      const command = [file, ...args].join(' ');
+      commands.push(command);
+      const answer = answers[command] ?? answers[file];
+      if (answer === undefined) throw new DataplaneError('missing', `${file} is not installed`, 'install it');
+      return { code: 0, stdout: '', stderr: '', ...answer };
+    },
+    readText: async () => '',
+  };
+}
