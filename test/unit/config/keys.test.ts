@@ -1,19 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import { logConfig } from '../../../lib/agent/log-changes.ts';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { configHash } from '../../../lib/config/config-hash.ts';
 import { ALL_KEYS, type KeyKind } from '../../../lib/config/keys.ts';
 import type { Logger } from '../../../lib/log/log.ts';
-import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { mergedValue } from '../../../lib/report/json.ts';
 import { sourceText } from '../../../lib/report/source-text.ts';
-import { PacketCounts } from '../../../lib/status/packet-counts.ts';
-import { Recorder, Status } from '../../../lib/status/status.ts';
-import { statusPage } from '../../../lib/status/status-page.ts';
-import { mergedOf, problemLines } from './support.ts';
+import { createStatus, pageOf, sync } from '../status/support.ts';
+import { loadedOf, mergedOf, problemLines } from './support.ts';
 
 /** A value of a key, and another one. */
 const VALUES: Readonly<Record<KeyKind, readonly [string, string]>> = {
@@ -31,7 +27,7 @@ const VALUES_IN = {
   'the JSON of check and /configz': (config: MergedConfig) => JSON.stringify(mergedValue(config)),
   'a written source': (config: MergedConfig) => sourceText(config, FAMILIES).replaceAll(/#.*/g, ''),
   'the hash': configHash,
-  'the status page': pageOf,
+  'the status page': pageWith,
 } as const;
 
 for (const [name, key] of ALL_KEYS) {
@@ -50,9 +46,7 @@ for (const [name, key] of ALL_KEYS) {
     // The status page and the wakes show the interval in use.
     if (name !== 'resyncInterval')
       it('is in the log', () => {
-        const [config] = configs;
-        assert.ok(config);
-        assert.notEqual(logOf(config), logOf(unset));
+        assert.notEqual(configs.map(logOf)[0], logOf(unset));
       });
 
     it('is the same when it is read back from the source that is written of it', () => {
@@ -75,17 +69,11 @@ for (const [name, key] of ALL_KEYS) {
   });
 }
 
-function pageOf(config: MergedConfig): string {
-  const status = new Status(new Recorder(), buildInfo());
-  status.onLoad({ config, problems: [], sources: [], unread: [], projected: true, validated: [] });
-  const policy = compilePolicy(config, 'IPv4');
-  const wake = { reason: 'start', since: 0 } as const;
-  status.onSync({ policy, plan: undefined, verdicts: undefined, drifted: false, wake, duration: 0 });
-  const interval = () => config.resyncInterval?.value ?? 30_000;
-  const about = { families: ['IPv4'], interval, version: '', node: '' } as const;
-  const page = statusPage({ status, counts: new PacketCounts(), ...about });
+function pageWith(config: MergedConfig): string {
+  const status = createStatus();
+  sync(status, config);
   // Not when it was made, not the hash, and not where a value is written.
-  return page
+  return pageOf(status)
     .replaceAll(/\d{4}-\S+Z/g, '')
     .replace(configHash(config), '')
     .replaceAll(/(?:ip-masq-a:1:\d+|built in \(default\))/g, '');
@@ -94,6 +82,6 @@ function pageOf(config: MergedConfig): string {
 function logOf(config: MergedConfig): string {
   const lines: unknown[] = [];
   const log = { info: (...line: unknown[]) => lines.push(line) } as unknown as Logger;
-  logConfig(log, { config, problems: [], sources: [], unread: [], projected: true, validated: [] }, false);
+  logConfig(log, loadedOf(config), false);
   return JSON.stringify(lines);
 }

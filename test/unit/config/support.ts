@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { ValidConfig } from '../../../lib/agent/load.ts';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
 import type { ConfigOptions, MergedConfig } from '../../../lib/config/config.ts';
 import { DEFAULT_LIMITS, MAX_PROBLEMS, maxMarks } from '../../../lib/config/limits.ts';
@@ -44,6 +45,11 @@ export function merge(texts: Readonly<Record<string, string>>, options: Partial<
   const sources = Object.entries(texts).map(([name, text]) => ({ name, text }));
   const { config, problems } = mergeSources(sources, { ...OPTIONS, ...options });
   return { config, problems, lines: problems.map(formatProblem) };
+}
+
+/** A config as the agent has loaded it. */
+export function loadedOf(config: MergedConfig, problems: readonly Problem[] = []): ValidConfig {
+  return { config, problems, sources: [], unread: [], projected: true, validated: [] };
 }
 
 /** The config of texts by source name, which must be valid; no text means the defaults. */

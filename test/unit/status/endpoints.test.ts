@@ -7,7 +7,7 @@ import { LIMITS } from '../../../lib/status/limits.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
-import { mergedOf } from '../config/support.ts';
+import { loadedOf, mergedOf } from '../config/support.ts';
 
 const ASKED = { query: new Set<string>(), accept: '*/*' };
 const ASKED_OPENLY = { ...ASKED, accept: 'application/openmetrics-text; version=1.0.0' };
@@ -23,11 +23,8 @@ describe('answers that are equal', () => {
     };
     const { '/metrics': ask } = create({ metrics });
     const start = performance.now();
-    const [first, second] = await Promise.all([
-      ask(ASKED),
-      ask(ASKED),
-      ...times(400, () => ask(ASKED_OPENLY)),
-    ]);
+    const openly = Array.from({ length: 400 }, () => ask(ASKED_OPENLY));
+    const [first, second] = await Promise.all([ask(ASKED), ask(ASKED), ...openly]);
     const seconds = 2 + Math.floor((performance.now() - start) / LIMITS.fresh);
     assert.ok(made <= 2 * seconds, `made ${made} times`);
     assert.equal(first?.type, second?.type);
@@ -44,14 +41,7 @@ describe('answers that are equal', () => {
     const status = new Status(new Recorder(), buildInfo());
     const { '/configz': ask } = create({ status, configJson });
     const load = (file: string) =>
-      status.onLoad({
-        config: mergedOf({ [file]: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }),
-        problems: [],
-        sources: [],
-        unread: [],
-        projected: true,
-        validated: [],
-      });
+      status.onLoad(loadedOf(mergedOf({ [file]: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' })));
     assert.equal(ask().status, 503);
     load('a');
     assert.equal(ask(), ask());
@@ -61,10 +51,6 @@ describe('answers that are equal', () => {
     assert.deepEqual(made, [undefined, ['a'], ['b']]);
   });
 });
-
-function times<Made>(count: number, make: () => Made): readonly Made[] {
-  return Array.from({ length: count }, make);
-}
 
 function create(own: Partial<Parameters<typeof routes>[0]>) {
   return routes({

@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
-import type { VerdictChanges } from '../../../lib/policy/changes.ts';
-import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';
-import { Recorder, Status } from '../../../lib/status/status.ts';
-import { statusPage } from '../../../lib/status/status-page.ts';
+import type { Status } from '../../../lib/status/status.ts';
 import { mergedOf } from '../config/support.ts';
+import { createStatus, pageOf, sync } from './support.ts';
 
 describe('the status page', () => {
   it('says where nothing has been synced yet', () => {
@@ -38,8 +35,8 @@ describe('the status page', () => {
   it('shows the last change of verdicts, escaped, also after syncs that change none', () => {
     const lines = ['10.0.0.0/8: cannot be told (<b>\u001b[0m) → masqueraded'];
     const status = createStatus();
-    sync(status, {}, { summary: 'the old verdict of 1 address cannot be told', lines });
-    sync(status, {}, { summary: 'no verdict changes', lines: [] });
+    sync(status, mergedOf({}), { summary: 'the old verdict of 1 address cannot be told', lines });
+    sync(status, mergedOf({}), { summary: 'no verdict changes', lines: [] });
     const page = pageOf(status);
     assert.ok(
       page.includes('<pre>10.0.0.0/8: cannot be told (&#60;b&#62;\\x1b[0m) → masqueraded</pre>'),
@@ -53,14 +50,8 @@ describe('the status page', () => {
 
   it('shows the first of many entries and of many conflicts, and how many more there are', () => {
     const cidrs = Array.from({ length: 600 }, (_, index) => `10.${index >> 8}.${index & 255}.0/24`);
-    const page = textOf(
-      pageOf(
-        synced({
-          a: `cidrLimit: 1000\nnonMasqueradeCIDRs: [${cidrs}]\n`,
-          b: `cidrLimit: 1000\nnonMasqueradeCIDRs: [${cidrs}]\n`,
-        }),
-      ),
-    );
+    const text = `cidrLimit: 1000\nnonMasqueradeCIDRs: [${cidrs}]\n`;
+    const page = textOf(pageOf(synced({ a: text, b: text })));
     // Link-local is an entry too.
     assert.match(
       page,
@@ -72,35 +63,10 @@ describe('the status page', () => {
   });
 });
 
-function createStatus(): Status {
-  return new Status(new Recorder(), buildInfo());
-}
-
 function synced(texts: Readonly<Record<string, string>>): Status {
   const status = createStatus();
-  sync(status, texts);
+  sync(status, mergedOf(texts, { cidrLimitMax: 2000 }));
   return status;
-}
-
-function sync(status: Status, texts: Readonly<Record<string, string>>, verdicts?: VerdictChanges): void {
-  const config = mergedOf(texts, { cidrLimitMax: 2000 });
-  status.onLoad({
-    config,
-    problems: config.conflicts,
-    sources: [],
-    unread: [],
-    projected: true,
-    validated: [],
-  });
-  const policy = compilePolicy(config, 'IPv4');
-  const wake = { reason: 'start', since: 0 } as const;
-  status.onSync({ policy, plan: undefined, verdicts, drifted: false, wake, duration: 0 });
-}
-
-function pageOf(status: Status, counts = new PacketCounts()): string {
-  const interval = () => status.loaded?.config?.resyncInterval?.value ?? 60_000;
-  const about = { families: ['IPv4'], interval, version: 'ip-masq-agent 1.2.3', node: 'node-1' } as const;
-  return statusPage({ status, counts, ...about });
 }
 
 /** What a reader sees, in one line. */

@@ -11,7 +11,7 @@ import type { ForeignFinding } from '../../../lib/foreign/find.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
 import { METRIC_PREFIX, Metrics } from '../../../lib/status/metrics.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
-import { merge, mergedOf } from '../config/support.ts';
+import { loadedOf, merge, mergedOf } from '../config/support.ts';
 
 const TEXTS = {
   a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8, fd00::/8]\nmasqueradeCIDRs: [10.1.0.0/16]\n',
@@ -97,8 +97,8 @@ describe('the status', () => {
   it('has no change to tell of where the first sync has found the rules as they are to be', () => {
     const { status } = create();
     status.onSync(sync());
-    assert.equal(status.families.get('IPv4')?.lastChange, undefined);
-    assert.deepEqual(status.families.get('IPv4')?.lastFound, []);
+    const { lastChange, lastFound } = status.families.get('IPv4') ?? {};
+    assert.deepEqual([lastChange, lastFound], [undefined, []]);
   });
 
   it('counts syncs by family and result, beginning with zero for each', async () => {
@@ -111,12 +111,8 @@ describe('the status', () => {
     assert.ok((await series('syncs_total')).every((line) => line.includes('IPv4')));
     status.onSync(sync());
     status.onFailure(['IPv4', 'IPv6']);
-    for (const [result, count] of [
-      ['changed', 1],
-      ['unchanged', 1],
-      ['failed', 1],
-    ] as const)
-      assert.equal(await value('syncs_total', 'family="IPv4"', `result="${result}"`), count, result);
+    for (const result of ['changed', 'unchanged', 'failed'])
+      assert.equal(await value('syncs_total', 'family="IPv4"', `result="${result}"`), 1, result);
     assert.equal(await value('syncs_total', 'family="IPv6"', 'result="failed"'), 1);
     assert.equal(await value('sync_duration_seconds_count', 'family="IPv4"'), 2);
     assert.equal(await value('sync_duration_seconds_sum', 'family="IPv4"'), 0.5);
@@ -174,30 +170,25 @@ describe('the status', () => {
       assert.deepEqual(found, differences);
     });
 
-  for (const [by, program] of [
-    [undefined, 'unknown'],
-    [[], 'unknown'],
-    [['nft'], 'nft'],
-    [['iptables'], 'iptables'],
-    [['iptables-nft'], 'iptables'],
-    [['ip6tables-nft'], 'iptables'],
-    [['iptables-restor'], 'iptables-restore'],
-    [['iptables-nft-re'], 'iptables-restore'],
-    [['ip6tables-resto'], 'iptables-restore'],
-    [['ip6tables-nft-r'], 'iptables-restore'],
-    [['dockerd'], 'other'],
-    [['unknown'], 'other'],
-    [['several'], 'other'],
-    [['nft\n'], 'other'],
-    [['nft', 'dockerd'], 'several'],
-  ] as const) {
-    it(`counts a repair after ${by?.join(' and ') || 'nobody'} under ${program}`, async () => {
-      const { status, series } = create();
-      status.onSync(sync({ found: ['rules differ'], drifted: true, by }));
-      const counted = (await series('drift_repairs_total')).filter((line) => !line.endsWith(' 0'));
-      assert.deepEqual(counted, [`ip_masq_agent_drift_repairs_total{family="IPv4",program="${program}"} 1`]);
-    });
-  }
+  /** By the label of a repair: the programs before it. */
+  const programs: Readonly<Record<string, readonly (readonly string[] | undefined)[]>> = {
+    unknown: [undefined, []],
+    nft: [['nft']],
+    iptables: [['iptables'], ['iptables-nft'], ['ip6tables-nft']],
+    'iptables-restore': [['iptables-restor'], ['iptables-nft-re'], ['ip6tables-resto'], ['ip6tables-nft-r']],
+    other: [['dockerd'], ['unknown'], ['several'], ['nft\n']],
+    several: [['nft', 'dockerd']],
+  };
+  for (const [program, cases] of Object.entries(programs))
+    for (const by of cases)
+      it(`counts a repair after ${by?.join(' and ') || 'nobody'} under ${program}`, async () => {
+        const { status, series } = create();
+        status.onSync(sync({ found: ['rules differ'], drifted: true, by }));
+        const counted = (await series('drift_repairs_total')).filter((line) => !line.endsWith(' 0'));
+        assert.deepEqual(counted, [
+          `ip_masq_agent_drift_repairs_total{family="IPv4",program="${program}"} 1`,
+        ]);
+      });
 
   it('counts the entries of a policy by verdict, and what they make in the kernel', async () => {
     const { status, value } = create();
@@ -336,7 +327,7 @@ function create() {
 function loaded(texts: Readonly<Record<string, string>>): ValidConfig {
   const { config, problems } = merge(texts);
   assert.ok(config);
-  return { config, problems, sources: [], unread: [], projected: true, validated: [] };
+  return loadedOf(config, problems);
 }
 
 function policy(family: Policy['family'], texts: Readonly<Record<string, string>> = TEXTS): Policy {
