@@ -4,12 +4,10 @@ import { once } from 'node:events';
 import { chmod, mkdir, symlink, truncate, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { mergeSources } from '../../../lib/config/load.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import { readTree, Walk } from '../../../lib/inputs/directory.ts';
 import type { Inputs } from '../../../lib/inputs/file.ts';
 import { readAgentInputs, readInputs } from '../../../lib/inputs/input.ts';
-import { textReport } from '../../../lib/report/text-report.ts';
 import { startGroup } from '../../lab/group.ts';
 import { asNobody } from '../../lab/user.ts';
 import {
@@ -18,7 +16,6 @@ import {
   type TemporaryDirectory,
   temporaryDirectory,
 } from '../../lab/volume.ts';
-import { OPTIONS } from '../config/support.ts';
 
 const CONFIG = 'nonMasqueradeCIDRs: [10.0.0.0/8]\n';
 
@@ -28,6 +25,8 @@ function manifest(...keys: readonly string[]): string {
 
 const NOTHING = (paths: string, more = '') =>
   `error: no source in ${paths}: nothing was checked; ${more}name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
+const SAME_NAME = (at: string, other: string) =>
+  `${at}: error: two sources are named ip-masq-a, of which a volume can hold one (the other: ${other}); rename one; or, if they are meant for different nodes, check them one by one`;
 const UNREADABLE = 'name a file or directory that is there and readable';
 
 interface Case {
@@ -145,14 +144,8 @@ const CASES: Readonly<Record<string, Case>> = {
   'a path counts once, however often and in however many ways it is written': {
     files: { 'c/ip-masq-a': CONFIG, 'c/n.yaml': manifest('ip-masq-d'), 'm.yaml': manifest('ip-masq-b') },
     paths: [
-      'DIR/c',
-      'DIR/c/',
-      'DIR/c/ip-masq-a',
-      'DIR/c/n.yaml',
-      'DIR/./m.yaml',
-      'DIR/c/../m.yaml',
-      '-',
-      '-',
+      ...['DIR/c', 'DIR/c/', 'DIR/c/ip-masq-a', 'DIR/c/n.yaml', 'DIR/./m.yaml', 'DIR/c/../m.yaml'],
+      ...['-', '-'],
     ],
     stdin: manifest('ip-masq-c'),
     sources: [
@@ -167,8 +160,8 @@ const CASES: Readonly<Record<string, Case>> = {
     paths: ['DIR/a', 'DIR/m.yaml'],
     sources: ['DIR/a/ip-masq-a:ip-masq-a', 'DIR/m.yaml:ip-masq-a', 'DIR/m.yaml:ip-masq-a'],
     problems: [
-      'DIR/m.yaml:4:14: error: two sources are named ip-masq-a, of which a volume can hold one (the other: DIR/a/ip-masq-a:1:1); rename one; or, if they are meant for different nodes, check them one by one',
-      'DIR/m.yaml:9:14: error: two sources are named ip-masq-a, of which a volume can hold one (the other: DIR/m.yaml:4:14); rename one; or, if they are meant for different nodes, check them one by one',
+      SAME_NAME('DIR/m.yaml:4:14', 'DIR/a/ip-masq-a:1:1'),
+      SAME_NAME('DIR/m.yaml:9:14', 'DIR/m.yaml:4:14'),
     ],
   },
   'standard input may be a manifest': {
@@ -250,7 +243,7 @@ describe('reading inputs', () => {
     return told(inputs);
   }
 
-  function told({ sources, problems }: Inputs) {
+  function told({ sources, problems }: Pick<Inputs, 'sources' | 'problems'>) {
     return {
       sources: sources.map(({ name, found }) => shown(`${found?.file.name}:${name}`)),
       problems: problems.map((problem) => shown(formatProblem(problem))),
@@ -292,10 +285,10 @@ describe('reading inputs', () => {
       await write({ 'c/a.yaml': manifest('ip-masq-a'), 'c/d/b.yaml': manifest('ip-masq-b'), 'c/d/e/f': '' });
       const walk = Object.assign(new Walk(), limits);
       const { sources, problems } = await readTree(path('DIR/c'), { limit: 100, recursive: true }, walk);
-      assert.deepEqual(
-        [sources.map(({ name }) => name), problems.map(formatProblem).map(shown)],
-        [['ip-masq-a'], [`DIR/c: error: ${message}; name the directories in it that hold the manifests`]],
-      );
+      assert.deepEqual(told({ sources, problems }), {
+        sources: ['DIR/c/a.yaml:ip-masq-a'],
+        problems: [`DIR/c: error: ${message}; name the directories in it that hold the manifests`],
+      });
     });
   }
 
@@ -359,10 +352,8 @@ describe('reading inputs', () => {
   it('reads an open pipe to its end, and does not wait for one that nobody writes to', async () => {
     execFileSync('mkfifo', [path('DIR/pipe')]);
     const { problems } = await read(['DIR/pipe']);
-    assert.deepEqual(
-      problems.map((text) => text.replace(/;.*/, '')),
-      ['DIR/pipe: error: is not a file'],
-    );
+    const found = problems.map((text) => text.replace(/;.*/, ''));
+    assert.deepEqual(found, ['DIR/pipe: error: is not a file']);
     await write({ m: manifest('ip-masq-a') });
     // As `<(…)` in bash does.
     const line = 'cat "$0" | sh -c \'echo $$; exec sleep 60\'';
@@ -407,26 +398,6 @@ describe('reading inputs', () => {
     })();
     assert.deepEqual((await read(['-'], failing)).problems, [
       `standard input: error: cannot be read: EISDIR: illegal operation on a directory, read; ${UNREADABLE}`,
-    ]);
-  });
-
-  it('finds conflicts between all of them, and shows each with both places', async () => {
-    await write({
-      'c/ip-masq-a': CONFIG,
-      'm.yaml':
-        'apiVersion: v1\nkind: ConfigMap\ndata:\n  ip-masq-b: |\n    masqueradeCIDRs:\n      - 10.0.0.0/8\n',
-    });
-    const inputs = await readInputs([path('DIR/c'), path('DIR/m.yaml')], () => chunks());
-    const report = { ...inputs, ...mergeSources(inputs.sources, OPTIONS, inputs.problems) };
-    assert.equal(report.config, undefined);
-    assert.deepEqual(shown(textReport(report, false)).split('\n').slice(1), [
-      ' 6 |       - 10.0.0.0/8',
-      '   |         ^',
-      'DIR/c/ip-masq-a:1:22',
-      ' 1 | nonMasqueradeCIDRs: [10.0.0.0/8]',
-      '   |                      ^',
-      '2 sources, 1 error, 0 warnings, 0 infos',
-      '',
     ]);
   });
 });

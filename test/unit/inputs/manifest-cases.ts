@@ -6,15 +6,8 @@ export type Case = readonly [name: string, text: string, ...said: readonly strin
 
 /** A ConfigMap in block style with `data` of these lines. */
 export function configMap(...data: readonly string[]): string {
-  return [
-    'apiVersion: v1',
-    'kind: ConfigMap',
-    'metadata:',
-    '  name: ip-masq',
-    'data:',
-    ...data.map((line) => `  ${line}`),
-    '',
-  ].join('\n');
+  const head = ['apiVersion: v1', 'kind: ConfigMap', 'metadata:', '  name: ip-masq', 'data:'];
+  return [...head, ...data.map((line) => `  ${line}`), ''].join('\n');
 }
 
 /** With a host bit set in the config. */
@@ -221,7 +214,7 @@ export const MISTAKES: readonly Case[] = [
       configMap(
         'ip-masq-a: |',
         '  # {{ a comment }}',
-        '  masqueradeCIDRs:',
+        '  masqLinkLocal:',
         '  ‸{{- range .x }}',
         '  {{- end }}',
       ),

@@ -8,7 +8,7 @@ import type { Source } from '../../../lib/config/source.ts';
 import { type Manifest, readManifest } from '../../../lib/inputs/manifest.ts';
 import { useWork } from '../../lab/work.ts';
 import { almostConfig } from '../config/arbitrary.ts';
-import { OPTIONS, validate } from '../config/support.ts';
+import { namesOf, OPTIONS, validate } from '../config/support.ts';
 import { CONFIG_MAP, configMap, MISTAKES, SHAPES } from './manifest-cases.ts';
 
 for (const [title, cases] of [
@@ -20,13 +20,12 @@ for (const [title, cases] of [
       it(name, () => {
         const { text, places } = unmark(marked);
         const found = check(text);
-        assert.deepEqual(
-          found.map(({ place }) => place),
-          places,
-        );
-        for (const [index, { line }] of found.entries())
-          assert.equal(line.slice(0, said[index]?.length), said[index]);
-        for (const { place, frame } of found) assertFrame(place, frame, text);
+        const foundAt = found.map(({ place }) => place);
+        assert.deepEqual(foundAt, places);
+        for (const [index, { place, line, frame }] of found.entries()) {
+          assert.ok(line.startsWith(said[index] ?? ''), line);
+          assertFrame(place, frame, text);
+        }
       });
     }
   });
@@ -36,13 +35,11 @@ describe('a manifest', () => {
   it('gives each source the text that the volume will have', () => {
     const text =
       'apiVersion: v1\nkind: ConfigMap\ndata: {ip-masq-a: "\\ufeffa\\r\\n", other: x}\nbinaryData:\n  ip-masq-b: |\n    YW\n    I=\n';
-    assert.deepEqual(
-      read(text).sources.map((source) => [source.name, source.text, source.found?.file]),
-      [
-        ['ip-masq-a', 'a\r\n', { name: 'm.yaml', text }],
-        ['ip-masq-b', 'ab', { name: 'm.yaml', text }],
-      ],
-    );
+    const sources = read(text).sources.map((source) => [source.name, source.text, source.found?.file]);
+    assert.deepEqual(sources, [
+      ['ip-masq-a', 'a\r\n', { name: 'm.yaml', text }],
+      ['ip-masq-b', 'ab', { name: 'm.yaml', text }],
+    ]);
   });
 
   const mounted = configMap('config: a', 'ip-masq-b: b', 'other: c');
@@ -67,40 +64,33 @@ describe('a manifest', () => {
     ],
   ] as const)
     it(`has the files that a workload mounts: ${what}`, () => {
-      const names = (text: string) => read(text).sources.map((source) => source.name);
-      assert.deepEqual(names(`${mounted}---\n${workload}\n`), expected);
-      assert.deepEqual(names(`${workload}\n---\n${mounted}`), expected);
+      assert.deepEqual(namesIn(`${mounted}---\n${workload}\n`), expected);
+      assert.deepEqual(namesIn(`${workload}\n---\n${mounted}`), expected);
     });
 
   it('has the files of its own namespace', () => {
     const other = projected(CONFIG, 'namespace: b');
     const inNamespace = mounted.replace('metadata:', 'metadata:\n  namespace: a');
-    const names = (text: string) => read(text).sources.map((source) => source.name);
-    assert.deepEqual(names(`${inNamespace}---\n${other}\n`), ['ip-masq-b']);
-    assert.deepEqual(names(`${mounted}---\n${other}\n`), ['ip-masq-agent']);
+    assert.deepEqual(namesIn(`${inNamespace}---\n${other}\n`), ['ip-masq-b']);
+    assert.deepEqual(namesIn(`${mounted}---\n${other}\n`), ['ip-masq-agent']);
   });
 
+  const LIST = 'apiVersion: v1\nkind: List\nitems:\n';
+  const item = (key: string) => `- {kind: ConfigMap, data: {ip-masq-${key}: x}}\n`;
   for (const [name, text, expected] of [
-    [
-      'without a ConfigMap has no source',
-      'apiVersion: v1\nkind: Secret\ndata: {ip-masq-a: YQ==}\nstringData: {ip-masq-b: b}\n',
-      [],
-    ],
+    ['without a ConfigMap has no source', 'apiVersion: v1\nkind: Secret\ndata: {ip-masq-a: YQ==}\n', []],
     [
       'has a ConfigMap once that an alias repeats',
-      'apiVersion: v1\nkind: List\nitems:\n- &a {kind: ConfigMap, data: {ip-masq-a: a}}\n- *a\n',
+      `${LIST}${item('a').replace('{', '&x {')}- *x\n`,
       ['ip-masq-a'],
     ],
     [
       'has its sources from top to bottom',
-      `kind: List\napiVersion: v1\nitems:\n${['c', 'a', 'b'].map((key) => `- {kind: ConfigMap, data: {ip-masq-${key}: x}}\n`).join('')}`,
+      `${LIST}${['c', 'a', 'b'].map(item).join('')}`,
       ['ip-masq-c', 'ip-masq-a', 'ip-masq-b'],
     ],
   ] as const) {
-    it(name, () => {
-      const names = read(text).sources.map((source) => source.name);
-      assert.deepEqual(names, expected);
-    });
+    it(name, () => assert.deepEqual(namesIn(text), expected));
   }
 
   for (const [name, text] of [
@@ -111,9 +101,8 @@ describe('a manifest', () => {
     ['a list', '- apiVersion: v1\n  kind: ConfigMap\n'],
     ['only a kind', 'kind: ConfigMap\n'],
   ] as const) {
-    it(`is not what ${name} is taken for`, () => {
-      assert.equal(readManifest({ name: 'm.yaml', text }), undefined);
-    });
+    it(`is not what ${name} is taken for`, () =>
+      assert.equal(readManifest({ name: 'm.yaml', text }), undefined));
   }
 });
 
@@ -154,17 +143,10 @@ describe('reading a manifest', () => {
   const workOf = useWork();
 
   it('ends in an answer, whatever the text', () => {
-    const anyText = fc.tuple(
-      fc.constantFrom(
-        '',
-        'apiVersion: v1\nkind: ConfigMap\ndata:\n  ip-masq-a: |\n   ',
-        '{apiVersion: v1, kind: ConfigMap, data: ',
-      ),
-      almostConfig(),
-      fc.boolean(),
-    );
+    const block = 'apiVersion: v1\nkind: ConfigMap\ndata:\n  ip-masq-a: |\n   ';
+    const begin = fc.constantFrom('', block, '{apiVersion: v1, kind: ConfigMap, data: ');
     fc.assert(
-      fc.property(anyText, ([before, config, inside]) => {
+      fc.property(begin, almostConfig(), fc.boolean(), (before, config, inside) => {
         const text = `${before}${inside ? config.replaceAll('\n', '\n   ') : config}`;
         const manifest = readManifest({ name: 'm.yaml', text });
         for (const { place, frame } of manifest === undefined ? [] : check(text)) {
@@ -207,6 +189,10 @@ describe('reading a manifest', () => {
 
 function read(text: string): Manifest {
   return readManifest({ name: 'm.yaml', text }) ?? assert.fail('is not a manifest');
+}
+
+function namesIn(text: string): readonly string[] {
+  return namesOf(read(text).sources);
 }
 
 /** Each problem from top to bottom: its place, its kind and sentence, and its frame. */

@@ -40,10 +40,8 @@ describe('the report for GitHub Actions', () => {
 
   it('has a line for each problem in their order, and nothing else', () => {
     const text = githubReport(reportOf(info, error, warning));
-    assert.deepEqual(
-      text.split('\n').map((line) => line.split(' ')[0]),
-      ['::notice', '::error', '::warning', ''],
-    );
+    const commands = text.split('\n').map((line) => line.split(' ')[0]);
+    assert.deepEqual(commands, ['::notice', '::error', '::warning', '']);
     assert.equal(githubReport(reportOf()), '');
   });
 
@@ -52,14 +50,12 @@ describe('the report for GitHub Actions', () => {
       fc.property(fc.array(anyProblem(), { maxLength: 4 }), (problems) => {
         const lines = githubReport(reportOf(...problems)).split(/\r\n|\r|\n/);
         assert.equal(lines.pop(), '');
-        assert.deepEqual(
-          lines.map(runnerReads),
-          problems.map((problem) => ({
-            command: { error: 'error', warning: 'warning', info: 'notice' }[problem.severity],
-            properties: readableProperties(problem),
-            data: printedSentence(problem),
-          })),
-        );
+        const meant = problems.map((problem) => ({
+          command: { error: 'error', warning: 'warning', info: 'notice' }[problem.severity],
+          properties: readableProperties(problem),
+          data: printedSentence(problem),
+        }));
+        assert.deepEqual(lines.map(runnerReads), meant);
         for (const line of lines) assert.doesNotMatch(line, UNPRINTABLE);
       }),
     );

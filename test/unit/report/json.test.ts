@@ -95,14 +95,13 @@ describe('the JSON report', () => {
       fc.property(fc.array(anyProblem(), { maxLength: 4 }), (problems) => {
         const text = jsonReport(reportOf(...problems));
         assert.doesNotMatch(text.replaceAll('\n', ''), UNPRINTABLE);
-        assert.deepEqual(
-          JSON.parse(text).problems.map((problem: Read) => [
-            problem.message,
-            problem.remedy,
-            problem.at?.file,
-          ]),
-          problems.map(({ message, remedy, at }) => [message, remedy, fileOf(at)]),
-        );
+        const read = JSON.parse(text).problems.map(({ message, remedy, at }: Read) => [
+          message,
+          remedy,
+          at?.file,
+        ]);
+        const written = problems.map(({ message, remedy, at }) => [message, remedy, fileOf(at)]);
+        assert.deepEqual(read, written);
       }),
     );
   });

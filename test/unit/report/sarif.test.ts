@@ -38,8 +38,9 @@ describe('the SARIF report', () => {
 
   it('has a rule for each kind of problem', () => {
     const rules = parse(reportOf()).runs[0]?.tool.driver.rules ?? [];
+    const meanings = rules.map(({ id, shortDescription }) => [id, shortDescription.text]);
     assert.deepEqual(
-      rules.map(({ id, shortDescription }) => [id, shortDescription.text]),
+      meanings,
       Object.entries(KINDS).map(([id, { meaning }]) => [id, meaning]),
     );
     const level = (kind: string) => rules.find(({ id }) => id === kind)?.defaultConfiguration.level;
@@ -47,39 +48,26 @@ describe('the SARIF report', () => {
   });
 
   it('has a result for each problem, in their order', () => {
-    const ruleIndex = (kind: ProblemKind) => Object.keys(KINDS).indexOf(kind);
     const log = parse(reportOf(info, error, warning, nowhere));
     assertSarif(log);
-    assert.deepEqual(
-      resultsOf(log).map(({ message: _, ...result }) => result),
-      [
-        {
-          ruleId: 'duplicate',
-          ruleIndex: ruleIndex('duplicate'),
-          level: 'note',
-          locations: [physical('deploy/b.yaml', { startLine: 2, startColumn: 5 })],
-          relatedLocations: [
-            {
-              ...physical('ip-masq-a', { startLine: 1, startColumn: 22 }),
-              message: { text: 'The other of the two.' },
-            },
-          ],
-        },
-        {
-          ruleId: 'unreadable',
-          ruleIndex: ruleIndex('unreadable'),
-          level: 'error',
-          locations: [physical('ip-masq-c')],
-        },
-        {
-          ruleId: 'link-local-flag',
-          ruleIndex: ruleIndex('link-local-flag'),
-          level: 'warning',
-          locations: [physical('ip-masq-a', { startLine: 2, startColumn: 1 })],
-        },
-        { ruleId: 'unreadable', ruleIndex: ruleIndex('unreadable'), level: 'error', locations: [] },
-      ],
-    );
+    const rule = (ruleId: ProblemKind) => ({ ruleId, ruleIndex: Object.keys(KINDS).indexOf(ruleId) });
+    const results = resultsOf(log).map(({ message: _, ...result }) => result);
+    const other = physical('ip-masq-a', { startLine: 1, startColumn: 22 });
+    assert.deepEqual(results, [
+      {
+        ...rule('duplicate'),
+        level: 'note',
+        locations: [physical('deploy/b.yaml', { startLine: 2, startColumn: 5 })],
+        relatedLocations: [{ ...other, message: { text: 'The other of the two.' } }],
+      },
+      { ...rule('unreadable'), level: 'error', locations: [physical('ip-masq-c')] },
+      {
+        ...rule('link-local-flag'),
+        level: 'warning',
+        locations: [physical('ip-masq-a', { startLine: 2, startColumn: 1 })],
+      },
+      { ...rule('unreadable'), level: 'error', locations: [] },
+    ]);
   });
 
   it('is checked against a schema that takes no unknown level', () => {

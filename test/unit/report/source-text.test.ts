@@ -104,10 +104,8 @@ describe('the text of a single source', () => {
         const { config } = mergeSources([source], OPTIONS);
         assert.ok(config);
         const text = sourceText(config, ['IPv4']);
-        assert.deepEqual(
-          text.split('\n').map((line) => line.replace(/ ?#.*/, '')),
-          ['', 'nonMasqueradeCIDRs:', '  - 10.0.0.0/8', 'masqLinkLocal: false', ''],
-        );
+        const lines = text.split('\n').map((line) => line.replace(/ ?#.*/, ''));
+        assert.deepEqual(lines, ['', 'nonMasqueradeCIDRs:', '  - 10.0.0.0/8', 'masqLinkLocal: false', '']);
         // YAML 1.1, 5.1: go-yaml refuses a file with any other character, in a comment too.
         assert.match(
           text,

@@ -20,6 +20,11 @@ function count(entry: Entry | undefined, packets: bigint): RuleCount {
   return { rule, entry, verdict: entry?.verdict ?? 'masqueraded', packets };
 }
 
+/** One of several rules of the first entry. */
+function part(rule: string, packets: bigint): RuleCount {
+  return { ...count(FIRST, packets), rule };
+}
+
 /** A kernel that is read as the function says, whose rules this process has made anew so many times. */
 function kernel(read: () => Counts['rules'] | Promise<Counts['rules']>, remade = 0): Dataplane {
   return { count: async () => ({ remade, rules: await read() }) } as unknown as Dataplane;
@@ -85,56 +90,42 @@ describe('packet counts', () => {
     isBusy = false;
     const [later] = await counts.since(source, STEP);
     assert.equal(later?.packets, 7n);
-    await assert.rejects(
-      counts.since(
-        kernel(() => assert.fail('a bug')),
-        2 * STEP,
-      ),
-      /a bug/,
-    );
+    const buggy = kernel(() => assert.fail('a bug'));
+    await assert.rejects(counts.since(buggy, 2 * STEP), /a bug/);
   });
 
   it('do not begin anew for a source one of whose entries goes', async () => {
     const counts = countsInTime();
-    await counts.since(
-      kernel(() => [count(FIRST, 100n), count(SECOND, 50n)]),
-      0,
-    );
-    const [left] = await counts.since(
-      kernel(() => [count(FIRST, 101n)]),
-      STEP,
-    );
+    let rules = [count(FIRST, 100n), count(SECOND, 50n)];
+    const source = kernel(() => rules);
+    await counts.since(source, 0);
+    rules = [count(FIRST, 101n)];
+    const [left] = await counts.since(source, STEP);
     assert.equal(left?.packets, 1n);
   });
 
   it('are right where one of the rules of an entry goes', async () => {
     const counts = countsInTime();
-    const part = (rule: string, packets: bigint) => ({ ...count(FIRST, packets), rule });
-    await counts.since(
-      kernel(() => [part('lower half', 50n), part('upper half', 20n)]),
-      0,
-    );
-    const [left] = await counts.since(
-      kernel(() => [part('upper half', 23n)]),
-      STEP,
-    );
+    let rules = [part('lower half', 50n), part('upper half', 20n)];
+    const source = kernel(() => rules);
+    await counts.since(source, 0);
+    rules = [part('upper half', 23n)];
+    const [left] = await counts.since(source, STEP);
     assert.equal(left?.packets, 3n);
   });
 
   it('are told of an entry as a whole', async () => {
     const { since, entries } = countsInTime();
-    const part = (rule: string, packets: bigint) => ({ ...count(FIRST, packets), rule });
+    const rules = [part('lower half', 5n), count(SECOND, 3n), part('upper half', 2n)];
     await since(
-      kernel(() => [part('lower half', 5n), count(SECOND, 3n), part('upper half', 2n)]),
+      kernel(() => rules),
       0,
     );
-    assert.deepEqual(
-      entries().map(({ entry, packets }) => [entry, packets]),
-      [
-        [FIRST, 7n],
-        [SECOND, 3n],
-      ],
-    );
+    const counted = entries().map(({ entry, packets }) => [entry, packets]);
+    assert.deepEqual(counted, [
+      [FIRST, 7n],
+      [SECOND, 3n],
+    ]);
   });
 
   for (const [whose, misses] of [
@@ -157,10 +148,8 @@ describe('packet counts', () => {
             second += two;
             sent += one + two;
             const rules = [count(FIRST, BigInt(first)), count(SECOND, BigInt(second))];
-            for (const { packets } of await counts.since(
-              kernel(() => rules, remade),
-              now,
-            )) {
+            const source = kernel(() => rules, remade);
+            for (const { packets } of await counts.since(source, now)) {
               assert.ok(packets >= 0n);
               told += Number(packets);
             }
