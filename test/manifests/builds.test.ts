@@ -183,9 +183,7 @@ describe('the manifests of examples/kubernetes', () => {
     const { images } = load(readFileSync(join(KUBERNETES, 'base/kustomization.yaml'), 'utf8')) as {
       images: readonly { newTag: string }[];
     };
-    assert.deepEqual(
-      images.map(({ newTag }) => newTag),
-      [`v${packageJson.version}`],
-    );
+    const tags = images.map(({ newTag }) => newTag);
+    assert.deepEqual(tags, [`v${packageJson.version}`]);
   });
 });

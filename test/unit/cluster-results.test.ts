@@ -53,9 +53,7 @@ describe('the results of the scenarios', () => {
       (results, mode) => withRun(results, { ...RESULT, ...mode }, EXISTING),
       [],
     );
-    assert.deepEqual(
-      all.map(({ proxyMode, families }) => ({ proxyMode, families })),
-      modes.toReversed(),
-    );
+    const order = all.map(({ proxyMode, families }) => ({ proxyMode, families }));
+    assert.deepEqual(order, modes.toReversed());
   });
 });

@@ -91,13 +91,11 @@ describe('a look at conntrack', () => {
     const lab = labOf(() => sourceOf([[TCP, UDP]]), 'delete-udp');
     await lab.look();
     assert.deepEqual(lab.deleted, [UDP]);
-    assert.deepEqual(
-      lab.lines.map(({ msg }) => String(msg).split(':')[0]),
-      [
-        '1 connection still has the verdict that it began with',
-        'deleted from conntrack, because they had the verdict that they began with',
-      ],
-    );
+    const said = lab.lines.map(({ msg }) => String(msg).split(':')[0]);
+    assert.deepEqual(said, [
+      '1 connection still has the verdict that it began with',
+      'deleted from conntrack, because they had the verdict that they began with',
+    ]);
   });
 
   it('says once that there are too many flows, and shows no numbers then', async () => {

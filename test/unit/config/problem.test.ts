@@ -17,10 +17,8 @@ const WORDS = { message: 'is wrong', remedy: 'write it right' };
 describe('a problem', () => {
   it('is as grave as its kind', () => {
     const kinds = ['shape', 'empty', 'covered'] as const;
-    assert.deepEqual(
-      kinds.map((kind) => problem(kind, WORDS).severity),
-      ['error', 'warning', 'info'],
-    );
+    const severities = kinds.map((kind) => problem(kind, WORDS).severity);
+    assert.deepEqual(severities, ['error', 'warning', 'info']);
   });
 
   it('has a kind that says in one short sentence what no other kind says', () => {

@@ -66,10 +66,8 @@ describe('a rule of iptables -S', () => {
     it(`is understood: ${spec || '(no target)'}`, () => {
       const rule = parseIptablesRule('IPv4', 'POSTROUTING', spec, OWN);
       assert.equal(textOf(rule.destinations), destinations);
-      assert.deepEqual(
-        rule.conditions.map(({ text }) => text),
-        conditions,
-      );
+      const texts = rule.conditions.map(({ text }) => text);
+      assert.deepEqual(texts, conditions);
       const { kind } = rule.outcome;
       assert.equal('chain' in rule.outcome ? `${kind} ${rule.outcome.chain}` : kind, outcome);
     });
@@ -86,10 +84,8 @@ describe('a rule of iptables -S', () => {
   ] as const) {
     it(`asks what a packet answers alike each time, or not: ${spec}`, () => {
       const { conditions } = parseIptablesRule('IPv4', 'X', `${spec} -j RETURN`, OWN);
-      assert.deepEqual(
-        conditions.map(({ isSteady }) => isSteady),
-        steady,
-      );
+      const found = conditions.map(({ isSteady }) => isSteady);
+      assert.deepEqual(found, steady);
     });
   }
 
@@ -103,10 +99,8 @@ describe('a rule of iptables -S', () => {
   it('of IPv6 is understood', () => {
     const rule = parseIptablesRule('IPv6', 'X', '-d fd00::/8 ! -p ipv6-icmp -j MASQUERADE', OWN);
     assert.equal(textOf(rule.destinations), 'fd00::/8');
-    assert.deepEqual(
-      rule.conditions.map(({ text }) => text),
-      ['protocol not ipv6-icmp'],
-    );
+    const texts = rule.conditions.map(({ text }) => text);
+    assert.deepEqual(texts, ['protocol not ipv6-icmp']);
     assert.equal(rule.text, '-A X -d fd00::/8 ! -p ipv6-icmp -j MASQUERADE');
   });
 });

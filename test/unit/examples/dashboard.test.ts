@@ -5,10 +5,8 @@ import { dashboard, type GridPos, metricsOf, panels, targets } from '../../prome
 
 describe('the dashboard', () => {
   it('asks for its data source at the import, and uses no other', () => {
-    assert.deepEqual(
-      dashboard.__inputs.map(({ name, pluginId }) => [name, pluginId]),
-      [['DS_PROMETHEUS', 'prometheus']],
-    );
+    const inputs = dashboard.__inputs.map(({ name, pluginId }) => [name, pluginId]);
+    assert.deepEqual(inputs, [['DS_PROMETHEUS', 'prometheus']]);
     const [source, ...others] = dashboard.templating.list;
     assert.deepEqual([source?.name, source?.current.value], ['datasource', `\${DS_PROMETHEUS}`]);
     for (const { datasource } of [...others.filter(({ type }) => type === 'query'), ...panels, ...targets])
@@ -43,10 +41,8 @@ describe('the dashboard', () => {
 
   it('shows the fleet and the rollout at once; the other rows are collapsed', () => {
     const rows = dashboard.panels.filter(({ type }) => type === 'row');
-    assert.deepEqual(
-      rows.filter(({ collapsed }) => collapsed !== true).map(({ title }) => title),
-      ['Fleet', 'Config rollout'],
-    );
+    const open = rows.filter(({ collapsed }) => collapsed !== true).map(({ title }) => title);
+    assert.deepEqual(open, ['Fleet', 'Config rollout']);
     assert.ok(rows.every((row) => row.collapsed !== true || (row.panels?.length ?? 0) > 0));
   });
 
@@ -61,11 +57,8 @@ describe('the dashboard', () => {
   it('asks for metrics that there are, always of the chosen clusters and nodes', async () => {
     const known = new Set([...(await exposed()), ...STATE_METRICS]);
     for (const { expr, panel } of targets) {
-      assert.deepEqual(
-        metricsOf(expr).filter((name) => !known.has(name)),
-        [],
-        `${panel}: ${expr}`,
-      );
+      const unknown = metricsOf(expr).filter((name) => !known.has(name));
+      assert.deepEqual(unknown, [], `${panel}: ${expr}`);
       // What is counted against whole DaemonSets is not of some nodes.
       const isOfFleet = STATE_METRICS.some((name) => expr.includes(name));
       const chosen = isOfFleet ? '{cluster=~"$cluster"' : '{cluster=~"$cluster",node=~"$node"}';

@@ -109,10 +109,8 @@ describe('ports in use', () => {
           for (const one of flows) details.add(one);
           const wanted = [...exact.values()].toSorted((a, b) => b - a);
           assert.equal(counter.highestShare(family), (wanted[0] ?? 0) / 65_535);
-          assert.deepEqual(
-            details.uses().map(({ inUse }) => inUse),
-            wanted.slice(0, 10),
-          );
+          const counts = details.uses().map(({ inUse }) => inUse);
+          assert.deepEqual(counts, wanted.slice(0, 10));
         }),
       );
     });

@@ -168,10 +168,8 @@ describe('a rule of nft -j', () => {
 
   for (const broken of [null, 7, {}, { expr: 'x' }, { expr: [null, 7, [], { match: 5 }, { vmap: null }] }]) {
     it(`is no reason to fail where it is not one: ${JSON.stringify(broken)}`, () => {
-      assert.deepEqual(
-        parseNftRule(contextOf(NAMED), broken).map(({ outcome }) => outcome.kind),
-        ['goes on'],
-      );
+      const kinds = parseNftRule(contextOf(NAMED), broken).map(({ outcome }) => outcome.kind);
+      assert.deepEqual(kinds, ['goes on']);
       assert.deepEqual(namesIn(broken), []);
     });
   }
@@ -194,10 +192,8 @@ describe('a match of nft -j', () => {
   ] as const) {
     it(`asks what a packet answers ${isSteady ? 'alike each time' : 'anyhow'}: ${JSON.stringify(left)} ${op} ${JSON.stringify(right)}`, () => {
       const [rule] = parseNftRule(contextOf(), { expr: [match(left, op, right)] });
-      assert.deepEqual(
-        rule?.conditions.map((condition) => condition.isSteady),
-        [isSteady],
-      );
+      const steady = rule?.conditions.map((condition) => condition.isSteady);
+      assert.deepEqual(steady, [isSteady]);
     });
   }
 });
