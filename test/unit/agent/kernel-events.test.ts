@@ -221,17 +221,15 @@ describe('the watch of the kernel', () => {
     assert.equal(watches.length, 2);
   });
 
+  const failed = new NetlinkError('failed', 'x');
   for (const [when, prepare] of [
-    ['waits for an event', async () => {}],
-    ['leaves events in the kernel', async (watch: FakeWatch | undefined) => watch?.tell([1, 'nft'])],
-    [
-      'waits to begin again',
-      async (watch: FakeWatch | undefined) => watch?.fail(new NetlinkError('failed', 'x')),
-    ],
+    ['waits for an event', () => {}],
+    ['leaves events in the kernel', (watch?: FakeWatch) => watch?.tell([1, 'nft'])],
+    ['waits to begin again', (watch?: FakeWatch) => watch?.fail(failed)],
   ] as const) {
     it(`ends with the signal while it ${when}`, async (context) => {
       const { watches, stop, ended, pass } = await watching(context);
-      await prepare(watches[0]);
+      prepare(watches[0]);
       await pass(0);
       stop.abort();
       await ended;

@@ -18,6 +18,10 @@ function planFor(family: Family, remakes = true): Omit<Plan, 'apply'> {
   return { family, found: [], ...rules, remakes, script: `for ${family}` };
 }
 
+function plansFor(family: Family, length: number) {
+  return Array.from({ length }, () => planFor(family));
+}
+
 /** A kernel that needs the plans in turn, one at each observation of the family, and notes what is done to it. */
 function fakeKernel(
   needs: Partial<Record<Family, (Omit<Plan, 'apply'> | undefined)[]>>,
@@ -95,21 +99,16 @@ describe('reconciling', () => {
     ['although its generation shows that nobody has written', [7]],
   ] as const) {
     it(`gives up a tool that writes nothing, ${what}`, async () => {
-      const plans = Array.from({ length: 9 }, () => planFor('IPv4'));
       const generation = generations && (() => generations[0]);
-      const kernel = fakeKernel({ IPv4: plans }, () => {}, { isEmpty: true, generation });
+      const kernel = fakeKernel({ IPv4: plansFor('IPv4', 9) }, () => {}, { isEmpty: true, generation });
       await assert.rejects(kernel.run(), { failure: 'refused', message: /^nft .* \(3 times\)$/ });
     });
   }
 
   it('does not take a tool for one that writes nothing if the kernel has changed meanwhile', async () => {
-    let id = 0;
-    const generation = () => {
-      id += 1;
-      return id;
-    };
-    const plans = [planFor('IPv4'), planFor('IPv4')];
-    const kernel = fakeKernel({ IPv4: plans }, () => {}, { isEmpty: true, generation });
+    const generations = [1, 2, 3, 4];
+    const generation = () => generations.shift() ?? assert.fail();
+    const kernel = fakeKernel({ IPv4: plansFor('IPv4', 2) }, () => {}, { isEmpty: true, generation });
     assert.equal((await kernel.run()).isHeld, false);
   });
 
@@ -168,7 +167,7 @@ describe('reconciling', () => {
   });
 
   it('gives up a transaction that fails again and again with nothing changed', async () => {
-    const kernel = fakeKernel({ IPv4: Array.from({ length: 9 }, () => planFor('IPv4')) }, () => {
+    const kernel = fakeKernel({ IPv4: plansFor('IPv4', 9) }, () => {
       throw RACED;
     });
     await assert.rejects(kernel.run(), { failure: 'refused', message: /line 2 failed \(3 times/ });
@@ -176,14 +175,11 @@ describe('reconciling', () => {
 
   it('does not give up after it has applied a policy, because another program causes the failures', async () => {
     let failures = 4;
-    const kernel = fakeKernel(
-      { IPv4: Array.from({ length: 5 }, () => planFor('IPv4')) },
-      () => {
-        failures -= 1;
-        if (failures >= 0) throw RACED;
-      },
-      { hasApplied: true },
-    );
+    const apply = () => {
+      failures -= 1;
+      if (failures >= 0) throw RACED;
+    };
+    const kernel = fakeKernel({ IPv4: plansFor('IPv4', 5) }, apply, { hasApplied: true });
     await kernel.run();
     assert.equal(kernel.done.filter((step) => step === 'apply IPv4').length, 5);
   });

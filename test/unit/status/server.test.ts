@@ -171,7 +171,7 @@ describe('the server', () => {
   for (const [how, route] of [
     ['throws', () => assert.fail('secret detail')],
     ['rejects', () => Promise.reject(new Error('secret detail'))],
-  ] as const) {
+  ] as const)
     it(`answers 500 without details where a route ${how}, tells its owner, and goes on`, async () => {
       await using lab = await startLab({ ...ROUTES, '/bad': route });
       const answer = await lab.ask(request('GET /bad'));
@@ -180,7 +180,6 @@ describe('the server', () => {
       assert.match(String(lab.errors), /secret detail/);
       assert.match(await lab.ask(OK), /good\n$/);
     });
-  }
 
   it('starts the work for one of 400 requests in one packet, and closes the connection', async () => {
     let served = 0;
@@ -324,14 +323,12 @@ describe('many clients', () => {
         inTurn = 0;
       }
     })();
-    const outcomes = await Promise.all(
-      Array.from({ length: 1000 }, () =>
-        lab.ask(request('GET /metrics')).then((answer) => {
-          if (answer !== '' && statusOf(answer) !== 200) return answer;
-          return answer.endsWith(`\n${BODY}\n`) ? 'answered' : 'refused';
-        }),
-      ),
-    );
+    const outcomeOf = (answer: string) => {
+      if (answer !== '' && statusOf(answer) !== 200) return answer;
+      return answer.endsWith(`\n${BODY}\n`) ? 'answered' : 'refused';
+    };
+    const asked = Array.from({ length: 1000 }, () => lab.ask(request('GET /metrics')).then(outcomeOf));
+    const outcomes = await Promise.all(asked);
     isRunning = false;
     await pace;
     const counts = Object.groupBy(outcomes, (outcome) => outcome);
@@ -423,19 +420,17 @@ describe('listening', () => {
     clearInterval(awake);
     assert.equal(server.listening, true);
     assert.equal(taken.length, 2);
-    assert.match(taken[0]?.message ?? '', /^cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE/);
-    assert.match(
-      taken[0]?.message ?? '',
-      /another agent of this node\); choose another --metrics-bind-address, or an empty one/,
-    );
+    const message = taken[0]?.message ?? '';
+    assert.match(message, /^cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE/);
+    assert.match(message, /another agent of this node\); choose another --metrics-bind-address, or an empty/);
     stop.abort();
   });
 
   it('fails at an address that the node does not have with an error that says what to do', async () => {
-    await assert.rejects(serve(listener(ROUTES, { address: '192.0.2.77:0' })), (error) => {
-      assert.ok(error instanceof SystemError);
-      assert.match(error.message, /^cannot listen on 192\.0\.2\.77:0: /);
-      return true;
+    const serving = serve(listener(ROUTES, { address: '192.0.2.77:0' }));
+    await assert.rejects(serving, {
+      constructor: SystemError,
+      message: /^cannot listen on 192\.0\.2\.77:0: /,
     });
   });
 

@@ -95,46 +95,36 @@ describe('a config without the policy is an error that says what to add, and whe
     `{"name": "EndpointPolicy", "value": ${value}} to the list "policies" of`;
   const args = (value: string) =>
     `{"Name": "EndpointPolicy", "Value": ${value}} to the list "AdditionalArgs" of`;
+  const WIN_BRIDGE_ONE = `${policies(value1)} plugin "win-bridge"`;
+  const AZURE_ONE = `${args(value1)} plugin "azure-vnet"`;
   for (const [name, config, remedy] of [
-    ['win-bridge', '{"type": "win-bridge"}', `${policies(value1)} plugin "win-bridge"`],
-    ['policies: null', '{"type": "win-bridge", "policies": null}', `${policies(value1)} plugin "win-bridge"`],
+    ['win-bridge', '{"type": "win-bridge"}', WIN_BRIDGE_ONE],
+    ['policies: null', '{"type": "win-bridge", "policies": null}', WIN_BRIDGE_ONE],
     [
       'apiVersion 2',
       '{"type": "win-overlay", "apiVersion": 2}',
       `${policies(value2)} plugin "win-overlay" with apiVersion 2`,
     ],
     ['calico', '{"type": "calico", "apiVersion": 2}', `${policies(value1)} plugin "calico"`],
-    ['azure-vnet', '{"type": "azure-vnet"}', `${args(value1)} plugin "azure-vnet"`],
+    ['azure-vnet', '{"type": "azure-vnet"}', AZURE_ONE],
     ['sdnbridge', '{"type": "sdnbridge"}', `${args(value2)} plugin "sdnbridge"`],
     ['sdnoverlay', '{"type": "sdnoverlay"}', `${args(value2)} plugin "sdnoverlay"`],
     ['a program', '{"type": "SDNBridge.EXE"}', `${args(value2)} plugin "SDNBridge.EXE"`],
-    ['flannel', '{"type": "flannel", "delegate": {}}', `${policies(value1)} plugin "win-bridge"`],
+    ['flannel', '{"type": "flannel", "delegate": {}}', WIN_BRIDGE_ONE],
     ['no known plugin', '{"type": "portmap"}', `${policies(value1)} the plugin that makes them`],
     [
       'several known plugins',
       '{"plugins": [{"type": "portmap"}, {"type": "win-bridge"}, {"type": "azure-vnet"}]}',
-      `${policies(value1)} plugin "win-bridge", or ${args(value1)} plugin "azure-vnet"`,
+      `${WIN_BRIDGE_ONE}, or ${AZURE_ONE}`,
     ],
-    [
-      'a key that the plugin does not read',
-      MINIFIED.replace('policies', 'AdditionalArgs'),
-      `${policies(value1)} plugin "win-bridge"`,
-    ],
-    [
-      'an item without name',
-      MINIFIED.replace('"name":"EndpointPolicy",', ''),
-      `${policies(value1)} plugin "win-bridge"`,
-    ],
+    ['a key that the plugin does not read', MINIFIED.replace('policies', 'AdditionalArgs'), WIN_BRIDGE_ONE],
+    ['an item without name', MINIFIED.replace('"name":"EndpointPolicy",', ''), WIN_BRIDGE_ONE],
     [
       'a name in other case in AdditionalArgs',
       AZURE.replace('"EndpointPolicy', '"endpointPolicy'),
-      `${args(value1)} plugin "azure-vnet"`,
+      AZURE_ONE,
     ],
-    [
-      'a Type in other case in AdditionalArgs',
-      AZURE.replace('OutBound', 'Outbound'),
-      `${args(value1)} plugin "azure-vnet"`,
-    ],
+    ['a Type in other case in AdditionalArgs', AZURE.replace('OutBound', 'Outbound'), AZURE_ONE],
   ] as const) {
     it(name, () => {
       const error = rejected(config);
@@ -163,46 +153,21 @@ describe('what needs a guess is an error with its place:', () => {
     ['flannel without delegate', '{"type": "flannel"}', '{', /no "delegate"/],
     ['a key twice', '{"type": "x", "type": "y"}', '"type": "y"', /"type" more than once/],
     ['a key in two cases', '{"type": "calico", "policies": [], "Policies": []}', '"Pol', /"Policies" more/],
-    [
-      'a list twice',
-      withNat('"ExceptionList":[],"ExceptionList":[1]'),
-      '"ExceptionList":[1',
-      /more than once/,
-    ],
+    ['a list twice', withNat('"ExceptionList":[],"ExceptionList":[1]'), '"ExceptionList":[1', /more than/],
     [
       'two policies',
       MINIFIED.replace(/\[(\{.*\})\]/, '[$1, $1]'),
       '{"Type":"OutBoundNAT","ExceptionList":["10.96.0.0/12"]}}]',
       /more than one OutBoundNAT .* "win-bridge"/,
     ],
-    [
-      'a key of a policy in other case',
-      policyOf('{"type":"OutBoundNAT"}'),
-      '"type":"Out',
-      /only "Type" is read/,
-    ],
+    ['a policy in other case', policyOf('{"type":"OutBoundNAT"}'), '"type":"Out', /only "Type" is read/],
     ['a list in other case', withNat('"exceptionList":[]'), '"exc', /only "ExceptionList" is read/],
     ['both forms', withNat('"ExceptionList":[],"Settings":{"Exceptions":[]}'), '"Exceptions"', /either/],
-    [
-      'ExceptionList in Settings',
-      withNat('"Settings":{"ExceptionList":[]}'),
-      '"Exc',
-      /"Settings\.Exc.* either/,
-    ],
+    ['API 1 in Settings', withNat('"Settings":{"ExceptionList":[]}'), '"Exc', /"Settings\.Exc.* either/],
     ['Exceptions outside of Settings', withNat('"Exceptions":[]'), '"Exc', /"Exceptions" .* either/],
-    [
-      'API 1 with apiVersion 2',
-      `{"ApiVersion":2,${MINIFIED.slice(1)}`,
-      '"Exc',
-      /with apiVersion 2 does not read/,
-    ],
+    ['API 1 with version 2', `{"ApiVersion":2,${MINIFIED.slice(1)}`, '"Exc', /apiVersion 2 does not read/],
     ['API 1 in sdnbridge', AZURE.replace('azure-vnet', 'sdnbridge'), '"Exc', /"sdnbridge" does not read/],
-    [
-      'API 2 in azure-vnet',
-      SDNBRIDGE.replace('sdnbridge', 'azure-vnet'),
-      '"Exc',
-      /"azure-vnet" does not read/,
-    ],
+    ['API 2 in azure-vnet', SDNBRIDGE.replace('sdnbridge', 'azure-vnet'), '"Exc', /azure-vnet" does not/],
     ['Settings that are a list', withNat('"Settings":[7]'), '[7]', /"Settings" must be an object/],
     ['a list that is text', withNat('"ExceptionList":"x"'), '"x"', /"ExceptionList" must be a list/],
   ] as const) {
@@ -217,9 +182,8 @@ describe('what needs a guess is an error with its place:', () => {
   }
 
   it('without control characters, whatever the config says', () => {
-    const { message, remedy } = rejected(
-      '{"type":"flannel","delegate":{"type":"\\u001b[31m\\n\\u202e","policies":[],"POLICIES\\u001b":1}}',
-    );
+    const delegate = '{"type":"\\u001b[31m\\n\\u202e","policies":[],"POLICIES\\u001b":1}';
+    const { message, remedy } = rejected(`{"type":"flannel","delegate":${delegate}}`);
     assert.doesNotMatch(message + remedy, /[\p{Cc}\p{Cf}]/u);
   });
 });

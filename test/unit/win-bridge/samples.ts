@@ -113,23 +113,21 @@ export const FLANNEL = `{
 }`;
 
 /** As PowerShell's ConvertTo-Json writes it. */
-export const POWERSHELL = [
-  '\ufeff{',
-  '    "type":  "win-bridge",',
-  '    "policies":  [',
-  '                     {',
-  '                         "name":  "EndpointPolicy",',
-  '                         "value":  {',
-  '                                       "Type":  "OutBoundNAT",',
-  '                                       "ExceptionList":  [',
-  '                                                             "10.244.0.0/16"',
-  '                                                         ]',
-  '                                   }',
-  '                     }',
-  '                 ]',
-  '}',
-  '',
-].join('\r\n');
+export const POWERSHELL = `\ufeff{
+    "type":  "win-bridge",
+    "policies":  [
+                     {
+                         "name":  "EndpointPolicy",
+                         "value":  {
+                                       "Type":  "OutBoundNAT",
+                                       "ExceptionList":  [
+                                                             "10.244.0.0/16"
+                                                         ]
+                                   }
+                     }
+                 ]
+}
+`.replaceAll('\n', '\r\n');
 
 /** A win-bridge config with this OutBoundNAT policy. */
 export function withNat(content: string): string {
