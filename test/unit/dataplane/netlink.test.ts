@@ -25,6 +25,11 @@ function create(open: () => Requests = () => ({}) as Requests): Fake {
   return { netlink, told, opened: () => opened };
 }
 
+/** Opens sockets over which the generation is told. */
+function answering(): Requests {
+  return { generation: async () => ({ id: 1, process: '' }) } as Partial<Requests> as Requests;
+}
+
 function failing(failure: NetlinkFailure, message: string): () => Promise<never> {
   return () => Promise.reject(new NetlinkError(failure, message));
 }
@@ -88,18 +93,14 @@ describe('netlink of a dataplane', () => {
   });
 
   it('returns the failure of a change, and tells nobody', async () => {
-    const { netlink, told } = create(
-      () => ({ generation: async () => ({ id: 1, process: '' }) }) as unknown as Requests,
-    );
+    const { netlink, told } = create(answering);
     const failure = await netlink.change(failing('denied', 'full'));
     assert.ok(failure instanceof NetlinkError && failure.failure === 'denied');
     assert.deepEqual([told, netlink.isOver], [[], false]);
   });
 
   it('does not hide other errors', async () => {
-    const { netlink, told } = create(
-      () => ({ generation: async () => ({ id: 1, process: '' }) }) as unknown as Requests,
-    );
+    const { netlink, told } = create(answering);
     const bug = () => Promise.reject(new TypeError('a bug'));
     await assert.rejects(netlink.ask(bug), TypeError);
     await assert.rejects(netlink.change(bug), TypeError);

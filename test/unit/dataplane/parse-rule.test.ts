@@ -1,77 +1,47 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseIptablesRule } from '../../../lib/dataplane/iptables/parse-rule.ts';
-import { OWN, textOf } from '../foreign/support.ts';
+import { meaningOf, OWN, textOf } from '../foreign/support.ts';
 
-interface Case {
-  readonly spec: string;
-  readonly destinations?: string;
-  readonly conditions?: readonly string[];
-  readonly outcome?: string;
-}
-
-const IPV4: readonly Case[] = [
-  { spec: '-j MASQUERADE --random-fully', outcome: 'masquerades' },
-  { spec: '-j SNAT --to-source 192.0.2.1', outcome: 'masquerades' },
-  { spec: '-j NETMAP --to 192.0.2.0/24', outcome: 'masquerades' },
-  { spec: '-j ACCEPT', outcome: 'ends' },
-  { spec: '-j NFQUEUE --queue-num 1', outcome: 'else' },
-  { spec: '-j RETURN', outcome: 'returns' },
-  { spec: '-j LOG', outcome: 'goes on' },
-  { spec: '-j SOMETHING --with option', outcome: 'goes on' },
-  { spec: '-j MARK --set-xmark 0x4000/0x0', outcome: 'goes on' },
-  { spec: '-j FLANNEL-POSTRTG', outcome: 'jump FLANNEL-POSTRTG' },
-  { spec: '-g ELSEWHERE', outcome: 'goto ELSEWHERE' },
-  { spec: '-m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT', outcome: 'own' },
-  { spec: '', outcome: 'goes on' },
-  { spec: '-d 10.0.0.0/8 -j ACCEPT', destinations: '10.0.0.0/8', outcome: 'ends' },
-  { spec: '! -d 128.0.0.0/1 -j RETURN', destinations: '0.0.0.0/1', outcome: 'returns' },
-  {
-    spec: '-d 10.0.0.0/255.0.255.0 -j ACCEPT',
-    conditions: ['destination 10.0.0.0/255.0.255.0'],
-    outcome: 'ends',
-  },
-  { spec: '-m addrtype --dst-type LOCAL -j ACCEPT', destinations: '', outcome: 'ends' },
-  {
-    spec: '-m addrtype --dst-type LOCAL,BROADCAST -j ACCEPT',
-    conditions: ['addrtype dst-type LOCAL,BROADCAST'],
-    outcome: 'ends',
-  },
-  {
-    spec: '-s 172.17.0.0/16 ! -o docker0 -j MASQUERADE',
-    conditions: ['source 172.17.0.0/16', 'output interface not docker0'],
-    outcome: 'masquerades',
-  },
-  {
-    spec: '-p tcp -m comment --comment "-d 10.0.0.0/8 ! -j" -m tcp ! --dport 80:90 -j MASQUERADE',
-    conditions: ['protocol tcp', 'tcp dport not 80:90'],
-    outcome: 'masquerades',
-  },
-  { spec: '-m mark ! --mark 0x4000/0x4000 -j RETURN', outcome: 'returns' },
-  { spec: '-m mark --mark 0x0/0x4000 -j RETURN', outcome: 'returns' },
-  { spec: '-m mark --mark 0x2000/0x2000 -j MASQUERADE', destinations: '', outcome: 'masquerades' },
-  { spec: '-m mark --mark 0x0/0x10 -j RETURN', conditions: ['mark not 0x10/0x10'], outcome: 'returns' },
-  { spec: '-m mark --mark 0x7 -j RETURN', conditions: ['mark 0x7'], outcome: 'returns' },
-  { spec: '-m connmark --mark 0x7 -j RETURN', conditions: ['connmark mark 0x7'], outcome: 'returns' },
-  {
-    spec: '-m set --match-set pods src -m set ! --match-set all dst -j MASQUERADE',
-    conditions: ['set match-set pods src', 'set match-set not all dst'],
-    outcome: 'masquerades',
-  },
-  { spec: '-m socket -j ACCEPT', conditions: ['socket'], outcome: 'ends' },
-];
+/** Destinations, `all` for everything | conditions | outcome, of each rule. */
+const IPV4: Readonly<Record<string, string>> = {
+  '-j MASQUERADE --random-fully': 'all | | masquerades',
+  '-j SNAT --to-source 192.0.2.1': 'all | | masquerades',
+  '-j NETMAP --to 192.0.2.0/24': 'all | | masquerades',
+  '-j ACCEPT': 'all | | ends',
+  '-j NFQUEUE --queue-num 1': 'all | | else',
+  '-j RETURN': 'all | | returns',
+  '-j LOG': 'all | | goes on',
+  '-j SOMETHING --with option': 'all | | goes on',
+  '-j MARK --set-xmark 0x4000/0x0': 'all | | goes on',
+  '-j FLANNEL-POSTRTG': 'all | | jump FLANNEL-POSTRTG',
+  '-g ELSEWHERE': 'all | | goto ELSEWHERE',
+  '-m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT': 'all | | own',
+  '': 'all | | goes on',
+  '-d 10.0.0.0/8 -j ACCEPT': '10.0.0.0/8 | | ends',
+  '! -d 128.0.0.0/1 -j RETURN': '0.0.0.0/1 | | returns',
+  '-d 10.0.0.0/255.0.255.0 -j ACCEPT': 'all | destination 10.0.0.0/255.0.255.0 | ends',
+  '-m addrtype --dst-type LOCAL -j ACCEPT': ' | | ends',
+  '-m addrtype --dst-type LOCAL,BROADCAST -j ACCEPT': 'all | addrtype dst-type LOCAL,BROADCAST | ends',
+  '-s 172.17.0.0/16 ! -o docker0 -j MASQUERADE':
+    'all | source 172.17.0.0/16, output interface not docker0 | masquerades',
+  '-p tcp -m comment --comment "-d 10.0.0.0/8 ! -j" -m tcp ! --dport 80:90 -j MASQUERADE':
+    'all | protocol tcp, tcp dport not 80:90 | masquerades',
+  '-m mark ! --mark 0x4000/0x4000 -j RETURN': 'all | | returns',
+  '-m mark --mark 0x0/0x4000 -j RETURN': 'all | | returns',
+  '-m mark --mark 0x2000/0x2000 -j MASQUERADE': ' | | masquerades',
+  '-m mark --mark 0x0/0x10 -j RETURN': 'all | mark not 0x10/0x10 | returns',
+  '-m mark --mark 0x7 -j RETURN': 'all | mark 0x7 | returns',
+  '-m connmark --mark 0x7 -j RETURN': 'all | connmark mark 0x7 | returns',
+  '-m set --match-set pods src -m set ! --match-set all dst -j MASQUERADE':
+    'all | set match-set pods src, set match-set not all dst | masquerades',
+  '-m socket -j ACCEPT': 'all | socket | ends',
+};
 
 describe('a rule of iptables -S', () => {
-  for (const { spec, destinations = 'all', conditions = [], outcome } of IPV4) {
-    it(`is understood: ${spec || '(no target)'}`, () => {
-      const rule = parseIptablesRule('IPv4', 'POSTROUTING', spec, OWN);
-      assert.equal(textOf(rule.destinations), destinations);
-      const texts = rule.conditions.map(({ text }) => text);
-      assert.deepEqual(texts, conditions);
-      const { kind } = rule.outcome;
-      assert.equal('chain' in rule.outcome ? `${kind} ${rule.outcome.chain}` : kind, outcome);
-    });
-  }
+  for (const [spec, meaning] of Object.entries(IPV4))
+    it(`is understood: ${spec || '(no target)'}`, () =>
+      assert.equal(meaningOf(parseIptablesRule('IPv4', 'POSTROUTING', spec, OWN)), meaning));
 
   for (const [spec, steady] of [
     ['-s 10.0.0.0/8 ! -o eth0 -p tcp', [true, true, true]],
@@ -98,9 +68,7 @@ describe('a rule of iptables -S', () => {
 
   it('of IPv6 is understood', () => {
     const rule = parseIptablesRule('IPv6', 'X', '-d fd00::/8 ! -p ipv6-icmp -j MASQUERADE', OWN);
-    assert.equal(textOf(rule.destinations), 'fd00::/8');
-    const texts = rule.conditions.map(({ text }) => text);
-    assert.deepEqual(texts, ['protocol not ipv6-icmp']);
+    assert.equal(meaningOf(rule), 'fd00::/8 | protocol not ipv6-icmp | masquerades');
     assert.equal(rule.text, '-A X -d fd00::/8 ! -p ipv6-icmp -j MASQUERADE');
   });
 });

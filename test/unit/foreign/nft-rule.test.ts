@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { namesIn, parseNftRule } from '../../../lib/foreign/nft-rule.ts';
-import { contextOf, textOf } from './support.ts';
+import { contextOf, meaningOf } from './support.ts';
 
 const daddr = { payload: { protocol: 'ip', field: 'daddr' } };
 const saddr = { payload: { protocol: 'ip', field: 'saddr' } };
@@ -26,109 +26,82 @@ const NAMED = new Map<string, readonly unknown[]>([
   ],
 ]);
 
-/** Per rule that it makes: destinations | conditions | outcome. */
-const CASES: readonly { readonly expr: readonly unknown[]; readonly rules: readonly string[] }[] = [
-  { expr: [{ masquerade: null }], rules: ['all | | masquerades'] },
-  {
-    expr: [{ counter: { packets: 1, bytes: 2 } }, { masquerade: { flags: 'fully-random' } }],
-    rules: ['all | | masquerades'],
-  },
-  { expr: [{ snat: { addr: '192.0.2.1' } }], rules: ['all | | masquerades'] },
-  { expr: [{ snat: { family: 'ip6', addr: '2001:db8::1' } }], rules: [' | | masquerades'] },
-  { expr: [{ accept: null }], rules: ['all | | ends'] },
-  { expr: ['accept'], rules: ['all | | ends'] },
-  { expr: [{ return: null }], rules: ['all | | returns'] },
-  { expr: [{ jump: { target: 'x' } }], rules: ['all | | jump x'] },
-  { expr: [{ goto: { target: 'x' } }], rules: ['all | | goto x'] },
-  { expr: [{ log: { prefix: 'x' } }], rules: ['all | | goes on'] },
-  { expr: [{ mangle: { key: mark, value: 1 } }], rules: ['all | | goes on'] },
-  { expr: [{ mangle: { key: saddr, value: '1.2.3.4' } }], rules: ['all | | goes on'] },
-  { expr: [{ mangle: { key: { ct: { key: 'mark' } }, value: 1 } }], rules: ['all | | goes on'] },
-  {
-    expr: [{ limit: { rate: 1, per: 'second' } }, { masquerade: null }],
-    rules: ['all | limit 1 second | masquerades'],
-  },
-  { expr: [{ 'future thing': {} }, { accept: null }], rules: ['all | future thing | ends'] },
-  { expr: [match(daddr, '==', ten), { accept: null }], rules: ['10.0.0.0/8 | | ends'] },
-  { expr: [match(daddr, '!=', prefix('128.0.0.0', 1)), { accept: null }], rules: ['0.0.0.0/1 | | ends'] },
-  { expr: [match(daddr, '==', '10.1.2.3'), { accept: null }], rules: ['10.1.2.3/32 | | ends'] },
-  {
-    expr: [match(daddr, '==', { range: ['10.0.0.0', '10.0.0.5'] }), { accept: null }],
-    rules: ['10.0.0.0/30 10.0.0.4/31 | | ends'],
-  },
-  {
-    expr: [match(daddr, '==', { set: [ten, '1.1.1.1'] }), { accept: null }],
-    rules: ['1.1.1.1/32 10.0.0.0/8 | | ends'],
-  },
-  {
-    expr: [match(daddr, '==', '@nomasq'), { return: null }],
-    rules: ['1.2.3.4/32 10.0.0.0/8 172.16.0.0/30 | | returns'],
-  },
-  { expr: [match(daddr, '==', '@empty'), { return: null }], rules: [' | | returns'] },
-  { expr: [match(daddr, '!=', '@empty'), { return: null }], rules: ['all | | returns'] },
-  { expr: [match(daddr, '==', '@unknown'), { return: null }], rules: ['all | ip daddr @unknown | returns'] },
-  {
-    expr: [
+/** What each rule that it makes means. */
+const CASES: readonly (readonly [expr: readonly unknown[], ...rules: readonly string[]])[] = [
+  [[{ masquerade: null }], 'all | | masquerades'],
+  [[{ counter: { packets: 1, bytes: 2 } }, { masquerade: { flags: 'fully-random' } }], 'all | | masquerades'],
+  [[{ snat: { addr: '192.0.2.1' } }], 'all | | masquerades'],
+  [[{ snat: { family: 'ip6', addr: '2001:db8::1' } }], ' | | masquerades'],
+  [[{ accept: null }], 'all | | ends'],
+  [['accept'], 'all | | ends'],
+  [[{ return: null }], 'all | | returns'],
+  [[{ jump: { target: 'x' } }], 'all | | jump x'],
+  [[{ goto: { target: 'x' } }], 'all | | goto x'],
+  [[{ log: { prefix: 'x' } }], 'all | | goes on'],
+  [[{ mangle: { key: mark, value: 1 } }], 'all | | goes on'],
+  [[{ mangle: { key: saddr, value: '1.2.3.4' } }], 'all | | goes on'],
+  [[{ mangle: { key: { ct: { key: 'mark' } }, value: 1 } }], 'all | | goes on'],
+  [[{ limit: { rate: 1, per: 'second' } }, { masquerade: null }], 'all | limit 1 second | masquerades'],
+  [[{ 'future thing': {} }, { accept: null }], 'all | future thing | ends'],
+  [[match(daddr, '==', ten), { accept: null }], '10.0.0.0/8 | | ends'],
+  [[match(daddr, '!=', prefix('128.0.0.0', 1)), { accept: null }], '0.0.0.0/1 | | ends'],
+  [[match(daddr, '==', '10.1.2.3'), { accept: null }], '10.1.2.3/32 | | ends'],
+  [
+    [match(daddr, '==', { range: ['10.0.0.0', '10.0.0.5'] }), { accept: null }],
+    '10.0.0.0/30 10.0.0.4/31 | | ends',
+  ],
+  [[match(daddr, '==', { set: [ten, '1.1.1.1'] }), { accept: null }], '1.1.1.1/32 10.0.0.0/8 | | ends'],
+  [[match(daddr, '==', '@nomasq'), { return: null }], '1.2.3.4/32 10.0.0.0/8 172.16.0.0/30 | | returns'],
+  [[match(daddr, '==', '@empty'), { return: null }], ' | | returns'],
+  [[match(daddr, '!=', '@empty'), { return: null }], 'all | | returns'],
+  [[match(daddr, '==', '@unknown'), { return: null }], 'all | ip daddr @unknown | returns'],
+  [
+    [
       match({ concat: [daddr, { payload: { protocol: 'tcp', field: 'dport' } }] }, '==', '@byPort'),
       { accept: null },
     ],
-    rules: ['all | ip daddr . tcp dport @byPort | ends'],
-  },
-  {
-    expr: [match({ '&': [daddr, '255.0.0.255'] }, '==', '10.0.0.1'), { accept: null }],
-    rules: ['all | ip daddr & 255.0.0.255 10.0.0.1 | ends'],
-  },
-  { expr: [match(daddr, '<', '10.0.0.1'), { accept: null }], rules: ['all | ip daddr < 10.0.0.1 | ends'] },
-  {
-    expr: [match({ payload: { protocol: 'ip6', field: 'daddr' } }, '==', 'fd00::1'), { accept: null }],
-    rules: [' | | ends'],
-  },
-  { expr: [match({ meta: { key: 'nfproto' } }, '==', 'ipv4'), { accept: null }], rules: ['all | | ends'] },
-  { expr: [match({ meta: { key: 'nfproto' } }, '==', 'ipv6'), { accept: null }], rules: [' | | ends'] },
-  {
-    expr: [match(saddr, '==', ten), match(oifname, '!=', 'docker0'), { masquerade: null }],
-    rules: ['all | ip saddr 10.0.0.0/8, oifname != docker0 | masquerades'],
-  },
-  { expr: [match(fib, '!=', 'local'), { jump: { target: 'x' } }], rules: ['all | | jump x'] },
-  { expr: [match(fib, '==', 'local'), { accept: null }], rules: [' | | ends'] },
-  {
-    expr: [match({ fib: { result: 'type', flags: 'daddr' } }, '==', 'local'), { accept: null }],
-    rules: [' | | ends'],
-  },
-  {
-    expr: [match({ fib: { result: 'type', flags: ['saddr'] } }, '==', 'local'), { accept: null }],
-    rules: ['all | fib type saddr local | ends'],
-  },
-  {
-    expr: [match({ '&': [mark, 0x4000] }, '==', 0), { return: null }],
-    rules: ['all | | returns'],
-  },
-  {
-    expr: [match({ '&': [mark, 0x4000] }, '!=', 0x4000), { return: null }],
-    rules: ['all | | returns'],
-  },
-  { expr: [match(mark, '==', 0x4000), { masquerade: null }], rules: [' | | masquerades'] },
-  { expr: [match(mark, '==', 5), { return: null }], rules: ['all | mark 0x5 | returns'] },
-  {
-    expr: [match({ ct: { key: 'state' } }, 'in', ['established', 'related']), { accept: null }],
-    rules: ['all | ct state established,related | ends'],
-  },
-  {
-    expr: [
+    'all | ip daddr . tcp dport @byPort | ends',
+  ],
+  [
+    [match({ '&': [daddr, '255.0.0.255'] }, '==', '10.0.0.1'), { accept: null }],
+    'all | ip daddr & 255.0.0.255 10.0.0.1 | ends',
+  ],
+  [[match(daddr, '<', '10.0.0.1'), { accept: null }], 'all | ip daddr < 10.0.0.1 | ends'],
+  [[match({ payload: { protocol: 'ip6', field: 'daddr' } }, '==', 'fd00::1'), { accept: null }], ' | | ends'],
+  [[match({ meta: { key: 'nfproto' } }, '==', 'ipv4'), { accept: null }], 'all | | ends'],
+  [[match({ meta: { key: 'nfproto' } }, '==', 'ipv6'), { accept: null }], ' | | ends'],
+  [
+    [match(saddr, '==', ten), match(oifname, '!=', 'docker0'), { masquerade: null }],
+    'all | ip saddr 10.0.0.0/8, oifname != docker0 | masquerades',
+  ],
+  [[match(fib, '!=', 'local'), { jump: { target: 'x' } }], 'all | | jump x'],
+  [[match(fib, '==', 'local'), { accept: null }], ' | | ends'],
+  [[match({ fib: { result: 'type', flags: 'daddr' } }, '==', 'local'), { accept: null }], ' | | ends'],
+  [
+    [match({ fib: { result: 'type', flags: ['saddr'] } }, '==', 'local'), { accept: null }],
+    'all | fib type saddr local | ends',
+  ],
+  [[match({ '&': [mark, 0x4000] }, '==', 0), { return: null }], 'all | | returns'],
+  [[match({ '&': [mark, 0x4000] }, '!=', 0x4000), { return: null }], 'all | | returns'],
+  [[match(mark, '==', 0x4000), { masquerade: null }], ' | | masquerades'],
+  [[match(mark, '==', 5), { return: null }], 'all | mark 0x5 | returns'],
+  [
+    [match({ ct: { key: 'state' } }, 'in', ['established', 'related']), { accept: null }],
+    'all | ct state established,related | ends',
+  ],
+  [
+    [
       { xt: { type: 'match', name: 'comment' } },
       { xt: { type: 'match', name: 'addrtype' } },
       { xt: { type: 'target', name: 'MASQUERADE' } },
     ],
-    rules: ['all | xt match addrtype | masquerades'],
-  },
-  { expr: [{ xt: null }], rules: ['all | xt | goes on'] },
-  { expr: [{ vmap: { key: oifname, data: '@jumps' } }], rules: ['all | oifname docker0 | jump in__docker0'] },
-  {
-    expr: [{ vmap: { key: daddr, data: '@networks' } }],
-    rules: ['10.0.0.0/8 | | goto ten', '1.2.3.4/32 | | ends'],
-  },
-  {
-    expr: [
+    'all | xt match addrtype | masquerades',
+  ],
+  [[{ xt: null }], 'all | xt | goes on'],
+  [[{ vmap: { key: oifname, data: '@jumps' } }], 'all | oifname docker0 | jump in__docker0'],
+  [[{ vmap: { key: daddr, data: '@networks' } }], '10.0.0.0/8 | | goto ten', '1.2.3.4/32 | | ends'],
+  [
+    [
       {
         vmap: {
           key: daddr,
@@ -141,20 +114,16 @@ const CASES: readonly { readonly expr: readonly unknown[]; readonly rules: reado
         },
       },
     ],
-    rules: ['10.0.0.1/32 | | else', 'all | ip daddr in no other element | jump a'],
-  },
+    '10.0.0.1/32 | | else',
+    'all | ip daddr in no other element | jump a',
+  ],
 ];
 
 describe('a rule of nft -j', () => {
-  for (const { expr, rules } of CASES) {
+  for (const [expr, ...rules] of CASES) {
     it(`is understood: ${JSON.stringify(expr)}`, () => {
       const parsed = parseNftRule(contextOf(NAMED), { chain: 'c', expr });
-      const texts = parsed.map(({ destinations, conditions, outcome }) => {
-        const target = 'chain' in outcome ? ` ${outcome.chain}` : '';
-        const asked = conditions.map(({ text }) => text).join(', ');
-        return `${textOf(destinations)} |${asked === '' ? '' : ` ${asked}`} | ${outcome.kind}${target}`;
-      });
-      assert.deepEqual(texts, rules);
+      assert.deepEqual(parsed.map(meaningOf), rules);
     });
   }
 

@@ -28,6 +28,13 @@ export function textOf(set: RangeSet): string {
   return ['0.0.0.0/0', '::/0'].includes(texts.join()) ? 'all' : texts.join(' ');
 }
 
+/** What a rule means: destinations | conditions | outcome. */
+export function meaningOf({ destinations, conditions, outcome }: Omit<Rule, 'text'>): string {
+  const target = 'chain' in outcome ? ` ${outcome.chain}` : '';
+  const asked = conditions.map(({ text }) => text).join(', ');
+  return `${textOf(destinations)} |${asked === '' ? '' : ` ${asked}`} | ${outcome.kind}${target}`;
+}
+
 /** A policy that leaves alone exactly these. */
 export function policyOf(...cidrs: readonly string[]): Policy {
   const prefixes = cidrs.map(prefixFrom);
