@@ -47,12 +47,7 @@ function key(): fc.Arbitrary<{ readonly name: string; readonly value: Value }> {
 
 /** Text that people put behind `#`. */
 const COMMENT = fc.constantFrom(
-  '',
-  '',
-  ' # 10.0.0.1/8',
-  ' # see: docs/a.md',
-  '\t# "not: a key", [10.0.0.1/8]',
-  ' #% &x *y !z \\',
+  ...['', '', ' # 10.0.0.1/8', ' # see: docs/a.md', '\t# "not: a key", [10.0.0.1/8]', ' #% &x *y !z \\'],
 );
 
 const BLANK = fc.constantFrom('', ' ', '  ');

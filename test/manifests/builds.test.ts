@@ -8,7 +8,7 @@ import { load, loadAll } from 'js-yaml';
 import packageJson from '../../package.json' with { type: 'json' };
 import { temporaryDirectory } from '../lab/volume.ts';
 import { audit } from './audit.ts';
-import { type KubernetesObject, ofKind, theDaemonSet } from './documents.ts';
+import { containerIn, type KubernetesObject, ofKind } from './documents.ts';
 import { documentsOf, KUBERNETES, kustomizationsOf } from './kustomize.ts';
 import { builders, objectsBy, objectsOf, subsets } from './support.ts';
 import { isOfOthers } from './volumes.ts';
@@ -20,13 +20,8 @@ const COMPONENTS = kustomizationsOf('components').filter((path) => !path.endsWit
 const ADDITIONS: Readonly<Record<string, readonly string[]>> = {
   'components/dashboard': ['ConfigMap'],
   'components/node-readiness': [
-    'ClusterRole',
-    'ClusterRoleBinding',
-    'DaemonSet',
-    'NodeReadinessRule',
-    'ServiceAccount',
-    'ValidatingAdmissionPolicy',
-    'ValidatingAdmissionPolicyBinding',
+    ...['ClusterRole', 'ClusterRoleBinding', 'DaemonSet', 'NodeReadinessRule', 'ServiceAccount'],
+    ...['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding'],
   ],
   'components/prometheus-rules': ['PrometheusRule'],
 };
@@ -65,24 +60,15 @@ function combining(overlay: string): readonly string[] {
 describe('the manifests of examples/kubernetes', () => {
   it('are those that are asked for', () => {
     assert.deepEqual(OVERLAYS.map((path) => path.replace('overlays/', '')).toSorted(), [
-      'aks-style',
-      'dual-stack',
-      'gke-style',
-      'ipv6-only',
-      'merger-sidecar',
-      'nftables',
-      'strict',
+      ...['aks-style', 'dual-stack', 'gke-style', 'ipv6-only', 'merger-sidecar', 'nftables', 'strict'],
       'v1-compatible',
     ]);
   });
 
   for (const [path, components] of COMBINATIONS) {
-    const name = [path, ...components.map((component) => component.replace('components/', ''))].join(
-      ' with ',
-    );
-    it(`${name}: nothing is wrong`, async () => {
-      assert.deepEqual(audit(await objectsOf(path, components)), []);
-    });
+    const names = components.map((component) => component.replace('components/', ''));
+    it(`${[path, ...names].join(' with ')}: nothing is wrong`, async () =>
+      assert.deepEqual(audit(await objectsOf(path, components)), []));
   }
 
   for (const [overlay, component, said] of REFUSED)
@@ -124,10 +110,9 @@ describe('the manifests of examples/kubernetes', () => {
   });
 
   it('hardened: no image until somebody sets a digest', async () => {
-    const [container] = theDaemonSet(await objectsOf('base', ['components/hardened'])).spec.template.spec
-      .containers;
-    assert.equal(container?.image, `registry.example.com/ip-masq-agent@sha256:${'0'.repeat(64)}`);
-    assert.deepEqual(container.args?.slice(2), ['--strict', '--require-source=ip-masq-operator']);
+    const { image, args } = containerIn(await objectsOf('base', ['components/hardened']));
+    assert.equal(image, `registry.example.com/ip-masq-agent@sha256:${'0'.repeat(64)}`);
+    assert.deepEqual(args?.slice(2), ['--strict', '--require-source=ip-masq-operator']);
   });
 
   for (const builder of builders)
@@ -147,15 +132,12 @@ describe('the manifests of examples/kubernetes', () => {
       const digest = `sha256:${'ab'.repeat(32)}`;
       await writeFile(base, text.replace(/newTag: .*/, `digest: ${digest}`));
       const objects = loadAll(await builder.build(join(dir, 'mine'))) as readonly KubernetesObject[];
-      const [container] = theDaemonSet(objects).spec.template.spec.containers;
-      assert.equal(container?.image, `registry.example.com/team/ip-masq-agent@${digest}`);
+      assert.equal(containerIn(objects).image, `registry.example.com/team/ip-masq-agent@${digest}`);
     });
 
   it('grow no list of arguments but at its end', async () => {
-    const args = async (components: readonly string[]) => {
-      const [container] = theDaemonSet(await objectsOf('base', components)).spec.template.spec.containers;
-      return container?.args ?? [];
-    };
+    const args = async (components: readonly string[]) =>
+      containerIn(await objectsOf('base', components)).args ?? [];
     const base = await args([]);
     for (const component of COMPONENTS)
       assert.deepEqual((await args([component])).slice(0, base.length), base, component);

@@ -6,7 +6,7 @@ import { describe, it } from 'node:test';
 import { load, loadAll } from 'js-yaml';
 import { temporaryDirectory } from '../lab/volume.ts';
 import { audit } from './audit.ts';
-import { type KubernetesObject, ofKind, theDaemonSet } from './documents.ts';
+import { containerIn, type KubernetesObject, ofKind, theDaemonSet } from './documents.ts';
 import { type Builder, KUBERNETES, kustomizationsOf } from './kustomize.ts';
 import { builders } from './support.ts';
 
@@ -14,12 +14,7 @@ const README = new URL('../../examples/kubernetes/README.md', import.meta.url);
 const NAMESPACE = 'node-network';
 const SELECTOR = { 'app.kubernetes.io/name': 'ip-masq-agent-canary' };
 const COMPONENTS = [
-  'dashboard',
-  'dual-stack',
-  'nftables',
-  'node-readiness',
-  'podmonitor',
-  'prometheus-rules',
+  ...['dashboard', 'dual-stack', 'nftables', 'node-readiness', 'podmonitor', 'prometheus-rules'],
 ];
 const PRODUCTIONS: readonly (readonly [overlay: string, components: readonly string[]])[] = [
   ...['base', ...kustomizationsOf('overlays')].map((overlay) => [overlay, []] as const),
@@ -44,12 +39,10 @@ describe('the canary of the README', () => {
         assert.deepEqual(daemonSet.spec.selector.matchLabels, SELECTOR);
         assert.deepEqual(daemonSet.spec.template.metadata.labels, SELECTOR);
         assert.deepEqual(asProduction(daemonSet), asProduction(theDaemonSet(production)));
-        assert.deepEqual(
-          ofKind('ConfigMap', canary).map(asProduction),
-          ofKind('ConfigMap', production)
-            .filter(({ metadata }) => metadata.labels?.['grafana_dashboard'] === undefined)
-            .map(asProduction),
+        const sources = ofKind('ConfigMap', production).filter(
+          ({ metadata }) => metadata.labels?.['grafana_dashboard'] === undefined,
         );
+        assert.deepEqual(ofKind('ConfigMap', canary).map(asProduction), sources.map(asProduction));
       });
 
   for (const builder of builders)
@@ -58,7 +51,7 @@ describe('the canary of the README', () => {
       const edited = { ...unedited, images, patches };
       const { production, canary } = await built(builder, 'base', [], edited);
       const [before, after] = [production, canary].map((objects) => ({
-        image: theDaemonSet(objects).spec.template.spec.containers[0]?.image,
+        image: containerIn(objects).image,
         source: ofKind('ConfigMap', objects)[0]?.data?.['ip-masq-operator'],
       }));
       assert.match(after?.image ?? '', /:v0\.2\.0$/);

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { type Container, containersOf, type DaemonSet, isOurs, theDaemonSet } from './documents.ts';
+import {
+  type Container,
+  containerIn,
+  containersOf,
+  type DaemonSet,
+  EVERY_TAINT,
+  isOurs,
+  theDaemonSet,
+} from './documents.ts';
 import { kustomizationsOf } from './kustomize.ts';
 import { objectsOf } from './support.ts';
 
@@ -19,7 +27,7 @@ describe('the pods', () => {
     of: (daemonSet: DaemonSet) => unknown,
     expected: unknown,
   ])[] = [
-    ['no token of the API server', ({ spec }) => spec.template.spec.automountServiceAccountToken, false],
+    ['no token of the API server', pod('automountServiceAccountToken'), false],
     ['the priority of what a node cannot do without', pod('priorityClassName'), 'system-node-critical'],
     ['no process of the node in sight', pod('hostPID'), undefined],
     ['no memory of the node in sight', pod('hostIPC'), undefined],
@@ -28,23 +36,12 @@ describe('the pods', () => {
       ({ spec }) => spec.template.spec.securityContext?.seccompProfile,
       { type: 'RuntimeDefault' },
     ],
-    [
-      'a place on every tainted node',
-      pod('tolerations'),
-      [
-        { operator: 'Exists', effect: 'NoSchedule' },
-        { operator: 'Exists', effect: 'NoExecute' },
-        { operator: 'Exists', key: 'CriticalAddonsOnly' },
-      ],
-    ],
+    ['a place on every tainted node', pod('tolerations'), EVERY_TAINT],
     ['Linux nodes only', ({ spec }) => spec.template.spec.nodeSelector?.['kubernetes.io/os'], 'linux'],
     [
       'an update that reaches a tenth of the nodes at once',
       ({ spec }) => spec.updateStrategy,
-      {
-        type: 'RollingUpdate',
-        rollingUpdate: { maxUnavailable: '10%', maxSurge: 0 },
-      },
+      { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: '10%', maxSurge: 0 } },
     ],
     ['the name that the alerts know', ({ metadata }) => metadata.name, 'ip-masq-agent'],
     [
@@ -83,16 +80,13 @@ describe('the containers', () => {
     for (const container of containersOf(daemonSet)) {
       const { name, securityContext: context = {}, resources } = container;
       it(`${path}: ${name} can gain no right`, () => {
-        assert.equal(context.privileged, false);
-        assert.equal(context.allowPrivilegeEscalation, false);
-        assert.deepEqual(context.capabilities?.drop, ['ALL']);
+        const { privileged, allowPrivilegeEscalation, capabilities } = context;
+        assert.deepEqual([privileged, allowPrivilegeEscalation, capabilities?.drop], [false, false, ['ALL']]);
       });
       it(`${path}: ${name} has limits of memory, and none of CPU, which would only make it late, nor of logs, for which kubelet would evict it`, () => {
         const { requests, limits } = resources as { requests: object; limits: object };
-        assert.deepEqual(
-          [Object.keys(requests).toSorted(), Object.keys(limits)],
-          [['cpu', 'ephemeral-storage', 'memory'], ['memory']],
-        );
+        assert.deepEqual(Object.keys(requests).toSorted(), ['cpu', 'ephemeral-storage', 'memory']);
+        assert.deepEqual(Object.keys(limits), ['memory']);
       });
     }
 
@@ -203,13 +197,10 @@ describe('the overlays', () => {
   });
 
   it('the component podmonitor and the config of Prometheus without the Operator show the same flag', async () => {
-    const daemonSet = theDaemonSet(await objectsOf('base', ['components/podmonitor']));
-    const [container] = daemonSet.spec.template.spec.containers;
-    const [, , flag = ''] =
-      /^#.*(['"])(--scrape.*)\1/m.exec(
-        readFileSync(new URL('../../examples/prometheus/scrape.yaml', import.meta.url), 'utf8'),
-      ) ?? [];
-    assert.ok(container?.args?.includes(flag), flag);
+    const objects = await objectsOf('base', ['components/podmonitor']);
+    const config = readFileSync(new URL('../../examples/prometheus/scrape.yaml', import.meta.url), 'utf8');
+    const [, , flag = ''] = /^#.*(['"])(--scrape.*)\1/m.exec(config) ?? [];
+    assert.ok(containerIn(objects).args?.includes(flag), flag);
   });
 });
 

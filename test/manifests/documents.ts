@@ -172,6 +172,13 @@ export type KubernetesObject =
   | PrometheusRule
   | ServiceAccount;
 
+/** What pods tolerate that run on every tainted node. */
+export const EVERY_TAINT = [
+  { operator: 'Exists', effect: 'NoSchedule' },
+  { operator: 'Exists', effect: 'NoExecute' },
+  { operator: 'Exists', key: 'CriticalAddonsOnly' },
+];
+
 /** The objects of one kind. */
 export function ofKind<Kind extends KubernetesObject['kind']>(
   kind: Kind,
@@ -187,6 +194,13 @@ export function theDaemonSet(objects: readonly KubernetesObject[]): DaemonSet {
   const [daemonSet, ...others] = ofKind('DaemonSet', objects).filter(isAgent);
   if (daemonSet === undefined || others.length > 0) throw new Error('not one DaemonSet');
   return daemonSet;
+}
+
+/** The container of the one DaemonSet of an agent that there is, or the first of several. */
+export function containerIn(objects: readonly KubernetesObject[]): Container {
+  const [container] = theDaemonSet(objects).spec.template.spec.containers;
+  if (container === undefined) throw new Error('no container');
+  return container;
 }
 
 /** All containers, in the order in which they start. */

@@ -8,7 +8,7 @@ import { BINARY } from '../lab/binary.ts';
 import { run } from '../lab/run.ts';
 import { sizes } from '../lab/sizing.ts';
 import { audit } from './audit.ts';
-import { type KubernetesObject, theDaemonSet } from './documents.ts';
+import { containerIn, type KubernetesObject, theDaemonSet } from './documents.ts';
 import { CHART, helm, NO_HELM, objectsOfChart, rendered, VALUES } from './helm.ts';
 import { KUBERNETES, kustomizationsOf } from './kustomize.ts';
 import { objectsOf } from './support.ts';
@@ -23,10 +23,8 @@ const COMPONENTS = kustomizationsOf('components').filter((path) => !path.endsWit
 describe('the values files of the chart', () => {
   it('are one for each component and overlay', () => {
     const names = ['components', 'overlays'].flatMap((dir) => readdirSync(join(KUBERNETES, dir)));
-    assert.deepEqual(
-      FILES.toSorted(),
-      [...new Set(names)].filter((name) => !OF_KUSTOMIZE.includes(name)).toSorted(),
-    );
+    const ofChart = [...new Set(names)].filter((name) => !OF_KUSTOMIZE.includes(name));
+    assert.deepEqual(FILES.toSorted(), ofChart.toSorted());
   });
 });
 
@@ -93,21 +91,15 @@ describe('the chart', { skip: NO_HELM }, () => {
     });
 
   it('takes flags of each kind', async () => {
-    const [container] = theDaemonSet(
-      await objectsOfChart(
-        RELEASE,
-        '--set=flags.cidr-limit-max=1000000,flags.enable-ipv4=true,flags.random-fully=false,flags.v=null',
-        '--set=flags.accept-foreign={docker,cilium}',
-        '--set-string=flags.must-not-masquerade=8.0.0.0/8 from 10.0.0.0/8',
-      ),
-    ).spec.template.spec.containers;
-    assert.deepEqual(container?.args, [
-      '--accept-foreign=docker',
-      '--accept-foreign=cilium',
-      '--cidr-limit-max=1000000',
-      '--enable-ipv4',
-      '--metrics-bind-address=127.0.0.1:9614',
-      '--must-not-masquerade=8.0.0.0/8 from 10.0.0.0/8',
+    const objects = await objectsOfChart(
+      RELEASE,
+      '--set=flags.cidr-limit-max=1000000,flags.enable-ipv4=true,flags.random-fully=false,flags.v=null',
+      '--set=flags.accept-foreign={docker,cilium}',
+      '--set-string=flags.must-not-masquerade=8.0.0.0/8 from 10.0.0.0/8',
+    );
+    assert.deepEqual(containerIn(objects).args, [
+      ...['--accept-foreign=docker', '--accept-foreign=cilium', '--cidr-limit-max=1000000', '--enable-ipv4'],
+      ...['--metrics-bind-address=127.0.0.1:9614', '--must-not-masquerade=8.0.0.0/8 from 10.0.0.0/8'],
       '--random-fully=false',
     ]);
   });
@@ -119,26 +111,19 @@ describe('the chart', { skip: NO_HELM }, () => {
     const changed = after.filter((object, index) => JSON.stringify(object) !== JSON.stringify(before[index]));
     const kinds = changed.map(({ kind }) => kind);
     assert.deepEqual(kinds, ['ConfigMap']);
-    assert.deepEqual(
-      none,
-      before.filter(({ kind }) => kind !== 'ConfigMap'),
-    );
+    const others = before.filter(({ kind }) => kind !== 'ConfigMap');
+    assert.deepEqual(none, others);
   });
 
   it('asks the agent whether it is ready where the agent listens', async () => {
-    const texts = await Promise.all(
-      ['[::1]:9614', '127.0.0.2:9700'].map(async (address) =>
-        JSON.stringify(
-          await objectsOfChart(
-            RELEASE,
-            '--set=components.node-readiness=true',
-            `--set-string=flags.metrics-bind-address=${address}`,
-          ),
-        ),
-      ),
-    );
-    assert.match(texts[0] ?? '', /"http:\/\/\[::1\]:9614\/readyz"/);
-    assert.match(texts[1] ?? '', /"http:\/\/127\.0\.0\.2:9700\/readyz"/);
+    for (const address of ['[::1]:9614', '127.0.0.2:9700']) {
+      const values = [
+        '--set=components.node-readiness=true',
+        `--set-string=flags.metrics-bind-address=${address}`,
+      ];
+      const objects = await objectsOfChart(RELEASE, ...values);
+      assert.ok(JSON.stringify(objects).includes(`"http://${address}/readyz"`), address);
+    }
   });
 
   it('has releases that share no object and no pod', async () => {
@@ -156,13 +141,13 @@ describe('the chart', { skip: NO_HELM }, () => {
   it('has the rows of the sizing table', async () => {
     for (const { cidrs, limitMiB, flags } of sizes()) {
       const objects = await objectsOfChart(RELEASE, `--set=sizing=${cidrs}`);
-      const [container] = theDaemonSet(objects).spec.template.spec.containers;
-      assert.deepEqual(container?.resources, {
+      const { args = [], resources } = containerIn(objects);
+      assert.deepEqual(resources, {
         requests: { cpu: '10m', memory: '48Mi', 'ephemeral-storage': '50Mi' },
         limits: { memory: `${limitMiB}Mi` },
       });
-      const args = container?.args?.filter((arg) => !/^--(?:v|metrics-bind-address)=/.test(arg)).toSorted();
-      assert.deepEqual(args, flags.toSorted(), `${cidrs}`);
+      const others = args.filter((arg) => !/^--(?:v|metrics-bind-address)=/.test(arg));
+      assert.deepEqual(others.toSorted(), flags.toSorted(), `${cidrs}`);
     }
   });
 });
@@ -176,9 +161,7 @@ function kustomized(name: string): Promise<readonly KubernetesObject[]> {
 
 /** Labels that only a release has. */
 const OF_HELM = [
-  'app.kubernetes.io/instance',
-  'app.kubernetes.io/managed-by',
-  'app.kubernetes.io/version',
+  ...['instance', 'managed-by', 'version'].map((label) => `app.kubernetes.io/${label}`),
   'helm.sh/chart',
 ];
 /** That of v1, which the selector of gke-style has in the place of ours. */

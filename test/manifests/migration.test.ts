@@ -1,14 +1,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { realpath, writeFile } from 'node:fs/promises';
-import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
-import { loadAll } from 'js-yaml';
-import { temporaryDirectory } from '../lab/volume.ts';
 import { audit } from './audit.ts';
 import { type DaemonSet, type KubernetesObject, ofKind, theDaemonSet } from './documents.ts';
-import { type Builder, KUBERNETES } from './kustomize.ts';
-import { builders } from './support.ts';
+import type { Builder } from './kustomize.ts';
+import { builders, objectsFrom } from './support.ts';
 
 const PAGE = new URL('../../docs/migration.md', import.meta.url);
 /** v1's own manifest and v2's example have it, and the selector of a DaemonSet cannot change. */
@@ -26,10 +22,8 @@ describe('the kustomizations of the migration page', () => {
         '--nomasq-all-reserved-ranges',
       ]);
       assert.deepEqual(mounted(spec), { 'ip-masq-agent': 'ip-masq-agent' });
-      const samples = [
-        sample('ip-masq-agent', 'config', 'nonMasqueradeCIDRs: [10.0.0.0/8]\nresyncInterval: 60s\n'),
-      ];
-      assert.deepEqual(audit([...objects, ...samples]), []);
+      const text = 'nonMasqueradeCIDRs: [10.0.0.0/8]\nresyncInterval: 60s\n';
+      assert.deepEqual(audit([...objects, sample('ip-masq-agent', 'config', text)]), []);
     });
 
     it(`update the DaemonSet of v2's example, with its ConfigMaps, with ${builder.name}`, async () => {
@@ -40,11 +34,7 @@ describe('the kustomizations of the migration page', () => {
         'ip-masq-agent-cloud': 'ip-masq-agent-config-cloud',
       });
       const samples = [
-        sample(
-          'ip-masq-agent-config',
-          'ip-masq-agent',
-          'nonMasqueradeCIDRs: [10.240.0.0/16]\nmasqLinkLocal: true\n',
-        ),
+        sample('ip-masq-agent-config', 'ip-masq-agent', 'nonMasqueradeCIDRs: [10.240.0.0/16]\n'),
         sample('ip-masq-agent-config-cloud', 'ip-masq-agent-cloud', 'nonMasqueradeCIDRs: [1.0.0.0/8]\n'),
       ];
       const problems = audit([...objects, ...samples]);
@@ -83,12 +73,8 @@ function mounted({ template }: DaemonSet['spec']): Readonly<Record<string, strin
   );
 }
 
-async function built(builder: Builder, kustomization: string): Promise<readonly KubernetesObject[]> {
-  await using temporary = await temporaryDirectory();
-  const dir = await realpath(temporary.path);
-  const text = kustomization.replace('../examples/kubernetes', relative(dir, KUBERNETES));
-  await writeFile(join(dir, 'kustomization.yaml'), text);
-  return loadAll(await builder.build(dir)) as readonly KubernetesObject[];
+function built(builder: Builder, kustomization: string): Promise<readonly KubernetesObject[]> {
+  return objectsFrom(builder, (examples) => kustomization.replace('../examples/kubernetes', examples));
 }
 
 /** The blocks of YAML of the page, without the indentation of the list in which they are. */

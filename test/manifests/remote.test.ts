@@ -9,7 +9,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { run, succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import { audit } from './audit.ts';
-import { type KubernetesObject, ofKind, theDaemonSet } from './documents.ts';
+import { containerIn, type KubernetesObject, ofKind } from './documents.ts';
 import { builders } from './support.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -34,11 +34,9 @@ describe('a kustomization that takes the base from a tag of the repository', () 
         GIT_CONFIG_VALUE_0: 'https://github.com/OWNER/',
       });
       const objects = loadAll(text) as readonly KubernetesObject[];
-      const [container] = theDaemonSet(objects).spec.template.spec.containers;
-      assert.equal(container?.image, `registry.internal/networking/ip-masq-agent@${DIGEST}`);
-      const operator = ofKind('ConfigMap', objects).find(
-        ({ metadata }) => metadata.name === 'ip-masq-operator',
-      );
+      assert.equal(containerIn(objects).image, `registry.internal/networking/ip-masq-agent@${DIGEST}`);
+      const sources = ofKind('ConfigMap', objects);
+      const operator = sources.find(({ metadata }) => metadata.name === 'ip-masq-operator');
       assert.match(operator?.data?.['ip-masq-operator'] ?? '', /fd00:10::/);
       const elsewhere = objects.filter(({ metadata }) => metadata.namespace === 'node-network');
       assert.equal(elsewhere.length, objects.length);

@@ -122,17 +122,7 @@ describe('a slip', () => {
 
 /** JSON with the fields of the source in an order that is easy to look for. */
 function canonical(objects: readonly KubernetesObject[]): string {
-  const first = [
-    'name',
-    'optional',
-    'key',
-    'mountPath',
-    'httpGet',
-    'host',
-    'containerPort',
-    'hostPort',
-    'labels',
-  ];
+  const first = 'name optional key mountPath httpGet host containerPort hostPort labels'.split(' ');
   const rank = (key: string) => (first.indexOf(key) + first.length + 1) % (first.length + 1);
   return JSON.stringify(objects, (_, value: unknown) =>
     typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
+import { mkdir, realpath, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { loadAll } from 'js-yaml';
+import { temporaryDirectory } from '../lab/volume.ts';
 import type { KubernetesObject } from './documents.ts';
 import { type Builder, buildWith, documentsOf, findBuilders, KUBERNETES } from './kustomize.ts';
 
@@ -25,6 +28,22 @@ export async function objectsBy(
   const { yaml11, yaml12 } = documentsOf(await built(builder, path, components));
   assert.deepEqual(yaml11, yaml12, 'YAML 1.1 and 1.2');
   return yaml11 as KubernetesObject[];
+}
+
+/**
+ * What is applied for a kustomization that somebody writes.
+ *
+ * @param write its text; it gets the way from it to the examples
+ */
+export async function objectsFrom(
+  { build }: Builder,
+  write: (examples: string) => string,
+): Promise<readonly KubernetesObject[]> {
+  await using temporary = await temporaryDirectory();
+  const dir = join(await realpath(temporary.path), 'mine');
+  await mkdir(dir);
+  await writeFile(join(dir, 'kustomization.yaml'), write(relative(dir, await realpath(KUBERNETES))));
+  return loadAll(await build(dir)) as readonly KubernetesObject[];
 }
 
 const texts = new Map<string, Promise<string>>();
