@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { isIn } from '../../../lib/cidr/ranges.ts';
+import type { Address } from '../../../lib/cidr/address.ts';
+import { everything, isIn, isInSome, sameRanges } from '../../../lib/cidr/ranges.ts';
+import type { MergedConfig } from '../../../lib/config/config.ts';
 import { changesBetween, describeChanges, describePolicyChange } from '../../../lib/policy/changes.ts';
 import { decide } from '../../../lib/policy/decision.ts';
 import { type Fate, fatesOf, sameFate } from '../../../lib/policy/fates.ts';
 import {
   compilePolicy,
   decider,
+  fromSet,
   nodeAddressText,
   outcomeText,
   type Policy,
@@ -130,10 +133,7 @@ for (const family of FAMILIES) {
           const prefixes = [...before.entries, ...after.entries].map(({ prefix }) => prefix);
           for (const value of [...addresses, ...borders(family, prefixes)]) {
             const found = changes.filter(({ first, last }) => first <= value && value <= last);
-            const [was, is] = [before, after].map((policy) => {
-              const { verdict = 'masqueraded', as } = decider(policy)({ family, value }) ?? {};
-              return outcomeText(verdict, as && nodeAddressText(as));
-            });
+            const [was, is] = [before, after].map((policy) => outcomeAt(decider(policy), { family, value }));
             const outcomes = found.map((change) => [change.before, change.after].map(outcomeOf));
             assert.deepEqual(outcomes, was === is ? [] : [[was, is]]);
           }
@@ -146,6 +146,37 @@ for (const family of FAMILIES) {
             );
             assert.ok(previous.last + 1n < first || isOther);
           });
+        }),
+      );
+    });
+
+    it('are told exactly if what happens to a packet changes', () => {
+      const config = anyConfig(family);
+      // In another order the same CIDRs decide the same.
+      const reordered = config.map((one): readonly [MergedConfig, MergedConfig] => [
+        one,
+        { ...one, nonMasqueradeCIDRs: one.nonMasqueradeCIDRs.toReversed() },
+      ]);
+      fc.assert(
+        fc.property(fc.oneof(fc.tuple(config, config), reordered), ([a, b]) => {
+          const [before, after] = [compilePolicy(a, family), compilePolicy(b, family)];
+          const ranges = [...before.from, ...after.from].map(({ value }) => value);
+          const prefixes = [...before.entries, ...after.entries].map(({ prefix }) => prefix);
+          const packets = [0n, ...borders(family, ranges)].flatMap((source) =>
+            [0n, ...borders(family, prefixes)].map((value) => ({ source, destination: { family, value } })),
+          );
+          const outcomes = (policy: Policy) => {
+            const decide = decider(policy);
+            const { ranges } = fromSet(policy) ?? everything(family);
+            return packets.map(({ source, destination }) =>
+              isInSome(source, ranges) ? outcomeAt(decide, destination) : 'not masqueraded',
+            );
+          };
+          const isChanged = outcomes(before).join() !== outcomes(after).join();
+          const isTold = describePolicyChange(before, after).summary !== 'no verdict changes';
+          // Whose packets are looked at is told even if nothing at all is masqueraded.
+          const isFromSame = sameRanges(fromSet(before)?.ranges, fromSet(after)?.ranges);
+          assert.ok(isTold === isChanged || (isTold && !isFromSame));
         }),
       );
     });
@@ -179,6 +210,11 @@ for (const family of FAMILIES) {
       );
     });
   });
+}
+
+function outcomeAt(decide: ReturnType<typeof decider>, destination: Address): string {
+  const { verdict = 'masqueraded', as } = decide(destination) ?? {};
+  return outcomeText(verdict, as && nodeAddressText(as));
 }
 
 function outcomeOf({ verdict, as }: Fate): string {
