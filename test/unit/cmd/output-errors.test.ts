@@ -13,53 +13,40 @@ const MAKE =
 const NAME = 'give --output-file another file';
 const PERMIT = 'give this user the right to create and rename files in <dir>';
 
-interface Obstacle {
-  readonly what: string;
-  readonly make: () => Promise<unknown>;
-  readonly says: string;
-}
-
-const OBSTACLES: readonly Obstacle[] = [
-  {
-    what: 'its directory is missing',
-    make: () => rm(dir, { recursive: true }),
-    says: `cannot write <dir>/out: ENOENT: no such file or directory; ${MAKE}`,
-  },
-  {
-    what: 'its directory is a file',
-    make: () => rm(dir, { recursive: true }).then(() => writeFile(dir, '')),
-    says: `cannot write <dir>/out: ENOTDIR: not a directory; ${MAKE}`,
-  },
-  {
-    what: 'it is a directory',
-    make: () => mkdir(out),
-    says: `cannot write <dir>/out: it is a directory; ${NAME}`,
-  },
-  {
-    what: 'it is a link',
-    make: () => symlink('elsewhere', out),
-    says: 'cannot write <dir>/out: it is a link; remove it, or set --output-file to the file that it leads to',
-  },
-  {
-    what: 'it is a pipe, which nobody writes to',
-    make: async () => execFileSync('mkfifo', [out]),
-    says: `cannot write <dir>/out: it is not a regular file; ${NAME}`,
-  },
-  {
-    what: 'its directory is read-only',
-    make: () => chmod(dir, 0o555),
-    says: `cannot write <dir>/out: EACCES: permission denied; ${PERMIT}`,
-  },
+const OBSTACLES: readonly (readonly [what: string, make: () => Promise<unknown>, says: string])[] = [
+  [
+    'its directory is missing',
+    () => rm(dir, { recursive: true }),
+    `ENOENT: no such file or directory; ${MAKE}`,
+  ],
+  [
+    'its directory is a file',
+    () => rm(dir, { recursive: true }).then(() => writeFile(dir, '')),
+    `ENOTDIR: not a directory; ${MAKE}`,
+  ],
+  ['it is a directory', () => mkdir(out), `it is a directory; ${NAME}`],
+  [
+    'it is a link',
+    () => symlink('elsewhere', out),
+    'it is a link; remove it, or set --output-file to the file that it leads to',
+  ],
+  [
+    'it is a pipe, which nobody writes to',
+    async () => execFileSync('mkfifo', [out]),
+    `it is not a regular file; ${NAME}`,
+  ],
+  ['its directory is read-only', () => chmod(dir, 0o555), `EACCES: permission denied; ${PERMIT}`],
 ];
 
 describe('an output file that cannot be written is an error that says what to do, and nothing changes:', () => {
   useScratch();
 
-  for (const { what, make, says } of OBSTACLES) {
+  for (const [what, make, says] of OBSTACLES) {
     it(what, async () => {
       await make();
       const before = await readdir(dir).catch(() => undefined);
-      assert.equal(await asNobody(() => message(writeOutput(out, 'new\n'))), says.replaceAll('<dir>', dir));
+      const expected = `cannot write ${out}: ${says.replaceAll('<dir>', dir)}`;
+      assert.equal(await asNobody(() => message(writeOutput(out, 'new\n'))), expected);
       assert.deepEqual(await readdir(dir).catch(() => undefined), before);
     });
   }
@@ -74,25 +61,25 @@ describe('an output file that cannot be written is an error that says what to do
 });
 
 const MOUNTS = [
-  {
-    what: 'no space is left',
-    script: 'mount -t tmpfs -o size=8k none .',
-    says: 'ENOSPC: no space left on device; free space in <dir>',
-    left: '',
-  },
-  {
-    what: 'the file system is read-only',
-    script: 'mount -t tmpfs -o ro none .',
-    says: 'EROFS: read-only file system; mount <dir> writable',
-    left: '',
-  },
-  {
-    what: 'the file alone is mounted',
-    script: 'echo old > out && mount --bind out out',
-    says: 'EBUSY: resource busy or locked; mount the directory <dir> instead of the single file, which cannot be replaced while it is a mount point',
-    left: 'out',
-  },
-];
+  [
+    'no space is left',
+    'mount -t tmpfs -o size=8k none .',
+    'ENOSPC: no space left on device; free space in <dir>',
+    '',
+  ],
+  [
+    'the file system is read-only',
+    'mount -t tmpfs -o ro none .',
+    'EROFS: read-only file system; mount <dir> writable',
+    '',
+  ],
+  [
+    'the file alone is mounted',
+    'echo old > out && mount --bind out out',
+    'EBUSY: resource busy or locked; mount the directory <dir> instead of the single file, which cannot be replaced while it is a mount point',
+    'out',
+  ],
+] as const;
 
 /** Runs a command that may mount: nobody else sees what it mounts. */
 const PRIVATE_MOUNTS = ['--mount', ...(IS_ROOT ? [] : ['--user', '--map-root-user'])];
@@ -109,7 +96,7 @@ describe('a mount that is in the way is an error that says what to do, and leave
     const said = await writeOutput(dir + '/out', 'x'.repeat(10000)).catch((error) => error.message);
     console.log(JSON.stringify([said, readdirSync(dir).join()]));`;
 
-  for (const { what, script, says, left } of MOUNTS) {
+  for (const [what, script, says, left] of MOUNTS) {
     it(what, () => {
       const shell = `cd "$1" && ${script} && exec "$2" --input-type=module -e "$3" "$1"`;
       const args = ['sh', '-c', shell, 'sh', dir, process.execPath, program];
@@ -128,10 +115,7 @@ function whyNoMounts(): string | false {
 }
 
 async function message(running: Promise<unknown>): Promise<string> {
-  const error = await running.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
+  const error = await running.catch((error: unknown) => error);
   assert.ok(error instanceof SystemError, String(error));
   return error.message;
 }

@@ -87,8 +87,8 @@ describe('what a killed writer has left', () => {
         '.out',
         '.out.tmp-',
         '.out.tmp-backup',
-        '.other.tmp-0123456789ab',
-        'out.tmp-0123456789ab',
+        `.other${LEFT_OVER.slice(4)}`,
+        LEFT_OVER.slice(1),
       ];
       for (const name of [LEFT_OVER, ...others]) await writeFile(join(dir, name), 'half');
       await writeFile(out, before);

@@ -39,21 +39,8 @@ describe('parseDuration reads, as Go does,', () => {
 describe('parseDuration rejects, as Go does,', () => {
   const rejected = [
     ...['', '3', '-', 's', '.', '-.', '.s', '+.s', '1d', '60', '1h 30m', ' 1s', '1s ', '1s\n', '1S', '1e3s'],
-    ...[
-      '0x1s',
-      '1_000s',
-      '1..5s',
-      '1.5.5s',
-      '--1s',
-      '1-s',
-      '1m-30s',
-      '1:30',
-      '１s',
-      '١s',
-      'Infinitys',
-      'NaNs',
-    ],
-    'PT1M',
+    ...['0x1s', '1_000s', '1..5s', '1.5.5s', '--1s', '1-s', '1m-30s', '1:30', '１s', '١s', 'NaNs', 'PT1M'],
+    'Infinitys',
   ];
   for (const text of rejected) {
     it(JSON.stringify(text), () => assert.equal(parseDuration(text), undefined));

@@ -6,6 +6,9 @@ import type { Problem } from '../../../lib/config/problem.ts';
 import { useWork } from '../../lab/work.ts';
 import { UNPRINTABLE } from './support.ts';
 
+const LONG = 'x'.repeat(500);
+const caretBehind = (columns: number) => `   | ${' '.repeat(columns)}^`;
+
 describe('a problem with its line', () => {
   const workOf = useWork();
 
@@ -23,26 +26,20 @@ describe('a problem with its line', () => {
     ['drops the carriage return of CRLF', 'a: 1\r\nb: 2\r\n', 2, 1, [' 2 | b: 2', '   | ^']],
     ['keeps a carriage return inside a line', 'a\rb\n', 1, 3, [' 1 | a\\x0db', '   |      ^']],
     ['keeps the first of two carriage returns', 'a\r\r\n', 1, 1, [' 1 | a\\x0d', '   | ^']],
-    [
-      'cuts a long line behind the caret',
-      'x'.repeat(500),
-      1,
-      11,
-      [` 1 | ${'x'.repeat(120)}`, `   | ${' '.repeat(10)}^`],
-    ],
+    ['cuts a long line behind the caret', LONG, 1, 11, [` 1 | ${'x'.repeat(120)}`, caretBehind(10)]],
     [
       'cuts a long line around the caret',
       `${'a'.repeat(200)}b${'c'.repeat(200)}`,
       1,
       201,
-      [` 1 | ${'a'.repeat(60)}b${'c'.repeat(59)}`, `   | ${' '.repeat(60)}^`],
+      [` 1 | ${'a'.repeat(60)}b${'c'.repeat(59)}`, caretBehind(60)],
     ],
     [
       'cuts a long line before the caret at its end',
-      'x'.repeat(500),
+      LONG,
       1,
       501,
-      [` 1 | ${'x'.repeat(60)}`, `   | ${' '.repeat(60)}^`],
+      [` 1 | ${'x'.repeat(60)}`, caretBehind(60)],
     ],
     ['has no line where the source has none', 'a', 2, 1, []],
   ] as const) {
@@ -54,25 +51,14 @@ describe('a problem with its line', () => {
   }
 
   it('shows both lines of a conflict', () => {
-    const problem: Problem = {
-      ...problemAt(1, 4),
-      other: { kind: 'file', source: 'other', line: 2, column: 1 },
-    };
+    const other = { kind: 'file', source: 'other', line: 2, column: 1 } as const;
     const sources = [
       { name: 's', text: 'a: 1' },
       { name: 'other', text: 'x\ny: 2' },
     ];
-    assert.equal(
-      problemFramer(sources)(problem),
-      [
-        's:1:4: error: is wrong (the other: other:2:1); do right',
-        ' 1 | a: 1',
-        '   |    ^',
-        'other:2:1',
-        ' 2 | y: 2',
-        '   | ^',
-      ].join('\n'),
-    );
+    const shown = problemFramer(sources)({ ...problemAt(1, 4), other }).split('\n');
+    const head = 's:1:4: error: is wrong (the other: other:2:1); do right';
+    assert.deepEqual(shown, [head, ' 1 | a: 1', '   |    ^', 'other:2:1', ' 2 | y: 2', '   | ^']);
   });
 
   it('shows no line of a source that it was not given, nor of built-in origins', () => {

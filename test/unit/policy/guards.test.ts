@@ -27,22 +27,13 @@ describe('a config without an error', () => {
     new RegExp(`^${at}warning: no .*${family} ${cause}: all other ${family} `);
   const everything = (at: string, family: string) => new RegExp(`^${at}: info: all ${family} addresses`);
 
+  const NO_IPV6_DEFAULT = nothing('', 'IPv6', 'default but link-local');
   for (const [what, texts, options, ...expected] of [
     ['the defaults', {}, IPV4],
-    ['the defaults with IPv6', {}, BOTH, nothing('', 'IPv6', 'default but link-local')],
-    [
-      'all reserved ranges with IPv6',
-      {},
-      { ...BOTH, noMasqAllReservedRanges: true },
-      nothing('', 'IPv6', 'default but link-local'),
-    ],
+    ['the defaults with IPv6', {}, BOTH, NO_IPV6_DEFAULT],
+    ['all reserved ranges with IPv6', {}, { ...BOTH, noMasqAllReservedRanges: true }, NO_IPV6_DEFAULT],
     ['one address inside', { a: 'nonMasqueradeCIDRs: [10.0.0.1/32]' }, IPV4],
-    [
-      'one of IPv4 alone, with IPv6',
-      { a: 'nonMasqueradeCIDRs: [10.0.0.1/32]' },
-      BOTH,
-      nothing('a:1:21: ', 'IPv6'),
-    ],
+    ['one of IPv4, with IPv6', { a: 'nonMasqueradeCIDRs: [10.0.0.1/32]' }, BOTH, nothing('a:1:21: ', 'IPv6')],
     ['one of each', { a: 'nonMasqueradeCIDRs: [10.0.0.1/32, "fd00::/8"]' }, BOTH],
     ['a source without the list', { a: '\nmasqLinkLocal: true' }, IPV4, nothing('a:2:1: ', 'IPv4')],
     [
@@ -65,12 +56,7 @@ describe('a config without an error', () => {
       nothing('a:1:21: ', 'IPv4'),
     ],
     ['an exception that says that it is meant', { a: 'masqueradeCIDRs: [0.0.0.0/0]' }, IPV4],
-    [
-      'such an exception for the other family',
-      { a: 'masqueradeCIDRs: [0.0.0.0/0]' },
-      BOTH,
-      nothing('a:1:1: ', 'IPv6'),
-    ],
+    ['one for the other family', { a: 'masqueradeCIDRs: [0.0.0.0/0]' }, BOTH, nothing('a:1:1: ', 'IPv6')],
     ['such an exception for both', { a: 'masqueradeCIDRs: [0.0.0.0/0, "::/0"]' }, BOTH],
     [
       'parts that add up to everything, around link-local',
