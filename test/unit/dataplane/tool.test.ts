@@ -222,7 +222,9 @@ describe('a tool of the system', () => {
   it('sees no environment but what it needs', async () => {
     const { stdout } = await host.run('env', []);
     const names = stdout.split('\n').flatMap((line) => line.split('=')[0] || []);
-    assert.deepEqual(names.filter((name) => !name.startsWith('XTABLES_')).sort(), ['LC_ALL', 'PATH']);
+    // Node.js passes the last one on by itself while it measures coverage.
+    const needed = names.filter((name) => !/^(?:XTABLES_.*|NODE_V8_COVERAGE)$/.test(name));
+    assert.deepEqual(needed.toSorted(), ['LC_ALL', 'PATH']);
   });
 });
 
