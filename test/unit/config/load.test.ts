@@ -6,7 +6,7 @@ import { CIDR_KEYS } from '../../../lib/config/keys.ts';
 import { type LoadedConfig, loadConfig } from '../../../lib/config/load.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import { ProjectedVolume } from '../../lab/volume.ts';
-import { directoryOf, kindsOf, merge, namesOf, OPTIONS, volumeOf } from './support.ts';
+import { directoryOf, kindsOf, merge, namesOf, OPTIONS } from './support.ts';
 
 describe('the limit of CIDRs of all sources together', () => {
   const listOf = (from: number, count: number): string =>
@@ -205,25 +205,20 @@ describe('loading a directory', () => {
     assert.equal((await loadConfig(directory.path, { ...OPTIONS, configLimit: 24 })).sources.length, 3);
   });
 
-  it('knows a volume from the first reading on that finds one, although nothing else has changed', async () => {
+  it('knows a volume from the first reading that finds one, although nothing else has changed', async () => {
     await using directory = await directoryOf({});
     const plain = await loadConfig(directory.path, OPTIONS);
     assert.equal(plain.projected, false);
     const volume = await ProjectedVolume.create(directory.path, {});
-    const projected = await loadConfig(volume.dir, OPTIONS, plain);
+    const projected = await loadConfig(directory.path, OPTIONS, plain);
     assert.equal(projected.projected, true);
+    // The defaults are never used in the place of lost data.
     await volume.loseData();
-    assert.equal((await loadConfig(volume.dir, OPTIONS, projected)).config, undefined);
-  });
-
-  it('never uses the defaults where a volume has lost its data', async () => {
-    await using directory = await volumeOf({ 'ip-masq-a': '{}' });
-    const first = await loadConfig(directory.path, OPTIONS);
-    assert.equal(first.projected, true);
-    await directory.volume.loseData();
-    const second = await loadConfig(directory.path, OPTIONS, first);
-    assert.deepEqual([second.config, second.projected], [undefined, true]);
-    assert.deepEqual(kindsOf(second.problems), ['unreadable']);
+    const lost = await loadConfig(directory.path, OPTIONS, projected);
+    assert.deepEqual(
+      [lost.config, lost.projected, kindsOf(lost.problems)],
+      [undefined, true, ['unreadable']],
+    );
   });
 
   it('yields no config where one file of several is unreadable, and reports the others too', async () => {

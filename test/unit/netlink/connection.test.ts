@@ -44,10 +44,8 @@ describe('replies', () => {
   it('are only an end if nothing else is to come', async () => {
     const change = { asked: 'change it', sequence: 3 };
     await receive(socketWith([{ type: 2 }]), change, () => {});
-    await assert.rejects(
-      receive(socketWith([DONE]), change, () => {}),
-      NetlinkError,
-    );
+    const receiving = receive(socketWith([DONE]), change, () => {});
+    await assert.rejects(receiving, NetlinkError);
   });
 
   for (const [what, messages, reason] of [

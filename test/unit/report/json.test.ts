@@ -12,7 +12,9 @@ const { error, warning, info, nowhere } = PROBLEMS;
 
 describe('the JSON report', () => {
   it('has the merged config, each value with its place', () => {
-    const text = 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true\nresyncInterval: 90s';
+    const text =
+      'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeAddresses: [{address: 198.51.100.0/24, destination: 0.0.0.0/0}]\nmasqLinkLocal: true\nresyncInterval: 90s';
+    const at = (line: number, column: number) => ({ source: 'ip-masq-a', file: 'ip-masq-a', line, column });
     assert.deepEqual(JSON.parse(jsonReport(check({ 'ip-masq-a': text }))), {
       ok: true,
       hash: configHash(check({ 'ip-masq-a': text }).config ?? assert.fail()),
@@ -22,28 +24,15 @@ describe('the JSON report', () => {
       problems: [],
       merged: {
         sources: ['ip-masq-a'],
-        nonMasqueradeCIDRs: [
-          { cidr: '10.0.0.0/8', origin: { source: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 22 } },
-        ],
+        nonMasqueradeCIDRs: [{ cidr: '10.0.0.0/8', origin: at(1, 22) }],
         masqueradeCIDRs: [],
         masqueradeFromCIDRs: [],
-        masqueradeAddresses: [],
+        masqueradeAddresses: [{ destination: '0.0.0.0/0', address: '198.51.100.0/24', origin: at(2, 23) }],
         masqLinkLocal: true,
         masqLinkLocalIPv6: false,
         resyncIntervalMs: 90_000,
       },
     });
-  });
-
-  it('has the addresses of destinations', () => {
-    const text = 'masqueradeAddresses: [{address: 198.51.100.0/24, destination: 0.0.0.0/0}]';
-    assert.deepEqual(JSON.parse(jsonReport(check({ 'ip-masq-a': text }))).merged.masqueradeAddresses, [
-      {
-        destination: '0.0.0.0/0',
-        address: '198.51.100.0/24',
-        origin: { source: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 23 },
-      },
-    ]);
   });
 
   it('names what the defaults follow', () => {
