@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { FAMILIES } from '../kernel/support.ts';
 import { NODE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
+import { RUNS } from '../lab/runs.ts';
 import { configOf, createPacketLab, DATAPLANES, NO_LAB, type PacketLab, sync } from './support.ts';
 
 const CONFIG = configOf('nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\n');
@@ -14,6 +15,9 @@ const REPEATED = Array.from({ length: 20 }, () =>
   [OUTSIDE, INSIDE].flatMap(({ IPv4, IPv6 }) => [IPv4, IPv6]),
 ).flat();
 const REPEATED_SOURCES = REPEATED.map((_, index) => [NODE.IPv4, NODE.IPv6, POD.IPv4, POD.IPv6][index % 4]);
+
+/** Far longer than so many rounds take. */
+const PATIENCE_MS = 120_000 * RUNS;
 
 const TABLES = ['ip', 'ip6'] as const;
 
@@ -77,7 +81,7 @@ describe('kube-proxy in nftables mode', { skip: NO_LAB }, () => {
   });
 });
 
-describe('a table with the priority of older versions', { skip: NO_LAB }, () => {
+describe('a table with the priority of older versions', { skip: NO_LAB, timeout: PATIENCE_MS }, () => {
   it('is replaced, and no packet meets no rules meanwhile', async () => {
     await using lab = await createPacketLab(nftables);
     await sync(lab.dataplane, CONFIG);
@@ -92,7 +96,7 @@ describe('a table with the priority of older versions', { skip: NO_LAB }, () => 
         REPEATED_SOURCES,
       );
     };
-    for (let time = 0; time < 20; time += 1) {
+    for (let time = 0; time < 10 * RUNS; time += 1) {
       await nft(lab, script);
       assert.notEqual((await chains(lab))[0], current);
       const replacing = { isDone: false };
@@ -106,7 +110,7 @@ describe('a table with the priority of older versions', { skip: NO_LAB }, () => 
   });
 });
 
-describe('ranges that packets come from', { skip: NO_LAB }, () => {
+describe('ranges that packets come from', { skip: NO_LAB, timeout: PATIENCE_MS }, () => {
   for (const kind of DATAPLANES)
     it(`come, change and go, and no packet of a listed range gets another verdict meanwhile, ${kind.name}`, async (test) => {
       await using lab = await createPacketLab(kind);
@@ -115,7 +119,7 @@ describe('ranges that packets come from', { skip: NO_LAB }, () => {
       const steps = [from('198.51.100.0/24'), from('2001:db8:9::/48'), from('10.0.0.0/9'), ''];
       await sync(lab.dataplane, CONFIG);
       let sent = 0;
-      for (let time = 0; time < 8; time += 1) {
+      for (let time = 0; time < 4 * RUNS; time += 1) {
         for (const step of steps) {
           const changing = { isDone: false };
           const synced = sync(

@@ -18,7 +18,7 @@ import { createPacketLab, DATAPLANES, NO_LAB, type PacketLab } from './support.t
 /** To see a failure again: PACKETS_SEED=7 RUNS=10 node --test … */
 const SEED = Number(process.env['PACKETS_SEED'] ?? 1);
 /** For each dataplane. */
-const CONFIGS = 120 * RUNS;
+const CONFIGS = 60 * RUNS;
 
 const RANGES: readonly PortRange[] = [
   { first: 2000, last: 2999 },
