@@ -59,9 +59,12 @@ export async function createMachine(cgroup: string): Promise<Machine> {
 
 /** What differs, in words; empty if nothing does. */
 export function differences(before: Look, after: Look): readonly string[] {
+  const missing = (kind: keyof Omit<Look, 'sysctls'>, here: Look, there: Look) =>
+    here[kind].filter((entry) => !there[kind].includes(entry));
   const listed = (['mounts', 'cgroups', 'files', 'network'] as const).flatMap((kind) => [
-    ...after[kind].filter((entry) => !before[kind].includes(entry)).map((entry) => `${kind}: new: ${entry}`),
-    ...before[kind].filter((entry) => !after[kind].includes(entry)).map((entry) => `${kind}: gone: ${entry}`),
+    ...missing(kind, after, before).map((entry) => `${kind}: new: ${entry}`),
+    // Cgroups of the machine's other programs end with them.
+    ...(kind === 'cgroups' ? [] : missing(kind, before, after).map((entry) => `${kind}: gone: ${entry}`)),
   ]);
   const names = new Set([...Object.keys(before.sysctls), ...Object.keys(after.sysctls)]);
   const changed = [...names].filter((name) => before.sysctls[name] !== after.sysctls[name]);
