@@ -48,6 +48,7 @@ describe(DROP, () => {
     const agent = node.start(DROP, SERVED);
     await agent.logged(/using iptables/);
     await agent.logged(/--invalid-packets=drop has no effect/);
+    await agent.logged(/metrics, probes and status on/);
     await eventually(
       async () => /^ip_masq_agent_invalid_packets_not_dropped 1$/m.test(await node.metrics()),
       () => 'the gauge',
