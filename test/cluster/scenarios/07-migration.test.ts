@@ -5,7 +5,7 @@ import { olderAgentRules } from '../../lab/older-agent.ts';
 import { succeed } from '../../lab/run.ts';
 import type { Kustomization } from '../lab/agent.ts';
 import { kubectlCommands, sectionOf } from '../lab/documentation.ts';
-import { onlyOwnRules } from '../lab/own-rules.ts';
+import { homeBesideProxy, onlyOwnRules } from '../lab/own-rules.ts';
 import { cidrs, packets, sourceText, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { endWithoutWrongs, openFlows, startTraffic } from '../lab/traffic.ts';
@@ -71,7 +71,7 @@ scenario('gke-style takes over the chain IP-MASQ of a v1, and no packet goes wro
 });
 
 scenario('an overlay with another selector is refused, and comes the documented way', async (lab) => {
-  const { agent, cluster, kubectl, nodes } = lab;
+  const { agent, kubectl, nodes } = lab;
   await using stack = new AsyncDisposableStack();
   stack.defer(() => removeChain(lab, 'IP-MASQ'));
   const documented = await documentedChange();
@@ -81,7 +81,7 @@ scenario('an overlay with another selector is refused, and comes the documented 
     sources: { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) },
   });
   await untilPackets(lab, VERDICTS);
-  await onlyOwnRules(lab, cluster.proxyMode === 'nftables' ? 'table' : { chain: 'IP-MASQ-AGENT' });
+  await onlyOwnRules(lab, homeBesideProxy(lab));
 
   await using flows = await openFlows(lab, VERDICTS);
   await using traffic = await startTraffic(lab, PER_SECOND);

@@ -10,7 +10,7 @@ import { commandsOf, kubectlCommands, sectionOf } from '../lab/documentation.ts'
 import { helmOn } from '../lab/helm.ts';
 import { type Kubectl, kubectlFor } from '../lab/kubectl.ts';
 import { localNode } from '../lab/local-node.ts';
-import { onlyOwnRules } from '../lab/own-rules.ts';
+import { homeBesideProxy, onlyOwnRules } from '../lab/own-rules.ts';
 import { cidrs, packets, sourceText, untilPackets } from '../lab/packets.ts';
 import { type Release, readRelease } from '../lab/release.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
@@ -39,7 +39,7 @@ scenario('a release is installed from a registry, and uninstalled as the documen
     const { agent, kubectl, nodes } = system;
     for (const args of await documented('Deploy', release)) await kubectl.must(...args);
     await release.isPulled();
-    await onlyOwnRules(system, CHAIN);
+    await onlyOwnRules(system, homeBesideProxy(system));
     // The addresses of the nodes are private, so they are inside.
     assert.deepEqual(await packets(system), { nodes: 'not masqueraded', pods: 'not masqueraded' });
     await agent.write('ip-masq-operator', sourceText(system, 'pods'));
@@ -96,7 +96,7 @@ scenario(
       await chart.run('Install', 'push', 'template', 'install');
       await agent.rolledOut();
       await release.isPulled();
-      await onlyOwnRules(system, CHAIN);
+      await onlyOwnRules(system, homeBesideProxy(system));
       await untilPackets(system, VERDICTS);
 
       await using flows = await openFlows(system, VERDICTS);
@@ -123,12 +123,12 @@ scenario(
       const rolledBack = await kubectl.must('get', 'daemonset/ip-masq-agent', '--output=jsonpath={..args}');
       assert.doesNotMatch(rolledBack, /--strict/);
       for (const node of nodes) assert.match(await node.ownRules(), new RegExp(UNUSED));
-      await onlyOwnRules(system, CHAIN);
+      await onlyOwnRules(system, homeBesideProxy(system));
 
       const [leave = [], ...remove] = await chart.documented('Uninstall');
       await chart.execute(leave);
       await kubectl.must('wait', 'pods', APP, '--for=delete', '--timeout=180s');
-      await onlyOwnRules(system, CHAIN);
+      await onlyOwnRules(system, homeBesideProxy(system));
       assert.equal(await kubectl.must('get', OBJECTS, APP, '--output=name'), '');
       assert.deepEqual(await flows.changes(), []);
       const total = await endWithoutWrongs(traffic, VERDICTS);
@@ -173,7 +173,7 @@ scenario('a kustomization becomes a release of the Helm chart, and no packet goe
       'daemonset.apps/ip-masq-agent',
       'serviceaccount/ip-masq-agent',
     ]);
-    await onlyOwnRules(system, CHAIN);
+    await onlyOwnRules(system, homeBesideProxy(system));
     assert.deepEqual(await flows.changes(), []);
     const total = await endWithoutWrongs(traffic, VERDICTS);
     lab.measured('connections during a move to Helm', `${total}, 0 with the wrong source`);
