@@ -92,7 +92,8 @@ async function readLeftover(
   const known = await netlink?.has({ family: tool.family, table: 'nat', chain });
   // In legacy mode the tool would read the whole table.
   if (known === undefined && care === 'little') return undefined;
-  if (!(known ?? (await tool.references(chain)) !== undefined)) return 'none';
+  // The tool says of a chain with rules of nft(8) what it says of one that is not there, but finds it as a target.
+  if (!(known ?? (await tool.exists(chain)))) return 'none';
   const specs = (await tool.list(chain)) ?? ['(rules that iptables cannot list)'];
   return specs.map((spec) => ({ chain, spec }));
 }
