@@ -126,7 +126,7 @@ unit: setup $(VALIDATOR)
 	@# Runs all files in one process: to start Node.js more than a hundred times would take as long as all the tests.
 	$(RUN_TESTS) --test-isolation=none 'test/unit/**/*.test.ts'
 
-test: check $(BIN) ## run check, then tests with a real kernel, real packets and the whole agent: at most 7 minutes
+test: check $(BIN) ## run check, then tests with a real kernel, real packets and the whole agent: 5 minutes on 2 idle cores
 	$(RUN_TESTS) 'test/{kernel,packets,e2e}/**/*.test.ts'
 	@echo 'test: skipped the tests that need Docker, Prometheus, Chromium, zsh or kustomize, and long random runs; `make test-more` runs them'
 
