@@ -55,7 +55,7 @@ describe('the rendered transaction of both families', () => {
   }
 
   for (const mode of MODES)
-    it(`leaves rules of others alone, ${mode}`, async () => {
+    it(`leaves foreign rules alone, ${mode}`, async () => {
       await using lab = await createLab(kindOf(0), mode, 'IPv4');
       await lab.restore(':OTHER - [0:0]', '-A OTHER -j RETURN', '-A POSTROUTING -j OTHER');
       await feed(
