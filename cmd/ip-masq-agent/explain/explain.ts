@@ -73,8 +73,10 @@ async function askNode(
     const { family } = address;
     const seen = { ...common, ...placesOf(family, places), kubeProxyDrops: dropping.includes(family) };
     const targets = ways[index]?.length ? ways[index] : [address];
-    const found = targets.map((one) => explainedLive(config, one, from, keptFamilies(flags), seen));
-    for (const one of onePerVerdict(await Promise.all(found)))
+    const found: Explained[] = [];
+    // One after the other: a Service can have very many endpoints, and each may need a tool.
+    for (const one of targets) found.push(await explainedLive(config, one, from, keptFamilies(flags), seen));
+    for (const one of onePerVerdict(found))
       answers.push(one.address.value === address.value ? one : { ...one, translatedFrom: address });
   }
   return { answers, unseen: addresses.filter((_, index) => !ways[index]?.length) };
