@@ -8,10 +8,10 @@ const TEXT = { type: 'string' } as const;
 /** Placeholders of values that people write as numbers too. */
 const NUMERIC = ['BYTES', 'DURATION'];
 
-const SOURCE = {
+const CONFIG_FILE = {
   name: { ...TEXT, description: 'The name of the ConfigMap.' },
   key: { ...TEXT, description: 'The key in the ConfigMap.' },
-  file: { ...TEXT, pattern: '^ip-masq-', description: 'The name of the source.' },
+  file: { ...TEXT, pattern: '^ip-masq-', description: 'The name of the config file.' },
   optional: { type: 'boolean', description: 'Whether pods start without the ConfigMap.' },
 } as const;
 
@@ -41,8 +41,8 @@ export function chartValuesSchema() {
         Object.fromEntries(Object.entries(FLAGS).map(([name, flag]) => [name, flagSchema(flag)])),
       ),
       config,
-      configMap: closed(SOURCE),
-      sources: { type: 'array', items: { ...closed(SOURCE), required: ['name', 'optional'] } },
+      configMap: closed(CONFIG_FILE),
+      configFiles: { type: 'array', items: { ...closed(CONFIG_FILE), required: ['name', 'optional'] } },
       sizing: { enum: [1_000, 5_000, 10_000, 50_000, 100_000] },
       nodeSelector: { type: 'object', additionalProperties: TEXT },
       tolerations: { type: 'array', items: { type: 'object' } },

@@ -1,4 +1,4 @@
-/** Compiles the JSON Schema of a source into a validator, so that the agent starts without Ajv. */
+/** Compiles the JSON Schema of a config file into a validator, so that the agent starts without Ajv. */
 import { writeFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import standalone from 'ajv/dist/standalone/index.js';

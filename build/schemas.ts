@@ -1,7 +1,7 @@
 import { ALL_KEYS, CIDR_LIMIT } from '../lib/config/keys.ts';
 import { ITEM_SCHEMAS } from '../lib/config/list-key.ts';
 
-/** The JSON Schema of a source. */
+/** The JSON Schema of a config file. */
 export function configSchema() {
   const { name: limit, remedy, schema, ...about } = CIDR_LIMIT;
   return {
@@ -9,7 +9,7 @@ export function configSchema() {
     $id: 'urn:ip-masq-agent:schema:config',
     title: 'ip-masq-agent config',
     description:
-      "One source: a key `ip-masq-*` of a ConfigMap, mounted in the agent's config directory. Keys are matched case-insensitively.",
+      "One config file: a key `ip-masq-*` of a ConfigMap, mounted in the agent's config directory. Keys are matched case-insensitively.",
     type: 'object',
     additionalProperties: false,
     properties: {
@@ -36,8 +36,8 @@ export function configSchema() {
 /** The JSON Schema of a merged config in JSON outputs. */
 export function mergedSchema() {
   const properties = {
-    sources: {
-      description: 'The names of the sources; none if the defaults apply.',
+    configFiles: {
+      description: 'The names of the config files; none if the defaults apply.',
       type: 'array',
       items: { type: 'string' },
     },

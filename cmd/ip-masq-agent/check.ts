@@ -1,19 +1,19 @@
 import { sizeOf } from '../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../lib/config/config.ts';
+import type { ConfigFile } from '../../lib/config/config-file.ts';
 import { configHash } from '../../lib/config/config-hash.ts';
 import { problemFramer } from '../../lib/config/frame.ts';
 import { type Problem, problem } from '../../lib/config/problem.ts';
-import type { Source } from '../../lib/config/source.ts';
 import { readExpectations } from '../../lib/inputs/expectations.ts';
 import { readFile } from '../../lib/inputs/input.ts';
 import { unmasqueraded } from '../../lib/policy/flatten.ts';
 import { failedExpectations } from '../../lib/policy/guards.ts';
 import { compilePolicy, type Family } from '../../lib/policy/policy.ts';
+import { configFileText } from '../../lib/report/config-file-text.ts';
 import { githubReport } from '../../lib/report/github.ts';
 import { jsonReport } from '../../lib/report/json.ts';
 import type { CheckReport } from '../../lib/report/report.ts';
 import { sarifReport } from '../../lib/report/sarif.ts';
-import { sourceText } from '../../lib/report/source-text.ts';
 import { textReport } from '../../lib/report/text-report.ts';
 import { counted, countedAddresses } from '../../lib/text/words.ts';
 import { buildInfo } from './build-info.ts';
@@ -52,9 +52,9 @@ export async function check({ flags, operands, texts }: Args<typeof CHECK_FLAGS>
  */
 async function readExpectFile(path: string, flags: CheckFlags) {
   const file = await readFile(path);
-  const refuse = (problems: readonly Problem[], sources: readonly Source[]) =>
+  const refuse = (problems: readonly Problem[], configFiles: readonly ConfigFile[]) =>
     new UsageError(
-      ['the file of --expect cannot be used', ...problems.map(problemFramer(sources))].join('\n'),
+      ['the file of --expect cannot be used', ...problems.map(problemFramer(configFiles))].join('\n'),
     );
   if (!('text' in file)) throw refuse([file], []);
   const { expectations, problems } = readExpectations(file, configOptions(flags));
@@ -76,9 +76,9 @@ const REPORTS: Readonly<
 function mergedText({ config }: CheckReport, flags: CheckFlags): string {
   if (config === undefined) return '';
   const families = keptFamilies(flags);
-  const source = sourceText(config, families);
+  const configFile = configFileText(config, families);
   const sizes = families.map((family) => `${sizeLine(config, family)}\n`);
-  return `${source}\n${sizes.join('')}config hash ${configHash(config)}, without flags: nodes with equal hashes have an equal config, not always equal rules\n`;
+  return `${configFile}\n${sizes.join('')}config hash ${configHash(config)}, without flags: nodes with equal hashes have an equal config, not always equal rules\n`;
 }
 
 /** The number of addresses that are not masqueraded. An address in several entries counts once, exceptions do not. */

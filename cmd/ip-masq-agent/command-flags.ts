@@ -22,7 +22,7 @@ export const CHECK_FORMATS = {
 export const RENDER_FORMATS = {
   iptables: 'input of iptables-restore',
   nftables: 'input of nft -f',
-  config: 'one merged source',
+  config: 'one merged config file',
   'win-bridge': 'the CNI config of a Windows node',
 } as const;
 
@@ -110,7 +110,7 @@ export const RENDER_FLAGS = {
   'diff-to': flag(
     paths,
     '',
-    'a file, a directory or - to read as check does: print instead which addresses change their verdict if its sources replace those of --filename or --config-dir; may be given several times; exit code 4 if there are any',
+    'a file, a directory or - to read as check does: print instead which addresses change their verdict if its config files replace those of --filename or --config-dir; may be given several times; exit code 4 if there are any',
   ),
   'input-file': flag(optionalPath, '', 'with --format=win-bridge: the CNI config to change'),
   'output-file': flag(
@@ -121,12 +121,12 @@ export const RENDER_FLAGS = {
   watch: flag(
     boolean,
     'false',
-    'with --output-file: keep running, and write the file again when the sources change',
+    'with --output-file: keep running, and write the file again when the config files change',
   ),
   'health-bind-address': flag(
     bindAddress,
     '',
-    'with --watch: address of a server with only /healthz and /readyz; ready means that the output file holds the current generation of the sources; empty for no server',
+    'with --watch: address of a server with only /healthz and /readyz; ready means that the output file is of the current volume version; empty for no server',
   ),
 } as const;
 

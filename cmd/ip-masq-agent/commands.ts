@@ -31,7 +31,7 @@ export const COMMANDS: Commands = {
   check: command({
     summary: 'validate and merge config without a kernel and without root',
     details:
-      'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. The default is --config-dir, read as the agent reads it. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a source. The exit code is 3 if there is an error, or nothing to check, and 4 if only an expectation fails.',
+      'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. The default is --config-dir, read as the agent reads it. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a config file. The exit code is 3 if there is an error, or nothing to check, and 4 if only an expectation fails.',
     operands: '[PATH…]',
     own: CHECK_FLAGS,
     uses: CONFIG_FLAGS,
@@ -74,7 +74,7 @@ export const COMMANDS: Commands = {
   render: command({
     summary: 'print the rules, or the merged config for other programs',
     details:
-      'If there is no source, --format=config removes its output file, because its reader does not take an empty file for the defaults. With --watch, an invalid config ends the command with exit code 3, unless --on-invalid-config=keep and there is an output file; the file does not change.',
+      'If there is no config file, --format=config removes its output file, because its reader does not take an empty file for the defaults. With --watch, an invalid config ends the command with exit code 3, unless --on-invalid-config=keep and there is an output file; the file does not change.',
     own: RENDER_FLAGS,
     uses: [
       ...CONFIG_FLAGS,

@@ -6,12 +6,12 @@ import { counted, few } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { dataplaneOptions, foreignHost, podFinder, retryOptions, sourcesOptions } from './from-flags.ts';
+import { dataplaneOptions, foreignHost, loadOptions, podFinder, retryOptions } from './from-flags.ts';
 import { printResult } from './print.ts';
 
 export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const examination = await examine({
-    sources: sourcesOptions(flags),
+    loading: loadOptions(flags),
     dataplane: dataplaneOptions(flags),
     host: systemHost(flags['sync-timeout']),
     foreignHost: foreignHost(flags),

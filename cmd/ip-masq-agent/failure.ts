@@ -46,7 +46,7 @@ function plainLines(error: unknown): readonly string[] {
   if (error instanceof UsageError) return [`ip-masq-agent: ${error.message}`];
   if (error instanceof InvalidConfigError)
     return [
-      ...error.problems.map(problemFramer(error.sources, painter(wantsColour(process.stderr)))),
+      ...error.problems.map(problemFramer(error.configFiles, painter(wantsColour(process.stderr)))),
       `ip-masq-agent: ${error.message}`,
     ];
   const [first = '', ...rest] = failureLines(error);

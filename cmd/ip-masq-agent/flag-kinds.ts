@@ -1,8 +1,8 @@
 import { isIP, isIPv4 } from 'node:net';
 import { type Address, parseAddress } from '../../lib/cidr/address.ts';
 import { type Prefix, parsePrefix, partsOfWay, type Way } from '../../lib/cidr/prefix.ts';
+import { isPossibleConfigFileName } from '../../lib/config/config-file.ts';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';
-import { isPossibleSourceName } from '../../lib/config/source.ts';
 import { isChainName } from '../../lib/dataplane/iptables/chain.ts';
 import {
   PORT_PROTOCOLS,
@@ -154,11 +154,11 @@ function list<Item>(placeholder: string, itemOf: (text: string) => Item): FlagKi
   };
 }
 
-export const sourceNames: FlagKind<readonly string[]> = {
+export const configFileNames: FlagKind<readonly string[]> = {
   ...list('NAMES', (name) => {
-    if (isPossibleSourceName(name)) return name;
+    if (isPossibleConfigFileName(name)) return name;
     throw new UsageError(
-      `has ${quote(name)}, which no source can be named: write names that begin with ip-masq-, with commas between`,
+      `has ${quote(name)}, which no config file can be named: write names that begin with ip-masq-, with commas between`,
     );
   }),
   repeats: false,

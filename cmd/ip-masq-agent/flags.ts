@@ -12,13 +12,13 @@ import {
   chain,
   choice,
   cidrs,
+  configFileNames,
   count,
   interval,
   path,
   ports,
   promises,
   protocols,
-  sourceNames,
 } from './flag-kinds.ts';
 import { type Flag, flag, type Values } from './flag-table.ts';
 
@@ -40,7 +40,7 @@ type Row<Value> = Parameters<typeof flag<Value>>;
  * command. Parser, help, completion and documentation use this table.
  */
 export const FLAGS = {
-  'config-dir': daemon(path, '/etc/config', 'directory whose files ip-masq-* are the sources'),
+  'config-dir': daemon(path, '/etc/config', 'directory of the config files, which are named ip-masq-*'),
   'masq-chain': dataplane(
     chain,
     DEFAULT_CHAIN,
@@ -49,7 +49,7 @@ export const FLAGS = {
   'nomasq-all-reserved-ranges': policy(
     boolean,
     'false',
-    'if there is no source: leave not only RFC 1918 unmasqueraded, but also the other ranges that RFCs reserve',
+    'if there is no config file: leave not only RFC 1918 unmasqueraded, but also the other ranges that RFCs reserve',
   ),
   'enable-ipv6': policy(boolean, 'false', 'keep rules for IPv6 too'),
   'enable-ipv4': policy(
@@ -60,7 +60,7 @@ export const FLAGS = {
   'resync-interval': daemon(
     interval,
     '60',
-    'time between two checks of the sources and the kernel if nothing changes: seconds, or a Go duration; resyncInterval in a source overrides it',
+    'time between two checks of the config files and the kernel if nothing changes: seconds, or a Go duration; resyncInterval in a config file overrides it',
   ),
   'random-fully': dataplane(
     protocols,
@@ -100,23 +100,23 @@ export const FLAGS = {
   'cidr-limit': policy(
     count,
     String(DEFAULT_LIMITS.cidrLimit),
-    'maximum number of CIDRs in a source that does not set cidrLimit',
+    'maximum number of CIDRs in a config file that does not set cidrLimit',
   ),
   'cidr-limit-max': policy(
     count,
     String(DEFAULT_LIMITS.cidrLimitMax),
-    'maximum number of CIDRs in any source, and in all sources together; no cidrLimit may exceed it; more CIDRs need more memory',
+    'maximum number of CIDRs in any config file, and in all config files together; no cidrLimit may exceed it; more CIDRs need more memory',
   ),
   'config-limit': policy(
     bytes,
     `${DEFAULT_LIMITS.configLimit / 2 ** 20}Mi`,
-    'maximum size of all sources together, such as 512Ki or 2Mi',
+    'maximum size of all config files together, such as 512Ki or 2Mi',
   ),
   strict: policy(boolean, 'false', 'treat warnings as errors'),
-  'require-source': policy(
-    sourceNames,
+  'require-file': policy(
+    configFileNames,
     '',
-    'names of sources that must be there, such as ip-masq-operator; if one is missing, that is an error in the config',
+    'names of config files that must be there, such as ip-masq-operator; if one is missing, that is an error in the config',
   ),
   'must-not-masquerade': policy(
     promises,

@@ -1,4 +1,4 @@
-import type { SourcesOptions } from '../../lib/agent/load.ts';
+import type { LoadOptions } from '../../lib/agent/load.ts';
 import type { RetryOptions } from '../../lib/agent/retry.ts';
 import { FAMILIES, type Family } from '../../lib/cidr/address.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
@@ -28,7 +28,7 @@ export function configOptions(flags: FlagValues): ConfigOptions {
     configLimit: flags['config-limit'],
     strict: flags.strict,
     noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
-    requiredSources: flags['require-source'],
+    requiredFiles: flags['require-file'],
     guard: guardOf(families, promisesOf(flags), flags['invalid-packets'] === 'drop'),
   };
 }
@@ -50,7 +50,7 @@ export function dataplaneOptions(flags: FlagValues): DataplaneOptions {
   };
 }
 
-export function sourcesOptions(flags: FlagValues): SourcesOptions {
+export function loadOptions(flags: FlagValues): LoadOptions {
   return {
     configDir: flags['config-dir'],
     config: configOptions(flags),
@@ -69,10 +69,10 @@ export function foreignHost(flags: FlagValues): Host {
 
 /** Finds the routes to pods that policies masquerade. It fails with NetlinkError if routes cannot be read. */
 export function podFinder(flags: FlagValues): FindPods {
-  return async (policies, sources) => {
+  return async (policies, configFiles) => {
     if (flags.netlink === 'off') throw new NetlinkError('unsupported', '--netlink=off');
     const routes = await podRoutes(policies.map(({ family }) => family));
-    return policies.flatMap((one) => masqueradedPods(one, routes, flags['accept-masqueraded'], sources));
+    return policies.flatMap((one) => masqueradedPods(one, routes, flags['accept-masqueraded'], configFiles));
   };
 }
 

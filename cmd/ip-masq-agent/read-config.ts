@@ -1,6 +1,6 @@
 import type { MergedConfig } from '../../lib/config/config.ts';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
-import { loadConfig, mergeSources } from '../../lib/config/load.ts';
+import { loadConfig, mergeConfigFiles } from '../../lib/config/load.ts';
 import { formatProblem } from '../../lib/config/problem.ts';
 import { readAgentInputs, readInputs } from '../../lib/inputs/input.ts';
 import type { CheckReport } from '../../lib/report/report.ts';
@@ -16,7 +16,7 @@ import { complain, print } from './print.ts';
 type InputFlags = FlagValues & Values<typeof INPUT_FLAGS>;
 
 /**
- * The merged config of the sources in --filename, or else in --config-dir.
+ * What the config files say together that are in --filename, or else in --config-dir.
  *
  * @param forPeople whether standard output is for people: it then begins with a line if the defaults apply
  * @throws {InvalidConfigError | UsageError}
@@ -25,12 +25,12 @@ export async function readConfig(flags: InputFlags, { forPeople = false } = {}):
   const {
     config,
     problems,
-    sources,
+    configFiles,
     manifests = [],
   }: CheckReport = flags.filename.length > 0 || flags.recursive
     ? await readReport(flags, flags.filename)
     : await loadConfig(flags['config-dir'], configOptions(flags));
-  if (config === undefined) throw new InvalidConfigError(problems, [...sources, ...manifests]);
+  if (config === undefined) throw new InvalidConfigError(problems, [...configFiles, ...manifests]);
   noteDefaults(config, flags, forPeople);
   return config;
 }
@@ -70,13 +70,13 @@ export async function readReport(flags: InputFlags, paths: readonly string[]): P
     paths.length === 0
       ? await readAgentInputs(configDir, limit)
       : await readInputs(paths, () => process.stdin, { limit, recursive });
-  return { ...inputs, ...mergeSources(inputs.sources, options, inputs.problems) };
+  return { ...inputs, ...mergeConfigFiles(inputs.configFiles, options, inputs.problems) };
 }
 
 /** Says that the defaults apply, if they do: on standard error if standard output is for programs. */
-export function noteDefaults({ sources }: MergedConfig, flags: FlagValues, forPeople: boolean): void {
-  if (sources.length > 0) return;
-  const note = `no source in ${flags['config-dir']}: the defaults apply`;
+export function noteDefaults({ configFiles }: MergedConfig, flags: FlagValues, forPeople: boolean): void {
+  if (configFiles.length > 0) return;
+  const note = `no config file in ${flags['config-dir']}: the defaults apply`;
   if (forPeople) print(`${printable(note)}\n`);
   else complain(`note: ${note}`);
 }

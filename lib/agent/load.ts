@@ -6,10 +6,10 @@ import { mayBeVolume } from '../config/read.ts';
 import type { Logger } from '../log/log.ts';
 import { logConfig } from './log-changes.ts';
 
-export interface SourcesOptions {
+export interface LoadOptions {
   readonly configDir: string;
   readonly config: ConfigOptions;
-  /** Milliseconds between two readings, if no source says otherwise. */
+  /** Milliseconds between two readings, if no config file says otherwise. */
   readonly resyncInterval: number;
 }
 
@@ -30,12 +30,12 @@ export interface LoadObserver {
 }
 
 /**
- * Reads the sources again and again, and tells what has changed.
+ * Reads the config files again and again, and tells what has changed.
  *
  * @param keep undefined if an invalid config is always an error
  */
 export function createReader(
-  { configDir, config: options }: SourcesOptions,
+  { configDir, config: options }: LoadOptions,
   keep: Keep | undefined,
   observer: LoadObserver,
   log: Logger,
@@ -48,7 +48,7 @@ export function createReader(
       return valid;
     },
     /**
-     * Reads the sources. If the result has changed, logs the config and its problems.
+     * Reads the config files. If the result has changed, logs the config and its problems.
      *
      * @returns the reading; undefined if it has errors, and a valid one is waited for
      * @throws {InvalidConfigError} if it has errors otherwise
@@ -65,7 +65,7 @@ export function createReader(
         observer.onLoad(reading);
         return reading;
       }
-      const error = new InvalidConfigError(reading.problems, reading.sources);
+      const error = new InvalidConfigError(reading.problems, reading.configFiles);
       observer.onInvalidConfig(error);
       const kept = await keep?.(valid);
       if (kept === undefined) throw error;
@@ -87,7 +87,7 @@ function isValid(loaded: LoadedConfig): loaded is ValidConfig {
   return loaded.config !== undefined;
 }
 
-/** Milliseconds until the sources are read again without a change. */
-export function resyncInterval({ config }: ValidConfig, options: SourcesOptions): number {
+/** Milliseconds until the config files are read again without a change. */
+export function resyncInterval({ config }: ValidConfig, options: LoadOptions): number {
   return config.resyncInterval?.value ?? options.resyncInterval;
 }

@@ -23,26 +23,26 @@ const EMPTY_VOLUME = `${NO_CONFIG}; an empty volume and a missing ConfigMap look
 
 export function logConfig(
   log: Logger,
-  { config, problems, sources }: LoadedConfig,
+  { config, problems, configFiles }: LoadedConfig,
   mayBeVolume: boolean,
 ): void {
-  if (mayBeVolume && config?.sources.length === 0) log.warn(describeConfig(config), EMPTY_VOLUME);
+  if (mayBeVolume && config?.configFiles.length === 0) log.warn(describeConfig(config), EMPTY_VOLUME);
   else if (config !== undefined) log.info(describeConfig(config), headline(config));
-  const frame = problemFramer(sources);
+  const frame = problemFramer(configFiles);
   for (const problem of gravestFirst(problems)) logProblem(log, problem, frame(problem));
 }
 
 /** What a new config does to packets in each family. */
 export type Described = ReadonlyMap<Family, VerdictChanges>;
 
-/** Warns of sources that the reading before still had, with the verdicts that change now. */
+/** Warns of config files that the reading before still had, with the verdicts that change now. */
 export function logVanished(
   log: Logger,
   before: MergedConfig,
-  { sources }: MergedConfig,
+  { configFiles }: MergedConfig,
   described: Described,
 ): void {
-  const gone = before.sources.filter((name) => !sources.includes(name));
+  const gone = before.configFiles.filter((name) => !configFiles.includes(name));
   if (gone.length === 0) return;
   const names = few(gone, MAX_NAMES, String).join(', ');
   const summaries = Array.from(described, ([family, { summary }]) => `${family}: ${summary}`).join('; ');
@@ -94,15 +94,15 @@ function logProblem(log: Logger, problem: Problem, text: string): void {
   );
 }
 
-function headline({ sources }: MergedConfig): string {
-  if (sources.length === 0) return NO_CONFIG;
-  return `config read from ${counted(sources.length, 'source')}`;
+function headline({ configFiles }: MergedConfig): string {
+  if (configFiles.length === 0) return NO_CONFIG;
+  return `config read from ${counted(configFiles.length, 'config file')}`;
 }
 
 function describeConfig(config: MergedConfig): Record<string, unknown> {
   const logged = ALL_KEYS.filter(([, { logged = true }]) => logged);
   const values = logged.map(([name, key]) => [name, key.brief(config[name])] as const);
-  return { sources: config.sources, ...Object.fromEntries(values) };
+  return { configFiles: config.configFiles, ...Object.fromEntries(values) };
 }
 
 function describeRule({ text, entry }: PlannedRule): string {

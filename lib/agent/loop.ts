@@ -6,7 +6,7 @@ import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
 import { compilePolicy, type Family, isFor, type OwnAddress, type Policy } from '../policy/policy.ts';
-import { createReader, keepRules, type LoadObserver, resyncInterval, type SourcesOptions } from './load.ts';
+import { createReader, keepRules, type LoadObserver, type LoadOptions, resyncInterval } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
 import { type Described, logChange, logVanished } from './log-changes.ts';
 import { type Change, reconcile } from './reconcile.ts';
@@ -14,7 +14,7 @@ import { type RetryOptions, retrying } from './retry.ts';
 import { isLook, type Wake } from './wakes.ts';
 
 export interface AgentOptions {
-  readonly sources: SourcesOptions;
+  readonly loading: LoadOptions;
   /**
    * Whether an invalid config leaves the loop running: after a valid one always, before it only as long as this finds
    * rules of the agent on the node. Absent, an invalid config ends the loop.
@@ -76,7 +76,7 @@ export type Step = Sync | Held;
 /** There is no valid config yet, and the rules of an earlier run stay as they are. */
 interface Held {
   readonly kind: 'held';
-  /** Milliseconds until the sources are read again without a change. */
+  /** Milliseconds until the config files are read again without a change. */
   readonly interval: number;
 }
 
@@ -101,32 +101,32 @@ export interface Sync {
 }
 
 /**
- * Syncs the kernel with the sources, once for each wake. An error in the sources ends the loop before the kernel is
- * changed: the rules stay as they are. With `keepIf`, the loop goes on with the last valid config.
+ * Syncs the kernel with the config files, once for each wake. An error in the config files ends the loop before the kernel
+ * is changed: the rules stay as they are. With `keepIf`, the loop goes on with the last valid config.
  *
  * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
  */
 export async function* syncs(
-  { sources, keepIf, ownAddresses, cpuTime, syncTimeout, lock, open }: AgentOptions,
+  { loading, keepIf, ownAddresses, cpuTime, syncTimeout, lock, open }: AgentOptions,
   wakes: AsyncIterable<Wake> | Iterable<Wake>,
   observer: Observer,
   log: Logger,
   signal: AbortSignal,
 ): AsyncGenerator<Step, void> {
   const retry = retryOptions(syncTimeout, observer, log, signal);
-  const reader = createReader(sources, keepIf && keepRules(keepIf), observer, log);
-  const { families } = sources.config;
+  const reader = createReader(loading, keepIf && keepRules(keepIf), observer, log);
+  const { families } = loading.config;
   let compiled: Compiled | undefined;
   let opened: Opened | undefined;
   let hasApplied = false;
 
   for await (const wake of wakes) {
-    // A look at the kernel does not read the sources: a file may be half written, and its change is not the reason.
+    // A look at the kernel does not read the config files: a file may be half written, and its change is not the reason.
     if (!isLook(wake.reason)) await reader.read();
     const { valid } = reader;
     if (valid === undefined) {
       await lock();
-      yield { kind: 'held', interval: sources.resyncInterval };
+      yield { kind: 'held', interval: loading.resyncInterval };
       continue;
     }
     compiled = compile(valid.config, compiled, families, ownAddresses, log);
@@ -150,7 +150,7 @@ export async function* syncs(
     // Only looks that other programs cause are paced by what they cost.
     const cost = wake.reason === 'drift' ? cpuTime() - before : 0;
     const { dataplane } = opened;
-    yield { kind: 'synced', policies, dataplane, ...written, cost, interval: resyncInterval(valid, sources) };
+    yield { kind: 'synced', policies, dataplane, ...written, cost, interval: resyncInterval(valid, loading) };
   }
 }
 

@@ -2,8 +2,8 @@ import { addAbortListener } from 'node:events';
 import { existsSync, watch } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isConfigFileName } from '../config/config-file.ts';
 import { DATA_LINK } from '../config/read.ts';
-import { isSourceName } from '../config/source.ts';
 import type { Netlink } from '../dataplane/netlink.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
@@ -19,7 +19,7 @@ import { KernelEvents, PAUSE_MS } from './kernel-events.ts';
  */
 export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'drift' | 'addresses';
 
-/** Whether the reason concerns the node alone, not the sources. */
+/** Whether the reason concerns the node alone, not the config files. */
 export function isLook(reason: SyncReason): boolean {
   return reason === 'drift' || reason === 'addresses';
 }
@@ -40,8 +40,8 @@ export function startWake(): Wake {
 const QUIET_MS = 100;
 
 /**
- * The events after which the agent syncs: the start, each change of the sources, of nf_tables and of the node's addresses,
- * each signal, and each resync. All events during a sync make one wake.
+ * The events after which the agent syncs: the start, each change of the config files, of nf_tables and of the node's
+ * addresses, each signal, and each resync. All events during a sync make one wake.
  */
 export class Wakes implements AsyncIterable<Wake> {
   /** Milliseconds until a resync if there is no other event. */
@@ -63,7 +63,7 @@ export class Wakes implements AsyncIterable<Wake> {
     this.#signal = signal;
   }
 
-  /** Adds a wake, unless one that does as much is already pending: a reading of the sources includes a look. */
+  /** Adds a wake, unless one that does as much is already pending: a reading of the config files includes a look. */
   add(reason: Exclude<SyncReason, 'drift'>): void {
     if (this.#pending === undefined || (isLook(this.#pending.reason) && !isLook(reason)))
       this.#pending = { reason, since: performance.now() };
@@ -102,7 +102,7 @@ export class Wakes implements AsyncIterable<Wake> {
     let readAt = performance.now();
     while (!this.#signal.aborted) {
       const now = performance.now();
-      // A fight with another program must not put off the reading of the sources.
+      // A fight with another program must not put off the reading of the config files.
       const wake = this.#pending ?? this.#due(now, readAt + this.interval);
       if (typeof wake === 'number') {
         await this.#sleep(wake - now);
@@ -145,7 +145,7 @@ export class Wakes implements AsyncIterable<Wake> {
           if (name === basename(this.#dir)) watcher.close(); // the directory itself was moved or removed
           if (name === null || name === DATA_LINK || name === basename(this.#dir)) {
             this.add('change');
-          } else if (isSourceName(String(name)) && !existsSync(join(this.#dir, DATA_LINK))) {
+          } else if (isConfigFileName(String(name)) && !existsSync(join(this.#dir, DATA_LINK))) {
             clearTimeout(quiet);
             quiet = setTimeout(() => this.add('change'), QUIET_MS);
           }

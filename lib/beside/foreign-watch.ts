@@ -99,7 +99,7 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
 
   const podNotices = async (policies: readonly Policy[]): Promise<Found> => {
     try {
-      const pods = await findPods(policies, status.loaded?.config.sources ?? []);
+      const pods = await findPods(policies, status.loaded?.config.configFiles ?? []);
       status.onMasqueradedPods(pods);
       return new Map(pods.map((one) => [`pods in ${one.range.text}`, () => tellPods(one)]));
     } catch (error) {

@@ -6,7 +6,7 @@ interface ReservedRange {
   readonly rfc: string;
 }
 
-/** The networks that are not masqueraded if there is no source. */
+/** The networks that are not masqueraded if there is no config file. */
 export const PRIVATE_RANGES: readonly ReservedRange[] = [
   reserved('10.0.0.0/8', 'RFC 1918'),
   reserved('172.16.0.0/12', 'RFC 1918'),

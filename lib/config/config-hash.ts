@@ -17,8 +17,8 @@ export function configHash(config: MergedConfig): string {
 }
 
 /** A hash of what is wrong with a config: equal on all nodes that refuse the same texts for the same reasons. */
-export function refusedHash({ problems, sources }: InvalidConfigError): string {
-  return hashOf([sources.map(({ name, text }) => [name, text]), problems.map(({ message }) => message)]);
+export function refusedHash({ problems, configFiles }: InvalidConfigError): string {
+  return hashOf([configFiles.map(({ name, text }) => [name, text]), problems.map(({ message }) => message)]);
 }
 
 function hashOf(values: unknown): string {

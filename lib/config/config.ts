@@ -6,15 +6,15 @@ import type { Problem } from './problem.ts';
 
 export type { MasqueradeAddress } from './list-key.ts';
 
-export interface SourceConfig extends Said {
-  readonly source: string;
-  /** Where the list of what is inside stands; where the source begins if it has none. */
+export interface FileConfig extends Said {
+  readonly configFile: string;
+  /** Where the list of what is inside stands; where the config file begins if it has none. */
   readonly insideAt: Origin;
 }
 
 export interface MergedConfig extends Merged {
-  /** Names of the sources, in byte order; none if the defaults apply. */
-  readonly sources: readonly string[];
+  /** Names of the config files, in byte order; none if the defaults apply. */
+  readonly configFiles: readonly string[];
   /** Conflicts, and what the guards have found; the gravest first. */
   readonly conflicts: readonly Problem[];
 }
@@ -22,7 +22,7 @@ export interface MergedConfig extends Merged {
 /**
  * Judges a merged config without errors by what it does to addresses.
  *
- * @param lists where each source says what is inside
+ * @param lists where each config file says what is inside
  */
 export type Guard = (config: MergedConfig, lists: readonly Origin[]) => readonly Omit<Problem, 'severity'>[];
 
@@ -33,7 +33,7 @@ export interface ConfigOptions extends Limits {
   /** Whether every warning is an error. */
   readonly strict: boolean;
   readonly noMasqAllReservedRanges: boolean;
-  /** Names of sources that must be there. */
-  readonly requiredSources: readonly string[];
+  /** Names of config files that must be there. */
+  readonly requiredFiles: readonly string[];
   readonly guard: Guard;
 }

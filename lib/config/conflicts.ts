@@ -3,7 +3,7 @@ import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Located, Origin } from '../text/origin.ts';
-import type { MasqueradeAddress, SourceConfig } from './config.ts';
+import type { FileConfig, MasqueradeAddress } from './config.ts';
 import { formatDuration } from './duration.ts';
 import { CIDR_KEYS, LINK_LOCAL_FLAGS, type NameOf } from './keys.ts';
 import { type Problem, type ProblemKind, problem } from './problem.ts';
@@ -29,9 +29,9 @@ function conflict(
   return problem(kind, { at, ...(other && { other: other.origin }), message, remedy });
 }
 
-/** All that two origins disagree about, or say twice; of one kind in order of the sources. */
+/** All that two origins disagree about, or say twice; of one kind in order of the config files. */
 export function* findConflicts(
-  configs: readonly SourceConfig[],
+  configs: readonly FileConfig[],
   masqLinkLocal: Readonly<Record<Family, boolean>>,
 ): Generator<Problem, void> {
   const itemsOf = (list: CidrKey) =>
@@ -47,20 +47,20 @@ export function* findConflicts(
   yield* addressConflicts(configs, [...firsts, ...leftAlone(masqLinkLocal)]);
 }
 
-function* fromConflicts(configs: readonly SourceConfig[]): Generator<Problem, void> {
+function* fromConflicts(configs: readonly FileConfig[]): Generator<Problem, void> {
   const items = configs.flatMap((config) => config[FROM]);
   const limiting = items.find(({ value: { family } }) =>
     configs.some((config) => config[FROM].every(({ value }) => value.family !== family)),
   );
   if (limiting === undefined) return;
-  const message = `${FROM} limits what all sources ask for, also those that do not set it: only packets from these ranges are masqueraded`;
+  const message = `${FROM} limits what all config files ask for, also those that do not set it: only packets from these ranges are masqueraded`;
   const remedy = 'nothing to do if meant so, and if the ranges of all pods are listed';
   yield conflict('limits-others', limiting, message, remedy);
 }
 
 /** What the lists of addresses say twice, in two ways, or without effect. */
 function* addressConflicts(
-  configs: readonly SourceConfig[],
+  configs: readonly FileConfig[],
   verdicts: readonly Item[],
 ): Generator<Problem, void> {
   const destinations = new PrefixMap<Located<MasqueradeAddress>>();
@@ -118,14 +118,14 @@ function unusedAddress(item: Located<MasqueradeAddress>, decides: Item): Problem
   return conflict('address-unused', item, message, remedy, decides);
 }
 
-function intervalConflicts(configs: readonly SourceConfig[]): Problem[] {
+function intervalConflicts(configs: readonly FileConfig[]): Problem[] {
   const [first, ...others] = configs.flatMap(({ resyncInterval }) => resyncInterval ?? []);
   if (first === undefined) return [];
   return others
     .filter(({ value }) => value !== first.value)
     .map((one) => {
-      const message = `resyncInterval is ${formatDuration(one.value)} here, but ${formatDuration(first.value)} in another source`;
-      const remedy = 'set it in one source only, or to the same value';
+      const message = `resyncInterval is ${formatDuration(one.value)} here, but ${formatDuration(first.value)} in another config file`;
+      const remedy = 'set it in one config file only, or to the same value';
       return conflict('resync-interval', one, message, remedy, first);
     });
 }
@@ -151,7 +151,7 @@ function inBothLists(item: Item, first: Item): Problem {
   return conflict('both-lists', item, message, 'remove it from one of the two lists', first);
 }
 
-function linkLocalFlagConflicts(configs: readonly SourceConfig[], family: Family): Problem[] {
+function linkLocalFlagConflicts(configs: readonly FileConfig[], family: Family): Problem[] {
   const key = LINK_LOCAL_FLAGS[family];
   const flags = configs.flatMap((config) => config[key] ?? []);
   const on = flags.find(({ value }) => value);
@@ -159,8 +159,8 @@ function linkLocalFlagConflicts(configs: readonly SourceConfig[], family: Family
   return flags
     .filter(({ value }) => !value)
     .map((one) => {
-      const message = `${key} is false here, but true in another source: true wins`;
-      return conflict('link-local-flag', one, message, 'make the sources agree', on);
+      const message = `${key} is false here, but true in another config file: true wins`;
+      return conflict('link-local-flag', one, message, 'make the config files agree', on);
     });
 }
 
@@ -200,8 +200,8 @@ function* nestedItems(items: readonly Item[], builtIn: readonly Item[]): Generat
     const around = all.nearestAround(item.value);
     if (around === undefined) continue;
     if (around.list === item.list) yield covered(item, around);
-    // An exception from a default, or from its own source's entry, is meant as one.
-    else if (around.origin.kind === 'file' && sourceOf(around.origin) !== sourceOf(item.origin))
+    // An exception from a default, or from its own config file's entry, is meant as one.
+    else if (around.origin.kind === 'file' && configFileOf(around.origin) !== configFileOf(item.origin))
       yield oppositeNested(item, around);
   }
 }
@@ -212,11 +212,11 @@ function covered(item: Located<Prefix>, around: Located<Prefix>): Problem {
 }
 
 function oppositeNested(item: Item, around: Item): Problem {
-  const message = `${item.value.text} in ${item.list} is inside ${around.value.text} in ${around.list} of another source`;
+  const message = `${item.value.text} in ${item.list} is inside ${around.value.text} in ${around.list} of another config file`;
   const remedy = 'nothing to do if meant so: the longest prefix decides';
   return conflict('opposite-nested', item, message, remedy, around);
 }
 
-function sourceOf(origin: Origin): string {
-  return origin.kind === 'file' ? origin.source : '';
+function configFileOf(origin: Origin): string {
+  return origin.kind === 'file' ? origin.configFile : '';
 }

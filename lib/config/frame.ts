@@ -1,28 +1,26 @@
 import { type Colour, type Paint, painter } from '../text/colour.ts';
 import { printable } from '../text/escape.ts';
 import { type FileOrigin, formatOrigin } from '../text/origin.ts';
+import { type ConfigFile, lineStarts } from './config-file.ts';
 import { formatPlace, type Problem, type Severity, sentence } from './problem.ts';
-import { lineStarts, type Source } from './source.ts';
 
 const FRAME_WIDTH = 120;
 
 const COLOUR: Readonly<Record<Severity, Colour>> = { error: 'red', warning: 'yellow', info: 'cyan' };
 
 /**
- * A function that formats many problems of the same sources for people: each with the line it stands in and a caret below
- * the column.
+ * A function that formats many problems of the same config files for people: each with the line it stands in and a caret
+ * below the column.
  */
 export function problemFramer(
-  sources: readonly Source[],
+  files: readonly ConfigFile[],
   paint: Paint = painter(false),
 ): (problem: Problem) => string {
-  const texts = new Map(
-    sources.map((source) => [keyOf(source.name, source.found?.file.name), source.found?.file ?? source]),
-  );
+  const texts = new Map(files.map((one) => [keyOf(one.name, one.found?.file.name), one.found?.file ?? one]));
   return (problem) => {
     const { at, other, severity } = problem;
     const inColour = (text: string) => paint(COLOUR[severity], text);
-    const frame = (one: FileOrigin) => frameOf(one, texts.get(keyOf(one.source, one.file)), inColour('^'));
+    const frame = (at: FileOrigin) => frameOf(at, texts.get(keyOf(at.configFile, at.file)), inColour('^'));
     const place = at === undefined ? '' : `${paint('bold', formatPlace(at))}: `;
     return [
       `${place}${inColour(severity)}: ${printable(sentence(problem))}`,
@@ -32,12 +30,12 @@ export function problemFramer(
   };
 }
 
-/** What tells sources apart: two files may hold a source of the same name. No file has a NUL in its name. */
-function keyOf(source: string, file = ''): string {
-  return `${file}\0${source}`;
+/** What tells config files apart: two files may hold a config file of the same name. No file has a NUL in its name. */
+function keyOf(configFile: string, file = ''): string {
+  return `${file}\0${configFile}`;
 }
 
-function frameOf(at: FileOrigin, file: Source | undefined, caret: string): readonly string[] {
+function frameOf(at: FileOrigin, file: ConfigFile | undefined, caret: string): readonly string[] {
   const line = file && lineAt(file, at.line);
   if (file === undefined || line === undefined) return [];
   const length = line.end - line.start;
@@ -53,12 +51,12 @@ function frameOf(at: FileOrigin, file: Source | undefined, caret: string): reado
 }
 
 /** Where the line begins and ends, without its line break. */
-function lineAt(file: Source, number: number): { readonly start: number; readonly end: number } | undefined {
+function lineAt(file: ConfigFile, row: number): { readonly start: number; readonly end: number } | undefined {
   const { text } = file;
   const starts = lineStarts(file);
-  const start = starts[number - 1];
+  const start = starts[row - 1];
   if (start === undefined) return undefined;
-  const next = starts[number];
+  const next = starts[row];
   if (next === undefined) return { start, end: text.length };
   return { start, end: text[next - 2] === '\r' && next - 2 >= start ? next - 2 : next - 1 };
 }

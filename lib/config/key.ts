@@ -19,7 +19,7 @@ export interface About {
   readonly title: string;
   readonly description: string;
   readonly examples?: readonly unknown[];
-  /** In a source that is written for other programs. */
+  /** In a config file that is written for other programs. */
   readonly written?: When;
   /** The only family that it is about: it is not written if the agent keeps no rules for that. */
   readonly family?: Family;
@@ -34,15 +34,15 @@ export interface About {
 }
 
 /**
- * One key of a source, from its text to the outputs.
+ * One key of a config file, from its text to the outputs.
  *
  * @typeParam Kind the name of what the key has in common with others
- * @typeParam Said what one source says
- * @typeParam Merged what all sources say together
+ * @typeParam Said what one config file says
+ * @typeParam Merged what all config files say together
  */
 export interface Key<Kind extends string, Said, Merged> extends About {
   readonly kind: Kind;
-  /** The schema of its value in a source, without title, description and examples. */
+  /** The schema of its value in a config file, without title, description and examples. */
   readonly schema: Schema;
   /** The keys of an item that is a map; none if no item is one. */
   readonly itemKeys: readonly string[];
@@ -52,14 +52,14 @@ export interface Key<Kind extends string, Said, Merged> extends About {
   remedy(isItem: boolean, isEmpty: boolean): string;
   /** Reads the value; what the schema refuses is left out without a report. */
   read(name: string, node: Node | undefined, reading: Reading): Said;
-  /** Joins what the sources say, in their order; without any, the default. */
+  /** Joins what the config files say, in their order; without any, the default. */
   merge(all: readonly Said[]): Merged;
   /** Where it is set to something else than its default; undefined if it is not. */
   setAt(merged: Merged): Origin | undefined;
   /** Its properties in JSON outputs, and the schemas of these. */
   json(name: string, merged: Merged): Readonly<Record<string, unknown>>;
   jsonSchema(name: string): Readonly<Record<string, Schema>>;
-  /** Its lines in a source, each value with its origin as a comment. */
+  /** Its lines in a config file, each value with its origin as a comment. */
   lines(name: string, merged: Merged): readonly string[];
   /** Its value with its origins, in one line. */
   text(merged: Merged): string;

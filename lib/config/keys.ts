@@ -4,13 +4,14 @@ import { addresses, cidrs } from './list-key.ts';
 import { duration, flag } from './scalar-key.ts';
 
 /**
- * The keys of a source that are merged, in the order of documentation and outputs. How each is read, merged, shown and
+ * The keys of a config file that are merged, in the order of documentation and outputs. How each is read, merged, shown and
  * hashed follows from this table; what it does to packets does not.
  */
 export const KEYS = {
   nonMasqueradeCIDRs: cidrs({
     title: 'Destinations that count as inside',
-    description: "Traffic to these networks keeps the pod's address. The lists of all sources are joined.",
+    description:
+      "Traffic to these networks keeps the pod's address. The lists of all config files are joined.",
     examples: [['10.0.0.0/8', '172.16.0.0/12', 'fd00::/8']],
     written: 'always',
     onPage: 'never',
@@ -24,13 +25,13 @@ export const KEYS = {
     examples: [['10.20.0.0/16']],
     onPage: 'never',
     hashed: 'always',
-    // A note says so instead: a source can be written without them.
+    // A note says so instead: a config file can be written without them.
     othersDo: undefined,
   }),
   masqueradeFromCIDRs: cidrs({
     title: 'Whose packets are masqueraded',
     description:
-      'Only packets from these networks are masqueraded, such as the ranges of the pods; packets from elsewhere keep their address. The lists of all sources are joined. A family of which no network is listed is not limited.',
+      'Only packets from these networks are masqueraded, such as the ranges of the pods; packets from elsewhere keep their address. The lists of all config files are joined. A family of which no network is listed is not limited.',
     examples: [['10.244.0.0/16', 'fd00:10:244::/56']],
     hashed: 'if set, unnamed',
     othersDo: 'masquerade packets from anywhere',
@@ -38,7 +39,7 @@ export const KEYS = {
   masqueradeAddresses: addresses({
     title: 'Node addresses for destinations',
     description:
-      "Masqueraded traffic to a destination leaves with the node's own address inside a range, for nodes with several addresses. The longest destination decides. On a node without an address in the range, the traffic is masqueraded as elsewhere. The lists of all sources are joined; a destination with two ranges is an error.",
+      "Masqueraded traffic to a destination leaves with the node's own address inside a range, for nodes with several addresses. The longest destination decides. On a node without an address in the range, the traffic is masqueraded as elsewhere. The lists of all config files are joined; a destination with two ranges is an error.",
     examples: [[{ destination: '0.0.0.0/0', address: '198.51.100.0/24' }]],
     hashed: 'if set, unnamed',
     othersDo: 'masquerade with the address that the kernel chooses',
@@ -46,7 +47,7 @@ export const KEYS = {
   masqLinkLocal: flag({
     title: 'Masquerade 169.254.0.0/16',
     description:
-      'Whether traffic to IPv4 link-local addresses is masqueraded. If any source sets true, true wins.',
+      'Whether traffic to IPv4 link-local addresses is masqueraded. If any config file sets true, true wins.',
     written: 'always',
     family: 'IPv4',
     onPage: 'always',
@@ -56,7 +57,7 @@ export const KEYS = {
   masqLinkLocalIPv6: flag({
     title: 'Masquerade fe80::/10',
     description:
-      'Whether traffic to IPv6 link-local addresses is masqueraded. If any source sets true, true wins.',
+      'Whether traffic to IPv6 link-local addresses is masqueraded. If any config file sets true, true wins.',
     written: 'always',
     family: 'IPv6',
     onPage: 'always',
@@ -66,7 +67,7 @@ export const KEYS = {
   resyncInterval: duration({
     title: 'Time between two checks',
     description:
-      'How often the agent compares the sources with the kernel if no file changes: a Go duration from 100ms to 576h. Overrides --resync-interval. All sources that set it must agree.',
+      'How often the agent compares the config files with the kernel if no file changes: a Go duration from 100ms to 576h. Overrides --resync-interval. All config files that set it must agree.',
     examples: ['60s', '1m30s', '500ms'],
     // The page shows the interval in use.
     onPage: 'never',
@@ -87,10 +88,10 @@ export type NameOf<Kind extends KeyKind> = {
   [Name in KeyName]: Keys[Name]['kind'] extends Kind ? Name : never;
 }[KeyName];
 
-/** What one source says: a key that it does not set is undefined, a list that it does not set is empty. */
+/** What one config file says: a key that it does not set is undefined, a list that it does not set is empty. */
 export type Said = { readonly [Name in KeyName]: ReturnType<Keys[Name]['read']> };
 
-/** What all sources say together. */
+/** What all config files say together. */
 export type Merged = { readonly [Name in KeyName]: ReturnType<Keys[Name]['merge']> };
 
 /** The keys with their names. Whoever takes them from here gives each only its own values. */
@@ -106,12 +107,12 @@ export const COUNTED_KEYS = ALL_KEYS.filter(([, { counts }]) => counts).map(
 
 export const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
 
-/** The key that limits the other ones of its own source, and is not merged. */
+/** The key that limits the other ones of its own config file, and is not merged. */
 export const CIDR_LIMIT = {
   name: 'cidrLimit',
-  title: 'Maximum number of CIDRs in this source',
+  title: 'Maximum number of CIDRs in this config file',
   description:
-    'Limits all lists of this source together, as a protection against mistakes. Overrides --cidr-limit for this source, up to --cidr-limit-max, which is 1000 unless the operator of the agent raises it.',
+    'Limits all lists of this config file together, as a protection against mistakes. Overrides --cidr-limit for this config file, up to --cidr-limit-max, which is 1000 unless the operator of the agent raises it.',
   schema: { type: 'integer', minimum: 0, default: DEFAULT_LIMITS.cidrLimit },
   remedy: 'write a whole number such as 64, without quotes',
 } as const;

@@ -1,34 +1,34 @@
 /**
- * Limits for what sources may hold. The author of one source must not be able to stop the agent, which reads other
- * sources too. So each limit bounds the time and memory of a reading.
+ * Limits for what config files may hold. The author of one config file must not be able to stop the agent, which reads other
+ * config files too. So each limit bounds the time and memory of a reading.
  */
 
-/** Most bytes of a source, as in a ConfigMap. */
+/** Most bytes of a config file, as in a ConfigMap. */
 export const MAX_BYTES = 2 ** 20;
 
-/** Most sources: each costs system calls, even if it is empty. */
-export const MAX_SOURCES = 1000;
+/** Most config files: each costs system calls, even if it is empty. */
+export const MAX_CONFIG_FILES = 1000;
 
 /** Most problems that are kept: each takes memory and lines in the log. */
 export const MAX_PROBLEMS = 1000;
 
 /** The limits that flags can change. */
 export const DEFAULT_LIMITS = {
-  /** CIDRs of a source that does not set `cidrLimit`, as in the Go agents. */
+  /** CIDRs of a config file that does not set `cidrLimit`, as in the Go agents. */
   cidrLimit: 64,
-  /** CIDRs of any source and of all together, which fit the memory limit of the manifest. */
+  /** CIDRs of any config file and of all together, which fit the memory limit of the manifest. */
   cidrLimitMax: 1000,
-  /** Bytes of all sources together, which stay in memory. */
+  /** Bytes of all config files together, which stay in memory. */
   configLimit: 2 * 2 ** 20,
 };
 
 export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
-/** Most lines of a source: the parser notes each of them for its error messages. */
+/** Most lines of a config file: the parser notes each of them for its error messages. */
 export const MAX_LINES = 100_000;
 
 /**
- * Most marks of all sources together; see `countMarks`. There is one for each key and each CIDR, and some in comments.
+ * Most marks of all config files together; see `countMarks`. There is one for each key and each CIDR, and some in comments.
  * The parser keeps events for each, and its time grows with them.
  */
 export function maxMarks(cidrLimitMax: number): number {
@@ -46,10 +46,10 @@ export interface YamlLimits {
   readonly anyTag: boolean;
 }
 
-/** A source is two levels deep, and its longest value is an IPv6 network. */
-export const SOURCE_LIMITS: YamlLimits = { depth: 16, aliases: 100, scalar: 1024, anyTag: false };
+/** A config file is two levels deep, and its longest value is an IPv6 network. */
+export const CONFIG_FILE_LIMITS: YamlLimits = { depth: 16, aliases: 100, scalar: 1024, anyTag: false };
 
-/** A value in a manifest may be a whole source, and a CustomResourceDefinition in the same file nests far deeper. */
+/** A value in a manifest may be a whole config file, and a CustomResourceDefinition in the same file nests far deeper. */
 export const MANIFEST_LIMITS: YamlLimits = {
   depth: 256,
   aliases: 1000,

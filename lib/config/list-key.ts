@@ -4,8 +4,8 @@ import { UNUSABLE } from '../cidr/reserved.ts';
 import { printable, quote } from '../text/escape.ts';
 import { type Located, originValue, withOrigin } from '../text/origin.ts';
 import { few } from '../text/words.ts';
+import { originComment } from './config-file-lines.ts';
 import type { About, Key, Reading, Schema } from './key.ts';
-import { originComment } from './source-lines.ts';
 import { type Node, valueAt } from './yaml.ts';
 
 /** Masqueraded packets to a destination leave with the node's address in a range. Both have the same family. */
@@ -105,10 +105,10 @@ export const ITEM_SCHEMAS: Readonly<Record<string, Schema>> = {
   [CIDR.def]: CIDR.schema,
 };
 
-/** A list of networks; those of all sources are joined, each once. */
+/** A list of networks; those of all config files are joined, each once. */
 export const cidrs = (about: About) => list(CIDR, about);
 
-/** A list of destinations with the address that packets leave with; of all sources, each destination once. */
+/** A list of destinations with the address that packets leave with; of all config files, each destination once. */
 export const addresses = (about: About) => list(ADDRESS, about);
 
 const MOST_ITEMS = 100;

@@ -1,36 +1,36 @@
 import { isDeepStrictEqual } from 'node:util';
 import { printable } from '../text/escape.ts';
 import { counted } from '../text/words.ts';
-import type { ConfigOptions, MergedConfig, SourceConfig } from './config.ts';
+import type { ConfigOptions, FileConfig, MergedConfig } from './config.ts';
+import type { ConfigFile } from './config-file.ts';
 import { COUNTED_KEYS } from './keys.ts';
 import { maxMarks } from './limits.ts';
 import { mergeConfigs } from './merge.ts';
 import { fileProblem, gravestFirst, KINDS, type Problem, ProblemList, problem } from './problem.ts';
-import { readGeneration } from './read.ts';
-import type { Source } from './source.ts';
+import { readVolumeVersion } from './read.ts';
 import { type Steps, takeSteps, takeStepsInTurns } from './steps.ts';
-import { type Room, type ValidatedSource, validating } from './validate.ts';
+import { type Room, type ValidatedFile, validating } from './validate.ts';
 
 /** One reading of the config directory. */
 export interface LoadedConfig {
   /** The merged config; undefined if any problem is an error. */
   readonly config: MergedConfig | undefined;
   /**
-   * What could not be read; then what is wrong in each source, from top to bottom; then conflicts by gravity. Of very
+   * What could not be read; then what is wrong in each config file, from top to bottom; then conflicts by gravity. Of very
    * many only the gravest, with one more problem that counts the others.
    */
   readonly problems: readonly Problem[];
-  readonly sources: readonly Source[];
+  readonly configFiles: readonly ConfigFile[];
   /** What could not be read: the first of the problems. */
   readonly unread: readonly Problem[];
   /** Whether the directory is, or was, a projected volume. */
   readonly projected: boolean;
-  /** What each source says by itself, in the same order. */
-  readonly validated: readonly ValidatedSource[];
+  /** What each config file says by itself, in the same order. */
+  readonly validated: readonly ValidatedFile[];
 }
 
 /**
- * Reads, validates and merges every source in the directory.
+ * Reads, validates and merges every config file in the directory.
  *
  * @param last what the last call returned: if nothing has changed since, the same object is returned again
  */
@@ -41,46 +41,46 @@ export async function loadConfig(
 ): Promise<LoadedConfig> {
   const {
     id,
-    sources,
+    configFiles,
     problems: unread,
-  } = await readGeneration(dir, last?.projected ?? false, options.configLimit);
+  } = await readVolumeVersion(dir, last?.projected ?? false, options.configLimit);
   const projected = last?.projected || id !== undefined;
   const isSame = isDeepStrictEqual(
-    [sources, unread, projected],
-    [last?.sources, last?.unread, last?.projected],
+    [configFiles, unread, projected],
+    [last?.configFiles, last?.unread, last?.projected],
   );
   if (isSame && last !== undefined) return last;
-  const merged = await takeStepsInTurns(merging(sources, options, unread, last));
-  return { ...merged, sources, unread, projected };
+  const merged = await takeStepsInTurns(merging(configFiles, options, unread, last));
+  return { ...merged, configFiles, unread, projected };
 }
 
-/** Validates and merges sources that are already read. The sources must be in byte order of their names. */
-export function mergeSources(
-  sources: readonly Source[],
+/** Validates and merges config files that are already read. They must be in byte order of their names. */
+export function mergeConfigFiles(
+  configFiles: readonly ConfigFile[],
   options: ConfigOptions,
   readProblems: readonly Problem[] = [],
 ): Merged {
-  return takeSteps(merging(sources, options, readProblems));
+  return takeSteps(merging(configFiles, options, readProblems));
 }
 
 type Merged = Pick<LoadedConfig, 'config' | 'problems' | 'validated'>;
 
 function* merging(
-  sources: readonly Source[],
+  configFiles: readonly ConfigFile[],
   options: ConfigOptions,
   readProblems: readonly Problem[],
   last?: LoadedConfig,
 ): Steps<Merged> {
   const found = new ProblemList(options.strict);
-  for (const one of [...readProblems, ...missingSources(sources, options, readProblems)]) found.add(one);
-  const configs: SourceConfig[] = [];
-  const all: ValidatedSource[] = [];
+  for (const one of [...readProblems, ...missingFiles(configFiles, options, readProblems)]) found.add(one);
+  const configs: FileConfig[] = [];
+  const all: ValidatedFile[] = [];
   let marks = maxMarks(options.cidrLimitMax);
   let listed = 0;
-  let excessive: Source | undefined;
-  for (const source of sources) {
+  let excessive: ConfigFile | undefined;
+  for (const configFile of configFiles) {
     const room = { marks, problems: Math.max(1, found.room('error')) };
-    const validated = unchanged(source, room, last) ?? (yield* validating(source, options, room));
+    const validated = unchanged(configFile, room, last) ?? (yield* validating(configFile, options, room));
     all.push(validated);
     marks -= validated.marks;
     for (const one of validated.problems) found.add(one);
@@ -88,10 +88,10 @@ function* merging(
     const left = Math.max(0, options.cidrLimitMax - listed);
     listed += validated.listed;
     configs.push(shortened(validated.config, left));
-    if (listed > options.cidrLimitMax) excessive ??= source;
+    if (listed > options.cidrLimitMax) excessive ??= configFile;
     yield;
   }
-  if (excessive !== undefined && sources.length > 1) found.add(tooManyListed(listed, excessive, options));
+  if (excessive !== undefined && configFiles.length > 1) found.add(tooManyListed(listed, excessive, options));
   const conflicts = new ProblemList(options.strict);
   const config = mergeConfigs(configs, options, conflicts);
   found.addAll(conflicts);
@@ -110,28 +110,28 @@ function* merging(
 
 /** What was found in the same text before. With a problem in it, the text is read again: the limits may differ. */
 function unchanged(
-  { name, text }: Source,
+  { name, text }: ConfigFile,
   room: Room,
   last: LoadedConfig | undefined,
-): ValidatedSource | undefined {
-  const index = last?.sources.findIndex((one) => one.name === name && one.text === text) ?? -1;
+): ValidatedFile | undefined {
+  const index = last?.configFiles.findIndex((one) => one.name === name && one.text === text) ?? -1;
   const validated = last?.validated[index];
   return validated?.problems.length === 0 && validated.marks <= room.marks ? validated : undefined;
 }
 
 /** None if something could not be read: it may be what is missed. */
-function missingSources(
-  sources: readonly Source[],
-  { requiredSources }: ConfigOptions,
+function missingFiles(
+  configFiles: readonly ConfigFile[],
+  { requiredFiles }: ConfigOptions,
   readProblems: readonly Problem[],
 ): readonly Problem[] {
   if (readProblems.some(({ severity }) => severity === 'error')) return [];
-  const names = new Set(sources.map(({ name }) => name));
-  return requiredSources
+  const names = new Set(configFiles.map(({ name }) => name));
+  return requiredFiles
     .filter((name) => !names.has(name))
     .map((name) =>
-      problem('missing-source', {
-        message: `the source ${printable(name)} is not there, but --require-source names it`,
+      problem('missing-config-file', {
+        message: `the config file ${printable(name)} is not there, but --require-file names it`,
         remedy:
           'restore its ConfigMap or the key that is mounted under this name; if it is to go, change the flag',
       }),
@@ -139,7 +139,7 @@ function missingSources(
 }
 
 /** The config with at most so many CIDRs, so that conflicts between them are found at a bounded cost. */
-function shortened(config: SourceConfig, room: number): SourceConfig {
+function shortened(config: FileConfig, room: number): FileConfig {
   let left = room;
   const first = <Item>(items: readonly Item[]): readonly Item[] => {
     const kept = items.slice(0, left);
@@ -152,9 +152,9 @@ function shortened(config: SourceConfig, room: number): SourceConfig {
   };
 }
 
-/** @param source the first that lists more than the sources before it have left */
-function tooManyListed(listed: number, source: Source, { cidrLimitMax }: ConfigOptions): Problem {
-  const message = `all sources together list ${counted(listed, 'CIDR')}, but may list only ${cidrLimitMax}`;
+/** @param configFile the first that lists more than the config files before it have left */
+function tooManyListed(listed: number, configFile: ConfigFile, { cidrLimitMax }: ConfigOptions): Problem {
+  const message = `all config files together list ${counted(listed, 'CIDR')}, but may list only ${cidrLimitMax}`;
   const remedy = 'join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max';
-  return fileProblem(source.found?.file.name ?? source.name, message, remedy, 'cidr-limit');
+  return fileProblem(configFile.found?.file.name ?? configFile.name, message, remedy, 'cidr-limit');
 }

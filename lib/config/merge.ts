@@ -1,17 +1,17 @@
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
-import type { ConfigOptions, MergedConfig, SourceConfig } from './config.ts';
+import type { ConfigOptions, FileConfig, MergedConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
 import { forEachKey, type Merged } from './keys.ts';
 import { gravestFirst, ProblemList } from './problem.ts';
 
 /**
- * Joins what the sources say. The sources must be in byte order of their names. Without any, the
+ * Joins what the config files say. They must be in byte order of their names. Without any, the
  * defaults of the kept families apply: RFC 1918 and, if asked for, the other reserved ranges.
  *
  * @param conflicts gets the conflicts, and counts those that the merged config does not keep
  */
 export function mergeConfigs(
-  configs: readonly SourceConfig[],
+  configs: readonly FileConfig[],
   { families, noMasqAllReservedRanges }: Pick<ConfigOptions, 'families' | 'noMasqAllReservedRanges'>,
   conflicts: ProblemList = new ProblemList(false),
 ): MergedConfig {
@@ -21,12 +21,12 @@ export function mergeConfigs(
     const nonMasqueradeCIDRs = ranges
       .filter(({ prefix }) => families.includes(prefix.family))
       .map(({ prefix, rfc }) => ({ value: prefix, origin: { kind: 'built-in', reason: rfc } }) as const);
-    return { sources: [], ...merged, nonMasqueradeCIDRs, conflicts: [] };
+    return { configFiles: [], ...merged, nonMasqueradeCIDRs, conflicts: [] };
   }
   const flags = { IPv4: merged.masqLinkLocal.value, IPv6: merged.masqLinkLocalIPv6.value };
   for (const conflict of findConflicts(configs, flags)) conflicts.add(conflict);
   return {
-    sources: configs.map(({ source }) => source),
+    configFiles: configs.map(({ configFile }) => configFile),
     ...merged,
     conflicts: gravestFirst(conflicts.reported()),
   };

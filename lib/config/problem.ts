@@ -7,7 +7,7 @@ import { MAX_PROBLEMS } from './limits.ts';
 /** How grave a problem is: an error keeps the config from being applied. */
 export type Severity = 'error' | 'warning' | 'info';
 
-/** Advice about what sources say. */
+/** Advice about what config files say. */
 export interface Remark extends Advice {
   /** Where it is; absent if it concerns no single place. */
   readonly at?: Origin | FileOnly;
@@ -15,7 +15,7 @@ export interface Remark extends Advice {
   readonly other?: Origin;
 }
 
-/** Something that an owner of a source should know, and what to do about it. */
+/** Something that an owner of a config file should know, and what to do about it. */
 export interface Problem extends Remark {
   readonly severity: Severity;
   readonly kind: ProblemKind;
@@ -24,8 +24,8 @@ export interface Problem extends Remark {
 /** A file as a whole: unreadable, too large. */
 export interface FileOnly {
   readonly kind: 'whole-file';
-  /** How the file is called in messages; mostly the name of a source. */
-  readonly source: string;
+  /** How the file is called in messages; mostly the name of a config file. */
+  readonly file: string;
 }
 
 /** What a kind of problem says about a config, and how grave it is unless warnings are errors. */
@@ -41,12 +41,12 @@ const info = (meaning: string): Kind => ({ severity: 'info', meaning });
 /** Kinds of two origins that disagree, or say the same twice. */
 export const CONFLICT_KINDS = {
   'both-lists': error('A network is in both lists.'),
-  'resync-interval': error('Sources set different resync intervals.'),
+  'resync-interval': error('Config files set different resync intervals.'),
   'address-range': error('A destination has two ranges in masqueradeAddresses.'),
-  'link-local-flag': warning('Sources disagree on whether link-local traffic is masqueraded.'),
+  'link-local-flag': warning('Config files disagree on whether link-local traffic is masqueraded.'),
   'link-local-entry': warning('A list says the opposite of the setting for link-local traffic.'),
-  'opposite-nested': info('An entry is an exception to an entry of another source.'),
-  'limits-others': info('One source limits the packets for which all sources ask.'),
+  'opposite-nested': info('An entry is an exception to an entry of another config file.'),
+  'limits-others': info('One config file limits the packets for which all config files ask.'),
   'address-unused': info('A destination has an address, but nothing in it is masqueraded.'),
   duplicate: info('A network is listed twice in the same list.'),
   covered: info('An entry changes nothing, because a wider entry of the same list contains it.'),
@@ -61,23 +61,23 @@ const GUARD_KINDS = {
 
 /** Every kind of problem, in an order that does not change from run to run. */
 export const KINDS = {
-  unreadable: error('A source or the config directory cannot be read.'),
-  'not-a-source': warning('A file is left out because of its name or type.'),
-  'no-source': error('The paths to check hold no source.'),
-  'missing-source': error('A source that --require-source names is not there.'),
-  'same-name': error('Two sources have the same name, so one volume cannot hold both.'),
-  encoding: error('A source is not text in UTF-8.'),
-  syntax: error('A source is not one document of valid YAML or JSON.'),
-  empty: warning('A source sets nothing.'),
+  unreadable: error('A config file or the config directory cannot be read.'),
+  'not-a-config-file': warning('A file is left out because of its name or type.'),
+  'no-config-file': error('The paths to check hold no config file.'),
+  'missing-config-file': error('A config file that --require-file names is not there.'),
+  'same-name': error('Two config files have the same name, so one volume cannot hold both.'),
+  encoding: error('A config file is not text in UTF-8.'),
+  syntax: error('A config file is not one document of valid YAML or JSON.'),
+  empty: warning('A config file sets nothing.'),
   shape: error('A value has the wrong type, or is out of range.'),
   'unknown-key': error('A config does not have such a key.'),
-  'duplicate-key': error('A key is set twice in one source.'),
+  'duplicate-key': error('A key is set twice in one config file.'),
   cidr: error('A text is not a network in its canonical notation.'),
   'ipv4-disabled': error('An IPv4 network is listed, but IPv4 is not enabled.'),
   'ipv6-disabled': error('An IPv6 network is listed, but IPv6 is not enabled.'),
   'other-family': error('A destination and its address are not both IPv4 or both IPv6.'),
   'unusable-range': error('A range in masqueradeAddresses holds no address for packets to leave with.'),
-  'cidr-limit': error('A source, or all together, list more networks than they may.'),
+  'cidr-limit': error('A config file, or all together, list more networks than they may.'),
   duration: error('A text is not a duration, or is too short or too long.'),
   ...CONFLICT_KINDS,
   ...GUARD_KINDS,
@@ -98,12 +98,12 @@ export function problem(kind: ProblemKind, remark: Remark): Problem {
 }
 
 export function fileProblem(
-  source: string,
+  file: string,
   message: string,
   remedy: string,
   kind: ProblemKind = 'unreadable',
 ): Problem {
-  return problem(kind, { at: { kind: 'whole-file', source }, message, remedy });
+  return problem(kind, { at: { kind: 'whole-file', file }, message, remedy });
 }
 
 /** The problem if warnings count as errors. */
@@ -191,5 +191,5 @@ export function sentence({ message, other, remedy }: Remark): string {
 
 /** Where it is, as `formatOrigin` has it; the name alone of a file as a whole. */
 export function formatPlace(at: Origin | FileOnly): string {
-  return at.kind === 'whole-file' ? fileName(at.source) : formatOrigin(at);
+  return at.kind === 'whole-file' ? fileName(at.file) : formatOrigin(at);
 }

@@ -16,24 +16,24 @@ import { setTimeout as delay } from 'node:timers/promises';
 import glob from 'fast-glob';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
-import { DEFAULT_LIMITS, MAX_BYTES, MAX_SOURCES } from './limits.ts';
-import { fileProblem, type Problem, problem } from './problem.ts';
 import {
   byteOrder,
+  type ConfigFile,
   configLimitProblem,
-  decodeSource,
-  isSourceName,
+  decodeFile,
+  isConfigFileName,
   NEAR_PREFIX,
-  nearMissMessage,
-  type Source,
-} from './source.ts';
+  nearMissText,
+} from './config-file.ts';
+import { DEFAULT_LIMITS, MAX_BYTES, MAX_CONFIG_FILES } from './limits.ts';
+import { fileProblem, type Problem, problem } from './problem.ts';
 
-/** The sources of one generation, and what could not be read of it. */
-export interface Generation {
+/** The config files of one volume version, and what could not be read of it. */
+export interface VolumeVersion {
   /** What `..data` pointed at; undefined for a plain directory. */
   readonly id: string | undefined;
   /** In byte order of their names. */
-  readonly sources: readonly Source[];
+  readonly configFiles: readonly ConfigFile[];
   readonly problems: readonly Problem[];
 }
 
@@ -43,26 +43,26 @@ export const DATA_LINK = '..data';
 const MAX_ATTEMPTS = 20;
 const PAUSE_MS = 10;
 
-/** The directory changed under the reader: what was read so far may mix two generations. */
+/** The directory changed under the reader: what was read so far may mix two volume versions. */
 class Changed extends Error {}
 
-/** `..data` is gone, or does not lead to a generation. */
+/** `..data` is gone, or does not lead to a volume version. */
 class BrokenVolume extends Error {}
 
 /**
- * Reads every source of one generation. Two generations are never mixed: when `..data` moves, or a file
+ * Reads every config file of one volume version. Two volume versions are never mixed: when `..data` moves, or a file
  * changes while it is read, everything is read again. The reading itself is synchronous: small files in memory or on
  * the node's disk take microseconds, handing each step of each to a thread takes ten times as long.
  *
  * @param projected whether the last read found `..data`: it must not have gone since.
- * @param limit how many bytes all sources together may have; beyond it no more are read
+ * @param limit how many bytes all config files together may have; beyond it no more are read
  * @throws {SystemError} if the process has too few files or too little memory
  */
-export async function readGeneration(
+export async function readVolumeVersion(
   dir: string,
   projected: boolean,
   limit: number = DEFAULT_LIMITS.configLimit,
-): Promise<Generation> {
+): Promise<VolumeVersion> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return readOnce(dir, projected, limit);
@@ -74,31 +74,31 @@ export async function readGeneration(
   }
 }
 
-function readOnce(dir: string, projected: boolean, limit: number): Generation {
+function readOnce(dir: string, projected: boolean, limit: number): VolumeVersion {
   const id = dataLink(dir);
   if (id === undefined && projected) throw new BrokenVolume('is gone from');
   const home = realpathSync.native(dir);
-  const paths = id === undefined ? list(dir) : discover(dir, generationDir(home, id));
-  const { sources, failures } = readSources(paths.filter(isSource), home, limit);
+  const paths = id === undefined ? list(dir) : discover(dir, versionDir(home, id));
+  const { configFiles, failures } = readConfigFiles(paths.filter(isConfigFile), home, limit);
   if (dataLink(dir) !== id) throw new Changed();
 
   const nearMisses = paths
-    .filter((path) => !isSource(path))
-    .map(({ name }) => fileProblem(name, nearMissMessage, 'rename it', 'not-a-source'));
-  return { id, sources, problems: [...failures, ...nearMisses] };
+    .filter((path) => !isConfigFile(path))
+    .map(({ name }) => fileProblem(name, nearMissText, 'rename it', 'not-a-config-file'));
+  return { id, configFiles, problems: [...failures, ...nearMisses] };
 }
 
-function readSources(paths: readonly SourcePath[], home: string, limit: number) {
-  const sources: Source[] = [];
+function readConfigFiles(paths: readonly ConfigFilePath[], home: string, limit: number) {
+  const configFiles: ConfigFile[] = [];
   const failures: Problem[] = [];
   let bytes = 0;
   for (const [index, path] of paths.entries()) {
-    if (index === MAX_SOURCES) {
-      const message = `is one of more than ${MAX_SOURCES} sources, of which no more are read`;
-      failures.push(fileProblem(path.name, message, 'join sources'));
+    if (index === MAX_CONFIG_FILES) {
+      const message = `is one of more than ${MAX_CONFIG_FILES} config files, of which no more are read`;
+      failures.push(fileProblem(path.name, message, 'join config files'));
       break;
     }
-    const read = readSource(path, home);
+    const read = readConfigFile(path, home);
     if (!('text' in read)) {
       failures.push(read);
       continue;
@@ -108,16 +108,16 @@ function readSources(paths: readonly SourcePath[], home: string, limit: number) 
       failures.push(configLimitProblem(path.name, limit));
       break;
     }
-    sources.push(read);
+    configFiles.push(read);
   }
-  return { sources, failures };
+  return { configFiles, failures };
 }
 
-function isSource({ name }: SourcePath): boolean {
-  return isSourceName(name);
+function isConfigFile({ name }: ConfigFilePath): boolean {
+  return isConfigFileName(name);
 }
 
-/** The generation that `..data` names now; undefined if there is no such link. */
+/** The volume version that `..data` names now; undefined if there is no such link. */
 export function dataLink(dir: string): string | undefined {
   try {
     return readlinkSync(join(dir, DATA_LINK));
@@ -136,32 +136,32 @@ export function mayBeVolume(dir: string): boolean {
  * The directory that `..data` names. kubelet removes it only after it has swapped `..data`: one that is
  * missing while `..data` still names it stays missing.
  */
-function generationDir(home: string, id: string): string {
-  const generation = orUndefined(() => realpathSync.native(resolve(home, id) + sep));
-  if (generation?.startsWith(home + sep)) return generation;
+function versionDir(home: string, id: string): string {
+  const version = orUndefined(() => realpathSync.native(resolve(home, id) + sep));
+  if (version?.startsWith(home + sep)) return version;
   if (dataLink(home) !== id) throw new Changed();
-  throw new BrokenVolume(generation === undefined ? 'leads to no directory in' : 'leads out of');
+  throw new BrokenVolume(version === undefined ? 'leads to no directory in' : 'leads out of');
 }
 
-interface SourcePath {
+interface ConfigFilePath {
   readonly name: string;
   readonly path: string;
 }
 
 /**
- * The files of the generation, and what else of that name stands beside `..data`. The visible links into
+ * The files of the volume version, and what else of that name stands beside `..data`. The visible links into
  * `..data` are passed over: kubelet adds and removes them only after the swap, so they lag behind it.
  */
-function discover(dir: string, generation: string): readonly SourcePath[] {
+function discover(dir: string, version: string): readonly ConfigFilePath[] {
   const beside = list(dir).filter((entry) => !isDataLink(entry));
   try {
-    return [...list(generation), ...beside].sort(byName);
+    return [...list(version), ...beside].sort(byName);
   } catch (error) {
     throw errorCode(error) === 'ENOENT' ? new Changed() : error;
   }
 }
 
-function list(dir: string): readonly SourcePath[] {
+function list(dir: string): readonly ConfigFilePath[] {
   // fast-glob takes a missing directory for an empty one; here it is an error.
   statSync(dir);
   const names = glob.sync(`${NEAR_PREFIX}*`, {
@@ -176,44 +176,44 @@ function list(dir: string): readonly SourcePath[] {
 }
 
 /**
- * The entries of a directory that may be sources or near misses, of both at most one more than are read, in byte order. It
- * reads a few at a time: 50,000 at once would take 25 MB.
+ * The entries of a directory that may be config files or near misses, of both at most one more than are read, in byte order.
+ * It reads a few at a time: 50,000 at once would take 25 MB.
  */
 function firstEntries(dir: string): readonly Dirent[] {
-  const kept: Record<'sources' | 'others', Dirent[]> = { sources: [], others: [] };
+  const kept: Record<'configFiles' | 'others', Dirent[]> = { configFiles: [], others: [] };
   const open = opendirSync(dir);
   try {
     for (let entry = open.readSync(); entry !== null; entry = open.readSync()) {
       if (!entry.name.startsWith(NEAR_PREFIX)) continue;
-      const some = kept[isSourceName(entry.name) ? 'sources' : 'others'];
+      const some = kept[isConfigFileName(entry.name) ? 'configFiles' : 'others'];
       some.push(entry);
-      if (some.length > 2 * MAX_SOURCES) some.sort(byName).splice(MAX_SOURCES + 1);
+      if (some.length > 2 * MAX_CONFIG_FILES) some.sort(byName).splice(MAX_CONFIG_FILES + 1);
     }
   } finally {
     open.closeSync();
   }
-  return [...kept.sources, ...kept.others];
+  return [...kept.configFiles, ...kept.others];
 }
 
-function isDataLink({ name, path }: SourcePath): boolean {
+function isDataLink({ name, path }: ConfigFilePath): boolean {
   return orUndefined(() => readlinkSync(path)) === join(DATA_LINK, name);
 }
 
-function byName(a: Pick<SourcePath, 'name'>, b: Pick<SourcePath, 'name'>): number {
+function byName(a: Pick<ConfigFilePath, 'name'>, b: Pick<ConfigFilePath, 'name'>): number {
   return byteOrder(a.name, b.name);
 }
 
-function readSource(source: SourcePath, home: string): Source | Problem {
-  const { name, path } = source;
+function readConfigFile(configFile: ConfigFilePath, home: string): ConfigFile | Problem {
+  const { name, path } = configFile;
   try {
     const read = readRegular(path, home);
-    return Buffer.isBuffer(read) ? decodeSource(name, read) : fileProblem(name, ...read);
+    return Buffer.isBuffer(read) ? decodeFile(name, read) : fileProblem(name, ...read);
   } catch (error) {
-    return fileProblem(name, ...explain(error, source));
+    return fileProblem(name, ...explain(error, configFile));
   }
 }
 
-/** Why something named like a source cannot be read as one, and what to do. */
+/** Why something named like a config file cannot be read as one, and what to do. */
 type Unreadable = readonly [message: string, remedy: string];
 
 /** The bytes of a regular file in the config directory, all from one moment. */
@@ -251,7 +251,7 @@ function requireConfigError(error: unknown): void {
 }
 
 /** Why a file that was listed cannot be read; throws `Changed` if it has merely gone since. */
-function explain(error: unknown, { name, path }: SourcePath): Unreadable {
+function explain(error: unknown, { name, path }: ConfigFilePath): Unreadable {
   if (error instanceof Changed) throw error;
   requireConfigError(error);
   if (errorCode(error) !== 'ENOENT')
@@ -302,9 +302,9 @@ function directoryProblem(dir: string, error: unknown): Problem {
 }
 
 /** A volume that cannot be read is a volume, too: it must not be taken for an empty directory later. */
-function failed(dir: string, error: unknown): Generation {
+function failed(dir: string, error: unknown): VolumeVersion {
   const id = error instanceof BrokenVolume ? DATA_LINK : orUndefined(() => dataLink(dir));
-  return { id, sources: [], problems: [directoryProblem(dir, error)] };
+  return { id, configFiles: [], problems: [directoryProblem(dir, error)] };
 }
 
 function reason(error: unknown): string {

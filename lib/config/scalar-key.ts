@@ -1,12 +1,12 @@
 import { quote } from '../text/escape.ts';
 import { formatOrigin, type Located } from '../text/origin.ts';
+import { scalarLine } from './config-file-lines.ts';
 import { intervalError, parseDuration } from './duration.ts';
 import type { About, Key } from './key.ts';
-import { scalarLine } from './source-lines.ts';
 
 const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', reason: 'default' } };
 
-/** A boolean; if any source sets true, true wins. */
+/** A boolean; if any config file sets true, true wins. */
 export function flag(about: About): Key<'flag', Located<boolean> | undefined, Located<boolean>> {
   return {
     ...about,
@@ -32,7 +32,7 @@ export function flag(about: About): Key<'flag', Located<boolean> | undefined, Lo
 
 type Duration = Located<number> | undefined;
 
-/** A Go duration, in milliseconds; the first source that sets it decides, and the others must agree. */
+/** A Go duration, in milliseconds; the first config file that sets it decides, and the others must agree. */
 export function duration(about: About): Key<'duration', Duration, Duration> {
   return {
     ...about,
@@ -54,7 +54,7 @@ export function duration(about: About): Key<'duration', Duration, Duration> {
     setAt: (located) => located?.origin,
     json: (name, located) => ({ [`${name}Ms`]: located?.value ?? null }),
     jsonSchema: (name) => ({
-      [`${name}Ms`]: { description: 'Null if no source sets it.', type: ['number', 'null'] },
+      [`${name}Ms`]: { description: 'Null if no config file sets it.', type: ['number', 'null'] },
     }),
     lines: (name, located) => (located ? [scalarLine(name, durationText(located.value), located)] : []),
     text: (located) =>

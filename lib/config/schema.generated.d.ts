@@ -6,7 +6,7 @@ export interface SchemaError {
   readonly message?: string;
 }
 
-/** Whether the value has the shape of a source; what is wrong with it is left in `validate.errors`. */
+/** Whether the value has the shape of a config file; what is wrong with it is left in `validate.errors`. */
 export const validate: {
   (value: unknown): boolean;
   errors?: readonly SchemaError[] | null;

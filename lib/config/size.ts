@@ -20,13 +20,13 @@ export function countMarks(text: string, limit: number): number {
     if (isMark(text[at], text[at + 1], isLineStart)) marks += 1;
     if (marks > limit) {
       const remedy = 'list fewer CIDRs, or start the agent with a larger --cidr-limit-max';
-      throw new TextError('has too many keys and items, those of earlier sources counted too', at, remedy);
+      throw new TextError('has too many keys and items, counting those of earlier config files', at, remedy);
     }
     isLineStart = isBreak(text[at]);
     if (!isLineStart || (text[at] === '\r' && text[at + 1] === '\n')) continue;
     lines += 1;
     if (lines > MAX_LINES) {
-      const remedy = 'remove the lines that say nothing, or split the source';
+      const remedy = 'remove the lines that say nothing, or split the config file';
       throw new TextError(`has more than ${MAX_LINES} lines`, at, remedy);
     }
   }

@@ -3,31 +3,31 @@ import { printable, quote } from '../text/escape.ts';
 import { nearest } from '../text/nearest.ts';
 import type { Located } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
-import type { ConfigOptions, SourceConfig } from './config.ts';
+import type { ConfigOptions, FileConfig } from './config.ts';
+import { type ConfigFile, originIn, problemIn } from './config-file.ts';
 import type { Report } from './key.ts';
 import { CIDR_LIMIT, COUNTED_KEYS, forEachKey, KEY_NAMES, KEYS, type KeyName, type Said } from './keys.ts';
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countMarks } from './size.ts';
-import { originIn, problemIn, type Source } from './source.ts';
 import type { Steps } from './steps.ts';
 import { PLACEHOLDER, placeholderIn } from './template.ts';
 import { describe, keyName, type MapNode, type Node, parseYaml } from './yaml.ts';
 
-export interface ValidatedSource {
+export interface ValidatedFile {
   /** What could be understood; not to be applied if a problem is an error. */
-  readonly config: SourceConfig;
+  readonly config: FileConfig;
   /** From top to bottom. */
   readonly problems: readonly Problem[];
   /** How many errors more there are, which are not kept. */
   readonly more: number;
-  /** How many CIDRs the source lists, valid or not. */
+  /** How many CIDRs the config file lists, valid or not. */
   readonly listed: number;
   /** How many marks it has, for the parser. */
   readonly marks: number;
 }
 
-/** What other sources have left of the limits that all sources share. */
+/** What other config files have left of the limits that all config files share. */
 export interface Room {
   readonly marks: number;
   /** Problems to keep, at least one. */
@@ -35,31 +35,31 @@ export interface Room {
 }
 
 /**
- * Reads one source in steps: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems, but
- * keeps only so many.
+ * Reads one config file in steps: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems,
+ * but keeps only so many.
  */
-export function* validating(source: Source, options: ConfigOptions, room: Room): Steps<ValidatedSource> {
+export function* validating(file: ConfigFile, options: ConfigOptions, room: Room): Steps<ValidatedFile> {
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
   let more = 0;
   const report: Report = (kind, at, ...others) => {
     if (found.length >= room.problems) more += 1;
-    else found.push({ offset: at.offset, problem: problemIn(source, kind, at, ...others) });
+    else found.push({ offset: at.offset, problem: problemIn(file, kind, at, ...others) });
   };
   const located = <Value>(value: Value, { offset }: Node): Located<Value> => ({
     value,
-    origin: originIn(source, offset),
+    origin: originIn(file, offset),
   });
 
-  const { root, marks } = yield* parsing(source.text, room, report);
+  const { root, marks } = yield* parsing(file.text, room, report);
   yield;
   const all = valuesOf(root, report);
   yield;
   const values = withinCeiling(all, options, report);
   for (const { node, message, remedy } of misshapes(values)) report('shape', node, message, remedy);
   const reading = { families: options.families, report, located };
-  const config: SourceConfig = {
-    source: source.name,
-    insideAt: originIn(source, (all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
+  const config: FileConfig = {
+    configFile: file.name,
+    insideAt: originIn(file, (all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
     ...forEachKey<Said>((name, key) => key.read(name, values.get(name), reading)),
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
@@ -173,14 +173,14 @@ function withinCeiling(values: Values, { cidrLimit, cidrLimitMax }: ConfigOption
   const own = values.get(CIDR_LIMIT.name);
   const wanted = own?.kind === 'scalar' && isCount(own.value) ? own.value : cidrLimit;
   if (own !== undefined && wanted > cidrLimitMax) {
-    const message = `cidrLimit is ${wanted}, but no source may list more than ${counted(cidrLimitMax, 'CIDR')}`;
+    const message = `cidrLimit is ${wanted}, but no config file may list more than ${counted(cidrLimitMax, 'CIDR')}`;
     report('cidr-limit', own, message, 'lower it, or start the agent with a larger --cidr-limit-max');
   }
   const limit = Math.min(wanted, cidrLimitMax);
   const items = COUNTED_KEYS.flatMap((key) => itemsOf(values, key));
   const excess = items[limit];
   if (excess === undefined) return values;
-  const message = `${counted(items.length, 'CIDR')}, but this source may list only ${limit}`;
+  const message = `${counted(items.length, 'CIDR')}, but this config file may list only ${limit}`;
   const more = limit < cidrLimitMax ? 'raise "cidrLimit"' : 'start the agent with a larger --cidr-limit-max';
   report('cidr-limit', excess, message, `join CIDRs into wider ones, or ${more}`);
   const within = new Map(values);

@@ -14,7 +14,7 @@ import {
 } from 'js-yaml';
 import { TextError } from '../text/error.ts';
 import { quote } from '../text/escape.ts';
-import { SOURCE_LIMITS, type YamlLimits } from './limits.ts';
+import { CONFIG_FILE_LIMITS, type YamlLimits } from './limits.ts';
 
 /** A YAML value that knows at which offset of the text it begins. */
 export type Node = ScalarNode | ListNode | MapNode;
@@ -46,7 +46,7 @@ export interface MapNode {
  * @throws {TextError}
  */
 export function parseYaml(text: string): Node | undefined {
-  const documents = parseDocuments(text, SOURCE_LIMITS);
+  const documents = parseDocuments(text, CONFIG_FILE_LIMITS);
   const second = documents[1];
   if (second !== undefined) {
     throw new TextError(

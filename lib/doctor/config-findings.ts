@@ -9,13 +9,13 @@ import { counted } from '../text/words.ts';
 import type { Finding, FindingKind } from './finding.ts';
 
 /**
- * The findings about the config directory and the sources in it.
+ * The findings about the config directory and the config files in it.
  *
  * @param own the addresses of the node
  */
 export function configFindings(
   dir: string,
-  { config, problems, sources }: LoadedConfig,
+  { config, problems, configFiles }: LoadedConfig,
   families: readonly Family[],
   own: readonly OwnAddress[],
 ): readonly Finding[] {
@@ -37,7 +37,7 @@ export function configFindings(
         kind: 'config-invalid',
         message: `${counted(errors.length, 'error')} in the config`,
         evidence,
-        remedy: 'correct the sources: ip-masq-agent check shows the line of each error',
+        remedy: 'correct the config files: ip-masq-agent check shows the line of each error',
       },
     ];
   }
@@ -46,11 +46,11 @@ export function configFindings(
     .map((one) => placed('nothing-inside', one));
   const policies = families.map((family) => compilePolicy(config, family, own));
   const addresses = addressRemarks(policies).map((one) => placed('node-address', one));
-  if (sources.length > 0) return [...guarded, ...addresses];
+  if (configFiles.length > 0) return [...guarded, ...addresses];
   return [
     {
       kind: 'config-empty',
-      message: 'there is no source: the defaults apply',
+      message: 'there is no config file: the defaults apply',
       evidence: [`${dir} has no file ip-masq-*`],
       remedy: 'mount ConfigMaps there, with keys that begin with ip-masq-',
     },
@@ -66,7 +66,7 @@ export async function podFindings(
   if (config === undefined) return [];
   const policies = families.map((family) => compilePolicy(config, family));
   try {
-    const found = await findPods(policies, config.sources);
+    const found = await findPods(policies, config.configFiles);
     return found.map(({ range, routes, ...one }) => ({ kind: 'pods-masqueraded', ...one }));
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;

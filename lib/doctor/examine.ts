@@ -1,5 +1,5 @@
 import { findHolder, toldDataplane } from '../agent/holder.ts';
-import type { SourcesOptions } from '../agent/load.ts';
+import type { LoadOptions } from '../agent/load.ts';
 import { survey } from '../agent/places.ts';
 import { preview } from '../agent/preview.ts';
 import { type RetryOptions, retrying } from '../agent/retry.ts';
@@ -34,7 +34,7 @@ export interface Examination {
 }
 
 interface Examiner {
-  readonly sources: SourcesOptions;
+  readonly loading: LoadOptions;
   readonly dataplane: DataplaneOptions;
   readonly host: Host;
   /** For the look at foreign rules. */
@@ -47,7 +47,7 @@ interface Examiner {
 
 /** Looks at the node and changes nothing. If it cannot look at something, that is a finding too. */
 export async function examine(examiner: Examiner): Promise<Examination> {
-  const { configDir, config: configOptions } = examiner.sources;
+  const { configDir, config: configOptions } = examiner.loading;
   const { host } = examiner;
   const loaded = await loadConfig(configDir, configOptions);
   const { families } = configOptions;
@@ -59,7 +59,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
     ...(await bpfFindings(host)),
     ...capabilities,
   ];
-  const seen = [`${counted(loaded.sources.length, 'source')} in ${configDir}`];
+  const seen = [`${counted(loaded.configFiles.length, 'config file')} in ${configDir}`];
   if (capabilities.length === 0) {
     const kernel = await examineKernel(examiner, loaded.config, families);
     findings.push(...kernel.findings);

@@ -12,8 +12,8 @@ export interface Finding extends Advice {
 
 export const FINDING_MEANING = {
   'config-unreadable': 'the config directory is missing or unreadable',
-  'config-invalid': 'the sources have errors',
-  'config-empty': 'there is no source, so the defaults apply',
+  'config-invalid': 'the config files have errors',
+  'config-empty': 'there is no config file, so the defaults apply',
   'nothing-inside': 'the config masquerades all traffic of a family, also between pods',
   'node-address': 'the node has no address, or several, in a range of masqueradeAddresses',
   'pods-masqueraded': 'routes of the node lead to pods that the config masquerades',

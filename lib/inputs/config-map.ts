@@ -1,15 +1,15 @@
-import { MAX_BYTES } from '../config/limits.ts';
-import type { Problem, ProblemKind } from '../config/problem.ts';
 import {
-  decodeSource,
+  type ConfigFile,
+  decodeFile,
   type FoundIn,
+  isConfigFileName,
   isNearMiss,
-  isSourceName,
-  nearMissMessage,
+  nearMissText,
   originIn,
   problemIn,
-  type Source,
-} from '../config/source.ts';
+} from '../config/config-file.ts';
+import { MAX_BYTES } from '../config/limits.ts';
+import type { Problem, ProblemKind } from '../config/problem.ts';
 import { PLACEHOLDER } from '../config/template.ts';
 import { describe, keyName, type MapNode, type Node, valueAt } from '../config/yaml.ts';
 import { quote } from '../text/escape.ts';
@@ -27,15 +27,15 @@ export function isMergeKey({ key }: Pair): boolean {
   return keyName(key) === '<<';
 }
 
-/** Collects the sources of a part of a file, and what is wrong with how it holds them. */
+/** Collects the config files of a part of a file, and what is wrong with how it holds them. */
 export class Collector {
-  readonly sources: Source[] = [];
+  readonly configFiles: ConfigFile[] = [];
   readonly problems: Problem[] = [];
-  readonly #file: Source;
+  readonly #file: ConfigFile;
   readonly #start: number;
 
   /** @param start where in the file the text begins that the nodes count in */
-  constructor(file: Source, start: number) {
+  constructor(file: ConfigFile, start: number) {
     this.#file = file;
     this.#start = start;
   }
@@ -51,17 +51,17 @@ export class Collector {
   }
 
   /**
-   * @param value where the source stands in the file
+   * @param value where the config file stands in the file
    * @param isVerbatim whether the bytes are those of the value itself
    */
-  addSource(name: string, bytes: Buffer, value: Node, isVerbatim: boolean): void {
+  addFile(name: string, bytes: Buffer, value: Node, isVerbatim: boolean): void {
     if (bytes.length > MAX_BYTES) {
       const message = `${quote(name)} is larger than 1 MiB (${bytes.length} bytes)`;
       this.report('unreadable', value, message, 'split it, or use wider CIDRs');
       return;
     }
-    const decoded = decodeSource(name, bytes);
-    if ('text' in decoded) this.sources.push({ ...decoded, found: this.#found(value, isVerbatim) });
+    const decoded = decodeFile(name, bytes);
+    if ('text' in decoded) this.configFiles.push({ ...decoded, found: this.#found(value, isVerbatim) });
     else this.report(decoded.kind, value, `${quote(name)} ${decoded.message}`, decoded.remedy);
   }
 
@@ -85,7 +85,7 @@ export class Collector {
 }
 
 /**
- * Collects the sources of a ConfigMap.
+ * Collects the config files of a ConfigMap.
  *
  * @param filesOf the files that a key becomes
  */
@@ -102,15 +102,15 @@ export function readConfigMap(
   const fields = configMap.pairs.filter(({ key }) => ['data', 'binaryData'].includes(keyName(key)));
   const pairs = withoutRepeats(fields, collector).flatMap((field) => dataPairs(field, collector));
   const nearMisses = pairs.filter(({ key }) => filesOf(keyName(key)).some(isNearMiss));
-  const sources = withoutRepeats(
-    pairs.filter(({ key }) => filesOf(keyName(key)).some(isSourceName)),
+  const configFiles = withoutRepeats(
+    pairs.filter(({ key }) => filesOf(keyName(key)).some(isConfigFileName)),
     collector,
   );
   for (const { key } of nearMisses)
-    collector.report('not-a-source', key, `the key ${quote(keyName(key))} ${nearMissMessage}`, 'rename it');
-  for (const pair of sources)
-    for (const file of filesOf(keyName(pair.key)).filter(isSourceName)) readSource(pair, file, collector);
-  if (pairs.length > 0 && nearMisses.length + sources.length === 0) warnOfOtherKeys(configMap, collector);
+    collector.report('not-a-config-file', key, `the key ${quote(keyName(key))} ${nearMissText}`, 'rename it');
+  for (const pair of configFiles)
+    for (const file of filesOf(keyName(pair.key)).filter(isConfigFileName)) readPair(pair, file, collector);
+  if (pairs.length > 0 && nearMisses.length + configFiles.length === 0) warnOfOtherKeys(configMap, collector);
 }
 
 /** A placeholder of a template that YAML takes for a map whose key is a map: `{{ .Values.name }}`. */
@@ -174,7 +174,7 @@ function dataPairs({ key, value }: Pair, collector: Collector): readonly DataPai
   return [];
 }
 
-function readSource({ key, value, isBase64 }: DataPair, file: string, collector: Collector): void {
+function readPair({ key, value, isBase64 }: DataPair, file: string, collector: Collector): void {
   const name = keyName(key);
   if (value.kind !== 'scalar' || (value.value !== null && typeof value.value !== 'string')) {
     const message = `the value of ${quote(name)} must be text, but is ${describe(value)}`;
@@ -184,12 +184,12 @@ function readSource({ key, value, isBase64 }: DataPair, file: string, collector:
   }
   const text = value.value ?? '';
   if (!isBase64) {
-    collector.addSource(file, Buffer.from(text), text.trim() === '' ? key : value, true);
+    collector.addFile(file, Buffer.from(text), text.trim() === '' ? key : value, true);
     return;
   }
   const base64 = text.replace(/[\r\n]/g, ''); // as Go reads it
   if (base64.length % 4 === 0 && !/[^A-Za-z0-9+/]/.test(base64.replace(/={1,2}$/, ''))) {
-    collector.addSource(file, Buffer.from(base64, 'base64'), value, false);
+    collector.addFile(file, Buffer.from(base64, 'base64'), value, false);
     return;
   }
   const message = `the value of ${quote(name)} in binaryData is not base64`;
@@ -204,5 +204,5 @@ function warnOfOtherKeys(configMap: MapNode, collector: Collector): void {
   const message = `no key of ConfigMap ${quote(name)} begins with ip-masq-: nothing of it is read`;
   const remedy =
     'rename the key; if a volume mounts it under another name, check it in one file with the workload of that volume';
-  collector.report('not-a-source', valueAt(metadata, 'name') ?? configMap, message, remedy);
+  collector.report('not-a-config-file', valueAt(metadata, 'name') ?? configMap, message, remedy);
 }

@@ -1,9 +1,9 @@
 import { constants, type Dirent } from 'node:fs';
 import { open, opendir, readlink, realpath, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
+import { byteOrder, type ConfigFile, decodeFile, isConfigFileName } from '../config/config-file.ts';
 import type { Problem } from '../config/problem.ts';
-import { readGeneration } from '../config/read.ts';
-import { byteOrder, decodeSource, isSourceName, type Source } from '../config/source.ts';
+import { readVolumeVersion } from '../config/read.ts';
 import { printable, quote } from '../text/escape.ts';
 import {
   collect,
@@ -31,7 +31,7 @@ const MAX_DEPTH = 32;
 class TooMuch extends Error {}
 
 export interface ReadOptions {
-  /** How many bytes all sources together may have. */
+  /** How many bytes all config files together may have. */
   readonly limit: number;
   /** Whether to read the directories in a directory too; links to directories are not followed. */
   readonly recursive: boolean;
@@ -76,22 +76,22 @@ export async function readTree(root: string, options: ReadOptions, walk: Walk): 
 }
 
 /**
- * Reads the config directory as the agent does. That it has no source is a config too: the defaults. But if it has
+ * Reads the config directory as the agent does. That it has no config file is a config too: the defaults. But if it has
  * something else to check, it is an error.
  */
 export async function readConfigDirectory(dir: string, limit: number): Promise<Inputs> {
-  const { sources, problems } = await readGeneration(dir, false, limit);
-  const other = sources.length + problems.length === 0 ? await firstOther(dir) : undefined;
+  const { configFiles, problems } = await readVolumeVersion(dir, false, limit);
+  const other = configFiles.length + problems.length === 0 ? await firstOther(dir) : undefined;
   if (other !== undefined)
     return failed(
       dir,
-      `has no source, but ${quote(other)}, which the agent does not read: nothing was checked`,
+      `has no config file, but ${quote(other)}, which the agent does not read: nothing was checked`,
       `check its manifests with: check -R ${printable(dir)}`,
-      'no-source',
+      'no-config-file',
     );
   return {
     ...NOTHING,
-    sources: sources.map((source) => wholeFile(join(dir, source.name), source)),
+    configFiles: configFiles.map((configFile) => wholeFile(join(dir, configFile.name), configFile)),
     problems: problems.map((one) => within(dir, one)),
   };
 }
@@ -99,15 +99,15 @@ export async function readConfigDirectory(dir: string, limit: number): Promise<I
 /** What one directory holds, and the names of the directories in it. */
 async function readDirectory(dir: string, home: string, { limit, recursive }: ReadOptions, walk: Walk) {
   const { files, directories } = await listDirectory(dir, walk);
-  const { id, sources, problems } = await readGeneration(dir, false, limit);
+  const { id, configFiles, problems } = await readVolumeVersion(dir, false, limit);
   const manifests: Inputs[] = [];
   for (const name of files)
-    if (!isSourceName(name)) manifests.push(await readFile(join(dir, name), home, walk));
-  const own = sources.map((source) => ownFile(join(dir, source.name), source, id !== undefined));
+    if (!isConfigFileName(name)) manifests.push(await readFile(join(dir, name), home, walk));
+  const own = configFiles.map((file) => ownFile(join(dir, file.name), file, id !== undefined));
   const isKnown = ({ at }: Problem) =>
     at?.kind === 'whole-file' &&
-    ((recursive && directories.includes(at.source)) ||
-      manifests.some(({ manifests: [file] }) => file?.name === join(dir, at.source)));
+    ((recursive && directories.includes(at.file)) ||
+      manifests.some(({ manifests: [file] }) => file?.name === join(dir, at.file)));
   const others = problems.filter((one) => !isKnown(one)).map((one) => within(dir, one));
   return { inputs: joined([...own, ...manifests, { ...NOTHING, problems: others }]), directories };
 }
@@ -139,16 +139,16 @@ function isManifestName(name: string): boolean {
 }
 
 /** A file that the agent reads. One that is named like a manifest may be one, but not in a volume of the agent. */
-function ownFile(path: string, source: Source, isVolume: boolean): Inputs {
-  const mayBeManifest = !isVolume && isManifestName(source.name);
-  const manifest = mayBeManifest ? manifestOf({ name: path, text: source.text }) : undefined;
-  return manifest ?? { ...NOTHING, sources: [wholeFile(path, source)] };
+function ownFile(path: string, configFile: ConfigFile, isVolume: boolean): Inputs {
+  const mayBeManifest = !isVolume && isManifestName(configFile.name);
+  const manifest = mayBeManifest ? manifestOf({ name: path, text: configFile.text }) : undefined;
+  return manifest ?? { ...NOTHING, configFiles: [wholeFile(path, configFile)] };
 }
 
 /** The ConfigMaps of a file that may be meant for the agent. Waits for no pipe, opens no device, and does not leave home. */
 async function readFile(path: string, home: string, walk: Walk): Promise<Inputs> {
   const leftOut = (message: string) =>
-    failed(path, message, 'name it itself, if it is a manifest', 'not-a-source');
+    failed(path, message, 'name it itself, if it is a manifest', 'not-a-config-file');
   try {
     if (!(await stat(path)).isFile()) return leftOut('is not a regular file, and is not read');
     const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
@@ -177,7 +177,7 @@ function mentionsAgent(bytes: Buffer): boolean {
 }
 
 function manifestIn(path: string, bytes: Buffer): Inputs | undefined {
-  const file = decodeSource(path, bytes);
+  const file = decodeFile(path, bytes);
   return 'text' in file ? manifestOf(file) : { ...NOTHING, problems: [file] };
 }
 
@@ -185,9 +185,9 @@ function manifestIn(path: string, bytes: Buffer): Inputs | undefined {
 function within(dir: string, { at, ...rest }: Problem): Problem {
   switch (at?.kind) {
     case 'whole-file':
-      return { ...rest, at: { ...at, source: join(dir, at.source) } };
+      return { ...rest, at: { ...at, file: join(dir, at.file) } };
     case 'file':
-      return { ...rest, at: { ...at, file: join(dir, at.source) } };
+      return { ...rest, at: { ...at, file: join(dir, at.configFile) } };
     case 'built-in':
       return { ...rest, at };
     case undefined:

@@ -1,12 +1,12 @@
 import { ADDRESS_BITS, familyOf } from '../cidr/address.ts';
 import { type Prefix, parsePrefix, partsOfWay, type Way, wayText } from '../cidr/prefix.ts';
 import type { ConfigOptions } from '../config/config.ts';
+import { type ConfigFile, originIn, problemIn } from '../config/config-file.ts';
 import type { Report } from '../config/key.ts';
 import { maxMarks } from '../config/limits.ts';
 import { keptPrefix } from '../config/list-key.ts';
 import type { Problem } from '../config/problem.ts';
 import { countMarks } from '../config/size.ts';
-import { originIn, problemIn, type Source } from '../config/source.ts';
 import { describe, type MapNode, type Node, parseYaml } from '../config/yaml.ts';
 import { TextError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
@@ -22,9 +22,9 @@ type Options = Pick<ConfigOptions, 'families' | 'cidrLimitMax'>;
 
 /**
  * Reads a map of destinations to verdicts, in YAML or JSON. A destination is an address or a CIDR; behind `from` it may say
- * where the packets come from. The file has the limits of a source; if it has a problem, it has no expectation.
+ * where the packets come from. The file has the limits of a config file; if it has a problem, it has no expectation.
  */
-export function readExpectations(file: Source, options: Options) {
+export function readExpectations(file: ConfigFile, options: Options) {
   const problems: Problem[] = [];
   const report: Report = (...about) => void problems.push(problemIn(file, ...about));
   const seen = new Map<string, Node>();

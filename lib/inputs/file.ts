@@ -1,58 +1,58 @@
 import { basename } from 'node:path';
+import { type ConfigFile, decodeFile } from '../config/config-file.ts';
 import { MAX_BYTES } from '../config/limits.ts';
 import { fileProblem, type Problem, type ProblemKind } from '../config/problem.ts';
-import { decodeSource, type Source } from '../config/source.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import { readManifest } from './manifest.ts';
 
-/** Sources, from wherever people keep them. */
+/** Config files, from wherever people keep them. */
 export interface Inputs {
   /** In byte order of their names, once all are read. */
-  readonly sources: readonly Source[];
+  readonly configFiles: readonly ConfigFile[];
   /** The manifests that problems may point into. */
-  readonly manifests: readonly Source[];
+  readonly manifests: readonly ConfigFile[];
   readonly problems: readonly Problem[];
   /** Whether a directory has directories that were not read. */
   readonly hasMore?: boolean;
 }
 
-export const NOTHING: Inputs = { sources: [], manifests: [], problems: [] };
+export const NOTHING: Inputs = { configFiles: [], manifests: [], problems: [] };
 
 /** More than all ConfigMaps of most clusters, and little enough to be read at once. */
 export const MAX_INPUT_BYTES = 64 * 1024 * 1024;
 
-/** What a file holds that people name: the sources of a manifest, or itself as a source. */
+/** What a file holds that people name: the config files of a manifest, or itself as a config file. */
 export function readText(path: string, bytes: Buffer): Inputs {
   if (bytes.length > MAX_INPUT_BYTES)
     return failed(path, 'is larger than 64 MiB', 'check fewer manifests at once');
-  const whole = decodeSource(path, bytes);
+  const whole = decodeFile(path, bytes);
   if (!('text' in whole)) return { ...NOTHING, problems: [whole] };
   const manifest = manifestOf(whole);
   if (manifest !== undefined) return manifest;
   if (bytes.length > MAX_BYTES)
     return failed(path, `is larger than 1 MiB (${bytes.length} bytes)`, 'split it, or use wider CIDRs');
-  return { ...NOTHING, sources: [wholeFile(path, { ...whole, name: basename(path) })] };
+  return { ...NOTHING, configFiles: [wholeFile(path, { ...whole, name: basename(path) })] };
 }
 
 /** What a manifest holds; undefined if the text is not one. The name of the file is its path. */
-export function manifestOf(file: Source): Inputs | undefined {
+export function manifestOf(file: ConfigFile): Inputs | undefined {
   const manifest = readManifest(file);
   return manifest && { ...manifest, manifests: [file] };
 }
 
 export function joined(parts: readonly Inputs[]): Inputs {
   return {
-    sources: parts.flatMap(({ sources }) => sources),
+    configFiles: parts.flatMap(({ configFiles }) => configFiles),
     manifests: parts.flatMap(({ manifests }) => manifests),
     problems: parts.flatMap(({ problems }) => problems),
   };
 }
 
-/** A source that is a file by itself. */
-export function wholeFile(path: string, source: Source): Source {
-  const file = { name: path, text: source.text };
-  return { ...source, found: { file, line: 1, column: 1, lineByLine: true } };
+/** A config file that is a file by itself. */
+export function wholeFile(path: string, configFile: ConfigFile): ConfigFile {
+  const file = { name: path, text: configFile.text };
+  return { ...configFile, found: { file, line: 1, column: 1, lineByLine: true } };
 }
 
 /** Nothing but a problem with a path as a whole. */

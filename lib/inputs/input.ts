@@ -1,16 +1,16 @@
 import type { Stats } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
 import { normalize, resolve } from 'node:path';
-import { DEFAULT_LIMITS, MAX_BYTES } from '../config/limits.ts';
-import { fileProblem, type Problem, problem } from '../config/problem.ts';
 import {
   byteOrder,
+  type ConfigFile,
   configLimitProblem,
-  decodeSource,
+  decodeFile,
   originIn,
-  type Source,
   STDIN_NAME,
-} from '../config/source.ts';
+} from '../config/config-file.ts';
+import { DEFAULT_LIMITS, MAX_BYTES } from '../config/limits.ts';
+import { fileProblem, type Problem, problem } from '../config/problem.ts';
 import { printable } from '../text/escape.ts';
 import { type ReadOptions, readConfigDirectory, readTree, Walk } from './directory.ts';
 import {
@@ -28,7 +28,7 @@ const STDIN = '-';
 
 /**
  * Reads config files, manifests and directories of both, as if all that they hold were mounted on one node. It is an
- * error if they hold no source.
+ * error if they hold no config file.
  *
  * @param stdin called at most once
  */
@@ -43,49 +43,49 @@ export async function readInputs(
   const walk = new Walk();
   for (const path of distinct.values()) {
     const input = await readInput(path, stdin, { limit, recursive }, walk);
-    inputs.push({ ...input, sources: input.sources.filter((source) => !known.has(placeOf(source))) });
-    for (const source of input.sources) known.add(placeOf(source));
+    inputs.push({ ...input, configFiles: input.configFiles.filter((one) => !known.has(placeOf(one))) });
+    for (const configFile of input.configFiles) known.add(placeOf(configFile));
   }
   return together([...inputs, ...nothingFound(paths, inputs)], limit);
 }
 
-/** Reads the config directory as the agent does: without a source, the defaults apply. */
+/** Reads the config directory as the agent does: without a config file, the defaults apply. */
 export async function readAgentInputs(dir: string, limit: number): Promise<Inputs> {
   return together([await readConfigDirectory(dir, limit)], limit);
 }
 
 /** All inputs as one config. */
 function together(inputs: readonly Inputs[], limit: number): Inputs {
-  const { sources: found, manifests, problems } = joined(inputs);
+  const { configFiles: found, manifests, problems } = joined(inputs);
   const all = found.toSorted((a, b) => byteOrder(a.name, b.name));
-  const sources = withinLimit(all, limit);
-  const next = all[sources.length];
+  const configFiles = withinLimit(all, limit);
+  const next = all[configFiles.length];
   return {
-    sources,
+    configFiles,
     manifests,
     problems: [
       ...problems,
       ...(next === undefined ? [] : [configLimitProblem(fileOf(next), limit)]),
-      ...sameNames(sources),
+      ...sameNames(configFiles),
     ],
   };
 }
 
-function withinLimit(sources: readonly Source[], limit: number): readonly Source[] {
+function withinLimit(configFiles: readonly ConfigFile[], limit: number): readonly ConfigFile[] {
   let bytes = 0;
-  const end = sources.findIndex(({ text }) => {
+  const end = configFiles.findIndex(({ text }) => {
     bytes += Buffer.byteLength(text);
     return bytes > limit;
   });
-  return end === -1 ? sources : sources.slice(0, end);
+  return end === -1 ? configFiles : configFiles.slice(0, end);
 }
 
-function fileOf({ name, found }: Source): string {
+function fileOf({ name, found }: ConfigFile): string {
   return found?.file.name ?? name;
 }
 
-function placeOf(source: Source): string {
-  return JSON.stringify([resolve(fileOf(source)), source.name]);
+function placeOf(configFile: ConfigFile): string {
+  return JSON.stringify([resolve(fileOf(configFile)), configFile.name]);
 }
 
 async function readInput(
@@ -109,13 +109,13 @@ async function readInput(
   }
 }
 
-/** The text of one file that is neither a source nor a manifest, of at most 1 MiB; a problem if it cannot be read. */
-export async function readFile(path: string): Promise<Source | Problem> {
+/** The text of one file that is neither a config file nor a manifest, of at most 1 MiB; a problem if it cannot be read. */
+export async function readFile(path: string): Promise<ConfigFile | Problem> {
   try {
     if (await waits(path, await stat(path))) return fileProblem(path, ...NOT_A_FILE);
     const bytes = await collect((await open(path)).createReadStream(), MAX_BYTES);
     if (bytes.length > MAX_BYTES) return fileProblem(path, 'is larger than 1 MiB', 'split it');
-    return decodeSource(normalize(path), bytes);
+    return decodeFile(normalize(path), bytes);
   } catch (error) {
     return unreadableProblem(path, error);
   }
@@ -133,25 +133,25 @@ function nameOf(path: string): string {
 }
 
 function nothingFound(paths: readonly string[], inputs: readonly Inputs[]): readonly Inputs[] {
-  const { sources, problems } = joined(inputs);
-  if (sources.length > 0 || problems.some(({ severity }) => severity === 'error')) return [];
+  const { configFiles, problems } = joined(inputs);
+  if (configFiles.length > 0 || problems.some(({ severity }) => severity === 'error')) return [];
   const names = paths.map((path) => printable(nameOf(path))).join(', ');
-  const message = `no source in ${names}: nothing was checked`;
+  const message = `no config file in ${names}: nothing was checked`;
   const deeper = inputs.some(({ hasMore }) => hasMore) ? 'use -R to look into its directories too, or ' : '';
   const remedy = `${deeper}name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
-  return [{ ...NOTHING, problems: [problem('no-source', { message, remedy })] }];
+  return [{ ...NOTHING, problems: [problem('no-config-file', { message, remedy })] }];
 }
 
 /** A volume holds one file of each name. */
-function sameNames(sources: readonly Source[]): readonly Problem[] {
-  return sources.flatMap((source, index): Problem[] => {
-    const before = sources[index - 1];
-    if (before?.name !== source.name) return [];
+function sameNames(configFiles: readonly ConfigFile[]): readonly Problem[] {
+  return configFiles.flatMap((configFile, index): Problem[] => {
+    const before = configFiles[index - 1];
+    if (before?.name !== configFile.name) return [];
     return [
       problem('same-name', {
-        at: originIn(source, 0),
+        at: originIn(configFile, 0),
         other: originIn(before, 0),
-        message: `two sources are named ${printable(source.name)}, of which a volume can hold one`,
+        message: `two config files are named ${printable(configFile.name)}, of which a volume can hold one`,
         remedy: 'rename one; or, if they are meant for different nodes, check them one by one',
       }),
     ];

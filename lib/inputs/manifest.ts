@@ -1,6 +1,6 @@
+import { type ConfigFile, problemIn } from '../config/config-file.ts';
 import { MANIFEST_LIMITS } from '../config/limits.ts';
 import type { Problem } from '../config/problem.ts';
-import { problemIn, type Source } from '../config/source.ts';
 import { placeholderIn, RENDER } from '../config/template.ts';
 import { type MapNode, type Node, parseDocuments, valueAt } from '../config/yaml.ts';
 import { TextError } from '../text/error.ts';
@@ -8,22 +8,22 @@ import { printable } from '../text/escape.ts';
 import { Collector, isMergeKey, readConfigMap, textAt } from './config-map.ts';
 import { type FilesOf, filesOf, mountsOf } from './mounts.ts';
 
-/** The sources that a file of Kubernetes manifests holds, and what is wrong with how it holds them. */
+/** The config files that a file of Kubernetes manifests holds, and what is wrong with how it holds them. */
 export interface Manifest {
-  readonly sources: readonly Source[];
+  readonly configFiles: readonly ConfigFile[];
   readonly problems: readonly Problem[];
 }
 
 /**
  * Reads the ConfigMaps of a file: several documents, lists in lists, as kubectl prints and takes them. Every key of
- * `data` and `binaryData` that begins with `ip-masq-` is a source or, if a workload of the file mounts the ConfigMap, every
- * one that becomes a file of such a name. Problems and sources point into the file itself.
- * A document that is not YAML hides no other.
+ * `data` and `binaryData` that begins with `ip-masq-` is a config file or, if a workload of the file mounts the ConfigMap,
+ * every one that becomes a file of such a name. Problems and config files point into the file itself. A document that is not
+ * YAML hides no other.
  *
  * @param file its name is what messages call it
  * @returns undefined if the text is not a manifest
  */
-export function readManifest(file: Source): Manifest | undefined {
+export function readManifest(file: ConfigFile): Manifest | undefined {
   // Most files are no manifests, and need not be parsed with the wide limits of manifests.
   if (!file.text.includes('apiVersion')) return undefined;
   const pieces = piecesOf(file.text).map(parsePiece);
@@ -34,11 +34,11 @@ export function readManifest(file: Source): Manifest | undefined {
   }));
   const mounts = mountsOf(parts.flatMap(({ objects }) => objects.map(({ node }) => node)));
   const found = parts.map(({ piece, objects }) => {
-    if ('error' in piece) return { sources: [], problems: [syntaxProblem(piece, file)] };
+    if ('error' in piece) return { configFiles: [], problems: [asProblem(piece, file)] };
     return readObjects(objects, new Collector(file, piece.start), (one) => filesOf(one, mounts));
   });
   return {
-    sources: found.flatMap(({ sources }) => sources),
+    configFiles: found.flatMap(({ configFiles }) => configFiles),
     problems: found.flatMap(({ problems }) => problems),
   };
 }
@@ -74,7 +74,7 @@ function isManifest(piece: ParsedPiece): boolean {
   return piece.documents.some((node) => valueAt(node, 'apiVersion') && valueAt(node, 'kind'));
 }
 
-function syntaxProblem({ start, text, error }: Piece & { readonly error: TextError }, file: Source): Problem {
+function asProblem({ start, text, error }: Piece & { readonly error: TextError }, file: ConfigFile): Problem {
   // A rendered manifest may hold "{{" too, in a text that is for another program.
   const render = placeholderIn(text) === undefined ? '' : `if "{{" is a placeholder, ${RENDER}; else `;
   const remedy = `${render}${printable(error.remedy)}`;

@@ -74,7 +74,7 @@ function differingRanges(before: Policy, after: Policy): readonly Range[] {
     .map(({ prefix }) => rangeOf(prefix));
 }
 
-/** Both lists without what they begin with and end with alike: mostly one source has changed. */
+/** Both lists without what they begin with and end with alike: mostly one config file has changed. */
 function withoutCommonEnds(
   a: readonly Entry[],
   b: readonly Entry[],

@@ -59,7 +59,7 @@ function judgedBy(config: MergedConfig, family: Family): Judged {
 
 /** Found if only link-local is left alone, unless an exception for the whole family says that it is meant. */
 function nothingInside(
-  { sources, masqueradeCIDRs }: MergedConfig,
+  { configFiles, masqueradeCIDRs }: MergedConfig,
   family: Family,
   segments: readonly Segment[],
   [at, other]: readonly Origin[],
@@ -72,9 +72,9 @@ function nothingInside(
   const isMeant = masqueradeCIDRs.some(({ value }) => value.family === family && value.length === 0);
   if (isInside || isMeant) return undefined;
   const cause =
-    sources.length > 0
+    configFiles.length > 0
       ? `no ${family} range but link-local is inside`
-      : `no source, and no ${family} default but link-local`;
+      : `no config file, and no ${family} default but link-local`;
   const [pods, all] = family === 'IPv4' ? ['10.244.0.0/16', '0.0.0.0/0'] : ['"fd00:10:244::/56"', '"::/0"'];
   return {
     kind: 'nothing-inside',
@@ -129,8 +129,8 @@ function brokenPromise(promise: GivenPromise, { config, policy, segments }: Judg
       kind: 'promise',
       message: `the promise --${promise.flag}=${wayText(promise)} is broken: ${why(true)}`,
       remedy: isOfAll
-        ? `correct the sources; if they are right, say in the flag whose packets are meant: "${prefix.text} from CIDR"`
-        : 'correct the sources; if they are right, change the flag',
+        ? `correct the config files; if they are right, say in the flag whose packets are meant: "${prefix.text} from CIDR"`
+        : 'correct the config files; if they are right, change the flag',
       ...(place && { at: place }),
     };
   const way = [prefix, ...(from === undefined ? [] : [from])].map(meantText).join(' from ');
@@ -139,8 +139,8 @@ function brokenPromise(promise: GivenPromise, { config, policy, segments }: Judg
     at: promise.origin,
     message: `${way} is expected to be ${VERDICT_TEXT[verdict]}, but ${why(found.destinations.length > 1)}`,
     remedy: isOfAll
-      ? `correct the sources, or say in the expectation whose packets are meant: "${way} from CIDR"`
-      : 'correct the sources, or the expectation',
+      ? `correct the config files, or say in the expectation whose packets are meant: "${way} from CIDR"`
+      : 'correct the config files, or the expectation',
     ...(place && { other: place }),
   };
 }

@@ -28,26 +28,26 @@ export interface MasqueradedPods extends Advice {
 /** Finds them on this node. */
 export type FindPods = (
   policies: readonly Policy[],
-  sources: readonly string[],
+  configFiles: readonly string[],
 ) => Promise<readonly MasqueradedPods[]>;
 
 /** The most ranges, and the most routes to one, that are shown. */
 const [MOST_RANGES, SHOWN] = [20, 3];
 
-/** The source that is the operator's own in the manifests. */
+/** The config file that is the operator's own in the manifests. */
 const OPERATOR = 'ip-masq-operator';
 
 /**
  * What a policy masquerades of the destinations of these routes.
  *
  * @param accepted ranges for which that is meant
- * @param sources the names of the config's sources
+ * @param configFiles the names of the config files
  */
 export function masqueradedPods(
   policy: Policy,
   routes: readonly { readonly prefix: Prefix; readonly text: string }[],
   accepted: readonly Prefix[],
-  sources: readonly string[],
+  configFiles: readonly string[],
 ): readonly MasqueradedPods[] {
   const { family, from, entries } = policy;
   const setOf = (prefixes: readonly Prefix[]) =>
@@ -60,7 +60,7 @@ export function masqueradedPods(
     ({ verdict, prefix, origin, as }) =>
       verdict === 'masqueraded' && as?.origin !== origin && meets(prefix, found),
   );
-  const source = sources.includes(OPERATOR) ? OPERATOR : (sources[0] ?? OPERATOR);
+  const configFile = configFiles.includes(OPERATOR) ? OPERATOR : (configFiles[0] ?? OPERATOR);
   const whose = from.length === 0 ? '' : ' if packets come from masqueradeFromCIDRs';
   return listable(found).map((range) => {
     const some = concerned.filter(({ prefix }) => overlap(range, prefix));
@@ -75,7 +75,7 @@ export function masqueradedPods(
         ...few(some, SHOWN, ({ text }) => text),
         ...few(inside, SHOWN, ({ prefix, origin }) => `masqueraded by ${withOrigin(prefix.text, origin)}`),
       ],
-      remedy: `list ${range.text}, or the whole range of pods that holds it, in nonMasqueradeCIDRs${instead} of the ConfigMap with ${source}; if this is meant, accept it: --accept-masqueraded=${range.text}`,
+      remedy: `list ${range.text}, or the whole range of pods that holds it, in nonMasqueradeCIDRs${instead} of the ConfigMap with ${configFile}; if this is meant, accept it: --accept-masqueraded=${range.text}`,
     };
   });
 }

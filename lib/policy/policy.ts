@@ -58,8 +58,8 @@ export interface Policy {
 export function compilePolicy(config: MergedConfig, family: Family, own?: readonly OwnAddress[]): Policy {
   const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses, ...settings } =
     config;
-  const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, sources, conflicts, ...others } = settings;
-  // A new key of a source must do something here, or be named among those that decide about no packet.
+  const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, configFiles, conflicts, ...others } = settings;
+  // A new key of a config file must do something here, or be named among those that decide about no packet.
   others satisfies Record<string, never>;
   const isLinkLocalMasqueraded = (family === 'IPv4' ? masqLinkLocal : masqLinkLocalIPv6).value;
   const { prefix, rfc } = LINK_LOCAL[family];

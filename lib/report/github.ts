@@ -1,5 +1,5 @@
+import { STDIN_NAME } from '../config/config-file.ts';
 import { formatPlace, type Problem, type Severity } from '../config/problem.ts';
-import { STDIN_NAME } from '../config/source.ts';
 import { printable } from '../text/escape.ts';
 import { type CheckReport, fileOf, printedSentence } from './report.ts';
 

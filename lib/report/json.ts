@@ -7,7 +7,7 @@ import { originValue } from '../text/origin.ts';
 import { type CheckReport, summarize } from './report.ts';
 
 /** The JSON report: the problems and the merged config, for programs. Names and messages can be read back as they were. */
-export function jsonReport({ problems, config, sources, expected }: CheckReport): string {
+export function jsonReport({ problems, config, configFiles, expected }: CheckReport): string {
   const summary = summarize(problems);
   const failed = problems.filter(({ kind }) => kind === 'expectation').length;
   return prettyJson({
@@ -15,7 +15,7 @@ export function jsonReport({ problems, config, sources, expected }: CheckReport)
     hash: config === undefined ? null : configHash(config),
     summary,
     expectations: expected === undefined ? null : { met: expected.count - failed, failed },
-    sources: sources.map(({ name, found }) => ({ name, file: found?.file.name ?? name })),
+    configFiles: configFiles.map(({ name, found }) => ({ name, file: found?.file.name ?? name })),
     problems: problems.map(problemValue),
     merged: config === undefined ? null : mergedValue(config),
   });
@@ -28,12 +28,12 @@ export function problemValue({ severity, kind, message, remedy, at, other }: Pro
 /** A merged config as plain values, each entry with its place. */
 export function mergedValue(config: MergedConfig): Readonly<Record<string, unknown>> {
   const keys = ALL_KEYS.map(([name, key]) => key.json(name, config[name]));
-  return Object.assign({ sources: config.sources }, ...keys);
+  return Object.assign({ configFiles: config.configFiles }, ...keys);
 }
 
 /** A place as plain values. A file as a whole has the same keys as a place in it, so that programs need not ask. */
 export function placeValue(at: Problem['at']) {
   if (at === undefined) return null;
   if (at.kind !== 'whole-file') return originValue(at);
-  return { source: at.source, file: at.source, line: null, column: null };
+  return { configFile: at.file, file: at.file, line: null, column: null };
 }

@@ -1,6 +1,6 @@
 import type { MergedConfig } from '../config/config.ts';
+import type { ConfigFile } from '../config/config-file.ts';
 import { type Problem, type Severity, sentence } from '../config/problem.ts';
-import type { Source } from '../config/source.ts';
 import { printable } from '../text/escape.ts';
 
 /** What `check` has found, whatever the format in which it is reported. */
@@ -8,11 +8,11 @@ export interface CheckReport {
   readonly problems: readonly Problem[];
   /** The merged config; undefined if any problem is an error. */
   readonly config: MergedConfig | undefined;
-  readonly sources: readonly Source[];
+  readonly configFiles: readonly ConfigFile[];
   /** The manifests that problems may point into. */
-  readonly manifests?: readonly Source[];
+  readonly manifests?: readonly ConfigFile[];
   /** The file that says what is expected, and how many expectations it has. */
-  readonly expected?: { readonly file: Source; readonly count: number };
+  readonly expected?: { readonly file: ConfigFile; readonly count: number };
 }
 
 export function summarize(problems: readonly Problem[]) {
@@ -29,9 +29,9 @@ export function printedSentence(problem: Problem): string {
 export function fileOf(at: Problem['at']): string | undefined {
   switch (at?.kind) {
     case 'file':
-      return at.file ?? at.source;
+      return at.file ?? at.configFile;
     case 'whole-file':
-      return at.source;
+      return at.file;
     case 'built-in':
     case undefined:
       return undefined;

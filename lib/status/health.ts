@@ -43,7 +43,7 @@ function rulesCheck(contest: Contest, now: number): Check {
   return { name, isGood: false, reason };
 }
 
-/** Whether the last reading of the sources had no error. */
+/** Whether the last reading of the config files had no error. */
 export function configCheck(invalid: InvalidConfig | undefined): Check {
   const name = 'config';
   if (invalid === undefined) return { name, isGood: true, reason: 'no error at the last reading' };

@@ -58,30 +58,30 @@ export const METRICS = {
     [],
     '1 if the agent reads nf_tables over netlink, and gets an event with each change; 0 if that fails, so that only the resync finds drift. Absent with --netlink=off, and in legacy mode.',
   ),
-  config_valid: gauge([], '1 if the last reading of the sources had no error, else 0.'),
+  config_valid: gauge([], '1 if the last reading of the config files had no error, else 0.'),
   config_last_valid_timestamp_seconds: gauge(
     [],
-    'Time of the last reading of the sources that had no error. The sources are read at the start, after each change, and at each resync.',
+    'Time of the last reading of the config files that had no error. The config files are read at the start, after each change, and at each resync.',
   ),
-  config_sources: gauge([], 'Merged sources; 0 if the defaults apply.'),
-  source_info: gauge(['source'], 'Always 1; one series for each source that was read last.'),
+  config_files: gauge([], 'Merged config files; 0 if the defaults apply.'),
+  config_file_info: gauge(['file'], 'Always 1; one series for each config file that was read last.'),
   config_entries: gauge(
     ['family', 'verdict'],
     'Entries of the policy by verdict: masqueraded or not_masqueraded.',
   ),
   config_conflicts: gauge(
     ['severity', 'kind'],
-    'Conflicts between sources or within one source, and what the guards find, such as nothing-inside; 0 of a kind that there is none of.',
+    'Conflicts between config files or within one config file, and what the guards find, such as nothing-inside; 0 of a kind that there is none of.',
   ),
   config_errors: gauge(
     ['kind'],
-    'Errors of the last reading of the sources by kind, such as promise. Only an agent that stays with --on-invalid-config=keep has them.',
+    'Errors of the last reading of the config files by kind, such as promise. Only an agent that stays with --on-invalid-config=keep has them.',
   ),
   config_refused_info: gauge(
     ['hash'],
-    'Always 1 while the sources have errors; the hash is equal on all nodes that refuse the same errors.',
+    'Always 1 while the config files have errors; the hash is equal on all nodes that refuse the same errors.',
   ),
-  config_loads_total: counter(['result'], 'Readings of the sources by result: valid or invalid.'),
+  config_loads_total: counter(['result'], 'Readings of the config files by result: valid or invalid.'),
   config_info: gauge(['hash'], 'Always 1; the hash is equal on all nodes whose merged config is equal.'),
   masquerade_address_ranges: gauge(
     ['family', 'found'],
@@ -110,8 +110,8 @@ export const METRICS = {
   ),
   masqueraded_connections_total: counter(['family'], 'New connections that are masqueraded.'),
   not_masqueraded_connections_total: counter(
-    ['family', 'source'],
-    'New connections that are not masqueraded, by the source that asks for it.',
+    ['family', 'file'],
+    'New connections that are not masqueraded, by the config file that asks for it.',
   ),
   connections_from_elsewhere_total: counter(
     ['family'],

@@ -12,10 +12,12 @@ interface Reading {
   readonly rules: ReadonlyMap<string, RuleCount>;
 }
 
-/** The counts of all entries of one source. */
-export interface SourceCount {
-  /** The source, or the RFC of a default; undefined for destinations that no entry holds, and packets from elsewhere. */
-  readonly source: string | undefined;
+/** The counts of all entries of one config file. */
+export interface FileCount {
+  /**
+   * The config file, or the RFC of a default; undefined for destinations that no entry holds, and packets from elsewhere.
+   */
+  readonly file: string | undefined;
   readonly verdict: EntryCount['verdict'];
   readonly packets: bigint;
 }
@@ -41,7 +43,7 @@ export class PacketCounts {
    * The counts since the last call. Empty if the last call was a moment ago, or if the kernel cannot be read now; a
    * later call then includes them.
    */
-  async since(dataplane: Dataplane, policy: Policy): Promise<readonly SourceCount[]> {
+  async since(dataplane: Dataplane, policy: Policy): Promise<readonly FileCount[]> {
     const { family } = policy;
     const now = this.#now();
     if (now - (this.#readAt.get(family) ?? Number.NEGATIVE_INFINITY) < FRESH_MS) return [];
@@ -52,7 +54,7 @@ export class PacketCounts {
       const { remade, rules } = await dataplane.count(policy);
       const after = { remade, rules: summed(rules, ({ rule }) => rule) };
       this.#readings.set(family, after);
-      return countsBySource(growth(before, after));
+      return countsByFile(growth(before, after));
     } catch (error) {
       if (!(error instanceof DataplaneError)) throw error;
       return [];
@@ -94,17 +96,17 @@ function growth(before: Reading | undefined, after: Reading): readonly EntryCoun
   });
 }
 
-/** The sums by source and verdict, in the order of the first count of each. */
-function countsBySource(counts: readonly EntryCount[]): readonly SourceCount[] {
-  const sourceIn = ({ entry }: EntryCount) => entry && sourceOf(entry.origin);
-  const sums = summed(counts, (one) => `${one.verdict} ${one.entry?.origin.kind} ${sourceIn(one)}`);
+/** The sums by config file and verdict, in the order of the first count of each. */
+function countsByFile(counts: readonly EntryCount[]): readonly FileCount[] {
+  const fileIn = ({ entry }: EntryCount) => entry && configFileOf(entry.origin);
+  const sums = summed(counts, (one) => `${one.verdict} ${one.entry?.origin.kind} ${fileIn(one)}`);
   return Array.from(sums.values(), (sum) => {
     const { verdict, packets } = sum;
-    return { source: sourceIn(sum), verdict, packets };
+    return { file: fileIn(sum), verdict, packets };
   });
 }
 
-/** The source of an origin, or the document that a default follows. */
-export function sourceOf(origin: Origin): string {
-  return origin.kind === 'file' ? origin.source : origin.reason;
+/** The config file of an origin, or the document that a default follows. */
+export function configFileOf(origin: Origin): string {
+  return origin.kind === 'file' ? origin.configFile : origin.reason;
 }

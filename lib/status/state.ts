@@ -11,11 +11,11 @@ export interface AgentState extends Pick<Build, 'version' | 'commit'> {
   readonly dataplane: { readonly name: string; readonly reason: string } | null;
   /** The hash of the last valid config; null before there is one. */
   readonly hash: string | null;
-  /** The names of its sources: the first, if there are very many. */
-  readonly sources: readonly string[];
-  /** The errors of the last reading of the sources; null if it was valid. */
+  /** The names of its config files: the first, if there are very many. */
+  readonly configFiles: readonly string[];
+  /** The errors of the last reading of the config files; null if it was valid. */
   readonly invalid: { readonly message: string; readonly first: string; readonly since: string } | null;
-  /** What stays in use while the sources have errors: the last valid config, or the rules of an earlier run. */
+  /** What stays in use while the config files have errors: the last valid config, or the rules of an earlier run. */
   readonly keeps: 'config' | 'rules' | null;
   readonly syncs: readonly FamilySync[];
   /** Whether the rules were found in the kernel lately, and no other program changes them again and again. */
@@ -42,7 +42,7 @@ export interface Observed {
 }
 
 /** Bounds the state: it is part of an answer on the socket of the lock, whose length is limited. */
-const MOST_SOURCES = 100;
+const MOST_FILES = 100;
 const LONGEST_PROBLEM = 2000;
 
 export function agentState({ status, families, interval }: Observed): AgentState {
@@ -55,7 +55,7 @@ export function agentState({ status, families, interval }: Observed): AgentState
     commit: build.commit,
     dataplane: dataplane === undefined ? null : { name: dataplane.name, reason: dataplane.reason },
     hash: status.hash ?? null,
-    sources: (loaded?.config.sources ?? []).slice(0, MOST_SOURCES),
+    configFiles: (loaded?.config.configFiles ?? []).slice(0, MOST_FILES),
     invalid:
       invalid === undefined
         ? null
@@ -74,7 +74,7 @@ export function agentState({ status, families, interval }: Observed): AgentState
   };
 }
 
-const SHOWN_SOURCES = 10;
+const SHOWN_FILES = 10;
 
 /**
  * The state in lines, without what differs between equal nodes: times, and the reason for the dataplane, which is another
@@ -84,8 +84,8 @@ const SHOWN_SOURCES = 10;
  * @throws {TypeError} if it has not the form of a state
  */
 export function stateLines(state: AgentState): readonly string[] {
-  const { version, dataplane, hash, sources, invalid, keeps, inPlace, reasons } = state;
-  const names = fewInSentence(sources, SHOWN_SOURCES, String) || 'no source: the defaults apply';
+  const { version, dataplane, hash, configFiles, invalid, keeps, inPlace, reasons } = state;
+  const names = fewInSentence(configFiles, SHOWN_FILES, String) || 'no config file: the defaults apply';
   const absent = keeps === 'rules' ? 'those of an earlier run' : `not in place: ${reasons.join('; ')}`;
   const stays = keeps === 'config' ? '; the last valid config stays in use' : '';
   return [

@@ -113,12 +113,12 @@ function verdictsHtml({ status: { families } }: Overview): string {
 function configHtml({ status: { loaded }, interval }: Overview, { hash }: AgentState): string {
   const config = loaded?.config;
   if (config === undefined || hash === null) return '<p class="bad">no valid config has been read</p>';
-  const { sources, resyncInterval } = config;
+  const { configFiles, resyncInterval } = config;
   const asked = resyncInterval === undefined ? '--resync-interval' : formatOrigin(resyncInterval.origin);
   const shown = ALL_KEYS.filter(([name, { onPage, setAt }]) => isDue(onPage, setAt(config[name])));
   return pairsHtml([
     ['hash', hash],
-    ['sources', sources.join(', ') || 'none: the defaults apply'],
+    ['config files', configFiles.join(', ') || 'none: the defaults apply'],
     ...shown.map(([name, key]) => [name, key.text(config[name])] as const),
     ['resyncInterval', `${interval() / 1000} s, ${asked}`],
   ]);

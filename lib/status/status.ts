@@ -11,7 +11,7 @@ import type { MasqueradedPods } from '../policy/masqueraded-pods.ts';
 import { bestAddresses, type Family, nodeAddresses, type Policy } from '../policy/policy.ts';
 import { Contest } from './contest.ts';
 import type { Metrics } from './metrics.ts';
-import { type SourceCount, sourceOf } from './packet-counts.ts';
+import { configFileOf, type FileCount } from './packet-counts.ts';
 
 /** The status of one family. Times are from Date.now(), except `syncedAt`. */
 export interface FamilyStatus {
@@ -26,7 +26,7 @@ export interface FamilyStatus {
   readonly lastVerdicts: (VerdictChanges & { readonly at: number }) | undefined;
 }
 
-/** A reading of the sources with errors. */
+/** A reading of the config files with errors. */
 export interface InvalidConfig {
   readonly error: InvalidConfigError;
   /** The time of the first such reading after a valid one. */
@@ -72,7 +72,7 @@ export class Status implements Observer {
   #loaded: ValidConfig | undefined;
   #hash: string | undefined;
   #dataplane: Dataplane | undefined;
-  /** Sources with counters of their own. */
+  /** Config files with counters of their own. */
   readonly #counted: Readonly<Record<Family, Set<string>>> = { IPv4: new Set(), IPv6: new Set() };
   #foreign: readonly ForeignFinding[] = [];
   #invalid: InvalidConfig | undefined;
@@ -91,7 +91,7 @@ export class Status implements Observer {
     return this.#families;
   }
 
-  /** The last reading of the sources. */
+  /** The last reading of the config files. */
   get loaded(): ValidConfig | undefined {
     return this.#loaded;
   }
@@ -120,7 +120,7 @@ export class Status implements Observer {
       this.#recorder.record((metrics) => metrics.replace('netlink_active', []));
   }
 
-  /** The errors of the last reading of the sources; undefined if it was valid. */
+  /** The errors of the last reading of the config files; undefined if it was valid. */
   get invalid(): InvalidConfig | undefined {
     return this.#invalid;
   }
@@ -153,10 +153,10 @@ export class Status implements Observer {
       metrics.replace('config_errors', []);
       metrics.add('config_loads_total', { result: 'valid' });
       if (!isNew) return;
-      metrics.set('config_sources', {}, config.sources.length);
+      metrics.set('config_files', {}, config.configFiles.length);
       metrics.replace(
-        'source_info',
-        config.sources.map((source) => ({ labels: { source }, value: 1 })),
+        'config_file_info',
+        config.configFiles.map((file) => ({ labels: { file }, value: 1 })),
       );
       metrics.replace('config_info', [{ labels: { hash: configHash(config) }, value: 1 }]);
       const conflicts = Map.groupBy<string, Problem>(config.conflicts, ({ kind }) => kind);
@@ -220,11 +220,11 @@ export class Status implements Observer {
       const count = entries.filter((entry) => entry.verdict === verdict).length;
       metrics.set('config_entries', { family, verdict }, count);
     }
-    const sources = new Set(entries.map(({ origin }) => sourceOf(origin)));
-    for (const source of this.#counted[family]) {
-      if (sources.has(source)) continue;
-      metrics.remove('not_masqueraded_connections_total', { family, source });
-      this.#counted[family].delete(source);
+    const files = new Set(entries.map(({ origin }) => configFileOf(origin)));
+    for (const file of this.#counted[family]) {
+      if (files.has(file)) continue;
+      metrics.remove('not_masqueraded_connections_total', { family, file });
+      this.#counted[family].delete(file);
     }
   }
 
@@ -264,16 +264,16 @@ export class Status implements Observer {
   }
 
   /** @param counts since the last call */
-  onCounts(family: Family, counts: readonly SourceCount[]): void {
+  onCounts(family: Family, counts: readonly FileCount[]): void {
     this.#recorder.record((metrics) => {
-      for (const { source, verdict, packets } of counts) {
+      for (const { file, verdict, packets } of counts) {
         const count = Number(packets);
         if (verdict === 'masqueraded') metrics.add('masqueraded_connections_total', { family }, count);
         else if (verdict === 'invalid') metrics.add('invalid_packets_total', { family }, count);
-        else if (source === undefined) metrics.add('connections_from_elsewhere_total', { family }, count);
+        else if (file === undefined) metrics.add('connections_from_elsewhere_total', { family }, count);
         else {
-          this.#counted[family].add(source);
-          metrics.add('not_masqueraded_connections_total', { family, source }, count);
+          this.#counted[family].add(file);
+          metrics.add('not_masqueraded_connections_total', { family, file }, count);
         }
       }
     });

@@ -3,11 +3,11 @@ import { fileName } from './escape.ts';
 /** Where a value came from. */
 export type Origin = FileOrigin | BuiltInOrigin;
 
-/** A place in a source; line and column count from 1, the column in UTF-16 code units. */
+/** A place in a config file; line and column count from 1, the column in UTF-16 code units. */
 export interface FileOrigin {
   readonly kind: 'file';
-  readonly source: string;
-  /** The file that line and column count in, if that is not a file of the source's name. */
+  readonly configFile: string;
+  /** The file that line and column count in, if that is not a file of the config file's name. */
   readonly file?: string;
   readonly line: number;
   readonly column: number;
@@ -36,12 +36,12 @@ export function withOrigin(text: string, origin: Origin): string {
 /** `ip-masq-cloud:3:5`, `manifest.yaml:17:9`, or what built the value in. Never contains control characters. */
 export function formatOrigin(origin: Origin): string {
   if (origin.kind === 'built-in') return `built in (${origin.reason})`;
-  return `${fileName(origin.file ?? origin.source)}:${origin.line}:${origin.column}`;
+  return `${fileName(origin.file ?? origin.configFile)}:${origin.line}:${origin.column}`;
 }
 
-/** The origin as plain values for JSON: `{source, file, line, column}`, or `{builtIn}`. */
+/** The origin as plain values for JSON: `{configFile, file, line, column}`, or `{builtIn}`. */
 export function originValue(origin: Origin) {
   if (origin.kind === 'built-in') return { builtIn: origin.reason };
-  const { source, file = source, line, column } = origin;
-  return { source, file, line, column };
+  const { configFile, file = configFile, line, column } = origin;
+  return { configFile, file, line, column };
 }

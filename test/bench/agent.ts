@@ -4,9 +4,9 @@ import { watchGenerations } from '../lab/generations.ts';
 import { startHelper } from '../lab/helper.ts';
 import { readLines } from '../lab/lines.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
+import { configFiles, type Families, MANY_FLAGS } from './config-files.ts';
 import type { BenchNode } from './node.ts';
 import { type CpuTime, cpuDuring, untilQuiet } from './proc.ts';
-import { type Families, MANY_FLAGS, sources } from './sources.ts';
 
 /** The build that is measured. BENCH_BINARY names another one, to compare the two. */
 export const BINARY = process.env['BENCH_BINARY'] ?? (await import('../lab/binary.ts')).BINARY;
@@ -17,7 +17,7 @@ export interface RunningAgent extends AsyncDisposable {
   /** Milliseconds from exec until the first sync is done and the server listens. */
   readonly started: number;
   /**
-   * Swaps the volume for the sources of another number, and waits until the kernel holds them.
+   * Swaps the volume for the config files of another number, and waits until the kernel holds them.
    *
    * @returns milliseconds from the rename of `..data` until then
    */
@@ -42,16 +42,16 @@ export interface AgentOptions {
   readonly isAnnounced?: boolean;
   /** A directory of programs that come before all others. */
   readonly path?: string;
-  /** The sources of each number. */
+  /** The config files of each number. */
   readonly files?: (number: number) => Files;
 }
 
 /** A resync has ended if nothing happens for so many milliseconds; the look for foreign rules may start a bit later. */
 const QUIET_MS = { resync: 30, look: 200 } as const;
 
-/** Starts the agent on sources number 0, and waits until it has nothing more to do. */
+/** Starts the agent on config files number 0, and waits until it has nothing more to do. */
 export async function startAgent(node: BenchNode, options: AgentOptions): Promise<RunningAgent> {
-  const { families, backend = 'iptables', path, files = (number) => sources(number, families) } = options;
+  const { families, backend = 'iptables', path, files = (number) => configFiles(number, families) } = options;
   const { box, kind } = node;
   const familyCount = families === 'both' ? 2 : 1;
   await using stack = new AsyncDisposableStack();

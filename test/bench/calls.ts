@@ -7,9 +7,9 @@ import { fromMonotonic } from '../lab/generations.ts';
 import { succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import { type AgentOptions, startAgent } from './agent.ts';
+import type { Families } from './config-files.ts';
 import type { BenchNode } from './node.ts';
 import { peakOfTools } from './proc.ts';
-import type { Families } from './sources.ts';
 
 /** A program and what it reads. */
 export interface Call {

@@ -5,10 +5,10 @@ import { watchGenerations } from '../lab/generations.ts';
 import { succeed } from '../lab/run.ts';
 import { startAgent } from './agent.ts';
 import { type Call, call, peakOfCalls, record, runCalls } from './calls.ts';
+import { CHAIN, prefixesOf } from './config-files.ts';
 import { type BenchNode, createNode, describeNode, type NodeKind, PLAIN_NODE, toolsOf } from './node.ts';
 import { type BenchOptions, mean, median, row, type Table, takeTurns } from './part.ts';
 import { cpuDuring, peakOfTools } from './proc.ts';
-import { CHAIN, prefixesOf } from './sources.ts';
 
 const STARTER = fileURLToPath(new URL('starter.ts', import.meta.url));
 

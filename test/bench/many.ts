@@ -6,17 +6,17 @@ import { succeed } from '../lab/run.ts';
 import type { Files } from '../lab/volume.ts';
 import { agentFlags, BINARY, metric, startAgent } from './agent.ts';
 import { call, runOnce } from './calls.ts';
+import { MANY_FLAGS, manyFiles, writeFiles } from './config-files.ts';
 import { createNode, PLAIN_NODE } from './node.ts';
 import { atMost, type BenchOptions, type Row, row, type Table, takeTurns } from './part.ts';
 import { peakOfTools } from './proc.ts';
-import { MANY_FLAGS, manySources, writeSources } from './sources.ts';
 
 /** Reading them, and keeping them in the nftables dataplane. */
 export async function* load({ rounds }: BenchOptions): AsyncIterable<Table> {
   for (const count of [10_000, 100_000]) {
     await using box = await createBox();
-    await using dir = await writeSources(manySources(count));
-    const files = Object.keys(manySources(count)).map((name) => `${dir.path}/${name}`);
+    await using dir = await writeFiles(manyFiles(count));
+    const files = Object.keys(manyFiles(count)).map((name) => `${dir.path}/${name}`);
     const flags = [...agentFlags(dir.path, 'IPv4'), '--backend=nftables'];
     const once = await runOnce(box, call(BINARY, '--once', ...flags));
     const { bare, check } = await takeTurns(rounds(7), {
@@ -50,7 +50,7 @@ export async function* load({ rounds }: BenchOptions): AsyncIterable<Table> {
 /** Runs the agent on a new node, and adds one CIDR, and one more. */
 async function keepMany(count: number) {
   await using node = await createNode(PLAIN_NODE);
-  const files = (number: number) => manySources(count + number);
+  const files = (number: number) => manyFiles(count + number);
   await using agent = await startAgent(node, { families: 'IPv4', backend: 'nftables', files });
   const change = await agent.swap(1);
   await agent.settle();
@@ -115,7 +115,7 @@ export async function* connections({ rounds }: BenchOptions): AsyncIterable<Tabl
 const FEW = 64;
 const TEN = Array.from({ length: 10 }, (_, index) => index);
 
-/** Sources with the optional keys. What concerns the connections of the pod stands last. */
+/** Config files with the optional keys. What concerns the connections of the pod stands last. */
 const OPTIONAL_KEYS = {
   masqueradeFromCIDRs: JSON.stringify({
     masqueradeFromCIDRs: TEN.map((index) => `10.${235 + index}.0.0/16`),
@@ -130,6 +130,6 @@ const OPTIONAL_KEYS = {
 
 /** Lets the agent bring so many entries into the kernel. */
 async function keep(node: Box, count: number, flags: readonly string[], more: Files = {}): Promise<void> {
-  await using dir = await writeSources({ ...manySources(count), ...more });
+  await using dir = await writeFiles({ ...manyFiles(count), ...more });
   await succeed(node.run(BINARY, ['--once', ...agentFlags(dir.path, 'IPv4'), ...flags]));
 }

@@ -5,10 +5,10 @@ import { watchGenerations } from '../lab/generations.ts';
 import { succeed } from '../lab/run.ts';
 import { agentFlags, BINARY, startAgent } from './agent.ts';
 import { call, record, runOnce } from './calls.ts';
+import { configFiles, manyFiles, writeFiles } from './config-files.ts';
 import { type BenchNode, createNode, PLAIN_NODE } from './node.ts';
 import { atMost, type BenchOptions, median, type Row, row, type Table, takeTurns } from './part.ts';
 import { cpuDuring, memoryOf } from './proc.ts';
-import { manySources, sources, writeSources } from './sources.ts';
 
 interface Dataplane {
   readonly backend: 'iptables' | 'nftables';
@@ -100,7 +100,7 @@ async function measure(dataplane: Dataplane, flags: readonly string[]) {
 
 /** From exec until the rules of both families are in the kernel, in milliseconds. */
 async function startTime({ box }: BenchNode, flags: readonly string[]): Promise<number> {
-  await using dir = await writeSources(sources(0, 'both'));
+  await using dir = await writeFiles(configFiles(0, 'both'));
   await using generations = await watchGenerations(box);
   const { start } = await runOnce(box, call(BINARY, '--once', ...agentFlags(dir.path, 'both'), ...flags));
   return (generations.drain()[1]?.at ?? Number.NaN) - start;
@@ -171,7 +171,7 @@ async function large(rounds: number): Promise<Table> {
 
 async function addByTool(count: number) {
   await using node = await createNode(PLAIN_NODE);
-  await using dir = await writeSources(manySources(count));
+  await using dir = await writeFiles(manyFiles(count));
   const flags = [...agentFlags(dir.path, 'IPv4'), '--backend=nftables'];
   await runOnce(node.box, call(BINARY, '--once', ...flags));
   const element = ['ip', 'ip-masq-agent', 'not-masqueraded', '{ 9.9.9.9 }'];
@@ -180,7 +180,7 @@ async function addByTool(count: number) {
 
 async function change(from: number, to: number, flag: string) {
   await using node = await createNode(PLAIN_NODE);
-  const files = (number: number) => manySources(number === 0 ? from : to);
+  const files = (number: number) => manyFiles(number === 0 ? from : to);
   await using agent = await startAgent(node, { families: 'IPv4', backend: 'nftables', files, flags: [flag] });
   let took = Number.NaN;
   const { own, children } = await cpuDuring(agent.pid, async () => {
@@ -195,7 +195,7 @@ const RATE = 1_000;
 /** Another program changes nf_tables all the time. */
 async function storm(count: number, seconds: number): Promise<Table> {
   await using node = await createNode(PLAIN_NODE);
-  const files = (number: number) => manySources(count + number);
+  const files = (number: number) => manyFiles(count + number);
   await using agent = await startAgent(node, { families: 'IPv4', backend: 'nftables', files });
   const set = 'table ip storm { set s { type ipv4_addr; flags interval; }; }';
   await succeed(node.box.run('nft', [set]));

@@ -7,10 +7,10 @@ import { readLines } from '../lab/lines.ts';
 import { run, succeed } from '../lab/run.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../lab/volume.ts';
 import { BINARY } from './agent.ts';
+import { CHAIN, prefixesOf } from './config-files.ts';
 import { createNode, PLAIN_NODE } from './node.ts';
 import { type BenchOptions, row, type Table, takeTurns } from './part.ts';
 import { cpuDuring, memoryOf } from './proc.ts';
-import { CHAIN, prefixesOf } from './sources.ts';
 
 interface Peer {
   readonly name: string;

@@ -2,10 +2,10 @@
 import { watchGenerations } from '../lab/generations.ts';
 import { agentFlags, BINARY, startAgent } from './agent.ts';
 import { call, record, runOnce, untilWritten } from './calls.ts';
+import { configFiles, type Families, writeFiles } from './config-files.ts';
 import { type BenchNode, createNode, describeNode, type NodeKind, PLAIN_NODE, resetNat } from './node.ts';
 import { type BenchOptions, mean, median, row, type Table, takeTurns } from './part.ts';
 import { cpuDuring, peakOfTools } from './proc.ts';
-import { type Families, sources, writeSources } from './sources.ts';
 
 const NAMES: Readonly<Record<Families, string>> = { IPv4: 'IPv4', both: 'both families' };
 
@@ -49,7 +49,7 @@ async function startsOf(families: Families, rounds: number): Promise<Table> {
 
 /** Runs the agent on a node without its rules, and again on a node that has them. */
 async function start(node: BenchNode, families: Families) {
-  await using dir = await writeSources(sources(0, families));
+  await using dir = await writeFiles(configFiles(0, families));
   const command = call(BINARY, '--once', ...agentFlags(dir.path, families));
   await resetNat(node);
   await using generations = await watchGenerations(node.box);

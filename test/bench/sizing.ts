@@ -1,6 +1,6 @@
 import { type Charged, runAtSize, sizes } from '../lab/sizing.ts';
+import { manyFiles } from './config-files.ts';
 import { atMost, type Row, row, type Table } from './part.ts';
-import { manySources } from './sources.ts';
 
 /** The peak memory of an agent, and with the commands in its pod, at each row of the sizing table. */
 export async function* sizing(): AsyncIterable<Table> {
@@ -8,7 +8,7 @@ export async function* sizing(): AsyncIterable<Table> {
   for (const size of sizes())
     for (const backend of size.backends) {
       const charged: Charged[] = [];
-      for await (const one of runAtSize(size, backend, manySources)) charged.push(one);
+      for await (const one of runAtSize(size, backend, manyFiles)) charged.push(one);
       const what = `${size.cidrs.toLocaleString('en')} CIDRs, ${backend}`;
       const of = (peak = 0) => [[peak / 2 ** 20], { targets: [atMost(size.limitMiB, 'MiB')] }] as const;
       rows.push(row(`${what}: start and change`, 'MiB', ...of(charged[0]?.peak)));

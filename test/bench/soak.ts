@@ -7,10 +7,10 @@ import { parseArgs } from 'node:util';
 import { watchGenerations } from '../lab/generations.ts';
 import { succeed } from '../lab/run.ts';
 import { startAgent } from './agent.ts';
+import { CHAIN, prefixesOf } from './config-files.ts';
 import { createNode, PLAIN_NODE } from './node.ts';
 import { digits, markdown, mean, quantile } from './part.ts';
 import { cpuDuring, memoryOf } from './proc.ts';
-import { CHAIN, prefixesOf } from './sources.ts';
 
 const CHANGES_PER_SCRAPE = 10;
 const CHANGES_PER_REPAIR = 20;

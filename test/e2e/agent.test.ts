@@ -39,13 +39,13 @@ describe('the agent', () => {
     await agent.stop();
   });
 
-  it('names the sources that are gone, and goes on, also with --strict', async () => {
+  it('names the config files that are gone, and goes on, also with --strict', async () => {
     await using node = await createNode();
-    const source = inside('10.1.0.0/16');
-    const volume = await node.volume({ 'ip-masq-a': source, 'ip-masq-b': '{}', 'ip-masq-c': '{}' });
+    const configFile = inside('10.1.0.0/16');
+    const volume = await node.volume({ 'ip-masq-a': configFile, 'ip-masq-b': '{}', 'ip-masq-c': '{}' });
     const agent = node.start('--resync-interval=100ms', '--strict', '--v=3');
     await chainHolds(node, ['10.1.0.0/16']);
-    await volume.swap({ 'ip-masq-a': source, 'ip-masq-b': '{}' });
+    await volume.swap({ 'ip-masq-a': configFile, 'ip-masq-b': '{}' });
     await agent.logged(
       /"level":"warn".*gone since the last reading: ip-masq-c; .*IPv4: no verdict changes; .*restore the ConfigMap/,
     );
@@ -84,9 +84,9 @@ describe('the agent', () => {
 
   for (const [what, lay, level] of [
     ['an empty directory, which may be a volume without ConfigMaps', async () => {}, 'warn'],
-    ['a volume without a source', (node: NodeLab) => node.volume({ other: '' }), 'warn'],
+    ['a volume without a config file', (node: NodeLab) => node.volume({ other: '' }), 'warn'],
     [
-      'a plain directory without a source',
+      'a plain directory without a config file',
       (node: NodeLab) => writeFile(join(node.configDir, 'other'), ''),
       'info',
     ],
@@ -149,10 +149,10 @@ describe('the agent', () => {
       /ERROR error: \.\.data is gone from config directory .*delete the pod/,
     ],
     [
-      'if a source that must be there goes',
-      ['--resync-interval=1h', '--require-source=ip-masq-a'],
+      'if a config file that must be there goes',
+      ['--resync-interval=1h', '--require-file=ip-masq-a'],
       (volume) => volume.swap({ 'ip-masq-b': '{}' }),
-      /the source ip-masq-a is not there(?:.*\n)+.*FATAL 1 error in the config; the rules on this node do not change/,
+      /the config file ip-masq-a is not there(?:.*\n)+.*FATAL 1 error in the config; the rules on this node do not change/,
     ],
     [
       'if a change breaks a promise',
@@ -202,7 +202,7 @@ describe('the agent', () => {
     }
   });
 
-  it('obeys resyncInterval of a source', async () => {
+  it('obeys resyncInterval of a config file', async () => {
     await using node = await createNode();
     await node.volume({ 'ip-masq-cloud': `resyncInterval: 100ms\n${inside('10.1.0.0/16')}` });
     const agent = node.start('--resync-interval=1h', '--netlink=off');
@@ -473,13 +473,13 @@ describe('a kill at any instant', () => {
 });
 
 describe('hundreds of swaps', () => {
-  it('never bring a mixed generation into the kernel, and the last one always arrives', async () => {
+  it('never bring a mixed volume version into the kernel, and the last one always arrives', async () => {
     await using node = await createNode();
-    const generation = (number: number) => ({
+    const version = (number: number) => ({
       'ip-masq-a': inside(`10.${number}.0.0/16`),
       'ip-masq-b': inside(`11.${number}.0.0/16`),
     });
-    const volume = await node.volume(generation(0));
+    const volume = await node.volume(version(0));
     const agent = node.start('--resync-interval=1h');
     await chainHolds(node, ['10.0.0.0/16', '11.0.0.0/16']);
     const seen = new Set<string>();
@@ -494,12 +494,12 @@ describe('hundreds of swaps', () => {
     let number = 0;
     while (number < 250) {
       number += 1;
-      await volume.swap(generation(number));
-      // At full speed the agent passes over generations: it gets the time for some of them.
+      await volume.swap(version(number));
+      // At full speed the agent passes over volume versions: it gets the time for some of them.
       if (number % 25 === 0)
         await eventually(
           () => seen.has(`10.${number}.0.0/16`),
-          () => `generation ${number}`,
+          () => `volume version ${number}`,
         );
     }
     swapping = false;

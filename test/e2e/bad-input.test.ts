@@ -7,7 +7,7 @@ import { BINARY, createNode, type NodeLab } from './support.ts';
 
 interface BadConfig {
   readonly what: string;
-  /** The text of the one source `ip-masq-x`, or what makes the config directory what it is. */
+  /** The text of the one config file `ip-masq-x`, or what makes the config directory what it is. */
   readonly config: string | Buffer | ((node: NodeLab) => Promise<unknown>);
   /** Where the log finds it. */
   readonly place: string;
@@ -17,7 +17,7 @@ interface BadConfig {
 const BAD_CONFIGS: readonly BadConfig[] = [
   { what: 'a missing directory', config: ({ configDir }) => rm(configDir, { recursive: true }), place: '' },
   {
-    what: 'a FIFO in the place of a source',
+    what: 'a FIFO in the place of a config file',
     config: async ({ configDir }) => execFileSync('mkfifo', [join(configDir, 'ip-masq-x')]),
     place: 'ip-masq-x: ',
   },
@@ -43,7 +43,7 @@ const BAD_CONFIGS: readonly BadConfig[] = [
 /** Megabytes for values of the program: with what Node takes beside, it fits in the memory limit of the manifest. */
 const HEAP_MB = 24;
 
-/** Texts that must not stop the agent, which reads the sources of others too. */
+/** Texts that must not stop the agent, which reads the config files of others too. */
 const HOSTILE: readonly Pick<BadConfig, 'what' | 'config' | 'place'>[] = [
   {
     what: 'empty items',
@@ -75,7 +75,7 @@ const HOSTILE: readonly Pick<BadConfig, 'what' | 'config' | 'place'>[] = [
     place: 'ip-masq-x:1:12: ',
   },
   {
-    what: 'many mistakes in each of many sources',
+    what: 'many mistakes in each of many config files',
     config: async ({ configDir }) => {
       for (let index = 100; index < 1000; index += 1)
         await writeFile(join(configDir, `ip-masq-${index}`), 'a: 1\n'.repeat(400));

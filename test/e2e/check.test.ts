@@ -44,7 +44,7 @@ resyncInterval: 60s # ${EXAMPLES}config-operator.yaml:29:21
 
 IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
 config hash d8f0f37a869c, without flags: nodes with equal hashes have an equal config, not always equal rules
-2 sources, 0 errors, 0 warnings, 0 infos
+2 config files, 0 errors, 0 warnings, 0 infos
 `,
       stderr: '',
     });
@@ -104,7 +104,7 @@ config hash d8f0f37a869c, without flags: nodes with equal hashes have an equal c
     assert.equal(code, 3);
     assert.match(
       stdout,
-      /^info: not reported: 59001 more errors; .*\n1 source, 1000 errors, 0 warnings, 1 info$/m,
+      /^info: not reported: 59001 more errors; .*\n1 config file, 1000 errors, 0 warnings, 1 info$/m,
     );
   });
 });

@@ -68,7 +68,10 @@ async function print(node: NodeLab, command: string): Promise<string> {
   const run = () => node.box.run('env', args);
   const beside = { doctor: besideAgent, status: besideRealAgent }[words[0] ?? ''];
   const { stdout, stderr } = await (beside === undefined ? run() : beside(node, run));
-  return (stderr + stdout).replace('looked at 2 sources in config;', 'looked at 2 sources in /etc/config;');
+  return (stderr + stdout).replace(
+    'looked at 2 config files in config;',
+    'looked at 2 config files in /etc/config;',
+  );
 }
 
 async function besideRealAgent<Result>(node: NodeLab, work: () => Promise<Result>): Promise<Result> {
@@ -79,7 +82,7 @@ async function besideRealAgent<Result>(node: NodeLab, work: () => Promise<Result
   return result;
 }
 
-/** A node with the two sources of the page on configuration, and the manifest of the page on commands. */
+/** A node with the two config files of the page on configuration, and the manifest of the page on commands. */
 async function documentedNode(): Promise<NodeLab> {
   const node = await createNode();
   await node.box.run('tee', ['/proc/sys/net/ipv4/ip_forward'], { input: '1' });

@@ -62,7 +62,7 @@ function answering(name: string, command: string, answer: object, behaviour: Beh
 
 /** The part that fleet reads of what explain --live says about an address, on a node whose kernel agrees. */
 function explained(verdict: string, cidr: string) {
-  const origin = { source: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 2 };
+  const origin = { configFile: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 2 };
   const live = { agrees: true, state: 'applied', verdict, rule: '-A x', foreign: [] };
   return { verdict, decidedBy: { cidr, verdict, origin }, live };
 }
@@ -540,10 +540,10 @@ describe('fleet', () => {
   });
 });
 
-/** What the commands of an agent say on a node with this source. */
-async function realAnswers(source: string): Promise<Answers> {
+/** What the commands of an agent say on a node with this config file. */
+async function realAnswers(configFile: string): Promise<Answers> {
   await using node = await createNode();
-  await node.volume({ 'ip-masq-a': source });
+  await node.volume({ 'ip-masq-a': configFile });
   const agent = node.start();
   await agent.logged(/"reason":"start"/);
   const answers: Record<string, string> = {};

@@ -8,8 +8,8 @@ import { kernelState } from '../lab/kernel-state.ts';
 import { succeed } from '../lab/run.ts';
 import { createNode } from './support.ts';
 
-/** The name of the one source of random configs. */
-export const SOURCE = 'ip-masq-random';
+/** The name of the one config file of random configs. */
+export const CONFIG_FILE = 'ip-masq-random';
 
 /** How the agent runs, without what decides how it reads and writes. */
 export interface Setting {
@@ -43,7 +43,7 @@ export async function createFreshStates(...ways: readonly Way[]): Promise<FreshS
   const make = async ({ way, config, flags, addresses }: Setting) => {
     await empty(node.box);
     await setAddresses(node.box, addresses);
-    await writeFile(join(node.configDir, SOURCE), config);
+    await writeFile(join(node.configDir, CONFIG_FILE), config);
     const { code, stderr } = await node.agent('--once', ...WAY_FLAGS[way], ...flags);
     assert.equal(code, 0, stderr);
     return (await kernelState(node.box, ...(ways.length > 0 ? ways : [way]))).own;
@@ -90,7 +90,7 @@ const PREFIXES = [
 export const NODE_ADDRESSES = ['192.0.2.1/32', '192.0.2.130/32', '2001:db8::1/128'] as const;
 const RANGES = ['192.0.2.0/25', '192.0.2.128/25', '2001:db8::/64', '198.51.100.0/24'] as const;
 
-/** A source. Prefixes of IPv6 are valid only with --enable-ipv6. */
+/** A config file. Prefixes of IPv6 are valid only with --enable-ipv6. */
 export function configs(withIPv6 = true): fc.Arbitrary<string> {
   const prefixes = PREFIXES.filter((prefix) => withIPv6 || !prefix.includes(':'));
   const some = (maxLength: number) => fc.subarray(prefixes, { maxLength });
@@ -105,12 +105,14 @@ export function configs(withIPv6 = true): fc.Arbitrary<string> {
       ),
       masqLinkLocal: fc.boolean(),
     })
-    .map((source) =>
+    .map((configFile) =>
       JSON.stringify({
-        ...source,
+        ...configFile,
         // One prefix with opposite verdicts is an error, as are a destination and an address of two families.
-        masqueradeCIDRs: source.masqueradeCIDRs.filter((cidr) => !source.nonMasqueradeCIDRs.includes(cidr)),
-        masqueradeAddresses: source.masqueradeAddresses.filter(
+        masqueradeCIDRs: configFile.masqueradeCIDRs.filter(
+          (cidr) => !configFile.nonMasqueradeCIDRs.includes(cidr),
+        ),
+        masqueradeAddresses: configFile.masqueradeAddresses.filter(
           ({ destination, address }) => destination.includes(':') === address.includes(':'),
         ),
       }),

@@ -19,12 +19,12 @@ describe('the agent with --enable-ipv4=false', () => {
         const seen = await network.sourcesSeen(['8.8.8.8', '2600::1', 'fd12::1']);
         return seen.map(({ address }) => address);
       };
-      const source = join(node.configDir, 'ip-masq-x');
-      await writeFile(source, inside('10.0.0.0/8', 'fd00::/8'));
+      const configFile = join(node.configDir, 'ip-masq-x');
+      await writeFile(configFile, inside('10.0.0.0/8', 'fd00::/8'));
       assert.equal((await node.agent('--once', '--enable-ipv6', ...flags)).code, 0);
       assert.deepEqual(await sources(), [NODE.IPv4, NODE.IPv6, POD.IPv6]);
 
-      await writeFile(source, inside('fd00::/8'));
+      await writeFile(configFile, inside('fd00::/8'));
       const { code, stderr } = await node.agent('--once', ...ALONE, ...flags);
       assert.equal(code, 0, stderr);
       assert.match(stderr, /left by an earlier run: IPv4, \S+ [\d.]+.*: removed \d+ rules/);

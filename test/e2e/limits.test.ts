@@ -32,11 +32,11 @@ async function createLab(): Promise<Lab> {
   return { node, cgroup, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-const source = (cidr: string) => ({ 'ip-masq-a': `nonMasqueradeCIDRs: [${cidr}]\n` });
+const configFile = (cidr: string) => ({ 'ip-masq-a': `nonMasqueradeCIDRs: [${cidr}]\n` });
 
 /** Starts the agent. */
 async function start({ node }: Lab, ...flags: string[]): Promise<[RunningAgent, ProjectedVolume]> {
-  const volume = await node.volume(source('10.0.0.0/8'));
+  const volume = await node.volume(configFile('10.0.0.0/8'));
   const agent = node.start(SERVED, ...flags);
   await agent.logged(/rules added/);
   return [agent, volume];
@@ -49,7 +49,7 @@ async function changed(agent: RunningAgent, volume: ProjectedVolume, cidr: strin
   agent.ended.then((end) => {
     killed = end;
   });
-  const began = await volume.swap(source(cidr));
+  const began = await volume.swap(configFile(cidr));
   await eventually(
     () => killed !== undefined || /"reason":"change"/.test(agent.log().slice(before)),
     () => `the change; the log is:\n${agent.log()}`,
@@ -157,7 +157,7 @@ add rule ip site post jump big\n${rules.join('')}`;
       writeFileSync(join(node.configDir, `ip-masq-${index}`), 'nonMasqueradeCIDRs: []\n');
       if (index % 1_000 === 0) await setImmediate();
     }
-    await agent.logged(/more than 1000 sources/);
+    await agent.logged(/more than 1000 config files/);
     await delay(WATCHED_MS);
     const peak = (await cgroup.peak()) / MIB;
     t.diagnostic(`${peak.toFixed(1)} MiB`);

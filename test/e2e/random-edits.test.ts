@@ -7,12 +7,12 @@ import { carryOut, type Edit, edits, PROTOCOLS, type Saved, save, type Way } fro
 import { kernelState } from '../lab/kernel-state.ts';
 import { RUNS } from '../lab/runs.ts';
 import {
+  CONFIG_FILE,
   configs,
   createFreshStates,
   empty,
   type FreshStates,
   NODE_ADDRESSES,
-  SOURCE,
   setAddresses,
   WAY_FLAGS,
 } from './fresh.ts';
@@ -72,7 +72,7 @@ async function walk(node: NodeLab, fresh: FreshStates, way: Way, steps: readonly
   await empty(node.box);
   for (const { edits, config, netlink } of steps) {
     for (const edit of edits) await carryOut(node.box, way, edit, saved);
-    await writeFile(join(node.configDir, SOURCE), config);
+    await writeFile(join(node.configDir, CONFIG_FILE), config);
     const sync = async () => {
       const before = await kernelState(node.box, way);
       const result = await node.agent('--once', `--netlink=${netlink}`, ...WAY_FLAGS[way], ...FLAGS);

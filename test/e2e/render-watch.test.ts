@@ -43,8 +43,8 @@ async function withSidecar(test: (lab: SidecarLab) => Promise<void>): Promise<vo
 
 const LIST_LENGTH = 60;
 
-/** A source that is long enough to be caught half-written. */
-function generation(number: number): { readonly 'ip-masq-x': string } {
+/** A config file that is long enough to be caught half-written. */
+function version(number: number): { readonly 'ip-masq-x': string } {
   const list = Array.from({ length: LIST_LENGTH }, (_, index) => `10.${number}.${2 * index}.0/24`);
   return { 'ip-masq-x': `nonMasqueradeCIDRs:\n${list.map((cidr) => `- ${cidr}\n`).join('')}` };
 }
@@ -61,10 +61,10 @@ function outputOf(number: number): string {
 describe('the sidecar', () => {
   it('follows the swaps of a projected volume, and says what it did', () =>
     withSidecar(async ({ node, outDir, start, outputIs }) => {
-      const volume = await node.volume(generation(1));
+      const volume = await node.volume(version(1));
       const sidecar = start();
       await outputIs(outputOf(1));
-      await volume.swap(generation(2));
+      await volume.swap(version(2));
       await outputIs(outputOf(2));
       await sidecar.logged(/"reason":"start","file":"[^"]*\/out\/ip-masq-agent","msg":"output written"/);
       await sidecar.logged(/"reason":"change","file":"[^"]*\/out\/ip-masq-agent","msg":"output written"/);
@@ -73,23 +73,23 @@ describe('the sidecar', () => {
       await outputIs(outputOf(2));
     }));
 
-  it('removes the file when the last source goes, because its reader has defaults; and makes it again', () =>
+  it('removes the file when the last config file goes, because its reader has defaults; and makes it again', () =>
     withSidecar(async ({ node, outDir, start, outputIs }) => {
-      const volume = await node.volume(generation(1));
+      const volume = await node.volume(version(1));
       const sidecar = start();
       await outputIs(outputOf(1));
       await volume.swap({});
       await outputIs(undefined);
       assert.deepEqual(await readdir(outDir), []);
       await sidecar.logged(/output removed/);
-      await volume.swap(generation(2));
+      await volume.swap(version(2));
       await outputIs(outputOf(2));
       await sidecar.stop();
     }));
 
   it('does not touch a file that says all already, and removes what a killed one has left', () =>
     withSidecar(async ({ node, out, outDir, start }) => {
-      await node.volume(generation(1));
+      await node.volume(version(1));
       await writeFile(out, outputOf(1));
       await writeFile(join(outDir, '.ip-masq-agent.tmp-0123456789ab'), outputOf(1).slice(0, 100));
       const before = await stat(out);
@@ -103,7 +103,7 @@ describe('the sidecar', () => {
 
   it('puts back at the resync what somebody else has changed or removed', () =>
     withSidecar(async ({ node, out, start, outputIs }) => {
-      await node.volume(generation(1));
+      await node.volume(version(1));
       const sidecar = start('--resync-interval=100ms');
       await outputIs(outputOf(1));
       await writeFile(out, 'changed by hand\n');
@@ -113,9 +113,9 @@ describe('the sidecar', () => {
       await sidecar.stop();
     }));
 
-  it('reads the sources again at SIGHUP', () =>
+  it('reads the config files again at SIGHUP', () =>
     withSidecar(async ({ node, out, start, outputIs }) => {
-      await node.volume(generation(1));
+      await node.volume(version(1));
       const sidecar = start();
       await outputIs(outputOf(1));
       await rm(out);
@@ -136,7 +136,7 @@ describe('the sidecar', () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     it(`ends with exit code 0 at ${signal}; the output stays`, () =>
       withSidecar(async ({ node, start, outputIs }) => {
-        await node.volume(generation(1));
+        await node.volume(version(1));
         const sidecar = start();
         await outputIs(outputOf(1));
         sidecar.kill(signal);
@@ -168,15 +168,15 @@ async function startProbe(node: NodeLab) {
 }
 
 describe('the probes of the sidecar', () => {
-  it('say that the output file holds the current generation, and answer nothing else', () =>
+  it('say that the output file is of the current volume version, and answer nothing else', () =>
     withSidecar(async ({ node, start, out }) => {
-      const volume = await node.volume(generation(1));
+      const volume = await node.volume(version(1));
       await using probe = await startProbe(node);
       const sidecar = start(PROBED);
       await sidecar.logged(/"probes on http:\/\/127\.0\.0\.1:9615: \/healthz \/readyz"/);
       assert.equal(await probe.readyz(({ status }) => status === 200), 'ok\n');
       for (const number of [2, 3, 4]) {
-        await volume.swap(generation(number));
+        await volume.swap(version(number));
         // From the moment of the swap: either it is not ready, or the file is the new one.
         await probe.readyz(({ status }) => status === 200);
         assert.equal(await contentOf(out), outputOf(number));
@@ -189,7 +189,7 @@ describe('the probes of the sidecar', () => {
 
   it('say with --on-invalid-config=keep what is wrong, and that it is mended', () =>
     withSidecar(async ({ node, out, start, outputIs }) => {
-      const volume = await node.volume(generation(1));
+      const volume = await node.volume(version(1));
       await using probe = await startProbe(node);
       const sidecar = start(PROBED, '--on-invalid-config=keep');
       await outputIs(outputOf(1));
@@ -198,7 +198,7 @@ describe('the probes of the sidecar', () => {
       const reason = await probe.readyz(({ body }) => body.includes('[-] config'));
       assert.match(
         reason,
-        /^\[-\] config: 1 error in the config since .*, the first is ip-masq-x:1:22: error: .*\n\[-\] generation: the output file does not hold the current generation of the sources yet\nnot ok\n$/,
+        /^\[-\] config: 1 error in the config since .*, the first is ip-masq-x:1:22: error: .*\n\[-\] volume-version: the output file is not of the current volume version yet\nnot ok\n$/,
       );
       assert.equal((await probe.ask('/healthz')).status, 200);
       assert.equal((await stat(out)).ino, before.ino);
@@ -209,23 +209,23 @@ describe('the probes of the sidecar', () => {
       const next = start(PROBED, '--on-invalid-config=keep');
       await probe.readyz(({ body }) => body.includes('no render has succeeded yet'));
       await outputIs(outputOf(1));
-      await volume.swap(generation(2));
+      await volume.swap(version(2));
       await probe.readyz(({ status }) => status === 200);
       await outputIs(outputOf(2));
       await next.logged(/the config is valid again/);
       await next.stop();
     }));
 
-  it('need no port that another program has: the sidecar says so, and follows the sources', () =>
+  it('need no port that another program has: the sidecar says so, and follows the config files', () =>
     withSidecar(async ({ node, start, outputIs }) => {
-      const volume = await node.volume(generation(1));
+      const volume = await node.volume(version(1));
       const holder = start(PROBED);
       await holder.logged(/probes on/);
       const sidecar = start(PROBED);
       await sidecar.logged(
         /cannot listen on 127\.0\.0\.1:9615: .*--health-bind-address.*tries again to listen/,
       );
-      await volume.swap(generation(2));
+      await volume.swap(version(2));
       await outputIs(outputOf(2));
       await holder.stop();
       await sidecar.logged(/probes on/);
@@ -234,7 +234,7 @@ describe('the probes of the sidecar', () => {
 
   it('have no server by default, and only beside --watch', () =>
     withSidecar(async ({ node, start, outputIs }) => {
-      await node.volume(generation(1));
+      await node.volume(version(1));
       const sidecar = start();
       await outputIs(outputOf(1));
       assert.doesNotMatch(sidecar.log(), /http:/);
@@ -247,7 +247,7 @@ describe('the probes of the sidecar', () => {
 describe('the sidecar ends, and the output file does not change:', () => {
   it('with exit code 3 at a bad config, and the termination log says why', () =>
     withSidecar(async ({ node, out, outDir, start, outputIs }) => {
-      const volume = await node.volume(generation(1));
+      const volume = await node.volume(version(1));
       const terminationLog = join(node.dir, 'termination-log');
       await writeFile(terminationLog, 'an older reason', { mode: 0o666 });
       const sidecar = start(`--termination-log=${terminationLog}`);
@@ -273,7 +273,7 @@ describe('the sidecar ends, and the output file does not change:', () => {
 
   it('with exit code 3 when ..data goes away, and again when it is started then', () =>
     withSidecar(async ({ node, start, outputIs }) => {
-      const volume = await node.volume(generation(1));
+      const volume = await node.volume(version(1));
       const sidecar = start('--resync-interval=200ms');
       await outputIs(outputOf(1));
       await volume.loseData();
@@ -285,22 +285,22 @@ describe('the sidecar ends, and the output file does not change:', () => {
 
   it('with exit code 1 when the output cannot be written, and says what to do', () =>
     withSidecar(async ({ node, out, start, outputIs }) => {
-      const volume = await node.volume(generation(1));
+      const volume = await node.volume(version(1));
       const sidecar = start('--log-format=text');
       await outputIs(outputOf(1));
       await rm(out);
       await mkdir(out);
-      await volume.swap(generation(2));
+      await volume.swap(version(2));
       assert.equal((await sidecar.ended).code, 1);
       assert.match(sidecar.log(), /FATAL .*--output-file/);
     }));
 });
 
 describe('a reader of the output', () => {
-  it('sees only complete ones, however often the sources are swapped and the sidecar is killed', () =>
+  it('sees only complete ones, however often the config files are swapped and the sidecar is killed', () =>
     withSidecar(async ({ node, out, outDir, start, outputIs }) => {
       const known = new Map(Array.from({ length: 250 }, (_, number) => [outputOf(number), number]));
-      const volume = await node.volume(generation(0));
+      const volume = await node.volume(version(0));
       let sidecar = start();
       await outputIs(outputOf(0));
       const seen = new Set<number | undefined>();
@@ -313,10 +313,10 @@ describe('a reader of the output', () => {
         }
       })();
       for (let number = 1; number < known.size; number += 1) {
-        await volume.swap(generation(number));
+        await volume.swap(version(number));
         // From a swap to the end of its write it takes some milliseconds: the kills spread around that.
         await delay(number % 7);
-        // At full speed the sidecar passes over generations: it gets the time for some of them.
+        // At full speed the sidecar passes over volume versions: it gets the time for some of them.
         if (number % 8 === 0)
           await eventually(
             () => seen.has(number),

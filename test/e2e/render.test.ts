@@ -8,7 +8,7 @@ import { WITH_NETLINK } from '../lab/netlink.ts';
 import { BINARY, createNode, type NodeLab } from './support.ts';
 
 /** Of two owners; the second makes an exception from what the first lists. */
-const SOURCES = {
+const CONFIG_FILES = {
   'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.0/14]\n',
   'ip-masq-operator': 'masqueradeCIDRs: [10.1.0.0/16]\nmasqLinkLocal: true\n',
 };
@@ -26,7 +26,7 @@ before(async () => {
 after(() => node[Symbol.asyncDispose]());
 
 beforeEach(async () => {
-  await writeSources(SOURCES);
+  await writeFiles(CONFIG_FILES);
   await rm(outDir, { recursive: true, force: true });
   await mkdir(outDir);
 });
@@ -34,7 +34,7 @@ beforeEach(async () => {
 describe('render prints', () => {
   it('that more entries than older agents take are there', async () => {
     const list = Array.from({ length: 65 }, (_, index) => `10.${2 * index}.0.0/16`);
-    await writeSources({ 'ip-masq-x': `cidrLimit: 65\nnonMasqueradeCIDRs: [${list}]\n` });
+    await writeFiles({ 'ip-masq-x': `cidrLimit: 65\nnonMasqueradeCIDRs: [${list}]\n` });
     const { code, stdout, stderr } = await node.agent('render', '--format=config');
     assert.equal(code, 0);
     assert.equal(stderr, 'ip-masq-agent: note: 65 nonMasqueradeCIDRs: older agents accept at most 64\n');
@@ -42,7 +42,7 @@ describe('render prints', () => {
   });
 
   it('the rules of this machine: with its address in the range, with the lowest of several, or with none', async () => {
-    await writeSources({
+    await writeFiles({
       'ip-masq-x': 'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}]\n',
     });
     const rendered = async (format: string) => {
@@ -78,7 +78,7 @@ describe('render prints', () => {
 
   it('all of it to a reader that is slower, however much it is', async () => {
     const exceptions = Array.from({ length: 60 }, (_, index) => `"fd00:${index + 1}::1/128"`);
-    await writeSources({
+    await writeFiles({
       'ip-masq-x': `nonMasqueradeCIDRs: ["fd00::/8"]\nmasqueradeCIDRs: [${exceptions}]\n`,
     });
     await node.agent('render', '--format=config', '--flatten', '--enable-ipv6', `--output-file=${out}`);
@@ -119,20 +119,20 @@ describe('render writes a file', () => {
     assert.equal((await stat(out)).mode & 0o777, 0o600);
   });
 
-  it('never one that would be a source, also through a link', async () => {
+  it('never one that would be a config file, also through a link', async () => {
     const link = join(node.dir, 'link');
     await symlink(node.configDir, link);
     for (const config of [[], ['--config-dir=x', '-f', node.configDir]]) {
       const { code, stderr } = await node.agent('render', ...config, `--output-file=${link}/ip-masq-agent`);
       assert.equal(code, 2);
-      assert.match(stderr, /would be a source of the next sync/);
+      assert.match(stderr, /would be a config file of the next sync/);
     }
-    assert.deepEqual((await readdir(node.configDir)).toSorted(), Object.keys(SOURCES));
+    assert.deepEqual((await readdir(node.configDir)).toSorted(), Object.keys(CONFIG_FILES));
   });
 });
 
 /** Makes the config directory hold just these. */
-async function writeSources(texts: Readonly<Record<string, string>>): Promise<void> {
+async function writeFiles(texts: Readonly<Record<string, string>>): Promise<void> {
   await rm(node.configDir, { recursive: true, force: true });
   await mkdir(node.configDir);
   for (const [name, text] of Object.entries(texts)) await writeFile(join(node.configDir, name), text);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { manySources } from '../bench/sources.ts';
+import { manyFiles } from '../bench/config-files.ts';
 import { whyNoMemoryCgroup } from '../lab/cgroups.ts';
 import { runAtSize, sizes } from '../lab/sizing.ts';
 
@@ -14,7 +14,7 @@ describe('the sizing table', { skip: await whyNoMemoryCgroup() }, () => {
     for (const backend of size.backends)
       it(`suffices for ${size.cidrs} CIDRs, ${backend}, with each command in the pod`, async (t) => {
         let peak = 0;
-        for await (const { what, kills, ...charged } of runAtSize(size, backend, manySources)) {
+        for await (const { what, kills, ...charged } of runAtSize(size, backend, manyFiles)) {
           assert.equal(kills, 0, `the kernel has killed a process: ${what}`);
           ({ peak } = charged);
         }

@@ -19,7 +19,16 @@ describe('status', () => {
     const { code, state } = await stateOf(node);
     const { hash } = JSON.parse((await node.agent('check', '-o', 'json')).stdout);
     assert.deepEqual(
-      [code, state.ok, state.hash, state.sources, state.inPlace, state.reasons, state.invalid, state.keeps],
+      [
+        code,
+        state.ok,
+        state.hash,
+        state.configFiles,
+        state.inPlace,
+        state.reasons,
+        state.invalid,
+        state.keeps,
+      ],
       [0, true, hash, ['ip-masq-a', 'ip-masq-b'], true, [], null, null],
     );
     assert.match(state.dataplane.name, /^nftables /);

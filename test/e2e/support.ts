@@ -183,7 +183,7 @@ export async function iptables(node: NodeLab, mode: string, ...args: readonly st
   await node.run(`iptables-${mode}`, '-t', 'nat', ...args);
 }
 
-/** A source that leaves these alone. */
+/** A config file that leaves these alone. */
 export const inside = (...cidrs: readonly string[]): string => `nonMasqueradeCIDRs: [${cidrs.join(', ')}]\n`;
 
 /** Far longer than anything takes: only a failure waits so long. */

@@ -19,12 +19,12 @@ const ALL = '.';
 /** The faults in the order of the data's way: read, validate, merge, compile, write, repair, end. */
 export const FAULTS: readonly Fault[] = [
   {
-    name: 'generation: ..data may move while it is read',
+    name: 'volume version: ..data may move while it is read',
     edits: [['if (dataLink(dir) !== id) throw new Changed();', '']],
     noticedBy: [['config/read.test.ts', ALL]],
   },
   {
-    name: 'generation: a volume whose ..data is gone counts as an empty directory',
+    name: 'volume version: a volume whose ..data is gone counts as an empty directory',
     edits: [["if (id === undefined && projected) throw new BrokenVolume('is gone from');", '']],
     noticedBy: [
       ['config/read.test.ts', ALL],
@@ -32,7 +32,7 @@ export const FAULTS: readonly Fault[] = [
     ],
   },
   {
-    name: 'generation: a link may lead out of the config directory',
+    name: 'volume version: a link may lead out of the config directory',
     edits: [['if (!opened.startsWith(home + sep))', 'if (opened === home)']],
     noticedBy: [
       ['config/read.test.ts', ALL],
@@ -40,7 +40,7 @@ export const FAULTS: readonly Fault[] = [
     ],
   },
   {
-    name: 'limit: a source may list one CIDR too many',
+    name: 'limit: a config file may list one CIDR too many',
     edits: [['const excess = items[limit];', 'const excess = items[limit + 1];']],
     noticedBy: [
       ['config/validate.test.ts', ALL],
@@ -123,7 +123,7 @@ export const FAULTS: readonly Fault[] = [
     noticedBy: [['config/keys.test.ts', ALL]],
   },
   {
-    name: 'keys: one is left out of the written source',
+    name: 'keys: one is left out of the written config file',
     edits: [['const keys = ALL_KEYS.filter(', 'const keys = ALL_KEYS.slice(1).filter(']],
     noticedBy: [['config/keys.test.ts', ALL]],
   },
@@ -151,7 +151,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'metrics: one is declared and never set',
-    edits: [["metrics.set('config_sources', {}, config.sources.length);", '']],
+    edits: [["metrics.set('config_files', {}, config.configFiles.length);", '']],
     noticedBy: [['status/metrics.test.ts', ALL]],
   },
   {
@@ -231,8 +231,8 @@ export const FAULTS: readonly Fault[] = [
     noticedBy: [['e2e/golden.test.ts', 'chain of the defaults']],
   },
   {
-    name: 'comment: the name of a source stands in it unescaped',
-    edits: [["origin.source.replace(/[^A-Za-z0-9._-]/g, '_')", 'origin.source']],
+    name: 'comment: the name of a config file stands in it unescaped',
+    edits: [["origin.configFile.replace(/[^A-Za-z0-9._-]/g, '_')", 'origin.configFile']],
     noticedBy: [['e2e/agent.test.ts', 'becomes a harmless comment']],
   },
   {

@@ -6,13 +6,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import {
+  CONFIG_FILE,
   configs,
   createFreshStates,
   empty,
   type FreshStates,
   NODE_ADDRESSES,
   type Setting,
-  SOURCE,
   setAddresses,
   WAY_FLAGS,
 } from '../e2e/fresh.ts';
@@ -206,7 +206,7 @@ async function walk(lab: Lab, walk: readonly Life[], tell: (what: unknown) => vo
 
 async function take({ node, volume }: Lab, way: Way, step: Step, saved: readonly Saved[]): Promise<void> {
   if ('edit' in step) await carryOut(node.box, way, step.edit, saved);
-  else if ('config' in step) await volume.swap({ [SOURCE]: step.config });
+  else if ('config' in step) await volume.swap({ [CONFIG_FILE]: step.config });
   else if ('addresses' in step) await setAddresses(node.box, step.addresses);
   else await node.box.run(step.command[0] ?? '', step.command.slice(1));
 }

@@ -26,7 +26,7 @@ function entries(family: Family): fc.Arbitrary<Entry> {
     origin: fc.record({
       kind: fc.constant('file'),
       // Names of any length and with any characters: the comment must survive them.
-      source: fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), fc.string({ maxLength: 20 })),
+      configFile: fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), fc.string({ maxLength: 20 })),
       line: fc.constant(1),
       column: fc.constant(1),
     }),

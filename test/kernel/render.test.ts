@@ -33,7 +33,10 @@ const CASES: readonly Case[] = [
     },
   },
   { what: 'another chain', texts: {}, options: { chain: 'OTHER_chain-of-28-characters' } },
-  { what: 'a source whose name is no name', texts: { 'ip-masq-"\n-j ACCEPT #': 'masqLinkLocal: true\n' } },
+  {
+    what: 'a config file whose name is no name',
+    texts: { 'ip-masq-"\n-j ACCEPT #': 'masqLinkLocal: true\n' },
+  },
 ];
 
 describe('the rendered transaction of both families', () => {

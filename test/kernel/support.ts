@@ -142,7 +142,7 @@ export function boxHost(
   return { host, commands };
 }
 
-/** The policy that sources of these texts ask for on a node with these addresses; no text means the defaults. */
+/** The policy that config files of these texts ask for on a node with these addresses; no text means the defaults. */
 export function policyOf(
   family: Family,
   texts: Readonly<Record<string, string>>,

@@ -20,8 +20,8 @@ const MIB = 2 ** 20;
 const WATCHED_MS = 2_000;
 /** For more, the limit does not cover a command in the pod. */
 const MOST_WITH_COMMAND = 10_000;
-/** A source may have at most 1 MiB. */
-const MOST_OF_A_SOURCE = 50_000;
+/** A config file may have at most 1 MiB. */
+const MOST_OF_A_FILE = 50_000;
 
 const contentOf = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
@@ -55,12 +55,12 @@ async function stayWithin(
 ): Promise<void> {
   await using cgroup = await memoryCgroup(limitMib * MIB);
   await using node = await createNode(undefined, cgroup);
-  const volume = await node.volume(sources(cidrs, 1));
+  const volume = await node.volume(configFiles(cidrs, 1));
   const agent = node.start(SERVED, ...flags, ...dataplane);
   await agent.logged(/rules added/);
-  await volume.swap(sources(cidrs, 2));
+  await volume.swap(configFiles(cidrs, 2));
   if (cidrs <= MOST_WITH_COMMAND) {
-    // Perhaps before the change: no source lists the address.
+    // Perhaps before the change: no config file lists the address.
     const { code, stdout } = await node.agent('explain', '--live', ...flags, '10.0.0.3');
     assert.equal(code, 0, stdout);
   }
@@ -74,14 +74,14 @@ async function stayWithin(
   await agent.stop();
 }
 
-/** Sources with so many CIDRs together, all of which end with this number. */
-function sources(count: number, last: number): Record<string, string> {
+/** Config files with so many CIDRs together, all of which end with this number. */
+function configFiles(count: number, last: number): Record<string, string> {
   const cidrs = Array.from(
     { length: count },
     (_, index) => `${10 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}.${last}/32`,
   );
-  const parts = Array.from({ length: Math.ceil(count / MOST_OF_A_SOURCE) }, (_, part) =>
-    cidrs.slice(part * MOST_OF_A_SOURCE, (part + 1) * MOST_OF_A_SOURCE),
+  const parts = Array.from({ length: Math.ceil(count / MOST_OF_A_FILE) }, (_, part) =>
+    cidrs.slice(part * MOST_OF_A_FILE, (part + 1) * MOST_OF_A_FILE),
   );
   return Object.fromEntries(
     parts.map((part, index) => [

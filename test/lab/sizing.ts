@@ -52,20 +52,20 @@ export interface Charged {
  * Runs an agent and each command beside it in a cgroup with the limit of a size: what was charged when it had changed its
  * rules, and after each command.
  *
- * @param sources so many CIDRs
+ * @param configFiles so many CIDRs
  */
 export async function* runAtSize(
   { limitMiB, flags, cidrs }: Size,
   backend: string,
-  sources: (cidrs: number) => Files,
+  configFiles: (cidrs: number) => Files,
 ): AsyncGenerator<Charged> {
   await using cgroup = await memoryCgroup(limitMiB * 2 ** 20);
   await using node = await createNode(undefined, cgroup);
-  const volume = await node.volume(sources(cidrs - 1));
+  const volume = await node.volume(configFiles(cidrs - 1));
   const agent = node.start(...flags, `--backend=${backend}`);
   const charged = async (what: string) => ({ what, peak: await cgroup.peak(), kills: await cgroup.kills() });
   await agent.logged(/"reason":"start"/);
-  await volume.swap(sources(cidrs));
+  await volume.swap(configFiles(cidrs));
   await agent.logged(/"reason":"change"/);
   yield await charged('start and change');
   for (const args of COMMANDS) {

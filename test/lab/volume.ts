@@ -35,12 +35,12 @@ const NEW_DATA = '..data_tmp';
 /**
  * A projected volume, laid out and changed by the very steps, in their order, of kubelet's AtomicWriter
  * (pkg/volume/util/atomic_writer.go in Kubernetes), so that a reader meets every state in between.
- * Unlike kubelet it makes a new generation also of files that did not change.
+ * Unlike kubelet it makes a new volume version also of files that did not change.
  */
 export class ProjectedVolume {
   readonly dir: string;
 
-  /** @param dir a directory in which there is nothing yet but earlier generations of such a volume */
+  /** @param dir a directory in which there is nothing yet but earlier volume versions of such a volume */
   constructor(dir: string) {
     this.dir = dir;
   }
@@ -54,15 +54,15 @@ export class ProjectedVolume {
   }
 
   /**
-   * Replaces all files by a new generation.
+   * Replaces all files by a new volume version.
    *
    * @returns when `..data` was renamed, as `performance.now()` tells; by then everything else is done too.
    */
   async swap(files: Files): Promise<number> {
-    const before = await this.#generation();
+    const before = await this.#version();
     const stale = before === undefined ? [] : await readdir(this.#path(before));
-    const generation = await this.#write(files);
-    await symlink(generation, this.#path(NEW_DATA));
+    const version = await this.#write(files);
+    await symlink(version, this.#path(NEW_DATA));
     await rename(this.#path(NEW_DATA), this.#path(DATA));
     const renamed = performance.now();
 
@@ -80,14 +80,14 @@ export class ProjectedVolume {
   /** Writes the files to a new directory, named like `..2026_01_31_23_59_59.123456789`. */
   async #write(files: Files): Promise<string> {
     const [time = ''] = new Date().toISOString().replaceAll(/[-T:]/g, '_').split('.');
-    const generation = `..${time}.${randomInt(2 ** 32)}`;
-    await mkdir(this.#path(generation));
-    await chmod(this.#path(generation), 0o755);
+    const version = `..${time}.${randomInt(2 ** 32)}`;
+    await mkdir(this.#path(version));
+    await chmod(this.#path(version), 0o755);
     for (const [name, content] of Object.entries(files)) {
-      await writeFile(this.#path(join(generation, name)), content);
-      await chmod(this.#path(join(generation, name)), 0o644);
+      await writeFile(this.#path(join(version, name)), content);
+      await chmod(this.#path(join(version, name)), 0o644);
     }
-    return generation;
+    return version;
   }
 
   /** Makes the link that users see; kubelet leaves it alone where it is there. */
@@ -96,7 +96,7 @@ export class ProjectedVolume {
     if (link === undefined) await symlink(join(DATA, name), this.#path(name));
   }
 
-  async #generation(): Promise<string | undefined> {
+  async #version(): Promise<string | undefined> {
     return await readlink(this.#path(DATA)).catch(() => undefined);
   }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { load } from 'js-yaml';
-import { anySources } from '../unit/config/any-sources.ts';
+import { anyConfigFiles } from '../unit/config/any-config-files.ts';
 import { almostConfig } from '../unit/config/arbitrary.ts';
 import { anyWriting } from './any-writing.ts';
 import { CONFIGS, isConfig, SLIPS } from './config-slips.ts';
@@ -51,7 +51,7 @@ describe('the policy that refuses', () => {
 
   it('takes every config that the agent takes', () => {
     const texts = fc.oneof(
-      anySources().map(({ texts }) => Object.values(texts)),
+      anyConfigFiles().map(({ texts }) => Object.values(texts)),
       fc.array(almostConfig(), { minLength: 1, maxLength: 3 }),
       fc.array(anyWriting(), { minLength: 1, maxLength: 3 }),
     );
@@ -65,7 +65,7 @@ describe('the policy that refuses', () => {
     );
   });
 
-  it('looks at each source of a ConfigMap, and at nothing else in it', () => {
+  it('looks at each config file of a ConfigMap, and at nothing else in it', () => {
     const [good, bad] = ['masqLinkLocal: true\n', 'masqLinklocal4: true\n'];
     const review = (data: Record<string, string>, name?: string) =>
       errors.review(configMap(data, name)).length;

@@ -4,9 +4,9 @@ import { flagValues, type Values } from '../../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../../cmd/ip-masq-agent/flags.ts';
 import { configOptions } from '../../cmd/ip-masq-agent/from-flags.ts';
 import { parseArgs } from '../../cmd/ip-masq-agent/parse-args.ts';
-import { mergeSources } from '../../lib/config/load.ts';
+import { byteOrder } from '../../lib/config/config-file.ts';
+import { mergeConfigFiles } from '../../lib/config/load.ts';
 import { formatProblem } from '../../lib/config/problem.ts';
-import { byteOrder } from '../../lib/config/source.ts';
 import {
   type Container,
   containersOf,
@@ -37,13 +37,13 @@ export function configProblems(
   daemonSet: DaemonSet,
   objects: readonly KubernetesObject[],
 ): readonly string[] {
-  const sources = mountedSources(daemonSet, objects);
+  const configFiles = mountedConfigFiles(daemonSet, objects);
   return containersOf(daemonSet)
     .filter(isOurs)
     .flatMap((container) => {
       const { flags } = lineOf(container);
       // An example is without even a warning.
-      const { problems } = mergeSources(sources, { ...configOptions(flags), strict: true });
+      const { problems } = mergeConfigFiles(configFiles, { ...configOptions(flags), strict: true });
       return problems.filter(({ severity }) => severity === 'error').map(formatProblem);
     });
 }
@@ -85,7 +85,7 @@ function substituted(arg: string, { env = [] }: Container): string {
 }
 
 /** The files of /etc/config as the projected volume makes them. */
-function mountedSources({ spec }: DaemonSet, objects: readonly KubernetesObject[]) {
+function mountedConfigFiles({ spec }: DaemonSet, objects: readonly KubernetesObject[]) {
   const items = spec.template.spec.volumes.flatMap(({ projected }) =>
     (projected?.sources ?? []).flatMap(({ configMap }) =>
       (configMap?.items ?? []).map(({ key, path }) => ({ configMap: configMap?.name, key, path })),

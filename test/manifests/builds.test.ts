@@ -112,7 +112,7 @@ describe('the manifests of examples/kubernetes', () => {
   it('hardened: no image until somebody sets a digest', async () => {
     const { image, args } = containerIn(await objectsOf('base', ['components/hardened']));
     assert.equal(image, `registry.example.com/ip-masq-agent@sha256:${'0'.repeat(64)}`);
-    assert.deepEqual(args?.slice(2), ['--strict', '--require-source=ip-masq-operator']);
+    assert.deepEqual(args?.slice(2), ['--strict', '--require-file=ip-masq-operator']);
   });
 
   for (const builder of builders)

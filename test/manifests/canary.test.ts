@@ -39,25 +39,25 @@ describe('the canary of the README', () => {
         assert.deepEqual(daemonSet.spec.selector.matchLabels, SELECTOR);
         assert.deepEqual(daemonSet.spec.template.metadata.labels, SELECTOR);
         assert.deepEqual(asProduction(daemonSet), asProduction(theDaemonSet(production)));
-        const sources = ofKind('ConfigMap', production).filter(
+        const configFiles = ofKind('ConfigMap', production).filter(
           ({ metadata }) => metadata.labels?.['grafana_dashboard'] === undefined,
         );
-        assert.deepEqual(ofKind('ConfigMap', canary).map(asProduction), sources.map(asProduction));
+        assert.deepEqual(ofKind('ConfigMap', canary).map(asProduction), configFiles.map(asProduction));
       });
 
   for (const builder of builders)
-    it(`tries another image and another source, with ${builder.name}`, async () => {
+    it(`tries another image and another config file, with ${builder.name}`, async () => {
       assert.ok(Array.isArray(images) && Array.isArray(patches));
       const edited = { ...unedited, images, patches };
       const { production, canary } = await built(builder, 'base', [], edited);
       const [before, after] = [production, canary].map((objects) => ({
         image: containerIn(objects).image,
-        source: ofKind('ConfigMap', objects)[0]?.data?.['ip-masq-operator'],
+        configFile: ofKind('ConfigMap', objects)[0]?.data?.['ip-masq-operator'],
       }));
       assert.match(after?.image ?? '', /:v0\.2\.0$/);
       assert.notEqual(after?.image, before?.image);
-      assert.match(after?.source ?? '', /100\.64\.0\.0\/10/);
-      assert.notEqual(after?.source, before?.source);
+      assert.match(after?.configFile ?? '', /100\.64\.0\.0\/10/);
+      assert.notEqual(after?.configFile, before?.configFile);
     });
 });
 

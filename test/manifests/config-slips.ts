@@ -1,6 +1,6 @@
 import { FAMILIES } from '../../lib/cidr/address.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
-import { mergeSources } from '../../lib/config/load.ts';
+import { mergeConfigFiles } from '../../lib/config/load.ts';
 
 /** What people write, and what they are told to do. */
 export const SLIPS: readonly (readonly [name: string, text: string, said: RegExp])[] = [
@@ -116,9 +116,9 @@ export function isConfig(text: string): boolean {
     cidrLimit: 1_000,
     strict: false,
     noMasqAllReservedRanges: false,
-    requiredSources: [],
+    requiredFiles: [],
     guard: () => [],
   };
-  const { problems } = mergeSources([{ name: 'ip-masq-a', text }], options);
+  const { problems } = mergeConfigFiles([{ name: 'ip-masq-a', text }], options);
   return problems.every(({ severity }) => severity !== 'error');
 }

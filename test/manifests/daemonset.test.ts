@@ -221,7 +221,7 @@ function agentOf(path: string): Container {
   return containersOf(daemonSet).find(isOurs) ?? assert.fail(path);
 }
 
-/** ConfigMap, key and file of every source. */
+/** ConfigMap, key and file of every config file. */
 function filesOf(path: string): readonly string[] {
   const { spec } = daemonSets.get(path) ?? assert.fail(path);
   return spec.template.spec.volumes.flatMap(({ projected }) =>

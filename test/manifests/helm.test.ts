@@ -69,7 +69,11 @@ describe('the chart', { skip: NO_HELM }, () => {
       ['--set-string=flags.strict=yes'],
       /'\/flags\/strict': got string, want boolean/,
     ],
-    ['an unknown key of a source', ['--set=config.masqueradeCIDR={}'], /'\/config': additional properties/],
+    [
+      'an unknown key of a config file',
+      ['--set=config.masqueradeCIDR={}'],
+      /'\/config': additional properties/,
+    ],
     [
       'a CIDR without its length',
       ['--set=config.masqueradeCIDRs={10.0.0.1}'],
@@ -104,7 +108,7 @@ describe('the chart', { skip: NO_HELM }, () => {
     ]);
   });
 
-  it('changes no pod for another config, and writes no source that another program keeps', async () => {
+  it('changes no pod for another config, and writes no config file that another program keeps', async () => {
     const before = await objectsOfChart(RELEASE);
     const after = await objectsOfChart(RELEASE, '--set=config.masqLinkLocal=true');
     const none = await objectsOfChart(RELEASE, '--set=config=null');
@@ -169,7 +173,7 @@ const OF_V1 = 'k8s-app';
 
 /**
  * The objects by kind and name, each as what it means: without the labels of Helm, with the flags by their names, as the order of a
- * map is none, and with sources as YAML is read.
+ * map is none, and with config files as YAML is read.
  */
 function alike(objects: readonly KubernetesObject[]): Readonly<Record<string, unknown>> {
   return Object.fromEntries(

@@ -8,15 +8,15 @@ import { builders, objectsFrom } from './support.ts';
 
 describe('a pool of nodes, as the README has it', () => {
   for (const builder of builders)
-    it(`has a DaemonSet of its own, on its own nodes, with its own source: ${builder.name}`, async () => {
+    it(`has a DaemonSet of its own, on its own nodes, with its own config file: ${builder.name}`, async () => {
       const objects = await poolObjects('my-edge', builder, 'components: [../components/podmonitor]\n');
       const { metadata, spec } = theDaemonSet(objects);
       assert.equal(metadata.name, 'ip-masq-agent-edge');
       assert.equal(spec.selector.matchLabels['app.kubernetes.io/instance'], 'edge');
       assert.equal(spec.template.spec.nodeSelector?.['pool'], 'edge');
-      const [source] = ofKind('ConfigMap', objects);
-      assert.equal(source?.metadata.name, 'ip-masq-operator-edge');
-      assert.match(source.data?.['ip-masq-operator'] ?? '', /192\.0\.2\.0/);
+      const [configFile] = ofKind('ConfigMap', objects);
+      assert.equal(configFile?.metadata.name, 'ip-masq-operator-edge');
+      assert.match(configFile.data?.['ip-masq-operator'] ?? '', /192\.0\.2\.0/);
       assert.match(JSON.stringify(spec.template.spec.volumes), /"ip-masq-operator-edge"/);
       const [monitor] = ofKind('PodMonitor', objects);
       assert.deepEqual(monitor?.spec.selector.matchLabels, { 'app.kubernetes.io/instance': 'edge' });

@@ -19,7 +19,7 @@ const DIGEST = `sha256:${'ab'.repeat(32)}`;
 
 describe('a kustomization that takes the base from a tag of the repository', () => {
   for (const builder of builders)
-    it(`sets image, namespace and a source, as the README shows, with ${builder.name}`, async () => {
+    it(`sets image, namespace and a config file, as the README shows, with ${builder.name}`, async () => {
       await using temporary = await temporaryDirectory();
       const dir = await realpath(temporary.path);
       await tagExamples(join(dir, 'ip-masq-agent.git'), `v${packageJson.version}`);
@@ -35,8 +35,8 @@ describe('a kustomization that takes the base from a tag of the repository', () 
       });
       const objects = loadAll(text) as readonly KubernetesObject[];
       assert.equal(containerIn(objects).image, `registry.internal/networking/ip-masq-agent@${DIGEST}`);
-      const sources = ofKind('ConfigMap', objects);
-      const operator = sources.find(({ metadata }) => metadata.name === 'ip-masq-operator');
+      const configFiles = ofKind('ConfigMap', objects);
+      const operator = configFiles.find(({ metadata }) => metadata.name === 'ip-masq-operator');
       assert.match(operator?.data?.['ip-masq-operator'] ?? '', /fd00:10::/);
       const elsewhere = objects.filter(({ metadata }) => metadata.namespace === 'node-network');
       assert.equal(elsewhere.length, objects.length);

@@ -39,7 +39,7 @@ const CONFIG = {
   families: FAMILIES,
   strict: false,
   noMasqAllReservedRanges: false,
-  requiredSources: [],
+  requiredFiles: [],
   guard: () => [],
 };
 /** Milliseconds: nothing happens that a test does not ask for. */
@@ -58,9 +58,9 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   recorder.attach(metrics);
   const status = new Status(recorder, buildInfo());
   const log = pino({ level: 'silent' });
-  const sources = { configDir: path, config: CONFIG, resyncInterval: RESYNC };
+  const loading = { configDir: path, config: CONFIG, resyncInterval: RESYNC };
   const agent = {
-    sources,
+    loading,
     ownAddresses: ownAddressList,
     cpuTime: () => 0,
     syncTimeout: 30_000,

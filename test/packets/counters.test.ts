@@ -15,7 +15,7 @@ const FIRST: Files = {
   'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.1.0.0/16, 10.4.0.0/16, fd00:1::/32]\n',
   'ip-masq-operator': 'nonMasqueradeCIDRs: [10.2.0.0/16]\n',
 };
-/** The cloud's first entry stays, the operator's is another, and there is one source more. */
+/** The cloud's first entry stays, the operator's is another, and there is one config file more. */
 const SECOND: Files = {
   'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.1.0.0/16, fd00:1::/32]\n',
   'ip-masq-more': 'nonMasqueradeCIDRs: [10.4.0.0/16]\n',
@@ -130,7 +130,7 @@ it('the counters are read from the kernel once in 15 seconds, however often they
 
 /**
  * Begins with what has been counted so far. The function scrapes once that is no longer fresh, and asserts that since
- * the last call these packets have been counted, of each source or masqueraded, and no others; and that nothing has
+ * the last call these packets have been counted, of each config file or masqueraded, and no others; and that nothing has
  * shrunk.
  */
 function watch(lab: AgentLab): (packets: Readonly<Record<string, number>>) => Promise<void> {
@@ -174,13 +174,13 @@ function countersOf(text: string): Scrape {
   );
 }
 
-/** `cloud4` for IPv4 packets that a source leaves alone, `masqueraded6` for those of IPv6 that are masqueraded. */
+/** `cloud4` for IPv4 packets that a config file leaves alone, `masqueraded6` for those of IPv6 that are masqueraded. */
 function seriesName(what: string): string {
   const family = `family="IPv${what.at(-1)}"`;
-  const source = what.slice(0, -1);
-  if (source === 'elsewhere') return `connections_from_elsewhere_total{${family}}`;
-  if (source === 'masqueraded') return `masqueraded_connections_total{${family}}`;
-  return `not_masqueraded_connections_total{${family},source="ip-masq-${source}"}`;
+  const name = what.slice(0, -1);
+  if (name === 'elsewhere') return `connections_from_elsewhere_total{${family}}`;
+  if (name === 'masqueraded') return `masqueraded_connections_total{${family}}`;
+  return `not_masqueraded_connections_total{${family},file="ip-masq-${name}"}`;
 }
 
 function assertGrown(before: Scrape, after: Scrape, packets: Readonly<Record<string, number>>): void {

@@ -2,19 +2,19 @@ import { ADDRESS_BITS, type Family, parseAddress } from '../../lib/cidr/address.
 import { type Prefix, parsePrefix, prefixAt, truncate } from '../../lib/cidr/prefix.ts';
 import type { MergedConfig } from '../../lib/config/config.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
-import { mergeSources } from '../../lib/config/load.ts';
+import { mergeConfigFiles } from '../../lib/config/load.ts';
 import { POD, POD_NETWORK, UPLINK_NETWORK } from '../lab/network.ts';
 import type { Random } from './random.ts';
 
-/** A config that is valid, and the sources that it is merged from. */
+/** A config that is valid, and the config files that it is merged from. */
 export interface RandomConfig {
   readonly config: MergedConfig;
   /** Texts by name. */
-  readonly sources: Readonly<Record<string, string>>;
+  readonly configFiles: Readonly<Record<string, string>>;
 }
 
-/** What a random source says, in the words of the config. */
-interface RandomSource {
+/** What a random config file says, in the words of the config. */
+interface RandomConfigFile {
   readonly nonMasqueradeCIDRs: string[];
   readonly masqueradeCIDRs: string[];
   readonly masqueradeFromCIDRs: string[];
@@ -46,30 +46,30 @@ const ADDRESS_RANGES: Readonly<Record<Family, readonly [string, ...string[]]>> =
 const NAMES = ['ip-masq-a', 'ip-masq-b', 'ip-masq-c'] as const;
 const MOST_ENTRIES = 12;
 
-/** Makes sources up until they are valid together, as a rule at the first attempt. */
+/** Makes config files up until they are valid together, as a rule at the first attempt. */
 export function randomConfig(random: Random): RandomConfig {
   for (;;) {
-    const sources = randomSources(random);
-    const { config } = mergeSources(
-      Object.entries(sources).map(([name, text]) => ({ name, text })),
+    const configFiles = randomConfigFiles(random);
+    const { config } = mergeConfigFiles(
+      Object.entries(configFiles).map(([name, text]) => ({ name, text })),
       {
         ...DEFAULT_LIMITS,
         families: ['IPv4', 'IPv6'],
         strict: false,
         noMasqAllReservedRanges: random.chance(0.5),
-        requiredSources: [],
+        requiredFiles: [],
         guard: () => [],
       },
     );
-    if (config !== undefined) return { config, sources };
+    if (config !== undefined) return { config, configFiles };
   }
 }
 
 /** None now and then: the defaults apply then. */
-function randomSources(random: Random): Readonly<Record<string, string>> {
+function randomConfigFiles(random: Random): Readonly<Record<string, string>> {
   const count = random.chance(0.03) ? 0 : random.int(1, NAMES.length);
-  const sources = NAMES.slice(0, count).map(
-    (): RandomSource => ({
+  const configFiles = NAMES.slice(0, count).map(
+    (): RandomConfigFile => ({
       nonMasqueradeCIDRs: [],
       masqueradeCIDRs: [],
       masqueradeFromCIDRs: [],
@@ -78,7 +78,7 @@ function randomSources(random: Random): Readonly<Record<string, string>> {
       ...(random.chance(0.3) ? { masqLinkLocalIPv6: random.chance(0.7) } : {}),
     }),
   );
-  const [first, ...others] = sources;
+  const [first, ...others] = configFiles;
   if (first === undefined) return {};
   for (const family of ['IPv4', 'IPv6'] as const) {
     /** One prefix with opposite verdicts would be an error. */
@@ -96,7 +96,9 @@ function randomSources(random: Random): Readonly<Record<string, string>> {
         .pick([first, ...others])
         .masqueradeAddresses.push({ destination, address: random.pick(ADDRESS_RANGES[family]) });
   }
-  return Object.fromEntries(sources.map((source, index) => [NAMES[index], JSON.stringify(source)]));
+  return Object.fromEntries(
+    configFiles.map((configFile, index) => [NAMES[index], JSON.stringify(configFile)]),
+  );
 }
 
 /** Where packets come from: mostly anywhere, else ranges of which some hold the pod. */

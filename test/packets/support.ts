@@ -99,7 +99,7 @@ export async function remove(dataplane: Dataplane): Promise<void> {
   }
 }
 
-/** The config of one source. */
+/** The config of one config file. */
 export function configOf(text: string): MergedConfig {
   return mergedOf({ 'ip-masq-test': text });
 }

@@ -138,8 +138,9 @@ function describeShot({ explained, as, seen, kernel }: Shot): string {
   return `${formatAddress(address)}: ${verdict} ${as ?? ''} (by ${by}), but it arrived from ${seen.address}${rules ?? ''}`;
 }
 
-function report(number: number, { sources }: RandomConfig, wrong: readonly string[]): string {
-  return [`PACKETS_SEED=${SEED}, config ${number}: ${JSON.stringify(sources, undefined, 2)}`, ...wrong].join(
-    '\n',
-  );
+function report(number: number, { configFiles }: RandomConfig, wrong: readonly string[]): string {
+  return [
+    `PACKETS_SEED=${SEED}, config ${number}: ${JSON.stringify(configFiles, undefined, 2)}`,
+    ...wrong,
+  ].join('\n');
 }

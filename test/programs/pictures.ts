@@ -8,7 +8,7 @@ import { startChromium } from './chromium.ts';
 
 const ADDRESS = '127.0.0.1:9614';
 const WIDTH = 1000;
-const SOURCES = {
+const CONFIG_FILES = {
   'ip-masq-cloud':
     'nonMasqueradeCIDRs:\n  - 10.224.0.0/12 # the virtual network\n  - 10.0.0.0/16 # services\n',
   'ip-masq-operator':
@@ -18,7 +18,7 @@ const SOURCES = {
 const FOREIGN = ['-s', '172.17.0.0/16', '!', '-o', 'docker0', '-j', 'MASQUERADE'];
 
 await using node = await createNode();
-await node.volume(SOURCES);
+await node.volume(CONFIG_FILES);
 await node.iptables('-A', 'POSTROUTING', ...FOREIGN);
 const agent = node.start(`--metrics-bind-address=${ADDRESS}`);
 await agent.logged(/rule of Docker/);

@@ -13,7 +13,7 @@ const GOOD = 'nonMasqueradeCIDRs: [10.0.0.0/8]\n';
 const CONFLICT = 'masqueradeCIDRs: [10.0.0.0/8]\n';
 
 describe('pre-commit', () => {
-  it('runs the hook on all sources of a directory if one of them changes', async () => {
+  it('runs the hook on all config files of a directory if one of them changes', async () => {
     await using temporary = await temporaryDirectory();
     const dir = temporary.path;
     const env = {

@@ -16,7 +16,7 @@ const HOSTILE = [
 ];
 /** iptables escapes quotes in a comment, and nothing else. */
 const COMMENTS = HOSTILE.filter((text) => !/["']/.test(text)).map((text) => `rule ${text}`);
-const SOURCES = [...HOSTILE, 'x'.repeat(200)].map((text) => `ip-masq-${text}`);
+const CONFIG_FILES = [...HOSTILE, 'x'.repeat(200)].map((text) => `ip-masq-${text}`);
 
 const ELEMENTS =
   'html head meta title style body h1 h2 section p ul li pre dl dt dd table thead tbody tr th td'.split(' ');
@@ -27,7 +27,10 @@ describe('the status page in Chromium', () => {
     await using node = await createNode();
     await node.volume(
       Object.fromEntries(
-        SOURCES.map((name) => [name, 'nonMasqueradeCIDRs: [10.244.0.0/16, "2001:db8:1234:5678::/64"]\n']),
+        CONFIG_FILES.map((name) => [
+          name,
+          'nonMasqueradeCIDRs: [10.244.0.0/16, "2001:db8:1234:5678::/64"]\n',
+        ]),
       ),
     );
     for (const [index, comment] of COMMENTS.entries()) {
@@ -50,7 +53,8 @@ describe('the status page in Chromium', () => {
       );
       assert.deepEqual(attributes, ATTRIBUTES);
       const text = await evaluate<string>('document.body.innerText');
-      for (const shown of [...SOURCES, ...COMMENTS]) assert.ok(text.includes(shown), `${shown} in ${text}`);
+      for (const shown of [...CONFIG_FILES, ...COMMENTS])
+        assert.ok(text.includes(shown), `${shown} in ${text}`);
       await evaluate(ATTACK);
       assert.match(await evaluate('document.title'), /^ip-masq-agent on \S+$/);
     }

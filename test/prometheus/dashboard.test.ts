@@ -13,7 +13,7 @@ const AGENT = '127.0.0.1:9614';
 describe('the dashboard', () => {
   it('has an answer to queries about connections, of a real agent with nftables', async () => {
     await using node = await createNode();
-    await node.volume(sources(0));
+    await node.volume(configFiles(0));
     const agent = node.start(`--metrics-bind-address=${AGENT}`, '--enable-ipv6', '--backend=nftables');
     await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
     await using prometheus = await startPrometheus(node.box, { scrape: [AGENT] });
@@ -29,7 +29,7 @@ describe('the dashboard', () => {
     await connect(node);
     for (const rule of [FOREIGN, ACCEPTED])
       await succeed(node.box.run('iptables-legacy', ['-t', 'nat', ...rule]));
-    const volume = await node.volume(sources(0));
+    const volume = await node.volume(configFiles(0));
     const agent = node.start(
       `--metrics-bind-address=${AGENT}`,
       '--enable-ipv6',
@@ -55,14 +55,14 @@ describe('the dashboard', () => {
         round += 1;
         await flush(node);
         await delay(SETTLED_MS);
-        await withLock(node, () => volume.swap(sources(round)));
+        await withLock(node, () => volume.swap(configFiles(round)));
         await delay(SETTLED_MS);
         if (round % 2 === 0) return;
         await volume.swap({ 'ip-masq-cloud': 'masqLinkLocal: maybe\n' });
         await delay(SETTLED_MS);
       },
     );
-    await volume.swap(sources(round));
+    await volume.swap(configFiles(round));
     // The agent reads the kernel's counts each 15 seconds at most.
     await answered(prometheus, queries.filter(isTraffic), () => send(node));
 
@@ -110,7 +110,7 @@ const NOW: Readonly<Record<string, readonly [readonly number[], (readonly number
   Versions: [[1]],
   'Configs in use': [[1]],
   'On the config of their DaemonSet': [[1]],
-  Sources: [[2, 2]],
+  'Config files': [[2, 2]],
   Conflicts: [[1]],
   'Without netlink': [[0]],
   'Nodes with foreign rules': [[1], [2]],
@@ -123,12 +123,12 @@ const ACCEPTED = [
   ...['--comment', 'generated for LXD network lxdbr0', '-j', 'MASQUERADE'],
 ];
 
-/** Two sources, one of which says otherwise about link-local than the other: a warning. */
-function sources(generation: number): Readonly<Record<string, string>> {
+/** Two config files, one of which says otherwise about link-local than the other: a warning. */
+function configFiles(number: number): Readonly<Record<string, string>> {
   return {
     'ip-masq-cloud':
       'nonMasqueradeCIDRs: [10.9.0.0/24, "fd09::/64"]\nmasqueradeFromCIDRs: ["fd00::/8"]\nmasqueradeAddresses: [{destination: 0.0.0.0/0, address: 10.9.0.0/24}]\nmasqLinkLocal: true\n',
-    'ip-masq-operator': `nonMasqueradeCIDRs: [172.${16 + (generation % 16)}.0.0/16]\nmasqueradeFromCIDRs: ["2001:db8::/32"]\nmasqLinkLocal: false\n`,
+    'ip-masq-operator': `nonMasqueradeCIDRs: [172.${16 + (number % 16)}.0.0/16]\nmasqueradeFromCIDRs: ["2001:db8::/32"]\nmasqLinkLocal: false\n`,
   };
 }
 

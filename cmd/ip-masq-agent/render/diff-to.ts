@@ -13,7 +13,7 @@ import { CONNECTIONS_LINE, verdictLines } from '../verdict-text.ts';
 type RenderFlags = Args<typeof RENDER_FLAGS>['flags'];
 
 /**
- * Prints which addresses change their verdict if the sources of --diff-to replace those of --filename or --config-dir.
+ * Prints which addresses change their verdict if the config files of --diff-to replace those of --filename or --config-dir.
  *
  * @throws {InvalidConfigError} with the errors of both
  */
@@ -46,7 +46,7 @@ async function readBoth(flags: RenderFlags): Promise<readonly [MergedConfig, Mer
   ].join(' and ');
   throw new InvalidConfigError(
     [a, b].flatMap(({ problems }) => problems),
-    [a, b].flatMap(({ sources, manifests = [] }) => [...sources, ...manifests]),
+    [a, b].flatMap(({ configFiles, manifests = [] }) => [...configFiles, ...manifests]),
     `the config in ${failed}`,
   );
 }

@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { addressRemarks } from '../../../lib/agent/log-addresses.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
+import { type ConfigFile, decodeFile, problemIn } from '../../../lib/config/config-file.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { ALL_KEYS } from '../../../lib/config/keys.ts';
 import {
@@ -12,24 +13,23 @@ import {
   problem,
   strictly,
 } from '../../../lib/config/problem.ts';
-import { decodeSource, problemIn, type Source } from '../../../lib/config/source.ts';
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import { ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
-import { sourceText } from '../../../lib/report/source-text.ts';
+import { configFileText } from '../../../lib/report/config-file-text.ts';
 import { counted } from '../../../lib/text/words.ts';
 import { withExceptionList } from '../../../lib/win-bridge/exception-list.ts';
 import type { Args } from '../command.ts';
 import type { RENDER_FLAGS, RENDER_FORMATS } from '../command-flags.ts';
 import { dataplaneOptions, keptFamilies } from '../from-flags.ts';
-import { flatPrefixes, flatSource } from './flat-source.ts';
+import { flatConfig, flatPrefixes } from './flat-config.ts';
 
 export interface Rendered {
   readonly text: string;
   /** What people should know about the text. */
   readonly notes: readonly string[];
-  /** Whether there is no source. The output file is then removed, so that its reader uses its own defaults. */
+  /** Whether there is no config file. The output file is then removed, so that its reader uses its own defaults. */
   readonly isDefault: boolean;
 }
 
@@ -93,10 +93,10 @@ const COMMON_LIMIT = 64;
 function renderConfig(config: MergedConfig, flags: RenderFlags): Rendered {
   const families = keptFamilies(flags);
   const limit = flags['cidr-limit-max'];
-  const source = flags.flatten ? flatSource(config, families) : config;
-  const count = source.nonMasqueradeCIDRs.length;
+  const configFile = flags.flatten ? flatConfig(config, families) : config;
+  const count = configFile.nonMasqueradeCIDRs.length;
   const notes = [
-    ...(source.masqueradeCIDRs.length > 0
+    ...(configFile.masqueradeCIDRs.length > 0
       ? [
           'only this agent knows masqueradeCIDRs, other agents ignore them: --flatten writes them as nonMasqueradeCIDRs',
         ]
@@ -108,7 +108,7 @@ function renderConfig(config: MergedConfig, flags: RenderFlags): Rendered {
       ? [`${count} nonMasqueradeCIDRs: this agent takes at most ${limit}, its --cidr-limit-max`]
       : []),
   ];
-  return { text: sourceText(source, families), notes, isDefault: config.sources.length === 0 };
+  return { text: configFileText(configFile, families), notes, isDefault: config.configFiles.length === 0 };
 }
 
 async function renderCniConfig(config: MergedConfig, path: string): Promise<Rendered> {
@@ -129,7 +129,7 @@ async function renderCniConfig(config: MergedConfig, path: string): Promise<Rend
   return { text: result.text, notes, isDefault: false };
 }
 
-async function readCniConfig(path: string): Promise<Source> {
+async function readCniConfig(path: string): Promise<ConfigFile> {
   const unreadable = (message: string) =>
     cniConfigError(fileProblem(path, message, 'set --input-file to the CNI config'));
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
@@ -141,7 +141,7 @@ async function readCniConfig(path: string): Promise<Source> {
     if (!stats.isFile()) throw unreadable('is not a regular file');
     if (stats.size > MAX_CNI_CONFIG_BYTES) throw unreadable('is larger than 256 KiB');
     const bytes = await file.readFile();
-    const decoded = decodeSource(path, bytes);
+    const decoded = decodeFile(path, bytes);
     if (!('text' in decoded)) throw cniConfigError(decoded);
     // Decoding drops a byte order mark; the output keeps it.
     return { name: path, text: bytes.toString('utf8') };
@@ -152,6 +152,6 @@ async function readCniConfig(path: string): Promise<Source> {
 
 const MAX_CNI_CONFIG_BYTES = 256 * 1024;
 
-function cniConfigError(problem: Problem, sources: readonly Source[] = []): InvalidConfigError {
-  return new InvalidConfigError([problem], sources, 'the CNI config');
+function cniConfigError(problem: Problem, configFiles: readonly ConfigFile[] = []): InvalidConfigError {
+  return new InvalidConfigError([problem], configFiles, 'the CNI config');
 }

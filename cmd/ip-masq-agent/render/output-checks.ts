@@ -9,31 +9,31 @@ import { stopSignal } from '../signals.ts';
 
 /** What the loop of the sidecar tells its probes. */
 export interface OutputState {
-  /** The last reading of the sources, if it had errors. */
+  /** The last reading of the config files, if it had errors. */
   invalid?: InvalidConfig | undefined;
   /** The last rendering that the output file holds. */
   rendered?: {
-    /** What `..data` named before the sources were read. */
-    readonly generation: string | undefined;
+    /** What `..data` named before the config files were read. */
+    readonly version: string | undefined;
     /** In milliseconds of performance.now(). */
     readonly at: number;
   };
 }
 
-/** Whether the output file holds the current generation of the sources, with the reasons. */
+/** Whether the output file is of the current volume version, with the reasons. */
 function outputChecks(
   { invalid, rendered }: OutputState,
   current: string | undefined,
   intervalMs: number,
   now: number,
 ): readonly Check[] {
-  const isCurrent = rendered !== undefined && rendered.generation === current;
+  const isCurrent = rendered !== undefined && rendered.version === current;
   const reason = isCurrent
-    ? 'the output file holds the current generation of the sources'
-    : 'the output file does not hold the current generation of the sources yet';
+    ? 'the output file is of the current volume version'
+    : 'the output file is not of the current volume version yet';
   return [
     configCheck(invalid),
-    { name: 'generation', isGood: isCurrent, reason },
+    { name: 'volume-version', isGood: isCurrent, reason },
     { name: 'render', ...lately('render', rendered?.at, intervalMs, now) },
   ];
 }
@@ -59,8 +59,8 @@ export async function serveProbes(
     signal: stopSignal,
     onListening: () => log.info(`probes on http://${address}: ${Object.keys(routes).join(' ')}`),
     onTaken: ({ message }) =>
-      notices.warn([`${message}; the sidecar follows the sources, and tries again to listen`]),
+      notices.warn([`${message}; the sidecar follows the config files, and tries again to listen`]),
     onError: (error) =>
-      log.error({ err: error }, 'the server for probes has failed; the sidecar still follows the sources'),
+      log.error({ err: error }, 'the server for probes failed; the sidecar still follows the config files'),
   });
 }

@@ -58,7 +58,7 @@ async function replace(path: string, bytes: Buffer, before: Stats | undefined): 
   }
 }
 
-/** The name of a temporary file. It is hidden, so that it is not a source for a reader of the directory. */
+/** The name of a temporary file. It is hidden, so that it is not a config file for a reader of the directory. */
 function temporaryName(path: string, random: string): string {
   return `.${basename(path)}.tmp-${random}`;
 }

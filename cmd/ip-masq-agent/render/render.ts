@@ -2,14 +2,14 @@ import { realpathSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { Wakes } from '../../../lib/agent/wakes.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { isSourceName } from '../../../lib/config/source.ts';
+import { isConfigFileName } from '../../../lib/config/config-file.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { fileName } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { RENDER_FLAGS } from '../command-flags.ts';
 import { runDaemon } from '../daemon.ts';
 import { EXIT, UsageError } from '../exit.ts';
-import { sourcesOptions } from '../from-flags.ts';
+import { loadOptions } from '../from-flags.ts';
 import { print } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { stopSignal } from '../signals.ts';
@@ -36,7 +36,7 @@ export async function render(args: RenderArgs): Promise<number> {
     return runDaemon(
       args,
       async () => UNCHANGED,
-      (log) => watchSources({ path: outputFile, render: renderConfig }, flags, log),
+      (log) => watchConfigFiles({ path: outputFile, render: renderConfig }, flags, log),
     );
   }
   const { text, notes, isDefault } = await renderConfig(await readConfig(flags));
@@ -47,28 +47,28 @@ export async function render(args: RenderArgs): Promise<number> {
 }
 
 /** Keeps the output file until a signal. */
-async function watchSources(
+async function watchConfigFiles(
   what: Pick<Output, 'path' | 'render'>,
   flags: RenderArgs['flags'],
   log: Logger,
 ): Promise<void> {
-  const sources = sourcesOptions(flags);
-  const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
+  const loading = loadOptions(flags);
+  const wakes = new Wakes(loading.configDir, loading.resyncInterval, log, stopSignal);
   process.on('SIGHUP', () => wakes.add('signal'));
   const state: OutputState = {};
   const address = flags['health-bind-address'];
   if (address !== '') {
     // Without it, the sidecar needs no server in its memory.
     const { serveProbes } = await import('./output-checks.ts');
-    await serveProbes(address, sources.configDir, state, () => wakes.interval, log);
+    await serveProbes(address, loading.configDir, state, () => wakes.interval, log);
   }
-  await keepOutput({ ...what, sources, keeps: flags['on-invalid-config'] === 'keep' }, wakes, state, log);
+  await keepOutput({ ...what, loading, keeps: flags['on-invalid-config'] === 'keep' }, wakes, state, log);
 }
 
 async function write(path: string, text: string | undefined): Promise<string> {
   const change = await writeOutput(path, text);
   return text === undefined
-    ? `${change}, because there is no source: its reader uses its own defaults`
+    ? `${change}, because there is no config file: its reader uses its own defaults`
     : change;
 }
 
@@ -88,8 +88,8 @@ function checkFlags(flags: RenderArgs['flags']): void {
   if (format === 'win-bridge' && !flags['enable-ipv4'])
     throw new UsageError('--format=win-bridge writes only IPv4: leave out --enable-ipv4=false');
   const inputs = [flags['config-dir'], ...flags.filename].map(realDirectory);
-  if (isSourceName(basename(outputFile)) && inputs.includes(realDirectory(dirname(outputFile))))
-    throw new UsageError('--output-file would be a source of the next sync: write it to another directory');
+  if (isConfigFileName(basename(outputFile)) && inputs.includes(realDirectory(dirname(outputFile))))
+    throw new UsageError('--output-file would be a config file of the next sync: write it elsewhere');
 }
 
 /** The path of a directory without links: equal for all paths of the same directory. */

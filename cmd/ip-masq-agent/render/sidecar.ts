@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import {
   createReader,
   type LoadObserver,
+  type LoadOptions,
   resyncInterval,
-  type SourcesOptions,
 } from '../../../lib/agent/load.ts';
 import type { Wakes } from '../../../lib/agent/wakes.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
@@ -17,7 +17,7 @@ import { writeOutput } from './output-file.ts';
 export interface Output {
   readonly path: string;
   readonly render: (config: MergedConfig) => Promise<Rendered>;
-  readonly sources: SourcesOptions;
+  readonly loading: LoadOptions;
   /** Whether an invalid config leaves an output file that is there as it is, instead of being an error. */
   readonly keeps: boolean;
 }
@@ -26,13 +26,13 @@ export interface Output {
 export const UNCHANGED = 'the output file does not change';
 
 /**
- * Renders the sources at each wake, and writes the output file if its content changes. An error leaves the file as it
+ * Renders the config files at each wake, and writes the output file if its content changes. An error leaves the file as it
  * is.
  *
  * @throws {InvalidConfigError | SystemError}
  */
 export async function keepOutput(
-  { path, render, sources, keeps }: Output,
+  { path, render, loading, keeps }: Output,
   wakes: Wakes,
   state: OutputState,
   log: Logger,
@@ -40,26 +40,26 @@ export async function keepOutput(
   const keep = async () => (keeps && existsSync(path) ? UNCHANGED : undefined);
   const observer: LoadObserver = {
     onLoad: (loaded) => {
-      wakes.interval = resyncInterval(loaded, sources);
+      wakes.interval = resyncInterval(loaded, loading);
     },
     onInvalidConfig: (error) => {
       state.invalid = { error, since: state.invalid?.since ?? Date.now() };
     },
   };
-  const reader = createReader(sources, keep, observer, log);
+  const reader = createReader(loading, keep, observer, log);
   const notices = new Notices(log);
   for await (const { reason } of wakes) {
-    const generation = dataLink(sources.configDir);
+    const version = dataLink(loading.configDir);
     const reading = await reader.read();
     if (reading === undefined) continue;
     const { text, notes, isDefault } = await render(reading.config);
     const change = await writeOutput(path, isDefault ? undefined : text);
     state.invalid = undefined;
-    state.rendered = { generation, at: performance.now() };
+    state.rendered = { version, at: performance.now() };
     const fields = { reason, file: path };
     if (change === 'written') log.info(fields, 'output written');
     else if (change === 'removed')
-      log.info(fields, 'no source is left: output removed, its reader uses its own defaults');
+      log.info(fields, 'no config file is left: output removed, its reader uses its own defaults');
     else log.debug(fields, 'the output does not change');
     notices.warn(notes);
   }

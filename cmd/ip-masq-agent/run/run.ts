@@ -22,7 +22,7 @@ import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { runDaemon } from '../daemon.ts';
-import { dataplaneOptions, foreignHost, keptFamilies, podFinder, sourcesOptions } from '../from-flags.ts';
+import { dataplaneOptions, foreignHost, keptFamilies, loadOptions, podFinder } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { announceStop, cleanUp } from './stop.ts';
 import { findOwnRules, whatStays } from './without-config.ts';
@@ -78,15 +78,15 @@ async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: En
   const netlink = flags.netlink === 'off' ? undefined : openNetlink(log, recorder);
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
-  const sources = sourcesOptions(flags);
+  const loading = loadOptions(flags);
   recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
   const status = new Status(recorder, buildInfo());
-  const wakes = new Wakes(sources.configDir, sources.resyncInterval, log, stopSignal);
+  const wakes = new Wakes(loading.configDir, loading.resyncInterval, log, stopSignal);
   const families = keptFamilies(flags);
   ending.state = () => agentState({ status, families, interval: () => wakes.interval });
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
   const agent = {
-    sources,
+    loading,
     ...(keeps && { keepIf: async () => (await findOwnRules(flags)) !== false }),
     syncTimeout: flags['sync-timeout'],
     ownAddresses: ownAddressList,

@@ -28,7 +28,7 @@ export interface ChainRule {
  * first chain only sends those on to a second one, which has the rules about destinations.
  *
  * In iptables the first match decides, in the policy the longest one: with exceptions, the most specific rules come first.
- * Without exceptions all entries return, and the rules have the order of the sources, which is easier to read.
+ * Without exceptions all entries return, and the rules have the order of the config files, which is easier to read.
  */
 export const renderChain = renderedOnce(render);
 
@@ -132,11 +132,11 @@ function comment(text: string): string {
   return `-m comment --comment "${`${COMMENT_START}${text}`.slice(0, MAX_COMMENT)}"`;
 }
 
-/** The source of an entry. No line or column: they change with other edits, and would then change the rule. */
+/** The config file of an entry. No line or column: they change with other edits, and would then change the rule. */
 function author(origin: Entry['origin']): string {
   if (origin.kind === 'built-in') return `default, ${origin.reason}`;
   // A ConfigMap key has only these characters. A file name may have any, and a quote would end the comment.
-  return `from ${origin.source.replace(/[^A-Za-z0-9._-]/g, '_')}`;
+  return `from ${origin.configFile.replace(/[^A-Za-z0-9._-]/g, '_')}`;
 }
 
 /** XT_EXTENSION_MAXNAMELEN of the kernel, less the terminating zero. */

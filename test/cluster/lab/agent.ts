@@ -16,8 +16,11 @@ export interface Kustomization {
   readonly manifest?: string;
   /** Names below examples/kubernetes/components. In a cluster of both families, `dual-stack` comes by itself. */
   readonly components?: readonly string[];
-  /** Texts of sources. If absent, those of the overlay stay, but for that of dual-stack, which is then empty. The cloud's is added. */
-  readonly sources?: Partial<Record<Source | DualStackSource, string>>;
+  /**
+   * Texts of config files. If absent, those of the overlay stay, but for that of dual-stack, which is then empty. The
+   * cloud's is added.
+   */
+  readonly configFiles?: Partial<Record<ConfigFile | DualStackFile, string>>;
   /** More arguments for the agent. */
   readonly args?: readonly string[];
   /** More patches, as kustomize takes them. */
@@ -26,16 +29,22 @@ export interface Kustomization {
   readonly image?: string;
   /** Only the objects with these labels are applied, as kubectl's `--selector` has it. */
   readonly selector?: string;
-  /** A canary on top of all that, as the README has it: the objects are its own, and these texts take the place of its sources. */
-  readonly canary?: Partial<Record<Source, string>>;
+  /**
+   * A canary on top of all that, as the README has it: the objects are its own, and these texts take the place of its config
+   * files.
+   */
+  readonly canary?: Partial<Record<ConfigFile, string>>;
   /** `shipped` leaves the times of probes and rollouts as they are. */
   readonly pace?: 'shipped' | 'fast';
 }
 
-/** The sources that the base mounts, as their ConfigMaps are named: the cloud's, of which it has no ConfigMap, and its own. */
-export type Source = 'ip-masq-cloud' | 'ip-masq-operator';
+/**
+ * The config files that the base mounts, as their ConfigMaps are named: the cloud's, of which it has no ConfigMap, and its
+ * own.
+ */
+export type ConfigFile = 'ip-masq-cloud' | 'ip-masq-operator';
 /** That of the component dual-stack. */
-type DualStackSource = 'ip-masq-dual-stack';
+type DualStackFile = 'ip-masq-dual-stack';
 
 /** The pod of the agent on one node. */
 export interface AgentPod {
@@ -57,10 +66,10 @@ export interface Agent {
   delete(kustomization?: Kustomization): Promise<void>;
   /** Waits until every node runs what was applied last. */
   rolledOut(): Promise<void>;
-  /** Writes the text of a source to its ConfigMap, which need not exist. */
-  write(source: Source | DualStackSource, text: string): Promise<void>;
-  /** Deletes the ConfigMap of a source. */
-  remove(source: Source | DualStackSource): Promise<void>;
+  /** Writes the text of a config file to its ConfigMap, which need not exist. */
+  write(configFile: ConfigFile | DualStackFile, text: string): Promise<void>;
+  /** Deletes the ConfigMap of a config file. */
+  remove(configFile: ConfigFile | DualStackFile): Promise<void>;
   /** Makes every kubelet bring the ConfigMaps to the volumes now, by an annotation on the pods. */
   nudge(): Promise<void>;
   pods(): Promise<readonly AgentPod[]>;
@@ -126,8 +135,8 @@ export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): 
     const { canary, manifest } = kustomization;
     // kustomize takes files from below the directory only.
     if (manifest !== undefined) await copyFile(manifest, join(dir, basename(manifest)));
-    const cloud = kustomization.sources?.[CLOUD];
-    if (cloud !== undefined) await writeFile(join(dir, `${CLOUD}.yaml`), sourceMap(CLOUD, cloud));
+    const cloud = kustomization.configFiles?.[CLOUD];
+    if (cloud !== undefined) await writeFile(join(dir, `${CLOUD}.yaml`), configMapOf(CLOUD, cloud));
     const content = kustomizationFile(dir, kustomization, cluster, namespace);
     await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(content));
     const applied = canary === undefined ? dir : await writeCanary(dir, canary);
@@ -146,15 +155,15 @@ export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): 
       await apply(kustomization);
       await rolledOut();
     },
-    write: (source, text) =>
+    write: (configFile, text) =>
       kubectl.apply({
         apiVersion: 'v1',
         kind: 'ConfigMap',
-        metadata: { name: source },
-        data: { [source]: text },
+        metadata: { name: configFile },
+        data: { [configFile]: text },
       }),
-    remove: async (source) => {
-      await kubectl.must('delete', 'configmap', source);
+    remove: async (configFile) => {
+      await kubectl.must('delete', 'configmap', configFile);
     },
     nudge: async () => {
       nudges += 1;
@@ -184,7 +193,7 @@ function kustomizationFile(
     overlay: wanted,
     manifest,
     components = [],
-    sources = {},
+    configFiles = {},
     args = [],
     patches = [],
     image,
@@ -200,7 +209,7 @@ function kustomizationFile(
   const needed = cluster.families.includes('IPv6') && !hasIPv6 ? ['dual-stack', ...components] : components;
   // The outside of the lab is in fc00::/7 too, which the component leaves alone.
   const isDual = overlay === DUAL_STACK || needed.includes('dual-stack');
-  const { [CLOUD]: cloud, ...own } = sources;
+  const { [CLOUD]: cloud, ...own } = configFiles;
   const all = { ...(isDual && { 'ip-masq-dual-stack': 'nonMasqueradeCIDRs: []\n' }), ...own };
   return {
     apiVersion: 'kustomize.config.k8s.io/v1beta1',
@@ -213,7 +222,7 @@ function kustomizationFile(
     components: needed.map((component) => shipped(`components/${component}`)),
     images: [{ name: SHIPPED_IMAGE, newName, newTag }],
     patches: [
-      ...Object.entries(all).map(([name, text]) => ({ patch: sourceMap(name, text) })),
+      ...Object.entries(all).map(([name, text]) => ({ patch: configMapOf(name, text) })),
       ...args.map((arg) => containerPatch({ op: 'add', path: 'args/-', value: arg })),
       ...(pace === 'shipped' ? [] : FAST),
       ...patches,
@@ -224,21 +233,21 @@ function kustomizationFile(
 /** Puts a canary beside the kustomization of a directory. */
 async function writeCanary(
   production: string,
-  sources: NonNullable<Kustomization['canary']>,
+  configFiles: NonNullable<Kustomization['canary']>,
 ): Promise<string> {
   const dir = join(dirname(production), 'my-canary');
   const kustomization = {
     resources: ['../my-cluster'],
     components: [relative(dir, join(ROOT, 'examples/kubernetes/components/canary'))],
-    patches: Object.entries(sources).map(([name, text]) => ({ patch: sourceMap(name, text) })),
+    patches: Object.entries(configFiles).map(([name, text]) => ({ patch: configMapOf(name, text) })),
   };
   await mkdir(dir);
   await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(kustomization));
   return dir;
 }
 
-/** The ConfigMap of a source. */
-function sourceMap(name: string, text: string): string {
+/** The ConfigMap of a config file. */
+function configMapOf(name: string, text: string): string {
   // kube-system is the namespace that the overlay gives to its objects.
   const metadata = { name, namespace: 'kube-system' };
   return JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { [name]: text } });

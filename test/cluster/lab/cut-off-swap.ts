@@ -26,7 +26,7 @@ export function manyKeys(): object {
   return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'many' }, data };
 }
 
-/** Changes a source, and kills kubelet when it begins to write. Returns whether `..data` is still where it was. */
+/** Changes a config file, and kills kubelet when it begins to write. Returns whether `..data` is still where it was. */
 export async function killedAmidSwap(lab: Lab, node: LabNode, text: string): Promise<boolean> {
   const { agent, cluster } = lab;
   const local = localNode(cluster, node);
@@ -34,12 +34,12 @@ export async function killedAmidSwap(lab: Lab, node: LabNode, text: string): Pro
   const volume = join(local.root, 'var/lib/kubelet/pods', uid, 'volumes/kubernetes.io~projected/config');
   const current = () => readlink(join(volume, '..data'));
   const before = await current();
-  // Of earlier generations, which may be on their way out.
+  // Of earlier volume versions, which may be on their way out.
   const known = await readdir(volume);
   const { promise: killed, resolve } = Promise.withResolvers<void>();
   let isBegun = false;
   const watcher = watch(volume, (_, name) => {
-    // The directory of a generation is named by its time.
+    // The directory of a volume version is named by its time.
     if (isBegun || !name?.startsWith('..2') || known.includes(name)) return;
     isBegun = true;
     resolve(local.kill('kubelet'));

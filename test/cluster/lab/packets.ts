@@ -107,12 +107,12 @@ function addressOf(node: LabNode, place: Place, family: Family): string {
   }
 }
 
-/** The text of a source that leaves packets to these places alone. */
-export function sourceText(lab: Lab, ...places: readonly Place[]): string {
+/** The text of a config file that leaves packets to these places alone. */
+export function configFileText(lab: Lab, ...places: readonly Place[]): string {
   return `nonMasqueradeCIDRs: ${JSON.stringify(cidrs(lab, ...places))}\n`;
 }
 
-/** The agent's flags for such sources where nothing may be found: the other pods of the range are masqueraded. */
+/** The agent's flags for such config files where nothing may be found: the other pods of the range are masqueraded. */
 export const OTHER_PODS_MEANT = ['--accept-masqueraded=0.0.0.0/0', '--accept-masqueraded=::/0'];
 
 /** Connections of one client that did not arrive as they should. */

@@ -3,7 +3,7 @@ import { succeed } from '../../lab/run.ts';
 import type { Kustomization } from './agent.ts';
 import { kubectlCommands, sectionOf } from './documentation.ts';
 import { type Home, onlyOwnRules } from './own-rules.ts';
-import { sourceText, untilPackets } from './packets.ts';
+import { configFileText, untilPackets } from './packets.ts';
 import type { Lab } from './scenario.ts';
 import { endWithoutWrongs, openFlows, startTraffic } from './traffic.ts';
 
@@ -13,19 +13,22 @@ const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
 /**
  * An upgrade and its rollback: no packet goes wrong, and the earlier agent finds its rules as it left them.
  *
- * @param old the agent to upgrade from, which gets sources from here
- * @param upgrade returns when every node runs the other agent with these sources
+ * @param old the agent to upgrade from, which gets config files from here
+ * @param upgrade returns when every node runs the other agent with these config files
  */
 export async function upgradeAndBack(
   lab: Lab,
   home: Home,
   old: Kustomization,
-  upgrade: (sources: NonNullable<Kustomization['sources']>) => Promise<void>,
+  upgrade: (configFiles: NonNullable<Kustomization['configFiles']>) => Promise<void>,
 ): Promise<void> {
   const { agent, kubectl, nodes } = lab;
-  const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
+  const configFiles = {
+    'ip-masq-operator': configFileText(lab, 'pods'),
+    'ip-masq-cloud': configFileText(lab),
+  };
   const rules = () => Promise.all(nodes.map((node) => node.ownRules()));
-  await agent.deploy({ ...old, sources });
+  await agent.deploy({ ...old, configFiles });
   await untilPackets(lab, VERDICTS);
   await onlyOwnRules(lab, home);
   const before = await rules();
@@ -33,7 +36,7 @@ export async function upgradeAndBack(
 
   await using flows = await openFlows(lab, VERDICTS);
   await using traffic = await startTraffic(lab, PER_SECOND);
-  await upgrade(sources);
+  await upgrade(configFiles);
   await onlyOwnRules(lab, home);
   assert.notDeepEqual(await version(lab), oldVersion);
   assert.deepEqual(await flows.changes(), []);

@@ -3,7 +3,14 @@ import { readFile } from 'node:fs/promises';
 import { DUAL_STACK } from '../lab/agent.ts';
 import { choiceOn } from '../lab/agent-on-node.ts';
 import { statusUrl } from '../lab/cluster.ts';
-import { addressIn, OTHER_PODS_MEANT, routes, sourceText, untilPackets, verdictOf } from '../lab/packets.ts';
+import {
+  addressIn,
+  configFileText,
+  OTHER_PODS_MEANT,
+  routes,
+  untilPackets,
+  verdictOf,
+} from '../lab/packets.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
@@ -27,7 +34,10 @@ scenario('the base rolls out with the rights it declares, and packets do what it
   const begun = performance.now();
   const isDual = cluster.families.length > 1;
   // The lab leaves this range out otherwise.
-  const dual = { overlay: DUAL_STACK, sources: { 'ip-masq-dual-stack': 'nonMasqueradeCIDRs: [fc00::/7]\n' } };
+  const dual = {
+    overlay: DUAL_STACK,
+    configFiles: { 'ip-masq-dual-stack': 'nonMasqueradeCIDRs: [fc00::/7]\n' },
+  };
   await agent.deploy({ ...(isDual && dual), pace: 'shipped' });
   lab.measured('base applied until all agents are Ready', `${Math.round(performance.now() - begun)} ms`);
 
@@ -42,7 +52,7 @@ scenario('the base rolls out with the rights it declares, and packets do what it
   await servicesKeepSources(lab);
 
   const nodesOutside = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
-  await agent.write('ip-masq-operator', sourceText(lab, 'pods'));
+  await agent.write('ip-masq-operator', configFileText(lab, 'pods'));
   if (isDual) await agent.write('ip-masq-dual-stack', 'nonMasqueradeCIDRs: []\n');
   await agent.nudge();
   await untilPackets(lab, nodesOutside);
@@ -76,9 +86,9 @@ async function hasDocumentedMetrics({ cluster }: Lab, { host }: LabNode): Promis
     .filter(([, name]) => !body.includes(`\n# TYPE ${name} `))
     .map(([, name]) => name);
   assert.deepEqual(missing, [], body);
-  // The overlay for both families has one source more.
-  const sources = cluster.families.length > 1 ? 2 : 1;
-  for (const series of ['config_valid 1', `config_sources ${sources}`, 'netlink_active 1'])
+  // The overlay for both families has one config file more.
+  const configFiles = cluster.families.length > 1 ? 2 : 1;
+  for (const series of ['config_valid 1', `config_files ${configFiles}`, 'netlink_active 1'])
     assert.match(body, new RegExp(`^ip_masq_agent_${series}$`, 'm'));
 }
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import type { Source } from '../lab/agent.ts';
-import { type Place, sourceText, untilPackets, type Verdicts } from '../lab/packets.ts';
+import type { ConfigFile } from '../lab/agent.ts';
+import { configFileText, type Place, untilPackets, type Verdicts } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { openFlows } from '../lab/traffic.ts';
 
 const SWAPS = 20;
-const ALWAYS: Readonly<Record<Source, readonly Place[]>> = {
+const ALWAYS: Readonly<Record<ConfigFile, readonly Place[]>> = {
   'ip-masq-operator': ['pods'],
   'ip-masq-cloud': [],
 };
@@ -14,9 +14,9 @@ const ALWAYS: Readonly<Record<Source, readonly Place[]>> = {
 const LEFT_TO_KUBELET = 2;
 
 /** Each changes the verdict for a place of its own. Packets to pods are inside all the time, the operator says. */
-const OWNERS: readonly { readonly source: Source; readonly place: Place }[] = [
-  { source: 'ip-masq-operator', place: 'nodes' },
-  { source: 'ip-masq-cloud', place: 'gateways' },
+const OWNERS: readonly { readonly configFile: ConfigFile; readonly place: Place }[] = [
+  { configFile: 'ip-masq-operator', place: 'nodes' },
+  { configFile: 'ip-masq-cloud', place: 'gateways' },
 ];
 
 /** One change of a ConfigMap on one node, in milliseconds. */
@@ -31,23 +31,23 @@ scenario('20 changes of two ConfigMaps reach packets on every node, and no open 
   const { agent } = lab;
   // Only an event of the file system can lead to a sync.
   const args = ['--resync-interval=24h'];
-  const sources = {
-    'ip-masq-operator': sourceText(lab, 'pods'),
-    'ip-masq-cloud': sourceText(lab, 'gateways'),
+  const configFiles = {
+    'ip-masq-operator': configFileText(lab, 'pods'),
+    'ip-masq-cloud': configFileText(lab, 'gateways'),
   };
-  await agent.deploy({ args, sources });
+  await agent.deploy({ args, configFiles });
   let verdicts: Verdicts = { nodes: 'masqueraded', gateways: 'not masqueraded', pods: 'not masqueraded' };
   await untilPackets(lab, verdicts);
 
   const changes: number[] = [];
   for (let swap = 0; swap < SWAPS; swap += 1) {
-    const { source, place } = OWNERS[swap % OWNERS.length] ?? assert.fail('there are owners');
+    const { configFile, place } = OWNERS[swap % OWNERS.length] ?? assert.fail('there are owners');
     await using flows = await openFlows(lab, verdicts);
     const wasInside = verdicts[place] === 'not masqueraded';
     verdicts = { ...verdicts, [place]: wasInside ? 'masqueraded' : 'not masqueraded' };
     changes.push(Date.now());
-    const places: readonly Place[] = wasInside ? ALWAYS[source] : [...ALWAYS[source], place];
-    await agent.write(source, sourceText(lab, ...places));
+    const places: readonly Place[] = wasInside ? ALWAYS[configFile] : [...ALWAYS[configFile], place];
+    await agent.write(configFile, configFileText(lab, ...places));
     if (swap >= LEFT_TO_KUBELET) await agent.nudge();
     await untilPackets(lab, verdicts);
     assert.deepEqual(await flows.changes(), [], `flows that were open before change ${swap + 1}`);

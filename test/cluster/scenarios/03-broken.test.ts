@@ -3,13 +3,13 @@ import type { AgentPod } from '../lab/agent.ts';
 import { isIPv6Alone, statusUrl } from '../lab/cluster.ts';
 import { debugOn } from '../lab/debug.ts';
 import { kubectlCommands, pageText, sectionOf } from '../lab/documentation.ts';
-import { cidrs, packets, sourceText, untilPackets } from '../lab/packets.ts';
+import { cidrs, configFileText, packets, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
 const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
 
-/** One way to break the sources. */
+/** One way to break the config files. */
 interface Mistake {
   readonly name: string;
   make(lab: Lab): Promise<void>;
@@ -28,7 +28,7 @@ const MISTAKES: readonly Mistake[] = [
   written(
     'more CIDRs than the limit',
     (lab) => `nonMasqueradeCIDRs: ${list(networks(lab, 65))}\n`,
-    at('65 CIDRs, but this source may list only 64'),
+    at('65 CIDRs, but this config file may list only 64'),
   ),
   written(
     'a broken promise',
@@ -36,14 +36,14 @@ const MISTAKES: readonly Mistake[] = [
     at('the promise --must-not-masquerade=\\S+ is broken'),
   ),
   {
-    name: 'a missing required source',
+    name: 'a missing required config file',
     make: ({ agent }) => agent.remove('ip-masq-cloud'),
-    said: /error: the source ip-masq-cloud is not there, but --require-source names it/,
+    said: /error: the config file ip-masq-cloud is not there, but --require-file names it/,
   },
 ];
 
 const args = (lab: Lab) => [
-  '--require-source=ip-masq-cloud',
+  '--require-file=ip-masq-cloud',
   `--must-not-masquerade=${networks(lab, 1).join()}`,
   // Only an event of the file system can lead to a sync.
   '--resync-interval=24h',
@@ -51,8 +51,8 @@ const args = (lab: Lab) => [
 
 scenario('a mistake ends the agents and changes no packet, and its repair brings them back', async (lab) => {
   const { agent, nodes } = lab;
-  const sources = good(lab);
-  await agent.deploy({ args: args(lab), sources });
+  const configFiles = good(lab);
+  await agent.deploy({ args: args(lab), configFiles });
   await untilPackets(lab, VERDICTS);
   const before = await Promise.all(nodes.map((node) => node.ownRules()));
   const unchanged = async (when: string) => {
@@ -71,7 +71,7 @@ scenario('a mistake ends the agents and changes no packet, and its repair brings
     if (name === MISTAKES[0]?.name) await explainsInDebugPod(lab);
     await unchanged(`after ${name}`);
     const repaired = performance.now();
-    await repair(lab, sources);
+    await repair(lab, configFiles);
     await agent.podsAre(`Ready after ${name} is repaired`, ({ isReady }) => isReady);
     const recoveredAfter = performance.now() - repaired;
     await unchanged(`after the repair of ${name}`);
@@ -86,8 +86,8 @@ scenario(
   'with keep, a mistake makes the agents not ready; a container that is killed meanwhile changes no packet',
   async (lab) => {
     const { agent, nodes } = lab;
-    const sources = good(lab);
-    await agent.deploy({ args: [...args(lab), '--on-invalid-config=keep'], sources });
+    const configFiles = good(lab);
+    await agent.deploy({ args: [...args(lab), '--on-invalid-config=keep'], configFiles });
     await untilPackets(lab, VERDICTS);
     const [one] = nodes;
     const before = await Promise.all(nodes.map((node) => node.ownRules()));
@@ -117,7 +117,7 @@ scenario(
     assert.deepEqual(await packets(lab), VERDICTS);
 
     const repaired = performance.now();
-    await repair(lab, sources);
+    await repair(lab, configFiles);
     await agent.podsAre('Ready', ({ isReady }) => isReady);
     lab.measured('keep: Ready after the repair', `after ${seconds(performance.now() - repaired)}`);
     assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before);
@@ -141,11 +141,14 @@ async function explainsInDebugPod(lab: Lab): Promise<void> {
 }
 
 scenario(
-  'the page for the night: a source that a controller writes again is left out, and brought back',
+  'the page for the night: a config file that a controller writes again is left out, and brought back',
   async (lab) => {
     const { agent, kubectl } = lab;
-    const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
-    await agent.deploy({ sources, pace: 'shipped' });
+    const configFiles = {
+      'ip-masq-operator': configFileText(lab, 'pods'),
+      'ip-masq-cloud': configFileText(lab),
+    };
+    await agent.deploy({ configFiles, pace: 'shipped' });
     await untilPackets(lab, VERDICTS);
     await agent.write('ip-masq-cloud', 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
     await agent.nudge();
@@ -153,7 +156,7 @@ scenario(
     await agent.podsAre('in CrashLoopBackOff', (pod) => crashed(pod, said));
     assert.deepEqual(await packets(lab), VERDICTS);
 
-    const [describe = [], list = [], owner = []] = await night('Whose source is it');
+    const [describe = [], list = [], owner = []] = await night('Whose config file is it');
     assert.match(await kubectl.must(...describe), said);
     const [first, second] = (await kubectl.must(...list)).split('\n');
     assert.deepEqual(
@@ -162,12 +165,12 @@ scenario(
     );
     assert.match(await kubectl.must(...owner), /manager: kubectl.*\n +operation: .*\n +time: /);
 
-    const [remove = [], status = [], ...undo] = await night('Leave a source out');
+    const [remove = [], status = [], ...undo] = await night('Leave a config file out');
     await kubectl.must(...remove);
     await kubectl.must(...status);
     await agent.podsAre('Ready', ({ isReady }) => isReady);
     assert.deepEqual(await packets(lab), VERDICTS);
-    await agent.write('ip-masq-cloud', sourceText(lab, 'nodes'));
+    await agent.write('ip-masq-cloud', configFileText(lab, 'nodes'));
     for (const args of undo) await kubectl.must(...args);
     await untilPackets(lab, { nodes: 'not masqueraded', pods: 'not masqueraded' });
   },
@@ -178,8 +181,8 @@ function night(heading: string): Promise<readonly (readonly string[])[]> {
 }
 
 /** The error with its place, as the termination message and /readyz have it. */
-function at(message: string, source = 'ip-masq-operator'): RegExp {
-  return new RegExp(`${source}:\\d+:\\d+: error: ${message}`);
+function at(message: string, configFile = 'ip-masq-operator'): RegExp {
+  return new RegExp(`${configFile}:\\d+:\\d+: error: ${message}`);
 }
 
 function written(name: string, text: (lab: Lab) => string, said: RegExp): Mistake {
@@ -189,13 +192,13 @@ function written(name: string, text: (lab: Lab) => string, said: RegExp): Mistak
 function good(lab: Lab) {
   return {
     'ip-masq-operator': `nonMasqueradeCIDRs: ${list([...networks(lab, 1), isIPv6Alone(lab.cluster) ? '2001:2::/48' : '198.18.0.0/15'])}\n`,
-    'ip-masq-cloud': sourceText(lab, 'pods'),
+    'ip-masq-cloud': configFileText(lab, 'pods'),
   };
 }
 
-async function repair({ agent }: Lab, sources: ReturnType<typeof good>): Promise<void> {
-  for (const source of ['ip-masq-operator', 'ip-masq-cloud'] as const)
-    await agent.write(source, sources[source]);
+async function repair({ agent }: Lab, configFiles: ReturnType<typeof good>): Promise<void> {
+  for (const configFile of ['ip-masq-operator', 'ip-masq-cloud'] as const)
+    await agent.write(configFile, configFiles[configFile]);
   await agent.nudge();
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { KubeEvent, List } from '../lab/objects.ts';
-import { packets, sourceText, untilPackets } from '../lab/packets.ts';
+import { configFileText, packets, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
@@ -12,8 +12,10 @@ scenario(
   async (lab) => {
     const { agent, kubectl, nodes } = lab;
     const [one, two] = nodes;
-    const operator = sourceText(lab, 'pods');
-    await agent.deploy({ sources: { 'ip-masq-operator': operator, 'ip-masq-cloud': sourceText(lab) } });
+    const operator = configFileText(lab, 'pods');
+    await agent.deploy({
+      configFiles: { 'ip-masq-operator': operator, 'ip-masq-cloud': configFileText(lab) },
+    });
     await untilPackets(lab, VERDICTS);
     const before = await Promise.all(nodes.map((node) => node.ownRules()));
     const running = await agent.pods();
@@ -38,7 +40,7 @@ scenario(
     assert.deepEqual(await packets(lab), VERDICTS);
 
     const created = performance.now();
-    await agent.write('ip-masq-operator', sourceText(lab, 'nodes', 'pods'));
+    await agent.write('ip-masq-operator', configFileText(lab, 'nodes', 'pods'));
     await agent.nudge();
     await untilPackets(lab, { nodes: 'not masqueraded', pods: 'not masqueraded' });
     const after = `${Math.round(performance.now() - created)} ms`;
@@ -55,11 +57,14 @@ scenario(
   async (lab) => {
     const { agent, nodes, cluster } = lab;
     const others = cluster.families.length > 1 ? (['ip-masq-dual-stack'] as const) : [];
-    const sources = {
-      'ip-masq-operator': sourceText(lab, 'pods'),
-      'ip-masq-cloud': sourceText(lab, 'nodes'),
+    const configFiles = {
+      'ip-masq-operator': configFileText(lab, 'pods'),
+      'ip-masq-cloud': configFileText(lab, 'nodes'),
     };
-    await agent.deploy({ sources, patches: [OPERATOR, ...others].map((_, index) => optional(1 + index)) });
+    await agent.deploy({
+      configFiles,
+      patches: [OPERATOR, ...others].map((_, index) => optional(1 + index)),
+    });
     await untilPackets(lab, { nodes: 'not masqueraded', pods: 'not masqueraded' });
 
     const deleted = performance.now();
@@ -76,18 +81,18 @@ scenario(
       assert.ok(line.includes(address ?? assert.fail('no address')), line);
       assert.match(line, /: not masqueraded → masqueraded/);
       const { body } = await metrics(node);
-      assert.doesNotMatch(body, /source_info\{source="ip-masq-cloud"\}/);
-      assert.match(body, /source_info\{source="ip-masq-operator"\} 1/);
-      assert.match(body, new RegExp(`^ip_masq_agent_config_sources ${1 + others.length}$`, 'm'));
+      assert.doesNotMatch(body, /config_file_info\{file="ip-masq-cloud"\}/);
+      assert.match(body, /config_file_info\{file="ip-masq-operator"\} 1/);
+      assert.match(body, new RegExp(`^ip_masq_agent_config_files ${1 + others.length}$`, 'm'));
     }
 
-    for (const source of [OPERATOR, ...others] as const) await agent.remove(source);
+    for (const configFile of [OPERATOR, ...others] as const) await agent.remove(configFile);
     await agent.nudge();
     for (const node of nodes) {
       await until(
-        `no source on ${node.name}`,
+        `no config file on ${node.name}`,
         () => metrics(node),
-        ({ body }) => /^ip_masq_agent_config_sources 0$/m.test(body),
+        ({ body }) => /^ip_masq_agent_config_files 0$/m.test(body),
       );
       const line = await logged(lab, node.name, /no config found, the defaults apply/);
       assert.equal(JSON.parse(line).level, 'warn');
@@ -96,9 +101,9 @@ scenario(
   },
 );
 
-/** The base makes the sources of people `false`: this is what its comment warns of. */
-function optional(source: number) {
-  const path = `/spec/template/spec/volumes/0/projected/sources/${source}/configMap/optional`;
+/** The base makes the config files of people `false`: this is what its comment warns of. */
+function optional(configFile: number) {
+  const path = `/spec/template/spec/volumes/0/projected/sources/${configFile}/configMap/optional`;
   return {
     target: { kind: 'DaemonSet', name: 'ip-masq-agent' },
     patch: JSON.stringify([{ op: 'replace', path, value: true }]),

@@ -15,7 +15,7 @@ import { until } from '../lab/wait.ts';
 const ADMISSION = new URL('../../../examples/kubernetes/admission/', import.meta.url);
 const POLICY = readPolicy('admission/errors.yaml');
 const COUNT = 200;
-/** The size up to which the policy looks at sources. */
+/** The size up to which the policy looks at config files. */
 const LIMIT = 65_536;
 
 test('the policies in the API server refuse only what the agent refuses, and say why', async (t) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Kustomization } from '../lab/agent.ts';
-import { sourceText, untilPackets } from '../lab/packets.ts';
+import { configFileText, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { endWithoutWrongs, openFlows, startTraffic } from '../lab/traffic.ts';
 import { until } from '../lab/wait.ts';
@@ -12,19 +12,22 @@ const CHAIN = /^-A IP-MASQ-AGENT /m;
 const TABLE = /^table ip ip-masq-agent /m;
 
 scenario('a rollout switches the dataplane, forth and back, and no packet goes wrong', async (lab) => {
-  const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
-  const iptables = { sources, args: ['--backend=iptables'] };
+  const configFiles = {
+    'ip-masq-operator': configFileText(lab, 'pods'),
+    'ip-masq-cloud': configFileText(lab),
+  };
+  const iptables = { configFiles, args: ['--backend=iptables'] };
   await lab.agent.deploy(iptables);
   await untilPackets(lab, VERDICTS);
   await holdsOnly(lab, CHAIN, TABLE);
 
   await using flows = await openFlows(lab, VERDICTS);
   await using traffic = await startTraffic(lab, PER_SECOND);
-  await rollOut(lab, 'nftables', { sources, components: ['nftables'] });
+  await rollOut(lab, 'nftables', { configFiles, components: ['nftables'] });
   await holdsOnly(lab, TABLE, CHAIN);
   assert.deepEqual(await flows.changes(), []);
   // Without a flag, the rules that are there decide.
-  await rollOut(lab, 'the base', { sources });
+  await rollOut(lab, 'the base', { configFiles });
   await holdsOnly(lab, TABLE, CHAIN);
   await rollOut(lab, 'iptables', iptables);
   await holdsOnly(lab, CHAIN, TABLE);

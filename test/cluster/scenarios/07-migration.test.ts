@@ -6,7 +6,7 @@ import { succeed } from '../../lab/run.ts';
 import type { Kustomization } from '../lab/agent.ts';
 import { kubectlCommands, sectionOf } from '../lab/documentation.ts';
 import { homeBesideProxy, onlyOwnRules } from '../lab/own-rules.ts';
-import { cidrs, packets, sourceText, untilPackets } from '../lab/packets.ts';
+import { cidrs, configFileText, packets, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { endWithoutWrongs, openFlows, startTraffic } from '../lab/traffic.ts';
 
@@ -76,9 +76,9 @@ scenario('an overlay with another selector is refused, and comes the documented 
   stack.defer(() => removeChain(lab, 'IP-MASQ'));
   const documented = await documentedChange();
   const gke = { overlay: 'overlays/gke-style', patches: [keepConfigMap('ip-masq-agent')] };
-  await kubectl.apply(configMap('ip-masq-agent', 'config', sourceText(lab, 'pods')));
+  await kubectl.apply(configMap('ip-masq-agent', 'config', configFileText(lab, 'pods')));
   await agent.deploy({
-    sources: { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) },
+    configFiles: { 'ip-masq-operator': configFileText(lab, 'pods'), 'ip-masq-cloud': configFileText(lab) },
   });
   await untilPackets(lab, VERDICTS);
   await onlyOwnRules(lab, homeBesideProxy(lab));
@@ -107,7 +107,7 @@ async function migrates(lab: Lab, migration: Migration): Promise<void> {
   stack.defer(() => removeChain(lab, chain));
   // v2 merges its files too: the first one has the list, the others are empty.
   const configs = Object.entries(configMaps).map(([name, key], index) =>
-    configMap(name, key, sourceText(lab, ...(index === 0 ? (['pods'] as const) : []))),
+    configMap(name, key, configFileText(lab, ...(index === 0 ? (['pods'] as const) : []))),
   );
   await lab.kubectl.apply(...configs, olderDaemonSet(lab, volume));
   await lab.agent.rolledOut();

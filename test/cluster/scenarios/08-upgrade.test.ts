@@ -19,7 +19,7 @@ async function upgradeFromLastRelease(
 ): Promise<void> {
   const { oldImage: image } = lab.cluster;
   if (image === undefined) return t.skip('CLUSTER_OLD_IMAGE does not name an image to upgrade from');
-  await upgradeAndBack(lab, home, { components, image }, (sources) =>
-    lab.agent.deploy({ components, sources }),
+  await upgradeAndBack(lab, home, { components, image }, (configFiles) =>
+    lab.agent.deploy({ components, configFiles }),
   );
 }

@@ -3,7 +3,7 @@ import { DATAPLANES } from '../lab/agent.ts';
 import { isIPv6Alone } from '../lab/cluster.ts';
 import { saveForeignRules } from '../lab/foreign-rules.ts';
 import { settledRules } from '../lab/nodes.ts';
-import { packets, sourceText, untilPackets } from '../lab/packets.ts';
+import { configFileText, packets, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { startTraffic } from '../lab/traffic.ts';
 import { until } from '../lab/wait.ts';
@@ -17,14 +17,17 @@ const FLUSH_ALL: Flush = ['nft', 'flush', 'ruleset'];
 scenario(
   'another program flushes the rules of a live node, and the agent writes its own again',
   async (lab) => {
-    const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
+    const configFiles = {
+      'ip-masq-operator': configFileText(lab, 'pods'),
+      'ip-masq-cloud': configFileText(lab),
+    };
     // Only an event of the kernel can lead to the repair.
     const interval = '--resync-interval=24h';
     const tool = isIPv6Alone(lab.cluster) ? 'ip6tables-nft' : 'iptables-nft';
     const flushNat: Flush = [tool, '-t', 'nat', '-F'];
     const flushes = { iptables: [flushNat, FLUSH_ALL], nftables: [FLUSH_ALL] };
     for (const { backend, components, args } of DATAPLANES) {
-      await lab.agent.deploy({ sources, components, args: [interval, ...args] });
+      await lab.agent.deploy({ configFiles, components, args: [interval, ...args] });
       await untilPackets(lab, VERDICTS);
       for (const flush of flushes[backend])
         await survives(lab, flush, `${flush.join(' ')} with the agent's rules in ${backend}`);

@@ -8,9 +8,9 @@ import { settledRules } from '../lab/nodes.ts';
 import type { Node } from '../lab/objects.ts';
 import {
   addressIn,
+  configFileText,
   OTHER_PODS_MEANT,
   packets,
-  sourceText,
   untilPackets,
   verdictOf,
   type Wrongs,
@@ -47,7 +47,7 @@ onNodes('kubelet is killed amid a swap, and its next run brings the change', asy
   for (let swap = 1; !isAmid; swap += 1) {
     assert.ok(swap <= MOST_SWAPS, 'every kill came when `..data` was moved already');
     const isInside = swap % 2 === 1;
-    const text = isInside ? sourceText(lab, 'pods', 'nodes') : sourceText(lab, 'pods');
+    const text = isInside ? configFileText(lab, 'pods', 'nodes') : configFileText(lab, 'pods');
     const begun = performance.now();
     isAmid = await killedAmidSwap(lab, node, text);
     await untilPackets(lab, { ...VERDICTS, nodes: isInside ? 'not masqueraded' : 'masqueraded' });
@@ -140,8 +140,11 @@ function onNodes(title: string, body: (lab: Lab) => Promise<void>): void {
 }
 
 async function deploy(lab: Lab, { args = [], ...kustomization }: Kustomization = {}): Promise<void> {
-  const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
-  await lab.agent.deploy({ args: [...ARGS, ...args], sources, ...kustomization });
+  const configFiles = {
+    'ip-masq-operator': configFileText(lab, 'pods'),
+    'ip-masq-cloud': configFileText(lab),
+  };
+  await lab.agent.deploy({ args: [...ARGS, ...args], configFiles, ...kustomization });
   await untilPackets(lab, VERDICTS);
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ContainerStatus, KubeEvent, List, Pod } from '../lab/objects.ts';
-import { packets, sourceText, untilPackets } from '../lab/packets.ts';
+import { configFileText, packets, untilPackets } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { startTraffic } from '../lab/traffic.ts';
 import { until } from '../lab/wait.ts';
@@ -11,8 +11,11 @@ const PER_SECOND = 10;
 
 scenario('a second agent by mistake: what it says, and the first one is undisturbed', async (lab, t) => {
   const { agent, kubectl, nodes } = lab;
-  const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
-  await agent.deploy({ sources });
+  const configFiles = {
+    'ip-masq-operator': configFileText(lab, 'pods'),
+    'ip-masq-cloud': configFileText(lab),
+  };
+  await agent.deploy({ configFiles });
   await untilPackets(lab, VERDICTS);
   const state = async () => ({
     rules: await Promise.all(nodes.map((node) => node.ownRules())),

@@ -4,11 +4,11 @@ import { type AgentPod, DUAL_STACK } from '../lab/agent.ts';
 import type { List, Pod } from '../lab/objects.ts';
 import {
   cidrs,
+  configFileText,
   PLACES,
   type Place,
   packets,
   routes,
-  sourceText,
   untilPackets,
   type Verdicts,
   verdictOf,
@@ -25,19 +25,19 @@ scenario(
   'merger-sidecar: it writes one file for a reader, is Ready when the file is current, and says why it is not',
   async (lab) => {
     const { agent, nodes } = lab;
-    const sources = {
+    const configFiles = {
       'ip-masq-cloud': `nonMasqueradeCIDRs: ${JSON.stringify([...cidrs(lab, 'pods'), '198.18.0.0/15'])}\n`,
       'ip-masq-operator': 'masqueradeCIDRs: [198.18.0.0/16]\n',
     };
     const overlay = { overlay: 'overlays/merger-sidecar', patches: readerPatches(lab) };
-    await agent.apply({ ...overlay, sources: { ...sources, 'ip-masq-operator': MISTAKE } });
+    await agent.apply({ ...overlay, configFiles: { ...configFiles, 'ip-masq-operator': MISTAKE } });
     const said = (pod: Pod) => pod.status.initContainerStatuses?.[0]?.lastState.terminated?.message ?? '';
     await until(
       'the init containers to say why they fail',
       () => podsOf(lab, 'ip-masq-agent'),
       (pods) => pods.length > 0 && pods.every((pod) => SAID.test(said(pod))),
     );
-    await agent.write('ip-masq-operator', sources['ip-masq-operator']);
+    await agent.write('ip-masq-operator', configFiles['ip-masq-operator']);
     await agent.rolledOut();
     await untilPackets(lab, VERDICTS);
     for (const node of nodes) {
@@ -53,7 +53,7 @@ scenario(
     }
 
     const changed = performance.now();
-    await agent.write('ip-masq-cloud', sourceText(lab, 'nodes'));
+    await agent.write('ip-masq-cloud', configFileText(lab, 'nodes'));
     await agent.nudge();
     await untilPackets(lab, OPPOSITE);
     lab.measured(
@@ -81,8 +81,8 @@ scenario(
     assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), rules);
     assert.deepEqual(await packets(lab), OPPOSITE);
 
-    await agent.write('ip-masq-operator', sources['ip-masq-operator']);
-    await agent.write('ip-masq-cloud', sources['ip-masq-cloud']);
+    await agent.write('ip-masq-operator', configFiles['ip-masq-operator']);
+    await agent.write('ip-masq-cloud', configFiles['ip-masq-cloud']);
     await agent.nudge();
     await untilPackets(lab, VERDICTS);
     await agent.podsAre('Ready again', ({ isReady }) => isReady);
@@ -91,9 +91,12 @@ scenario(
 
 scenario('merger-sidecar with keep: /readyz says what is wrong, and no container ends', async (lab) => {
   const { agent, nodes } = lab;
-  const sources = { 'ip-masq-cloud': sourceText(lab), 'ip-masq-operator': sourceText(lab, 'pods') };
+  const configFiles = {
+    'ip-masq-cloud': configFileText(lab),
+    'ip-masq-operator': configFileText(lab, 'pods'),
+  };
   const args = ['--on-invalid-config=keep'];
-  await agent.deploy({ overlay: 'overlays/merger-sidecar', sources, args, patches: readerPatches(lab) });
+  await agent.deploy({ overlay: 'overlays/merger-sidecar', configFiles, args, patches: readerPatches(lab) });
   await untilPackets(lab, VERDICTS);
   await agent.write('ip-masq-operator', MISTAKE);
   await agent.nudge();
@@ -111,7 +114,7 @@ scenario('merger-sidecar with keep: /readyz says what is wrong, and no container
     ({ isReady, container }) => !isReady && container?.restartCount === 0,
   );
   assert.deepEqual(await packets(lab), VERDICTS);
-  await agent.write('ip-masq-operator', sourceText(lab, 'nodes'));
+  await agent.write('ip-masq-operator', configFileText(lab, 'nodes'));
   await agent.nudge();
   await untilPackets(lab, OPPOSITE);
   await agent.podsAre('Ready again', ({ isReady, container }) => isReady && container?.restartCount === 0);
@@ -119,29 +122,29 @@ scenario('merger-sidecar with keep: /readyz says what is wrong, and no container
 
 scenario('dual-stack: one overlay keeps the rules of both families', async (lab) => {
   const { agent, nodes } = lab;
-  const sources = {
-    'ip-masq-operator': sourceText(lab, 'pods'),
+  const configFiles = {
+    'ip-masq-operator': configFileText(lab, 'pods'),
     'ip-masq-cloud': 'nonMasqueradeCIDRs: [fd00:1::/64]\n',
   };
-  await agent.deploy({ overlay: DUAL_STACK, sources });
+  await agent.deploy({ overlay: DUAL_STACK, configFiles });
   await untilPackets(lab, VERDICTS);
   for (const { name, ownRules } of nodes) assert.match(await ownRules(), /[ \t]fd00:1::\/64[ ,]/, name);
-  await agent.write('ip-masq-operator', sourceText(lab, 'nodes'));
+  await agent.write('ip-masq-operator', configFileText(lab, 'nodes'));
   await agent.nudge();
   await untilPackets(lab, OPPOSITE);
 });
 
 scenario('strict: a warning ends the agents, and no packet changes', async (lab) => {
   const { agent, nodes } = lab;
-  const sources = {
-    'ip-masq-operator': `${sourceText(lab, 'pods')}masqLinkLocal: false\n`,
-    'ip-masq-cloud': sourceText(lab),
+  const configFiles = {
+    'ip-masq-operator': `${configFileText(lab, 'pods')}masqLinkLocal: false\n`,
+    'ip-masq-cloud': configFileText(lab),
   };
-  await agent.deploy({ overlay: 'overlays/strict', sources });
+  await agent.deploy({ overlay: 'overlays/strict', configFiles });
   await untilPackets(lab, VERDICTS);
   const rules = await Promise.all(nodes.map((node) => node.ownRules()));
   // One change: kubelet may bring two one after the other, and the first alone would be valid.
-  await agent.write('ip-masq-cloud', `${sourceText(lab, 'nodes')}masqLinkLocal: true\n`);
+  await agent.write('ip-masq-cloud', `${configFileText(lab, 'nodes')}masqLinkLocal: true\n`);
   await agent.nudge();
   await agent.podsAre('ended by a warning', ({ container }: AgentPod) => {
     const end = container?.lastState.terminated;
@@ -149,8 +152,8 @@ scenario('strict: a warning ends the agents, and no packet changes', async (lab)
   });
   assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), rules);
   assert.deepEqual(await packets(lab), VERDICTS);
-  await agent.write('ip-masq-cloud', sourceText(lab, 'nodes'));
-  await agent.write('ip-masq-operator', sourceText(lab));
+  await agent.write('ip-masq-cloud', configFileText(lab, 'nodes'));
+  await agent.write('ip-masq-operator', configFileText(lab));
   await agent.nudge();
   await untilPackets(lab, OPPOSITE);
   await agent.podsAre('Ready', ({ isReady }) => isReady);
@@ -167,7 +170,7 @@ scenario(
       await kubectl.must('label', 'node', one.name, `${label}-`);
     });
     const production = {
-      sources: { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) },
+      configFiles: { 'ip-masq-operator': configFileText(lab, 'pods'), 'ip-masq-cloud': configFileText(lab) },
       components: ['dashboard'],
     };
     await agent.deploy(production);
@@ -187,7 +190,10 @@ scenario(
     await canaryIsReady();
     assert.deepEqual(await packets(lab), VERDICTS);
 
-    await agent.apply({ ...production, canary: { 'ip-masq-operator': sourceText(lab, 'nodes', 'pods') } });
+    await agent.apply({
+      ...production,
+      canary: { 'ip-masq-operator': configFileText(lab, 'nodes', 'pods') },
+    });
     await kubectl.must(
       'annotate',
       'pods',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { debugOn } from '../lab/debug.ts';
 import { kubectlCommands, sectionOf } from '../lab/documentation.ts';
-import { packets, sourceText, untilPackets } from '../lab/packets.ts';
+import { configFileText, packets, untilPackets } from '../lab/packets.ts';
 import { scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
@@ -11,7 +11,7 @@ const BARE = { nodes: 'not masqueraded', pods: 'not masqueraded' } as const;
 scenario('the agent is uninstalled as the documentation says, and installed again', async (lab, t) => {
   const { agent, kubectl, nodes } = lab;
   const kustomization = {
-    sources: { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) },
+    configFiles: { 'ip-masq-operator': configFileText(lab, 'pods'), 'ip-masq-cloud': configFileText(lab) },
   };
   const commands = kubectlCommands(await sectionOf('docs/operations.md', 'Uninstall'));
   assert.deepEqual(

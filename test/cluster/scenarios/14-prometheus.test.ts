@@ -8,7 +8,7 @@ import { temporaryDirectory } from '../../lab/volume.ts';
 import { type Alert, type Prometheus, startPrometheus } from '../../prometheus/prometheus.ts';
 import { example } from '../../prometheus/support.ts';
 import type { LocalNode } from '../lab/cluster.ts';
-import { OTHER_PODS_MEANT, sourceText } from '../lab/packets.ts';
+import { configFileText, OTHER_PODS_MEANT } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
@@ -19,8 +19,11 @@ scenario('a real Prometheus finds the agents, and its alerts fire and resolve', 
   if (local === undefined)
     return t.skip('Prometheus runs in the network of a node, which needs a local cluster');
   const { agent, nodes, namespace } = lab;
-  const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
-  await agent.deploy({ sources, patches: SCRAPED, args: OTHER_PODS_MEANT });
+  const configFiles = {
+    'ip-masq-operator': configFileText(lab, 'pods'),
+    'ip-masq-cloud': configFileText(lab),
+  };
+  await agent.deploy({ configFiles, patches: SCRAPED, args: OTHER_PODS_MEANT });
   await using prometheus = await startIn(lab, local);
   const firing = async () =>
     (await prometheus.firing()).filter(({ labels }) => [undefined, namespace].includes(labels['namespace']));
@@ -47,21 +50,21 @@ scenario('a real Prometheus finds the agents, and its alerts fire and resolve', 
     await until('no alert to fire', firing, none);
   });
 
-  await t.test('a source that vanishes', async () => {
+  await t.test('a config file that vanishes', async () => {
     await until(
-      'the past in which the source was there',
+      'the past in which the config file was there',
       () => prometheus.query(PAST),
       (samples) => samples.length >= nodes.length,
     );
     await agent.remove('ip-masq-cloud');
     await agent.nudge();
-    const [alert] = await fires(firing, 'IpMasqAgentSourceVanished');
+    const [alert] = await fires(firing, 'IpMasqAgentConfigFileVanished');
     assert.partialDeepStrictEqual(alert?.labels, {
       namespace,
       job: 'ip-masq-agent',
-      source: 'ip-masq-cloud',
+      file: 'ip-masq-cloud',
     });
-    await agent.write('ip-masq-cloud', sources['ip-masq-cloud']);
+    await agent.write('ip-masq-cloud', configFiles['ip-masq-cloud']);
     await agent.nudge();
     await until('the alert to resolve', firing, none);
   });
@@ -91,7 +94,7 @@ scenario('a real Prometheus finds the agents, and its alerts fire and resolve', 
       (await firing()).filter(({ name }) => name === 'IpMasqAgentSyncFailing'),
       [],
     );
-    await agent.write('ip-masq-operator', sources['ip-masq-operator']);
+    await agent.write('ip-masq-operator', configFiles['ip-masq-operator']);
     await agent.nudge();
     await agent.podsAre('Ready', ({ isReady }) => isReady);
     await until('the alerts to resolve', firing, none);
@@ -99,7 +102,7 @@ scenario('a real Prometheus finds the agents, and its alerts fire and resolve', 
 
   await t.test('agents that are not Ready, because they keep the last valid config', async () => {
     await agent.deploy({
-      sources,
+      configFiles,
       patches: SCRAPED,
       args: ['--on-invalid-config=keep', ...OTHER_PODS_MEANT],
     });
@@ -116,7 +119,7 @@ scenario('a real Prometheus finds the agents, and its alerts fire and resolve', 
       ({ isReady, container }) => !isReady && container?.restartCount === 0,
     );
     assert.deepEqual([...new Set((await firing()).map(({ name }) => name))], ['IpMasqAgentConfigRefused']);
-    await agent.write('ip-masq-operator', sources['ip-masq-operator']);
+    await agent.write('ip-masq-operator', configFiles['ip-masq-operator']);
     await agent.nudge();
     await until('the alert to resolve', firing, none);
   });
@@ -141,8 +144,8 @@ const SCRAPED = [
   },
 ];
 
-/** The left side of the rule for vanished sources, as it is scaled down. */
-const PAST = 'max_over_time(ip_masq_agent_source_info{source="ip-masq-cloud"}[60s] offset 20s)';
+/** The left side of the rule for vanished config files, as it is scaled down. */
+const PAST = 'max_over_time(ip_masq_agent_config_file_info{file="ip-masq-cloud"}[60s] offset 20s)';
 
 /** The shipped rules. Only the durations differ: with the shipped ones the alerts would take an hour. */
 function scaledRules(): string {

@@ -11,7 +11,7 @@ import { helmOn } from '../lab/helm.ts';
 import { type Kubectl, kubectlFor } from '../lab/kubectl.ts';
 import { localNode } from '../lab/local-node.ts';
 import { homeBesideProxy, onlyOwnRules } from '../lab/own-rules.ts';
-import { cidrs, packets, sourceText, untilPackets } from '../lab/packets.ts';
+import { cidrs, configFileText, packets, untilPackets } from '../lab/packets.ts';
 import { type Release, readRelease } from '../lab/release.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { endWithoutWrongs, openFlows, startTraffic } from '../lab/traffic.ts';
@@ -42,7 +42,7 @@ scenario('a release is installed from a registry, and uninstalled as the documen
     await onlyOwnRules(system, homeBesideProxy(system));
     // The addresses of the nodes are private, so they are inside.
     assert.deepEqual(await packets(system), { nodes: 'not masqueraded', pods: 'not masqueraded' });
-    await agent.write('ip-masq-operator', sourceText(system, 'pods'));
+    await agent.write('ip-masq-operator', configFileText(system, 'pods'));
     await agent.nudge();
     await untilPackets(system, { nodes: 'masqueraded', pods: 'not masqueraded' });
 
@@ -77,8 +77,8 @@ scenario('nftables: an upgrade by a kustomization with install.yaml in it, and i
     const { oldImage: image } = system.cluster;
     if (image === undefined) return t.skip('CLUSTER_OLD_IMAGE does not name an image to upgrade from');
     const kustomization = { components: ['nftables'], pace: 'shipped' } as const;
-    await upgradeAndBack(system, 'table', { ...kustomization, image }, async (sources) => {
-      await system.agent.deploy({ ...kustomization, sources, manifest: release.manifest });
+    await upgradeAndBack(system, 'table', { ...kustomization, image }, async (configFiles) => {
+      await system.agent.deploy({ ...kustomization, configFiles, manifest: release.manifest });
       await release.isPulled();
     });
   }),
@@ -150,8 +150,8 @@ scenario('a kustomization becomes a release of the Helm chart, and no packet goe
   withRelease(lab, t, FAMILIES, async (system, release) => {
     const { agent, kubectl } = system;
     await using chart = await chartOf(system, release);
-    const sources = { 'ip-masq-operator': sourceText(system, 'pods') };
-    await agent.deploy({ manifest: release.manifest, sources, pace: 'shipped' });
+    const configFiles = { 'ip-masq-operator': configFileText(system, 'pods') };
+    await agent.deploy({ manifest: release.manifest, configFiles, pace: 'shipped' });
     await untilPackets(system, VERDICTS);
     await using flows = await openFlows(system, VERDICTS);
     await using traffic = await startTraffic(system, PER_SECOND);

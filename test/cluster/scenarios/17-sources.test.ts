@@ -4,7 +4,7 @@ import { DATAPLANES } from '../lab/agent.ts';
 import type { Family } from '../lab/cluster.ts';
 import { localNode } from '../lab/local-node.ts';
 import type { List } from '../lab/objects.ts';
-import { addressIn, packets, routes, sourceText, untilPackets } from '../lab/packets.ts';
+import { addressIn, configFileText, packets, routes, untilPackets } from '../lab/packets.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
@@ -26,7 +26,7 @@ scenario('only packets of listed ranges are masqueraded', async (lab) => {
   };
   for (const { components, args } of DATAPLANES) {
     await agent.deploy({
-      sources: { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': limitedTo(one) },
+      configFiles: { 'ip-masq-operator': configFileText(lab, 'pods'), 'ip-masq-cloud': limitedTo(one) },
       components,
       args,
     });
@@ -44,17 +44,17 @@ scenario('only packets of listed ranges are masqueraded', async (lab) => {
 });
 
 scenario(
-  'the base is applied again: no source changes that a controller keeps, and no packet',
+  'the base is applied again: no config file changes that a controller keeps, and no packet',
   async (lab) => {
     const { agent, kubectl } = lab;
-    const base = { sources: { 'ip-masq-operator': sourceText(lab, 'pods') } };
+    const base = { configFiles: { 'ip-masq-operator': configFileText(lab, 'pods') } };
     await agent.deploy(base);
     await untilPackets(lab, VERDICTS);
     const kept = {
       apiVersion: 'v1',
       kind: 'ConfigMap',
       metadata: { name: 'ip-masq-cloud' },
-      data: { 'ip-masq-cloud': sourceText(lab, 'nodes') },
+      data: { 'ip-masq-cloud': configFileText(lab, 'nodes') },
     };
     const reconcile = ['apply', '--server-side', '--field-manager=controller-of-the-cloud', '--filename=-'];
     assert.equal((await kubectl.feed(kept, ...reconcile)).code, 0);
@@ -93,8 +93,8 @@ scenario('packets leave with the address of each node that one ConfigMap asks fo
   const before = (node: LabNode) => (family: Family) => addressIn(node.addresses, family);
   for (const { components, args } of DATAPLANES) {
     await agent.deploy({
-      sources: {
-        'ip-masq-operator': sourceText(lab, 'pods'),
+      configFiles: {
+        'ip-masq-operator': configFileText(lab, 'pods'),
         'ip-masq-cloud': `masqueradeAddresses: ${JSON.stringify(items)}\n`,
       },
       components,
@@ -124,7 +124,7 @@ scenario(
     if (lab.cluster.localNodes.length === 0)
       return t.skip('it restarts kube-proxy, which needs a local cluster');
     await lab.agent.deploy({
-      sources: { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) },
+      configFiles: { 'ip-masq-operator': configFileText(lab, 'pods'), 'ip-masq-cloud': configFileText(lab) },
       components: ['nftables'],
     });
     await untilPackets(lab, VERDICTS);

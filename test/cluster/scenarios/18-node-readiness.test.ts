@@ -313,7 +313,7 @@ async function breakConfig({ agent }: Lab): Promise<void> {
 }
 
 async function mendConfig(lab: Lab): Promise<void> {
-  await lab.agent.write('ip-masq-operator', agentAlone(lab).sources?.['ip-masq-operator'] ?? '');
+  await lab.agent.write('ip-masq-operator', agentAlone(lab).configFiles?.['ip-masq-operator'] ?? '');
   await lab.agent.nudge();
 }
 

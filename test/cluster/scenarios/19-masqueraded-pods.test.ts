@@ -15,7 +15,7 @@ scenario('after a list was emptied, the agents name the range of their pods with
   const { agent, cluster, nodes } = lab;
   const { families } = cluster;
   const full = `nonMasqueradeCIDRs: [${families.map((family) => PRIVATE[family]).join(', ')}]\n`;
-  await agent.deploy({ sources: { 'ip-masq-operator': full, 'ip-masq-cloud': EMPTY } });
+  await agent.deploy({ configFiles: { 'ip-masq-operator': full, 'ip-masq-cloud': EMPTY } });
   for (const node of nodes) {
     for (const family of families) await untilRoutes(lab, node, family, (routes) => routes === 0);
     assert.deepEqual(await findings(lab, node), []);

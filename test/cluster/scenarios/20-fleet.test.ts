@@ -7,7 +7,7 @@ import { ROOT } from '../../image/make.ts';
 import { type RunResult, run } from '../../lab/run.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 import { sectionOf } from '../lab/documentation.ts';
-import { cidrs, sourceText } from '../lab/packets.ts';
+import { cidrs, configFileText } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
@@ -20,7 +20,10 @@ type Command = 'status' | 'diff' | 'explain';
 scenario('one command tells two pools, an agent that crash-loops, and a node without one', async (lab, t) => {
   const { agent, kubectl, nodes } = lab;
   const [one, two] = nodes;
-  const sources = { 'ip-masq-operator': sourceText(lab, 'pods'), 'ip-masq-cloud': sourceText(lab) };
+  const configFiles = {
+    'ip-masq-operator': configFileText(lab, 'pods'),
+    'ip-masq-cloud': configFileText(lab),
+  };
   await using stack = new AsyncDisposableStack();
   const dir = stack.use(await temporaryDirectory()).path;
   const plugin = join(dir, 'kubectl-ip_masq');
@@ -46,7 +49,7 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
   await t.test(
     'two nodes with one config are one group, also with the rights of the documentation alone',
     async () => {
-      await agent.deploy({ sources });
+      await agent.deploy({ configFiles });
       const both = (text: RegExp) => new RegExp(`^2 nodes: .*\\n {2}${text.source}`, 'm');
       await until(
         'both agents to be in place',
@@ -79,7 +82,7 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
 
   await t.test('two pools with different lists are two groups', async () => {
     stack.defer(async () => void (await kubectl.must('label', 'node', two.name, `${CHANNEL}-`)));
-    await agent.apply({ sources, canary: { 'ip-masq-operator': sourceText(lab, 'nodes', 'pods') } });
+    await agent.apply({ configFiles, canary: { 'ip-masq-operator': configFileText(lab, 'nodes', 'pods') } });
     await kubectl.must('label', 'node', two.name, `${CHANNEL}=canary`, '--overwrite');
     await kubectl.must('rollout', 'status', CANARY, '--timeout=180s');
     await until(
@@ -98,7 +101,7 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
   });
 
   await t.test('an agent that crash-loops is a group with its message', async () => {
-    await agent.apply({ sources, canary: { 'ip-masq-operator': 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' } });
+    await agent.apply({ configFiles, canary: { 'ip-masq-operator': 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' } });
     await kubectl.must('annotate', 'pods', '--all', '--overwrite', 'ip-masq-agent.test/nudge=canary');
     const crashed = of(
       two.name,

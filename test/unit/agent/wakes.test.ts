@@ -55,7 +55,7 @@ describe('wakes', () => {
     assert.equal(await watched.next(), 'resync');
   });
 
-  it('that look at the node give way to those that also read the sources', async () => {
+  it('that look at the node give way to those that also read the config files', async () => {
     await using dir = await temporaryDirectory();
     using watched = await watch(dir.path);
     for (const reason of ['change', 'signal'] as const) {

@@ -92,7 +92,7 @@ describe('explain, of an address of the node that packets leave with,', () => {
   it('gives programs the address, what it was chosen from, and its origin', () => {
     const as = (address: string, own?: readonly string[]) =>
       (explainedJson(explainOf(TEXTS, address, own)) as { readonly as?: object }).as;
-    const file = { source: 'ip-masq-operator', file: 'ip-masq-operator' };
+    const file = { configFile: 'ip-masq-operator', file: 'ip-masq-operator' };
     const everywhere = { range: '198.51.100.0/24', origin: { ...file, line: 2, column: 3 } };
     assert.deepEqual(as('9.9.9.9', OWN), {
       address: '198.51.100.7',

@@ -19,7 +19,7 @@ describe('the command line', () => {
       'resync-interval': 60_000,
       'sync-timeout': 30_000,
       'to-ports': [],
-      'require-source': [],
+      'require-file': [],
       v: 2,
     };
     assert.partialDeepStrictEqual(flagsOf([]), defaults);
@@ -60,7 +60,7 @@ describe('the command line', () => {
     ['--metrics-bind-address=[::1]:9614', 'metrics-bind-address', '[::1]:9614'],
     ['--metrics-bind-address=:9614', 'metrics-bind-address', ':9614'],
     ['--metrics-bind-address=[127.0.0.1]:9614', 'metrics-bind-address', '[127.0.0.1]:9614'],
-    ['--require-source=ip-masq-a,ip-masq-b', 'require-source', ['ip-masq-a', 'ip-masq-b']],
+    ['--require-file=ip-masq-a,ip-masq-b', 'require-file', ['ip-masq-a', 'ip-masq-b']],
   ] as const)
     it(`reads ${argument}`, () => assert.deepEqual(flagsOf([argument])[flag], value));
 
@@ -101,7 +101,7 @@ describe('the command line', () => {
     'cidr-limit-max': ['many'],
     'config-limit': ['', '-1', '1.5Mi'],
     'accept-foreign': ['Docker', 'docker,'],
-    'require-source': [
+    'require-file': [
       ...['operator', 'ip-masq-a,', 'ip-masq-a, ip-masq-b', 'ip-masq-a/b', `ip-masq-${'x'.repeat(248)}`],
     ],
     'must-masquerade': [
@@ -126,7 +126,7 @@ describe('the command line', () => {
     ['--config-limit=2MB', /with Ki, Mi, Gi, k, M or G/],
     ['--config-dir=', /not a path/],
     ['--must-masquerade=192.0.2.0/24,10.0.0.1/8', /not a list of CIDRs: "10\.0\.0\.1\/8" .* 10\.0\.0\.0\/8/],
-    ['--require-source=ip-masq-a,b', /has "b", which no source can be named: .* begin with ip-masq-/],
+    ['--require-file=ip-masq-a,b', /has "b", which no config file can be named: .* begin with ip-masq-/],
     ['--metrics-bind-address=localhost', /127\.0\.0\.1:9614/],
   ] as const) {
     it(`says what to write instead of ${argument}`, () =>

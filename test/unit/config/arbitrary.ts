@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
-import type { SourceConfig } from '../../../lib/config/config.ts';
+import type { FileConfig } from '../../../lib/config/config.ts';
 import { forEachKey, type KeyKind, type Said } from '../../../lib/config/keys.ts';
 import type { Located } from '../../../lib/text/origin.ts';
 import { BITS, crowdedPrefix, prefixOf } from '../cidr/arbitrary.ts';
@@ -36,9 +36,9 @@ export function almostConfig(): fc.Arbitrary<string> {
   return fc.oneof(edited, edited, cut, pieces, fc.string({ unit: 'binary' }));
 }
 
-const SOURCE_NAMES = ['a', 'b', 'c', 'd', 'e', 'f'];
+const CONFIG_FILE_NAMES = ['a', 'b', 'c', 'd', 'e', 'f'];
 
-/** What one source may say of a key, by the kind of the key. */
+/** What one config file may say of a key, by the kind of the key. */
 function saidOf(family: Family): Readonly<Record<KeyKind, fc.Arbitrary<unknown>>> {
   return {
     cidrs: fc.array(crowdedPrefix(family), { maxLength: 5 }),
@@ -55,23 +55,23 @@ function saidOf(family: Family): Readonly<Record<KeyKind, fc.Arbitrary<unknown>>
 }
 
 /** Small configs whose prefixes often repeat and contain each other, with an origin of its own for each value. */
-export function anySourceConfig(family: Family): fc.Arbitrary<SourceConfig> {
+export function anyFileConfig(family: Family): fc.Arbitrary<FileConfig> {
   const said = saidOf(family);
   const keys = forEachKey<Record<string, fc.Arbitrary<unknown>>>((_, { kind }) => said[kind]);
   return fc
-    .record({ source: fc.constantFrom(...SOURCE_NAMES), values: fc.record(keys) })
-    .map(({ source, values }) => {
+    .record({ configFile: fc.constantFrom(...CONFIG_FILE_NAMES), values: fc.record(keys) })
+    .map(({ configFile, values }) => {
       let line = 0;
       const at = <Value>(value: Value): Located<Value> => {
         line += 1;
-        return { value, origin: { kind: 'file', source, line, column: 1 } };
+        return { value, origin: { kind: 'file', configFile, line, column: 1 } };
       };
       const located = (value: unknown) => {
         if (value === undefined) return undefined;
         return Array.isArray(value) ? value.map(at) : at(value);
       };
       return {
-        source,
+        configFile,
         insideAt: at(undefined).origin,
         ...forEachKey<Said>((name) => located(values[name])),
       };

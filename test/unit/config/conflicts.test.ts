@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Prefix } from '../../../lib/cidr/prefix.ts';
-import type { SourceConfig } from '../../../lib/config/config.ts';
+import type { FileConfig } from '../../../lib/config/config.ts';
 import { findConflicts } from '../../../lib/config/conflicts.ts';
 import { CIDR_KEYS } from '../../../lib/config/keys.ts';
 import { formatPlace, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
 import { formatOrigin, type Origin } from '../../../lib/text/origin.ts';
 import { FAMILIES, longest, surrounds } from '../cidr/arbitrary.ts';
-import { anySourceConfig } from './arbitrary.ts';
+import { anyFileConfig } from './arbitrary.ts';
 import { gravityOf, merge } from './support.ts';
 
 type Texts = Readonly<Record<string, string>>;
@@ -25,10 +25,10 @@ const FOUND: Readonly<Record<string, readonly (readonly [texts: Texts, ...found:
       'error both-lists a:1:19 b:1:22',
     ],
   ],
-  'a resync interval that differs from that of the first source': [
+  'a resync interval that differs from that of the first config file': [
     [
       { a: 'resyncInterval: 60s', b: '{}', c: 'resyncInterval: 1m1s' },
-      'error resync-interval c:1:17 a:1:17 resyncInterval is 1m1s here, but 1m0s in another source; set it in one source only, or to the same value',
+      'error resync-interval c:1:17 a:1:17 resyncInterval is 1m1s here, but 1m0s in another config file; set it in one config file only, or to the same value',
     ],
     [
       { a: 'resyncInterval: 1m', b: 'resyncInterval: 2m', c: 'resyncInterval: 60s', d: 'resyncInterval: 2m' },
@@ -39,7 +39,7 @@ const FOUND: Readonly<Record<string, readonly (readonly [texts: Texts, ...found:
   'an explicit false beside a true': [
     [
       { a: 'masqLinkLocal: false', b: 'masqLinkLocal: true' },
-      'warning link-local-flag a:1:16 b:1:16 masqLinkLocal is false here, but true in another source: true wins; make the sources agree',
+      'warning link-local-flag a:1:16 b:1:16 masqLinkLocal is false here, but true in another config file: true wins; make the config files agree',
     ],
     [
       { a: 'masqLinkLocalIPv6: true', b: 'masqLinkLocalIPv6: false', c: 'masqLinkLocalIPv6: true' },
@@ -60,10 +60,10 @@ const FOUND: Readonly<Record<string, readonly (readonly [texts: Texts, ...found:
       'warning link-local-entry a:1:19 - fe80::/10 is in masqueradeCIDRs, but masqLinkLocalIPv6 is false',
     ],
   ],
-  'an entry nested in one of the opposite verdict from another source': [
+  'an entry nested in one of the opposite verdict from another config file': [
     [
       { a: 'nonMasqueradeCIDRs: [10.0.0.0/8]', b: 'masqueradeCIDRs: [10.1.0.0/16]' },
-      'info opposite-nested b:1:19 a:1:22 10.1.0.0/16 in masqueradeCIDRs is inside 10.0.0.0/8 in nonMasqueradeCIDRs of another source; nothing to do if meant so: the longest prefix decides',
+      'info opposite-nested b:1:19 a:1:22 10.1.0.0/16 in masqueradeCIDRs is inside 10.0.0.0/8 in nonMasqueradeCIDRs of another config file; nothing to do if meant so: the longest prefix decides',
     ],
   ],
   'a duplicate': [
@@ -114,10 +114,10 @@ const FOUND: Readonly<Record<string, readonly (readonly [texts: Texts, ...found:
       'info address-unused a:1:23 built in (RFC 3927)',
     ],
   ],
-  'a source that limits what others ask for': [
+  'a config file that limits what others ask for': [
     [
       { a: 'nonMasqueradeCIDRs: [10.0.0.0/8]', b: 'masqueradeFromCIDRs: [10.244.0.0/16]' },
-      'info limits-others b:1:23 - masqueradeFromCIDRs limits what all sources ask for, also those that do not set it: only packets from these ranges are masqueraded; nothing to do if meant so, and if the ranges of all pods are listed',
+      'info limits-others b:1:23 - masqueradeFromCIDRs limits what all config files ask for, also those that do not set it: only packets from these ranges are masqueraded; nothing to do if meant so, and if the ranges of all pods are listed',
     ],
     [
       {
@@ -133,8 +133,8 @@ const NOTHING: Readonly<Record<string, Texts>> = {
   'an exception from link-local is inside a wider exception': {
     a: 'masqueradeCIDRs: [169.0.0.0/8, 169.254.1.0/24]',
   },
-  'no source says anything': { a: '{}', b: 'nonMasqueradeCIDRs: []' },
-  'an exception has an exception in the same source': {
+  'no config file says anything': { a: '{}', b: 'nonMasqueradeCIDRs: []' },
+  'an exception has an exception in the same config file': {
     a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.1.1.0/24]\nmasqueradeCIDRs: [10.1.0.0/16]',
   },
   'a list of ranges that packets come from is empty': { a: '{}', b: 'masqueradeFromCIDRs: []' },
@@ -147,7 +147,7 @@ const NOTHING: Readonly<Record<string, Texts>> = {
   },
   'equal bits are of two families': { a: 'nonMasqueradeCIDRs: [0.0.0.0/0]\nmasqueradeCIDRs: ["::/0"]' },
   'intervals are equal in other words': { a: 'resyncInterval: 1.1h', b: 'resyncInterval: 66m' },
-  'one source only has an interval': { a: 'resyncInterval: 60s', b: '{}' },
+  'one config file only has an interval': { a: 'resyncInterval: 60s', b: '{}' },
   'flags agree': { a: 'masqLinkLocal: true', b: 'masqLinkLocal: true', c: 'masqLinkLocalIPv6: false' },
   'a true stands beside silence': { a: 'masqLinkLocal: true', b: '{}' },
   'flags of two families differ': { a: 'masqLinkLocal: true', b: 'masqLinkLocalIPv6: false' },
@@ -179,7 +179,7 @@ describe('there is no conflict if', () => {
 });
 
 describe('conflicts', () => {
-  it('come in order: errors, warnings, then the rest; each kind by source', () => {
+  it('come in order: errors, warnings, then the rest; each kind by config file', () => {
     const { problems } = merge({
       a: 'masqLinkLocal: false\nnonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8, 11.0.0.0/8]\nresyncInterval: 1m',
       b: 'masqLinkLocal: true\nmasqueradeCIDRs: [11.0.0.0/8, 10.1.0.0/16]\nresyncInterval: 2m',
@@ -192,8 +192,8 @@ describe('conflicts', () => {
 
   for (const family of FAMILIES) {
     it(`between ${family} entries are those that a comparison of all with all finds`, () => {
-      const bySource = { selector: ({ source }: SourceConfig) => source, maxLength: 4 };
-      const configs = fc.uniqueArray(anySourceConfig(family), bySource);
+      const byFile = { selector: ({ configFile }: FileConfig) => configFile, maxLength: 4 };
+      const configs = fc.uniqueArray(anyFileConfig(family), byFile);
       fc.assert(
         fc.property(configs, (configs) => {
           const found = [...findConflicts(configs, { IPv4: false, IPv6: false })]
@@ -220,11 +220,11 @@ const COMPARED: readonly ProblemKind[] = [
 interface Item {
   readonly list: (typeof CIDR_KEYS)[number];
   readonly prefix: Prefix;
-  readonly source: string;
+  readonly configFile: string;
   readonly origin: Origin;
 }
 
-function naiveConflicts(configs: readonly SourceConfig[]): readonly string[] {
+function naiveConflicts(configs: readonly FileConfig[]): readonly string[] {
   return [
     ...naiveConflictsIn(configs, ['nonMasqueradeCIDRs', 'masqueradeCIDRs']),
     ...CIDR_KEYS.slice(2).flatMap((list) => naiveConflictsIn(configs, [list])),
@@ -232,7 +232,7 @@ function naiveConflicts(configs: readonly SourceConfig[]): readonly string[] {
   ];
 }
 
-function naiveAddressConflicts(configs: readonly SourceConfig[]): readonly string[] {
+function naiveAddressConflicts(configs: readonly FileConfig[]): readonly string[] {
   const items = configs.flatMap((config) =>
     config.masqueradeAddresses.map(({ value, origin }) => ({ ...value, prefix: value.destination, origin })),
   );
@@ -256,10 +256,12 @@ function naiveAddressConflicts(configs: readonly SourceConfig[]): readonly strin
   });
 }
 
-function itemsIn(configs: readonly SourceConfig[], lists: readonly Item['list'][]): readonly Item[] {
+function itemsIn(configs: readonly FileConfig[], lists: readonly Item['list'][]): readonly Item[] {
   return lists.flatMap((list) =>
     configs.flatMap((config) =>
-      config[list].map(({ value, origin }): Item => ({ list, prefix: value, source: config.source, origin })),
+      config[list].map(
+        ({ value, origin }): Item => ({ list, prefix: value, configFile: config.configFile, origin }),
+      ),
     ),
   );
 }
@@ -269,10 +271,7 @@ function firstsOf<Some extends { readonly prefix: Prefix }>(items: readonly Some
   return items.filter((item) => items.find(({ prefix }) => prefix.text === item.prefix.text) === item);
 }
 
-function naiveConflictsIn(
-  configs: readonly SourceConfig[],
-  lists: readonly Item['list'][],
-): readonly string[] {
+function naiveConflictsIn(configs: readonly FileConfig[], lists: readonly Item['list'][]): readonly string[] {
   const items = itemsIn(configs, lists);
   const firstOf = (item: Item) => items.find(({ prefix }) => prefix.text === item.prefix.text) ?? item;
   const firsts = items.filter((item) => firstOf(item) === item);
@@ -285,7 +284,7 @@ function naiveConflictsIn(
     const around = longest(firsts.filter(({ prefix }) => surrounds(prefix, item.prefix)));
     if (around === undefined) return [];
     if (around.list === item.list) return line('covered', item, around);
-    return around.source === item.source ? [] : line('opposite-nested', item, around);
+    return around.configFile === item.configFile ? [] : line('opposite-nested', item, around);
   });
   return [...repeats, ...nested];
 }

@@ -41,7 +41,7 @@ describe('a problem with its line', () => {
       501,
       [` 1 | ${'x'.repeat(60)}`, caretBehind(60)],
     ],
-    ['has no line where the source has none', 'a', 2, 1, []],
+    ['has no line where the config file has none', 'a', 2, 1, []],
   ] as const) {
     it(name, () => {
       const [head, ...frame] = frameOf(text, line, column).split('\n');
@@ -51,17 +51,17 @@ describe('a problem with its line', () => {
   }
 
   it('shows both lines of a conflict', () => {
-    const other = { kind: 'file', source: 'other', line: 2, column: 1 } as const;
-    const sources = [
+    const other = { kind: 'file', configFile: 'other', line: 2, column: 1 } as const;
+    const configFiles = [
       { name: 's', text: 'a: 1' },
       { name: 'other', text: 'x\ny: 2' },
     ];
-    const shown = problemFramer(sources)({ ...problemAt(1, 4), other }).split('\n');
+    const shown = problemFramer(configFiles)({ ...problemAt(1, 4), other }).split('\n');
     const head = 's:1:4: error: is wrong (the other: other:2:1); do right';
     assert.deepEqual(shown, [head, ' 1 | a: 1', '   |    ^', 'other:2:1', ' 2 | y: 2', '   | ^']);
   });
 
-  it('shows no line of a source that it was not given, nor of built-in origins', () => {
+  it('shows no line of a config file that it was not given, nor of built-in origins', () => {
     assert.equal(problemFramer([])(problemAt(1, 1)), 's:1:1: error: is wrong; do right');
     const builtIn: Problem = { ...problemAt(1, 1), at: { kind: 'built-in', reason: 'RFC 3927' } };
     assert.equal(problemFramer([])(builtIn), 'built in (RFC 3927): error: is wrong; do right');
@@ -88,7 +88,7 @@ describe('a problem with its line', () => {
 });
 
 function problemAt(line: number, column: number): Problem {
-  const at = { kind: 'file', source: 's', line, column } as const;
+  const at = { kind: 'file', configFile: 's', line, column } as const;
   return { severity: 'error', kind: 'shape', message: 'is wrong', remedy: 'do right', at };
 }
 

@@ -6,8 +6,8 @@ import type { MergedConfig } from '../../../lib/config/config.ts';
 import { configHash } from '../../../lib/config/config-hash.ts';
 import { ALL_KEYS, type KeyKind } from '../../../lib/config/keys.ts';
 import type { Logger } from '../../../lib/log/log.ts';
+import { configFileText } from '../../../lib/report/config-file-text.ts';
 import { mergedValue } from '../../../lib/report/json.ts';
-import { sourceText } from '../../../lib/report/source-text.ts';
 import { createStatus, pageOf, sync } from '../status/support.ts';
 import { loadedOf, mergedOf, problemLines } from './support.ts';
 
@@ -25,7 +25,7 @@ const VALUES: Readonly<Record<KeyKind, readonly [string, string]>> = {
 /** The outputs that hold the values of a config. */
 const VALUES_IN = {
   'the JSON of check and /configz': (config: MergedConfig) => JSON.stringify(mergedValue(config)),
-  'a written source': (config: MergedConfig) => sourceText(config, FAMILIES).replaceAll(/#.*/g, ''),
+  'a written config file': (config: MergedConfig) => configFileText(config, FAMILIES).replaceAll(/#.*/g, ''),
   'the hash': configHash,
   'the status page': pageWith,
 } as const;
@@ -36,7 +36,7 @@ for (const [name, key] of ALL_KEYS) {
   const unset = mergedOf({ 'ip-masq-a': '{}' });
   const isFlag = key.kind === 'flag';
 
-  describe(`what a source says of ${name}`, () => {
+  describe(`what a config file says of ${name}`, () => {
     for (const [output, textOf] of Object.entries(VALUES_IN)) {
       it(`is in ${output}`, () => {
         assert.equal(new Set([...configs, unset].map(textOf)).size, isFlag ? 2 : 3);
@@ -49,9 +49,9 @@ for (const [name, key] of ALL_KEYS) {
         assert.notEqual(configs.map(logOf)[0], logOf(unset));
       });
 
-    it('is the same when it is read back from the source that is written of it', () => {
+    it('is the same when it is read back from the config file that is written of it', () => {
       for (const config of configs) {
-        const back = mergedOf({ 'ip-masq-b': sourceText(config, FAMILIES) });
+        const back = mergedOf({ 'ip-masq-b': configFileText(config, FAMILIES) });
         assert.deepEqual(key.plain(back[name]), key.plain(config[name]));
       }
     });

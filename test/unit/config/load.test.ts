@@ -8,7 +8,7 @@ import { formatProblem } from '../../../lib/config/problem.ts';
 import { ProjectedVolume } from '../../lab/volume.ts';
 import { directoryOf, kindsOf, merge, namesOf, OPTIONS } from './support.ts';
 
-describe('the limit of CIDRs of all sources together', () => {
+describe('the limit of CIDRs of all config files together', () => {
   const listOf = (from: number, count: number): string =>
     `nonMasqueradeCIDRs: [${Array.from({ length: count }, (_, index) => `10.${from + index}.0.0/16`)}]\n`;
 
@@ -18,10 +18,10 @@ describe('the limit of CIDRs of all sources together', () => {
     assert.equal(config?.nonMasqueradeCIDRs.length, 4);
   });
 
-  it('is an error of the first source that exceeds it', () => {
+  it('is an error of the first config file that exceeds it', () => {
     const texts = { a: listOf(0, 2), b: listOf(2, 3), c: listOf(5, 1) };
     assert.deepEqual(merge(texts, { cidrLimitMax: 4, cidrLimit: 4 }).lines, [
-      'b: error: all sources together list 6 CIDRs, but may list only 4; join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max',
+      'b: error: all config files together list 6 CIDRs, but may list only 4; join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max',
     ]);
   });
 
@@ -41,13 +41,13 @@ describe('the limit of CIDRs of all sources together', () => {
     });
 });
 
-describe('a source that must be there', () => {
-  const required = { requiredSources: ['ip-masq-a', 'ip-masq-b'] };
+describe('a config file that must be there', () => {
+  const required = { requiredFiles: ['ip-masq-a', 'ip-masq-b'] };
 
   it('is an error if it is not, and no guard is asked', () => {
     const guard = () => assert.fail();
     assert.deepEqual(merge({ 'ip-masq-b': '{}' }, { ...required, guard }).lines, [
-      'error: the source ip-masq-a is not there, but --require-source names it; restore its ConfigMap or the key that is mounted under this name; if it is to go, change the flag',
+      'error: the config file ip-masq-a is not there, but --require-file names it; restore its ConfigMap or the key that is mounted under this name; if it is to go, change the flag',
     ]);
     assert.equal(merge({}, required).lines.length, 2);
   });
@@ -65,13 +65,13 @@ describe('a source that must be there', () => {
 describe('many problems', () => {
   const mistakes = (count: number) => Array.from({ length: count }, (_, index) => `k${index}: 1\n`).join('');
 
-  it('of several sources are counted together', () => {
+  it('of several config files are counted together', () => {
     const { problems, lines } = merge({ a: mistakes(700), b: mistakes(700) });
     assert.equal(problems.length, 1001);
     assert.match(lines.at(-1) ?? '', /: 400 more errors;/);
   });
 
-  it('leave no room for many keys and items in later sources, however small these are', () => {
+  it('leave no room for many keys and items in later config files, however small these are', () => {
     const texts = Object.fromEntries(
       Array.from({ length: 20 }, (_, index) => [`s${index}`, '-\n'.repeat(700)]),
     );
@@ -79,7 +79,7 @@ describe('many problems', () => {
     assert.match(lines[10] ?? '', /a config must be a map of keys/);
     assert.match(
       lines[11] ?? '',
-      /^s11:301:1: error: has too many keys and items, those of earlier sources counted too; list fewer CIDRs/,
+      /^s11:301:1: error: has too many keys and items, counting those of earlier config files; list fewer CIDRs/,
     );
   });
 
@@ -92,10 +92,10 @@ describe('many problems', () => {
   });
 });
 
-describe('merging sources', () => {
+describe('merging config files', () => {
   for (const [name, texts] of Object.entries({
     'of a conflict': { a: 'resyncInterval: 1m', b: 'resyncInterval: 2m' },
-    'of one bad source among good ones': { a: '{}', b: 'foo: 1', c: '{}' },
+    'of one bad config file among good ones': { a: '{}', b: 'foo: 1', c: '{}' },
     'of syntax': { a: '[' },
   })) {
     it(`yields no config because ${name}`, () => assert.equal(merge(texts).config, undefined));
@@ -115,7 +115,7 @@ describe('merging sources', () => {
     assert.ok(merge({ a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8]' }, { strict: true }).config);
   });
 
-  it('reports the problems of all sources at once, source by source, conflicts last', () => {
+  it('reports the problems of all config files at once, file by file, conflicts last', () => {
     const { lines } = merge({
       a: 'masqLinkLocal: maybe\nresyncInterval: 1m',
       b: 'nonMasqueradeCIDRs: [1]\nresyncInterval: 2m',
@@ -125,33 +125,33 @@ describe('merging sources', () => {
     assert.deepEqual(places, ['a:1:16:', 'b:1:22:', 'c:1:2:', 'b:2:17:']);
   });
 
-  it('names both sources of a conflict though their names are hostile', () => {
+  it('names both config files of a conflict though their names are hostile', () => {
     const { lines } = merge({ 'a\nERROR': 'resyncInterval: 1m', 'b\u001b[2K': 'resyncInterval: 2m' });
     assert.match(lines.join('\n'), /^b\\x1b\[2K:1:17: error: .* \(the other: a\\x0aERROR:1:17\); .*$/);
   });
 });
 
 describe('loading a directory', () => {
-  it('reads, validates and merges its sources in byte order', async () => {
+  it('reads, validates and merges its config files in byte order', async () => {
     await using directory = await directoryOf({
       'ip-masq-b': 'nonMasqueradeCIDRs: [10.0.0.0/8]',
       'ip-masq-B': 'nonMasqueradeCIDRs: [11.0.0.0/8]',
       other: '[',
     });
-    const { config, problems, sources, projected } = await loadConfig(directory.path, OPTIONS);
+    const { config, problems, configFiles, projected } = await loadConfig(directory.path, OPTIONS);
     assert.deepEqual(problems, []);
     const texts = config?.nonMasqueradeCIDRs.map(({ value }) => value.text);
     assert.deepEqual(texts, ['11.0.0.0/8', '10.0.0.0/8']);
-    for (const names of [config?.sources, namesOf(sources)])
+    for (const names of [config?.configFiles, namesOf(configFiles)])
       assert.deepEqual(names, ['ip-masq-B', 'ip-masq-b']);
     assert.equal(projected, false);
   });
 
-  it('uses the defaults where there is no source', async () => {
+  it('uses the defaults where there is no config file', async () => {
     await using directory = await directoryOf({});
     const { config, problems } = await loadConfig(directory.path, OPTIONS);
     assert.deepEqual(problems, []);
-    assert.deepEqual(config?.sources, []);
+    assert.deepEqual(config?.configFiles, []);
     assert.equal(config.nonMasqueradeCIDRs.length, 3);
     const reserved = await loadConfig(directory.path, { ...OPTIONS, noMasqAllReservedRanges: true });
     assert.equal(reserved.config?.nonMasqueradeCIDRs.length, 11);
@@ -166,7 +166,7 @@ describe('loading a directory', () => {
     for (const change of [
       () => write('ip-masq-a', '[broken'),
       () => write('ip-masq-a', 'nonMasqueradeCIDRs: [11.0.0.0/8]'),
-      () => write('ip-masqx', ''), // no source, but a warning
+      () => write('ip-masqx', ''), // no config file, but a warning
       () => rm(join(directory.path, 'ip-masqx')),
       () => rename(join(directory.path, 'ip-masq-a'), join(directory.path, 'ip-masq-b')),
       () => rm(join(directory.path, 'ip-masq-b')),
@@ -180,7 +180,7 @@ describe('loading a directory', () => {
     }
   });
 
-  it('lets other work be done between the sources', async () => {
+  it('lets other work be done between the config files', async () => {
     await using directory = await directoryOf({ 'ip-masq-a': '{}', 'ip-masq-b': '{}', 'ip-masq-c': '{}' });
     let turns = 0;
     const count = () => {
@@ -193,16 +193,16 @@ describe('loading a directory', () => {
     assert.ok(turns >= 3, `${turns} turns`);
   });
 
-  it('reads no more sources than --config-limit lets pass', async () => {
+  it('reads no more config files than --config-limit lets pass', async () => {
     const text = '#'.repeat(8);
     await using directory = await directoryOf({ 'ip-masq-a': text, 'ip-masq-b': text, 'ip-masq-c': text });
-    const { problems, sources } = await loadConfig(directory.path, { ...OPTIONS, configLimit: 16 });
-    assert.deepEqual(namesOf(sources), ['ip-masq-a', 'ip-masq-b']);
+    const { problems, configFiles } = await loadConfig(directory.path, { ...OPTIONS, configLimit: 16 });
+    assert.deepEqual(namesOf(configFiles), ['ip-masq-a', 'ip-masq-b']);
     assert.equal(
       problems.map(formatProblem)[0],
-      'ip-masq-c: error: all sources together are larger than 16 bytes; from this one on they are not read; use wider CIDRs, remove comments, or start the agent with a larger --config-limit',
+      'ip-masq-c: error: all config files together are larger than 16 bytes; from this one on they are not read; use wider CIDRs, remove comments, or start the agent with a larger --config-limit',
     );
-    assert.equal((await loadConfig(directory.path, { ...OPTIONS, configLimit: 24 })).sources.length, 3);
+    assert.equal((await loadConfig(directory.path, { ...OPTIONS, configLimit: 24 })).configFiles.length, 3);
   });
 
   it('knows a volume from the first reading that finds one, although nothing else has changed', async () => {

@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../../../lib/cidr/reserved.ts';
-import type { MergedConfig, SourceConfig } from '../../../lib/config/config.ts';
+import type { FileConfig, MergedConfig } from '../../../lib/config/config.ts';
 import { CIDR_KEYS, forEachKey, type Merged } from '../../../lib/config/keys.ts';
 import { mergeConfigs } from '../../../lib/config/merge.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { crowdedAddress } from '../cidr/arbitrary.ts';
-import { anySourceConfig } from './arbitrary.ts';
+import { anyFileConfig } from './arbitrary.ts';
 import { OPTIONS, validate } from './support.ts';
 
-describe('without any source', () => {
+describe('without any config file', () => {
   for (const [name, allReserved, ranges] of [
     ['RFC 1918 is not masqueraded', false, PRIVATE_RANGES],
     [
@@ -23,7 +23,7 @@ describe('without any source', () => {
     it(`${name}, each for its RFC, and nothing else is set`, () => {
       assert.deepEqual(mergeConfigs([], { ...OPTIONS, noMasqAllReservedRanges: allReserved }), {
         ...forEachKey<Merged>((_, key) => key.merge([])),
-        sources: [],
+        configFiles: [],
         nonMasqueradeCIDRs: ranges.map(({ prefix, rfc }) => ({
           value: prefix,
           origin: { kind: 'built-in', reason: rfc },
@@ -34,29 +34,29 @@ describe('without any source', () => {
   }
 });
 
-describe('without any source, where IPv4 is not enabled', () => {
+describe('without any config file, where IPv4 is not enabled', () => {
   it('nothing of IPv4 is inside', () => {
     const options = { families: ['IPv6'], noMasqAllReservedRanges: true } as const;
     assert.deepEqual(mergeConfigs([], options).nonMasqueradeCIDRs, []);
   });
 });
 
-describe('with a source', () => {
+describe('with a config file', () => {
   for (const noMasqAllReservedRanges of [false, true])
     it(`nothing is added to what it says${noMasqAllReservedRanges ? ', not even with all reserved ranges' : ''}`, () => {
       const merged = mergeConfigs([configOf('a', '{}')], { ...OPTIONS, noMasqAllReservedRanges });
-      assert.deepEqual([merged.sources, merged.nonMasqueradeCIDRs], [['a'], []]);
+      assert.deepEqual([merged.configFiles, merged.nonMasqueradeCIDRs], [['a'], []]);
     });
 });
 
-describe('several sources', () => {
+describe('several config files', () => {
   for (const [texts, masqLinkLocal, decider] of [
     [['{}', '{}'], false, 'built in (default)'],
-    [['masqLinkLocal: false', '{}'], false, 'source-0:1:16'],
-    [['{}', 'masqLinkLocal: true'], true, 'source-1:1:16'],
-    [['masqLinkLocal: false', 'masqLinkLocal: true'], true, 'source-1:1:16'],
-    [['masqLinkLocal: true', 'masqLinkLocal: false'], true, 'source-0:1:16'],
-    [['masqLinkLocal: true', 'masqLinkLocal: true'], true, 'source-0:1:16'],
+    [['masqLinkLocal: false', '{}'], false, 'file-0:1:16'],
+    [['{}', 'masqLinkLocal: true'], true, 'file-1:1:16'],
+    [['masqLinkLocal: false', 'masqLinkLocal: true'], true, 'file-1:1:16'],
+    [['masqLinkLocal: true', 'masqLinkLocal: false'], true, 'file-0:1:16'],
+    [['masqLinkLocal: true', 'masqLinkLocal: true'], true, 'file-0:1:16'],
   ] as const) {
     it(`make masqLinkLocal ${masqLinkLocal}, of either family alone: ${texts.join(' beside ')}`, () => {
       const forIPv4 = mergeConfigs(texts.map(configNamed), OPTIONS);
@@ -82,14 +82,14 @@ describe('several sources', () => {
 });
 
 describe('merging', () => {
-  const sources = fc.array(anySourceConfig('IPv4'), { minLength: 1, maxLength: 4 });
+  const configFiles = fc.array(anyFileConfig('IPv4'), { minLength: 1, maxLength: 4 });
 
   it('lists every prefix once, with the first of its origins', () => {
     fc.assert(
-      fc.property(sources, (configs) => {
+      fc.property(configFiles, (configs) => {
         const merged = mergeConfigs(configs, OPTIONS);
-        const sources = configs.map(({ source }) => source);
-        assert.deepEqual(merged.sources, sources);
+        const configFiles = configs.map(({ configFile }) => configFile);
+        assert.deepEqual(merged.configFiles, configFiles);
         for (const key of CIDR_KEYS) {
           const all = configs.flatMap((config) => config[key]);
           assert.deepEqual(
@@ -104,21 +104,21 @@ describe('merging', () => {
     );
   });
 
-  it('gains nothing from a source that says the same again', () => {
+  it('gains nothing from a config file that says the same again', () => {
     fc.assert(
-      fc.property(sources, fc.nat(), (configs, index) => {
+      fc.property(configFiles, fc.nat(), (configs, index) => {
         const again = configs[index % configs.length];
         assert.ok(again);
         const once = mergeConfigs(configs, OPTIONS);
-        const twice = mergeConfigs([...configs, { ...again, source: 'again' }], OPTIONS);
-        const { sources: _, conflicts: __, ...onceSaid } = once;
-        assert.deepEqual({ ...onceSaid, sources: twice.sources, conflicts: twice.conflicts }, twice);
+        const twice = mergeConfigs([...configs, { ...again, configFile: 'again' }], OPTIONS);
+        const { configFiles: _, conflicts: __, ...onceSaid } = once;
+        assert.deepEqual({ ...onceSaid, configFiles: twice.configFiles, conflicts: twice.conflicts }, twice);
       }),
     );
   });
 
-  it('decides about every address alike, in whatever order the sources come, unless they are in conflict', () => {
-    const shuffled = sources.chain((configs) =>
+  it('decides about every address alike, in whatever order the config files come, unless they are in conflict', () => {
+    const shuffled = configFiles.chain((configs) =>
       fc.tuple(fc.constant(configs), fc.shuffledSubarray(configs, { minLength: configs.length })),
     );
     fc.assert(
@@ -134,14 +134,14 @@ describe('merging', () => {
   });
 });
 
-function configOf(name: string, text: string): SourceConfig {
+function configOf(name: string, text: string): FileConfig {
   const { config, problems } = validate(text, {}, name);
   assert.deepEqual(problems, []);
   return config;
 }
 
-function configNamed(text: string, index: number): SourceConfig {
-  return configOf(`source-${index}`, text);
+function configNamed(text: string, index: number): FileConfig {
+  return configOf(`file-${index}`, text);
 }
 
 /** The items without those of which an earlier one has the same text. */

@@ -87,7 +87,7 @@ describe('a list of problems', () => {
 });
 
 describe('a problem in one line', () => {
-  const at = { kind: 'file', source: 'ip-masq-a', line: 3, column: 5 } as const;
+  const at = { kind: 'file', configFile: 'ip-masq-a', line: 3, column: 5 } as const;
   const other = { kind: 'built-in', reason: 'RFC 3927' } as const;
   for (const [name, problem, line] of [
     ['says where, what and what to do', { ...WORDS, at }, 'ip-masq-a:3:5: error: is wrong; write it right'],
@@ -98,7 +98,7 @@ describe('a problem in one line', () => {
     ],
     [
       'names the file alone if it is about the whole file',
-      { ...WORDS, at: { kind: 'whole-file', source: 'ip-masq-a' } },
+      { ...WORDS, at: { kind: 'whole-file', file: 'ip-masq-a' } },
       'ip-masq-a: error: is wrong; write it right',
     ],
     ['names no file if it is about the directory', WORDS, 'error: is wrong; write it right'],
@@ -111,11 +111,11 @@ describe('a problem in one line', () => {
     it(name, () => assert.equal(formatProblem({ severity: 'error', kind: 'shape', ...problem }), line));
   }
 
-  it('is one line, whatever the source is called', () => {
+  it('is one line, whatever the config file is called', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), (source) => {
-        const at = { kind: 'file', source, line: 1, column: 1 } as const;
-        const whole: Problem['at'] = { kind: 'whole-file', source };
+      fc.property(fc.string({ unit: 'binary' }), (configFile) => {
+        const at = { kind: 'file', configFile, line: 1, column: 1 } as const;
+        const whole: Problem['at'] = { kind: 'whole-file', file: configFile };
         assert.doesNotMatch(formatProblem(problem('shape', { ...WORDS, at, other: at })), UNPRINTABLE);
         assert.doesNotMatch(formatProblem(problem('shape', { ...WORDS, at: whole })), UNPRINTABLE);
       }),

@@ -9,14 +9,14 @@ import { join } from 'node:path';
 import { describe, it, mock } from 'node:test';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { isConfigFileName } from '../../../lib/config/config-file.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
-import { readGeneration } from '../../../lib/config/read.ts';
-import { isSourceName } from '../../../lib/config/source.ts';
+import { readVolumeVersion } from '../../../lib/config/read.ts';
 import { runWithFewFiles } from '../../lab/few-files.ts';
 import { asNobody } from '../../lab/user.ts';
 import type { ProjectedVolume } from '../../lab/volume.ts';
 import { directoryOf, UNPRINTABLE, volumeOf } from './support.ts';
-import { generationFiles, type Swapping } from './swapper.ts';
+import { type Swapping, versionFiles } from './swapper.ts';
 
 const MIB = 2 ** 20;
 const MOUNT = 'mount the volume there, or name the right directory with --config-dir';
@@ -25,7 +25,7 @@ const RESTART =
 const NOT_REGULAR = 'is not a regular file; remove it, or mount a file in its place';
 const LEADS_OUT = 'is a link that leads out of the config directory; mount the file itself';
 const READABLE = 'make it readable for the agent';
-const NO_SOURCE = 'is not read: the name of a source begins with ip-masq-; rename it';
+const NO_CONFIG_FILE = 'is not read: the name of a config file begins with ip-masq-; rename it';
 const MISSING = `error: config directory DIR is missing or not a directory; ${MOUNT}`;
 const tooLarge = (bytes: number) => `is larger than 1 MiB (${bytes} bytes); split it, or use wider CIDRs`;
 const broken = (how: string) =>
@@ -34,9 +34,9 @@ const broken = (how: string) =>
 describe('a plain directory', () => {
   it('is read as it is', async () => {
     await using directory = await directoryOf({ 'ip-masq-b': 'é', 'ip-masq-a': 'a: 1\n' });
-    assert.deepEqual(await readGeneration(directory.path, false), {
+    assert.deepEqual(await readVolumeVersion(directory.path, false), {
       id: undefined,
-      sources: [
+      configFiles: [
         { name: 'ip-masq-a', text: 'a: 1\n' },
         { name: 'ip-masq-b', text: 'é' },
       ],
@@ -55,7 +55,7 @@ describe('a plain directory', () => {
       assert.deepEqual(await read(path), { files: [['ip-masq-a', 'a']], lines: [] }, path);
   });
 
-  it('may link a source to another file in it', async () => {
+  it('may link a config file to another file in it', async () => {
     await using directory = await directoryOf({ real: 'a: 1' });
     await symlink('real', join(directory.path, 'ip-masq-a'));
     assert.deepEqual(await read(directory.path), { files: [['ip-masq-a', 'a: 1']], lines: [] });
@@ -63,9 +63,9 @@ describe('a plain directory', () => {
 });
 
 describe('a projected volume', () => {
-  it('is read from the generation that ..data names, which identifies it', async () => {
+  it('is read from the volume version that ..data names, which identifies it', async () => {
     await using directory = await volumeOf({ 'ip-masq-b': '2', 'ip-masq-a': '1', other: '' });
-    const { id } = await readGeneration(directory.path, false);
+    const { id } = await readVolumeVersion(directory.path, false);
     assert.equal(id, await readlink(join(directory.path, '..data')));
     const files = [
       ['ip-masq-a', '1'],
@@ -73,7 +73,7 @@ describe('a projected volume', () => {
     ];
     assert.deepEqual(await read(directory.path), { files, lines: [] });
     await directory.volume.swap({ 'ip-masq-c': '3' });
-    assert.notEqual((await readGeneration(directory.path, true)).id, id);
+    assert.notEqual((await readVolumeVersion(directory.path, true)).id, id);
     assert.deepEqual(await read(directory.path, true), { files: [['ip-masq-c', '3']], lines: [] });
   });
 
@@ -93,12 +93,12 @@ describe('a projected volume', () => {
     assert.deepEqual(await read(directory.path, true), { files, lines });
   });
 
-  it('may hold no source, which is no error', async () => {
+  it('may hold no config file, which is no error', async () => {
     await using directory = await volumeOf({});
     assert.deepEqual(await read(directory.path, true), { files: [], lines: [] });
   });
 
-  it('may name its generation by an absolute path', async () => {
+  it('may name its volume version by an absolute path', async () => {
     await using directory = await directoryOf({});
     await mkdir(join(directory.path, '..1'));
     await writeFile(join(directory.path, '..1/ip-masq-a'), 'a');
@@ -106,29 +106,33 @@ describe('a projected volume', () => {
     assert.deepEqual(await read(directory.path), { files: [['ip-masq-a', 'a']], lines: [] });
   });
 
-  it('never yields a mix of two generations, over hundreds of swaps', { timeout: 60_000 }, async () => {
-    await using directory = await volumeOf(generationFiles(0));
+  it('never yields a mix of two volume versions, over hundreds of swaps', { timeout: 60_000 }, async () => {
+    await using directory = await volumeOf(versionFiles(0));
     await using _ = swapper(directory.path, 'swaps');
     const seen = new Set<string>();
     while (seen.size < 150) {
       const { files, lines } = await read(directory.path, true);
       const number = files[0]?.[1].trim() ?? '';
-      const expected = Object.entries(generationFiles(Number(number))).filter(([name]) => isSourceName(name));
+      const expected = Object.entries(versionFiles(Number(number))).filter(([name]) =>
+        isConfigFileName(name),
+      );
       assert.deepEqual({ files, lines }, { files: expected, lines: [] });
       seen.add(number);
       await breathe();
     }
   });
 
-  it('is never read in part, however slowly an old generation goes away', { timeout: 60_000 }, async () => {
+  it('is never read in part, however slowly an old volume version goes away', {
+    timeout: 60_000,
+  }, async () => {
     await using directory = await directoryOf({});
     await using _ = swapper(directory.path, 'slow-removal');
     const seen = new Set<string>();
     while (seen.size < 75) {
-      const { id, sources, problems } = await readGeneration(directory.path, false);
+      const { id, configFiles, problems } = await readVolumeVersion(directory.path, false);
       const text = id?.slice('..'.length);
       const whole = text === undefined ? [] : ['ip-masq-a', 'ip-masq-b'].map((name) => ({ name, text }));
-      assert.deepEqual([sources, problems.map(formatProblem)], [whole, []]);
+      assert.deepEqual([configFiles, problems.map(formatProblem)], [whole, []]);
       seen.add(text ?? '');
       await breathe();
     }
@@ -190,12 +194,12 @@ describe('a config directory is an error', () => {
   }
 
   it('that prints on one line, whatever the directory is called', async () => {
-    const { problems } = await readGeneration('/nowhere\n\u001b[2K', false);
+    const { problems } = await readVolumeVersion('/nowhere\n\u001b[2K', false);
     assert.deepEqual(problems.map(formatProblem), [MISSING.replace('DIR', '/nowhere\\x0a\\x1b[2K')]);
   });
 });
 
-describe('sources', () => {
+describe('config files', () => {
   it('come in byte order of their names, as UTF-8 has it, not UTF-16', async () => {
     const ordered = ['', 'A', 'a', 'a-b', 'aa', 'é', '\uff5e', '😀'].map((end) => `ip-masq-${end}`);
     const files = Object.fromEntries(ordered.toReversed().map((name) => [name, '']));
@@ -210,7 +214,7 @@ describe('sources', () => {
 
   it('are not what is called otherwise', async () => {
     const others = ['IP-MASQ-a', '.ip-masq-a', 'xip-masq-a', 'ip_masq_a', 'config', '..ip-masq-a'];
-    for (const name of others) assert.equal(isSourceName(name), false, name);
+    for (const name of others) assert.equal(isConfigFileName(name), false, name);
     await using directory = await directoryOf(Object.fromEntries(others.map((name) => [name, '['])));
     await mkdir(join(directory.path, 'below'));
     await writeFile(join(directory.path, 'below', 'ip-masq-a'), '[');
@@ -221,7 +225,7 @@ describe('sources', () => {
     await using directory = await volumeOf({ 'ip-masq': '[', 'ip-masq.yaml': '[', 'ip-masq-a': '' });
     assert.deepEqual(await read(directory.path), {
       files: [['ip-masq-a', '']],
-      lines: [`ip-masq: warning: ${NO_SOURCE}`, `ip-masq.yaml: warning: ${NO_SOURCE}`],
+      lines: [`ip-masq: warning: ${NO_CONFIG_FILE}`, `ip-masq.yaml: warning: ${NO_CONFIG_FILE}`],
     });
   });
 
@@ -231,7 +235,7 @@ describe('sources', () => {
   ]) {
     const name = `ip-masq-${end}`;
     it(`may be called ${JSON.stringify(name)}, in both kinds of directory`, async () => {
-      assert.equal(isSourceName(name), true);
+      assert.equal(isConfigFileName(name), true);
       await using plain = await directoryOf({ [name]: 'a: 1' });
       assert.deepEqual(await read(plain.path), { files: [[name, 'a: 1']], lines: [] });
       await using directory = await volumeOf({ [name]: 'a: 1' });
@@ -248,7 +252,7 @@ describe('sources', () => {
   });
 });
 
-describe('a source is rejected', () => {
+describe('a config file is rejected', () => {
   const cases: Readonly<
     Record<
       string,
@@ -294,15 +298,15 @@ describe('a source is rejected', () => {
   for (const [name, [prepare, line, at = '']] of Object.entries(cases))
     for (const [where, make, below] of [
       ['in a plain directory', directoryOf, ''],
-      ['in a generation', volumeOf, '..data'],
+      ['in a volume version', volumeOf, '..data'],
     ] as const)
       it(`${name}, ${where}, and the others are read`, { timeout: 5_000 }, async () => {
         await using directory = await make({ 'ip-masq-a': '{}' });
-        const generation = below && (await readlink(join(directory.path, below)));
-        const path = join(directory.path, generation, 'ip-masq-x');
+        const version = below && (await readlink(join(directory.path, below)));
+        const path = join(directory.path, version, 'ip-masq-x');
         await prepare(path, directory.path);
-        const { sources, problems } = await asNobody(() => readGeneration(directory.path, false));
-        assert.deepEqual(sources, [{ name: 'ip-masq-a', text: '{}' }]);
+        const { configFiles, problems } = await asNobody(() => readVolumeVersion(directory.path, false));
+        assert.deepEqual(configFiles, [{ name: 'ip-masq-a', text: '{}' }]);
         const expected = `ip-masq-x${at}: error: ${line.replace('PATH', path)}`;
         assert.deepEqual(problems.map(formatProblem), [expected]);
       });
@@ -324,13 +328,13 @@ describe('a source is rejected', () => {
     assert.deepEqual(await read(directory.path), { files: [], lines });
   });
 
-  it('in more than 1,000 sources', async () => {
+  it('in more than 1,000 config files', async () => {
     const files = Array.from({ length: 1001 }, (_, index) => [`ip-masq-${1000 + index}`, '']);
     await using directory = await directoryOf(Object.fromEntries(files));
     assert.deepEqual(await read(directory.path), {
       files: files.slice(0, 1000),
       lines: [
-        'ip-masq-2000: error: is one of more than 1000 sources, of which no more are read; join sources',
+        'ip-masq-2000: error: is one of more than 1000 config files, of which no more are read; join config files',
       ],
     });
   });
@@ -349,7 +353,7 @@ describe('what is not about the config', () => {
     await using directory = await directoryOf({ 'ip-masq-a': 'a: 1\n' });
     await using agent = await runWithFewFiles(
       'lib/config/read.ts',
-      `const read = () => module.readGeneration(${JSON.stringify(directory.path)}, false);
+      `const read = () => module.readVolumeVersion(${JSON.stringify(directory.path)}, false);
       await read();
       try { for (;;) openSync('/dev/null'); } catch {}
       const error = await read().catch((error) => error);
@@ -364,7 +368,7 @@ describe('what is not about the config', () => {
     using _ = atEachRead(() => {
       throw new TypeError('a bug');
     });
-    await assert.rejects(readGeneration(directory.path, false), new TypeError('a bug'));
+    await assert.rejects(readVolumeVersion(directory.path, false), new TypeError('a bug'));
   });
 });
 
@@ -405,11 +409,11 @@ describe('what changes while it is read', () => {
   });
 });
 
-/** Name and text of each source, and each problem in a line, in which DIR stands for the directory. */
+/** Name and text of each config file, and each problem in a line, in which DIR stands for the directory. */
 async function read(dir: string, projected = false) {
-  const { sources, problems } = await readGeneration(dir, projected);
+  const { configFiles, problems } = await readVolumeVersion(dir, projected);
   const lines = problems.map((problem) => formatProblem(problem).replaceAll(dir, 'DIR'));
-  return { files: sources.map(({ name, text }) => [name, text] as const), lines };
+  return { files: configFiles.map(({ name, text }) => [name, text] as const), lines };
 }
 
 async function removed(dir: string): Promise<void> {

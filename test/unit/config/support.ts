@@ -5,7 +5,7 @@ import type { ValidConfig } from '../../../lib/agent/load.ts';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
 import type { ConfigOptions, MergedConfig } from '../../../lib/config/config.ts';
 import { DEFAULT_LIMITS, MAX_PROBLEMS, maxMarks } from '../../../lib/config/limits.ts';
-import { mergeSources } from '../../../lib/config/load.ts';
+import { mergeConfigFiles } from '../../../lib/config/load.ts';
 import { formatProblem, type Problem } from '../../../lib/config/problem.ts';
 import { takeSteps } from '../../../lib/config/steps.ts';
 import { validating } from '../../../lib/config/validate.ts';
@@ -21,38 +21,38 @@ export const OPTIONS: ConfigOptions = {
   ...DEFAULT_LIMITS,
   strict: false,
   noMasqAllReservedRanges: false,
-  requiredSources: [],
+  requiredFiles: [],
   guard: () => [],
 };
 
 /** What a terminal or a log reader could take for more than text. */
 export const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
-/** Validates a source, named `s` where it has no other name. */
+/** Validates a config file, named `s` where it has no other name. */
 export function validate(text: string, options: Partial<ConfigOptions> = {}, name = 's') {
   const all = { ...OPTIONS, ...options };
   const room = { marks: maxMarks(all.cidrLimitMax), problems: MAX_PROBLEMS };
   return takeSteps(validating({ name, text }, all, room));
 }
 
-/** The problems of a source named `s`, one line each. */
+/** The problems of a config file named `s`, one line each. */
 export function problemLines(text: string, options: Partial<ConfigOptions> = {}): readonly string[] {
   return validate(text, options).problems.map(formatProblem);
 }
 
-/** Validates and merges texts by source name, in the order given. */
+/** Validates and merges texts by config file name, in the order given. */
 export function merge(texts: Readonly<Record<string, string>>, options: Partial<ConfigOptions> = {}) {
-  const sources = Object.entries(texts).map(([name, text]) => ({ name, text }));
-  const { config, problems } = mergeSources(sources, { ...OPTIONS, ...options });
+  const configFiles = Object.entries(texts).map(([name, text]) => ({ name, text }));
+  const { config, problems } = mergeConfigFiles(configFiles, { ...OPTIONS, ...options });
   return { config, problems, lines: problems.map(formatProblem) };
 }
 
 /** A config as the agent has loaded it. */
 export function loadedOf(config: MergedConfig, problems: readonly Problem[] = []): ValidConfig {
-  return { config, problems, sources: [], unread: [], projected: true, validated: [] };
+  return { config, problems, configFiles: [], unread: [], projected: true, validated: [] };
 }
 
-/** The config of texts by source name, which must be valid; no text means the defaults. */
+/** The config of texts by config file name, which must be valid; no text means the defaults. */
 export function mergedOf(
   texts: Readonly<Record<string, string>>,
   options: Partial<ConfigOptions> = {},
@@ -71,8 +71,8 @@ export function gravityOf(problems: readonly Problem[]): readonly string[] {
   return problems.map(({ severity, kind }) => `${severity} ${kind}`);
 }
 
-export function namesOf(sources: readonly { readonly name: string }[]): readonly string[] {
-  return sources.map(({ name }) => name);
+export function namesOf(configFiles: readonly { readonly name: string }[]): readonly string[] {
+  return configFiles.map(({ name }) => name);
 }
 
 /** A plain config directory with these files, beside which there is nothing. */

@@ -8,8 +8,8 @@ import { type Files, ProjectedVolume } from '../../lab/volume.ts';
 /** How the directory changes. */
 export type Swapping = keyof typeof SWAPPINGS;
 
-/** A generation whose files all hold its number; which files there are changes too. */
-export function generationFiles(number: number): Files {
+/** A volume version whose files all hold its number; which files there are changes too. */
+export function versionFiles(number: number): Files {
   const present = ['a', ...(number % 2 === 0 ? ['b'] : []), ...(number % 3 === 0 ? ['c', 'd'] : []), 'e'];
   const files = Object.fromEntries(present.map((name) => [`ip-masq-${name}`, `${number}\n`]));
   return { ...files, other: '[' };
@@ -18,12 +18,12 @@ export function generationFiles(number: number): Files {
 async function swaps(dir: string, running: () => boolean): Promise<void> {
   const volume = new ProjectedVolume(dir);
   for (let number = 1; running(); number += 1) {
-    await volume.swap(generationFiles(number));
+    await volume.swap(versionFiles(number));
     await delay(number % 4);
   }
 }
 
-/** Takes an old generation away file by file, and its directory after a while. */
+/** Takes an old volume version away file by file, and its directory after a while. */
 async function slowRemoval(dir: string, running: () => boolean): Promise<void> {
   const path = (name: string): string => join(dir, name);
   for (let number = 1; running(); number += 1) {

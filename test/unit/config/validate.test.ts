@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { decodeFile } from '../../../lib/config/config-file.ts';
 import { problemFramer } from '../../../lib/config/frame.ts';
 import { KEY_NAMES } from '../../../lib/config/keys.ts';
 import { formatPlace, formatProblem } from '../../../lib/config/problem.ts';
-import { decodeSource } from '../../../lib/config/source.ts';
 import { almostConfig } from './arbitrary.ts';
 import { gravityOf, kindsOf, problemLines, UNPRINTABLE, validate } from './support.ts';
 
@@ -183,7 +183,7 @@ const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...sai
   ],
 };
 
-describe('a source is rejected, with place and remedy:', () => {
+describe('a config file is rejected, with place and remedy:', () => {
   for (const [remedy, cases] of Object.entries(REJECTED)) {
     for (const [text, ...said] of cases) {
       it(JSON.stringify(text), () => {
@@ -286,14 +286,19 @@ describe('the limit of CIDRs', () => {
     `${key}:\n${Array.from({ length: count }, (_, index) => `- 10.${index}.0.0/16\n`).join('')}`;
   const REMEDY = 'join CIDRs into wider ones, or raise "cidrLimit"';
   const exceeded = (line: number, count: number, limit: number): string =>
-    `s:${line}:3: error: ${count} ${count === 1 ? 'CIDR' : 'CIDRs'}, but this source may list only ${limit}; ${REMEDY}`;
+    `s:${line}:3: error: ${count} ${count === 1 ? 'CIDR' : 'CIDRs'}, but this config file may list only ${limit}; ${REMEDY}`;
 
   for (const [name, text, options, lines] of [
     ['lets 64 pass', listOf(64), {}, []],
     ['stops the 65th', listOf(65), {}, [exceeded(66, 65, 64)]],
     ['is that of the command line', listOf(3), { cidrLimit: 2 }, [exceeded(4, 3, 2)]],
-    ['is that of the source if it says so', `cidrLimit: 65\n${listOf(65)}`, {}, []],
-    ['may be lowered by the source', `${listOf(3)}cidrLimit: 2\n`, { cidrLimit: 100 }, [exceeded(4, 3, 2)]],
+    ['is that of the config file if it says so', `cidrLimit: 65\n${listOf(65)}`, {}, []],
+    [
+      'may be lowered by the config file',
+      `${listOf(3)}cidrLimit: 2\n`,
+      { cidrLimit: 100 },
+      [exceeded(4, 3, 2)],
+    ],
     ['may be 0', `${listOf(1)}cidrLimit: 0\n`, {}, [exceeded(2, 1, 0)]],
     ['may be 0 on the command line', listOf(1), { cidrLimit: 0 }, [exceeded(2, 1, 0)]],
     ['may be 0 if nothing is listed', 'nonMasqueradeCIDRs: []\ncidrLimit: 0\n', {}, []],
@@ -303,7 +308,7 @@ describe('the limit of CIDRs', () => {
       'cidrLimit: 1001\n',
       {},
       [
-        's:1:12: error: cidrLimit is 1001, but no source may list more than 1000 CIDRs; lower it, or start the agent with a larger --cidr-limit-max',
+        's:1:12: error: cidrLimit is 1001, but no config file may list more than 1000 CIDRs; lower it, or start the agent with a larger --cidr-limit-max',
       ],
     ],
     ['has the ceiling of the command line', `cidrLimit: 1001\n${listOf(65)}`, { cidrLimitMax: 1001 }, []],
@@ -312,7 +317,7 @@ describe('the limit of CIDRs', () => {
       `cidrLimit: 2\n${listOf(3)}- 0\n`,
       { cidrLimit: 1, cidrLimitMax: 2 },
       [
-        's:5:3: error: 4 CIDRs, but this source may list only 2; join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max',
+        's:5:3: error: 4 CIDRs, but this config file may list only 2; join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max',
       ],
     ],
     [
@@ -338,7 +343,7 @@ describe('the limit of CIDRs', () => {
   }
 });
 
-describe('a source is understood', () => {
+describe('a config file is understood', () => {
   for (const [name, text] of [
     ['as YAML', 'nonMasqueradeCIDRs:\n- 10.0.0.0/8\nmasqLinkLocal: true\nresyncInterval: 90s\n'],
     ['as JSON', '{"nonMasqueradeCIDRs": ["10.0.0.0/8"], "masqLinkLocal": true, "resyncInterval": "90s"}'],
@@ -375,7 +380,7 @@ describe('a source is understood', () => {
       (value) => value && formatPlace(value.origin),
     );
     assert.deepEqual(places, ['s:2:5', 's:3:7', 's:4:19', 's:4:32', 's:5:16', 's:6:22', 's:8:3']);
-    assert.equal(config.source, 's');
+    assert.equal(config.configFile, 's');
   });
 
   it('where one list is written once and used for both keys, except for what that means', () => {
@@ -385,7 +390,7 @@ describe('a source is understood', () => {
   });
 });
 
-describe('an empty source', () => {
+describe('an empty config file', () => {
   const WARNING =
     's:1:1: warning: the document is empty; write a config, or remove the file: an empty one still turns off the RFC 1918 defaults';
 
@@ -412,14 +417,14 @@ describe('keys that every object has', () => {
   });
 });
 
-describe('any text in a source of any name', () => {
+describe('any text in a config file of any name', () => {
   const anyName = fc.oneof(fc.constant('ip-masq-a'), fc.string({ unit: 'binary' }));
   const options = { families: ['IPv4'] as const, cidrLimit: 1 };
 
   it('yields a config and problems that stand in the text and print on one line', () => {
     fc.assert(
       fc.property(anyName, almostConfig(), (name, text) => {
-        const source = { name, text };
+        const configFile = { name, text };
         for (const problem of validate(text, options, name).problems) {
           assert.ok(problem.at?.kind === 'file');
           const line = text.split('\n')[problem.at.line - 1];
@@ -427,7 +432,7 @@ describe('any text in a source of any name', () => {
           for (const part of [problem.message, problem.remedy, formatProblem(problem)]) {
             assert.doesNotMatch(part, UNPRINTABLE);
           }
-          const frame = problemFramer([source])(problem).split('\n');
+          const frame = problemFramer([configFile])(problem).split('\n');
           assert.equal(frame.length, problem.other === undefined ? 3 : 6);
           for (const row of frame) assert.doesNotMatch(row, UNPRINTABLE);
         }
@@ -439,8 +444,8 @@ describe('any text in a source of any name', () => {
   it('is understood alike whatever bytes surround it in a file', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
-        const source = decodeSource('s', Buffer.from(bytes));
-        const problems = 'text' in source ? validate(source.text, options).problems : [source];
+        const configFile = decodeFile('s', Buffer.from(bytes));
+        const problems = 'text' in configFile ? validate(configFile.text, options).problems : [configFile];
         for (const problem of problems) assert.doesNotMatch(formatProblem(problem), UNPRINTABLE);
       }),
     );

@@ -24,9 +24,9 @@ function manifest(...keys: readonly string[]): string {
 }
 
 const NOTHING = (paths: string, more = '') =>
-  `error: no source in ${paths}: nothing was checked; ${more}name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
+  `error: no config file in ${paths}: nothing was checked; ${more}name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
 const SAME_NAME = (at: string, other: string) =>
-  `${at}: error: two sources are named ip-masq-a, of which a volume can hold one (the other: ${other}); rename one; or, if they are meant for different nodes, check them one by one`;
+  `${at}: error: two config files are named ip-masq-a, of which a volume can hold one (the other: ${other}); rename one; or, if they are meant for different nodes, check them one by one`;
 const UNREADABLE = 'name a file or directory that is there and readable';
 
 interface Case {
@@ -36,7 +36,7 @@ interface Case {
   readonly recursive?: boolean;
   readonly stdin?: string;
   /** Each as FILE:NAME, in their order. */
-  readonly sources?: readonly string[];
+  readonly configFiles?: readonly string[];
   readonly problems?: readonly string[];
 }
 
@@ -50,13 +50,13 @@ const CASES: Readonly<Record<string, Case>> = {
       'c/ip-masq-c/d': CONFIG,
     },
     paths: ['DIR/c'],
-    sources: ['DIR/c/ip-masq-a:ip-masq-a', 'DIR/c/ip-masq-b:ip-masq-b'],
+    configFiles: ['DIR/c/ip-masq-a:ip-masq-a', 'DIR/c/ip-masq-b:ip-masq-b'],
     problems: [
       'DIR/c/ip-masq-c: error: is not a regular file; remove it, or mount a file in its place',
-      'DIR/c/ip-masq.yaml: warning: is not read: the name of a source begins with ip-masq-; rename it',
+      'DIR/c/ip-masq.yaml: warning: is not read: the name of a config file begins with ip-masq-; rename it',
     ],
   },
-  'a directory without a source is nothing to check': {
+  'a directory without a config file is nothing to check': {
     files: {
       'c/other': '',
       'c/.d/ip-masq-a': CONFIG,
@@ -83,14 +83,14 @@ const CASES: Readonly<Record<string, Case>> = {
       'c/README.md': manifest('ip-masq-e'),
     },
     paths: ['DIR/c'],
-    sources: [
+    configFiles: [
       'DIR/c/ip-masq-a:ip-masq-a',
       'DIR/c/ip-masq-agent.yaml:ip-masq-b',
       'DIR/c/ip-masq.yml:ip-masq-c',
       'DIR/c/list.json:ip-masq-d',
     ],
   },
-  'a directory and those in it are read, even if they are named as a source is': {
+  'a directory and those in it are read, even if they are named as a config file is': {
     files: {
       'c/m.yaml': manifest('ip-masq-a'),
       'c/ip-masq-agent/base/ip-masq-b': CONFIG,
@@ -99,7 +99,7 @@ const CASES: Readonly<Record<string, Case>> = {
     },
     paths: ['DIR/c'],
     recursive: true,
-    sources: [
+    configFiles: [
       'DIR/c/m.yaml:ip-masq-a',
       'DIR/c/ip-masq-agent/base/ip-masq-b:ip-masq-b',
       'DIR/c/ip-masq-agent/m.yaml:ip-masq-d',
@@ -109,7 +109,7 @@ const CASES: Readonly<Record<string, Case>> = {
     files: { [`c${'/d'.repeat(32)}/ip-masq-a`]: CONFIG, [`c${'/d'.repeat(33)}/ip-masq-b`]: CONFIG },
     paths: ['DIR/c'],
     recursive: true,
-    sources: [`DIR/c${'/d'.repeat(32)}/ip-masq-a:ip-masq-a`],
+    configFiles: [`DIR/c${'/d'.repeat(32)}/ip-masq-a:ip-masq-a`],
     problems: [
       `DIR/c${'/d'.repeat(33)}: error: is more than 32 directories deep, and is not read; name it itself`,
     ],
@@ -119,12 +119,12 @@ const CASES: Readonly<Record<string, Case>> = {
     paths: ['DIR/c'],
     problems: ['DIR/c/ip-masq-a:2:1: error: has a NUL byte; save the file as plain text'],
   },
-  'a file is a source of its name, whatever that is': {
+  'a file is a config file of its name, whatever that is': {
     files: { 'ip-masq-b': CONFIG, 'a.yaml': CONFIG },
     paths: ['DIR/ip-masq-b', 'DIR/a.yaml'],
-    sources: ['DIR/a.yaml:a.yaml', 'DIR/ip-masq-b:ip-masq-b'],
+    configFiles: ['DIR/a.yaml:a.yaml', 'DIR/ip-masq-b:ip-masq-b'],
   },
-  'sources of all paths are in the order of their names': {
+  'config files of all paths are in the order of their names': {
     files: {
       'm.yaml': manifest('ip-masq-d', 'ip-masq-b', 'ip-masq-Z'),
       'c/ip-masq-c': CONFIG,
@@ -132,7 +132,7 @@ const CASES: Readonly<Record<string, Case>> = {
     },
     paths: ['DIR/m.yaml', 'DIR/c', 'DIR/ip-masq-a', '-'],
     stdin: manifest('ip-masq-ab'),
-    sources: [
+    configFiles: [
       'DIR/m.yaml:ip-masq-Z',
       'DIR/ip-masq-a:ip-masq-a',
       'standard input:ip-masq-ab',
@@ -148,17 +148,17 @@ const CASES: Readonly<Record<string, Case>> = {
       ...['-', '-'],
     ],
     stdin: manifest('ip-masq-c'),
-    sources: [
+    configFiles: [
       'DIR/c/ip-masq-a:ip-masq-a',
       'DIR/m.yaml:ip-masq-b',
       'standard input:ip-masq-c',
       'DIR/c/n.yaml:ip-masq-d',
     ],
   },
-  'two sources of one name are an error': {
+  'two config files of one name are an error': {
     files: { 'a/ip-masq-a': CONFIG, 'm.yaml': `${manifest('ip-masq-a')}---\n${manifest('ip-masq-a')}` },
     paths: ['DIR/a', 'DIR/m.yaml'],
-    sources: ['DIR/a/ip-masq-a:ip-masq-a', 'DIR/m.yaml:ip-masq-a', 'DIR/m.yaml:ip-masq-a'],
+    configFiles: ['DIR/a/ip-masq-a:ip-masq-a', 'DIR/m.yaml:ip-masq-a', 'DIR/m.yaml:ip-masq-a'],
     problems: [
       SAME_NAME('DIR/m.yaml:4:14', 'DIR/a/ip-masq-a:1:1'),
       SAME_NAME('DIR/m.yaml:9:14', 'DIR/m.yaml:4:14'),
@@ -167,7 +167,7 @@ const CASES: Readonly<Record<string, Case>> = {
   'standard input may be a manifest': {
     paths: ['-'],
     stdin: manifest('ip-masq-a'),
-    sources: ['standard input:ip-masq-a'],
+    configFiles: ['standard input:ip-masq-a'],
   },
   'standard input without a byte is no config, but a program that has failed': {
     paths: ['-'],
@@ -185,7 +185,7 @@ const CASES: Readonly<Record<string, Case>> = {
   'a missing file is an error, and hides no other': {
     files: { a: CONFIG },
     paths: ['DIR/\u001b[2J', 'DIR/a'],
-    sources: ['DIR/a:a'],
+    configFiles: ['DIR/a:a'],
     problems: [
       `DIR/\\x1b[2J: error: cannot be read: ENOENT: no such file or directory, stat 'DIR/\\x1b[2J'; ${UNREADABLE}`,
     ],
@@ -204,13 +204,13 @@ const CASES: Readonly<Record<string, Case>> = {
       b: `${CONFIG}#${'x'.repeat(1024 * 1024 - CONFIG.length - 1)}`,
     },
     paths: ['DIR/a', 'DIR/b'],
-    sources: ['DIR/b:b'],
+    configFiles: ['DIR/b:b'],
     problems: ['DIR/a: error: is larger than 1 MiB (1048610 bytes); split it, or use wider CIDRs'],
   },
   'a manifest may be larger than a config': {
     files: { a: `${manifest('ip-masq-a')}# ${'x'.repeat(1024 * 1024)}\n` },
     paths: ['DIR/a'],
-    sources: ['DIR/a:ip-masq-a'],
+    configFiles: ['DIR/a:ip-masq-a'],
   },
   'a large manifest that is no YAML is still one': {
     files: { a: `# ${'x'.repeat(1024 * 1024)}\napiVersion: v1\ndata: "` },
@@ -243,9 +243,9 @@ describe('reading inputs', () => {
     return told(inputs);
   }
 
-  function told({ sources, problems }: Pick<Inputs, 'sources' | 'problems'>) {
+  function told({ configFiles, problems }: Pick<Inputs, 'configFiles' | 'problems'>) {
     return {
-      sources: sources.map(({ name, found }) => shown(`${found?.file.name}:${name}`)),
+      configFiles: configFiles.map(({ name, found }) => shown(`${found?.file.name}:${name}`)),
       problems: problems.map((problem) => shown(formatProblem(problem))),
     };
   }
@@ -258,22 +258,22 @@ describe('reading inputs', () => {
   }
 
   for (const [name, one] of Object.entries(CASES)) {
-    const { files = {}, paths, recursive, stdin, sources = [], problems = [] } = one;
+    const { files = {}, paths, recursive, stdin, configFiles = [], problems = [] } = one;
     it(name, async () => {
       await write(files);
       const input = stdin === undefined ? undefined : chunks(Buffer.from(stdin));
-      assert.deepEqual(await read(paths, input, recursive), { sources, problems });
+      assert.deepEqual(await read(paths, input, recursive), { configFiles, problems });
     });
   }
 
-  it('refuses sources that are together larger than the limit, wherever they come from', async () => {
+  it('refuses config files that are together larger than the limit, wherever they come from', async () => {
     await write({ 'd/ip-masq-a': '#'.repeat(8), 'ip-masq-b': '#'.repeat(8), 'ip-masq-c': '#'.repeat(8) });
     const paths = ['DIR/d', 'DIR/ip-masq-b', 'DIR/ip-masq-c'].map(path);
-    const { sources, problems } = await readInputs(paths, () => assert.fail(), { limit: 16 });
-    assert.equal(sources.length, 2);
+    const { configFiles, problems } = await readInputs(paths, () => assert.fail(), { limit: 16 });
+    assert.equal(configFiles.length, 2);
     assert.match(
       problems.map(formatProblem).map(shown).join(),
-      /^DIR\/ip-masq-c: error: all sources together are larger than 16 bytes;/,
+      /^DIR\/ip-masq-c: error: all config files together are larger than 16 bytes;/,
     );
   });
 
@@ -284,9 +284,9 @@ describe('reading inputs', () => {
     it(`stops in directories with too many ${what}`, async () => {
       await write({ 'c/a.yaml': manifest('ip-masq-a'), 'c/d/b.yaml': manifest('ip-masq-b'), 'c/d/e/f': '' });
       const walk = Object.assign(new Walk(), limits);
-      const { sources, problems } = await readTree(path('DIR/c'), { limit: 100, recursive: true }, walk);
-      assert.deepEqual(told({ sources, problems }), {
-        sources: ['DIR/c/a.yaml:ip-masq-a'],
+      const { configFiles, problems } = await readTree(path('DIR/c'), { limit: 100, recursive: true }, walk);
+      assert.deepEqual(told({ configFiles, problems }), {
+        configFiles: ['DIR/c/a.yaml:ip-masq-a'],
         problems: [`DIR/c: error: ${message}; name the directories in it that hold the manifests`],
       });
     });
@@ -305,7 +305,7 @@ describe('reading inputs', () => {
       await symlink(target, path(`DIR/c/${name}`));
     const itself = 'name it itself, if it is a manifest';
     assert.deepEqual(await read(['DIR/c'], undefined, true), {
-      sources: ['DIR/c/again.yaml:ip-masq-a'],
+      configFiles: ['DIR/c/again.yaml:ip-masq-a'],
       problems: [
         `DIR/c/nowhere.yaml: error: cannot be read: ENOENT: no such file or directory, stat 'DIR/c/nowhere.yaml'; ${UNREADABLE}`,
         `DIR/c/null.json: warning: is not a regular file, and is not read; ${itself}`,
@@ -321,24 +321,24 @@ describe('reading inputs', () => {
       'a directory',
       { 'c/d/ip-masq-a': CONFIG },
       [
-        'DIR/c: error: has no source, but "d", which the agent does not read: nothing was checked; check its manifests with: check -R DIR/c',
+        'DIR/c: error: has no config file, but "d", which the agent does not read: nothing was checked; check its manifests with: check -R DIR/c',
       ],
     ],
-    ['a source beside a manifest', { 'c/ip-masq-a': CONFIG, 'c/m.yaml': manifest('ip-masq-b') }, []],
+    ['a config file beside a manifest', { 'c/ip-masq-a': CONFIG, 'c/m.yaml': manifest('ip-masq-b') }, []],
   ] as const) {
     it(`reads a config directory with ${name} as the agent does`, async () => {
       await write(files);
-      const sources = 'c/ip-masq-a' in files ? ['DIR/c/ip-masq-a:ip-masq-a'] : [];
-      assert.deepEqual(told(await readAgentInputs(path('DIR/c'), 100)), { sources, problems });
+      const configFiles = 'c/ip-masq-a' in files ? ['DIR/c/ip-masq-a:ip-masq-a'] : [];
+      assert.deepEqual(told(await readAgentInputs(path('DIR/c'), 100)), { configFiles, problems });
     });
   }
 
   it('reads a projected volume, and calls its files by their visible paths', async () => {
     await ProjectedVolume.create(path('DIR/volume'), { 'ip-masq-a': CONFIG, 'ip-masq': CONFIG });
     assert.deepEqual(await read(['DIR/volume']), {
-      sources: ['DIR/volume/ip-masq-a:ip-masq-a'],
+      configFiles: ['DIR/volume/ip-masq-a:ip-masq-a'],
       problems: [
-        'DIR/volume/ip-masq: warning: is not read: the name of a source begins with ip-masq-; rename it',
+        'DIR/volume/ip-masq: warning: is not read: the name of a config file begins with ip-masq-; rename it',
       ],
     });
   });
@@ -346,7 +346,7 @@ describe('reading inputs', () => {
   it('reads a file that is a link out of its directory, which is nobody’s volume', async () => {
     await write({ 'a/b': manifest('ip-masq-a') });
     await symlink('a/b', path('DIR/link'));
-    assert.deepEqual(await read(['DIR/link']), { sources: ['DIR/link:ip-masq-a'], problems: [] });
+    assert.deepEqual(await read(['DIR/link']), { configFiles: ['DIR/link:ip-masq-a'], problems: [] });
   });
 
   it('reads an open pipe to its end, and does not wait for one that nobody writes to', async () => {
@@ -360,7 +360,7 @@ describe('reading inputs', () => {
     await using shell = await startGroup('sh', ['-c', line, path('DIR/m')]);
     const [pid] = await once(shell.child.stdout ?? assert.fail(), 'data');
     const name = `/proc/${String(pid).trim()}/fd/0`;
-    assert.deepEqual(await read([name]), { sources: [`${name}:ip-masq-a`], problems: [] });
+    assert.deepEqual(await read([name]), { configFiles: [`${name}:ip-masq-a`], problems: [] });
   });
 
   it('reads no more than it may of what never ends', async () => {

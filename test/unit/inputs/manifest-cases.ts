@@ -172,13 +172,13 @@ export const MISTAKES: readonly Case[] = [
   [
     'names that are close',
     configMap('‸ip-masq.yaml: |', '  x: 1', '‸ip-masq: ""'),
-    'not-a-source: the key "ip-masq.yaml" is not read: the name of a source begins with ip-masq-; rename it',
-    'not-a-source: the key "ip-masq" ',
+    'not-a-config-file: the key "ip-masq.yaml" is not read: the name of a config file begins with ip-masq-; rename it',
+    'not-a-config-file: the key "ip-masq" ',
   ],
   [
     'the key of older agents',
     configMap('config: "{}"').replace('name: ', 'name: ‸'),
-    'not-a-source: no key of ConfigMap "ip-masq" begins with ip-masq-: nothing of it is read; rename the key; if a volume mounts it under another name, check it in one file with the workload of that volume',
+    'not-a-config-file: no key of ConfigMap "ip-masq" begins with ip-masq-: nothing of it is read; rename the key; if a volume mounts it under another name, check it in one file with the workload of that volume',
   ],
   [
     'binaryData that is not base64',

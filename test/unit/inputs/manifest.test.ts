@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import type { ConfigFile } from '../../../lib/config/config-file.ts';
 import { problemFramer } from '../../../lib/config/frame.ts';
-import { mergeSources } from '../../../lib/config/load.ts';
+import { mergeConfigFiles } from '../../../lib/config/load.ts';
 import { formatPlace, sentence } from '../../../lib/config/problem.ts';
-import type { Source } from '../../../lib/config/source.ts';
 import { type Manifest, readManifest } from '../../../lib/inputs/manifest.ts';
 import { useWork } from '../../lab/work.ts';
 import { almostConfig } from '../config/arbitrary.ts';
@@ -32,11 +32,15 @@ for (const [title, cases] of [
 }
 
 describe('a manifest', () => {
-  it('gives each source the text that the volume will have', () => {
+  it('gives each config file the text that the volume will have', () => {
     const text =
       'apiVersion: v1\nkind: ConfigMap\ndata: {ip-masq-a: "\\ufeffa\\r\\n", other: x}\nbinaryData:\n  ip-masq-b: |\n    YW\n    I=\n';
-    const sources = read(text).sources.map((source) => [source.name, source.text, source.found?.file]);
-    assert.deepEqual(sources, [
+    const configFiles = read(text).configFiles.map((configFile) => [
+      configFile.name,
+      configFile.text,
+      configFile.found?.file,
+    ]);
+    assert.deepEqual(configFiles, [
       ['ip-masq-a', 'a\r\n', { name: 'm.yaml', text }],
       ['ip-masq-b', 'ab', { name: 'm.yaml', text }],
     ]);
@@ -78,14 +82,14 @@ describe('a manifest', () => {
   const LIST = 'apiVersion: v1\nkind: List\nitems:\n';
   const item = (key: string) => `- {kind: ConfigMap, data: {ip-masq-${key}: x}}\n`;
   for (const [name, text, expected] of [
-    ['without a ConfigMap has no source', 'apiVersion: v1\nkind: Secret\ndata: {ip-masq-a: YQ==}\n', []],
+    ['without a ConfigMap has no config file', 'apiVersion: v1\nkind: Secret\ndata: {ip-masq-a: YQ==}\n', []],
     [
       'has a ConfigMap once that an alias repeats',
       `${LIST}${item('a').replace('{', '&x {')}- *x\n`,
       ['ip-masq-a'],
     ],
     [
-      'has its sources from top to bottom',
+      'has its config files from top to bottom',
       `${LIST}${['c', 'a', 'b'].map(item).join('')}`,
       ['ip-masq-c', 'ip-masq-a', 'ip-masq-b'],
     ],
@@ -121,14 +125,14 @@ describe('a problem in a literal block', () => {
         const lines = config.split(/[\r\n]+/).map((line) => `  ${margin}${line}`);
         const block = [`  ip-masq-a: |${indentation}${header}`, ...lines].join(eol);
         const text = `apiVersion: v1\nkind: ConfigMap\ndata:\n${block}${eol}`;
-        const [source] = read(text).sources;
-        if (source === undefined) return; // characters that YAML does not take
-        const inFile = mergeSources([source], OPTIONS).problems;
-        const alone = validate(source.text, {}, source.name).problems;
+        const [configFile] = read(text).configFiles;
+        if (configFile === undefined) return; // characters that YAML does not take
+        const inFile = mergeConfigFiles([configFile], OPTIONS).problems;
+        const alone = validate(configFile.text, {}, configFile.name).problems;
         for (const [index, { at }] of alone.entries()) {
           const place = inFile[index]?.at;
-          if (source.text.trim() === '') assert.deepEqual(place?.kind === 'file' && place.line, 4);
-          else assert.equal(restOfLine(text, place), restOfLine(source.text, at));
+          if (configFile.text.trim() === '') assert.deepEqual(place?.kind === 'file' && place.line, 4);
+          else assert.equal(restOfLine(text, place), restOfLine(configFile.text, at));
         }
       }),
       { numRuns: 1000 },
@@ -179,7 +183,7 @@ describe('reading a manifest', () => {
     ['a block of 1 MiB of blanks', configMap('ip-masq-a: |', `  #${' \n  '.repeat(300_000)}`)],
   ] as const) {
     it(`needs no work that grows faster than the text: ${name}`, async () => {
-      assert.equal(read(text).sources.length, 1);
+      assert.equal(read(text).configFiles.length, 1);
       const file = { name: 'm.yaml', text };
       const work = await workOf({ path: 'lib/inputs/manifest.ts', name: 'readManifest', args: [file] });
       assert.ok(work <= MOST_WORK * text.length, `${work} for ${text.length} characters`);
@@ -192,14 +196,14 @@ function read(text: string): Manifest {
 }
 
 function namesIn(text: string): readonly string[] {
-  return namesOf(read(text).sources);
+  return namesOf(read(text).configFiles);
 }
 
 /** Each problem from top to bottom: its place, its kind and sentence, and its frame. */
 function check(text: string) {
-  const { sources, problems } = read(text);
-  const checked = sources.flatMap((source) => mergeSources([source], OPTIONS).problems);
-  const texts: readonly Source[] = [...sources, { name: 'm.yaml', text }];
+  const { configFiles, problems } = read(text);
+  const checked = configFiles.flatMap((configFile) => mergeConfigFiles([configFile], OPTIONS).problems);
+  const texts: readonly ConfigFile[] = [...configFiles, { name: 'm.yaml', text }];
   return [...problems, ...checked]
     .map((problem) => ({
       place: formatPlace(problem.at ?? assert.fail('no place')).replace(/^m\.yaml:/, ''),

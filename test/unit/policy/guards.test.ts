@@ -35,9 +35,9 @@ describe('a config without an error', () => {
     ['one address inside', { a: 'nonMasqueradeCIDRs: [10.0.0.1/32]' }, IPV4],
     ['one of IPv4, with IPv6', { a: 'nonMasqueradeCIDRs: [10.0.0.1/32]' }, BOTH, nothing('a:1:21: ', 'IPv6')],
     ['one of each', { a: 'nonMasqueradeCIDRs: [10.0.0.1/32, "fd00::/8"]' }, BOTH],
-    ['a source without the list', { a: '\nmasqLinkLocal: true' }, IPV4, nothing('a:2:1: ', 'IPv4')],
+    ['a config file without the list', { a: '\nmasqLinkLocal: true' }, IPV4, nothing('a:2:1: ', 'IPv4')],
     [
-      'empty lists in two sources',
+      'empty lists in two config files',
       { a: 'nonMasqueradeCIDRs: []', b: 'nonMasqueradeCIDRs: []' },
       IPV4,
       /other: b:1:21/,

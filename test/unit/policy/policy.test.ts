@@ -54,7 +54,7 @@ describe('a policy', () => {
     });
   }
 
-  it('is RFC 1918 and link-local without any source', () => {
+  it('is RFC 1918 and link-local without any config file', () => {
     const inside = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'];
     assert.deepEqual(lines(policyOf({}, 'IPv4')), [
       '169.254.0.0/16 not_masqueraded built in (RFC 3927)',
@@ -114,7 +114,7 @@ describe('who decides for an address', () => {
           ([prefix, verdict], index): Entry => ({
             prefix,
             verdict,
-            origin: { kind: 'file', source: 's', line: index + 1, column: 1 },
+            origin: { kind: 'file', configFile: 's', line: index + 1, column: 1 },
           }),
         ),
       );

@@ -9,7 +9,7 @@ import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { breaches } from '../../../lib/policy/promises.ts';
 import { crowdedAddress, crowdedPrefix, FAMILIES, holds } from '../cidr/arbitrary.ts';
 import { prefixFrom } from '../cidr/support.ts';
-import { anySources, edges } from '../config/any-sources.ts';
+import { anyConfigFiles, edges } from '../config/any-config-files.ts';
 import { merge, mergedOf } from '../config/support.ts';
 
 const TEXTS = {
@@ -17,7 +17,7 @@ const TEXTS = {
 };
 
 const LIMITED = { a: `${TEXTS.a}masqueradeFromCIDRs: [10.244.0.0/16, 192.0.2.0/24]\n` };
-const CORRECT = 'correct the sources; if they are right, change the flag';
+const CORRECT = 'correct the config files; if they are right, change the flag';
 
 /** If it is broken: where, why, and the remedy if it is another one. */
 type Case = readonly [promise: string, at?: string, why?: string, remedy?: string];
@@ -50,7 +50,7 @@ const CASES: readonly Case[] = [
   ],
 ];
 
-/** Of packets from some addresses, with a source that lists some. */
+/** Of packets from some addresses, with a config file that lists some. */
 const LIMITED_CASES: readonly Case[] = [
   ['must-masquerade=8.0.0.0/8 from 10.244.0.0/16'],
   ['must-masquerade=8.0.0.0/8 from 10.244.7.0/24'],
@@ -60,7 +60,7 @@ const LIMITED_CASES: readonly Case[] = [
     'must-masquerade=8.0.0.0/8',
     'a:3:23: ',
     'masqueradeFromCIDRs does not list 0.0.0.0-10.243.255.255, 10.245.0.0-192.0.1.255, 192.0.3.0-255.255.255.255: packets from there are not masqueraded',
-    'correct the sources; if they are right, say in the flag whose packets are meant: "8.0.0.0/8 from CIDR"',
+    'correct the config files; if they are right, say in the flag whose packets are meant: "8.0.0.0/8 from CIDR"',
   ],
   [
     'must-masquerade=8.0.0.0/8 from 10.244.0.0/15',
@@ -102,13 +102,13 @@ describe('a promise', () => {
       });
 });
 
-describe('the breaches of a promise by random sources', () => {
+describe('the breaches of a promise by random config files', () => {
   for (const family of FAMILIES)
     it(`hold just the addresses with the other verdict, each with the entry that decides, for ${family}`, () => {
       const verdict = fc.constantFrom('not_masqueraded' as const, 'masqueraded' as const);
       fc.assert(
         fc.property(
-          anySources(),
+          anyConfigFiles(),
           crowdedPrefix(family),
           verdict,
           fc.array(crowdedAddress(family)),

@@ -12,7 +12,7 @@ const { error, warning, info } = PROBLEMS;
 
 describe('the report for GitHub Actions', () => {
   it('names the file that standard input was made from, and keeps the lines in the message', () => {
-    const at = { kind: 'file', source: 'ip-masq-a', file: 'standard input', line: 7, column: 5 } as const;
+    const at = { kind: 'file', configFile: 'ip-masq-a', file: 'standard input', line: 7, column: 5 } as const;
     const report = reportOf({ ...info, at }, warning);
     const [first, second] = githubReport(report, 'a/kustomization.yaml').split('\n');
     const message = '::standard input:7:5: 10.0.0.0/8 is listed twice';
@@ -26,12 +26,12 @@ describe('the report for GitHub Actions', () => {
   for (const [name, problem, expected] of [
     [
       'escapes what ends a property or begins an escape',
-      { ...error, message: '100%, or: more', at: { kind: 'whole-file', source: 'a,b:c%d' } },
+      { ...error, message: '100%, or: more', at: { kind: 'whole-file', file: 'a,b:c%d' } },
       '::error file=a%2Cb%3Ac%25d,title=ip-masq-agent unreadable::100%25, or: more; split it\n',
     ],
     [
       'prints control characters as text',
-      { ...error, message: 'a\nb', at: { kind: 'whole-file', source: 'a\n::error::b\u001b[2J' } },
+      { ...error, message: 'a\nb', at: { kind: 'whole-file', file: 'a\n::error::b\u001b[2J' } },
       '::error file=a\\x0a%3A%3Aerror%3A%3Ab\\x1b[2J,title=ip-masq-agent unreadable::a\\x0ab; split it\n',
     ],
   ] as const) {

@@ -14,16 +14,21 @@ describe('the JSON report', () => {
   it('has the merged config, each value with its place', () => {
     const text =
       'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeAddresses: [{address: 198.51.100.0/24, destination: 0.0.0.0/0}]\nmasqLinkLocal: true\nresyncInterval: 90s';
-    const at = (line: number, column: number) => ({ source: 'ip-masq-a', file: 'ip-masq-a', line, column });
+    const at = (line: number, column: number) => ({
+      configFile: 'ip-masq-a',
+      file: 'ip-masq-a',
+      line,
+      column,
+    });
     assert.deepEqual(JSON.parse(jsonReport(check({ 'ip-masq-a': text }))), {
       ok: true,
       hash: configHash(check({ 'ip-masq-a': text }).config ?? assert.fail()),
       summary: { errors: 0, warnings: 0, infos: 0 },
       expectations: null,
-      sources: [{ name: 'ip-masq-a', file: 'ip-masq-a' }],
+      configFiles: [{ name: 'ip-masq-a', file: 'ip-masq-a' }],
       problems: [],
       merged: {
-        sources: ['ip-masq-a'],
+        configFiles: ['ip-masq-a'],
         nonMasqueradeCIDRs: [{ cidr: '10.0.0.0/8', origin: at(1, 22) }],
         masqueradeCIDRs: [],
         masqueradeFromCIDRs: [],
@@ -46,24 +51,24 @@ describe('the JSON report', () => {
       hash: null,
       summary: { errors: 2, warnings: 1, infos: 1 },
       expectations: null,
-      sources: [
+      configFiles: [
         { name: 'ip-masq-a', file: 'ip-masq-a' },
         { name: 'ip-masq-b', file: 'deploy/b.yaml' },
       ],
       problems: [
         {
           ...plain(info),
-          at: { source: 'ip-masq-b', file: 'deploy/b.yaml', line: 2, column: 5 },
-          other: { source: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 22 },
+          at: { configFile: 'ip-masq-b', file: 'deploy/b.yaml', line: 2, column: 5 },
+          other: { configFile: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 22 },
         },
         {
           ...plain(error),
-          at: { source: 'ip-masq-c', file: 'ip-masq-c', line: null, column: null },
+          at: { configFile: 'ip-masq-c', file: 'ip-masq-c', line: null, column: null },
           other: null,
         },
         {
           ...plain(warning),
-          at: { source: 'ip-masq-a', file: 'ip-masq-a', line: 2, column: 1 },
+          at: { configFile: 'ip-masq-a', file: 'ip-masq-a', line: 2, column: 1 },
           other: { builtIn: 'RFC 3927' },
         },
         { ...plain(nowhere), at: null, other: null },
@@ -76,7 +81,7 @@ describe('the JSON report', () => {
     const report = check({ 'ip-masq-a': 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8]', 'ip-masq-b': '' });
     const { ok, summary, merged } = JSON.parse(jsonReport(report));
     assert.deepEqual([ok, summary], [true, { errors: 0, warnings: 1, infos: 1 }]);
-    assert.deepEqual(merged.sources, ['ip-masq-a', 'ip-masq-b']);
+    assert.deepEqual(merged.configFiles, ['ip-masq-a', 'ip-masq-b']);
   });
 
   it('gives every name and message back as it was, and has none of their control characters', () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
-import { mergeSources } from '../../../lib/config/load.ts';
+import type { ConfigFile } from '../../../lib/config/config-file.ts';
+import { mergeConfigFiles } from '../../../lib/config/load.ts';
 import { type FileOnly, KINDS, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
-import type { Source } from '../../../lib/config/source.ts';
 import type { CheckReport } from '../../../lib/report/report.ts';
 import type { FileOrigin, Origin } from '../../../lib/text/origin.ts';
 import { OPTIONS } from '../config/support.ts';
@@ -13,22 +13,22 @@ export const PROBLEMS = {
     kind: 'duplicate',
     message: '10.0.0.0/8 is listed twice',
     remedy: 'one of the two can go',
-    at: { kind: 'file', source: 'ip-masq-b', file: 'deploy/b.yaml', line: 2, column: 5 },
-    other: { kind: 'file', source: 'ip-masq-a', line: 1, column: 22 },
+    at: { kind: 'file', configFile: 'ip-masq-b', file: 'deploy/b.yaml', line: 2, column: 5 },
+    other: { kind: 'file', configFile: 'ip-masq-a', line: 1, column: 22 },
   },
   error: {
     severity: 'error',
     kind: 'unreadable',
     message: 'is too large',
     remedy: 'split it',
-    at: { kind: 'whole-file', source: 'ip-masq-c' },
+    at: { kind: 'whole-file', file: 'ip-masq-c' },
   },
   warning: {
     severity: 'warning',
     kind: 'link-local-flag',
     message: 'masqLinkLocal is false here',
-    remedy: 'make the sources agree',
-    at: { kind: 'file', source: 'ip-masq-a', line: 2, column: 1 },
+    remedy: 'make the config files agree',
+    at: { kind: 'file', configFile: 'ip-masq-a', line: 2, column: 1 },
     other: { kind: 'built-in', reason: 'RFC 3927' },
   },
   nowhere: {
@@ -41,7 +41,7 @@ export const PROBLEMS = {
 
 const MANIFEST = 'list:\n  - 10.0.0.0/8\n';
 
-export const SOURCES: readonly Source[] = [
+export const CONFIG_FILES: readonly ConfigFile[] = [
   { name: 'ip-masq-a', text: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: false\n' },
   {
     name: 'ip-masq-b',
@@ -50,15 +50,15 @@ export const SOURCES: readonly Source[] = [
   },
 ];
 
-/** The problems with the sources that they point into. */
+/** The problems with the config files that they point into. */
 export function reportOf(...problems: readonly Problem[]): CheckReport {
-  return { problems, config: undefined, sources: SOURCES };
+  return { problems, config: undefined, configFiles: CONFIG_FILES };
 }
 
-/** What checking the texts finds, by source name. */
+/** What checking the texts finds, by config file name. */
 export function check(texts: Readonly<Record<string, string>>): CheckReport {
-  const sources = Object.entries(texts).map(([name, text]) => ({ name, text }));
-  return { ...mergeSources(sources, OPTIONS), sources };
+  const configFiles = Object.entries(texts).map(([name, text]) => ({ name, text }));
+  return { ...mergeConfigFiles(configFiles, OPTIONS), configFiles };
 }
 
 const PIECES = [
@@ -78,16 +78,16 @@ export function anyProblem(): fc.Arbitrary<Problem> {
   const inFile: fc.Arbitrary<FileOrigin> = fc.record(
     {
       kind: fc.constant('file' as const),
-      source: hostile(),
+      configFile: hostile(),
       file: hostile(),
       line: fc.integer({ min: 1 }),
       column: fc.integer({ min: 1 }),
     },
-    { requiredKeys: ['kind', 'source', 'line', 'column'] },
+    { requiredKeys: ['kind', 'configFile', 'line', 'column'] },
   );
   const wholeFile: fc.Arbitrary<FileOnly> = fc.record({
     kind: fc.constant('whole-file' as const),
-    source: hostile(),
+    file: hostile(),
   });
   const origin: fc.Arbitrary<Origin> = fc.oneof(
     inFile,

@@ -24,8 +24,8 @@ describe('the sentence of a problem', () => {
 
 describe('the file of a place', () => {
   for (const [name, at, file] of [
-    ['is where people find the source', info.at, 'deploy/b.yaml'],
-    ['has the name of the source where it has no other', info.other, 'ip-masq-a'],
+    ['is where people find the config file', info.at, 'deploy/b.yaml'],
+    ['has the name of the config file where it has no other', info.other, 'ip-masq-a'],
     ['is the whole file', error.at, 'ip-masq-c'],
     ['is none for what is built in', warning.other, undefined],
     ['is none for the directory', undefined, undefined],

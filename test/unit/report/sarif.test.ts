@@ -196,8 +196,8 @@ function resultsOf({ runs }: Log): readonly Result[] {
   return runs[0]?.results ?? assert.fail('no run');
 }
 
-function uriOf(source: string): string {
-  const [result] = resultsOf(parse(reportOf({ ...error, at: { kind: 'whole-file', source } })));
+function uriOf(file: string): string {
+  const [result] = resultsOf(parse(reportOf({ ...error, at: { kind: 'whole-file', file } })));
   return result?.locations[0]?.physicalLocation.artifactLocation.uri ?? assert.fail('no location');
 }
 

@@ -53,7 +53,7 @@ describe('readiness', () => {
   });
 
   it('is missing while the config is invalid, with the first error', () => {
-    const at = { kind: 'whole-file', source: 'ip-masq-a' } as const;
+    const at = { kind: 'whole-file', file: 'ip-masq-a' } as const;
     const error = new InvalidConfigError([problem('syntax', { at, message: 'a', remedy: 'b' })]);
     const checks = readiness({ ...CALM, invalid: { error, since: 0 }, families: new Map() }, [], 1000, 0);
     assert.match(

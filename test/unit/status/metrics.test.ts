@@ -50,18 +50,18 @@ describe('the metrics', () => {
 
   it('have labels that cannot control a terminal', async () => {
     const metrics = new Metrics();
-    const source = 'ip-masq-\u001b]0;x\u0007\u009b31m\u202e';
-    metrics.replace('source_info', [{ labels: { source }, value: 1 }]);
-    metrics.add('not_masqueraded_connections_total', { family: 'IPv4', source });
+    const file = 'ip-masq-\u001b]0;x\u0007\u009b31m\u202e';
+    metrics.replace('config_file_info', [{ labels: { file }, value: 1 }]);
+    metrics.add('not_masqueraded_connections_total', { family: 'IPv4', file });
     const lines = async () =>
-      (await metrics.text(false)).body.split('\n').filter((line) => /source="/.test(line));
+      (await metrics.text(false)).body.split('\n').filter((line) => /file="/.test(line));
     assert.equal((await lines()).length, 2);
     for (const line of await lines()) {
       assert.doesNotMatch(line, UNPRINTABLE);
       // In this format, a backslash that is not one of \\n, \\" and \\\\ is an error.
       assert.match(line, /"ip-masq-\\\\x1b\]0;x/);
     }
-    metrics.remove('not_masqueraded_connections_total', { family: 'IPv4', source });
+    metrics.remove('not_masqueraded_connections_total', { family: 'IPv4', file });
     assert.equal((await lines()).length, 1);
   });
 

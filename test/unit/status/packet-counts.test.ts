@@ -44,12 +44,12 @@ function countsInTime() {
 }
 
 describe('packet counts', () => {
-  it('are what was counted since the last reading, by source and verdict', async () => {
+  it('are what was counted since the last reading, by config file and verdict', async () => {
     const counts = countsInTime();
     let listed = [count(FIRST, 1n), count(SECOND, 2n), count(undefined, 5n)];
-    const source = kernel(() => listed);
+    const dataplane = kernel(() => listed);
     const read = async (now: number) =>
-      (await counts.since(source, now)).map(({ source: name, packets }) => [name, packets]);
+      (await counts.since(dataplane, now)).map(({ file: name, packets }) => [name, packets]);
     assert.deepEqual(await read(0), [
       ['a', 3n],
       [undefined, 5n],
@@ -65,52 +65,52 @@ describe('packet counts', () => {
     const counts = countsInTime();
     let readings = 0;
     const ready = Promise.withResolvers<Counts['rules']>();
-    const source = kernel(() => {
+    const dataplane = kernel(() => {
       readings += 1;
       return ready.promise;
     });
-    const first = counts.since(source, 0);
-    assert.deepEqual(await counts.since(source, 10 * STEP), []);
+    const first = counts.since(dataplane, 0);
+    assert.deepEqual(await counts.since(dataplane, 10 * STEP), []);
     ready.resolve([count(FIRST, 1n)]);
     await first;
-    assert.deepEqual(await counts.since(source, STEP - 1), []);
+    assert.deepEqual(await counts.since(dataplane, STEP - 1), []);
     assert.equal(readings, 1);
-    await counts.since(source, STEP);
+    await counts.since(dataplane, STEP);
     assert.equal(readings, 2);
   });
 
   it('of a reading that fails come with a later one', async () => {
     const counts = countsInTime();
     let isBusy = true;
-    const source = kernel(() => {
+    const dataplane = kernel(() => {
       if (isBusy) throw new DataplaneError('busy', 'locked', 'wait');
       return [count(FIRST, 7n)];
     });
-    assert.deepEqual(await counts.since(source, 0), []);
+    assert.deepEqual(await counts.since(dataplane, 0), []);
     isBusy = false;
-    const [later] = await counts.since(source, STEP);
+    const [later] = await counts.since(dataplane, STEP);
     assert.equal(later?.packets, 7n);
     const buggy = kernel(() => assert.fail('a bug'));
     await assert.rejects(counts.since(buggy, 2 * STEP), /a bug/);
   });
 
-  it('do not begin anew for a source one of whose entries goes', async () => {
+  it('do not begin anew for a config file one of whose entries goes', async () => {
     const counts = countsInTime();
     let rules = [count(FIRST, 100n), count(SECOND, 50n)];
-    const source = kernel(() => rules);
-    await counts.since(source, 0);
+    const dataplane = kernel(() => rules);
+    await counts.since(dataplane, 0);
     rules = [count(FIRST, 101n)];
-    const [left] = await counts.since(source, STEP);
+    const [left] = await counts.since(dataplane, STEP);
     assert.equal(left?.packets, 1n);
   });
 
   it('are right where one of the rules of an entry goes', async () => {
     const counts = countsInTime();
     let rules = [part('lower half', 50n), part('upper half', 20n)];
-    const source = kernel(() => rules);
-    await counts.since(source, 0);
+    const dataplane = kernel(() => rules);
+    await counts.since(dataplane, 0);
     rules = [part('upper half', 23n)];
-    const [left] = await counts.since(source, STEP);
+    const [left] = await counts.since(dataplane, STEP);
     assert.equal(left?.packets, 3n);
   });
 
@@ -148,8 +148,8 @@ describe('packet counts', () => {
             second += two;
             sent += one + two;
             const rules = [count(FIRST, BigInt(first)), count(SECOND, BigInt(second))];
-            const source = kernel(() => rules, remade);
-            for (const { packets } of await counts.since(source, now)) {
+            const dataplane = kernel(() => rules, remade);
+            for (const { packets } of await counts.since(dataplane, now)) {
               assert.ok(packets >= 0n);
               told += Number(packets);
             }

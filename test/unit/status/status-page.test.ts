@@ -25,7 +25,7 @@ describe('the status page', () => {
     const page = textOf(pageOf(status, counts));
     assert.match(page, /^ip-masq-agent on node-1 .*Z: ready ip-masq-agent 1\.2\.3 /);
     assert.match(page, / 10\.0\.0\.0\/8 not masqueraded a:1:22 7 everything else masqueraded $/);
-    assert.match(page, / sources a .* resyncInterval 90 s, a:2:17 /);
+    assert.match(page, / config files a .* resyncInterval 90 s, a:2:17 /);
     assert.match(
       page,
       / Last change of verdicts none since the agent started .* Conflicts and guards none Foreign rules none found /,

@@ -19,27 +19,27 @@ const TEXTS = {
 };
 
 describe('the status', () => {
-  it('counts readings of the sources, and describes the last valid one', async () => {
+  it('counts readings of the config files, and describes the last valid one', async () => {
     const { status, value, series } = create();
     status.onLoad(loaded({ ...TEXTS, c: 'masqLinkLocal: false\n' }));
-    assert.equal(await value('config_sources'), 3);
+    assert.equal(await value('config_files'), 3);
     assert.equal(await value('config_conflicts', 'severity="warning"', 'kind="link-local-flag"'), 1);
     assert.equal(await value('config_conflicts', 'severity="info"', 'kind="duplicate"'), 1);
-    assert.equal((await series('source_info')).length, 3);
+    assert.equal((await series('config_file_info')).length, 3);
     const [first] = await series('config_info');
     status.onInvalidConfig(new InvalidConfigError([]));
     assert.deepEqual(await series('config_info'), [first]);
-    assert.equal(await value('config_sources'), 3);
+    assert.equal(await value('config_files'), 3);
     status.onLoad(loaded({ b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }));
     const conflicts = await series('config_conflicts');
     assert.ok(conflicts.length > 1 && conflicts.every((line) => line.endsWith(' 0')), conflicts.join());
-    assert.deepEqual(await series('source_info'), ['ip_masq_agent_source_info{source="b"} 1']);
+    assert.deepEqual(await series('config_file_info'), ['ip_masq_agent_config_file_info{file="b"} 1']);
     const [second, ...more] = await series('config_info');
     assert.deepEqual(more, []);
     assert.notEqual(second, first);
     assert.equal(await value('config_loads_total', 'result="valid"'), 2);
     assert.equal(await value('config_loads_total', 'result="invalid"'), 1);
-    assert.deepEqual(status.loaded?.config.sources, ['b']);
+    assert.deepEqual(status.loaded?.config.configFiles, ['b']);
   });
 
   it('counts the errors of a refused config by kind, and hashes what is refused, until it is valid', async () => {
@@ -61,7 +61,7 @@ describe('the status', () => {
     assert.deepEqual([await series('config_errors'), await series('config_refused_info')], [[], []]);
   });
 
-  it('says when the sources were valid last, also if they are not now', async (t) => {
+  it('says when the config files were valid last, also if they are not now', async (t) => {
     const { status, value } = create();
     const at = async () => value('config_last_valid_timestamp_seconds');
     t.mock.timers.enable({ apis: ['Date'], now: 1_000_000 });
@@ -240,18 +240,18 @@ describe('the status', () => {
     assert.deepEqual(await series('accepted_foreign_rules'), []);
   });
 
-  it('adds up what has been counted, by source where it is left alone', async () => {
+  it('adds up what has been counted, by config file where it is left alone', async () => {
     const { status, series, value } = create();
     for (const packets of [1n, 2n])
       status.onCounts('IPv4', [
-        { source: 'a', verdict: 'not_masqueraded', packets },
-        { source: 'b', verdict: 'not_masqueraded', packets: 10n },
-        { source: 'b', verdict: 'masqueraded', packets: 100n },
-        { source: undefined, verdict: 'masqueraded', packets: 1000n },
-        { source: undefined, verdict: 'invalid', packets: 5n },
+        { file: 'a', verdict: 'not_masqueraded', packets },
+        { file: 'b', verdict: 'not_masqueraded', packets: 10n },
+        { file: 'b', verdict: 'masqueraded', packets: 100n },
+        { file: undefined, verdict: 'masqueraded', packets: 1000n },
+        { file: undefined, verdict: 'invalid', packets: 5n },
       ]);
-    assert.equal(await value('not_masqueraded_connections_total', 'family="IPv4"', 'source="a"'), 3);
-    assert.equal(await value('not_masqueraded_connections_total', 'family="IPv4"', 'source="b"'), 20);
+    assert.equal(await value('not_masqueraded_connections_total', 'family="IPv4"', 'file="a"'), 3);
+    assert.equal(await value('not_masqueraded_connections_total', 'family="IPv4"', 'file="b"'), 20);
     assert.equal(await value('masqueraded_connections_total', 'family="IPv4"'), 2200);
     assert.equal(await value('invalid_packets_total', 'family="IPv4"'), 10);
     assert.deepEqual(await series('connections_from_elsewhere_total'), []);
@@ -261,7 +261,7 @@ describe('the status', () => {
     const { status, series, value } = create();
     status.onSync(sync({ policy: policy('IPv4', { b: 'masqueradeFromCIDRs: [10.244.0.0/16]\n' }) }));
     assert.equal(await value('connections_from_elsewhere_total', 'family="IPv4"'), 0);
-    status.onCounts('IPv4', [{ source: undefined, verdict: 'not_masqueraded', packets: 3n }]);
+    status.onCounts('IPv4', [{ file: undefined, verdict: 'not_masqueraded', packets: 3n }]);
     assert.equal(await value('connections_from_elsewhere_total', 'family="IPv4"'), 3);
     assert.deepEqual(await series('not_masqueraded_connections_total'), []);
     status.onSync(sync({}));
@@ -291,15 +291,15 @@ describe('the status', () => {
     assert.deepEqual(await series('masquerade_address_ranges'), []);
   });
 
-  it('ends the counters of a source that is gone', async () => {
+  it('ends the counters of a config file that is gone', async () => {
     const { status, series } = create();
-    const count = (source: string) => ({ source, verdict: 'not_masqueraded', packets: 1n }) as const;
+    const count = (file: string) => ({ file, verdict: 'not_masqueraded', packets: 1n }) as const;
     status.onSync(sync({}));
     status.onCounts('IPv4', [count('a'), count('b')]);
     status.onSync(sync({ policy: policy('IPv4', { b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }) }));
     const left = await series('not_masqueraded_connections_total');
     assert.equal(left.length, 1);
-    assert.match(left.join(), /source="b"/);
+    assert.match(left.join(), /file="b"/);
   });
 });
 

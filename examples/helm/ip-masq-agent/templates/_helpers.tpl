@@ -63,7 +63,7 @@ port: {{ $port }}
 {{- if index . "dual-stack" }}{{ $_ := set $flags "enable-ipv6" true }}{{ end }}
 {{- if .nftables }}{{ $_ := set $flags "backend" "nftables" }}{{ end }}
 {{- if or .strict .hardened }}{{ $_ := set $flags "strict" true }}{{ end }}
-{{- if .hardened }}{{ $_ := set $flags "require-source" $.Values.configMap.file }}{{ end }}
+{{- if .hardened }}{{ $_ := set $flags "require-file" $.Values.configMap.file }}{{ end }}
 {{- if .podmonitor }}
 {{- $_ := set $flags "scrape-bind-address" (printf "[$(HOST_IP)]:%v" (include "ip-masq-agent.probed" $ | fromYaml).port) }}
 {{- end }}

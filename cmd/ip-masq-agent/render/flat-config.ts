@@ -10,10 +10,10 @@ import type { Located, Origin } from '../../../lib/text/origin.ts';
 const FLATTENED: Origin = { kind: 'built-in', reason: 'flattened' };
 
 /**
- * The merged config as one source without exceptions, with the shortest list that means the same. Its reader adds
+ * The merged config as one config file without exceptions, with the shortest list that means the same. Its reader adds
  * link-local if `masqLinkLocal` is false, as all agents do.
  */
-export function flatSource(config: MergedConfig, families: readonly Family[]): MergedConfig {
+export function flatConfig(config: MergedConfig, families: readonly Family[]): MergedConfig {
   const flat = families.map((family) => ({ family, ...flatFamily(config, family) }));
   return {
     ...config,

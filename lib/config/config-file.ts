@@ -4,17 +4,17 @@ import { partitionPoint } from '../text/partition-point.ts';
 import { fileProblem, type Problem, type ProblemKind, problem } from './problem.ts';
 
 /** One config file as text, known by its file name. */
-export interface Source {
+export interface ConfigFile {
   readonly name: string;
   readonly text: string;
-  /** Where people find the text, if that is not a file of the source's name. */
+  /** Where people find the text, if that is not a file of the config file's name. */
   readonly found?: FoundIn;
 }
 
-/** A place in another file, such as a manifest, that holds the text of a source. */
+/** A place in another file, such as a manifest, that holds the text of a config file. */
 export interface FoundIn {
   /** The whole file; its name is what messages call it. */
-  readonly file: Source;
+  readonly file: ConfigFile;
   readonly line: number;
   readonly column: number;
   /**
@@ -26,45 +26,45 @@ export interface FoundIn {
 
 export const STDIN_NAME = 'standard input';
 
-const SOURCE_PREFIX = 'ip-masq-';
+const CONFIG_FILE_PREFIX = 'ip-masq-';
 
 /** NAME_MAX of Linux, in bytes. */
 const MAX_NAME_BYTES = 255;
 
-/** How the names of files begin that ip-masq-agent-v2 reads: they may be meant as sources. */
+/** How the names of files begin that ip-masq-agent-v2 reads: they may be meant as config files. */
 export const NEAR_PREFIX = 'ip-masq';
 
-export function isSourceName(name: string): boolean {
-  return name.startsWith(SOURCE_PREFIX);
+export function isConfigFileName(name: string): boolean {
+  return name.startsWith(CONFIG_FILE_PREFIX);
 }
 
-/** Whether a file can have that name and be a source. */
-export function isPossibleSourceName(name: string): boolean {
-  return isSourceName(name) && !/[/\0]/.test(name) && Buffer.byteLength(name) <= MAX_NAME_BYTES;
+/** Whether a file can have that name and be a config file. */
+export function isPossibleConfigFileName(name: string): boolean {
+  return isConfigFileName(name) && !/[/\0]/.test(name) && Buffer.byteLength(name) <= MAX_NAME_BYTES;
 }
 
-/** Whether a file of that name may be meant as a source. */
+/** Whether a file of that name may be meant as a config file. */
 export function isNearMiss(name: string): boolean {
-  return name.startsWith(NEAR_PREFIX) && !isSourceName(name);
+  return name.startsWith(NEAR_PREFIX) && !isConfigFileName(name);
 }
 
 /** What is wrong with a near miss: the end of a sentence. */
-export const nearMissMessage = `is not read: the name of a source begins with ${SOURCE_PREFIX}`;
+export const nearMissText = `is not read: the name of a config file begins with ${CONFIG_FILE_PREFIX}`;
 
-/** @param source the one from which on they are too large */
-export function configLimitProblem(source: string, limit: number): Problem {
-  const message = `all sources together are larger than ${limit} bytes; from this one on they are not read`;
+/** @param configFile the one from which on they are too large */
+export function configLimitProblem(configFile: string, limit: number): Problem {
+  const message = `all config files together are larger than ${limit} bytes; from this one on they are not read`;
   const remedy = 'use wider CIDRs, remove comments, or start the agent with a larger --config-limit';
-  return fileProblem(source, message, remedy);
+  return fileProblem(configFile, message, remedy);
 }
 
-/** The order in which sources are merged: that of the bytes of their names. */
+/** The order in which config files are merged: that of the bytes of their names. */
 export function byteOrder(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
 /** The bytes of a file as text; a problem if they are not UTF-8 text. A byte order mark is dropped. */
-export function decodeSource(name: string, bytes: Buffer): Source | Problem {
+export function decodeFile(name: string, bytes: Buffer): ConfigFile | Problem {
   const failure = (text: string, offset: number, message: string, remedy: string): Problem =>
     problemIn({ name, text }, 'encoding', { offset }, message, remedy);
   if (isUtf16(bytes)) return failure('', 0, 'is UTF-16, not UTF-8', 'save it as UTF-8');
@@ -96,46 +96,46 @@ function validBeginning(bytes: Buffer): string {
   return decoded.toString('utf8', 0, end);
 }
 
-/** A problem with what stands at an offset of the source. */
+/** A problem with what stands at an offset of the config file. */
 export function problemIn(
-  source: Source,
+  configFile: ConfigFile,
   kind: ProblemKind,
   { offset }: { readonly offset: number },
   message: string,
   remedy: string | (() => string),
   other?: { readonly offset: number },
 ): Problem {
-  const theOther = other && { other: originIn(source, other.offset) };
+  const theOther = other && { other: originIn(configFile, other.offset) };
   const particulars = { message, remedy: typeof remedy === 'string' ? remedy : remedy() };
-  return problem(kind, { at: originIn(source, offset), ...theOther, ...particulars });
+  return problem(kind, { at: originIn(configFile, offset), ...theOther, ...particulars });
 }
 
-/** Where people find the character at this offset of the source. */
-export function originIn(source: Source, offset: number): FileOrigin {
-  const { name, found } = source;
-  const starts = lineStarts(source);
-  // In the source's own text, both from 1.
+/** Where people find the character at this offset of the config file. */
+export function originIn(configFile: ConfigFile, offset: number): FileOrigin {
+  const { name, found } = configFile;
+  const starts = lineStarts(configFile);
+  // In the config file's own text, both from 1.
   const line = partitionPoint(starts, (start) => start <= offset);
   const column = offset - (starts[line - 1] ?? 0) + 1;
-  if (found === undefined) return { kind: 'file', source: name, line, column };
+  if (found === undefined) return { kind: 'file', configFile: name, line, column };
   const { file, lineByLine } = found;
   const at = lineByLine
     ? { line: found.line + line - 1, column: found.column + column - 1 }
     : { line: found.line, column: found.column };
-  return { kind: 'file', source: name, file: file.name, ...at };
+  return { kind: 'file', configFile: name, file: file.name, ...at };
 }
 
-const known = new WeakMap<Source, Uint32Array>();
+const known = new WeakMap<ConfigFile, Uint32Array>();
 
-/** Where the lines of the source's own text begin. Found out once, however many problems point there. */
-export function lineStarts(source: Source): Uint32Array {
-  const before = known.get(source);
+/** Where the lines of the config file's own text begin. Found out once, however many problems point there. */
+export function lineStarts(configFile: ConfigFile): Uint32Array {
+  const before = known.get(configFile);
   if (before !== undefined) return before;
-  const { text } = source;
+  const { text } = configFile;
   let count = 1;
   for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) count += 1;
   const starts = new Uint32Array(count); // a list that grows takes five times the memory
   for (let line = 1; line < count; line += 1) starts[line] = text.indexOf('\n', starts[line - 1]) + 1;
-  known.set(source, starts);
+  known.set(configFile, starts);
   return starts;
 }

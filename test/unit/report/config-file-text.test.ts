@@ -3,12 +3,12 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
 import { ALL_KEYS } from '../../../lib/config/keys.ts';
-import { mergeSources } from '../../../lib/config/load.ts';
-import { sourceText } from '../../../lib/report/source-text.ts';
-import { anySources, assertDecideAlike } from '../config/any-sources.ts';
+import { mergeConfigFiles } from '../../../lib/config/load.ts';
+import { configFileText } from '../../../lib/report/config-file-text.ts';
+import { anyConfigFiles, assertDecideAlike } from '../config/any-config-files.ts';
 import { merge, OPTIONS } from '../config/support.ts';
 
-describe('all sources as one', () => {
+describe('all config files as one', () => {
   it('keep order and exceptions; each value has its origin behind it', () => {
     const texts = {
       'ip-masq-cloud': 'nonMasqueradeCIDRs:\n  - 10.224.0.0/12\n  - fd00::/8\nmasqLinkLocal: true\n',
@@ -66,13 +66,13 @@ describe('all sources as one', () => {
   }
 });
 
-describe('the text of a single source', () => {
-  it('read by the agent as the only source decides as all sources do, without a new problem', () => {
+describe('the text of a single config file', () => {
+  it('read by the agent as the only config file decides as all config files do, without a new problem', () => {
     fc.assert(
-      fc.property(anySources(), ({ texts, families }) => {
+      fc.property(anyConfigFiles(), ({ texts, families }) => {
         const { config, problems } = merge(texts, { families });
         assert.ok(config);
-        const text = sourceText(config, families);
+        const text = configFileText(config, families);
         const back = merge({ 'ip-masq-agent': text }, { families });
         assert.ok(back.config, back.lines.join('\n'));
         assertDecideAlike(config, back.config, families);
@@ -86,7 +86,7 @@ describe('the text of a single source', () => {
     );
   });
 
-  it('keeps the names of sources in its comments, whatever they are', () => {
+  it('keeps the names of config files in its comments, whatever they are', () => {
     const hostile = fc.constantFrom(
       ...'\n\r\t\u0085\u2028\u2029\u0000\u007f\ufeff\ufffe\uffff\ud800\u202e#"\':-',
     );
@@ -97,10 +97,10 @@ describe('the text of a single source', () => {
     fc.assert(
       fc.property(names, (suffix) => {
         const name = `ip-masq-${suffix}`;
-        const source = { name, text: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: false' };
-        const { config } = mergeSources([source], OPTIONS);
+        const configFile = { name, text: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: false' };
+        const { config } = mergeConfigFiles([configFile], OPTIONS);
         assert.ok(config);
-        const text = sourceText(config, ['IPv4']);
+        const text = configFileText(config, ['IPv4']);
         const lines = text.split('\n').map((line) => line.replace(/ ?#.*/, ''));
         assert.deepEqual(lines, ['', 'nonMasqueradeCIDRs:', '  - 10.0.0.0/8', 'masqLinkLocal: false', '']);
         // YAML 1.1, 5.1: go-yaml refuses a file with any other character, in a comment too.
@@ -116,5 +116,5 @@ describe('the text of a single source', () => {
 function single(texts: Readonly<Record<string, string>>, families = FAMILIES): string {
   const { config, lines } = merge(texts, { families });
   assert.ok(config, lines.join('\n'));
-  return sourceText(config, families);
+  return configFileText(config, families);
 }

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { flatSource } from '../../../cmd/ip-masq-agent/render/flat-source.ts';
+import { flatConfig } from '../../../cmd/ip-masq-agent/render/flat-config.ts';
 import { FAMILIES, type Family } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { ALL_KEYS, type KeyName } from '../../../lib/config/keys.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
-import { sourceText } from '../../../lib/report/source-text.ts';
+import { configFileText } from '../../../lib/report/config-file-text.ts';
 import { BITS, prefixOf } from '../cidr/arbitrary.ts';
-import { anySources, assertDecideAlike, edges } from '../config/any-sources.ts';
+import { anyConfigFiles, assertDecideAlike, edges } from '../config/any-config-files.ts';
 import { merge, mergedOf } from '../config/support.ts';
 
 /** The keys that say together what is masqueraded, in another way after it. */
@@ -74,7 +74,7 @@ const FLATTENED: readonly Flattened[] = [
   },
 ];
 
-describe('a source without exceptions', () => {
+describe('a config file without exceptions', () => {
   for (const { what, texts, lines } of FLATTENED) {
     it(what, () => assert.deepEqual(flat(texts).split('\n').slice(1), [...lines, '']));
   }
@@ -86,10 +86,10 @@ describe('a source without exceptions', () => {
   });
 });
 
-describe('the text of a source without exceptions', () => {
-  it('read by the agent as the only source decides as all sources do, without a warning', () => {
+describe('the text of a config file without exceptions', () => {
+  it('read by the agent as the only config file decides as all config files do, without a warning', () => {
     fc.assert(
-      fc.property(anySources(), ({ texts, families }) => {
+      fc.property(anyConfigFiles(), ({ texts, families }) => {
         const [config, text] = [mergedOf(texts, { families }), flat(texts, families)];
         const back = merge({ 'ip-masq-agent': text }, { families, strict: true });
         assert.ok(back.config, back.lines.join('\n'));
@@ -104,9 +104,9 @@ describe('the text of a source without exceptions', () => {
 
   it('has the shortest list that does so', () => {
     fc.assert(
-      fc.property(anySources(), ({ texts }) => {
+      fc.property(anyConfigFiles(), ({ texts }) => {
         const config = mergedOf(texts);
-        const { nonMasqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6 } = flatSource(config, FAMILIES);
+        const { nonMasqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6 } = flatConfig(config, FAMILIES);
         const expected =
           shortest(config, 'IPv4', masqLinkLocal.value) + shortest(config, 'IPv6', masqLinkLocalIPv6.value);
         assert.equal(nonMasqueradeCIDRs.length, expected);
@@ -114,9 +114,9 @@ describe('the text of a source without exceptions', () => {
     );
   });
 
-  it('is the same for the same sources', () => {
+  it('is the same for the same config files', () => {
     fc.assert(
-      fc.property(anySources(), ({ texts, families }) => {
+      fc.property(anyConfigFiles(), ({ texts, families }) => {
         assert.equal(flat(texts, families), flat(structuredClone(texts), families));
       }),
     );
@@ -154,5 +154,5 @@ const LINK_LOCAL = {
 } as const;
 
 function flat(texts: Readonly<Record<string, string>>, families = FAMILIES): string {
-  return sourceText(flatSource(mergedOf(texts, { families }), families), families);
+  return configFileText(flatConfig(mergedOf(texts, { families }), families), families);
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { decodeFile, originIn } from '../../../lib/config/config-file.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
-import { decodeSource, originIn } from '../../../lib/config/source.ts';
 
 const NOT_UTF8 = 'has a byte that is not UTF-8; save the file as UTF-8';
 const UTF16 = 's:1:1: error: is UTF-16, not UTF-8; save it as UTF-8';
@@ -15,7 +15,7 @@ describe('a file decodes', () => {
     ['keeping a second byte order mark', Buffer.from('\ufeff\ufeffa'), '\ufeffa'],
     ['with its CRLF line ends kept', Buffer.from('a\r\nb\r\n'), 'a\r\nb\r\n'],
   ] as const) {
-    it(name, () => assert.deepEqual(decodeSource('s', bytes), { name: 's', text }));
+    it(name, () => assert.deepEqual(decodeFile('s', bytes), { name: 's', text }));
   }
 });
 
@@ -49,7 +49,7 @@ describe('a file does not decode', () => {
     ],
   ] as const) {
     it(name, () => {
-      const problem = decodeSource('s', bytes);
+      const problem = decodeFile('s', bytes);
       assert.ok('kind' in problem);
       assert.equal(problem.kind, 'encoding');
       assert.equal(formatProblem(problem), line);
@@ -65,7 +65,7 @@ describe('a file does not decode', () => {
         fc.string({ unit: 'grapheme' }),
         (before, bad, after) => {
           fc.pre(!before.startsWith('\ufeff'));
-          const problem = decodeSource('s', bytesOf(before, bad, after));
+          const problem = decodeFile('s', bytesOf(before, bad, after));
           assert.ok('kind' in problem && problem.at?.kind === 'file');
           const lines = before.split('\n');
           assert.equal(problem.at.line, lines.length);
@@ -91,7 +91,7 @@ describe('a locator', () => {
   ] as const) {
     it(`finds offset ${offset} of ${JSON.stringify(text)} at ${line}:${column}`, () => {
       const origin = originIn({ name: 's', text }, offset);
-      assert.deepEqual(origin, { kind: 'file', source: 's', line, column });
+      assert.deepEqual(origin, { kind: 'file', configFile: 's', line, column });
     });
   }
 
@@ -101,9 +101,9 @@ describe('a locator', () => {
   ] as const) {
     it(name, () => {
       const file = { name: 'm.yaml', text: '' };
-      const source = { name: 's', text: 'a\nb', found: { file, line: 10, column: 5, lineByLine } };
-      const origin = originIn(source, 2);
-      assert.deepEqual(origin, { kind: 'file', source: 's', file: 'm.yaml', line, column });
+      const configFile = { name: 's', text: 'a\nb', found: { file, line: 10, column: 5, lineByLine } };
+      const origin = originIn(configFile, 2);
+      assert.deepEqual(origin, { kind: 'file', configFile: 's', file: 'm.yaml', line, column });
     });
   }
 

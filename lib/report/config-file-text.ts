@@ -1,19 +1,19 @@
 import type { Family } from '../cidr/address.ts';
 import type { MergedConfig } from '../config/config.ts';
+import { commentText } from '../config/config-file-lines.ts';
 import { isDue } from '../config/key.ts';
 import { ALL_KEYS, CIDR_LIMIT, COUNTED_KEYS } from '../config/keys.ts';
 import { DEFAULT_LIMITS } from '../config/limits.ts';
-import { commentText } from '../config/source-lines.ts';
 import { printable } from '../text/escape.ts';
 
 /**
- * A merged config as one source for programs that read a single file: YAML, order and exceptions kept, each value with its
- * origin as a comment. The same config gives the same bytes.
+ * A merged config as one config file for programs that read a single file: YAML, order and exceptions kept, each value with
+ * its origin as a comment. The same config gives the same bytes.
  *
  * @param families keys of others are left out: not every reader knows those of IPv6
  */
-export function sourceText(config: MergedConfig, families: readonly Family[]): string {
-  const names = config.sources.map((name) => commentText(printable(name)));
+export function configFileText(config: MergedConfig, families: readonly Family[]): string {
+  const names = config.configFiles.map((name) => commentText(printable(name)));
   const keys = ALL_KEYS.filter(
     ([name, { family, written, setAt }]) =>
       (family === undefined || families.includes(family)) && isDue(written, setAt(config[name])),

@@ -11,8 +11,8 @@ const OWNERS = [10, 11, 12];
 /** CIDRs of each family that each owner has. */
 const PER_OWNER = 20;
 
-/** Three sources with 20 CIDRs of each family; up to number 2,047 each number has other CIDRs. */
-export function sources(number: number, families: Families): Files {
+/** Three config files with 20 CIDRs of each family; up to number 2,047 each number has other CIDRs. */
+export function configFiles(number: number, families: Families): Files {
   const textOf = (owner: number) => {
     const ipv6 = families === 'both' ? ownPrefixes(owner, number, 'IPv6') : [];
     return list([...ownPrefixes(owner, number, 'IPv4'), ...ipv6]);
@@ -20,7 +20,7 @@ export function sources(number: number, families: Families): Files {
   return Object.fromEntries(OWNERS.map((owner) => [`ip-masq-${owner}`, textOf(owner)]));
 }
 
-/** All CIDRs of one family in the sources of that number. */
+/** All CIDRs of one family in the config files of that number. */
 export function prefixesOf(number: number, family: 'IPv4' | 'IPv6'): readonly string[] {
   return OWNERS.flatMap((owner) => ownPrefixes(owner, number, family));
 }
@@ -39,28 +39,28 @@ function list(prefixes: readonly string[]): string {
   return `nonMasqueradeCIDRs:\n${prefixes.map((prefix) => `  - ${prefix}\n`).join('')}`;
 }
 
-/** A source of 1 MiB holds this many CIDRs, and some more. */
-const PER_SOURCE = 25_000;
+/** A config file of 1 MiB holds this many CIDRs, and some more. */
+const PER_FILE = 25_000;
 
-/** What these sources need of the agent: they are above its default limits. */
+/** What these config files need of the agent: they are above its default limits. */
 export const MANY_FLAGS = ['--cidr-limit-max=200000', '--config-limit=8Mi'];
 
-/** Sources with so many IPv4 CIDRs in all, none next to another. */
-export function manySources(count: number): Files {
+/** Config files with so many IPv4 CIDRs in all, none next to another. */
+export function manyFiles(count: number): Files {
   const prefixes = Array.from({ length: count }, (_, index) => {
     const address = 11 * 2 ** 24 + index * 32;
     return `${[24, 16, 8, 0].map((shift) => Math.floor(address / 2 ** shift) % 256).join('.')}/28`;
   });
   return Object.fromEntries(
-    Array.from({ length: Math.max(1, Math.ceil(count / PER_SOURCE)) }, (_, source) => {
-      const own = prefixes.slice(source * PER_SOURCE, (source + 1) * PER_SOURCE);
-      return [`ip-masq-${source}`, `cidrLimit: ${Math.min(PER_SOURCE, count)}\n${list(own)}`];
+    Array.from({ length: Math.max(1, Math.ceil(count / PER_FILE)) }, (_, configFile) => {
+      const own = prefixes.slice(configFile * PER_FILE, (configFile + 1) * PER_FILE);
+      return [`ip-masq-${configFile}`, `cidrLimit: ${Math.min(PER_FILE, count)}\n${list(own)}`];
     }),
   );
 }
 
 /** A config directory with these files. */
-export async function writeSources(files: Files): Promise<TemporaryDirectory> {
+export async function writeFiles(files: Files): Promise<TemporaryDirectory> {
   const dir = await temporaryDirectory();
   for (const [name, text] of Object.entries(files)) await writeFile(`${dir.path}/${name}`, text);
   return dir;

@@ -9,8 +9,8 @@ import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { BITS, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
 import { prefixFrom } from '../cidr/support.ts';
 
-/** Sources that merge without an error. */
-export interface AnySources {
+/** Config files that merge without an error. */
+export interface AnyConfigFiles {
   readonly families: readonly Family[];
   /** By name, in byte order. */
   readonly texts: Readonly<Record<string, string>>;
@@ -24,15 +24,15 @@ const NEAR_LINK_LOCAL = [
   ...['fe80::/10', 'fe80::1/128', 'fe80::/11', 'fec0::/10', 'fe80::/9'],
 ].map(prefixFrom);
 
-/** Few prefixes that nest, with link-local among them, in the lists of a few sources. All keys are set now and then. */
-export function anySources(): fc.Arbitrary<AnySources> {
+/** Few prefixes that nest, with link-local among them, in the lists of a few config files. All keys are set now and then. */
+export function anyConfigFiles(): fc.Arbitrary<AnyConfigFiles> {
   const anyPrefix = fc.oneof(...FAMILIES.map(crowdedPrefix), fc.constantFrom(...NEAR_LINK_LOCAL));
   const names = fc.subarray(NAMES, { minLength: 1 });
   const entry = fc.record({ prefix: anyPrefix, list: fc.constantFrom(...CIDR_KEYS), names });
   const address = fc.record({ destination: anyPrefix, bits: fc.constantFrom(64, 65), names });
   const flag = fc.option(fc.boolean(), { nil: undefined });
   const duration = fc.option(fc.constantFrom('60s', '1m30s', '1500ms', '100.5ms'), { nil: undefined });
-  // Durations must agree, so all sources have the same ones; each has flags of its own.
+  // Durations must agree, so all config files have the same ones; each has flags of its own.
   const durations = fc.record(keysOf('duration', () => duration));
   const flags = fc.record(keysOf('flag', () => flag));
   return fc
