@@ -5,7 +5,7 @@
 export const NODE_FLAGS: readonly string[] = [
   // Otherwise the signal opens Node's debugger.
   '--disable-sigusr1',
-  // For lib/beside/collect-garbage.ts.
+  // For lib/watchers/collect-garbage.ts.
   '--expose-gc',
   // MiB in each half of the space for young objects, which otherwise grows to 16 and does not shrink.
   '--max-semi-space-size=2',

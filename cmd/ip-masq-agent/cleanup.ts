@@ -32,7 +32,7 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
   const all = await listPlaces(dataplaneOptions(flags), foreignHost(flags));
   const { places, advice } =
     holder?.kind === 'agent'
-      ? besideAgent(holder, flags['masq-chain'], all)
+      ? withRunningAgent(holder, flags['masq-chain'], all)
       : { places: all, advice: undefined };
   const removals = await removeAll(places, retryOptions(flags), isDry);
   const isDone = removals.every((removal) => !hasFailed(removal) && removal.stays.length === 0);
@@ -56,7 +56,7 @@ function removalJson({ family, dataplane, rules = [], stays, error }: Removal): 
 }
 
 /** What is removed beside a running agent, and what to tell of it: nothing that an agent with another chain keeps. */
-function besideAgent(
+function withRunningAgent(
   agent: Agent,
   chain: string,
   places: readonly Place[],

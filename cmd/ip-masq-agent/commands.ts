@@ -114,9 +114,9 @@ export const COMMANDS: Commands = {
   }),
   status: command({
     summary:
-      'say what the agent on this node does: version, dataplane, config, last sync, rules in place or not',
+      'say what the agent on this node does: version, dataplane, config, last sync, rules in sync or not',
     details:
-      'Asks the running agent over the socket of its lock, and reads neither config nor kernel. The exit code is 0 if all is well, 3 if its config is invalid, and 4 if its rules are not in place.',
+      'Asks the running agent over the socket of its lock, and reads neither config nor kernel. The exit code is 0 if all is well, 3 if its config is invalid, and 4 if its rules are not in sync.',
     own: OUTPUT_FLAGS,
     examples: {
       status: 'in the pod of the agent',

@@ -2,7 +2,7 @@ import { systemHost } from '../../lib/dataplane/host.ts';
 import { type Examination, examine } from '../../lib/doctor/examine.ts';
 import type { Paint } from '../../lib/text/colour.ts';
 import { printable } from '../../lib/text/escape.ts';
-import { counted, few } from '../../lib/text/words.ts';
+import { counted, truncated } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
@@ -29,10 +29,10 @@ export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
 
 const MAX_EVIDENCE = 20;
 
-function examinationText({ findings, seen }: Examination, paint: Paint): string {
+function examinationText({ findings, read }: Examination, paint: Paint): string {
   const found = findings.flatMap(({ kind, family, message, evidence, remedy }) => [
     `${paint('yellow', kind)}${family === undefined ? '' : ` (${family})`}: ${printable(message)}`,
-    ...few(evidence, MAX_EVIDENCE, printable).map((line) => `    ${line}`),
+    ...truncated(evidence, MAX_EVIDENCE, printable).map((line) => `    ${line}`),
     `  ${paint('bold', 'to do')}: ${printable(remedy)}`,
     '',
   ]);
@@ -40,5 +40,5 @@ function examinationText({ findings, seen }: Examination, paint: Paint): string 
     findings.length === 0
       ? paint('green', 'nothing found')
       : paint('yellow', counted(findings.length, 'finding'));
-  return `${[...found, `${count}; looked at ${seen.map(printable).join('; ')}`].join('\n')}\n`;
+  return `${[...found, `${count}; read: ${read.map(printable).join('; ')}`].join('\n')}\n`;
 }

@@ -1,6 +1,6 @@
 import { isIP, isIPv4 } from 'node:net';
 import { type Address, parseAddress } from '../../lib/cidr/address.ts';
-import { type Prefix, parsePrefix, partsOfWay, type Way } from '../../lib/cidr/prefix.ts';
+import { type Prefix, parsePrefix, splitTraffic, type Traffic } from '../../lib/cidr/prefix.ts';
 import { isPossibleConfigFileName } from '../../lib/config/config-file.ts';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';
 import { isChainName } from '../../lib/dataplane/iptables/chain.ts';
@@ -142,7 +142,7 @@ export const interval: FlagKind<number> = {
   },
 };
 
-/** Items separated by commas; an empty text means none. A flag that is given again adds to the others, so that no promise is lost. */
+/** Items separated by commas; an empty text means none. A flag that is given again adds to the others, so that no assertion is lost. */
 function list<Item>(placeholder: string, itemOf: (text: string) => Item): FlagKind<readonly Item[]> {
   return {
     placeholder,
@@ -170,14 +170,14 @@ export const authors = list('AUTHORS', (author) => {
 });
 
 /** CIDRs, each perhaps with `from` and the CIDR that packets come from. */
-export const promises = list('CIDRS', (item): Way => {
-  const { to, from } = partsOfWay(item);
-  const way = { prefix: prefixOf(to), from: from === undefined ? undefined : prefixOf(from) };
-  if (way.from === undefined || way.from.family === way.prefix.family) return way;
+export const assertions = list('CIDRS', (item): Traffic => {
+  const { to, from } = splitTraffic(item);
+  const traffic = { prefix: prefixOf(to), from: from === undefined ? undefined : prefixOf(from) };
+  if (traffic.from === undefined || traffic.from.family === traffic.prefix.family) return traffic;
   throw new UsageError(`is not a list of CIDRs: ${quote(item)} has two families`);
 });
 
-export const cidrs = list('CIDRS', prefixOf);
+export const cidrList = list('CIDRS', prefixOf);
 
 function prefixOf(text: string): Prefix {
   const parsed = parsePrefix(text);
@@ -187,7 +187,7 @@ function prefixOf(text: string): Prefix {
 }
 
 /** Port ranges; an empty text means any port. */
-export const ports: FlagKind<readonly PortRange[]> = {
+export const portRanges: FlagKind<readonly PortRange[]> = {
   placeholder: 'RANGES',
   parse(text) {
     const ranges = text === '' ? [] : parsePortRanges(text);

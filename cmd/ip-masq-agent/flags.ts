@@ -1,23 +1,23 @@
 import { FAMILY_NAMES } from '../../lib/cidr/address.ts';
-import { overlap, wayText } from '../../lib/cidr/prefix.ts';
+import { overlap, trafficText } from '../../lib/cidr/prefix.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { DEFAULT_CHAIN, INVALID_PACKETS } from '../../lib/dataplane/options.ts';
 import { AUTHOR_IDS } from '../../lib/foreign/author.ts';
 import { UsageError } from './exit.ts';
 import {
+  assertions,
   authors,
   bindAddress,
   boolean,
   bytes,
   chain,
   choice,
-  cidrs,
+  cidrList,
   configFileNames,
   count,
   interval,
   path,
-  ports,
-  promises,
+  portRanges,
   protocols,
 } from './flag-kinds.ts';
 import { type Flag, flag, type Values } from './flag-table.ts';
@@ -68,7 +68,7 @@ export const FLAGS = {
     'choose the source ports of masqueraded connections at random. A list such as tcp,sctp limits that to these protocols: connections of other protocols keep their ports if possible, as STUN and WebRTC over UDP need it',
   ),
   'to-ports': dataplane(
-    ports,
+    portRanges,
     '',
     'source ports for masqueraded TCP, UDP and SCTP connections, such as 1024-29999,32768-65535; every port is equally likely',
   ),
@@ -119,14 +119,14 @@ export const FLAGS = {
     'names of config files that must be there, such as ip-masq-operator; if one is missing, that is an error in the config',
   ),
   'must-not-masquerade': policy(
-    promises,
+    assertions,
     '',
-    'promise: if the config masquerades any address of these CIDRs, that is an error; for ranges of pods, nodes and peered networks, not of Services. `10.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
+    'assertion: if the config masquerades any address of these CIDRs, that is an error; for ranges of pods, nodes and peered networks, not of Services. `10.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
   ),
   'must-masquerade': policy(
-    promises,
+    assertions,
     '',
-    'promise: if the config does not masquerade an address of these CIDRs, that is an error. `8.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
+    'assertion: if the config does not masquerade an address of these CIDRs, that is an error. `8.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
   ),
   'on-invalid-config': daemon(
     choice('exit', 'keep'),
@@ -139,7 +139,7 @@ export const FLAGS = {
     `authors of foreign rules that you know and accept: the agent and doctor do not warn about their rules, and a metric counts them. ${AUTHOR_IDS.join(', ')}`,
   ),
   'accept-masqueraded': dataplane(
-    cidrs,
+    cidrList,
     '',
     'ranges of pods that are meant to be masqueraded, such as 10.244.0.0/16: the agent and doctor do not warn of routes that lead there',
   ),
@@ -210,10 +210,10 @@ export function checkTogether(flags: FlagValues): void {
     throw new UsageError(
       `--metrics-bind-address and --scrape-bind-address are both ${metrics}: use two addresses, or only one of the flags`,
     );
-  checkPromises(flags);
+  checkAssertions(flags);
 }
 
-function checkPromises(flags: FlagValues): void {
+function checkAssertions(flags: FlagValues): void {
   const { 'must-not-masquerade': inside, 'must-masquerade': outside } = flags;
   const idle = [...inside, ...outside].find(
     ({ prefix: { family } }) => !flags[`enable-${FAMILY_NAMES[family]}`],
@@ -221,7 +221,7 @@ function checkPromises(flags: FlagValues): void {
   if (idle !== undefined) {
     const { family, text } = idle.prefix;
     throw new UsageError(
-      `no promise about ${text} can be kept without rules for ${family}: add --enable-${FAMILY_NAMES[family]}`,
+      `no assertion about ${text} can hold without rules for ${family}: add --enable-${FAMILY_NAMES[family]}`,
     );
   }
   for (const one of inside) {
@@ -230,7 +230,7 @@ function checkPromises(flags: FlagValues): void {
     );
     if (other !== undefined)
       throw new UsageError(
-        `--must-not-masquerade=${wayText(one)} contradicts --must-masquerade=${wayText(other)}: remove one of the two`,
+        `--must-not-masquerade=${trafficText(one)} contradicts --must-masquerade=${trafficText(other)}: remove one of the two`,
       );
   }
 }

@@ -7,7 +7,7 @@ import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { podRoutes } from '../../lib/node/pod-routes.ts';
-import { type GivenPromise, guardOf } from '../../lib/policy/guards.ts';
+import { checksOf, type GivenAssertion } from '../../lib/policy/checks.ts';
 import { type FindPods, masqueradedPods } from '../../lib/policy/masqueraded-pods.ts';
 import type { Verdict } from '../../lib/policy/policy.ts';
 import type { FlagValues } from './flags.ts';
@@ -29,13 +29,13 @@ export function configOptions(flags: FlagValues): ConfigOptions {
     strict: flags.strict,
     noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
     requiredFiles: flags['require-file'],
-    guard: guardOf(families, promisesOf(flags), flags['invalid-packets'] === 'drop'),
+    check: checksOf(families, assertionsOf(flags), flags['invalid-packets'] === 'drop'),
   };
 }
 
-function promisesOf(flags: FlagValues): readonly GivenPromise[] {
+function assertionsOf(flags: FlagValues): readonly GivenAssertion[] {
   const given = (flag: 'must-not-masquerade' | 'must-masquerade', verdict: Verdict) =>
-    flags[flag].map((promised) => ({ ...promised, flag, verdict }));
+    flags[flag].map((one) => ({ ...one, flag, verdict }));
   return [...given('must-not-masquerade', 'not_masqueraded'), ...given('must-masquerade', 'masqueraded')];
 }
 
@@ -59,8 +59,8 @@ export function loadOptions(flags: FlagValues): LoadOptions {
 }
 
 /**
- * The machine for a look at foreign rules, or for a removal, which asks over netlink in legacy mode too: nft(8) would load the same modules of
- * nf_tables. Whether it works is told by what the look could not read.
+ * The machine to read foreign rules, or for a removal, which asks over netlink in legacy mode too: nft(8) would load the same modules of
+ * nf_tables. Whether it works is told by what could not be read.
  */
 export function foreignHost(flags: FlagValues): Host {
   const netlink = flags.netlink === 'off' ? undefined : new Netlink(ownSockets, () => {});

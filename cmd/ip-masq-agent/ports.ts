@@ -4,7 +4,7 @@ import { Conntrack, type Flow } from '../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { ownAddresses } from '../../lib/node/own-addresses.ts';
 import { SystemError } from '../../lib/text/error.ts';
-import { counted, few } from '../../lib/text/words.ts';
+import { counted, truncated } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
@@ -54,7 +54,7 @@ function usesText(uses: readonly PortUse[]): string {
   const lines = uses.map(({ address, protocol, destination, inUse, ports: all, users }) => {
     const userText = (user: (typeof users)[number]) => `${user.address} (${user.inUse})`;
     const percent = `${((100 * inUse) / all).toFixed(1)}%`.padStart(6);
-    const who = few(users, USERS_SHOWN, userText, (more) => `${more} more`).join(', ');
+    const who = truncated(users, USERS_SHOWN, userText, (more) => `${more} more`).join(', ');
     return `${percent}  ${inUse} of ${all} ports of ${address} to ${protocol} ${destination}, used by ${who}\n`;
   });
   return lines.join('');

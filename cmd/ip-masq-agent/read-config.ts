@@ -5,7 +5,7 @@ import { formatProblem } from '../../lib/config/problem.ts';
 import { readAgentInputs, readInputs } from '../../lib/inputs/input.ts';
 import type { CheckReport } from '../../lib/report/report.ts';
 import { printable } from '../../lib/text/escape.ts';
-import { few } from '../../lib/text/words.ts';
+import { truncated } from '../../lib/text/words.ts';
 import type { INPUT_FLAGS } from './command-flags.ts';
 import { UsageError } from './exit.ts';
 import type { Values } from './flag-table.ts';
@@ -53,7 +53,7 @@ const MOST_ERRORS = 10;
 /** The error for programs, as a field beside what the kernel does; no field if the config is valid. */
 export function errorJson(error: InvalidConfigError | undefined): { readonly error?: string } {
   if (error === undefined) return {};
-  return { error: [error.message, ...few(error.problems, MOST_ERRORS, formatProblem)].join('\n') };
+  return { error: [error.message, ...truncated(error.problems, MOST_ERRORS, formatProblem)].join('\n') };
 }
 
 /**

@@ -14,8 +14,8 @@ import { printResult } from './print.ts';
 export async function status({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const state = stateOf(await findHolder());
   const lines = linesOf(state);
-  const inPlace = state.inPlace ? EXIT.ok : EXIT.different;
-  const code = state.invalid === null ? inPlace : EXIT.config;
+  const inSync = state.inSync ? EXIT.ok : EXIT.different;
+  const code = state.invalid === null ? inSync : EXIT.config;
   return printResult(flags.output, code, state, () => `${lines.join('\n')}\n`);
 }
 

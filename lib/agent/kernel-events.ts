@@ -3,43 +3,43 @@ import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
 import type { Generation } from '../netlink/replies.ts';
 import { OWN_NAME } from '../netlink/threads.ts';
-import type { News } from '../netlink/watch.ts';
+import type { Events } from '../netlink/watch.ts';
 import { programs } from '../text/programs.ts';
 
-/** The shortest pause between two looks: the changes of a burst lead to one. */
+/** The shortest pause between two syncs that events cause: the changes of a burst lead to one. */
 export const PAUSE_MS = 50;
 
-/** The share of a core that looks may take, however many changes other programs make, up to the longest pause. */
+/** The share of a core that such syncs may take, however many changes other programs make, up to the longest pause. */
 const MOST_LOAD = 1 / 40;
 const LONGEST_PAUSE_MS = 2_000;
 
 /** Repairs with at most so much time between them are in a row. */
 const CALM_MS = 10_000;
 
-/** Many programs may act before there is a look. */
+/** Many programs may act before there is a sync. */
 const MOST_NAMES = 8;
 
 /** The kernel tells so many characters of the name of a process. */
 const NAME_LENGTH = 15;
 
-export interface LookResult {
+export interface SyncOutcome {
   /** Milliseconds of CPU that the agent and its tools have used for it. */
   readonly cost: number;
   /** Whether it has repaired what another program had changed. */
   readonly isRepair: boolean;
   /** Whether the kernel holds the policy now. */
-  readonly isHeld: boolean;
+  readonly inSync: boolean;
 }
 
 /**
- * Changes of nf_tables that are not known yet, and when to look. An event tells that something has changed, not what. What
- * a look has covered, the agent's own changes among it, leads to no other look.
+ * Changes of nf_tables that are not known yet, and when to sync. An event tells that something has changed, not what. What
+ * a sync has covered, the agent's own changes among it, leads to no other sync.
  */
 export class KernelEvents {
   /** The last generation that each program has made. */
   readonly #programs = new Map<string, number>();
   #last: number | undefined;
-  /** Whether to look without an event, or after lost ones. */
+  /** Whether to sync without an event, or after lost ones. */
   #isBlind = false;
   #since = 0;
   #dueAt = 0;
@@ -48,13 +48,13 @@ export class KernelEvents {
   #known: () => number | undefined = () => undefined;
   #own: readonly string[] = [];
 
-  /** @param known the generation of nf_tables that the last look has covered; undefined if that is unknown */
+  /** @param known the generation of nf_tables that the last sync has covered; undefined if that is unknown */
   follow(known: () => number | undefined, { iptables }: Pick<Dataplane, 'iptables'>): void {
     this.#known = known;
     this.#own = ownProcesses(iptables);
   }
 
-  add({ items, lost }: News<Generation>): void {
+  add({ items, lost }: Events<Generation>): void {
     if (!this.isPending) this.#since = performance.now();
     this.#isBlind ||= lost;
     for (const { id, process: program } of items) {
@@ -64,12 +64,12 @@ export class KernelEvents {
     }
   }
 
-  /** Whether there are changes that no look has covered. */
+  /** Whether there are changes that no sync has covered. */
   get isPending(): boolean {
     return this.#isBlind || (this.#last !== undefined && this.#isFresh(this.#last));
   }
 
-  /** When to look, by performance.now(); undefined if there is no reason. */
+  /** When to sync, by performance.now(); undefined if there is no reason. */
   get dueAt(): number | undefined {
     return this.isPending ? this.#dueAt : undefined;
   }
@@ -85,8 +85,8 @@ export class KernelEvents {
     return { since: this.#since, by: foreign.length > 0 ? foreign : names };
   }
 
-  /** Takes note of a look, after which there is a pause: after a repair the longer, the more of them are in a row. */
-  settle({ cost, isRepair, isHeld }: LookResult): void {
+  /** Takes note of a sync, after which there is a pause: after a repair the longer, the more of them are in a row. */
+  settle({ cost, isRepair, inSync }: SyncOutcome): void {
     const now = performance.now();
     if (isRepair) {
       this.#row = now - this.#repairedAt > CALM_MS ? 1 : this.#row + 1;
@@ -94,8 +94,8 @@ export class KernelEvents {
     }
     const pause = isRepair ? PAUSE_MS * 2 ** (this.#row - 1) : Math.max(PAUSE_MS, cost / MOST_LOAD);
     this.#dueAt = Math.max(this.#dueAt, now + Math.min(pause, LONGEST_PAUSE_MS));
-    // Nobody may tell of the change that the look has met.
-    if (!isHeld) this.add({ items: [], lost: true });
+    // Nobody may tell of the change that the sync has met.
+    if (!inSync) this.add({ items: [], lost: true });
   }
 
   /** How many repairs are in a row. */

@@ -14,7 +14,7 @@ export interface LockOptions {
   readonly timeoutMs: number;
   readonly log: Logger;
   readonly signal: AbortSignal;
-  /** The lock was not to be had, and the agent goes on without it. */
+  /** The lock cannot be taken, and the agent goes on without it. */
   readonly onFailure: () => void;
   /** This process goes on without the lock, and now another agent has it. */
   readonly onOther: (error: SystemError) => void;
@@ -35,13 +35,13 @@ const CONNECTION_MS = 1_000;
 /** The lock of this network namespace, which lets one agent run. It ends with the process. */
 export class NamespaceLock {
   readonly #options: LockOptions;
-  #state: 'not asked for' | 'held' | 'not to be had' = 'not asked for';
+  #state: 'not asked for' | 'locked' | 'unavailable' = 'not asked for';
 
   constructor(options: LockOptions) {
     this.#options = options;
   }
 
-  /** Whether it was taken, or was not to be had: this process then changes the kernel. */
+  /** Whether it was taken, or cannot be taken: this process then changes the kernel. */
   get isDecided(): boolean {
     return this.#state !== 'not asked for';
   }
@@ -58,7 +58,7 @@ export class NamespaceLock {
     for (let isAnnounced = false; !this.isDecided; isAnnounced = true) {
       const holder = await tryLock(introduction, signal);
       if (holder === undefined) {
-        this.#state = 'held';
+        this.#state = 'locked';
         return;
       }
       if (holder.kind === 'unproven') {
@@ -66,7 +66,7 @@ export class NamespaceLock {
           `cannot take the lock against a second agent: ${holder.reason}; the agent goes on without it`,
         );
         onFailure();
-        this.#state = 'not to be had';
+        this.#state = 'unavailable';
         void this.#keepTrying();
         return;
       }
@@ -80,7 +80,7 @@ export class NamespaceLock {
 
   /** Whether this process changes the kernel, and no other agent has taken the lock since. */
   async isAlone(): Promise<boolean> {
-    if (this.#state !== 'not to be had') return this.#state === 'held';
+    if (this.#state !== 'unavailable') return this.#state === 'locked';
     return (await tryLock(this.#options.introduction))?.kind !== 'agent';
   }
 
@@ -92,7 +92,7 @@ export class NamespaceLock {
       if (signal.aborted) return;
       const holder = await tryLock(introduction);
       if (holder === undefined) {
-        this.#state = 'held';
+        this.#state = 'locked';
         return log.info('took the lock against a second agent');
       }
       if (holder.kind === 'agent') return onOther(otherAgent(holder, 'started while this one had no lock'));

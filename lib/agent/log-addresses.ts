@@ -2,7 +2,7 @@ import { formatAddress } from '../cidr/address.ts';
 import { formatRemark, type Remark } from '../config/problem.ts';
 import type { Logger } from '../log/log.ts';
 import { bestAddresses, type NodeAddress, nodeAddresses, type Policy } from '../policy/policy.ts';
-import { counted, fewInSentence } from '../text/words.ts';
+import { counted, truncatedText } from '../text/words.ts';
 
 /** The most ranges and the most addresses that are named one by one. */
 const MOST = 10;
@@ -29,7 +29,7 @@ export function addressRemarks(policies: readonly Policy[]): readonly Remark[] {
   const named = all.slice(0, MOST).map(remarkOn);
   if (more <= 0) return named;
   const message = `this node has no address, or several, in ${counted(more, 'more range')}`;
-  return [...named, { message, remedy: 'resolve those that are named, then look again' }];
+  return [...named, { message, remedy: 'resolve those that are named, then run it again' }];
 }
 
 function isFine(address: NodeAddress): boolean {
@@ -51,7 +51,7 @@ function remarkOn(address: NodeAddress): Remark {
   if (others.length === 0) return { at, message, remedy: 'nothing to do' };
   return {
     at,
-    message: `this node has several addresses in ${range.text} that are equally good, of which the lowest is used: ${fewInSentence(best, MOST, formatAddress)}`,
+    message: `this node has several addresses in ${range.text} that are equally good, of which the lowest is used: ${truncatedText(best, MOST, formatAddress)}`,
     remedy: 'make the range smaller, so that no address that comes and goes is in it',
   };
 }

@@ -9,8 +9,8 @@ import { CONNECTIONS_KEEP, type VerdictChanges } from '../policy/changes.ts';
 import type { Family } from '../policy/policy.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { programs } from '../text/programs.ts';
-import { counted, few } from '../text/words.ts';
-import type { Wake } from './wakes.ts';
+import { counted, truncated } from '../text/words.ts';
+import type { Trigger } from './triggers.ts';
 
 const MAX_RULES = 100;
 
@@ -44,7 +44,7 @@ export function logVanished(
 ): void {
   const gone = before.configFiles.filter((name) => !configFiles.includes(name));
   if (gone.length === 0) return;
-  const names = few(gone, MAX_NAMES, String).join(', ');
+  const names = truncated(gone, MAX_NAMES, String).join(', ');
   const summaries = Array.from(described, ([family, { summary }]) => `${family}: ${summary}`).join('; ');
   log.warn(
     { verdicts: [...described.values()].flatMap(({ lines }) => lines) },
@@ -52,18 +52,18 @@ export function logVanished(
   );
 }
 
-interface KernelChange {
+interface RuleChange {
   readonly plan: Plan;
   readonly verdicts: VerdictChanges;
   /** Whether another program has changed what the agent applied last. */
   readonly drifted: boolean;
-  readonly isHeld: boolean;
-  readonly wake: Wake;
+  readonly inSync: boolean;
+  readonly trigger: Trigger;
   /** Milliseconds. */
   readonly took: number;
 }
 
-export function logChange(log: Logger, { plan, verdicts, drifted, isHeld, wake, took }: KernelChange): void {
+export function logChange(log: Logger, { plan, verdicts, drifted, inSync, trigger, took }: RuleChange): void {
   const { family, found, added, removed, kept } = plan;
   const rules = [
     ...added.map((rule) => `+ ${describeRule(rule)}`),
@@ -71,16 +71,16 @@ export function logChange(log: Logger, { plan, verdicts, drifted, isHeld, wake, 
   ];
   const fields = {
     family,
-    reason: wake.reason,
+    reason: trigger.reason,
     found,
     took_ms: tenths(took),
     verdicts: verdicts.lines,
-    rules: few(rules, MAX_RULES, String),
+    rules: truncated(rules, MAX_RULES, String),
   };
   const keep = verdicts.lines.length > 0 ? `; ${CONNECTIONS_KEEP}` : '';
   const counts = `rules added ${added.length}, removed ${removed.length}, kept ${kept}; ${verdicts.summary}${keep}`;
-  const foreign = `${family}: ${programs(wake.by)} has changed the agent's rules`;
-  if (!isHeld)
+  const foreign = `${family}: ${programs(trigger.by)} has changed the agent's rules`;
+  if (!inSync)
     log.warn(fields, `${foreign} again before they were read back; the agent tries again; ${counts}`);
   else if (drifted) log.warn(fields, `${foreign}; repaired: ${found.join(', ')}; ${counts}`);
   else log.info(fields, `${family}: ${counts}`);

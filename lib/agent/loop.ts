@@ -1,7 +1,7 @@
 import type { MergedConfig } from '../config/config.ts';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
-import { describeKernelChange } from '../dataplane/kernel-fates.ts';
+import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
@@ -9,9 +9,9 @@ import { compilePolicy, type Family, isFor, type OwnAddress, type Policy } from 
 import { createReader, keepRules, type LoadObserver, type LoadOptions, resyncInterval } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
 import { type Described, logChange, logVanished } from './log-changes.ts';
-import { type Change, reconcile } from './reconcile.ts';
+import { type FamilyChange, reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
-import { isLook, type Wake } from './wakes.ts';
+import { isOfNode, type Trigger } from './triggers.ts';
 
 export interface AgentOptions {
   readonly loading: LoadOptions;
@@ -43,15 +43,15 @@ export interface Observer extends LoadObserver {
   onRetry(error: DataplaneError, seconds: number): void;
   /** The kernel holds the policy of a family. */
   onSync(event: SyncEvent): void;
-  onLook(look: LookEvent): void;
+  onReconcile(event: ReconcileEvent): void;
   onFailure(families: readonly Family[]): void;
 }
 
-export interface LookEvent {
+export interface ReconcileEvent {
   /** Whether no other program has changed them. */
-  readonly wasHeld: boolean;
+  readonly wasInSync: boolean;
   /** Whether the kernel holds the policies now. */
-  readonly isHeld: boolean;
+  readonly inSync: boolean;
   /** The programs that may have changed them, as the kernel names them. */
   readonly by: readonly string[] | undefined;
 }
@@ -65,17 +65,17 @@ export interface SyncEvent {
   readonly verdicts: VerdictChanges | undefined;
   /** Whether another program has changed what the agent applied last. */
   readonly drifted: boolean;
-  readonly wake: Wake;
-  /** Seconds since the wake. */
+  readonly trigger: Trigger;
+  /** Seconds since the trigger. */
   readonly duration: number;
 }
 
-/** What a wake has led to. */
-export type Step = Sync | Held;
+/** What a trigger has led to. */
+export type Step = Sync | NoValidConfig;
 
 /** There is no valid config yet, and the rules of an earlier run stay as they are. */
-interface Held {
-  readonly kind: 'held';
+interface NoValidConfig {
+  readonly kind: 'no valid config';
   /** Milliseconds until the config files are read again without a change. */
   readonly interval: number;
 }
@@ -89,26 +89,26 @@ export interface Sync {
   /** Whether anything was written. */
   readonly changed: boolean;
   /** Whether the kernel gives some packets another verdict than before. */
-  readonly verdictsChanged: boolean;
+  readonly newVerdicts: boolean;
   /** The programs that may have made the drift that was found; undefined if there was none. */
   readonly drift: readonly string[] | undefined;
   /** Whether the kernel was found to hold the policies at the end. */
-  readonly isHeld: boolean;
-  /** Milliseconds of CPU of a look that events of the kernel have caused; 0 for other syncs. */
+  readonly inSync: boolean;
+  /** Milliseconds of CPU of a sync that events of the kernel have caused; 0 for other syncs. */
   readonly cost: number;
   /** Milliseconds until the next sync without a change. */
   readonly interval: number;
 }
 
 /**
- * Syncs the kernel with the config files, once for each wake. An error in the config files ends the loop before the kernel
+ * Syncs the kernel with the config files, once for each trigger. An error in the config files ends the loop before the kernel
  * is changed: the rules stay as they are. With `keepIf`, the loop goes on with the last valid config.
  *
  * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
  */
 export async function* syncs(
   { loading, keepIf, ownAddresses, cpuTime, syncTimeout, lock, open }: AgentOptions,
-  wakes: AsyncIterable<Wake> | Iterable<Wake>,
+  triggers: AsyncIterable<Trigger> | Iterable<Trigger>,
   observer: Observer,
   log: Logger,
   signal: AbortSignal,
@@ -120,13 +120,13 @@ export async function* syncs(
   let opened: Opened | undefined;
   let hasApplied = false;
 
-  for await (const wake of wakes) {
-    // A look at the kernel does not read the config files: a file may be half written, and its change is not the reason.
-    if (!isLook(wake.reason)) await reader.read();
+  for await (const trigger of triggers) {
+    // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
+    if (!isOfNode(trigger.reason)) await reader.read();
     const { valid } = reader;
     if (valid === undefined) {
       await lock();
-      yield { kind: 'held', interval: loading.resyncInterval };
+      yield { kind: 'no valid config', interval: loading.resyncInterval };
       continue;
     }
     compiled = compile(valid.config, compiled, families, ownAddresses, log);
@@ -140,15 +140,15 @@ export async function* syncs(
     let written: Written | undefined;
     while (written === undefined) {
       const { dataplane, instead } = opened;
-      written = await bringIn(policies, dataplane, wake, context).catch(async (error: unknown) => {
+      written = await syncAll(policies, dataplane, trigger, context).catch(async (error: unknown) => {
         if (hasApplied || instead === undefined) throw error;
         opened = announced(await instead(error), observer, log);
         return undefined;
       });
     }
     hasApplied = true;
-    // Only looks that other programs cause are paced by what they cost.
-    const cost = wake.reason === 'drift' ? cpuTime() - before : 0;
+    // Only syncs that other programs cause are paced by what they cost.
+    const cost = trigger.reason === 'drift' ? cpuTime() - before : 0;
     const { dataplane } = opened;
     yield { kind: 'synced', policies, dataplane, ...written, cost, interval: resyncInterval(valid, loading) };
   }
@@ -201,16 +201,16 @@ interface SyncOptions {
   readonly log: Logger;
 }
 
-type Written = Pick<Sync, 'changed' | 'verdictsChanged' | 'drift' | 'isHeld'>;
+type Written = Pick<Sync, 'changed' | 'newVerdicts' | 'drift' | 'inSync'>;
 
 /** Brings the policies into the kernel, and tells the observer and the log. */
-async function bringIn(
+async function syncAll(
   policies: readonly Policy[],
   dataplane: Dataplane,
-  wake: Wake,
+  trigger: Trigger,
   { hasApplied, described, retry, observer, log }: SyncOptions,
 ): Promise<Written> {
-  const { changes, isHeld, stays } = await reconcile(dataplane, policies, {
+  const { changes, inSync, stays } = await reconcile(dataplane, policies, {
     ...retry,
     hasApplied,
     onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
@@ -218,37 +218,37 @@ async function bringIn(
     observer.onFailure(policies.map(({ family }) => family));
     throw error;
   });
-  const took = performance.now() - wake.since;
+  const took = performance.now() - trigger.since;
   const isDrift = [...changes.values()].some(({ drifted }) => drifted);
-  observer.onLook({ wasHeld: !isDrift, isHeld, by: wake.by });
-  let verdictsChanged = false;
+  observer.onReconcile({ wasInSync: !isDrift, inSync, by: trigger.by });
+  let newVerdicts = false;
   for (const policy of policies) {
     const { family } = policy;
     const change = changes.get(family);
-    const verdicts = change && verdictsOf(change, policy, described);
-    verdictsChanged ||= verdicts !== undefined && (verdicts.lines.length > 0 || verdicts.beginsAnew === true);
+    const verdicts = change && changesOf(change, policy, described);
+    newVerdicts ||= verdicts !== undefined && (verdicts.lines.length > 0 || verdicts.beginsAnew === true);
     const { plan, drifted = false } = change ?? {};
-    // A look that has found nothing is no sync.
-    if (isHeld && (plan !== undefined || wake.reason !== 'drift'))
-      observer.onSync({ policy, plan, verdicts, drifted, wake, duration: took / 1000 });
+    // An event of the kernel after which nothing differs is not reported as a sync.
+    if (inSync && (plan !== undefined || trigger.reason !== 'drift'))
+      observer.onSync({ policy, plan, verdicts, drifted, trigger, duration: took / 1000 });
     if (plan === undefined || verdicts === undefined)
-      log.debug({ family, reason: wake.reason }, 'nothing to change');
-    else logChange(log, { plan, verdicts, drifted, isHeld, wake, took });
+      log.debug({ family, reason: trigger.reason }, 'nothing to change');
+    else logChange(log, { plan, verdicts, drifted, inSync, trigger, took });
     // Said when it comes to stay, and by each new process.
-    if (change !== undefined || wake.reason === 'start')
+    if (change !== undefined || trigger.reason === 'start')
       for (const text of stays.get(family) ?? []) log.warn({ family }, text);
   }
-  return { changed: changes.size > 0, verdictsChanged, drift: isDrift ? (wake.by ?? []) : undefined, isHeld };
+  return { changed: changes.size > 0, newVerdicts, drift: isDrift ? (trigger.by ?? []) : undefined, inSync };
 }
 
 /** What a change does to packets. What this process applied is known, unless another program has changed it. */
-function verdictsOf(
-  { drifted, observed }: Change,
+function changesOf(
+  { drifted, observed }: FamilyChange,
   policy: Policy,
   described: Described | undefined,
 ): VerdictChanges {
   const known = drifted ? undefined : described?.get(policy.family);
-  return known ?? describeKernelChange(observed.fates(), policy);
+  return known ?? describeKernelChange(observed.verdicts(), policy);
 }
 
 /** How the agent waits for a busy kernel. Each retry is logged and goes to the observer. */

@@ -1,30 +1,30 @@
 import { FAMILIES, type Family } from '../cidr/address.ts';
-import type { Dataplane, Found, Observed, Place } from '../dataplane/dataplane.ts';
+import type { Dataplane, Observed, OwnRules, Place } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { listPlaces, openDataplane } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
-export type Reading =
-  | (Found & { readonly kind: 'found'; readonly observed: Observed })
+export type PlaceState =
+  | (OwnRules & { readonly kind: 'found'; readonly observed: Observed })
   | (Place & { readonly kind: 'empty'; readonly observed: Observed })
   /** There can be no rules, because the tool or the kernel's support is missing. */
   | (Place & { readonly kind: 'impossible'; readonly error: DataplaneError })
   | (Place & { readonly kind: 'unreadable'; readonly error: DataplaneError });
 
-export type FoundRules = Extract<Reading, { readonly kind: 'found' }>;
-export type Unreadable = Extract<Reading, { readonly kind: 'unreadable' }>;
+export type ObservedRules = Extract<PlaceState, { readonly kind: 'found' }>;
+export type UnreadablePlace = Extract<PlaceState, { readonly kind: 'unreadable' }>;
 
 /**
- * Reads a place with the care of a first look.
+ * Reads a place as at a first observation.
  *
  * @param retry how to wait for a busy kernel; if undefined, it cannot be read
  */
-export async function readPlace(place: Place, retry?: RetryOptions): Promise<Reading> {
-  const look = () => place.dataplane.observe(place.family, 'more');
+export async function readPlace(place: Place, retry?: RetryOptions): Promise<PlaceState> {
+  const observe = () => place.dataplane.observe(place.family, 'more');
   try {
-    const observed = await (retry === undefined ? look() : retrying(look, retry));
+    const observed = await (retry === undefined ? observe() : retrying(observe, retry));
     const rules = observed.remove()?.current;
     return rules === undefined
       ? { ...place, kind: 'empty', observed }
@@ -38,10 +38,10 @@ export async function readPlace(place: Place, retry?: RetryOptions): Promise<Rea
 export async function readPlaces(
   places: readonly Place[],
   retry?: RetryOptions,
-): Promise<readonly Reading[]> {
-  const readings: Reading[] = [];
-  for (const place of places) readings.push(await readPlace(place, retry));
-  return readings;
+): Promise<readonly PlaceState[]> {
+  const states: PlaceState[] = [];
+  for (const place of places) states.push(await readPlace(place, retry));
+  return states;
 }
 
 /** All places where rules of the agent can be. */
@@ -49,15 +49,15 @@ export interface Survey {
   /** The dataplane that is used. */
   readonly dataplane: Dataplane;
   /** Its places, one for each family. */
-  readonly used: readonly Reading[];
+  readonly used: readonly PlaceState[];
   /** Those of the dataplanes and modes that are not used. */
-  readonly others: readonly Reading[];
+  readonly others: readonly PlaceState[];
 }
 
 /**
  * Opens the dataplane that an agent would use, and reads all places, for commands beside the agent.
  *
- * @param asking where to look for what says which dataplane
+ * @param asking the machine to read what says which dataplane
  * @throws {DataplaneError} if no dataplane can be opened
  */
 export async function survey(

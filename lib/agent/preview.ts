@@ -2,7 +2,7 @@ import type { MergedConfig } from '../config/config.ts';
 import type { Observed, Place, Plan } from '../dataplane/dataplane.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
 import { compilePolicy, type Family, type Policy } from '../policy/policy.ts';
-import type { Reading, Unreadable } from './places.ts';
+import type { PlaceState, UnreadablePlace } from './places.ts';
 
 /** What a sync would do in one place. */
 export interface Preview extends Place {
@@ -13,7 +13,7 @@ export interface Preview extends Place {
   /** Undefined if the family is turned off. */
   readonly policy?: Policy;
   /** Why the agent cannot look for leftovers in a family that is turned off. */
-  readonly unreadable?: Unreadable;
+  readonly unreadable?: UnreadablePlace;
 }
 
 /**
@@ -21,16 +21,16 @@ export interface Preview extends Place {
  *
  * @throws {DataplaneError} if a family is kept that cannot be read
  */
-export function preview(reading: Reading, config: MergedConfig, families: readonly Family[]): Preview {
-  const { dataplane, family } = reading;
+export function preview(state: PlaceState, config: MergedConfig, families: readonly Family[]): Preview {
+  const { dataplane, family } = state;
   const place = { dataplane, family };
   const isKept = families.includes(family);
-  if ('error' in reading) {
-    if (isKept) throw reading.error;
-    const unreadable = reading.kind === 'unreadable' ? { unreadable: reading } : {};
+  if ('error' in state) {
+    if (isKept) throw state.error;
+    const unreadable = state.kind === 'unreadable' ? { unreadable: state } : {};
     return { ...place, plan: undefined, observed: undefined, ...unreadable };
   }
-  const { observed } = reading;
+  const { observed } = state;
   if (!isKept) return { ...place, plan: observed.remove(), observed };
   const policy = compilePolicy(config, family, ownAddressList());
   return { ...place, plan: observed.plan(policy), observed, policy };

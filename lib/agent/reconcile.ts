@@ -10,7 +10,7 @@ interface ReconcileOptions extends RetryOptions {
 }
 
 /** What a sync changes in one family. */
-export interface Change {
+export interface FamilyChange {
   readonly plan: Plan;
   /** Whether the kernel no longer held what this process applied last. */
   readonly drifted: boolean;
@@ -20,9 +20,9 @@ export interface Change {
 
 interface Reconciled {
   /** The first change of each family that differed. */
-  readonly changes: ReadonlyMap<Family, Change>;
+  readonly changes: ReadonlyMap<Family, FamilyChange>;
   /** Whether the kernel was found to hold all policies. If not, another program changes the same rules all the time. */
-  readonly isHeld: boolean;
+  readonly inSync: boolean;
   /** What stays in each family although no rule of the agent is in it, in words. */
   readonly stays: ReadonlyMap<Family, readonly string[]>;
 }
@@ -45,14 +45,14 @@ export async function reconcile(
   policies: readonly Policy[],
   options: ReconcileOptions,
 ): Promise<Reconciled> {
-  const changes = new Map<Family, Change>();
+  const changes = new Map<Family, FamilyChange>();
   const whole = new Set<Family>();
   const failures = new Failures();
   const stays = new Map<Family, readonly string[]>();
-  const isHeld = await retrying(async () => {
+  const inSync = await retrying(async () => {
     const care = (family: Family) => (whole.has(family) ? 'most' : options.hasApplied ? 'little' : 'more');
-    const look = (hasApplied: boolean) => planAll(dataplane, policies, care, hasApplied, stays);
-    const planned = await look(options.hasApplied);
+    const planFamilies = (hasApplied: boolean) => planAll(dataplane, policies, care, hasApplied, stays);
+    const planned = await planFamilies(options.hasApplied);
     if (planned.length === 0) return true;
     await all(
       planned.map(async (change) => {
@@ -66,7 +66,7 @@ export async function reconcile(
         });
       }),
     );
-    const differing = await look(true);
+    const differing = await planFamilies(true);
     for (const { plan, observed } of differing) {
       const before = planned.find((one) => one.plan.family === plan.family);
       // Without a generation, a program that deletes what was written looks like a tool that writes nothing.
@@ -76,11 +76,11 @@ export async function reconcile(
     }
     return differing.length === 0;
   }, options);
-  return { changes, isHeld, stays };
+  return { changes, inSync, stays };
 }
 
 /** Whether no rule of the agent is there, and nobody was seen to write, the tool included. */
-function hasDoneNothing({ observed: before }: Change, now: Observed): boolean {
+function hasDoneNothing({ observed: before }: FamilyChange, now: Observed): boolean {
   return now.remove() === undefined && now.generation === before.generation;
 }
 
@@ -161,7 +161,7 @@ async function planAll(
   careOf: (family: Family) => Care,
   hasApplied: boolean,
   stays: Map<Family, readonly string[]>,
-): Promise<readonly Change[]> {
+): Promise<readonly FamilyChange[]> {
   const changes = await all(
     policies.map(async (policy) => {
       const observed = await dataplane.observe(policy.family, careOf(policy.family));

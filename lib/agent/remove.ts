@@ -7,11 +7,11 @@ import { removeRules } from './reconcile.ts';
 import type { RetryOptions } from './retry.ts';
 
 export interface Removal extends Place {
-  /** Whether nothing was removed, but only looked for. */
+  /** Whether nothing was removed, but only observed. */
   readonly isDry: boolean;
   /** The removed rules and jumps; undefined if there were none, or it failed. */
   readonly rules?: readonly string[] | undefined;
-  /** Why it failed; `missing` if the tool of the family is not installed, so that nobody has looked. */
+  /** Why it failed; `missing` if the tool of the family is not installed, so that nothing was read. */
   readonly error?: DataplaneError;
   /** Empty chains that cannot be deleted, in words. */
   readonly stays: readonly string[];
@@ -20,7 +20,7 @@ export interface Removal extends Place {
 /**
  * Removes the agent's rules from these places. A failure in one does not stop the others.
  *
- * @param isDry only looks what it would remove
+ * @param isDry only says what it would remove
  */
 export async function removeAll(
   places: readonly Place[],
@@ -63,7 +63,7 @@ export function describeRemoval(removal: Removal): string {
 
 function resultText({ rules, error, isDry }: Removal): string {
   if (error !== undefined)
-    return error.failure === 'missing' ? `not looked at: ${error.message}` : adviceText(error);
+    return error.failure === 'missing' ? `not read: ${error.message}` : adviceText(error);
   if (rules === undefined) return 'no rules of the agent';
   const verb = isDry ? 'would remove' : 'removed';
   return `${verb} ${rules.length === 0 ? 'an empty chain' : counted(rules.length, 'rule')}`;

@@ -59,18 +59,18 @@ export function parsePrefix(text: string): ParsedPrefix {
 }
 
 /** Where packets go, and where they come from. */
-export interface Way {
+export interface Traffic {
   readonly prefix: Prefix;
   /** Undefined for packets from anywhere. Of the same family. */
   readonly from?: Prefix | undefined;
 }
 
 /** `8.0.0.0/8`, or `8.0.0.0/8 from 10.244.0.0/16`. */
-export function wayText({ prefix, from }: Way): string {
+export function trafficText({ prefix, from }: Traffic): string {
   return from === undefined ? prefix.text : `${prefix.text} from ${from.text}`;
 }
 
-export function partsOfWay(text: string): { readonly to: string; readonly from: string | undefined } {
+export function splitTraffic(text: string): { readonly to: string; readonly from: string | undefined } {
   const [, to = text, from] = /^(.*?) +from +(.*)$/s.exec(text) ?? [];
   return { to, from };
 }

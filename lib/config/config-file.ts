@@ -8,11 +8,11 @@ export interface ConfigFile {
   readonly name: string;
   readonly text: string;
   /** Where people find the text, if that is not a file of the config file's name. */
-  readonly found?: FoundIn;
+  readonly outer?: OuterFile;
 }
 
-/** A place in another file, such as a manifest, that holds the text of a config file. */
-export interface FoundIn {
+/** Where another file, such as a manifest, holds the text of a config file. */
+export interface OuterFile {
   /** The whole file; its name is what messages call it. */
   readonly file: ConfigFile;
   readonly line: number;
@@ -112,16 +112,16 @@ export function problemIn(
 
 /** Where people find the character at this offset of the config file. */
 export function originIn(configFile: ConfigFile, offset: number): FileOrigin {
-  const { name, found } = configFile;
+  const { name, outer } = configFile;
   const starts = lineStarts(configFile);
   // In the config file's own text, both from 1.
   const line = partitionPoint(starts, (start) => start <= offset);
   const column = offset - (starts[line - 1] ?? 0) + 1;
-  if (found === undefined) return { kind: 'file', configFile: name, line, column };
-  const { file, lineByLine } = found;
+  if (outer === undefined) return { kind: 'file', configFile: name, line, column };
+  const { file, lineByLine } = outer;
   const at = lineByLine
-    ? { line: found.line + line - 1, column: found.column + column - 1 }
-    : { line: found.line, column: found.column };
+    ? { line: outer.line + line - 1, column: outer.column + column - 1 }
+    : { line: outer.line, column: outer.column };
   return { kind: 'file', configFile: name, file: file.name, ...at };
 }
 

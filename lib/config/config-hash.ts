@@ -2,7 +2,7 @@ import type { MergedConfig } from './config.ts';
 import type { InvalidConfigError } from './invalid-config.ts';
 import { ALL_KEYS } from './keys.ts';
 
-/** A hash of the merged config without its places: equal on all nodes whose merged config is equal. */
+/** A hash of the merged config without its origins: equal on all nodes whose merged config is equal. */
 export function configHash(config: MergedConfig): string {
   const entries = ALL_KEYS.map(([name, key]) => ({ name, key, value: key.plain(config[name]) }));
   const always = entries.filter(({ key }) => key.hashed === 'always');

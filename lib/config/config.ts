@@ -1,12 +1,12 @@
 import type { Family } from '../cidr/address.ts';
 import type { Origin } from '../text/origin.ts';
-import type { Merged, Said } from './keys.ts';
+import type { Merged, Parsed } from './keys.ts';
 import type { Limits } from './limits.ts';
 import type { Problem } from './problem.ts';
 
 export type { MasqueradeAddress } from './list-key.ts';
 
-export interface FileConfig extends Said {
+export interface FileConfig extends Parsed {
   readonly configFile: string;
   /** Where the list of what is inside stands; where the config file begins if it has none. */
   readonly insideAt: Origin;
@@ -15,7 +15,7 @@ export interface FileConfig extends Said {
 export interface MergedConfig extends Merged {
   /** Names of the config files, in byte order; none if the defaults apply. */
   readonly configFiles: readonly string[];
-  /** Conflicts, and what the guards have found; the gravest first. */
+  /** Conflicts, and what the checks have found; the gravest first. */
   readonly conflicts: readonly Problem[];
 }
 
@@ -24,7 +24,7 @@ export interface MergedConfig extends Merged {
  *
  * @param lists where each config file says what is inside
  */
-export type Guard = (config: MergedConfig, lists: readonly Origin[]) => readonly Omit<Problem, 'severity'>[];
+export type Check = (config: MergedConfig, lists: readonly Origin[]) => readonly Omit<Problem, 'severity'>[];
 
 /** What the command line decides about reading and merging, its limits among it. */
 export interface ConfigOptions extends Limits {
@@ -35,5 +35,5 @@ export interface ConfigOptions extends Limits {
   readonly noMasqAllReservedRanges: boolean;
   /** Names of config files that must be there. */
   readonly requiredFiles: readonly string[];
-  readonly guard: Guard;
+  readonly check: Check;
 }

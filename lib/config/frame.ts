@@ -2,7 +2,7 @@ import { type Colour, type Paint, painter } from '../text/colour.ts';
 import { printable } from '../text/escape.ts';
 import { type FileOrigin, formatOrigin } from '../text/origin.ts';
 import { type ConfigFile, lineStarts } from './config-file.ts';
-import { formatPlace, type Problem, type Severity, sentence } from './problem.ts';
+import { locationText, type Problem, type Severity, sentence } from './problem.ts';
 
 const FRAME_WIDTH = 120;
 
@@ -16,14 +16,14 @@ export function problemFramer(
   files: readonly ConfigFile[],
   paint: Paint = painter(false),
 ): (problem: Problem) => string {
-  const texts = new Map(files.map((one) => [keyOf(one.name, one.found?.file.name), one.found?.file ?? one]));
+  const texts = new Map(files.map((one) => [keyOf(one.name, one.outer?.file.name), one.outer?.file ?? one]));
   return (problem) => {
     const { at, other, severity } = problem;
     const inColour = (text: string) => paint(COLOUR[severity], text);
     const frame = (at: FileOrigin) => frameOf(at, texts.get(keyOf(at.configFile, at.file)), inColour('^'));
-    const place = at === undefined ? '' : `${paint('bold', formatPlace(at))}: `;
+    const where = at === undefined ? '' : `${paint('bold', locationText(at))}: `;
     return [
-      `${place}${inColour(severity)}: ${printable(sentence(problem))}`,
+      `${where}${inColour(severity)}: ${printable(sentence(problem))}`,
       ...(at?.kind === 'file' ? frame(at) : []),
       ...(other?.kind === 'file' ? [paint('bold', formatOrigin(other)), ...frame(other)] : []),
     ].join('\n');

@@ -37,10 +37,10 @@ export interface About {
  * One key of a config file, from its text to the outputs.
  *
  * @typeParam Kind the name of what the key has in common with others
- * @typeParam Said what one config file says
+ * @typeParam Parsed what one config file says
  * @typeParam Merged what all config files say together
  */
-export interface Key<Kind extends string, Said, Merged> extends About {
+export interface Key<Kind extends string, Parsed, Merged> extends About {
   readonly kind: Kind;
   /** The schema of its value in a config file, without title, description and examples. */
   readonly schema: Schema;
@@ -51,9 +51,9 @@ export interface Key<Kind extends string, Said, Merged> extends About {
   /** What to write instead of a value, or of an item, of the wrong shape. */
   remedy(isItem: boolean, isEmpty: boolean): string;
   /** Reads the value; what the schema refuses is left out without a report. */
-  read(name: string, node: Node | undefined, reading: Reading): Said;
+  read(name: string, node: Node | undefined, context: ReadContext): Parsed;
   /** Joins what the config files say, in their order; without any, the default. */
-  merge(all: readonly Said[]): Merged;
+  merge(all: readonly Parsed[]): Merged;
   /** Where it is set to something else than its default; undefined if it is not. */
   setAt(merged: Merged): Origin | undefined;
   /** Its properties in JSON outputs, and the schemas of these. */
@@ -69,13 +69,13 @@ export interface Key<Kind extends string, Said, Merged> extends About {
   plain(merged: Merged): unknown;
 }
 
-export interface Reading {
+export interface ReadContext {
   readonly families: readonly Family[];
   readonly report: Report;
   located<Value>(value: Value, node: Node): Located<Value>;
 }
 
-/** Notes a problem with what stands at the offset. A remedy that takes time to find is looked for only if it is kept. */
+/** Notes a problem with what stands at the offset. A remedy that takes time to find is sought only if it is kept. */
 export type Report = (
   kind: ProblemKind,
   at: { readonly offset: number },

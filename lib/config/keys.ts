@@ -1,7 +1,7 @@
 import type { Key } from './key.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
 import { addresses, cidrs } from './list-key.ts';
-import { duration, flag } from './scalar-key.ts';
+import { booleanKey, duration } from './scalar-key.ts';
 
 /**
  * The keys of a config file that are merged, in the order of documentation and outputs. How each is read, merged, shown and
@@ -44,7 +44,7 @@ export const KEYS = {
     hashed: 'if set, unnamed',
     othersDo: 'masquerade with the address that the kernel chooses',
   }),
-  masqLinkLocal: flag({
+  masqLinkLocal: booleanKey({
     title: 'Masquerade 169.254.0.0/16',
     description:
       'Whether traffic to IPv4 link-local addresses is masqueraded. If any config file sets true, true wins.',
@@ -54,7 +54,7 @@ export const KEYS = {
     hashed: 'always',
     othersDo: undefined,
   }),
-  masqLinkLocalIPv6: flag({
+  masqLinkLocalIPv6: booleanKey({
     title: 'Masquerade fe80::/10',
     description:
       'Whether traffic to IPv6 link-local addresses is masqueraded. If any config file sets true, true wins.',
@@ -89,7 +89,7 @@ export type NameOf<Kind extends KeyKind> = {
 }[KeyName];
 
 /** What one config file says: a key that it does not set is undefined, a list that it does not set is empty. */
-export type Said = { readonly [Name in KeyName]: ReturnType<Keys[Name]['read']> };
+export type Parsed = { readonly [Name in KeyName]: ReturnType<Keys[Name]['read']> };
 
 /** What all config files say together. */
 export type Merged = { readonly [Name in KeyName]: ReturnType<Keys[Name]['merge']> };

@@ -3,9 +3,9 @@ import { covers, type ParsedPrefix, type Prefix, parsePrefix } from '../cidr/pre
 import { UNUSABLE } from '../cidr/reserved.ts';
 import { printable, quote } from '../text/escape.ts';
 import { type Located, originValue, withOrigin } from '../text/origin.ts';
-import { few } from '../text/words.ts';
+import { truncated } from '../text/words.ts';
 import { originComment } from './config-file-lines.ts';
-import type { About, Key, Reading, Schema } from './key.ts';
+import type { About, Key, ReadContext, Schema } from './key.ts';
 import { type Node, valueAt } from './yaml.ts';
 
 /** Masqueraded packets to a destination leave with the node's address in a range. Both have the same family. */
@@ -28,7 +28,7 @@ interface ItemKind<Kind extends string, Item> {
   readonly remedy: string;
   readonly emptyRemedy: string;
   /** Undefined if something is wrong with it, which is reported. */
-  read(node: Node, reading: Reading): Item | undefined;
+  read(node: Node, context: ReadContext): Item | undefined;
   /** One text for each of its fields. */
   texts(item: Item): readonly string[];
   /** For people. */
@@ -86,7 +86,7 @@ const ADDRESS: ItemKind<'addresses', MasqueradeAddress> = {
       properties: {
         destination: { type: 'string' },
         address: { description: "The range of the node's address.", type: 'string' },
-        origin: { $ref: '#/$defs/place' },
+        origin: { $ref: '#/$defs/location' },
       },
     },
   },
@@ -129,11 +129,11 @@ function list<Kind extends string, Item>(
       if (!isEmpty) return item.remedy;
       return isItem ? item.emptyRemedy : 'write [] for an empty list, or remove the key';
     },
-    read(_, node, reading) {
+    read(_, node, context) {
       if (node?.kind !== 'list') return [];
       return node.items.flatMap((one) => {
-        const value = item.read(one, reading);
-        return value === undefined ? [] : [reading.located(value, one)];
+        const value = item.read(one, context);
+        return value === undefined ? [] : [context.located(value, one)];
       });
     },
     merge(all) {
@@ -155,7 +155,7 @@ function list<Kind extends string, Item>(
       // Without the key, some readers would take their defaults.
       items.length === 0 ? [`${name}: []`] : [`${name}:`, ...items.flatMap((one) => itemLines(item, one))],
     text: (items) =>
-      few(
+      truncated(
         items,
         MOST_ITEMS,
         ({ value, origin }) => withOrigin(item.text(value), origin),
@@ -175,10 +175,10 @@ function itemLines<Item>(item: ItemKind<string, Item>, one: Located<Item>): read
   return [`  - ${first} ${originComment(one)}`, ...others.map((line) => `    ${line}`)];
 }
 
-function readPrefix(node: Node, reading: Reading): Prefix | undefined {
+function readPrefix(node: Node, context: ReadContext): Prefix | undefined {
   if (node.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
   const remedyOf = (flag: string) => `start the agent with ${flag}, or remove the entry`;
-  return keptPrefix(node.value, parsePrefix(node.value), node, reading, remedyOf);
+  return keptPrefix(node.value, parsePrefix(node.value), node, context, remedyOf);
 }
 
 /**
@@ -190,7 +190,7 @@ export function keptPrefix(
   text: string,
   parsed: ParsedPrefix,
   at: Node,
-  { families, report }: Pick<Reading, 'families' | 'report'>,
+  { families, report }: Pick<ReadContext, 'families' | 'report'>,
   remedyOf: (flag: string) => string,
 ): Prefix | undefined {
   if ('error' in parsed) {
@@ -207,22 +207,22 @@ export function keptPrefix(
   return parsed.prefix;
 }
 
-function readAddress(node: Node, reading: Reading): MasqueradeAddress | undefined {
+function readAddress(node: Node, context: ReadContext): MasqueradeAddress | undefined {
   if (node.kind !== 'map') return undefined; // the schema said so
   const [destination, range] = ADDRESS.fields.map((name) => {
     const value = valueAt(node, name);
-    return value && readPrefix(value, reading);
+    return value && readPrefix(value, context);
   });
   if (destination === undefined || range === undefined) return undefined;
   const unusable = UNUSABLE[range.family].find(({ prefix }) => covers(prefix, range));
   if (unusable !== undefined) {
     const { prefix, rfc } = unusable;
     const message = `no packet can leave with an address in ${range.text}: ${prefix.text} is reserved (${rfc})`;
-    reading.report('unusable-range', node, message, 'write a range that holds an address of each node');
+    context.report('unusable-range', node, message, 'write a range that holds an address of each node');
     return undefined;
   }
   if (destination.family === range.family) return { destination, range };
   const message = `${destination.text} is ${destination.family}, but its address is to be in ${range.text}, which is ${range.family}`;
-  reading.report('other-family', node, message, 'write two items, one for each family');
+  context.report('other-family', node, message, 'write two items, one for each family');
   return undefined;
 }

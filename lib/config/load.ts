@@ -9,7 +9,7 @@ import { mergeConfigs } from './merge.ts';
 import { fileProblem, gravestFirst, KINDS, type Problem, ProblemList, problem } from './problem.ts';
 import { readVolumeVersion } from './read.ts';
 import { type Steps, takeSteps, takeStepsInTurns } from './steps.ts';
-import { type Room, type ValidatedFile, validating } from './validate.ts';
+import { type Quota, type ValidatedFile, validating } from './validate.ts';
 
 /** One reading of the config directory. */
 export interface LoadedConfig {
@@ -59,18 +59,18 @@ export function mergeConfigFiles(
   configFiles: readonly ConfigFile[],
   options: ConfigOptions,
   readProblems: readonly Problem[] = [],
-): Merged {
+): MergeResult {
   return takeSteps(merging(configFiles, options, readProblems));
 }
 
-type Merged = Pick<LoadedConfig, 'config' | 'problems' | 'validated'>;
+type MergeResult = Pick<LoadedConfig, 'config' | 'problems' | 'validated'>;
 
 function* merging(
   configFiles: readonly ConfigFile[],
   options: ConfigOptions,
   readProblems: readonly Problem[],
   last?: LoadedConfig,
-): Steps<Merged> {
+): Steps<MergeResult> {
   const found = new ProblemList(options.strict);
   for (const one of [...readProblems, ...missingFiles(configFiles, options, readProblems)]) found.add(one);
   const configs: FileConfig[] = [];
@@ -79,8 +79,8 @@ function* merging(
   let listed = 0;
   let excessive: ConfigFile | undefined;
   for (const configFile of configFiles) {
-    const room = { marks, problems: Math.max(1, found.room('error')) };
-    const validated = unchanged(configFile, room, last) ?? (yield* validating(configFile, options, room));
+    const quota = { marks, problems: Math.max(1, found.quota('error')) };
+    const validated = unchanged(configFile, quota, last) ?? (yield* validating(configFile, options, quota));
     all.push(validated);
     marks -= validated.marks;
     for (const one of validated.problems) found.add(one);
@@ -99,24 +99,24 @@ function* merging(
   // What has an error may lack entries: nothing follows from what it does to addresses.
   const isComplete = found.reported().every(({ kind }) => KINDS[kind].severity !== 'error');
   const lists = configs.map(({ insideAt }) => insideAt);
-  const guarded = isComplete ? options.guard(config, lists).map((one) => problem(one.kind, one)) : [];
-  for (const one of guarded) found.add(one);
+  const checked = isComplete ? options.check(config, lists).map((one) => problem(one.kind, one)) : [];
+  for (const one of checked) found.add(one);
   const problems = found.reported();
   if (problems.some(({ severity }) => severity === 'error'))
     return { config: undefined, problems, validated: all };
-  const everything = gravestFirst([...config.conflicts, ...guarded]);
+  const everything = gravestFirst([...config.conflicts, ...checked]);
   return { config: { ...config, conflicts: everything }, problems, validated: all };
 }
 
 /** What was found in the same text before. With a problem in it, the text is read again: the limits may differ. */
 function unchanged(
   { name, text }: ConfigFile,
-  room: Room,
+  quota: Quota,
   last: LoadedConfig | undefined,
 ): ValidatedFile | undefined {
   const index = last?.configFiles.findIndex((one) => one.name === name && one.text === text) ?? -1;
   const validated = last?.validated[index];
-  return validated?.problems.length === 0 && validated.marks <= room.marks ? validated : undefined;
+  return validated?.problems.length === 0 && validated.marks <= quota.marks ? validated : undefined;
 }
 
 /** None if something could not be read: it may be what is missed. */
@@ -139,8 +139,8 @@ function missingFiles(
 }
 
 /** The config with at most so many CIDRs, so that conflicts between them are found at a bounded cost. */
-function shortened(config: FileConfig, room: number): FileConfig {
-  let left = room;
+function shortened(config: FileConfig, quota: number): FileConfig {
+  let left = quota;
   const first = <Item>(items: readonly Item[]): readonly Item[] => {
     const kept = items.slice(0, left);
     left -= kept.length;
@@ -156,5 +156,5 @@ function shortened(config: FileConfig, room: number): FileConfig {
 function tooManyListed(listed: number, configFile: ConfigFile, { cidrLimitMax }: ConfigOptions): Problem {
   const message = `all config files together list ${counted(listed, 'CIDR')}, but may list only ${cidrLimitMax}`;
   const remedy = 'join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max';
-  return fileProblem(configFile.found?.file.name ?? configFile.name, message, remedy, 'cidr-limit');
+  return fileProblem(configFile.outer?.file.name ?? configFile.name, message, remedy, 'cidr-limit');
 }

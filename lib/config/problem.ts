@@ -9,7 +9,7 @@ export type Severity = 'error' | 'warning' | 'info';
 
 /** Advice about what config files say. */
 export interface Remark extends Advice {
-  /** Where it is; absent if it concerns no single place. */
+  /** Where it is; absent if it concerns no single line or file. */
   readonly at?: Origin | FileOnly;
   /** The other of two origins that disagree. */
   readonly other?: Origin;
@@ -52,10 +52,10 @@ export const CONFLICT_KINDS = {
   covered: info('An entry changes nothing, because a wider entry of the same list contains it.'),
 };
 
-const GUARD_KINDS = {
+const CHECK_KINDS = {
   'nothing-inside': warning('Every address of a family is masqueraded, except link-local.'),
   'everything-inside': info('No address of a family is masqueraded.'),
-  promise: error('The config breaks --must-not-masquerade or --must-masquerade.'),
+  assertion: error('The config breaks --must-not-masquerade or --must-masquerade.'),
   'drop-from-anywhere': error('With --invalid-packets=drop, masqueradeFromCIDRs lists no range of a family.'),
 };
 
@@ -80,7 +80,7 @@ export const KINDS = {
   'cidr-limit': error('A config file, or all together, list more networks than they may.'),
   duration: error('A text is not a duration, or is too short or too long.'),
   ...CONFLICT_KINDS,
-  ...GUARD_KINDS,
+  ...CHECK_KINDS,
   expectation: error('An address has another verdict than the file of --expect says.'),
   'unknown-to-others': warning('The readers of a rendered config do not know one of its keys.'),
   'more-problems': info('There are more problems than are reported.'),
@@ -88,8 +88,8 @@ export const KINDS = {
 
 export type ProblemKind = keyof typeof KINDS;
 
-/** The kinds of conflicts that a valid config can have, what the guards find among them, and how grave they are. */
-export const VALID_CONFLICTS = Object.entries({ ...CONFLICT_KINDS, ...GUARD_KINDS }).filter(
+/** The kinds of conflicts that a valid config can have, what the checks find among them, and how grave they are. */
+export const VALID_CONFLICTS = Object.entries({ ...CONFLICT_KINDS, ...CHECK_KINDS }).filter(
   ([, { severity }]) => severity !== 'error',
 );
 
@@ -121,7 +121,7 @@ export function gravestFirst(problems: readonly Problem[]): readonly Problem[] {
 /** Collects problems. It keeps the first of each severity, as many as are reported, and counts the rest. */
 export class ProblemList {
   readonly #problems: Problem[] = [];
-  readonly #room: Counts = { error: MAX_PROBLEMS, warning: MAX_PROBLEMS, info: MAX_PROBLEMS };
+  readonly #quota: Counts = { error: MAX_PROBLEMS, warning: MAX_PROBLEMS, info: MAX_PROBLEMS };
   readonly #more: Counts = { error: 0, warning: 0, info: 0 };
   readonly #strict: boolean;
 
@@ -133,16 +133,16 @@ export class ProblemList {
   /** Keeps the problem, or counts it if there are too many of its severity. */
   add(found: Problem): void {
     const one = this.#strict ? strictly(found) : found;
-    if (this.#room[one.severity] === 0) this.addMore(one.severity, 1);
+    if (this.#quota[one.severity] === 0) this.addMore(one.severity, 1);
     else {
-      this.#room[one.severity] -= 1;
+      this.#quota[one.severity] -= 1;
       this.#problems.push(one);
     }
   }
 
   /** How many more problems of that severity are kept. */
-  room(severity: Severity): number {
-    return this.#room[severity];
+  quota(severity: Severity): number {
+    return this.#quota[severity];
   }
 
   /** Counts problems that were not kept. */
@@ -165,7 +165,7 @@ export class ProblemList {
     const reported = this.#problems.filter((one) => gravest.has(one));
     if (others.length === 0) return reported;
     const counts = others.map((severity) => counted(more[severity], `more ${severity}`)).join(', ');
-    const remedy = 'resolve those that are reported, then look again';
+    const remedy = 'resolve those that are reported, then check again';
     return [...reported, problem('more-problems', { message: `not reported: ${counts}`, remedy })];
   }
 }
@@ -179,7 +179,7 @@ export function formatProblem(problem: Problem): string {
 
 /** The remark in one line: where, a label, what, what to do. */
 export function formatRemark(remark: Remark, label = ''): string {
-  const where = remark.at === undefined ? '' : `${formatPlace(remark.at)}: `;
+  const where = remark.at === undefined ? '' : `${locationText(remark.at)}: `;
   return `${where}${label}${sentence(remark)}`;
 }
 
@@ -190,6 +190,6 @@ export function sentence({ message, other, remedy }: Remark): string {
 }
 
 /** Where it is, as `formatOrigin` has it; the name alone of a file as a whole. */
-export function formatPlace(at: Origin | FileOnly): string {
+export function locationText(at: Origin | FileOnly): string {
   return at.kind === 'whole-file' ? fileName(at.file) : formatOrigin(at);
 }

@@ -273,9 +273,9 @@ function readAtMost(file: number, limit: number): Buffer {
   return buffer.subarray(0, length);
 }
 
-function orUndefined<Value>(look: () => Value): Value | undefined {
+function orUndefined<Value>(read: () => Value): Value | undefined {
   try {
-    return look();
+    return read();
   } catch {
     return undefined;
   }

@@ -7,7 +7,7 @@ import type { About, Key } from './key.ts';
 const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', reason: 'default' } };
 
 /** A boolean; if any config file sets true, true wins. */
-export function flag(about: About): Key<'flag', Located<boolean> | undefined, Located<boolean>> {
+export function booleanKey(about: About): Key<'flag', Located<boolean> | undefined, Located<boolean>> {
   return {
     ...about,
     kind: 'flag',

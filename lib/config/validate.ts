@@ -6,7 +6,7 @@ import { counted } from '../text/words.ts';
 import type { ConfigOptions, FileConfig } from './config.ts';
 import { type ConfigFile, originIn, problemIn } from './config-file.ts';
 import type { Report } from './key.ts';
-import { CIDR_LIMIT, COUNTED_KEYS, forEachKey, KEY_NAMES, KEYS, type KeyName, type Said } from './keys.ts';
+import { CIDR_LIMIT, COUNTED_KEYS, forEachKey, KEY_NAMES, KEYS, type KeyName, type Parsed } from './keys.ts';
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countMarks } from './size.ts';
@@ -28,7 +28,7 @@ export interface ValidatedFile {
 }
 
 /** What other config files have left of the limits that all config files share. */
-export interface Room {
+export interface Quota {
   readonly marks: number;
   /** Problems to keep, at least one. */
   readonly problems: number;
@@ -38,11 +38,11 @@ export interface Room {
  * Reads one config file in steps: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems,
  * but keeps only so many.
  */
-export function* validating(file: ConfigFile, options: ConfigOptions, room: Room): Steps<ValidatedFile> {
+export function* validating(file: ConfigFile, options: ConfigOptions, quota: Quota): Steps<ValidatedFile> {
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
   let more = 0;
   const report: Report = (kind, at, ...others) => {
-    if (found.length >= room.problems) more += 1;
+    if (found.length >= quota.problems) more += 1;
     else found.push({ offset: at.offset, problem: problemIn(file, kind, at, ...others) });
   };
   const located = <Value>(value: Value, { offset }: Node): Located<Value> => ({
@@ -50,17 +50,17 @@ export function* validating(file: ConfigFile, options: ConfigOptions, room: Room
     origin: originIn(file, offset),
   });
 
-  const { root, marks } = yield* parsing(file.text, room, report);
+  const { root, marks } = yield* parsing(file.text, quota, report);
   yield;
   const all = valuesOf(root, report);
   yield;
   const values = withinCeiling(all, options, report);
   for (const { node, message, remedy } of misshapes(values)) report('shape', node, message, remedy);
-  const reading = { families: options.families, report, located };
+  const context = { families: options.families, report, located };
   const config: FileConfig = {
     configFile: file.name,
     insideAt: originIn(file, (all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
-    ...forEachKey<Said>((name, key) => key.read(name, values.get(name), reading)),
+    ...forEachKey<Parsed>((name, key) => key.read(name, values.get(name), context)),
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
   const listed = COUNTED_KEYS.flatMap((key) => itemsOf(all, key)).length;
@@ -73,12 +73,12 @@ type Values = ReadonlyMap<string, Node>;
 /** The map of keys, undefined if the text holds none, and the number of marks, 0 if they are not parsed. */
 function* parsing(
   text: string,
-  room: Room,
+  quota: Quota,
   report: Report,
 ): Steps<{ readonly root?: MapNode; readonly marks: number }> {
   let marks = 0;
   try {
-    marks = countMarks(text, room.marks);
+    marks = countMarks(text, quota.marks);
     yield;
     const placeholder = placeholderIn(text);
     if (placeholder !== undefined) {
@@ -184,12 +184,12 @@ function withinCeiling(values: Values, { cidrLimit, cidrLimitMax }: ConfigOption
   const more = limit < cidrLimitMax ? 'raise "cidrLimit"' : 'start the agent with a larger --cidr-limit-max';
   report('cidr-limit', excess, message, `join CIDRs into wider ones, or ${more}`);
   const within = new Map(values);
-  let room = cidrLimitMax;
+  let quota = cidrLimitMax;
   for (const key of COUNTED_KEYS) {
     const list = values.get(key);
     if (list?.kind !== 'list') continue;
-    within.set(key, { ...list, items: list.items.slice(0, room) });
-    room -= Math.min(room, list.items.length);
+    within.set(key, { ...list, items: list.items.slice(0, quota) });
+    quota -= Math.min(quota, list.items.length);
   }
   return within;
 }

@@ -30,7 +30,7 @@ export async function choose(options: DataplaneOptions, host: Host): Promise<Cho
   if (backend !== 'auto') return { backend, ...BY_FLAG };
   const flag = askingFlag(options);
   if (flag !== undefined) return { backend: 'iptables', by: 'trial', reason: `asked for by ${flag}` };
-  const { tables, chains } = await look(host);
+  const { tables, chains } = await readEvidence(host);
   const proxy = tables.has(KUBE_PROXY.table)
     ? 'nftables'
     : chains.has(KUBE_PROXY.chain)
@@ -56,11 +56,11 @@ export function askingFlag({ mode, chain }: DataplaneOptions): string | undefine
   return chain === DEFAULT_CHAIN ? undefined : `--masq-chain=${chain}`;
 }
 
-async function look(host: Host): Promise<Evidence> {
+async function readEvidence(host: Host): Promise<Evidence> {
   const tables = [TABLE, KUBE_PROXY.table];
   // Another name asks for iptables.
   const chains = [DEFAULT_CHAIN, KUBE_PROXY.chain];
-  const seen = await host.netlink?.ask(async (requests) => {
+  const read = await host.netlink?.ask(async (requests) => {
     const find = (chain: string, family: Family) => requests.chain({ family, table: 'nat', chain });
     const findJump = async (chain: string, family: Family) =>
       (await requests.rules({ family, table: 'nat', chain: 'POSTROUTING' }, chain))[0];
@@ -73,10 +73,10 @@ async function look(host: Host): Promise<Evidence> {
     };
   });
   return {
-    tables: seen?.tables ?? (await listTables(host).catch(noneIfImpossible)) ?? new Set(),
+    tables: read?.tables ?? (await listTables(host).catch(noneIfImpossible)) ?? new Set(),
     chains: new Set([
-      ...(seen?.chains ?? []),
-      ...(await chainsOf('nft', seen?.unsure ?? chains, host)),
+      ...(read?.chains ?? []),
+      ...(await chainsOf('nft', read?.unsure ?? chains, host)),
       ...(await chainsOf('legacy', chains, host)),
     ]),
   };

@@ -1,6 +1,6 @@
 import type { Family } from '../cidr/address.ts';
-import type { Fate, Fates } from '../policy/fates.ts';
 import type { Entry, Policy, Verdict } from '../policy/policy.ts';
+import type { VerdictRange, Verdicts } from '../policy/verdicts.ts';
 import type { Backend, IptablesMode } from './options.ts';
 
 /**
@@ -25,7 +25,7 @@ export const BY_FLAG = { by: 'flag', reason: 'set by --backend' } as const;
 export const COMMENT_START = 'ip-masq-agent: ';
 
 /**
- * The place in the kernel where a policy is kept: observe what is there, plan what would change, apply exactly that, look again.
+ * Where the kernel keeps a policy: observe what is there, plan what would change, apply exactly that, observe again.
  * It reads and changes the agent's own rules only. All methods throw DataplaneError.
  */
 export interface Dataplane {
@@ -38,7 +38,7 @@ export interface Dataplane {
   readonly iptables: IptablesCommands | undefined;
   /** How many rules, or elements of sets, hold the policy in the kernel. */
   ruleCount(policy: Policy): number;
-  /** Looks at the agent's rules of one family. Without a change since the last look it costs one request over netlink. */
+  /** Observes the agent's rules of one family. Without a change since the last time it costs one request over netlink. */
   observe(family: Family, care?: Care): Promise<Observed>;
   /** Reads the counts of a policy's rules in the kernel; fails with `raced` if the rules change meanwhile. */
   count(policy: Policy): Promise<Counts>;
@@ -50,7 +50,7 @@ export interface Dataplane {
 }
 
 /**
- * How much a look costs: `more` also looks for a chain that nothing of the agent leads to, as at the first look. `most` is for
+ * How much an observation costs: `more` also reads a chain that nothing of the agent leads to, as at the first one. `most` is for
  * after a change that was refused: it also looks for foreign rules that lead to the agent's chains, and its plan writes
  * everything again, because what cannot be changed singly can be replaced.
  */
@@ -60,7 +60,7 @@ export type Care = 'little' | 'more' | 'most';
 export interface Observed {
   /** Whether they are what was trusted last: then no other program has changed them. */
   readonly isTrusted: boolean;
-  /** The generation of nf_tables before the look; undefined if netlink does not tell it. */
+  /** The generation of nf_tables before the observation; undefined if netlink does not tell it. */
   readonly generation: number | undefined;
   /** The plan after which the kernel holds exactly this policy; undefined if it does already. */
   plan(policy: Policy): Plan | undefined;
@@ -68,7 +68,7 @@ export interface Observed {
   trust(policy: Policy): void;
   /** The plan that removes all of the agent's rules; undefined if there are none. */
   remove(): Plan | undefined;
-  fates(): KernelFates;
+  verdicts(): KernelVerdicts;
   /**
    * What stays, without effect, after the plan for this policy or, without one, after the removal: in words, with the
    * reason and what to do.
@@ -87,8 +87,8 @@ export function placeName({ dataplane, family }: Place): string {
   return `${family}, ${dataplane.name}`;
 }
 
-/** A place with the agent's chain or table in it. */
-export interface Found extends Place {
+/** The agent's rules in a place. */
+export interface OwnRules extends Place {
   readonly rules: readonly string[];
 }
 
@@ -103,7 +103,7 @@ interface IptablesCommands {
 export interface Plan {
   readonly family: Family;
   /** How the kernel differs from the policy. */
-  readonly found: readonly Difference[];
+  readonly found: readonly DifferenceKind[];
   readonly added: readonly PlannedRule[];
   readonly removed: readonly PlannedRule[];
   readonly kept: number;
@@ -136,7 +136,7 @@ export function unplanned(text: string): PlannedRule {
   return { text, entry: undefined };
 }
 
-/** Every way in which what the agent has applied can differ in the kernel. */
+/** How what the agent has applied can differ in the kernel. */
 export const DIFFERENCES = {
   iptables: [
     'no readable chain',
@@ -150,11 +150,11 @@ export const DIFFERENCES = {
   nftables: ['table missing', 'rules differ', 'elements differ'],
 } as const;
 
-/** Every way in which the kernel can differ, also if it is to hold no rules. */
-export type Difference = (typeof DIFFERENCES)[keyof typeof DIFFERENCES][number] | 'table left over';
+/** How the kernel can differ, also if it is to hold no rules. */
+export type DifferenceKind = (typeof DIFFERENCES)[keyof typeof DIFFERENCES][number] | 'table left over';
 
 /** What the agent's rules in the kernel do with packets to every address; foreign rules may do more. */
-export interface KernelFates extends Fates {
+export interface KernelVerdicts extends Verdicts {
   /** Without the chain, or without anything that leads packets to it, they are not masqueraded. */
   readonly state: 'applied' | 'no chain' | 'no jump';
   /** What they do with packets that conntrack refuses and that would leave with the address of a pod; undefined if nothing. */
@@ -162,9 +162,9 @@ export interface KernelFates extends Fates {
 }
 
 /** What the agent's rules in the kernel do with packets to an address. */
-export interface KernelVerdict extends Pick<Fate, 'as' | 'rule'> {
+export interface KernelVerdict extends Pick<VerdictRange, 'as' | 'rule'> {
   /** If the rules were changed so that more than the destination decides, the verdict is unknown. */
-  readonly state: KernelFates['state'] | 'changed';
+  readonly state: KernelVerdicts['state'] | 'changed';
   readonly verdict: Verdict;
 }
 

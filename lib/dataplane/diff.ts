@@ -11,11 +11,11 @@ export interface DiffLine {
  * order, as few as possible are shown as removed and added.
  */
 export function diffOf({ current, wanted }: Pick<Plan, 'current' | 'wanted'>): readonly DiffLine[] {
-  const stays = longestCommon(current, wanted);
+  const common = longestCommon(current, wanted);
   const lines: DiffLine[] = [];
   let [from, to] = [0, 0];
   // Between two rules that stay, the removed rules come before the added ones.
-  for (const end of [...stays, { from: current.length, to: wanted.length }]) {
+  for (const end of [...common, { from: current.length, to: wanted.length }]) {
     for (const text of current.slice(from, end.from))
       lines.push({ change: 'removed', rule: unplanned(text) });
     for (const rule of wanted.slice(to, end.to)) lines.push({ change: 'added', rule });
@@ -27,10 +27,10 @@ export function diffOf({ current, wanted }: Pick<Plan, 'current' | 'wanted'>): r
 }
 
 function longestCommon(current: readonly string[], wanted: readonly PlannedRule[]): readonly Pair[] {
-  const places = new Map<string, number[]>();
-  for (const [index, { text }] of wanted.entries()) places.set(text, [...(places.get(text) ?? []), index]);
+  const slots = new Map<string, number[]>();
+  for (const [index, { text }] of wanted.entries()) slots.set(text, [...(slots.get(text) ?? []), index]);
   const pairs = current.flatMap((text, from) => {
-    const to = places.get(text)?.shift();
+    const to = slots.get(text)?.shift();
     return to === undefined ? [] : [{ from, to }];
   });
   return longestAscending(pairs);
@@ -49,8 +49,8 @@ function longestAscending(pairs: readonly Pair[]): readonly Pair[] {
   }
   const ends: Chain[] = [];
   for (const pair of pairs) {
-    const place = partitionPoint(ends, ({ to }) => to < pair.to);
-    ends[place] = { ...pair, before: ends[place - 1] };
+    const slot = partitionPoint(ends, ({ to }) => to < pair.to);
+    ends[slot] = { ...pair, before: ends[slot - 1] };
   }
   const longest: Pair[] = [];
   for (let end = ends.at(-1); end !== undefined; end = end.before) longest.push(end);

@@ -1,18 +1,18 @@
 import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
-import type { Fate, Fates } from '../policy/fates.ts';
 import { outcomeText } from '../policy/policy.ts';
+import type { VerdictRange, Verdicts } from '../policy/verdicts.ts';
 import type { Outcome, Rule } from './rule.ts';
 import { translatedAddress } from './translation.ts';
 
 /** What becomes of a packet; the verdict is undefined if it is neither masqueraded nor left alone. */
-type Effect = Pick<Fate, 'verdict' | 'as'>;
+type Effect = Pick<VerdictRange, 'verdict' | 'as'>;
 
 /**
  * What a chain does with packets to every address. The first rule that matches a packet decides; behind the last one,
  * the packet is left alone. If a rule matches only some packets to an address, and the others get another verdict, it
  * cannot be told.
  */
-export function firstMatches(family: Family, rules: readonly Rule[]): Fates {
+export function firstMatches(family: Family, rules: readonly Rule[]): Verdicts {
   const steps = rules.filter(({ outcome }) => outcome.kind !== 'goes on' || outcome.isGuess);
   const effects = steps.map(({ outcome }) => effectOf(outcome));
   const end = 1n << BigInt(ADDRESS_BITS[family]);
@@ -20,14 +20,14 @@ export function firstMatches(family: Family, rules: readonly Rule[]): Fates {
   for (const { destinations } of steps)
     for (const { first, last } of destinations.ranges) edges.add(first).add(last + 1n);
   const starts = [...edges].sort((a, b) => (a < b ? -1 : 1));
-  const places = new Map(starts.map((start, index) => [start, index]));
+  const indices = new Map(starts.map((start, index) => [start, index]));
   /** For each stretch of addresses, the index of the first rule that is meant; the number of rules if there is none. */
   const firstOf = (isMeant: (index: number) => boolean): Int32Array => {
     const found = new Int32Array(starts.length).fill(steps.length);
     // From the last rule to the first, which overwrites what those behind it say.
     for (let index = steps.length - 1; index >= 0; index -= 1)
       for (const { first, last } of (isMeant(index) && steps[index]?.destinations.ranges) || [])
-        found.fill(index, places.get(first), places.get(last + 1n));
+        found.fill(index, indices.get(first), indices.get(last + 1n));
     return found;
   };
 
@@ -40,7 +40,7 @@ export function firstMatches(family: Family, rules: readonly Rule[]): Fates {
   const doubtful = [...new Set(doubts)]
     .filter((key) => key !== undefined)
     .map((key) => ({ key, first: firstOf((index) => doubts[index] === key) }));
-  const fates = starts.slice(0, -1).map((first, index): Fate => {
+  const ranges = starts.slice(0, -1).map((first, index): VerdictRange => {
     const range = { first, last: (starts[index + 1] ?? end) - 1n };
     const decides = decisive[index] ?? steps.length;
     const effect = effects[decides] ?? LEFT_ALONE;
@@ -49,7 +49,7 @@ export function firstMatches(family: Family, rules: readonly Rule[]): Fates {
     if (doubt < decides) return { ...range, verdict: undefined, rule: steps[doubt]?.text };
     return { ...range, ...effect, rule: steps[decides]?.text };
   });
-  return { family, fates };
+  return { family, ranges };
 }
 
 const LEFT_ALONE: Effect = { verdict: 'not_masqueraded' };

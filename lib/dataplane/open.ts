@@ -22,7 +22,7 @@ export interface Opened {
 /**
  * Opens the dataplane to use.
  *
- * @param asking where to look for what says which one, if netlink is to be asked only for that
+ * @param asking the machine to read what says which one, if netlink is to be asked only for that
  * @throws {DataplaneError} if its tools are not installed, or fail
  */
 export async function openDataplane(

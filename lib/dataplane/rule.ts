@@ -58,20 +58,20 @@ export function ruleOf(family: Family, text: string, tests: readonly Test[], out
 const MASQUERADE_MARKS = [0x4000, 0x2000];
 
 /** Where they match the mark that they set, which may be another one. */
-const THEIR_PLACES = /\bKUBE-POSTROUTING\b|\bCNI-HOSTPORT-MASQ\b|\bcni_hostport\b/;
+const THEIR_CHAINS = /\bKUBE-POSTROUTING\b|\bCNI-HOSTPORT-MASQ\b|\bcni_hostport\b/;
 
 /**
- * What a match of the mark asks of a packet that no one has marked for masquerading. Only such packets are looked at:
+ * What a match of the mark asks of a packet that no one has marked for masquerading. Only such packets are of interest:
  * kube-proxy and portmap mark what they want to be masqueraded.
  *
- * @param place the names of table and chain
+ * @param where the names of table and chain
  */
-export function markTest(family: Family, place: string, value: number, mask: number, is: boolean): Test {
+export function markTest(family: Family, where: string, value: number, mask: number, is: boolean): Test {
   // "The bit is not set" is the same as "the mark is not that bit".
   const isClear = value === 0 && mask !== 0 && (mask & (mask - 1)) === 0;
   const [asked, has] = isClear ? [mask, !is] : [value, is];
   const isConvention = MASQUERADE_MARKS.includes(asked) && (mask === asked || mask === 0xffffffff);
-  if (isConvention || THEIR_PLACES.test(place)) return has ? nothing(family) : undefined;
+  if (isConvention || THEIR_CHAINS.test(where)) return has ? nothing(family) : undefined;
   const text = `mark ${has ? '' : 'not '}${hex(asked)}${mask === 0xffffffff ? '' : `/${hex(mask)}`}`;
   return { text, isSteady: false };
 }

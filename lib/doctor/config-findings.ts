@@ -1,7 +1,7 @@
 import { addressRemarks } from '../agent/log-addresses.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import { formatPlace, formatProblem, type Remark } from '../config/problem.ts';
+import { formatProblem, locationText, type Remark } from '../config/problem.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import type { FindPods } from '../policy/masqueraded-pods.ts';
 import { compilePolicy, type Family, type OwnAddress } from '../policy/policy.ts';
@@ -41,12 +41,12 @@ export function configFindings(
       },
     ];
   }
-  const guarded = problems
+  const nothingInside = problems
     .filter(({ kind }) => kind === 'nothing-inside')
     .map((one) => placed('nothing-inside', one));
   const policies = families.map((family) => compilePolicy(config, family, own));
   const addresses = addressRemarks(policies).map((one) => placed('node-address', one));
-  if (configFiles.length > 0) return [...guarded, ...addresses];
+  if (configFiles.length > 0) return [...nothingInside, ...addresses];
   return [
     {
       kind: 'config-empty',
@@ -54,7 +54,7 @@ export function configFindings(
       evidence: [`${dir} has no file ip-masq-*`],
       remedy: 'mount ConfigMaps there, with keys that begin with ip-masq-',
     },
-    ...guarded,
+    ...nothingInside,
   ];
 }
 
@@ -72,11 +72,11 @@ export async function podFindings(
     if (!(error instanceof NetlinkError)) throw error;
     const message = 'pods that the config masquerades may be hidden, because routes cannot be read';
     const remedy = 'compare the ranges of pods with nonMasqueradeCIDRs by hand';
-    return [{ kind: 'not-looked-at', message, evidence: [error.message], remedy }];
+    return [{ kind: 'not-read', message, evidence: [error.message], remedy }];
   }
 }
 
 function placed(kind: FindingKind, { message, remedy, at, other }: Remark): Finding {
-  const evidence = [at, other].flatMap((place) => (place === undefined ? [] : formatPlace(place)));
+  const evidence = [at, other].flatMap((where) => (where === undefined ? [] : locationText(where)));
   return { kind, message, evidence, remedy };
 }

@@ -20,24 +20,24 @@ import { invalidPacketFindings, kubeProxyDropsInvalid } from './invalid-packets.
 import { bpfFindings, capabilityFindings, forwardingFindings } from './machine-findings.ts';
 import {
   bothModesFindings,
+  foreignFindings,
   holderFindings,
   leftoverFindings,
-  neighbourFindings,
   orderFindings,
   ownRuleFindings,
 } from './rule-findings.ts';
 
 export interface Examination {
   readonly findings: readonly Finding[];
-  /** What was looked at, in words. */
-  readonly seen: readonly string[];
+  /** What was read, in words. */
+  readonly read: readonly string[];
 }
 
 interface Examiner {
   readonly loading: LoadOptions;
   readonly dataplane: DataplaneOptions;
   readonly host: Host;
-  /** For the look at foreign rules. */
+  /** To read foreign rules. */
   readonly foreignHost: Host;
   /** The ids of authors whose foreign rules are accepted. */
   readonly acceptForeign: readonly string[];
@@ -45,7 +45,7 @@ interface Examiner {
   readonly retry: RetryOptions;
 }
 
-/** Looks at the node and changes nothing. If it cannot look at something, that is a finding too. */
+/** Examines the node and changes nothing. If it cannot read something, that is a finding too. */
 export async function examine(examiner: Examiner): Promise<Examination> {
   const { configDir, config: configOptions } = examiner.loading;
   const { host } = examiner;
@@ -59,18 +59,18 @@ export async function examine(examiner: Examiner): Promise<Examination> {
     ...(await bpfFindings(host)),
     ...capabilities,
   ];
-  const seen = [`${counted(loaded.configFiles.length, 'config file')} in ${configDir}`];
+  const read = [`${counted(loaded.configFiles.length, 'config file')} in ${configDir}`];
   if (capabilities.length === 0) {
     const kernel = await examineKernel(examiner, loaded.config, families);
     findings.push(...kernel.findings);
-    seen.push(...kernel.seen);
+    read.push(...kernel.read);
   } else {
     // To look for the tools needs no capability.
     await listPlaces(examiner.dataplane, host).catch((error: unknown) =>
       findings.push(...dataplaneFinding(error)),
     );
   }
-  return { findings: findings.filter(isFirst), seen };
+  return { findings: findings.filter(isFirst), read };
 }
 
 async function examineKernel(
@@ -79,47 +79,47 @@ async function examineKernel(
   families: readonly Family[],
 ): Promise<Examination> {
   const findings: Finding[] = [];
-  const seen: string[] = [];
-  const look = async (found: () => Promise<readonly Finding[]>, family?: Family): Promise<void> => {
+  const read: string[] = [];
+  const collect = async (found: () => Promise<readonly Finding[]>, family?: Family): Promise<void> => {
     findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
   };
-  await look(async () => {
+  await collect(async () => {
     const places = await survey(options, host, foreignHost, retry);
     const { dataplane, used, others } = places;
     const holder = await findHolder();
     const told = toldDataplane(holder);
     // A command takes it over from the agent as a flag. Only the agent knows why.
     const { name, reason } = told?.name === dataplane.name ? told : dataplane;
-    seen.push(`${name}: ${reason}`);
+    read.push(`${name}: ${reason}`);
     findings.push(...holderFindings(holder, places));
     for (const place of used) {
       if (config === undefined) break;
-      await look(async () => ownRuleFindings(preview(place, config, families)), place.family);
+      await collect(async () => ownRuleFindings(preview(place, config, families)), place.family);
     }
     for (const family of families) {
       const isDropped = await kubeProxyDropsInvalid(host, family);
-      seen.push(
+      read.push(
         `packets that conntrack refuses (${family}): ${isDropped ? '' : 'not '}dropped by kube-proxy`,
       );
       findings.push(...invalidPacketFindings(options, dataplane, family, isDropped));
     }
-    await look(async () => {
+    await collect(async () => {
       const { iptables } = dataplane;
       const nodeOptions = { families, ownChain: options.chain, iptables };
       const node = await retrying(() => readNode(foreignHost, nodeOptions), retry);
-      seen.push(...node.baseChains.map(({ where }) => where), ...node.skipped);
+      read.push(...node.baseChains.map(({ where }) => where), ...node.skipped);
       const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
       return [
         ...orderFindings(node, acceptForeign),
-        ...(await neighbourFindings(node, policies, acceptForeign)),
+        ...(await foreignFindings(node, policies, acceptForeign)),
       ];
     });
     for (const family of families)
-      await look(() => bothModesFindings(host, [...used, ...others], family), family);
-    for (const place of others) await look(async () => leftoverFindings(dataplane, place), place.family);
+      await collect(() => bothModesFindings(host, [...used, ...others], family), family);
+    for (const place of others) await collect(async () => leftoverFindings(dataplane, place), place.family);
     return [];
   });
-  return { findings, seen };
+  return { findings, read };
 }
 
 /** The error as a finding; none if the kernel does not support such rules of a family, because then there are none. */
@@ -131,7 +131,7 @@ function dataplaneFinding(error: unknown, family?: Family): readonly Finding[] {
   return [{ kind, ...(family !== undefined && { family }), message, evidence: [], remedy }];
 }
 
-/** Whether the finding is new: one error may stop several looks. Findings with evidence are always kept. */
+/** Whether the finding is new: one error may stop several examinations. Findings with evidence are always kept. */
 function isFirst({ kind, message, evidence }: Finding, index: number, findings: readonly Finding[]): boolean {
   if (evidence.length > 0) return true;
   return findings.findIndex((other) => other.kind === kind && other.message === message) === index;

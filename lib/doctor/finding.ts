@@ -33,7 +33,7 @@ export const FINDING_MEANING = {
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
   'invalid-packets': 'packets that connection tracking refuses are to be dropped, but are not',
   'forwarding-off': 'the kernel does not forward packets',
-  'not-looked-at': 'the doctor could not look at something',
+  'not-read': 'the doctor could not read something',
 } as const;
 
 export type FindingKind = keyof typeof FINDING_MEANING;

@@ -1,7 +1,7 @@
 import { type Holder, inWords } from '../agent/holder.ts';
-import type { Reading, Survey } from '../agent/places.ts';
+import type { PlaceState, Survey } from '../agent/places.ts';
 import type { Preview } from '../agent/preview.ts';
-import { type Dataplane, type Found, type Place, type Plan, placeName } from '../dataplane/dataplane.ts';
+import { type Dataplane, type OwnRules, type Place, type Plan, placeName } from '../dataplane/dataplane.ts';
 import { diffOf } from '../dataplane/diff.ts';
 import type { Host } from '../dataplane/host.ts';
 import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
@@ -13,7 +13,7 @@ import { findForeign } from '../foreign/find.ts';
 import { OLDER_AGENT_REMEDY } from '../foreign/other-agents.ts';
 import type { NodeRules } from '../foreign/read-node.ts';
 import type { Family, Policy } from '../policy/policy.ts';
-import { counted, few } from '../text/words.ts';
+import { counted, truncated } from '../text/words.ts';
 import type { Finding } from './finding.ts';
 
 export function ownRuleFindings({ dataplane, family, plan }: Preview): readonly Finding[] {
@@ -36,7 +36,7 @@ function changesOf(plan: Plan): readonly string[] {
  *
  * @param accepted the ids of authors whose rules are not reported
  */
-export async function neighbourFindings(
+export async function foreignFindings(
   node: NodeRules,
   policies: readonly Policy[],
   accepted: readonly string[],
@@ -59,7 +59,7 @@ export async function neighbourFindings(
   });
   const blind = unread.map((what): Finding => {
     const remedy = 'install the tool, or look at the rules by hand';
-    return { kind: 'not-looked-at', message: 'foreign rules may be hidden', evidence: [what], remedy };
+    return { kind: 'not-read', message: 'foreign rules may be hidden', evidence: [what], remedy };
   });
   return [...followers, ...foreign, ...blind];
 }
@@ -103,7 +103,7 @@ export async function bothModesFindings(
     const rules = await builtInRules(createTool(inTurns(host, mode), family, suffix));
     if (rules.length === 0) continue;
     modes += 1;
-    evidence.push(`${dataplane.name}:`, ...few(rules, SHOWN, String).map((rule) => `  ${rule}`));
+    evidence.push(`${dataplane.name}:`, ...truncated(rules, SHOWN, String).map((rule) => `  ${rule}`));
   }
   if (modes < 2) return [];
   const message = 'both iptables modes hold rules in the built-in chains of nat';
@@ -117,11 +117,11 @@ export async function bothModesFindings(
  *
  * @throws {DataplaneError}
  */
-export function leftoverFindings(used: Dataplane, reading: Reading): readonly Finding[] {
-  if (reading.kind === 'unreadable') throw reading.error;
-  if (reading.kind !== 'found') return [];
-  const { dataplane, family, rules } = reading;
-  if (isOfOlderAgent(rules)) return [olderAgentFinding(reading)];
+export function leftoverFindings(used: Dataplane, state: PlaceState): readonly Finding[] {
+  if (state.kind === 'unreadable') throw state.error;
+  if (state.kind !== 'found') return [];
+  const { dataplane, family, rules } = state;
+  if (isOfOlderAgent(rules)) return [olderAgentFinding(state)];
   const message = `the agent's rules are also in ${dataplane.name}, but ${used.name} is used`;
   const remedy = 'stop the agent, run ip-masq-agent cleanup, start the agent again';
   return [{ kind: 'chain-elsewhere', family, message, evidence: rules, remedy }];
@@ -152,7 +152,7 @@ function deadAgentFindings({ used, others }: Survey): readonly Finding[] {
 }
 
 /** The finding about rules of an older agent in the agent's chain, or that lead to it. */
-function olderAgentFinding({ dataplane, family, rules }: Found): Finding {
+function olderAgentFinding({ dataplane, family, rules }: OwnRules): Finding {
   const message = `ip-masq-agent v1 or v2 has written rules for the agent's chain in ${dataplane.name}`;
   return { kind: 'older-agent', family, message, evidence: rules, remedy: OLDER_AGENT_REMEDY };
 }

@@ -87,7 +87,7 @@ export class PortCounter {
       busiest.push(slot);
       busiest.sort((a, b) => (this.#counts[b] ?? 0) - (this.#counts[a] ?? 0)).splice(TOP);
     }
-    const found = new Map<number, Found>();
+    const found = new Map<number, BusyDestination>();
     const add = (flow: Flow): void => {
       if (!this.#usesPort(flow)) return;
       const { slot } = this.#find(flow);
@@ -128,14 +128,14 @@ export class PortCounter {
 type IsOwn = (address: Address) => boolean;
 
 /** A flow of a destination, and who uses its ports. */
-interface Found {
+interface BusyDestination {
   readonly flow: Flow;
   inUse: number;
   readonly users: Map<bigint, number>;
 }
 
 /** The busiest first. */
-function portUses(found: Iterable<Found>, ports: number): readonly PortUse[] {
+function portUses(found: Iterable<BusyDestination>, ports: number): readonly PortUse[] {
   const uses = Array.from(found, ({ flow, inUse, users }): PortUse => {
     const { family, protocol, reply } = flow;
     return {

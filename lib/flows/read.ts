@@ -2,12 +2,12 @@ import { setFlagsFromString } from 'node:v8';
 import type { Conntrack, Flow } from '../netlink/conntrack.ts';
 
 /**
- * The most flows that are looked at. A larger table is left alone: to read it would take this process seconds of CPU.
+ * The most flows that are read. A larger table is left alone: to read it would take this process seconds of CPU.
  * It is the default of nf_conntrack_max on a machine with 4 GiB of memory or more.
  */
 export const MOST_FLOWS = 262_144;
 
-/** What of conntrack is needed to look at flows. */
+/** What of conntrack is needed to read flows. */
 export type FlowSource = Pick<Conntrack, 'entries' | 'flows'>;
 
 /**

@@ -3,18 +3,18 @@ import type { Flow } from '../netlink/conntrack.ts';
 import { type FlowVerdict, VERDICT_TEXT, type Verdict } from '../policy/policy.ts';
 import { endText, IPPROTO, protocolText } from './words.ts';
 
-export interface Rules {
+export interface FlowRules {
   readonly verdict: FlowVerdict;
   readonly isOwn: (address: Address) => boolean;
 }
 
 /** The words for protocols in metrics. */
-export const PROTOCOLS = ['tcp', 'udp', 'other'] as const;
+export const STALE_PROTOCOLS = ['tcp', 'udp', 'other'] as const;
 
 /** Which flows were counted: those of one family and protocol whose packets still have one verdict. */
 export interface StaleCount {
   readonly family: Family;
-  readonly protocol: (typeof PROTOCOLS)[number];
+  readonly protocol: (typeof STALE_PROTOCOLS)[number];
   readonly kept: Verdict;
   readonly flows: number;
 }
@@ -35,7 +35,7 @@ const FIRST_NOT_UNICAST: Readonly<Record<Family, bigint>> = { IPv4: 0xe0n << 24n
  * - flows that a connection tracking helper expected, or that are in a zone, such as those of Open vSwitch
  * - TCP connections that have ended
  */
-export function keptVerdict(flow: Flow, { verdict, isOwn }: Rules): Verdict | undefined {
+export function keptVerdict(flow: Flow, { verdict, isOwn }: FlowRules): Verdict | undefined {
   const { family, original, reply } = flow;
   if (reply.source !== original.destination || flow.isExpected || flow.zone !== 0) return undefined;
   if (ENDED_TCP.includes(flow.tcpState) || original.destination >= FIRST_NOT_UNICAST[family])

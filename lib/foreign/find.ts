@@ -5,7 +5,7 @@ import { unmasqueraded } from '../policy/flatten.ts';
 import type { Entry, Policy } from '../policy/policy.ts';
 import type { Advice } from '../text/advice.ts';
 import { formatOrigin } from '../text/origin.ts';
-import { few, fewInSentence } from '../text/words.ts';
+import { truncated, truncatedText } from '../text/words.ts';
 import { type Author, authorOf } from './author.ts';
 import type { BaseChain } from './base-chain.ts';
 import { ANALYSE_MS, Budget, MOST_FINDINGS, TooMany } from './budget.ts';
@@ -14,7 +14,7 @@ import type { NodeRules } from './read-node.ts';
 
 /** A foreign rule that may masquerade packets to some destinations. */
 export interface ForeignRule {
-  /** Equal for the same rule in the same place at another time, whatever the policy. */
+  /** Equal for the same rule in the same chain at another time, whatever the policy. */
   readonly key: string;
   readonly family: Family;
   readonly where: string;
@@ -26,14 +26,14 @@ export interface ForeignRule {
   readonly author: Author;
 }
 
-/** Foreign rules of one author in one place: a CNI plugin makes one for each pod. */
+/** Foreign rules of one author in one base chain: a CNI plugin makes one for each pod. */
 export interface ForeignGroup extends Pick<ForeignRule, 'key' | 'family' | 'where' | 'author'> {
   readonly rules: readonly ForeignRule[];
 }
 
 /** Foreign rules of one author that may masquerade what the policies leave alone: whose, where, and which entries they concern. */
 export interface ForeignFinding extends Advice {
-  /** Equal for the same author in the same place at another time. */
+  /** Equal for the same author in the same base chain at another time. */
   readonly key: string;
   readonly family: Family;
   readonly author: string;
@@ -53,7 +53,7 @@ export interface Foreign {
 }
 
 /**
- * Finds the rules of a node that may masquerade what the policies leave alone, by author and place.
+ * Finds the rules of a node that may masquerade what the policies leave alone, by author and base chain.
  *
  * @param accepted the ids of authors whose rules the operator knows and accepts
  */
@@ -157,7 +157,7 @@ function isHairpin({ rule: { destinations }, conditions }: Reached): boolean {
   return pair.some((text) => conditions.includes(text));
 }
 
-/** The rules by author and place. Those of an unknown author stand alone. */
+/** The rules by author and base chain. Those of an unknown author stand alone. */
 export function groupForeignRules(rules: readonly ForeignRule[]): readonly ForeignGroup[] {
   const keyOf = ({ key, family, where, author }: ForeignRule) =>
     author.id === 'unknown' ? key : [family, where, author.id].join('\n');
@@ -194,7 +194,7 @@ const SHOWN = 3;
 
 /** The rules, those that lead to them, and what else they ask for. */
 export function foreignEvidence({ rules }: Pick<ForeignGroup, 'rules'>): readonly string[] {
-  return few(rules, SHOWN, ({ path, conditions }) => [
+  return truncated(rules, SHOWN, ({ path, conditions }) => [
     ...path,
     ...(conditions.length === 0 ? [] : [`only if: ${conditions.join('; ')}`]),
   ]);
@@ -203,7 +203,7 @@ export function foreignEvidence({ rules }: Pick<ForeignGroup, 'rules'>): readonl
 const NAMED = 4;
 
 function named(entries: readonly Entry[]): string {
-  return fewInSentence(entries, NAMED, ({ prefix, origin }) => `${prefix.text} (${formatOrigin(origin)})`);
+  return truncatedText(entries, NAMED, ({ prefix, origin }) => `${prefix.text} (${formatOrigin(origin)})`);
 }
 
 function concerned({ family, entries }: Policy, rules: readonly ForeignRule[]): readonly Entry[] {

@@ -12,22 +12,22 @@ import type { Condition, Outcome, Rule } from '../dataplane/rule.ts';
 import type { BaseChain } from './base-chain.ts';
 import type { Budget } from './budget.ts';
 
-/** Packets on their way through the chains. */
-interface Way {
+/** Packets that go through the chains. */
+interface PacketSet {
   readonly destinations: RangeSet;
   /** What else is so for all of them. */
   readonly conditions: readonly string[];
-  /** The rules that lead them from the base chain on; if there are several ways, the first one. */
+  /** The rules that lead them from the base chain on; if several lead there, the first. */
   readonly path: readonly Rule[];
 }
 
 /** A masquerading rule, and the packets that may reach it; the last rule of their path is the rule itself. */
-export interface Reached extends Way {
+export interface Reached extends PacketSet {
   readonly rule: Rule;
 }
 
 /**
- * Visits the masquerading rules that packets may reach. It takes each chain once, with the packets of all ways to it
+ * Visits the masquerading rules that packets may reach. It takes each chain once, with the packets of all rules that lead to it
  * together, so it may name more packets than reach a rule, never fewer.
  *
  * @throws {TooMany}
@@ -38,16 +38,16 @@ export async function reach(
   visit: (reached: Reached) => void,
 ): Promise<void> {
   const start = { destinations: everything(base.family), conditions: [], path: [] };
-  const ways = new Map<string, Way>([[base.name, start]]);
+  const entering = new Map<string, PacketSet>([[base.name, start]]);
   for (const chain of await budget.work(() => callersFirst(base, budget))) {
-    const way = ways.get(chain);
-    if (way === undefined) continue;
+    const packets = entering.get(chain);
+    if (packets === undefined) continue;
     await budget.work(() => {
-      for (const { rule, ...next } of followed(way, base.chains.get(chain) ?? [], budget)) {
+      for (const { rule, ...next } of followed(packets, base.chains.get(chain) ?? [], budget)) {
         if (rule.outcome.kind === 'masquerades') visit({ rule, ...next });
         else if ('chain' in rule.outcome) {
-          const other = ways.get(rule.outcome.chain);
-          ways.set(rule.outcome.chain, other === undefined ? next : together(other, next));
+          const other = entering.get(rule.outcome.chain);
+          entering.set(rule.outcome.chain, other === undefined ? next : together(other, next));
         }
       }
     });
@@ -72,16 +72,16 @@ function callersFirst({ name: base, chains }: BaseChain, budget: Budget): readon
 }
 
 /** The rules of a chain that masquerade or lead on, and the packets that may reach them. */
-function* followed(way: Way, rules: readonly Rule[], budget: Budget): Generator<Reached> {
-  const taken = new Taken(way.destinations.family);
+function* followed(packets: PacketSet, rules: readonly Rule[], budget: Budget): Generator<Reached> {
+  const taken = new Taken(packets.destinations.family);
   for (const rule of rules) {
     budget.check();
     const { kind } = rule.outcome;
     if (kind === 'masquerades' || kind === 'jump' || kind === 'goto') {
-      const destinations = intersection(way.destinations, taken.leftFor(rule));
-      const conditions = new Set([...way.conditions, ...rule.conditions.map(({ text }) => text)]);
+      const destinations = intersection(packets.destinations, taken.leftFor(rule));
+      const conditions = new Set([...packets.conditions, ...rule.conditions.map(({ text }) => text)]);
       if (destinations.ranges.length > 0)
-        yield { rule, destinations, conditions: [...conditions], path: [...way.path, rule] };
+        yield { rule, destinations, conditions: [...conditions], path: [...packets.path, rule] };
     }
     if (kind !== 'jump' && kind !== 'own' && kind !== 'goes on') taken.take(rule);
   }
@@ -124,8 +124,8 @@ function keyOf(conditions: readonly Condition[]): string {
   return texts.toSorted().join('\n');
 }
 
-/** The packets of both ways: only the conditions of both hold for all of them. */
-function together(first: Way, other: Way): Way {
+/** The packets of both sets: only the conditions of both hold for all of them. */
+function together(first: PacketSet, other: PacketSet): PacketSet {
   return {
     ...first,
     destinations: union(first.destinations, other.destinations),

@@ -69,8 +69,8 @@ export async function readNode(
   const unread = listed === undefined ? [`nftables: ${UNKNOWN_SIZE}`] : [];
   const baseChains: BaseChain[] = [];
   try {
-    for (const way of families.flatMap((family) => waysOf(reader, family, listed))) {
-      const base = await attempt(unread, way);
+    for (const one of families.flatMap((family) => basesOf(reader, family, listed))) {
+      const base = await attempt(unread, one);
       if (base !== undefined) baseChains.push(base);
     }
   } catch (error) {
@@ -93,15 +93,15 @@ export async function readNode(
   };
 }
 
-/** A way to read one base chain, which is undefined if it is not there. */
-interface Way {
-  /** Whether the agent itself works in this way. Otherwise it need not work at all. */
+/** A base chain to read, which is undefined if it is not there. */
+interface Base {
+  /** Whether the agent itself uses this kind of chain. Otherwise it need not work at all. */
   readonly isOwn: boolean;
   readonly read: () => Promise<BaseChain | undefined>;
 }
 
 /** @param listed the base chains of the kernel; undefined if it was not asked */
-function waysOf(reader: Reader, family: Family, listed: readonly NatChain[] | undefined): readonly Way[] {
+function basesOf(reader: Reader, family: Family, listed: readonly NatChain[] | undefined): readonly Base[] {
   const { mode } = reader.options.iptables ?? {};
   const base = listed?.find((one) => isIptables(one, family));
   const mayBeThere = base !== undefined || (listed === undefined && mode === 'nft');
@@ -126,7 +126,7 @@ function isSkipped({ table }: NatChain): boolean {
   return table === SKIPPED_TABLE;
 }
 
-async function attempt(unread: string[], { isOwn, read }: Way): Promise<BaseChain | undefined> {
+async function attempt(unread: string[], { isOwn, read }: Base): Promise<BaseChain | undefined> {
   try {
     return await read();
   } catch (error) {
@@ -155,8 +155,8 @@ function whereOf({ family, table, chain }: NatChain): string {
 }
 
 function readNative({ nft }: Reader, family: Family, base: NatChain): Promise<BaseChain | undefined> {
-  const place = { where: whereOf(base), family, name: base.chain };
-  return readBaseChain(place, MOST_CHAINS.nft, nft(base, family));
+  const chain = { where: whereOf(base), family, name: base.chain };
+  return readBaseChain(chain, MOST_CHAINS.nft, nft(base, family));
 }
 
 /** Whether it is a chain of iptables-nft, which keeps its tables in nf_tables as `ip nat` and `ip6 nat`. */
@@ -178,11 +178,11 @@ async function readNftMode(
   const suffix = await suffixOf(host, options, 'nft');
   if (suffix === undefined) return base && (await readNative(reader, family, base));
   const tool = createTool(budget.limit(host), family, suffix);
-  const place = { family: NFT_FAMILY[family].protocol, table: 'nat' };
+  const table = { family: NFT_FAMILY[family].protocol, table: 'nat' };
   const refused = async (chain: string) => {
     // Without netlink the agent itself reads this chain, and no other, at each sync.
     if (base === undefined && chain === POSTROUTING) return undefined;
-    return await refusal({ ...place, chain }, MOST_LISTED.iptables);
+    return await refusal({ ...table, chain }, MOST_LISTED.iptables);
   };
   const rules = iptablesRules(tool, options.ownChain, budget, base && nft(base, family), refused);
   return await readBaseChain(postrouting(family, 'nft'), MOST_CHAINS.nft, rules);

@@ -1,10 +1,10 @@
 import {
   type ConfigFile,
   decodeFile,
-  type FoundIn,
   isConfigFileName,
   isNearMiss,
   nearMissText,
+  type OuterFile,
   originIn,
   problemIn,
 } from '../config/config-file.ts';
@@ -61,12 +61,12 @@ export class Collector {
       return;
     }
     const decoded = decodeFile(name, bytes);
-    if ('text' in decoded) this.configFiles.push({ ...decoded, found: this.#found(value, isVerbatim) });
+    if ('text' in decoded) this.configFiles.push({ ...decoded, outer: this.#found(value, isVerbatim) });
     else this.report(decoded.kind, value, `${quote(name)} ${decoded.message}`, decoded.remedy);
   }
 
   /** To the character in a literal block, in which each line is one of the file; else only where the value begins. */
-  #found(value: Node, isVerbatim: boolean): FoundIn {
+  #found(value: Node, isVerbatim: boolean): OuterFile {
     const file = this.#file;
     if (isVerbatim && value.kind === 'scalar' && value.indentation !== undefined) {
       const { line } = originIn(file, this.#start + value.offset);

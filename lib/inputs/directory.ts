@@ -12,7 +12,7 @@ import {
   joined,
   MAX_INPUT_BYTES,
   manifestOf,
-  NOTHING,
+  NO_INPUTS,
   unreadable,
   wholeFile,
 } from './file.ts';
@@ -90,7 +90,7 @@ export async function readConfigDirectory(dir: string, limit: number): Promise<I
       'no-config-file',
     );
   return {
-    ...NOTHING,
+    ...NO_INPUTS,
     configFiles: configFiles.map((configFile) => wholeFile(join(dir, configFile.name), configFile)),
     problems: problems.map((one) => within(dir, one)),
   };
@@ -109,7 +109,7 @@ async function readDirectory(dir: string, home: string, { limit, recursive }: Re
     ((recursive && directories.includes(at.file)) ||
       manifests.some(({ manifests: [file] }) => file?.name === join(dir, at.file)));
   const others = problems.filter((one) => !isKnown(one)).map((one) => within(dir, one));
-  return { inputs: joined([...own, ...manifests, { ...NOTHING, problems: others }]), directories };
+  return { inputs: joined([...own, ...manifests, { ...NO_INPUTS, problems: others }]), directories };
 }
 
 /** The manifests by their names, and the directories, each in byte order. */
@@ -142,7 +142,7 @@ function isManifestName(name: string): boolean {
 function ownFile(path: string, configFile: ConfigFile, isVolume: boolean): Inputs {
   const mayBeManifest = !isVolume && isManifestName(configFile.name);
   const manifest = mayBeManifest ? manifestOf({ name: path, text: configFile.text }) : undefined;
-  return manifest ?? { ...NOTHING, configFiles: [wholeFile(path, configFile)] };
+  return manifest ?? { ...NO_INPUTS, configFiles: [wholeFile(path, configFile)] };
 }
 
 /** The ConfigMaps of a file that may be meant for the agent. Waits for no pipe, opens no device, and does not leave home. */
@@ -157,12 +157,12 @@ async function readFile(path: string, home: string, walk: Walk): Promise<Inputs>
       const opened = await readlink(`/proc/self/fd/${file.fd}`);
       if (!opened.startsWith(join(home, sep)))
         return leftOut('is a link that leads out of the directory, and is not read');
-      if (walk.seen.has(opened)) return NOTHING;
+      if (walk.seen.has(opened)) return NO_INPUTS;
       walk.seen.add(opened);
       const bytes = await collect(file.createReadStream({ autoClose: false }), walk.bytes);
       walk.bytes -= bytes.length;
       if (walk.bytes < 0) throw new TooMuch('has more than 64 MiB of manifests');
-      return mentionsAgent(bytes) ? (manifestIn(path, bytes) ?? NOTHING) : NOTHING;
+      return mentionsAgent(bytes) ? (manifestIn(path, bytes) ?? NO_INPUTS) : NO_INPUTS;
     } finally {
       await file.close();
     }
@@ -178,7 +178,7 @@ function mentionsAgent(bytes: Buffer): boolean {
 
 function manifestIn(path: string, bytes: Buffer): Inputs | undefined {
   const file = decodeFile(path, bytes);
-  return 'text' in file ? manifestOf(file) : { ...NOTHING, problems: [file] };
+  return 'text' in file ? manifestOf(file) : { ...NO_INPUTS, problems: [file] };
 }
 
 /** The problem with a file of the directory, which is named without it. */

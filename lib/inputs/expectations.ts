@@ -1,5 +1,5 @@
 import { ADDRESS_BITS, familyOf } from '../cidr/address.ts';
-import { type Prefix, parsePrefix, partsOfWay, type Way, wayText } from '../cidr/prefix.ts';
+import { type Prefix, parsePrefix, splitTraffic, type Traffic, trafficText } from '../cidr/prefix.ts';
 import type { ConfigOptions } from '../config/config.ts';
 import { type ConfigFile, originIn, problemIn } from '../config/config-file.ts';
 import type { Report } from '../config/key.ts';
@@ -12,8 +12,8 @@ import { TextError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import type { FileOrigin } from '../text/origin.ts';
 
-/** A verdict that all packets on a way must have, and where that is said. */
-export interface Expectation extends Way {
+/** A verdict that all packets of some traffic must have, and where that is said. */
+export interface Expectation extends Traffic {
   readonly verdict: 'not_masqueraded' | 'masqueraded';
   readonly origin: FileOrigin;
 }
@@ -29,15 +29,15 @@ export function readExpectations(file: ConfigFile, options: Options) {
   const report: Report = (...about) => void problems.push(problemIn(file, ...about));
   const seen = new Map<string, Node>();
   const expectations = pairsOf(file.text, options, report).flatMap(({ key, value }) => {
-    const way = readKey(key, options, report);
+    const traffic = readKey(key, options, report);
     const verdict = readVerdict(value, report);
-    if (way === undefined || verdict === undefined) return [];
-    const text = wayText(way);
+    if (traffic === undefined || verdict === undefined) return [];
+    const text = trafficText(traffic);
     const first = seen.get(text);
     if (first !== undefined)
       report('duplicate-key', key, `${text} is there twice`, 'keep one of the two', first);
     seen.set(text, key);
-    return { ...way, verdict, origin: originIn(file, key.offset) };
+    return { ...traffic, verdict, origin: originIn(file, key.offset) };
   });
   return { expectations: problems.length === 0 ? expectations : [], problems };
 }
@@ -64,13 +64,13 @@ function pairsOf(text: string, { cidrLimitMax }: Options, report: Report): MapNo
   return [];
 }
 
-function readKey(key: Node, options: Options, report: Report): Way | undefined {
+function readKey(key: Node, options: Options, report: Report): Traffic | undefined {
   if (key.kind !== 'scalar' || typeof key.value !== 'string') {
     const message = `a key must be an address or a CIDR, but is ${describe(key)}`;
     report('shape', key, message, 'write for example 10.1.2.3 or 10.0.0.0/8');
     return undefined;
   }
-  const { to, from } = partsOfWay(key.value);
+  const { to, from } = splitTraffic(key.value);
   const prefix = readPrefix(to, key, options, report);
   if (from === undefined || prefix === undefined) return prefix && { prefix };
   const source = readPrefix(from, key, options, report);

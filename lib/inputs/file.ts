@@ -17,7 +17,7 @@ export interface Inputs {
   readonly hasMore?: boolean;
 }
 
-export const NOTHING: Inputs = { configFiles: [], manifests: [], problems: [] };
+export const NO_INPUTS: Inputs = { configFiles: [], manifests: [], problems: [] };
 
 /** More than all ConfigMaps of most clusters, and little enough to be read at once. */
 export const MAX_INPUT_BYTES = 64 * 1024 * 1024;
@@ -27,12 +27,12 @@ export function readText(path: string, bytes: Buffer): Inputs {
   if (bytes.length > MAX_INPUT_BYTES)
     return failed(path, 'is larger than 64 MiB', 'check fewer manifests at once');
   const whole = decodeFile(path, bytes);
-  if (!('text' in whole)) return { ...NOTHING, problems: [whole] };
+  if (!('text' in whole)) return { ...NO_INPUTS, problems: [whole] };
   const manifest = manifestOf(whole);
   if (manifest !== undefined) return manifest;
   if (bytes.length > MAX_BYTES)
     return failed(path, `is larger than 1 MiB (${bytes.length} bytes)`, 'split it, or use wider CIDRs');
-  return { ...NOTHING, configFiles: [wholeFile(path, { ...whole, name: basename(path) })] };
+  return { ...NO_INPUTS, configFiles: [wholeFile(path, { ...whole, name: basename(path) })] };
 }
 
 /** What a manifest holds; undefined if the text is not one. The name of the file is its path. */
@@ -52,12 +52,12 @@ export function joined(parts: readonly Inputs[]): Inputs {
 /** A config file that is a file by itself. */
 export function wholeFile(path: string, configFile: ConfigFile): ConfigFile {
   const file = { name: path, text: configFile.text };
-  return { ...configFile, found: { file, line: 1, column: 1, lineByLine: true } };
+  return { ...configFile, outer: { file, line: 1, column: 1, lineByLine: true } };
 }
 
 /** Nothing but a problem with a path as a whole. */
 export function failed(path: string, message: string, remedy: string, kind?: ProblemKind): Inputs {
-  return { ...NOTHING, problems: [fileProblem(path, message, remedy, kind)] };
+  return { ...NO_INPUTS, problems: [fileProblem(path, message, remedy, kind)] };
 }
 
 /** The system's reason why a path cannot be read; throws an error that the system does not know. */
@@ -68,7 +68,7 @@ export function unreadableProblem(path: string, error: unknown): Problem {
 }
 
 export function unreadable(path: string, error: unknown): Inputs {
-  return { ...NOTHING, problems: [unreadableProblem(path, error)] };
+  return { ...NO_INPUTS, problems: [unreadableProblem(path, error)] };
 }
 
 /** All bytes, also of a pipe, which has no size; of a longer stream more than the limit, but not all. */

@@ -18,7 +18,7 @@ import {
   failed,
   type Inputs,
   joined,
-  NOTHING,
+  NO_INPUTS,
   readText,
   unreadable,
   unreadableProblem,
@@ -80,8 +80,8 @@ function withinLimit(configFiles: readonly ConfigFile[], limit: number): readonl
   return end === -1 ? configFiles : configFiles.slice(0, end);
 }
 
-function fileOf({ name, found }: ConfigFile): string {
-  return found?.file.name ?? name;
+function fileOf({ name, outer }: ConfigFile): string {
+  return outer?.file.name ?? name;
 }
 
 function placeOf(configFile: ConfigFile): string {
@@ -98,7 +98,7 @@ async function readInput(
     if (path === STDIN) {
       const bytes = await collect(stdin());
       // No byte at all is what a program before the pipe leaves if it fails.
-      return bytes.length === 0 ? NOTHING : readText(STDIN_NAME, bytes);
+      return bytes.length === 0 ? NO_INPUTS : readText(STDIN_NAME, bytes);
     }
     const found = await stat(path);
     if (found.isDirectory()) return await readTree(path, options, walk);
@@ -139,7 +139,7 @@ function nothingFound(paths: readonly string[], inputs: readonly Inputs[]): read
   const message = `no config file in ${names}: nothing was checked`;
   const deeper = inputs.some(({ hasMore }) => hasMore) ? 'use -R to look into its directories too, or ' : '';
   const remedy = `${deeper}name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
-  return [{ ...NOTHING, problems: [problem('no-config-file', { message, remedy })] }];
+  return [{ ...NO_INPUTS, problems: [problem('no-config-file', { message, remedy })] }];
 }
 
 /** A volume holds one file of each name. */

@@ -2,11 +2,11 @@ import { replyParts } from './connection.ts';
 import { malformed } from './error.ts';
 import {
   attributesIn,
-  FAMILIES,
   type Family,
-  FLAGS,
   find,
   type Message,
+  NFPROTO,
+  NLM_F,
   unsigned,
   writeMessage,
 } from './messages.ts';
@@ -38,7 +38,7 @@ export function allAddresses(): readonly LinkAddress[] {
   const asked = 'list the addresses';
   // The rest of `struct ifaddrmsg` asks for nothing.
   const attributes = [Buffer.alloc(IFADDRMSG_BYTES - 4)];
-  socket.send(writeMessage({ type: RTM.getAddress, flags: FLAGS.dump, protocol: 0, attributes }, 0), asked);
+  socket.send(writeMessage({ type: RTM.getAddress, flags: NLM_F.dump, protocol: 0, attributes }, 0), asked);
   const parts = replyParts(socket, { asked, sequence: 0, type: RTM.newAddress });
   return Array.from(parts, (replies) => replies.flatMap(readAddress)).flat();
 }
@@ -47,12 +47,12 @@ export function allAddresses(): readonly LinkAddress[] {
 function readAddress({ payload: { bytes, start, end } }: Message): readonly LinkAddress[] {
   if (end - start < IFADDRMSG_BYTES) throw malformed('an address without a header');
   const [protocol = 0, length = 0, flags = 0] = bytes.subarray(start, end);
-  const family = (['IPv4', 'IPv6'] as const).find((one) => FAMILIES[one].protocol === protocol);
+  const family = (['IPv4', 'IPv6'] as const).find((one) => NFPROTO[one].protocol === protocol);
   const attributes = attributesIn({ bytes, start: start + IFADDRMSG_BYTES, end });
   // IFA_ADDRESS is that of the other end, if the link has one.
   const address = find(attributes, IFA.local) ?? find(attributes, IFA.address);
   if (family === undefined || address === undefined) return [];
-  const value = unsigned(address, FAMILIES[family].bytes);
+  const value = unsigned(address, NFPROTO[family].bytes);
   const has = (flag: number) => (flags & flag) !== 0;
   return [{ family, value, length, isDeprecated: has(IFA_F.deprecated), isSecondary: has(IFA_F.secondary) }];
 }

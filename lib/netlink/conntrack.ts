@@ -5,12 +5,12 @@ import {
   attribute,
   attributesOf,
   bytesOf,
-  FAMILIES,
   type Family,
-  FLAGS,
   find,
   type Message,
   NFGENMSG_BYTES,
+  NFPROTO,
+  NLM_F,
   type Request,
   seek,
   seekEnd,
@@ -71,7 +71,7 @@ export class Conntrack implements Disposable {
 
   /** How many flows there are, of both families. */
   entries(): number {
-    const request = { type: CT_MSG.getStats, flags: FLAGS.ack, protocol: 0, attributes: [] };
+    const request = { type: CT_MSG.getStats, flags: NLM_F.ack, protocol: 0, attributes: [] };
     const parts = this.#ask('count the flows of conntrack', this.#socket, request, CT_MSG.getStats);
     const read = (reply: Message) => Number(unsigned(find(attributesOf(reply), CTA_STATS_GLOBAL_ENTRIES), 4));
     const [entries] = Array.from(parts, (replies) => replies.map(read)).flat();
@@ -90,8 +90,8 @@ export class Conntrack implements Disposable {
   async flows(family: Family | undefined, take: (flow: Flow) => void, afterPart: () => void): Promise<void> {
     // The kernel goes on with a dump at each reading: other requests need a socket of their own.
     using socket = new NetlinkSocket();
-    const protocol = family === undefined ? 0 : FAMILIES[family].protocol;
-    const request = { type: CT_MSG.get, flags: FLAGS.dump, protocol, attributes: [] };
+    const protocol = family === undefined ? 0 : NFPROTO[family].protocol;
+    const request = { type: CT_MSG.get, flags: NLM_F.dump, protocol, attributes: [] };
     for (const replies of this.#ask('list the flows of conntrack', socket, request, CT_MSG.new)) {
       for (const reply of replies) take(readFlow(reply));
       afterPart();
@@ -105,7 +105,7 @@ export class Conntrack implements Disposable {
    * @returns whether it was still there
    */
   delete({ family, protocol, original, id }: Flow): boolean {
-    const { bytes, protocol: familyNumber } = FAMILIES[family];
+    const { bytes, protocol: familyNumber } = NFPROTO[family];
     const source = CTA_IP_SOURCE[family];
     const { sourcePort = 0, destinationPort = 0 } = original;
     const tuple = attribute(CTA.original, [
@@ -120,7 +120,7 @@ export class Conntrack implements Disposable {
       ]),
     ]);
     const attributes = [tuple, attribute(CTA.id, bytesOf(id, 4))];
-    const request = { type: CT_MSG.delete, flags: FLAGS.ack, protocol: familyNumber, attributes };
+    const request = { type: CT_MSG.delete, flags: NLM_F.ack, protocol: familyNumber, attributes };
     try {
       Array.from(this.#ask('delete a flow of conntrack', this.#socket, request));
       return true;
@@ -151,7 +151,7 @@ export class Conntrack implements Disposable {
 
 /** Reads IPCTNL_MSG_CT_NEW. */
 export function readFlow({ payload: { bytes, start, end } }: Message): Flow {
-  const family = bytes[start] === FAMILIES.IPv4.protocol ? 'IPv4' : 'IPv6';
+  const family = bytes[start] === NFPROTO.IPv4.protocol ? 'IPv4' : 'IPv6';
   const at = start + NFGENMSG_BYTES;
   const original = seek(bytes, at, end, CTA.original);
   const originalEnd = seekEnd;
@@ -173,7 +173,7 @@ export function readFlow({ payload: { bytes, start, end } }: Message): Flow {
 }
 
 function readTuple(bytes: Buffer, start: number, end: number, family: Family): Tuple {
-  const { bytes: length } = FAMILIES[family];
+  const { bytes: length } = NFPROTO[family];
   const source = CTA_IP_SOURCE[family];
   const ip = seek(bytes, start, end, CTA_TUPLE.ip);
   if (ip === -1) throw malformed('a flow without addresses');

@@ -3,7 +3,7 @@ import { getSystemErrorName } from 'node:util';
 /**
  * Kinds of failures of a netlink request:
  *
- * - `changed`: something that is to be made is there, or something that is to be deleted is not; looking again helps.
+ * - `changed`: something that is to be made is there, or something that is to be deleted is not; reading again helps.
  * - `interrupted`: a set changed while its elements were read; asking again helps.
  * - `denied`: this process lacks a permission.
  * - `unsupported`: this kernel or container has no such socket or request, or the native module cannot be loaded.

@@ -1,6 +1,6 @@
 import { receive } from './connection.ts';
 import { malformed } from './error.ts';
-import { attribute, attributesIn, FLAGS, find, type Message, text, writeMessage } from './messages.ts';
+import { attribute, attributesIn, find, type Message, NLM_F, text, writeMessage } from './messages.ts';
 import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
 export interface Link {
@@ -32,7 +32,7 @@ export async function allLinks(): Promise<readonly Link[]> {
   const mask = attribute(IFLA.extMask, Buffer.from([RTEXT_FILTER_SKIP_STATS, 0, 0, 0]));
   // The rest of `struct ifinfomsg` asks for nothing.
   const attributes = [Buffer.alloc(IFINFOMSG_BYTES - 4), mask];
-  socket.send(writeMessage({ type: RTM.getLink, flags: FLAGS.dump, protocol: 0, attributes }, 0), asked);
+  socket.send(writeMessage({ type: RTM.getLink, flags: NLM_F.dump, protocol: 0, attributes }, 0), asked);
   const links: Link[] = [];
   await receive(socket, { asked, sequence: 0, type: RTM.newLink }, (reply) => links.push(readLink(reply)));
   return links;

@@ -7,7 +7,7 @@ import { malformed } from './error.ts';
 export interface Span {
   readonly bytes: Buffer;
   readonly start: number;
-  /** The place behind its last byte. */
+  /** The offset behind its last byte. */
   readonly end: number;
 }
 
@@ -34,12 +34,12 @@ export interface Request {
 }
 
 /** NFPROTO_… in linux/netfilter.h, which are AF_… too; the bytes of an address; and how nft(8) calls the family. */
-export const FAMILIES = {
+export const NFPROTO = {
   IPv4: { protocol: 2, bytes: 4, word: 'ip' },
   IPv6: { protocol: 10, bytes: 16, word: 'ip6' },
 } as const;
 
-export type Family = keyof typeof FAMILIES;
+export type Family = keyof typeof NFPROTO;
 
 /** Types of messages in linux/netfilter/nf_tables.h; the high byte is the subsystem. */
 export const NFT_MSG = {
@@ -54,7 +54,7 @@ const NFNL_MSG_BATCH_BEGIN = 0x10;
 const NFNL_MSG_BATCH_END = 0x11;
 
 /** Flags of a request, beside NLM_F_REQUEST. */
-export const FLAGS = { none: 0, ack: 0x4, dump: 0x300, createExclusive: 0x600 } as const;
+export const NLM_F = { none: 0, ack: 0x4, dump: 0x300, createExclusive: 0x600 } as const;
 const NLM_F_REQUEST = 0x1;
 
 const HEADER_BYTES = 16;
@@ -81,7 +81,7 @@ function partsOf<One>(
   for (let at = start; at < end; ) {
     const rest = end - at;
     const length = rest < headerBytes ? 0 : bytes.readUIntLE(at, lengthBytes);
-    if (length < headerBytes || length > rest) throw malformed(`${length} bytes in a place of ${rest}`);
+    if (length < headerBytes || length > rest) throw malformed(`${length} bytes in the space of ${rest}`);
     parts.push(read(at, at + length));
     at += aligned(length);
   }
@@ -120,7 +120,7 @@ export function find(attributes: readonly Attribute[], type: number): Attribute 
 }
 
 /**
- * The first attribute of a type between two places: the place of its payload, and behind it in `seekEnd`; -1 if there is
+ * The first attribute of a type between two offsets: the offset of its payload, and behind it in `seekEnd`; -1 if there is
  * none. It makes no object: where there are a million attributes, that is what takes time and memory.
  */
 export function seek(bytes: Buffer, start: number, end: number, type: number): number {
@@ -128,7 +128,7 @@ export function seek(bytes: Buffer, start: number, end: number, type: number): n
     const rest = end - at;
     const length = rest < ATTRIBUTE_HEADER_BYTES ? 0 : bytes.readUInt16LE(at);
     if (length < ATTRIBUTE_HEADER_BYTES || length > rest)
-      throw malformed(`${length} bytes in a place of ${rest}`);
+      throw malformed(`${length} bytes in the space of ${rest}`);
     if ((bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK) === type) {
       seekEnd = at + length;
       return at + ATTRIBUTE_HEADER_BYTES;
@@ -138,7 +138,7 @@ export function seek(bytes: Buffer, start: number, end: number, type: number): n
   return -1;
 }
 
-/** The place behind what `seek` has found last. */
+/** The offset behind what `seek` has found last. */
 export let seekEnd = 0;
 
 /** A payload that must be a number of so many bytes. Those of netfilter have the highest byte first. */
@@ -197,11 +197,11 @@ export function writeMessage(request: Request, sequence: number): Buffer {
 /** A batch: the kernel carries out all requests in it, or none. It answers the last one, and those that fail. */
 export function writeBatch(requests: readonly Request[], sequence: number): Buffer {
   const messages = requests.map((request, index) => {
-    const flags = request.flags | (index === requests.length - 1 ? FLAGS.ack : FLAGS.none);
+    const flags = request.flags | (index === requests.length - 1 ? NLM_F.ack : NLM_F.none);
     return writeMessage({ ...request, flags }, sequence);
   });
   const edge = (type: number) => {
-    const bytes = writeMessage({ type, flags: FLAGS.none, protocol: 0, attributes: [] }, sequence);
+    const bytes = writeMessage({ type, flags: NLM_F.none, protocol: 0, attributes: [] }, sequence);
     bytes.writeUInt16BE(NFNL_SUBSYS_NFTABLES, HEADER_BYTES + 2);
     return bytes;
   };

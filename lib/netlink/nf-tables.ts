@@ -1,13 +1,13 @@
 import { Connection } from './connection.ts';
 import { type Elements, joinElements, type Range, readElements, writeElements } from './elements.ts';
 import { interrupted, malformed, NetlinkError } from './error.ts';
-import { attribute, FAMILIES, type Family, FLAGS, type Message, NFT_MSG, type Request } from './messages.ts';
+import { attribute, type Family, type Message, NFPROTO, NFT_MSG, NLM_F, type Request } from './messages.ts';
 import {
   countElements,
+  FAMILY_IDS,
   type Generation,
   type NatChain,
-  PROTOCOLS,
-  type Rule,
+  type RuleReply,
   readContent,
   readGeneration,
   readNatChain,
@@ -44,11 +44,11 @@ const SET_NAME = 2;
 
 /** What can be read, and the attribute with its name or the name of what holds it (linux/netfilter/nf_tables.h). */
 const READABLE = {
-  table: { type: 0x0a01, flags: FLAGS.ack, nameType: TABLE_NAME },
-  chain: { type: 0x0a04, flags: FLAGS.ack, nameType: 3 },
-  set: { type: 0x0a0a, flags: FLAGS.ack, nameType: SET_NAME },
-  rules: { type: 0x0a07, flags: FLAGS.dump, nameType: 2 },
-  elements: { type: 0x0a0d, flags: FLAGS.dump, nameType: SET_NAME },
+  table: { type: 0x0a01, flags: NLM_F.ack, nameType: TABLE_NAME },
+  chain: { type: 0x0a04, flags: NLM_F.ack, nameType: 3 },
+  set: { type: 0x0a0a, flags: NLM_F.ack, nameType: SET_NAME },
+  rules: { type: 0x0a07, flags: NLM_F.dump, nameType: 2 },
+  elements: { type: 0x0a0d, flags: NLM_F.dump, nameType: SET_NAME },
 } as const;
 
 /** An attribute has at most 64 KiB, and a range of IPv6 at most 64 bytes. */
@@ -62,7 +62,7 @@ export class NfTables implements Disposable {
 
   /** The current state: if its id is the same as before, nothing has changed in any table. */
   async generation(): Promise<Generation> {
-    const request = { type: NFT_MSG.getGeneration, flags: FLAGS.ack, protocol: 0, attributes: [] };
+    const request = { type: NFT_MSG.getGeneration, flags: NLM_F.ack, protocol: 0, attributes: [] };
     const asked = 'read the generation of nf_tables';
     const [generation] = (await this.#connection.ask(asked, request, readGeneration)) ?? [];
     if (generation === undefined) throw malformed('no generation');
@@ -90,27 +90,27 @@ export class NfTables implements Disposable {
    * @param name without a chain, the rules of all chains of the table
    * @param leadingTo if given, only those that lead to this chain
    */
-  async rules(name: TableName & Partial<ChainName>, leadingTo?: string): Promise<readonly Rule[]> {
+  async rules(name: TableName & Partial<ChainName>, leadingTo?: string): Promise<readonly RuleReply[]> {
     const rules = await this.#ask('rules', name, name.chain, (reply) => readRule(reply, leadingTo));
     return rules?.filter((rule) => rule !== undefined) ?? [];
   }
 
   /** The elements of an interval set of addresses; undefined if there is no such set. */
   async elements(name: SetName): Promise<Elements | undefined> {
-    const { bytes: keyBytes } = FAMILIES[name.family];
+    const { bytes: keyBytes } = NFPROTO[name.family];
     const parts = await this.#ask('elements', name, name.set, (reply) => readElements(reply, keyBytes));
     return parts && joinElements(parts, keyBytes);
   }
 
   /** Whether both edges of a range are in an interval set, however much else changes meanwhile. */
   async hasRange(name: SetName, range: Range): Promise<boolean> {
-    const { bytes: keyBytes } = FAMILIES[name.family];
+    const { bytes: keyBytes } = NFPROTO[name.family];
     const highest = 256n ** BigInt(keyBytes) - 1n;
     const next = range.last + 1n;
     // For a key that is no edge of a range, the kernel sends the edge below it.
     const hasEdges = async (ranges: readonly Range[], keys: readonly bigint[]) => {
       const attributes = [attribute(SET_NAME, name.set), writeElements(ranges, keyBytes)];
-      const request = { ...requestFor(name, ...attributes), type: READABLE.elements.type, flags: FLAGS.ack };
+      const request = { ...requestFor(name, ...attributes), type: READABLE.elements.type, flags: NLM_F.ack };
       const asked = `get an element of ${inWords(name, name.set)}`;
       const parts = await this.#connection.ask(asked, request, (reply) => readElements(reply, keyBytes));
       return parts?.flatMap(({ edges }) => edges.map(({ key }) => key)).join() === keys.join();
@@ -130,7 +130,7 @@ export class NfTables implements Disposable {
 
   /** The base chains of all tables that may masquerade. Of the other chains it keeps nothing. */
   async natChains(): Promise<readonly NatChain[]> {
-    const request = { type: READABLE.chain.type, flags: FLAGS.dump, protocol: 0, attributes: [] };
+    const request = { type: READABLE.chain.type, flags: NLM_F.dump, protocol: 0, attributes: [] };
     try {
       const chains = await this.#connection.ask('list chains', request, readNatChain);
       return chains?.filter((chain) => chain !== undefined) ?? [];
@@ -149,12 +149,12 @@ export class NfTables implements Disposable {
     { family, table, chain }: Omit<NatChain, 'priority'>,
     mostElements: number,
   ): Promise<Size | undefined> {
-    const { protocol = 0 } = PROTOCOLS.find(({ word }) => word === family) ?? {};
+    const { protocol = 0 } = FAMILY_IDS.find(({ word }) => word === family) ?? {};
     const asked = `count what chain ${family} ${table} ${chain} holds`;
     const request = (type: number, flags: number, ...names: readonly Buffer[]) => {
       return { type, flags, protocol, attributes: [attribute(TABLE_NAME, table), ...names] };
     };
-    const ofChain = request(READABLE.chain.type, FLAGS.ack, attribute(READABLE.chain.nameType, chain));
+    const ofChain = request(READABLE.chain.type, NLM_F.ack, attribute(READABLE.chain.nameType, chain));
     const [found] =
       (await this.#connection.ask(asked, ofChain, (reply) => readSnapshot(reply, 'chain'))) ?? [];
     if (found === undefined) return undefined;
@@ -164,10 +164,10 @@ export class NfTables implements Disposable {
       // Ends the dump.
       if (elements > mostElements) throw interrupted(asked);
     };
-    const sets = await this.#connection.ask(asked, request(READABLE.set.type, FLAGS.dump), readSetName);
+    const sets = await this.#connection.ask(asked, request(READABLE.set.type, NLM_F.dump), readSetName);
     try {
       for (const set of sets ?? []) {
-        const ofSet = request(READABLE.elements.type, FLAGS.dump, attribute(SET_NAME, set));
+        const ofSet = request(READABLE.elements.type, NLM_F.dump, attribute(SET_NAME, set));
         await this.#elements.ask(asked, ofSet, count);
       }
     } catch (error) {
@@ -183,8 +183,8 @@ export class NfTables implements Disposable {
   async change(name: SetName, remove: readonly Range[], add: readonly Range[]): Promise<void> {
     const asked = `delete ${remove.length} and add ${add.length} elements of ${inWords(name, name.set)}`;
     const requests = function* () {
-      yield* elementRequests(name, { type: NFT_MSG.deleteSetElement, flags: FLAGS.none }, remove);
-      yield* elementRequests(name, { type: NFT_MSG.newSetElement, flags: FLAGS.createExclusive }, add);
+      yield* elementRequests(name, { type: NFT_MSG.deleteSetElement, flags: NLM_F.none }, remove);
+      yield* elementRequests(name, { type: NFT_MSG.newSetElement, flags: NLM_F.createExclusive }, add);
     };
     if (remove.length + add.length > 0) await this.#connection.change(asked, requests());
   }
@@ -219,11 +219,11 @@ export class NfTables implements Disposable {
 }
 
 function inWords({ family, table }: TableName, name = ''): string {
-  return `${FAMILIES[family].word} ${table} ${name}`.trim();
+  return `${NFPROTO[family].word} ${table} ${name}`.trim();
 }
 
 function requestFor({ family, table }: TableName, ...attributes: readonly Buffer[]) {
-  return { protocol: FAMILIES[family].protocol, attributes: [attribute(TABLE_NAME, table), ...attributes] };
+  return { protocol: NFPROTO[family].protocol, attributes: [attribute(TABLE_NAME, table), ...attributes] };
 }
 
 /** Requests that change elements, in messages that are not too long. */
@@ -234,7 +234,7 @@ function* elementRequests(
 ): Generator<Request> {
   for (let index = 0; index < ranges.length; index += RANGES_IN_A_MESSAGE) {
     const part = ranges.slice(index, index + RANGES_IN_A_MESSAGE);
-    const elements = writeElements(part, FAMILIES[name.family].bytes);
+    const elements = writeElements(part, NFPROTO[name.family].bytes);
     yield { ...requestFor(name, attribute(SET_NAME, name.set), elements), ...kind };
   }
 }

@@ -4,9 +4,9 @@ import {
   type Attribute,
   attributesIn,
   attributesOf,
-  FAMILIES,
   find,
   type Message,
+  NFPROTO,
   text,
   unsigned,
 } from './messages.ts';
@@ -29,7 +29,7 @@ export interface Snapshot {
   readonly use?: number | undefined;
 }
 
-export interface Rule extends Snapshot {
+export interface RuleReply extends Snapshot {
   readonly chain: string;
   readonly packets: bigint | undefined;
   readonly target: string | undefined;
@@ -55,7 +55,7 @@ const NFTA_SET_ELEM_LIST_ELEMENTS = 3;
 const NFTA_RULE = { chain: 2, expressions: 4 } as const;
 
 /** NFPROTO_… in linux/netfilter.h. */
-export const PROTOCOLS = [{ word: 'inet', protocol: 1 }, FAMILIES.IPv4, FAMILIES.IPv6] as const;
+export const FAMILY_IDS = [{ word: 'inet', protocol: 1 }, NFPROTO.IPv4, NFPROTO.IPv6] as const;
 
 /** Attributes that are not part of a fingerprint (linux/netfilter/nf_tables.h). */
 const IGNORED = {
@@ -95,7 +95,7 @@ export function readNatChain(message: Message): NatChain | undefined {
   const attributes = attributesOf(message);
   const [type, hook] = [find(attributes, NFTA_CHAIN.type), attributesIn(find(attributes, NFTA_CHAIN.hook))];
   // Only these families have chains of type nat.
-  const family = PROTOCOLS.find(({ protocol }) => protocol === message.payload.bytes[message.payload.start]);
+  const family = FAMILY_IDS.find(({ protocol }) => protocol === message.payload.bytes[message.payload.start]);
   if (family === undefined || type === undefined || text(type) !== 'nat') return undefined;
   if (unsigned(find(hook, NFTA_HOOK.number), 4) !== NF_INET_POST_ROUTING) return undefined;
   return {
@@ -126,7 +126,7 @@ export function readContent(message: Message): Snapshot {
  *
  * @param leadingTo if given, only a rule that leads to this chain is read to its end
  */
-export function readRule(message: Message, leadingTo?: string): Rule | undefined {
+export function readRule(message: Message, leadingTo?: string): RuleReply | undefined {
   const attributes = attributesOf(message);
   const expressions = attributesIn(find(attributes, NFTA_RULE.expressions)).map(expressionIn);
   const target = expressions.map(targetOf).find((target) => target !== undefined);

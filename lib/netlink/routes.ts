@@ -1,10 +1,10 @@
 import { receive, replyParts } from './connection.ts';
 import { malformed, NetlinkError } from './error.ts';
 import {
-  FAMILIES,
   type Family,
-  FLAGS,
   type Message,
+  NFPROTO,
+  NLM_F,
   type Span,
   seek,
   seekEnd,
@@ -100,13 +100,13 @@ export async function unicastRoutes(
 function requestOf(family: Family, table: number, type: number, sequence: number): Buffer {
   // The rest of `struct rtmsg`: the table, no protocol and scope, the type, and no flags.
   const filter = Buffer.from([table, 0, 0, type, 0, 0, 0, 0]);
-  const { protocol } = FAMILIES[family];
-  return writeMessage({ type: RTM.getRoute, flags: FLAGS.dump, protocol, attributes: [filter] }, sequence);
+  const { protocol } = NFPROTO[family];
+  return writeMessage({ type: RTM.getRoute, flags: NLM_F.dump, protocol, attributes: [filter] }, sequence);
 }
 
 /** Whether the route is of the family that was asked for: a kernel without IPv6 sends those of IPv4. */
 function isOf({ payload: { bytes, start } }: Message, family: Family): boolean {
-  return bytes[start] === FAMILIES[family].protocol;
+  return bytes[start] === NFPROTO[family].protocol;
 }
 
 /** Reads RTM_NEWROUTE. */
@@ -135,7 +135,7 @@ function readUnicast(message: Message, family: Family, links: UnicastRoute['link
 
 function addressIn({ bytes, start, end }: Span, type: number, family: Family) {
   const at = seek(bytes, start + RTMSG_BYTES, end, type);
-  return at < 0 ? undefined : unsigned({ bytes, start: at, end: seekEnd }, FAMILIES[family].bytes);
+  return at < 0 ? undefined : unsigned({ bytes, start: at, end: seekEnd }, NFPROTO[family].bytes);
 }
 
 /** The links of a route with one way or several; none if the kernel names only a nexthop object (nexthop_compat_mode=0). */

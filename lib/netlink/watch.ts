@@ -4,13 +4,13 @@ import { type Generation, readGeneration } from './replies.ts';
 import { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
 /** What has come since the last reading, and whether there was more that the kernel could not report. */
-export interface News<Item> {
+export interface Events<Item> {
   readonly items: readonly Item[];
   readonly lost: boolean;
 }
 
 /** Tells what comes until it is disposed; throws NetlinkError. While nobody asks, that waits in the kernel. */
-export type Watch<Item> = AsyncIterable<News<Item>> & Disposable;
+export type Watch<Item> = AsyncIterable<Events<Item>> & Disposable;
 
 /** The limit for messages that are read at once; the rest is read at the next turn. */
 const MOST_AT_ONCE = 1_000;
@@ -55,7 +55,7 @@ function watchOf<Item>(socket: NetlinkSocket, read: (message: Message) => readon
   };
 }
 
-function takeNews<Item>(socket: NetlinkSocket, read: (message: Message) => readonly Item[]): News<Item> {
+function takeNews<Item>(socket: NetlinkSocket, read: (message: Message) => readonly Item[]): Events<Item> {
   const items: Item[] = [];
   let lost = false;
   // What other processes send counts too: a flood of it must not hold up other events.

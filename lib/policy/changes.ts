@@ -11,9 +11,9 @@ import {
   rangeSet,
   sizeOf,
 } from '../cidr/ranges.ts';
-import { counted, countedAddresses, few } from '../text/words.ts';
-import { type Change, type Fate, type Fates, fatesOf, sideBySide } from './fates.ts';
+import { counted, countedAddresses, truncated } from '../text/words.ts';
 import { type Entry, nodeAddressText, outcomeText, type Policy } from './policy.ts';
+import { type ChangedRange, sideBySide, type VerdictRange, type Verdicts, verdictsOf } from './verdicts.ts';
 
 export interface VerdictChanges {
   /** A clause. */
@@ -28,8 +28,8 @@ export interface VerdictChanges {
 export const CONNECTIONS_KEEP = 'connections that exist keep their source address';
 
 /** The ranges whose verdict changes, or cannot be told, ascending and as long as possible. */
-export function changesBetween(before: Fates, after: Fates): readonly Change[] {
-  const changes: Change[] = [];
+export function changesBetween(before: Verdicts, after: Verdicts): readonly ChangedRange[] {
+  const changes: ChangedRange[] = [];
   for (const change of sideBySide(before, after)) {
     if (isSame(change.before, change.after)) continue;
     const previous = changes.at(-1);
@@ -40,12 +40,12 @@ export function changesBetween(before: Fates, after: Fates): readonly Change[] {
   return changes;
 }
 
-function isSame(a: Omit<Fate, keyof Range>, b: Omit<Fate, keyof Range>): boolean {
+function isSame(a: Omit<VerdictRange, keyof Range>, b: Omit<VerdictRange, keyof Range>): boolean {
   return a.verdict === b.verdict && a.as === b.as;
 }
 
 /** Whether the second change is the first one's, in the addresses behind it. */
-function continues(a: Change, b: Change): boolean {
+function continues(a: ChangedRange, b: ChangedRange): boolean {
   return (
     a.last + 1n === b.first &&
     isSame(a.before, b.before) &&
@@ -57,13 +57,13 @@ function continues(a: Change, b: Change): boolean {
 /** What happens to packets if the first policy is replaced by the second. */
 export function describePolicyChange(before: Policy, after: Policy): VerdictChanges {
   const differing = differingRanges(before, after);
-  if (differing.length > FEW) return describeChanges(fatesOf(before), fatesOf(after));
+  if (differing.length > MOST_COMPARED) return describeChanges(verdictsOf(before), verdictsOf(after));
   const set = rangeSet(before.family, differing);
-  return describeChanges(fatesOf(within(before, set)), fatesOf(within(after, set)));
+  return describeChanges(verdictsOf(within(before, set)), verdictsOf(within(after, set)));
 }
 
 /** With so few entries that differ, the others are left out: 100,000 would take 100 MB more, and twice the time. */
-const FEW = 1000;
+const MOST_COMPARED = 1000;
 
 /** The prefixes about which only one policy says something, or both something else; perhaps some more. */
 function differingRanges(before: Policy, after: Policy): readonly Range[] {
@@ -110,8 +110,8 @@ function within({ family, from, entries }: Policy, { ranges }: RangeSet): Policy
   return { family, from, entries: entries.filter(({ prefix }) => meetsSome(rangeOf(prefix), ranges)) };
 }
 
-/** What happens to packets if the first fates are replaced by the second. */
-export function describeChanges(before: Fates, after: Fates): VerdictChanges {
+/** What happens to packets if the first verdicts are replaced by the second. */
+export function describeChanges(before: Verdicts, after: Verdicts): VerdictChanges {
   const { family } = before;
   const sources = sourceChanges(before, after);
   // Packets that were left alone, or are now, whatever their destination, are among the changes of sources.
@@ -123,17 +123,17 @@ export function describeChanges(before: Fates, after: Fates): VerdictChanges {
     ...(unknown.length > 0 ? [`the old verdict of ${countedAddresses(sizeOf(unknown))} cannot be told`] : []),
     ...sources.clauses,
   ];
-  const few = listed(changes, (change) => changeLine(family, change));
-  return { summary: clauses.join(', and ') || 'no verdict changes', lines: [...few, ...sources.lines] };
+  const lines = listed(changes, (change) => changeLine(family, change));
+  return { summary: clauses.join(', and ') || 'no verdict changes', lines: [...lines, ...sources.lines] };
 }
 
 /** A line for each range, at most a few, and then a count of the others. */
 function listed<One extends Range>(ranges: readonly One[], line: (one: One) => string): readonly string[] {
   const size = () => countedAddresses(sizeOf(ranges.slice(MAX_LINES)));
-  return few(ranges, MAX_LINES, line, (more) => `… and ${counted(more, 'more range')}, ${size()}`);
+  return truncated(ranges, MAX_LINES, line, (more) => `… and ${counted(more, 'more range')}, ${size()}`);
 }
 
-function sourceChanges(before: Fates, after: Fates) {
+function sourceChanges(before: Verdicts, after: Verdicts) {
   const { family } = before;
   const [old = everything(family), now = everything(family)] = [before.from, after.from];
   const [ended, begun] = [difference(old, now).ranges, difference(now, old).ranges];
@@ -157,13 +157,13 @@ const MAX_LINES = 20;
 
 const MAX_RULE = 400;
 
-function changeLine(family: Family, { before, after, ...range }: Change): string {
+function changeLine(family: Family, { before, after, ...range }: ChangedRange): string {
   const reason =
     before.verdict === undefined && before.rule !== undefined ? ` (${shorten(before.rule)})` : '';
   return `${formatRange(family, range)}: ${verdictText(before)}${reason} → ${verdictText(after)}`;
 }
 
-function verdictText({ verdict, as }: Fate): string {
+function verdictText({ verdict, as }: VerdictRange): string {
   return verdict === undefined ? 'cannot be told' : outcomeText(verdict, as);
 }
 

@@ -11,7 +11,7 @@ import {
 } from '../cidr/ranges.ts';
 import type { Advice } from '../text/advice.ts';
 import { withOrigin } from '../text/origin.ts';
-import { counted, few } from '../text/words.ts';
+import { counted, truncated } from '../text/words.ts';
 import { unmasqueraded } from './flatten.ts';
 import type { Policy } from './policy.ts';
 
@@ -64,16 +64,16 @@ export function masqueradedPods(
   const whose = from.length === 0 ? '' : ' if packets come from masqueradeFromCIDRs';
   return listable(found).map((range) => {
     const some = concerned.filter(({ prefix }) => overlap(range, prefix));
-    const inside = asking.filter(({ prefix }) => covers(range, prefix));
-    const instead = inside.length === 0 ? '' : ' instead of masqueradeCIDRs';
+    const own = asking.filter(({ prefix }) => covers(range, prefix));
+    const instead = own.length === 0 ? '' : ' instead of masqueradeCIDRs';
     return {
       family,
       range,
       routes: some.length,
       message: `${counted(some.length, 'route')} ${some.length === 1 ? 'leads' : 'lead'} to pods in ${range.text}, which the config masquerades${whose}`,
       evidence: [
-        ...few(some, SHOWN, ({ text }) => text),
-        ...few(inside, SHOWN, ({ prefix, origin }) => `masqueraded by ${withOrigin(prefix.text, origin)}`),
+        ...truncated(some, SHOWN, ({ text }) => text),
+        ...truncated(own, SHOWN, ({ prefix, origin }) => `masqueraded by ${withOrigin(prefix.text, origin)}`),
       ],
       remedy: `list ${range.text}, or the whole range of pods that holds it, in nonMasqueradeCIDRs${instead} of the ConfigMap with ${configFile}; if this is meant, accept it: --accept-masqueraded=${range.text}`,
     };

@@ -17,7 +17,7 @@ export const VERDICT_TEXT: Readonly<Record<Verdict, string>> = {
   masqueraded: 'masqueraded',
 };
 
-/** A prefix with a verdict, and the place that asks for it. */
+/** A prefix with a verdict, and the origin that asks for it. */
 export interface Entry {
   readonly prefix: Prefix;
   readonly verdict: Verdict;

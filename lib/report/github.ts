@@ -1,5 +1,5 @@
 import { STDIN_NAME } from '../config/config-file.ts';
-import { formatPlace, type Problem, type Severity } from '../config/problem.ts';
+import { locationText, type Problem, type Severity } from '../config/problem.ts';
 import { printable } from '../text/escape.ts';
 import { type CheckReport, fileOf, printedSentence } from './report.ts';
 
@@ -20,8 +20,8 @@ function annotation(problem: Problem, stdinName: string): string {
     ([name, value]) => `${name}=${escapeProperty(value)}`,
   );
   const { at } = problem;
-  const place = stdinName !== '' && fileOf(at) === STDIN_NAME && at ? `${printable(formatPlace(at))}: ` : '';
-  const text = escapeData(place + printedSentence(problem));
+  const head = stdinName !== '' && fileOf(at) === STDIN_NAME && at ? `${printable(locationText(at))}: ` : '';
+  const text = escapeData(head + printedSentence(problem));
   return `::${COMMAND[problem.severity]} ${properties.join(',')}::${text}`;
 }
 

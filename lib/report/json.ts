@@ -15,24 +15,24 @@ export function jsonReport({ problems, config, configFiles, expected }: CheckRep
     hash: config === undefined ? null : configHash(config),
     summary,
     expectations: expected === undefined ? null : { met: expected.count - failed, failed },
-    configFiles: configFiles.map(({ name, found }) => ({ name, file: found?.file.name ?? name })),
+    configFiles: configFiles.map(({ name, outer }) => ({ name, file: outer?.file.name ?? name })),
     problems: problems.map(problemValue),
     merged: config === undefined ? null : mergedValue(config),
   });
 }
 
 export function problemValue({ severity, kind, message, remedy, at, other }: Problem) {
-  return { severity, kind, message, remedy, at: placeValue(at), other: placeValue(other) };
+  return { severity, kind, message, remedy, at: locationOf(at), other: locationOf(other) };
 }
 
-/** A merged config as plain values, each entry with its place. */
+/** A merged config as plain values, each entry with its origin. */
 export function mergedValue(config: MergedConfig): Readonly<Record<string, unknown>> {
   const keys = ALL_KEYS.map(([name, key]) => key.json(name, config[name]));
   return Object.assign({ configFiles: config.configFiles }, ...keys);
 }
 
-/** A place as plain values. A file as a whole has the same keys as a place in it, so that programs need not ask. */
-export function placeValue(at: Problem['at']) {
+/** A location as plain values. A file as a whole has the same keys as a position in it, so that programs need not ask. */
+export function locationOf(at: Problem['at']) {
   if (at === undefined) return null;
   if (at.kind !== 'whole-file') return originValue(at);
   return { configFile: at.file, file: at.file, line: null, column: null };

@@ -20,12 +20,12 @@ export function summarize(problems: readonly Problem[]) {
   return { errors: count('error'), warnings: count('warning'), infos: count('info') };
 }
 
-/** The problem in one printable line as in the agent's log, but without its place and severity. */
+/** The problem in one printable line as in the agent's log, but without its location and severity. */
 export function printedSentence(problem: Problem): string {
   return printable(sentence(problem));
 }
 
-/** The name of the file in which people find the place; undefined if it is in none. May be hostile. */
+/** The name of the file in which people find it; undefined if it is in none. May be hostile. */
 export function fileOf(at: Problem['at']): string | undefined {
   switch (at?.kind) {
     case 'file':

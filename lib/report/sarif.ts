@@ -29,7 +29,7 @@ function rules() {
 
 function result(problem: Problem) {
   const { kind, severity, at, other } = problem;
-  const related = locations(other).map((place) => ({ ...place, message: { text: 'The other of the two.' } }));
+  const related = locations(other).map((where) => ({ ...where, message: { text: 'The other of the two.' } }));
   return {
     ruleId: kind,
     ruleIndex: RULE_IDS.indexOf(kind),

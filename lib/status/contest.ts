@@ -1,6 +1,6 @@
-import type { LookEvent } from '../agent/loop.ts';
+import type { ReconcileEvent } from '../agent/loop.ts';
 
-/** So long no look finds the policy in the kernel until traffic cannot rely on it, and so long it is calm afterwards. */
+/** So long no sync finds the policy in the kernel until traffic cannot rely on it, and so long it is calm afterwards. */
 const CONTESTED_MS = 5_000;
 
 /**
@@ -8,17 +8,17 @@ const CONTESTED_MS = 5_000;
  * performance.now().
  */
 export class Contest {
-  /** The first look after the last good one that has not found the policy. */
+  /** The first sync after the last good one that has not found the policy. */
   #since: number | undefined;
   #lastAt = Number.NEGATIVE_INFINITY;
   #isOn = false;
-  #isHeld = true;
+  #inSync = true;
   #by: readonly string[] = [];
 
-  onLook({ wasHeld, isHeld, by }: LookEvent, now: number): void {
+  onReconcile({ wasInSync, inSync, by }: ReconcileEvent, now: number): void {
     this.isOn(now);
-    this.#isHeld = isHeld;
-    if (wasHeld && isHeld) {
+    this.#inSync = inSync;
+    if (wasInSync && inSync) {
       this.#since = undefined;
       return;
     }
@@ -30,7 +30,7 @@ export class Contest {
 
   /** Whether it is so, until the rules stay for a while. */
   isOn(now: number): boolean {
-    if (!this.#isHeld) this.#isOn ||= now - (this.#since ?? now) >= CONTESTED_MS;
+    if (!this.#inSync) this.#isOn ||= now - (this.#since ?? now) >= CONTESTED_MS;
     else if (now - this.#lastAt >= CONTESTED_MS) {
       this.#isOn = false;
       this.#since = undefined;

@@ -5,7 +5,7 @@ import { programs } from '../text/programs.ts';
 import type { Contest } from './contest.ts';
 import type { InvalidConfig, Status } from './status.ts';
 
-export interface Check {
+export interface ProbeCheck {
   readonly name: string;
   readonly isGood: boolean;
   readonly reason: string;
@@ -25,7 +25,7 @@ export function readiness(
   kept: readonly Family[],
   intervalMs: number,
   now: number,
-): readonly Check[] {
+): readonly ProbeCheck[] {
   return [
     configCheck(invalid),
     ...kept.map((family) => ({
@@ -36,7 +36,7 @@ export function readiness(
   ];
 }
 
-function rulesCheck(contest: Contest, now: number): Check {
+function rulesCheck(contest: Contest, now: number): ProbeCheck {
   const name = 'rules';
   if (!contest.isOn(now)) return { name, isGood: true, reason: 'no other program changes them all the time' };
   const reason = `${programs(contest.by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;
@@ -44,7 +44,7 @@ function rulesCheck(contest: Contest, now: number): Check {
 }
 
 /** Whether the last reading of the config files had no error. */
-export function configCheck(invalid: InvalidConfig | undefined): Check {
+export function configCheck(invalid: InvalidConfig | undefined): ProbeCheck {
   const name = 'config';
   if (invalid === undefined) return { name, isGood: true, reason: 'no error at the last reading' };
   const { error, since } = invalid;
@@ -64,7 +64,7 @@ export function lately(
   at: number | undefined,
   intervalMs: number,
   now: number,
-): Pick<Check, 'isGood' | 'reason'> {
+): Pick<ProbeCheck, 'isGood' | 'reason'> {
   if (at === undefined) return { isGood: false, reason: `no ${what} has succeeded yet` };
   const age = now - at;
   const most = INTERVALS * intervalMs;

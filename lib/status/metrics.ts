@@ -52,7 +52,7 @@ export const METRICS = {
   ),
   rules_contested: gauge(
     [],
-    "1 while another program changes the agent's rules so often that no look has found them for 5 seconds, until they stay for 5 seconds; else 0.",
+    "1 while another program changes the agent's rules so often that no sync has found them as they must be for 5 seconds, until they stay for 5 seconds; else 0.",
   ),
   netlink_active: gauge(
     [],
@@ -71,11 +71,11 @@ export const METRICS = {
   ),
   config_conflicts: gauge(
     ['severity', 'kind'],
-    'Conflicts between config files or within one config file, and what the guards find, such as nothing-inside; 0 of a kind that there is none of.',
+    'Conflicts between config files or within one config file, and what the checks find, such as nothing-inside; 0 for a kind without any.',
   ),
   config_errors: gauge(
     ['kind'],
-    'Errors of the last reading of the config files by kind, such as promise. Only an agent that stays with --on-invalid-config=keep has them.',
+    'Errors of the last reading of the config files by kind, such as assertion. Only an agent that stays with --on-invalid-config=keep has them.',
   ),
   config_refused_info: gauge(
     ['hash'],
@@ -85,16 +85,16 @@ export const METRICS = {
   config_info: gauge(['hash'], 'Always 1; the hash is equal on all nodes whose merged config is equal.'),
   masquerade_address_ranges: gauge(
     ['family', 'found'],
-    'Ranges of masqueradeAddresses by how many addresses of the node they hold that are equally good: none, one or several. With none, the kernel chooses the address, which may be the wrong one; of several the lowest is used, and a lower one that comes is used at once. Only there while a config lists any.',
+    'Ranges of masqueradeAddresses by how many addresses of the node they hold that are equally good: none, one or several. With none, the kernel chooses the address, which may be the wrong one; of several the lowest is used, and a lower one that comes is used at once. Present only while a config lists any.',
   ),
   rules: gauge(['family'], 'Rules and elements of sets that the kernel must hold.'),
   foreign_masquerade_rules: gauge(
     ['family', 'author', 'sources'],
-    'Foreign rules that may masquerade traffic that the config does not masquerade, by author, as --accept-foreign names them, and by whether they concern any source or only some. Without those that --accept-foreign accepts.',
+    'Foreign rules that may masquerade traffic that the config does not masquerade, by author, as --accept-foreign names them, and by whether they concern any source or only some. Those that --accept-foreign accepts are not counted.',
   ),
   accepted_foreign_rules: gauge(
     ['family', 'author', 'sources'],
-    'The same, of authors that --accept-foreign accepts. Only there if it accepts any that are on the node.',
+    'Foreign rules of authors that --accept-foreign accepts, by the same labels as ip_masq_agent_foreign_masquerade_rules. Present only if the node has any.',
   ),
   masqueraded_pod_routes: gauge(
     ['family'],
@@ -115,15 +115,15 @@ export const METRICS = {
   ),
   connections_from_elsewhere_total: counter(
     ['family'],
-    'New connections that are left alone because masqueradeFromCIDRs does not list where they come from. Only there while it lists any; if it grows where pods send packets, a range of pods is missing.',
+    'New connections that are left alone because masqueradeFromCIDRs does not list where they come from. Present only while it lists any; if it grows where pods send packets, a range of pods is missing.',
   ),
   invalid_packets_total: counter(
     ['family'],
-    'Packets that connection tracking refuses and that would leave with the address of a pod, dropped with --invalid-packets=drop. Only there if the rules are in nftables, and not with off.',
+    'Packets that connection tracking refuses and that would leave with the address of a pod, dropped with --invalid-packets=drop. Present only if the rules are in nftables, and not with off.',
   ),
   invalid_packets_not_dropped: gauge(
     [],
-    '1 if --invalid-packets=drop has no effect, because the rules are in iptables; else 0. Only there with that flag.',
+    '1 if --invalid-packets=drop has no effect, because the rules are in iptables; else 0. Present only with that flag.',
   ),
   namespace_lock_failures_total: counter(
     [],

@@ -6,7 +6,7 @@ import type { Origin } from '../text/origin.ts';
 /** The shortest time between two readings, because each one starts a process for each family. */
 const FRESH_MS = 15_000;
 
-interface Reading {
+interface CountReading {
   readonly remade: number;
   /** The counts by the text of the rule. */
   readonly rules: ReadonlyMap<string, RuleCount>;
@@ -24,7 +24,7 @@ export interface FileCount {
 
 /** The counts of the rules. In the kernel they begin at zero when rules are written again; here they go on. */
 export class PacketCounts {
-  readonly #readings = new Map<Family, Reading>();
+  readonly #readings = new Map<Family, CountReading>();
   readonly #readAt = new Map<Family, number>();
   readonly #now: () => number;
 
@@ -86,7 +86,7 @@ function summed<Count extends EntryCount>(
  * The growth of each rule since the last reading. It cannot be computed from sums of rules: if one rule is removed, the
  * sum shrinks as if all were written again.
  */
-function growth(before: Reading | undefined, after: Reading): readonly EntryCount[] {
+function growth(before: CountReading | undefined, after: CountReading): readonly EntryCount[] {
   const known = before?.remade === after.remade ? before.rules : undefined;
   return Array.from(after.rules, ([rule, count]) => {
     const { packets = 0n } = known?.get(rule) ?? {};

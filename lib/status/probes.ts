@@ -1,7 +1,7 @@
-import type { Check } from './health.ts';
+import type { ProbeCheck } from './health.ts';
 import { type Routes, reply } from './server.ts';
 
-export function probeRoutes(readiness: () => readonly Check[]) {
+export function probeRoutes(readiness: () => readonly ProbeCheck[]) {
   return {
     // An answer is enough: a sync that hangs ends the process by itself.
     '/healthz': ({ query }) =>
@@ -10,13 +10,13 @@ export function probeRoutes(readiness: () => readonly Check[]) {
   } satisfies Routes;
 }
 
-function health(checks: readonly Check[], verbose: boolean) {
+function health(checks: readonly ProbeCheck[], verbose: boolean) {
   const status = checks.every(({ isGood }) => isGood) ? 200 : 503;
   return reply(status, 'text/plain; charset=utf-8', checksText(checks, verbose));
 }
 
 /** The checks as text: the result, before it the reasons of failed checks, or of all if asked for. */
-export function checksText(checks: readonly Check[], verbose: boolean): string {
+export function checksText(checks: readonly ProbeCheck[], verbose: boolean): string {
   const isGood = checks.every((check) => check.isGood);
   const shown = checks.filter((check) => verbose || !check.isGood);
   const lines = shown.map(({ name, isGood: good, reason }) => `[${good ? '+' : '-'}] ${name}: ${reason}`);

@@ -11,7 +11,7 @@ import type { Duplex } from 'node:stream';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { LIMITS, limitConnections } from './limits.ts';
 
-export interface Reply {
+export interface HttpReply {
   readonly status: number;
   readonly type: string;
   readonly body: Buffer;
@@ -24,7 +24,7 @@ export interface Question {
   readonly accept: string;
 }
 
-export type Routes = Readonly<Record<string, (question: Question) => Promise<Reply> | Reply>>;
+export type Routes = Readonly<Record<string, (question: Question) => Promise<HttpReply> | HttpReply>>;
 
 export interface Listener {
   /** `host:port`; no host means all addresses. */
@@ -129,7 +129,7 @@ async function answer(
   { method, url = '/', headers, httpVersion }: IncomingMessage,
   routes: Routes,
   onlyLoopback: boolean,
-): Promise<Reply> {
+): Promise<HttpReply> {
   const { host, accept = '' } = headers;
   if (method !== 'GET' && method !== 'HEAD') return plain(405, 'GET and HEAD only');
   // RFC 9112, section 3.2.
@@ -145,11 +145,11 @@ async function answer(
   return route({ query: new Set(query.split('&').map((part) => part.replace(/=.*/s, ''))), accept });
 }
 
-export function reply(status: number, type: string, text: string): Reply {
+export function reply(status: number, type: string, text: string): HttpReply {
   return { status, type, body: Buffer.from(text) };
 }
 
-export function plain(status: number, line: string): Reply {
+export function plain(status: number, line: string): HttpReply {
   return reply(status, 'text/plain; charset=utf-8', `${line}\n`);
 }
 

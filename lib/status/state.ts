@@ -1,7 +1,7 @@
 import { formatProblem } from '../config/problem.ts';
 import type { Family } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
-import { fewInSentence } from '../text/words.ts';
+import { truncatedText } from '../text/words.ts';
 import { readiness } from './health.ts';
 import type { Build, Status } from './status.ts';
 
@@ -19,8 +19,8 @@ export interface AgentState extends Pick<Build, 'version' | 'commit'> {
   readonly keeps: 'config' | 'rules' | null;
   readonly syncs: readonly FamilySync[];
   /** Whether the rules were found in the kernel lately, and no other program changes them again and again. */
-  readonly inPlace: boolean;
-  /** Why they are not in place; empty if they are. */
+  readonly inSync: boolean;
+  /** Why they are not in sync; empty if they are. */
   readonly reasons: readonly string[];
 }
 
@@ -33,7 +33,7 @@ interface FamilySync {
   readonly found: readonly string[];
 }
 
-export interface Observed {
+export interface StatusContext {
   readonly status: Status;
   /** The families for which the agent keeps rules. */
   readonly families: readonly Family[];
@@ -45,7 +45,7 @@ export interface Observed {
 const MOST_FILES = 100;
 const LONGEST_PROBLEM = 2000;
 
-export function agentState({ status, families, interval }: Observed): AgentState {
+export function agentState({ status, families, interval }: StatusContext): AgentState {
   const { build, dataplane, loaded, invalid } = status;
   const checks = readiness(status, families, interval(), performance.now());
   const reasons = checks.filter(({ name, isGood }) => !isGood && name !== 'config');
@@ -69,7 +69,7 @@ export function agentState({ status, families, interval }: Observed): AgentState
       const { lastSuccess, lastChange, lastFound: found = [] } = status.families.get(family) ?? {};
       return { family, last: timeOrNull(lastSuccess), changed: timeOrNull(lastChange), found };
     }),
-    inPlace: reasons.length === 0,
+    inSync: reasons.length === 0,
     reasons: reasons.map(({ name, reason }) => `${name}: ${reason}`),
   };
 }
@@ -84,15 +84,15 @@ const SHOWN_FILES = 10;
  * @throws {TypeError} if it has not the form of a state
  */
 export function stateLines(state: AgentState): readonly string[] {
-  const { version, dataplane, hash, configFiles, invalid, keeps, inPlace, reasons } = state;
-  const names = fewInSentence(configFiles, SHOWN_FILES, String) || 'no config file: the defaults apply';
-  const absent = keeps === 'rules' ? 'those of an earlier run' : `not in place: ${reasons.join('; ')}`;
-  const stays = keeps === 'config' ? '; the last valid config stays in use' : '';
+  const { version, dataplane, hash, configFiles, invalid, keeps, inSync, reasons } = state;
+  const names = truncatedText(configFiles, SHOWN_FILES, String) || 'no config file: the defaults apply';
+  const absent = keeps === 'rules' ? 'those of an earlier run' : `not in sync: ${reasons.join('; ')}`;
+  const kept = keeps === 'config' ? '; the last valid config stays in use' : '';
   return [
-    `${version}: the rules are ${inPlace ? 'in place' : absent}`,
+    `${version}: the rules are ${inSync ? 'in sync' : absent}`,
     `dataplane: ${dataplane?.name ?? 'not found yet'}`,
     `config: ${hash === null ? 'none that is valid yet' : `${hash} (${names})`}`,
-    ...(invalid === null ? [] : [`invalid: ${invalid.message}, the first is ${invalid.first}${stays}`]),
+    ...(invalid === null ? [] : [`invalid: ${invalid.message}, the first is ${invalid.first}${kept}`]),
   ].map(printable);
 }
 

@@ -8,10 +8,10 @@ import { escapeHtml } from '../text/escape.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { readiness } from './health.ts';
 import { countKey, type PacketCounts } from './packet-counts.ts';
-import { type AgentState, agentState, type Observed, time } from './state.ts';
+import { type AgentState, agentState, type StatusContext, time } from './state.ts';
 import type { FamilyStatus } from './status.ts';
 
-export interface Overview extends Observed {
+export interface Overview extends StatusContext {
   readonly counts: PacketCounts;
   /** The version of the agent, in one line. */
   readonly version: string;
@@ -46,7 +46,7 @@ export function statusPage(overview: Overview): string {
     section('Last change of verdicts', verdictsHtml(overview)),
     section('Config', configHtml(overview, state)),
     ...(status.invalid === undefined ? [] : [section('Errors', problemsHtml(status.invalid.error.problems))]),
-    section('Conflicts and guards', problemsHtml(status.loaded?.config.conflicts ?? [])),
+    section('Conflicts and checks', problemsHtml(status.loaded?.config.conflicts ?? [])),
     section('Foreign rules', foreignHtml(overview)),
     ...[...status.families].map(([family, one]) =>
       section(`${family} entries`, entriesHtml(one, overview.counts.entries(family))),

@@ -1,5 +1,5 @@
 import type { ValidConfig } from '../agent/load.ts';
-import type { LookEvent, Observer, SyncEvent } from '../agent/loop.ts';
+import type { Observer, ReconcileEvent, SyncEvent } from '../agent/loop.ts';
 import { configHash, refusedHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import { type Problem, VALID_CONFLICTS } from '../config/problem.ts';
@@ -107,7 +107,7 @@ export class Status implements Observer {
     return this.#dataplane;
   }
 
-  /** The findings of the last look at foreign rules. */
+  /** The findings of the last reading of foreign rules. */
   get foreign(): readonly ForeignFinding[] {
     return this.#foreign;
   }
@@ -165,7 +165,7 @@ export class Status implements Observer {
     });
   }
 
-  onSync({ policy, plan, verdicts, drifted, wake, duration }: SyncEvent): void {
+  onSync({ policy, plan, verdicts, drifted, trigger, duration }: SyncEvent): void {
     const { family } = policy;
     const now = Date.now();
     const before = this.#families.get(family);
@@ -186,15 +186,15 @@ export class Status implements Observer {
       if (isNew) this.#recordPolicy(metrics, policy);
       if (plan === undefined) return;
       metrics.set('last_change_timestamp_seconds', { family }, now / 1000);
-      if (wake.reason === 'change') metrics.observe('reaction_duration_seconds', {}, duration);
+      if (trigger.reason === 'change') metrics.observe('reaction_duration_seconds', {}, duration);
       if (!drifted) return;
-      metrics.add('drift_repairs_total', { family, program: programLabel(wake.by) });
+      metrics.add('drift_repairs_total', { family, program: programLabel(trigger.by) });
       for (const found of plan.found) metrics.add('drift_differences_total', { family, found });
     });
   }
 
-  onLook(look: LookEvent): void {
-    this.contest.onLook(look, performance.now());
+  onReconcile(event: ReconcileEvent): void {
+    this.contest.onReconcile(event, performance.now());
   }
 
   /** Sets what changes with time alone. */
@@ -242,8 +242,8 @@ export class Status implements Observer {
     });
   }
 
-  /** The agent has looked for foreign rules. */
-  onNeighbours(findings: readonly ForeignFinding[]): void {
+  /** The agent has read the foreign rules. */
+  onForeignRules(findings: readonly ForeignFinding[]): void {
     this.#foreign = findings;
     const rules = (areAccepted: boolean) =>
       ruleCounts(findings.filter((one) => one.isAccepted === areAccepted));
@@ -253,7 +253,7 @@ export class Status implements Observer {
     });
   }
 
-  /** The agent has looked for pods that the policies masquerade; undefined if it could not. */
+  /** The agent has read the routes to pods; undefined if it could not. */
   onMasqueradedPods(found: readonly MasqueradedPods[] | undefined): void {
     const families = found === undefined ? [] : [...this.#families.keys()];
     const values = families.map((family) => {

@@ -3,7 +3,7 @@ import { fileName } from './escape.ts';
 /** Where a value came from. */
 export type Origin = FileOrigin | BuiltInOrigin;
 
-/** A place in a config file; line and column count from 1, the column in UTF-16 code units. */
+/** A position in a config file; line and column count from 1, the column in UTF-16 code units. */
 export interface FileOrigin {
   readonly kind: 'file';
   readonly configFile: string;

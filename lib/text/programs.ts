@@ -1,5 +1,5 @@
 import { printable } from './escape.ts';
-import { few } from './words.ts';
+import { truncated } from './words.ts';
 
 /** The most programs that one text names. */
 const MOST = 3;
@@ -7,5 +7,5 @@ const MOST = 3;
 /** The programs of these names, as the subject of a sentence. Anybody can choose the name of a process. */
 export function programs(names: readonly string[] = []): string {
   if (names.length === 0) return 'another program';
-  return few(names, MOST, printable, () => 'another program').join(' or ');
+  return truncated(names, MOST, printable, () => 'another program').join(' or ');
 }

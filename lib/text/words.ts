@@ -8,7 +8,7 @@ export function counted(count: number, noun: string): string {
  *
  * @param textOf one text or several for each item
  */
-export function few<Item>(
+export function truncated<Item>(
   items: readonly Item[],
   most: number,
   textOf: (item: Item) => string | readonly string[],
@@ -19,7 +19,7 @@ export function few<Item>(
 }
 
 /** The same in a sentence: `a, b and 3 more`. */
-export function fewInSentence<Item>(
+export function truncatedText<Item>(
   items: readonly Item[],
   most: number,
   textOf: (item: Item) => string,

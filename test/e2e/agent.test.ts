@@ -155,10 +155,10 @@ describe('the agent', () => {
       /the config file ip-masq-a is not there(?:.*\n)+.*FATAL 1 error in the config; the rules on this node do not change/,
     ],
     [
-      'if a change breaks a promise',
+      'if a change breaks an assertion',
       ['--resync-interval=1h', '--must-not-masquerade=10.2.0.0/16'],
       (volume) => volume.swap({ 'ip-masq-a': `${inside('10.2.0.0/16')}masqueradeCIDRs: [10.2.3.0/24]\n` }),
-      /ip-masq-a:2:19: error: the promise --must-not-masquerade=10\.2\.0\.0\/16 is broken/,
+      /ip-masq-a:2:19: error: the assertion --must-not-masquerade=10\.2\.0\.0\/16 is broken/,
     ],
   ] as const satisfies readonly (readonly [
     string,

@@ -66,10 +66,7 @@ describe('the agent with --backend=auto', () => {
       /build_info\{.*dataplane="nftables [\d.]+",chosen_by="kube-proxy"\} 1/,
     );
     assert.match(await node.fetch('/statusz'), /nftables [\d.]+ \(kube-proxy uses nftables\)/);
-    assert.match(
-      (await node.agent('doctor')).stdout,
-      /looked at .*; nftables [\d.]+: kube-proxy uses nftables;/,
-    );
+    assert.match((await node.agent('doctor')).stdout, /read: .*; nftables [\d.]+: kube-proxy uses nftables;/);
     // The rules of the agent decide for a command too; without them, the running agent does.
     await node.nft('flush ruleset');
     const { stdout } = await node.agent('diff');

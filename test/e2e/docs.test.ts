@@ -68,10 +68,7 @@ async function print(node: NodeLab, command: string): Promise<string> {
   const run = () => node.box.run('env', args);
   const beside = { doctor: besideAgent, status: besideRealAgent }[words[0] ?? ''];
   const { stdout, stderr } = await (beside === undefined ? run() : beside(node, run));
-  return (stderr + stdout).replace(
-    'looked at 2 config files in config;',
-    'looked at 2 config files in /etc/config;',
-  );
+  return (stderr + stdout).replace('read: 2 config files in config;', 'read: 2 config files in /etc/config;');
 }
 
 async function besideRealAgent<Result>(node: NodeLab, work: () => Promise<Result>): Promise<Result> {

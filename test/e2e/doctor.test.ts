@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { NEIGHBOURS } from '../lab/neighbours-iptables.ts';
+import { FOREIGN_PROGRAMS } from '../lab/foreign-iptables.ts';
 import type { RunResult } from '../lab/run.ts';
 import { IS_ROOT } from '../lab/user.ts';
 import { BINARY, besideAgent, createNode, type NodeLab } from './support.ts';
@@ -23,7 +23,7 @@ const notLast = (family: string) =>
   ] as const;
 
 describe('the doctor beside others', () => {
-  for (const [index, { name, lines, found }] of NEIGHBOURS.entries()) {
+  for (const [index, { name, lines, found }] of FOREIGN_PROGRAMS.entries()) {
     const mode = index % 2 === 0 ? 'nft' : 'legacy';
     it(`finds the rules of ${name} in both families, and nothing else, ${mode}`, async () => {
       await using node = await healthyNode(mode);
@@ -123,7 +123,7 @@ describe('the doctor', () => {
     const result = await withTools(node, ['iptables-nft', 'iptables-nft-restore']);
     const kinds = JSON.parse(result.stdout).findings.map(({ kind }: { kind: string }) => kind);
     assert.equal(result.code, 4);
-    assert.ok(kinds.includes('tool-missing') || kinds.includes('not-looked-at'), kinds.join());
+    assert.ok(kinds.includes('tool-missing') || kinds.includes('not-read'), kinds.join());
     assert.match(result.stdout, /"[^"]*ip6tables-nft /);
     assert.match(result.stdout, /"[^"]*\bnft /);
   });

@@ -58,7 +58,7 @@ async function serving(node: NodeLab, ...flags: string[]): Promise<RunningAgent>
   return agent;
 }
 
-/** The same, and until it watches the kernel, which begins with a look. */
+/** The same, and until it watches the kernel, which begins with a sync. */
 async function watching(node: NodeLab, ...flags: string[]): Promise<RunningAgent> {
   const agent = await serving(node, ...flags);
   await agent.logged(/"reason":"drift","msg":"nothing to change"/);
@@ -189,7 +189,7 @@ describe('whether the agent watches nf_tables', () => {
     [['--iptables-mode=nft'], '1', true],
     [['--backend=nftables'], '1', true],
     [['--backend=nftables', '--netlink=off'], undefined, false],
-    // For the look at foreign rules.
+    // For the reading of foreign rules.
     [['--iptables-mode=legacy'], undefined, true],
     [['--iptables-mode=legacy', '--netlink=off'], undefined, false],
   ] as const) {
@@ -198,7 +198,7 @@ describe('whether the agent watches nf_tables', () => {
       await node.volume(config('10.1.0.0/16'));
       const agent = await serving(node, ...flags);
       assert.equal(/^ip_masq_agent_netlink_active (\d)$/m.exec(await node.metrics())?.[1], gauge);
-      // No module, no socket: without it the agent cannot open one. In legacy mode the look beside the loop loads it.
+      // No module, no socket: without it the agent cannot open one. In legacy mode the watcher of foreign rules loads it.
       await eventually(
         async () => {
           const maps = await readFile(`/proc/${jsonLines(agent.log())[0]?.['pid']}/maps`, 'utf8');

@@ -223,7 +223,7 @@ describe('fleet', () => {
       });
     const late = (seconds: string) => {
       const reasons = [`sync IPv4: last sync ${seconds} s ago, the limit is 180 s`];
-      return JSON.stringify({ ...JSON.parse(pools[0]['status.json'] ?? ''), inPlace: false, reasons });
+      return JSON.stringify({ ...JSON.parse(pools[0]['status.json'] ?? ''), inSync: false, reasons });
     };
     const fails = (name: string, stderr: string): Member => ({
       name,
@@ -253,7 +253,7 @@ describe('fleet', () => {
     assert.equal(code, 4);
     assert.match(
       stdout,
-      /^2 nodes: n1, n2\n {2}\S+: the rules are not in place: sync IPv4: last sync 181\.2 s ago/m,
+      /^2 nodes: n1, n2\n {2}\S+: the rules are not in sync: sync IPv4: last sync 181\.2 s ago/m,
     );
   });
 

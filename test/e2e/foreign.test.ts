@@ -104,7 +104,7 @@ describe('the agent', () => {
     assert.equal(warnings(agent).length, 1);
     await node.iptables('-D', ...DOCKER);
     await change('10.4.0.0/16');
-    // The look at foreign rules follows the sync: the next change begins after it.
+    // The reading of foreign rules follows the sync: the next change begins after it.
     await change('10.5.0.0/16');
     await node.iptables('-A', ...DOCKER);
     await change('10.6.0.0/16');
@@ -115,7 +115,7 @@ describe('the agent', () => {
     await agent.stop();
   });
 
-  it('is silent on a node where nobody interferes, and does not look with --once', async () => {
+  it('is silent on a node where nobody interferes, and reads no foreign rules with --once', async () => {
     await using node = await createNode();
     await node.volume({ 'ip-masq-x': inside('10.1.0.0/16') });
     const agent = node.start('--resync-interval=100ms', '--v=3');
@@ -135,12 +135,12 @@ describe('the agent', () => {
       await node.volume({ 'ip-masq-x': inside('10.1.0.0/16') });
       await node.restore('iptables-nft-restore', ...lines);
       const agent = node.start('--resync-interval=1h');
-      await agent.logged(/an unknown author|not looked at for foreign rules/);
+      await agent.logged(/an unknown author|foreign rules not read/);
       assert.ok(warnings(agent).length <= 20);
       assert.ok(agent.log().length < 100_000);
       await agent.stop();
 
-      // The look begins right after the first sync.
+      // The reading begins right after the first sync.
       const stopping = node.start('--resync-interval=1h', '--v=3');
       await stopping.logged(/"reason":"start"/);
       const start = performance.now();
@@ -172,7 +172,7 @@ describe('rules of another agent in a chain of the same name', () => {
           () => `a change to ${cidr}; the log is ${agent.log()}`,
         );
       };
-      // The first look has ended: it tells at its end what it has found.
+      // The first reading has ended: it tells at its end what it has found.
       await agent.logged(/rule of Docker/);
 
       await written();
@@ -189,7 +189,7 @@ describe('rules of another agent in a chain of the same name', () => {
         /^IPv4: rules that this agent removed from iptables [\d.]+ \(\w+\) are back, and stay: ip-masq-agent v1 or v2 keeps a chain of the same name there, and may masquerade what the config does not masquerade; do not run both: remove the DaemonSet of the older agent, as the migration guide says \(docs\/migration\.md\)$/,
       );
       await change('10.4.0.0/16');
-      // The look follows the sync: the next change begins after it.
+      // The reading follows the sync: the next change begins after it.
       await change('10.5.0.0/16');
       await change('10.6.0.0/16');
       assert.equal(agent.log().match(/are back/g)?.length, 1);

@@ -87,7 +87,7 @@ add rule ip cni${index} post ip saddr 10.244.${index & 255}.0/24 counter masquer
     );
     await succeed(lab.node.box.run('nft', ['-f', '-'], { input: script.join('') }));
     for (const backend of BACKENDS)
-      await survives(t, lab, backend, (agent) => agent.logged(/not looked at.*too many foreign rules/));
+      await survives(t, lab, backend, (agent) => agent.logged(/not read.*too many foreign rules/));
     const { code, stdout } = await lab.node.agent('cleanup');
     assert.equal(code, 0, stdout);
     await lab.node.agent('doctor');
@@ -127,7 +127,7 @@ add rule ip site post jump big\n${rules.join('')}`;
       await using lab = await createLab();
       await fill(lab.node);
       for (const backend of BACKENDS)
-        await survives(t, lab, backend, (agent) => agent.logged(/not looked at.*has more than/));
+        await survives(t, lab, backend, (agent) => agent.logged(/not read.*has more than/));
       await lab.node.agent('doctor');
       assert.equal(await lab.cgroup.kills(), 0);
     });

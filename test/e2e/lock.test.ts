@@ -201,8 +201,8 @@ describe('commands beside a running agent', () => {
 
   it('check flags together only with those of the agent', async () => {
     await using node = await createNode();
-    const promises = ['--must-not-masquerade=10.1.0.0/16', '--must-not-masquerade=10.2.0.0/16'];
-    const agent = await running(node, '--cidr-limit-max=5000', '--enable-ipv6', ...promises);
+    const assertions = ['--must-not-masquerade=10.1.0.0/16', '--must-not-masquerade=10.2.0.0/16'];
+    const agent = await running(node, '--cidr-limit-max=5000', '--enable-ipv6', ...assertions);
     const given = ['--cidr-limit=2000', '--must-masquerade=2001:db8::/32'];
     const { code, stderr } = await node.agent('diff', ...given);
     assert.equal(code, 0, stderr);

@@ -54,7 +54,7 @@ async function found(node: NodeLab, ...flags: string[]): Promise<readonly string
   const { stdout } = await node.agent('doctor', '--output=json', ...flags);
   const { findings } = JSON.parse(stdout);
   return findings
-    .filter(({ kind }: { kind: string }) => ['pods-masqueraded', 'not-looked-at'].includes(kind))
+    .filter(({ kind }: { kind: string }) => ['pods-masqueraded', 'not-read'].includes(kind))
     .map(({ family, message }: Record<string, string>) => `${family}: ${message}`);
 }
 
@@ -157,7 +157,7 @@ describe('the agent on a node with routes to pods', () => {
     await using node = await createNodeOf(FLANNEL);
     await node.volume({ 'ip-masq-operator': inside('192.168.0.0/16') });
     const agent = node.start('--resync-interval=1h', '--netlink=off', SERVED);
-    await agent.logged(/not looked at for routes to pods: --netlink=off/);
+    await agent.logged(/routes to pods not read: --netlink=off/);
     assert.deepEqual(warned(agent), []);
     assert.deepEqual(await gauge(node), []);
     assert.ok(

@@ -24,7 +24,7 @@ describe('status', () => {
         state.ok,
         state.hash,
         state.configFiles,
-        state.inPlace,
+        state.inSync,
         state.reasons,
         state.invalid,
         state.keeps,
@@ -41,7 +41,7 @@ describe('status', () => {
       ],
     );
     const { stdout } = await node.agent('status');
-    assert.match(stdout, /: the rules are in place\n/);
+    assert.match(stdout, /: the rules are in sync\n/);
     for (const text of [hash, state.version, state.dataplane.reason, state.syncs[0].last])
       assert.ok(stdout.includes(text), stdout);
     await agent.stop();
@@ -63,10 +63,7 @@ describe('status', () => {
     const { code, state } = await stateOf(node);
     assert.deepEqual([code, state.ok, state.keeps, state.hash], [3, false, 'config', before.hash]);
     assert.match(state.invalid.first, /^ip-masq-a:1:22: error: /);
-    assert.match(
-      (await node.agent('status')).stdout,
-      /in place\n(?:.*\n)*invalid: 1 error .* stays in use\n/,
-    );
+    assert.match((await node.agent('status')).stdout, /in sync\n(?:.*\n)*invalid: 1 error .* stays in use\n/);
     assert.ok((await node.fetch('/statusz')).includes(state.invalid.since));
     await agent.stop();
 
@@ -80,7 +77,7 @@ describe('status', () => {
     await again.stop();
   });
 
-  it('says that the rules are not in place, with exit code 4', async () => {
+  it('says that the rules are not in sync, with exit code 4', async () => {
     await using node = await createNode();
     await writeFile(join(node.configDir, 'ip-masq-a'), inside('10.0.0.0/8'));
     const agent = node.start('--iptables-mode=legacy', '--resync-interval=100ms', '--sync-timeout=10m');
@@ -94,7 +91,7 @@ describe('status', () => {
       },
       () => `exit code 4, not ${JSON.stringify(last)}`,
     );
-    assert.equal(last?.state.inPlace, false);
+    assert.equal(last?.state.inSync, false);
     assert.match(last?.state.reasons.join(), /^sync IPv4: /);
     lock.kill();
     await agent.stop();

@@ -155,17 +155,17 @@ export const FAULTS: readonly Fault[] = [
     noticedBy: [['status/metrics.test.ts', ALL]],
   },
   {
-    name: 'guard: an emptied list is as good as any',
+    name: 'check: an emptied list is as good as any',
     edits: [['if (isInside || isMeant) return undefined;', 'return undefined;']],
     noticedBy: [
-      ['policy/guards.test.ts', ALL],
+      ['policy/checks.test.ts', ALL],
       ['e2e/agent.test.ts', 'leaves nothing alone'],
     ],
   },
   {
-    name: 'promise: what no entry decides at the end of the range is forgotten',
+    name: 'assertion: what no entry decides at the end of the range is forgotten',
     edits: [['if (next <= last) yield { first: next, last, entry: undefined };', '']],
-    noticedBy: [['policy/promises.test.ts', ALL]],
+    noticedBy: [['policy/assertions.test.ts', ALL]],
   },
   {
     name: 'verdict: link-local is left alone only if it is to be masqueraded',
@@ -330,14 +330,14 @@ export const FAULTS: readonly Fault[] = [
     ],
   },
   {
-    name: 'events: changes that a look has covered lead to another one',
+    name: 'events: changes that a sync has covered lead to another one',
     edits: [
       ['return known === undefined || ((id - known) | 0) > 0;', 'return known === undefined || id >= 0;'],
     ],
-    noticedBy: [['agent/kernel-events.test.ts', 'unless a look has covered them']],
+    noticedBy: [['agent/kernel-events.test.ts', 'unless a sync has covered them']],
   },
   {
-    name: 'events: looks follow each other without a pause',
+    name: 'events: syncs follow each other without a pause',
     edits: [['Math.min(pause, LONGEST_PAUSE_MS)', 'Math.min(pause, 0)']],
     noticedBy: [['agent/kernel-events.test.ts', 'wait']],
   },
@@ -370,7 +370,7 @@ export const FAULTS: readonly Fault[] = [
     noticedBy: [['status/health.test.ts', 'while another program changes']],
   },
   {
-    name: 'readiness: a fight is over as soon as one look has found the rules',
+    name: 'readiness: a fight is over as soon as one sync has found the rules',
     edits: [['else if (now - this.#lastAt >= CONTESTED_MS) {', 'else if (now >= this.#lastAt) {']],
     noticedBy: [['status/contest.test.ts', 'just after a fight']],
   },
@@ -396,9 +396,9 @@ export const FAULTS: readonly Fault[] = [
     edits: [
       [
         'const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);',
-        `const { Leftovers: Early } = await import('../../../lib/beside/leftovers.ts');
+        `const { Leftovers: Early } = await import('../../../lib/watchers/leftovers.ts');
          const { dataplane: opened } = await openDataplane(dataplane, host);
-         await new Early(dataplane, host, log, stopSignal).look(opened, []);
+         await new Early(dataplane, host, log, stopSignal).removeOnce(opened, []);
          const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);`,
       ],
     ],

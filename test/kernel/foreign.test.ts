@@ -5,9 +5,9 @@ import { prefixesOf } from '../../lib/cidr/ranges.ts';
 import { explainForeign, type ForeignRule, findForeignRules } from '../../lib/foreign/find.ts';
 import { type NodeRules, readNode } from '../../lib/foreign/read-node.ts';
 import { unmasqueraded } from '../../lib/policy/flatten.ts';
+import { ALL, FOREIGN_PROGRAMS } from '../lab/foreign-iptables.ts';
+import { NATIVE } from '../lab/foreign-nftables.ts';
 import { COMMON, kubeProxyRules } from '../lab/kube-proxy.ts';
-import { ALL, NEIGHBOURS } from '../lab/neighbours-iptables.ts';
-import { NATIVE } from '../lab/neighbours-nftables.ts';
 import { WITH_NETLINK } from '../lab/netlink.ts';
 import {
   BOX_KINDS,
@@ -21,7 +21,7 @@ import {
 } from './support.ts';
 
 /** Without netlink, nobody knows how much memory a listing would need. */
-const NEEDS_NETLINK = 'NETLINK=off: foreign rules are not looked at';
+const NEEDS_NETLINK = 'NETLINK=off: foreign rules are not read';
 
 /** What the agent leaves alone in these tests, besides link-local. */
 const INSIDE: Readonly<Record<Family, string>> = { IPv4: '10.0.0.0/8', IPv6: 'fd00::/8' };
@@ -30,13 +30,13 @@ const policy = (family: Family) =>
   policyOf(family, { 'ip-masq-x': `nonMasqueradeCIDRs: ["${INSIDE[family]}"]` });
 
 /** What the agent sees of its own family, where it uses iptables of the lab's mode. */
-async function look(lab: Lab): Promise<NodeRules> {
+async function read(lab: Lab): Promise<NodeRules> {
   const iptables = { mode: lab.mode, suffix: `-${lab.mode}` };
   return await readNode(lab.host, { families: [lab.family], ownChain: CHAIN, iptables });
 }
 
 async function find(lab: Lab): Promise<readonly ForeignRule[]> {
-  const { baseChains, unread } = await look(lab);
+  const { baseChains, unread } = await read(lab);
   assert.deepEqual(unread, []);
   const found = await findForeignRules(baseChains, unmasqueraded(policy(lab.family)));
   assert.deepEqual(found.unread, []);
@@ -75,7 +75,7 @@ describe('foreign rules of iptables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
       assert.deepEqual(await find(lab), []);
     });
 
-    for (const { name, lines, found } of NEIGHBOURS) {
+    for (const { name, lines, found } of FOREIGN_PROGRAMS) {
       it(`of ${name} are found, before and behind our own`, async () => {
         await using lab = await makeLab();
         await lab.restore(...COMMON);
@@ -99,7 +99,7 @@ describe('foreign rules of iptables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
         await lab.iptables('-F', 'POSTROUTING');
         await lab.iptables('-A', 'POSTROUTING', '-d', inside, '-j', target);
         await lab.sync(policy(family));
-        const node = await look(lab);
+        const node = await read(lab);
         const { endedBy } = await explainForeign(node, address(inside));
         assert.match(endedBy?.path.join() ?? '', new RegExp(target));
         assert.equal((await explainForeign(node, address(other))).endedBy, undefined);
@@ -169,7 +169,7 @@ describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
       await using lab = await createLab(kind, 'nft', family);
       const { script } = NATIVE.find(({ name }) => name.includes('kube-proxy')) ?? { script: '' };
       await nft(lab, script);
-      const { skipped } = await look(lab);
+      const { skipped } = await read(lab);
       assert.deepEqual(
         skipped.map((text) => text.replace(/:.*/, '')),
         [`nftables ${TABLE[family]} kube-proxy`],
@@ -202,7 +202,7 @@ describe('a node with 75,000 rules of kube-proxy', { skip: !WITH_NETLINK && NEED
     const kind = BOX_KINDS[0] ?? 'userns';
     await using lab = await createLab(kind, 'nft', 'IPv4');
     for (const part of kubeProxyRules(75_000, PART[kind])) await lab.restore(...part);
-    await lab.restore(...(NEIGHBOURS.find(({ name }) => name.includes('IP-MASQ'))?.lines.IPv4 ?? []));
+    await lab.restore(...(FOREIGN_PROGRAMS.find(({ name }) => name.includes('IP-MASQ'))?.lines.IPv4 ?? []));
     await lab.sync(policy('IPv4'));
     const before = lab.commands.length;
     const start = performance.now();

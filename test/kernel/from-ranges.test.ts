@@ -229,7 +229,7 @@ const applied = new WeakSet<Dataplane>();
 /** Syncs as the agent does: if another program is in the way, it observes again. */
 async function settle(dataplane: Dataplane, policy: Policy): Promise<void> {
   const options = { ...RETRY, hasApplied: applied.has(dataplane), onApply: () => {} };
-  assert.equal((await reconcile(dataplane, [policy], options)).isHeld, true);
+  assert.equal((await reconcile(dataplane, [policy], options)).inSync, true);
   applied.add(dataplane);
 }
 

@@ -119,13 +119,13 @@ for (const [index, family] of FAMILIES.entries()) {
       for (const value of ['off', 'count', 'drop'] as const) {
         const dataplane = await lab.open(value);
         await syncOnce(dataplane, lab.policy(1));
-        const { state, invalid, fates } = (await dataplane.observe(family)).fates();
+        const { state, invalid, ranges } = (await dataplane.observe(family)).verdicts();
         assert.deepEqual([state, invalid], ['applied', known[value]]);
-        assert.ok(fates.every(({ verdict }) => verdict !== undefined));
+        assert.ok(ranges.every(({ verdict }) => verdict !== undefined));
       }
       await lab.sh(`nft insert rule ${lab.table} postrouting-invalid drop`);
-      const { fates } = (await (await lab.open('drop')).observe(family)).fates();
-      assert.ok(fates.some(({ verdict }) => verdict === undefined));
+      const { ranges } = (await (await lab.open('drop')).observe(family)).verdicts();
+      assert.ok(ranges.some(({ verdict }) => verdict === undefined));
     });
   });
 }

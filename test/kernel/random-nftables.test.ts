@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { ADDRESS_BITS } from '../../lib/cidr/address.ts';
 import { rangeOf } from '../../lib/cidr/ranges.ts';
-import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
+import { verdictAt } from '../../lib/dataplane/kernel-verdicts.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import { decider, fromSet, type Policy } from '../../lib/policy/policy.ts';
 import { createBox } from '../lab/box.ts';
@@ -28,12 +28,12 @@ for (const { family, kind } of FAMILY_KINDS) {
           const after = await (await openNftables(options, tools)).observe(family);
           assert.equal(after.plan(policy), undefined, plan?.script);
           const decide = decider(policy);
-          const fates = after.fates();
-          assert.deepEqual(fates.from, fromSet(policy));
+          const verdicts = after.verdicts();
+          assert.deepEqual(verdicts.from, fromSet(policy));
           for (const value of edgesOf(policy)) {
             const address = { family, value };
             const expected = decide(address)?.verdict ?? 'masqueraded';
-            const { state, verdict } = verdictAt(fates, address);
+            const { state, verdict } = verdictAt(verdicts, address);
             assert.deepEqual({ state, verdict }, { state: 'applied', verdict: expected });
           }
         }),

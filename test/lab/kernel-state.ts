@@ -72,9 +72,9 @@ function ownAndForeign(listing: string): KernelState {
   const foreign = lines.filter((line) => !isOwn(line));
   const own = lines.filter(isOwn);
   // A chain to which a foreign rule leads cannot be deleted.
-  const isHeld =
+  const isUndeletable =
     foreign.some((line) => / -[jg] IP-MASQ-AGENT-FROM$/.test(line)) &&
     !own.some((line) => line.startsWith('-A IP-MASQ-AGENT-FROM '));
-  const kept = own.filter((line) => !isHeld || line !== EMPTY_SECOND);
+  const kept = own.filter((line) => !isUndeletable || line !== EMPTY_SECOND);
   return { own: kept.join('\n'), foreign: foreign.join('\n') };
 }

@@ -3,18 +3,18 @@ import { Netlink as DataplaneNetlink } from '../../lib/dataplane/netlink.ts';
 import { NetlinkError, type NetlinkFailure } from '../../lib/netlink/error.ts';
 import type { NfTables } from '../../lib/netlink/nf-tables.ts';
 import type { Generation } from '../../lib/netlink/replies.ts';
-import type { News } from '../../lib/netlink/watch.ts';
+import type { Events } from '../../lib/netlink/watch.ts';
 import type { Box } from './box.ts';
 import { startHelper } from './helper.ts';
 
 /** What a process in the box does over its netlink sockets. */
 export interface Netlink extends Omit<NfTables, typeof Symbol.dispose> {
   /** The changes since the last call, as the watch told them. */
-  changes(): Promise<readonly News<Generation>[]>;
+  changes(): Promise<readonly Events<Generation>[]>;
   /** The types of all messages that came through the filter of a subscription since the last call. */
   types(): Promise<readonly number[]>;
   /** Makes so many changes of nf_tables while nobody reads the watch; what the watch then tells first. */
-  flood(times: number): Promise<News<Generation>>;
+  flood(times: number): Promise<Events<Generation>>;
 }
 
 export interface Call {

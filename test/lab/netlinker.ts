@@ -4,14 +4,14 @@ import { messagesIn } from '../../lib/netlink/messages.ts';
 import { NfTables } from '../../lib/netlink/nf-tables.ts';
 import type { Generation } from '../../lib/netlink/replies.ts';
 import { NetlinkSocket } from '../../lib/netlink/socket.ts';
-import { type News, openChangeWatch } from '../../lib/netlink/watch.ts';
+import { type Events, openChangeWatch } from '../../lib/netlink/watch.ts';
 import { answer } from './helper.ts';
 import { type Answer, type Call, fromText, type Netlink, toText } from './netlink.ts';
 
 const tables = new NfTables();
 const filtered = new NetlinkSocket();
 filtered.subscribe();
-const heard: News<Generation>[] = [];
+const heard: Events<Generation>[] = [];
 
 async function listen(): Promise<void> {
   for await (const changes of openChangeWatch()) heard.push(changes);

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import { buildInfo } from '../../cmd/ip-masq-agent/build-info.ts';
 import { syncs } from '../../lib/agent/loop.ts';
-import { Wakes } from '../../lib/agent/wakes.ts';
+import { Triggers } from '../../lib/agent/triggers.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { ownAddressList } from '../../lib/node/own-addresses.ts';
 import { routes } from '../../lib/status/endpoints.ts';
@@ -25,7 +25,7 @@ export interface AgentLab extends AsyncDisposable {
   readonly host: HeldHost;
   readonly volume: ProjectedVolume;
   /** What makes the agent sync. */
-  readonly wakes: Wakes;
+  readonly triggers: Triggers;
   /** What `/metrics` answers. */
   scrape(): Promise<string>;
   /** Waits until the metrics match. */
@@ -40,7 +40,7 @@ const CONFIG = {
   strict: false,
   noMasqAllReservedRanges: false,
   requiredFiles: [],
-  guard: () => [],
+  check: () => [],
 };
 /** Milliseconds: nothing happens that a test does not ask for. */
 const RESYNC = 3_600_000;
@@ -71,7 +71,7 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   const counts = new PacketCounts(() => now);
   const about = { families: FAMILIES, interval: () => RESYNC, version: '', node: '', configJson: () => '' };
   const stop = new AbortController();
-  const wakes = new Wakes(path, RESYNC, log, stop.signal);
+  const triggers = new Triggers(path, RESYNC, log, stop.signal);
   const server = await serve({
     address: '127.0.0.1:0',
     flag: '',
@@ -83,7 +83,8 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   });
   const { port } = server.address() as AddressInfo;
   const running = (async () => {
-    for await (const { interval } of syncs(agent, wakes, status, log, stop.signal)) wakes.interval = interval;
+    for await (const { interval } of syncs(agent, triggers, status, log, stop.signal))
+      triggers.interval = interval;
   })();
   stack.defer(async () => {
     stop.abort();
@@ -104,7 +105,7 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
     network,
     host,
     volume,
-    wakes,
+    triggers,
     scrape,
     seen,
     age,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { parseAddress } from '../../lib/cidr/address.ts';
 import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
-import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
+import { verdictAt } from '../../lib/dataplane/kernel-verdicts.ts';
 import { NODE } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import {
@@ -174,11 +174,11 @@ const EMPTY_LEGACY = ['iptables', 'ip6tables']
 
 /** How the rules are read, after a look at packets: they agree with every verdict that is told. */
 async function readings({ network }: PacketLab, dataplane: Dataplane): Promise<string> {
-  const fates = (await dataplane.observe('IPv4')).fates();
+  const verdicts = (await dataplane.observe('IPv4')).verdicts();
   const read = ADDRESSES.map((text) => {
     const address = parseAddress(text);
     assert.ok(address);
-    const { state, verdict } = verdictAt(fates, address);
+    const { state, verdict } = verdictAt(verdicts, address);
     return { text, letter: state === 'changed' ? '?' : verdict === 'masqueraded' ? 'm' : 'k' };
   });
   const told = read.filter(({ letter }) => letter !== '?');

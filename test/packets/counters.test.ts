@@ -38,7 +38,7 @@ describe('the counters of a running agent grow by exactly the connections of pod
   for (const kind of DATAPLANES) {
     it(`through a config change and a flush by somebody else, and never shrink: ${kind.name}`, async () => {
       await using lab = await startAgentLab(kind, FIRST);
-      const { network, host, wakes } = lab;
+      const { network, host, triggers } = lab;
       const grow = watch(lab);
       await grow({});
 
@@ -67,7 +67,7 @@ describe('the counters of a running agent grow by exactly the connections of pod
 
       await flush(kind, host);
       await grow({});
-      wakes.add('signal');
+      triggers.add('signal');
       await lab.seen(/^ip_masq_agent_drift_repairs_total\{family="IPv4",.*\} 1$/m);
       await grow({});
       await connect(network, { '10.1.0': 3, '10.3.0': 2, '203.0.113': 1, 'fd00:1:': 1, '2606:': 1 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Family, formatAddress, parseAddress } from '../../lib/cidr/address.ts';
 import type { KernelVerdict, Observed } from '../../lib/dataplane/dataplane.ts';
-import { verdictAt } from '../../lib/dataplane/kernel-fates.ts';
+import { verdictAt } from '../../lib/dataplane/kernel-verdicts.ts';
 import type { PortOptions, PortRange } from '../../lib/dataplane/ports.ts';
 import { type Decision, decide } from '../../lib/policy/decision.ts';
 import { compilePolicy, decider, nodeAddressText, type Verdict } from '../../lib/policy/policy.ts';
@@ -107,11 +107,11 @@ async function shoot(
     const observed = await dataplane.observe(family);
     assert.equal(observed.plan(policy), undefined, `not what was applied: ${plan?.script}`);
     kernel.set(family, observed);
-    const fates = observed.fates();
+    const verdicts = observed.verdicts();
     const prefixes = policy.entries.map(({ prefix }) => prefix);
     for (const [index, address] of addressesNear(random, family, prefixes).entries()) {
       const pod = parseAddress(POD[family]);
-      const kernel = index % READ_EVERY === 0 ? verdictAt(fates, address, pod) : undefined;
+      const kernel = index % READ_EVERY === 0 ? verdictAt(verdicts, address, pod) : undefined;
       const explained = decide(config, address, pod);
       const entry = explained.verdict === 'masqueraded' ? decides(address) : undefined;
       aims.push({ explained, as: entry?.as && nodeAddressText(entry.as), kernel });

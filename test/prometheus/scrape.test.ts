@@ -136,7 +136,7 @@ describe('Prometheus', { concurrency: true }, () => {
     assert.deepEqual(await node.chain(), rules);
   });
 
-  it('alerts on a broken promise while the agent keeps the last valid config', async () => {
+  it('alerts on a broken assertion while the agent keeps the last valid config', async () => {
     await using node = await createNode();
     const volume = await node.volume({ 'ip-masq-x': INSIDE });
     const agent = await start(node, '--on-invalid-config=keep', '--must-not-masquerade=10.1.0.0/24');
@@ -150,8 +150,8 @@ describe('Prometheus', { concurrency: true }, () => {
     const hash = (await prometheus.query(refused))[0]?.metric['hash'] ?? '';
     const labels = { severity: 'critical', namespace: POD.namespace };
     await fires(prometheus, [
+      { name: 'IpMasqAgentAssertionBroken', labels },
       { name: 'IpMasqAgentConfigRefused', labels: { ...labels, hash } },
-      { name: 'IpMasqAgentPromiseBroken', labels },
     ]);
     await stop(agent);
   });

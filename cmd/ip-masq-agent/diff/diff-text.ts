@@ -1,15 +1,15 @@
-import type { FoundRules, Reading, Unreadable } from '../../../lib/agent/places.ts';
+import type { ObservedRules, PlaceState, UnreadablePlace } from '../../../lib/agent/places.ts';
 import type { Preview } from '../../../lib/agent/preview.ts';
 import { placeName } from '../../../lib/dataplane/dataplane.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
-import { describeKernelChange } from '../../../lib/dataplane/kernel-fates.ts';
+import { describeKernelChange } from '../../../lib/dataplane/kernel-verdicts.ts';
 import { adviceText } from '../../../lib/text/advice.ts';
 import type { Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
 import { CONNECTIONS_LINE, verdictLines } from '../verdict-text.ts';
-import type { Difference } from './difference.ts';
+import type { FamilyDifference } from './difference.ts';
 
 /** How many unchanged rules are shown on each side of a changed one. */
 const CONTEXT = 3;
@@ -17,10 +17,10 @@ const CONTEXT = 3;
 const SIGN = { kept: ' ', added: '+', removed: '-' } as const;
 
 /**
- * What a sync would change, for people: the rules as a unified diff, each with the place that asks for it, then what
+ * What a sync would change, for people: the rules as a unified diff, each with the origin that asks for it, then what
  * happens to packets.
  */
-export function diffText(differences: readonly Difference[], paint: Paint): string {
+export function diffText(differences: readonly FamilyDifference[], paint: Paint): string {
   const verdicts = differences.map(verdictText);
   const lines = differences.flatMap(({ preview, leftovers, stays, unread }, index) => [
     ...(preview.unreadable === undefined ? rulesText(preview, paint) : []),
@@ -34,22 +34,22 @@ export function diffText(differences: readonly Difference[], paint: Paint): stri
   return [...lines, ...(changes ? [CONNECTIONS_LINE] : []), ''].join('\n');
 }
 
-export function placesText(readings: readonly Reading[]): string {
-  const lines = readings.flatMap((one) => [
+export function placesText(states: readonly PlaceState[]): string {
+  const lines = states.flatMap((one) => [
     `${placeName(one)}: ${contentText(one)}`,
     ...(one.kind === 'found' ? one.rules.map((rule) => printable(`  ${rule}`)) : []),
   ]);
   return [...lines, ''].join('\n');
 }
 
-function contentText(reading: Reading): string {
-  switch (reading.kind) {
+function contentText(state: PlaceState): string {
+  switch (state.kind) {
     case 'found': {
-      const leads = reading.observed.fates().state === 'applied' ? '' : ', to which nothing leads packets';
-      return `${counted(reading.rules.length, 'rule')} of the agent${leads}`;
+      const leads = state.observed.verdicts().state === 'applied' ? '' : ', to which nothing leads packets';
+      return `${counted(state.rules.length, 'rule')} of the agent${leads}`;
     }
     case 'unreadable':
-      return `cannot be read: ${adviceText(reading.error)}`;
+      return `cannot be read: ${adviceText(state.error)}`;
     default:
       return 'no rules of the agent';
   }
@@ -64,16 +64,16 @@ function rulesText(preview: Preview, paint: Paint): readonly string[] {
   ];
 }
 
-function leftoverText(place: FoundRules): string {
+function leftoverText(place: ObservedRules): string {
   return `${placeName(place)}: a start removes ${counted(place.rules.length, 'rule')} of an earlier run`;
 }
 
-function unreadText(place: Unreadable): string {
-  return `${placeName(place)}: cannot look for leftovers of an earlier run: ${adviceText(place.error)}`;
+function unreadText(place: UnreadablePlace): string {
+  return `${placeName(place)}: cannot find leftovers of an earlier run: ${adviceText(place.error)}`;
 }
 
 /** What happens to packets; nothing if nothing changes in the kernel. */
-function verdictText({ preview: { family, policy }, now }: Difference): readonly string[] {
+function verdictText({ preview: { family, policy }, now }: FamilyDifference): readonly string[] {
   if (now === undefined) return [];
   if (policy === undefined) return [`${family}: after a sync the agent masquerades nothing`];
   switch (now.state) {

@@ -15,15 +15,15 @@ export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> 
   const format = flags.output;
   const { config, error } = await orInvalid(readConfig(flags, { forPeople: format === 'text' }));
   const host = systemHost(flags['sync-timeout']);
-  const seen = await survey(dataplaneOptions(flags), host, foreignHost(flags), retryOptions(flags));
+  const places = await survey(dataplaneOptions(flags), host, foreignHost(flags), retryOptions(flags));
   if (config === undefined) {
-    const readings = [...seen.used, ...seen.others];
-    const json = { hash: null, families: [], places: readings.map(placeJson), ...errorJson(error) };
-    printResult(format, EXIT.config, json, () => placesText(readings));
+    const states = [...places.used, ...places.others];
+    const json = { hash: null, families: [], places: states.map(placeJson), ...errorJson(error) };
+    printResult(format, EXIT.config, json, () => placesText(states));
     throw error;
   }
-  const differences = seen.used.map((place) =>
-    differenceOf(preview(place, config, keptFamilies(flags)), seen.others),
+  const differences = places.used.map((place) =>
+    differenceOf(preview(place, config, keptFamilies(flags)), places.others),
   );
   const code = differences.some(differs) ? EXIT.different : EXIT.ok;
   const json = { hash: configHash(config), families: differences.map(differenceJson) };

@@ -1,30 +1,30 @@
-import type { FoundRules, Reading, Unreadable } from '../../../lib/agent/places.ts';
+import type { ObservedRules, PlaceState, UnreadablePlace } from '../../../lib/agent/places.ts';
 import type { Preview } from '../../../lib/agent/preview.ts';
 import { formatRange } from '../../../lib/cidr/ranges.ts';
-import type { KernelFates, PlannedRule } from '../../../lib/dataplane/dataplane.ts';
-import { together } from '../../../lib/dataplane/kernel-fates.ts';
+import type { KernelVerdicts, PlannedRule } from '../../../lib/dataplane/dataplane.ts';
+import { together } from '../../../lib/dataplane/kernel-verdicts.ts';
 import { changesBetween } from '../../../lib/policy/changes.ts';
-import { fatesOf } from '../../../lib/policy/fates.ts';
-import { placeValue } from '../../../lib/report/json.ts';
+import { verdictsOf } from '../../../lib/policy/verdicts.ts';
+import { locationOf } from '../../../lib/report/json.ts';
 
 /** What a sync would change in one family. */
-export interface Difference {
+export interface FamilyDifference {
   /** In the dataplane that is used. */
   readonly preview: Preview;
   /** Rules of the agent, or of ip-masq-agent v1 or v2, in the places that are not used: a start removes them. */
-  readonly leftovers: readonly FoundRules[];
+  readonly leftovers: readonly ObservedRules[];
   /** Empty chains that cannot be deleted, in words. */
   readonly stays: readonly string[];
-  readonly unread: readonly Unreadable[];
+  readonly unread: readonly UnreadablePlace[];
   /** What all these rules do with packets now; undefined if nothing changes in the kernel, or it cannot be read. */
-  readonly now: KernelFates | undefined;
+  readonly now: KernelVerdicts | undefined;
 }
 
-export function differs({ preview, leftovers }: Pick<Difference, 'preview' | 'leftovers'>): boolean {
+export function differs({ preview, leftovers }: Pick<FamilyDifference, 'preview' | 'leftovers'>): boolean {
   return preview.plan !== undefined || leftovers.length > 0;
 }
 
-export function differenceOf(preview: Preview, elsewhere: readonly Reading[]): Difference {
+export function differenceOf(preview: Preview, elsewhere: readonly PlaceState[]): FamilyDifference {
   const { family, observed, policy, unreadable } = preview;
   const others = elsewhere.filter((one) => one.family === family);
   const leftovers = others.filter((one) => one.kind === 'found');
@@ -35,12 +35,12 @@ export function differenceOf(preview: Preview, elsewhere: readonly Reading[]): D
     unread: [...(unreadable ? [unreadable] : []), ...others.filter((one) => one.kind === 'unreadable')],
     now:
       observed && differs({ preview, leftovers })
-        ? leftovers.map((one) => one.observed.fates()).reduce(together, observed.fates())
+        ? leftovers.map((one) => one.observed.verdicts()).reduce(together, observed.verdicts())
         : undefined,
   };
 }
 
-export function differenceJson(difference: Difference): object {
+export function differenceJson(difference: FamilyDifference): object {
   const { preview, leftovers, stays, unread, now } = difference;
   const { dataplane, family, plan } = preview;
   return {
@@ -59,25 +59,25 @@ export function differenceJson(difference: Difference): object {
   };
 }
 
-export function placeJson(reading: Reading): object {
-  const { dataplane, family, kind } = reading;
+export function placeJson(state: PlaceState): object {
+  const { dataplane, family, kind } = state;
   return {
     family,
     dataplane: dataplane.name,
-    state: 'observed' in reading ? reading.observed.fates().state : null,
-    rules: kind === 'found' ? reading.rules : [],
-    message: kind === 'unreadable' ? reading.error.message : null,
+    state: 'observed' in state ? state.observed.verdicts().state : null,
+    rules: kind === 'found' ? state.rules : [],
+    message: kind === 'unreadable' ? state.error.message : null,
   };
 }
 
 function ruleJson({ text, entry }: PlannedRule): object {
-  return { text, origin: placeValue(entry?.origin) };
+  return { text, origin: locationOf(entry?.origin) };
 }
 
 /** The ranges whose verdict changes. If there was no chain, or no jump to it, nothing was masqueraded before. */
-function verdictsJson({ preview: { family, policy }, now }: Difference): readonly object[] {
+function verdictsJson({ preview: { family, policy }, now }: FamilyDifference): readonly object[] {
   if (policy === undefined || now?.state !== 'applied') return [];
-  return changesBetween(now, fatesOf(policy)).map(({ before, after, ...range }) => ({
+  return changesBetween(now, verdictsOf(policy)).map(({ before, after, ...range }) => ({
     range: formatRange(family, range),
     before: before.verdict ?? null,
     after: after.verdict ?? null,

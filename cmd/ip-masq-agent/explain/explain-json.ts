@@ -2,7 +2,7 @@ import { formatAddress } from '../../../lib/cidr/address.ts';
 import { foreignEvidence, groupForeignRules } from '../../../lib/foreign/find.ts';
 import type { SourceDecision } from '../../../lib/policy/decision.ts';
 import type { Entry, NodeAddress } from '../../../lib/policy/policy.ts';
-import { placeValue } from '../../../lib/report/json.ts';
+import { locationOf } from '../../../lib/report/json.ts';
 import { agreesWholly, type Explained, type LiveVerdict } from './live.ts';
 
 export function explainedJson({ address, translatedFrom, decision, isKept, live }: Explained): object {
@@ -15,7 +15,7 @@ export function explainedJson({ address, translatedFrom, decision, isKept, live 
     ...(kept?.as !== undefined && { as: asJson(kept.as) }),
     from: decision === undefined ? null : fromJson(decision.source),
     decidedBy: kept?.decidedBy === undefined ? null : entryJson(kept.decidedBy),
-    flag: kept?.flag === undefined ? null : { value: kept.flag.value, origin: placeValue(kept.flag.origin) },
+    flag: kept?.flag === undefined ? null : { value: kept.flag.value, origin: locationOf(kept.flag.origin) },
     overridden: (kept?.overridden ?? []).map(entryJson),
     ...(live !== undefined && { live: liveJson(live) }),
   };
@@ -25,7 +25,7 @@ function fromJson({ address, listed, isElsewhere }: SourceDecision): object {
   return {
     address: address === undefined ? null : formatAddress(address),
     isElsewhere,
-    listed: listed.map(({ value, origin }) => ({ cidr: value.text, origin: placeValue(origin) })),
+    listed: listed.map(({ value, origin }) => ({ cidr: value.text, origin: locationOf(origin) })),
   };
 }
 
@@ -35,12 +35,12 @@ function asJson({ range, origin, found }: NodeAddress): object {
     address: addresses?.[0] ?? null,
     found: addresses ?? null,
     range: range.text,
-    origin: placeValue(origin),
+    origin: locationOf(origin),
   };
 }
 
 function entryJson({ prefix, verdict, origin }: Entry): object {
-  return { cidr: prefix.text, verdict, origin: placeValue(origin) };
+  return { cidr: prefix.text, verdict, origin: locationOf(origin) };
 }
 
 function liveJson(live: LiveVerdict): object {

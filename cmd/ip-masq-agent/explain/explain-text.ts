@@ -13,7 +13,7 @@ import {
 import type { Colour, Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { withOrigin } from '../../../lib/text/origin.ts';
-import { countedAddresses, few } from '../../../lib/text/words.ts';
+import { countedAddresses, truncated } from '../../../lib/text/words.ts';
 import { agreesWholly, type Elsewhere, type Explained, type LiveVerdict } from './live.ts';
 
 const COLOUR: Readonly<Record<Verdict, Colour>> = { not_masqueraded: 'green', masqueraded: 'yellow' };
@@ -24,7 +24,7 @@ export function explainedText(
 ): string {
   const { family } = address;
   const text = formatAddress(address);
-  const way =
+  const translation =
     translatedFrom === undefined
       ? []
       : [
@@ -39,8 +39,8 @@ export function explainedText(
             `${text} is not masqueraded by the agent: ${family} is not enabled (--enable-${FAMILY_NAMES[family]}), so the agent keeps no rules for it`,
           ];
   const wanted = isKept ? (decision ?? live?.kernel)?.verdict : undefined;
-  const seen = live === undefined ? [] : liveLines(live, wanted ?? 'not_masqueraded', paint);
-  return [...way, ...said, ...seen].map((line) => `${line}\n`).join('');
+  const observed = live === undefined ? [] : liveLines(live, wanted ?? 'not_masqueraded', paint);
+  return [...translation, ...said, ...observed].map((line) => `${line}\n`).join('');
 }
 
 /** What to do about addresses of Services; empty if conntrack shows connections to all of them. */
@@ -94,7 +94,7 @@ function sourceLines({ source: { address, listed, match }, verdict }: Decision):
   if (listed.length === 0 || (verdict === 'not_masqueraded' && address === undefined)) return [];
   const placed = ({ value, origin }: (typeof listed)[number]) => withOrigin(value.text, origin);
   if (match !== undefined) return [`  masqueradeFromCIDRs lists ${placed(match)}`];
-  const ranges = few(listed, MAX_RANGES, placed, (more) => `${more} more`);
+  const ranges = truncated(listed, MAX_RANGES, placed, (more) => `${more} more`);
   return [`  only for packets from ${ranges.join(', ')}; packets from elsewhere are not masqueraded`];
 }
 
@@ -116,7 +116,7 @@ function liveLines(live: LiveVerdict, wanted: Verdict, paint: Paint): readonly s
   const others = [
     ...live.elsewhere.map((one) => `  ${elsewhereText(one)}`),
     ...foreignLines(live, wanted).map((line) => `  ${line}`),
-    ...live.foreign.unread.map((what) => `  not looked at: ${what}`),
+    ...live.foreign.unread.map((what) => `  not read: ${what}`),
     ...(wanted === 'masqueraded' && !live.isLocal ? [`  ${invalidText(live)}`] : []),
     ...(live.bpf.length === 0
       ? []

@@ -67,23 +67,23 @@ async function askNode(
   const dropping: Family[] = [];
   for (const family of families) if (await kubeProxyDropsInvalid(host, family)) dropping.push(family);
   const common = { node, bpf: await bpfLinks(host), own: ownAddressList(), isOwn: ownAddresses() };
-  const ways = await waysTo(addresses, from);
+  const reached = await findDestinations(addresses, from);
   const answers: Explained[] = [];
   for (const [index, address] of addresses.entries()) {
     const { family } = address;
-    const seen = { ...common, ...placesOf(family, places), kubeProxyDrops: dropping.includes(family) };
-    const targets = ways[index]?.length ? ways[index] : [address];
+    const known = { ...common, ...placesOf(family, places), kubeProxyDrops: dropping.includes(family) };
+    const targets = reached[index]?.length ? reached[index] : [address];
     const found: Explained[] = [];
     // One after the other: a Service can have very many endpoints, and each may need a tool.
-    for (const one of targets) found.push(await explainedLive(config, one, from, keptFamilies(flags), seen));
+    for (const one of targets) found.push(await explainedLive(config, one, from, keptFamilies(flags), known));
     for (const one of onePerVerdict(found))
       answers.push(one.address.value === address.value ? one : { ...one, translatedFrom: address });
   }
-  return { answers, unseen: addresses.filter((_, index) => !ways[index]?.length) };
+  return { answers, unseen: addresses.filter((_, index) => !reached[index]?.length) };
 }
 
 /** Where connections to the addresses go; nothing if conntrack cannot be read. */
-async function waysTo(addresses: readonly Address[], from: Address | undefined) {
+async function findDestinations(addresses: readonly Address[], from: Address | undefined) {
   try {
     using conntrack = new Conntrack();
     return await destinationsOf(conntrack, addresses, from);

@@ -1,8 +1,8 @@
 import type { Survey } from '../../../lib/agent/places.ts';
 import { formatRange, sameRanges } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import type { KernelFates, KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
-import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
+import type { KernelVerdict, KernelVerdicts } from '../../../lib/dataplane/dataplane.ts';
+import { verdictAt } from '../../../lib/dataplane/kernel-verdicts.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/foreign/find.ts';
 import type { NodeRules } from '../../../lib/foreign/read-node.ts';
 import { type Decision, decide } from '../../../lib/policy/decision.ts';
@@ -14,7 +14,7 @@ import {
   nodeAddressText,
   type OwnAddress,
 } from '../../../lib/policy/policy.ts';
-import { counted, fewInSentence } from '../../../lib/text/words.ts';
+import { counted, truncatedText } from '../../../lib/text/words.ts';
 
 /** What happens to traffic to an address. */
 export interface Explained {
@@ -42,12 +42,12 @@ export interface LiveVerdict {
   /** Links of programs that may masquerade past all rules. */
   readonly bpf: readonly string[];
   /** What happens to packets that conntrack refuses, if the others would be masqueraded. */
-  readonly invalid: InvalidFate;
+  readonly invalid: InvalidOutcome;
 }
 
-interface InvalidFate {
+interface InvalidOutcome {
   /** What the agent does with them; undefined if nothing. */
-  readonly agent: KernelFates['invalid'];
+  readonly agent: KernelVerdicts['invalid'];
   readonly kubeProxyDrops: boolean;
 }
 
@@ -76,8 +76,8 @@ export function explained(
   return { address, decision, isKept: families.includes(address.family), live: undefined };
 }
 
-/** What was seen of the node, for addresses of one family. */
-export interface SeenNode extends SeenPlaces {
+/** What was read of the node, for addresses of one family. */
+export interface ObservedNode extends ObservedPlaces {
   readonly own: readonly OwnAddress[];
   readonly isOwn: (address: Address) => boolean;
   readonly node: NodeRules;
@@ -97,10 +97,10 @@ export async function explainedLive(
   address: Address,
   from: Address | undefined,
   families: readonly Family[],
-  seen: SeenNode,
+  observed: ObservedNode,
 ): Promise<Explained> {
-  const { used } = seen;
-  const said = explained(config, address, from, families, seen.own);
+  const { used } = observed;
+  const said = explained(config, address, from, families, observed.own);
   const kernel = verdictAt(used, address, from);
   const meant = config && fromSet(compilePolicy(config, address.family))?.ranges;
   const hasOtherSources =
@@ -109,17 +109,17 @@ export async function explainedLive(
     from === undefined &&
     kernel.state === 'applied' &&
     !sameRanges(used.from?.ranges, meant);
-  const verdict = await explainForeign(seen.node, address);
+  const verdict = await explainForeign(observed.node, address);
   return {
     ...said,
     live: {
-      isLocal: seen.isOwn(address),
+      isLocal: observed.isOwn(address),
       kernel: hasOtherSources ? { ...kernel, rule: sourcesText(used) } : kernel,
       agrees: config && agree(said, kernel) && !hasOtherSources,
-      elsewhere: verdictsElsewhere(seen, from, said),
-      foreign: { ...verdict, unread: [...seen.unread, ...verdict.unread] },
-      bpf: seen.bpf,
-      invalid: { agent: used.invalid, kubeProxyDrops: seen.kubeProxyDrops },
+      elsewhere: verdictsElsewhere(observed, from, said),
+      foreign: { ...verdict, unread: [...observed.unread, ...verdict.unread] },
+      bpf: observed.bpf,
+      invalid: { agent: used.invalid, kubeProxyDrops: observed.kubeProxyDrops },
     },
   };
 }
@@ -138,31 +138,31 @@ function agree({ decision, isKept }: Explained, { state, verdict, as }: KernelVe
 
 const MAX_RANGES = 3;
 
-/** Where packets come from that the rules look at. */
-function sourcesText({ family, from }: KernelFates): string {
+/** Where packets come from that the rules ask for. */
+function sourcesText({ family, from }: KernelVerdicts): string {
   const ranges = from?.ranges.map((range) => formatRange(family, range)) ?? ['anywhere'];
-  const shown = fewInSentence(ranges, MAX_RANGES, String, (more) => counted(more, 'more range'));
+  const shown = truncatedText(ranges, MAX_RANGES, String, (more) => counted(more, 'more range'));
   return `its rules are about packets from ${shown}, the config about packets from elsewhere; see ip-masq-agent diff`;
 }
 
 /** The agent's rules of one family in the dataplane that is used, and in all others. */
-interface SeenPlaces {
-  readonly used: KernelFates;
-  readonly others: readonly { readonly where: string; readonly seen: KernelFates }[];
+interface ObservedPlaces {
+  readonly used: KernelVerdicts;
+  readonly others: readonly { readonly where: string; readonly verdicts: KernelVerdicts }[];
   /** What could not be read, in words. */
   readonly unread: readonly string[];
 }
 
 /** @throws {DataplaneError} if the dataplane in use cannot be read */
-export function placesOf(family: Family, { used, others }: Survey): SeenPlaces {
-  const of = (readings: Survey['used']) => readings.filter((one) => one.family === family);
+export function placesOf(family: Family, { used, others }: Survey): ObservedPlaces {
+  const of = (states: Survey['used']) => states.filter((one) => one.family === family);
   const [own] = of(used);
   if (own === undefined || 'error' in own) throw own?.error;
   return {
-    used: own.observed.fates(),
+    used: own.observed.verdicts(),
     others: of(others)
       .filter((one) => one.kind === 'found')
-      .map((one) => ({ where: one.dataplane.name, seen: one.observed.fates() })),
+      .map((one) => ({ where: one.dataplane.name, verdicts: one.observed.verdicts() })),
     unread: of(others)
       .filter((one) => one.kind === 'unreadable')
       .map(({ error }) => error.message),
@@ -170,13 +170,13 @@ export function placesOf(family: Family, { used, others }: Survey): SeenPlaces {
 }
 
 function verdictsElsewhere(
-  { others }: SeenPlaces,
+  { others }: ObservedPlaces,
   from: Address | undefined,
   { address, decision, isKept }: Explained,
 ): readonly Elsewhere[] {
   const mayMasquerade = decision === undefined || (isKept && decision.verdict === 'masqueraded');
-  return others.flatMap(({ where, seen }) => {
-    const { state, verdict, rule } = verdictAt(seen, address, from);
+  return others.flatMap(({ where, verdicts }) => {
+    const { state, verdict, rule } = verdictAt(verdicts, address, from);
     if (state === 'no chain' || state === 'no jump') return [];
     const differs = !mayMasquerade && (state === 'changed' || verdict === 'masqueraded');
     return [{ where, state, verdict, rule, differs }];

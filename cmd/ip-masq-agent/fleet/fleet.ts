@@ -8,7 +8,7 @@ import type { FLEET_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import { printResult } from '../print.ts';
 import { stopSignal } from '../signals.ts';
-import { groupsText, type Report, worst } from './groups.ts';
+import { groupsText, type NodeReport, worst } from './groups.ts';
 import { SUMMARIES, type Summary } from './summaries.ts';
 
 export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
@@ -26,7 +26,7 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
     signal: stopSignal,
   };
   const nodes = await listNodes(kubectl, flags.selector, flags['node-selector']);
-  const reports = new Map<string, Report>();
+  const reports = new Map<string, NodeReport>();
   await inParallel(nodes, flags.parallel, async (node) => {
     const report = reportOf(node, await ask(kubectl, node, words), SUMMARIES[name]);
     reports.set(node.name, isText ? { ...report, answer: null } : report);
@@ -60,7 +60,7 @@ function reportOf(
   { name: node, pod }: FleetNode,
   reply: Reply,
   summarise: (answer: object) => Summary,
-): Report {
+): NodeReport {
   const common = {
     node,
     pod: pod?.name ?? null,

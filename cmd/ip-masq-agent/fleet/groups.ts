@@ -1,9 +1,9 @@
 import type { Reply } from '../../../lib/fleet/ask.ts';
 import type { Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
-import { counted, few, fewInSentence } from '../../../lib/text/words.ts';
+import { counted, truncated, truncatedText } from '../../../lib/text/words.ts';
 
-export interface Report {
+export interface NodeReport {
   readonly node: string;
   readonly code: number;
   readonly lines: readonly string[];
@@ -29,9 +29,9 @@ const LONGEST_LINE = 500;
 const HAS_LOGS: readonly Reply['kind'][] = ['down', 'silent', 'failed'];
 
 /** The nodes in groups of those that say the same, the smallest first, and the sum of them. */
-export function groupsText(reports: readonly Report[], paint: Paint): string {
+export function groupsText(reports: readonly NodeReport[], paint: Paint): string {
   // Map.groupBy needs Node.js 21.
-  const groups = new Map<string, Report[]>();
+  const groups = new Map<string, NodeReport[]>();
   for (const report of reports) {
     const group = groups.get(report.key);
     if (group === undefined) groups.set(report.key, [report]);
@@ -48,7 +48,7 @@ export function groupsText(reports: readonly Report[], paint: Paint): string {
 }
 
 /** What concerns several groups, and is said once. */
-function notesOf(reports: readonly Report[]): readonly string[] {
+function notesOf(reports: readonly NodeReport[]): readonly string[] {
   const blind = reports.filter(({ unseen }) => unseen.length > 0);
   const addresses = [...new Set(blind.flatMap(({ unseen }) => unseen))];
   const configs = new Set(reports.flatMap(({ hash }) => hash ?? [])).size;
@@ -56,7 +56,7 @@ function notesOf(reports: readonly Report[]): readonly string[] {
     blind.length === 0
       ? []
       : [
-          `conntrack of ${counted(blind.length, 'node')} shows no connection to ${fewInSentence(addresses, MOST_NAMES, String)}. The address of a Service does not decide, but that of its endpoint: ask for that (kubectl get endpointslices -A)`,
+          `conntrack of ${counted(blind.length, 'node')} shows no connection to ${truncatedText(addresses, MOST_NAMES, String)}. The address of a Service does not decide, but that of its endpoint: ask for that (kubectl get endpointslices -A)`,
         ];
   const differ =
     configs < 2
@@ -67,13 +67,13 @@ function notesOf(reports: readonly Report[]): readonly string[] {
   return [...noConnection, ...differ];
 }
 
-function daemonSetsOf(reports: readonly Report[]): readonly string[] {
+function daemonSetsOf(reports: readonly NodeReport[]): readonly string[] {
   return reports.flatMap(({ daemonSet }) => daemonSet ?? []);
 }
 
 /** @param areMixed whether there are several DaemonSets */
-function groupText(group: readonly Report[], areMixed: boolean, paint: Paint): string {
-  const names = fewInSentence(group, MOST_NAMES, ({ node }) => printable(node));
+function groupText(group: readonly NodeReport[], areMixed: boolean, paint: Paint): string {
+  const names = truncatedText(group, MOST_NAMES, ({ node }) => printable(node));
   const colour = worst(group) === 0 ? 'green' : 'yellow';
   const [{ node, lines } = { node: '', lines: [] }] = group;
   const daemonSets = areMixed ? [...new Set(daemonSetsOf(group))] : [];
@@ -81,15 +81,15 @@ function groupText(group: readonly Report[], areMixed: boolean, paint: Paint): s
   const isEqual = group.every((one) => one.lines.join('\n') === lines.join('\n'));
   return [
     `${paint(colour, counted(group.length, 'node'))}: ${names}`,
-    ...few(
+    ...truncated(
       lines,
       MOST_LINES,
       (line) => `  ${shown(line)}`,
       (more) => `  … and ${more} more lines`,
     ),
     ...(isEqual ? [] : [`  (so says ${printable(node)}; the details of the others differ)`]),
-    ...(daemonSets.length === 0 ? [] : [`  DaemonSet: ${fewInSentence(daemonSets, MOST_NAMES, printable)}`]),
-    ...(pods.length === 0 ? [] : [`  pods: ${fewInSentence(pods, MOST_PODS, printable)}`]),
+    ...(daemonSets.length === 0 ? [] : [`  DaemonSet: ${truncatedText(daemonSets, MOST_NAMES, printable)}`]),
+    ...(pods.length === 0 ? [] : [`  pods: ${truncatedText(pods, MOST_PODS, printable)}`]),
     '',
   ].join('\n');
 }
@@ -98,6 +98,6 @@ function shown(line: string): string {
   return printable(line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line);
 }
 
-export function worst(reports: readonly Report[]): number {
+export function worst(reports: readonly NodeReport[]): number {
   return reports.reduce((most, { code }) => Math.max(most, code), 0);
 }

@@ -1,16 +1,16 @@
 import type { Examination } from '../../../lib/doctor/examine.ts';
 import { type AgentState, stateLines } from '../../../lib/status/state.ts';
 import type { originValue } from '../../../lib/text/origin.ts';
-import { counted, few } from '../../../lib/text/words.ts';
-import type { Report } from './groups.ts';
+import { counted, truncated } from '../../../lib/text/words.ts';
+import type { NodeReport } from './groups.ts';
 
 /** What an answer says, so that equal nodes say the same. */
 export interface Summary {
   readonly lines: readonly string[];
   /** What is compared instead of the lines, if these name what is different on each node. */
   readonly key?: string;
-  readonly unseen?: Report['unseen'];
-  readonly hash?: Report['hash'];
+  readonly unseen?: NodeReport['unseen'];
+  readonly hash?: NodeReport['hash'];
 }
 
 /** What is read here of the output of diff; see schemas/ip-masq-outputs.schema.json. */
@@ -25,10 +25,10 @@ interface Differences {
     readonly verdicts: readonly { readonly range: string; readonly after: string | null }[];
   }[];
   /** Only if the config is invalid. */
-  readonly places?: readonly Place[];
+  readonly places?: readonly PlaceAnswer[];
 }
 
-interface Place {
+interface PlaceAnswer {
   readonly family: string;
   readonly dataplane: string;
   readonly rules: readonly string[];
@@ -90,17 +90,17 @@ function diff(answer: object): Summary {
   if (places !== undefined) return rulesNow(places);
   const lines = families.flatMap(({ family, dataplane, differs, found, verdicts }) => {
     const what = differs ? found.join(', ') || 'rules of an earlier run' : 'nothing to change';
-    const ranges = few(verdicts, MOST_RANGES, ({ range, after }) => `  ${range} → ${words(after)}`);
+    const ranges = truncated(verdicts, MOST_RANGES, ({ range, after }) => `  ${range} → ${words(after)}`);
     return [`${family}, ${dataplane}: ${what}`, ...ranges];
   });
   return { lines: [...(hash ? [`with the config ${hash}:`] : []), ...lines] };
 }
 
-function rulesNow(places: readonly Place[]): Summary {
-  const held = places.filter(({ rules, message }) => rules.length > 0 || message !== null);
-  const lines = held.flatMap(({ family, dataplane, rules, message }) => [
+function rulesNow(places: readonly PlaceAnswer[]): Summary {
+  const shown = places.filter(({ rules, message }) => rules.length > 0 || message !== null);
+  const lines = shown.flatMap(({ family, dataplane, rules, message }) => [
     `${family}, ${dataplane}: ${message ?? `${counted(rules.length, 'rule')} of the agent`}`,
-    ...few(
+    ...truncated(
       rules.toReversed(),
       MOST_RULES,
       (rule) => `  ${rule}`,
@@ -108,8 +108,8 @@ function rulesNow(places: readonly Place[]): Summary {
     ).toReversed(),
   ]);
   return {
-    lines: ['the config is invalid; the rules now:', ...(held.length > 0 ? lines : ['none of the agent'])],
-    key: JSON.stringify(held),
+    lines: ['the config is invalid; the rules now:', ...(shown.length > 0 ? lines : ['none of the agent'])],
+    key: JSON.stringify(shown),
   };
 }
 

@@ -1,7 +1,7 @@
 import { dataLink } from '../../../lib/config/read.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
-import { type Check, configCheck, lately } from '../../../lib/status/health.ts';
+import { configCheck, lately, type ProbeCheck } from '../../../lib/status/health.ts';
 import { probeRoutes } from '../../../lib/status/probes.ts';
 import { serve } from '../../../lib/status/server.ts';
 import type { InvalidConfig } from '../../../lib/status/status.ts';
@@ -26,7 +26,7 @@ function outputChecks(
   current: string | undefined,
   intervalMs: number,
   now: number,
-): readonly Check[] {
+): readonly ProbeCheck[] {
   const isCurrent = rendered !== undefined && rendered.version === current;
   const reason = isCurrent
     ? 'the output file is of the current volume version'

@@ -1,6 +1,6 @@
 import { realpathSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { Wakes } from '../../../lib/agent/wakes.ts';
+import { Triggers } from '../../../lib/agent/triggers.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { isConfigFileName } from '../../../lib/config/config-file.ts';
 import type { Logger } from '../../../lib/log/log.ts';
@@ -53,16 +53,16 @@ async function watchConfigFiles(
   log: Logger,
 ): Promise<void> {
   const loading = loadOptions(flags);
-  const wakes = new Wakes(loading.configDir, loading.resyncInterval, log, stopSignal);
-  process.on('SIGHUP', () => wakes.add('signal'));
+  const triggers = new Triggers(loading.configDir, loading.resyncInterval, log, stopSignal);
+  process.on('SIGHUP', () => triggers.add('signal'));
   const state: OutputState = {};
   const address = flags['health-bind-address'];
   if (address !== '') {
     // Without it, the sidecar needs no server in its memory.
     const { serveProbes } = await import('./output-checks.ts');
-    await serveProbes(address, loading.configDir, state, () => wakes.interval, log);
+    await serveProbes(address, loading.configDir, state, () => triggers.interval, log);
   }
-  await keepOutput({ ...what, loading, keeps: flags['on-invalid-config'] === 'keep' }, wakes, state, log);
+  await keepOutput({ ...what, loading, keeps: flags['on-invalid-config'] === 'keep' }, triggers, state, log);
 }
 
 async function write(path: string, text: string | undefined): Promise<string> {

@@ -5,7 +5,7 @@ import {
   type LoadOptions,
   resyncInterval,
 } from '../../../lib/agent/load.ts';
-import type { Wakes } from '../../../lib/agent/wakes.ts';
+import type { Triggers } from '../../../lib/agent/triggers.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { dataLink } from '../../../lib/config/read.ts';
 import type { Logger } from '../../../lib/log/log.ts';
@@ -26,21 +26,21 @@ export interface Output {
 export const UNCHANGED = 'the output file does not change';
 
 /**
- * Renders the config files at each wake, and writes the output file if its content changes. An error leaves the file as it
+ * Renders the config files at each trigger, and writes the output file if its content changes. An error leaves the file as it
  * is.
  *
  * @throws {InvalidConfigError | SystemError}
  */
 export async function keepOutput(
   { path, render, loading, keeps }: Output,
-  wakes: Wakes,
+  triggers: Triggers,
   state: OutputState,
   log: Logger,
 ): Promise<void> {
   const keep = async () => (keeps && existsSync(path) ? UNCHANGED : undefined);
   const observer: LoadObserver = {
     onLoad: (loaded) => {
-      wakes.interval = resyncInterval(loaded, loading);
+      triggers.interval = resyncInterval(loaded, loading);
     },
     onInvalidConfig: (error) => {
       state.invalid = { error, since: state.invalid?.since ?? Date.now() };
@@ -48,7 +48,7 @@ export async function keepOutput(
   };
   const reader = createReader(loading, keep, observer, log);
   const notices = new Notices(log);
-  for await (const { reason } of wakes) {
+  for await (const { reason } of triggers) {
     const version = dataLink(loading.configDir);
     const reading = await reader.read();
     if (reading === undefined) continue;

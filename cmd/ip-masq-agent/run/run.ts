@@ -1,12 +1,7 @@
 import { warnOfFight } from '../../../lib/agent/kernel-events.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
 import { type Step, type Sync, syncs } from '../../../lib/agent/loop.ts';
-import { startWake, Wakes } from '../../../lib/agent/wakes.ts';
-import { watchAddresses } from '../../../lib/beside/address-changes.ts';
-import { collectGarbageSoon } from '../../../lib/beside/collect-garbage.ts';
-import type { FlowWatch } from '../../../lib/beside/flow-watch.ts';
-import type { ForeignWatch } from '../../../lib/beside/foreign-watch.ts';
-import type { Leftovers } from '../../../lib/beside/leftovers.ts';
+import { startTrigger, Triggers } from '../../../lib/agent/triggers.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
@@ -18,6 +13,11 @@ import { ownAddressList } from '../../../lib/node/own-addresses.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
 import { type AgentState, agentState } from '../../../lib/status/state.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
+import { watchAddresses } from '../../../lib/watchers/address-changes.ts';
+import { collectGarbageSoon } from '../../../lib/watchers/collect-garbage.ts';
+import type { FlowWatch } from '../../../lib/watchers/flow-watch.ts';
+import type { ForeignWatch } from '../../../lib/watchers/foreign-watch.ts';
+import type { Leftovers } from '../../../lib/watchers/leftovers.ts';
 import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
@@ -25,7 +25,7 @@ import { runDaemon } from '../daemon.ts';
 import { dataplaneOptions, foreignHost, keptFamilies, loadOptions, podFinder } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { announceStop, cleanUp } from './stop.ts';
-import { findOwnRules, whatStays } from './without-config.ts';
+import { effectOnNode, findOwnRules } from './without-config.ts';
 
 /** What the lock and the end of the process must know. */
 interface Ending {
@@ -43,7 +43,7 @@ export function run(args: Args): Promise<number> {
   let ending: Ending | undefined;
   return runDaemon(
     args,
-    () => whatStays(flags),
+    () => effectOnNode(flags),
     (log) => {
       const recorder = new Recorder();
       const other = Promise.withResolvers<never>();
@@ -81,9 +81,9 @@ async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: En
   const loading = loadOptions(flags);
   recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
   const status = new Status(recorder, buildInfo());
-  const wakes = new Wakes(loading.configDir, loading.resyncInterval, log, stopSignal);
+  const triggers = new Triggers(loading.configDir, loading.resyncInterval, log, stopSignal);
   const families = keptFamilies(flags);
-  ending.state = () => agentState({ status, families, interval: () => wakes.interval });
+  ending.state = () => agentState({ status, families, interval: () => triggers.interval });
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
   const agent = {
     loading,
@@ -95,10 +95,10 @@ async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: En
     open: () => openDataplane(dataplane, host),
   };
   announceStop(log, () => flags['cleanup-on-exit'] && ending.lock.isDecided);
-  process.on('SIGHUP', () => wakes.add('signal'));
-  const surroundings = { args, log, recorder, status, wakes, netlink, host, ending };
+  process.on('SIGHUP', () => triggers.add('signal'));
+  const surroundings = { args, log, recorder, status, triggers, netlink, host, ending };
   const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);
-  for await (const step of syncs(agent, flags.once ? [startWake()] : wakes, status, log, stopSignal)) {
+  for await (const step of syncs(agent, flags.once ? [startTrigger()] : triggers, status, log, stopSignal)) {
     if (step.kind === 'synced') {
       ending.dataplane = step.dataplane;
       const isIdle = step.dataplane.iptables !== undefined;
@@ -115,7 +115,7 @@ interface Surroundings {
   readonly log: Logger;
   readonly recorder: Recorder;
   readonly status: Status;
-  readonly wakes: Wakes;
+  readonly triggers: Triggers;
   readonly netlink: Netlink | undefined;
   readonly host: Host;
   readonly ending: Ending;
@@ -124,51 +124,51 @@ interface Surroundings {
 /** What follows the only sync of --once. */
 function afterOnly(surroundings: Surroundings): (step: Step) => Promise<void> {
   return async (step) => {
-    if (step.kind === 'held') return;
+    if (step.kind === 'no valid config') return;
     const leftovers = await openLeftovers(surroundings, step);
-    const failure = await leftovers.look(step.dataplane, step.policies);
+    const failure = await leftovers.removeOnce(step.dataplane, step.policies);
     if (failure !== undefined) surroundings.log.warn(failure);
   };
 }
 
-/** What follows each sync. The server and the look for leftovers and foreign rules are loaded only after the first one. */
+/** What follows each sync. The server and the watchers are loaded only after the first one. */
 function afterEach(surroundings: Surroundings): (step: Step) => Promise<void> {
-  const { log, wakes } = surroundings;
+  const { log, triggers } = surroundings;
   const { flags } = surroundings.args;
-  const addresses = flags.netlink === 'off' ? undefined : watchAddresses(wakes, log, stopSignal);
+  const addresses = flags.netlink === 'off' ? undefined : watchAddresses(triggers, log, stopSignal);
   let isServing = false;
-  let beside: Beside | undefined;
+  let watch: Watchers | undefined;
   return async (step) => {
-    wakes.interval = step.interval;
+    triggers.interval = step.interval;
     if (!isServing) await serveStatus(surroundings);
     isServing = true;
-    if (step.kind === 'held') return;
-    wakes.kernel.settle({ ...step, isRepair: step.drift !== undefined });
-    if (step.drift !== undefined) warnOfFight(wakes.kernel.repairs, step.drift, log);
+    if (step.kind === 'no valid config') return;
+    triggers.kernel.settle({ ...step, isRepair: step.drift !== undefined });
+    if (step.drift !== undefined) warnOfFight(triggers.kernel.repairs, step.drift, log);
     addresses?.(step.policies);
     const flow = flowVerdict(step.policies);
-    if (beside === undefined) {
-      beside = await openBeside(surroundings, step);
+    if (watch === undefined) {
+      watch = await openWatchers(surroundings, step);
       // What a run with --stale-flows=report has counted is deleted now, although nothing has changed.
-      beside.flows?.look(flow, step.changed || flags['stale-flows'] === 'delete-udp');
+      watch.flows?.read(flow, step.changed || flags['stale-flows'] === 'delete-udp');
       collectGarbageSoon();
-    } else if (step.verdictsChanged) beside.flows?.look(flow);
+    } else if (step.newVerdicts) watch.flows?.read(flow);
     if (step.changed) collectGarbageSoon();
-    if (step.changed || beside.foreign.isDue) beside.foreign.look({ ...step, chain: flags['masq-chain'] });
+    if (step.changed || watch.foreign.isDue) watch.foreign.read({ ...step, chain: flags['masq-chain'] });
   };
 }
 
-/** What looks at the node beside the loop. */
-interface Beside {
+/** What watches the node beside the loop. */
+interface Watchers {
   readonly foreign: ForeignWatch;
   readonly flows: FlowWatch | undefined;
 }
 
-async function openBeside(surroundings: Surroundings, step: Sync): Promise<Beside> {
-  const { log, status, wakes, netlink } = surroundings;
+async function openWatchers(surroundings: Surroundings, step: Sync): Promise<Watchers> {
+  const { log, status, triggers, netlink } = surroundings;
   const { flags } = surroundings.args;
   const leftovers = await openLeftovers(surroundings, step);
-  const { createForeignWatch } = await import('../../../lib/beside/foreign-watch.ts');
+  const { createForeignWatch } = await import('../../../lib/watchers/foreign-watch.ts');
   const foreign = createForeignWatch({
     host: foreignHost(flags),
     log,
@@ -181,8 +181,8 @@ async function openBeside(surroundings: Surroundings, step: Sync): Promise<Besid
   const families = step.policies.map(({ family }) => family);
   const { dataplane } = step;
   if (netlink !== undefined && dataplane.knownUntil !== undefined) {
-    wakes.kernel.follow(() => dataplane.knownUntil?.(families), dataplane);
-    void wakes.watchKernel(netlink);
+    triggers.kernel.follow(() => dataplane.knownUntil?.(families), dataplane);
+    void triggers.watchKernel(netlink);
   }
   return { foreign, flows: await watchFlows(surroundings, step) };
 }
@@ -191,7 +191,7 @@ async function openLeftovers(
   { args: { flags }, log, host, ending }: Surroundings,
   { dataplane }: Sync,
 ): Promise<Leftovers> {
-  const { Leftovers } = await import('../../../lib/beside/leftovers.ts');
+  const { Leftovers } = await import('../../../lib/watchers/leftovers.ts');
   // In legacy mode a request over netlink could load modules of nf_tables.
   const others = dataplane.knownUntil === undefined ? systemHost(flags['sync-timeout']) : host;
   ending.leftovers = new Leftovers(dataplaneOptions(flags), others, log, stopSignal);
@@ -210,7 +210,7 @@ async function watchFlows(
       log.warn(`--stale-flows=${mode} has no effect: it needs netlink, and not legacy mode`);
     return undefined;
   }
-  const { createFlowWatch } = await import('../../../lib/beside/flow-watch.ts');
+  const { createFlowWatch } = await import('../../../lib/watchers/flow-watch.ts');
   const families = policies.map(({ family }) => family);
   return createFlowWatch({ mode, families, toPorts: flags['to-ports'] }, log, recorder);
 }
@@ -228,9 +228,9 @@ function openNetlink(log: Logger, recorder: Recorder): Netlink {
 const WITHOUT_NETLINK =
   'the agent works through the tools instead, and finds changes that other programs make only at the next resync; --netlink=off turns netlink off';
 
-async function serveStatus({ args, log, status, recorder, wakes }: Surroundings): Promise<void> {
+async function serveStatus({ args, log, status, recorder, triggers }: Surroundings): Promise<void> {
   const { flags } = args;
   if (flags['metrics-bind-address'] === '' && flags['scrape-bind-address'] === '') return recorder.discard();
   const { startServer } = await import('./server.ts');
-  await startServer({ flags, log, status, recorder, interval: () => wakes.interval });
+  await startServer({ flags, log, status, recorder, interval: () => triggers.interval });
 }

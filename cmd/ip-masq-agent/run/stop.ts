@@ -1,8 +1,8 @@
 import { describeRemoval, hasFailed, logRemoval, removeAll } from '../../../lib/agent/remove.ts';
-import type { Leftovers } from '../../../lib/beside/leftovers.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { listPlaces } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
+import type { Leftovers } from '../../../lib/watchers/leftovers.ts';
 import { EXIT } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions } from '../from-flags.ts';

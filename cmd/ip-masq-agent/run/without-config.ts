@@ -5,8 +5,8 @@ import { listPlaces } from '../../../lib/dataplane/open.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions } from '../from-flags.ts';
 
-/** Milliseconds for the look at the node that an invalid config causes. */
-const LOOK_MS = 2_000;
+/** Milliseconds to read the node after an invalid config. */
+const READ_MS = 2_000;
 
 /**
  * Whether any place holds rules of the agent that packets meet, also of an earlier run with other flags; undefined if that
@@ -15,11 +15,11 @@ const LOOK_MS = 2_000;
 export async function findOwnRules(flags: FlagValues): Promise<boolean | undefined> {
   let isCertain = true;
   try {
-    for (const place of await listPlaces(dataplaneOptions(flags), systemHost(LOOK_MS))) {
-      const reading = await readPlace(place);
+    for (const place of await listPlaces(dataplaneOptions(flags), systemHost(READ_MS))) {
+      const state = await readPlace(place);
       // A chain that nothing leads to masquerades nothing; one that cannot be listed may be in use.
-      if (reading.kind === 'unreadable') isCertain = false;
-      else if (reading.kind === 'found' && reading.observed.fates().state === 'applied') return true;
+      if (state.kind === 'unreadable') isCertain = false;
+      else if (state.kind === 'found' && state.observed.verdicts().state === 'applied') return true;
     }
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;
@@ -29,7 +29,7 @@ export async function findOwnRules(flags: FlagValues): Promise<boolean | undefin
 }
 
 /** What an invalid config means for the node, as a clause. */
-export async function whatStays(flags: FlagValues): Promise<string> {
+export async function effectOnNode(flags: FlagValues): Promise<string> {
   switch (await findOwnRules(flags)) {
     case true:
       return 'the rules on this node do not change';

@@ -5,13 +5,13 @@ import { isOlder } from '../versions.ts';
 import { inTurns, legacyTables } from './legacy.ts';
 import { createTool, type Tool, type ToolVersion, toolVersion } from './tool.ts';
 
-export interface Command extends ToolVersion {
+export interface IptablesCommand extends ToolVersion {
   /** What follows `iptables` or `ip6tables` in their names. */
   readonly suffix: string;
 }
 
 /** The commands of the mode to use, and the reason in words. */
-export interface Detected extends Command {
+export interface Detected extends IptablesCommand {
   readonly reason: string;
 }
 
@@ -71,7 +71,7 @@ function notInstalled(modes: string): DataplaneError {
 }
 
 /** The command that is named after the mode, or the plain one if it has that mode. */
-export async function findCommand(host: Host, mode: IptablesMode): Promise<Command | undefined> {
+export async function findCommand(host: Host, mode: IptablesMode): Promise<IptablesCommand | undefined> {
   for (const suffix of [`-${mode}`, '']) {
     const version = await toolVersion(host, `iptables${suffix}`);
     if (version?.mode === mode) return { ...version, suffix };
@@ -79,7 +79,7 @@ export async function findCommand(host: Host, mode: IptablesMode): Promise<Comma
   return undefined;
 }
 
-function found(command: Command, reason: string): Detected {
+function found(command: IptablesCommand, reason: string): Detected {
   const { version } = command;
   if (!isOlder(version, OLDEST_VERSION)) return { ...command, reason };
   const remedy = `install iptables ${OLDEST_VERSION.join('.')} or newer`;

@@ -19,11 +19,11 @@ import { renderChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
 import { type IptablesObservation, observe, readChains } from './observe.ts';
-import { NOTHING, plan, planRemoval, stays } from './plan.ts';
+import { NO_RULES, plan, planRemoval, stays } from './plan.ts';
 import { type KernelRule, keyOf } from './rule.ts';
 import { type SeenChain, seeChain } from './see.ts';
 import { type CountedRule, createTool } from './tool.ts';
-import { kernelFates } from './verdict.ts';
+import { kernelVerdicts } from './verdict.ts';
 
 /**
  * The policy as one chain of `nat`, entered from POSTROUTING.
@@ -73,7 +73,7 @@ export function iptablesDataplane(
     (requests, family) => seeChain(requests, family, chain),
     isSame,
   );
-  /** Families with a second chain that stays: without netlink, it is looked at until it is gone. */
+  /** Families with a second chain that stays: without netlink, it is read until it is gone. */
   const left = new Set<Family>();
   const bound = (draft: Draft | undefined): Plan | undefined => {
     if (draft === undefined) return undefined;
@@ -92,7 +92,7 @@ export function iptablesDataplane(
       const look = await memory.look(family, async (seen, known) => {
         if (known !== undefined) return known;
         // The kernel has none of the agent's rules.
-        if (seen !== undefined && seen.fingerprint === undefined) return { ...NOTHING, family };
+        if (seen !== undefined && seen.fingerprint === undefined) return { ...NO_RULES, family };
         const seenByTool = await observe(tools[family], chain, { netlink, care });
         if (Array.isArray(seenByTool.leftover)) left.add(family);
         else if (seenByTool.leftover === 'none') left.delete(family);
@@ -106,7 +106,7 @@ export function iptablesDataplane(
         trust: () => memory.trust(family, look),
         remove: () => bound(planRemoval(found, chain)),
         stays: (policy) => stays(found, options, policy),
-        fates: () => kernelFates(found, chain),
+        verdicts: () => kernelVerdicts(found, chain),
       };
     },
     count: (policy) =>
@@ -122,7 +122,7 @@ export function iptablesDataplane(
   };
 }
 
-/** What is rarely there is not always looked for. */
+/** Whether two observations are the same. Not each of them reads a second chain that is left over, because it is rarely there. */
 function isSame(a: IptablesObservation, b: IptablesObservation): boolean {
   const isUnknown = a.leftover === undefined || b.leftover === undefined;
   return (

@@ -13,14 +13,14 @@ export interface IptablesObservation {
   readonly rules: readonly KernelRule[] | undefined;
   /**
    * The rules of the second chain if it is there, but the first one does not lead to it; `none` if it is not there.
-   * Undefined if it is in use, or if nobody has looked for it.
+   * Undefined if it is in use, or if it was not read.
    */
   readonly leftover?: readonly KernelRule[] | 'none' | undefined;
   /** Chains of the agent that cannot be deleted, as far as they were asked for, and a foreign rule that leads to each. */
-  readonly held?: ReadonlyMap<string, string> | undefined;
+  readonly undeletable?: ReadonlyMap<string, string> | undefined;
   /** The words after `-A POSTROUTING` of each rule that leads to the agent's chain, in order. */
   readonly jumps: readonly string[];
-  /** Ways to the chain that are not seen: besides the jumps, or `instead` of one that is only assumed. */
+  /** Rules that lead to the chain and are not read: besides the jumps, or `instead` of one that is only assumed. */
   readonly unseen?: 'besides' | 'instead' | undefined;
   /** Those of the jumps that can be deleted only by their numbers; undefined if there are none. */
   readonly odd?: OddJumps | undefined;
@@ -65,7 +65,7 @@ export async function readChains<Rule extends { readonly spec: string }>(
   return { rules, leadsOn };
 }
 
-/** How an observation looks for what is rarely there. */
+/** How an observation reads what is rarely there. */
 interface Rarely {
   readonly netlink: Netlink | undefined;
   readonly care: Care;
@@ -77,10 +77,10 @@ export async function observe(tool: Tool, chain: string, rarely: Rarely): Promis
     readChains(chain, async (name) => (await tool.list(name))?.map((spec) => ({ spec }))),
     tool.list('POSTROUTING'),
   ]);
-  const ways = await observeJumps(tool, chain, rules, postrouting);
+  const entered = await observeJumps(tool, chain, rules, postrouting);
   const leftover = leadsOn ? undefined : await readLeftover(tool, secondChain(chain), rarely);
-  const found = { family: tool.family, rules, leftover, ...ways };
-  return { ...found, held: await findHeld(tool, chain, found, rarely) };
+  const found = { family: tool.family, rules, leftover, ...entered };
+  return { ...found, undeletable: await findUndeletable(tool, chain, found, rarely) };
 }
 
 /** Reads the second chain, to which the first one does not lead. */
@@ -99,7 +99,7 @@ async function readLeftover(
 }
 
 /** Finds the chains that foreign rules lead to, if the agent may have to delete them. */
-async function findHeld(
+async function findUndeletable(
   tool: Tool,
   chain: string,
   { rules = [], leftover, jumps, unseen }: IptablesObservation,
@@ -116,14 +116,14 @@ async function findHeld(
     ...(wasRefused || isEmptied ? [[chain, jumps.length + count(chain)] as const] : []),
     ...((wasRefused && leftover !== 'none') || isLeft ? [[second, count(second)] as const] : []),
   ]);
-  const held = new Map<string, string>();
+  const undeletable = new Map<string, string>();
   for (const [name, count] of own) {
-    const isOwn = (place: string, spec: string) =>
-      place === chain || place === second || (place === 'POSTROUTING' && jumps.includes(spec));
+    const isOwn = (caller: string, spec: string) =>
+      caller === chain || caller === second || (caller === 'POSTROUTING' && jumps.includes(spec));
     if (((await tool.references(name)) ?? 0) > count)
-      held.set(name, await foreignRule(tool, netlink, name, isOwn));
+      undeletable.set(name, await foreignRule(tool, netlink, name, isOwn));
   }
-  return held;
+  return undeletable;
 }
 
 /** A chain that holds more is not listed: a foreign chain can hold 100,000 rules, all of which the tool reads. */
@@ -131,24 +131,24 @@ const MOST_RULES = 1_000;
 
 /**
  * A foreign rule that leads to the chain, as `iptables -S` prints it, or words for one that is not found. Without
- * netlink it is looked for in the built-in chains only.
+ * netlink only the built-in chains are searched.
  *
- * @param isOwn whether a rule in a place is the agent's
+ * @param isOwn whether a rule in a chain is the agent's
  */
 async function foreignRule(
   tool: Tool,
   netlink: Netlink | undefined,
   chain: string,
-  isOwn: (place: string, spec: string) => boolean,
+  isOwn: (caller: string, spec: string) => boolean,
 ): Promise<string> {
   const sizes = await netlink?.ask((requests) => sizesOfCallers(requests, tool, chain));
   let words = 'a rule in another chain';
-  for (const place of sizes?.keys() ?? BUILT_IN_CHAINS) {
-    const isSmall = (sizes?.get(place) ?? 0) <= MOST_RULES;
-    const specs = isSmall ? await tool.list(place) : undefined;
-    const found = specs?.find((spec) => ruleTarget(spec) === chain && !isOwn(place, spec));
-    if (found !== undefined) return `-A ${place} ${found}`;
-    if (specs === undefined && sizes !== undefined) words = `a rule in ${place}`;
+  for (const caller of sizes?.keys() ?? BUILT_IN_CHAINS) {
+    const isSmall = (sizes?.get(caller) ?? 0) <= MOST_RULES;
+    const specs = isSmall ? await tool.list(caller) : undefined;
+    const found = specs?.find((spec) => ruleTarget(spec) === chain && !isOwn(caller, spec));
+    if (found !== undefined) return `-A ${caller} ${found}`;
+    if (specs === undefined && sizes !== undefined) words = `a rule in ${caller}`;
   }
   return words;
 }
@@ -175,9 +175,9 @@ async function observeJumps(
   if (postrouting === undefined) return await probeJumps(tool, chain, rules);
   const jumps = postrouting.filter((spec) => ruleTarget(spec) === chain);
   const hasOdd = jumps.some(isOdd);
-  // Mostly there is the agent's jump, which all packets take: no other way to the chain matters.
+  // Mostly there is the agent's jump, which all packets take: no other rule that leads to the chain matters.
   if (!hasOdd && jumps.some((spec) => sameRule(spec, renderJump(chain)))) return { jumps };
-  const unseen = (await countWays(tool, chain, rules)) === jumps.length ? undefined : 'besides';
+  const unseen = (await countReferences(tool, chain, rules)) === jumps.length ? undefined : 'besides';
   if (!hasOdd) return { jumps, unseen };
   // If other chains lead to the agent's chain, the plan could not prove that it deletes the right rules.
   if (unseen) return { jumps: jumps.filter((spec) => !isOdd(spec)), unseen };
@@ -199,19 +199,19 @@ async function probeJumps(
   const jump = renderJump(chain);
   let unreadable = false;
   for (const spec of [jump, renderQuotedJump(chain)]) {
-    const held = await tool.holds('POSTROUTING', spec);
-    if (held === true) return { jumps: [spec] };
-    unreadable ||= held === 'unreadable';
+    const isThere = await tool.holds('POSTROUTING', spec);
+    if (isThere === true) return { jumps: [spec] };
+    unreadable ||= isThere === 'unreadable';
   }
-  const ways = await countWays(tool, chain, rules);
-  if (ways === 0) return { jumps: [] };
-  return unreadable && ways !== undefined
+  const references = await countReferences(tool, chain, rules);
+  if (references === 0) return { jumps: [] };
+  return unreadable && references !== undefined
     ? { jumps: [jump], unseen: 'instead' }
     : { jumps: [], unseen: 'besides' };
 }
 
 /** How many rules lead to the chain; undefined if it cannot be read. */
-async function countWays(
+async function countReferences(
   tool: Tool,
   chain: string,
   rules: IptablesObservation['rules'],

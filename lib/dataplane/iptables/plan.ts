@@ -1,5 +1,5 @@
 import type { Policy } from '../../policy/policy.ts';
-import { type Difference, type Draft, type Plan, unplanned } from '../dataplane.ts';
+import { type DifferenceKind, type Draft, type Plan, unplanned } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
 import { type IptablesObservation, isOdd } from './observe.ts';
@@ -58,18 +58,18 @@ function needsSecond(chain: string, rules: readonly ChainRule[]): boolean {
 }
 
 /**
- * Empties and deletes the second chain, unless it is needed, or known not to be there. If nobody has looked for it, this
- * costs less than a look. If a foreign rule leads to it, it can only be emptied.
+ * Empties and deletes the second chain, unless it is needed, or known not to be there. If it was not read, this
+ * costs less than to read it. If a foreign rule leads to it, it can only be emptied.
  */
 function sweepSecond(
   observed: IptablesObservation,
   chain: string,
   rules: readonly ChainRule[],
 ): readonly string[] {
-  const { leftover, held } = observed;
+  const { leftover, undeletable } = observed;
   const second = secondChain(chain);
   if (leftover === 'none' || needsSecond(chain, rules)) return [];
-  if (!held?.has(second)) return [...declarations(second), `-X ${second}`];
+  if (!undeletable?.has(second)) return [...declarations(second), `-X ${second}`];
   return leftover?.length === 0 ? [] : declarations(second);
 }
 
@@ -99,24 +99,24 @@ function deleteJumps({ jumps, odd }: IptablesObservation): readonly string[] {
  * the whole transaction.
  */
 function removeChains(observed: IptablesObservation, chain: string): readonly string[] {
-  const { jumps, odd, held } = observed;
+  const { jumps, odd, undeletable } = observed;
   const chains = [chain, secondChain(chain)];
   const end = odd === undefined ? undefined : odd.rules - jumps.length + 1;
   return [
     ...declarations(...chains),
     ...deleteJumps(observed),
-    ...chains.filter((name) => !held?.has(name)).map((name) => `-X ${name}`),
+    ...chains.filter((name) => !undeletable?.has(name)).map((name) => `-X ${name}`),
     ...(end === undefined ? [] : [`-I POSTROUTING ${end} -j RETURN`, `-D POSTROUTING ${end}`]),
   ];
 }
 
 /** The plan that removes jumps and chains; undefined if there are none, or only empty chains that cannot be deleted. */
 export function planRemoval(observed: IptablesObservation, chain: string): Draft | undefined {
-  const { family, jumps, held } = observed;
+  const { family, jumps, undeletable } = observed;
   const left = leftoverOf(observed);
   const chains = [...(observed.rules ? [chain] : []), ...(left ? [secondChain(chain)] : [])];
   const rules = [...(observed.rules ?? []), ...(left ?? [])];
-  if (rules.length + jumps.length === 0 && chains.every((name) => held?.has(name))) return undefined;
+  if (rules.length + jumps.length === 0 && chains.every((name) => undeletable?.has(name))) return undefined;
   return {
     family,
     found: ['chain left over'],
@@ -135,14 +135,14 @@ export function planRemoval(observed: IptablesObservation, chain: string): Draft
  * @param policy undefined after a removal
  */
 export function stays(
-  { held = new Map() }: IptablesObservation,
+  { undeletable = new Map() }: IptablesObservation,
   options: RuleOptions,
   policy?: Policy,
 ): readonly string[] {
   const { chain } = options;
   const isNeeded = (name: string) =>
     policy !== undefined && (name === chain || needsSecond(chain, renderChain(policy, options)));
-  return [...held]
+  return [...undeletable]
     .filter(([name]) => !isNeeded(name))
     .map(
       ([name, rule]) =>
@@ -202,13 +202,13 @@ function ruleDifferences(
   { rules }: IptablesObservation,
   { added, removed }: Pick<Plan, 'added' | 'removed'>,
   rewrite: boolean,
-): readonly Difference[] {
+): readonly DifferenceKind[] {
   if (rules === undefined) return ['no readable chain'];
   if (!rewrite) return [];
   return added.length + removed.length > 0 ? ['rules differ'] : ['rule order differs'];
 }
 
-function jumpDifferences(jumps: readonly string[], jump: string): readonly Difference[] {
+function jumpDifferences(jumps: readonly string[], jump: string): readonly DifferenceKind[] {
   const good = jumps.filter((spec) => sameRule(spec, jump)).length;
   return [
     ...(jumps.length === 0 ? (['jump missing'] as const) : []),
@@ -218,7 +218,7 @@ function jumpDifferences(jumps: readonly string[], jump: string): readonly Diffe
 }
 
 /** What is observed if the agent has no rules. */
-export const NOTHING = { rules: undefined, leftover: 'none', jumps: [] } as const;
+export const NO_RULES = { rules: undefined, leftover: 'none', jumps: [] } as const;
 
 /** With these options, iptables-restore or ip6tables-restore skips the rules of the other family; see iptables(8). */
 const ONLY = { IPv4: '-4', IPv6: '-6' } as const;

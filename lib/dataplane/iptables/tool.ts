@@ -48,10 +48,10 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
   const command = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}${suffix}`;
   const restore = `${command.replace(/(-nft|-legacy)?$/, '$1-restore')}`;
 
-  const look = (table: string, ...args: readonly string[]) =>
+  const query = (table: string, ...args: readonly string[]) =>
     host.run(command, ['--wait', LOCK_WAIT, '-t', table, ...args]);
   const listRaw = async (table: string, chain: string, ...options: readonly string[]) => {
-    const result = await look(table, ...options, '-S', chain);
+    const result = await query(table, ...options, '-S', chain);
     if (result.code === 0) return result.stdout;
     if (isAbsent(result) || isUnreadable(result)) return undefined;
     throw failure(command, result);
@@ -69,23 +69,23 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
     },
     async has(table, chain) {
       // Its first rule alone: a chain of kube-proxy can have 100,000.
-      const result = await look(table, '-S', chain, '1');
+      const result = await query(table, '-S', chain, '1');
       if (result.code === 0) return true;
       if (isAbsent(result) || isUnreadable(result)) return false;
       throw failure(command, result);
     },
     async holds(chain, spec) {
-      const result = await look('nat', '-C', chain, ...ruleWords(spec));
+      const result = await query('nat', '-C', chain, ...ruleWords(spec));
       if (result.code === 0) return true;
       if (result.code === EXIT_FALSE || isAbsent(result)) return false;
       if (isUnreadable(result)) return 'unreadable';
       throw failure(command, result);
     },
     async exists(chain) {
-      return (await look('nat', '-C', 'POSTROUTING', '-j', chain)).code !== EXIT_USAGE;
+      return (await query('nat', '-C', 'POSTROUTING', '-j', chain)).code !== EXIT_USAGE;
     },
     async references(chain) {
-      const result = await look('nat', '-n', '-L', chain);
+      const result = await query('nat', '-n', '-L', chain);
       // iptables-nft prints this line before it fails at a rule of nft(8).
       const count = /^Chain \S+ \((\d+) references\)/m.exec(result.stdout)?.[1];
       if (count !== undefined) return Number(count);

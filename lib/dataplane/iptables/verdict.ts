@@ -1,7 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
 import { everything, nothing, type RangeSet, rangeSet, sameRanges } from '../../cidr/ranges.ts';
-import { type Fate, type Fates, sameFate, sideBySide } from '../../policy/fates.ts';
-import type { KernelFates } from '../dataplane.ts';
+import { sameVerdict, sideBySide, type VerdictRange, type Verdicts } from '../../policy/verdicts.ts';
+import type { KernelVerdicts } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import type { Rule } from '../rule.ts';
 import { secondChain } from './chain.ts';
@@ -10,28 +10,28 @@ import { parseIptablesRule } from './parse-rule.ts';
 import type { KernelRule } from './rule.ts';
 
 /** What the chain does with packets to every address: the agent's own chain, or one that ip-masq-agent v1 or v2 made. */
-export function kernelFates(
+export function kernelVerdicts(
   { family, rules, jumps, unseen }: IptablesObservation,
   chain: string,
-): KernelFates {
+): KernelVerdicts {
   if (jumps.length === 0 && unseen === undefined)
     return {
       state: rules === undefined ? 'no chain' : 'no jump',
-      ...sameFate(family, { verdict: 'not_masqueraded' }),
+      ...sameVerdict(family, { verdict: 'not_masqueraded' }),
     };
-  const seen = unseen === 'instead' ? [] : jumps;
+  const read = unseen === 'instead' ? [] : jumps;
   const entered = firstMatches(family, [
-    ...seen.map((spec) => parseIptablesRule(family, 'POSTROUTING', spec, chain)),
+    ...read.map((spec) => parseIptablesRule(family, 'POSTROUTING', spec, chain)),
     ...(unseen === undefined ? [] : [unseenRule(family, chain)]),
   ]);
   const inside =
     rules === undefined
-      ? sameFate(family, { verdict: undefined, rule: `chain ${chain}, which iptables cannot list` })
-      : insideFates(family, rules, chain);
+      ? sameVerdict(family, { verdict: undefined, rule: `chain ${chain}, which iptables cannot list` })
+      : insideVerdicts(family, rules, chain);
   return { state: 'applied', ...ifEntered(entered, inside) };
 }
 
-/** Stands for ways to the chain that only some packets may take. */
+/** Stands for rules that may lead some packets to the chain. */
 function unseenRule(family: Family, chain: string): Rule {
   const text = `rules in other chains, or rules that iptables cannot read, may lead to ${chain}`;
   const conditions = [{ text, isSteady: false }];
@@ -39,7 +39,7 @@ function unseenRule(family: Family, chain: string): Rule {
 }
 
 /** What the rules do with the packets that enter the first chain. */
-function insideFates(family: Family, rules: readonly KernelRule[], chain: string): Fates {
+function insideVerdicts(family: Family, rules: readonly KernelRule[], chain: string): Verdicts {
   const rulesOf = (isMeant: (name: string) => boolean) =>
     rules
       .filter((rule) => isMeant(rule.chain))
@@ -52,7 +52,7 @@ function insideFates(family: Family, rules: readonly KernelRule[], chain: string
   const odd = first.find(
     (_, index) => !sources[index] || (sources[index]?.ranges.length === 0) !== (index === first.length - 1),
   );
-  if (odd !== undefined) return sameFate(family, { verdict: undefined, rule: odd.text });
+  if (odd !== undefined) return sameVerdict(family, { verdict: undefined, rule: odd.text });
   const from = rangeSet(
     family,
     sources.flatMap((one) => one?.ranges ?? []),
@@ -73,12 +73,12 @@ function sourcesOf({ destinations, conditions, outcome }: Rule, second: string):
   return condition === undefined ? all : condition.sources;
 }
 
-/** The fates inside the chain for the packets that enter it; all others are left alone. */
-function ifEntered(entered: Fates, inside: Fates): Fates {
-  const fates = Array.from(sideBySide(entered, inside), ({ first, last, before, after }): Fate => {
+/** The verdicts inside the chain for the packets that enter it; all others are left alone. */
+function ifEntered(entered: Verdicts, inside: Verdicts): Verdicts {
+  const ranges = Array.from(sideBySide(entered, inside), ({ first, last, before, after }): VerdictRange => {
     if (before.verdict === 'masqueraded' || after.verdict === 'not_masqueraded')
       return { ...after, first, last };
     return { first, last, verdict: before.verdict, rule: before.rule };
   });
-  return { family: entered.family, from: inside.from, fates };
+  return { family: entered.family, from: inside.from, ranges };
 }

@@ -12,7 +12,7 @@ import { planRemoval, planTable, type TablePlan } from './plan.ts';
 import { type SeenTable, seeElementCounts, seeElements, seeTable } from './see.ts';
 import { renderTable } from './table.ts';
 import { openNft } from './tool.ts';
-import { kernelFates } from './verdict.ts';
+import { kernelVerdicts } from './verdict.ts';
 
 /**
  * The policy as one interval set in the agent's table.
@@ -71,7 +71,7 @@ export async function openNftables(
       return { ...draft, apply: () => memory.write(family, 'all', () => tool.run(family, draft.script)) };
     },
     stays: () => [],
-    fates: () => kernelFates(family, from.found),
+    verdicts: () => kernelVerdicts(family, from.found),
   });
 
   /** The counts, without the tool; undefined if that cannot be told. */

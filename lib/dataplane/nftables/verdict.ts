@@ -8,15 +8,15 @@ import {
   type RangeSet,
   rangeSet,
 } from '../../cidr/ranges.ts';
-import { sameFate } from '../../policy/fates.ts';
-import type { KernelFates } from '../dataplane.ts';
+import { sameVerdict } from '../../policy/verdicts.ts';
+import type { KernelVerdicts } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import { type Condition, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
 import { CATCH_ALL, CHAIN, FROM_SET, INVALID_CHAIN, INVALID_MATCH, NFT_FAMILY, SET } from './names.ts';
 import { chainName, isOwn, type NftChain, type NftTable } from './objects.ts';
 
-export function kernelFates(family: Family, table: NftTable | undefined): KernelFates {
-  const leftAlone = sameFate(family, { verdict: 'not_masqueraded' });
+export function kernelVerdicts(family: Family, table: NftTable | undefined): KernelVerdicts {
+  const leftAlone = sameVerdict(family, { verdict: 'not_masqueraded' });
   if (table === undefined || !isOwn(table)) return { state: 'no chain', ...leftAlone };
   const entered = table.chains.filter(({ properties }) => properties.some((line) => ANY_HOOK.test(line)));
   const hooked = entered.filter((chain) => !isOfInvalid(chain));
@@ -50,7 +50,7 @@ function isOfInvalid({ properties, rules }: NftChain): boolean {
   );
 }
 
-function invalidIn(chains: readonly NftChain[]): KernelFates['invalid'] {
+function invalidIn(chains: readonly NftChain[]): KernelVerdicts['invalid'] {
   const [rule] = chains.find((chain) => chainName(chain) === INVALID_CHAIN)?.rules ?? [];
   if (rule === undefined) return undefined;
   return rule.text.includes(' counter drop ') ? 'dropped' : 'counted';

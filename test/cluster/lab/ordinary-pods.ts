@@ -25,7 +25,7 @@ const EVERY_MS = 20;
 const COUNTER = fileURLToPath(new URL('packet-counter.ts', import.meta.url));
 const LABELS = { ordinary: 'true' };
 
-/** Each packet has a port of its own: it is the first of a connection, whose fate the rules of that moment decide. */
+/** Each packet has a port of its own: it is the first of a connection, whose verdict the rules of that moment decide. */
 const SENDER = `
 const { createSocket } = require('node:dgram');
 const { POD_NAME, ADDRESS } = process.env;

@@ -31,9 +31,9 @@ const MISTAKES: readonly Mistake[] = [
     at('65 CIDRs, but this config file may list only 64'),
   ),
   written(
-    'a broken promise',
+    'a broken assertion',
     (lab) => `masqueradeCIDRs: ${list(networks(lab, 1))}\n`,
-    at('the promise --must-not-masquerade=\\S+ is broken'),
+    at('the assertion --must-not-masquerade=\\S+ is broken'),
   ),
   {
     name: 'a missing required config file',

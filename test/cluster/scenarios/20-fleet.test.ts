@@ -44,7 +44,7 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
   };
   const of = (name: string, text: RegExp) => new RegExp(`^1 node: ${name}\\n {2}${text.source}`, 'm');
   const unchanged = /with the config \w+:\n {2}.*: nothing to change$/;
-  const inPlace = /\S+: the rules are in place$/;
+  const inSync = /\S+: the rules are in sync$/;
 
   await t.test(
     'two nodes with one config are one group, also with the rights of the documentation alone',
@@ -52,11 +52,11 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
       await agent.deploy({ configFiles });
       const both = (text: RegExp) => new RegExp(`^2 nodes: .*\\n {2}${text.source}`, 'm');
       await until(
-        'both agents to be in place',
+        'both agents to be in sync',
         () => ask('status'),
         ({ code }) => code === 0,
       );
-      await told('status', 0, both(inPlace));
+      await told('status', 0, both(inSync));
       await told('diff', 0, both(unchanged));
       await told('explain', 0, both(/\S+.*: masqueraded.*the kernel agrees$/));
       assert.match((await asPlugin(lab, dir, undefined)).stderr, /needs an argument/);
@@ -76,7 +76,7 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
         () => ask('status', account.kubeconfig),
         ({ code }) => code === 0,
       );
-      assert.match(allowed.stdout, both(inPlace));
+      assert.match(allowed.stdout, both(inSync));
     },
   );
 
@@ -86,11 +86,11 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
     await kubectl.must('label', 'node', two.name, `${CHANNEL}=canary`, '--overwrite');
     await kubectl.must('rollout', 'status', CANARY, '--timeout=180s');
     await until(
-      'both agents to be in place',
+      'both agents to be in sync',
       () => ask('status'),
       ({ code }) => code === 0,
     );
-    await told('status', 0, of(one.name, inPlace), of(two.name, inPlace));
+    await told('status', 0, of(one.name, inSync), of(two.name, inSync));
     await told(
       'explain',
       0,
@@ -112,7 +112,7 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
       () => ask('status'),
       ({ stdout }) => crashed.test(stdout),
     );
-    await told('status', 1, of(one.name, inPlace), crashed);
+    await told('status', 1, of(one.name, inSync), crashed);
     await told('diff', 1, of(one.name, unchanged), crashed);
     await told('explain', 1, of(one.name, /.*: masqueraded/), crashed);
   });
@@ -125,7 +125,7 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
       () => ask('status'),
       ({ stdout }) => bare.test(stdout),
     );
-    await told('status', 1, of(one.name, inPlace), bare);
+    await told('status', 1, of(one.name, inSync), bare);
     await told('diff', 1, of(one.name, unchanged), bare);
     await told('explain', 1, of(one.name, /.*: masqueraded/), bare);
   });

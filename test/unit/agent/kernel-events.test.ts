@@ -4,20 +4,20 @@ import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { pino } from 'pino';
 import { KernelEvents } from '../../../lib/agent/kernel-events.ts';
-import { Wakes } from '../../../lib/agent/wakes.ts';
+import { Triggers } from '../../../lib/agent/triggers.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import type { Generation } from '../../../lib/netlink/replies.ts';
-import type { News } from '../../../lib/netlink/watch.ts';
+import type { Events } from '../../../lib/netlink/watch.ts';
 
-const CHEAP = { cost: 0, isRepair: false, isHeld: true };
+const CHEAP = { cost: 0, isRepair: false, inSync: true };
 const REPAIR = { ...CHEAP, isRepair: true };
 
 /** Changes of these generations by these programs. */
-function changes(...generations: readonly (readonly [id: number, process: string])[]): News<Generation> {
+function changes(...generations: readonly (readonly [id: number, process: string])[]): Events<Generation> {
   return { items: generations.map(([id, process]) => ({ id, process })), lost: false };
 }
 
-/** Events with a clock that `at` sets, of which a look has covered those up to the generation `known`. */
+/** Events with a clock that `at` sets, of which a sync has covered those up to the generation `known`. */
 function create({ mock }: TestContext, iptables?: { readonly mode: 'nft'; readonly suffix: string }) {
   let [now, known] = [0, 0 as number | undefined];
   mock.restoreAll();
@@ -36,7 +36,7 @@ function create({ mock }: TestContext, iptables?: { readonly mode: 'nft'; readon
 }
 
 describe('events of the kernel', () => {
-  it('lead to a look with the names of the programs, unless a look has covered them', (context) => {
+  it('lead to a sync with the names of the programs, unless a sync has covered them', (context) => {
     const { events, know, at } = create(context);
     assert.equal(events.isPending, false);
     know(6);
@@ -49,7 +49,7 @@ describe('events of the kernel', () => {
     assert.equal(events.isPending, false);
   });
 
-  it('lead to a look if it is not known what the kernel holds, or events were lost', (context) => {
+  it('lead to a sync if it is not known what the kernel holds, or events were lost', (context) => {
     const { events, know } = create(context);
     events.add({ items: [], lost: true });
     assert.deepEqual([events.isPending, events.take().by], [true, []]);
@@ -92,7 +92,7 @@ describe('events of the kernel', () => {
     [20, 800],
     [100, 2_000],
   ] as const) {
-    it(`wait ${pause} ms after a look that took ${cost} ms of CPU`, (context) => {
+    it(`wait ${pause} ms after a sync that took ${cost} ms of CPU`, (context) => {
       const { events, at } = create(context);
       at(1_000);
       events.settle({ ...CHEAP, cost });
@@ -117,38 +117,38 @@ describe('events of the kernel', () => {
     assert.equal(events.repairs, 1);
   });
 
-  it('need not come after a look that has not found the policy at its end', (context) => {
+  it('need not come after a sync that has not found the policy at its end', (context) => {
     const { events, at } = create(context);
     at(500);
-    events.settle({ ...REPAIR, isHeld: false });
+    events.settle({ ...REPAIR, inSync: false });
     assert.equal(events.dueAt, 550);
   });
 });
 
 /** A watch that tells what a test says. */
-class FakeWatch implements AsyncIterable<News<Generation>>, Disposable {
+class FakeWatch implements AsyncIterable<Events<Generation>>, Disposable {
   isOpen = true;
-  #waiting: News<Generation>[] = [];
+  #waiting: Events<Generation>[] = [];
   #error: Error | undefined;
-  #wake = () => {};
+  #resume = () => {};
 
   tell(...generations: readonly (readonly [number, string])[]): void {
     this.#waiting.push(changes(...generations));
-    this.#wake();
+    this.#resume();
   }
 
   fail(error: Error): void {
     this.#error = error;
-    this.#wake();
+    this.#resume();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<News<Generation>, void> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<Events<Generation>, void> {
     while (this.isOpen) {
       if (this.#error !== undefined) throw this.#error;
       const told = this.#waiting.shift();
       if (told === undefined) {
         const { promise, resolve } = Promise.withResolvers<void>();
-        this.#wake = resolve;
+        this.#resume = resolve;
         await promise;
         continue;
       }
@@ -158,7 +158,7 @@ class FakeWatch implements AsyncIterable<News<Generation>>, Disposable {
 
   [Symbol.dispose](): void {
     this.isOpen = false;
-    this.#wake();
+    this.#resume();
   }
 }
 
@@ -178,11 +178,11 @@ async function watching(context: TestContext) {
   const watches: FakeWatch[] = [];
   const failures: unknown[] = [];
   const stop = new AbortController();
-  const wakes = new Wakes('', INTERVAL, pino({ enabled: false }), stop.signal);
-  const events = wakes.kernel;
+  const triggers = new Triggers('', INTERVAL, pino({ enabled: false }), stop.signal);
+  const events = triggers.kernel;
   let isOver = false;
   events.follow(() => 0, { iptables: undefined });
-  const ended = wakes.watchKernel({
+  const ended = triggers.watchKernel({
     watch() {
       const watch = new FakeWatch();
       watches.push(watch);

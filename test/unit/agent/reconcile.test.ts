@@ -60,7 +60,7 @@ function fakeKernel(
         trust: () => done.push(`trust ${family}`),
         remove: () => (isEmpty ? undefined : plan),
         stays: () => [],
-        fates: () => ({ state: 'no chain', family, fates: [] }),
+        verdicts: () => ({ state: 'no chain', family, ranges: [] }),
       };
     },
     count: async () => ({ remade: 0, rules: [] }),
@@ -75,21 +75,21 @@ function fakeKernel(
   return { done, wholes, run: () => reconcile(dataplane, POLICIES, options) };
 }
 
-const LOOK = ['observe IPv4', 'observe IPv6'];
+const OBSERVE = ['observe IPv4', 'observe IPv6'];
 const TRUST = ['trust IPv4', 'trust IPv6'];
 
 describe('reconciling', () => {
   it('observes every family before it writes to any, and reads back what it has written', async () => {
     const kernel = fakeKernel({ IPv4: [planFor('IPv4')], IPv6: [planFor('IPv6')] });
-    const { changes, isHeld } = await kernel.run();
-    assert.deepEqual(kernel.done, [...LOOK, 'apply IPv4', 'apply IPv6', ...LOOK, ...TRUST]);
-    assert.deepEqual([[...changes.keys()], isHeld], [['IPv4', 'IPv6'], true]);
+    const { changes, inSync } = await kernel.run();
+    assert.deepEqual(kernel.done, [...OBSERVE, 'apply IPv4', 'apply IPv6', ...OBSERVE, ...TRUST]);
+    assert.deepEqual([[...changes.keys()], inSync], [['IPv4', 'IPv6'], true]);
   });
 
   it('says so if another program has changed the rules before they were read back, and goes on', async () => {
     const kernel = fakeKernel({ IPv4: [planFor('IPv4'), planFor('IPv4')] });
-    const { changes, isHeld } = await kernel.run();
-    assert.deepEqual([changes.size, isHeld], [1, false]);
+    const { changes, inSync } = await kernel.run();
+    assert.deepEqual([changes.size, inSync], [1, false]);
     assert.equal(kernel.done.filter((step) => step === 'apply IPv4').length, 1);
   });
 
@@ -108,7 +108,7 @@ describe('reconciling', () => {
     const generations = [1, 2, 3, 4];
     const generation = () => generations.shift() ?? assert.fail();
     const kernel = fakeKernel({ IPv4: plansFor('IPv4', 2) }, () => {}, { isEmpty: true, generation });
-    assert.equal((await kernel.run()).isHeld, false);
+    assert.equal((await kernel.run()).inSync, false);
   });
 
   for (const failure of ['raced', 'refused'] as const) {
@@ -116,7 +116,7 @@ describe('reconciling', () => {
       const kernel = fakeKernel({ IPv4: [planFor('IPv4', false), planFor('IPv4')] }, ({ remakes }) => {
         if (!remakes) throw new DataplaneError(failure, 'no', 'look');
       });
-      assert.equal((await kernel.run()).isHeld, true);
+      assert.equal((await kernel.run()).inSync, true);
       assert.deepEqual(kernel.wholes, [false, true]);
     });
   }
@@ -142,7 +142,7 @@ describe('reconciling', () => {
     );
     const { changes } = await kernel.run();
     const done = kernel.done.filter((step) => !step.startsWith('trust'));
-    assert.deepEqual(done.slice(2), ['apply IPv4', 'apply IPv6', ...LOOK, 'apply IPv6', ...LOOK]);
+    assert.deepEqual(done.slice(2), ['apply IPv4', 'apply IPv6', ...OBSERVE, 'apply IPv6', ...OBSERVE]);
     assert.deepEqual([...changes.keys()], ['IPv4', 'IPv6']);
   });
 

@@ -136,15 +136,15 @@ describe('the command line', () => {
       ));
   }
 
-  it('joins promises that are given several times, of which an empty one means none', () => {
+  it('joins assertions that are given several times, of which an empty one means none', () => {
     const given = (...lists: readonly string[]) => flagsOf(lists.map((list) => `--must-masquerade=${list}`));
-    const promises = given('8.0.0.0/8,9.0.0.0/8', '', '8.0.0.0/8')['must-masquerade'];
-    const texts = promises.map(({ prefix }) => prefix.text);
+    const assertions = given('8.0.0.0/8,9.0.0.0/8', '', '8.0.0.0/8')['must-masquerade'];
+    const texts = assertions.map(({ prefix }) => prefix.text);
     assert.deepEqual(texts, ['8.0.0.0/8', '9.0.0.0/8']);
     assert.throws(() => given('8.0.0.0/8', 'bad'), /="8\.0\.0\.0\/8,bad" /);
   });
 
-  it('takes promises about packets from some addresses, which contradict others only there', () => {
+  it('takes assertions about packets from some addresses, which contradict others only there', () => {
     const one = '--must-masquerade=8.0.0.0/8 from 10.244.0.0/16';
     const flags = flagsOf([one, '--must-not-masquerade=8.8.0.0/16 from 10.1.0.0/16']);
     checkTogether(flags);

@@ -5,7 +5,7 @@ import type { Prefix } from '../../../lib/cidr/prefix.ts';
 import type { FileConfig } from '../../../lib/config/config.ts';
 import { findConflicts } from '../../../lib/config/conflicts.ts';
 import { CIDR_KEYS } from '../../../lib/config/keys.ts';
-import { formatPlace, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
+import { locationText, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
 import { formatOrigin, type Origin } from '../../../lib/text/origin.ts';
 import { FAMILIES, longest, surrounds } from '../cidr/arbitrary.ts';
 import { anyFileConfig } from './arbitrary.ts';
@@ -198,7 +198,9 @@ describe('conflicts', () => {
         fc.property(configs, (configs) => {
           const found = [...findConflicts(configs, { IPv4: false, IPv6: false })]
             .filter(({ kind }) => COMPARED.includes(kind))
-            .map(({ kind, at, other }) => `${kind} ${at && formatPlace(at)} ${other && formatOrigin(other)}`);
+            .map(
+              ({ kind, at, other }) => `${kind} ${at && locationText(at)} ${other && formatOrigin(other)}`,
+            );
           assert.deepEqual(found.toSorted(), naiveConflicts(configs).toSorted());
         }),
         { numRuns: 500 },
@@ -208,7 +210,7 @@ describe('conflicts', () => {
 });
 
 function conflictLine({ severity, kind, at, other, message, remedy }: Problem): string {
-  const [place, theOther] = [at, other].map((origin) => (origin === undefined ? '-' : formatPlace(origin)));
+  const [place, theOther] = [at, other].map((origin) => (origin === undefined ? '-' : locationText(origin)));
   return `${severity} ${kind} ${place} ${theOther} ${message}; ${remedy}`;
 }
 

@@ -81,7 +81,7 @@ describe('a problem with its line', () => {
 
   it('looks for the lines of a text once, whatever line is shown, and of two texts by turns', async () => {
     const text = '-\n'.repeat(2 ** 16);
-    const path = 'test/unit/config/deeds.ts';
+    const path = 'test/unit/config/workloads.ts';
     const work = await workOf({ path, name: 'showFrames', args: [text, 2_000] });
     assert.ok(work <= 100 * text.length, `${work} for ${text.length} characters`);
   });

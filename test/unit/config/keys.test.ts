@@ -43,7 +43,7 @@ for (const [name, key] of ALL_KEYS) {
       });
     }
 
-    // The status page and the wakes show the interval in use.
+    // The status page and the triggers show the interval in use.
     if (name !== 'resyncInterval')
       it('is in the log', () => {
         assert.notEqual(configs.map(logOf)[0], logOf(unset));

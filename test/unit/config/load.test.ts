@@ -44,9 +44,9 @@ describe('the limit of CIDRs of all config files together', () => {
 describe('a config file that must be there', () => {
   const required = { requiredFiles: ['ip-masq-a', 'ip-masq-b'] };
 
-  it('is an error if it is not, and no guard is asked', () => {
-    const guard = () => assert.fail();
-    assert.deepEqual(merge({ 'ip-masq-b': '{}' }, { ...required, guard }).lines, [
+  it('is an error if it is not, and no check is asked', () => {
+    const check = () => assert.fail();
+    assert.deepEqual(merge({ 'ip-masq-b': '{}' }, { ...required, check }).lines, [
       'error: the config file ip-masq-a is not there, but --require-file names it; restore its ConfigMap or the key that is mounted under this name; if it is to go, change the flag',
     ]);
     assert.equal(merge({}, required).lines.length, 2);

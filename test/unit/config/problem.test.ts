@@ -62,7 +62,7 @@ describe('a list of problems', () => {
     assert.deepEqual(kindsOf(list), ['800 empty', '200 cidr', '1 more-problems']);
     assert.equal(
       lastOf(list),
-      'info: not reported: 100 more warnings, 5000 more infos; resolve those that are reported, then look again',
+      'info: not reported: 100 more warnings, 5000 more infos; resolve those that are reported, then check again',
     );
   });
 

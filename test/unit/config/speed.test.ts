@@ -15,7 +15,7 @@ describe('the work for a text grows with its length', () => {
   const workOf = useWork();
 
   const readingOf = (text: string) =>
-    workOf({ path: 'test/unit/config/deeds.ts', name: 'readTwice', args: [text] });
+    workOf({ path: 'test/unit/config/workloads.ts', name: 'readTwice', args: [text] });
   const isLinear = async ({ name, repeat }: Pattern) => {
     const [text, long] = [repeat(LENGTH), repeat(TIMES * LENGTH)];
     const [once, more] = [await readingOf(text), await readingOf(long)];

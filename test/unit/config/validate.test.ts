@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { decodeFile } from '../../../lib/config/config-file.ts';
 import { problemFramer } from '../../../lib/config/frame.ts';
 import { KEY_NAMES } from '../../../lib/config/keys.ts';
-import { formatPlace, formatProblem } from '../../../lib/config/problem.ts';
+import { formatProblem, locationText } from '../../../lib/config/problem.ts';
 import { almostConfig } from './arbitrary.ts';
 import { gravityOf, kindsOf, problemLines, UNPRINTABLE, validate } from './support.ts';
 
@@ -188,7 +188,7 @@ describe('a config file is rejected, with place and remedy:', () => {
     for (const [text, ...said] of cases) {
       it(JSON.stringify(text), () => {
         const { problems } = validate(text);
-        const found = problems.map(({ at, message }) => `${at && formatPlace(at)} ${message}`);
+        const found = problems.map(({ at, message }) => `${at && locationText(at)} ${message}`);
         const expected = said.map((line) => `s:${line}`);
         assert.deepEqual(found, expected);
         for (const problem of problems) assert.equal(problem.remedy, remedy);
@@ -258,7 +258,7 @@ describe('an item of masqueradeAddresses', () => {
   ] as const)
     it(`is an error for each network of another family than ${families}`, () => {
       const { problems } = validate(`masqueradeAddresses: [${text}]`, { families });
-      const found = problems.map((one) => `${one.kind} ${one.at && formatPlace(one.at)}`);
+      const found = problems.map((one) => `${one.kind} ${one.at && locationText(one.at)}`);
       const expected = places.map((place) => `${kind} ${place}`);
       assert.deepEqual(found, expected);
     });
@@ -269,7 +269,7 @@ describe('an item of masqueradeAddresses', () => {
     const items = config.masqueradeAddresses.map(({ value: { destination, range }, origin }) => [
       destination.text,
       range.text,
-      formatPlace(origin),
+      locationText(origin),
     ]);
     const one = ['2001:db8::/32', 'fd00::/64', 's:1:26'];
     assert.deepEqual(items, [one, one]);
@@ -377,7 +377,7 @@ describe('a config file is understood', () => {
     const { nonMasqueradeCIDRs, masqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = config;
     const flags = [masqLinkLocal, masqLinkLocalIPv6, resyncInterval];
     const places = [...nonMasqueradeCIDRs, ...masqueradeCIDRs, ...flags].map(
-      (value) => value && formatPlace(value.origin),
+      (value) => value && locationText(value.origin),
     );
     assert.deepEqual(places, ['s:2:5', 's:3:7', 's:4:19', 's:4:32', 's:5:16', 's:6:22', 's:8:3']);
     assert.equal(config.configFile, 's');

@@ -17,22 +17,22 @@ for (const family of FAMILIES) {
           fc.array(crowdedAddress(family)),
           (some, addresses) => {
             const rules = some.map((one, index) => ({ ...one, text: `rule ${index}` }));
-            const { fates } = firstMatches(family, rules);
+            const { ranges } = firstMatches(family, rules);
             const edges = rules.flatMap(({ destinations }) =>
               destinations.ranges.flatMap(({ first, last }) => [first, last]),
             );
             for (const value of [...addresses, ...edges]) {
-              const [fate, ...others] = fates.filter((one) => isIn(value, one));
-              assert.ok(fate !== undefined && others.length === 0);
+              const [match, ...others] = ranges.filter((one) => isIn(value, one));
+              assert.ok(match !== undefined && others.length === 0);
               const outcomes = outcomesOf(
                 rules.filter(({ destinations }) => isInSome(value, destinations.ranges)),
               );
-              assert.equal(fate.verdict, outcomes.size === 1 ? [...outcomes][0] : undefined);
+              assert.equal(match.verdict, outcomes.size === 1 ? [...outcomes][0] : undefined);
             }
-            assert.equal(fates[0]?.first, 0n);
-            assert.equal(fates.at(-1)?.last, 2n ** BigInt(BITS[family]) - 1n);
-            fates.forEach(({ first }, index) => {
-              if (index > 0) assert.equal(first, (fates[index - 1]?.last ?? first) + 1n);
+            assert.equal(ranges[0]?.first, 0n);
+            assert.equal(ranges.at(-1)?.last, 2n ** BigInt(BITS[family]) - 1n);
+            ranges.forEach(({ first }, index) => {
+              if (index > 0) assert.equal(first, (ranges[index - 1]?.last ?? first) + 1n);
             });
           },
         ),

@@ -3,12 +3,12 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import { renderChain } from '../../../lib/dataplane/iptables/chain.ts';
-import { kernelFates } from '../../../lib/dataplane/iptables/verdict.ts';
-import { verdictAt } from '../../../lib/dataplane/kernel-fates.ts';
+import { kernelVerdicts } from '../../../lib/dataplane/iptables/verdict.ts';
+import { verdictAt } from '../../../lib/dataplane/kernel-verdicts.ts';
 import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
-import { kernelFates as nftablesFates } from '../../../lib/dataplane/nftables/verdict.ts';
-import type { Fate } from '../../../lib/policy/fates.ts';
+import { kernelVerdicts as nftablesVerdicts } from '../../../lib/dataplane/nftables/verdict.ts';
 import { compilePolicy, decider, nodeAddressText, type Verdict } from '../../../lib/policy/policy.ts';
+import type { VerdictRange } from '../../../lib/policy/verdicts.ts';
 import { crowdedAddress, FAMILIES, holds } from '../cidr/arbitrary.ts';
 import { addressFrom } from '../cidr/support.ts';
 import { anyConfig } from '../policy/support.ts';
@@ -53,8 +53,8 @@ describe('the verdict of a chain in the kernel', () => {
   for (const [what, rules, verdict, decides] of CASES)
     it(`is ${what}`, () => {
       const rule = decides === undefined ? undefined : `-A OURS ${rules[decides]}`;
-      const fates = kernelFates(observedOf('IPv4', rules), 'OURS');
-      assert.deepEqual(verdictAt(fates, ADDRESS), { state: 'applied', verdict, as: undefined, rule });
+      const verdicts = kernelVerdicts(observedOf('IPv4', rules), 'OURS');
+      assert.deepEqual(verdictAt(verdicts, ADDRESS), { state: 'applied', verdict, as: undefined, rule });
     });
 
   for (const rule of [
@@ -74,10 +74,10 @@ describe('the verdict of a chain in the kernel', () => {
   ]) {
     it(`cannot be told where somebody has put ${rule} before`, () => {
       const rules = ['-d 10.1.2.0/26 -j MASQUERADE', '-p tcp -j MASQUERADE', rule, '-j MASQUERADE'];
-      const fates = kernelFates(observedOf('IPv4', rules.slice(1)), 'OURS');
-      const { state, rule: decisive } = verdictAt(fates, ADDRESS);
+      const verdicts = kernelVerdicts(observedOf('IPv4', rules.slice(1)), 'OURS');
+      const { state, rule: decisive } = verdictAt(verdicts, ADDRESS);
       assert.deepEqual([state, decisive], ['changed', `-A OURS ${rule}`]);
-      const before = kernelFates(observedOf('IPv4', rules), 'OURS');
+      const before = kernelVerdicts(observedOf('IPv4', rules), 'OURS');
       assert.equal(verdictAt(before, ADDRESS).state, 'applied');
     });
   }
@@ -87,9 +87,9 @@ describe('the verdict of a chain in the kernel', () => {
     ['no jump', ['-j MASQUERADE'], []],
   ] as const) {
     it(`is to leave everything alone where there is ${state}`, () => {
-      const fates = kernelFates(observedOf('IPv4', rules, jumps), 'OURS');
+      const verdicts = kernelVerdicts(observedOf('IPv4', rules, jumps), 'OURS');
       const nothing = { state, verdict: 'not_masqueraded', as: undefined, rule: undefined };
-      assert.deepEqual(verdictAt(fates, ADDRESS), nothing);
+      assert.deepEqual(verdictAt(verdicts, ADDRESS), nothing);
     });
   }
 
@@ -98,8 +98,8 @@ describe('the verdict of a chain in the kernel', () => {
     ['iptables cannot list it', undefined, '-j OURS', 'chain OURS, which iptables cannot list'],
   ] as const) {
     it(`cannot be told where ${what}`, () => {
-      const fates = kernelFates(observedOf('IPv4', rules, [jump]), 'OURS');
-      const at = (value: bigint) => verdictAt(fates, { family: 'IPv4', value });
+      const verdicts = kernelVerdicts(observedOf('IPv4', rules, [jump]), 'OURS');
+      const at = (value: bigint) => verdictAt(verdicts, { family: 'IPv4', value });
       const rule = text ?? `-A POSTROUTING ${jump}`;
       assert.deepEqual(at(1n), { state: 'changed', verdict: 'not_masqueraded', as: undefined, rule });
       // Whatever enters the chain, it leaves this one alone.
@@ -108,8 +108,8 @@ describe('the verdict of a chain in the kernel', () => {
   }
 
   it('is that of the chain for the destinations that enter it', () => {
-    const fates = kernelFates(observedOf('IPv4', ['-j MASQUERADE'], ['-d 10.0.0.0/8 -j OURS']), 'OURS');
-    assert.deepEqual(verdictsOf(fates.fates), ['not_masqueraded', 'masqueraded', 'not_masqueraded']);
+    const verdicts = kernelVerdicts(observedOf('IPv4', ['-j MASQUERADE'], ['-d 10.0.0.0/8 -j OURS']), 'OURS');
+    assert.deepEqual(verdictsOf(verdicts.ranges), ['not_masqueraded', 'masqueraded', 'not_masqueraded']);
   });
 
   const AROUND = ['masqueraded', 'not_masqueraded', 'masqueraded'] as const;
@@ -151,9 +151,9 @@ describe('the verdict of a chain in the kernel', () => {
     it(`of nftables is that of ${line}, if it comes first`, () => {
       const table = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
       const chains = table.chains.map((chain) => ({ ...chain, rules: [{ text: line }, ...chain.rules] }));
-      const { fates } = nftablesFates('IPv4', { ...table, chains });
-      assert.deepEqual(verdictsOf(fates), verdicts);
-      for (const { verdict, rule } of fates)
+      const { ranges } = nftablesVerdicts('IPv4', { ...table, chains });
+      assert.deepEqual(verdictsOf(ranges), verdicts);
+      for (const { verdict, rule } of ranges)
         if (verdict === undefined) assert.equal(rule, `ip postrouting: ${line}`);
     });
   }
@@ -161,8 +161,8 @@ describe('the verdict of a chain in the kernel', () => {
   it('cannot be told where packets enter another chain of the table too', () => {
     const table = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
     const theirs = table.chains.map((chain) => ({ ...chain, head: 'chain theirs' }));
-    const { fates } = nftablesFates('IPv4', { ...table, chains: [...table.chains, ...theirs] });
-    assert.deepEqual(verdictsOf(fates), [undefined]);
+    const { ranges } = nftablesVerdicts('IPv4', { ...table, chains: [...table.chains, ...theirs] });
+    assert.deepEqual(verdictsOf(ranges), [undefined]);
   });
 
   for (const family of FAMILIES) {
@@ -196,13 +196,13 @@ describe('the verdict of a chain in the kernel', () => {
             const expected = { state: 'applied', verdict, as: as && nodeAddressText(as) };
             const from = config.masqueradeFromCIDRs;
             const isListed = from.length === 0 || from.some((one) => holds(one.value, source.value));
-            for (const fates of [
-              kernelFates({ family, rules: renderChain(policy, some), jumps: JUMPS }, some.chain),
-              nftablesFates(family, renderTable(policy, some)),
+            for (const verdicts of [
+              kernelVerdicts({ family, rules: renderChain(policy, some), jumps: JUMPS }, some.chain),
+              nftablesVerdicts(family, renderTable(policy, some)),
             ]) {
-              const { rule, ...read } = verdictAt(fates, destination);
+              const { rule, ...read } = verdictAt(verdicts, destination);
               assert.deepEqual(read, expected, rule);
-              const ofFlow = verdictAt(fates, destination, source).verdict;
+              const ofFlow = verdictAt(verdicts, destination, source).verdict;
               assert.equal(ofFlow, isListed ? verdict : 'not_masqueraded');
             }
           },
@@ -213,8 +213,8 @@ describe('the verdict of a chain in the kernel', () => {
   }
 });
 
-function verdictsOf(fates: readonly Fate[]): readonly (Verdict | undefined)[] {
-  return fates.map(({ verdict }) => verdict);
+function verdictsOf(verdicts: readonly VerdictRange[]): readonly (Verdict | undefined)[] {
+  return verdicts.map(({ verdict }) => verdict);
 }
 
 function observedOf(family: Family, rules: readonly string[] | undefined, jumps: readonly string[] = JUMPS) {

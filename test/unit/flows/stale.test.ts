@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseAddress } from '../../../lib/cidr/address.ts';
 import { isIn, parseRange } from '../../../lib/cidr/ranges.ts';
-import { keptVerdict, type Rules, StaleFlows } from '../../../lib/flows/stale.ts';
+import { type FlowRules, keptVerdict, StaleFlows } from '../../../lib/flows/stale.ts';
 import type { Flow } from '../../../lib/netlink/conntrack.ts';
 import { flowOf } from './support.ts';
 
@@ -16,7 +16,7 @@ const inside = parseRange('10.0.0.0/8');
 const own = ['192.0.2.1', '10.244.1.1'].map((text) => parseAddress(text)?.value);
 
 /** 10.0.0.0/8 is left alone, and all of IPv6. */
-const RULES: Rules = {
+const RULES: FlowRules = {
   verdict: (_, { family, value }) =>
     family === 'IPv6' || (inside && isIn(value, inside)) ? 'not_masqueraded' : 'masqueraded',
   isOwn: ({ value }) => own.includes(value),

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { ConfigFile } from '../../../lib/config/config-file.ts';
 import { problemFramer } from '../../../lib/config/frame.ts';
 import { mergeConfigFiles } from '../../../lib/config/load.ts';
-import { formatPlace, sentence } from '../../../lib/config/problem.ts';
+import { locationText, sentence } from '../../../lib/config/problem.ts';
 import { type Manifest, readManifest } from '../../../lib/inputs/manifest.ts';
 import { useWork } from '../../lab/work.ts';
 import { almostConfig } from '../config/arbitrary.ts';
@@ -38,7 +38,7 @@ describe('a manifest', () => {
     const configFiles = read(text).configFiles.map((configFile) => [
       configFile.name,
       configFile.text,
-      configFile.found?.file,
+      configFile.outer?.file,
     ]);
     assert.deepEqual(configFiles, [
       ['ip-masq-a', 'a\r\n', { name: 'm.yaml', text }],
@@ -206,7 +206,7 @@ function check(text: string) {
   const texts: readonly ConfigFile[] = [...configFiles, { name: 'm.yaml', text }];
   return [...problems, ...checked]
     .map((problem) => ({
-      place: formatPlace(problem.at ?? assert.fail('no place')).replace(/^m\.yaml:/, ''),
+      place: locationText(problem.at ?? assert.fail('no place')).replace(/^m\.yaml:/, ''),
       line: `${problem.kind}: ${sentence(problem)}`,
       frame: problemFramer(texts)(problem),
     }))

@@ -7,10 +7,10 @@ import { NetlinkError } from '../../../lib/netlink/error.ts';
 import {
   attribute,
   errnoIn,
-  FLAGS,
   type Message,
   messagesIn,
   NFT_MSG,
+  NLM_F,
   writeBatch,
   writeMessage,
 } from '../../../lib/netlink/messages.ts';
@@ -194,7 +194,7 @@ describe('bytes that no kernel sends', () => {
 describe('messages to the kernel', () => {
   it('ask for what a name says', () => {
     const attributes = [attribute(1, 'nat'), attribute(2, 'X')];
-    const bytes = writeMessage({ type: 0x0a07, flags: FLAGS.dump, protocol: 2, attributes }, 7);
+    const bytes = writeMessage({ type: 0x0a07, flags: NLM_F.dump, protocol: 2, attributes }, 7);
     // nlmsghdr, nfgenmsg, NFTA_RULE_TABLE, NFTA_RULE_CHAIN
     const golden = '24000000 070a 0103 07000000 00000000 02000000 08000100 6e617400 06000200 58000000';
     assert.deepEqual(bytes, bytesOf(golden));
@@ -202,9 +202,9 @@ describe('messages to the kernel', () => {
 
   it('are a batch that nft would send, with an answer to its last message', () => {
     const attributes = [writeElements([RANGE, TOP], 4)];
-    const request = { type: NFT_MSG.newSetElement, flags: FLAGS.createExclusive, protocol: 2, attributes };
+    const request = { type: NFT_MSG.newSetElement, flags: NLM_F.createExclusive, protocol: 2, attributes };
     assert.deepEqual(
-      writeBatch([{ ...request, flags: FLAGS.none, type: NFT_MSG.deleteSetElement }, request], 1),
+      writeBatch([{ ...request, flags: NLM_F.none, type: NFT_MSG.deleteSetElement }, request], 1),
       bytesOf(`
         14000000 1000 0100 01000000 00000000 00 00 000a
         50000000 0e0a 0100 01000000 00000000 02 00 0000 ${ELEMENTS}

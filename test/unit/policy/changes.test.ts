@@ -6,7 +6,6 @@ import { everything, isIn, isInSome, sameRanges } from '../../../lib/cidr/ranges
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { changesBetween, describeChanges, describePolicyChange } from '../../../lib/policy/changes.ts';
 import { decide } from '../../../lib/policy/decision.ts';
-import { type Fate, fatesOf, sameFate } from '../../../lib/policy/fates.ts';
 import {
   compilePolicy,
   decider,
@@ -15,6 +14,7 @@ import {
   outcomeText,
   type Policy,
 } from '../../../lib/policy/policy.ts';
+import { sameVerdict, type VerdictRange, verdictsOf } from '../../../lib/policy/verdicts.ts';
 import { borders, crowdedAddress, FAMILIES } from '../cidr/arbitrary.ts';
 import { mergedOf } from '../config/support.ts';
 import { anyConfig } from './support.ts';
@@ -106,8 +106,8 @@ describe('the changes between two policies', () => {
   it('name the rule, cut off, because of which it cannot be told', () => {
     const config = mergedOf({ s: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true' });
     const rule = `-s 192.0.2.1/32 ${'x'.repeat(1000)}`;
-    const before = sameFate('IPv4', { verdict: undefined, rule });
-    const { summary, lines } = describeChanges(before, fatesOf(compilePolicy(config, 'IPv4')));
+    const before = sameVerdict('IPv4', { verdict: undefined, rule });
+    const { summary, lines } = describeChanges(before, verdictsOf(compilePolicy(config, 'IPv4')));
     assert.equal(summary, 'the old verdict of 4,294,967,296 addresses cannot be told');
     assert.match(
       lines[1] ?? '',
@@ -129,7 +129,7 @@ for (const family of FAMILIES) {
       fc.assert(
         fc.property(configs, fc.array(crowdedAddress(family)), ([a, b], addresses) => {
           const [before, after] = [compilePolicy(a, family), compilePolicy(b, family)];
-          const changes = changesBetween(fatesOf(before), fatesOf(after));
+          const changes = changesBetween(verdictsOf(before), verdictsOf(after));
           const prefixes = [...before.entries, ...after.entries].map(({ prefix }) => prefix);
           for (const value of [...addresses, ...borders(family, prefixes)]) {
             const found = changes.filter(({ first, last }) => first <= value && value <= last);
@@ -187,16 +187,16 @@ for (const family of FAMILIES) {
       );
     });
 
-    it('have the fates of packets by where they come from, as is decided for each', () => {
+    it('have the verdicts of packets by where they come from, as is decided for each', () => {
       const address = crowdedAddress(family);
       fc.assert(
         fc.property(anyConfig(family), fc.array(fc.tuple(address, address)), (one, pairs) => {
-          const { from, fates } = fatesOf(compilePolicy(one, family));
+          const { from, ranges } = verdictsOf(compilePolicy(one, family));
           for (const [value, source] of pairs) {
             const isListed = from?.ranges.some((range) => isIn(source, range)) ?? true;
-            const fate = fates.find((range) => isIn(value, range));
+            const match = ranges.find((range) => isIn(value, range));
             const { verdict } = decide(one, { family, value }, { family, value: source });
-            assert.equal(verdict, isListed ? fate?.verdict : 'not_masqueraded');
+            assert.equal(verdict, isListed ? match?.verdict : 'not_masqueraded');
           }
         }),
       );
@@ -210,7 +210,7 @@ for (const family of FAMILIES) {
             both(compilePolicy(common, family), compilePolicy(one, family)),
           );
           assert.ok(before && after);
-          const changes = describeChanges(fatesOf(before), fatesOf(after));
+          const changes = describeChanges(verdictsOf(before), verdictsOf(after));
           assert.deepEqual(describePolicyChange(before, after), changes);
         }),
       );
@@ -223,7 +223,7 @@ function outcomeAt(decide: ReturnType<typeof decider>, destination: Address): st
   return outcomeText(verdict, as && nodeAddressText(as));
 }
 
-function outcomeOf({ verdict, as }: Fate): string {
+function outcomeOf({ verdict, as }: VerdictRange): string {
   assert.ok(verdict);
   return outcomeText(verdict, as);
 }

@@ -46,7 +46,7 @@ export const CONFIG_FILES: readonly ConfigFile[] = [
   {
     name: 'ip-masq-b',
     text: '- 10.0.0.0/8\n',
-    found: { file: { name: 'deploy/b.yaml', text: MANIFEST }, line: 2, column: 3, lineByLine: true },
+    outer: { file: { name: 'deploy/b.yaml', text: MANIFEST }, line: 2, column: 3, lineByLine: true },
   },
 ];
 

@@ -2,20 +2,20 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { Contest } from '../../../lib/status/contest.ts';
 
-/** When looks find what. */
-interface Looks {
+/** When syncs find what. */
+interface Syncs {
   readonly repaired?: readonly number[];
   readonly good?: readonly number[];
   readonly lost?: readonly number[];
 }
 
-const CASES: readonly (readonly [what: string, looks: Looks, at: number, isContested: boolean])[] = [
+const CASES: readonly (readonly [what: string, syncs: Syncs, at: number, isContested: boolean])[] = [
   ['one repair', { repaired: [0] }, 60_000, false],
   ['repairs for less than five seconds', { repaired: [0, 4_999] }, 4_999, false],
   ['repairs for five seconds', { repaired: [0, 2_000, 5_000] }, 5_000, true],
-  ['repairs with a good look between them', { repaired: [0, 5_000], good: [2_000] }, 5_000, false],
+  ['repairs with a good sync between them', { repaired: [0, 5_000], good: [2_000] }, 5_000, false],
   ['repairs with five seconds of calm between them', { repaired: [0, 5_000] }, 9_999, false],
-  ['a good look just after a fight', { repaired: [0, 4_000, 6_000], good: [6_500] }, 10_999, true],
+  ['a good sync just after a fight', { repaired: [0, 4_000, 6_000], good: [6_500] }, 10_999, true],
   ['five seconds of calm after a fight', { repaired: [0, 4_000, 6_000], good: [6_500] }, 11_000, false],
   ['rules that did not stay when they were written', { lost: [0] }, 4_999, false],
   ['rules that do not stay for five seconds', { lost: [0] }, 5_000, true],
@@ -25,12 +25,13 @@ const CASES: readonly (readonly [what: string, looks: Looks, at: number, isConte
 for (const [what, { repaired = [], good = [], lost = [] }, at, isContested] of CASES) {
   it(`after ${what} the rules are ${isContested ? '' : 'not '}contested`, () => {
     const contest = new Contest();
-    const looks = [
-      ...repaired.map((time) => ({ time, wasHeld: false, isHeld: true, by: ['nft'] })),
-      ...good.map((time) => ({ time, wasHeld: true, isHeld: true, by: [] })),
-      ...lost.map((time) => ({ time, wasHeld: false, isHeld: false, by: ['nft'] })),
+    const syncs = [
+      ...repaired.map((time) => ({ time, wasInSync: false, inSync: true, by: ['nft'] })),
+      ...good.map((time) => ({ time, wasInSync: true, inSync: true, by: [] })),
+      ...lost.map((time) => ({ time, wasInSync: false, inSync: false, by: ['nft'] })),
     ];
-    for (const { time, ...look } of looks.toSorted((a, b) => a.time - b.time)) contest.onLook(look, time);
+    for (const { time, ...sync } of syncs.toSorted((a, b) => a.time - b.time))
+      contest.onReconcile(sync, time);
     assert.equal(contest.isOn(at), isContested);
   });
 }

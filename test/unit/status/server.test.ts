@@ -7,10 +7,10 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { LIMITS } from '../../../lib/status/limits.ts';
 import {
+  type HttpReply,
   type Listener,
   plain,
   type Question,
-  type Reply,
   type Routes,
   serve,
 } from '../../../lib/status/server.ts';
@@ -183,7 +183,7 @@ describe('the server', () => {
 
   it('starts the work for one of 400 requests in one packet, and closes the connection', async () => {
     let served = 0;
-    const waiting = Promise.withResolvers<Reply>();
+    const waiting = Promise.withResolvers<HttpReply>();
     await using lab = await startLab({
       '/ok': () => {
         served += 1;
@@ -366,7 +366,7 @@ describe('many clients', () => {
     ['that do not read their answers', request('GET /slow')],
   ] as const) {
     it(`${what} make room for others`, async () => {
-      const never = Promise.withResolvers<Reply>();
+      const never = Promise.withResolvers<HttpReply>();
       await using lab = await startLab({ ...ROUTES, '/slow': () => never.promise });
       const clients = Array.from({ length: LIMITS.connections + 10 }, lab.open);
       const closed = Promise.all(clients.slice(0, 10).map((socket) => once(socket, 'close')));

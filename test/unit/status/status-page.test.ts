@@ -28,7 +28,7 @@ describe('the status page', () => {
     assert.match(page, / config files a .* resyncInterval 90 s, a:2:17 /);
     assert.match(
       page,
-      / Last change of verdicts none since the agent started .* Conflicts and guards none Foreign rules none found /,
+      / Last change of verdicts none since the agent started .* Conflicts and checks none Foreign rules none found /,
     );
   });
 

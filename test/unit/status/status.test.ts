@@ -3,9 +3,14 @@ import { describe, it } from 'node:test';
 import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import type { ValidConfig } from '../../../lib/agent/load.ts';
 import type { SyncEvent } from '../../../lib/agent/loop.ts';
-import type { SyncReason } from '../../../lib/agent/wakes.ts';
+import type { SyncReason } from '../../../lib/agent/triggers.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
-import { type Dataplane, DIFFERENCES, type Difference, type Plan } from '../../../lib/dataplane/dataplane.ts';
+import {
+  type Dataplane,
+  DIFFERENCES,
+  type DifferenceKind,
+  type Plan,
+} from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { ForeignFinding } from '../../../lib/foreign/find.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
@@ -227,7 +232,7 @@ describe('the status', () => {
       ...more,
     });
     const limited = { family: 'IPv6', isOnlyFromSources: true } as const;
-    status.onNeighbours([finding(2), finding(3), finding(7, limited), finding(9, { isAccepted: true })]);
+    status.onForeignRules([finding(2), finding(3), finding(7, limited), finding(9, { isAccepted: true })]);
     assert.equal(await value('foreign_masquerade_rules', 'family="IPv4",author="docker",sources="any"'), 5);
     assert.equal(await value('foreign_masquerade_rules', 'family="IPv6",author="docker",sources="some"'), 7);
     assert.equal((await series('foreign_masquerade_rules')).length, 2);
@@ -235,7 +240,7 @@ describe('the status', () => {
       'ip_masq_agent_accepted_foreign_rules{family="IPv4",author="docker",sources="any"} 9',
     ]);
     assert.equal(status.foreign.length, 4);
-    status.onNeighbours([]);
+    status.onForeignRules([]);
     assert.deepEqual(await series('foreign_masquerade_rules'), []);
     assert.deepEqual(await series('accepted_foreign_rules'), []);
   });
@@ -337,7 +342,7 @@ function policy(family: Policy['family'], texts: Readonly<Record<string, string>
 interface SyncOptions {
   readonly policy?: Policy;
   /** Undefined where nothing differed. */
-  readonly found?: readonly Difference[] | undefined;
+  readonly found?: readonly DifferenceKind[] | undefined;
   readonly drifted?: boolean;
   readonly reason?: SyncReason;
   readonly by?: readonly string[] | undefined;
@@ -346,6 +351,6 @@ interface SyncOptions {
 /** A sync of IPv4 that has taken a quarter of a second. */
 function sync({ found, drifted = false, reason = 'resync', by, policy: given }: SyncOptions = {}): SyncEvent {
   const plan = found === undefined ? undefined : ({ found } as unknown as Plan);
-  const wake = { reason, since: 0, by };
-  return { policy: given ?? policy('IPv4'), plan, verdicts: undefined, drifted, wake, duration: 0.25 };
+  const trigger = { reason, since: 0, by };
+  return { policy: given ?? policy('IPv4'), plan, verdicts: undefined, drifted, trigger, duration: 0.25 };
 }

@@ -15,8 +15,8 @@ export function createStatus(): Status {
 export function sync(status: Status, config: MergedConfig, verdicts?: VerdictChanges): void {
   status.onLoad(loadedOf(config, config.conflicts));
   const policy = compilePolicy(config, 'IPv4');
-  const wake = { reason: 'start', since: 0 } as const;
-  status.onSync({ policy, plan: undefined, verdicts, drifted: false, wake, duration: 0 });
+  const trigger = { reason: 'start', since: 0 } as const;
+  status.onSync({ policy, plan: undefined, verdicts, drifted: false, trigger, duration: 0 });
 }
 
 export function pageOf(status: Status, counts = new PacketCounts()): string {

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
-import { createFlowWatch, type FlowWatch } from '../../../lib/beside/flow-watch.ts';
 import { MOST_FLOWS } from '../../../lib/flows/read.ts';
 import type { Flow } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
 import { Recorder } from '../../../lib/status/status.ts';
+import { createFlowWatch, type FlowWatch } from '../../../lib/watchers/flow-watch.ts';
 import { flowOf, sourceOf } from '../flows/support.ts';
 
 const UDP = flowOf({ from: '10.244.1.2:1', to: '203.0.113.9:53' });
@@ -20,8 +20,8 @@ interface Lab {
   /** How often conntrack was opened. */
   opened(): number;
   series(name: string): Promise<readonly string[]>;
-  /** Looks, and waits until that is done. */
-  look(): Promise<void>;
+  /** Reads, and waits until that is done. */
+  read(): Promise<void>;
 }
 
 /** A watch over what `read` gives. It masquerades everything. */
@@ -54,19 +54,19 @@ function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete
       (await metrics.text(false)).body
         .split('\n')
         .filter((line) => line.startsWith(`ip_masq_agent_${name}{`)),
-    look: async () => {
+    read: async () => {
       const before = closed;
-      watch.look(() => 'masqueraded');
+      watch.read(() => 'masqueraded');
       for (let turn = 0; turn < 100 && closed === before; turn += 1) await setImmediate();
       await setImmediate();
     },
   };
 }
 
-describe('a look at conntrack', () => {
-  it('reports stale flows once for each look that is asked for, and says what ends them', async () => {
+describe('a reading of conntrack', () => {
+  it('reports stale flows once for each reading that is asked for, and says what ends them', async () => {
     const lab = labOf(() => sourceOf([[UDP, TCP], [{ ...UDP, zone: 1 }]]));
-    await lab.look();
+    await lab.read();
     assert.equal(
       lab.lines[0]?.['msg'],
       '2 connections still have the verdict that they began with: 1 of udp (IPv4, not masqueraded), 1 of tcp (IPv4, not masqueraded); each keeps it as long as it goes on, or a foreign rule decides about it; --stale-flows=delete-udp ends those of UDP',
@@ -83,13 +83,13 @@ describe('a look at conntrack', () => {
     assert.deepEqual(await lab.series('port_usage_ratio'), [
       'ip_masq_agent_port_usage_ratio{family="IPv4"} 0',
     ]);
-    await lab.look();
+    await lab.read();
     assert.equal(lab.lines.length, 2);
   });
 
   it('deletes stale flows of UDP if that is asked for, and no others', async () => {
     const lab = labOf(() => sourceOf([[TCP, UDP]]), 'delete-udp');
-    await lab.look();
+    await lab.read();
     assert.deepEqual(lab.deleted, [UDP]);
     const said = lab.lines.map(({ msg }) => String(msg).split(':')[0]);
     assert.deepEqual(said, [
@@ -101,27 +101,27 @@ describe('a look at conntrack', () => {
   it('says once that there are too many flows, and shows no numbers then', async () => {
     let entries = 1;
     const lab = labOf(() => sourceOf([[UDP]], entries));
-    await lab.look();
+    await lab.read();
     assert.equal((await lab.series('stale_flows')).length, 6);
     entries = MOST_FLOWS + 1;
-    await lab.look();
-    await lab.look();
+    await lab.read();
+    await lab.read();
     assert.deepEqual(await lab.series('stale_flows'), []);
     assert.deepEqual(await lab.series('port_usage_ratio'), []);
     const [, ...said] = lab.lines.map(({ msg }) => msg);
     assert.deepEqual(said, [
-      'conntrack holds more than 262144 flows: stale flows and ports in use are not looked at',
+      'conntrack holds more than 262144 flows: stale flows and ports in use are not counted',
     ]);
   });
 
-  for (const [what, error, looks, said] of [
+  for (const [what, error, readings, said] of [
     [
       'that may pass, is tried again',
       new NetlinkError('failed', 'it fails'),
       2,
-      /are not looked at: it fails$/,
+      /are not counted: it fails$/,
     ],
-    ['of the kernel, is the last look', new NetlinkError('unsupported', 'no module'), 1, /: no module$/],
+    ['of the kernel, is the last reading', new NetlinkError('unsupported', 'no module'), 1, /: no module$/],
     [
       'that is a bug, is no failure of the agent',
       new TypeError('it is undefined'),
@@ -133,9 +133,9 @@ describe('a look at conntrack', () => {
       const lab = labOf(() => {
         throw error;
       });
-      await lab.look();
-      await lab.look();
-      assert.equal(lab.opened(), looks);
+      await lab.read();
+      await lab.read();
+      assert.equal(lab.opened(), readings);
       assert.equal(lab.lines.length, 1);
       assert.match(String(lab.lines[0]?.['msg']), said);
     });

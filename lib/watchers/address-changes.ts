@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { keepWatching } from '../agent/keep-watching.ts';
-import type { Wakes } from '../agent/wakes.ts';
+import type { Triggers } from '../agent/triggers.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import { NetlinkError } from '../netlink/error.ts';
@@ -8,7 +8,7 @@ import { openAddressWatch } from '../netlink/watch.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
 import { isFor, nodeAddresses, type Policy } from '../policy/policy.ts';
 
-/** Changes of so many milliseconds lead to one look: each pod that starts changes links and addresses too. */
+/** Changes of so many milliseconds lead to one sync: each pod that starts changes links and addresses too. */
 const PAUSE_MS = 100;
 
 /** An address that comes and goes leads to rarer changes, until it stays for so long. */
@@ -16,12 +16,12 @@ const LONGEST_PAUSE_MS = 800;
 const CALM_MS = 10_000;
 
 /**
- * Wakes the agent when the node's addresses change, from the first policy on that asks for any.
+ * Triggers a sync when the node's addresses change, from the first policy on that asks for any.
  *
  * @returns takes the policies whose rules the kernel has now
  */
 export function watchAddresses(
-  wakes: Wakes,
+  triggers: Triggers,
   log: Logger,
   signal: AbortSignal,
 ): (policies: readonly Policy[]) => void {
@@ -31,10 +31,10 @@ export function watchAddresses(
   let pause = PAUSE_MS;
   let changedAt = Number.NEGATIVE_INFINITY;
 
-  /** Whether the rules have the node's addresses; otherwise wakes the agent. */
+  /** Whether the rules have the node's addresses; otherwise triggers a sync. */
   const check = (): boolean => {
     const isCurrent = isFor(ownAddressList(), current);
-    if (!isCurrent) wakes.add('addresses');
+    if (!isCurrent) triggers.add('addresses');
     return isCurrent;
   };
   const onEvent = async (): Promise<void> => {
@@ -56,7 +56,7 @@ export function watchAddresses(
         notices.warn([text]);
         return true;
       },
-      interval: () => wakes.interval,
+      interval: () => triggers.interval,
       signal,
     });
 

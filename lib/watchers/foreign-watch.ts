@@ -17,10 +17,10 @@ interface Own {
   readonly policies: readonly Policy[];
 }
 
-/** The agent gets no event when foreign rules change, so it looks again after this time. */
-const LOOK_AGAIN_MS = 300_000;
+/** The agent gets no event when foreign rules change, so it reads them again after this time. */
+const READ_AGAIN_MS = 300_000;
 
-/** The pauses after which a look that could not remove leftovers is repeated: each is twice as long as the last. */
+/** The pauses after which a reading that could not remove leftovers is repeated: each is twice as long as the last. */
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 300_000;
 
@@ -31,7 +31,7 @@ interface Surroundings {
   readonly host: Host;
   readonly log: Logger;
   readonly status: Status;
-  readonly leftovers: Pick<Leftovers, 'back' | 'look'>;
+  readonly leftovers: Pick<Leftovers, 'back' | 'removeOnce'>;
   /** The ids of authors of foreign rules that are no reason for a warning. */
   readonly accepted: readonly string[];
   readonly findPods: FindPods;
@@ -39,10 +39,10 @@ interface Surroundings {
 }
 
 export interface ForeignWatch {
-  /** Whether the last look is so long ago that foreign rules may have changed. */
+  /** Whether the last reading is so long ago that foreign rules may have changed. */
   readonly isDue: boolean;
-  /** Looks now, or after the current look. */
-  look(own: Own): void;
+  /** Reads now, or after the current reading. */
+  read(own: Own): void;
 }
 
 /**
@@ -52,30 +52,30 @@ export interface ForeignWatch {
 export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
   const { host, log, status, leftovers, accepted, findPods, signal } = surroundings;
   const notices = new Notices(log);
-  let lookedAt = -LOOK_AGAIN_MS;
+  let readAt = -READ_AGAIN_MS;
   /** The next attempt to remove leftovers. */
   let again: NodeJS.Timeout | undefined;
   let pause = FIRST_PAUSE_MS;
 
-  const look = (own: Own): void => {
-    lookedAt = performance.now();
-    lookSoon(own);
+  const read = (own: Own): void => {
+    readAt = performance.now();
+    readSoon(own);
   };
-  const lookSoon = oneAtATime(async (own: Own) => {
+  const readSoon = oneAtATime(async (own: Own) => {
     const left = await leftoverNotices(own).catch(failed);
     const foreign = await foreignNotices(own).catch(failed);
     const pods = await podNotices(own.policies);
     notices.tell(new Map([...left, ...foreign, ...pods]));
   });
 
-  /** Removes leftovers. If it fails, looks again after a pause. */
-  const leftoverNotices = async (own: Own): Promise<Found> => {
+  /** Removes leftovers. If it fails, tries again after a pause. */
+  const leftoverNotices = async (own: Own): Promise<NoticesByKey> => {
     clearTimeout(again);
-    const failure = await leftovers.look(own.dataplane, own.policies);
+    const failure = await leftovers.removeOnce(own.dataplane, own.policies);
     const found = new Map(others().map((finding) => [finding.key, () => tell(finding)]));
     if (failure !== undefined) {
       found.set(LEFT, () => log.warn(`${failure}; trying again until it succeeds`));
-      again = setTimeout(() => look(own), pause).unref();
+      again = setTimeout(() => read(own), pause).unref();
       pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
     } else {
       // The signal ends a removal too.
@@ -86,25 +86,25 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
     return found;
   };
 
-  const foreignNotices = async ({ dataplane, chain, policies }: Own): Promise<Found> => {
+  const foreignNotices = async ({ dataplane, chain, policies }: Own): Promise<NoticesByKey> => {
     const families = policies.map(({ family }) => family);
     const node = await readNode(host, { families, ownChain: chain, iptables: dataplane.iptables });
     const { findings, unread } = await findForeign(node, policies, accepted);
-    status.onNeighbours([...others(), ...findings]);
+    status.onForeignRules([...others(), ...findings]);
     return new Map([
       ...findings.map((finding) => [finding.key, () => tell(finding)] as const),
-      ...unread.map((what) => [what, () => log.info(`not looked at for foreign rules: ${what}`)] as const),
+      ...unread.map((what) => [what, () => log.info(`foreign rules not read: ${what}`)] as const),
     ]);
   };
 
-  const podNotices = async (policies: readonly Policy[]): Promise<Found> => {
+  const podNotices = async (policies: readonly Policy[]): Promise<NoticesByKey> => {
     try {
       const pods = await findPods(policies, status.loaded?.config.configFiles ?? []);
       status.onMasqueradedPods(pods);
       return new Map(pods.map((one) => [`pods in ${one.range.text}`, () => tellPods(one)]));
     } catch (error) {
       status.onMasqueradedPods(undefined);
-      const text = `not looked at for routes to pods: ${failureText(error)}`;
+      const text = `routes to pods not read: ${failureText(error)}`;
       return new Map([[text, () => log.info(text)]]);
     }
   };
@@ -120,18 +120,18 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
     else log.warn(fields, `${family}: ${message}; ${remedy}`);
   };
 
-  const failed = (error: unknown): Found => {
+  const failed = (error: unknown): NoticesByKey => {
     const reason = failureText(error);
-    return new Map([[reason, () => log.warn(`cannot look for foreign rules: ${reason}`)]]);
+    return new Map([[reason, () => log.warn(`cannot read foreign rules: ${reason}`)]]);
   };
 
   return {
-    look,
+    read,
     get isDue() {
-      return performance.now() - lookedAt >= LOOK_AGAIN_MS;
+      return performance.now() - readAt >= READ_AGAIN_MS;
     },
   };
 }
 
 /** What there is to log, each with a key that stays the same as long as it is the same. */
-type Found = ReadonlyMap<string, () => void>;
+type NoticesByKey = ReadonlyMap<string, () => void>;

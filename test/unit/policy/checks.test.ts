@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
 import type { ConfigOptions } from '../../../lib/config/config.ts';
-import { guardOf } from '../../../lib/policy/guards.ts';
+import { checksOf } from '../../../lib/policy/checks.ts';
 import { gravityOf, merge } from '../config/support.ts';
 
-const IPV4 = { families: ['IPv4'] as const, guard: guardOf(['IPv4'], []) };
-const BOTH = { families: FAMILIES, guard: guardOf(FAMILIES, []) };
+const IPV4 = { families: ['IPv4'] as const, check: checksOf(['IPv4'], []) };
+const BOTH = { families: FAMILIES, check: checksOf(FAMILIES, []) };
 
 describe('a config without an error', () => {
   it('is told that nothing is inside, where that is said, and what to write', () => {
@@ -99,7 +99,7 @@ describe('a config without an error', () => {
   ] as const)
     it(`is refused if packets are to be dropped wherever they come from: ${text || 'no ranges'}`, () => {
       const texts = { a: `nonMasqueradeCIDRs: [10.0.0.0/8, "fd00::/8"]\n${text}\n` };
-      const { lines, config } = merge(texts, { ...BOTH, guard: guardOf(FAMILIES, [], true) });
+      const { lines, config } = merge(texts, { ...BOTH, check: checksOf(FAMILIES, [], true) });
       assert.equal(lines.length, expected.length, lines.join('\n'));
       for (const [index, pattern] of expected.entries()) assert.match(lines[index] ?? '', pattern);
       assert.equal(config === undefined, expected.length > 0);

@@ -1,7 +1,7 @@
 import type { PortRange } from '../dataplane/ports.ts';
 import { PortCounter } from '../flows/ports-in-use.ts';
 import { MOST_FLOWS, readFlows } from '../flows/read.ts';
-import { keptVerdict, PROTOCOLS, StaleFlows } from '../flows/stale.ts';
+import { keptVerdict, STALE_PROTOCOLS, StaleFlows } from '../flows/stale.ts';
 import { IPPROTO } from '../flows/words.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
@@ -21,25 +21,25 @@ interface FlowWatchOptions {
   readonly toPorts: readonly PortRange[];
 }
 
-/** How often it looks without a reason: for ports in use, and for stale flows that have ended. */
-const LOOK_AGAIN_MS = 600_000;
+/** How often it reads without a reason: for ports in use, and for stale flows that have ended. */
+const READ_AGAIN_MS = 600_000;
 
 type OpenConntrack = Pick<Conntrack, 'entries' | 'flows' | 'delete' | typeof Symbol.dispose>;
 
 export interface FlowWatch {
   /**
-   * Looks now, or after the current look, because the kernel has these verdicts now.
+   * Reads now, or after the current reading, because the kernel has these verdicts now.
    *
    * @param isNew whether it may have had other rules before: otherwise it only counts, because nothing has become stale
    */
-  look(verdict: FlowVerdict, isNew?: boolean): void;
+  read(verdict: FlowVerdict, isNew?: boolean): void;
 }
 
 /**
- * Looks at connection tracking for flows that keep an old verdict, and for ports that run out. Syncs do not wait for it,
+ * Reads connection tracking for flows that keep an old verdict, and for ports that run out. Syncs do not wait for it,
  * and no failure of it gets to them.
  *
- * @param open opens connection tracking for one look
+ * @param open opens connection tracking for one reading
  */
 export function createFlowWatch(
   { mode, families, toPorts }: FlowWatchOptions,
@@ -49,21 +49,21 @@ export function createFlowWatch(
 ): FlowWatch {
   const notices = new Notices(log);
   let verdict: FlowVerdict = () => 'not_masqueraded';
-  /** Whether the next look reports what it finds, and may delete flows. */
+  /** Whether the next reading reports what it finds, and may delete flows. */
   let reports = false;
   let countsPorts = true;
   let isOver = false;
 
-  const lookSoon = oneAtATime<void>(async () => {
+  const readSoon = oneAtATime<void>(async () => {
     if (isOver) return;
     const asked = { reports, countsPorts };
     reports = false;
     countsPorts = false;
-    await lookNow(asked).catch(fail);
+    await readNow(asked).catch(fail);
     collectGarbageSoon();
   });
 
-  const lookNow = async (asked: { readonly reports: boolean; readonly countsPorts: boolean }) => {
+  const readNow = async (asked: { readonly reports: boolean; readonly countsPorts: boolean }) => {
     using conntrack = open();
     const rules = { verdict, isOwn: ownAddresses() };
     const [stale, deleted] = [new StaleFlows(), new StaleFlows()];
@@ -93,7 +93,7 @@ export function createFlowWatch(
     };
     const family = families.length === 1 ? families[0] : undefined;
     if (!(await readFlows(conntrack, family, take, afterPart)))
-      return skip(`conntrack holds more than ${MOST_FLOWS} flows: ${NOT_LOOKED_AT}`);
+      return skip(`conntrack holds more than ${MOST_FLOWS} flows: ${NOT_READ}`);
     notices.warn([]);
     record(stale, ports);
     if (asked.reports) report(stale, deleted);
@@ -103,7 +103,7 @@ export function createFlowWatch(
   const record = (stale: StaleFlows, ports: PortCounter | undefined): void => {
     recorder.record((metrics) => {
       for (const family of families) {
-        for (const protocol of PROTOCOLS)
+        for (const protocol of STALE_PROTOCOLS)
           for (const kept of ['not_masqueraded', 'masqueraded'] as const) {
             const flows = stale.count({ family, protocol, kept });
             metrics.set('stale_flows', { family, protocol, direction: kept }, flows);
@@ -130,10 +130,10 @@ export function createFlowWatch(
 
   const fail = (error: unknown): void => {
     isOver = error instanceof NetlinkError && (error.failure === 'unsupported' || error.failure === 'denied');
-    skip(`${NOT_LOOKED_AT}: ${failureText(error)}`);
+    skip(`${NOT_READ}: ${failureText(error)}`);
   };
 
-  /** The numbers of the last look are not true of a table that is not read. */
+  /** The numbers of the last reading are not true of a table that is not read. */
   const skip = (why: string): void => {
     recorder.record((metrics) => {
       metrics.replace('stale_flows', []);
@@ -144,18 +144,18 @@ export function createFlowWatch(
 
   setInterval(() => {
     countsPorts = true;
-    lookSoon();
-  }, LOOK_AGAIN_MS).unref();
+    readSoon();
+  }, READ_AGAIN_MS).unref();
   return {
-    look(now, isNew = true) {
+    read(now, isNew = true) {
       verdict = now;
       reports ||= isNew;
-      lookSoon();
+      readSoon();
     },
   };
 }
 
-const NOT_LOOKED_AT = 'stale flows and ports in use are not looked at';
+const NOT_READ = 'stale flows and ports in use are not counted';
 
 function sumText({ counts }: StaleFlows): string {
   const sum = counts.reduce((all, { flows }) => all + flows, 0);

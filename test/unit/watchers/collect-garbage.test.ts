@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 
 // A module of its own: a timer of other tests in this process may still run.
-const OWN = '../../../lib/beside/collect-garbage.ts?own';
-const { collectGarbageSoon }: typeof import('../../../lib/beside/collect-garbage.ts') = await import(OWN);
+const OWN = '../../../lib/watchers/collect-garbage.ts?own';
+const { collectGarbageSoon }: typeof import('../../../lib/watchers/collect-garbage.ts') = await import(OWN);
 
 it('collects garbage once for all changes of a while, also where they never stop coming', (t) => {
   let collected = 0;

@@ -1,4 +1,4 @@
-/** Longer than what follows a change: the look for foreign rules, a scrape. */
+/** Longer than what follows a change: the reading of foreign rules, a scrape. */
 const SETTLE_MS = 3_000;
 
 let isDue = false;

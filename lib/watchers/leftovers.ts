@@ -1,6 +1,6 @@
 import { readPlaces } from '../agent/places.ts';
 import { describeRemoval, hasFailed, logRemoval, removeAll } from '../agent/remove.ts';
-import { type Dataplane, type Found, type Place, placeName } from '../dataplane/dataplane.ts';
+import { type Dataplane, type OwnRules, type Place, placeName } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { listPlaces } from '../dataplane/open.ts';
@@ -23,7 +23,7 @@ export class Leftovers {
   readonly #signal: AbortSignal;
   /** The names of the places in which this process has removed leftovers. */
   readonly #cleared = new Set<string>();
-  #back: readonly Found[] = [];
+  #back: readonly OwnRules[] = [];
 
   constructor(options: DataplaneOptions, host: Host, log: Logger, signal: AbortSignal) {
     this.#options = options;
@@ -33,16 +33,16 @@ export class Leftovers {
   }
 
   /** What has come back: rules of another agent. */
-  get back(): readonly Found[] {
+  get back(): readonly OwnRules[] {
     return this.#back;
   }
 
   /**
-   * Looks once. Called only after the rules of this run are in the kernel, so that the node is never without rules.
+   * Removes once what there is. Called only after the rules of this run are in the kernel, so that the node is never without rules.
    *
    * @returns why it failed; undefined if nothing is left, or the signal has ended it
    */
-  async look(dataplane: Dataplane, policies: readonly Policy[]): Promise<string | undefined> {
+  async removeOnce(dataplane: Dataplane, policies: readonly Policy[]): Promise<string | undefined> {
     const failures: string[] = [];
     try {
       const kept = policies.map(({ family }) => family);
@@ -51,10 +51,10 @@ export class Leftovers {
       );
       const known = places.filter((place) => this.hasCleared(place));
       failures.push(...(await this.#remove(places.filter((place) => !known.includes(place)))));
-      const readings = await readPlaces(known);
-      const unreadable = readings.find((one) => one.kind === 'unreadable');
+      const states = await readPlaces(known);
+      const unreadable = states.find((one) => one.kind === 'unreadable');
       if (unreadable !== undefined) throw unreadable.error;
-      this.#back = readings.filter((one) => one.kind === 'found');
+      this.#back = states.filter((one) => one.kind === 'found');
     } catch (error) {
       // The signal ends a pause between two attempts with an AbortError.
       if (this.#signal.aborted) return undefined;

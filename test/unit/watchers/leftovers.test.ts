@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { pino } from 'pino';
-import { Leftovers } from '../../../lib/beside/leftovers.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
+import { Leftovers } from '../../../lib/watchers/leftovers.ts';
 
 const TABLE = 'table ip ip-masq-agent {\n\tcomment "ip-masq-agent: kept by ip-masq-agent"\n}\n';
 
@@ -25,6 +25,6 @@ it('the removal of leftovers ends without an error if the agent stops while it w
   };
   const options = { backend: 'iptables', mode: 'nft', chain: 'X', randomFully: true, toPorts: [] } as const;
   const used = { name: 'iptables' } as Dataplane;
-  const failure = await new Leftovers(options, host, log, stop.signal).look(used, []);
+  const failure = await new Leftovers(options, host, log, stop.signal).removeOnce(used, []);
   assert.deepEqual([failure, logged], [undefined, []]);
 });

@@ -4,7 +4,7 @@ import { flatten, within } from './flatten.ts';
 import { fromSet, nodeAddressText, type Policy, type Verdict } from './policy.ts';
 
 /** What happens to packets to consecutive addresses. */
-export interface Fate extends Range {
+export interface VerdictRange extends Range {
   /** Undefined if it cannot be told, because it depends on more than the destination. */
   readonly verdict: Verdict | undefined;
   /** The address that packets leave with, in words; undefined if the kernel chooses it, or if they are not masqueraded. */
@@ -13,41 +13,41 @@ export interface Fate extends Range {
   readonly rule?: string | undefined;
 }
 
-/** The fates of all addresses of a family: ascending, without gaps. */
-export interface Fates {
+/** The verdicts for all addresses of a family: ascending, without gaps. */
+export interface Verdicts {
   readonly family: Family;
-  /** Where packets must come from to have these fates; all others are left alone. Undefined if they may come from anywhere. */
+  /** Where packets must come from to have these verdicts; all others are left alone. Undefined if they may come from anywhere. */
   readonly from?: RangeSet | undefined;
-  readonly fates: readonly Fate[];
+  readonly ranges: readonly VerdictRange[];
 }
 
-/** Consecutive addresses, and their fates before and after a change. */
-export interface Change extends Range {
-  readonly before: Fate;
-  readonly after: Fate;
+/** Consecutive addresses, and their verdicts before and after a change. */
+export interface ChangedRange extends Range {
+  readonly before: VerdictRange;
+  readonly after: VerdictRange;
 }
 
-export function fatesOf(policy: Policy): Fates {
+export function verdictsOf(policy: Policy): Verdicts {
   const { family } = policy;
   const all = { first: 0n, last: (1n << BigInt(ADDRESS_BITS[family])) - 1n };
-  const fates = Array.from(within(flatten(policy), all), ({ first, last, entry }): Fate => {
+  const ranges = Array.from(within(flatten(policy), all), ({ first, last, entry }): VerdictRange => {
     if (entry === undefined) return { first, last, verdict: 'masqueraded' };
     return { first, last, verdict: entry.verdict, as: entry.as && nodeAddressText(entry.as) };
   });
-  return { family, from: fromSet(policy), fates };
+  return { family, from: fromSet(policy), ranges };
 }
 
-export function sameFate(family: Family, fate: Omit<Fate, keyof Range>): Fates {
-  return { family, fates: [{ ...fate, first: 0n, last: (1n << BigInt(ADDRESS_BITS[family])) - 1n }] };
+export function sameVerdict(family: Family, verdict: Omit<VerdictRange, keyof Range>): Verdicts {
+  return { family, ranges: [{ ...verdict, first: 0n, last: (1n << BigInt(ADDRESS_BITS[family])) - 1n }] };
 }
 
-/** The longest ranges in which both fates stay the same, ascending. Both must have the same family. */
-export function* sideBySide(a: Fates, b: Fates): Generator<Change, void> {
+/** The longest ranges in which both verdicts stay the same, ascending. Both must have the same family. */
+export function* sideBySide(a: Verdicts, b: Verdicts): Generator<ChangedRange, void> {
   let [i, j, first] = [0, 0, 0n];
   for (
-    let before = a.fates[i], after = b.fates[j];
+    let before = a.ranges[i], after = b.ranges[j];
     before && after;
-    before = a.fates[i], after = b.fates[j]
+    before = a.ranges[i], after = b.ranges[j]
   ) {
     const last = before.last < after.last ? before.last : after.last;
     yield { first, last, before, after };

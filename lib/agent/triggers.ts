@@ -8,7 +8,7 @@ import type { Netlink } from '../dataplane/netlink.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import type { Generation } from '../netlink/replies.ts';
-import type { News } from '../netlink/watch.ts';
+import type { Events } from '../netlink/watch.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { keepWatching } from './keep-watching.ts';
 import { KernelEvents, PAUSE_MS } from './kernel-events.ts';
@@ -20,11 +20,11 @@ import { KernelEvents, PAUSE_MS } from './kernel-events.ts';
 export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'drift' | 'addresses';
 
 /** Whether the reason concerns the node alone, not the config files. */
-export function isLook(reason: SyncReason): boolean {
+export function isOfNode(reason: SyncReason): boolean {
   return reason === 'drift' || reason === 'addresses';
 }
 
-export interface Wake {
+export interface Trigger {
   readonly reason: SyncReason;
   /** When the event came, in milliseconds of performance.now(). */
   readonly since: number;
@@ -32,7 +32,7 @@ export interface Wake {
   readonly by?: readonly string[] | undefined;
 }
 
-export function startWake(): Wake {
+export function startTrigger(): Trigger {
   return { reason: 'start', since: performance.now() };
 }
 
@@ -41,9 +41,9 @@ const QUIET_MS = 100;
 
 /**
  * The events after which the agent syncs: the start, each change of the config files, of nf_tables and of the node's
- * addresses, each signal, and each resync. All events during a sync make one wake.
+ * addresses, each signal, and each resync. All events during a sync make one trigger.
  */
-export class Wakes implements AsyncIterable<Wake> {
+export class Triggers implements AsyncIterable<Trigger> {
   /** Milliseconds until a resync if there is no other event. */
   interval: number;
   readonly kernel = new KernelEvents();
@@ -51,8 +51,8 @@ export class Wakes implements AsyncIterable<Wake> {
   readonly #signal: AbortSignal;
   #isWatching = false;
   readonly #notices: Notices;
-  #pending: Wake | undefined;
-  #wake: (() => void) | undefined;
+  #pending: Trigger | undefined;
+  #resume: (() => void) | undefined;
 
   /** @param signal ends the iteration */
   constructor(dir: string, interval: number, log: Logger, signal: AbortSignal) {
@@ -63,17 +63,17 @@ export class Wakes implements AsyncIterable<Wake> {
     this.#signal = signal;
   }
 
-  /** Adds a wake, unless one that does as much is already pending: a reading of the config files includes a look. */
+  /** Adds a trigger, unless one that does as much is already pending: a reading of the config files includes a reading of the kernel. */
   add(reason: Exclude<SyncReason, 'drift'>): void {
-    if (this.#pending === undefined || (isLook(this.#pending.reason) && !isLook(reason)))
+    if (this.#pending === undefined || (isOfNode(this.#pending.reason) && !isOfNode(reason)))
       this.#pending = { reason, since: performance.now() };
-    this.#wake?.();
+    this.#resume?.();
   }
 
-  /** Takes changes of nf_tables, which may be a reason to look. */
-  addChanges(changes: News<Generation>): void {
+  /** Takes changes of nf_tables, which may be a reason to sync. */
+  addChanges(changes: Events<Generation>): void {
     this.kernel.add(changes);
-    this.#wake?.();
+    this.#resume?.();
   }
 
   /** Watches for changes of nf_tables. Ends with the signal, or if netlink does not work here. */
@@ -85,7 +85,7 @@ export class Wakes implements AsyncIterable<Wake> {
       onStart: () => this.addChanges({ items: [], lost: true }),
       onEvent: async (changes) => {
         this.addChanges(changes);
-        // While a look is due, further events wait in the kernel, which costs less than to read each of them.
+        // While a sync is due, further events wait in the kernel, which costs less than to read each of them.
         if (this.kernel.isPending) await delay(PAUSE_MS, undefined, { signal });
       },
       onFailure: (error) => {
@@ -97,45 +97,45 @@ export class Wakes implements AsyncIterable<Wake> {
     });
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Wake, void> {
-    this.#pending = startWake();
+  async *[Symbol.asyncIterator](): AsyncGenerator<Trigger, void> {
+    this.#pending = startTrigger();
     let readAt = performance.now();
     while (!this.#signal.aborted) {
       const now = performance.now();
       // A fight with another program must not put off the reading of the config files.
-      const wake = this.#pending ?? this.#due(now, readAt + this.interval);
-      if (typeof wake === 'number') {
-        await this.#sleep(wake - now);
+      const trigger = this.#pending ?? this.#due(now, readAt + this.interval);
+      if (typeof trigger === 'number') {
+        await this.#sleep(trigger - now);
         continue;
       }
       this.#pending = undefined;
       // The watch starts before the reading, so that no change is missed between the two.
       if (!this.#isWatching) this.#watch();
       const { by, since } = this.kernel.take();
-      yield { ...wake, by, ...(wake.reason === 'drift' && { since }) };
-      if (!isLook(wake.reason)) readAt = performance.now();
+      yield { ...trigger, by, ...(trigger.reason === 'drift' && { since }) };
+      if (!isOfNode(trigger.reason)) readAt = performance.now();
     }
   }
 
-  /** The wake that time brings, or when it will. */
-  #due(now: number, resyncAt: number): Wake | number {
-    const lookAt = this.kernel.dueAt ?? Number.POSITIVE_INFINITY;
+  /** The trigger that time brings, or when it will. */
+  #due(now: number, resyncAt: number): Trigger | number {
+    const syncAt = this.kernel.dueAt ?? Number.POSITIVE_INFINITY;
     if (now >= resyncAt) return { reason: 'resync', since: now };
-    return now >= lookAt ? { reason: 'drift', since: now } : Math.min(lookAt, resyncAt);
+    return now >= syncAt ? { reason: 'drift', since: now } : Math.min(syncAt, resyncAt);
   }
 
   async #sleep(ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     using _ = addAbortListener(this.#signal, () => resolve());
     const timer = setTimeout(resolve, ms);
-    this.#wake = resolve;
+    this.#resume = resolve;
     await promise;
     clearTimeout(timer);
   }
 
   /**
    * Watches the directory itself, because kubelet replaces the files at each swap. In a projected volume only the swap
-   * of `..data` is an event, without a delay. If there can be no watch, or it is lost, the next wake tries again.
+   * of `..data` is an event, without a delay. If there can be no watch, or it is lost, the next trigger tries again.
    */
   #watch(): void {
     let quiet: NodeJS.Timeout | undefined;

@@ -1,4 +1,4 @@
-import type { Prefix, Way } from '../cidr/prefix.ts';
+import type { Prefix, Traffic } from '../cidr/prefix.ts';
 import {
   difference,
   everything,
@@ -11,13 +11,13 @@ import {
 } from '../cidr/ranges.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { withOrigin } from '../text/origin.ts';
-import { counted, few } from '../text/words.ts';
+import { counted, truncated } from '../text/words.ts';
 import { linkLocalFlag, noEntryText } from './decision.ts';
 import { type Segment, within } from './flatten.ts';
 import { type Entry, type Family, fromSet, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
 
-/** A verdict that all packets on a way must have. */
-export interface Promised extends Way {
+/** A verdict that all packets of some traffic must have. */
+export interface Assertion extends Traffic {
   readonly verdict: Verdict;
 }
 
@@ -33,17 +33,17 @@ export interface Breaches {
   readonly elsewhere: readonly Range[];
 }
 
-/** What breaks a promise; undefined if the policy keeps it. */
+/** What breaks an assertion; undefined if the policy fulfils it. */
 export function breaches(
   policy: Policy,
   segments: readonly Segment[],
-  promise: Promised,
+  assertion: Assertion,
 ): Breaches | undefined {
-  const meant = promise.from === undefined ? everything(policy.family) : setOf(promise.from);
+  const meant = assertion.from === undefined ? everything(policy.family) : setOf(assertion.from);
   const listed = fromSet(policy) ?? everything(policy.family);
   const isConcerned = intersection(meant, listed).ranges.length > 0;
-  const destinations = isConcerned ? wrongDestinations(segments, promise) : [];
-  const elsewhere = promise.verdict === 'masqueraded' ? difference(meant, listed).ranges : [];
+  const destinations = isConcerned ? wrongDestinations(segments, assertion) : [];
+  const elsewhere = assertion.verdict === 'masqueraded' ? difference(meant, listed).ranges : [];
   return destinations.length + elsewhere.length === 0 ? undefined : { destinations, elsewhere };
 }
 
@@ -51,7 +51,7 @@ function setOf(prefix: Prefix): RangeSet {
   return rangeSet(prefix.family, [rangeOf(prefix)]);
 }
 
-function wrongDestinations(segments: readonly Segment[], { prefix, verdict }: Promised): readonly Breach[] {
+function wrongDestinations(segments: readonly Segment[], { prefix, verdict }: Assertion): readonly Breach[] {
   const decided = Array.from(within(segments, rangeOf(prefix)));
   return decided.filter(({ entry }) => (entry?.verdict ?? 'masqueraded') !== verdict);
 }
@@ -59,27 +59,27 @@ function wrongDestinations(segments: readonly Segment[], { prefix, verdict }: Pr
 const MAX_RANGES = 3;
 
 /**
- * What breaks the promise, as clauses: the first ranges, each with its entry, and the number of the others.
+ * What breaks the assertion, as clauses: the first ranges, each with its entry, and the number of the others.
  *
- * @param withPlaces whether to say where the entries stand
+ * @param withOrigins whether to say where the entries stand
  */
 export function describeBreaches(
   config: MergedConfig,
   family: Family,
   { destinations, elsewhere }: Breaches,
-  withPlaces = true,
+  withOrigins = true,
 ): string {
   const decidedText = ({ entry, ...range }: Breach) => {
     const verdict = VERDICT_TEXT[entry?.verdict ?? 'masqueraded'];
     const why =
       entry === undefined
         ? noEntryText(family, linkLocalFlag(config, family, range))
-        : `${withPlaces ? withOrigin(entry.prefix.text, entry.origin) : entry.prefix.text} decides`;
+        : `${withOrigins ? withOrigin(entry.prefix.text, entry.origin) : entry.prefix.text} decides`;
     return `${formatRange(family, range)} is ${verdict} (${why})`;
   };
-  const clauses = few(destinations, MAX_RANGES, decidedText, moreText);
+  const clauses = truncated(destinations, MAX_RANGES, decidedText, moreText);
   if (elsewhere.length === 0) return clauses.join(', ');
-  const sources = few(elsewhere, MAX_RANGES, (range) => formatRange(family, range), moreText).join(', ');
+  const sources = truncated(elsewhere, MAX_RANGES, (one) => formatRange(family, one), moreText).join(', ');
   return [
     ...clauses,
     `masqueradeFromCIDRs does not list ${sources}: packets from there are not masqueraded`,
@@ -91,7 +91,7 @@ function moreText(more: number): string {
 }
 
 /** Where the first entry or setting stands that decides in a file. */
-export function placeOf(
+export function decidingOrigin(
   config: MergedConfig,
   family: Family,
   { destinations }: Breaches,

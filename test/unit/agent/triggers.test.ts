@@ -4,30 +4,30 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setImmediate as immediate } from 'node:timers/promises';
 import { pino } from 'pino';
-import { type Wake, Wakes } from '../../../lib/agent/wakes.ts';
+import { type Trigger, Triggers } from '../../../lib/agent/triggers.ts';
 import { ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
 
 const LONG = 1_000_000;
 
 interface Watched extends Disposable {
-  readonly wakes: Wakes;
+  readonly triggers: Triggers;
   readonly warnings: readonly string[];
-  readonly iterator: AsyncGenerator<Wake, void>;
-  /** The reason of the next wake; undefined after the last one. */
-  next(): Promise<Wake['reason'] | undefined>;
+  readonly iterator: AsyncGenerator<Trigger, void>;
+  /** The reason of the next trigger; undefined after the last one. */
+  next(): Promise<Trigger['reason'] | undefined>;
 }
 
-/** Wakes of a directory, of which the first one, the start, has been taken. */
+/** Triggers of a directory, of which the first one, the start, has been taken. */
 async function watch(dir: string, interval = LONG): Promise<Watched & { readonly stop: AbortController }> {
   const stop = new AbortController();
   const warnings: string[] = [];
   const log = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) });
-  const wakes = new Wakes(dir, interval, log, stop.signal);
-  const iterator = wakes[Symbol.asyncIterator]();
-  const wake = async () => (await iterator.next()).value ?? undefined;
-  const next = async () => (await wake())?.reason;
+  const triggers = new Triggers(dir, interval, log, stop.signal);
+  const iterator = triggers[Symbol.asyncIterator]();
+  const trigger = async () => (await iterator.next()).value ?? undefined;
+  const next = async () => (await trigger())?.reason;
   assert.equal(await next(), 'start');
-  return { wakes, iterator, warnings, next, stop, [Symbol.dispose]: () => stop.abort() };
+  return { triggers, iterator, warnings, next, stop, [Symbol.dispose]: () => stop.abort() };
 }
 
 /** Waits until everything that happened in the directory so far is seen: events come in order. */
@@ -44,24 +44,24 @@ function isPending(promise: Promise<unknown>): Promise<boolean> {
   return Promise.race([promise.then(() => false), immediate(true)]);
 }
 
-describe('wakes', () => {
+describe('triggers', () => {
   it('make one of all events that come while nobody waits: the first', async () => {
     await using dir = await temporaryDirectory();
     using watched = await watch(dir.path);
-    watched.wakes.add('signal');
-    for (let event = 0; event < 100; event += 1) watched.wakes.add('change');
+    watched.triggers.add('signal');
+    for (let event = 0; event < 100; event += 1) watched.triggers.add('change');
     assert.equal(await watched.next(), 'signal');
-    watched.wakes.interval = 1;
+    watched.triggers.interval = 1;
     assert.equal(await watched.next(), 'resync');
   });
 
-  it('that look at the node give way to those that also read the config files', async () => {
+  it('that concern the node alone give way to those that also read the config files', async () => {
     await using dir = await temporaryDirectory();
     using watched = await watch(dir.path);
     for (const reason of ['change', 'signal'] as const) {
-      watched.wakes.add('addresses');
-      watched.wakes.add(reason);
-      watched.wakes.add('addresses');
+      watched.triggers.add('addresses');
+      watched.triggers.add(reason);
+      watched.triggers.add('addresses');
       assert.equal(await watched.next(), reason);
     }
   });
@@ -78,13 +78,13 @@ describe('wakes', () => {
       mock.timers.tick(ms);
       await immediate();
     };
-    for (const look of [1, 2]) {
-      watched.wakes.kernel.settle({ cost: 10, isRepair: false, isHeld: true });
+    for (const id of [1, 2]) {
+      watched.triggers.kernel.settle({ cost: 10, isRepair: false, inSync: true });
       const next = watched.next();
       await pass(0);
-      watched.wakes.addChanges({ items: [{ id: look, process: 'nft' }], lost: false });
+      watched.triggers.addChanges({ items: [{ id, process: 'nft' }], lost: false });
       await pass(399);
-      assert.ok(await isPending(next), `look ${look}`);
+      assert.ok(await isPending(next), `generation ${id}`);
       await pass(1);
       assert.equal(await next, 'drift');
     }
@@ -102,7 +102,7 @@ describe('wakes', () => {
     waiting.stop.abort();
     assert.equal(await next, undefined);
     using pending = await watch(dir.path);
-    pending.wakes.add('change');
+    pending.triggers.add('change');
     pending.stop.abort();
     assert.equal(await pending.next(), undefined);
   });
@@ -114,7 +114,7 @@ describe('wakes', () => {
     const next = watched.next();
     await volume.swap({ 'ip-masq-b': '' });
     assert.equal(await next, 'change');
-    watched.wakes.interval = 150;
+    watched.triggers.interval = 150;
     assert.equal(await watched.next(), 'resync');
   });
 
@@ -158,7 +158,7 @@ describe('wakes', () => {
       await rename(config, `${config}.old`);
       assert.equal(await next, 'change');
       await mkdir(config);
-      watched.wakes.add('signal');
+      watched.triggers.add('signal');
       assert.equal(await watched.next(), 'signal');
       next = watched.next();
       await writeFile(join(config, 'ip-masq-a'), '');

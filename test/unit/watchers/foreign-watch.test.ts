@@ -3,11 +3,11 @@ import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
 import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
-import { createForeignWatch } from '../../../lib/beside/foreign-watch.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
+import { createForeignWatch } from '../../../lib/watchers/foreign-watch.ts';
 import { olderAgentRules } from '../../lab/older-agent.ts';
 import { fakeHost, policyOf } from '../foreign/support.ts';
 
@@ -21,7 +21,7 @@ const DATAPLANE: Dataplane = {
   count: () => assert.fail(),
 };
 
-const NO_LEFTOVERS = { back: [], look: async () => undefined };
+const NO_LEFTOVERS = { back: [], removeOnce: async () => undefined };
 const SURROUNDINGS = {
   leftovers: NO_LEFTOVERS,
   accepted: [],
@@ -29,8 +29,8 @@ const SURROUNDINGS = {
   signal: new AbortController().signal,
 };
 
-/** Looks so often, with a host of which every command fails with the error; what was logged. */
-async function logged(looks: number, error: unknown): Promise<readonly Record<string, unknown>[]> {
+/** Reads so often, with a host of which every command fails with the error; what was logged. */
+async function logged(readings: number, error: unknown): Promise<readonly Record<string, unknown>[]> {
   const lines: Record<string, unknown>[] = [];
   const log = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
   let runs = 0;
@@ -44,9 +44,9 @@ async function logged(looks: number, error: unknown): Promise<readonly Record<st
   const status = new Status(new Recorder(), buildInfo());
   const watch = createForeignWatch({ ...SURROUNDINGS, host, log, status });
   const dataplane = { ...DATAPLANE, iptables: { mode: 'nft', suffix: '-nft' } } as const;
-  for (let look = 1; look <= looks; look += 1) {
-    watch.look({ dataplane, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
-    while (runs < look) await setImmediate();
+  for (let reading = 1; reading <= readings; reading += 1) {
+    watch.read({ dataplane, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
+    while (runs < reading) await setImmediate();
     await setImmediate();
   }
   return lines;
@@ -54,7 +54,7 @@ async function logged(looks: number, error: unknown): Promise<readonly Record<st
 
 const WARNING = 40;
 
-describe('a look at foreign rules that fails', () => {
+describe('a reading of foreign rules that fails', () => {
   for (const [what, error, said] of [
     [
       'the kernel refuses',
@@ -84,7 +84,7 @@ for (const accepted of [[], ['ip-masq-agent']])
     const leftovers = { ...NO_LEFTOVERS, back };
     const log = pino({ enabled: false });
     const watch = createForeignWatch({ ...SURROUNDINGS, host, log, status, leftovers, accepted });
-    watch.look({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
+    watch.read({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
     while (status.foreign.length === 0) await setImmediate();
     assert.deepEqual(
       status.foreign.map(({ family, rules, evidence, isAccepted }) => [family, rules, evidence, isAccepted]),

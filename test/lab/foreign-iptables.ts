@@ -1,7 +1,7 @@
 import type { Family } from '../../lib/cidr/address.ts';
 
 /** What another program keeps in iptables, and what of it masquerades 10.0.0.0/8, fd00::/8 or what is link-local. */
-export interface Neighbour {
+export interface ForeignProgram {
   readonly name: string;
   /** Lines of `nat` for iptables-restore. */
   readonly lines: Readonly<Record<Family, readonly string[]>>;
@@ -20,7 +20,7 @@ const WITHOUT_FLANNEL =
   '10.0.0.0/9 10.128.0.0/10 10.192.0.0/11 10.224.0.0/12 10.240.0.0/14 10.245.0.0/16 10.246.0.0/15 10.248.0.0/13 169.254.0.0/16';
 
 /** As these programs write their rules; of flannel and the clouds also what they no longer write. */
-export const NEIGHBOURS: readonly Neighbour[] = [
+export const FOREIGN_PROGRAMS: readonly ForeignProgram[] = [
   {
     name: 'kubelet with --non-masquerade-cidr',
     lines: {

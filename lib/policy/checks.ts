@@ -1,38 +1,38 @@
-import { type Prefix, wayText } from '../cidr/prefix.ts';
+import { type Prefix, trafficText } from '../cidr/prefix.ts';
 import { everything, formatRange, rangeOf, sizeOf } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
-import type { Guard, MergedConfig } from '../config/config.ts';
+import type { Check, MergedConfig } from '../config/config.ts';
 import type { FileOrigin, Origin } from '../text/origin.ts';
+import { type Assertion, breaches, decidingOrigin, describeBreaches } from './assertions.ts';
 import { flatten, type Segment } from './flatten.ts';
 import { compilePolicy, type Family, type Policy, VERDICT_TEXT } from './policy.ts';
-import { breaches, describeBreaches, type Promised, placeOf } from './promises.ts';
 
-type Finding = ReturnType<Guard>[number];
+type Finding = ReturnType<Check>[number];
 
-/** A promise, and the flag that gives it, or its place in the file of --expect. */
-export type GivenPromise = Promised & ({ readonly flag: string } | { readonly origin: FileOrigin });
+/** An assertion, and the flag that gives it, or where it stands in the file of --expect. */
+export type GivenAssertion = Assertion & ({ readonly flag: string } | { readonly origin: FileOrigin });
 
 /**
- * The guards of a config: they judge each family for which the agent keeps rules.
+ * The checks of a config: they judge each family for which the agent keeps rules.
  *
- * @param promises of these families
+ * @param assertions of these families
  * @param dropsInvalid whether packets that conntrack refuses are dropped
  */
-export function guardOf(
+export function checksOf(
   families: readonly Family[],
-  promises: readonly GivenPromise[],
+  assertions: readonly GivenAssertion[],
   dropsInvalid = false,
-): Guard {
+): Check {
   return (config, lists) =>
     families.flatMap((family) => {
       const judged = judgedBy(config, family);
       const { policy, segments } = judged;
-      const own = promises.filter(({ prefix }) => prefix.family === family);
+      const own = assertions.filter(({ prefix }) => prefix.family === family);
       return [
         nothingInside(config, family, segments, lists),
         everythingInside(policy, segments),
         dropsInvalid ? dropFromAnywhere(config, family, lists) : undefined,
-        ...own.map((promise) => brokenPromise(promise, judged)),
+        ...own.map((assertion) => broken(assertion, judged)),
       ].flatMap((found) => found ?? []);
     });
 }
@@ -40,10 +40,10 @@ export function guardOf(
 /** A finding for each expectation that a config does not meet, in their order. */
 export function failedExpectations(
   config: MergedConfig,
-  expectations: readonly GivenPromise[],
+  expectations: readonly GivenAssertion[],
 ): readonly Finding[] {
   const known = { IPv4: judgedBy(config, 'IPv4'), IPv6: judgedBy(config, 'IPv6') };
-  return expectations.flatMap((one) => brokenPromise(one, known[one.prefix.family]) ?? []);
+  return expectations.flatMap((one) => broken(one, known[one.prefix.family]) ?? []);
 }
 
 interface Judged {
@@ -117,31 +117,31 @@ function dropFromAnywhere(
   };
 }
 
-function brokenPromise(promise: GivenPromise, { config, policy, segments }: Judged): Finding | undefined {
-  const { prefix, from, verdict } = promise;
-  const found = breaches(policy, segments, promise);
+function broken(assertion: GivenAssertion, { config, policy, segments }: Judged): Finding | undefined {
+  const { prefix, from, verdict } = assertion;
+  const found = breaches(policy, segments, assertion);
   if (found === undefined) return undefined;
-  const place = placeOf(config, prefix.family, found);
-  const why = (withPlaces: boolean) => describeBreaches(config, prefix.family, found, withPlaces);
+  const deciding = decidingOrigin(config, prefix.family, found);
+  const why = (withOrigins: boolean) => describeBreaches(config, prefix.family, found, withOrigins);
   const isOfAll = from === undefined && found.elsewhere.length > 0;
-  if ('flag' in promise)
+  if ('flag' in assertion)
     return {
-      kind: 'promise',
-      message: `the promise --${promise.flag}=${wayText(promise)} is broken: ${why(true)}`,
+      kind: 'assertion',
+      message: `the assertion --${assertion.flag}=${trafficText(assertion)} is broken: ${why(true)}`,
       remedy: isOfAll
         ? `correct the config files; if they are right, say in the flag whose packets are meant: "${prefix.text} from CIDR"`
         : 'correct the config files; if they are right, change the flag',
-      ...(place && { at: place }),
+      ...(deciding && { at: deciding }),
     };
-  const way = [prefix, ...(from === undefined ? [] : [from])].map(meantText).join(' from ');
+  const traffic = [prefix, ...(from === undefined ? [] : [from])].map(meantText).join(' from ');
   return {
     kind: 'expectation',
-    at: promise.origin,
-    message: `${way} is expected to be ${VERDICT_TEXT[verdict]}, but ${why(found.destinations.length > 1)}`,
+    at: assertion.origin,
+    message: `${traffic} is expected to be ${VERDICT_TEXT[verdict]}, but ${why(found.destinations.length > 1)}`,
     remedy: isOfAll
-      ? `correct the config files, or say in the expectation whose packets are meant: "${way} from CIDR"`
+      ? `correct the config files, or say in the expectation whose packets are meant: "${traffic} from CIDR"`
       : 'correct the config files, or the expectation',
-    ...(place && { other: place }),
+    ...(deciding && { other: deciding }),
   };
 }
 

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { isIn } from '../../../lib/cidr/ranges.ts';
+import { breaches } from '../../../lib/policy/assertions.ts';
+import { checksOf } from '../../../lib/policy/checks.ts';
 import { decide } from '../../../lib/policy/decision.ts';
 import { flatten } from '../../../lib/policy/flatten.ts';
-import { guardOf } from '../../../lib/policy/guards.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
-import { breaches } from '../../../lib/policy/promises.ts';
 import { crowdedAddress, crowdedPrefix, FAMILIES, holds } from '../cidr/arbitrary.ts';
 import { prefixFrom } from '../cidr/support.ts';
 import { anyConfigFiles, edges } from '../config/any-config-files.ts';
@@ -20,7 +20,7 @@ const LIMITED = { a: `${TEXTS.a}masqueradeFromCIDRs: [10.244.0.0/16, 192.0.2.0/2
 const CORRECT = 'correct the config files; if they are right, change the flag';
 
 /** If it is broken: where, why, and the remedy if it is another one. */
-type Case = readonly [promise: string, at?: string, why?: string, remedy?: string];
+type Case = readonly [assertion: string, at?: string, why?: string, remedy?: string];
 
 const CASES: readonly Case[] = [
   ['must-not-masquerade=10.243.0.0/16'],
@@ -70,7 +70,7 @@ const LIMITED_CASES: readonly Case[] = [
   ['must-not-masquerade=8.8.8.8/32 from 10.0.0.0/8', '', '8.8.8.8 is masqueraded (no entry matches it)'],
 ];
 
-describe('a promise', () => {
+describe('an assertion', () => {
   for (const [texts, cases] of [
     [TEXTS, CASES],
     [LIMITED, LIMITED_CASES],
@@ -85,9 +85,9 @@ describe('a promise', () => {
       ],
     ],
   ] as const)
-    for (const [promise, at, why, remedy = CORRECT] of cases)
-      it(`is ${why === undefined ? 'kept' : 'broken'}: --${promise}`, () => {
-        const [, flag = '', prefix = '', from] = /^(.*)=(\S+)(?: from (\S+))?$/.exec(promise) ?? [];
+    for (const [assertion, at, why, remedy = CORRECT] of cases)
+      it(`is ${why === undefined ? 'fulfilled' : 'broken'}: --${assertion}`, () => {
+        const [, flag = '', prefix = '', from] = /^(.*)=(\S+)(?: from (\S+))?$/.exec(assertion) ?? [];
         const verdict = flag === 'must-masquerade' ? 'masqueraded' : 'not_masqueraded';
         const given = {
           flag,
@@ -95,14 +95,14 @@ describe('a promise', () => {
           from: from === undefined ? from : prefixFrom(from),
           verdict,
         } as const;
-        const { lines, config } = merge(texts, { guard: guardOf(['IPv4'], [given]) });
-        const line = `${at}error: the promise --${promise} is broken: ${why}; ${remedy}`;
+        const { lines, config } = merge(texts, { check: checksOf(['IPv4'], [given]) });
+        const line = `${at}error: the assertion --${assertion} is broken: ${why}; ${remedy}`;
         assert.deepEqual(lines, why === undefined ? [] : [line]);
         assert.equal(config === undefined, why !== undefined);
       });
 });
 
-describe('the breaches of a promise by random config files', () => {
+describe('the breaches of an assertion by random config files', () => {
   for (const family of FAMILIES)
     it(`hold just the addresses with the other verdict, each with the entry that decides, for ${family}`, () => {
       const verdict = fc.constantFrom('not_masqueraded' as const, 'masqueraded' as const);

@@ -1,5 +1,5 @@
 import type { Family } from '../../lib/cidr/address.ts';
-import { ALL } from './neighbours-iptables.ts';
+import { ALL } from './foreign-iptables.ts';
 
 /** What another program keeps in nftables, as a script of nft(8) for both families, and what of it is found. */
 export const NATIVE: readonly {

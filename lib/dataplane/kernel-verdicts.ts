@@ -1,17 +1,17 @@
 import { type Address, formatAddress } from '../cidr/address.ts';
 import { isIn, sameRanges } from '../cidr/ranges.ts';
 import { describeChanges, type VerdictChanges } from '../policy/changes.ts';
-import { type Fate, fatesOf, sideBySide } from '../policy/fates.ts';
 import type { Policy } from '../policy/policy.ts';
-import type { KernelFates, KernelVerdict } from './dataplane.ts';
+import { sideBySide, type VerdictRange, verdictsOf } from '../policy/verdicts.ts';
+import type { KernelVerdict, KernelVerdicts } from './dataplane.ts';
 
 /**
  * What the agent's rules in the kernel do with packets to an address.
  *
- * @param source the address that they come from; undefined for any that the rules look at
+ * @param source the address that they come from; undefined for any that the rules ask for
  */
 export function verdictAt(
-  { state, from, fates }: KernelFates,
+  { state, from, ranges }: KernelVerdicts,
   { value }: Address,
   source?: Address,
 ): KernelVerdict {
@@ -20,25 +20,25 @@ export function verdictAt(
     return {
       state,
       verdict: 'not_masqueraded',
-      rule: `packets from ${formatAddress(source)} are not looked at`,
+      rule: `packets from ${formatAddress(source)} are left alone`,
     };
-  const fate = fates.find((one) => isIn(value, one));
-  const isKnown = fate?.verdict !== undefined;
-  const { verdict = 'not_masqueraded', as, rule } = fate ?? {};
+  const match = ranges.find((one) => isIn(value, one));
+  const isKnown = match?.verdict !== undefined;
+  const { verdict = 'not_masqueraded', as, rule } = match ?? {};
   return { state: isKnown ? state : 'changed', verdict, as, rule };
 }
 
 /** What happens to packets if the kernel gets the policy. Without rules before, everything would change: that is said in short. */
-export function describeKernelChange(before: KernelFates, after: Policy): VerdictChanges {
-  if (before.state === 'applied') return describeChanges(before, fatesOf(after));
+export function describeKernelChange(before: KernelVerdicts, after: Policy): VerdictChanges {
+  if (before.state === 'applied') return describeChanges(before, verdictsOf(after));
   return { summary: "before, the agent's rules masqueraded nothing", lines: [], beginsAnew: true };
 }
 
 /** What the rules of two dataplanes do together: a packet is masqueraded if either masquerades it. */
-export function together(a: KernelFates, b: KernelFates): KernelFates {
+export function together(a: KernelVerdicts, b: KernelVerdicts): KernelVerdicts {
   if (a.state !== 'applied' || b.state !== 'applied') return a.state === 'applied' ? a : b;
   const isSameSource = sameRanges(a.from?.ranges, b.from?.ranges);
-  const fates = Array.from(sideBySide(a, b), ({ first, last, before, after }): Fate => {
+  const ranges = Array.from(sideBySide(a, b), ({ first, last, before, after }): VerdictRange => {
     // It depends on where the packet comes from.
     if (!isSameSource && (before.verdict !== 'not_masqueraded' || after.verdict !== 'not_masqueraded'))
       return { first, last, verdict: undefined, rule: before.rule ?? after.rule };
@@ -46,5 +46,5 @@ export function together(a: KernelFates, b: KernelFates): KernelFates {
     const decides = masquerades ?? (before.verdict === undefined ? before : after);
     return { ...decides, first, last };
   });
-  return { state: 'applied', family: a.family, from: isSameSource ? a.from : undefined, fates };
+  return { state: 'applied', family: a.family, from: isSameSource ? a.from : undefined, ranges };
 }

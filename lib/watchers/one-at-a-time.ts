@@ -24,7 +24,7 @@ export function oneAtATime<Request>(job: (request: Request) => Promise<void>): (
   };
 }
 
-/** Why a job has failed. What the system has not refused is a bug, and has its place. */
+/** Why a job has failed. What the system has not refused is a bug, and has its stack. */
 export function failureText(error: unknown): string {
   if (error instanceof NetlinkError) return error.message;
   if (error instanceof DataplaneError) return adviceText(error);
