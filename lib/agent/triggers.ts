@@ -77,7 +77,7 @@ export class Triggers implements AsyncIterable<Trigger> {
   }
 
   /** Watches for changes of nf_tables. Ends with the signal, or if netlink does not work here. */
-  watchKernel(netlink: Pick<Netlink, 'watch' | 'fail' | 'isOver'>): Promise<void> {
+  watchKernel(netlink: Pick<Netlink, 'watch' | 'noteFailure' | 'hasGivenUp'>): Promise<void> {
     const signal = this.#signal;
     return keepWatching({
       open: () => netlink.watch(),
@@ -89,8 +89,8 @@ export class Triggers implements AsyncIterable<Trigger> {
         if (this.kernel.isPending) await delay(PAUSE_MS, undefined, { signal });
       },
       onFailure: (error) => {
-        netlink.fail(error);
-        return !netlink.isOver;
+        netlink.noteFailure(error);
+        return !netlink.hasGivenUp;
       },
       interval: () => this.interval,
       signal,

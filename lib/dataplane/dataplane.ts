@@ -67,7 +67,7 @@ export interface Observed {
   /** Remembers that the kernel holds this policy, because there was nothing to plan. */
   trust(policy: Policy): void;
   /** The plan that removes all of the agent's rules; undefined if there are none. */
-  remove(): Plan | undefined;
+  planRemoval(): Plan | undefined;
   verdicts(): KernelVerdicts;
   /**
    * What stays, without effect, after the plan for this policy or, without one, after the removal: in words, with the

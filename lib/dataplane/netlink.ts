@@ -34,7 +34,7 @@ export class Netlink {
   #requests: Requests | undefined;
   #state: 'new' | 'works' | 'fails' = 'new';
   #failedAt = 0;
-  #isOver = false;
+  #hasGivenUp = false;
   #lastChange: Promise<unknown> = Promise.resolve();
 
   constructor(sockets: NetlinkSockets, onState: OnState) {
@@ -44,14 +44,14 @@ export class Netlink {
 
   /** The answer; undefined if there is none now. */
   async ask<Answer>(use: (requests: Requests) => Promise<Answer>): Promise<Answer | undefined> {
-    if (this.#isOver) return undefined;
+    if (this.#hasGivenUp) return undefined;
     try {
       this.#requests ??= this.#sockets.openRequests();
       const answer = await use(this.#requests);
       this.#succeed();
       return answer;
     } catch (error) {
-      this.fail(error);
+      this.noteFailure(error);
       return undefined;
     }
   }
@@ -92,16 +92,16 @@ export class Netlink {
   }
 
   /** Whether netlink will never work in this process. */
-  get isOver(): boolean {
-    return this.#isOver;
+  get hasGivenUp(): boolean {
+    return this.#hasGivenUp;
   }
 
   /** Takes note of a failure of netlink; throws every other error. */
-  fail(error: unknown): void {
+  noteFailure(error: unknown): void {
     if (!(error instanceof NetlinkError)) throw error;
     // Too many changes by others: netlink works.
     if (error.failure === 'interrupted') return;
-    this.#isOver ||= error.failure === 'unsupported' || error.failure === 'denied';
+    this.#hasGivenUp ||= error.failure === 'unsupported' || error.failure === 'denied';
     this.#failedAt = performance.now();
     if (this.#state === 'fails') return;
     this.#state = 'fails';
@@ -109,7 +109,7 @@ export class Netlink {
   }
 
   #succeed(): void {
-    if (this.#state === 'works' || this.#isOver) return;
+    if (this.#state === 'works' || this.#hasGivenUp) return;
     if (this.#state === 'fails' && performance.now() - this.#failedAt < CALM_MS) return;
     this.#state = 'works';
     this.#onState(undefined);

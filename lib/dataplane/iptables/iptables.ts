@@ -104,7 +104,7 @@ export function iptablesDataplane(
         generation,
         plan: (policy) => bound(plan(found, policy, options)),
         trust: () => memory.trust(family, look),
-        remove: () => bound(planRemoval(found, chain)),
+        planRemoval: () => bound(planRemoval(found, chain)),
         stays: (policy) => stays(found, options, policy),
         verdicts: () => kernelVerdicts(found, chain),
       };
@@ -117,7 +117,7 @@ export function iptablesDataplane(
         return countRules(counted ?? [], policy, options);
       }),
     get knownUntil() {
-      return netlink?.isOver === false ? memory.knownUntil.bind(memory) : undefined;
+      return netlink?.hasGivenUp === false ? memory.knownUntil.bind(memory) : undefined;
     },
   };
 }

@@ -58,14 +58,14 @@ export async function openNftables(
     isTrusted: from.isTrusted,
     generation: from.generation,
     plan(policy) {
-      const single = netlink?.isOver === false ? 'netlink' : 'nft';
+      const single = netlink?.hasGivenUp === false ? 'netlink' : 'nft';
       const plan = planTable(from.found, policy, options, whole ? 'nft, whole' : single);
       if (plan === undefined) return undefined;
       const apply = () => memory.write(family, plan.remade, () => carryOut(policy, plan, from));
       return Object.assign(plan.draft, { apply });
     },
     trust: (policy) => memory.trust(family, { ...from, found: renderTable(policy, options) }),
-    remove() {
+    planRemoval() {
       const draft = planRemoval(family, from.found);
       if (draft === undefined) return undefined;
       return { ...draft, apply: () => memory.write(family, 'all', () => tool.run(family, draft.script)) };
@@ -104,7 +104,7 @@ export async function openNftables(
         return counted === undefined ? [] : countTable(counted, policy, options, remade);
       }),
     get knownUntil() {
-      return netlink?.isOver === false ? memory.knownUntil.bind(memory) : undefined;
+      return netlink?.hasGivenUp === false ? memory.knownUntil.bind(memory) : undefined;
     },
   };
 }

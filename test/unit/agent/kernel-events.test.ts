@@ -180,7 +180,7 @@ async function watching(context: TestContext) {
   const stop = new AbortController();
   const triggers = new Triggers('', INTERVAL, pino({ enabled: false }), stop.signal);
   const events = triggers.kernel;
-  let isOver = false;
+  let hasGivenUp = false;
   events.follow(() => 0, { iptables: undefined });
   const ended = triggers.watchKernel({
     watch() {
@@ -188,13 +188,13 @@ async function watching(context: TestContext) {
       watches.push(watch);
       return watch;
     },
-    fail(error) {
+    noteFailure(error) {
       if (!(error instanceof NetlinkError)) throw error;
       failures.push(error);
-      isOver = error.failure === 'denied';
+      hasGivenUp = error.failure === 'denied';
     },
-    get isOver() {
-      return isOver;
+    get hasGivenUp() {
+      return hasGivenUp;
     },
   });
   const pass = async (ms: number) => {

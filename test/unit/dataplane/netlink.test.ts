@@ -55,7 +55,7 @@ describe('netlink of a dataplane', () => {
     assert.equal(await netlink.ask(works), 7);
     assert.deepEqual(told, ['works', 'one', 'works']);
     assert.equal(opened(), 1);
-    assert.equal(netlink.isOver, false);
+    assert.equal(netlink.hasGivenUp, false);
   });
 
   for (const failure of ['unsupported', 'denied'] as const) {
@@ -66,13 +66,13 @@ describe('netlink of a dataplane', () => {
       const late = Promise.withResolvers<number>();
       const pending = netlink.ask(() => late.promise);
       await netlink.ask(failing(failure, 'never'));
-      assert.equal(netlink.isOver, true);
+      assert.equal(netlink.hasGivenUp, true);
       assert.equal(await netlink.ask(() => assert.fail('it is asked')), undefined);
-      netlink.fail(new NetlinkError('failed', 'a watch ends'));
+      netlink.noteFailure(new NetlinkError('failed', 'a watch ends'));
       now = 600_000;
       late.resolve(7);
       await pending;
-      assert.equal(netlink.isOver, true);
+      assert.equal(netlink.hasGivenUp, true);
       assert.deepEqual(told, ['never']);
     });
   }
@@ -96,7 +96,7 @@ describe('netlink of a dataplane', () => {
     const { netlink, told } = create(answering);
     const failure = await netlink.change(failing('denied', 'full'));
     assert.ok(failure instanceof NetlinkError && failure.failure === 'denied');
-    assert.deepEqual([told, netlink.isOver], [[], false]);
+    assert.deepEqual([told, netlink.hasGivenUp], [[], false]);
   });
 
   it('does not hide other errors', async () => {
@@ -104,7 +104,7 @@ describe('netlink of a dataplane', () => {
     const bug = () => Promise.reject(new TypeError('a bug'));
     await assert.rejects(netlink.ask(bug), TypeError);
     await assert.rejects(netlink.change(bug), TypeError);
-    assert.throws(() => netlink.fail(new TypeError('a bug')), TypeError);
+    assert.throws(() => netlink.noteFailure(new TypeError('a bug')), TypeError);
     assert.deepEqual(told, []);
   });
 });
