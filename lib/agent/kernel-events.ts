@@ -113,7 +113,7 @@ export class KernelEvents {
 /** The processes that the agent starts to write its rules, as the kernel names them. */
 function ownProcesses(iptables: Dataplane['iptables']): readonly string[] {
   const tools = iptables && ['iptables', 'ip6tables'].map((tool) => `${tool}${iptables.suffix}-restore`);
-  return (tools ?? ['nft']).map((tool) => tool.slice(0, NAME_LENGTH));
+  return (tools ?? []).map((tool) => tool.slice(0, NAME_LENGTH));
 }
 
 /** After so many repairs in a row the log says that this is a fight. */

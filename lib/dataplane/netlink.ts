@@ -1,5 +1,7 @@
+import type { Family } from '../cidr/address.ts';
+import type { ChainName } from '../netlink/change.ts';
 import { NetlinkError } from '../netlink/error.ts';
-import { type ChainName, NfTables } from '../netlink/nf-tables.ts';
+import { NfTables } from '../netlink/nf-tables.ts';
 import type { Generation } from '../netlink/replies.ts';
 import { openChangeWatch, type Watch } from '../netlink/watch.ts';
 
@@ -24,27 +26,30 @@ type OnState = (failure: NetlinkError | undefined) => void;
 /** After so long without a failure, netlink works again: requests may succeed while the watch fails. */
 const CALM_MS = 600_000;
 
+/** What may have changed of the agent's table: elements of its set of destinations, or anything else. */
+export type Touched = { readonly elements: boolean; readonly others: boolean } | 'unknown';
+
 /**
- * nf_tables over netlink, as long as that works. It is only faster than the tools: whoever gets no answer here asks a
- * tool.
+ * nf_tables over netlink. The nftables dataplane needs it; for iptables it is only faster than the tools: whoever gets no answer
+ * here asks a tool. All failures are NetlinkErrors that are thrown.
  */
 export class Netlink {
   readonly #sockets: NetlinkSockets;
   readonly #onState: OnState;
   #requests: Requests | undefined;
   #state: 'new' | 'works' | 'fails' = 'new';
+  #failure: NetlinkError | undefined;
   #failedAt = 0;
   #isOver = false;
-  #lastChange: Promise<unknown> = Promise.resolve();
 
   constructor(sockets: NetlinkSockets, onState: OnState) {
     this.#sockets = sockets;
     this.#onState = onState;
   }
 
-  /** The answer; undefined if there is none now. */
-  async ask<Answer>(use: (requests: Requests) => Promise<Answer>): Promise<Answer | undefined> {
-    if (this.#isOver) return undefined;
+  /** @throws {NetlinkError} */
+  async use<Answer>(use: (requests: Requests) => Promise<Answer>): Promise<Answer> {
+    if (this.#isOver && this.#failure !== undefined) throw this.#failure;
     try {
       this.#requests ??= this.#sockets.openRequests();
       const answer = await use(this.#requests);
@@ -52,38 +57,19 @@ export class Netlink {
       return answer;
     } catch (error) {
       this.fail(error);
-      return undefined;
+      throw error;
     }
   }
 
   /** Whether the chain is there; undefined if there is no answer now. */
   async has(name: ChainName): Promise<boolean | undefined> {
-    return (await this.ask(async (requests) => ({ has: (await requests.chain(name)) !== undefined })))?.has;
+    const chain = this.use(async (requests) => (await requests.chain(name)) !== undefined);
+    return await chain.catch(noAnswer);
   }
 
-  /**
-   * Changes the kernel, or nothing. One change follows the other, as in the kernel: otherwise each would take the other for
-   * that of another program.
-   *
-   * @returns the generations of nf_tables before and after it, or the failure
-   */
-  async change(
-    use: (requests: Requests) => Promise<void>,
-  ): Promise<{ readonly before: number; readonly after: number } | NetlinkError> {
-    const turn = this.#lastChange.then(async () => {
-      try {
-        this.#requests ??= this.#sockets.openRequests();
-        const { id: before } = await this.#requests.generation();
-        await use(this.#requests);
-        const { id: after } = await this.#requests.generation();
-        return { before, after };
-      } catch (error) {
-        if (!(error instanceof NetlinkError)) throw error;
-        return error;
-      }
-    });
-    this.#lastChange = turn.catch(() => {});
-    return await turn;
+  /** What other programs have changed of the agent's table since the last call; unknown without a watch. */
+  takeTouched(_family: Family): Touched {
+    return 'unknown';
   }
 
   /** @throws {NetlinkError} */
@@ -96,12 +82,18 @@ export class Netlink {
     return this.#isOver;
   }
 
+  /** The last failure; undefined if there was none. */
+  get failure(): NetlinkError | undefined {
+    return this.#failure;
+  }
+
   /** Takes note of a failure of netlink; throws every other error. */
   fail(error: unknown): void {
     if (!(error instanceof NetlinkError)) throw error;
-    // Too many changes by others: netlink works.
-    if (error.failure === 'interrupted') return;
+    // The kernel has answered.
+    if (error.failure === 'interrupted' || error.failure === 'changed' || error.at !== undefined) return;
     this.#isOver ||= error.failure === 'unsupported' || error.failure === 'denied';
+    this.#failure = error;
     this.#failedAt = performance.now();
     if (this.#state === 'fails') return;
     this.#state = 'fails';
@@ -114,4 +106,9 @@ export class Netlink {
     this.#state = 'works';
     this.#onState(undefined);
   }
+}
+
+/** For whoever can do without netlink: no answer in place of a failure. Throws every other error. */
+export function noAnswer(error: unknown): undefined {
+  if (!(error instanceof NetlinkError)) throw error;
 }

@@ -11,7 +11,7 @@ const SOCK_RAW_NONBLOCK_CLOEXEC = 3 | 0o4000 | 0o2000000;
 const SOL_SOCKET = 1;
 const SO = { SNDBUF: 7, ATTACH_FILTER: 26, SNDBUFFORCE: 32 } as const;
 const SOL_NETLINK = 270;
-const NETLINK = { ADD_MEMBERSHIP: 1, CAP_ACK: 10, GET_STRICT_CHK: 12 } as const;
+const NETLINK = { ADD_MEMBERSHIP: 1, CAP_ACK: 10, EXT_ACK: 11, GET_STRICT_CHK: 12 } as const;
 const NFNLGRP_NFTABLES = 7;
 const MSG_TRUNC = 0x20;
 const EAGAIN = 11;
@@ -57,6 +57,8 @@ export class NetlinkSocket implements Disposable {
       this.port = address.readUInt32LE(4);
       // Errors come without the request, which may be larger than what is received at once.
       check(this.#set(SOL_NETLINK, NETLINK.CAP_ACK, Int32Array.of(1)), asked);
+      // What exactly is refused; without it (before Linux 4.12) errors say less.
+      this.#set(SOL_NETLINK, NETLINK.EXT_ACK, Int32Array.of(1));
       setUp(this);
     } catch (error) {
       this.close();

@@ -21,12 +21,12 @@ const netlink: Netlink = {
   generation: () => tables.generation(),
   table: (name) => tables.table(name),
   chain: (name) => tables.chain(name),
-  set: (name) => tables.set(name),
+  chains: (name) => tables.chains(name),
+  sets: (name) => tables.sets(name),
   rules: (...values) => tables.rules(...values),
   elements: (name) => tables.elements(name),
-  content: (name) => tables.content(name),
   hasRange: (...values) => tables.hasRange(...values),
-  change: (...values) => tables.change(...values),
+  commit: (changes) => tables.commit(changes),
   natChains: () => tables.natChains(),
   size: (...values) => tables.size(...values),
   changes: async () => heard.splice(0),
@@ -38,10 +38,10 @@ const netlink: Netlink = {
   },
   async flood(times) {
     using watch = openChangeWatch();
-    const [set, range] = [{ family: 'IPv4', table: 't', set: 's' } as const, [{ first: 1n, last: 1n }]];
+    const elements = { family: 'IPv4', table: 't', set: 's', ranges: [{ first: 1n, last: 1n }] } as const;
     for (let round = 0; round < times; round += 2) {
-      await tables.change(set, [], range);
-      await tables.change(set, range, []);
+      await tables.commit([{ kind: 'add elements', ...elements }]);
+      await tables.commit([{ kind: 'delete elements', ...elements }]);
     }
     for await (const changes of watch) return changes;
     throw new Error('the watch has ended');

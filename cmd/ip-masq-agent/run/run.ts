@@ -22,7 +22,7 @@ import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { runDaemon } from '../daemon.ts';
-import { dataplaneOptions, foreignHost, keptFamilies, loadOptions, podFinder } from '../from-flags.ts';
+import { commandHost, dataplaneOptions, keptFamilies, loadOptions, podFinder } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { announceStop, cleanUp } from './stop.ts';
 import { effectOnNode, findOwnRules } from './without-config.ts';
@@ -170,7 +170,7 @@ async function openWatchers(surroundings: Surroundings, step: Sync): Promise<Wat
   const leftovers = await openLeftovers(surroundings, step);
   const { createForeignWatch } = await import('../../../lib/watchers/foreign-watch.ts');
   const foreign = createForeignWatch({
-    host: foreignHost(flags),
+    host: commandHost(flags),
     log,
     status,
     leftovers,
@@ -180,7 +180,7 @@ async function openWatchers(surroundings: Surroundings, step: Sync): Promise<Wat
   });
   const families = step.policies.map(({ family }) => family);
   const { dataplane } = step;
-  if (netlink !== undefined && dataplane.knownUntil !== undefined) {
+  if (netlink !== undefined && dataplane.hearsChanges) {
     triggers.kernel.follow(() => dataplane.knownUntil?.(families), dataplane);
     void triggers.watchKernel(netlink);
   }
@@ -193,7 +193,7 @@ async function openLeftovers(
 ): Promise<Leftovers> {
   const { Leftovers } = await import('../../../lib/watchers/leftovers.ts');
   // In legacy mode a request over netlink could load modules of nf_tables.
-  const others = dataplane.knownUntil === undefined ? systemHost(flags['sync-timeout']) : host;
+  const others = dataplane.hearsChanges ? host : systemHost(flags['sync-timeout']);
   ending.leftovers = new Leftovers(dataplaneOptions(flags), others, log, stopSignal);
   return ending.leftovers;
 }
@@ -205,7 +205,7 @@ async function watchFlows(
 ): Promise<FlowWatch | undefined> {
   const mode = flags['stale-flows'];
   if (mode === 'off') return undefined;
-  if (dataplane.knownUntil === undefined) {
+  if (!dataplane.hearsChanges) {
     if (texts.has('stale-flows'))
       log.warn(`--stale-flows=${mode} has no effect: it needs netlink, and not legacy mode`);
     return undefined;

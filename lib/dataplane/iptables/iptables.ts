@@ -79,7 +79,7 @@ export function iptablesDataplane(
     if (draft === undefined) return undefined;
     const { family, script, remakes } = draft;
     const restore = () => tools[family].restore(script);
-    return { ...draft, apply: () => memory.write(family, remakes ? 'all' : [], restore) };
+    return { ...draft, apply: () => memory.write(family, remakes, restore) };
   };
   return {
     name: `iptables ${version} (${mode})`,
@@ -116,9 +116,10 @@ export function iptablesDataplane(
         const counted = known ? countsSeen(known.found, known.seen) : (await readChains(chain, list)).rules;
         return countRules(counted ?? [], policy, options);
       }),
-    get knownUntil() {
-      return netlink?.isOver === false ? memory.knownUntil.bind(memory) : undefined;
+    get hearsChanges() {
+      return netlink?.isOver === false;
     },
+    knownUntil: (families) => memory.knownUntil(families),
   };
 }
 
