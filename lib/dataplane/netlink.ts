@@ -2,8 +2,14 @@ import type { Family } from '../cidr/address.ts';
 import type { ChainName } from '../netlink/change.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { NfTables } from '../netlink/nf-tables.ts';
-import type { Generation } from '../netlink/replies.ts';
-import { openChangeWatch, type Watch } from '../netlink/watch.ts';
+import {
+  type Events,
+  openChangeWatch,
+  type TableChange,
+  type Watch,
+  type WatchedTable,
+} from '../netlink/watch.ts';
+import { SET, TABLE } from './nftables/names.ts';
 
 /** What the dataplanes ask of nf_tables over netlink. */
 export type Requests = Omit<NfTables, typeof Symbol.dispose>;
@@ -11,7 +17,7 @@ export type Requests = Omit<NfTables, typeof Symbol.dispose>;
 /** The netlink sockets of this network namespace. Both fail with NetlinkError. */
 export interface NetlinkSockets {
   openRequests(): Requests;
-  openWatch(): Watch<Generation>;
+  openWatch(tables: readonly WatchedTable[]): Watch<TableChange>;
 }
 
 /** Those of the network namespace that this process is in. */
@@ -26,8 +32,10 @@ type OnState = (failure: NetlinkError | undefined) => void;
 /** After so long without a failure, netlink works again: requests may succeed while the watch fails. */
 const CALM_MS = 600_000;
 
-/** What may have changed of the agent's table: elements of its set of destinations, or anything else. */
-export type Touched = { readonly elements: boolean; readonly others: boolean } | 'unknown';
+/** What may have changed: nothing, the agent's rules but not the elements of its set of destinations, or these too. */
+export type Touched = { readonly rules: boolean; readonly elements: boolean } | 'unknown';
+
+const UNTOUCHED: Touched = { rules: false, elements: false };
 
 /**
  * nf_tables over netlink. The nftables dataplane needs it; for iptables it is only faster than the tools: whoever gets no answer
@@ -41,6 +49,10 @@ export class Netlink {
   #failure: NetlinkError | undefined;
   #failedAt = 0;
   #isOver = false;
+  #watch: Watch<TableChange> | undefined;
+  #tell: (events: Events<TableChange>) => void = () => {};
+  readonly #touched = new Map<Family, Touched>();
+  readonly #ownPorts = new Set<number>();
 
   constructor(sockets: NetlinkSockets, onState: OnState) {
     this.#sockets = sockets;
@@ -67,14 +79,63 @@ export class Netlink {
     return await chain.catch(noAnswer);
   }
 
-  /** What other programs have changed of the agent's table since the last call; unknown without a watch. */
-  takeTouched(_family: Family): Touched {
-    return 'unknown';
+  /**
+   * What other programs have changed in the agent's table of nftables since the last call, until now; unknown without a watch,
+   * or if events were lost.
+   */
+  takeTouched(family: Family): Touched {
+    if (this.#watch === undefined) return 'unknown';
+    const events = this.#watch.drain();
+    if (events.lost || events.items.length > 0) this.#hear(events);
+    const touched = this.#touched.get(family) ?? 'unknown';
+    this.#touched.set(family, UNTOUCHED);
+    return touched;
   }
 
-  /** @throws {NetlinkError} */
-  watch(): Watch<Generation> {
-    return this.#sockets.openWatch();
+  /**
+   * Watches tables until it is disposed. What it iterates over only shows that it goes on.
+   *
+   * @param tell gets the changes of other programs, and of the programs that the agent starts
+   * @throws {NetlinkError}
+   */
+  watch(
+    tables: readonly WatchedTable[],
+    tell: (events: Events<TableChange>) => void,
+  ): AsyncIterable<unknown> & Disposable {
+    const watch = this.#sockets.openWatch(tables);
+    // What has changed before is not known.
+    this.#touched.clear();
+    this.#watch = watch;
+    this.#tell = tell;
+    const hear = (events: Events<TableChange>) => this.#hear(events);
+    return {
+      async *[Symbol.asyncIterator]() {
+        for await (const events of watch) yield hear(events);
+      },
+      [Symbol.dispose]: () => {
+        this.#watch = undefined;
+        watch[Symbol.dispose]();
+      },
+    };
+  }
+
+  /** The socket with this port makes changes for this process: they are not those of another program. */
+  ownPort(port: number): void {
+    this.#ownPorts.add(port);
+  }
+
+  /** Takes note of changes, but not of those that this object has made itself. */
+  #hear({ items, lost }: Events<TableChange>): void {
+    const foreign = items.filter(({ port }) => !this.#ownPorts.has(port));
+    if (lost) this.#touched.clear();
+    for (const { family, table, kind, set } of foreign.flatMap(({ touched }) => touched)) {
+      const before = this.#touched.get(family);
+      if (before === undefined || before === 'unknown') continue;
+      // A set that was made again holds other elements.
+      const elements = kind === 'objects' || (set === SET && table === TABLE);
+      this.#touched.set(family, { rules: true, elements: before.elements || elements });
+    }
+    if (lost || foreign.length > 0) this.#tell({ items: foreign, lost });
   }
 
   /** Whether netlink will never work in this process. */

@@ -1,4 +1,5 @@
 import { FAMILIES } from '../cidr/address.ts';
+import type { WatchedTable } from '../netlink/watch.ts';
 import { askingFlag, choose } from './choose.ts';
 import type { Choice, Dataplane, Place } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
@@ -7,6 +8,7 @@ import { secondChain } from './iptables/chain.ts';
 import { iptablesPlaces, openIptables } from './iptables/iptables.ts';
 import { usesLegacyNat } from './iptables/legacy.ts';
 import { noAnswer } from './netlink.ts';
+import { INTERIM_TABLE, TABLE } from './nftables/names.ts';
 import { openNftables } from './nftables/nftables.ts';
 import type { DataplaneOptions, IptablesMode } from './options.ts';
 
@@ -72,6 +74,16 @@ function neitherWorks(iptables: DataplaneError, nftables: unknown): unknown {
     `neither dataplane works on this node: ${iptables.message}; ${nftables.message}`,
     `for iptables, ${iptables.remedy}; for nftables, ${nftables.remedy}`,
   );
+}
+
+/** Where rules of the agent can be in nf_tables: kube-proxy changes `nat` all the time, so only the chain tells there. */
+export function watchedTables({ chain }: DataplaneOptions): readonly WatchedTable[] {
+  const chains = ['POSTROUTING', chain, secondChain(chain)];
+  return FAMILIES.flatMap((family) => [
+    { family, table: TABLE },
+    { family, table: INTERIM_TABLE },
+    { family, table: 'nat', chains },
+  ]);
 }
 
 /** The modes of iptables in which the agent's chains may be, as far as the kernel tells that without a tool. */

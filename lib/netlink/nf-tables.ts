@@ -184,10 +184,11 @@ export class NfTables implements Disposable {
   /**
    * Carries out all changes as one transaction: all of them or, with an error, none.
    *
+   * @returns the port of the socket that has done so, which events of the kernel name
    * @throws {NetlinkError} `changed` if something that is to be made is there, or something that is to be deleted is not; it names
    * the change that the kernel refuses
    */
-  async commit(changes: readonly Change[]): Promise<void> {
+  async commit(changes: readonly Change[]): Promise<number> {
     const requests: { readonly request: Request; readonly change: Change }[] = [];
     const all = function* () {
       for (const change of changes)
@@ -197,7 +198,7 @@ export class NfTables implements Disposable {
         }
     };
     try {
-      await this.#connection.change('change nf_tables', all());
+      return await this.#connection.change('change nf_tables', all());
     } catch (error) {
       if (!(error instanceof NetlinkError) || error.at === undefined) throw error;
       const { request, change } = requests[error.at.request] ?? {};

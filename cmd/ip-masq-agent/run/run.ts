@@ -5,7 +5,7 @@ import { startTrigger, Triggers } from '../../../lib/agent/triggers.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
-import { openDataplane } from '../../../lib/dataplane/open.ts';
+import { openDataplane, watchedTables } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
 import { cpuTime } from '../../../lib/node/cpu-time.ts';
@@ -182,7 +182,7 @@ async function openWatchers(surroundings: Surroundings, step: Sync): Promise<Wat
   const { dataplane } = step;
   if (netlink !== undefined && dataplane.hearsChanges) {
     triggers.kernel.follow(() => dataplane.knownUntil?.(families), dataplane);
-    void triggers.watchKernel(netlink);
+    void triggers.watchKernel(netlink, watchedTables(dataplaneOptions(flags)));
   }
   return { foreign, flows: await watchFlows(surroundings, step) };
 }

@@ -49,7 +49,7 @@ export function openNftables(
     const touched = netlink.takeTouched(family);
     const last = readings.get(family);
     const isFresh = !isWhole && touched !== 'unknown' && last !== undefined && performance.now() < last.until;
-    if (isFresh && !touched.elements && !touched.others) return last.ruleset;
+    if (isFresh && !touched.rules) return last.ruleset;
     const elements = isFresh && !touched.elements ? elementsOf(last.ruleset) : undefined;
     readings.delete(family);
     const ruleset = await ask((requests) => readRuleset(requests, family, elements));
@@ -67,7 +67,7 @@ export function openNftables(
     await ask(async (requests) => {
       const { id: before } = await requests.generation();
       for (const transaction of plan.transactions)
-        await requests.commit(transaction.map(({ change }) => change));
+        netlink.ownPort(await requests.commit(transaction.map(({ change }) => change)));
       const { id: after } = await requests.generation();
       if (policy === undefined) return;
       const wanted = renderTable(policy, options);
