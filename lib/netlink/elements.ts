@@ -13,6 +13,7 @@ import {
   type Span,
   seek,
   typeAt,
+  unsigned,
 } from './messages.ts';
 import { OPEN_END } from './user-data.ts';
 
@@ -126,7 +127,7 @@ function readEdge({ bytes, start, end }: Span, keyBytes: 4 | 16): Edge {
         key = keyIn(bytes, payload, at + length, keyBytes);
         break;
       case NFTA_SET_ELEM.flags:
-        flags = bytes.readUInt32BE(payload);
+        flags = Number(unsigned({ bytes, start: payload, end: at + length }, 4));
         break;
       case NFTA_SET_ELEM.expression:
         packets = packetsAt(bytes, payload, at + length);
@@ -140,9 +141,9 @@ function readEdge({ bytes, start, end }: Span, keyBytes: 4 | 16): Edge {
     }
     at += aligned(length);
   }
-  if (flags === NFT_SET_ELEM_CATCHALL && key === -1n) key = 0n;
-  else if (flags > NFT_SET_ELEM_INTERVAL_END || key === -1n)
-    throw malformed(`an element with flags ${flags}`);
+  const isCatchAll = flags === NFT_SET_ELEM_CATCHALL;
+  if (flags > NFT_SET_ELEM_INTERVAL_END && !isCatchAll) hasOthers = true;
+  if (key === -1n && !isCatchAll) throw malformed('an element without a key');
   return { key, flags, packets, hasOthers };
 }
 

@@ -178,7 +178,7 @@ export function packetsAt(bytes: Buffer, start: number, end: number): bigint | u
   const data = seek(bytes, start, end, NFTA_EXPR.data);
   const isCounter = name > 0 && data > 0 && COUNTER_NAME.compare(bytes, name, endOf(bytes, name)) === 0;
   const packets = isCounter ? seek(bytes, data, endOf(bytes, data), LAYOUTS.counter.packets[0]) : -1;
-  return packets < 0 ? undefined : bytes.readBigUInt64BE(packets);
+  return packets < 0 ? undefined : unsigned({ bytes, start: packets, end: endOf(bytes, packets) }, 8);
 }
 
 const COUNTER_NAME = Buffer.from('counter\0');

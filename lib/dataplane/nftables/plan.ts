@@ -55,7 +55,9 @@ export function planTable(
   const wanted = renderTable(policy, options);
   const had = table ?? { family, flags: [], sets: [], chains: [], others: 0 };
   const elements = deltaOf(had, wanted, SET);
-  const second = deltaOf(had, wanted, FROM_SET);
+  // A second set that comes or goes is seen by its line.
+  const hasBoth = had.sets.some(isFromSet) && wanted.sets.some(isFromSet);
+  const second = hasBoth ? deltaOf(had, wanted, FROM_SET) : UNCHANGED;
   const [lines, wantedLines] = [linesOf(had), linesOf(wanted)];
   const hasSameLines = isDeepStrictEqual(lines, wantedLines);
   const elementsDiffer = !isSame(elements) || !isSame(second);
@@ -165,7 +167,7 @@ function changeSingly(
     ...(old === undefined && from !== undefined ? [own.addSet(from)] : []),
     [
       ...change(SET, elements),
-      ...(old && from ? change(FROM_SET, second) : []),
+      ...change(FROM_SET, second),
       ...emptied,
       ...(old !== undefined && from === undefined ? [own.deleteSet(FROM_SET)] : []),
       ...filled,
@@ -228,6 +230,8 @@ function isFromSet({ name }: TableSet): boolean {
 function isAsMeant(set: TableSet, meant: MeantSet): boolean {
   return isDeepStrictEqual(setProperties(set), setProperties(meant));
 }
+
+const UNCHANGED: Delta = { gone: [], added: [] };
 
 /** In what the ranges of a set differ. */
 function deltaOf(had: Table, wanted: PolicyTable, set: string): Delta {

@@ -14,7 +14,7 @@ async function readFlows(): Promise<void> {
 }
 
 for (const [name, use] of [
-  ['a watch of nf_tables', async () => openChangeWatch()[Symbol.dispose]()],
+  ['a watch of nf_tables', async () => openChangeWatch([])[Symbol.dispose]()],
   ['a watch of addresses', async () => openAddressWatch()[Symbol.dispose]()],
   ['a reading of flows', readFlows],
 ] as const) {
