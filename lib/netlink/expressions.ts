@@ -17,11 +17,11 @@ interface Values {
   readonly text: string;
   /** Bytes of a packet, as hexadecimal digits. */
   readonly value: string;
-  readonly verdict: Verdict;
+  readonly verdict: VerdictData;
 }
 
 /** What becomes of a packet: a positive code is netfilter's (NF_ACCEPT), a negative one of nf_tables (NFT_RETURN). */
-export interface Verdict {
+export interface VerdictData {
   readonly code: number;
   readonly chain?: string | undefined;
 }

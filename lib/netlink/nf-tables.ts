@@ -12,20 +12,20 @@ import { interrupted, malformed, NetlinkError } from './error.ts';
 import { targetOf } from './expressions.ts';
 import { attribute, type Message, NFPROTO, NFT_MSG, NLM_F, type Request } from './messages.ts';
 import {
+  type ChainReply,
   countElements,
   FAMILY_IDS,
   type Generation,
-  type KernelChain,
-  type KernelRule,
-  type KernelSet,
-  type KernelTable,
   type NatChain,
+  type RuleReply,
   readChain,
   readGeneration,
   readNatChain,
   readRule,
   readSet,
   readTable,
+  type SetReply,
+  type TableReply,
 } from './replies.ts';
 import { NetlinkSocket } from './socket.ts';
 
@@ -65,17 +65,17 @@ export class NfTables implements Disposable {
   }
 
   /** Undefined if there is no such table. */
-  async table(name: TableName): Promise<KernelTable | undefined> {
+  async table(name: TableName): Promise<TableReply | undefined> {
     return only('table', await this.#ask('table', name, undefined, readTable));
   }
 
   /** Undefined if there is no such chain. */
-  async chain(name: ChainName): Promise<KernelChain | undefined> {
+  async chain(name: ChainName): Promise<ChainReply | undefined> {
     return only('chain', await this.#ask('chain', name, name.chain, readChain));
   }
 
   /** All chains of a table. The kernel sends those of all tables of the family. */
-  async chains({ family, table }: TableName): Promise<readonly KernelChain[]> {
+  async chains({ family, table }: TableName): Promise<readonly ChainReply[]> {
     const { protocol, word } = NFPROTO[family];
     const request = { type: NFT_MSG.getChain, flags: NLM_F.dump, protocol, attributes: [] };
     const own = (reply: Message) => {
@@ -87,7 +87,7 @@ export class NfTables implements Disposable {
   }
 
   /** All sets and maps of a table. */
-  async sets(name: TableName): Promise<readonly KernelSet[]> {
+  async sets(name: TableName): Promise<readonly SetReply[]> {
     return (await this.#ask('sets', name, undefined, readSet)) ?? [];
   }
 
@@ -97,7 +97,7 @@ export class NfTables implements Disposable {
    * @param name without a chain, the rules of all chains of the table
    * @param leadingTo if given, only those that lead to this chain
    */
-  async rules(name: TableName & Partial<ChainName>, leadingTo?: string): Promise<readonly KernelRule[]> {
+  async rules(name: TableName & Partial<ChainName>, leadingTo?: string): Promise<readonly RuleReply[]> {
     const read = (reply: Message) => {
       const rule = readRule(reply);
       return leadingTo === undefined || targetOf(rule.expressions) === leadingTo ? rule : undefined;

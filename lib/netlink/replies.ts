@@ -19,7 +19,7 @@ export interface Generation {
   readonly process: string;
 }
 
-export interface KernelTable extends UserData {
+export interface TableReply extends UserData {
   /** NFT_TABLE_F_… of linux/netfilter/nf_tables.h: 1 is dormant, 2 has an owner, 4 outlives its owner. */
   readonly flags: number;
   /** How many chains, sets, objects and flow tables it holds. */
@@ -41,7 +41,7 @@ export interface Hook {
   readonly policy: number;
 }
 
-export interface KernelChain extends UserData {
+export interface ChainReply extends UserData {
   readonly protocol: number;
   readonly table: string;
   readonly name: string;
@@ -51,7 +51,7 @@ export interface KernelChain extends UserData {
   readonly use: number;
 }
 
-export interface KernelSet extends UserData {
+export interface SetReply extends UserData {
   readonly name: string;
   readonly handle: number;
   /** NFT_SET_…: 1 is anonymous, 4 has intervals. */
@@ -65,7 +65,7 @@ export interface KernelSet extends UserData {
   readonly size?: number | undefined;
 }
 
-export interface KernelRule extends UserData {
+export interface RuleReply extends UserData {
   readonly chain: string;
   /** No other rule of the table has had it. */
   readonly handle: number;
@@ -114,7 +114,7 @@ export function readGeneration(message: Message): Generation {
 }
 
 /** Reads NFT_MSG_NEWTABLE. */
-export function readTable(message: Message): KernelTable {
+export function readTable(message: Message): TableReply {
   const attributes = attributesOf(message);
   const owner = find(attributes, NFTA_TABLE.owner);
   return {
@@ -127,7 +127,7 @@ export function readTable(message: Message): KernelTable {
 }
 
 /** Reads NFT_MSG_NEWCHAIN. */
-export function readChain(message: Message): KernelChain {
+export function readChain(message: Message): ChainReply {
   const attributes = attributesOf(message);
   const hook = find(attributes, NFTA_CHAIN.hook);
   return {
@@ -162,7 +162,7 @@ export function readNatChain(message: Message): NatChain | undefined {
 }
 
 /** Reads NFT_MSG_NEWSET. */
-export function readSet(message: Message): KernelSet {
+export function readSet(message: Message): SetReply {
   const attributes = attributesOf(message);
   const [one, list] = [find(attributes, NFTA_SET.expression), find(attributes, NFTA_SET.expressions)];
   const size = find(attributesIn(find(attributes, NFTA_SET.description)), NFTA_SET_DESC_SIZE);
@@ -185,7 +185,7 @@ export function countElements(message: Message): number {
 }
 
 /** Reads NFT_MSG_NEWRULE. */
-export function readRule(message: Message): KernelRule {
+export function readRule(message: Message): RuleReply {
   const attributes = attributesOf(message);
   const expressions = readExpressions(find(attributes, NFTA_RULE.expressions));
   return {

@@ -52,8 +52,8 @@ export class NetlinkSocket implements Disposable {
       this.port = address.readUInt32LE(4);
       // Errors come without the request, which may be larger than what is received at once.
       check(this.#set(SOL_NETLINK, NETLINK.CAP_ACK, Int32Array.of(1)), asked);
-      // What exactly is refused; without it (before Linux 4.12) errors say less.
-      this.#set(SOL_NETLINK, NETLINK.EXT_ACK, Int32Array.of(1));
+      // What exactly is refused (Linux 4.12).
+      check(this.#set(SOL_NETLINK, NETLINK.EXT_ACK, Int32Array.of(1)), asked);
       setUp(this);
     } catch (error) {
       this.close();

@@ -3,14 +3,14 @@ import type { Range } from '../../cidr/ranges.ts';
 import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
 import { CMP, HOST_TO_NETWORK, NFT_LOOKUP_F_INV, NUMGEN_RANDOM } from './encode.ts';
-import { KEYS, type Key, type Statement, VERDICTS, type VerdictName } from './statement.ts';
+import { KEYS, type MatchKey, type Statement, VERDICTS, type VerdictName } from './statement.ts';
 
 /** What a register holds, and the expressions that have put it there. */
 interface Held {
   readonly by: readonly Expression[];
   /** Undefined if it is not understood. */
   readonly value:
-    | { readonly kind: 'key'; readonly key: Key; readonly bytes: number; readonly mask?: string }
+    | { readonly kind: 'key'; readonly key: MatchKey; readonly bytes: number; readonly mask?: string }
     | { readonly kind: 'random'; readonly modulus: number; readonly isNetwork: boolean }
     | { readonly kind: 'bytes'; readonly bytes: string }
     | undefined;
@@ -111,7 +111,7 @@ function rangeOf(low: Statement, high: Statement): Statement | undefined {
   return { ...low, range: { first: low.range.first, last: high.range.last } };
 }
 
-function highestOf(key: Key): bigint {
+function highestOf(key: MatchKey): bigint {
   return (1n << BigInt(8 * KEYS[key].bytes)) - 1n;
 }
 
@@ -135,7 +135,7 @@ function keyIn(expression: Expression): Held['value'] {
   for (const [key, { load, bytes }] of Object.entries(KEYS)) {
     if (!Object.entries(load).every(([name, value]) => has[name] === value)) continue;
     const length = expression.name === 'payload' ? expression.length : bytes;
-    if (length !== undefined && length <= bytes) return { kind: 'key', key: key as Key, bytes: length };
+    if (length !== undefined && length <= bytes) return { kind: 'key', key: key as MatchKey, bytes: length };
   }
   return undefined;
 }
@@ -187,7 +187,7 @@ function matchOf(
 }
 
 function comparison(
-  key: Key,
+  key: MatchKey,
   bytes: number,
   compared: string,
   operation: number | undefined,
@@ -215,7 +215,7 @@ function rangesOf({ first, last }: Range, highest: bigint): Readonly<Record<numb
 
 /** A prefix, or bits of which one must be set. */
 function maskedMatch(
-  key: Key,
+  key: MatchKey,
   mask: string,
   compared: string,
   operation: number | undefined,

@@ -2,7 +2,7 @@ import { ADDRESS_BITS, type Family } from '../../cidr/address.ts';
 import type { Range } from '../../cidr/ranges.ts';
 import type { KnownExpression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
-import { KEYS, type Key, type Statement, type Translation, VERDICTS } from './statement.ts';
+import { KEYS, type MatchKey, type Statement, type Translation, VERDICTS } from './statement.ts';
 
 /** NFT_REG_VERDICT; the others hold 16 bytes each. */
 const VERDICT_REGISTER = 0;
@@ -82,7 +82,7 @@ function encodeMatch(match: Extract<Statement, { readonly kind: 'match' }>): rea
 }
 
 /** Loads the first bytes of a key into the first register. */
-function load(key: Key, length: number): KnownExpression {
+function load(key: MatchKey, length: number): KnownExpression {
   const { load: loading } = KEYS[key];
   return loading.name === 'payload' ? { ...loading, to: FIRST, length } : { ...loading, to: FIRST };
 }
@@ -128,7 +128,7 @@ function prefixLength(bytes: number, { first, last }: Range): number | undefined
 }
 
 /** The bytes of a value as the kernel keeps them. */
-function bytesOfValue(key: Key, value: bigint): string {
+function bytesOfValue(key: MatchKey, value: bigint): string {
   const { bytes, order } = KEYS[key];
   const written = Buffer.from(digits(value, bytes), 'hex');
   return (order === 'host' ? written.reverse() : written).toString('hex');

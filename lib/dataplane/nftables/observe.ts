@@ -1,7 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
 import type { Range } from '../../cidr/ranges.ts';
 import { KEY_TYPE } from '../../netlink/change.ts';
-import type { KernelChain, KernelSet } from '../../netlink/replies.ts';
+import type { ChainReply, SetReply } from '../../netlink/replies.ts';
 import type { Requests } from '../netlink.ts';
 import { CHAINS, INTERIM_TABLE, SET, TABLE } from './names.ts';
 import { isOwn, type Table, tableOf } from './ruleset.ts';
@@ -51,7 +51,7 @@ async function readTable(
     const elements = holdsRanges(set, family) ? await read() : undefined;
     sets.push({ ...set, elements });
   }
-  const own: KernelChain[] = [];
+  const own: ChainReply[] = [];
   for (const chain of CHAINS) {
     const found = await requests.chain({ ...place, chain });
     if (found !== undefined) own.push(found);
@@ -66,6 +66,6 @@ async function readTable(
 /** NFT_SET_INTERVAL and NFT_SET_MAP. */
 const [INTERVAL, MAP] = [4, 8];
 
-function holdsRanges({ flags, keyType }: KernelSet, family: Family): boolean {
+function holdsRanges({ flags, keyType }: SetReply, family: Family): boolean {
   return keyType === KEY_TYPE[family] && (flags & (INTERVAL | MAP)) === INTERVAL;
 }

@@ -4,7 +4,7 @@ import { KEY_TYPE } from '../../netlink/change.ts';
 import type { Elements } from '../../netlink/elements.ts';
 import type { Expression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
-import type { Hook, KernelChain, KernelRule, KernelSet, KernelTable } from '../../netlink/replies.ts';
+import type { ChainReply, Hook, RuleReply, SetReply, TableReply } from '../../netlink/replies.ts';
 import type { UserData } from '../../netlink/user-data.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import { decode } from './decode.ts';
@@ -72,9 +72,9 @@ type ReadElements = { readonly ranges: readonly CountedRange[] } & Partial<
 /** What the kernel sends for a table, as a value. */
 export function tableOf(
   family: Family,
-  table: KernelTable,
-  sets: readonly (KernelSet & { readonly elements: ReadElements | undefined })[],
-  chains: readonly (KernelChain & { readonly rules: readonly KernelRule[] })[],
+  table: TableReply,
+  sets: readonly (SetReply & { readonly elements: ReadElements | undefined })[],
+  chains: readonly (ChainReply & { readonly rules: readonly RuleReply[] })[],
 ): Table {
   const { flags, owner, handle, use } = table;
   return {
@@ -93,7 +93,7 @@ export function tableOf(
   };
 }
 
-function setOf(family: Family, set: KernelSet & { readonly elements: ReadElements | undefined }): TableSet {
+function setOf(family: Family, set: SetReply & { readonly elements: ReadElements | undefined }): TableSet {
   const { name, handle, elements, size } = set;
   const unknown = set.flags & ~KNOWN_SET_FLAGS;
   const flags = [...names(SET_FLAGS, set.flags), ...(unknown === 0 ? [] : [`0x${unknown.toString(16)}`])];
@@ -117,7 +117,7 @@ function statefulText(expression: Expression): string {
   return expression.name === 'unknown' ? `${expression.type} ${expression.bytes}` : expression.name;
 }
 
-function ruleOf(family: Family, { expressions, handle, packets, ...rule }: KernelRule): TableRule {
+function ruleOf(family: Family, { expressions, handle, packets, ...rule }: RuleReply): TableRule {
   return { ...userData(rule), statements: decode(family, expressions), handle, packets };
 }
 

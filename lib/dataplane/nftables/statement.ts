@@ -60,14 +60,14 @@ interface KeyLayout {
   readonly write: (range: Range) => string;
 }
 
-export type Key = keyof typeof KEYS;
+export type MatchKey = keyof typeof KEYS;
 
 /** What a rule does, in the order in which a packet meets it. Equal texts mean the same. */
 export type Statement =
   /** The key is, or is not, in a range of values, in a set, or has one of the bits. */
-  | { readonly kind: 'match'; readonly key: Key; readonly isNot?: boolean; readonly range: Range }
-  | { readonly kind: 'match'; readonly key: Key; readonly isNot?: boolean; readonly set: string }
-  | { readonly kind: 'match'; readonly key: Key; readonly isNot?: boolean; readonly bits: bigint }
+  | { readonly kind: 'match'; readonly key: MatchKey; readonly isNot?: boolean; readonly range: Range }
+  | { readonly kind: 'match'; readonly key: MatchKey; readonly isNot?: boolean; readonly set: string }
+  | { readonly kind: 'match'; readonly key: MatchKey; readonly isNot?: boolean; readonly bits: bigint }
   /** One of `size` packets out of `left`, at random. */
   | { readonly kind: 'chance'; readonly size: number; readonly left: number }
   | { readonly kind: 'counter' }

@@ -11,8 +11,7 @@ it('a watch gives other events their turn while another process floods its socke
     return reads < 10_000 ? Buffer.alloc(0) : undefined;
   });
   using watch = openChangeWatch([]);
-  const waiting = mock.method(NetlinkSocket.prototype, 'readable', async () => watch[Symbol.dispose]());
+  setImmediate(() => watch[Symbol.dispose]());
   assert.equal((await watch[Symbol.asyncIterator]().next()).done, true);
-  assert.equal(waiting.mock.callCount(), 1);
   assert.ok(reads < 10_000, `${reads} reads`);
 });
