@@ -133,33 +133,27 @@ const DAMAGES: readonly Damage[] = [
   },
 ];
 
-for (const { family, kind } of FAMILY_KINDS) {
+for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
   const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
   const lab = (options?: Partial<RuleOptions>) => createNftLab(kind, family, options);
 
   describe(`nftables, ${kind}, ${family}`, () => {
-    it('makes the table, then has nothing more to do but to look at it', async () => {
+    it('makes the table, then has nothing more to do, and starts no program', async () => {
       await using node = await lab();
       const plan = await node.sync(policy);
       assert.deepEqual(plan?.found, ['table missing']);
       await assertExact(node, policy);
       assert.equal(await node.sync(policy), undefined);
-      const before = node.commands.length;
-      assert.equal(await node.sync(policy), undefined);
-      const looks = WITH_NETLINK ? [] : [`nft list table ${TABLE(family)}`];
-      assert.deepEqual(node.commands.slice(before), looks);
+      assert.deepEqual(node.commands, []);
     });
 
-    it('changes the elements that differ, in one transaction, and no other, without a look by a tool', async () => {
+    it('changes the elements that differ, in one transaction, and no other', async () => {
       await using node = await lab();
       await node.sync(policy);
       assert.equal(await node.sync(policy), undefined);
       const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
       const added = family === 'IPv4' ? '172.16.0.0/12' : '64:ff9b::/96';
-      const before = node.commands.length;
       const coming = await node.sync(more);
-      const list = `nft list table ${TABLE(family)}`;
-      assert.deepEqual(node.commands.slice(before), WITH_NETLINK ? [] : [list, 'nft -f -']);
       assert.equal(coming?.script, `add element ${TABLE(family)} not-masqueraded { ${added} }\n`);
       assert.deepEqual(
         coming.added.map(({ text }) => text),
@@ -178,7 +172,7 @@ for (const { family, kind } of FAMILY_KINDS) {
       await node.nft(olderPriority(TABLE(family)));
       const plan = await node.sync(more);
       assert.deepEqual(plan?.found, ['rules differ', 'elements differ']);
-      assert.match(plan.script, /^add element .*\ndelete chain .*\ntable .* \{\nchain postrouting \{\n/);
+      assert.match(plan.script, /^add element .*\ndelete chain .*\nadd chain .*\n(add rule .*\n)+$/);
       assert.equal(plan.remakes, false);
       await assertExact(node, more);
     });
@@ -196,17 +190,12 @@ for (const { family, kind } of FAMILY_KINDS) {
       assert.notEqual(after.at(-1), before.at(-1));
     });
 
-    // Of 10,000 elements nft 1.0.6 takes minutes to delete the half one by one.
-    it('makes the table anew where very many of its elements go, unless netlink deletes them', async () => {
+    it('changes very many elements singly', async () => {
       await using node = await lab();
-      const many = manyOf(family, 0);
-      await node.sync(many);
-      const fewer = await node.sync({ family, from: [], entries: many.entries.slice(20) });
-      assert.equal(fewer?.remakes, false);
+      await node.sync(manyOf(family, 0));
       const others = manyOf(family, MANY / 2);
       const plan = await node.sync(others);
-      assert.deepEqual(plan?.found, ['elements differ']);
-      assert.equal(plan.remakes, !WITH_NETLINK);
+      assert.deepEqual([plan?.found, plan?.remakes], [['elements differ'], false]);
       await assertExact(node, others);
     });
 
@@ -263,9 +252,8 @@ for (const { family, kind } of FAMILY_KINDS) {
           owner.stdin?.write(`table ${TABLE(family)} { flags owner; ${chain}; }\n`);
           while (!(await node.nft('list tables')).includes(TABLE(family))) await delay(10);
           await assert.rejects(node.sync(policy), ({ failure, message, remedy }: DataplaneError) => {
-            const [, name, port] = /\((\w+)(?:, netlink port (\d+), .*)?\)/.exec(message) ?? [];
-            assert.deepEqual([failure, name], ['refused', 'nft']);
-            assert.equal(port, WITH_NETLINK ? `${owner.pid}` : undefined);
+            assert.equal(failure, 'refused');
+            assert.match(message, new RegExp(`\\(netlink port ${owner.pid}, `));
             assert.doesNotMatch(remedy, /NET_ADMIN/);
             return true;
           });
@@ -331,7 +319,7 @@ async function createNftLab(
   const box = stack.use(await createBox(kind));
   const { netlink } = stack.use(await hostNetlink(box));
   const { host, commands } = boxHost(box, netlink);
-  const dataplane = await openNftables({ chain: CHAIN, randomFully: true, toPorts: [], ...options }, host);
+  const dataplane = openNftables({ chain: CHAIN, randomFully: true, toPorts: [], ...options }, host);
   const owned = stack.move();
   return {
     box,

@@ -2,19 +2,16 @@ import assert from 'node:assert/strict';
 import { Netlink as DataplaneNetlink } from '../../lib/dataplane/netlink.ts';
 import { NetlinkError, type NetlinkFailure } from '../../lib/netlink/error.ts';
 import type { NfTables } from '../../lib/netlink/nf-tables.ts';
-import type { Generation } from '../../lib/netlink/replies.ts';
-import type { Events } from '../../lib/netlink/watch.ts';
+import type { Events, TableChange } from '../../lib/netlink/watch.ts';
 import type { Box } from './box.ts';
 import { startHelper } from './helper.ts';
 
 /** What a process in the box does over its netlink sockets. */
 export interface Netlink extends Omit<NfTables, typeof Symbol.dispose> {
   /** The changes since the last call, as the watch told them. */
-  changes(): Promise<readonly Events<Generation>[]>;
-  /** The types of all messages that came through the filter of a subscription since the last call. */
-  types(): Promise<readonly number[]>;
+  changes(): Promise<readonly Events<TableChange>[]>;
   /** Makes so many changes of nf_tables while nobody reads the watch; what the watch then tells first. */
-  flood(times: number): Promise<Events<Generation>>;
+  flood(times: number): Promise<Events<TableChange>>;
 }
 
 export interface Call {
@@ -74,7 +71,7 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
   ] as const;
   return {
     ...(Object.fromEntries(
-      [...methods, 'changes' as const, 'types' as const, 'flood' as const].map((name) => [name, call(name)]),
+      [...methods, 'changes' as const, 'flood' as const].map((name) => [name, call(name)]),
     ) as unknown as Netlink),
     [Symbol.asyncDispose]: () => helper[Symbol.asyncDispose](),
   };

@@ -1,20 +1,19 @@
 /** Reads and changes nf_tables of the box that it is in, over netlink sockets. */
 import { NetlinkError } from '../../lib/netlink/error.ts';
-import { messagesIn } from '../../lib/netlink/messages.ts';
 import { NfTables } from '../../lib/netlink/nf-tables.ts';
-import type { Generation } from '../../lib/netlink/replies.ts';
-import { NetlinkSocket } from '../../lib/netlink/socket.ts';
-import { type Events, openChangeWatch } from '../../lib/netlink/watch.ts';
+import { type Events, openChangeWatch, type TableChange } from '../../lib/netlink/watch.ts';
 import { answer } from './helper.ts';
 import { type Answer, type Call, fromText, type Netlink, toText } from './netlink.ts';
 
 const tables = new NfTables();
-const filtered = new NetlinkSocket();
-filtered.subscribe();
-const heard: Events<Generation>[] = [];
+const watched = [
+  { family: 'IPv4', table: 't' },
+  { family: 'IPv4', table: 'nat', chains: ['POSTROUTING'] },
+] as const;
+const heard: Events<TableChange>[] = [];
 
 async function listen(): Promise<void> {
-  for await (const changes of openChangeWatch()) heard.push(changes);
+  for await (const changes of openChangeWatch(watched)) heard.push(changes);
 }
 
 const netlink: Netlink = {
@@ -30,14 +29,8 @@ const netlink: Netlink = {
   natChains: () => tables.natChains(),
   size: (...values) => tables.size(...values),
   changes: async () => heard.splice(0),
-  async types() {
-    const types: number[] = [];
-    for (let bytes = filtered.receive(); bytes !== undefined; bytes = filtered.receive())
-      types.push(...messagesIn(bytes).map(({ type }) => type));
-    return types;
-  },
   async flood(times) {
-    using watch = openChangeWatch();
+    using watch = openChangeWatch(watched);
     const elements = { family: 'IPv4', table: 't', set: 's', ranges: [{ first: 1n, last: 1n }] } as const;
     for (let round = 0; round < times; round += 2) {
       await tables.commit([{ kind: 'add elements', ...elements }]);

@@ -31,7 +31,7 @@ export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = [
     flags: ['--backend=iptables', '--iptables-mode=legacy'],
     open: (options, host) => openIptables({ mode: 'legacy', ...options }, host),
   },
-  { name: 'nftables', flags: ['--backend=nftables'], open: openNftables },
+  { name: 'nftables', flags: ['--backend=nftables'], open: async (...values) => openNftables(...values) },
 ];
 
 /** What the agent does where no flag says otherwise. */

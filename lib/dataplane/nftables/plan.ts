@@ -306,17 +306,17 @@ function elementLine(family: Family, range: Range): string {
 /** @throws {DataplaneError} if only another program may change the table */
 function refuseForeign(family: Family, table: Table): void {
   const name = tableName(family);
-  if (!isOwn(table))
-    throw new DataplaneError(
-      'refused',
-      `the table ${name} is not the agent's: it has no comment that begins with "${COMMENT_START}"`,
-      `find out which program made it, and rename or delete it: nft delete table ${name}`,
-    );
   // Only the socket that has made a table with the flag `owner` may change it (nft(8)).
   if (table.owner !== undefined)
     throw new DataplaneError(
       'refused',
       `another process owns the table ${name} (netlink port ${table.owner}, mostly the process id): only that process may change it`,
       'end that process, with which the table goes, or use --backend=iptables',
+    );
+  if (!isOwn(table))
+    throw new DataplaneError(
+      'refused',
+      `the table ${name} is not the agent's: it has no comment that begins with "${COMMENT_START}"`,
+      `find out which program made it, and rename or delete it: nft delete table ${name}`,
     );
 }
