@@ -44,18 +44,26 @@ export function openNftables(
   /** How many transactions this process has begun: a reading in which one begins is torn. */
   let writes = 0;
 
-  /** Reads what may have changed since the last reading. Without a watch that is everything. */
+  /**
+   * Reads what may have changed since the last reading; without a watch that is everything. If another program changes the table
+   * meanwhile, it reads again; what it returns in the end may then be torn, and is not remembered: an event will tell.
+   */
   const read = async (family: Family, isWhole: boolean): Promise<Ruleset> => {
-    const touched = netlink.takeTouched(family);
     const last = readings.get(family);
-    const isFresh = !isWhole && touched !== 'unknown' && last !== undefined && performance.now() < last.until;
-    if (isFresh && !touched.rules) return last.ruleset;
-    const elements = isFresh && !touched.elements ? elementsOf(last.ruleset) : undefined;
+    const isFresh = !isWhole && last !== undefined && performance.now() < last.until;
+    let touched = netlink.takeTouched(family);
+    if (isFresh && touched !== 'unknown' && !touched.rules) return last.ruleset;
     readings.delete(family);
-    const ruleset = await ask((requests) => readRuleset(requests, family, elements));
-    const until = elements === undefined ? performance.now() + READ_AGAIN_MS : (last?.until ?? 0);
-    readings.set(family, { ruleset, until });
-    return ruleset;
+    let elements = isFresh ? elementsOf(last.ruleset) : undefined;
+    for (let reading = 1; ; reading += 1) {
+      if (touched === 'unknown' || touched.elements) elements = undefined;
+      const until = elements === undefined ? performance.now() + READ_AGAIN_MS : (last?.until ?? 0);
+      const ruleset = await ask((requests) => readRuleset(requests, family, elements));
+      touched = netlink.takeTouched(family);
+      const isQuiet = touched !== 'unknown' && !touched.rules;
+      if (isQuiet) readings.set(family, { ruleset, until });
+      if (isQuiet || touched === 'unknown' || reading === MOST_READINGS) return ruleset;
+    }
   };
 
   const apply = async (policy: Policy | undefined, plan: TablePlan, from: Ruleset): Promise<void> => {
@@ -144,6 +152,8 @@ interface Reading {
 }
 
 const READ_AGAIN_MS = 3_600_000;
+
+const MOST_READINGS = 3;
 
 /** So many elements are asked for one by one, instead of reading the whole set. */
 const MOST_ASKED = 100;
