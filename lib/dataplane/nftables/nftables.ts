@@ -15,7 +15,7 @@ import type { Netlink, Requests } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
 import { dataplaneError } from './failure.ts';
 import { INVALID_CHAIN, SET, TABLE } from './names.ts';
-import { type Ruleset, readRuleset } from './observe.ts';
+import { type Ruleset, RulesetReader, readRuleset } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
 import { isOwn, isSameTable, ruleText, type Table, type TableChain, type TableRule } from './ruleset.ts';
 import { type PolicyTable, renderTable } from './table.ts';
@@ -33,44 +33,21 @@ export function openNftables(
 ): Dataplane {
   const { netlink } = host;
   if (netlink === undefined || netlink.isOver) throw needsNetlink(netlink);
-  const ask = <Answer>(use: (requests: Requests) => Promise<Answer>) =>
-    netlink.use(use).catch((error: unknown) => {
-      throw dataplaneError(error);
-    });
+  const fail = (error: unknown): never => {
+    throw dataplaneError(error);
+  };
+  const ask = <Answer>(use: (requests: Requests) => Promise<Answer>) => netlink.use(use).catch(fail);
   /** What the kernel held when it was last found to hold the policy. */
   const confirmed = new Map<Family, Table>();
-  const readings = new Map<Family, Reading>();
+  const reader = new RulesetReader(netlink);
   const oddities = new Map<Family, Oddity>();
   /** How many transactions this process has begun: a reading in which one begins is torn. */
   let writes = 0;
 
-  /**
-   * Reads what may have changed since the last reading; without a watch that is everything. If another program changes the table
-   * meanwhile, it reads again; what it returns in the end may then be torn, and is not remembered: an event will tell.
-   */
-  const read = async (family: Family, isWhole: boolean): Promise<Ruleset> => {
-    const last = readings.get(family);
-    const isFresh = !isWhole && last !== undefined && performance.now() < last.until;
-    let touched = netlink.takeTouched(family);
-    if (isFresh && touched !== 'unknown' && !touched.rules) return last.ruleset;
-    readings.delete(family);
-    let elements = isFresh ? elementsOf(last.ruleset) : undefined;
-    for (let reading = 1; ; reading += 1) {
-      if (touched === 'unknown' || touched.elements) elements = undefined;
-      const until = elements === undefined ? performance.now() + READ_AGAIN_MS : (last?.until ?? 0);
-      const ruleset = await ask((requests) => readRuleset(requests, family, elements));
-      touched = netlink.takeTouched(family);
-      const isQuiet = touched !== 'unknown' && !touched.rules;
-      if (isQuiet) readings.set(family, { ruleset, until });
-      if (isQuiet || touched === 'unknown' || reading === MOST_READINGS) return ruleset;
-    }
-  };
-
   const apply = async (policy: Policy | undefined, plan: TablePlan, from: Ruleset): Promise<void> => {
     const { family } = from;
-    const last = readings.get(family);
+    const last = reader.forget(family);
     confirmed.delete(family);
-    readings.delete(family);
     writes += 1;
     await ask(async (requests) => {
       const { id: before } = await requests.generation();
@@ -85,7 +62,7 @@ export function openNftables(
       if (isAlone && ruleset.table !== undefined && !isSameTable(ruleset.table, wanted))
         oddities.set(family, { wanted, table: ruleset.table });
       if (last?.ruleset === from && (await hasAll(requests, family, plan.added)))
-        readings.set(family, { ruleset, until: last.until });
+        reader.keep(family, { ...last, ruleset });
     });
   };
 
@@ -127,7 +104,8 @@ export function openNftables(
     async observe(family, care) {
       const isWhole = care === 'most';
       const { id } = await ask((requests) => requests.generation());
-      return observed(await read(family, isWhole), id, isWhole);
+      const ruleset = await reader.read(family, isWhole).catch(fail);
+      return observed(ruleset, id, isWhole);
     },
     async count(policy) {
       const before = writes;
@@ -145,16 +123,6 @@ export function openNftables(
   };
 }
 
-interface Reading {
-  readonly ruleset: Ruleset;
-  /** When everything is read again, by performance.now(), in case that an event does not tell everything. */
-  readonly until: number;
-}
-
-const READ_AGAIN_MS = 3_600_000;
-
-const MOST_READINGS = 3;
-
 /** So many elements are asked for one by one, instead of reading the whole set. */
 const MOST_ASKED = 100;
 
@@ -168,11 +136,6 @@ async function hasAll(
   for (const range of added)
     if (!(await requests.hasRange({ family, table: TABLE, set: SET }, range))) return false;
   return true;
-}
-
-function elementsOf({ table }: Ruleset): { readonly ranges: readonly Range[] } | undefined {
-  const set = table?.sets.find(({ name }) => name === SET);
-  return set?.ranges === undefined || set.hasOthers === true ? undefined : { ranges: set.ranges };
 }
 
 /** What the agent has written, and how the kernel shows it. */

@@ -190,6 +190,7 @@ export function linesOf(table: Table): readonly string[] {
 
 /** Whether two tables differ in nothing but counts and handles. */
 export function isSameTable(a: Table, b: Table): boolean {
+  if (a === b) return true;
   const [lines, others] = [linesOf(a), linesOf(b)];
   return (
     lines.length === others.length &&
