@@ -8,7 +8,7 @@ import { inTurns, usesLegacyNat } from './iptables/legacy.ts';
 import { ruleTarget } from './iptables/rule.ts';
 import { createTool, type Tool } from './iptables/tool.ts';
 import { type Netlink, noAnswer } from './netlink.ts';
-import { TABLE } from './nftables/names.ts';
+import { INTERIM_TABLE, TABLE } from './nftables/names.ts';
 import { type DataplaneOptions, DEFAULT_CHAIN, type IptablesMode } from './options.ts';
 
 /** The table, and the chain of nat, that kube-proxy keeps in its two modes (pkg/proxy in Kubernetes). */
@@ -33,23 +33,26 @@ export async function choose(options: DataplaneOptions, host: Host): Promise<Cho
   const flag = askingFlag(options);
   if (flag !== undefined) return { backend: 'iptables', by: 'trial', reason: `asked for by ${flag}` };
   const { tables, chains, areHidden } = await readEvidence(host);
+  const limit = areHidden ? '; nftables rules cannot be read, because netlink does not work' : '';
   const proxy = tables.has(KUBE_PROXY.table)
     ? 'nftables'
     : chains.has(KUBE_PROXY.chain)
       ? 'iptables'
       : undefined;
-  const [inChains, inTables] = [chains.has(DEFAULT_CHAIN), tables.has(TABLE)];
+  const inChains = chains.has(DEFAULT_CHAIN);
+  const inTables = tables.has(TABLE) || tables.has(INTERIM_TABLE);
   if (inChains && inTables) {
     const of = proxy === undefined ? '' : `, and kube-proxy uses ${proxy}`;
     const reason = `rules of the agent are in both dataplanes${of}`;
     return { backend: proxy ?? 'iptables', by: 'own-rules', reason };
   }
   if (inChains || inTables) {
-    const reason = 'rules of the agent are there';
+    const reason = `rules of the agent are there${limit}`;
     return { backend: inChains ? 'iptables' : 'nftables', by: 'own-rules', reason };
   }
   if (areHidden && proxy === undefined) throw hiddenTables(host.netlink);
-  if (proxy !== undefined) return { backend: proxy, by: 'kube-proxy', reason: `kube-proxy uses ${proxy}` };
+  if (proxy !== undefined)
+    return { backend: proxy, by: 'kube-proxy', reason: `kube-proxy uses ${proxy}${limit}` };
   return { backend: 'iptables', by: 'trial', reason: 'neither the agent nor kube-proxy had rules' };
 }
 
@@ -60,7 +63,7 @@ export function askingFlag({ mode, chain }: DataplaneOptions): string | undefine
 }
 
 async function readEvidence(host: Host): Promise<Evidence> {
-  const tables = [TABLE, KUBE_PROXY.table];
+  const tables = [TABLE, INTERIM_TABLE, KUBE_PROXY.table];
   // Another name asks for iptables.
   const chains = [DEFAULT_CHAIN, KUBE_PROXY.chain];
   const answer = host.netlink?.use(async (requests) => {
