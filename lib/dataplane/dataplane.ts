@@ -71,6 +71,8 @@ export interface Observed {
   /** The plan that removes all of the agent's rules; undefined if there are none. */
   remove(): Plan | undefined;
   verdicts(): KernelVerdicts;
+  /** The agent's rules, without counts: as `iptables -S` or `nft list table` prints them; undefined if there are none. */
+  text(): string | undefined;
   /**
    * What stays, without effect, after the plan for this policy or, without one, after the removal: in words, with the
    * reason and what to do.

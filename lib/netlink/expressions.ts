@@ -21,7 +21,7 @@ interface Values {
 }
 
 /** What becomes of a packet: a positive code is netfilter's (NF_ACCEPT), a negative one of nf_tables (NFT_RETURN). */
-export interface VerdictData {
+interface VerdictData {
   readonly code: number;
   readonly chain?: string | undefined;
 }

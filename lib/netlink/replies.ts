@@ -102,7 +102,7 @@ const NFTA_SET_DESC_SIZE = 1;
 const NFTA_SET_ELEM_LIST_ELEMENTS = 3;
 const NFTA_RULE = { chain: 2, handle: 3, expressions: 4, userData: 7 } as const;
 
-export const NF_INET_POST_ROUTING = 4;
+const NF_INET_POST_ROUTING = 4;
 
 /** NFPROTO_… in linux/netfilter.h. */
 export const FAMILY_IDS = [{ word: 'inet', protocol: 1 }, NFPROTO.IPv4, NFPROTO.IPv6] as const;

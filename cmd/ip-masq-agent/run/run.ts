@@ -192,8 +192,8 @@ async function openLeftovers(
   { dataplane }: Sync,
 ): Promise<Leftovers> {
   const { Leftovers } = await import('../../../lib/watchers/leftovers.ts');
-  // In legacy mode a request over netlink could load modules of nf_tables.
-  const others = dataplane.hearsChanges ? host : systemHost(flags['sync-timeout']);
+  // In legacy mode netlink is for what is beside the agent's work alone.
+  const others = dataplane.hearsChanges ? host : commandHost(flags);
   ending.leftovers = new Leftovers(dataplaneOptions(flags), others, log, stopSignal);
   return ending.leftovers;
 }
@@ -226,7 +226,7 @@ function openNetlink(log: Logger, recorder: Recorder): Netlink {
 }
 
 const WITHOUT_NETLINK =
-  'the agent works through the tools instead, and finds changes that other programs make only at the next resync; --netlink=off turns netlink off';
+  'nftables does not work without it; iptables does, but the agent finds changes that other programs make only at the next resync';
 
 async function serveStatus({ args, log, status, recorder, triggers }: Surroundings): Promise<void> {
   const { flags } = args;

@@ -107,6 +107,10 @@ export function iptablesDataplane(
         remove: () => bound(planRemoval(found, chain)),
         stays: (policy) => stays(found, options, policy),
         verdicts: () => kernelVerdicts(found, chain),
+        text: () =>
+          planRemoval(found, chain)
+            ?.current.map((line) => `${line}\n`)
+            .join(''),
       };
     },
     count: (policy) =>

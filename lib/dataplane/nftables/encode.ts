@@ -134,6 +134,6 @@ function bytesOfValue(key: MatchKey, value: bigint): string {
   return (order === 'host' ? written.reverse() : written).toString('hex');
 }
 
-export function digits(value: bigint, bytes: number): string {
+function digits(value: bigint, bytes: number): string {
   return value.toString(16).padStart(2 * bytes, '0');
 }

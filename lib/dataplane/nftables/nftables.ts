@@ -18,7 +18,7 @@ import { INVALID_CHAIN, SET, TABLE } from './names.ts';
 import { type Ruleset, RulesetReader, readRuleset } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
 import { isOwn, isSameTable, ruleText, type Table, type TableChain, type TableRule } from './ruleset.ts';
-import { type PolicyTable, renderTable } from './table.ts';
+import { type PolicyTable, renderTable, tableBlock } from './table.ts';
 import { kernelVerdicts } from './verdict.ts';
 
 /**
@@ -89,6 +89,7 @@ export function openNftables(
       stays: (policy) =>
         policy !== undefined && table !== undefined && isAsWritten(policy) ? [oddityText(family)] : [],
       verdicts: () => kernelVerdicts(family, table),
+      text: () => (table !== undefined && isOwn(table) ? tableBlock(table) : undefined),
     };
   };
 

@@ -1,11 +1,12 @@
 import type { Family } from '../../cidr/address.ts';
-import { formatRange, type Range, sameRanges } from '../../cidr/ranges.ts';
+import { type Range, sameRanges } from '../../cidr/ranges.ts';
 import { KEY_TYPE } from '../../netlink/change.ts';
 import type { Elements } from '../../netlink/elements.ts';
 import type { Expression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
 import type { ChainReply, Hook, RuleReply, SetReply, TableReply } from '../../netlink/replies.ts';
 import type { UserData } from '../../netlink/user-data.ts';
+import { printable } from '../../text/escape.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import { decode } from './decode.ts';
 import { NFT_FAMILY, SRCNAT } from './names.ts';
@@ -41,7 +42,7 @@ export interface TableSet extends UserData {
   readonly handle?: number;
 }
 
-export interface CountedRange extends Range {
+interface CountedRange extends Range {
   readonly packets?: bigint | undefined;
 }
 
@@ -135,7 +136,11 @@ function byName(a: { readonly name: string }, b: { readonly name: string }): num
 
 /** A rule as nft(8) writes it, without counts. */
 export function ruleText(family: Family, rule: TableRule): string {
-  return [...rule.statements.map((one) => statementText(family, one)), ...userDataLines(rule)].join(' ');
+  const text = [...rule.statements.map((one) => statementText(family, one)), ...userDataLines(rule)].join(
+    ' ',
+  );
+  // Other programs choose the names of chains and sets.
+  return printable(text);
 }
 
 /** Comment and flags of the table. */
@@ -168,7 +173,7 @@ function hookText({ type, number, priority, policy }: Hook): string {
 
 function userDataLines({ comment, extra }: UserData): readonly string[] {
   return [
-    ...(comment === undefined ? [] : [`comment "${comment}"`]),
+    ...(comment === undefined ? [] : [`comment "${printable(comment)}"`]),
     ...(extra === undefined ? [] : [`user data ${extra}`]),
   ];
 }
@@ -177,12 +182,12 @@ function userDataLines({ comment, extra }: UserData): readonly string[] {
 export function linesOf(table: Table): readonly string[] {
   const { family } = table;
   const line = (head: string, properties: readonly string[]) =>
-    `${head} { ${properties.map((one) => one.replace(/;$/, '')).join('; ')}`;
+    `${head} ${properties.map((one) => one.replace(/;$/, '')).join('; ')}`;
   return [
     ...tableProperties(table).map((one) => `table ${one}`),
-    ...table.sets.map((set) => line(`set ${set.name}`, setProperties(set))),
+    ...table.sets.map((set) => line(`set ${printable(set.name)}`, setProperties(set))),
     ...table.chains.flatMap((chain) => [
-      line(`chain ${chain.name}`, chainProperties(chain)),
+      line(`chain ${printable(chain.name)}`, chainProperties(chain)),
       ...chain.rules.map((rule) => `rule ${ruleText(family, rule)}`),
     ]),
   ];
@@ -208,8 +213,4 @@ export function isOwn(table: Table): boolean {
     ...table.chains.flatMap(({ rules }) => rules),
   ];
   return objects.some(({ comment }) => comment?.startsWith(COMMENT_START));
-}
-
-export function formatRanges(family: Family, ranges: readonly Range[]): readonly string[] {
-  return ranges.map((range) => formatRange(family, range));
 }

@@ -5,6 +5,7 @@ import { formatRange, type Range, rangeOf } from '../../cidr/ranges.ts';
 import type { Hook } from '../../netlink/replies.ts';
 import { flatten } from '../../policy/flatten.ts';
 import { type Entry, fromSet, type NodeAddress, type Policy } from '../../policy/policy.ts';
+import { printable } from '../../text/escape.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { portRules } from '../ports.ts';
@@ -208,10 +209,10 @@ export function tableBlock(table: Table): string {
     ...table.sets.flatMap((set) => {
       const texts = set.ranges?.map((range) => formatRange(family, range)) ?? [];
       const elements = texts.length === 0 ? [] : [`elements = { ${texts.join(', ')} }`];
-      return block(`set ${set.name}`, [...setProperties(set), ...elements]);
+      return block(`set ${printable(set.name)}`, [...setProperties(set), ...elements]);
     }),
     ...table.chains.flatMap((chain) =>
-      block(`chain ${chain.name}`, [
+      block(`chain ${printable(chain.name)}`, [
         ...chainProperties(chain),
         ...chain.rules.map((one) => ruleText(family, one)),
       ]),

@@ -61,6 +61,7 @@ function fakeKernel(
         trust: () => done.push(`trust ${family}`),
         remove: () => (isEmpty ? undefined : plan),
         stays: () => [],
+        text: () => undefined,
         verdicts: () => ({ state: 'no chain', family, ranges: [] }),
       };
     },
