@@ -156,10 +156,10 @@ function keyIn(bytes: Buffer, start: number, end: number, keyBytes: 4 | 16): big
 }
 
 /**
- * All elements of a set. As in the kernel, a range goes up to the next edge, whether that is its end or the beginning of
+ * All elements of a set. In a set of intervals, as in the kernel, a range goes up to the next edge, whether that is its end or the beginning of
  * another range; nft(8) may write an end at the lowest address, which ends nothing.
  */
-export function joinElements(parts: readonly Part[], keyBytes: number): Elements {
+export function joinElements(parts: readonly Part[], keyBytes: number, isInterval = true): Elements {
   const all = parts.flatMap(({ edges }) => edges);
   const edges = all.filter(({ flags }) => flags !== NFT_SET_ELEM_CATCHALL).toSorted(byKey);
   const generations = [...new Set(parts.map(({ generation }) => generation))];
@@ -170,7 +170,8 @@ export function joinElements(parts: readonly Part[], keyBytes: number): Elements
     const next = edges[index + 1];
     if (next?.key === key)
       throw generations.length > 1 ? interrupted('list elements') : malformed('an element twice');
-    ranges.push({ first: key, last: next === undefined ? highest : next.key - 1n, packets });
+    const end = next === undefined ? highest : next.key - 1n;
+    ranges.push({ first: key, last: isInterval ? end : key, packets });
   }
   const hasOthers = all.some((one) => one.hasOthers);
   return { ranges, catchAll: all.length > edges.length, hasOthers, generations };

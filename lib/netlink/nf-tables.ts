@@ -106,11 +106,11 @@ export class NfTables implements Disposable {
     return rules?.filter((rule) => rule !== undefined) ?? [];
   }
 
-  /** The elements of an interval set of addresses; undefined if there is no such set. */
-  async elements(name: SetName): Promise<Elements | undefined> {
+  /** The elements of a set of addresses; undefined if there is no such set. */
+  async elements(name: SetName, isInterval = true): Promise<Elements | undefined> {
     const { bytes: keyBytes } = NFPROTO[name.family];
     const parts = await this.#ask('elements', name, name.set, (reply) => readElements(reply, keyBytes));
-    return parts && joinElements(parts, keyBytes);
+    return parts && joinElements(parts, keyBytes, isInterval);
   }
 
   /** Whether both edges of a range are in an interval set, however much else changes meanwhile. */

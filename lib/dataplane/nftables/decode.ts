@@ -2,7 +2,7 @@ import type { Family } from '../../cidr/address.ts';
 import type { Range } from '../../cidr/ranges.ts';
 import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
-import { CMP, HOST_TO_NETWORK, NFT_LOOKUP_F_INV, NUMGEN_RANDOM } from './encode.ts';
+import { CMP, HOST_TO_NETWORK, NFT_LOOKUP_F_INV, NUMGEN_RANDOM, PORTS } from './encode.ts';
 import { KEYS, type MatchKey, type Statement, VERDICTS, type VerdictName } from './statement.ts';
 
 /** What a register holds, and the expressions that have put it there. */
@@ -76,7 +76,8 @@ function read(family: Family, expression: Expression, take: Take): Step {
   const value = loaded(expression);
   const isLoad = expression.name !== 'unknown' && 'to' in expression && expression.to !== undefined;
   const isSet = 'from' in expression && expression.from !== undefined;
-  if (!isLoad || isSet) return { statement: other([expression]) };
+  const given = isSet ? (take(expression.from)?.by ?? []) : [];
+  if (!isLoad || isSet) return { statement: other([...given, expression]) };
   return { register: expression.to, by: [expression], value };
 }
 
@@ -241,8 +242,8 @@ function verdictOf(expression: Extract<KnownExpression, { name: 'immediate' }>):
   return { kind: 'verdict', verdict: verdict as VerdictName, ...(chain !== undefined && { chain }) };
 }
 
-/** NF_NAT_RANGE_MAP_IPS and _PROTO_SPECIFIED: what the kernel adds if there are addresses or ports. */
-const TOLD = 0x3;
+/** NF_NAT_RANGE_MAP_IPS, which the kernel adds if there are addresses. */
+const ADDRESSES = 0x1;
 
 function translationOf(
   family: Family,
@@ -251,7 +252,10 @@ function translationOf(
   ports: Range | 'none' | undefined,
 ): Statement | undefined {
   if (address === undefined || ports === undefined) return undefined;
-  const flags = (expression.flags ?? 0) & ~TOLD;
+  const { flags: all = 0 } = expression;
+  // What is not used: another rule than the one that it looks like.
+  if ((ports === 'none') === ((all & PORTS) !== 0)) return undefined;
+  const flags = all & ~(ADDRESSES | PORTS);
   const isSnat =
     expression.name === 'nat' && expression.type === 0 && expression.family === NFPROTO[family].protocol;
   if (expression.name === 'nat' && (!isSnat || address === 'none')) return undefined;
@@ -279,11 +283,12 @@ function numberOf(digits: string): bigint {
   return BigInt(`0x${digits || '0'}`);
 }
 
-/** Expressions behind which a packet goes on, whatever they do with it. */
-const PASSING = ['log', 'meta', 'ct', 'counter', 'notrack', 'objref'];
+/** Expressions behind which a packet goes on, whatever they do with it, if what they get from registers is no match. */
+const PASSING = ['log', 'meta', 'ct', 'notrack', 'objref'];
 
 function other(expressions: readonly Expression[]): Statement {
-  const passes = expressions.every((one) => PASSING.includes(one.name === 'unknown' ? one.type : one.name));
+  const last = expressions.at(-1);
+  const passes = last !== undefined && PASSING.includes(last.name === 'unknown' ? last.type : last.name);
   return { kind: 'other', text: expressions.map(rawText).join(' '), passes };
 }
 

@@ -15,6 +15,8 @@ export const NFT_LOOKUP_F_INV = 1;
 export const NUMGEN_RANDOM = 1;
 export const HOST_TO_NETWORK = 1;
 const NFT_NAT_SNAT = 0;
+/** NF_NAT_RANGE_PROTO_SPECIFIED: without it the kernel does not use the ports of `masq`. */
+export const PORTS = 0x2;
 
 /**
  * The expressions of a rule, as nft(8) makes them.
@@ -105,10 +107,11 @@ function encodeTranslation(
     value: digits(BigInt(port), 2),
   }));
   const [fromPort, toPort] = portRegisters.map(({ to }) => to);
+  const all = flags | (ports === undefined ? 0 : PORTS);
   const common = {
     ...(fromPort !== undefined && { fromPort }),
     ...(toPort !== undefined && { toPort }),
-    ...(flags !== 0 && { flags }),
+    ...(all !== 0 && { flags: all }),
   };
   if (kind === 'masquerade') return [...portRegisters, { name: 'masq', ...common }];
   const value = digits(address?.first ?? 0n, ADDRESS_BITS[family] / 8);

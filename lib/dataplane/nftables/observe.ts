@@ -47,8 +47,9 @@ async function readTable(
   const sets = [];
   for (const set of await requests.sets(place)) {
     const isKnown = known !== undefined && set.name === SET;
-    const read = () => (isKnown ? known : requests.elements({ ...place, set: set.name }));
-    const elements = holdsRanges(set, family) ? await read() : undefined;
+    const isInterval = (set.flags & INTERVAL) !== 0;
+    const read = () => (isKnown ? known : requests.elements({ ...place, set: set.name }, isInterval));
+    const elements = holdsAddresses(set, family) ? await read() : undefined;
     sets.push({ ...set, elements });
   }
   const own: ChainReply[] = [];
@@ -66,8 +67,8 @@ async function readTable(
 /** NFT_SET_INTERVAL and NFT_SET_MAP. */
 const [INTERVAL, MAP] = [4, 8];
 
-function holdsRanges({ flags, keyType }: SetReply, family: Family): boolean {
-  return keyType === KEY_TYPE[family] && (flags & (INTERVAL | MAP)) === INTERVAL;
+function holdsAddresses({ flags, keyType }: SetReply, family: Family): boolean {
+  return keyType === KEY_TYPE[family] && (flags & MAP) === 0;
 }
 
 /** What was read of one family. */

@@ -85,7 +85,7 @@ const ROWS: readonly (readonly [text: string, Statement, readonly KnownExpressio
     [
       { name: 'immediate', to: 1, value: '0400' },
       { name: 'immediate', to: 2, value: '07d0' },
-      { name: 'masq', fromPort: 1, toPort: 2, flags: 0x10 },
+      { name: 'masq', fromPort: 1, toPort: 2, flags: 0x12 },
     ],
   ],
   [
@@ -99,7 +99,7 @@ const ROWS: readonly (readonly [text: string, Statement, readonly KnownExpressio
     [
       { name: 'immediate', to: 1, value: '01020304' },
       { name: 'immediate', to: 2, value: '0400' },
-      { name: 'nat', type: 0, family: 2, fromAddress: 1, fromPort: 2 },
+      { name: 'nat', type: 0, family: 2, fromAddress: 1, fromPort: 2, flags: 0x2 },
     ],
   ],
   ['return', { kind: 'verdict', verdict: 'return' }, [{ name: 'immediate', to: 0, verdict: { code: -5 } }]],
@@ -202,7 +202,23 @@ describe('statements of a rule', () => {
       ],
       'ip daddr 10.0.0.0/8',
     ],
-    ['flags of NAT that the kernel adds', [{ name: 'masq', flags: 0x12 }], 'masquerade fully-random'],
+    ['flags of NAT that the kernel adds', [{ name: 'masq', flags: 0x11 }], 'masquerade fully-random'],
+    [
+      'ports that the kernel does not use for want of a flag',
+      [
+        { name: 'immediate', to: 1, value: '0400' },
+        { name: 'masq', fromPort: 1 },
+      ],
+      '[immediate to 1 value 0400] [masq fromPort 1]',
+    ],
+    [
+      'a mark that is set',
+      [
+        { name: 'immediate', to: 1, value: '07000000' },
+        { name: 'meta', key: 3, from: 1 },
+      ],
+      '[immediate to 1 value 07000000] [meta key 3 from 1]',
+    ],
     [
       'a chance that compares in the byte order of the machine',
       [{ name: 'numgen', to: 1, modulus: 3, type: 1, offset: 0 }, cmp(2, '01000000')],
