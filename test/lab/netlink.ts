@@ -10,8 +10,18 @@ import { startHelper } from './helper.ts';
 export interface Netlink extends Omit<NfTables, typeof Symbol.dispose> {
   /** The changes since the last call, as the watch told them. */
   changes(): Promise<readonly Events<TableChange>[]>;
+  /** Carries out messages as they are, in one transaction: what no tool writes. */
+  raw(messages: readonly RawMessage[]): Promise<void>;
   /** Makes so many changes of nf_tables while nobody reads the watch; what the watch then tells first. */
   flood(times: number): Promise<Events<TableChange>>;
+}
+
+export interface RawMessage {
+  readonly type: number;
+  readonly flags: number;
+  readonly protocol: number;
+  /** All attributes, as hexadecimal digits. */
+  readonly attributes: string;
 }
 
 export interface Call {
@@ -71,7 +81,7 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
   ] as const;
   return {
     ...(Object.fromEntries(
-      [...methods, 'changes' as const, 'flood' as const].map((name) => [name, call(name)]),
+      [...methods, 'changes' as const, 'raw' as const, 'flood' as const].map((name) => [name, call(name)]),
     ) as unknown as Netlink),
     [Symbol.asyncDispose]: () => helper[Symbol.asyncDispose](),
   };

@@ -1,4 +1,5 @@
 /** Reads and changes nf_tables of the box that it is in, over netlink sockets. */
+import { Connection } from '../../lib/netlink/connection.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { NfTables } from '../../lib/netlink/nf-tables.ts';
 import { type Events, openChangeWatch, type TableChange } from '../../lib/netlink/watch.ts';
@@ -6,6 +7,7 @@ import { answer } from './helper.ts';
 import { type Answer, type Call, fromText, type Netlink, toText } from './netlink.ts';
 
 const tables = new NfTables();
+const connection = new Connection();
 const watched = [
   { family: 'IPv4', table: 't' },
   { family: 'IPv4', table: 'nat', chains: ['POSTROUTING'] },
@@ -29,6 +31,12 @@ const netlink: Netlink = {
   natChains: () => tables.natChains(),
   size: (...values) => tables.size(...values),
   changes: async () => heard.splice(0),
+  async raw(messages) {
+    const requests = messages.map(({ attributes, ...one }) => {
+      return { ...one, attributes: [Buffer.from(attributes, 'hex')] };
+    });
+    await connection.change('change anything', requests);
+  },
   async flood(times) {
     using watch = openChangeWatch(watched);
     const elements = { family: 'IPv4', table: 't', set: 's', ranges: [{ first: 1n, last: 1n }] } as const;
