@@ -134,8 +134,6 @@ test-more: setup-all $(BIN) ## run the tests that test skips; they need many pac
 	$(RUN_TESTS) 'test/{manifests,programs,prometheus,image}/**/*.test.ts'
 	RUNS=10 $(RUN_TESTS) 'test/kernel/random-*.test.ts' test/kernel/netlink.test.ts 'test/packets/{order,verdicts}.test.ts'
 	NETLINK=off $(RUN_TESTS) 'test/{kernel,packets}/**/*.test.ts'
-	build/other-releases.sh || echo 'test: skipped the tests beside other versions of nft: their packages cannot be fetched' >&2
-	$(RUN_TESTS) 'test/skew/**/*.test.ts'
 	SECONDS=$(FUZZ_SECONDS) node test/fuzz/fuzz.ts
 
 test-all: test ## run test, then test-more, as CI does

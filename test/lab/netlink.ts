@@ -16,7 +16,7 @@ export interface Netlink extends Omit<NfTables, typeof Symbol.dispose> {
   flood(times: number): Promise<Events<TableChange>>;
 }
 
-export interface RawMessage {
+interface RawMessage {
   readonly type: number;
   readonly flags: number;
   readonly protocol: number;

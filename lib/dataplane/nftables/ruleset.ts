@@ -9,7 +9,7 @@ import type { UserData } from '../../netlink/user-data.ts';
 import { printable } from '../../text/escape.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import { decode } from './decode.ts';
-import { NFT_FAMILY, SRCNAT } from './names.ts';
+import { FROM_SET, NFT_FAMILY, SET, SRCNAT } from './names.ts';
 import { type Statement, statementText } from './statement.ts';
 
 /**
@@ -22,7 +22,7 @@ export interface Table extends UserData {
   readonly flags: readonly string[];
   /** The port of the netlink socket that alone may change the table; undefined if any may. */
   readonly owner?: number | undefined;
-  /** In the order of their names: that of the kernel is the one in which they were made. */
+  /** The agent's own first, all others by name; chains by name: the kernel's order is the one in which they were made. */
   readonly sets: readonly TableSet[];
   readonly chains: readonly TableChain[];
   /** How many other objects it holds, such as flow tables. */
@@ -83,7 +83,7 @@ export function tableOf(
     ...userData(table),
     flags: names(TABLE_FLAGS, flags),
     ...(owner !== undefined && { owner }),
-    sets: sets.map((set) => setOf(family, set)).toSorted(byName),
+    sets: sets.map((set) => setOf(family, set)).toSorted(byPlace),
     chains: chains
       .map(({ name, hook, rules, ...chain }) => {
         return { ...userData(chain), name, hook, rules: rules.map((rule) => ruleOf(family, rule)) };
@@ -128,6 +128,12 @@ function userData({ comment, extra }: UserData): UserData {
 
 function names(flags: Readonly<Record<string, number>>, value: number): readonly string[] {
   return Object.entries(flags).flatMap(([name, bit]) => ((value & bit) === 0 ? [] : [name]));
+}
+
+/** The agent's sets in the order in which it makes them, then all others. */
+function byPlace(a: TableSet, b: TableSet): number {
+  const placeOf = ({ name }: TableSet) => [SET, FROM_SET].indexOf(name) >>> 0;
+  return placeOf(a) - placeOf(b) || byName(a, b);
 }
 
 function byName(a: { readonly name: string }, b: { readonly name: string }): number {

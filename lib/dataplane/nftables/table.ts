@@ -65,13 +65,13 @@ function render(policy: Policy, options: RuleOptions): PolicyTable {
     comment: commentOf('kept by ip-masq-agent, changes are undone'),
     flags: [],
     sets: [
-      ...renderFromSet(policy),
       {
         name: SET,
         comment: commentOf('what the config leaves alone'),
         properties: [...setType(family), 'counter'],
         ranges: segments,
       },
+      ...renderFromSet(policy),
     ],
     chains: [
       { name: CHAIN, comment: commentOf('what is masqueraded'), hook: HOOK, rules },
