@@ -49,6 +49,8 @@ const MARKS = forBoth(
     }`,
 );
 
+const REPLACED = forBoth((ip) => `add table ${ip} ip-masq-agent\ndelete table ${ip} ip-masq-agent`);
+
 const [nftables] = DATAPLANES.filter(({ name }) => name === 'nftables');
 assert.ok(nftables);
 
@@ -86,13 +88,19 @@ describe('a table of the agent that others have changed', { skip: NO_LAB, timeou
   const DAMAGES: readonly (readonly [what: string, damage: (tables: readonly string[]) => string])[] = [
     [
       'has its chain replaced if it has the priority of older versions',
-      (tables) =>
-        forBoth((ip) => `add table ${ip} ip-masq-agent\ndelete table ${ip} ip-masq-agent`) +
-        tables.join('').replaceAll('priority srcnat + 10;', 'priority srcnat;'),
+      (tables) => REPLACED + tables.join('').replaceAll('priority srcnat + 10;', 'priority srcnat;'),
     ],
     [
       'is made again beside an interim table if it holds a foreign set',
       () => forBoth((ip) => `add set ${ip} ip-masq-agent theirs { type inet_service; }`),
+    ],
+    [
+      'is made again if its set has another definition',
+      (tables) => REPLACED + tables.join('').replaceAll('flags interval\n', 'flags interval\nsize 1000\n'),
+    ],
+    [
+      'is made again if it has no comment',
+      (tables) => REPLACED + tables.join('').replaceAll(/^\tcomment .*\n/gm, ''),
     ],
   ];
   for (const [what, damage] of DAMAGES)

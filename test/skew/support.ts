@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { NODE_ADDRESSES, type Setting, SOURCE, setAddresses, WAY_FLAGS } from '../e2e/fresh.ts';
+import { CONFIG_FILE, NODE_ADDRESSES, type Setting, setAddresses, WAY_FLAGS } from '../e2e/fresh.ts';
 import { BINARY, createNode, eventually, type NodeLab, type RunningAgent } from '../e2e/support.ts';
 import { watchGenerations } from '../lab/generations.ts';
 import { kernelState } from '../lab/kernel-state.ts';
@@ -60,9 +60,9 @@ export async function writeAgentWith(directory: string, file: string): Promise<v
   await chmod(file, 0o755);
 }
 
-/** Writes the only source of the node. */
+/** Writes the only config file of the node. */
 export async function configure({ configDir }: NodeLab, { config }: Setting): Promise<void> {
-  await writeFile(join(configDir, SOURCE), config);
+  await writeFile(join(configDir, CONFIG_FILE), config);
 }
 
 /** The flags of a sync, or of another command that is to compare with it. */
