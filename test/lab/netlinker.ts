@@ -19,6 +19,7 @@ async function listen(): Promise<void> {
 }
 
 const netlink: Netlink = {
+  ownPort: async () => tables.port,
   generation: () => tables.generation(),
   table: (name) => tables.table(name),
   chain: (name) => tables.chain(name),
