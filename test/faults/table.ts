@@ -339,6 +339,11 @@ export const FAULTS: readonly Fault[] = [
     noticedBy: [['dataplane/netlink.test.ts', 'is unknown without a watch']],
   },
   {
+    name: 'events: what the kernel drops behind lost events is forgotten',
+    edits: [['lost = isLosing = true;', 'lost = true;']],
+    noticedBy: [['netlink/watch.test.ts', 'until all that waits has been read']],
+  },
+  {
     name: 'memory: what a tool has read while the rules changed is proven',
     edits: [
       [

@@ -14,8 +14,8 @@ export interface Netlink extends Omit<NfTables, typeof Symbol.dispose | 'port'> 
   changes(): Promise<readonly Events<TableChange>[]>;
   /** Carries out messages as they are, in one transaction: what no tool writes. */
   raw(messages: readonly RawMessage[]): Promise<void>;
-  /** Makes so many changes of nf_tables while nobody reads the watch; what the watch then tells first. */
-  flood(times: number): Promise<Events<TableChange>>;
+  /** Makes so many changes of so many elements while nobody reads the watch; what it then tells, and after one more change. */
+  flood(times: number, count: number): Promise<readonly Events<TableChange>[]>;
 }
 
 interface RawMessage {
