@@ -12,7 +12,10 @@ import {
 import { SET, TABLE } from './nftables/names.ts';
 
 /** What the dataplanes ask of nf_tables over netlink. */
-export type Requests = Omit<NfTables, typeof Symbol.dispose>;
+export interface Requests extends Omit<NfTables, typeof Symbol.dispose | 'port'> {
+  /** The port of the socket that makes changes; undefined if none is open. */
+  readonly port?: number | undefined;
+}
 
 /** The netlink sockets of this network namespace. Both fail with NetlinkError. */
 export interface NetlinkSockets {
@@ -52,7 +55,6 @@ export class Netlink {
   #watch: Watch<TableChange> | undefined;
   #tell: (events: Events<TableChange>) => void = () => {};
   readonly #touched = new Map<Family, Touched>();
-  readonly #ownPorts = new Set<number>();
 
   constructor(sockets: NetlinkSockets, onState: OnState) {
     this.#sockets = sockets;
@@ -85,8 +87,15 @@ export class Netlink {
    */
   takeTouched(family: Family): Touched {
     if (this.#watch === undefined) return 'unknown';
-    const events = this.#watch.drain();
-    if (events.lost || events.items.length > 0) this.#hear(events);
+    try {
+      const events = this.#watch.drain();
+      if (events.lost || events.items.length > 0) this.#hear(events);
+    } catch (error) {
+      this.fail(error);
+      this.#watch[Symbol.dispose]();
+      this.#watch = undefined;
+      return 'unknown';
+    }
     const touched = this.#touched.get(family) ?? 'unknown';
     this.#touched.set(family, UNTOUCHED);
     return touched;
@@ -119,14 +128,10 @@ export class Netlink {
     };
   }
 
-  /** The socket with this port makes changes for this process: they are not those of another program. */
-  ownPort(port: number): void {
-    this.#ownPorts.add(port);
-  }
-
   /** Takes note of changes, but not of those that this object has made itself. */
   #hear({ items, lost }: Events<TableChange>): void {
-    const foreign = items.filter(({ port }) => !this.#ownPorts.has(port));
+    // Another program may get the port of a socket that is closed.
+    const foreign = items.filter(({ port }) => port !== this.#requests?.port);
     if (lost) this.#touched.clear();
     for (const { family, table, kind, set } of foreign.flatMap(({ touched }) => touched)) {
       const before = this.#touched.get(family);

@@ -59,23 +59,26 @@ export class Connection {
     });
   }
 
+  /** The port of the socket; undefined if none is open. */
+  get port(): number | undefined {
+    return this.#socket?.port;
+  }
+
   /**
    * Carries out all requests, or none. Between them, other events have their turn.
    *
-   * @returns the port of the socket
    * @throws {NetlinkError} that says which request the kernel refuses, and which part of it
    */
-  async change(asked: string, requests: Iterable<Request>): Promise<number> {
+  async change(asked: string, requests: Iterable<Request>): Promise<void> {
     const batch: Request[] = [];
     for (const request of requests) {
       batch.push(request);
       if (batch.length % REQUESTS_IN_A_TURN === 0) await nextTurn();
     }
-    return await this.#inTurn(async (socket, sequence) => {
+    await this.#inTurn(async (socket, sequence) => {
       await socket.sendChange(writeBatch(batch, sequence), asked);
       this.#sequence = (sequence + batch.length) >>> 0;
       finishChange(socket, sequence, batch.length, asked);
-      return socket.port;
     });
   }
 

@@ -91,32 +91,43 @@ export function aligned(length: number): number {
   return (length + 3) & ~3;
 }
 
-/** Parts that begin with a header, and that with their length. They must fill the span exactly. */
-function partsOf<One>(
+/** Visits parts that begin with a header, and that with their length. They must fill the span exactly. */
+function eachPart(
   { bytes, start, end }: Span,
   headerBytes: number,
   lengthBytes: 2 | 4,
-  read: (at: number, end: number) => One,
-): readonly One[] {
-  const parts: One[] = [];
+  visit: (at: number, end: number) => void,
+): void {
   for (let at = start; at < end; ) {
     const rest = end - at;
     const length = rest < headerBytes ? 0 : bytes.readUIntLE(at, lengthBytes);
     if (length < headerBytes || length > rest) throw malformed(`${length} bytes in the space of ${rest}`);
-    parts.push(read(at, at + length));
+    visit(at, at + length);
     at += aligned(length);
   }
-  return parts;
+}
+
+/**
+ * Visits the messages in what the kernel sent at once: their type, the port of the socket that asked, and the places where the
+ * payload starts and ends. It makes no objects.
+ */
+export function eachMessage(
+  bytes: Buffer,
+  visit: (type: number, port: number, start: number, end: number) => void,
+): void {
+  eachPart({ bytes, start: 0, end: bytes.length }, HEADER_BYTES, 4, (at, end) =>
+    visit(bytes.readUInt16LE(at + 4), bytes.readUInt32LE(at + 12), at + HEADER_BYTES, end),
+  );
 }
 
 /** The messages in what the kernel sent at once. */
 export function messagesIn(bytes: Buffer): readonly Message[] {
-  return partsOf({ bytes, start: 0, end: bytes.length }, HEADER_BYTES, 4, (at, end) => ({
-    type: bytes.readUInt16LE(at + 4),
-    sequence: bytes.readUInt32LE(at + 8),
-    port: bytes.readUInt32LE(at + 12),
-    payload: { bytes, start: at + HEADER_BYTES, end },
-  }));
+  const messages: Message[] = [];
+  eachMessage(bytes, (type, port, start, end) => {
+    const sequence = bytes.readUInt32LE(start - HEADER_BYTES + 8);
+    messages.push({ type, sequence, port, payload: { bytes, start, end } });
+  });
+  return messages;
 }
 
 /** The attributes of a message of nf_tables, in order. */
@@ -129,10 +140,12 @@ export function attributesOf({ payload: { bytes, start, end } }: Message): reado
 export function attributesIn(payload: Span | undefined): readonly Attribute[] {
   if (payload === undefined) return [];
   const { bytes } = payload;
-  return partsOf(payload, ATTRIBUTE_HEADER_BYTES, 2, (at, end) => {
+  const attributes: Attribute[] = [];
+  eachPart(payload, ATTRIBUTE_HEADER_BYTES, 2, (at, end) => {
     const type = bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK;
-    return { type, bytes, start: at + ATTRIBUTE_HEADER_BYTES, end };
+    attributes.push({ type, bytes, start: at + ATTRIBUTE_HEADER_BYTES, end });
   });
+  return attributes;
 }
 
 /** The attribute of a type; of several, the last one counts, as in the kernel. */

@@ -55,6 +55,11 @@ export class NfTables implements Disposable {
   /** The kernel needs seconds to send 100,000 elements: other requests do not wait for that. */
   readonly #elements = new Connection();
 
+  /** The port of the socket that makes changes, which the kernel tells with each; undefined if none is open. */
+  get port(): number | undefined {
+    return this.#connection.port;
+  }
+
   /** The current state: if its id is the same as before, nothing has changed in any table. */
   async generation(): Promise<Generation> {
     const request = { type: NFT_MSG.getGeneration, flags: NLM_F.ack, protocol: 0, attributes: [] };
@@ -184,11 +189,10 @@ export class NfTables implements Disposable {
   /**
    * Carries out all changes as one transaction: all of them or, with an error, none.
    *
-   * @returns the port of the socket that has done so, which events of the kernel name
    * @throws {NetlinkError} `changed` if something that is to be made is there, or something that is to be deleted is not; it names
    * the change that the kernel refuses
    */
-  async commit(changes: readonly Change[]): Promise<number> {
+  async commit(changes: readonly Change[]): Promise<void> {
     const requests: { readonly request: Request; readonly change: Change }[] = [];
     const all = function* () {
       for (const change of changes)
@@ -198,7 +202,7 @@ export class NfTables implements Disposable {
         }
     };
     try {
-      return await this.#connection.change('change nf_tables', all());
+      await this.#connection.change('change nf_tables', all());
     } catch (error) {
       if (!(error instanceof NetlinkError) || error.at === undefined) throw error;
       const { request, change } = requests[error.at.request] ?? {};

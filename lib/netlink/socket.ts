@@ -21,12 +21,18 @@ const ADDRESS_BYTES = 12;
 
 /** The kernel sends at most 32 KiB at once. */
 const received = Buffer.allocUnsafeSlow(65_536);
+/** Who has sent it, and the size of that. */
+const [sender, senderSize] = [Buffer.alloc(ADDRESS_BYTES), Int32Array.of(ADDRESS_BYTES)];
 
 /** The limit for what is sent at once, some 260,000 ranges of IPv6. The kernel refuses more with EMSGSIZE. */
 const MOST_SENT = 16 * 1024 * 1024;
 
-/** The limit for changes that wait to be read; those of other programs at 10,000 a second for 50 ms. */
-const MOST_WAITING = 2 * 1024 * 1024;
+/**
+ * The limit for changes that wait to be read, some 28,000 elements in one transaction, or 10,000 transactions. What is lost is more
+ * work than that: then everything may have changed, and 100,000 elements are read again. The kernel needs twice the bytes of a
+ * datagram.
+ */
+const MOST_WAITING = 8 * 1024 * 1024;
 
 /** A socket to the kernel (netlink(7)), by default to its netfilter. It never blocks the thread. */
 export class NetlinkSocket implements Disposable {
@@ -88,13 +94,13 @@ export class NetlinkSocket implements Disposable {
    */
   receive(): Buffer | undefined {
     const { recvfrom, errno } = native();
-    const [sender, size] = [Buffer.alloc(ADDRESS_BYTES), Int32Array.of(ADDRESS_BYTES)];
-    const length = recvfrom(this.#descriptor, received, received.length, MSG_TRUNC, sender, size);
+    senderSize[0] = ADDRESS_BYTES;
+    const length = recvfrom(this.#descriptor, received, received.length, MSG_TRUNC, sender, senderSize);
     if (length < 0 && errno() === EAGAIN) return undefined;
     check(length, 'receive from a netlink socket');
     if (length > received.length) throw malformed(`${length} bytes at once`);
     // Another process of root can write to the socket too: what it says does not count.
-    const isKernel = size[0] === ADDRESS_BYTES && sender.readUInt32LE(4) === 0;
+    const isKernel = senderSize[0] === ADDRESS_BYTES && sender.readUInt32LE(4) === 0;
     return received.subarray(0, isKernel ? length : 0);
   }
 

@@ -1,6 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { NetlinkError } from './error.ts';
-import { endOf, type Family, messagesIn, NFGENMSG_BYTES, NFPROTO, NFT_MSG, seek } from './messages.ts';
+import {
+  eachMessage,
+  endOf,
+  type Family,
+  messagesIn,
+  NFGENMSG_BYTES,
+  NFPROTO,
+  NFT_MSG,
+  seek,
+} from './messages.ts';
 import { type Generation, readGeneration } from './replies.ts';
 import { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
@@ -16,8 +25,11 @@ export interface Watch<Item> extends AsyncIterable<Events<Item>>, Disposable {
   drain(): Events<Item>;
 }
 
-/** The limit for messages that are read at once; the rest is read at the next turn. */
-const MOST_AT_ONCE = 1_000;
+/**
+ * The limit for what is read at once, of up to 32 KiB each; the rest is read later. As much as the kernel keeps for a
+ * socket: only what other processes of root send to it can be more.
+ */
+const MOST_AT_ONCE = 10_000;
 
 /** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR and RTNLGRP_IPV6_IFADDR of linux/rtnetlink.h. */
 const ADDRESS_GROUPS = [1, 5, 9];
@@ -60,8 +72,7 @@ const PAUSE_MS = 50;
  */
 export function openChangeWatch(tables: readonly WatchedTable[]): Watch<TableChange> {
   const socket = new NetlinkSocket(NETLINK_NETFILTER, (opened) => opened.subscribe());
-  const reader = createChangeReader(tables);
-  return watchOf(socket, reader, PAUSE_MS);
+  return watchOf(socket, createChangeReader(tables), PAUSE_MS);
 }
 
 /**
@@ -73,37 +84,51 @@ export function openAddressWatch(): Watch<undefined> {
   const socket = new NetlinkSocket(NETLINK_ROUTE, (opened) => {
     for (const group of ADDRESS_GROUPS) opened.join(group, 'subscribe to changes of addresses');
   });
-  return watchOf(socket, (bytes) => messagesIn(bytes).map(() => undefined), 0);
+  const read = (bytes: Buffer) => messagesIn(bytes).map(() => undefined);
+  return watchOf(socket, { read, isWithin: false }, 0);
 }
 
-function watchOf<Item>(
-  socket: NetlinkSocket,
-  read: (bytes: Buffer) => readonly Item[],
-  pauseMs: number,
-): Watch<Item> {
-  const drain = (): Events<Item> & { readonly isEmpty: boolean } => {
+/** Makes items of what the kernel sends at once. */
+interface Reader<Item> {
+  /** @throws {NetlinkError} */
+  read(bytes: Buffer): readonly Item[];
+  /** Whether an item has been read in part, so that the rest follows at once. */
+  readonly isWithin: boolean;
+}
+
+function watchOf<Item>(socket: NetlinkSocket, reader: Reader<Item>, pauseMs: number): Watch<Item> {
+  /** Whether messages are lost. The kernel says so once, and goes on to drop others until all that wait have been read. */
+  let isLosing = false;
+  const take = (): Events<Item> & { readonly reads: number } => {
     const items: Item[] = [];
-    let [lost, reads] = [false, 0];
+    let [lost, reads] = [isLosing, 0];
     // What other processes send counts too: a flood of it must not hold up other events.
     for (; reads < MOST_AT_ONCE; reads += 1) {
       try {
         const bytes = socket.receive();
-        if (bytes === undefined) break;
-        items.push(...read(bytes));
+        if (bytes === undefined) {
+          isLosing = false;
+          break;
+        }
+        items.push(...reader.read(bytes));
       } catch (error) {
         if (!(error instanceof NetlinkError && error.code === 'ENOBUFS')) throw error;
-        lost = true;
+        lost = isLosing = true;
       }
     }
-    return { items, lost, isEmpty: reads === 0 };
+    return { items, lost, reads };
   };
   return {
-    drain,
+    drain() {
+      const { items, lost } = take();
+      return { items, lost };
+    },
     async *[Symbol.asyncIterator]() {
       while (socket.isOpen) {
-        const { items, lost, isEmpty } = drain();
+        const { items, lost, reads } = take();
         if (items.length > 0 || lost) yield { items, lost };
-        if (isEmpty) await socket.readable();
+        if (!socket.isOpen) return;
+        if (reads === 0 || reader.isWithin) await socket.readable();
         else if (pauseMs > 0) await delay(pauseMs);
       }
     },
@@ -123,53 +148,76 @@ const SET_NAME = 2;
 const TABLES: readonly number[] = [NFT_MSG.newTable, NFT_MSG.deleteTable];
 const ELEMENTS: readonly number[] = [NFT_MSG.newSetElement, NFT_MSG.deleteSetElement];
 
-/** Reads all messages of nf_tables. What a transaction has touched is told when its generation comes, which ends it. */
-export function createChangeReader(
-  tables: readonly WatchedTable[],
-): (bytes: Buffer) => readonly TableChange[] {
-  const watched = tables.map((one) => ({
-    ...one,
-    protocol: NFPROTO[one.family].protocol,
-    name: Buffer.from(`${one.table}\0`),
-    chainNames: one.chains?.map((chain) => Buffer.from(`${chain}\0`)),
-  }));
+/** A watched table as the kernel names it. */
+interface WatchedBytes extends WatchedTable {
+  readonly protocol: number;
+  readonly name: Buffer;
+  readonly chainNames: readonly Buffer[] | undefined;
+}
+
+/**
+ * Reads all messages of nf_tables. What a transaction has touched is told when its generation comes, which ends it. Most
+ * messages are about other tables: nothing is made for these, neither objects nor texts.
+ */
+export function createChangeReader(tables: readonly WatchedTable[]): Reader<TableChange> {
+  const nameOf = (text: string) => Buffer.from(`${text}\0`);
+  const watched = tables.map((one): WatchedBytes => {
+    const { protocol } = NFPROTO[one.family];
+    return { ...one, protocol, name: nameOf(one.table), chainNames: one.chains?.map(nameOf) };
+  });
   let touched: Touch[] = [];
-  /** Begins at the header of nfnetlink. The names are compared as bytes: most messages are about other tables. */
-  const touchOf = (bytes: Buffer, type: number, start: number, end: number): Touch | undefined => {
+  const touch = (bytes: Buffer, type: number, start: number, end: number): void => {
     const attributes = start + NFGENMSG_BYTES;
-    const isNamed = (name: Buffer, at: number) => at >= 0 && name.compare(bytes, at, endOf(bytes, at)) === 0;
     const table = seek(bytes, attributes, end, TABLE_NAME);
-    const found = watched.find(({ protocol, name }) => protocol === bytes[start] && isNamed(name, table));
-    if (found === undefined) return undefined;
-    const { family, chainNames } = found;
-    const chainType = CHAIN_NAME[type];
-    if (chainNames !== undefined) {
-      const chain = chainType === undefined ? -1 : seek(bytes, attributes, end, chainType);
-      const isWatched = TABLES.includes(type) || chainNames.some((name) => isNamed(name, chain));
-      return isWatched ? { family, table: found.table, kind: 'rules' } : undefined;
+    for (const one of watched) {
+      if (one.protocol !== bytes[start] || !isNamed(bytes, table, one.name)) continue;
+      const found = touchOf(one, bytes, type, attributes, end);
+      if (found !== undefined && !touched.some((known) => isSameTouch(known, found))) touched.push(found);
     }
-    if (!ELEMENTS.includes(type))
-      return { family, table: found.table, kind: chainType === undefined ? 'objects' : 'rules' };
-    const set = seek(bytes, attributes, end, SET_NAME);
-    const name = bytes.toString('utf8', set, endOf(bytes, set) - 1);
-    return { family, table: found.table, kind: 'elements', set: name };
   };
-  return (bytes) => {
-    const changes: TableChange[] = [];
-    for (const { type, port, payload } of messagesIn(bytes)) {
-      const { start, end } = payload;
-      if (type === NFT_MSG.newGeneration) {
-        if (touched.length > 0)
-          changes.push({ ...readGeneration({ type, port, sequence: 0, payload }), port, touched });
+  return {
+    get isWithin() {
+      return touched.length > 0;
+    },
+    read(bytes) {
+      const changes: TableChange[] = [];
+      eachMessage(bytes, (type, port, start, end) => {
+        if (type !== NFT_MSG.newGeneration) return touch(bytes, type, start, end);
+        if (touched.length === 0) return;
+        const generation = readGeneration({ type, port, sequence: 0, payload: { bytes, start, end } });
+        changes.push({ ...generation, port, touched });
         touched = [];
-      } else {
-        const touch = touchOf(bytes, type, start, end);
-        const isNew = (one: Touch) => !touched.some((known) => isSameTouch(known, one));
-        if (touch !== undefined && isNew(touch)) touched.push(touch);
-      }
-    }
-    return changes;
+      });
+      return changes;
+    },
   };
+}
+
+/** What a message about a watched table says; undefined if it is about none of the watched chains. */
+function touchOf(
+  { family, table, chainNames }: WatchedBytes,
+  bytes: Buffer,
+  type: number,
+  start: number,
+  end: number,
+): Touch | undefined {
+  const chainType = CHAIN_NAME[type];
+  if (chainNames !== undefined) {
+    const chain = chainType === undefined ? -1 : seek(bytes, start, end, chainType);
+    const isWatched = TABLES.includes(type) || chainNames.some((name) => isNamed(bytes, chain, name));
+    return isWatched ? { family, table, kind: 'rules' } : undefined;
+  }
+  if (!ELEMENTS.includes(type)) return { family, table, kind: chainType === undefined ? 'objects' : 'rules' };
+  const set = seek(bytes, start, end, SET_NAME);
+  return { family, table, kind: 'elements', set: bytes.toString('utf8', set, endOf(bytes, set) - 1) };
+}
+
+/** Whether a payload that `seek` has looked for is there, and is this name. */
+function isNamed(bytes: Buffer, payload: number, name: Buffer): boolean {
+  if (payload < 0 || endOf(bytes, payload) - payload !== name.length) return false;
+  for (let index = 0; index < name.length; index += 1)
+    if (bytes[payload + index] !== name[index]) return false;
+  return true;
 }
 
 function isSameTouch(a: Touch, b: Touch): boolean {

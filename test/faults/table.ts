@@ -335,8 +335,13 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'events: what another program touches in the table is taken for what the agent has written',
-    edits: [['items.filter(({ port }) => !this.#ownPorts.has(port))', 'items.filter(() => false)']],
+    edits: [['items.filter(({ port }) => port !== this.#requests?.port)', 'items.filter(() => false)']],
     noticedBy: [['dataplane/netlink.test.ts', 'is unknown without a watch']],
+  },
+  {
+    name: 'events: what the kernel drops behind lost events is forgotten',
+    edits: [['lost = isLosing = true;', 'lost = true;']],
+    noticedBy: [['netlink/watch.test.ts', 'until all that waits has been read']],
   },
   {
     name: 'memory: what a tool has read while the rules changed is proven',

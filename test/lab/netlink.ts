@@ -7,13 +7,15 @@ import type { Box } from './box.ts';
 import { startHelper } from './helper.ts';
 
 /** What a process in the box does over its netlink sockets. */
-export interface Netlink extends Omit<NfTables, typeof Symbol.dispose> {
+export interface Netlink extends Omit<NfTables, typeof Symbol.dispose | 'port'> {
+  /** The port of the socket that makes changes. */
+  ownPort(): Promise<number | undefined>;
   /** The changes since the last call, as the watch told them. */
   changes(): Promise<readonly Events<TableChange>[]>;
   /** Carries out messages as they are, in one transaction: what no tool writes. */
   raw(messages: readonly RawMessage[]): Promise<void>;
-  /** Makes so many changes of nf_tables while nobody reads the watch; what the watch then tells first. */
-  flood(times: number): Promise<Events<TableChange>>;
+  /** Makes so many changes of so many elements while nobody reads the watch; what it then tells, and after one more change. */
+  flood(times: number, count: number): Promise<readonly Events<TableChange>[]>;
 }
 
 interface RawMessage {
@@ -81,7 +83,10 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
   ] as const;
   return {
     ...(Object.fromEntries(
-      [...methods, 'changes' as const, 'raw' as const, 'flood' as const].map((name) => [name, call(name)]),
+      [...methods, 'ownPort' as const, 'changes' as const, 'raw' as const, 'flood' as const].map((name) => [
+        name,
+        call(name),
+      ]),
     ) as unknown as Netlink),
     [Symbol.asyncDispose]: () => helper[Symbol.asyncDispose](),
   };

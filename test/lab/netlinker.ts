@@ -19,6 +19,7 @@ async function listen(): Promise<void> {
 }
 
 const netlink: Netlink = {
+  ownPort: async () => tables.port,
   generation: () => tables.generation(),
   table: (name) => tables.table(name),
   chain: (name) => tables.chain(name),
@@ -37,15 +38,17 @@ const netlink: Netlink = {
     });
     await connection.change('change anything', requests);
   },
-  async flood(times) {
+  async flood(times, count) {
     using watch = openChangeWatch(watched);
-    const elements = { family: 'IPv4', table: 't', set: 's', ranges: [{ first: 1n, last: 1n }] } as const;
-    for (let round = 0; round < times; round += 2) {
-      await tables.commit([{ kind: 'add elements', ...elements }]);
-      await tables.commit([{ kind: 'delete elements', ...elements }]);
-    }
-    for await (const changes of watch) return changes;
-    throw new Error('the watch has ended');
+    const ranges = Array.from({ length: count }, (_, index) => {
+      return { first: 2n * BigInt(index), last: 2n * BigInt(index) };
+    });
+    const elements = { family: 'IPv4', table: 't', set: 's', ranges } as const;
+    for (let time = 0; time < times; time += 1)
+      await tables.commit([{ kind: time % 2 === 0 ? 'add elements' : 'delete elements', ...elements }]);
+    const told = watch.drain();
+    await tables.commit([{ kind: 'add elements', ...elements, ranges: [{ first: 1n, last: 1n }] }]);
+    return [told, watch.drain()];
   },
 };
 

@@ -52,7 +52,7 @@ export function openNftables(
     await ask(async (requests) => {
       const { id: before } = await requests.generation();
       for (const transaction of plan.transactions)
-        netlink.ownPort(await requests.commit(transaction.map(({ change }) => change)));
+        await requests.commit(transaction.map(({ change }) => change));
       const { id: after } = await requests.generation();
       if (policy === undefined) return;
       const wanted = renderTable(policy, options);

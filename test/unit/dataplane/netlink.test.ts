@@ -113,9 +113,12 @@ describe('what other programs have touched', () => {
   const watching = () => {
     const waiting: TableChange[] = [];
     const told: unknown[] = [];
+    const failures: unknown[] = [];
     let lost = false;
+    let broken: Error | undefined;
     const watch = {
       drain: () => {
+        if (broken !== undefined) throw broken;
         const events = { items: waiting.splice(0), lost };
         lost = false;
         return events;
@@ -123,8 +126,9 @@ describe('what other programs have touched', () => {
       async *[Symbol.asyncIterator]() {},
       [Symbol.dispose]: () => {},
     };
-    const sockets = { openRequests: () => assert.fail(), openWatch: () => watch };
-    const netlink = new Netlink(sockets, () => {});
+    const requests: { port: number | undefined } = { port: 7 };
+    const sockets = { openRequests: () => requests as Requests, openWatch: () => watch };
+    const netlink = new Netlink(sockets, (failure) => failures.push(failure?.message));
     const before = netlink.takeTouched('IPv4');
     const opened = netlink.watch([], (events) => told.push(events.items.map(({ process }) => process)));
     const change = (port: number, ...touched: readonly Touch[]) =>
@@ -132,7 +136,10 @@ describe('what other programs have touched', () => {
     const lose = () => {
       lost = true;
     };
-    return { netlink, change, lose, told, opened, before };
+    const fail = (error: Error) => {
+      broken = error;
+    };
+    return { netlink, requests, change, lose, fail, failures, told, opened, before };
   };
 
   it('is unknown without a watch, at its beginning, and after lost events; then only what is new', () => {
@@ -153,15 +160,34 @@ describe('what other programs have touched', () => {
     assert.equal(netlink.takeTouched('IPv4'), 'unknown');
   });
 
-  it('is not what the agent itself has written, and is kept for each family until it is asked for', () => {
+  it('is not what the agent itself has written, and is kept for each family until it is asked for', async () => {
     const { netlink, change, told } = watching();
     for (const family of FAMILIES) netlink.takeTouched(family);
-    netlink.ownPort(7);
+    await netlink.use(async () => {});
     change(7, set);
     assert.deepEqual(netlink.takeTouched('IPv4'), nothing);
     change(8, { ...rules, family: 'IPv6' });
     assert.deepEqual(netlink.takeTouched('IPv4'), nothing);
     assert.deepEqual(netlink.takeTouched('IPv6'), { rules: true, elements: false });
     assert.deepEqual(told, [['p8']]);
+  });
+
+  it('is unknown from a failure of the watch on, which ends with it', () => {
+    const { netlink, fail, failures } = watching();
+    netlink.takeTouched('IPv4');
+    fail(new NetlinkError('failed', 'broken'));
+    assert.equal(netlink.takeTouched('IPv4'), 'unknown');
+    fail(new TypeError('a bug'));
+    assert.equal(netlink.takeTouched('IPv4'), 'unknown');
+    assert.deepEqual(failures, ['broken']);
+  });
+
+  it('is what another program writes with a port that the agent has had', async () => {
+    const { netlink, change, requests } = watching();
+    netlink.takeTouched('IPv4');
+    await netlink.use(async () => {});
+    requests.port = undefined;
+    change(7, rules);
+    assert.deepEqual(netlink.takeTouched('IPv4'), { rules: true, elements: false });
   });
 });

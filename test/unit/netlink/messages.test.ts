@@ -192,7 +192,9 @@ describe('changes of nf_tables', () => {
   ] as const;
   const generation = bytesOf(CAPTURED.generation);
   const tell = (...names: readonly (keyof typeof CAPTURED)[]) =>
-    createChangeReader(tables)(Buffer.concat([...names.map((name) => bytesOf(CAPTURED[name])), generation]));
+    createChangeReader(tables).read(
+      Buffer.concat([...names.map((name) => bytesOf(CAPTURED[name])), generation]),
+    );
 
   it('are told with the writer and what they touch, if they touch a watched table or chain', () => {
     const [change, ...more] = tell('jump', 'rule', 'rule', 'elements');
@@ -213,18 +215,19 @@ describe('changes of nf_tables', () => {
 
   it('are not told if they are of other chains or tables', () => {
     assert.deepEqual(tell('jump'), []);
-    const read = createChangeReader([
+    const reader = createChangeReader([
       { family: 'IPv6', table: 't' },
       { family: 'IPv4', table: 'tt' },
+      { family: 'IPv4', table: 'u' },
     ]);
-    assert.deepEqual(read(Buffer.concat([bytesOf(CAPTURED.rule), generation])), []);
+    assert.deepEqual(reader.read(Buffer.concat([bytesOf(CAPTURED.rule), generation])), []);
   });
 
   it('are told whole if the generation comes in a later datagram', () => {
-    const read = createChangeReader(tables);
-    assert.deepEqual(read(bytesOf(CAPTURED.rule)), []);
-    assert.equal(read(generation).length, 1);
-    assert.deepEqual(read(generation), []);
+    const reader = createChangeReader(tables);
+    assert.deepEqual([reader.read(bytesOf(CAPTURED.rule)), reader.isWithin], [[], true]);
+    assert.equal(reader.read(generation).length, 1);
+    assert.deepEqual([reader.read(generation), reader.isWithin], [[], false]);
   });
 });
 
