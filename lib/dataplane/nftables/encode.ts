@@ -73,7 +73,7 @@ function encodeMatch(match: Extract<Statement, { readonly kind: 'match' }>): rea
       { name: 'cmp', from: FIRST, operation: different, value: digits(0n, bytes) },
     ];
   const length = prefixLength(bytes, match.range);
-  if (length === undefined) throw new TypeError(`cannot write a range of ${key}`);
+  if (length === undefined || length === 0) throw new TypeError(`cannot write a range of ${key}`);
   const whole = Math.ceil(length / 8);
   const isWhole = length % 8 === 0;
   const loaded = isWhole ? whole : bytes;

@@ -106,7 +106,11 @@ const ROWS: readonly (readonly [text: string, Statement, readonly KnownExpressio
   ['counter', { kind: 'counter' }, [{ name: 'counter', bytes: 0n, packets: 0n }]],
 ];
 
-const prefixRange = (family: Family) => crowdedPrefix(family).map(rangeOf);
+/** All but the range of all addresses, which no rule asks for. */
+const prefixRange = (family: Family) =>
+  crowdedPrefix(family)
+    .filter(({ length }) => length > 0)
+    .map(rangeOf);
 
 function textOf(expressions: readonly Expression[], family: Family = 'IPv4'): string {
   return decode(family, expressions)
