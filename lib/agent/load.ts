@@ -76,7 +76,7 @@ export function createReader(
 }
 
 /** What the agent keeps: the last valid config; before there is one, the node as it is, if `keepIf` says so. */
-export function keepRules(keepIf: () => Promise<boolean>): Keep {
+export function keptClause(keepIf: () => Promise<boolean>): Keep {
   return async (valid) => {
     if (valid !== undefined) return 'the last valid config stays in use until it is valid again';
     return (await keepIf()) ? 'nothing on this node changes until the config is valid' : undefined;

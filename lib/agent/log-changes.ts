@@ -33,14 +33,14 @@ export function logConfig(
 }
 
 /** What a new config does to packets in each family. */
-export type Described = ReadonlyMap<Family, VerdictChanges>;
+export type ChangesByFamily = ReadonlyMap<Family, VerdictChanges>;
 
 /** Warns of config files that the reading before still had, with the verdicts that change now. */
 export function logVanished(
   log: Logger,
   before: MergedConfig,
   { configFiles }: MergedConfig,
-  described: Described,
+  described: ChangesByFamily,
 ): void {
   const gone = before.configFiles.filter((name) => !configFiles.includes(name));
   if (gone.length === 0) return;

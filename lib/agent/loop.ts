@@ -6,9 +6,9 @@ import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
 import { compilePolicy, type Family, isFor, type OwnAddress, type Policy } from '../policy/policy.ts';
-import { createReader, keepRules, type LoadObserver, type LoadOptions, resyncInterval } from './load.ts';
+import { createReader, keptClause, type LoadObserver, type LoadOptions, resyncInterval } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
-import { type Described, logChange, logVanished } from './log-changes.ts';
+import { type ChangesByFamily, logChange, logVanished } from './log-changes.ts';
 import { type FamilyChange, reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 import { isOfNode, type Trigger } from './triggers.ts';
@@ -114,7 +114,7 @@ export async function* syncs(
   signal: AbortSignal,
 ): AsyncGenerator<Step, void> {
   const retry = retryOptions(syncTimeout, observer, log, signal);
-  const reader = createReader(loading, keepIf && keepRules(keepIf), observer, log);
+  const reader = createReader(loading, keepIf && keptClause(keepIf), observer, log);
   const { families } = loading.config;
   let compiled: Compiled | undefined;
   let opened: Opened | undefined;
@@ -139,10 +139,10 @@ export async function* syncs(
     const context = { hasApplied, described, retry, observer, log };
     let written: Written | undefined;
     while (written === undefined) {
-      const { dataplane, instead } = opened;
+      const { dataplane, fallBack } = opened;
       written = await syncAll(policies, dataplane, trigger, context).catch(async (error: unknown) => {
-        if (hasApplied || instead === undefined) throw error;
-        opened = announced(await instead(error), observer, log);
+        if (hasApplied || fallBack === undefined) throw error;
+        opened = announced(await fallBack(error), observer, log);
         return undefined;
       });
     }
@@ -166,7 +166,7 @@ interface Compiled {
   readonly config: MergedConfig;
   readonly policies: readonly Policy[];
   /** What they do; undefined if they are not new, or the first ones. */
-  readonly described: Described | undefined;
+  readonly described: ChangesByFamily | undefined;
 }
 
 /** Compiles the merged config. The policies are the same objects if no address of the node that it asks for has changed either. */
@@ -195,7 +195,7 @@ interface SyncOptions {
   /** Whether this process has applied a policy before. */
   readonly hasApplied: boolean;
   /** What the policies do to packets; undefined if they are not new with this sync, or are the first ones. */
-  readonly described: Described | undefined;
+  readonly described: ChangesByFamily | undefined;
   readonly retry: RetryOptions;
   readonly observer: Observer;
   readonly log: Logger;
@@ -245,7 +245,7 @@ async function syncAll(
 function changesOf(
   { drifted, observed }: FamilyChange,
   policy: Policy,
-  described: Described | undefined,
+  described: ChangesByFamily | undefined,
 ): VerdictChanges {
   const known = drifted ? undefined : described?.get(policy.family);
   return known ?? describeKernelChange(observed.verdicts(), policy);

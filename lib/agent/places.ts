@@ -25,7 +25,7 @@ export async function readPlace(place: Place, retry?: RetryOptions): Promise<Pla
   const observe = () => place.dataplane.observe(place.family, 'more');
   try {
     const observed = await (retry === undefined ? observe() : retrying(observe, retry));
-    const rules = observed.remove()?.current;
+    const rules = observed.planRemoval()?.current;
     return rules === undefined
       ? { ...place, kind: 'empty', observed }
       : { ...place, kind: 'found', observed, rules };

@@ -31,7 +31,7 @@ export function preview(state: PlaceState, config: MergedConfig, families: reado
     return { ...place, plan: undefined, observed: undefined, ...unreadable };
   }
   const { observed } = state;
-  if (!isKept) return { ...place, plan: observed.remove(), observed };
+  if (!isKept) return { ...place, plan: observed.planRemoval(), observed };
   const policy = compilePolicy(config, family, ownAddressList());
   return { ...place, plan: observed.plan(policy), observed, policy };
 }

@@ -81,7 +81,7 @@ export async function reconcile(
 
 /** Whether no rule of the agent is there, and nobody was seen to write, the tool included. */
 function hasDoneNothing({ observed: before }: FamilyChange, now: Observed): boolean {
-  return now.remove() === undefined && now.generation === before.generation;
+  return now.planRemoval() === undefined && now.generation === before.generation;
 }
 
 /** Failures of transactions, by their text. */
@@ -143,7 +143,7 @@ export async function removeRules(
   let care: Care = 'more';
   return retrying(async () => {
     const observed = await dataplane.observe(family, care);
-    const plan = observed.remove();
+    const plan = observed.planRemoval();
     if (isDry) return { rules: plan?.current, stays: [] };
     await plan?.apply().catch((error: unknown) => {
       care = 'most';

@@ -77,7 +77,7 @@ export class Triggers implements AsyncIterable<Trigger> {
 
   /** Watches for changes of these tables. Ends with the signal, or if netlink does not work here. */
   watchKernel(
-    netlink: Pick<Netlink, 'watch' | 'fail' | 'isOver'>,
+    netlink: Pick<Netlink, 'watch' | 'noteFailure' | 'hasGivenUp'>,
     tables: readonly WatchedTable[],
   ): Promise<void> {
     const signal = this.#signal;
@@ -87,8 +87,8 @@ export class Triggers implements AsyncIterable<Trigger> {
       onStart: () => this.addChanges({ items: [], lost: true }),
       onEvent: async () => {},
       onFailure: (error) => {
-        netlink.fail(error);
-        return !netlink.isOver;
+        netlink.noteFailure(error);
+        return !netlink.hasGivenUp;
       },
       interval: () => this.interval,
       signal,

@@ -8,8 +8,8 @@ export type { MasqueradeAddress } from './list-key.ts';
 
 export interface FileConfig extends Parsed {
   readonly configFile: string;
-  /** Where the list of what is inside stands; where the config file begins if it has none. */
-  readonly insideAt: Origin;
+  /** Where nonMasqueradeCIDRs is; where the config file begins if it has none. */
+  readonly listOrigin: Origin;
 }
 
 export interface MergedConfig extends Merged {
@@ -22,9 +22,12 @@ export interface MergedConfig extends Merged {
 /**
  * Judges a merged config without errors by what it does to addresses.
  *
- * @param lists where each config file says what is inside
+ * @param listOrigins where nonMasqueradeCIDRs is in each config file
  */
-export type Check = (config: MergedConfig, lists: readonly Origin[]) => readonly Omit<Problem, 'severity'>[];
+export type Check = (
+  config: MergedConfig,
+  listOrigins: readonly Origin[],
+) => readonly Omit<Problem, 'severity'>[];
 
 /** What the command line decides about reading and merging, its limits among it. */
 export interface ConfigOptions extends Limits {

@@ -101,7 +101,7 @@ export const CIDR_KEYS = ALL_KEYS.filter(([, { kind }]) => kind === 'cidrs').map
   ([name]) => name as NameOf<'cidrs'>,
 );
 
-export const COUNTED_KEYS = ALL_KEYS.filter(([, { counts }]) => counts).map(
+export const LIMITED_KEYS = ALL_KEYS.filter(([, { counts }]) => counts).map(
   ([name]) => name as NameOf<'cidrs' | 'addresses'>,
 );
 

@@ -3,12 +3,12 @@ import { printable } from '../text/escape.ts';
 import { counted } from '../text/words.ts';
 import type { ConfigOptions, FileConfig, MergedConfig } from './config.ts';
 import type { ConfigFile } from './config-file.ts';
-import { COUNTED_KEYS } from './keys.ts';
-import { maxMarks } from './limits.ts';
+import { LIMITED_KEYS } from './keys.ts';
+import { maxSyntaxMarks } from './limits.ts';
 import { mergeConfigs } from './merge.ts';
 import { fileProblem, gravestFirst, KINDS, type Problem, ProblemList, problem } from './problem.ts';
 import { readVolumeVersion } from './read.ts';
-import { type Steps, takeSteps, takeStepsInTurns } from './steps.ts';
+import { type Steps, takeSteps, takeStepsYielding } from './steps.ts';
 import { type Quota, type ValidatedFile, validating } from './validate.ts';
 
 /** One reading of the config directory. */
@@ -50,7 +50,7 @@ export async function loadConfig(
     [last?.configFiles, last?.unread, last?.projected],
   );
   if (isSame && last !== undefined) return last;
-  const merged = await takeStepsInTurns(merging(configFiles, options, unread, last));
+  const merged = await takeStepsYielding(merging(configFiles, options, unread, last));
   return { ...merged, configFiles, unread, projected };
 }
 
@@ -75,16 +75,16 @@ function* merging(
   for (const one of [...readProblems, ...missingFiles(configFiles, options, readProblems)]) found.add(one);
   const configs: FileConfig[] = [];
   const all: ValidatedFile[] = [];
-  let marks = maxMarks(options.cidrLimitMax);
+  let syntaxMarks = maxSyntaxMarks(options.cidrLimitMax);
   let listed = 0;
   let excessive: ConfigFile | undefined;
   for (const configFile of configFiles) {
-    const quota = { marks, problems: Math.max(1, found.quota('error')) };
+    const quota = { syntaxMarks, problems: Math.max(1, found.quota('error')) };
     const validated = unchanged(configFile, quota, last) ?? (yield* validating(configFile, options, quota));
     all.push(validated);
-    marks -= validated.marks;
+    syntaxMarks -= validated.syntaxMarks;
     for (const one of validated.problems) found.add(one);
-    found.addMore('error', validated.more);
+    found.addOmitted('error', validated.omitted);
     const left = Math.max(0, options.cidrLimitMax - listed);
     listed += validated.listed;
     configs.push(shortened(validated.config, left));
@@ -98,8 +98,8 @@ function* merging(
   yield;
   // What has an error may lack entries: nothing follows from what it does to addresses.
   const isComplete = found.reported().every(({ kind }) => KINDS[kind].severity !== 'error');
-  const lists = configs.map(({ insideAt }) => insideAt);
-  const checked = isComplete ? options.check(config, lists).map((one) => problem(one.kind, one)) : [];
+  const listOrigins = configs.map(({ listOrigin }) => listOrigin);
+  const checked = isComplete ? options.check(config, listOrigins).map((one) => problem(one.kind, one)) : [];
   for (const one of checked) found.add(one);
   const problems = found.reported();
   if (problems.some(({ severity }) => severity === 'error'))
@@ -116,7 +116,9 @@ function unchanged(
 ): ValidatedFile | undefined {
   const index = last?.configFiles.findIndex((one) => one.name === name && one.text === text) ?? -1;
   const validated = last?.validated[index];
-  return validated?.problems.length === 0 && validated.marks <= quota.marks ? validated : undefined;
+  return validated?.problems.length === 0 && validated.syntaxMarks <= quota.syntaxMarks
+    ? validated
+    : undefined;
 }
 
 /** None if something could not be read: it may be what is missed. */
@@ -148,7 +150,7 @@ function shortened(config: FileConfig, quota: number): FileConfig {
   };
   return {
     ...config,
-    ...Object.fromEntries(COUNTED_KEYS.map((name) => [name, first<unknown>(config[name])])),
+    ...Object.fromEntries(LIMITED_KEYS.map((name) => [name, first<unknown>(config[name])])),
   };
 }
 

@@ -122,7 +122,7 @@ export function gravestFirst(problems: readonly Problem[]): readonly Problem[] {
 export class ProblemList {
   readonly #problems: Problem[] = [];
   readonly #quota: Counts = { error: MAX_PROBLEMS, warning: MAX_PROBLEMS, info: MAX_PROBLEMS };
-  readonly #more: Counts = { error: 0, warning: 0, info: 0 };
+  readonly #omitted: Counts = { error: 0, warning: 0, info: 0 };
   readonly #strict: boolean;
 
   /** @param strict whether warnings count as errors */
@@ -133,7 +133,7 @@ export class ProblemList {
   /** Keeps the problem, or counts it if there are too many of its severity. */
   add(found: Problem): void {
     const one = this.#strict ? strictly(found) : found;
-    if (this.#quota[one.severity] === 0) this.addMore(one.severity, 1);
+    if (this.#quota[one.severity] === 0) this.addOmitted(one.severity, 1);
     else {
       this.#quota[one.severity] -= 1;
       this.#problems.push(one);
@@ -146,20 +146,20 @@ export class ProblemList {
   }
 
   /** Counts problems that were not kept. */
-  addMore(severity: Severity, count: number): void {
-    this.#more[severity] += count;
+  addOmitted(severity: Severity, count: number): void {
+    this.#omitted[severity] += count;
   }
 
   /** Adds what another list has kept, the gravest first, and counted. */
   addAll(other: ProblemList): void {
     for (const one of gravestFirst(other.#problems)) this.add(one);
-    for (const severity of SEVERITIES) this.addMore(severity, other.#more[severity]);
+    for (const severity of SEVERITIES) this.addOmitted(severity, other.#omitted[severity]);
   }
 
   /** The gravest in the order in which they were added. If there are others, the last problem says how many. */
   reported(): readonly Problem[] {
     const gravest = new Set(gravestFirst(this.#problems).slice(0, MAX_PROBLEMS));
-    const more = { ...this.#more };
+    const more = { ...this.#omitted };
     for (const one of this.#problems) if (!gravest.has(one)) more[one.severity] += 1;
     const others = SEVERITIES.filter((severity) => more[severity] > 0);
     const reported = this.#problems.filter((one) => gravest.has(one));

@@ -10,7 +10,7 @@ import { isBlank, isBreak } from './yaml.ts';
  * @param limit how many marks there may be
  * @throws {TextError} if the parser would need too much memory for the text
  */
-export function countMarks(text: string, limit: number): number {
+export function countSyntaxMarks(text: string, limit: number): number {
   let lines = 0;
   let marks = 0;
   let isLineStart = true;

@@ -10,7 +10,7 @@ export function takeSteps<Result>(steps: Steps<Result>): Result {
 }
 
 /** Takes the steps one by one, so that the event loop can answer probes between them. */
-export async function takeStepsInTurns<Result>(steps: Steps<Result>): Promise<Result> {
+export async function takeStepsYielding<Result>(steps: Steps<Result>): Promise<Result> {
   let step = steps.next();
   while (!step.done) {
     await setImmediate();

@@ -6,10 +6,10 @@ import { counted } from '../text/words.ts';
 import type { ConfigOptions, FileConfig } from './config.ts';
 import { type ConfigFile, originIn, problemIn } from './config-file.ts';
 import type { Report } from './key.ts';
-import { CIDR_LIMIT, COUNTED_KEYS, forEachKey, KEY_NAMES, KEYS, type KeyName, type Parsed } from './keys.ts';
+import { CIDR_LIMIT, forEachKey, KEY_NAMES, KEYS, type KeyName, LIMITED_KEYS, type Parsed } from './keys.ts';
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
-import { countMarks } from './size.ts';
+import { countSyntaxMarks } from './size.ts';
 import type { Steps } from './steps.ts';
 import { PLACEHOLDER, placeholderIn } from './template.ts';
 import { describe, keyName, type MapNode, type Node, parseYaml } from './yaml.ts';
@@ -20,16 +20,16 @@ export interface ValidatedFile {
   /** From top to bottom. */
   readonly problems: readonly Problem[];
   /** How many errors more there are, which are not kept. */
-  readonly more: number;
+  readonly omitted: number;
   /** How many CIDRs the config file lists, valid or not. */
   readonly listed: number;
-  /** How many marks it has, for the parser. */
-  readonly marks: number;
+  /** How many syntax marks it has, for the parser. */
+  readonly syntaxMarks: number;
 }
 
 /** What other config files have left of the limits that all config files share. */
 export interface Quota {
-  readonly marks: number;
+  readonly syntaxMarks: number;
   /** Problems to keep, at least one. */
   readonly problems: number;
 }
@@ -40,9 +40,9 @@ export interface Quota {
  */
 export function* validating(file: ConfigFile, options: ConfigOptions, quota: Quota): Steps<ValidatedFile> {
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
-  let more = 0;
+  let omitted = 0;
   const report: Report = (kind, at, ...others) => {
-    if (found.length >= quota.problems) more += 1;
+    if (found.length >= quota.problems) omitted += 1;
     else found.push({ offset: at.offset, problem: problemIn(file, kind, at, ...others) });
   };
   const located = <Value>(value: Value, { offset }: Node): Located<Value> => ({
@@ -50,7 +50,7 @@ export function* validating(file: ConfigFile, options: ConfigOptions, quota: Quo
     origin: originIn(file, offset),
   });
 
-  const { root, marks } = yield* parsing(file.text, quota, report);
+  const { root, syntaxMarks } = yield* parsing(file.text, quota, report);
   yield;
   const all = valuesOf(root, report);
   yield;
@@ -59,34 +59,34 @@ export function* validating(file: ConfigFile, options: ConfigOptions, quota: Quo
   const context = { families: options.families, report, located };
   const config: FileConfig = {
     configFile: file.name,
-    insideAt: originIn(file, (all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
+    listOrigin: originIn(file, (all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
     ...forEachKey<Parsed>((name, key) => key.read(name, values.get(name), context)),
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
-  const listed = COUNTED_KEYS.flatMap((key) => itemsOf(all, key)).length;
-  return { config, problems, more, listed, marks };
+  const listed = LIMITED_KEYS.flatMap((key) => itemsOf(all, key)).length;
+  return { config, problems, omitted, listed, syntaxMarks };
 }
 
 /** Values by key as the schema spells it; unknown keys are left out. */
 type Values = ReadonlyMap<string, Node>;
 
-/** The map of keys, undefined if the text holds none, and the number of marks, 0 if they are not parsed. */
+/** The map of keys, undefined if the text holds none, and the number of syntax marks, 0 if they are not parsed. */
 function* parsing(
   text: string,
   quota: Quota,
   report: Report,
-): Steps<{ readonly root?: MapNode; readonly marks: number }> {
-  let marks = 0;
+): Steps<{ readonly root?: MapNode; readonly syntaxMarks: number }> {
+  let syntaxMarks = 0;
   try {
-    marks = countMarks(text, quota.marks);
+    syntaxMarks = countSyntaxMarks(text, quota.syntaxMarks);
     yield;
     const placeholder = placeholderIn(text);
     if (placeholder !== undefined) {
       report('syntax', { offset: placeholder }, PLACEHOLDER.message, PLACEHOLDER.remedy);
-      return { marks };
+      return { syntaxMarks };
     }
     const root = parseYaml(text);
-    if (root?.kind === 'map') return { root, marks };
+    if (root?.kind === 'map') return { root, syntaxMarks };
     if (root === undefined) {
       const remedy = 'write a config, or remove the file: an empty one still turns off the RFC 1918 defaults';
       report('empty', { offset: 0 }, 'the document is empty', remedy);
@@ -98,7 +98,7 @@ function* parsing(
     if (!(error instanceof TextError)) throw error;
     report('syntax', error, printable(error.message), error.remedy);
   }
-  return { marks };
+  return { syntaxMarks };
 }
 
 function valuesOf(root: MapNode | undefined, report: Report): Values {
@@ -177,7 +177,7 @@ function withinCeiling(values: Values, { cidrLimit, cidrLimitMax }: ConfigOption
     report('cidr-limit', own, message, 'lower it, or start the agent with a larger --cidr-limit-max');
   }
   const limit = Math.min(wanted, cidrLimitMax);
-  const items = COUNTED_KEYS.flatMap((key) => itemsOf(values, key));
+  const items = LIMITED_KEYS.flatMap((key) => itemsOf(values, key));
   const excess = items[limit];
   if (excess === undefined) return values;
   const message = `${counted(items.length, 'CIDR')}, but this config file may list only ${limit}`;
@@ -185,7 +185,7 @@ function withinCeiling(values: Values, { cidrLimit, cidrLimitMax }: ConfigOption
   report('cidr-limit', excess, message, `join CIDRs into wider ones, or ${more}`);
   const within = new Map(values);
   let quota = cidrLimitMax;
-  for (const key of COUNTED_KEYS) {
+  for (const key of LIMITED_KEYS) {
     const list = values.get(key);
     if (list?.kind !== 'list') continue;
     within.set(key, { ...list, items: list.items.slice(0, quota) });

@@ -69,7 +69,7 @@ export interface Observed {
   /** Remembers that the kernel holds this policy, because there was nothing to plan. */
   trust(policy: Policy): void;
   /** The plan that removes all of the agent's rules; undefined if there are none. */
-  remove(): Plan | undefined;
+  planRemoval(): Plan | undefined;
   verdicts(): KernelVerdicts;
   /** The agent's rules, without counts: as `iptables -S` or `nft list table` prints them; undefined if there are none. */
   text(): string | undefined;

@@ -4,7 +4,7 @@ import type { Advice } from '../text/advice.ts';
  * Kinds of failures of the kernel and its tools:
  *
  * - `busy`: another process holds the lock; trying again helps.
- * - `raced`: the kernel changed between observation and apply; observing again helps.
+ * - `raced`: the kernel changed between observation and apply, or may have; observing again helps.
  * - `missing`: the tool is not installed, or too old.
  * - `unsupported`: the kernel is built without this kind of rules.
  * - `denied`: this process lacks a permission.

@@ -51,7 +51,7 @@ export class Netlink {
   #state: 'new' | 'works' | 'fails' = 'new';
   #failure: NetlinkError | undefined;
   #failedAt = 0;
-  #isOver = false;
+  #hasGivenUp = false;
   #watch: Watch<TableChange> | undefined;
   #tell: (events: Events<TableChange>) => void = () => {};
   readonly #touched = new Map<Family, Touched>();
@@ -63,14 +63,14 @@ export class Netlink {
 
   /** @throws {NetlinkError} */
   async use<Answer>(use: (requests: Requests) => Promise<Answer>): Promise<Answer> {
-    if (this.#isOver && this.#failure !== undefined) throw this.#failure;
+    if (this.#hasGivenUp && this.#failure !== undefined) throw this.#failure;
     try {
       this.#requests ??= this.#sockets.openRequests();
       const answer = await use(this.#requests);
       this.#succeed();
       return answer;
     } catch (error) {
-      this.fail(error);
+      this.noteFailure(error);
       throw error;
     }
   }
@@ -91,7 +91,7 @@ export class Netlink {
       const events = this.#watch.drain();
       if (events.lost || events.items.length > 0) this.#hear(events);
     } catch (error) {
-      this.fail(error);
+      this.noteFailure(error);
       this.#watch[Symbol.dispose]();
       this.#watch = undefined;
       return 'unknown';
@@ -144,8 +144,8 @@ export class Netlink {
   }
 
   /** Whether netlink will never work in this process. */
-  get isOver(): boolean {
-    return this.#isOver;
+  get hasGivenUp(): boolean {
+    return this.#hasGivenUp;
   }
 
   /** The last failure; undefined if there was none. */
@@ -154,11 +154,11 @@ export class Netlink {
   }
 
   /** Takes note of a failure of netlink; throws every other error. */
-  fail(error: unknown): void {
+  noteFailure(error: unknown): void {
     if (!(error instanceof NetlinkError)) throw error;
     // The kernel has answered.
     if (error.failure === 'interrupted' || error.failure === 'changed' || error.at !== undefined) return;
-    this.#isOver ||= error.failure === 'unsupported' || error.failure === 'denied';
+    this.#hasGivenUp ||= error.failure === 'unsupported' || error.failure === 'denied';
     this.#failure = error;
     this.#failedAt = performance.now();
     if (this.#state === 'fails') return;
@@ -167,7 +167,7 @@ export class Netlink {
   }
 
   #succeed(): void {
-    if (this.#state === 'works' || this.#isOver) return;
+    if (this.#state === 'works' || this.#hasGivenUp) return;
     if (this.#state === 'fails' && performance.now() - this.#failedAt < CALM_MS) return;
     this.#state = 'works';
     this.#onState(undefined);

@@ -21,7 +21,7 @@ export interface Opened {
    *
    * @throws the error, if it is another one
    */
-  readonly instead?: (error: unknown) => Promise<Opened>;
+  readonly fallBack?: (error: unknown) => Promise<Opened>;
 }
 
 /**
@@ -33,7 +33,7 @@ export async function openDataplane(options: DataplaneOptions, host: Host): Prom
   const choice = await choose(options, host);
   if (choice.backend === 'nftables') return { dataplane: openNftables(options, host, choice) };
   if (choice.by === 'flag') return { dataplane: await openIptables(options, host, choice) };
-  const instead = async (error: unknown) => {
+  const fallBack = async (error: unknown) => {
     // Rules that no tool could remove must not stay beside others.
     const isOver =
       error instanceof DataplaneError && error.failure === 'missing' && choice.by === 'own-rules';
@@ -42,8 +42,8 @@ export async function openDataplane(options: DataplaneOptions, host: Host): Prom
   };
   const warning = options.invalidPackets === 'drop' && { warning: NOTHING_DROPPED };
   return await openIptables(options, host, choice).then(
-    (dataplane) => ({ dataplane, instead, ...warning }),
-    instead,
+    (dataplane) => ({ dataplane, fallBack, ...warning }),
+    fallBack,
   );
 }
 
@@ -61,10 +61,10 @@ async function openInstead(error: unknown, options: DataplaneOptions, host: Host
     throw neitherWorks(error, other);
   }
   const flag = askingFlag(options);
-  const instead = async (other: unknown) => {
+  const fallBack = async (other: unknown) => {
     throw neitherWorks(error, other);
   };
-  return { dataplane, instead, ...(flag && { warning: `${flag} has no effect; remove it: ${reason}` }) };
+  return { dataplane, fallBack, ...(flag && { warning: `${flag} has no effect; remove it: ${reason}` }) };
 }
 
 function neitherWorks(iptables: DataplaneError, nftables: unknown): unknown {

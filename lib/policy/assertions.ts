@@ -13,7 +13,7 @@ import type { MergedConfig } from '../config/config.ts';
 import { withOrigin } from '../text/origin.ts';
 import { counted, truncated } from '../text/words.ts';
 import { linkLocalFlag, noEntryText } from './decision.ts';
-import { type Segment, within } from './flatten.ts';
+import { type Segment, segmentsIn } from './flatten.ts';
 import { type Entry, type Family, fromSet, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
 
 /** A verdict that all packets of some traffic must have. */
@@ -52,7 +52,7 @@ function setOf(prefix: Prefix): RangeSet {
 }
 
 function wrongDestinations(segments: readonly Segment[], { prefix, verdict }: Assertion): readonly Breach[] {
-  const decided = Array.from(within(segments, rangeOf(prefix)));
+  const decided = Array.from(segmentsIn(segments, rangeOf(prefix)));
   return decided.filter(({ entry }) => (entry?.verdict ?? 'masqueraded') !== verdict);
 }
 

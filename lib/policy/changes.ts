@@ -59,7 +59,7 @@ export function describePolicyChange(before: Policy, after: Policy): VerdictChan
   const differing = differingRanges(before, after);
   if (differing.length > MOST_COMPARED) return describeChanges(verdictsOf(before), verdictsOf(after));
   const set = rangeSet(before.family, differing);
-  return describeChanges(verdictsOf(within(before, set)), verdictsOf(within(after, set)));
+  return describeChanges(verdictsOf(restrictedTo(before, set)), verdictsOf(restrictedTo(after, set)));
 }
 
 /** With so few entries that differ, the others are left out: 100,000 would take 100 MB more, and twice the time. */
@@ -106,7 +106,7 @@ function outcomeOf({ verdict, as }: Entry): string {
 }
 
 /** The policy without the entries that say nothing about addresses of the set. */
-function within({ family, from, entries }: Policy, { ranges }: RangeSet): Policy {
+function restrictedTo({ family, from, entries }: Policy, { ranges }: RangeSet): Policy {
   return { family, from, entries: entries.filter(({ prefix }) => meetsSome(rangeOf(prefix), ranges)) };
 }
 

@@ -23,15 +23,15 @@ export function checksOf(
   assertions: readonly GivenAssertion[],
   dropsInvalid = false,
 ): Check {
-  return (config, lists) =>
+  return (config, listOrigins) =>
     families.flatMap((family) => {
       const judged = judgedBy(config, family);
       const { policy, segments } = judged;
       const own = assertions.filter(({ prefix }) => prefix.family === family);
       return [
-        nothingInside(config, family, segments, lists),
+        nothingInside(config, family, segments, listOrigins),
         everythingInside(policy, segments),
-        dropsInvalid ? dropFromAnywhere(config, family, lists) : undefined,
+        dropsInvalid ? dropFromAnywhere(config, family, listOrigins) : undefined,
         ...own.map((assertion) => broken(assertion, judged)),
       ].flatMap((found) => found ?? []);
     });

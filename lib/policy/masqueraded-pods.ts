@@ -16,7 +16,7 @@ import { unmasqueraded } from './flatten.ts';
 import type { Policy } from './policy.ts';
 
 /** Routes to pods whose destinations, or a part of them, a policy masquerades. */
-export interface MasqueradedPods extends Advice {
+export interface MasqueradedPodRoutes extends Advice {
   readonly family: Family;
   /** What to list: pods may come and go without changing it. */
   readonly range: Prefix;
@@ -29,7 +29,7 @@ export interface MasqueradedPods extends Advice {
 export type FindPods = (
   policies: readonly Policy[],
   configFiles: readonly string[],
-) => Promise<readonly MasqueradedPods[]>;
+) => Promise<readonly MasqueradedPodRoutes[]>;
 
 /** The most ranges, and the most routes to one, that are shown. */
 const [MOST_RANGES, SHOWN] = [20, 3];
@@ -48,7 +48,7 @@ export function masqueradedPods(
   routes: readonly { readonly prefix: Prefix; readonly text: string }[],
   accepted: readonly Prefix[],
   configFiles: readonly string[],
-): readonly MasqueradedPods[] {
+): readonly MasqueradedPodRoutes[] {
   const { family, from, entries } = policy;
   const setOf = (prefixes: readonly Prefix[]) =>
     rangeSet(family, prefixes.filter((prefix) => prefix.family === family).map(rangeOf));

@@ -32,7 +32,7 @@ export interface NodeAddress {
   readonly range: Prefix;
   readonly origin: Origin;
   /**
-   * The node's addresses in the range, by rank, then ascending; the first is used. If there is none, the kernel chooses the
+   * The node's addresses in the range, by rank (secondary, deprecated and host addresses last), then ascending; the first is used. If there is none, the kernel chooses the
    * address. Undefined if the node is not known.
    */
   readonly found: readonly OwnAddress[] | undefined;

@@ -1,6 +1,6 @@
 import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
 import type { Range, RangeSet } from '../cidr/ranges.ts';
-import { flatten, within } from './flatten.ts';
+import { flatten, segmentsIn } from './flatten.ts';
 import { fromSet, nodeAddressText, type Policy, type Verdict } from './policy.ts';
 
 /** What happens to packets to consecutive addresses. */
@@ -30,7 +30,7 @@ export interface ChangedRange extends Range {
 export function verdictsOf(policy: Policy): Verdicts {
   const { family } = policy;
   const all = { first: 0n, last: (1n << BigInt(ADDRESS_BITS[family])) - 1n };
-  const ranges = Array.from(within(flatten(policy), all), ({ first, last, entry }): VerdictRange => {
+  const ranges = Array.from(segmentsIn(flatten(policy), all), ({ first, last, entry }): VerdictRange => {
     if (entry === undefined) return { first, last, verdict: 'masqueraded' };
     return { first, last, verdict: entry.verdict, as: entry.as && nodeAddressText(entry.as) };
   });

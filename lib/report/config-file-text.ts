@@ -2,7 +2,7 @@ import type { Family } from '../cidr/address.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { commentText } from '../config/config-file-lines.ts';
 import { isDue } from '../config/key.ts';
-import { ALL_KEYS, CIDR_LIMIT, COUNTED_KEYS } from '../config/keys.ts';
+import { ALL_KEYS, CIDR_LIMIT, LIMITED_KEYS } from '../config/keys.ts';
 import { DEFAULT_LIMITS } from '../config/limits.ts';
 import { printable } from '../text/escape.ts';
 
@@ -18,7 +18,7 @@ export function configFileText(config: MergedConfig, families: readonly Family[]
     ([name, { family, written, setAt }]) =>
       (family === undefined || families.includes(family)) && isDue(written, setAt(config[name])),
   );
-  const count = COUNTED_KEYS.reduce((sum, name) => sum + config[name].length, 0);
+  const count = LIMITED_KEYS.reduce((sum, name) => sum + config[name].length, 0);
   const lines = [
     `# Merged by ip-masq-agent from ${names.join(', ') || 'its defaults'}`,
     ...keys.flatMap(([name, key]) => key.lines(name, config[name])),

@@ -98,7 +98,7 @@ function growth(before: CountReading | undefined, after: CountReading): readonly
 
 /** The sums by config file and verdict, in the order of the first count of each. */
 function countsByFile(counts: readonly EntryCount[]): readonly FileCount[] {
-  const fileIn = ({ entry }: EntryCount) => entry && configFileOf(entry.origin);
+  const fileIn = ({ entry }: EntryCount) => entry && sourceNameOf(entry.origin);
   const sums = summed(counts, (one) => `${one.verdict} ${one.entry?.origin.kind} ${fileIn(one)}`);
   return Array.from(sums.values(), (sum) => {
     const { verdict, packets } = sum;
@@ -107,6 +107,6 @@ function countsByFile(counts: readonly EntryCount[]): readonly FileCount[] {
 }
 
 /** The config file of an origin, or the document that a default follows. */
-export function configFileOf(origin: Origin): string {
+export function sourceNameOf(origin: Origin): string {
   return origin.kind === 'file' ? origin.configFile : origin.reason;
 }

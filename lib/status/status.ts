@@ -7,11 +7,11 @@ import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
-import type { MasqueradedPods } from '../policy/masqueraded-pods.ts';
+import type { MasqueradedPodRoutes } from '../policy/masqueraded-pods.ts';
 import { bestAddresses, type Family, nodeAddresses, type Policy } from '../policy/policy.ts';
 import { Contest } from './contest.ts';
 import type { Metrics } from './metrics.ts';
-import { configFileOf, type FileCount } from './packet-counts.ts';
+import { type FileCount, sourceNameOf } from './packet-counts.ts';
 
 /** The status of one family. Times are from Date.now(), except `syncedAt`. */
 export interface FamilyStatus {
@@ -91,7 +91,7 @@ export class Status implements Observer {
     return this.#families;
   }
 
-  /** The last reading of the config files. */
+  /** The last reading of the config files that had no error. */
   get loaded(): ValidConfig | undefined {
     return this.#loaded;
   }
@@ -220,7 +220,7 @@ export class Status implements Observer {
       const count = entries.filter((entry) => entry.verdict === verdict).length;
       metrics.set('config_entries', { family, verdict }, count);
     }
-    const files = new Set(entries.map(({ origin }) => configFileOf(origin)));
+    const files = new Set(entries.map(({ origin }) => sourceNameOf(origin)));
     for (const file of this.#counted[family]) {
       if (files.has(file)) continue;
       metrics.remove('not_masqueraded_connections_total', { family, file });
@@ -254,7 +254,7 @@ export class Status implements Observer {
   }
 
   /** The agent has read the routes to pods; undefined if it could not. */
-  onMasqueradedPods(found: readonly MasqueradedPods[] | undefined): void {
+  onMasqueradedPods(found: readonly MasqueradedPodRoutes[] | undefined): void {
     const families = found === undefined ? [] : [...this.#families.keys()];
     const values = families.map((family) => {
       const own = found?.filter((one) => one.family === family) ?? [];

@@ -5,7 +5,7 @@ import { othersFinding } from '../foreign/other-agents.ts';
 import { readNode } from '../foreign/read-node.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
-import type { FindPods, MasqueradedPods } from '../policy/masqueraded-pods.ts';
+import type { FindPods, MasqueradedPodRoutes } from '../policy/masqueraded-pods.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { Status } from '../status/status.ts';
 import type { Leftovers } from './leftovers.ts';
@@ -109,7 +109,7 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
     }
   };
 
-  const tellPods = ({ family, message, evidence, remedy }: MasqueradedPods): void =>
+  const tellPods = ({ family, message, evidence, remedy }: MasqueradedPodRoutes): void =>
     log.warn({ family, routes: evidence }, `${family}: ${message}; ${remedy}`);
 
   const others = () => leftovers.back.map((found) => othersFinding(found, accepted));

@@ -208,7 +208,7 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
       assert.equal(await lab.sh(`${tool} -S POSTROUTING`), `-P POSTROUTING ACCEPT\n-A ${foreign[1]}\n`);
       for (const one of [dataplane, await lab.another()]) {
         const observed = await one.observe(family, 'more');
-        assert.equal(observed.remove(), undefined);
+        assert.equal(observed.planRemoval(), undefined);
         const texts = observed.stays();
         const told = foreign.map((rule) => `-A ${rule};`);
         // In a chain of others, only netlink finds the rule.
@@ -237,5 +237,5 @@ async function settle(dataplane: Dataplane, policy: Policy): Promise<void> {
 
 async function remove(dataplane: Dataplane, family: Family): Promise<void> {
   await removeRules(dataplane, family, RETRY);
-  assert.equal((await dataplane.observe(family, 'more')).remove(), undefined);
+  assert.equal((await dataplane.observe(family, 'more')).planRemoval(), undefined);
 }

@@ -71,7 +71,7 @@ for (const family of WITH_NETLINK ? FAMILIES : []) {
         assert.equal(await syncOnce(dataplane, lab.policy(1)), undefined, script);
         assert.deepEqual(linesOf(await lab.list()), before, script);
       }
-      await (await dataplane.observe(family)).remove()?.apply();
+      await (await dataplane.observe(family)).planRemoval()?.apply();
       assert.equal(await lab.sh('nft list tables'), '');
     });
 

@@ -385,7 +385,7 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
           error.message.includes(`the table ${TABLE(family)} is not the agent's`) &&
           error.remedy.includes(`nft delete table ${TABLE(family)}`),
       );
-      assert.equal((await node.dataplane.observe(family)).remove(), undefined);
+      assert.equal((await node.dataplane.observe(family)).planRemoval(), undefined);
       assert.equal(await node.nft(`list table ${TABLE(family)}`), before);
     });
 
@@ -411,11 +411,11 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
       await node.nft(`table ${IP[family]} theirs { chain c { counter; }; }`);
       const before = await node.nft(`list table ${IP[family]} theirs`);
       await node.sync(policy);
-      const plan = (await node.dataplane.observe(family)).remove();
+      const plan = (await node.dataplane.observe(family)).planRemoval();
       assert.deepEqual(plan?.found, ['table left over']);
       await plan.apply();
       assert.equal(await node.nft('list tables'), `table ${IP[family]} theirs\n`);
-      assert.equal((await node.dataplane.observe(family)).remove(), undefined);
+      assert.equal((await node.dataplane.observe(family)).planRemoval(), undefined);
       assert.equal(await node.nft(`list table ${IP[family]} theirs`), before);
     });
   });

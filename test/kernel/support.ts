@@ -104,7 +104,7 @@ export async function createLab(
     },
     sync: (policy) => syncOnce(dataplane, policy),
     remove: async () => {
-      const plan = (await dataplane.observe(family)).remove();
+      const plan = (await dataplane.observe(family)).planRemoval();
       await plan?.apply();
       return plan;
     },

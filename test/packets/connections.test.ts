@@ -123,7 +123,7 @@ async function holders(host: Host): Promise<readonly string[]> {
   const found = DATAPLANES.map(async (kind) => {
     const dataplane = await openDataplane(kind, host);
     const observed = await Promise.all(FAMILIES.map((family) => dataplane.observe(family)));
-    return observed.some((one) => one.remove() !== undefined) ? [kind.name] : [];
+    return observed.some((one) => one.planRemoval() !== undefined) ? [kind.name] : [];
   });
   return (await Promise.all(found)).flat();
 }

@@ -105,7 +105,7 @@ export async function sync(dataplane: Dataplane, config: MergedConfig): Promise<
 /** Makes the kernel hold no rules of the agent. */
 export async function remove(dataplane: Dataplane): Promise<void> {
   for (const family of FAMILIES) {
-    const plan = (await dataplane.observe(family)).remove();
+    const plan = (await dataplane.observe(family)).planRemoval();
     await plan?.apply();
   }
 }

@@ -104,7 +104,7 @@ export function iptablesDataplane(
         generation,
         plan: (policy) => bound(plan(found, policy, options)),
         trust: () => memory.trust(family, look),
-        remove: () => bound(planRemoval(found, chain)),
+        planRemoval: () => bound(planRemoval(found, chain)),
         stays: (policy) => stays(found, options, policy),
         verdicts: () => kernelVerdicts(found, chain),
         text: () =>
@@ -121,7 +121,7 @@ export function iptablesDataplane(
         return countRules(counted ?? [], policy, options);
       }),
     get hearsChanges() {
-      return netlink?.isOver === false;
+      return netlink?.hasGivenUp === false;
     },
     knownUntil: (families) => memory.knownUntil(families),
   };

@@ -32,7 +32,7 @@ export function openNftables(
   { by, reason }: Reason = BY_FLAG,
 ): Dataplane {
   const { netlink } = host;
-  if (netlink === undefined || netlink.isOver) throw needsNetlink(netlink);
+  if (netlink === undefined || netlink.hasGivenUp) throw needsNetlink(netlink);
   const fail = (error: unknown): never => {
     throw dataplaneError(error);
   };
@@ -82,7 +82,7 @@ export function openNftables(
       trust() {
         if (table !== undefined) confirmed.set(family, table);
       },
-      remove() {
+      planRemoval() {
         const plan = planRemoval(ruleset);
         return plan && Object.assign(plan.draft, { apply: () => apply(undefined, plan, ruleset) });
       },
@@ -99,7 +99,7 @@ export function openNftables(
     chosenBy: by,
     iptables: undefined,
     get hearsChanges() {
-      return !netlink.isOver;
+      return !netlink.hasGivenUp;
     },
     ruleCount: (policy) => renderTable(policy, options).segments.length,
     async observe(family, care) {

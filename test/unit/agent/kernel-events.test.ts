@@ -185,7 +185,7 @@ async function watching(context: TestContext) {
   const stop = new AbortController();
   const triggers = new Triggers('', INTERVAL, pino({ enabled: false }), stop.signal);
   const events = triggers.kernel;
-  let isOver = false;
+  let hasGivenUp = false;
   events.follow(() => 0, { iptables: undefined });
   const netlink = {
     watch(_: unknown, tell: (events: Events<TableChange>) => void) {
@@ -193,13 +193,13 @@ async function watching(context: TestContext) {
       watches.push(watch);
       return watch;
     },
-    fail(error: unknown) {
+    noteFailure(error: unknown) {
       if (!(error instanceof NetlinkError)) throw error;
       failures.push(error);
-      isOver = error.failure === 'denied';
+      hasGivenUp = error.failure === 'denied';
     },
-    get isOver() {
-      return isOver;
+    get hasGivenUp() {
+      return hasGivenUp;
     },
   };
   const ended = triggers.watchKernel(netlink, []);

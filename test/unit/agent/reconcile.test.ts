@@ -59,7 +59,7 @@ function fakeKernel(
         generation: generation?.(),
         plan: () => plan,
         trust: () => done.push(`trust ${family}`),
-        remove: () => (isEmpty ? undefined : plan),
+        planRemoval: () => (isEmpty ? undefined : plan),
         stays: () => [],
         text: () => undefined,
         verdicts: () => ({ state: 'no chain', family, ranges: [] }),

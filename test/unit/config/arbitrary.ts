@@ -72,7 +72,7 @@ export function anyFileConfig(family: Family): fc.Arbitrary<FileConfig> {
       };
       return {
         configFile,
-        insideAt: at(undefined).origin,
+        listOrigin: at(undefined).origin,
         ...forEachKey<Parsed>((name) => located(values[name])),
       };
     });

@@ -52,7 +52,7 @@ describe('netlink of a dataplane', () => {
     assert.equal(await netlink.use(works), 7);
     assert.deepEqual(told, ['works', 'one', 'works']);
     assert.equal(opened(), 1);
-    assert.equal(netlink.isOver, false);
+    assert.equal(netlink.hasGivenUp, false);
   });
 
   for (const failure of ['unsupported', 'denied'] as const) {
@@ -63,16 +63,16 @@ describe('netlink of a dataplane', () => {
       const late = Promise.withResolvers<number>();
       const pending = netlink.use(() => late.promise);
       await netlink.use(failing(failure, 'never')).catch(noAnswer);
-      assert.equal(netlink.isOver, true);
+      assert.equal(netlink.hasGivenUp, true);
       await assert.rejects(
         netlink.use(() => assert.fail('it is asked')),
         { message: 'never' },
       );
-      netlink.fail(new NetlinkError('failed', 'a watch ends'));
+      netlink.noteFailure(new NetlinkError('failed', 'a watch ends'));
       now = 600_000;
       late.resolve(7);
       await pending;
-      assert.equal(netlink.isOver, true);
+      assert.equal(netlink.hasGivenUp, true);
       assert.deepEqual(told, ['never']);
     });
   }
@@ -83,7 +83,7 @@ describe('netlink of a dataplane', () => {
     await netlink.use(failing('changed', 'raced')).catch(noAnswer);
     const refused = new NetlinkError('denied', 'owned', 'EPERM', { request: 0, offset: undefined });
     await netlink.use(() => Promise.reject(refused)).catch(noAnswer);
-    assert.deepEqual([told, netlink.isOver], [[], false]);
+    assert.deepEqual([told, netlink.hasGivenUp], [[], false]);
   });
 
   it('opens its socket again if that has failed', async () => {
@@ -99,7 +99,7 @@ describe('netlink of a dataplane', () => {
     const { netlink, told } = create();
     const bug = () => Promise.reject(new TypeError('a bug'));
     await assert.rejects(netlink.use(bug), TypeError);
-    assert.throws(() => netlink.fail(new TypeError('a bug')), TypeError);
+    assert.throws(() => netlink.noteFailure(new TypeError('a bug')), TypeError);
     assert.throws(() => noAnswer(new TypeError('a bug')), TypeError);
     assert.deepEqual(told, []);
   });
