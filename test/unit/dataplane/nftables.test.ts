@@ -6,7 +6,7 @@ import { Netlink } from '../../../lib/dataplane/netlink.ts';
 import { dataplaneError } from '../../../lib/dataplane/nftables/failure.ts';
 import { openNftables } from '../../../lib/dataplane/nftables/nftables.ts';
 import { planRemoval, planTable } from '../../../lib/dataplane/nftables/plan.ts';
-import type { Table } from '../../../lib/dataplane/nftables/ruleset.ts';
+import { linesOf, type Table } from '../../../lib/dataplane/nftables/ruleset.ts';
 import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { readUserData, writeUserData } from '../../../lib/netlink/user-data.ts';
@@ -102,6 +102,25 @@ describe('the plan for a table of nftables', () => {
       ],
     ],
     [
+      'changes single elements of the second set',
+      WITH_FROM,
+      policyOf('nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.245.0.0/16]\n'),
+      ['elements differ'],
+      [
+        [
+          'delete element TABLE masqueraded-from { 10.244.0.0/16 }',
+          'add element TABLE masqueraded-from { 10.245.0.0/16 }',
+        ],
+      ],
+    ],
+    [
+      'deletes the chain of packets that NAT does not see',
+      renderTable(POLICY, { ...OPTIONS, invalidPackets: 'drop' }),
+      POLICY,
+      ['rules differ'],
+      [['delete chain TABLE postrouting-invalid']],
+    ],
+    [
       'deletes the second set behind the rule that uses it',
       WITH_FROM,
       POLICY,
@@ -129,6 +148,13 @@ describe('the plan for a table of nftables', () => {
       ['rules differ'],
       ANEW,
     ],
+    [
+      'makes it again if it has a chain of another name',
+      { ...TABLE, chains: [...TABLE.chains, { ...CHAIN, name: 'theirs' }] },
+      POLICY,
+      ['rules differ'],
+      ANEW,
+    ],
     ['makes it again if it has other objects', { ...TABLE, others: 1 }, POLICY, ['rules differ'], ANEW],
     [
       'makes it again if the set has an element for all addresses',
@@ -146,6 +172,44 @@ describe('the plan for a table of nftables', () => {
       assert.deepEqual(plan && wordsOf(plan.draft.script), commands);
       assert.equal(plan?.draft.remakes, found && (commands === ANEW || had === undefined));
     });
+
+  it('makes the whole table again if asked to, but not if nothing differs', () => {
+    const more = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16]\n');
+    const table = renderTable(more, OPTIONS);
+    for (const interim of [undefined, TABLE]) {
+      const ruleset = { family: 'IPv4', table, interim } as const;
+      const plan = planTable(ruleset, POLICY, OPTIONS, true);
+      const [first = [], ...others] = ANEW;
+      const begin = interim === undefined ? first : ['delete table INTERIM', ...first];
+      assert.deepEqual(plan && wordsOf(plan.draft.script), [begin, ...others]);
+    }
+    assert.equal(planTable({ family: 'IPv4', table, interim: undefined }, more, OPTIONS, true), undefined);
+  });
+
+  it('says what comes, goes and stays, and asks later only for elements that come alone', () => {
+    const planFrom = (table: Table, policy = POLICY) =>
+      planTable({ family: 'IPv4', table, interim: undefined }, policy, OPTIONS);
+    const other = policyOf('nonMasqueradeCIDRs: [10.0.0.0/9, 172.16.0.0/12, 192.168.0.0/16]\n');
+    const before = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8, 172.16.0.0/12]\n');
+    const plan = planFrom(renderTable(before, OPTIONS), other);
+    const [added, removed] = [['element 10.0.0.0/9', 'element 192.168.0.0/16'], ['element 10.0.0.0/8']];
+    assert.deepEqual(
+      [plan?.draft.added, plan?.draft.removed].map((lines) => lines?.map(({ text }) => text)),
+      [added, removed],
+    );
+    assert.deepEqual(
+      plan?.draft.added.map(({ entry }) => entry),
+      [0, 2].map((index) => renderTable(other, OPTIONS).segments[index]?.entry),
+    );
+    assert.equal(plan?.draft.kept, linesOf(TABLE).length + 1);
+    const ranges = plan?.added?.map(({ first, last }) => ({ first, last }));
+    assert.deepEqual(ranges, rangesOf('10.0.0.0/9', '192.168.0.0/16'));
+    for (const table of [
+      { ...TABLE, chains: [] },
+      { ...TABLE, others: 1 },
+    ])
+      assert.equal(planFrom(table, other)?.added, undefined);
+  });
 
   it('removes an interim table that an interrupted sync has left, after all else', () => {
     const interim = TABLE;

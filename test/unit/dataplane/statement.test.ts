@@ -206,6 +206,24 @@ describe('statements of a rule', () => {
       ],
       'ip daddr 10.0.0.0/8',
     ],
+    [
+      'an address and a port that the kernel names twice',
+      [
+        { name: 'immediate', to: 1, value: '01020304' },
+        { name: 'immediate', to: 2, value: '0400' },
+        {
+          name: 'nat',
+          type: 0,
+          family: 2,
+          fromAddress: 1,
+          toAddress: 1,
+          fromPort: 2,
+          toPort: 2,
+          flags: 0x3,
+        },
+      ],
+      'snat to 1.2.3.4:1024',
+    ],
     ['flags of NAT that the kernel adds', [{ name: 'masq', flags: 0x11 }], 'masquerade fully-random'],
     [
       'ports that the kernel does not use for want of a flag',

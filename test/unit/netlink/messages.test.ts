@@ -12,6 +12,7 @@ import {
   messagesIn,
   NFT_MSG,
   NLM_F,
+  offsetIn,
   writeBatch,
   writeMessage,
 } from '../../../lib/netlink/messages.ts';
@@ -46,6 +47,7 @@ const READERS: Readonly<Record<string, (message: Message) => unknown>> = {
   rule: readRule,
   elements: (message) => joinElements([readElements(message, 4)], 4),
   errno: errnoIn,
+  offset: offsetIn,
   flow: readFlow,
 };
 
@@ -269,8 +271,9 @@ describe('messages to the kernel', () => {
         .uniqueArray(fc.oneof(key, fc.bigInt({ min: 0n, max: 20n })), { maxLength: 40 })
         .map((keys) => {
           const sorted = keys.toSorted((a, b) => (a < b ? -1 : 1));
+          // An address alone, then two as a range.
           return sorted.flatMap((last, index) =>
-            index % 2 === 0 ? [] : [{ first: sorted[index - 1] ?? 0n, last }],
+            index % 3 === 1 ? [] : [{ first: (index % 3 === 2 ? sorted[index - 1] : last) ?? 0n, last }],
           );
         });
       fc.assert(
