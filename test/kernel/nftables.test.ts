@@ -5,10 +5,10 @@ import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
-import { attribute } from '../../lib/netlink/messages.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { type Box, createBox } from '../lab/box.ts';
 import { hostNetlink, openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { RAW_EDITS } from '../lab/raw-edits.ts';
 import { type BOX_KINDS, boxHost, CHAIN, FAMILY_KINDS, type Family, policyOf, syncOnce } from './support.ts';
 
 interface NftLab extends AsyncDisposable {
@@ -134,103 +134,6 @@ const DAMAGES: readonly Damage[] = [
   },
 ];
 
-/** The attribute with its header, in hexadecimal digits. */
-function attributeHex(type: number, content: string | readonly string[]): string {
-  return attribute(
-    type,
-    Buffer.from(typeof content === 'string' ? content : content.join(''), 'hex'),
-  ).toString('hex');
-}
-
-const textHex = (text: string) => Buffer.from(`${text}\0`).toString('hex');
-const expressionHex = (name: string, ...data: readonly string[]) =>
-  attributeHex(0x8001, [attributeHex(1, textHex(name)), attributeHex(0x8002, data)]);
-const u32Hex = (type: number, value: number) => attributeHex(type, value.toString(16).padStart(8, '0'));
-const valueHex = (type: number, bytes: string) => attributeHex(type | 0x8000, attributeHex(1, bytes));
-const ACCEPT = expressionHex(
-  'immediate',
-  u32Hex(1, 0),
-  attributeHex(0x8002, attributeHex(0x8002, u32Hex(1, 1))),
-);
-
-/** NFT_MSG_NEWRULE, NLM_F_CREATE: before the other rules of the chain. */
-function ruleMessage(expressions: readonly string[], userData?: string) {
-  const attributes = [
-    attributeHex(1, textHex('ip-masq-agent')),
-    attributeHex(2, textHex('postrouting')),
-    attributeHex(0x8004, expressions),
-    ...(userData === undefined ? [] : [attributeHex(7, userData)]),
-  ];
-  return { type: 0x0a06, flags: 0x400, attributes: attributes.join('') };
-}
-
-/** What no tool writes, or every nft dies on. */
-const RAW: readonly (readonly [what: string, { type: number; flags: number; attributes: string }])[] = [
-  [
-    'an expression that the agent does not know',
-    // 1,000 bytes
-    ruleMessage([expressionHex('quota', attributeHex(1, '00000000000003e8')), ACCEPT]),
-  ],
-  [
-    'a match of iptables',
-    ruleMessage([
-      expressionHex(
-        'match',
-        attributeHex(1, textHex('comment')),
-        u32Hex(2, 0),
-        attributeHex(3, '78'.repeat(256)),
-      ),
-      ACCEPT,
-    ]),
-  ],
-  ['a comment without an end', ruleMessage([ACCEPT], '000178')],
-  [
-    'a chance in the byte order of the machine',
-    ruleMessage([
-      expressionHex('numgen', u32Hex(1, 1), u32Hex(2, 3), u32Hex(3, 1)),
-      expressionHex('cmp', u32Hex(1, 1), u32Hex(2, 2), valueHex(3, '01000000')),
-      ACCEPT,
-    ]),
-  ],
-  [
-    'ports that the kernel does not use',
-    ruleMessage([
-      expressionHex('immediate', u32Hex(1, 1), valueHex(2, '0400')),
-      expressionHex('masq', u32Hex(2, 1)),
-    ]),
-  ],
-  [
-    'a set on which older versions of nft die',
-    {
-      type: 0x0a09,
-      flags: 0x400,
-      attributes: [
-        attributeHex(1, textHex('ip-masq-agent')),
-        attributeHex(2, textHex('theirs')),
-        u32Hex(3, 4),
-        u32Hex(4, 7),
-        u32Hex(5, 4),
-        u32Hex(10, 1),
-        attributeHex(13, '00040200000003080004040000000100'),
-      ].join(''),
-    },
-  ],
-  [
-    'an object',
-    {
-      type: 0x0a12,
-      flags: 0x400,
-      // NFT_OBJECT_COUNTER
-      attributes: [
-        attributeHex(1, textHex('ip-masq-agent')),
-        attributeHex(2, textHex('theirs')),
-        u32Hex(3, 1),
-        attributeHex(0x8004, ''),
-      ].join(''),
-    },
-  ],
-];
-
 for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
   const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
   const lab = (options?: Partial<RuleOptions>) => createNftLab(kind, family, options);
@@ -324,9 +227,9 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
     it('sees and repairs what no tool writes, or every nft dies on, and reports nothing of its own', async () => {
       await using node = await lab();
       await using netlink = await openNetlink(node.box);
-      for (const [what, message] of RAW) {
+      for (const [what, edit] of RAW_EDITS(family)) {
         await settle(node, policy);
-        await netlink.raw([{ ...message, protocol: family === 'IPv4' ? 2 : 10 }]);
+        await netlink.raw([edit]);
         const plan = await node.sync(policy);
         assert.deepEqual(plan?.found, ['rules differ'], what);
         await assertExact(node, policy);

@@ -18,7 +18,7 @@ export interface Netlink extends Omit<NfTables, typeof Symbol.dispose | 'port'> 
   flood(times: number, count: number): Promise<readonly Events<TableChange>[]>;
 }
 
-interface RawMessage {
+export interface RawMessage {
   readonly type: number;
   readonly flags: number;
   readonly protocol: number;
