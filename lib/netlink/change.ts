@@ -136,9 +136,9 @@ export function expressionAt({ attributes }: Request, offset: number): string | 
   // Behind the two headers of a message come the attributes, the expressions in the last but one or last of them.
   let at = 20;
   for (const one of attributes) {
-    if (offset > at && offset < at + one.length) {
+    // NFTA_LIST_ELEM, NFTA_EXPR_NAME, then the name.
+    if (offset > at && offset + 8 < at + one.length) {
       const start = offset - at;
-      // NFTA_LIST_ELEM, NFTA_EXPR_NAME, then the name.
       const name = one.toString(
         'latin1',
         start + 8,

@@ -215,7 +215,9 @@ const ERROR_OFFSET = { type: 2, start: 4 + HEADER_BYTES } as const;
 /** Where in the refused message is what the kernel refuses (NETLINK_EXT_ACK); undefined if it does not say that. */
 export function offsetIn({ payload: { bytes, start, end } }: Message): number | undefined {
   const at = seek(bytes, Math.min(start + ERROR_OFFSET.start, end), end, ERROR_OFFSET.type);
-  return at < 0 ? undefined : bytes.readUInt32LE(at);
+  if (at < 0) return undefined;
+  if (at + 4 > end) throw malformed('an offset is cut off');
+  return bytes.readUInt32LE(at);
 }
 
 /** A number to send, with the highest byte first. */

@@ -73,7 +73,7 @@ function read(family: Family, expression: Expression, take: Take): Step {
       if (expression.verdict !== undefined) return { statement: verdictOf(expression) };
       break;
   }
-  const value = loaded(expression);
+  const value = loaded(family, expression);
   const isLoad = expression.name !== 'unknown' && 'to' in expression && expression.to !== undefined;
   const isSet = 'from' in expression && expression.from !== undefined;
   const given = isSet ? (take(expression.from)?.by ?? []) : [];
@@ -90,7 +90,12 @@ function readTranslation(
   const address = isNat ? take(expression.fromAddress) : undefined;
   const lastAddress = isNat ? take(expression.toAddress) : undefined;
   const [port, lastPort] = [take(expression.fromPort), take(expression.toPort)];
-  const statement = translationOf(family, expression, rangeIn(address, lastAddress), rangeIn(port, lastPort));
+  const statement = translationOf(
+    family,
+    expression,
+    rangeIn(NFPROTO[family].bytes, address, lastAddress),
+    rangeIn(2, port, lastPort),
+  );
   if (statement !== undefined) return statement;
   const by = [address, lastAddress, port, lastPort].flatMap((held) => held?.by ?? []);
   return other([...new Set(by), expression]);
@@ -117,7 +122,7 @@ function highestOf(key: MatchKey): bigint {
 }
 
 /** What an expression loads; undefined if that is not understood. */
-function loaded(expression: Expression): Held['value'] {
+function loaded(family: Family, expression: Expression): Held['value'] {
   switch (expression.name) {
     case 'numgen': {
       const { modulus, type, offset = 0 } = expression;
@@ -127,18 +132,24 @@ function loaded(expression: Expression): Held['value'] {
     case 'immediate':
       return expression.value === undefined ? undefined : { kind: 'bytes', bytes: expression.value };
     default:
-      return keyIn(expression);
+      return keyIn(family, expression);
   }
 }
 
-function keyIn(expression: Expression): Held['value'] {
+function keyIn(family: Family, expression: Expression): Held['value'] {
   const has: Readonly<Record<string, unknown>> = { ...expression };
   for (const [key, { load, bytes }] of Object.entries(KEYS)) {
-    if (!Object.entries(load).every(([name, value]) => has[name] === value)) continue;
+    if (isOfOther(family, key) || !Object.entries(load).every(([name, value]) => has[name] === value))
+      continue;
     const length = expression.name === 'payload' ? expression.length : bytes;
     if (length !== undefined && length <= bytes) return { kind: 'key', key: key as MatchKey, bytes: length };
   }
   return undefined;
+}
+
+/** Whether the key is a part of the other family's header. */
+function isOfOther(family: Family, key: string): boolean {
+  return key.startsWith(family === 'IPv4' ? 'ip6 ' : 'ip ');
 }
 
 function transformed(
@@ -183,7 +194,8 @@ function matchOf(
     return { kind: 'match', key, range, ...(operation === 1 && { isNot: true }) };
   }
   const { operation, value: compared = '' } = expression;
-  if (value.mask !== undefined) return maskedMatch(key, value.mask, compared, operation);
+  if (value.mask !== undefined)
+    return bytes === KEYS[key].bytes ? maskedMatch(key, value.mask, compared, operation) : undefined;
   return comparison(key, bytes, compared, operation);
 }
 
@@ -268,10 +280,11 @@ function translationOf(
 }
 
 /** From one register to the other; undefined if one of them holds anything but bytes. */
-function rangeIn(from: Held | undefined, to: Held | undefined): Range | 'none' | undefined {
+function rangeIn(bytes: number, from: Held | undefined, to: Held | undefined): Range | 'none' | undefined {
   if (from === undefined) return to === undefined ? 'none' : undefined;
   const [first, last] = [from.value, (to ?? from).value];
   if (first?.kind !== 'bytes' || last?.kind !== 'bytes') return undefined;
+  if (first.bytes.length !== 2 * bytes || last.bytes.length !== 2 * bytes) return undefined;
   return { first: numberOf(first.bytes), last: numberOf(last.bytes) };
 }
 

@@ -224,6 +224,28 @@ describe('statements of a rule', () => {
       ],
       'snat to 1.2.3.4:1024',
     ],
+    [
+      'a port or address of other bytes',
+      [
+        { name: 'immediate', to: 1, value: '00000400' },
+        { name: 'masq', fromPort: 1, flags: 0x2 },
+      ],
+      '[immediate to 1 value 00000400] [masq flags 2 fromPort 1]',
+    ],
+    [
+      'a byte below a wide mask',
+      [
+        { ...load, length: 1 },
+        { name: 'bitwise', from: 1, to: 1, length: 4, operation: 0, mask: 'ffff0000', xor: '00000000' },
+        cmp(0, '0a000000'),
+      ],
+      '[payload to 1 base 1 offset 16 length 1] [bitwise from 1 to 1 length 4 mask ffff0000 xor 00000000 operation 0] [cmp from 1 operation 0 value 0a000000]',
+    ],
+    [
+      'another field of the header, such as ip ttl',
+      [{ ...load, offset: 8, length: 1 }, cmp(0, '40')],
+      '[payload to 1 base 1 offset 8 length 1] [cmp from 1 operation 0 value 40]',
+    ],
     ['flags of NAT that the kernel adds', [{ name: 'masq', flags: 0x11 }], 'masquerade fully-random'],
     [
       'ports that the kernel does not use for want of a flag',
