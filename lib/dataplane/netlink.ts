@@ -55,6 +55,8 @@ export class Netlink {
   #watch: Watch<TableChange> | undefined;
   #tell: (events: Events<TableChange>) => void = () => {};
   readonly #touched = new Map<Family, Touched>();
+  /** Ports of sockets that have made changes, of which events may still wait. */
+  readonly #ownPorts = new Set<number | undefined>();
 
   constructor(sockets: NetlinkSockets, onState: OnState) {
     this.#sockets = sockets;
@@ -67,6 +69,7 @@ export class Netlink {
     try {
       this.#requests ??= this.#sockets.openRequests();
       const answer = await use(this.#requests);
+      this.#ownPorts.add(this.#requests.port);
       this.#succeed();
       return answer;
     } catch (error) {
@@ -90,6 +93,9 @@ export class Netlink {
     try {
       const events = this.#watch.drain();
       if (events.lost || events.items.length > 0) this.#hear(events);
+      // After an error a socket is closed, and another program may get its port: only events that waited until now are its.
+      this.#ownPorts.clear();
+      this.#ownPorts.add(this.#requests?.port);
     } catch (error) {
       this.noteFailure(error);
       this.#watch[Symbol.dispose]();
@@ -130,8 +136,7 @@ export class Netlink {
 
   /** Takes note of changes, but not of those that this object has made itself. */
   #hear({ items, lost }: Events<TableChange>): void {
-    // Another program may get the port of a socket that is closed.
-    const foreign = items.filter(({ port }) => port !== this.#requests?.port);
+    const foreign = items.filter(({ port }) => port !== this.#requests?.port && !this.#ownPorts.has(port));
     if (lost) this.#touched.clear();
     for (const { family, table, kind, set } of foreign.flatMap(({ touched }) => touched)) {
       const before = this.#touched.get(family);

@@ -182,11 +182,13 @@ describe('what other programs have touched', () => {
     assert.deepEqual(failures, ['broken']);
   });
 
-  it('is what another program writes with a port that the agent has had', async () => {
+  it('is what another program writes with a port that the agent has had, but not what waits from that time', async () => {
     const { netlink, change, requests } = watching();
     netlink.takeTouched('IPv4');
     await netlink.use(async () => {});
+    change(7, rules);
     requests.port = undefined;
+    assert.deepEqual(netlink.takeTouched('IPv4'), nothing);
     change(7, rules);
     assert.deepEqual(netlink.takeTouched('IPv4'), { rules: true, elements: false });
   });
