@@ -3,16 +3,8 @@
  * one byte each (libnftnl/udata.h).
  */
 
-/** Types of the part with the comment, and of parts in which nft keeps what the kernel tells anyway. */
-const TYPES = {
-  table: { comment: 0, needless: [] },
-  chain: { comment: 0, needless: [] },
-  rule: { comment: 0, needless: [] },
-  /** The byte order of keys is that of their type. */
-  set: { comment: 7, needless: [0] },
-} as const satisfies Readonly<
-  Record<string, { readonly comment: number; readonly needless: readonly number[] }>
->;
+/** Types of the part with the comment. */
+const TYPES = { table: { comment: 0 }, chain: { comment: 0 }, rule: { comment: 0 }, set: { comment: 7 } } as const;
 
 export type Commented = keyof typeof TYPES;
 
@@ -32,7 +24,7 @@ export interface UserData {
 }
 
 export function readUserData(kind: Commented, bytes: Buffer): UserData {
-  const { comment: commentType, needless } = TYPES[kind];
+  const { comment: commentType } = TYPES[kind];
   let comment: string | undefined;
   let extra = '';
   for (let at = 0; at < bytes.length; ) {
@@ -40,7 +32,8 @@ export function readUserData(kind: Commented, bytes: Buffer): UserData {
     const part = bytes.subarray(at + 2, at + 2 + length);
     if (type === commentType && part.length === length && part.at(-1) === 0)
       comment = part.toString('utf8', 0, length - 1);
-    else if (!needless.some((one) => one === type)) extra += bytes.toString('hex', at, at + 2 + length);
+    // Keys that are addresses have no other byte order: nft keeps what the kernel tells anyway.
+    else if (kind !== 'set' || !bytes.subarray(at, at + 2 + length).equals(HIGHEST_FIRST)) extra += bytes.toString('hex', at, at + 2 + length);
     at += 2 + length;
   }
   return { ...(comment !== undefined && { comment }), ...(extra !== '' && { extra }) };

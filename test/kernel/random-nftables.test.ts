@@ -22,7 +22,7 @@ import {
   toText,
   WITH_NETLINK,
 } from '../lab/netlink.ts';
-import { type Flip, flipped, flips, rawEdits } from '../lab/raw-edits.ts';
+import { type Change, changed, changes, rawEdits } from '../lab/raw-edits.ts';
 import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
 import { boxHost, CHAIN, FAMILY_KINDS, type Family, syncOnce } from './support.ts';
@@ -94,8 +94,8 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
   });
 }
 
-/** What is done to the table: by nft, by a message, or by all messages that make the table again, with one byte changed. */
-type AnyEdit = Edit | RawMessage | Flip;
+/** What is done to the table: by nft, by a message, or by all messages that make the table again, one of which is changed. */
+type AnyEdit = Edit | RawMessage | Change;
 
 interface Step {
   readonly policy: Policy;
@@ -105,7 +105,7 @@ interface Step {
 
 function steps(family: Family): fc.Arbitrary<Step> {
   const byNft = edits('nftables').filter(({ protocol }) => protocol === IP[family]);
-  const all = fc.oneof<fc.Arbitrary<AnyEdit>[]>(byNft, rawEdits(family), flips());
+  const all = fc.oneof<fc.Arbitrary<AnyEdit>[]>(byNft, rawEdits(family), changes());
   return fc.record({
     policy: policies(family),
     options: ruleOptions(),
@@ -130,7 +130,7 @@ async function createNode(kind: BoxKind, family: Family) {
     async edit(edit: AnyEdit, policy: Policy, options: RuleOptions): Promise<boolean> {
       if ('protocol' in edit && typeof edit.protocol === 'string')
         return (await carryOut(box, 'nftables', edit, [])).code === 0;
-      const messages = 'bits' in edit ? flipped(policy, options, edit) : [edit];
+      const messages = 'bits' in edit ? changed(policy, options, edit) : [edit];
       const carriedOut = netlink.raw(messages).then(() => true);
       return await carriedOut.catch((error) => {
         if (error instanceof NetlinkError) return false;

@@ -39,6 +39,8 @@ const verdictHex = (code: number) =>
   expressionHex('immediate', u32Hex(1, 0), attributeHex(0x8002, attributeHex(0x8002, u32Hex(1, code))));
 const ACCEPT = verdictHex(1);
 const OPAQUE_COMMENT = '000178';
+/** How nft 1.1.2 and later keep the type of keys. */
+const KEY_TYPE = '03080004040000000100';
 
 /** Parts of rules that no tool writes so, or that only iptables writes. */
 const PARTS = {
@@ -105,7 +107,7 @@ export function RAW_EDITS(family: Family): readonly (readonly [what: string, Raw
         0x0a09,
         theirs,
         ...[u32Hex(3, 4), u32Hex(4, 7), u32Hex(5, 4), u32Hex(10, 1)],
-        attributeHex(13, '00040200000003080004040000000100'),
+        attributeHex(13, `000402000000${KEY_TYPE}`),
       ),
     ],
     // NFT_OBJECT_COUNTER
@@ -134,32 +136,47 @@ export function rawEdits(family: Family): fc.Arbitrary<RawMessage> {
   );
 }
 
-/** Which byte of all messages that make the table is changed, and which of its bits. */
-export interface Flip {
+/** What is changed of one of the messages that make the table. */
+export interface Change {
   readonly message: number;
+  /** Which bits of which byte. */
   readonly byte: number;
   readonly bits: number;
+  /** What is added to its user data, as hexadecimal digits. */
+  readonly added: string;
 }
 
-export function flips(): fc.Arbitrary<Flip> {
+export function changes(): fc.Arbitrary<Change> {
   const bits = fc.oneof(
     fc.nat(7).map((bit) => 1 << bit),
     fc.integer({ min: 1, max: 255 }),
   );
-  return fc.record({ message: fc.nat(), byte: fc.nat(), bits });
+  const flip = fc.record({ message: fc.nat(), byte: fc.nat(), bits, added: fc.constant('') });
+  const added = fc.constantFrom(OPAQUE_COMMENT, KEY_TYPE);
+  const more = fc.record({ message: fc.nat(), byte: fc.constant(0), bits: fc.constant(0), added });
+  return fc.oneof({ arbitrary: flip, weight: 3 }, { arbitrary: more, weight: 1 });
 }
 
-/** The messages that make the table of a policy again, with one byte changed. The kernel refuses most of them. */
-export function flipped(policy: Policy, options: RuleOptions, flip: Flip): readonly RawMessage[] {
+/** The messages that make the table of a policy again, but for a change. The kernel refuses most of them. */
+export function changed(policy: Policy, options: RuleOptions, change: Change): readonly RawMessage[] {
   const { family } = policy;
   const plan = planTable({ family, table: undefined, interim: undefined }, policy, options);
   const requests = plan?.transactions.flat().flatMap(({ change }) => [...requestsOf(change)]) ?? [];
   const messages = requests.map(({ attributes, ...one }, index) => {
-    const bytes = Buffer.concat(attributes);
-    const at = flip.byte % bytes.length;
-    if (index === flip.message % requests.length) bytes.writeUInt8(bytes.readUInt8(at) ^ flip.bits, at);
+    if (index !== change.message % requests.length)
+      return { ...one, attributes: Buffer.concat(attributes).toString('hex') };
+    const bytes = Buffer.concat(attributes.map((attribute) => withMore(attribute, change.added)));
+    const at = change.byte % bytes.length;
+    bytes.writeUInt8(bytes.readUInt8(at) ^ change.bits, at);
     return { ...one, attributes: bytes.toString('hex') };
   });
   // NFT_MSG_DELTABLE
   return [{ ...message(family, 0x0a02), flags: 0 }, ...messages];
+}
+
+/** The attribute, with more at its end if it is user data. */
+function withMore(bytes: Buffer, added: string): Buffer {
+  if (!bytes.includes('ip-masq-agent: ')) return bytes;
+  const content = bytes.subarray(4, bytes.readUInt16LE());
+  return attribute(bytes.readUInt16LE(2), Buffer.concat([content, Buffer.from(added, 'hex')]));
 }
