@@ -63,8 +63,8 @@ export PEER_V2_SOURCE ?=
 # How long test-more runs the fuzzer.
 FUZZ_SECONDS ?= 300
 
-.PHONY: help setup setup-all setup-cluster setup-kernels build all-build container all-container push all-push manifest release \
-	check unit test test-more test-all test-kernels test-cluster cluster-programs helm cluster-up cluster-down lint demo bench soak fuzz faults clean version context need-registry need-version
+.PHONY: help setup setup-all setup-cluster setup-kernels setup-skew build all-build container all-container push all-push manifest release \
+	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down lint demo bench soak fuzz faults clean version context need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,9 @@ setup-cluster:
 
 setup-kernels:
 	@$(SETUP) kernels
+
+setup-skew:
+	@$(SETUP) skew
 
 build: setup $(BIN) ## build bin/ip-masq-agent, which runs on this machine
 
@@ -134,10 +137,14 @@ test-more: setup-all $(BIN) ## run the tests that test skips; they need many pac
 	$(RUN_TESTS) 'test/{manifests,programs,prometheus,image}/**/*.test.ts'
 	RUNS=10 $(RUN_TESTS) 'test/kernel/random-*.test.ts' test/kernel/netlink.test.ts 'test/packets/{order,verdicts}.test.ts'
 	NETLINK=off $(RUN_TESTS) 'test/{kernel,packets}/**/*.test.ts'
+	@$(MAKE) --no-print-directory test-skew
 	SECONDS=$(FUZZ_SECONDS) node test/fuzz/fuzz.ts
 
 test-all: test ## run test, then test-more, as CI does
 	@$(MAKE) --no-print-directory test-more
+
+test-skew: setup-skew $(BIN) ## test the agent beside nft and iptables of other releases of Debian: 2 minutes on 2 cores
+	$(RUN_TESTS) 'test/skew/**/*.test.ts'
 
 test-kernels: setup-kernels $(BIN) ## test the agent on other kernels, in virtual machines: an hour on 2 cores without KVM
 	@node test/kernels/run.ts

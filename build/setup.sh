@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing for `make test`: system tools from Debian's packages, npm packages from the lockfile. With the
-# argument `all` it also installs what is missing for `make test-more`, with `cluster` for a Kubernetes on this machine, and with
-# `kernels` for virtual machines.
+# argument `all` it also installs what is missing for `make test-more`, with `cluster` for a Kubernetes on this machine, with
+# `kernels` for virtual machines, and with `skew` nft and iptables of other releases, in bin/tools.
 # It says what it does. If nothing is missing, it does nothing. If it is not allowed to install packages, it names what is
 # missing and stops.
 set -eu
@@ -18,6 +18,9 @@ fi
 if [ "${1:-}" = kernels ]; then
   wanted="$wanted qemu-system-x86_64:qemu-system-x86 kmod:kmod cpio:cpio
   /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
+fi
+if [ "${1:-}" = skew ]; then
+  wanted="$wanted /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
 fi
 if [ "${1:-}" = all ]; then
   wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium
@@ -69,4 +72,14 @@ if [ ! -e "$stamp" ] || [ -n "$(find package-lock.json -newer "$stamp")" ]; then
   echo 'setup: installing npm packages from package-lock.json'
   npm ci --ignore-scripts --no-progress --loglevel=error
   touch "$stamp"
+fi
+
+if [ "${1:-}" = skew ]; then
+  for release in bullseye bookworm trixie sid; do
+    [ -e "bin/tools/$release" ] || echo "setup: installing nft and iptables of Debian's $release in bin/tools"
+    code=0
+    test/lab/release.sh "$release" "bin/tools/$release" || code=$?
+    [ "$code" -ne 75 ] || echo "setup: skipped nft and iptables of Debian's $release: they cannot be downloaded" >&2
+    [ "$code" -eq 0 ] || [ "$code" -eq 75 ] || exit "$code"
+  done
 fi

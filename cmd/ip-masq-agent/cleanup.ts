@@ -10,7 +10,7 @@ import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from './from-flags.ts';
+import { commandHost, dataplaneOptions, keptFamilies, retryOptions } from './from-flags.ts';
 import { complain, print, printJson } from './print.ts';
 import { stopSignal } from './signals.ts';
 
@@ -29,7 +29,7 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
     throw new SystemError(
       `${inWords(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
     );
-  const all = await listPlaces(dataplaneOptions(flags), foreignHost(flags));
+  const all = await listPlaces(dataplaneOptions(flags), commandHost(flags));
   const { places, advice } =
     holder?.kind === 'agent'
       ? withRunningAgent(holder, flags['masq-chain'], all)

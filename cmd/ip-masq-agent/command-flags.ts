@@ -112,6 +112,11 @@ export const RENDER_FLAGS = {
     '',
     'a file, a directory or - to read as check does: print instead which addresses change their verdict if its config files replace those of --filename or --config-dir; may be given several times; exit code 4 if there are any',
   ),
+  live: flag(
+    boolean,
+    'false',
+    'print instead the rules that the kernel of this node holds, as `nft list table` or `iptables -S` would; no nft is needed',
+  ),
   'input-file': flag(optionalPath, '', 'with --format=win-bridge: the CNI config to change'),
   'output-file': flag(
     optionalPath,

@@ -78,9 +78,7 @@ export const COMMANDS: Commands = {
     own: RENDER_FLAGS,
     uses: [
       ...CONFIG_FLAGS,
-      'masq-chain',
-      'random-fully',
-      'to-ports',
+      ...KERNEL_FLAGS,
       'resync-interval',
       'on-invalid-config',
       'log-format',
@@ -92,8 +90,7 @@ export const COMMANDS: Commands = {
         'as a sidecar of a program that reads one file and does not know masqueradeCIDRs',
       'render -R -f main/manifests --diff-to=manifests':
         'for a pull request, with the main branch in another directory: what happens to packets after it',
-      'render --format=win-bridge --input-file=cni.conf --output-file=cni.conf':
-        'update the ExceptionList of a Windows node',
+      'render --live': 'on a node that has no nft: what the kernel holds',
     },
     asksAgent: ({ watch }) => !watch,
     load: async () => (await import('./render/render.ts')).render,

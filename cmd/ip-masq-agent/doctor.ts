@@ -1,4 +1,3 @@
-import { systemHost } from '../../lib/dataplane/host.ts';
 import { type Examination, examine } from '../../lib/doctor/examine.ts';
 import type { Paint } from '../../lib/text/colour.ts';
 import { printable } from '../../lib/text/escape.ts';
@@ -6,15 +5,14 @@ import { counted, truncated } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { dataplaneOptions, foreignHost, loadOptions, podFinder, retryOptions } from './from-flags.ts';
+import { commandHost, dataplaneOptions, loadOptions, podFinder, retryOptions } from './from-flags.ts';
 import { printResult } from './print.ts';
 
 export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const examination = await examine({
     loading: loadOptions(flags),
     dataplane: dataplaneOptions(flags),
-    host: systemHost(flags['sync-timeout']),
-    foreignHost: foreignHost(flags),
+    host: commandHost(flags),
     acceptForeign: flags['accept-foreign'],
     findPods: podFinder(flags),
     retry: retryOptions(flags),

@@ -90,7 +90,7 @@ export const FLAGS = {
   netlink: daemon(
     choice('auto', 'off'),
     'auto',
-    'auto: read nf_tables over a netlink socket, so that drift is repaired within milliseconds; where that does not work, use the tools. off: use only the tools',
+    'auto: use nf_tables over a netlink socket: nftables needs it, and drift is repaired within milliseconds; where it does not work, read iptables by its tools. off: use only these tools',
   ),
   'stale-flows': daemon(
     choice('report', 'delete-udp', 'off'),
@@ -168,7 +168,7 @@ export const FLAGS = {
   v: daemon(
     count,
     '2',
-    'verbosity as in klog: 3 also logs syncs that change nothing, 5 also logs the input of iptables-restore or nft',
+    'verbosity as in klog: 3 also logs syncs that change nothing, 5 also logs the input of iptables-restore, or what nft would read to do the same',
   ),
   'termination-log': daemon(
     path,

@@ -58,13 +58,10 @@ export function loadOptions(flags: FlagValues): LoadOptions {
   };
 }
 
-/**
- * The machine to read foreign rules, or for a removal, which asks over netlink in legacy mode too: nft(8) would load the same modules of
- * nf_tables. Whether it works is told by what could not be read.
- */
-export function foreignHost(flags: FlagValues): Host {
+/** The machine for commands. Whether netlink works is told by what could not be read. */
+export function commandHost(flags: FlagValues, timeoutMs = flags['sync-timeout']): Host {
   const netlink = flags.netlink === 'off' ? undefined : new Netlink(ownSockets, () => {});
-  return systemHost(flags['sync-timeout'], netlink);
+  return systemHost(timeoutMs, netlink);
 }
 
 /** Finds the routes to pods that policies masquerade. It fails with NetlinkError if routes cannot be read. */

@@ -2,12 +2,11 @@ import { formatDuration } from '../config/duration.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
 import type { Generation } from '../netlink/replies.ts';
-import { OWN_NAME } from '../netlink/threads.ts';
 import type { Events } from '../netlink/watch.ts';
 import { programs } from '../text/programs.ts';
 
 /** The shortest pause between two syncs that events cause: the changes of a burst lead to one. */
-export const PAUSE_MS = 50;
+const PAUSE_MS = 50;
 
 /** The share of a core that such syncs may take, however many changes other programs make, up to the longest pause. */
 const MOST_LOAD = 1 / 40;
@@ -32,8 +31,8 @@ export interface SyncOutcome {
 }
 
 /**
- * Changes of nf_tables that are not known yet, and when to sync. An event tells that something has changed, not what. What
- * a sync has covered, the agent's own changes among it, leads to no other sync.
+ * Changes of the agent's tables and chains that are not known yet, and when to sync. An event tells that something may have
+ * changed, not what. What a sync has covered leads to no other sync.
  */
 export class KernelEvents {
   /** The last generation that each program has made. */
@@ -59,8 +58,7 @@ export class KernelEvents {
     this.#isBlind ||= lost;
     for (const { id, process: program } of items) {
       this.#last = id;
-      if (program !== OWN_NAME && (this.#programs.has(program) || this.#programs.size < MOST_NAMES))
-        this.#programs.set(program, id);
+      if (this.#programs.has(program) || this.#programs.size < MOST_NAMES) this.#programs.set(program, id);
     }
   }
 
@@ -113,7 +111,7 @@ export class KernelEvents {
 /** The processes that the agent starts to write its rules, as the kernel names them. */
 function ownProcesses(iptables: Dataplane['iptables']): readonly string[] {
   const tools = iptables && ['iptables', 'ip6tables'].map((tool) => `${tool}${iptables.suffix}-restore`);
-  return (tools ?? ['nft']).map((tool) => tool.slice(0, NAME_LENGTH));
+  return (tools ?? []).map((tool) => tool.slice(0, NAME_LENGTH));
 }
 
 /** After so many repairs in a row the log says that this is a fight. */

@@ -57,17 +57,15 @@ export interface Survey {
 /**
  * Opens the dataplane that an agent would use, and reads all places, for commands beside the agent.
  *
- * @param asking the machine to read what says which dataplane
  * @throws {DataplaneError} if no dataplane can be opened
  */
 export async function survey(
   options: DataplaneOptions,
   host: Host,
-  asking: Host,
   retry: RetryOptions,
   families: readonly Family[] = FAMILIES,
 ): Promise<Survey> {
-  const { dataplane } = await retrying(() => openDataplane(options, host, asking), retry);
+  const { dataplane } = await retrying(() => openDataplane(options, host), retry);
   const all = await listPlaces(options, host);
   const used = families.map((family) => ({ dataplane, family }));
   const others = all.filter(

@@ -71,8 +71,8 @@ export async function reconcile(
       const before = planned.find((one) => one.plan.family === plan.family);
       // Without a generation, a program that deletes what was written looks like a tool that writes nothing.
       const canTell = observed.generation !== undefined || !options.hasApplied;
-      if (before !== undefined && canTell && hasDoneNothing(before, observed))
-        throw failures.idle(dataplane, plan);
+      if (before !== undefined && canTell && dataplane.iptables && hasDoneNothing(before, observed))
+        throw failures.idle(dataplane.name, `iptables${dataplane.iptables.suffix}-restore`, plan);
     }
     return differing.length === 0;
   }, options);
@@ -112,8 +112,7 @@ class Failures {
   }
 
   /** The error to throw for a tool that has ended without an error, and has written nothing. */
-  idle({ name, iptables }: Dataplane, plan: Plan): DataplaneError {
-    const tool = iptables === undefined ? 'nft' : `iptables${iptables.suffix}-restore`;
+  idle(name: string, tool: string, plan: Plan): DataplaneError {
     const message = `${tool} (${name}) has ended without an error, but the kernel holds none of the ${plan.family} rules that it was to write`;
     if (this.#count(plan) < MOST_FAILURES)
       return new DataplaneError('raced', message, 'the next attempt follows');

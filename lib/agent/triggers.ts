@@ -1,17 +1,16 @@
 import { addAbortListener } from 'node:events';
 import { existsSync, watch } from 'node:fs';
 import { basename, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { isConfigFileName } from '../config/config-file.ts';
 import { DATA_LINK } from '../config/read.ts';
 import type { Netlink } from '../dataplane/netlink.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import type { Generation } from '../netlink/replies.ts';
-import type { Events } from '../netlink/watch.ts';
+import type { Events, WatchedTable } from '../netlink/watch.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { keepWatching } from './keep-watching.ts';
-import { KernelEvents, PAUSE_MS } from './kernel-events.ts';
+import { KernelEvents } from './kernel-events.ts';
 
 /**
  * Why a sync happens. `drift`: another program has changed nf_tables, perhaps the agent's rules; `addresses`: the node's
@@ -76,18 +75,17 @@ export class Triggers implements AsyncIterable<Trigger> {
     this.#resume?.();
   }
 
-  /** Watches for changes of nf_tables. Ends with the signal, or if netlink does not work here. */
-  watchKernel(netlink: Pick<Netlink, 'watch' | 'noteFailure' | 'hasGivenUp'>): Promise<void> {
+  /** Watches for changes of these tables. Ends with the signal, or if netlink does not work here. */
+  watchKernel(
+    netlink: Pick<Netlink, 'watch' | 'noteFailure' | 'hasGivenUp'>,
+    tables: readonly WatchedTable[],
+  ): Promise<void> {
     const signal = this.#signal;
     return keepWatching({
-      open: () => netlink.watch(),
+      open: () => netlink.watch(tables, (changes) => this.addChanges(changes)),
       // Before the watch began, something may have changed.
       onStart: () => this.addChanges({ items: [], lost: true }),
-      onEvent: async (changes) => {
-        this.addChanges(changes);
-        // While a sync is due, further events wait in the kernel, which costs less than to read each of them.
-        if (this.kernel.isPending) await delay(PAUSE_MS, undefined, { signal });
-      },
+      onEvent: async () => {},
       onFailure: (error) => {
         netlink.noteFailure(error);
         return !netlink.hasGivenUp;

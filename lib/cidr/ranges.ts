@@ -75,7 +75,7 @@ export function sizeOf(ranges: readonly Range[]): bigint {
 
 /** Whether both lists, or none of them, are there, with the same ranges in the same order. */
 export function sameRanges(a: readonly Range[] | undefined, b: readonly Range[] | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b;
+  if (a === b || a === undefined || b === undefined) return a === b;
   return (
     a.length === b.length &&
     a.every(({ first, last }, index) => first === b[index]?.first && last === b[index]?.last)

@@ -7,8 +7,8 @@ import { findCommand } from './iptables/detect.ts';
 import { inTurns, usesLegacyNat } from './iptables/legacy.ts';
 import { ruleTarget } from './iptables/rule.ts';
 import { createTool, type Tool } from './iptables/tool.ts';
-import { TABLE } from './nftables/names.ts';
-import { listTables } from './nftables/tool.ts';
+import { type Netlink, noAnswer } from './netlink.ts';
+import { INTERIM_TABLE, TABLE } from './nftables/names.ts';
 import { type DataplaneOptions, DEFAULT_CHAIN, type IptablesMode } from './options.ts';
 
 /** The table, and the chain of nat, that kube-proxy keeps in its two modes (pkg/proxy in Kubernetes). */
@@ -19,6 +19,8 @@ interface Evidence {
   readonly tables: ReadonlySet<string>;
   /** Chains of `nat`, in either mode of iptables; the agent's own one if `isInUse`. */
   readonly chains: ReadonlySet<string>;
+  /** Whether there can be tables that nobody can read: netlink does not work. */
+  readonly areHidden: boolean;
 }
 
 /**
@@ -30,23 +32,27 @@ export async function choose(options: DataplaneOptions, host: Host): Promise<Cho
   if (backend !== 'auto') return { backend, ...BY_FLAG };
   const flag = askingFlag(options);
   if (flag !== undefined) return { backend: 'iptables', by: 'trial', reason: `asked for by ${flag}` };
-  const { tables, chains } = await readEvidence(host);
+  const { tables, chains, areHidden } = await readEvidence(host);
+  const limit = areHidden ? '; nftables rules cannot be read, because netlink does not work' : '';
   const proxy = tables.has(KUBE_PROXY.table)
     ? 'nftables'
     : chains.has(KUBE_PROXY.chain)
       ? 'iptables'
       : undefined;
-  const [inChains, inTables] = [chains.has(DEFAULT_CHAIN), tables.has(TABLE)];
+  const inChains = chains.has(DEFAULT_CHAIN);
+  const inTables = tables.has(TABLE) || tables.has(INTERIM_TABLE);
   if (inChains && inTables) {
     const of = proxy === undefined ? '' : `, and kube-proxy uses ${proxy}`;
     const reason = `rules of the agent are in both dataplanes${of}`;
     return { backend: proxy ?? 'iptables', by: 'own-rules', reason };
   }
   if (inChains || inTables) {
-    const reason = 'rules of the agent are there';
+    const reason = `rules of the agent are there${limit}`;
     return { backend: inChains ? 'iptables' : 'nftables', by: 'own-rules', reason };
   }
-  if (proxy !== undefined) return { backend: proxy, by: 'kube-proxy', reason: `kube-proxy uses ${proxy}` };
+  if (areHidden && proxy === undefined) throw hiddenTables(host.netlink);
+  if (proxy !== undefined)
+    return { backend: proxy, by: 'kube-proxy', reason: `kube-proxy uses ${proxy}${limit}` };
   return { backend: 'iptables', by: 'trial', reason: 'neither the agent nor kube-proxy had rules' };
 }
 
@@ -57,10 +63,10 @@ export function askingFlag({ mode, chain }: DataplaneOptions): string | undefine
 }
 
 async function readEvidence(host: Host): Promise<Evidence> {
-  const tables = [TABLE, KUBE_PROXY.table];
+  const tables = [TABLE, INTERIM_TABLE, KUBE_PROXY.table];
   // Another name asks for iptables.
   const chains = [DEFAULT_CHAIN, KUBE_PROXY.chain];
-  const read = await host.netlink?.ask(async (requests) => {
+  const answer = host.netlink?.use(async (requests) => {
     const find = (chain: string, family: Family) => requests.chain({ family, table: 'nat', chain });
     const findJump = async (chain: string, family: Family) =>
       (await requests.rules({ family, table: 'nat', chain: 'POSTROUTING' }, chain))[0];
@@ -72,14 +78,26 @@ async function readEvidence(host: Host): Promise<Evidence> {
       unsure: jumps.size > 0 ? [] : [...(await present([DEFAULT_CHAIN], FAMILIES, find))],
     };
   });
+  const read = await answer?.catch(noAnswer);
   return {
-    tables: read?.tables ?? (await listTables(host).catch(noneIfImpossible)) ?? new Set(),
+    tables: read?.tables ?? new Set(),
+    areHidden: read === undefined,
     chains: new Set([
       ...(read?.chains ?? []),
       ...(await chainsOf('nft', read?.unsure ?? chains, host)),
       ...(await chainsOf('legacy', chains, host)),
     ]),
   };
+}
+
+/** What the agent must not leave in place beside rules in iptables, and could neither read nor delete. */
+function hiddenTables(netlink: Netlink | undefined): DataplaneError {
+  const why = netlink?.failure?.message ?? '--netlink=off';
+  return new DataplaneError(
+    'missing',
+    `it is unknown whether this node has nftables rules of the agent, because netlink does not work: ${why}`,
+    'make netlink work, or set --backend=iptables if the agent has never used nftables here',
+  );
 }
 
 /** The names for which there is something in one of the families. */

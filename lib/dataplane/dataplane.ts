@@ -29,7 +29,7 @@ export const COMMENT_START = 'ip-masq-agent: ';
  * It reads and changes the agent's own rules only. All methods throw DataplaneError.
  */
 export interface Dataplane {
-  /** For logs: `iptables 1.8.9 (nft)`, `nftables 1.0.6`. */
+  /** For logs: `iptables 1.8.9 (nft)`, `nftables`. */
   readonly name: string;
   /** Why this dataplane and mode are used, in words, and in a word. */
   readonly reason: string;
@@ -42,11 +42,13 @@ export interface Dataplane {
   observe(family: Family, care?: Care): Promise<Observed>;
   /** Reads the counts of a policy's rules in the kernel; fails with `raced` if the rules change meanwhile. */
   count(policy: Policy): Promise<Counts>;
+  /** Whether events of nf_tables tell of changes: its rules are there, and netlink has not failed for good. */
+  readonly hearsChanges: boolean;
   /**
    * The generation of nf_tables up to which the rules of these families are known to be the policy's; undefined if they
-   * are not known. Absent if netlink will never work: then no event tells of changes.
+   * are not known.
    */
-  readonly knownUntil?: ((families: readonly Family[]) => number | undefined) | undefined;
+  readonly knownUntil?: (families: readonly Family[]) => number | undefined;
 }
 
 /**
@@ -69,6 +71,8 @@ export interface Observed {
   /** The plan that removes all of the agent's rules; undefined if there are none. */
   planRemoval(): Plan | undefined;
   verdicts(): KernelVerdicts;
+  /** The agent's rules, without counts: as `iptables -S` or `nft list table` prints them; undefined if there are none. */
+  text(): string | undefined;
   /**
    * What stays, without effect, after the plan for this policy or, without one, after the removal: in words, with the
    * reason and what to do.

@@ -1,7 +1,7 @@
 import type { Family } from '../cidr/address.ts';
 import type { Counts } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
-import type { Netlink, Requests } from './netlink.ts';
+import { type Netlink, noAnswer, type Requests } from './netlink.ts';
 
 /** The agent's rules of one family as the kernel sends them over netlink. Nothing in it is decoded but counts. */
 export interface Seen {
@@ -33,9 +33,6 @@ interface Proof {
 /** After this time a tool looks again, in case that a fingerprint does not show everything. */
 const TRUST_MS = 3_600_000;
 
-/** What a change writes again, so that its counts begin at zero: everything, or these chains. */
-export type Remade = 'all' | readonly string[];
-
 /**
  * The only memory of what the kernel holds: what was found to be equal to the policy, and what the kernel sent for it over
  * netlink. As long as the kernel sends the same, a tool would find the same again, and none is started.
@@ -45,11 +42,8 @@ export class KernelMemory<Found, Raw extends Seen> {
   readonly #see: (requests: Requests, family: Family) => Promise<Raw>;
   readonly #isSame: (a: Found, b: Found) => boolean;
   readonly #trusted = new Map<Family, Pick<Look<Found>, 'found' | 'proof'>>();
-  /** Writes of each family that were begun, those that have ended, and what those without an error have written again. */
-  readonly #writes = {
-    IPv4: { begun: 0, ended: 0, all: 0, chains: new Map<string, number>() },
-    IPv6: { begun: 0, ended: 0, all: 0, chains: new Map<string, number>() },
-  };
+  /** Writes of each family that were begun, those that have ended, and how many of them have written all rules again. */
+  readonly #writes = { IPv4: { begun: 0, ended: 0, all: 0 }, IPv6: { begun: 0, ended: 0, all: 0 } };
 
   /**
    * @param see reads the rules over netlink
@@ -77,7 +71,9 @@ export class KernelMemory<Found, Raw extends Seen> {
     const trusted = this.#trusted.get(family);
     const proof = trusted?.proof;
     const isValid = proof !== undefined && performance.now() < proof.until;
-    const now = isValid ? await this.#netlink?.ask((requests) => requests.generation()) : undefined;
+    const now = isValid
+      ? await this.#netlink?.use((requests) => requests.generation()).catch(noAnswer)
+      : undefined;
     // Nothing at all has changed since.
     if (trusted !== undefined && now !== undefined && now.id === proof?.generation)
       return { ...trusted, isTrusted: true, generation: now.id };
@@ -126,58 +122,34 @@ export class KernelMemory<Found, Raw extends Seen> {
   /**
    * Carries out a change. If it fails, it must have changed nothing.
    *
-   * @param remade what it writes again
+   * @param remakes whether it writes all rules again, so that their counts begin at zero
    */
-  async write(family: Family, remade: Remade, change: () => Promise<void>): Promise<void> {
+  async write(family: Family, remakes: boolean, change: () => Promise<void>): Promise<void> {
     this.#trusted.delete(family);
     const writes = this.#writes[family];
     writes.begun += 1;
     try {
       await change();
-      if (remade === 'all') writes.all += 1;
-      else for (const chain of remade) writes.chains.set(chain, (writes.chains.get(chain) ?? 0) + 1);
+      if (remakes) writes.all += 1;
     } finally {
       writes.ended += 1;
     }
   }
 
   /**
-   * Remembers what the agent itself has written over netlink. If the kernel's generations prove that no other program has
-   * changed anything since the look, it need not be read; otherwise the next look compares it with the kernel.
-   */
-  trustOwn(
-    family: Family,
-    found: Found,
-    { proof }: Pick<Look<Found>, 'proof'>,
-    { before, after }: { readonly before: number; readonly after: number },
-  ): void {
-    const isAlone = after === before + 1;
-    const isProven = (one: Proof | undefined) => isAlone && one?.generation === before;
-    for (const [other, trusted] of this.#trusted)
-      if (trusted.proof && isProven(trusted.proof))
-        this.#trusted.set(other, { ...trusted, proof: { ...trusted.proof, generation: after } });
-    if (proof)
-      this.trust(family, { found, proof: isProven(proof) ? { ...proof, generation: after } : proof });
-  }
-
-  /**
    * Reads counts.
    *
-   * @param read gets how often a chain was written again alone
    * @throws {DataplaneError} `raced` if a change was carried out meanwhile: it is unknown which rules were read
    */
-  async count(
-    family: Family,
-    read: (remade: (chain: string) => number) => Promise<Counts['rules']>,
-  ): Promise<Counts> {
+  async count(family: Family, read: () => Promise<Counts['rules']>): Promise<Counts> {
     const writes = this.#writes[family];
     const { ended } = writes;
-    const rules = await read((chain) => writes.chains.get(chain) ?? 0);
+    const rules = await read();
     if (writes.begun === ended) return { remade: writes.all, rules };
     throw new DataplaneError('raced', 'the rules were changed while they were counted', 'count them again');
   }
 
   async #seeAll(family: Family): Promise<Raw | undefined> {
-    return await this.#netlink?.ask((requests) => this.#see(requests, family));
+    return await this.#netlink?.use((requests) => this.#see(requests, family)).catch(noAnswer);
   }
 }

@@ -1,15 +1,26 @@
+import type { Family } from '../cidr/address.ts';
+import type { ChainName } from '../netlink/change.ts';
 import { NetlinkError } from '../netlink/error.ts';
-import { type ChainName, NfTables } from '../netlink/nf-tables.ts';
-import type { Generation } from '../netlink/replies.ts';
-import { openChangeWatch, type Watch } from '../netlink/watch.ts';
+import { NfTables } from '../netlink/nf-tables.ts';
+import {
+  type Events,
+  openChangeWatch,
+  type TableChange,
+  type Watch,
+  type WatchedTable,
+} from '../netlink/watch.ts';
+import { SET, TABLE } from './nftables/names.ts';
 
 /** What the dataplanes ask of nf_tables over netlink. */
-export type Requests = Omit<NfTables, typeof Symbol.dispose>;
+export interface Requests extends Omit<NfTables, typeof Symbol.dispose | 'port'> {
+  /** The port of the socket that makes changes; undefined if none is open. */
+  readonly port?: number | undefined;
+}
 
 /** The netlink sockets of this network namespace. Both fail with NetlinkError. */
 export interface NetlinkSockets {
   openRequests(): Requests;
-  openWatch(): Watch<Generation>;
+  openWatch(tables: readonly WatchedTable[]): Watch<TableChange>;
 }
 
 /** Those of the network namespace that this process is in. */
@@ -24,71 +35,117 @@ type OnState = (failure: NetlinkError | undefined) => void;
 /** After so long without a failure, netlink works again: requests may succeed while the watch fails. */
 const CALM_MS = 600_000;
 
+/** What may have changed: nothing, the agent's rules but not the elements of its set of destinations, or these too. */
+export type Touched = { readonly rules: boolean; readonly elements: boolean } | 'unknown';
+
+const UNTOUCHED: Touched = { rules: false, elements: false };
+
 /**
- * nf_tables over netlink, as long as that works. It is only faster than the tools: whoever gets no answer here asks a
- * tool.
+ * nf_tables over netlink. The nftables dataplane needs it; for iptables it is only faster than the tools: whoever gets no answer
+ * here asks a tool. All failures are NetlinkErrors that are thrown.
  */
 export class Netlink {
   readonly #sockets: NetlinkSockets;
   readonly #onState: OnState;
   #requests: Requests | undefined;
   #state: 'new' | 'works' | 'fails' = 'new';
+  #failure: NetlinkError | undefined;
   #failedAt = 0;
   #hasGivenUp = false;
-  #lastChange: Promise<unknown> = Promise.resolve();
+  #watch: Watch<TableChange> | undefined;
+  #tell: (events: Events<TableChange>) => void = () => {};
+  readonly #touched = new Map<Family, Touched>();
+  /** Ports of sockets that have made changes, of which events may still wait. */
+  readonly #ownPorts = new Set<number | undefined>();
 
   constructor(sockets: NetlinkSockets, onState: OnState) {
     this.#sockets = sockets;
     this.#onState = onState;
   }
 
-  /** The answer; undefined if there is none now. */
-  async ask<Answer>(use: (requests: Requests) => Promise<Answer>): Promise<Answer | undefined> {
-    if (this.#hasGivenUp) return undefined;
+  /** @throws {NetlinkError} */
+  async use<Answer>(use: (requests: Requests) => Promise<Answer>): Promise<Answer> {
+    if (this.#hasGivenUp && this.#failure !== undefined) throw this.#failure;
     try {
       this.#requests ??= this.#sockets.openRequests();
       const answer = await use(this.#requests);
+      this.#ownPorts.add(this.#requests.port);
       this.#succeed();
       return answer;
     } catch (error) {
       this.noteFailure(error);
-      return undefined;
+      throw error;
     }
   }
 
   /** Whether the chain is there; undefined if there is no answer now. */
   async has(name: ChainName): Promise<boolean | undefined> {
-    return (await this.ask(async (requests) => ({ has: (await requests.chain(name)) !== undefined })))?.has;
+    const chain = this.use(async (requests) => (await requests.chain(name)) !== undefined);
+    return await chain.catch(noAnswer);
   }
 
   /**
-   * Changes the kernel, or nothing. One change follows the other, as in the kernel: otherwise each would take the other for
-   * that of another program.
-   *
-   * @returns the generations of nf_tables before and after it, or the failure
+   * What other programs have changed in the agent's table of nftables since the last call, until now; unknown without a watch,
+   * or if events were lost.
    */
-  async change(
-    use: (requests: Requests) => Promise<void>,
-  ): Promise<{ readonly before: number; readonly after: number } | NetlinkError> {
-    const turn = this.#lastChange.then(async () => {
-      try {
-        this.#requests ??= this.#sockets.openRequests();
-        const { id: before } = await this.#requests.generation();
-        await use(this.#requests);
-        const { id: after } = await this.#requests.generation();
-        return { before, after };
-      } catch (error) {
-        if (!(error instanceof NetlinkError)) throw error;
-        return error;
-      }
-    });
-    this.#lastChange = turn.catch(() => {});
-    return await turn;
+  takeTouched(family: Family): Touched {
+    if (this.#watch === undefined) return 'unknown';
+    try {
+      const events = this.#watch.drain();
+      if (events.lost || events.items.length > 0) this.#hear(events);
+      // After an error a socket is closed, and another program may get its port: only events that waited until now are its.
+      this.#ownPorts.clear();
+      this.#ownPorts.add(this.#requests?.port);
+    } catch (error) {
+      this.noteFailure(error);
+      this.#watch[Symbol.dispose]();
+      this.#watch = undefined;
+      return 'unknown';
+    }
+    const touched = this.#touched.get(family) ?? 'unknown';
+    this.#touched.set(family, UNTOUCHED);
+    return touched;
   }
 
-  /** @throws {NetlinkError} */
-  watch(): Watch<Generation> {
-    return this.#sockets.openWatch();
+  /**
+   * Watches tables until it is disposed. What it iterates over only shows that it goes on.
+   *
+   * @param tell gets the changes of other programs, and of the programs that the agent starts
+   * @throws {NetlinkError}
+   */
+  watch(
+    tables: readonly WatchedTable[],
+    tell: (events: Events<TableChange>) => void,
+  ): AsyncIterable<unknown> & Disposable {
+    const watch = this.#sockets.openWatch(tables);
+    // What has changed before is not known.
+    this.#touched.clear();
+    this.#watch = watch;
+    this.#tell = tell;
+    const hear = (events: Events<TableChange>) => this.#hear(events);
+    return {
+      async *[Symbol.asyncIterator]() {
+        for await (const events of watch) yield hear(events);
+      },
+      [Symbol.dispose]: () => {
+        this.#watch = undefined;
+        watch[Symbol.dispose]();
+      },
+    };
+  }
+
+  /** Takes note of changes, but not of those that this object has made itself. */
+  #hear({ items, lost }: Events<TableChange>): void {
+    const foreign = items.filter(({ port }) => port !== this.#requests?.port && !this.#ownPorts.has(port));
+    if (lost) this.#touched.clear();
+    for (const { family, table, kind, set } of foreign.flatMap(({ touched }) => touched)) {
+      const before = this.#touched.get(family);
+      if (before === undefined || before === 'unknown') continue;
+      // A set that was made again holds other elements.
+      const elements = kind === 'objects' || (set === SET && table === TABLE);
+      this.#touched.set(family, { rules: true, elements: before.elements || elements });
+    }
+    if (lost || foreign.length > 0) this.#tell({ items: foreign, lost });
   }
 
   /** Whether netlink will never work in this process. */
@@ -96,12 +153,18 @@ export class Netlink {
     return this.#hasGivenUp;
   }
 
+  /** The last failure; undefined if there was none. */
+  get failure(): NetlinkError | undefined {
+    return this.#failure;
+  }
+
   /** Takes note of a failure of netlink; throws every other error. */
   noteFailure(error: unknown): void {
     if (!(error instanceof NetlinkError)) throw error;
-    // Too many changes by others: netlink works.
-    if (error.failure === 'interrupted') return;
+    // The kernel has answered.
+    if (error.failure === 'interrupted' || error.failure === 'changed' || error.at !== undefined) return;
     this.#hasGivenUp ||= error.failure === 'unsupported' || error.failure === 'denied';
+    this.#failure = error;
     this.#failedAt = performance.now();
     if (this.#state === 'fails') return;
     this.#state = 'fails';
@@ -114,4 +177,9 @@ export class Netlink {
     this.#state = 'works';
     this.#onState(undefined);
   }
+}
+
+/** For whoever can do without netlink: no answer in place of a failure. Throws every other error. */
+export function noAnswer(error: unknown): undefined {
+  if (!(error instanceof NetlinkError)) throw error;
 }

@@ -1,11 +1,16 @@
 import { FAMILIES } from '../cidr/address.ts';
+import type { WatchedTable } from '../netlink/watch.ts';
 import { askingFlag, choose } from './choose.ts';
 import type { Choice, Dataplane, Place } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
+import { secondChain } from './iptables/chain.ts';
 import { iptablesPlaces, openIptables } from './iptables/iptables.ts';
+import { usesLegacyNat } from './iptables/legacy.ts';
+import { noAnswer } from './netlink.ts';
+import { INTERIM_TABLE, TABLE } from './nftables/names.ts';
 import { openNftables } from './nftables/nftables.ts';
-import type { DataplaneOptions } from './options.ts';
+import type { DataplaneOptions, IptablesMode } from './options.ts';
 
 export interface Opened {
   readonly dataplane: Dataplane;
@@ -22,16 +27,11 @@ export interface Opened {
 /**
  * Opens the dataplane to use.
  *
- * @param asking the machine to read what says which one, if netlink is to be asked only for that
  * @throws {DataplaneError} if its tools are not installed, or fail
  */
-export async function openDataplane(
-  options: DataplaneOptions,
-  host: Host,
-  asking: Host = host,
-): Promise<Opened> {
-  const choice = await choose(options, asking);
-  if (choice.backend === 'nftables') return { dataplane: await openNftables(options, host, choice) };
+export async function openDataplane(options: DataplaneOptions, host: Host): Promise<Opened> {
+  const choice = await choose(options, host);
+  if (choice.backend === 'nftables') return { dataplane: openNftables(options, host, choice) };
   if (choice.by === 'flag') return { dataplane: await openIptables(options, host, choice) };
   const fallBack = async (error: unknown) => {
     // Rules that no tool could remove must not stay beside others.
@@ -54,9 +54,12 @@ async function openInstead(error: unknown, options: DataplaneOptions, host: Host
   if (!(error instanceof DataplaneError) || !error.meansNoRules) throw error;
   const reason = `iptables does not work here: ${error.message}`;
   const choice: Choice = { backend: 'nftables', by: 'failed-trial', reason };
-  const dataplane = await openNftables(options, host, choice).catch((other: unknown) => {
+  let dataplane: Dataplane;
+  try {
+    dataplane = openNftables(options, host, choice);
+  } catch (other) {
     throw neitherWorks(error, other);
-  });
+  }
   const flag = askingFlag(options);
   const fallBack = async (other: unknown) => {
     throw neitherWorks(error, other);
@@ -73,18 +76,49 @@ function neitherWorks(iptables: DataplaneError, nftables: unknown): unknown {
   );
 }
 
+/** Where rules of the agent can be in nf_tables: kube-proxy changes `nat` all the time, so only the chain tells there. */
+export function watchedTables({ chain }: DataplaneOptions): readonly WatchedTable[] {
+  const chains = ['POSTROUTING', chain, secondChain(chain)];
+  return FAMILIES.flatMap((family) => [
+    { family, table: TABLE },
+    { family, table: INTERIM_TABLE },
+    { family, table: 'nat', chains },
+  ]);
+}
+
+/** The modes of iptables in which the agent's chains may be, as far as the kernel tells that without a tool. */
+export async function modesInUse({ chain }: DataplaneOptions, host: Host): Promise<readonly IptablesMode[]> {
+  const hasChain = await host.netlink
+    ?.use(async (requests) => {
+      for (const family of FAMILIES)
+        for (const name of [chain, secondChain(chain)])
+          if (await requests.chain({ family, table: 'nat', chain: name })) return true;
+      return false;
+    })
+    .catch(noAnswer);
+  const legacy = await Promise.all(FAMILIES.map((family) => usesLegacyNat(host, family)));
+  return [
+    ...(hasChain === false ? [] : (['nft'] as const)),
+    ...(legacy.every((inUse) => inUse === false) ? [] : (['legacy'] as const)),
+  ];
+}
+
 /**
  * All places where rules of the agent can be: an earlier run may have used another dataplane, mode or family.
  *
+ * @param modes the modes of iptables to list
  * @throws {DataplaneError} if no dataplane is installed
  */
-export async function listPlaces(options: DataplaneOptions, host: Host): Promise<readonly Place[]> {
+export async function listPlaces(
+  options: DataplaneOptions,
+  host: Host,
+  modes: readonly IptablesMode[] = ['nft', 'legacy'],
+): Promise<readonly Place[]> {
   const installed: (readonly Place[])[] = [];
   for (const list of [
-    () => iptablesPlaces('nft', options, host),
-    () => iptablesPlaces('legacy', options, host),
+    ...modes.map((mode) => () => iptablesPlaces(mode, options, host)),
     async () => {
-      const dataplane = await openNftables(options, host);
+      const dataplane = openNftables(options, host);
       return FAMILIES.map((family) => ({ dataplane, family }));
     },
   ]) {
@@ -95,6 +129,6 @@ export async function listPlaces(options: DataplaneOptions, host: Host): Promise
     }
   }
   if (installed.length > 0) return installed.flat();
-  const remedy = 'install iptables or nftables, or use an image that has them';
-  throw new DataplaneError('missing', 'neither iptables nor nft is installed', remedy);
+  const remedy = 'install iptables, or allow netlink';
+  throw new DataplaneError('missing', 'iptables is not installed, and nftables needs netlink', remedy);
 }

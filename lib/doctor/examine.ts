@@ -37,8 +37,6 @@ interface Examiner {
   readonly loading: LoadOptions;
   readonly dataplane: DataplaneOptions;
   readonly host: Host;
-  /** To read foreign rules. */
-  readonly foreignHost: Host;
   /** The ids of authors whose foreign rules are accepted. */
   readonly acceptForeign: readonly string[];
   readonly findPods: FindPods;
@@ -74,7 +72,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
 }
 
 async function examineKernel(
-  { dataplane: options, host, foreignHost, acceptForeign, retry }: Examiner,
+  { dataplane: options, host, acceptForeign, retry }: Examiner,
   config: MergedConfig | undefined,
   families: readonly Family[],
 ): Promise<Examination> {
@@ -84,7 +82,7 @@ async function examineKernel(
     findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
   };
   await collect(async () => {
-    const places = await survey(options, host, foreignHost, retry);
+    const places = await survey(options, host, retry);
     const { dataplane, used, others } = places;
     const holder = await findHolder();
     const told = toldDataplane(holder);
@@ -106,7 +104,7 @@ async function examineKernel(
     await collect(async () => {
       const { iptables } = dataplane;
       const nodeOptions = { families, ownChain: options.chain, iptables };
-      const node = await retrying(() => readNode(foreignHost, nodeOptions), retry);
+      const node = await retrying(() => readNode(host, nodeOptions), retry);
       read.push(...node.baseChains.map(({ where }) => where), ...node.skipped);
       const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
       return [

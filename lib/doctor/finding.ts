@@ -18,7 +18,8 @@ export const FINDING_MEANING = {
   'node-address': 'the node has no address, or several, in a range of masqueradeAddresses',
   'pods-masqueraded': 'routes of the node lead to pods that the config masquerades',
   'no-capability': 'the capability NET_ADMIN or NET_RAW is missing',
-  'tool-missing': 'a tool that the agent needs (iptables, ip6tables, nft) is not installed or too old',
+  'tool-missing':
+    'a tool that the agent needs (iptables, ip6tables) is not installed or too old, or netlink does not work, which nftables needs',
   'kernel-refused': 'the kernel or a tool refused an operation',
   'no-agent': "the agent's rules are there, but no agent runs",
   'agent-silent': 'an agent runs, but does not answer',

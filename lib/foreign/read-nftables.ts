@@ -1,7 +1,7 @@
 import type { Family } from '../cidr/address.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import type { Netlink, Requests } from '../dataplane/netlink.ts';
+import { type Netlink, noAnswer, type Requests } from '../dataplane/netlink.ts';
 import type { Rule } from '../dataplane/rule.ts';
 import type { NatChain } from '../netlink/replies.ts';
 import type { ReadRules } from './base-chain.ts';
@@ -24,7 +24,7 @@ export const UNKNOWN_SIZE = 'how much memory a listing would need is known only 
 export function createRefusal(netlink: Netlink | undefined): Refusal {
   return async ({ family, table, chain }, { rules, elements }) => {
     const size = (requests: Requests) => requests.size({ family, table, chain }, elements ?? 0);
-    const asked = await netlink?.ask(async (requests) => ({ size: await size(requests) }));
+    const asked = await netlink?.use(async (requests) => ({ size: await size(requests) })).catch(noAnswer);
     if (asked === undefined) return UNKNOWN_SIZE;
     const holds = asked.size ?? { rules: 0, elements: 0 };
     if (holds.rules > rules) return `chain ${chain} has more than ${rules} rules`;

@@ -6,7 +6,8 @@ import { findCommand } from '../dataplane/iptables/detect.ts';
 import { inTurns, usesLegacyNat } from '../dataplane/iptables/legacy.ts';
 import { parseIptablesRule } from '../dataplane/iptables/parse-rule.ts';
 import { createTool, type Tool } from '../dataplane/iptables/tool.ts';
-import { NFT_FAMILY, TABLE } from '../dataplane/nftables/names.ts';
+import { noAnswer } from '../dataplane/netlink.ts';
+import { INTERIM_TABLE, NFT_FAMILY, TABLE } from '../dataplane/nftables/names.ts';
 import type { IptablesMode } from '../dataplane/options.ts';
 import type { NatChain } from '../netlink/replies.ts';
 import { type BaseChain, type ReadRules, readBaseChain } from './base-chain.ts';
@@ -65,7 +66,7 @@ export async function readNode(
   const refusal = createRefusal(host.netlink);
   const nft = createNftReader(budget.limit(host), ownChain, budget, refusal);
   const reader = { host, options, budget, nft, refusal };
-  const listed = await host.netlink?.ask((requests) => requests.natChains());
+  const listed = await host.netlink?.use((requests) => requests.natChains()).catch(noAnswer);
   const unread = listed === undefined ? [`nftables: ${UNKNOWN_SIZE}`] : [];
   const baseChains: BaseChain[] = [];
   try {
@@ -118,7 +119,10 @@ function basesOf(reader: Reader, family: Family, listed: readonly NatChain[] | u
 function nativeChains(family: Family, listed: readonly NatChain[] = []): readonly NatChain[] {
   const families = [NFT_FAMILY[family].protocol, 'inet'];
   return listed.filter(
-    (base) => base.table !== TABLE && families.includes(base.family) && !isIptables(base, family),
+    (base) =>
+      ![TABLE, INTERIM_TABLE].includes(base.table) &&
+      families.includes(base.family) &&
+      !isIptables(base, family),
   );
 }
 

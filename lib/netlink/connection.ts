@@ -1,6 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { kernelError, malformed, NetlinkError } from './error.ts';
-import { errnoIn, type Message, messagesIn, type Request, writeBatch, writeMessage } from './messages.ts';
+import { kernelError, malformed, NetlinkError, type RefusedPart } from './error.ts';
+import {
+  errnoIn,
+  type Message,
+  messagesIn,
+  offsetIn,
+  type Request,
+  writeBatch,
+  writeMessage,
+} from './messages.ts';
 import { NetlinkSocket } from './socket.ts';
 
 /** The most bytes of all replies to one request: some 700,000 elements, or 100,000 rules. */
@@ -8,6 +16,9 @@ const MOST_RECEIVED = 64 * 1024 * 1024;
 
 /** How long replies are read before other events have their turn. */
 const SLICE_MS = 5;
+
+/** Requests with elements hold 1,000 each. */
+const REQUESTS_IN_A_TURN = 4;
 
 const NLMSG_ERROR = 2;
 const NLMSG_DONE = 3;
@@ -48,16 +59,26 @@ export class Connection {
     });
   }
 
-  /** Carries out all requests, or none. Between them, other events have their turn. */
+  /** The port of the socket; undefined if none is open. */
+  get port(): number | undefined {
+    return this.#socket?.port;
+  }
+
+  /**
+   * Carries out all requests, or none. Between them, other events have their turn.
+   *
+   * @throws {NetlinkError} that says which request the kernel refuses, and which part of it
+   */
   async change(asked: string, requests: Iterable<Request>): Promise<void> {
+    const batch: Request[] = [];
+    for (const request of requests) {
+      batch.push(request);
+      if (batch.length % REQUESTS_IN_A_TURN === 0) await nextTurn();
+    }
     await this.#inTurn(async (socket, sequence) => {
-      const batch: Request[] = [];
-      for (const request of requests) {
-        batch.push(request);
-        await nextTurn();
-      }
       await socket.sendChange(writeBatch(batch, sequence), asked);
-      await receive(socket, { asked, sequence }, () => {});
+      this.#sequence = (sequence + batch.length) >>> 0;
+      finishChange(socket, sequence, batch.length, asked);
     });
   }
 
@@ -82,6 +103,32 @@ export class Connection {
     this.#last = turn.catch(() => {});
     return await turn;
   }
+}
+
+/**
+ * Takes the answers to a batch, which all are there: the last request is acknowledged, also if another one has failed.
+ *
+ * @throws {NetlinkError} for the first error
+ */
+function finishChange(
+  socket: Pick<NetlinkSocket, 'port' | 'receive'>,
+  sequence: number,
+  count: number,
+  asked: string,
+): void {
+  let isOver = false;
+  let first: { readonly errno: number; readonly at: RefusedPart } | undefined;
+  for (let bytes = socket.receive(); bytes !== undefined; bytes = socket.receive())
+    for (const message of messagesIn(bytes)) {
+      const index = (message.sequence - sequence) >>> 0;
+      if (index >= count || message.port !== socket.port || message.type !== NLMSG_ERROR)
+        throw malformed(`number ${message.sequence} for port ${message.port}, which was not asked`);
+      const errno = errnoIn(message);
+      isOver ||= errno === 0 && index === count - 1;
+      if (errno !== 0) first ??= { errno, at: { request: index, offset: offsetIn(message) } };
+    }
+  if (first !== undefined) throw kernelError(first.errno, asked, first.at);
+  if (!isOver) throw new NetlinkError('failed', `cannot ${asked}: the kernel does not answer`);
 }
 
 /** What is asked for in words, and what tells the replies to it from others. */

@@ -5,6 +5,7 @@ import {
   attribute,
   attributesOf,
   bytesOf,
+  endOf,
   type Family,
   find,
   type Message,
@@ -13,7 +14,6 @@ import {
   NLM_F,
   type Request,
   seek,
-  seekEnd,
   unsigned,
   writeMessage,
 } from './messages.ts';
@@ -154,17 +154,17 @@ export function readFlow({ payload: { bytes, start, end } }: Message): Flow {
   const family = bytes[start] === NFPROTO.IPv4.protocol ? 'IPv4' : 'IPv6';
   const at = start + NFGENMSG_BYTES;
   const original = seek(bytes, at, end, CTA.original);
-  const originalEnd = seekEnd;
   const reply = seek(bytes, at, end, CTA.reply);
-  const replyEnd = seekEnd;
   if (original === -1 || reply === -1) throw malformed('a flow without addresses');
+  const originalEnd = endOf(bytes, original);
   const proto = seek(bytes, original, originalEnd, CTA_TUPLE.proto);
   const status = numberIn(bytes, at, end, CTA.status, 4) ?? 0;
   return {
     family,
-    protocol: (proto === -1 ? undefined : numberIn(bytes, proto, seekEnd, CTA_PROTO.number, 1)) ?? 0,
+    protocol:
+      (proto === -1 ? undefined : numberIn(bytes, proto, endOf(bytes, proto), CTA_PROTO.number, 1)) ?? 0,
     original: readTuple(bytes, original, originalEnd, family),
-    reply: readTuple(bytes, reply, replyEnd, family),
+    reply: readTuple(bytes, reply, endOf(bytes, reply), family),
     id: numberIn(bytes, at, end, CTA.id, 4) ?? 0,
     zone: numberIn(bytes, at, end, CTA.zone, 2) ?? 0,
     isExpected: (status & IPS_EXPECTED) !== 0,
@@ -177,9 +177,9 @@ function readTuple(bytes: Buffer, start: number, end: number, family: Family): T
   const source = CTA_IP_SOURCE[family];
   const ip = seek(bytes, start, end, CTA_TUPLE.ip);
   if (ip === -1) throw malformed('a flow without addresses');
-  const ipEnd = seekEnd;
+  const ipEnd = endOf(bytes, ip);
   const proto = seek(bytes, start, end, CTA_TUPLE.proto);
-  const protoEnd = proto === -1 ? proto : seekEnd;
+  const protoEnd = proto === -1 ? proto : endOf(bytes, proto);
   return {
     source: addressIn(bytes, ip, ipEnd, source, length),
     destination: addressIn(bytes, ip, ipEnd, source + 1, length),
@@ -190,8 +190,8 @@ function readTuple(bytes: Buffer, start: number, end: number, family: Family): T
 
 function tcpStateIn(bytes: Buffer, start: number, end: number): number | undefined {
   const info = seek(bytes, start, end, CTA.protoInfo);
-  const tcp = info === -1 ? -1 : seek(bytes, info, seekEnd, CTA_PROTOINFO_TCP);
-  return tcp === -1 ? undefined : numberIn(bytes, tcp, seekEnd, CTA_PROTOINFO_TCP_STATE, 1);
+  const tcp = info === -1 ? -1 : seek(bytes, info, endOf(bytes, info), CTA_PROTOINFO_TCP);
+  return tcp === -1 ? undefined : numberIn(bytes, tcp, endOf(bytes, tcp), CTA_PROTOINFO_TCP_STATE, 1);
 }
 
 /** The number in an attribute; undefined if there is no such attribute. */
@@ -204,13 +204,14 @@ function numberIn(
 ): number | undefined {
   const at = seek(bytes, start, end, type);
   if (at === -1) return undefined;
-  if (seekEnd - at !== length) throw malformed(`${seekEnd - at} bytes instead of ${length}`);
+  const found = endOf(bytes, at) - at;
+  if (found !== length) throw malformed(`${found} bytes instead of ${length}`);
   return bytes.readUIntBE(at, length);
 }
 
 function addressIn(bytes: Buffer, start: number, end: number, type: number, length: 4 | 16): bigint {
   const at = seek(bytes, start, end, type);
-  if (at === -1 || seekEnd - at !== length) throw malformed('a flow without an address');
+  if (at === -1 || endOf(bytes, at) - at !== length) throw malformed('a flow without an address');
   if (length === 4) return BigInt(bytes.readUInt32BE(at));
   return (bytes.readBigUInt64BE(at) << 64n) | bytes.readBigUInt64BE(at + 8);
 }

@@ -1,15 +1,21 @@
 import { interrupted, malformed } from './error.ts';
-import { expressionIn, packetsIn } from './expressions.ts';
+import { packetsAt } from './expressions.ts';
 import {
+  ATTRIBUTE_HEADER_BYTES,
+  aligned,
   attribute,
   attributesIn,
   attributesOf,
-  bytesOf,
+  endOf,
   find,
+  lengthAt,
   type Message,
   type Span,
+  seek,
+  typeAt,
   unsigned,
 } from './messages.ts';
+import { OPEN_END } from './user-data.ts';
 
 /** Consecutive addresses in an interval set, both ends included. */
 export interface Range {
@@ -27,16 +33,14 @@ export interface Elements {
   readonly ranges: readonly Element[];
   /** Whether the set has an element for all other addresses. */
   readonly catchAll: boolean;
-  /**
-   * Whether nf_tables changed while the elements were read. If that was this set, elements may be missing: the kernel
-   * counts those that it has sent, from the beginning.
-   */
-  readonly torn: boolean;
+  /** Whether an element has more than a range and a count, such as a time limit, which changes what it means. */
+  readonly hasOthers: boolean;
+  /** The generations of nf_tables, their last 16 bits, in which the elements were read. */
+  readonly generations: readonly number[];
 }
 
 interface Part {
   readonly edges: readonly Edge[];
-  /** The last 16 bits of the generation of nf_tables that it is of. */
   readonly generation: number;
 }
 
@@ -45,6 +49,7 @@ interface Edge {
   readonly key: bigint;
   readonly flags: number;
   readonly packets: bigint | undefined;
+  readonly hasOthers: boolean;
 }
 
 /** Numbers of attributes, and flags, in linux/netfilter/nf_tables.h. */
@@ -53,68 +58,123 @@ const NFTA_LIST_ELEM = 1;
 const NFTA_DATA_VALUE = 1;
 const NFT_SET_ELEM_INTERVAL_END = 1;
 const NFT_SET_ELEM_CATCHALL = 2;
+const NFTA_SET_ELEM = { key: 1, flags: 3, userData: 6, expression: 7, padding: 8 } as const;
+const NLA_F_NESTED = 0x8000;
 
-/** The user data is a comment. Others, such as a time limit or a value, would change what the element means. */
-const NFTA_SET_ELEM = { key: 1, flags: 3, userData: 6, expression: 7 } as const;
-const KNOWN: readonly number[] = Object.values(NFTA_SET_ELEM);
+/** The bytes of an attribute with the flags. */
+const FLAGS_BYTES = 8;
 
 /**
  * The attribute with ranges, and with the address behind the last one of each, which ends it; the highest address needs
- * no end. The key of an IPv4 set has 4 bytes, that of an IPv6 set 16.
+ * no end. The key of an IPv4 set has 4 bytes, that of an IPv6 set 16. All is written into one buffer, because there can be
+ * 100,000 ranges.
  */
 export function writeElements(ranges: readonly Range[], keyBytes: number): Buffer {
   const highest = 256n ** BigInt(keyBytes) - 1n;
-  const end = attribute(NFTA_SET_ELEM.flags, Buffer.from([0, 0, 0, NFT_SET_ELEM_INTERVAL_END]));
-  const element = (address: bigint, ...flags: readonly Buffer[]) => {
-    const key = bytesOf(address, keyBytes);
-    const wrapped = attribute(NFTA_SET_ELEM.key, [attribute(NFTA_DATA_VALUE, key)]);
-    return attribute(NFTA_LIST_ELEM, [...flags, wrapped]);
+  const keyLength = 2 * ATTRIBUTE_HEADER_BYTES + keyBytes;
+  const bytes = Buffer.alloc(ranges.length * (2 * (ATTRIBUTE_HEADER_BYTES + keyLength) + FLAGS_BYTES + 4));
+  let at = 0;
+  const header = (length: number, type: number): void => {
+    bytes.writeUInt16LE(length, at);
+    bytes.writeUInt16LE(type, at + 2);
+    at += ATTRIBUTE_HEADER_BYTES;
   };
-  const elements = ranges.flatMap(({ first, last }) => {
+  const element = (address: bigint, moreBytes: number): void => {
+    header(ATTRIBUTE_HEADER_BYTES + keyLength + moreBytes, NFTA_LIST_ELEM | NLA_F_NESTED);
+    header(keyLength, NFTA_SET_ELEM.key | NLA_F_NESTED);
+    header(ATTRIBUTE_HEADER_BYTES + keyBytes, NFTA_DATA_VALUE);
+    if (keyBytes === 4) bytes.writeUInt32BE(Number(address), at);
+    else bytes.writeBigUInt64BE(address >> 64n, at);
+    if (keyBytes === 16) bytes.writeBigUInt64BE(address & 0xffff_ffff_ffff_ffffn, at + 8);
+    at += keyBytes;
+  };
+  for (const { first, last } of ranges) {
     if (first < 0n || last < first || last > highest) throw new RangeError(`no range: ${first} to ${last}`);
-    return last === highest ? [element(first)] : [element(first), element(last + 1n, end)];
-  });
-  return attribute(NFTA_SET_ELEM_LIST_ELEMENTS, elements);
+    if (last === highest) {
+      element(first, aligned(ATTRIBUTE_HEADER_BYTES + OPEN_END.length));
+      header(ATTRIBUTE_HEADER_BYTES + OPEN_END.length, NFTA_SET_ELEM.userData);
+      at += aligned(OPEN_END.copy(bytes, at));
+    } else {
+      element(first, 0);
+      element(last + 1n, FLAGS_BYTES);
+      header(FLAGS_BYTES, NFTA_SET_ELEM.flags);
+      at = bytes.writeUInt32BE(NFT_SET_ELEM_INTERVAL_END, at);
+    }
+  }
+  return attribute(NFTA_SET_ELEM_LIST_ELEMENTS | NLA_F_NESTED, bytes.subarray(0, at));
 }
 
 /** Reads NFT_MSG_NEWSETELEM. */
 export function readElements(message: Message, keyBytes: 4 | 16): Part {
   const list = attributesIn(find(attributesOf(message), NFTA_SET_ELEM_LIST_ELEMENTS));
-  const edges = list.map((element) => readEdge(element, keyBytes));
   const { bytes, start } = message.payload;
   // nf_tables sets `res_id` of `struct nfgenmsg` so.
-  return { edges, generation: bytes.readUInt16BE(start + 2) };
+  return {
+    edges: list.map((element) => readEdge(element, keyBytes)),
+    generation: bytes.readUInt16BE(start + 2),
+  };
 }
 
-function readEdge(element: Span, keyBytes: 4 | 16): Edge {
-  const parts = attributesIn(element);
-  for (const { type } of parts) if (!KNOWN.includes(type)) throw malformed(`attribute ${type} of an element`);
-  const [key, expression] = [find(parts, NFTA_SET_ELEM.key), find(parts, NFTA_SET_ELEM.expression)];
-  const flagged = find(parts, NFTA_SET_ELEM.flags);
-  const flags = flagged === undefined ? 0 : Number(unsigned(flagged, 4));
-  const packets = expression && packetsIn([expressionIn(expression)]);
-  if (flags === NFT_SET_ELEM_CATCHALL && key === undefined) return { key: 0n, flags, packets };
-  if (flags !== 0 && flags !== NFT_SET_ELEM_INTERVAL_END) throw malformed(`an element with flags ${flags}`);
-  return { key: unsigned(find(attributesIn(key), NFTA_DATA_VALUE), keyBytes), flags, packets };
+/** Reads one element without an object for each of its attributes. */
+function readEdge({ bytes, start, end }: Span, keyBytes: 4 | 16): Edge {
+  let [key, flags, hasOthers] = [-1n, 0, false];
+  let packets: bigint | undefined;
+  for (let at = start; at < end; ) {
+    const length = lengthAt(bytes, at, end);
+    const payload = at + ATTRIBUTE_HEADER_BYTES;
+    switch (typeAt(bytes, at)) {
+      case NFTA_SET_ELEM.key:
+        key = keyIn(bytes, payload, at + length, keyBytes);
+        break;
+      case NFTA_SET_ELEM.flags:
+        flags = Number(unsigned({ bytes, start: payload, end: at + length }, 4));
+        break;
+      case NFTA_SET_ELEM.expression:
+        packets = packetsAt(bytes, payload, at + length);
+        hasOthers ||= packets === undefined;
+        break;
+      case NFTA_SET_ELEM.userData:
+      case NFTA_SET_ELEM.padding:
+        break;
+      default:
+        hasOthers = true;
+    }
+    at += aligned(length);
+  }
+  const isCatchAll = flags === NFT_SET_ELEM_CATCHALL;
+  if (flags > NFT_SET_ELEM_INTERVAL_END && !isCatchAll) hasOthers = true;
+  if (key === -1n && !isCatchAll) throw malformed('an element without a key');
+  return { key, flags, packets, hasOthers };
+}
+
+function keyIn(bytes: Buffer, start: number, end: number, keyBytes: 4 | 16): bigint {
+  const at = seek(bytes, start, end, NFTA_DATA_VALUE);
+  const length = at < 0 ? 0 : endOf(bytes, at) - at;
+  if (length !== keyBytes) throw malformed(`${length} bytes instead of ${keyBytes}`);
+  if (keyBytes === 4) return BigInt(bytes.readUInt32BE(at));
+  return (bytes.readBigUInt64BE(at) << 64n) | bytes.readBigUInt64BE(at + 8);
 }
 
 /**
- * All elements of a set. As in the kernel, a range goes up to the next edge, whether that is its end or the beginning of
+ * All elements of a set. In a set of intervals, as in the kernel, a range goes up to the next edge, whether that is its end or the beginning of
  * another range; nft(8) may write an end at the lowest address, which ends nothing.
  */
-export function joinElements(parts: readonly Part[], keyBytes: number): Elements {
+export function joinElements(parts: readonly Part[], keyBytes: number, isInterval = true): Elements {
   const all = parts.flatMap(({ edges }) => edges);
   const edges = all.filter(({ flags }) => flags !== NFT_SET_ELEM_CATCHALL).toSorted(byKey);
-  const torn = parts.some(({ generation }) => generation !== parts[0]?.generation);
+  const generations = [...new Set(parts.map(({ generation }) => generation))];
   const highest = 256n ** BigInt(keyBytes) - 1n;
   const ranges: Element[] = [];
   for (const [index, { key, flags, packets }] of edges.entries()) {
     if (flags === NFT_SET_ELEM_INTERVAL_END) continue;
     const next = edges[index + 1];
-    if (next?.key === key) throw torn ? interrupted('list elements') : malformed('an element twice');
-    ranges.push({ first: key, last: next === undefined ? highest : next.key - 1n, packets });
+    if (next?.key === key)
+      throw generations.length > 1 ? interrupted('list elements') : malformed('an element twice');
+    const end = next === undefined ? highest : next.key - 1n;
+    ranges.push({ first: key, last: isInterval ? end : key, packets });
   }
-  return { ranges, catchAll: all.length > edges.length, torn };
+  const hasOthers = all.some((one) => one.hasOthers);
+  return { ranges, catchAll: all.length > edges.length, hasOthers, generations };
 }
 
 /** Ascending, an end before a beginning. The kernel sends them in order, which makes sorting cheap. */

@@ -11,16 +11,27 @@ import { getSystemErrorName } from 'node:util';
  */
 export type NetlinkFailure = 'changed' | 'interrupted' | 'denied' | 'unsupported' | 'failed';
 
+/** What the kernel refuses of a change: the index of a request, and where in its message, if the kernel says that. */
+export interface RefusedPart {
+  readonly request: number;
+  readonly offset: number | undefined;
+  /** The name of the expression of a rule that is refused; undefined if it is unknown. */
+  readonly expression?: string | undefined;
+}
+
 /** A netlink request failed. A failed change changes nothing. */
 export class NetlinkError extends Error {
   readonly failure: NetlinkFailure;
   /** The name of the kernel's error, such as `EEXIST`; undefined if the kernel reported none. */
   readonly code: string | undefined;
+  /** Undefined if it is unknown, or the request is no change. */
+  readonly at: RefusedPart | undefined;
 
-  constructor(failure: NetlinkFailure, message: string, code?: string) {
+  constructor(failure: NetlinkFailure, message: string, code?: string, at?: RefusedPart) {
     super(message);
     this.failure = failure;
     this.code = code;
+    this.at = at;
   }
 }
 
@@ -39,9 +50,9 @@ const FAILURES: Readonly<Record<string, NetlinkFailure>> = {
 };
 
 /** The kernel's error as a value. What was asked is in words, as in `list set ip t s`. */
-export function kernelError(errno: number, asked: string): NetlinkError {
+export function kernelError(errno: number, asked: string, at?: RefusedPart): NetlinkError {
   const code = errno > 0 ? getSystemErrorName(-errno) : `${errno}`;
-  return new NetlinkError(FAILURES[code] ?? 'failed', `cannot ${asked}: ${code}`, code);
+  return new NetlinkError(FAILURES[code] ?? 'failed', `cannot ${asked}: ${code}`, code, at);
 }
 
 export function interrupted(asked: string): NetlinkError {

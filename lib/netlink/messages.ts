@@ -43,7 +43,20 @@ export type Family = keyof typeof NFPROTO;
 
 /** Types of messages in linux/netfilter/nf_tables.h; the high byte is the subsystem. */
 export const NFT_MSG = {
+  newTable: 0x0a00,
+  getTable: 0x0a01,
+  deleteTable: 0x0a02,
+  newChain: 0x0a03,
+  getChain: 0x0a04,
+  deleteChain: 0x0a05,
+  newRule: 0x0a06,
+  getRule: 0x0a07,
+  deleteRule: 0x0a08,
+  newSet: 0x0a09,
+  getSet: 0x0a0a,
+  deleteSet: 0x0a0b,
   newSetElement: 0x0a0c,
+  getSetElement: 0x0a0d,
   deleteSetElement: 0x0a0e,
   newGeneration: 0x0a0f,
   getGeneration: 0x0a10,
@@ -54,7 +67,15 @@ const NFNL_MSG_BATCH_BEGIN = 0x10;
 const NFNL_MSG_BATCH_END = 0x11;
 
 /** Flags of a request, beside NLM_F_REQUEST. */
-export const NLM_F = { none: 0, ack: 0x4, dump: 0x300, createExclusive: 0x600 } as const;
+export const NLM_F = {
+  none: 0,
+  ack: 0x4,
+  dump: 0x300,
+  create: 0x400,
+  createExclusive: 0x600,
+  /** NLM_F_CREATE and NLM_F_APPEND: behind the other rules of the chain. */
+  append: 0xc00,
+} as const;
 const NLM_F_REQUEST = 0x1;
 
 const HEADER_BYTES = 16;
@@ -66,36 +87,47 @@ const NLA_F_NESTED = 0x8000;
 const NLA_TYPE_MASK = 0x3fff;
 
 /** NLMSG_ALIGNTO and NLA_ALIGNTO. */
-function aligned(length: number): number {
+export function aligned(length: number): number {
   return (length + 3) & ~3;
 }
 
-/** Parts that begin with a header, and that with their length. They must fill the span exactly. */
-function partsOf<One>(
+/** Visits parts that begin with a header, and that with their length. They must fill the span exactly. */
+function eachPart(
   { bytes, start, end }: Span,
   headerBytes: number,
   lengthBytes: 2 | 4,
-  read: (at: number, end: number) => One,
-): readonly One[] {
-  const parts: One[] = [];
+  visit: (at: number, end: number) => void,
+): void {
   for (let at = start; at < end; ) {
     const rest = end - at;
     const length = rest < headerBytes ? 0 : bytes.readUIntLE(at, lengthBytes);
     if (length < headerBytes || length > rest) throw malformed(`${length} bytes in the space of ${rest}`);
-    parts.push(read(at, at + length));
+    visit(at, at + length);
     at += aligned(length);
   }
-  return parts;
+}
+
+/**
+ * Visits the messages in what the kernel sent at once: their type, the port of the socket that asked, and the places where the
+ * payload starts and ends. It makes no objects.
+ */
+export function eachMessage(
+  bytes: Buffer,
+  visit: (type: number, port: number, start: number, end: number) => void,
+): void {
+  eachPart({ bytes, start: 0, end: bytes.length }, HEADER_BYTES, 4, (at, end) =>
+    visit(bytes.readUInt16LE(at + 4), bytes.readUInt32LE(at + 12), at + HEADER_BYTES, end),
+  );
 }
 
 /** The messages in what the kernel sent at once. */
 export function messagesIn(bytes: Buffer): readonly Message[] {
-  return partsOf({ bytes, start: 0, end: bytes.length }, HEADER_BYTES, 4, (at, end) => ({
-    type: bytes.readUInt16LE(at + 4),
-    sequence: bytes.readUInt32LE(at + 8),
-    port: bytes.readUInt32LE(at + 12),
-    payload: { bytes, start: at + HEADER_BYTES, end },
-  }));
+  const messages: Message[] = [];
+  eachMessage(bytes, (type, port, start, end) => {
+    const sequence = bytes.readUInt32LE(start - HEADER_BYTES + 8);
+    messages.push({ type, sequence, port, payload: { bytes, start, end } });
+  });
+  return messages;
 }
 
 /** The attributes of a message of nf_tables, in order. */
@@ -108,10 +140,12 @@ export function attributesOf({ payload: { bytes, start, end } }: Message): reado
 export function attributesIn(payload: Span | undefined): readonly Attribute[] {
   if (payload === undefined) return [];
   const { bytes } = payload;
-  return partsOf(payload, ATTRIBUTE_HEADER_BYTES, 2, (at, end) => {
+  const attributes: Attribute[] = [];
+  eachPart(payload, ATTRIBUTE_HEADER_BYTES, 2, (at, end) => {
     const type = bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK;
-    return { type, bytes, start: at + ATTRIBUTE_HEADER_BYTES, end };
+    attributes.push({ type, bytes, start: at + ATTRIBUTE_HEADER_BYTES, end });
   });
+  return attributes;
 }
 
 /** The attribute of a type; of several, the last one counts, as in the kernel. */
@@ -120,26 +154,36 @@ export function find(attributes: readonly Attribute[], type: number): Attribute 
 }
 
 /**
- * The first attribute of a type between two offsets: the offset of its payload, and behind it in `seekEnd`; -1 if there is
- * none. It makes no object: where there are a million attributes, that is what takes time and memory.
+ * The place of the payload of the first attribute of a type between two places; -1 if there is none. It makes no object: where
+ * there are a million attributes, that is what takes time and memory.
  */
 export function seek(bytes: Buffer, start: number, end: number, type: number): number {
   for (let at = start; at < end; ) {
-    const rest = end - at;
-    const length = rest < ATTRIBUTE_HEADER_BYTES ? 0 : bytes.readUInt16LE(at);
-    if (length < ATTRIBUTE_HEADER_BYTES || length > rest)
-      throw malformed(`${length} bytes in the space of ${rest}`);
-    if ((bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK) === type) {
-      seekEnd = at + length;
-      return at + ATTRIBUTE_HEADER_BYTES;
-    }
+    const length = lengthAt(bytes, at, end);
+    if (typeAt(bytes, at) === type) return at + ATTRIBUTE_HEADER_BYTES;
     at += aligned(length);
   }
   return -1;
 }
 
-/** The offset behind what `seek` has found last. */
-export let seekEnd = 0;
+/** The place behind a payload that `seek` has found. */
+export function endOf(bytes: Buffer, payload: number): number {
+  const at = payload - ATTRIBUTE_HEADER_BYTES;
+  return at + bytes.readUInt16LE(at);
+}
+
+/** The length of an attribute with its header, which must fit. */
+export function lengthAt(bytes: Buffer, at: number, end: number): number {
+  const rest = end - at;
+  const length = rest < ATTRIBUTE_HEADER_BYTES ? 0 : bytes.readUInt16LE(at);
+  if (length < ATTRIBUTE_HEADER_BYTES || length > rest)
+    throw malformed(`${length} bytes in the space of ${rest}`);
+  return length;
+}
+
+export function typeAt(bytes: Buffer, at: number): number {
+  return bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK;
+}
 
 /** A payload that must be a number of so many bytes. Those of netfilter have the highest byte first. */
 export function unsigned(payload: Span | undefined, length: 4 | 8 | 16): bigint {
@@ -163,6 +207,17 @@ export function text(payload: Span | undefined): string {
 export function errnoIn({ payload: { bytes, start, end } }: Message): number {
   if (end - start < 4) throw malformed('an end without an error number');
   return 0 - bytes.readInt32LE(start);
+}
+
+/** NLMSGERR_ATTR_OFFS, behind the error number and the header of the refused message (NETLINK_CAP_ACK). */
+const ERROR_OFFSET = { type: 2, start: 4 + HEADER_BYTES } as const;
+
+/** Where in the refused message is what the kernel refuses (NETLINK_EXT_ACK); undefined if it does not say that. */
+export function offsetIn({ payload: { bytes, start, end } }: Message): number | undefined {
+  const at = seek(bytes, Math.min(start + ERROR_OFFSET.start, end), end, ERROR_OFFSET.type);
+  if (at < 0) return undefined;
+  if (at + 4 > end) throw malformed('an offset is cut off');
+  return bytes.readUInt32LE(at);
 }
 
 /** A number to send, with the highest byte first. */
@@ -194,11 +249,14 @@ export function writeMessage(request: Request, sequence: number): Buffer {
   return bytes;
 }
 
-/** A batch: the kernel carries out all requests in it, or none. It answers the last one, and those that fail. */
+/**
+ * A batch: the kernel carries out all requests in it, or none. It answers the last one, and those that fail: the number of
+ * each is its index.
+ */
 export function writeBatch(requests: readonly Request[], sequence: number): Buffer {
   const messages = requests.map((request, index) => {
     const flags = request.flags | (index === requests.length - 1 ? NLM_F.ack : NLM_F.none);
-    return writeMessage({ ...request, flags }, sequence);
+    return writeMessage({ ...request, flags }, (sequence + index) >>> 0);
   });
   const edge = (type: number) => {
     const bytes = writeMessage({ type, flags: NLM_F.none, protocol: 0, attributes: [] }, sequence);

@@ -8,8 +8,6 @@ interface Koffi {
   load(path: null): { func(prototype: string): CFunction };
   /** errno(3) after the last call in this thread. */
   errno(): number;
-  /** The address of the first byte. It stays the same as long as the buffer is referenced. */
-  address(buffer: Uint8Array): bigint;
   /** Waits in Node's loop until a descriptor is readable; it tells so again and again until it is closed. */
   readonly node: { poll(descriptor: number, callback: () => void): { close(): void } };
 }
@@ -45,7 +43,6 @@ function load() {
   const library = koffi.load(null);
   return {
     errno: koffi.errno,
-    address: koffi.address,
     poll: koffi.node.poll,
     socket: library.func('int socket(int, int, int)'),
     bind: library.func('int bind(int, void *, int)'),

@@ -1,35 +1,33 @@
+import {
+  type ChainName,
+  type Change,
+  expressionAt,
+  requestsOf,
+  type SetName,
+  type TableName,
+} from './change.ts';
 import { Connection } from './connection.ts';
 import { type Elements, joinElements, type Range, readElements, writeElements } from './elements.ts';
 import { interrupted, malformed, NetlinkError } from './error.ts';
-import { attribute, type Family, type Message, NFPROTO, NFT_MSG, NLM_F, type Request } from './messages.ts';
+import { targetOf } from './expressions.ts';
+import { attribute, type Message, NFPROTO, NFT_MSG, NLM_F, type Request } from './messages.ts';
 import {
+  type ChainReply,
   countElements,
   FAMILY_IDS,
   type Generation,
   type NatChain,
   type RuleReply,
-  readContent,
+  readChain,
   readGeneration,
   readNatChain,
   readRule,
-  readSetName,
-  readSnapshot,
-  type Snapshot,
+  readSet,
+  readTable,
+  type SetReply,
+  type TableReply,
 } from './replies.ts';
 import { NetlinkSocket } from './socket.ts';
-
-interface TableName {
-  readonly family: Family;
-  readonly table: string;
-}
-
-export interface ChainName extends TableName {
-  readonly chain: string;
-}
-
-export interface SetName extends TableName {
-  readonly set: string;
-}
 
 interface Size {
   /** The rules of a chain, and whatever leads to it. */
@@ -44,21 +42,23 @@ const SET_NAME = 2;
 
 /** What can be read, and the attribute with its name or the name of what holds it (linux/netfilter/nf_tables.h). */
 const READABLE = {
-  table: { type: 0x0a01, flags: NLM_F.ack, nameType: TABLE_NAME },
-  chain: { type: 0x0a04, flags: NLM_F.ack, nameType: 3 },
-  set: { type: 0x0a0a, flags: NLM_F.ack, nameType: SET_NAME },
-  rules: { type: 0x0a07, flags: NLM_F.dump, nameType: 2 },
-  elements: { type: 0x0a0d, flags: NLM_F.dump, nameType: SET_NAME },
+  table: { type: NFT_MSG.getTable, flags: NLM_F.ack, nameType: TABLE_NAME },
+  chain: { type: NFT_MSG.getChain, flags: NLM_F.ack, nameType: 3 },
+  sets: { type: NFT_MSG.getSet, flags: NLM_F.dump, nameType: SET_NAME },
+  rules: { type: NFT_MSG.getRule, flags: NLM_F.dump, nameType: 2 },
+  elements: { type: NFT_MSG.getSetElement, flags: NLM_F.dump, nameType: SET_NAME },
 } as const;
-
-/** An attribute has at most 64 KiB, and a range of IPv6 at most 64 bytes. */
-const RANGES_IN_A_MESSAGE = 1_000;
 
 /** nf_tables of the network namespace that this process is in. All methods throw NetlinkError. */
 export class NfTables implements Disposable {
   readonly #connection = new Connection(new NetlinkSocket());
   /** The kernel needs seconds to send 100,000 elements: other requests do not wait for that. */
   readonly #elements = new Connection();
+
+  /** The port of the socket that makes changes, which the kernel tells with each; undefined if none is open. */
+  get port(): number | undefined {
+    return this.#connection.port;
+  }
 
   /** The current state: if its id is the same as before, nothing has changed in any table. */
   async generation(): Promise<Generation> {
@@ -69,19 +69,31 @@ export class NfTables implements Disposable {
     return generation;
   }
 
-  /** Undefined if there is no such table. Its fingerprint changes with the number of its chains and sets. */
-  table(name: TableName): Promise<Snapshot | undefined> {
-    return this.#snapshot('table', name);
+  /** Undefined if there is no such table. */
+  async table(name: TableName): Promise<TableReply | undefined> {
+    return only('table', await this.#ask('table', name, undefined, readTable));
   }
 
-  /** Undefined if there is no such chain. Hook, priority and policy are in the fingerprint. */
-  chain(name: ChainName): Promise<Snapshot | undefined> {
-    return this.#snapshot('chain', name, name.chain);
+  /** Undefined if there is no such chain. */
+  async chain(name: ChainName): Promise<ChainReply | undefined> {
+    return only('chain', await this.#ask('chain', name, name.chain, readChain));
   }
 
-  /** Undefined if there is no such set. Flags, types and statements of the set are in the fingerprint. */
-  set(name: SetName): Promise<Snapshot | undefined> {
-    return this.#snapshot('set', name, name.set);
+  /** All chains of a table. The kernel sends those of all tables of the family. */
+  async chains({ family, table }: TableName): Promise<readonly ChainReply[]> {
+    const { protocol, word } = NFPROTO[family];
+    const request = { type: NFT_MSG.getChain, flags: NLM_F.dump, protocol, attributes: [] };
+    const own = (reply: Message) => {
+      const chain = readChain(reply);
+      return chain.table === table ? chain : undefined;
+    };
+    const chains = await this.#connection.ask(`list chains of ${word}`, request, own);
+    return chains?.filter((one) => one !== undefined) ?? [];
+  }
+
+  /** All sets and maps of a table. */
+  async sets(name: TableName): Promise<readonly SetReply[]> {
+    return (await this.#ask('sets', name, undefined, readSet)) ?? [];
   }
 
   /**
@@ -91,15 +103,19 @@ export class NfTables implements Disposable {
    * @param leadingTo if given, only those that lead to this chain
    */
   async rules(name: TableName & Partial<ChainName>, leadingTo?: string): Promise<readonly RuleReply[]> {
-    const rules = await this.#ask('rules', name, name.chain, (reply) => readRule(reply, leadingTo));
+    const read = (reply: Message) => {
+      const rule = readRule(reply);
+      return leadingTo === undefined || targetOf(rule.expressions) === leadingTo ? rule : undefined;
+    };
+    const rules = await this.#ask('rules', name, name.chain, read);
     return rules?.filter((rule) => rule !== undefined) ?? [];
   }
 
-  /** The elements of an interval set of addresses; undefined if there is no such set. */
-  async elements(name: SetName): Promise<Elements | undefined> {
+  /** The elements of a set of addresses; undefined if there is no such set. */
+  async elements(name: SetName, isInterval = true): Promise<Elements | undefined> {
     const { bytes: keyBytes } = NFPROTO[name.family];
     const parts = await this.#ask('elements', name, name.set, (reply) => readElements(reply, keyBytes));
-    return parts && joinElements(parts, keyBytes);
+    return parts && joinElements(parts, keyBytes, isInterval);
   }
 
   /** Whether both edges of a range are in an interval set, however much else changes meanwhile. */
@@ -121,11 +137,6 @@ export class NfTables implements Disposable {
     return (
       (await hasEdges([range], [range.first, next])) || (await hasEdges(beginnings, [range.first, next]))
     );
-  }
-
-  /** What the set holds, whatever its type; undefined if there is no such set. For small sets that do not count. */
-  content(name: SetName): Promise<readonly Snapshot[] | undefined> {
-    return this.#ask('elements', name, name.set, readContent);
   }
 
   /** The base chains of all tables that may masquerade. Of the other chains it keeps nothing. */
@@ -155,8 +166,7 @@ export class NfTables implements Disposable {
       return { type, flags, protocol, attributes: [attribute(TABLE_NAME, table), ...names] };
     };
     const ofChain = request(READABLE.chain.type, NLM_F.ack, attribute(READABLE.chain.nameType, chain));
-    const [found] =
-      (await this.#connection.ask(asked, ofChain, (reply) => readSnapshot(reply, 'chain'))) ?? [];
+    const [found] = (await this.#connection.ask(asked, ofChain, readChain)) ?? [];
     if (found === undefined) return undefined;
     let elements = 0;
     const count = (reply: Message): void => {
@@ -164,44 +174,52 @@ export class NfTables implements Disposable {
       // Ends the dump.
       if (elements > mostElements) throw interrupted(asked);
     };
-    const sets = await this.#connection.ask(asked, request(READABLE.set.type, NLM_F.dump), readSetName);
+    const sets = await this.#connection.ask(asked, request(READABLE.sets.type, NLM_F.dump), readSet);
     try {
-      for (const set of sets ?? []) {
-        const ofSet = request(READABLE.elements.type, NLM_F.dump, attribute(SET_NAME, set));
+      for (const { name } of sets ?? []) {
+        const ofSet = request(READABLE.elements.type, NLM_F.dump, attribute(SET_NAME, name));
         await this.#elements.ask(asked, ofSet, count);
       }
     } catch (error) {
       if (!(error instanceof NetlinkError) || elements <= mostElements) throw error;
     }
-    return { rules: found.use ?? 0, elements };
+    return { rules: found.use, elements };
   }
 
   /**
-   * Deletes ranges from an interval set and adds others: all of it or, with an error, nothing. If a range that is to be
-   * deleted is not in the set, or one that is to be added is or overlaps one, it fails with `changed`.
+   * Carries out all changes as one transaction: all of them or, with an error, none.
+   *
+   * @throws {NetlinkError} `changed` if something that is to be made is there, or something that is to be deleted is not; it names
+   * the change that the kernel refuses
    */
-  async change(name: SetName, remove: readonly Range[], add: readonly Range[]): Promise<void> {
-    const asked = `delete ${remove.length} and add ${add.length} elements of ${inWords(name, name.set)}`;
-    const requests = function* () {
-      yield* elementRequests(name, { type: NFT_MSG.deleteSetElement, flags: NLM_F.none }, remove);
-      yield* elementRequests(name, { type: NFT_MSG.newSetElement, flags: NLM_F.createExclusive }, add);
+  async commit(changes: readonly Change[]): Promise<void> {
+    const requests: { readonly request: Request; readonly change: Change }[] = [];
+    const all = function* () {
+      for (const change of changes)
+        for (const request of requestsOf(change)) {
+          requests.push({ request, change });
+          yield request;
+        }
     };
-    if (remove.length + add.length > 0) await this.#connection.change(asked, requests());
+    try {
+      await this.#connection.change('change nf_tables', all());
+    } catch (error) {
+      if (!(error instanceof NetlinkError) || error.at === undefined) throw error;
+      const { request, change } = requests[error.at.request] ?? {};
+      if (request === undefined || change === undefined) throw error;
+      const part = expressionAt(request, error.at.offset ?? 0);
+      throw new NetlinkError(
+        error.failure,
+        `cannot ${changeText(change)}${part === undefined ? '' : ` (${part})`}: ${error.code}`,
+        error.code,
+        { ...error.at, expression: part },
+      );
+    }
   }
 
   [Symbol.dispose](): void {
     this.#connection.close();
     this.#elements.close();
-  }
-
-  async #snapshot(
-    kind: 'table' | 'chain' | 'set',
-    table: TableName,
-    name?: string,
-  ): Promise<Snapshot | undefined> {
-    const snapshots = await this.#ask(kind, table, name, (reply) => readSnapshot(reply, kind));
-    if (snapshots?.length === 0) throw malformed(`no ${kind}`);
-    return snapshots?.[0];
   }
 
   #ask<Reply>(
@@ -226,15 +244,13 @@ function requestFor({ family, table }: TableName, ...attributes: readonly Buffer
   return { protocol: NFPROTO[family].protocol, attributes: [attribute(TABLE_NAME, table), ...attributes] };
 }
 
-/** Requests that change elements, in messages that are not too long. */
-function* elementRequests(
-  name: SetName,
-  kind: Pick<Request, 'type' | 'flags'>,
-  ranges: readonly Range[],
-): Generator<Request> {
-  for (let index = 0; index < ranges.length; index += RANGES_IN_A_MESSAGE) {
-    const part = ranges.slice(index, index + RANGES_IN_A_MESSAGE);
-    const elements = writeElements(part, NFPROTO[name.family].bytes);
-    yield { ...requestFor(name, attribute(SET_NAME, name.set), elements), ...kind };
-  }
+/** A change in words, as in `add rule ip t c`. */
+function changeText(change: Change): string {
+  const name = 'chain' in change ? change.chain : 'set' in change ? change.set : undefined;
+  return `${change.kind} ${inWords(change, name)}`;
+}
+
+function only<Reply>(kind: string, replies: readonly Reply[] | undefined): Reply | undefined {
+  if (replies?.length === 0) throw malformed(`no ${kind}`);
+  return replies?.[0];
 }

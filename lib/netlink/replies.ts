@@ -1,15 +1,15 @@
-import { CHANGING, expressionIn, packetsIn, targetOf } from './expressions.ts';
+import { type Expression, packetsIn, readExpression, readExpressions } from './expressions.ts';
 import {
-  ATTRIBUTE_HEADER_BYTES,
-  type Attribute,
   attributesIn,
   attributesOf,
   find,
   type Message,
   NFPROTO,
+  type Span,
   text,
   unsigned,
 } from './messages.ts';
+import { type Commented, readUserData, type UserData } from './user-data.ts';
 
 /** A state of all tables of the network namespace. */
 export interface Generation {
@@ -19,20 +19,58 @@ export interface Generation {
   readonly process: string;
 }
 
-/** A table, chain or set without its content, or only the content of a set, at the time of the reading. */
-export interface Snapshot {
-  /** Equal for two replies if nothing differs but counts, handles and, of a chain or set, its content. */
-  readonly fingerprint: string;
+export interface TableReply extends UserData {
+  /** NFT_TABLE_F_… of linux/netfilter/nf_tables.h: 1 is dormant, 2 has an owner, 4 outlives its owner. */
+  readonly flags: number;
+  /** How many chains, sets, objects and flow tables it holds. */
+  readonly use: number;
+  /** No other table of this network namespace has had it. */
+  readonly handle: number;
   /** The port of the netlink socket that alone may change the table; undefined if any may. */
   readonly owner?: number | undefined;
-  /** How many rules a chain holds, and how many rules and elements lead to it; undefined for anything else. */
-  readonly use?: number | undefined;
 }
 
-export interface RuleReply extends Snapshot {
+/** Where a base chain hooks in. */
+export interface Hook {
+  /** `nat`, `filter` or `route`. */
+  readonly type: string;
+  /** NF_INET_…: 4 is postrouting. */
+  readonly number: number;
+  readonly priority: number;
+  /** NF_DROP or NF_ACCEPT: 0 or 1. */
+  readonly policy: number;
+}
+
+export interface ChainReply extends UserData {
+  readonly protocol: number;
+  readonly table: string;
+  readonly name: string;
+  /** Undefined for a chain into which only rules lead. */
+  readonly hook?: Hook | undefined;
+  /** How many rules it holds, and how many rules and elements lead to it. */
+  readonly use: number;
+}
+
+export interface SetReply extends UserData {
+  readonly name: string;
+  readonly handle: number;
+  /** NFT_SET_…: 1 is anonymous, 4 has intervals. */
+  readonly flags: number;
+  /** The number of its type in nft(8): 7 for addresses of IPv4, 8 for those of IPv6. */
+  readonly keyType: number;
+  readonly keyBytes: number;
+  /** What each of its elements does with a packet. */
+  readonly expressions: readonly Expression[];
+  /** How many elements it may hold; undefined if there is no limit. */
+  readonly size?: number | undefined;
+}
+
+export interface RuleReply extends UserData {
   readonly chain: string;
+  /** No other rule of the table has had it. */
+  readonly handle: number;
+  readonly expressions: readonly Expression[];
   readonly packets: bigint | undefined;
-  readonly target: string | undefined;
 }
 
 /** A base chain of type nat at the hook postrouting. */
@@ -45,70 +83,100 @@ export interface NatChain {
 }
 
 const NFTA_GEN = { id: 1, processName: 3 } as const;
-const NFTA_TABLE_OWNER = 7;
-const NFTA_CHAIN = { table: 1, name: 3, hook: 4, use: 6, type: 7 } as const;
+const NFTA_TABLE = { flags: 2, use: 3, handle: 4, userData: 6, owner: 7 } as const;
+const NFTA_CHAIN = { table: 1, name: 3, hook: 4, policy: 5, use: 6, type: 7, userData: 12 } as const;
 /** What NFTA_CHAIN_HOOK holds. */
 const NFTA_HOOK = { number: 1, priority: 2 } as const;
-const NF_INET_POST_ROUTING = 4n;
-const NFTA_SET_NAME = 2;
+const NFTA_SET = {
+  name: 2,
+  flags: 3,
+  keyType: 4,
+  keyLength: 5,
+  description: 9,
+  userData: 13,
+  handle: 16,
+  expression: 17,
+  expressions: 18,
+} as const;
+const NFTA_SET_DESC_SIZE = 1;
 const NFTA_SET_ELEM_LIST_ELEMENTS = 3;
-const NFTA_RULE = { chain: 2, expressions: 4 } as const;
+const NFTA_RULE = { chain: 2, handle: 3, expressions: 4, userData: 7 } as const;
+
+const NF_INET_POST_ROUTING = 4;
 
 /** NFPROTO_… in linux/netfilter.h. */
 export const FAMILY_IDS = [{ word: 'inet', protocol: 1 }, NFPROTO.IPv4, NFPROTO.IPv6] as const;
 
-/** Attributes that are not part of a fingerprint (linux/netfilter/nf_tables.h). */
-const IGNORED = {
-  /** NFTA_TABLE_HANDLE and _PAD. _USE counts chains and sets. */
-  table: [4, 5],
-  /** NFTA_CHAIN_HANDLE, _USE (which counts rules), _COUNTERS and _PAD. */
-  chain: [2, 6, 8, 9],
-  /** NFTA_SET_PAD, _HANDLE and _COUNT (of elements, since Linux 6.16). */
-  set: [14, 16, 20],
-  /** NFTA_RULE_HANDLE, _POSITION (the handle of the rule before) and _PAD. */
-  rule: [3, 6, 8],
-} as const;
-
 /** Reads NFT_MSG_NEWGEN, a reply or an event. */
 export function readGeneration(message: Message): Generation {
   const attributes = attributesOf(message);
-  const id = Number(unsigned(find(attributes, NFTA_GEN.id), 4));
-  return { id, process: text(find(attributes, NFTA_GEN.processName)) };
+  return { id: u32(find(attributes, NFTA_GEN.id)), process: text(find(attributes, NFTA_GEN.processName)) };
 }
 
-/** Reads NFT_MSG_NEWTABLE, _NEWCHAIN or _NEWSET. */
-export function readSnapshot(message: Message, kind: 'table' | 'chain' | 'set'): Snapshot {
+/** Reads NFT_MSG_NEWTABLE. */
+export function readTable(message: Message): TableReply {
   const attributes = attributesOf(message);
-  const numberIn = (type: number) => {
-    const found = find(attributes, type);
-    return found && Number(unsigned(found, 4));
-  };
+  const owner = find(attributes, NFTA_TABLE.owner);
   return {
-    fingerprint: fingerprintOf(attributes, IGNORED[kind]),
-    ...(kind === 'table' && { owner: numberIn(NFTA_TABLE_OWNER) }),
-    ...(kind === 'chain' && { use: numberIn(NFTA_CHAIN.use) }),
+    flags: u32(find(attributes, NFTA_TABLE.flags)),
+    use: u32(find(attributes, NFTA_TABLE.use)),
+    handle: u64(find(attributes, NFTA_TABLE.handle)),
+    ...(owner && { owner: u32(owner) }),
+    ...userDataIn('table', find(attributes, NFTA_TABLE.userData)),
   };
+}
+
+/** Reads NFT_MSG_NEWCHAIN. */
+export function readChain(message: Message): ChainReply {
+  const attributes = attributesOf(message);
+  const hook = find(attributes, NFTA_CHAIN.hook);
+  return {
+    protocol: message.payload.bytes[message.payload.start] ?? 0,
+    table: text(find(attributes, NFTA_CHAIN.table)),
+    name: text(find(attributes, NFTA_CHAIN.name)),
+    use: u32(find(attributes, NFTA_CHAIN.use)),
+    ...(hook && {
+      hook: {
+        type: text(find(attributes, NFTA_CHAIN.type)),
+        policy: u32(find(attributes, NFTA_CHAIN.policy)),
+        ...readHook(hook),
+      },
+    }),
+    ...userDataIn('chain', find(attributes, NFTA_CHAIN.userData)),
+  };
+}
+
+function readHook(hook: Span): Pick<Hook, 'number' | 'priority'> {
+  const parts = attributesIn(hook);
+  return { number: u32(find(parts, NFTA_HOOK.number)), priority: u32(find(parts, NFTA_HOOK.priority)) | 0 };
 }
 
 /** Reads NFT_MSG_NEWCHAIN; undefined if it is another kind of chain. */
 export function readNatChain(message: Message): NatChain | undefined {
-  const attributes = attributesOf(message);
-  const [type, hook] = [find(attributes, NFTA_CHAIN.type), attributesIn(find(attributes, NFTA_CHAIN.hook))];
   // Only these families have chains of type nat.
   const family = FAMILY_IDS.find(({ protocol }) => protocol === message.payload.bytes[message.payload.start]);
-  if (family === undefined || type === undefined || text(type) !== 'nat') return undefined;
-  if (unsigned(find(hook, NFTA_HOOK.number), 4) !== NF_INET_POST_ROUTING) return undefined;
-  return {
-    family: family.word,
-    table: text(find(attributes, NFTA_CHAIN.table)),
-    chain: text(find(attributes, NFTA_CHAIN.name)),
-    priority: Number(BigInt.asIntN(32, unsigned(find(hook, NFTA_HOOK.priority), 4))),
-  };
+  if (family === undefined) return undefined;
+  const { table, name, hook } = readChain(message);
+  if (hook?.type !== 'nat' || hook.number !== NF_INET_POST_ROUTING) return undefined;
+  return { family: family.word, table, chain: name, priority: hook.priority };
 }
 
 /** Reads NFT_MSG_NEWSET. */
-export function readSetName(message: Message): string {
-  return text(find(attributesOf(message), NFTA_SET_NAME));
+export function readSet(message: Message): SetReply {
+  const attributes = attributesOf(message);
+  const [one, list] = [find(attributes, NFTA_SET.expression), find(attributes, NFTA_SET.expressions)];
+  const size = find(attributesIn(find(attributes, NFTA_SET.description)), NFTA_SET_DESC_SIZE);
+  const flags = find(attributes, NFTA_SET.flags);
+  return {
+    name: text(find(attributes, NFTA_SET.name)),
+    handle: u64(find(attributes, NFTA_SET.handle)),
+    flags: flags === undefined ? 0 : u32(flags),
+    keyType: u32(find(attributes, NFTA_SET.keyType)),
+    keyBytes: u32(find(attributes, NFTA_SET.keyLength)),
+    expressions: one === undefined ? readExpressions(list) : [readExpression(one)],
+    ...(size && { size: u32(size) }),
+    ...userDataIn('set', find(attributes, NFTA_SET.userData)),
+  };
 }
 
 /** Reads NFT_MSG_NEWSETELEM: how many elements it tells. */
@@ -116,32 +184,27 @@ export function countElements(message: Message): number {
   return attributesIn(find(attributesOf(message), NFTA_SET_ELEM_LIST_ELEMENTS)).length;
 }
 
-/** Reads NFT_MSG_NEWSETELEM: a part of what a set holds. */
-export function readContent(message: Message): Snapshot {
-  return { fingerprint: fingerprintOf(attributesOf(message), []) };
-}
-
-/**
- * Reads NFT_MSG_NEWRULE, and overwrites its counts.
- *
- * @param leadingTo if given, only a rule that leads to this chain is read to its end
- */
-export function readRule(message: Message, leadingTo?: string): RuleReply | undefined {
+/** Reads NFT_MSG_NEWRULE. */
+export function readRule(message: Message): RuleReply {
   const attributes = attributesOf(message);
-  const expressions = attributesIn(find(attributes, NFTA_RULE.expressions)).map(expressionIn);
-  const target = expressions.map(targetOf).find((target) => target !== undefined);
-  if (leadingTo !== undefined && target !== leadingTo) return undefined;
-  const packets = packetsIn(expressions);
-  for (const { name, data } of expressions)
-    if (CHANGING.includes(name)) data?.bytes.fill(0, data.start, data.end);
-  const chain = text(find(attributes, NFTA_RULE.chain));
-  return { fingerprint: fingerprintOf(attributes, IGNORED.rule), chain, packets, target };
+  const expressions = readExpressions(find(attributes, NFTA_RULE.expressions));
+  return {
+    chain: text(find(attributes, NFTA_RULE.chain)),
+    handle: u64(find(attributes, NFTA_RULE.handle)),
+    expressions,
+    packets: packetsIn(expressions),
+    ...userDataIn('rule', find(attributes, NFTA_RULE.userData)),
+  };
 }
 
-/** One text of one character for each byte: the attributes with their headers, which have type and length. */
-function fingerprintOf(attributes: readonly Attribute[], ignored: readonly number[]): string {
-  let all = '';
-  for (const { type, bytes, start, end } of attributes)
-    if (!ignored.includes(type)) all += bytes.toString('latin1', start - ATTRIBUTE_HEADER_BYTES, end);
-  return all;
+function userDataIn(kind: Commented, data: Span | undefined): UserData {
+  return data === undefined ? {} : readUserData(kind, data.bytes.subarray(data.start, data.end));
+}
+
+function u32(payload: Span | undefined): number {
+  return Number(unsigned(payload, 4));
+}
+
+function u64(payload: Span | undefined): number {
+  return Number(unsigned(payload, 8));
 }

@@ -1,13 +1,13 @@
 import { receive, replyParts } from './connection.ts';
 import { malformed, NetlinkError } from './error.ts';
 import {
+  endOf,
   type Family,
   type Message,
   NFPROTO,
   NLM_F,
   type Span,
   seek,
-  seekEnd,
   unsigned,
   writeMessage,
 } from './messages.ts';
@@ -135,7 +135,7 @@ function readUnicast(message: Message, family: Family, links: UnicastRoute['link
 
 function addressIn({ bytes, start, end }: Span, type: number, family: Family) {
   const at = seek(bytes, start + RTMSG_BYTES, end, type);
-  return at < 0 ? undefined : unsigned({ bytes, start: at, end: seekEnd }, NFPROTO[family].bytes);
+  return at < 0 ? undefined : unsigned({ bytes, start: at, end: endOf(bytes, at) }, NFPROTO[family].bytes);
 }
 
 /** The links of a route with one way or several; none if the kernel names only a nexthop object (nexthop_compat_mode=0). */
@@ -145,7 +145,7 @@ function linksOf({ bytes, start: header, end }: Span): readonly number[] {
   if (only >= 0) return [bytes.readUInt32LE(only)];
   const links: number[] = [];
   const first = seek(bytes, start, end, RTA.multipath);
-  const last = seekEnd - RTNEXTHOP_BYTES;
+  const last = first < 0 ? first : endOf(bytes, first) - RTNEXTHOP_BYTES;
   for (let hop = first; hop >= 0 && hop <= last; ) {
     links.push(bytes.readUInt32LE(hop + 4));
     hop += Math.max(RTNEXTHOP_BYTES, (bytes.readUInt16LE(hop) + 3) & ~3);

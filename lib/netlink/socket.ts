@@ -9,9 +9,9 @@ export const NETLINK_ROUTE = 0;
 export const NETLINK_NETFILTER = 12;
 const SOCK_RAW_NONBLOCK_CLOEXEC = 3 | 0o4000 | 0o2000000;
 const SOL_SOCKET = 1;
-const SO = { SNDBUF: 7, ATTACH_FILTER: 26, SNDBUFFORCE: 32 } as const;
+const SO = { SNDBUF: 7, RCVBUF: 8, SNDBUFFORCE: 32, RCVBUFFORCE: 33 } as const;
 const SOL_NETLINK = 270;
-const NETLINK = { ADD_MEMBERSHIP: 1, CAP_ACK: 10, GET_STRICT_CHK: 12 } as const;
+const NETLINK = { ADD_MEMBERSHIP: 1, CAP_ACK: 10, EXT_ACK: 11, GET_STRICT_CHK: 12 } as const;
 const NFNLGRP_NFTABLES = 7;
 const MSG_TRUNC = 0x20;
 const EAGAIN = 11;
@@ -21,17 +21,18 @@ const ADDRESS_BYTES = 12;
 
 /** The kernel sends at most 32 KiB at once. */
 const received = Buffer.allocUnsafeSlow(65_536);
+/** Who has sent it, and the size of that. */
+const [sender, senderSize] = [Buffer.alloc(ADDRESS_BYTES), Int32Array.of(ADDRESS_BYTES)];
 
 /** The limit for what is sent at once, some 260,000 ranges of IPv6. The kernel refuses more with EMSGSIZE. */
 const MOST_SENT = 16 * 1024 * 1024;
 
-/** Instructions of classic BPF (linux/filter.h), each with a code, two jumps, and a number, lowest byte first. */
-const FILTER = [
-  '28000000' + '04000000', // load the type of the message, at byte 4, highest byte first
-  '15000001' + '0a0f0000', // unless it is NFT_MSG_NEWGEN, 0x0a0f with lowest byte first, skip one
-  '06000000' + 'ffffffff', // accept all bytes
-  '06000000' + '00000000', // drop
-];
+/**
+ * The limit for changes that wait to be read, some 28,000 elements in one transaction, or 10,000 transactions. What is lost is more
+ * work than that: then everything may have changed, and 100,000 elements are read again. The kernel needs twice the bytes of a
+ * datagram.
+ */
+const MOST_WAITING = 8 * 1024 * 1024;
 
 /** A socket to the kernel (netlink(7)), by default to its netfilter. It never blocks the thread. */
 export class NetlinkSocket implements Disposable {
@@ -57,6 +58,8 @@ export class NetlinkSocket implements Disposable {
       this.port = address.readUInt32LE(4);
       // Errors come without the request, which may be larger than what is received at once.
       check(this.#set(SOL_NETLINK, NETLINK.CAP_ACK, Int32Array.of(1)), asked);
+      // What exactly is refused (Linux 4.12).
+      check(this.#set(SOL_NETLINK, NETLINK.EXT_ACK, Int32Array.of(1)), asked);
       setUp(this);
     } catch (error) {
       this.close();
@@ -91,13 +94,13 @@ export class NetlinkSocket implements Disposable {
    */
   receive(): Buffer | undefined {
     const { recvfrom, errno } = native();
-    const [sender, size] = [Buffer.alloc(ADDRESS_BYTES), Int32Array.of(ADDRESS_BYTES)];
-    const length = recvfrom(this.#descriptor, received, received.length, MSG_TRUNC, sender, size);
+    senderSize[0] = ADDRESS_BYTES;
+    const length = recvfrom(this.#descriptor, received, received.length, MSG_TRUNC, sender, senderSize);
     if (length < 0 && errno() === EAGAIN) return undefined;
     check(length, 'receive from a netlink socket');
     if (length > received.length) throw malformed(`${length} bytes at once`);
     // Another process of root can write to the socket too: what it says does not count.
-    const isKernel = size[0] === ADDRESS_BYTES && sender.readUInt32LE(4) === 0;
+    const isKernel = senderSize[0] === ADDRESS_BYTES && sender.readUInt32LE(4) === 0;
     return received.subarray(0, isKernel ? length : 0);
   }
 
@@ -118,18 +121,12 @@ export class NetlinkSocket implements Disposable {
     return promise;
   }
 
-  /**
-   * Subscribes to changes of nf_tables. Of each, only NFT_MSG_NEWGEN comes through: a filter drops all other messages
-   * before they take room in the receive buffer.
-   */
+  /** Subscribes to changes of nf_tables. */
   subscribe(): void {
     const asked = 'subscribe to changes of nf_tables';
-    const instructions = Buffer.from(FILTER.join(''), 'hex');
-    // `struct sock_fprog`: the number of instructions, and a pointer to them.
-    const program = Buffer.alloc(16);
-    program.writeUInt16LE(FILTER.length);
-    program.writeBigUInt64LE(native().address(instructions), 8);
-    check(this.#set(SOL_SOCKET, SO.ATTACH_FILTER, program), asked);
+    // The kernel doubles the size. Only real root with NET_ADMIN may go beyond net.core.rmem_max.
+    const size = Int32Array.of(MOST_WAITING / 2);
+    if (this.#set(SOL_SOCKET, SO.RCVBUFFORCE, size) < 0) check(this.#set(SOL_SOCKET, SO.RCVBUF, size), asked);
     this.join(NFNLGRP_NFTABLES, asked);
   }
 

@@ -3,7 +3,7 @@ import { describeRemoval, hasFailed, logRemoval, removeAll } from '../agent/remo
 import { type Dataplane, type OwnRules, type Place, placeName } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { listPlaces } from '../dataplane/open.ts';
+import { listPlaces, modesInUse } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import type { Logger } from '../log/log.ts';
 import type { Policy } from '../policy/policy.ts';
@@ -46,7 +46,8 @@ export class Leftovers {
     const failures: string[] = [];
     try {
       const kept = policies.map(({ family }) => family);
-      const places = (await listPlaces(this.#options, this.#host)).filter(
+      const modes = await modesInUse(this.#options, this.#host);
+      const places = (await listPlaces(this.#options, this.#host, modes)).filter(
         (place) => place.dataplane.name !== dataplane.name || !kept.includes(place.family),
       );
       const known = places.filter((place) => this.hasCleared(place));

@@ -42,15 +42,18 @@ export async function* netlink({ rounds }: BenchOptions): AsyncIterable<Table> {
 }
 
 async function small(dataplane: Dataplane, rounds: number): Promise<Table> {
-  const { bare, auto, off } = await takeTurns(rounds, {
-    bare: bareStart,
-    auto: () => measure(dataplane, ['--netlink=auto']),
-    off: () => measure(dataplane, ['--netlink=off']),
-  });
+  const turns = { bare: bareStart, auto: () => measure(dataplane, ['--netlink=auto']) };
+  // nftables does not work without netlink.
+  const { bare, auto, off } =
+    dataplane.backend === 'nftables'
+      ? { ...(await takeTurns(rounds, turns)), off: undefined }
+      : await takeTurns(rounds, { ...turns, off: () => measure(dataplane, ['--netlink=off']) });
   const bareRow = row('bare Node start', 'ms', bare.took);
-  const most = (text: string, limit: number): Partial<Row> => ({ targets: [{ text, limit }] });
+  const most = (text: string, limit: number | undefined): Partial<Row> =>
+    limit === undefined ? {} : { targets: [{ text, limit }] };
   const pair = (name: string, unit: string, key: keyof typeof auto, comparison: Partial<Row>) => {
     const own = row(name, unit, auto[key], comparison);
+    if (off === undefined) return [own];
     const baseline = row('with netlink', unit, auto[key]);
     return [own, row(`${name}, --netlink=off`, unit, off[key], { baseline })];
   };
@@ -65,13 +68,13 @@ async function small(dataplane: Dataplane, rounds: number): Promise<Table> {
         '..data renamed → rules in the kernel, IPv4',
         'ms',
         'one',
-        most('≤ without netlink', median(off.one)),
+        most('≤ without netlink', off && median(off.one)),
       ),
-      ...pair('the same, both families', 'ms', 'both', most('≤ without netlink', median(off.both))),
+      ...pair('the same, both families', 'ms', 'both', most('≤ without netlink', off && median(off.both))),
       ...pair('idle resync, both families: CPU with tools', 'ms', 'resync', { targets: [atMost(5, 'ms')] }),
       ...pair('idle resync, both families: processes', '', 'processes', { targets: [atMost(0, '')] }),
       ...pair('scrape with counts of the kernel: CPU with tools', 'ms', 'scrape', {}),
-      ...pair('resident memory', 'MB', 'resident', most('≤ 2 MB above off', median(off.resident) + 2)),
+      ...pair('resident memory', 'MB', 'resident', most('≤ 2 MB above off', off && median(off.resident) + 2)),
       row('chain flushed → repaired', 'ms', auto.drift, { targets: [atMost(50, 'ms')] }),
     ],
   };
@@ -86,7 +89,7 @@ async function measure(dataplane: Dataplane, flags: readonly string[]) {
   const { backend } = dataplane;
   const options = { backend, flags, isAnnounced: true };
   await using node = await createNode(PLAIN_NODE);
-  const start = await startTime(node, [`--backend=${backend}`, ...flags]);
+  const start = await startTime(node, backend, flags);
   await using recording = await createNode(PLAIN_NODE);
   const { idle } = await record(recording, 'both', options);
   return {
@@ -99,11 +102,18 @@ async function measure(dataplane: Dataplane, flags: readonly string[]) {
 }
 
 /** From exec until the rules of both families are in the kernel, in milliseconds. */
-async function startTime({ box }: BenchNode, flags: readonly string[]): Promise<number> {
+async function startTime(
+  { box }: BenchNode,
+  backend: Dataplane['backend'],
+  flags: readonly string[],
+): Promise<number> {
   await using dir = await writeFiles(configFiles(0, 'both'));
   await using generations = await watchGenerations(box);
-  const { start } = await runOnce(box, call(BINARY, '--once', ...agentFlags(dir.path, 'both'), ...flags));
-  return (generations.drain()[1]?.at ?? Number.NaN) - start;
+  const own = [...agentFlags(dir.path, 'both'), `--backend=${backend}`, ...flags];
+  const { start } = await runOnce(box, call(BINARY, '--once', ...own));
+  // One for each family, and in nftables one before it for the set.
+  const last = backend === 'nftables' ? 3 : 1;
+  return (generations.drain()[last]?.at ?? Number.NaN) - start;
 }
 
 type Options = Parameters<typeof startAgent>[1];
@@ -148,9 +158,7 @@ async function large(rounds: number): Promise<Table> {
   const of = await takeTurns(rounds, {
     tool: () => addByTool(all),
     auto: () => change(all, all + 1, '--netlink=auto'),
-    off: () => change(all, all + 1, '--netlink=off'),
     fewer: () => change(half, half - gone, '--netlink=auto'),
-    fewerOff: () => change(half, half - gone, '--netlink=off'),
   });
   const tool = row('plain nft add element: CPU', 'ms', of.tool.cpu);
   const names = { more: 'one more of 100,000', fewer: '1,000 of 50,000 go' };
@@ -162,9 +170,7 @@ async function large(rounds: number): Promise<Table> {
         baseline: tool,
         targets: [{ text: '≤ the tool', limit: median(of.tool.cpu) }],
       }),
-      row(`${names.more}, --netlink=off: CPU with tools`, 'ms', of.off.cpu, { baseline: tool }),
       row(`${names.fewer}: ..data renamed → done`, 'ms', of.fewer.took),
-      row(`${names.fewer}, --netlink=off: ..data renamed → done`, 'ms', of.fewerOff.took),
     ],
   };
 }

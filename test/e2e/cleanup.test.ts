@@ -55,10 +55,7 @@ describe('cleanup', () => {
     assert.match(stdout, /^IPv4, iptables [\d.]+ \(nft\): removed 6 rules$/m);
     assert.doesNotMatch(stdout, /IPv4, nftables/);
     assert.match(stderr, /^ip-masq-agent: .*--masq-chain=IP-MASQ-AGENT: its tables of nftables stay;/m);
-    assert.match(
-      (await node.agent('cleanup', '--force')).stdout,
-      /^IPv4, nftables [\d.]+: removed 12 rules$/m,
-    );
+    assert.match((await node.agent('cleanup', '--force')).stdout, /^IPv4, nftables: removed 12 rules$/m);
     agent.kill('SIGTERM');
     await agent.ended;
   });

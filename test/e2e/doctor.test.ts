@@ -68,7 +68,7 @@ describe('the doctor', () => {
     assert.equal((await node.agent('cleanup')).code, 0);
     assert.doesNotMatch((await node.agent(...asked)).stdout, /no-agent/);
     assert.equal((await node.agent('--once', '--enable-ipv6', '--backend=nftables')).code, 0);
-    assert.match((await node.agent(...asked)).stdout, /"IPv6, nftables [\d.]+: \d+ rules"/);
+    assert.match((await node.agent(...asked)).stdout, /"IPv6, nftables: \d+ rules"/);
   });
 
   it('finds that kube-proxy in nftables mode may run behind the agent in iptables mode', async () => {

@@ -96,7 +96,9 @@ for (const {
     for (const [reason, flags] of [
       ['drift', [LONG]],
       // The tools read chain and jump one after the other: a change in between is told as two.
-      ['resync', ['--netlink=off', '--resync-interval=1s']],
+      ...(flag === '--backend=nftables'
+        ? []
+        : ([['resync', ['--netlink=off', '--resync-interval=1s']]] as const)),
     ] as const)
       it(`is repaired, told with the program, and counted: by ${reason}`, async () => {
         await using node = await createNode();
@@ -188,7 +190,6 @@ describe('whether the agent watches nf_tables', () => {
   for (const [flags, gauge, isLoaded] of [
     [['--iptables-mode=nft'], '1', true],
     [['--backend=nftables'], '1', true],
-    [['--backend=nftables', '--netlink=off'], undefined, false],
     // For the reading of foreign rules.
     [['--iptables-mode=legacy'], undefined, true],
     [['--iptables-mode=legacy', '--netlink=off'], undefined, false],
@@ -212,13 +213,16 @@ describe('whether the agent watches nf_tables', () => {
 });
 
 describe('an agent without its native module', () => {
-  it('says so once, and keeps the rules with the tools alone', async () => {
+  it('says so once, and keeps the rules with the tools alone, if it is told to use iptables', async () => {
     await using dir = await temporaryDirectory();
     for (const file of ['ip-masq-agent', 'package.json'])
       await cp(join(dirname(BINARY), file), join(dir.path, file));
     await using node = await createNode(join(dir.path, 'ip-masq-agent'));
     const volume = await node.volume(config('10.1.0.0/16'));
-    const agent = await serving(node);
+    const auto = await node.agent('--once');
+    assert.equal(auto.code, 1);
+    assert.match(auto.stderr, /nftables rules .* cannot load .*koffi\.node.*--backend=iptables/);
+    const agent = await serving(node, '--backend=iptables');
     assert.equal((await node.chain()).length, 3);
     assert.match(await node.metrics(), /^ip_masq_agent_netlink_active 0$/m);
     await node.iptables('-F');
@@ -236,7 +240,7 @@ describe('an agent without its native module', () => {
     await volume.swap(config('10.1.0.1/16'));
     assert.deepEqual(await agent.ended, { code: 3, signal: null });
     await volume.swap(config('10.1.0.0/16'));
-    const once = await node.agent('--once');
+    const once = await node.agent('--once', '--backend=iptables');
     assert.equal(once.code, 0, once.stderr);
     assert.equal((await node.agent('cleanup')).code, 0);
   });

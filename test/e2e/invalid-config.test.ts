@@ -70,7 +70,7 @@ describe('an invalid config with --on-invalid-config=keep', () => {
       await volume.swap(inside('10.2.0.0/16'));
       await agent.logged(/\+ (?:-d|element) 10\.2\.0\.0\/16/);
       await answers(node, '/readyz', /^200 ok\n/);
-      const labels = new RegExp(`_build_info\\{.*dataplane="${backend} .*",chosen_by="own-rules"\\} 1$`, 'm');
+      const labels = new RegExp(`_build_info\\{.*dataplane="${backend}.*",chosen_by="own-rules"\\} 1$`, 'm');
       await answers(node, '/metrics', labels);
       await agent.stop();
     });

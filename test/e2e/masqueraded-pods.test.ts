@@ -156,7 +156,7 @@ describe('the agent on a node with routes to pods', () => {
   it('says with --netlink=off that it does not know, and has no gauge', async () => {
     await using node = await createNodeOf(FLANNEL);
     await node.volume({ 'ip-masq-operator': inside('192.168.0.0/16') });
-    const agent = node.start('--resync-interval=1h', '--netlink=off', SERVED);
+    const agent = node.start('--resync-interval=1h', '--netlink=off', '--backend=iptables', SERVED);
     await agent.logged(/routes to pods not read: --netlink=off/);
     assert.deepEqual(warned(agent), []);
     assert.deepEqual(await gauge(node), []);

@@ -31,7 +31,7 @@ describe('status', () => {
       ],
       [0, true, hash, ['ip-masq-a', 'ip-masq-b'], true, [], null, null],
     );
-    assert.match(state.dataplane.name, /^nftables /);
+    assert.match(state.dataplane.name, /^nftables$/);
     assert.equal(state.dataplane.reason, 'set by --backend');
     assert.deepEqual(
       state.syncs.map(({ family, found }: { family: string; found: string[] }) => [family, found.length > 0]),

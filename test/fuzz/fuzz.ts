@@ -43,7 +43,6 @@ type Step =
 interface Life {
   readonly way: Way;
   readonly flags: readonly string[];
-  readonly netlink: 'auto' | 'off';
   /** After each round the agent has time to settle. */
   readonly rounds: readonly (readonly Step[])[];
   readonly end: 'SIGTERM' | 'SIGKILL';
@@ -120,7 +119,6 @@ function walks(): fc.Arbitrary<readonly Life[]> {
       '--random-fully=false',
       '--nomasq-all-reserved-ranges',
     ]),
-    netlink: fc.constantFrom<('auto' | 'off')[]>('auto', 'auto', 'off'),
   });
   // Often the next process has the flags of the one before.
   return fc
@@ -129,7 +127,7 @@ function walks(): fc.Arbitrary<readonly Life[]> {
     .chain((starts) => fc.tuple(...starts.map((one) => lives(one))));
 }
 
-function lives(start: Pick<Life, 'way' | 'flags' | 'netlink'>): fc.Arbitrary<Life> {
+function lives(start: Pick<Life, 'way' | 'flags'>): fc.Arbitrary<Life> {
   const hasIPv6 = start.flags.includes('--enable-ipv6');
   const edit = edits(start.way)
     .filter((one) => hasIPv6 || one.protocol === 'ip')
@@ -169,7 +167,7 @@ async function walk(lab: Lab, walk: readonly Life[], tell: (what: unknown) => vo
   await setAddresses(node.box, []);
   let around: Pick<Setting, 'config' | 'addresses'> = { config: '', addresses: [] };
   for (const { rounds, end, ...start } of walk) {
-    const { way, flags, netlink } = start;
+    const { way, flags } = start;
     tell(start);
     const saved: Saved[] = [];
     // A chain that foreign rules lead to cannot be deleted by the agent that takes over.
@@ -184,15 +182,9 @@ async function walk(lab: Lab, walk: readonly Life[], tell: (what: unknown) => vo
           around = { ...around, ...step };
           await take(lab, way, step, saved);
         }
-        const isBlind = netlink === 'off' || way === 'iptables-legacy';
+        const isBlind = way === 'iptables-legacy';
         const pace = isBlind ? '1s' : '1h';
-        agent ??= node.start(
-          SERVED,
-          `--resync-interval=${pace}`,
-          `--netlink=${netlink}`,
-          ...WAY_FLAGS[way],
-          ...flags,
-        );
+        agent ??= node.start(SERVED, `--resync-interval=${pace}`, ...WAY_FLAGS[way], ...flags);
         await settled(lab, agent, await lab.fresh.of({ ...around, way, flags }), isBlind);
         saved.push(await save(node.box, way));
       }

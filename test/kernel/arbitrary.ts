@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { ADDRESS_BITS } from '../../lib/cidr/address.ts';
 import { type Prefix, parsePrefix, truncate } from '../../lib/cidr/prefix.ts';
+import { rangeOf } from '../../lib/cidr/ranges.ts';
 import { INVALID_PACKETS, type RuleOptions } from '../../lib/dataplane/options.ts';
 import { PORT_PROTOCOLS, type PortRange } from '../../lib/dataplane/ports.ts';
 import type { Entry, Policy } from '../../lib/policy/policy.ts';
@@ -20,17 +21,25 @@ export function policies(family: Family): fc.Arbitrary<Policy> {
 }
 
 function entries(family: Family): fc.Arbitrary<Entry> {
-  return fc.record({
-    prefix: prefixes(family),
-    verdict: fc.constantFrom('not_masqueraded', 'masqueraded'),
-    origin: fc.record({
-      kind: fc.constant('file'),
-      // Names of any length and with any characters: the comment must survive them.
-      configFile: fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), fc.string({ maxLength: 20 })),
-      line: fc.constant(1),
-      column: fc.constant(1),
-    }),
+  const origin = fc.record({
+    kind: fc.constant('file'),
+    // Names of any length and with any characters: the comment must survive them.
+    configFile: fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), fc.string({ maxLength: 20 })),
+    line: fc.constant(1),
+    column: fc.constant(1),
   });
+  const own = prefixes(family).map((prefix) => [{ family, value: rangeOf(prefix).last }]);
+  const as = fc.record({
+    range: prefixes(family),
+    origin,
+    found: fc.oneof(fc.constant(undefined), fc.constant([]), own),
+  });
+  const of = (verdict: Entry['verdict'], as: fc.Arbitrary<Entry['as']>) =>
+    fc.record({ prefix: prefixes(family), verdict: fc.constant(verdict), origin, as });
+  return fc.oneof(
+    of('not_masqueraded', fc.constant(undefined)),
+    of('masqueraded', fc.oneof(fc.constant(undefined), as)),
+  );
 }
 
 function prefixes(family: Family): fc.Arbitrary<Prefix> {

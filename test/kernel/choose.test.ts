@@ -84,18 +84,35 @@ const NODES: readonly (readonly [node: string, setUp: readonly string[], choice:
   ['an interrupted switch beside kube-proxy', [OWN_TABLE, OWN_CHAIN, PROXY_TABLE], 'nftables own-rules'],
 ];
 
+/** What chains of iptables say; undefined if nothing. */
+function blindly(setUp: readonly string[]): string | undefined {
+  const text = setUp.join('\n');
+  if (/-A POSTROUTING .*IP-MASQ-AGENT/.test(text) || text.includes(OWN_RULES[1] ?? '')) return 'own-rules';
+  return text.includes('KUBE-SERVICES') ? 'kube-proxy' : undefined;
+}
+
 describe('--backend=auto', () => {
   for (const [node, setUp, expected] of NODES) {
-    it(`takes ${expected.replace(' ', ' by ')} on ${node}, over netlink and with the tools`, async () => {
+    it(`takes ${expected.replace(' ', ' by ')} on ${node}, and without netlink iptables or nothing`, async () => {
       await using box = await createBox();
       for (const line of setUp) {
         const { code, stderr } = await box.run('sh', ['-c', line]);
         assert.equal(code, 0, `${line}: ${stderr}`);
       }
       await using asking = await hostNetlink(box);
-      for (const netlink of [asking.netlink, undefined]) {
-        const { backend, by } = await choose(AUTO, boxHost(box, netlink).host);
+      if (WITH_NETLINK) {
+        const { backend, by } = await choose(AUTO, boxHost(box, asking.netlink).host);
         assert.equal(`${backend} ${by}`, expected);
+      }
+      const blind = choose(AUTO, boxHost(box).host);
+      const evidence = blindly(setUp);
+      // The agent's table could be there.
+      if (evidence === undefined)
+        await assert.rejects(blind, { failure: 'missing', remedy: /--backend=iptables/ });
+      else {
+        const { backend, by, reason } = await blind;
+        assert.equal(`${backend} ${by}`, `iptables ${evidence}`);
+        assert.match(reason, /because netlink does not work$/);
       }
     });
   }

@@ -7,7 +7,8 @@ import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { type Box, createBox } from '../lab/box.ts';
-import { hostNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { hostNetlink, openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { RAW_EDITS } from '../lab/raw-edits.ts';
 import { type BOX_KINDS, boxHost, CHAIN, FAMILY_KINDS, type Family, policyOf, syncOnce } from './support.ts';
 
 interface NftLab extends AsyncDisposable {
@@ -133,33 +134,27 @@ const DAMAGES: readonly Damage[] = [
   },
 ];
 
-for (const { family, kind } of FAMILY_KINDS) {
+for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
   const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
   const lab = (options?: Partial<RuleOptions>) => createNftLab(kind, family, options);
 
   describe(`nftables, ${kind}, ${family}`, () => {
-    it('makes the table, then has nothing more to do but to look at it', async () => {
+    it('makes the table, then has nothing more to do, and starts no program', async () => {
       await using node = await lab();
       const plan = await node.sync(policy);
       assert.deepEqual(plan?.found, ['table missing']);
       await assertExact(node, policy);
       assert.equal(await node.sync(policy), undefined);
-      const before = node.commands.length;
-      assert.equal(await node.sync(policy), undefined);
-      const looks = WITH_NETLINK ? [] : [`nft list table ${TABLE(family)}`];
-      assert.deepEqual(node.commands.slice(before), looks);
+      assert.deepEqual(node.commands, []);
     });
 
-    it('changes the elements that differ, in one transaction, and no other, without a look by a tool', async () => {
+    it('changes the elements that differ, in one transaction, and no other', async () => {
       await using node = await lab();
       await node.sync(policy);
       assert.equal(await node.sync(policy), undefined);
       const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
       const added = family === 'IPv4' ? '172.16.0.0/12' : '64:ff9b::/96';
-      const before = node.commands.length;
       const coming = await node.sync(more);
-      const list = `nft list table ${TABLE(family)}`;
-      assert.deepEqual(node.commands.slice(before), WITH_NETLINK ? [] : [list, 'nft -f -']);
       assert.equal(coming?.script, `add element ${TABLE(family)} not-masqueraded { ${added} }\n`);
       assert.deepEqual(
         coming.added.map(({ text }) => text),
@@ -178,7 +173,7 @@ for (const { family, kind } of FAMILY_KINDS) {
       await node.nft(olderPriority(TABLE(family)));
       const plan = await node.sync(more);
       assert.deepEqual(plan?.found, ['rules differ', 'elements differ']);
-      assert.match(plan.script, /^add element .*\ndelete chain .*\ntable .* \{\nchain postrouting \{\n/);
+      assert.match(plan.script, /^add element .*\ndelete chain .*\nadd chain .*\n(add rule .*\n)+$/);
       assert.equal(plan.remakes, false);
       await assertExact(node, more);
     });
@@ -196,17 +191,12 @@ for (const { family, kind } of FAMILY_KINDS) {
       assert.notEqual(after.at(-1), before.at(-1));
     });
 
-    // Of 10,000 elements nft 1.0.6 takes minutes to delete the half one by one.
-    it('makes the table anew where very many of its elements go, unless netlink deletes them', async () => {
+    it('changes very many elements singly', async () => {
       await using node = await lab();
-      const many = manyOf(family, 0);
-      await node.sync(many);
-      const fewer = await node.sync({ family, from: [], entries: many.entries.slice(20) });
-      assert.equal(fewer?.remakes, false);
+      await node.sync(manyOf(family, 0));
       const others = manyOf(family, MANY / 2);
       const plan = await node.sync(others);
-      assert.deepEqual(plan?.found, ['elements differ']);
-      assert.equal(plan.remakes, !WITH_NETLINK);
+      assert.deepEqual([plan?.found, plan?.remakes], [['elements differ'], false]);
       await assertExact(node, others);
     });
 
@@ -231,6 +221,19 @@ for (const { family, kind } of FAMILY_KINDS) {
           await settle(node, policy);
           assert.equal(await node.nft(`list table ${IP[family]} theirs`), foreign);
         });
+      }
+    });
+
+    it('sees and repairs what no tool writes, or every nft dies on, and reports nothing of its own', async () => {
+      await using node = await lab();
+      await using netlink = await openNetlink(node.box);
+      for (const [what, edit] of RAW_EDITS(family)) {
+        await settle(node, policy);
+        await netlink.raw([edit]);
+        const plan = await node.sync(policy);
+        assert.deepEqual(plan?.found, ['rules differ'], what);
+        await assertExact(node, policy);
+        assert.deepEqual((await node.dataplane.observe(family)).stays(policy), []);
       }
     });
 
@@ -263,9 +266,8 @@ for (const { family, kind } of FAMILY_KINDS) {
           owner.stdin?.write(`table ${TABLE(family)} { flags owner; ${chain}; }\n`);
           while (!(await node.nft('list tables')).includes(TABLE(family))) await delay(10);
           await assert.rejects(node.sync(policy), ({ failure, message, remedy }: DataplaneError) => {
-            const [, name, port] = /\((\w+)(?:, netlink port (\d+), .*)?\)/.exec(message) ?? [];
-            assert.deepEqual([failure, name], ['refused', 'nft']);
-            assert.equal(port, WITH_NETLINK ? `${owner.pid}` : undefined);
+            assert.equal(failure, 'refused');
+            assert.match(message, new RegExp(`\\(netlink port ${owner.pid}, `));
             assert.doesNotMatch(remedy, /NET_ADMIN/);
             return true;
           });
@@ -331,7 +333,7 @@ async function createNftLab(
   const box = stack.use(await createBox(kind));
   const { netlink } = stack.use(await hostNetlink(box));
   const { host, commands } = boxHost(box, netlink);
-  const dataplane = await openNftables({ chain: CHAIN, randomFully: true, toPorts: [], ...options }, host);
+  const dataplane = openNftables({ chain: CHAIN, randomFully: true, toPorts: [], ...options }, host);
   const owned = stack.move();
   return {
     box,

@@ -3,30 +3,50 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { ADDRESS_BITS } from '../../lib/cidr/address.ts';
 import { rangeOf } from '../../lib/cidr/ranges.ts';
+import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
+import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-verdicts.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
+import { renderTables } from '../../lib/dataplane/nftables/table.ts';
+import type { RuleOptions } from '../../lib/dataplane/options.ts';
+import type { TableName } from '../../lib/netlink/change.ts';
+import { NetlinkError } from '../../lib/netlink/error.ts';
 import { decider, fromSet, type Policy } from '../../lib/policy/policy.ts';
-import { createBox } from '../lab/box.ts';
-import { hostNetlink } from '../lab/netlink.ts';
+import { type BoxKind, createBox } from '../lab/box.ts';
+import { carryOut, type Edit, edits } from '../lab/edits.ts';
+import {
+  hostNetlink,
+  type Netlink,
+  openNetlink,
+  type RawMessage,
+  toText,
+  WITH_NETLINK,
+} from '../lab/netlink.ts';
+import { type Change, changed, changes, rawEdits } from '../lab/raw-edits.ts';
 import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
-import { boxHost, FAMILY_KINDS } from './support.ts';
+import { boxHost, CHAIN, FAMILY_KINDS, type Family, syncOnce } from './support.ts';
 
-for (const { family, kind } of FAMILY_KINDS) {
+for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
   describe(`nftables, ${kind}, ${family}`, () => {
-    it('reads back whatever it writes, after whatever was there before, and decides as the policy does', async () => {
+    it('reads back whatever it or nft writes, after whatever was there before, and decides as the policy does', async () => {
       await using box = await createBox(kind);
       await using net = await hostNetlink(box);
       const { host } = boxHost(box, net.netlink);
-      const tools = boxHost(box).host;
       await fc.assert(
         fc.asyncProperty(policies(family), ruleOptions(), async (policy, options) => {
-          const dataplane = await openNftables(options, host);
+          const dataplane = openNftables(options, host);
           const plan = (await dataplane.observe(family)).plan(policy);
           await plan?.apply();
           assert.equal((await dataplane.observe(family)).plan(policy), undefined, plan?.script);
-          const after = await (await openNftables(options, tools)).observe(family);
-          assert.equal(after.plan(policy), undefined, plan?.script);
+          const after = await dataplane.observe(family);
+          // The same as nft makes of what `render` prints.
+          const { code, stderr } = await box.run('nft', ['-f', '-'], {
+            input: renderTables([policy], options),
+          });
+          assert.equal(code, 0, stderr);
+          const loaded = (await dataplane.observe(family)).plan(policy);
+          assert.equal(loaded, undefined, loaded?.script);
           const decide = decider(policy);
           const verdicts = after.verdicts();
           assert.deepEqual(verdicts.from, fromSet(policy));
@@ -40,7 +60,93 @@ for (const { family, kind } of FAMILY_KINDS) {
         { numRuns: 20 * RUNS },
       );
     });
+
+    it('makes what it makes of an empty kernel, whatever other programs and raw messages have made of it', async (test) => {
+      await using node = await createNode(kind, family);
+      await using fresh = await createNode(kind, family);
+      let [tried, refused] = [0, 0];
+      await fc.assert(
+        fc.asyncProperty(fc.array(steps(family), { minLength: 1, maxLength: 4 }), async (all) => {
+          await node.empty();
+          await syncOnce(openNftables(OPTIONS, node.host), { family, from: [], entries: [] });
+          for (const { policy, options, edits } of all) {
+            for (const edit of edits) {
+              tried += 1;
+              if (!(await node.edit(edit, policy, options))) refused += 1;
+            }
+            const dataplane = openNftables(options, node.host);
+            await sync(dataplane, policy);
+            const { id } = await node.netlink.generation();
+            const again = await syncOnce(dataplane, policy);
+            assert.equal(again, undefined, again?.script);
+            assert.equal((await node.netlink.generation()).id, id);
+            await fresh.empty();
+            await syncOnce(openNftables(options, fresh.host), policy);
+            assert.deepEqual(await node.state(), await fresh.state());
+          }
+          // Only now: nft dies on some edits.
+          assert.deepEqual(await node.listed(), await fresh.listed());
+        }),
+        { numRuns: 20 * RUNS },
+      );
+      test.diagnostic(`${tried} edits, of which ${refused} changed nothing`);
+    });
   });
+}
+
+/** What is done to the table: by nft, by a message, or by all messages that make the table again, one of which is changed. */
+type AnyEdit = Edit | RawMessage | Change;
+
+interface Step {
+  readonly policy: Policy;
+  readonly options: RuleOptions;
+  readonly edits: readonly AnyEdit[];
+}
+
+function steps(family: Family): fc.Arbitrary<Step> {
+  const byNft = edits('nftables').filter(({ protocol }) => protocol === IP[family]);
+  const all = fc.oneof<fc.Arbitrary<AnyEdit>[]>(byNft, rawEdits(family), changes());
+  return fc.record({
+    policy: policies(family),
+    options: ruleOptions(),
+    edits: fc.array(all, { maxLength: 4 }),
+  });
+}
+
+const OPTIONS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts: [] };
+const IP = { IPv4: 'ip', IPv6: 'ip6' } as const;
+
+async function createNode(kind: BoxKind, family: Family) {
+  await using stack = new AsyncDisposableStack();
+  const box = stack.use(await createBox(kind));
+  const netlink = stack.use(await openNetlink(box));
+  const { host } = boxHost(box, stack.use(await hostNetlink(box)).netlink);
+  const owned = stack.move();
+  const table = { family, table: 'ip-masq-agent' } as const;
+  return {
+    host,
+    netlink,
+    /** Whether it has changed anything. */
+    async edit(edit: AnyEdit, policy: Policy, options: RuleOptions): Promise<boolean> {
+      if ('protocol' in edit && typeof edit.protocol === 'string')
+        return (await carryOut(box, 'nftables', edit, [])).code === 0;
+      const messages = 'bits' in edit ? changed(policy, options, edit) : [edit];
+      const carriedOut = netlink.raw(messages).then(() => true);
+      return await carriedOut.catch((error) => {
+        if (error instanceof NetlinkError) return false;
+        throw error;
+      });
+    },
+    empty: () => netlink.commit([{ kind: 'delete table', ...table }]).catch(() => {}),
+    state: () => stateOf(netlink, table),
+    /** The lines of nft: chains are in the order in which they were made. */
+    async listed(): Promise<readonly string[]> {
+      const { code, stdout, stderr } = await box.run('nft', ['-s', 'list', 'ruleset']);
+      assert.equal(code, 0, stderr);
+      return stdout.split('\n').toSorted();
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
 }
 
 /** The addresses on both sides of both ends of every entry. */
@@ -52,4 +158,37 @@ function edgesOf({ family, entries }: Policy): readonly bigint[] {
       return [first - 1n, first, last, last + 1n];
     })
     .filter((value) => value >= 0n && value <= highest);
+}
+
+/** As the agent syncs: what the kernel refuses to change singly is made again. */
+async function sync(dataplane: Dataplane, policy: Policy): Promise<void> {
+  try {
+    await syncOnce(dataplane, policy);
+  } catch (error) {
+    if (!(error instanceof DataplaneError)) throw error;
+    await (await dataplane.observe(policy.family, 'most')).plan(policy)?.apply();
+  }
+}
+
+/** All that the kernel tells of the table, but handles, counts and the order of what the agent finds by name. */
+async function stateOf(netlink: Netlink, table: TableName) {
+  const sets = await netlink.sets(table);
+  const byName = <One extends { readonly name: string }>(all: readonly One[]) =>
+    all.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const state = {
+    table: await netlink.table(table),
+    sets: byName(
+      await Promise.all(
+        sets.map(async (set) => {
+          const { generations, ...elements } = (await netlink.elements({ ...table, set: set.name })) ?? {};
+          return { ...set, elements };
+        }),
+      ),
+    ),
+    chains: byName(await netlink.chains(table)),
+    rules: Object.groupBy(await netlink.rules(table), ({ chain }) => chain),
+  };
+  return JSON.parse(toText(state), (key, value) =>
+    ['handle', 'packets', 'bytes'].includes(key) ? 0 : value,
+  );
 }

@@ -49,7 +49,7 @@ const NFT_CHAIN = /^\tchain .*?^\t\}$/gms;
  * A listing of nft(8) without counts, the chains, and the elements of each set, in an order that does not depend on the
  * kernel: it lists chains in the order in which they were made.
  */
-function comparable(listing: string): string {
+export function comparable(listing: string): string {
   const chains = listing.match(NFT_CHAIN) ?? [];
   return [listing.replace(NFT_CHAIN, ''), ...chains.toSorted()]
     .join('\n')

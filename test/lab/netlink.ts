@@ -2,19 +2,28 @@ import assert from 'node:assert/strict';
 import { Netlink as DataplaneNetlink } from '../../lib/dataplane/netlink.ts';
 import { NetlinkError, type NetlinkFailure } from '../../lib/netlink/error.ts';
 import type { NfTables } from '../../lib/netlink/nf-tables.ts';
-import type { Generation } from '../../lib/netlink/replies.ts';
-import type { Events } from '../../lib/netlink/watch.ts';
+import type { Events, TableChange } from '../../lib/netlink/watch.ts';
 import type { Box } from './box.ts';
 import { startHelper } from './helper.ts';
 
 /** What a process in the box does over its netlink sockets. */
-export interface Netlink extends Omit<NfTables, typeof Symbol.dispose> {
+export interface Netlink extends Omit<NfTables, typeof Symbol.dispose | 'port'> {
+  /** The port of the socket that makes changes. */
+  ownPort(): Promise<number | undefined>;
   /** The changes since the last call, as the watch told them. */
-  changes(): Promise<readonly Events<Generation>[]>;
-  /** The types of all messages that came through the filter of a subscription since the last call. */
-  types(): Promise<readonly number[]>;
-  /** Makes so many changes of nf_tables while nobody reads the watch; what the watch then tells first. */
-  flood(times: number): Promise<Events<Generation>>;
+  changes(): Promise<readonly Events<TableChange>[]>;
+  /** Carries out messages as they are, in one transaction: what no tool writes. */
+  raw(messages: readonly RawMessage[]): Promise<void>;
+  /** Makes so many changes of so many elements while nobody reads the watch; what it then tells, and after one more change. */
+  flood(times: number, count: number): Promise<readonly Events<TableChange>[]>;
+}
+
+export interface RawMessage {
+  readonly type: number;
+  readonly flags: number;
+  readonly protocol: number;
+  /** All attributes, as hexadecimal digits. */
+  readonly attributes: string;
 }
 
 export interface Call {
@@ -63,18 +72,21 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'generation',
     'table',
     'chain',
-    'set',
+    'chains',
+    'sets',
     'rules',
     'elements',
     'hasRange',
-    'content',
-    'change',
+    'commit',
     'natChains',
     'size',
   ] as const;
   return {
     ...(Object.fromEntries(
-      [...methods, 'changes' as const, 'types' as const, 'flood' as const].map((name) => [name, call(name)]),
+      [...methods, 'ownPort' as const, 'changes' as const, 'raw' as const, 'flood' as const].map((name) => [
+        name,
+        call(name),
+      ]),
     ) as unknown as Netlink),
     [Symbol.asyncDispose]: () => helper[Symbol.asyncDispose](),
   };

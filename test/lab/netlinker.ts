@@ -1,50 +1,54 @@
 /** Reads and changes nf_tables of the box that it is in, over netlink sockets. */
+import { Connection } from '../../lib/netlink/connection.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
-import { messagesIn } from '../../lib/netlink/messages.ts';
 import { NfTables } from '../../lib/netlink/nf-tables.ts';
-import type { Generation } from '../../lib/netlink/replies.ts';
-import { NetlinkSocket } from '../../lib/netlink/socket.ts';
-import { type Events, openChangeWatch } from '../../lib/netlink/watch.ts';
+import { type Events, openChangeWatch, type TableChange } from '../../lib/netlink/watch.ts';
 import { answer } from './helper.ts';
 import { type Answer, type Call, fromText, type Netlink, toText } from './netlink.ts';
 
 const tables = new NfTables();
-const filtered = new NetlinkSocket();
-filtered.subscribe();
-const heard: Events<Generation>[] = [];
+const connection = new Connection();
+const watched = [
+  { family: 'IPv4', table: 't' },
+  { family: 'IPv4', table: 'nat', chains: ['POSTROUTING'] },
+] as const;
+const heard: Events<TableChange>[] = [];
 
 async function listen(): Promise<void> {
-  for await (const changes of openChangeWatch()) heard.push(changes);
+  for await (const changes of openChangeWatch(watched)) heard.push(changes);
 }
 
 const netlink: Netlink = {
+  ownPort: async () => tables.port,
   generation: () => tables.generation(),
   table: (name) => tables.table(name),
   chain: (name) => tables.chain(name),
-  set: (name) => tables.set(name),
+  chains: (name) => tables.chains(name),
+  sets: (name) => tables.sets(name),
   rules: (...values) => tables.rules(...values),
-  elements: (name) => tables.elements(name),
-  content: (name) => tables.content(name),
+  elements: (...values) => tables.elements(...values),
   hasRange: (...values) => tables.hasRange(...values),
-  change: (...values) => tables.change(...values),
+  commit: (changes) => tables.commit(changes),
   natChains: () => tables.natChains(),
   size: (...values) => tables.size(...values),
   changes: async () => heard.splice(0),
-  async types() {
-    const types: number[] = [];
-    for (let bytes = filtered.receive(); bytes !== undefined; bytes = filtered.receive())
-      types.push(...messagesIn(bytes).map(({ type }) => type));
-    return types;
+  async raw(messages) {
+    const requests = messages.map(({ attributes, ...one }) => {
+      return { ...one, attributes: [Buffer.from(attributes, 'hex')] };
+    });
+    await connection.change('change anything', requests);
   },
-  async flood(times) {
-    using watch = openChangeWatch();
-    const [set, range] = [{ family: 'IPv4', table: 't', set: 's' } as const, [{ first: 1n, last: 1n }]];
-    for (let round = 0; round < times; round += 2) {
-      await tables.change(set, [], range);
-      await tables.change(set, range, []);
-    }
-    for await (const changes of watch) return changes;
-    throw new Error('the watch has ended');
+  async flood(times, count) {
+    using watch = openChangeWatch(watched);
+    const ranges = Array.from({ length: count }, (_, index) => {
+      return { first: 2n * BigInt(index), last: 2n * BigInt(index) };
+    });
+    const elements = { family: 'IPv4', table: 't', set: 's', ranges } as const;
+    for (let time = 0; time < times; time += 1)
+      await tables.commit([{ kind: time % 2 === 0 ? 'add elements' : 'delete elements', ...elements }]);
+    const told = watch.drain();
+    await tables.commit([{ kind: 'add elements', ...elements, ranges: [{ first: 1n, last: 1n }] }]);
+    return [told, watch.drain()];
   },
 };
 

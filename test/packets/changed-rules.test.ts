@@ -98,7 +98,7 @@ const IN_NFTABLES: readonly Case[] = [
   ],
   ['another chain that packets enter', '????', table('chain more { type nat hook postrouting priority 0; }')],
   ['a jump', '????', `${table('chain aside { return; }')}\n${insert('ip saddr 10.0.0.0/8 jump aside')}`],
-  ['a chain without a name', '????', insert('ip daddr 8.8.8.8 jump { return; }')],
+  ['a chain without a name', 'k?mm', insert('ip daddr 8.8.8.8 jump { return; }')],
   ['no hook', 'kkkk', `nft 'delete chain ${CHAIN}'\n${table('chain postrouting { masquerade; }')}`],
   ['another name', 'kmmm', `nft rename chain ${CHAIN} foo`],
   ['another policy', '????', table('chain postrouting { policy drop; }')],
@@ -109,7 +109,7 @@ const IN_NFTABLES: readonly Case[] = [
     `nft 'add element ${TABLE} not-masqueraded { 9.9.9.9 comment "a, } 8.8.8.8, \\" }'`,
   ],
   ['a comment of several lines', 'kkmm', insert('ip daddr 8.8.8.8 return comment "x\n\t}\n\tchain y {\n"')],
-  ['another set', 'k???', `${table('set s { type ipv4_addr; }')}\n${insert('ip daddr @s return')}`],
+  ['another set', 'kmmm', `${table('set s { type ipv4_addr; }')}\n${insert('ip daddr @s return')}`],
   [
     'rules behind which a packet goes on',
     'kmmm',

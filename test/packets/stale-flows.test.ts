@@ -121,8 +121,8 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
   it('are not looked for with --stale-flows=off, without netlink and in legacy mode, which is told if it was asked for', async () => {
     for (const [flags, told] of [
       [['--stale-flows=off'], false],
-      [['--netlink=off'], false],
-      [['--netlink=off', '--stale-flows=report'], true],
+      [['--netlink=off', '--backend=iptables'], false],
+      [['--netlink=off', '--backend=iptables', '--stale-flows=report'], true],
       [['--iptables-mode=legacy', '--stale-flows=delete-udp'], true],
     ] as const) {
       await using lab = await createLab();

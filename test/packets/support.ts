@@ -8,6 +8,7 @@ import { compilePolicy } from '../../lib/policy/policy.ts';
 import { CHAIN, FAMILIES } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
 import { startHost } from '../lab/host.ts';
+import { WITH_NETLINK } from '../lab/netlink.ts';
 import { createNetwork, type Network } from '../lab/network.ts';
 import { IS_ROOT } from '../lab/user.ts';
 import { mergedOf } from '../unit/config/support.ts';
@@ -20,7 +21,7 @@ export interface DataplaneKind {
   readonly open: (options: RuleOptions, host: Host) => Promise<Dataplane>;
 }
 
-export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = [
+const IPTABLES: readonly [DataplaneKind, ...DataplaneKind[]] = [
   {
     name: 'iptables-nft',
     flags: ['--backend=iptables', '--iptables-mode=nft'],
@@ -31,8 +32,18 @@ export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = [
     flags: ['--backend=iptables', '--iptables-mode=legacy'],
     open: (options, host) => openIptables({ mode: 'legacy', ...options }, host),
   },
-  { name: 'nftables', flags: ['--backend=nftables'], open: openNftables },
 ];
+
+const NFTABLES: DataplaneKind = {
+  name: 'nftables',
+  flags: ['--backend=nftables'],
+  open: async (...values) => openNftables(...values),
+};
+
+/** nftables needs netlink. */
+export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = WITH_NETLINK
+  ? [...IPTABLES, NFTABLES]
+  : IPTABLES;
 
 /** What the agent does where no flag says otherwise. */
 const DEFAULTS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts: [] };

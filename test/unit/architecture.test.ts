@@ -227,7 +227,10 @@ describe('the code', () => {
 
   for (const [name, pattern] of [
     ['runs no shell', /\bshell\s*:|\{[^}]*\bexec(?:Sync)?\b[^}]*\}\s*from|['"](?:\/bin\/)?(?:ba|da)?sh['"]/],
-    ['never lists a whole table or ruleset', /ip6?tables(?:-nft|-legacy)?-save|['"]-save['"]|\bruleset\b/],
+    [
+      'never lists a whole table or ruleset',
+      /ip6?tables(?:-nft|-legacy)?-save|['"]-save['"]|list ruleset|'ruleset'/,
+    ],
     ['evaluates no text as code', /\beval\s*\(|new Function\s*\(|node:vm\b/],
     ['has no default export', /^export default\b/m],
   ] as const) {

@@ -1,11 +1,10 @@
 import { survey } from '../../../lib/agent/places.ts';
 import { preview } from '../../../lib/agent/preview.ts';
 import { configHash } from '../../../lib/config/config-hash.ts';
-import { systemHost } from '../../../lib/dataplane/host.ts';
 import type { Args } from '../command.ts';
 import type { DIFF_FLAGS } from '../command-flags.ts';
 import { EXIT } from '../exit.ts';
-import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../from-flags.ts';
+import { commandHost, dataplaneOptions, keptFamilies, retryOptions } from '../from-flags.ts';
 import { printResult } from '../print.ts';
 import { errorJson, orInvalid, readConfig } from '../read-config.ts';
 import { diffText, placesText } from './diff-text.ts';
@@ -14,8 +13,7 @@ import { differenceJson, differenceOf, differs, placeJson } from './difference.t
 export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> {
   const format = flags.output;
   const { config, error } = await orInvalid(readConfig(flags, { forPeople: format === 'text' }));
-  const host = systemHost(flags['sync-timeout']);
-  const places = await survey(dataplaneOptions(flags), host, foreignHost(flags), retryOptions(flags));
+  const places = await survey(dataplaneOptions(flags), commandHost(flags), retryOptions(flags));
   if (config === undefined) {
     const states = [...places.used, ...places.others];
     const json = { hash: null, families: [], places: states.map(placeJson), ...errorJson(error) };

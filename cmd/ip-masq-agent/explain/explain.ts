@@ -2,7 +2,6 @@ import { survey } from '../../../lib/agent/places.ts';
 import { retrying } from '../../../lib/agent/retry.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { systemHost } from '../../../lib/dataplane/host.ts';
 import { kubeProxyDropsInvalid } from '../../../lib/doctor/invalid-packets.ts';
 import { bpfLinks } from '../../../lib/doctor/machine-findings.ts';
 import { destinationsOf } from '../../../lib/flows/destinations.ts';
@@ -15,7 +14,7 @@ import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
-import { dataplaneOptions, foreignHost, keptFamilies, retryOptions } from '../from-flags.ts';
+import { commandHost, dataplaneOptions, keptFamilies, retryOptions } from '../from-flags.ts';
 import { printResult } from '../print.ts';
 import { errorJson, orInvalid, readConfig } from '../read-config.ts';
 import { explainedJson } from './explain-json.ts';
@@ -57,13 +56,13 @@ async function askNode(
   from: Address | undefined,
   flags: FlagValues,
 ) {
-  const host = systemHost(flags['sync-timeout']);
+  const host = commandHost(flags);
   const retry = retryOptions(flags);
   const options = dataplaneOptions(flags);
   const families = [...new Set(addresses.map(({ family }) => family))];
-  const places = await survey(options, host, foreignHost(flags), retry, families);
+  const places = await survey(options, host, retry, families);
   const nodeOptions = { families, ownChain: options.chain, iptables: places.dataplane.iptables };
-  const node = await retrying(() => readNode(foreignHost(flags), nodeOptions), retry);
+  const node = await retrying(() => readNode(host, nodeOptions), retry);
   const dropping: Family[] = [];
   for (const family of families) if (await kubeProxyDropsInvalid(host, family)) dropping.push(family);
   const common = { node, bpf: await bpfLinks(host), own: ownAddressList(), isOwn: ownAddresses() };

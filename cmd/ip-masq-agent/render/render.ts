@@ -1,15 +1,17 @@
 import { realpathSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
+import { survey } from '../../../lib/agent/places.ts';
 import { Triggers } from '../../../lib/agent/triggers.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { isConfigFileName } from '../../../lib/config/config-file.ts';
+import { placeName } from '../../../lib/dataplane/dataplane.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { fileName } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { RENDER_FLAGS } from '../command-flags.ts';
 import { runDaemon } from '../daemon.ts';
 import { EXIT, UsageError } from '../exit.ts';
-import { loadOptions } from '../from-flags.ts';
+import { commandHost, dataplaneOptions, loadOptions, retryOptions } from '../from-flags.ts';
 import { print } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { stopSignal } from '../signals.ts';
@@ -31,6 +33,7 @@ export async function render(args: RenderArgs): Promise<number> {
     if (other !== undefined) throw new UsageError(`--diff-to cannot be set with --${other}`);
     return compareSources(flags);
   }
+  if (flags.live) return renderLive(args);
   const renderConfig = (config: MergedConfig) => renderAs(config, flags);
   if (flags.watch) {
     return runDaemon(
@@ -43,6 +46,19 @@ export async function render(args: RenderArgs): Promise<number> {
   for (const note of notes) console.error(`ip-masq-agent: note: ${note}`);
   if (outputFile === '') print(text);
   else console.error(`${fileName(outputFile)}: ${await write(outputFile, isDefault ? undefined : text)}`);
+  return EXIT.ok;
+}
+
+/** Prints the rules of the agent in the kernel, wherever they are. */
+async function renderLive({ flags, texts }: RenderArgs): Promise<number> {
+  const other = ['watch', 'output-file', 'format', 'filename'].find((name) => texts.has(name));
+  if (other !== undefined) throw new UsageError(`--live cannot be set with --${other}`);
+  const { used, others } = await survey(dataplaneOptions(flags), commandHost(flags), retryOptions(flags));
+  for (const place of [...used, ...others]) {
+    if (place.kind === 'unreadable') throw place.error;
+    const text = place.kind === 'found' ? place.observed.text() : undefined;
+    if (text !== undefined) print(`# ${placeName(place)}\n${text}`);
+  }
   return EXIT.ok;
 }
 

@@ -5,7 +5,7 @@ import { startTrigger, Triggers } from '../../../lib/agent/triggers.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
-import { openDataplane } from '../../../lib/dataplane/open.ts';
+import { openDataplane, watchedTables } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
 import { cpuTime } from '../../../lib/node/cpu-time.ts';
@@ -22,7 +22,7 @@ import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { runDaemon } from '../daemon.ts';
-import { dataplaneOptions, foreignHost, keptFamilies, loadOptions, podFinder } from '../from-flags.ts';
+import { commandHost, dataplaneOptions, keptFamilies, loadOptions, podFinder } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { announceStop, cleanUp } from './stop.ts';
 import { effectOnNode, findOwnRules } from './without-config.ts';
@@ -170,7 +170,7 @@ async function openWatchers(surroundings: Surroundings, step: Sync): Promise<Wat
   const leftovers = await openLeftovers(surroundings, step);
   const { createForeignWatch } = await import('../../../lib/watchers/foreign-watch.ts');
   const foreign = createForeignWatch({
-    host: foreignHost(flags),
+    host: commandHost(flags),
     log,
     status,
     leftovers,
@@ -180,9 +180,9 @@ async function openWatchers(surroundings: Surroundings, step: Sync): Promise<Wat
   });
   const families = step.policies.map(({ family }) => family);
   const { dataplane } = step;
-  if (netlink !== undefined && dataplane.knownUntil !== undefined) {
+  if (netlink !== undefined && dataplane.hearsChanges) {
     triggers.kernel.follow(() => dataplane.knownUntil?.(families), dataplane);
-    void triggers.watchKernel(netlink);
+    void triggers.watchKernel(netlink, watchedTables(dataplaneOptions(flags)));
   }
   return { foreign, flows: await watchFlows(surroundings, step) };
 }
@@ -192,8 +192,8 @@ async function openLeftovers(
   { dataplane }: Sync,
 ): Promise<Leftovers> {
   const { Leftovers } = await import('../../../lib/watchers/leftovers.ts');
-  // In legacy mode a request over netlink could load modules of nf_tables.
-  const others = dataplane.knownUntil === undefined ? systemHost(flags['sync-timeout']) : host;
+  // In legacy mode netlink is for what is beside the agent's work alone.
+  const others = dataplane.hearsChanges ? host : commandHost(flags);
   ending.leftovers = new Leftovers(dataplaneOptions(flags), others, log, stopSignal);
   return ending.leftovers;
 }
@@ -205,7 +205,7 @@ async function watchFlows(
 ): Promise<FlowWatch | undefined> {
   const mode = flags['stale-flows'];
   if (mode === 'off') return undefined;
-  if (dataplane.knownUntil === undefined) {
+  if (!dataplane.hearsChanges) {
     if (texts.has('stale-flows'))
       log.warn(`--stale-flows=${mode} has no effect: it needs netlink, and not legacy mode`);
     return undefined;
@@ -226,7 +226,7 @@ function openNetlink(log: Logger, recorder: Recorder): Netlink {
 }
 
 const WITHOUT_NETLINK =
-  'the agent works through the tools instead, and finds changes that other programs make only at the next resync; --netlink=off turns netlink off';
+  'nftables does not work without it; iptables does, but the agent finds changes that other programs make only at the next resync';
 
 async function serveStatus({ args, log, status, recorder, triggers }: Surroundings): Promise<void> {
   const { flags } = args;

@@ -1,11 +1,10 @@
 import { describeRemoval, hasFailed, logRemoval, removeAll } from '../../../lib/agent/remove.ts';
-import { systemHost } from '../../../lib/dataplane/host.ts';
 import { listPlaces } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import type { Leftovers } from '../../../lib/watchers/leftovers.ts';
 import { EXIT } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
-import { dataplaneOptions } from '../from-flags.ts';
+import { commandHost, dataplaneOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 
 /** How long a stop waits for a running sync, so that a pod ends within a second. */
@@ -17,7 +16,7 @@ export async function cleanUp(
   log: Logger,
   leftovers: Leftovers | undefined,
 ): Promise<void> {
-  const places = await listPlaces(dataplaneOptions(flags), systemHost(flags['sync-timeout']));
+  const places = await listPlaces(dataplaneOptions(flags), commandHost(flags));
   const own = places.filter((place) => !leftovers?.hasCleared(place));
   const removals = await removeAll(own, {
     timeoutMs: flags['sync-timeout'],

@@ -1,9 +1,8 @@
 import { readPlace } from '../../../lib/agent/places.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
-import { systemHost } from '../../../lib/dataplane/host.ts';
 import { listPlaces } from '../../../lib/dataplane/open.ts';
 import type { FlagValues } from '../flags.ts';
-import { dataplaneOptions } from '../from-flags.ts';
+import { commandHost, dataplaneOptions } from '../from-flags.ts';
 
 /** Milliseconds to read the node after an invalid config. */
 const READ_MS = 2_000;
@@ -15,7 +14,7 @@ const READ_MS = 2_000;
 export async function findOwnRules(flags: FlagValues): Promise<boolean | undefined> {
   let isCertain = true;
   try {
-    for (const place of await listPlaces(dataplaneOptions(flags), systemHost(READ_MS))) {
+    for (const place of await listPlaces(dataplaneOptions(flags), commandHost(flags, READ_MS))) {
       const state = await readPlace(place);
       // A chain that nothing leads to masquerades nothing; one that cannot be listed may be in use.
       if (state.kind === 'unreadable') isCertain = false;

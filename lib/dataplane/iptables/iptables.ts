@@ -79,7 +79,7 @@ export function iptablesDataplane(
     if (draft === undefined) return undefined;
     const { family, script, remakes } = draft;
     const restore = () => tools[family].restore(script);
-    return { ...draft, apply: () => memory.write(family, remakes ? 'all' : [], restore) };
+    return { ...draft, apply: () => memory.write(family, remakes, restore) };
   };
   return {
     name: `iptables ${version} (${mode})`,
@@ -107,6 +107,10 @@ export function iptablesDataplane(
         planRemoval: () => bound(planRemoval(found, chain)),
         stays: (policy) => stays(found, options, policy),
         verdicts: () => kernelVerdicts(found, chain),
+        text: () =>
+          planRemoval(found, chain)
+            ?.current.map((line) => `${line}\n`)
+            .join(''),
       };
     },
     count: (policy) =>
@@ -116,9 +120,10 @@ export function iptablesDataplane(
         const counted = known ? countsSeen(known.found, known.seen) : (await readChains(chain, list)).rules;
         return countRules(counted ?? [], policy, options);
       }),
-    get knownUntil() {
-      return netlink?.hasGivenUp === false ? memory.knownUntil.bind(memory) : undefined;
+    get hearsChanges() {
+      return netlink?.hasGivenUp === false;
     },
+    knownUntil: (families) => memory.knownUntil(families),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Family } from '../../cidr/address.ts';
 import type { Care } from '../dataplane.ts';
-import type { Netlink, Requests } from '../netlink.ts';
+import { type Netlink, noAnswer, type Requests } from '../netlink.ts';
 import { renderJump, renderQuotedJump, secondChain } from './chain.ts';
 import { BUILT_IN_CHAINS } from './detect.ts';
 import { type KernelRule, ruleTarget, sameRule } from './rule.ts';
@@ -141,7 +141,7 @@ async function foreignRule(
   chain: string,
   isOwn: (caller: string, spec: string) => boolean,
 ): Promise<string> {
-  const sizes = await netlink?.ask((requests) => sizesOfCallers(requests, tool, chain));
+  const sizes = await netlink?.use((requests) => sizesOfCallers(requests, tool, chain)).catch(noAnswer);
   let words = 'a rule in another chain';
   for (const caller of sizes?.keys() ?? BUILT_IN_CHAINS) {
     const isSmall = (sizes?.get(caller) ?? 0) <= MOST_RULES;

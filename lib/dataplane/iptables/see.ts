@@ -1,4 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
+import { targetOf } from '../../netlink/expressions.ts';
 import type { Seen } from '../memory.ts';
 import type { Requests } from '../netlink.ts';
 import { secondChain } from './chain.ts';
@@ -19,12 +20,20 @@ export async function seeChain(requests: Requests, family: Family, chain: string
   const first = own === undefined ? [] : await requests.rules({ ...nat, chain });
   const rules = [...first, ...(other === undefined ? [] : await requests.rules(second))];
   const jumps = await requests.rules({ ...nat, chain: 'POSTROUTING' }, chain);
-  const things = [own, other, ...rules, ...jumps].map((one) => one?.fingerprint ?? '');
+  const things = [own, other, ...rules, ...jumps];
   // If nothing of the agent leads to it, foreign rules that do so decide whether it can be deleted.
-  const leadsOn = first.some(({ target }) => target === second.chain);
+  const leadsOn = first.some(({ expressions }) => targetOf(expressions) === second.chain);
   return {
     generation,
-    fingerprint: [leadsOn ? '' : other?.use, ...things].join(''),
+    fingerprint: JSON.stringify([leadsOn ? '' : other?.use, things], withoutChanging),
     packets: rules.map((rule) => rule.packets),
   };
+}
+
+/** Of a chain, a rule and a counter: what changes although they stay. */
+const CHANGING = ['use', 'handle', 'packets', 'bytes'];
+
+/** A counter has numbers, and an expression that is not understood has its bytes. */
+function withoutChanging(key: string, value: unknown): unknown {
+  return CHANGING.includes(key) && typeof value !== 'string' ? undefined : value;
 }

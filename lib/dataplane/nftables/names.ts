@@ -1,4 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
+import type { Hook } from '../../netlink/replies.ts';
 
 /** The names that nft(8) has for each family and the type of its addresses. */
 export const NFT_FAMILY = {
@@ -8,6 +9,8 @@ export const NFT_FAMILY = {
 
 /** The names of the agent's table, chains and sets in both families. */
 export const TABLE = 'ip-masq-agent';
+/** The table that has the rules while the other one is made again: packets never meet a part of them. */
+export const INTERIM_TABLE = 'ip-masq-agent-interim';
 export const CHAIN = 'postrouting';
 /** The chain of packets that no chain of type nat sees. */
 export const INVALID_CHAIN = 'postrouting-invalid';
@@ -17,23 +20,21 @@ export const SET = 'not-masqueraded';
 export const FROM_SET = 'masqueraded-from';
 
 /** The table as nft(8) names it: `ip ip-masq-agent`. */
-export function tableName(family: Family): string {
-  return `${NFT_FAMILY[family].protocol} ${TABLE}`;
+export function tableName(family: Family, table = TABLE): string {
+  return `${NFT_FAMILY[family].protocol} ${table}`;
 }
 
+/** NF_INET_POST_ROUTING and NF_ACCEPT. */
+const POSTROUTING = { number: 4, policy: 1 } as const;
+/** The priority `srcnat`: NF_IP_PRI_NAT_SRC. */
+export const SRCNAT = 100;
+
 /**
- * The chain's priority, as nft(8) writes it: behind `srcnat`, which kube-proxy's chain and those of iptables have. Of
- * two NAT chains with one priority the kernel runs the one that was registered later first. If the agent's masquerades
- * before kube-proxy's, nothing clears kube-proxy's mark, and with VXLAN the outer packet is masqueraded too
- * (kubernetes#92035).
+ * Where the chain hooks in: behind `srcnat`, the priority of kube-proxy's chain and of those of iptables. Of two NAT chains with
+ * one priority the kernel runs the one that was registered later first. If the agent's masquerades before kube-proxy's, nothing
+ * clears kube-proxy's mark, and with VXLAN the outer packet is masqueraded too (kubernetes#92035).
  */
-export const PRIORITY = 'srcnat + 10';
+export const HOOK: Hook = { type: 'nat', priority: SRCNAT + 10, ...POSTROUTING };
 
-/** The priority of the other chain: before every source NAT, also of iptables and kube-proxy. */
-export const INVALID_PRIORITY = 'srcnat - 10';
-
-/** How each of its rules begins: all other packets pay one test. */
-export const INVALID_MATCH = 'ct state invalid ';
-
-/** The element for all addresses that no other element holds, as nft(8) writes it. */
-export const CATCH_ALL = '*';
+/** Where the other chain hooks in: before every source NAT, also of iptables and kube-proxy. */
+export const INVALID_HOOK: Hook = { type: 'filter', priority: SRCNAT - 10, ...POSTROUTING };

@@ -1,157 +1,196 @@
 import type { Family } from '../../cidr/address.ts';
+import { formatRange, type Range } from '../../cidr/ranges.ts';
 import type { Policy } from '../../policy/policy.ts';
-import { BY_FLAG, type Dataplane, type Observed, type Reason, type RuleCount } from '../dataplane.ts';
+import {
+  BY_FLAG,
+  type Counts,
+  type Dataplane,
+  type Observed,
+  type Reason,
+  type RuleCount,
+} from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
-import { KernelMemory, type Look } from '../memory.ts';
+import type { Netlink, Requests } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
+import { dataplaneError } from './failure.ts';
 import { INVALID_CHAIN, SET, TABLE } from './names.ts';
-import { chainName, isOwn, isSameTable, type NftChain, type NftTable } from './objects.ts';
-import { observe } from './observe.ts';
+import { type Ruleset, RulesetReader, readRuleset } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
-import { type SeenTable, seeElementCounts, seeElements, seeTable } from './see.ts';
-import { renderTable } from './table.ts';
-import { openNft } from './tool.ts';
+import { isOwn, isSameTable, ruleText, type Table, type TableChain, type TableRule } from './ruleset.ts';
+import { type PolicyTable, renderTable, tableBlock } from './table.ts';
 import { kernelVerdicts } from './verdict.ts';
 
 /**
- * The policy as one interval set in the agent's table.
+ * The policy as one interval set in the agent's table, written and read over netlink.
  *
- * @throws {DataplaneError} if nft is not installed, or too old
+ * @throws {DataplaneError} without netlink
  */
-export async function openNftables(
+export function openNftables(
   options: RuleOptions,
-  host: Host,
+  host: Pick<Host, 'netlink'>,
   { by, reason }: Reason = BY_FLAG,
-): Promise<Dataplane> {
-  const tool = await openNft(host);
+): Dataplane {
   const { netlink } = host;
-  const memory = new KernelMemory<NftTable | undefined, SeenTable>(netlink, seeTable, isSameTable);
+  if (netlink === undefined || netlink.hasGivenUp) throw needsNetlink(netlink);
+  const fail = (error: unknown): never => {
+    throw dataplaneError(error);
+  };
+  const ask = <Answer>(use: (requests: Requests) => Promise<Answer>) => netlink.use(use).catch(fail);
+  /** What the kernel held when it was last found to hold the policy. */
+  const confirmed = new Map<Family, Table>();
+  const reader = new RulesetReader(netlink);
+  const oddities = new Map<Family, Oddity>();
+  /** How many transactions this process has begun: a reading in which one begins is torn. */
+  let writes = 0;
 
-  const look = (family: Family) =>
-    memory.look(family, async (seen, known) => {
-      if (seen !== undefined && seen.fingerprint === undefined) return undefined;
-      const elements = seen && (await seeElements(netlink, family, known));
-      if (elements === undefined) return await observe(tool, family);
-      const table = known ?? (await observe(tool, family, true));
-      if (table === undefined || table.elements === elements) return table;
-      return { ...table, elements, ranges: undefined };
+  const apply = async (policy: Policy | undefined, plan: TablePlan, from: Ruleset): Promise<void> => {
+    const { family } = from;
+    const last = reader.forget(family);
+    confirmed.delete(family);
+    writes += 1;
+    await ask(async (requests) => {
+      const { id: before } = await requests.generation();
+      for (const transaction of plan.transactions)
+        await requests.commit(transaction.map(({ change }) => change));
+      const { id: after } = await requests.generation();
+      if (policy === undefined) return;
+      const wanted = renderTable(policy, options);
+      // Elements are shown as they were written, or not at all: the next reading asks for them.
+      const ruleset = await readRuleset(requests, family, { ranges: wanted.segments });
+      const isAlone = after === before + plan.transactions.length;
+      if (isAlone && ruleset.table !== undefined && !isSameTable(ruleset.table, wanted))
+        oddities.set(family, { wanted, table: ruleset.table });
+      if (last?.ruleset === from && (await hasAll(requests, family, plan.added)))
+        reader.keep(family, { ...last, ruleset });
     });
-
-  const carryOut = async (policy: Policy, { elements, ...plan }: TablePlan, from: From): Promise<void> => {
-    const { family } = policy;
-    if (elements === undefined) {
-      if (plan.preparation !== '') await tool.run(family, plan.preparation);
-      return await tool.run(family, plan.script);
-    }
-    const changed = await netlink?.change((requests) =>
-      requests.change({ family, table: TABLE, set: SET }, elements.remove, elements.add),
-    );
-    if (changed instanceof Error) {
-      const remedy = 'find out which other program changes the set';
-      throw new DataplaneError('raced', changed.message, remedy);
-    }
-    if (changed !== undefined) memory.trustOwn(family, renderTable(policy, options), from, changed);
   };
 
-  const observed = (family: Family, from: From, whole: boolean): Observed => ({
-    isTrusted: from.isTrusted,
-    generation: from.generation,
-    plan(policy) {
-      const single = netlink?.hasGivenUp === false ? 'netlink' : 'nft';
-      const plan = planTable(from.found, policy, options, whole ? 'nft, whole' : single);
-      if (plan === undefined) return undefined;
-      const apply = () => memory.write(family, plan.remade, () => carryOut(policy, plan, from));
-      return Object.assign(plan.draft, { apply });
-    },
-    trust: (policy) => memory.trust(family, { ...from, found: renderTable(policy, options) }),
-    planRemoval() {
-      const draft = planRemoval(family, from.found);
-      if (draft === undefined) return undefined;
-      return { ...draft, apply: () => memory.write(family, 'all', () => tool.run(family, draft.script)) };
-    },
-    stays: () => [],
-    verdicts: () => kernelVerdicts(family, from.found),
-  });
-
-  /** The counts, without the tool; undefined if that cannot be told. */
-  const seeCounts = async (policy: Policy): Promise<Counted | undefined> => {
-    const now = await memory.recall(policy.family);
-    const table = renderTable(policy, options);
-    if (now?.found === undefined || now.found.elements !== table.elements) return undefined;
-    const elements = await seeElementCounts(netlink, policy.family, table);
-    const { packets } = now.seen;
-    const chains = now.found.chains.map((chain) => withCounts(chain, packets.get(chainName(chain)) ?? []));
-    return elements && chains.every((chain) => chain !== undefined) ? { elements, chains } : undefined;
-  };
-
-  /** The same with the tool. */
-  const listCounts = async ({ family }: Policy): Promise<Counted | undefined> => {
-    const table = await observe(tool, family);
-    return table && isOwn(table) ? table : undefined;
+  const observed = (ruleset: Ruleset, generation: number, isWhole: boolean): Observed => {
+    const { family, table } = ruleset;
+    const last = confirmed.get(family);
+    const isAsWritten = (policy: Policy) =>
+      isKnownOddity(oddities.get(family), table, renderTable(policy, options));
+    return {
+      isTrusted: last !== undefined && table !== undefined && isSameTable(last, table),
+      generation,
+      plan(policy) {
+        if (isAsWritten(policy)) return undefined;
+        const plan = planTable(ruleset, policy, options, isWhole);
+        return plan && Object.assign(plan.draft, { apply: () => apply(policy, plan, ruleset) });
+      },
+      trust() {
+        if (table !== undefined) confirmed.set(family, table);
+      },
+      planRemoval() {
+        const plan = planRemoval(ruleset);
+        return plan && Object.assign(plan.draft, { apply: () => apply(undefined, plan, ruleset) });
+      },
+      stays: (policy) =>
+        policy !== undefined && table !== undefined && isAsWritten(policy) ? [oddityText(family)] : [],
+      verdicts: () => kernelVerdicts(family, table),
+      text: () => (table !== undefined && isOwn(table) ? tableBlock(table) : undefined),
+    };
   };
 
   return {
-    name: `nftables ${tool.version}`,
+    name: 'nftables',
     reason,
     chosenBy: by,
     iptables: undefined,
-    ruleCount: (policy) => renderTable(policy, options).elements.size,
-    observe: async (family, care) => observed(family, await look(family), care === 'most'),
-    count: (policy) =>
-      memory.count(policy.family, async (remade) => {
-        const counted = (await seeCounts(policy)) ?? (await listCounts(policy));
-        return counted === undefined ? [] : countTable(counted, policy, options, remade);
-      }),
-    get knownUntil() {
-      return netlink?.hasGivenUp === false ? memory.knownUntil.bind(memory) : undefined;
+    get hearsChanges() {
+      return !netlink.hasGivenUp;
+    },
+    ruleCount: (policy) => renderTable(policy, options).segments.length,
+    async observe(family, care) {
+      const isWhole = care === 'most';
+      const { id } = await ask((requests) => requests.generation());
+      const ruleset = await reader.read(family, isWhole).catch(fail);
+      return observed(ruleset, id, isWhole);
+    },
+    async count(policy) {
+      const before = writes;
+      const { table } = await ask((requests) => readRuleset(requests, policy.family));
+      if (writes !== before)
+        throw new DataplaneError(
+          'raced',
+          'the rules were changed while they were counted',
+          'count them again',
+        );
+      return table !== undefined && isOwn(table)
+        ? countTable(table, renderTable(policy, options))
+        : { remade: 0, rules: [] };
     },
   };
 }
 
-type From = Look<NftTable | undefined>;
+/** So many elements are asked for one by one, instead of reading the whole set. */
+const MOST_ASKED = 100;
 
-/** The rules and elements of the agent's table with their counts. */
-type Counted = Pick<NftTable<bigint>, 'elements' | 'chains'>;
+/** Whether the kernel holds these elements; false if there are too many to ask for each. */
+async function hasAll(
+  requests: Requests,
+  family: Family,
+  added: readonly Range[] | undefined,
+): Promise<boolean> {
+  if (added === undefined || added.length > MOST_ASKED) return false;
+  for (const range of added)
+    if (!(await requests.hasRange({ family, table: TABLE, set: SET }, range))) return false;
+  return true;
+}
 
-/** A rule that counts, as nft(8) prints it. */
-const COUNTS = /(?:^| )counter (\w+)/;
+/** What the agent has written, and how the kernel shows it. */
+interface Oddity {
+  readonly wanted: PolicyTable;
+  readonly table: Table;
+}
 
-/** The rules of a chain that count; undefined if the counts are not theirs. */
-function withCounts(chain: NftChain, counts: readonly bigint[]): NftChain | undefined {
-  const rules = chain.rules.filter(({ text }) => COUNTS.test(text));
-  if (rules.length !== counts.length) return undefined;
-  return { ...chain, rules: counts.map((packets, index) => ({ text: rules[index]?.text ?? '', packets })) };
+/** Whether the kernel shows exactly what it showed right after the agent had written this policy. */
+function isKnownOddity(oddity: Oddity | undefined, table: Table | undefined, wanted: PolicyTable): boolean {
+  if (oddity === undefined || table === undefined) return false;
+  return isSameTable(oddity.wanted, wanted) && isSameTable(oddity.table, table);
+}
+
+function oddityText(family: Family): string {
+  return `the kernel shows the ${family} rules in another way than they were written; they are in place, and not written again: report this, with the version of the kernel`;
+}
+
+function needsNetlink(netlink: Netlink | undefined): DataplaneError {
+  const why = netlink?.failure?.message ?? '--netlink=off';
+  return new DataplaneError(
+    'missing',
+    `nftables needs netlink, which does not work here: ${why}`,
+    'remove --netlink=off, use an image for this architecture, allow netlink sockets (seccomp, SELinux), or use --backend=iptables',
+  );
 }
 
 /**
  * The counts of each element and of each rule that counts. Exceptions have no element: they are counted with everything
  * else that is masqueraded.
- *
- * @param remade how often a chain was written again: each time, the counts of its rules begin at zero
  */
-function countTable(
-  counted: Counted,
-  policy: Policy,
-  options: RuleOptions,
-  remade: (chain: string) => number,
-): readonly RuleCount[] {
-  const wanted = renderTable(policy, options);
-  const elements = Array.from(counted.elements, ([text, packets]): readonly RuleCount[] => {
-    const entry = wanted.elements.get(text);
-    return entry === undefined ? [] : [{ rule: text, entry, verdict: 'not_masqueraded', packets }];
+function countTable(table: Table, { segments }: PolicyTable): Counts {
+  const { family, handle = 0 } = table;
+  const set = table.sets.find(({ name }) => name === SET);
+  const entries = new Map(segments.map(({ first, last, entry }) => [`${first} ${last}`, entry]));
+  const elements = set?.ranges?.flatMap(({ packets = 0n, ...range }): readonly RuleCount[] => {
+    const entry = entries.get(`${range.first} ${range.last}`);
+    const rule = `${set.handle} ${formatRange(family, range)}`;
+    return entry === undefined ? [] : [{ rule, entry, verdict: 'not_masqueraded', packets }];
   });
-  const rules = counted.chains.flatMap((chain) =>
-    chain.rules.map(({ text, packets }): readonly RuleCount[] => {
-      const rule = `${text} #${remade(chainName(chain))}`;
-      const verdict = countedAs(chain, text);
-      return packets === undefined ? [] : [{ rule, entry: undefined, verdict, packets }];
+  const rules = table.chains.flatMap((chain) =>
+    chain.rules.flatMap((rule): readonly RuleCount[] => {
+      const { packets, handle: number } = rule;
+      const text = `${number} ${ruleText(family, rule)}`;
+      return packets === undefined
+        ? []
+        : [{ rule: text, entry: undefined, verdict: countedAs(chain, rule), packets }];
     }),
   );
-  return [...elements, ...rules].flat();
+  return { remade: handle, rules: [...(elements ?? []), ...rules] };
 }
 
-function countedAs(chain: NftChain, rule: string): RuleCount['verdict'] {
-  if (chainName(chain) === INVALID_CHAIN) return 'invalid';
-  return COUNTS.exec(rule)?.[1] === 'return' ? 'not_masqueraded' : 'masqueraded';
+function countedAs(chain: TableChain, { statements }: TableRule): RuleCount['verdict'] {
+  if (chain.name === INVALID_CHAIN) return 'invalid';
+  const returns = statements.some((one) => one.kind === 'verdict' && one.verdict === 'return');
+  return returns ? 'not_masqueraded' : 'masqueraded';
 }

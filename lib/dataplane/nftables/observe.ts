@@ -1,77 +1,138 @@
-import { isIPv6 } from 'node:net';
-import { type Family, normalizeIPv6 } from '../../cidr/address.ts';
-import { FROM_SET, SET } from './names.ts';
-import { elementsLine, type NftRule, type NftTable, readLines } from './objects.ts';
-import type { NftTool } from './tool.ts';
+import type { Family } from '../../cidr/address.ts';
+import type { Range } from '../../cidr/ranges.ts';
+import { KEY_TYPE } from '../../netlink/change.ts';
+import type { ChainReply, SetReply } from '../../netlink/replies.ts';
+import type { Netlink, Requests } from '../netlink.ts';
+import { CHAINS, INTERIM_TABLE, SET, TABLE } from './names.ts';
+import { isOwn, type Table, tableOf } from './ruleset.ts';
+
+/** The agent's rules of one family in nf_tables. */
+export interface Ruleset {
+  readonly family: Family;
+  /** The table with the name of the agent's table; undefined if there is none. */
+  readonly table: Table | undefined;
+  /** A table that an interrupted sync has left. */
+  readonly interim: Table | undefined;
+}
 
 /**
- * Reads the table with the name of the agent's table, and its counts; undefined if there is none.
+ * Reads the agent's rules.
  *
- * @param isTerse leaves out the elements of the set of destinations
- * @throws {DataplaneError}
+ * @param known the elements of the set of destinations, which are then not read: the kernel needs seconds for 100,000
+ * @throws {NetlinkError}
  */
-export async function observe(
-  tool: NftTool,
+export async function readRuleset(
+  requests: Requests,
   family: Family,
-  isTerse = false,
-): Promise<NftTable<bigint> | undefined> {
-  const listing = await tool.list(family, { isTerse });
-  const table = listing === undefined ? undefined : readListing(listing);
-  if (!isTerse || table?.sets.every(({ head }) => head !== FROM_HEAD)) return table;
-  // A terse listing leaves out the elements of the small set too.
-  const small = await tool.list(family, { set: FROM_SET });
-  const from = small === undefined ? [] : readListing(small).sets;
-  const read = (head: string) => from.find((set) => set.head === head);
-  return table && { ...table, sets: table.sets.map((set) => read(set.head) ?? set) };
+  known?: KnownElements,
+): Promise<Ruleset> {
+  const table = await readTable(requests, family, TABLE, known);
+  const interim = await readTable(requests, family, INTERIM_TABLE);
+  return { family, table, interim: interim && isOwn(interim) ? interim : undefined };
 }
 
-const FROM_HEAD = `set ${FROM_SET}`;
+interface KnownElements {
+  readonly ranges: readonly Range[];
+}
 
-/** The elements, which nft(8) lists at the end of the set. */
-const ELEMENTS = new RegExp(
-  `(^\\tset ${SET} \\{\\n(?:\\t\\t(?!elements).*\\n)*)\\t\\telements = \\{([^}]*)\\}\\n`,
-  'm',
-);
-const OTHER_ELEMENTS = /elements = \{([^}]*)\}/g;
-const ELEMENT = /(\*|[0-9a-f.:/-]+)(?:[^,]*? counter packets (\d+) bytes \d+)?[^,]*(?:,|$)/g;
-const DESTINATION = /^(ip6 daddr )(\S+)/;
-/** Without /etc/protocols, nft(8) writes numbers. */
-const PROTOCOL = /^((?:ip6? daddr \S+ )?meta l4proto )(6|17|132)(?= )/;
-const PROTOCOLS: Readonly<Record<string, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
-const COUNTER = /\bcounter packets (\d+) bytes \d+/;
-
-/** Texts in quotes, in which nft(8) allows every character but a quote. */
-const QUOTED = /"[^"]*"/g;
-
-/** Reads what `nft list table` or `nft list set` prints. */
-function readListing(printed: string): NftTable<bigint> {
-  const listing = printed.replace(QUOTED, (text) => text.replace(/[\n{}]/g, '?'));
-  const [, , list = ''] = ELEMENTS.exec(listing) ?? [];
-  const elements = new Map<string, bigint>();
-  for (const [, text = '', packets] of list.replace(QUOTED, '').matchAll(ELEMENT)) {
-    elements.set(canonical(text), BigInt(packets ?? 0));
+async function readTable(
+  requests: Requests,
+  family: Family,
+  name: string,
+  known?: KnownElements,
+): Promise<Table | undefined> {
+  const place = { family, table: name };
+  const table = await requests.table(place);
+  if (table === undefined) return undefined;
+  const sets = [];
+  for (const set of await requests.sets(place)) {
+    const isKnown = known !== undefined && set.name === SET;
+    const isInterval = (set.flags & INTERVAL) !== 0;
+    const read = () => (isKnown ? known : requests.elements({ ...place, set: set.name }, isInterval));
+    const elements = holdsAddresses(set, family) ? await read() : undefined;
+    sets.push({ ...set, elements });
   }
-  // The first line opens the table, the last one closes it.
-  const lines = listing.replace(ELEMENTS, '$1').replace(OTHER_ELEMENTS, joinLines).split('\n');
-  const inside = lines.map((line) => line.trim()).filter((line) => line !== '');
-  return { ...readLines(inside.slice(1, -1), readRule), elements };
+  const own: ChainReply[] = [];
+  for (const chain of CHAINS) {
+    const found = await requests.chain({ ...place, chain });
+    if (found !== undefined) own.push(found);
+  }
+  // To find chains of other names, the kernel sends those of all tables: 27,000 beside kube-proxy.
+  const chains = table.use === sets.length + own.length ? own : await requests.chains(place);
+  const rules = Map.groupBy(await requests.rules(place), ({ chain }) => chain);
+  const withRules = chains.map((chain) => ({ ...chain, rules: rules.get(chain.name) ?? [] }));
+  return tableOf(family, table, sets, withRules);
 }
 
-function readRule(line: string): NftRule {
-  const [, packets] = COUNTER.exec(line) ?? [];
-  const text = line
-    .replace(COUNTER, 'counter')
-    .replace(DESTINATION, (_, start, address) => start + canonical(address))
-    .replace(PROTOCOL, (_, start, number) => start + PROTOCOLS[number]);
-  return packets === undefined ? { text } : { text, packets: BigInt(packets) };
+/** NFT_SET_INTERVAL and NFT_SET_MAP. */
+const [INTERVAL, MAP] = [4, 8];
+
+function holdsAddresses({ flags, keyType }: SetReply, family: Family): boolean {
+  return keyType === KEY_TYPE[family] && (flags & MAP) === 0;
 }
 
-function joinLines(_: string, list: string): string {
-  return elementsLine(list.split(',').map((text) => canonical(text.trim())));
+/** What was read of one family. */
+export interface Reading {
+  readonly ruleset: Ruleset;
+  /** When everything is read again, by performance.now(), in case that events do not tell everything. */
+  readonly until: number;
 }
 
-/** The element with canonical addresses. nft(8) writes some IPv6 addresses with a dotted end (inet_ntop(3)). */
-function canonical(element: string): string {
-  if (!element.includes(':') || !element.includes('.')) return element;
-  return element.replace(/[^/-]+(?=[/-]|$)/g, (part) => (isIPv6(part) ? normalizeIPv6(part) : part));
+const READ_AGAIN_MS = 3_600_000;
+const MOST_READINGS = 3;
+
+/** Reads the agent's rules, but nothing that no other program has changed since the last reading. */
+export class RulesetReader {
+  readonly #netlink: Pick<Netlink, 'use' | 'takeTouched'>;
+  readonly #readings = new Map<Family, Reading>();
+
+  constructor(netlink: Pick<Netlink, 'use' | 'takeTouched'>) {
+    this.#netlink = netlink;
+  }
+
+  /**
+   * If another program changes the rules meanwhile, they are read again. What this returns in the end may then be torn, and is
+   * not remembered: an event will lead to another reading.
+   *
+   * @param isWhole reads everything
+   * @throws {NetlinkError}
+   */
+  async read(family: Family, isWhole: boolean): Promise<Ruleset> {
+    let touched = this.#netlink.takeTouched(family);
+    const last = this.forget(family);
+    const isFresh = !isWhole && last !== undefined && performance.now() < last.until;
+    if (isFresh && touched !== 'unknown' && !touched.rules) {
+      this.keep(family, last);
+      return last.ruleset;
+    }
+    let elements = isFresh ? elementsOf(last.ruleset) : undefined;
+    for (let reading = 1; ; reading += 1) {
+      if (touched === 'unknown' || touched.elements) elements = undefined;
+      const ruleset = await this.#netlink.use((requests) => readRuleset(requests, family, elements));
+      touched = this.#netlink.takeTouched(family);
+      if (touched === 'unknown' || (touched.rules && reading === MOST_READINGS)) return ruleset;
+      if (touched.rules) continue;
+      const until = elements === undefined ? performance.now() + READ_AGAIN_MS : (last?.until ?? 0);
+      this.keep(family, { ruleset, until });
+      return ruleset;
+    }
+  }
+
+  /** What was read last, which is not used any more. */
+  forget(family: Family): Reading | undefined {
+    const reading = this.#readings.get(family);
+    this.#readings.delete(family);
+    return reading;
+  }
+
+  /** What the kernel holds now. */
+  keep(family: Family, reading: Reading): void {
+    this.#readings.set(family, reading);
+  }
+}
+
+/** The elements of the set of destinations; undefined if there is no such set, or it holds something else too. */
+function elementsOf({ table }: Ruleset): KnownElements | undefined {
+  const set = table?.sets.find(({ name }) => name === SET);
+  return set?.ranges === undefined || set.hasOthers === true ? undefined : { ranges: set.ranges };
 }

@@ -1,32 +1,40 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Address, Family } from '../../cidr/address.ts';
 import type { Prefix } from '../../cidr/prefix.ts';
 import { PrefixMap } from '../../cidr/prefix-map.ts';
-import { formatRange, parseRange, type Range, rangeOf } from '../../cidr/ranges.ts';
-import { flatten, type Segment } from '../../policy/flatten.ts';
+import { formatRange, type Range, rangeOf } from '../../cidr/ranges.ts';
+import type { Hook } from '../../netlink/replies.ts';
+import { flatten } from '../../policy/flatten.ts';
 import { type Entry, fromSet, type NodeAddress, type Policy } from '../../policy/policy.ts';
+import { printable } from '../../text/escape.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { portRules } from '../ports.ts';
 import { renderedOnce } from '../rendered.ts';
-import { portsText, translationText } from '../translation.ts';
+import { CHAIN, FROM_SET, HOOK, INVALID_CHAIN, INVALID_HOOK, NFT_FAMILY, SET, tableName } from './names.ts';
 import {
-  CHAIN,
-  FROM_SET,
-  INVALID_CHAIN,
-  INVALID_MATCH,
-  INVALID_PRIORITY,
-  NFT_FAMILY,
-  PRIORITY,
-  SET,
-  tableName,
-} from './names.ts';
-import { chainLines, type NftChain, type NftSet, type NftTable, tableLines, wholeTable } from './objects.ts';
+  chainProperties,
+  ruleText,
+  setProperties,
+  type Table,
+  type TableChain,
+  type TableRule,
+  type TableSet,
+  tableProperties,
+} from './ruleset.ts';
+import { INVALID, LOCAL, PROTOCOL_NUMBERS, RANDOM_FULLY, type Statement } from './statement.ts';
 
-/** The table of a policy: each element with the entry that asks for it. */
-export interface PolicyTable extends NftTable<Entry> {
-  readonly ranges: readonly Range[];
+/** The table of a policy. */
+export interface PolicyTable extends Table {
+  readonly comment: string;
+  readonly sets: readonly MeantSet[];
+  readonly chains: readonly MeantChain[];
+  /** The ranges of the set of destinations, each with the entry that asks for it. */
+  readonly segments: readonly (Range & { readonly entry: Entry })[];
 }
+
+/** What the agent writes has a comment each. */
+export type MeantSet = TableSet & { readonly comment: string; readonly ranges: readonly Range[] };
+export type MeantChain = TableChain & { readonly comment: string; readonly hook: Hook };
 
 /**
  * The table in the order in which a packet meets it. A packet costs one lookup in the set, for any size of the set.
@@ -34,39 +42,58 @@ export interface PolicyTable extends NftTable<Entry> {
  */
 export const renderTable = renderedOnce(render);
 
+const RETURN: Statement = { kind: 'verdict', verdict: 'return' };
+const COUNTER: Statement = { kind: 'counter' };
+
 function render(policy: Policy, options: RuleOptions): PolicyTable {
-  const { protocol, type } = NFT_FAMILY[policy.family];
+  const { family } = policy;
   const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded');
+  const { source, destination } = addressKeys(family);
+  const local = { kind: 'match', key: 'fib daddr type', range: { first: LOCAL, last: LOCAL } } as const;
+  const elsewhere = { kind: 'match', key: source, isNot: true, set: FROM_SET } as const;
   const rules = [
-    `fib daddr type local return ${comment('addresses of the node itself')}`,
-    ...(policy.from.length > 0 ? [fromRule(policy.family)] : []),
-    `${protocol} daddr @${SET} return ${comment('left alone by the config')}`,
-    ...addressRules(policy).flatMap(({ prefix, as }) => renderAddress(policy.family, prefix, as, options)),
-    ...renderMasquerade('', undefined, options, 'everything else is masqueraded'),
+    rule('addresses of the node itself', local, RETURN),
+    ...(policy.from.length === 0
+      ? []
+      : [rule('packets from elsewhere are not masqueraded', elsewhere, COUNTER, RETURN)]),
+    rule('left alone by the config', { kind: 'match', key: destination, set: SET }, RETURN),
+    ...addressRules(policy).flatMap(({ prefix, as }) => renderAddress(family, prefix, as, options)),
+    ...renderMasquerade([], undefined, options, 'everything else is masqueraded'),
   ];
   return {
-    properties: [comment('kept by ip-masq-agent, changes are undone')],
+    family,
+    comment: commentOf('kept by ip-masq-agent, changes are undone'),
+    flags: [],
     sets: [
       {
-        head: `set ${SET}`,
-        properties: [`type ${type}`, 'flags interval', 'counter', comment('what the config leaves alone')],
+        name: SET,
+        comment: commentOf('what the config leaves alone'),
+        properties: [...setType(family), 'counter'],
+        ranges: segments,
       },
       ...renderFromSet(policy),
     ],
     chains: [
-      {
-        head: `chain ${CHAIN}`,
-        properties: [
-          comment('what is masqueraded'),
-          `type nat hook postrouting priority ${PRIORITY}; policy accept;`,
-        ],
-        rules: rules.map((text) => ({ text })),
-      },
+      { name: CHAIN, comment: commentOf('what is masqueraded'), hook: HOOK, rules },
       ...renderInvalid(policy, options),
     ],
-    elements: new Map(segments.map((one) => [elementText(policy.family, one), one.entry])),
-    ranges: segments,
+    others: 0,
+    segments,
   };
+}
+
+function addressKeys(family: Family) {
+  return family === 'IPv4'
+    ? ({ source: 'ip saddr', destination: 'ip daddr' } as const)
+    : ({ source: 'ip6 saddr', destination: 'ip6 daddr' } as const);
+}
+
+function setType(family: Family): readonly string[] {
+  return [`type ${NFT_FAMILY[family].type}`, 'flags interval'];
+}
+
+function rule(why: string, ...statements: readonly Statement[]): TableRule {
+  return { statements, comment: commentOf(why) };
 }
 
 /**
@@ -77,57 +104,34 @@ function render(policy: Policy, options: RuleOptions): PolicyTable {
 function renderInvalid(
   { family, from }: Policy,
   { invalidPackets = 'off' }: RuleOptions,
-): readonly NftChain[] {
+): readonly MeantChain[] {
   if (invalidPackets === 'off') return [];
-  const { protocol } = NFT_FAMILY[family];
-  const match = [
-    'fib saddr type != local fib daddr type != local',
-    ...(from.length > 0 ? [`${protocol} saddr @${FROM_SET}`] : []),
-    `${protocol} daddr != @${SET}`,
-  ].join(' ');
-  const verdict = invalidPackets === 'drop' ? 'counter drop' : 'counter';
-  const text = `${INVALID_MATCH}${match} ${verdict} ${comment('would leave with the address of a pod')}`;
+  const { source, destination } = addressKeys(family);
+  const local = { kind: 'match', isNot: true, range: { first: LOCAL, last: LOCAL } } as const;
+  const statements: readonly Statement[] = [
+    { kind: 'match', key: 'ct state', bits: INVALID },
+    { ...local, key: 'fib saddr type' },
+    { ...local, key: 'fib daddr type' },
+    ...(from.length === 0 ? [] : [{ kind: 'match', key: source, set: FROM_SET } as const]),
+    { kind: 'match', key: destination, isNot: true, set: SET },
+    COUNTER,
+    ...(invalidPackets === 'drop' ? [{ kind: 'verdict', verdict: 'drop' } as const] : []),
+  ];
   return [
     {
-      head: `chain ${INVALID_CHAIN}`,
-      properties: [
-        comment('what NAT does not see'),
-        `type filter hook postrouting priority ${INVALID_PRIORITY}; policy accept;`,
-      ],
-      rules: [{ text }],
+      name: INVALID_CHAIN,
+      comment: commentOf('what NAT does not see'),
+      hook: INVALID_HOOK,
+      rules: [rule('would leave with the address of a pod', ...statements)],
     },
   ];
 }
 
-function renderFromSet(policy: Policy): readonly NftSet[] {
-  const { family } = policy;
-  const elements = fromSet(policy)?.ranges.map((range) => formatRange(family, range));
-  return elements === undefined ? [] : [fromSetOf(family, elements)];
-}
-
-function fromSetOf(family: Family, elements: readonly string[]): NftSet {
-  const properties = [
-    `type ${NFT_FAMILY[family].type}`,
-    'flags interval',
-    comment('whose packets are looked at'),
-  ];
-  return { head: `set ${FROM_SET}`, properties, elements };
-}
-
-/** The elements of the second set; undefined if it is not there, or differs in more than its elements. */
-export function fromElements(
-  family: Family,
-  { sets }: Pick<NftTable, 'sets'>,
-): readonly string[] | undefined {
-  const set = sets.find(({ head }) => head === `set ${FROM_SET}`);
-  const elements = set?.elements ?? [];
-  const isAsWritten = isDeepStrictEqual(set?.properties, fromSetOf(family, []).properties);
-  return isAsWritten && elements.every((text) => parseRange(text) !== undefined) ? elements : undefined;
-}
-
-function fromRule(family: Family): string {
-  const { protocol } = NFT_FAMILY[family];
-  return `${protocol} saddr != @${FROM_SET} counter return ${comment('packets from elsewhere are not masqueraded')}`;
+function renderFromSet(policy: Policy): readonly MeantSet[] {
+  const ranges = fromSet(policy)?.ranges;
+  if (ranges === undefined) return [];
+  const comment = commentOf('whose packets are looked at');
+  return [{ name: FROM_SET, comment, properties: setType(policy.family), ranges }];
 }
 
 /**
@@ -149,112 +153,78 @@ function renderAddress(
   prefix: Prefix,
   as: NodeAddress | undefined,
   options: RuleOptions,
-): readonly string[] {
-  const match =
-    prefix.length === 0
-      ? ''
-      : `${NFT_FAMILY[family].protocol} daddr ${formatRange(family, rangeOf(prefix))} `;
+): readonly TableRule[] {
+  const match: Statement = { kind: 'match', key: addressKeys(family).destination, range: rangeOf(prefix) };
   const address = as?.found?.[0];
   const why =
     as && (address === undefined ? `no address in ${as.range.text}` : `with the address in ${as.range.text}`);
-  return renderMasquerade(match, address, options, why ?? 'with the address of the link');
+  const asked = prefix.length === 0 ? [] : [match];
+  return renderMasquerade(asked, address, options, why ?? 'with the address of the link');
 }
 
 /** The rules that masquerade, as `portRules` says; with that address, if there is one. */
 function renderMasquerade(
-  destination: string,
+  asked: readonly Statement[],
   address: Address | undefined,
   options: RuleOptions,
   why: string,
-): readonly string[] {
+): readonly TableRule[] {
   return portRules(options).map(({ protocol, share, isRandom }) => {
-    const match = `${destination}${protocol === undefined ? '' : `meta l4proto ${protocol} `}`;
-    const chance =
-      share === undefined || share.size === share.left
-        ? ''
-        : `numgen random mod ${share.left} < ${share.size} `;
-    const ports = share === undefined ? '' : ` to :${portsText(share.range)}`;
-    const nat =
-      address === undefined ? `masquerade${ports}` : `snat to ${translationText(address, share?.range)}`;
-    return `${match}${chance}counter ${nat}${isRandom ? ' fully-random' : ''} ${comment(why)}`;
+    const number = protocol && PROTOCOL_NUMBERS[protocol];
+    const isSome = share !== undefined && share.size !== share.left;
+    return rule(
+      why,
+      ...asked,
+      ...(number === undefined
+        ? []
+        : [{ kind: 'match', key: 'meta l4proto', range: { first: number, last: number } } as const]),
+      ...(isSome ? [{ kind: 'chance', size: share.size, left: share.left } as const] : []),
+      COUNTER,
+      {
+        kind: address === undefined ? 'masquerade' : 'snat',
+        ...(address !== undefined && { address: { first: address.value, last: address.value } }),
+        ...(share !== undefined && { ports: share.range }),
+        flags: isRandom ? RANDOM_FULLY : 0,
+      },
+    );
   });
-}
-
-/** The element as nft(8) prints it: a prefix, an address or a range. */
-function elementText(family: Family, { first, last, entry: { prefix } }: Segment): string {
-  // Mostly, the element is a whole entry.
-  const isWhole = first !== last && first === prefix.address && last === rangeOf(prefix).last;
-  return isWhole ? prefix.text : formatRange(family, { first, last });
-}
-
-export function renderTransaction(family: Family, table: NftTable): string {
-  const name = tableName(family);
-  // Without the first line, the second fails if there is no table.
-  return `add table ${name}\ndelete table ${name}\n${blockOf(name, wholeTable(table))}`;
-}
-
-/** Adds to a table, which is made if it is not there. */
-function blockOf(table: string, lines: readonly string[]): string {
-  return [`table ${table} {`, ...lines, '}', ''].join('\n');
-}
-
-/** A chain that differs: what is there, and what is to be; undefined if nothing. */
-export interface ChangedChain {
-  readonly name: string;
-  readonly before: NftChain | undefined;
-  readonly after: NftChain | undefined;
-}
-
-/**
- * The transaction that makes the rules of chains again, and deletes the second set if it goes; empty for no chains. It keeps
- * the sets: a packet between two rules that finds its set gone would be masqueraded (measured on Linux 6.18: 14 packets in 300
- * transactions of the whole table). A chain itself is made again only if its hook or comment differs, which the kernel
- * does not change.
- */
-export function renderChainTransaction(
-  family: Family,
-  chains: readonly ChangedChain[],
-  deletesFromSet: boolean,
-): string {
-  const table = tableName(family);
-  const empty = chains.map(({ name, before, after }) => {
-    const verb = isDeepStrictEqual(before?.properties, after?.properties) ? 'flush' : 'delete';
-    return before === undefined ? '' : `${verb} chain ${table} ${name}\n`;
-  });
-  if (chains.length === 0) return '';
-  const deletion = deletesFromSet ? `delete set ${table} ${FROM_SET}\n` : '';
-  return `${empty.join('')}${deletion}${blockOf(
-    table,
-    chains.flatMap(({ after }) => (after ? chainLines(after) : [])),
-  )}`;
-}
-
-/**
- * The transaction that adds the second set, which no rule uses yet. A rule of the same transaction could meet it before the
- * kernel finds its elements (measured on Linux 6.18: once in some 150).
- */
-export function renderFromSetTransaction(family: Family, elements: readonly string[]): string {
-  const sets = [fromSetOf(family, elements)];
-  return blockOf(tableName(family), tableLines({ properties: [], sets, chains: [] }));
 }
 
 /** The input of nft -f that makes the tables of all policies, and replaces existing ones. */
 export function renderTables(policies: readonly Policy[], options: RuleOptions): string {
-  const script = policies.map((policy) => renderTransaction(policy.family, renderTable(policy, options)));
-  return indented(script.join(''));
+  return policies
+    .map((policy) => {
+      const name = tableName(policy.family);
+      // Without the first line, the second fails if there is no table.
+      return `add table ${name}\ndelete table ${name}\n${tableBlock(renderTable(policy, options))}`;
+    })
+    .join('');
 }
 
-/** The lines with a tab for each block that they are in, as nft(8) prints them. */
-function indented(script: string): string {
-  let depth = 0;
-  return script.replace(/^.+$/gm, (line) => {
-    if (line === '}') depth -= 1;
-    const text = `${'\t'.repeat(depth)}${line}`;
-    if (line.endsWith('{')) depth += 1;
-    return text;
-  });
+/** A table as nft(8) lists it, without counts. */
+export function tableBlock(table: Table): string {
+  const { family } = table;
+  const lines = [
+    ...tableProperties(table),
+    ...table.sets.flatMap((set) => {
+      const texts = set.ranges?.map((range) => formatRange(family, range)) ?? [];
+      const elements = texts.length === 0 ? [] : [`elements = { ${texts.join(', ')} }`];
+      return block(`set ${printable(set.name)}`, [...setProperties(set), ...elements]);
+    }),
+    ...table.chains.flatMap((chain) =>
+      block(`chain ${printable(chain.name)}`, [
+        ...chainProperties(chain),
+        ...chain.rules.map((one) => ruleText(family, one)),
+      ]),
+    ),
+  ];
+  return [...block(`table ${tableName(family)}`, lines), ''].join('\n');
 }
 
-function comment(text: string): string {
-  return `comment "${COMMENT_START}${text}"`;
+function block(head: string, lines: readonly string[]): readonly string[] {
+  return [`${head} {`, ...lines.map((line) => `\t${line}`), '}'];
+}
+
+function commentOf(text: string): string {
+  return `${COMMENT_START}${text}`;
 }

@@ -1,40 +1,31 @@
 import type { Family } from '../../cidr/address.ts';
-import {
-  complement,
-  everything,
-  nothing,
-  parseRange,
-  type Range,
-  type RangeSet,
-  rangeSet,
-} from '../../cidr/ranges.ts';
+import { complement, nothing, type Range, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
 import { sameVerdict } from '../../policy/verdicts.ts';
 import type { KernelVerdicts } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import { type Condition, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
-import { CATCH_ALL, CHAIN, FROM_SET, INVALID_CHAIN, INVALID_MATCH, NFT_FAMILY, SET } from './names.ts';
-import { chainName, isOwn, type NftChain, type NftTable } from './objects.ts';
+import { CHAIN, FROM_SET, HOOK, INVALID_CHAIN, INVALID_HOOK, NFT_FAMILY, SET } from './names.ts';
+import { chainProperties, isOwn, ruleText, type Table, type TableChain, type TableRule } from './ruleset.ts';
+import { INVALID, KEYS, LOCAL, type Statement, statementText } from './statement.ts';
 
-export function kernelVerdicts(family: Family, table: NftTable | undefined): KernelVerdicts {
+export function kernelVerdicts(family: Family, table: Table | undefined): KernelVerdicts {
   const leftAlone = sameVerdict(family, { verdict: 'not_masqueraded' });
   if (table === undefined || !isOwn(table)) return { state: 'no chain', ...leftAlone };
-  const entered = table.chains.filter(({ properties }) => properties.some((line) => ANY_HOOK.test(line)));
+  const entered = table.chains.filter(({ hook }) => hook !== undefined);
   const hooked = entered.filter((chain) => !isOfInvalid(chain));
-  const isNamed = (chain: NftChain) => chainName(chain) === CHAIN;
+  const isNamed = ({ name }: TableChain) => name === CHAIN;
   const own = hooked.find(isNamed) ?? hooked[0];
   if (own === undefined && !table.chains.some(isNamed)) return { state: 'no chain', ...leftAlone };
-  if (own === undefined || table.properties.some((line) => DORMANT.test(line)))
-    return { state: 'no jump', ...leftAlone };
-  const foreign = hooked.filter((chain) => chain !== own);
-  const hooks = [
-    ...foreign.flatMap(({ properties }) => properties.filter((line) => ANY_HOOK.test(line))),
-    ...own.properties.filter((line) => ANY_HOOK.test(line) && !HOOK.test(line)),
-  ];
-  const start = `${NFT_FAMILY[family].protocol} ${chainName(own)}: `;
+  if (own === undefined || table.flags.includes('dormant')) return { state: 'no jump', ...leftAlone };
   // Another chain that packets enter, or another hook, may do anything.
-  const rules = [...hooks, ...own.rules.map(({ text }) => text)]
-    .flatMap((line) => readLine(family, line, start, table))
-    .filter(({ destinations }) => destinations.ranges.length > 0);
+  const foreign = hooked.filter((chain) => chain !== own || !isPostrouting(chain, HOOK.type));
+  const start = `${NFT_FAMILY[family].protocol} ${own.name}: `;
+  const rules = [
+    ...foreign.map((chain) =>
+      ruleOf(family, `${start}${hookOf(chain)}`, [conditionOf(hookOf(chain))], { kind: 'else' }),
+    ),
+    ...own.rules.flatMap((rule) => readRule(family, rule, start, table)),
+  ].filter(({ destinations }) => destinations.ranges.length > 0);
   // What comes from elsewhere is left alone first.
   const elsewhere = rules[0]?.outcome.kind === 'returns' ? rules[0].conditions[0]?.sources : undefined;
   const behind = elsewhere === undefined ? rules : rules.slice(1);
@@ -42,104 +33,135 @@ export function kernelVerdicts(family: Family, table: NftTable | undefined): Ker
   return { state: 'applied', ...firstMatches(family, behind), from, invalid: invalidIn(entered) };
 }
 
+function hookOf(chain: TableChain): string {
+  return chainProperties(chain).at(-1) ?? '';
+}
+
+function isPostrouting({ hook }: TableChain, type: string): boolean {
+  return hook?.type === type && hook.number === HOOK.number && hook.policy === HOOK.policy;
+}
+
 /** Whether a chain decides about packets of no connection alone. */
-function isOfInvalid({ properties, rules }: NftChain): boolean {
+function isOfInvalid(chain: TableChain): boolean {
   return (
-    properties.some((line) => FILTER_HOOK.test(line)) &&
-    rules.every(({ text }) => text.startsWith(INVALID_MATCH))
+    isPostrouting(chain, INVALID_HOOK.type) &&
+    chain.rules.every(({ statements }) => asksInvalid(statements[0]))
   );
 }
 
-function invalidIn(chains: readonly NftChain[]): KernelVerdicts['invalid'] {
-  const [rule] = chains.find((chain) => chainName(chain) === INVALID_CHAIN)?.rules ?? [];
+function asksInvalid(statement: Statement | undefined): boolean {
+  return (
+    statement?.kind === 'match' &&
+    statement.key === 'ct state' &&
+    'bits' in statement &&
+    statement.bits === INVALID &&
+    statement.isNot !== true
+  );
+}
+
+function invalidIn(chains: readonly TableChain[]): KernelVerdicts['invalid'] {
+  const [rule] = chains.find(({ name }) => name === INVALID_CHAIN)?.rules ?? [];
   if (rule === undefined) return undefined;
-  return rule.text.includes(' counter drop ') ? 'dropped' : 'counted';
+  const drops = rule.statements.some((one) => one.kind === 'verdict' && one.verdict === 'drop');
+  return drops ? 'dropped' : 'counted';
 }
 
-/** The line of a chain that packets enter; into all other chains, only jumps lead. */
-const ANY_HOOK = /^type \w+ hook /;
-const FILTER_HOOK = /^type filter hook postrouting priority [^;]+; policy accept;$/;
-const HOOK = /^type nat hook postrouting priority [^;]+; policy accept;$/;
-
-/** The flags of a table whose chains no packet enters. */
-const DORMANT = /^flags (?:\w+,)*dormant\b/;
-
-/** The verdict at the end of a rule, behind what the rule asks for. */
-const VERDICT =
-  /^(.*?)(?:^| )(return|accept|masquerade(?= to :|$| )|snat(?= to ))(?: to ([\d.:[\]a-f-]+))?(?: (?:fully-)?random)?$/;
-
-function outcomeOf(word: string | undefined, to: string | undefined): Outcome {
-  if (word === 'masquerade') return { kind: 'masquerades' };
-  if (word === 'snat') return { kind: 'masquerades', to: to ?? '' };
-  if (word === undefined || to !== undefined) return { kind: 'else' };
-  return { kind: word === 'accept' ? 'ends' : 'returns' };
+/** What a rule does with a packet; undefined if the next rule follows. */
+function outcomeOf(family: Family, statement: Statement): Outcome | undefined {
+  switch (statement.kind) {
+    case 'masquerade':
+      return { kind: 'masquerades' };
+    case 'snat': {
+      const [, to = ''] = / to (\S+)/.exec(statementText(family, statement)) ?? [];
+      return { kind: 'masquerades', to };
+    }
+    case 'verdict':
+      if (statement.verdict === 'continue') return undefined;
+      if (statement.verdict === 'accept') return { kind: 'ends' };
+      return statement.verdict === 'return' ? { kind: 'returns' } : { kind: 'else' };
+    default:
+      return undefined;
+  }
 }
-
-/** Statements at the end of a rule, without their texts in quotes, behind which a packet goes on. */
-const PASSING = new RegExp(
-  `(?:(?:^| )(?:${[
-    'counter(?: name "")?',
-    'log(?: (?:prefix|group|level|snaplen|queue-threshold|flags) \\S+)*',
-    '(?:meta|ct) mark set (?:(?:ct|meta) )?\\S+',
-    'meta nftrace set \\d',
-    'continue',
-  ].join('|')}))+$`,
-);
-
-/** What may do more than to match, in front of such a statement; nft(8) takes no verdict there. */
-const MORE = /\b(?:vmap|set|add|update|dup|fwd|xt|tproxy|synproxy)\b/;
 
 /** A rule of a chain: one for each element of the set, if it asks for the set. */
-function readLine(family: Family, line: string, start: string, table: NftTable): readonly Rule[] {
-  const written = line.replace(/ ?comment "[^"]*"$/, '').replace(/"[^"]*"/g, '""');
-  const [, before, word, to] = VERDICT.exec(written) ?? [];
-  const asked = (before ?? written).replace(PASSING, '');
-  const goesOn = word === undefined && asked !== written && !MORE.test(asked);
-  const outcome: Outcome = goesOn ? { kind: 'goes on' } : outcomeOf(word, to);
-  const text = `${start}${line}`;
-  if (word === undefined) return [ruleOf(family, text, [conditionOf(asked)], outcome)];
-  const [, own, others] = OWN_SET.exec(asked) ?? [];
-  const more = others === undefined ? undefined : conditionOf(others);
-  if (own === undefined) return [ruleOf(family, text, testsOf(family, asked, table), outcome)];
-  const conditions = more === undefined ? [] : [more];
-  return Array.from(table.elements.keys(), (name): Rule => {
-    const elementText = `${text}, element ${name}`;
-    const range = rangeOf(family, name);
-    if (range === undefined) return ruleOf(family, elementText, [conditionOf(name), more], outcome);
+function readRule(family: Family, rule: TableRule, start: string, table: Table): readonly Rule[] {
+  const text = `${start}${ruleText(family, rule)}`;
+  const asks = rule.statements.filter(isTest);
+  const outcomes = rule.statements.flatMap((one) => (isTest(one) ? [] : (outcomeOf(family, one) ?? [])));
+  // A statement that is not understood may decide, unless another one does behind it.
+  const isUnclear = asks.some(({ kind }) => kind === 'other');
+  const outcome: Outcome = outcomes.at(-1) ?? { kind: isUnclear ? 'else' : 'goes on' };
+  const isOwnSet = (one: Statement) =>
+    one.kind === 'match' &&
+    KEYS_OF_DESTINATION.includes(one.key) &&
+    'set' in one &&
+    one.set === SET &&
+    one.isNot !== true;
+  const lookup = asks.find(isOwnSet);
+  const set = table.sets.find(({ name }) => name === SET);
+  const tests = asks.filter((one) => one !== lookup).map((one) => testOf(family, one, table));
+  if (lookup === undefined) return [ruleOf(family, text, tests, outcome)];
+  const isPlain = tests.length === 0;
+  const ranges = (set?.ranges ?? []).map(({ first, last: end }): Rule => {
+    const range = { first, last: end };
+    const elementText = `${text}, element ${addressText(family, range)}`;
+    if (!isPlain) return ruleOf(family, elementText, [{ family, ranges: [range] }, ...tests], outcome);
     // As `ruleOf` makes it, which takes long for many elements.
-    return { text: elementText, destinations: { family, ranges: [range] }, conditions, outcome };
+    return { text: elementText, destinations: { family, ranges: [range] }, conditions: [], outcome };
   });
+  const others = set?.hasOthers === true || set?.ranges === undefined ? [conditionOf(`@${SET}`)] : undefined;
+  return others === undefined ? ranges : [...ranges, ruleOf(family, text, [...others, ...tests], outcome)];
 }
 
-const OWN_SET = new RegExp(`^ip6? daddr (@${SET})( .*)?$`);
-const DESTINATION = /^ip6? daddr (!= )?(?:\{ ([^{}]+) \}|(\S+))( .*)?$/;
-const ELSEWHERE = new RegExp(`^ip6? saddr != @${FROM_SET}$`);
+const KEYS_OF_DESTINATION: readonly string[] = ['ip daddr', 'ip6 daddr'];
 
-function testsOf(family: Family, asked: string, { sets, elements }: NftTable): readonly Test[] {
-  if (asked === '') return [];
+function addressText(family: Family, range: Range): string {
+  return KEYS[family === 'IPv4' ? 'ip daddr' : 'ip6 daddr'].write(range);
+}
+
+/** Whether a statement asks something of a packet, or may: what is not understood asks something unless packets pass it. */
+function isTest(statement: Statement): boolean {
+  return (
+    statement.kind === 'match' ||
+    statement.kind === 'chance' ||
+    (statement.kind === 'other' && !statement.passes)
+  );
+}
+
+function testOf(family: Family, statement: Statement, table: Table): Test {
+  const condition = conditionOf(statementText(family, statement));
+  if (statement.kind !== 'match') return condition;
+  const { key, isNot = false } = statement;
   // Packets to the node itself are none of the agent's business.
-  if (asked === 'fib daddr type local') return [nothing(family)];
-  if (ELSEWHERE.test(asked)) {
-    const from = addressesOf(family, sets.find(({ head }) => head === `set ${FROM_SET}`)?.elements ?? ['']);
-    return [{ ...conditionOf(asked), sources: from && complement(from) }];
-  }
-  const [, not, list, single = '', others] = DESTINATION.exec(asked) ?? [];
-  const names = single === `@${SET}` ? [...elements.keys()] : (list?.split(', ') ?? [single]);
-  const set = addressesOf(family, names);
-  if (set === undefined) return [conditionOf(asked)];
-  return [not === undefined ? set : complement(set), others === undefined ? undefined : conditionOf(others)];
+  const isLocal = key === 'fib daddr type' && 'range' in statement && statement.range.first === LOCAL;
+  if (isLocal) return isNot ? undefined : nothing(family);
+  const addresses = addressesOf(family, statement, table);
+  if (addresses === undefined) return condition;
+  const set = isNot ? complement(addresses) : addresses;
+  if (KEYS_OF_DESTINATION.includes(key)) return set;
+  return isFromSet(statement) ? { ...condition, sources: set } : condition;
+}
+
+function isFromSet(statement: Statement): boolean {
+  return (
+    statement.kind === 'match' && 'set' in statement && statement.set === FROM_SET && statement.isNot === true
+  );
+}
+
+/** The addresses that a match asks for; undefined if it asks for something else. */
+function addressesOf(
+  family: Family,
+  match: Extract<Statement, { readonly kind: 'match' }>,
+  { sets }: Table,
+): RangeSet | undefined {
+  if (!/^ip6? [sd]addr$/.test(match.key)) return undefined;
+  if ('range' in match) return { family, ranges: [match.range] };
+  if (!('set' in match)) return undefined;
+  const set = sets.find(({ name }) => name === match.set);
+  return set?.ranges === undefined || set.hasOthers === true ? undefined : rangeSet(family, set.ranges);
 }
 
 function conditionOf(text: string): Condition {
   return { text, isSteady: false };
-}
-
-/** The addresses of elements; undefined if one of them is anything else. */
-function addressesOf(family: Family, names: readonly string[]): RangeSet | undefined {
-  const ranges = names.map((name) => rangeOf(family, name));
-  return ranges.every((range) => range !== undefined) ? rangeSet(family, ranges) : undefined;
-}
-
-function rangeOf(family: Family, name: string): Range | undefined {
-  return name === CATCH_ALL ? everything(family).ranges[0] : parseRange(name);
 }

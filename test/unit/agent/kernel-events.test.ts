@@ -6,15 +6,14 @@ import { pino } from 'pino';
 import { KernelEvents } from '../../../lib/agent/kernel-events.ts';
 import { Triggers } from '../../../lib/agent/triggers.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
-import type { Generation } from '../../../lib/netlink/replies.ts';
-import type { Events } from '../../../lib/netlink/watch.ts';
+import type { Events, TableChange } from '../../../lib/netlink/watch.ts';
 
 const CHEAP = { cost: 0, isRepair: false, inSync: true };
 const REPAIR = { ...CHEAP, isRepair: true };
 
 /** Changes of these generations by these programs. */
-function changes(...generations: readonly (readonly [id: number, process: string])[]): Events<Generation> {
-  return { items: generations.map(([id, process]) => ({ id, process })), lost: false };
+function changes(...generations: readonly (readonly [id: number, process: string])[]): Events<TableChange> {
+  return { items: generations.map(([id, process]) => ({ id, process, port: 1, touched: [] })), lost: false };
 }
 
 /** Events with a clock that `at` sets, of which a sync has covered those up to the generation `known`. */
@@ -43,7 +42,7 @@ describe('events of the kernel', () => {
     at(7);
     events.add(changes([5, 'first'], [6, 'second']));
     assert.equal(events.dueAt, undefined);
-    events.add(changes([7, 'dockerd'], [8, 'ip-masq-agent'], [9, 'dockerd']));
+    events.add(changes([7, 'dockerd'], [9, 'dockerd']));
     assert.equal(events.dueAt, 0);
     assert.deepEqual(events.take(), { since: 7, by: ['dockerd'] });
     assert.equal(events.isPending, false);
@@ -68,7 +67,7 @@ describe('events of the kernel', () => {
   });
 
   for (const [iptables, own] of [
-    [undefined, ['nft']],
+    [{ mode: 'nft', suffix: '' }, ['iptables-restor', 'ip6tables-resto']],
     [{ mode: 'nft', suffix: '-nft' }, ['iptables-nft-re', 'ip6tables-nft-r']],
   ] as const) {
     it(`name other programs than ${own.join(' and ')}, if there are any`, (context) => {
@@ -126,11 +125,16 @@ describe('events of the kernel', () => {
 });
 
 /** A watch that tells what a test says. */
-class FakeWatch implements AsyncIterable<Events<Generation>>, Disposable {
+class FakeWatch implements AsyncIterable<unknown>, Disposable {
   isOpen = true;
-  #waiting: Events<Generation>[] = [];
+  readonly #hear: (events: Events<TableChange>) => void;
+  #waiting: Events<TableChange>[] = [];
   #error: Error | undefined;
   #resume = () => {};
+
+  constructor(hear: (events: Events<TableChange>) => void) {
+    this.#hear = hear;
+  }
 
   tell(...generations: readonly (readonly [number, string])[]): void {
     this.#waiting.push(changes(...generations));
@@ -142,7 +146,7 @@ class FakeWatch implements AsyncIterable<Events<Generation>>, Disposable {
     this.#resume();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Events<Generation>, void> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<unknown, void> {
     while (this.isOpen) {
       if (this.#error !== undefined) throw this.#error;
       const told = this.#waiting.shift();
@@ -152,7 +156,8 @@ class FakeWatch implements AsyncIterable<Events<Generation>>, Disposable {
         await promise;
         continue;
       }
-      yield told;
+      this.#hear(told);
+      yield;
     }
   }
 
@@ -182,13 +187,13 @@ async function watching(context: TestContext) {
   const events = triggers.kernel;
   let hasGivenUp = false;
   events.follow(() => 0, { iptables: undefined });
-  const ended = triggers.watchKernel({
-    watch() {
-      const watch = new FakeWatch();
+  const netlink = {
+    watch(_: unknown, tell: (events: Events<TableChange>) => void) {
+      const watch = new FakeWatch(tell);
       watches.push(watch);
       return watch;
     },
-    noteFailure(error) {
+    noteFailure(error: unknown) {
       if (!(error instanceof NetlinkError)) throw error;
       failures.push(error);
       hasGivenUp = error.failure === 'denied';
@@ -196,7 +201,8 @@ async function watching(context: TestContext) {
     get hasGivenUp() {
       return hasGivenUp;
     },
-  });
+  };
+  const ended = triggers.watchKernel(netlink, []);
   const pass = async (ms: number) => {
     mock.timers.tick(ms);
     for (let turns = 0; turns < 9; turns += 1) await turn();

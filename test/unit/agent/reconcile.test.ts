@@ -40,7 +40,8 @@ function fakeKernel(
     reason: 'a test',
     chosenBy: 'flag',
     ruleCount: () => 0,
-    iptables: undefined,
+    iptables: { mode: 'nft', suffix: '' },
+    hearsChanges: true,
     observe: async (family, care) => {
       done.push(`observe ${family}`);
       await read(family);
@@ -60,6 +61,7 @@ function fakeKernel(
         trust: () => done.push(`trust ${family}`),
         planRemoval: () => (isEmpty ? undefined : plan),
         stays: () => [],
+        text: () => undefined,
         verdicts: () => ({ state: 'no chain', family, ranges: [] }),
       };
     },
@@ -100,7 +102,10 @@ describe('reconciling', () => {
     it(`gives up a tool that writes nothing, ${what}`, async () => {
       const generation = generations && (() => generations[0]);
       const kernel = fakeKernel({ IPv4: plansFor('IPv4', 9) }, () => {}, { isEmpty: true, generation });
-      await assert.rejects(kernel.run(), { failure: 'refused', message: /^nft .* \(3 times\)$/ });
+      await assert.rejects(kernel.run(), {
+        failure: 'refused',
+        message: /^iptables-restore .* \(3 times\)$/,
+      });
     });
   }
 

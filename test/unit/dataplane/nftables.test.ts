@@ -1,187 +1,355 @@
 import assert from 'node:assert/strict';
-import { it } from 'node:test';
+import { describe, it } from 'node:test';
+import { parseRange } from '../../../lib/cidr/ranges.ts';
 import type { DataplaneError } from '../../../lib/dataplane/error.ts';
-import type { Host, ToolResult } from '../../../lib/dataplane/host.ts';
-import { iptablesDataplane } from '../../../lib/dataplane/iptables/iptables.ts';
 import { Netlink } from '../../../lib/dataplane/netlink.ts';
-import { CHAIN } from '../../../lib/dataplane/nftables/names.ts';
+import { dataplaneError } from '../../../lib/dataplane/nftables/failure.ts';
 import { openNftables } from '../../../lib/dataplane/nftables/nftables.ts';
-import { tableLines } from '../../../lib/dataplane/nftables/objects.ts';
+import { planRemoval, planTable } from '../../../lib/dataplane/nftables/plan.ts';
+import { linesOf, type Table } from '../../../lib/dataplane/nftables/ruleset.ts';
 import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
+import { readUserData, writeUserData } from '../../../lib/netlink/user-data.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { mergedOf } from '../config/support.ts';
-import { type Answers, fakeNetlink, hostWith } from './support.ts';
+import { fakeNetlink } from './support.ts';
 
-/** What nft says on a node without the table. */
-const NO_TABLE: Answers = {
-  'nft --version': { stdout: 'nftables v1.0.6' },
-  nft: { code: 1, stderr: 'No such file or directory' },
-};
 const OPTIONS = { chain: 'X', randomFully: false, toPorts: [] };
 
-// Other versions of nft keep other notes in a table, which no nft prints.
-it('the set is read again after another program has written the same table anew', async () => {
-  const policy = compilePolicy(mergedOf({ x: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }), 'IPv4');
-  const table = renderTable(policy, OPTIONS);
-  const { ranges } = table;
-  let [id, fingerprint, held] = [1, 'by one nft', ranges];
-  const thing = async () => ({ fingerprint });
-  const netlink = fakeNetlink({
-    generation: async () => ({ id, process: 'nft' }),
-    table: thing,
-    set: async ({ set }) => (set === 'not-masqueraded' ? thing() : undefined),
-    chain: thing,
-    rules: async () => [],
-    elements: async () => {
-      const elements = held.map((range) => ({ ...range, packets: undefined }));
-      return { ranges: elements, catchAll: false, torn: false };
-    },
-  });
-  const listing = ['table ip ip-masq-agent {', ...tableLines(table), '}', ''].join('\n');
-  const dataplane = await openNftables(OPTIONS, { ...hostThat({ stdout: listing }), netlink });
-  const observed = await dataplane.observe('IPv4');
-  assert.equal(observed.plan(policy), undefined);
-  observed.trust(policy);
-  assert.equal((await dataplane.observe('IPv4')).isTrusted, true);
-  [id, fingerprint, held] = [2, 'by another nft', ranges.slice(1)];
-  const changed = await dataplane.observe('IPv4');
-  assert.deepEqual([changed.isTrusted, changed.plan(policy)?.found], [false, ['elements differ']]);
-});
-
-it('a table with a map that another program has added is read and planned anew', async () => {
-  const policy = compilePolicy(mergedOf({ x: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }), 'IPv4');
-  const shape = tableLines(renderTable(policy, OPTIONS));
-  const elements = 'elements = { 8.8.8.8 : return, 9.0.0.0/8 : accept }';
-  const map = ['map m {', 'type ipv4_addr : verdict', elements, '}'];
-  const listing = ['table ip ip-masq-agent {', ...map, ...shape, '}', ''].join('\n');
-  const dataplane = await openNftables(OPTIONS, hostThat({ stdout: listing }));
-  assert.ok((await dataplane.observe('IPv4')).plan(policy));
-});
-
-// The look over netlink asks for this chain by its name: of another one it would not see a change.
-it('the table has the chain that is looked at, and no other', () => {
-  const { chains } = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
-  const heads = chains.map(({ head }) => head);
-  assert.deepEqual(heads, [`chain ${CHAIN}`]);
-});
-
-it('a second set that no rule names is seen, and goes with the whole table', async () => {
-  const [policy, other] = ['', 'masqueradeFromCIDRs: [10.244.0.0/16]\n'].map((text) =>
-    compilePolicy(mergedOf({ x: `nonMasqueradeCIDRs: []\nmasqLinkLocal: true\n${text}` }), 'IPv4'),
-  );
-  assert.ok(policy && other);
-  const { sets } = renderTable(other, OPTIONS);
-  const shape = tableLines({ ...renderTable(policy, OPTIONS), sets });
-  const listing = ['table ip ip-masq-agent {', ...shape, '}', ''].join('\n');
-  const dataplane = await openNftables(OPTIONS, hostThat({ stdout: listing }));
-  const plan = (await dataplane.observe('IPv4')).plan(policy);
-  assert.deepEqual([plan?.found, plan?.remakes], [['rules differ'], true]);
-});
-
-// Debian's image without netbase has no /etc/protocols.
-it('a listing with numbers of protocols is equal to one with names', async () => {
-  const options = {
-    ...OPTIONS,
-    toPorts: [
-      { first: 1024, last: 29_999 },
-      { first: 40_000, last: 50_000 },
-    ],
-  };
-  const policy = compilePolicy(
-    mergedOf({
-      x: 'masqueradeAddresses: [{destination: 9.0.0.0/8, address: 198.51.100.0/24}]\nmasqLinkLocal: true\n',
-    }),
-    'IPv4',
-  );
-  const shape = tableLines(renderTable(policy, options));
-  const numbers = { tcp: 6, udp: 17, sctp: 132 };
-  const planFor = async (change: (line: string) => string) => {
-    const listing = ['table ip ip-masq-agent {', ...shape.map(change), '}', ''].join('\n');
-    const dataplane = await openNftables(options, hostThat({ stdout: listing }));
-    return (await dataplane.observe('IPv4')).plan(policy);
-  };
-  const inNumbers = (line: string) =>
-    line.replace(/(?<=meta l4proto )(tcp|udp|sctp)/, (_, name: keyof typeof numbers) => `${numbers[name]}`);
-  assert.notDeepEqual(shape.map(inNumbers), shape);
-  assert.equal(await planFor(inNumbers), undefined);
-  assert.ok(await planFor((line) => line.replace('l4proto tcp', 'l4proto 17')));
-});
-
-// Advice to delete the table would be wrong: nft has not said what is in it.
-for (const [what, listing] of [
-  ['nothing', ''],
-  ['garbage', 'hello\n'],
-  ['another table', 'table ip theirs {\n}\n'],
-  ['half a table', 'table ip ip-masq-agent {\n\tset x {\n\t}\n'],
-] as const)
-  it(`nft that prints ${what} and exits 0 has printed no listing`, async () => {
-    const dataplane = await openNftables(OPTIONS, hostThat({ stdout: listing }));
-    await assert.rejects(dataplane.observe('IPv4'), ({ failure, message, remedy }: DataplaneError) => {
-      assert.deepEqual([failure, message], ['refused', 'nft printed no listing of table ip ip-masq-agent']);
-      assert.doesNotMatch(remedy, /delete/);
-      return true;
-    });
-  });
-
-// So nft 1.0.6 prints it on Linux 6.1 without `nft_masq` and `nft_fib*`. The same error at the name of a table is a race.
-for (const [part, failure, message] of [
-  ['masquerade', 'unsupported', 'nft failed: the kernel lacks nft_masq'],
-  [
-    'fib daddr type local',
-    'unsupported',
-    'nft failed: the kernel lacks nft_fib_ipv4 (for IPv6, nft_fib_ipv6)',
-  ],
-  [
-    'ip-masq-agent',
-    'raced',
-    'nft failed: /dev/stdin:3:13-25: Error: Could not process rule: No such file or directory',
-  ],
-] as const)
-  it(`a kernel that does not know what it is told is told from a race: ${part}`, async () => {
-    const line = 'add rule ip ip-masq-agent postrouting fib daddr type local masquerade';
-    const first = line.indexOf(part) + 1;
-    const at = `/dev/stdin:3:${first}-${first + part.length - 1}`;
-    const stderr = `${at}: Error: Could not process rule: No such file or directory\n${line}\n${' '.repeat(first - 1)}^^^\n`;
-    const answers = { ...NO_TABLE, 'nft -f -': { code: 1, stderr } };
-    const dataplane = await openNftables(OPTIONS, hostWith(answers));
-    const plan = (await dataplane.observe('IPv4')).plan(compilePolicy(mergedOf({}), 'IPv4'));
-    await assert.rejects(plan?.apply() ?? assert.fail(), (error: DataplaneError) => {
-      assert.deepEqual([error.failure, error.message], [failure, message]);
-      return true;
-    });
-  });
-
-// So nft 1.0.6 prints it on Linux 6.1 without nf_tables.
-it('a kernel without nf_tables does not support these rules', async () => {
-  const stderr = 'netlink: Error: cache initialization failed: Invalid argument\n';
-  const dataplane = await openNftables(OPTIONS, hostThat({ code: 1, stderr }));
-  await assert.rejects(dataplane.observe('IPv4'), {
-    failure: 'unsupported',
-    remedy: /nf_tables: .*--backend=iptables/,
-  });
-});
-
-/** A host without netlink, whose nft says this. */
-function hostThat(nft: Partial<ToolResult>): Host {
-  return hostWith({ 'nft --version': { stdout: 'nftables v1.0.6' }, nft });
+function policyOf(text: string) {
+  return compilePolicy(mergedOf({ x: `masqLinkLocal: true\n${text}` }), 'IPv4');
 }
 
-it('no event is waited for any more if netlink does not work here', async () => {
-  const netlink = new Netlink(
-    {
-      openRequests: () => {
-        throw new NetlinkError('denied', 'no');
-      },
-      openWatch: () => assert.fail(),
-    },
-    () => {},
+const POLICY = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8]\n');
+const FROM = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.244.0.0/16]\n');
+const TABLE = renderTable(POLICY, OPTIONS);
+const WITH_FROM = renderTable(FROM, OPTIONS);
+const [CHAIN] = TABLE.chains;
+
+function rangesOf(...texts: readonly string[]) {
+  return texts.flatMap((text) => parseRange(text) ?? []);
+}
+
+/** The first words of each command, transaction by transaction. */
+function wordsOf(script: string): readonly (readonly string[])[] {
+  return script.split('\n\n').map((transaction) =>
+    transaction
+      .trim()
+      .split('\n')
+      .map((line) =>
+        line
+          .replace(/ (\{ (?!\d).*|comment .*)$/, '')
+          .replace(/ip ip-masq-agent(-interim)?/, (_, interim) => (interim ? 'INTERIM' : 'TABLE'))
+          .replace(/(rule \S+ \S+) .*/, '$1'),
+      ),
   );
-  const host = { ...hostWith({ ...NO_TABLE, iptables: { code: 1 } }), netlink };
-  const detected = { mode: 'nft', suffix: '', version: '1.8.9', reason: '' } as const;
-  const iptables = iptablesDataplane(detected, OPTIONS, host);
-  const nftables = await openNftables(OPTIONS, host);
-  assert.ok(iptables.knownUntil && nftables.knownUntil);
-  await nftables.observe('IPv4');
-  assert.deepEqual([iptables.knownUntil, nftables.knownUntil], [undefined, undefined]);
+}
+
+const MADE_AGAIN = ['INTERIM', 'TABLE'].map((table) => [
+  [
+    `add table ${table}`,
+    `add set ${table} not-masqueraded`,
+    `add element ${table} not-masqueraded { 10.0.0.0/8 }`,
+  ],
+  [`add chain ${table} postrouting`, ...Array.from({ length: 3 }, () => `add rule ${table} postrouting`)],
+]);
+const ANEW = [
+  ...(MADE_AGAIN[0] ?? []),
+  ['delete table TABLE', ...(MADE_AGAIN[1]?.[0] ?? [])],
+  ...(MADE_AGAIN[1]?.slice(1) ?? []),
+  ['delete table INTERIM'],
+];
+
+describe('the plan for a table of nftables', () => {
+  const rules = (count: number) => Array.from({ length: count }, () => 'add rule TABLE postrouting');
+  for (const [what, had, policy, found, commands] of [
+    ['nothing if it is the same', TABLE, POLICY, undefined, undefined],
+    ['makes it, the sets before the rules', undefined, POLICY, ['table missing'], MADE_AGAIN[1]],
+    [
+      'changes single elements',
+      TABLE,
+      policyOf('nonMasqueradeCIDRs: [10.0.0.0/9, 192.168.0.0/16]\n'),
+      ['elements differ'],
+      [
+        [
+          'delete element TABLE not-masqueraded { 10.0.0.0/8 }',
+          'add element TABLE not-masqueraded { 10.0.0.0/9, 192.168.0.0/16 }',
+        ],
+      ],
+    ],
+    [
+      'writes the rules of a chain again',
+      { ...TABLE, chains: [{ ...CHAIN, rules: [] }] },
+      POLICY,
+      ['rules differ'],
+      [['flush chain TABLE postrouting', ...rules(3)]],
+    ],
+    [
+      'makes a chain again if its hook differs',
+      { ...TABLE, chains: [{ ...CHAIN, hook: { ...CHAIN?.hook, priority: 100 } }] },
+      POLICY,
+      ['rules differ'],
+      [['delete chain TABLE postrouting', 'add chain TABLE postrouting', ...rules(3)]],
+    ],
+    [
+      'adds the second set before the rule that uses it',
+      TABLE,
+      FROM,
+      ['rules differ'],
+      [
+        ['add set TABLE masqueraded-from', 'add element TABLE masqueraded-from { 10.244.0.0/16 }'],
+        ['flush chain TABLE postrouting', ...rules(4)],
+      ],
+    ],
+    [
+      'changes single elements of the second set',
+      WITH_FROM,
+      policyOf('nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.245.0.0/16]\n'),
+      ['elements differ'],
+      [
+        [
+          'delete element TABLE masqueraded-from { 10.244.0.0/16 }',
+          'add element TABLE masqueraded-from { 10.245.0.0/16 }',
+        ],
+      ],
+    ],
+    [
+      'deletes the chain of packets that NAT does not see',
+      renderTable(POLICY, { ...OPTIONS, invalidPackets: 'drop' }),
+      POLICY,
+      ['rules differ'],
+      [['delete chain TABLE postrouting-invalid']],
+    ],
+    [
+      'deletes the second set behind the rule that uses it',
+      WITH_FROM,
+      POLICY,
+      ['rules differ'],
+      [['flush chain TABLE postrouting', 'delete set TABLE masqueraded-from', ...rules(3)]],
+    ],
+    [
+      'makes it again beside an interim table if its comment differs',
+      { ...TABLE, comment: 'theirs' },
+      POLICY,
+      ['rules differ'],
+      ANEW,
+    ],
+    [
+      'makes it again if a set has user data on which an older nft dies',
+      { ...TABLE, sets: TABLE.sets.map((set) => ({ ...set, extra: '030800040400000001' })) },
+      POLICY,
+      ['rules differ'],
+      ANEW,
+    ],
+    [
+      'makes it again if it has a set that no rule names',
+      { ...TABLE, sets: WITH_FROM.sets },
+      POLICY,
+      ['rules differ'],
+      ANEW,
+    ],
+    [
+      'makes it again if it has a chain of another name',
+      { ...TABLE, chains: [...TABLE.chains, { ...CHAIN, name: 'theirs' }] },
+      POLICY,
+      ['rules differ'],
+      ANEW,
+    ],
+    ['makes it again if it has other objects', { ...TABLE, others: 1 }, POLICY, ['rules differ'], ANEW],
+    [
+      'makes it again if the set has an element for all addresses',
+      { ...TABLE, sets: TABLE.sets.map((set) => ({ ...set, hasOthers: true })) },
+      POLICY,
+      ['rules differ'],
+      ANEW,
+    ],
+    ['makes it again if it is dormant', { ...TABLE, flags: ['dormant'] }, POLICY, ['rules differ'], ANEW],
+  ] as const)
+    it(what, () => {
+      const ruleset = { family: 'IPv4', table: had as Table | undefined, interim: undefined } as const;
+      const plan = planTable(ruleset, policy, OPTIONS);
+      assert.deepEqual(plan?.draft.found, found);
+      assert.deepEqual(plan && wordsOf(plan.draft.script), commands);
+      assert.equal(plan?.draft.remakes, found && (commands === ANEW || had === undefined));
+    });
+
+  it('makes the whole table again if asked to, but not if nothing differs', () => {
+    const more = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16]\n');
+    const table = renderTable(more, OPTIONS);
+    for (const interim of [undefined, TABLE]) {
+      const ruleset = { family: 'IPv4', table, interim } as const;
+      const plan = planTable(ruleset, POLICY, OPTIONS, true);
+      const [first = [], ...others] = ANEW;
+      const begin = interim === undefined ? first : ['delete table INTERIM', ...first];
+      assert.deepEqual(plan && wordsOf(plan.draft.script), [begin, ...others]);
+    }
+    assert.equal(planTable({ family: 'IPv4', table, interim: undefined }, more, OPTIONS, true), undefined);
+  });
+
+  it('says what comes, goes and stays, and asks later only for elements that come alone', () => {
+    const planFrom = (table: Table, policy = POLICY) =>
+      planTable({ family: 'IPv4', table, interim: undefined }, policy, OPTIONS);
+    const other = policyOf('nonMasqueradeCIDRs: [10.0.0.0/9, 172.16.0.0/12, 192.168.0.0/16]\n');
+    const before = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8, 172.16.0.0/12]\n');
+    const plan = planFrom(renderTable(before, OPTIONS), other);
+    const [added, removed] = [['element 10.0.0.0/9', 'element 192.168.0.0/16'], ['element 10.0.0.0/8']];
+    assert.deepEqual(
+      [plan?.draft.added, plan?.draft.removed].map((lines) => lines?.map(({ text }) => text)),
+      [added, removed],
+    );
+    assert.deepEqual(
+      plan?.draft.added.map(({ entry }) => entry),
+      [0, 2].map((index) => renderTable(other, OPTIONS).segments[index]?.entry),
+    );
+    assert.equal(plan?.draft.kept, linesOf(TABLE).length + 1);
+    const ranges = plan?.added?.map(({ first, last }) => ({ first, last }));
+    assert.deepEqual(ranges, rangesOf('10.0.0.0/9', '192.168.0.0/16'));
+    for (const table of [
+      { ...TABLE, chains: [] },
+      { ...TABLE, others: 1 },
+    ])
+      assert.equal(planFrom(table, other)?.added, undefined);
+  });
+
+  it('removes an interim table that an interrupted sync has left, after all else', () => {
+    const interim = TABLE;
+    const last = ['delete table INTERIM'];
+    for (const [table, commands] of [
+      [TABLE, [last]],
+      [undefined, [...(MADE_AGAIN[1] ?? []), last]],
+    ] as const) {
+      const plan = planTable({ family: 'IPv4', table, interim }, POLICY, OPTIONS);
+      assert.deepEqual(plan && wordsOf(plan.draft.script), commands);
+      assert.ok(plan?.draft.found.includes('table left over'));
+    }
+    const removal = planRemoval({ family: 'IPv4', table: TABLE, interim });
+    assert.deepEqual(removal && wordsOf(removal.draft.script), [['delete table TABLE', ...last]]);
+  });
+
+  it('touches no table of another program, and none that another process owns', () => {
+    const theirs = {
+      ...TABLE,
+      comment: 'x',
+      sets: [],
+      chains: TABLE.chains.map((chain) => ({ ...chain, comment: 'x', rules: [] })),
+    };
+    const ruleset = (table: Table) => ({ family: 'IPv4', table, interim: undefined }) as const;
+    assert.throws(() => planTable(ruleset(theirs), POLICY, OPTIONS), {
+      failure: 'refused',
+      message: /not the agent's/,
+    });
+    assert.equal(planRemoval(ruleset(theirs)), undefined);
+    const owned = { ...TABLE, flags: ['owner'], owner: 4711 };
+    for (const plan of [planTable, planRemoval] as const)
+      assert.throws(() => plan(ruleset(owned), POLICY, OPTIONS), {
+        failure: 'refused',
+        message: /port 4711/,
+      });
+  });
+});
+
+describe('the dataplane of nftables', () => {
+  const netlinkOf = (ranges: readonly string[], onRead: () => void = () => {}) =>
+    fakeNetlink({
+      generation: async () => ({ id: 1, process: 'nft' }),
+      table: async ({ table }) =>
+        table === 'ip-masq-agent' ? { flags: 0, use: 2, handle: 1, comment: `${TABLE.comment}` } : undefined,
+      sets: async () => [
+        {
+          name: 'not-masqueraded',
+          handle: 2,
+          flags: 4,
+          keyType: 7,
+          keyBytes: 4,
+          expressions: [{ name: 'counter', packets: 0n, bytes: 0n }],
+          comment: 'ip-masq-agent: what the config leaves alone',
+        },
+      ],
+      elements: async () => {
+        onRead();
+        const read = rangesOf(...ranges).map((range) => ({ ...range, packets: 7n }));
+        return { ranges: read, catchAll: false, hasOthers: false, generations: [1] };
+      },
+      chain: async ({ chain }) =>
+        chain === 'postrouting'
+          ? {
+              protocol: 2,
+              table: 'ip-masq-agent',
+              name: chain,
+              use: 3,
+              hook: { type: 'nat', number: 4, priority: 110, policy: 1 },
+              comment: 'ip-masq-agent: what is masqueraded',
+            }
+          : undefined,
+      rules: async () => [],
+    });
+
+  it('reads everything at each look if no watch tells what has changed', async () => {
+    let reads = 0;
+    const dataplane = openNftables(OPTIONS, { netlink: netlinkOf(['10.0.0.0/8'], () => (reads += 1)) });
+    const first = await dataplane.observe('IPv4');
+    assert.deepEqual(first.plan(POLICY)?.found, ['rules differ']);
+    assert.equal(first.isTrusted, false);
+    first.trust(POLICY);
+    assert.equal((await dataplane.observe('IPv4')).isTrusted, true);
+    assert.equal(reads, 2);
+  });
+
+  it('counts the elements that the policy asks for', async () => {
+    const dataplane = openNftables(OPTIONS, { netlink: netlinkOf(['10.0.0.0/8', '11.0.0.0/8']) });
+    const { remade, rules } = await dataplane.count(POLICY);
+    assert.deepEqual(
+      [remade, rules.map(({ rule, packets }) => [rule, packets])],
+      [1, [['2 10.0.0.0/8', 7n]]],
+    );
+  });
+
+  it('needs netlink', async () => {
+    assert.throws(() => openNftables(OPTIONS, {}), { failure: 'missing', message: /--netlink=off/ });
+    const openRequests = () => {
+      throw new NetlinkError('unsupported', 'cannot load the native module: x');
+    };
+    const netlink = new Netlink({ openRequests, openWatch: () => assert.fail() }, () => {});
+    await assert.rejects(netlink.use(async () => {}));
+    assert.throws(() => openNftables(OPTIONS, { netlink }), {
+      failure: 'missing',
+      message: /native module: x$/,
+    });
+  });
+});
+
+it('failures of the kernel say what it lacks, and tell a lack from a race', () => {
+  const at = (expression?: string) => ({ request: 3, offset: undefined, expression });
+  for (const [code, failure, place, expected, said] of [
+    ['ENOENT', 'changed', at('masq'), 'unsupported', /lacks nft_masq: x/],
+    ['ENOTSUP', 'unsupported', at('fib'), 'unsupported', /lacks nft_fib_ipv4/],
+    ['ENOENT', 'changed', at('lookup'), 'raced', /^x$/],
+    ['EEXIST', 'changed', at(), 'raced', /^x$/],
+    ['ENOTSUP', 'unsupported', at(), 'refused', /^x$/],
+    ['EINVAL', 'failed', undefined, 'unsupported', /^x$/],
+    ['EINVAL', 'failed', at(), 'refused', /^x$/],
+    ['EMSGSIZE', 'failed', undefined, 'refused', /^x$/],
+    ['EPERM', 'denied', undefined, 'denied', /^x$/],
+    ['EBUSY', 'failed', at(), 'busy', /^x$/],
+  ] as const) {
+    const error: DataplaneError = dataplaneError(new NetlinkError(failure, 'x', code, place));
+    assert.equal(error.failure, expected, code);
+    assert.match(error.message, said);
+    assert.notEqual(error.remedy, '');
+  }
+});
+
+it('user data has comments as every nft reads them, and what else there is', () => {
+  for (const kind of ['table', 'chain', 'rule', 'set'] as const)
+    assert.deepEqual(readUserData(kind, writeUserData(kind, 'a comment')), { comment: 'a comment' });
+  assert.equal(writeUserData('rule', 'x').toString('hex'), '00027800');
+  for (const [kind, bytes, expected] of [
+    // Without a zero at its end, every nft dies on it.
+    ['rule', '000178', { extra: '000178' }],
+    // A set with `type` as nft writes it since 1.1.2, on which an older one dies.
+    ['set', '0004020000000308000404000000010007027800', { comment: 'x', extra: '03080004040000000100' }],
+    ['set', '000402000000', {}],
+    ['table', '00ff', { extra: '00ff' }],
+  ] as const)
+    assert.deepEqual(readUserData(kind, Buffer.from(bytes, 'hex')), expected, bytes);
 });

@@ -2,9 +2,16 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
+import type { Range } from '../../../lib/cidr/ranges.ts';
 import { renderChain } from '../../../lib/dataplane/iptables/chain.ts';
 import { kernelVerdicts } from '../../../lib/dataplane/iptables/verdict.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-verdicts.ts';
+import type { TableSet } from '../../../lib/dataplane/nftables/ruleset.ts';
+import {
+  type Statement,
+  statementText,
+  type VerdictName,
+} from '../../../lib/dataplane/nftables/statement.ts';
 import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
 import { kernelVerdicts as nftablesVerdicts } from '../../../lib/dataplane/nftables/verdict.ts';
 import { compilePolicy, decider, nodeAddressText, type Verdict } from '../../../lib/policy/policy.ts';
@@ -113,54 +120,88 @@ describe('the verdict of a chain in the kernel', () => {
   });
 
   const AROUND = ['masqueraded', 'not_masqueraded', 'masqueraded'] as const;
-  for (const [line, verdicts] of [
-    ['ip daddr 10.0.0.0/8 counter return', AROUND],
-    ['ip daddr 10.0.0.0-10.0.0.9 accept', AROUND],
-    ['ip daddr 10.0.0.0/8 log prefix "a return" level warn counter return comment "}"', AROUND],
-    ['ip daddr != 10.0.0.0/8 return', ['not_masqueraded', 'masqueraded', 'not_masqueraded']],
-    ['ip daddr { 10.0.0.0/8, 8.8.8.8 } return', ['masqueraded', 'not_masqueraded', ...AROUND]],
-    ['ip daddr != { 0.0.0.0/1, 255.0.0.0/8 } return', AROUND],
-    ['ip daddr { 10.0.0.0/8 comment "x", 8.8.8.8 } return', [undefined]],
-    ['ip saddr 10.0.0.0/8 return', [undefined]],
-    ['ip saddr { 10.0.0.0/8 } ip daddr { 10.0.0.0/8 } return', [undefined]],
-    ['meta l4proto tcp counter masquerade to :1-9 fully-random', ['masqueraded']],
+  const TEN = { first: 0x0a00_0000n, last: 0x0aff_ffffn };
+  const NINE = { first: 0x0a00_0000n, last: 0x0a00_0009n };
+  const to = (range: Range): Statement => ({ kind: 'match', key: 'ip daddr', range });
+  const outOf = (set: string, isNot?: true): Statement => ({
+    kind: 'match',
+    key: 'ip daddr',
+    set,
+    ...(isNot && { isNot }),
+  });
+  const from = { kind: 'match', key: 'ip saddr', range: TEN } as const;
+  const tcp = { kind: 'match', key: 'meta l4proto', range: { first: 6n, last: 6n } } as const;
+  const verdict = (name: VerdictName): Statement => ({ kind: 'verdict', verdict: name });
+  const snat = (first: bigint, last = first): Statement => ({
+    kind: 'snat',
+    address: { first, last },
+    flags: 0,
+  });
+  const counter = { kind: 'counter' } as const;
+  const odd = (passes: boolean) => ({ kind: 'other', text: '[odd]', passes }) as const;
+  const setOf = (name: string, ...ranges: readonly Range[]): TableSet => ({ name, properties: [], ranges });
+  const sets = [
+    setOf('ten', TEN, { first: 0x0808_0808n, last: 0x0808_0808n }),
+    setOf('edges', { first: 0n, last: 0x7fff_ffffn }, { first: 0xff00_0000n, last: 0xffff_ffffn }),
+    { ...setOf('timed', TEN), hasOthers: true },
+    { name: 'ports', properties: [], ranges: undefined },
+  ];
+  for (const [statements, verdicts] of [
+    [[to(TEN), counter, verdict('return')], AROUND],
+    [[to(NINE), verdict('accept')], AROUND],
+    [[to(TEN), odd(true), counter, verdict('return')], AROUND],
     [
-      'ip daddr 10.0.0.0/8 meta l4proto tcp counter snat to 192.0.2.1:1-9',
+      [{ kind: 'match', key: 'ip daddr', isNot: true, range: TEN }, verdict('return')],
+      ['not_masqueraded', 'masqueraded', 'not_masqueraded'],
+    ],
+    [
+      [outOf('ten'), verdict('return')],
+      ['masqueraded', 'not_masqueraded', ...AROUND],
+    ],
+    [[outOf('edges', true), verdict('return')], AROUND],
+    [[outOf('timed'), verdict('return')], [undefined]],
+    [[outOf('ports'), verdict('return')], [undefined]],
+    [[outOf('gone'), verdict('return')], [undefined]],
+    [[from, verdict('return')], [undefined]],
+    [
+      [from, to(TEN), verdict('return')],
       ['masqueraded', undefined, 'masqueraded'],
     ],
-    ['counter snat to 192.0.2.1-192.0.2.9 fully-random', [undefined]],
-    ['snat to ip daddr map { 10.0.0.0/8 : 192.0.2.1 }', [undefined]],
-    ['ip daddr @theirs return', [undefined]],
-    ['ip daddr != @not-masqueraded return', ['not_masqueraded']],
-    ['fib daddr type local counter accept', ['masqueraded']],
-    ['jump theirs', [undefined]],
-    ['drop', [undefined]],
-    ['return', ['not_masqueraded']],
-    ['counter', ['masqueraded']],
-    ['counter name "theirs"', ['masqueraded']],
-    ['log prefix "jump return " group 3', ['masqueraded']],
-    ['ip saddr 10.0.0.0/8 meta mark set 0x00000007 continue comment "return"', ['masqueraded']],
-    ['ct mark set mark', ['masqueraded']],
-    ['meta mark set ct mark', ['masqueraded']],
-    ['ip daddr set 10.0.0.1', [undefined]],
-    ['ip daddr set 10.0.0.1 counter', [undefined]],
-    ['ip daddr vmap { 10.0.0.0/8 : return } counter', [undefined]],
-    ['ip daddr 10.0.0.0/8 jump {', [undefined]],
-    ['limit rate 3/second', [undefined]],
-  ] as const) {
+    [[tcp, counter, { kind: 'masquerade', ports: { first: 1, last: 9 }, flags: 16 }], ['masqueraded']],
+    [
+      [to(TEN), tcp, counter, snat(0xc000_0201n)],
+      ['masqueraded', undefined, 'masqueraded'],
+    ],
+    [[counter, snat(0xc000_0201n, 0xc000_0209n)], [undefined]],
+    [[outOf('not-masqueraded', true), verdict('return')], ['not_masqueraded']],
+    [
+      [{ kind: 'match', key: 'fib daddr type', range: { first: 2n, last: 2n } }, counter, verdict('accept')],
+      ['masqueraded'],
+    ],
+    [[{ kind: 'verdict', verdict: 'jump', chain: 'theirs' }], [undefined]],
+    [[verdict('drop')], [undefined]],
+    [[verdict('return')], ['not_masqueraded']],
+    [[counter], ['masqueraded']],
+    [[odd(true)], ['masqueraded']],
+    [[from, odd(true), verdict('continue')], ['masqueraded']],
+    [[odd(false)], [undefined]],
+    [[odd(false), counter], [undefined]],
+    [[odd(false), verdict('return')], [undefined]],
+  ] as readonly (readonly [readonly Statement[], readonly (Verdict | undefined)[]])[]) {
+    const line = statements.map((one) => statementText('IPv4', one)).join(' ');
     it(`of nftables is that of ${line}, if it comes first`, () => {
       const table = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
-      const chains = table.chains.map((chain) => ({ ...chain, rules: [{ text: line }, ...chain.rules] }));
-      const { ranges } = nftablesVerdicts('IPv4', { ...table, chains });
+      const chains = table.chains.map((chain) => ({ ...chain, rules: [{ statements }, ...chain.rules] }));
+      const { ranges } = nftablesVerdicts('IPv4', { ...table, chains, sets: [...table.sets, ...sets] });
       assert.deepEqual(verdictsOf(ranges), verdicts);
-      for (const { verdict, rule } of ranges)
-        if (verdict === undefined) assert.equal(rule, `ip postrouting: ${line}`);
+      for (const one of ranges)
+        if (one.verdict === undefined) assert.equal(one.rule, `ip postrouting: ${line}`);
     });
   }
 
   it('cannot be told where packets enter another chain of the table too', () => {
     const table = renderTable({ family: 'IPv4', from: [], entries: [] }, OPTIONS);
-    const theirs = table.chains.map((chain) => ({ ...chain, head: 'chain theirs' }));
+    const theirs = table.chains.map((chain) => ({ ...chain, name: 'theirs' }));
     const { ranges } = nftablesVerdicts('IPv4', { ...table, chains: [...table.chains, ...theirs] });
     assert.deepEqual(verdictsOf(ranges), [undefined]);
   });

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { readFlow } from '../../../lib/netlink/conntrack.ts';
 import { joinElements, readElements, writeElements } from '../../../lib/netlink/elements.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
+import { targetOf } from '../../../lib/netlink/expressions.ts';
 import {
   attribute,
   errnoIn,
@@ -11,10 +12,19 @@ import {
   messagesIn,
   NFT_MSG,
   NLM_F,
+  offsetIn,
   writeBatch,
   writeMessage,
 } from '../../../lib/netlink/messages.ts';
-import { readGeneration, readRule, readSnapshot } from '../../../lib/netlink/replies.ts';
+import {
+  readChain,
+  readGeneration,
+  readNatChain,
+  readRule,
+  readSet,
+  readTable,
+} from '../../../lib/netlink/replies.ts';
+import { createChangeReader } from '../../../lib/netlink/watch.ts';
 import { CAPTURED } from './captured.ts';
 
 const bytesOf = (hex: string) => Buffer.from(hex.replaceAll(/\s/g, ''), 'hex');
@@ -30,12 +40,14 @@ const captured = (name: keyof typeof CAPTURED) => messageOf(bytesOf(CAPTURED[nam
 /** Every way in which a message is read. */
 const READERS: Readonly<Record<string, (message: Message) => unknown>> = {
   generation: readGeneration,
-  table: (message) => readSnapshot(message, 'table'),
-  chain: (message) => readSnapshot(message, 'chain'),
-  set: (message) => readSnapshot(message, 'set'),
-  rule: (message) => readRule(message),
+  table: readTable,
+  chain: readChain,
+  natChain: readNatChain,
+  set: readSet,
+  rule: readRule,
   elements: (message) => joinElements([readElements(message, 4)], 4),
   errno: errnoIn,
+  offset: offsetIn,
   flow: readFlow,
 };
 
@@ -56,49 +68,27 @@ describe('messages of the kernel', () => {
 
   it('say what a rule counts and where it leads', () => {
     const said = (name: keyof typeof CAPTURED) => {
-      const { packets, target } = readRule(captured(name)) ?? {};
-      return [packets, target];
+      const { packets, expressions } = readRule(captured(name));
+      return [packets, targetOf(expressions)];
     };
     assert.deepEqual(said('rule'), [7n, undefined]);
     assert.deepEqual(said('jump'), [0n, 'X']);
     assert.deepEqual(said('xtables'), [1n, undefined]);
   });
 
-  it('are read to their end only if they lead to the chain that is asked for', () => {
-    const read = (name: keyof typeof CAPTURED) => readRule(captured(name), 'X')?.target;
-    assert.deepEqual([read('jump'), read('rule')], ['X', undefined]);
-    assert.equal(readRule(captured('jump'), 'Y'), undefined);
-  });
-
-  it('give one fingerprint as long as only counts, handles and content change', () => {
-    for (const [name, at, from, to, differs] of [
-      ['rule', 'the packets', '0000000000000007', '0000000000000009', false],
-      ['rule', 'the handle', '0c0003000000000000000004', '0c0003000000000000000009', false],
-      ['rule', 'the rule before', '0c0006000000000000000003', '0c0006000000000000000001', false],
-      ['chain', 'the number of rules', '0800060000000002', '0800060000000009', false],
-      ['set', 'the number of elements', '0800140000000005', '0800140000000009', false],
-      ['rule', 'the comment', '72657374', '72657375', true],
-      ['rule', 'the flags of masquerade', '00000010', '00000000', true],
-      ['xtables', 'the probability', '00000040', '00000041', true],
-      ['jump', 'the target', '06000200580000', '06000200590000', true],
-      ['chain', 'the priority', '0800020000000064', '0800020000000065', true],
-      ['set', 'the flags', '0800030000000004', '0800030000000014', true],
-      ['table', 'the number of chains and sets', '0800030000000002', '0800030000000003', true],
-    ] as const) {
-      assert.ok(CAPTURED[name].includes(from), at);
-      const read = (READERS[name] ?? readRule) as (message: Message) => { readonly fingerprint: string };
-      const [before, after] = [CAPTURED[name], CAPTURED[name].replace(from, to)].map(
-        (hex) => read(messageOf(bytesOf(hex))).fingerprint,
-      );
-      assert.equal(before !== after, differs, `${name}: ${at}`);
-    }
+  it('say what tables, chains, sets and rules are, with their comments', () => {
+    assert.deepEqual(readTable(captured('table')), EXPECTED.table);
+    assert.deepEqual(readChain(captured('chain')), EXPECTED.chain);
+    assert.deepEqual(readSet(captured('set')), EXPECTED.set);
+    assert.deepEqual(readRule(captured('rule')), EXPECTED.rule);
   });
 
   it('have the elements of a set, ascending, the last one without an end', () => {
     const element = (first: bigint, last: bigint) => ({ first, last, packets: 0n });
     assert.deepEqual(READERS['elements']?.(captured('elements')), {
       catchAll: false,
-      torn: false,
+      hasOthers: false,
+      generations: [3],
       ranges: [
         element(0n, 0x00ff_ffffn),
         element(0x0a00_0000n, 0x0aff_ffffn),
@@ -120,7 +110,7 @@ describe('messages of the kernel', () => {
     const later = CAPTURED.elements.replace('0200000306', '0200000406');
     assert.throws(() => readTwice(later), { failure: 'interrupted' });
     const none = '28000000 0c0a0200 00000000 00000000 02000004 06000100 74000000 06000200 73000000 04000300';
-    assert.deepEqual([readTwice(none).torn, readTwice(none).ranges.length], [true, 6]);
+    assert.deepEqual([readTwice(none).generations.length, readTwice(none).ranges.length], [2, 6]);
   });
 
   it('have both directions of a flow', () => {
@@ -141,18 +131,24 @@ describe('messages of the kernel', () => {
     assert.deepEqual([errnoIn(captured('refusal')), errnoIn(captured('done'))], [2, 0]);
   });
 
-  it('are not understood if elements are of another kind', () => {
-    const element = (hex: string) => bytesOf(`2c000000 0c0a 0200 00000000 00000000 02000000 ${hex}`);
-    const wrong = {
-      'a key of 6 bytes': '18000300 14000100 0c000100 0a000100 0a000000 00010000',
-      'an unknown flag': '18000300 14000100 08000300 00000004 08000100 04000100',
-      'the data of a map': '18000300 14000100 0c000100 08000100 0a000000 04000200',
-      'a time limit': '18000300 14000100 0c000100 08000100 0a000000 04000400',
+  it('say if elements are more than ranges, and are not understood if their keys are no addresses', () => {
+    const read = (list: string) => {
+      const parts = [readElements(messageOf(bytesOf(`${lengthOf(list)} ${list}`)), 4)];
+      return joinElements(parts, 4).hasOthers;
     };
-    for (const [what, hex] of Object.entries(wrong)) {
-      const read = () => READERS['elements']?.(messageOf(element(hex)));
-      assert.throws(read, { name: 'Error', failure: 'failed' }, what);
-    }
+    const lengthOf = (list: string) => {
+      const length = 20 + bytesOf(list).length;
+      return `${length.toString(16)}000000 0c0a 0200 00000000 00000000 02000000`;
+    };
+    const key = '0c000100 08000100 0a000000';
+    assert.equal(read(`14000300 10000100 ${key}`), false);
+    for (const [what, list] of [
+      ['an unknown flag', `1c000300 18000100 08000300 00000004 ${key}`],
+      ['the data of a map', `1c000300 18000100 ${key} 08000200 00000000`],
+      ['a time limit', `1c000300 18000100 ${key} 08000400 00000000`],
+    ] as const)
+      assert.equal(read(list), true, what);
+    assert.throws(() => read('18000300 14000100 10000100 0a000100 0a000000 00010000'), { failure: 'failed' });
   });
 });
 
@@ -191,6 +187,52 @@ describe('bytes that no kernel sends', () => {
   });
 });
 
+describe('changes of nf_tables', () => {
+  const tables = [
+    { family: 'IPv4', table: 't' },
+    { family: 'IPv4', table: 'nat', chains: ['X'] },
+  ] as const;
+  const generation = bytesOf(CAPTURED.generation);
+  const tell = (...names: readonly (keyof typeof CAPTURED)[]) =>
+    createChangeReader(tables).read(
+      Buffer.concat([...names.map((name) => bytesOf(CAPTURED[name])), generation]),
+    );
+
+  it('are told with the writer and what they touch, if they touch a watched table or chain', () => {
+    const [change, ...more] = tell('jump', 'rule', 'rule', 'elements');
+    assert.equal(more.length, 0);
+    assert.deepEqual([change?.id, change?.process], [3, 'nft']);
+    assert.deepEqual(change?.touched, [
+      { family: 'IPv4', table: 't', kind: 'rules' },
+      { family: 'IPv4', table: 't', kind: 'elements', set: 's' },
+    ]);
+    assert.deepEqual(
+      tell('set', 'xtables').flatMap(({ touched }) => touched.map(({ table, kind }) => [table, kind])),
+      [
+        ['t', 'objects'],
+        ['nat', 'rules'],
+      ],
+    );
+  });
+
+  it('are not told if they are of other chains or tables', () => {
+    assert.deepEqual(tell('jump'), []);
+    const reader = createChangeReader([
+      { family: 'IPv6', table: 't' },
+      { family: 'IPv4', table: 'tt' },
+      { family: 'IPv4', table: 'u' },
+    ]);
+    assert.deepEqual(reader.read(Buffer.concat([bytesOf(CAPTURED.rule), generation])), []);
+  });
+
+  it('are told whole if the generation comes in a later datagram', () => {
+    const reader = createChangeReader(tables);
+    assert.deepEqual([reader.read(bytesOf(CAPTURED.rule)), reader.isWithin], [[], true]);
+    assert.equal(reader.read(generation).length, 1);
+    assert.deepEqual([reader.read(generation), reader.isWithin], [[], false]);
+  });
+});
+
 describe('messages to the kernel', () => {
   it('ask for what a name says', () => {
     const attributes = [attribute(1, 'nat'), attribute(2, 'X')];
@@ -207,8 +249,8 @@ describe('messages to the kernel', () => {
       writeBatch([{ ...request, flags: NLM_F.none, type: NFT_MSG.deleteSetElement }, request], 1),
       bytesOf(`
         14000000 1000 0100 01000000 00000000 00 00 000a
-        50000000 0e0a 0100 01000000 00000000 02 00 0000 ${ELEMENTS}
-        50000000 0c0a 0506 01000000 00000000 02 00 0000 ${ELEMENTS}
+        5c000000 0e0a 0100 01000000 00000000 02 00 0000 ${ELEMENTS}
+        5c000000 0c0a 0506 02000000 00000000 02 00 0000 ${ELEMENTS}
         14000000 1100 0100 01000000 00000000 00 00 000a`),
     );
   });
@@ -229,8 +271,9 @@ describe('messages to the kernel', () => {
         .uniqueArray(fc.oneof(key, fc.bigInt({ min: 0n, max: 20n })), { maxLength: 40 })
         .map((keys) => {
           const sorted = keys.toSorted((a, b) => (a < b ? -1 : 1));
+          // An address alone, then two as a range.
           return sorted.flatMap((last, index) =>
-            index % 2 === 0 ? [] : [{ first: sorted[index - 1] ?? 0n, last }],
+            index % 3 === 1 ? [] : [{ first: (index % 3 === 2 ? sorted[index - 1] : last) ?? 0n, last }],
           );
         });
       fc.assert(
@@ -246,11 +289,42 @@ describe('messages to the kernel', () => {
   });
 });
 
+/** What the captured messages say. */
+const EXPECTED = {
+  table: { flags: 0, use: 2, handle: 1 },
+  chain: {
+    protocol: 2,
+    table: 't',
+    name: 'c',
+    use: 2,
+    hook: { type: 'nat', policy: 1, number: 4, priority: 100 },
+  },
+  set: {
+    name: 's',
+    handle: 2,
+    flags: 4,
+    keyType: 7,
+    keyBytes: 4,
+    expressions: [{ name: 'counter', bytes: 0n, packets: 0n }],
+    comment: 'c',
+  },
+  rule: {
+    chain: 'c',
+    handle: 4,
+    expressions: [
+      { name: 'counter', bytes: 420n, packets: 7n },
+      { name: 'masq', flags: 16 },
+    ],
+    packets: 7n,
+    comment: 'rest',
+  },
+};
+
 const RANGE = { first: 0x0c00_0000n, last: 0x0cff_ffffn };
 const TOP = { first: 0xf000_0000n, last: 0xffff_ffffn };
 
-/** NFTA_SET_ELEM_LIST_ELEMENTS: 12.0.0.0, 13.0.0.0 as an end, 240.0.0.0 */
-const ELEMENTS = `3c000380
+/** NFTA_SET_ELEM_LIST_ELEMENTS: 12.0.0.0, 13.0.0.0 as an end, 240.0.0.0 with user data that says that its end is open */
+const ELEMENTS = `48000380
   10000180 0c000180 08000100 0c000000
-  18000180 08000300 00000001 0c000180 08000100 0d000000
-  10000180 0c000180 08000100 f0000000`;
+  18000180 0c000180 08000100 0d000000 08000300 00000001
+  1c000180 0c000180 08000100 f0000000 0a000600 01040100 00000000`;

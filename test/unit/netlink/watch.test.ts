@@ -1,18 +1,121 @@
 import assert from 'node:assert/strict';
-import { it } from 'node:test';
+import { syncBuiltinESMExports } from 'node:module';
+import { describe, it, type TestContext } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { kernelError } from '../../../lib/netlink/error.ts';
 import { NetlinkSocket } from '../../../lib/netlink/socket.ts';
 import { openChangeWatch } from '../../../lib/netlink/watch.ts';
+import { CAPTURED } from './captured.ts';
 
-it('a watch gives other events their turn while another process floods its socket', async ({ mock }) => {
-  let reads = 0;
+const bytesOf = (hex: string) => Buffer.from(hex.replaceAll(/\s/g, ''), 'hex');
+const RULE = bytesOf(CAPTURED.rule);
+const GENERATION = bytesOf(CAPTURED.generation);
+/** A message of another process, and the kernel's word for lost messages. */
+const [NOISE, LOST] = [Buffer.alloc(0), 'lost'];
+const ENOBUFS = 105;
+
+/** A watch of the table of the rule, whose socket has what the test puts there. */
+function create({ mock }: TestContext) {
+  const waiting: (Buffer | typeof LOST)[] = [];
+  const counts = { reads: 0, waits: 0 };
+  let wake = () => {};
   mock.method(NetlinkSocket.prototype, 'subscribe', () => {});
   mock.method(NetlinkSocket.prototype, 'receive', () => {
-    reads += 1;
-    return reads < 10_000 ? Buffer.alloc(0) : undefined;
+    counts.reads += 1;
+    const next = waiting.shift();
+    if (next === LOST) throw kernelError(ENOBUFS, 'receive');
+    return next;
   });
-  using watch = openChangeWatch();
-  const waiting = mock.method(NetlinkSocket.prototype, 'readable', async () => watch[Symbol.dispose]());
-  assert.equal((await watch[Symbol.asyncIterator]().next()).done, true);
-  assert.equal(waiting.mock.callCount(), 1);
-  assert.ok(reads < 10_000, `${reads} reads`);
+  mock.method(NetlinkSocket.prototype, 'readable', () => {
+    counts.waits += 1;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    wake = resolve;
+    return promise;
+  });
+  const watch = openChangeWatch([{ family: 'IPv4', table: 't' }]);
+  return {
+    watch,
+    counts,
+    put: (...datagrams: readonly (Buffer | typeof LOST)[]) => {
+      for (const one of datagrams) waiting.push(one);
+    },
+    wake: () => wake(),
+  };
+}
+
+/** Lets only this move timers. */
+function clock(context: TestContext) {
+  const { mock } = context;
+  mock.timers.enable({ apis: ['setTimeout'] });
+  syncBuiltinESMExports();
+  context.after(() => {
+    mock.timers.reset();
+    syncBuiltinESMExports();
+  });
+  return async (ms: number) => {
+    mock.timers.tick(ms);
+    for (let turns = 0; turns < 9; turns += 1) await turn();
+  };
+}
+
+describe('a watch of changes', () => {
+  it('gives other events their turn while another process floods its socket', async (context) => {
+    const { watch, counts, put } = create(context);
+    for (let count = 0; count < 20_000; count += 1) put(NOISE);
+    setImmediate(() => watch[Symbol.dispose]());
+    assert.equal((await watch[Symbol.asyncIterator]().next()).done, true);
+    assert.ok(counts.reads < 20_000, `${counts.reads} reads`);
+  });
+
+  it('says that changes are lost until all that waits has been read', (context) => {
+    const { watch, put } = create(context);
+    using _ = watch;
+    // Meanwhile the kernel drops others, and says nothing.
+    put(RULE, LOST, ...Array.from({ length: 10_000 }, () => NOISE), GENERATION);
+    assert.deepEqual(watch.drain(), { items: [], lost: true });
+    const { items, lost } = watch.drain();
+    assert.deepEqual([items.map(({ id }) => id), lost], [[3], true]);
+    assert.deepEqual(watch.drain(), { items: [], lost: false });
+  });
+
+  it('reads other changes once in 50 ms, and waits for the end of one that concerns it', async (context) => {
+    const pass = clock(context);
+    const { watch, counts, put, wake } = create(context);
+    const next = watch[Symbol.asyncIterator]().next();
+    await pass(0);
+    assert.deepEqual(counts, { reads: 1, waits: 1 });
+    put(GENERATION, GENERATION);
+    wake();
+    await pass(0);
+    put(GENERATION);
+    await pass(49);
+    assert.deepEqual(counts, { reads: 4, waits: 1 });
+    put(RULE);
+    await pass(1);
+    assert.deepEqual(counts, { reads: 7, waits: 2 });
+    put(GENERATION);
+    wake();
+    const told = await next;
+    assert.ok(told.done !== true && told.value.items.length === 1);
+    watch[Symbol.dispose]();
+  });
+
+  it('tells nothing twice, and forgets nothing that was read in part', async (context) => {
+    const pass = clock(context);
+    const { watch, put, wake } = create(context);
+    using _ = watch;
+    const next = watch[Symbol.asyncIterator]().next();
+    put(RULE);
+    await pass(0);
+    put(GENERATION, RULE);
+    assert.deepEqual(
+      watch.drain().items.map(({ touched }) => touched.map(({ kind }) => kind)),
+      [['rules']],
+    );
+    put(GENERATION);
+    wake();
+    const told = await next;
+    assert.ok(told.done !== true && told.value.items.length === 1);
+    assert.deepEqual(watch.drain(), { items: [], lost: false });
+  });
 });

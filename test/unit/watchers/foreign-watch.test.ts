@@ -17,6 +17,7 @@ const DATAPLANE: Dataplane = {
   chosenBy: 'flag',
   ruleCount: () => 0,
   iptables: undefined,
+  hearsChanges: true,
   observe: () => assert.fail(),
   count: () => assert.fail(),
 };

@@ -4,22 +4,32 @@ import { pino } from 'pino';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
+import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { Leftovers } from '../../../lib/watchers/leftovers.ts';
-
-const TABLE = 'table ip ip-masq-agent {\n\tcomment "ip-masq-agent: kept by ip-masq-agent"\n}\n';
+import { fakeNetlink } from '../dataplane/support.ts';
 
 it('the removal of leftovers ends without an error if the agent stops while it waits to try again', async () => {
   const stop = new AbortController();
   const logged: string[] = [];
   const log = pino({}, { write: (line: string) => void logged.push(line) });
-  const host: Host = {
-    async run(file, args) {
-      if (file !== 'nft') throw new DataplaneError('missing', `${file} is not installed`, 'install it');
-      if (args[0] === '--version') return { code: 0, stdout: 'nftables v1.0.6', stderr: '' };
-      if (args[0] === 'list') return { code: 0, stdout: TABLE, stderr: '' };
-      // The table changes in between at each attempt, and the agent is stopped in the pause after the first one.
+  const netlink = fakeNetlink({
+    generation: async () => ({ id: 1, process: '' }),
+    chain: async () => undefined,
+    chains: async () => [],
+    sets: async () => [],
+    rules: async () => [],
+    table: async ({ table }) =>
+      table === 'ip-masq-agent' ? { flags: 0, use: 0, handle: 1, comment: 'ip-masq-agent: x' } : undefined,
+    // The table changes in between at each attempt, and the agent is stopped in the pause after the first one.
+    commit: async () => {
       setImmediate(() => stop.abort());
-      return { code: 1, stdout: '', stderr: 'Error: No such file or directory' };
+      throw new NetlinkError('changed', 'gone', 'ENOENT', { request: 0, offset: undefined });
+    },
+  });
+  const host: Host = {
+    netlink,
+    run: async (file) => {
+      throw new DataplaneError('missing', `${file} is not installed`, 'install it');
     },
     readText: async () => '',
   };
@@ -27,4 +37,5 @@ it('the removal of leftovers ends without an error if the agent stops while it w
   const used = { name: 'iptables' } as Dataplane;
   const failure = await new Leftovers(options, host, log, stop.signal).removeOnce(used, []);
   assert.deepEqual([failure, logged], [undefined, []]);
+  assert.equal(stop.signal.aborted, true);
 });

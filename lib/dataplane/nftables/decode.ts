@@ -1,0 +1,315 @@
+import type { Family } from '../../cidr/address.ts';
+import type { Range } from '../../cidr/ranges.ts';
+import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
+import { NFPROTO } from '../../netlink/messages.ts';
+import { CMP, HOST_TO_NETWORK, NFT_LOOKUP_F_INV, NUMGEN_RANDOM, PORTS } from './encode.ts';
+import { KEYS, type MatchKey, type Statement, VERDICTS, type VerdictName } from './statement.ts';
+
+/** What a register holds, and the expressions that have put it there. */
+interface Held {
+  readonly by: readonly Expression[];
+  /** Undefined if it is not understood. */
+  readonly value:
+    | { readonly kind: 'key'; readonly key: MatchKey; readonly bytes: number; readonly mask?: string }
+    | { readonly kind: 'random'; readonly modulus: number; readonly isNetwork: boolean }
+    | { readonly kind: 'bytes'; readonly bytes: string }
+    | undefined;
+  /** Whether a statement has used it. */
+  isUsed: boolean;
+}
+
+/**
+ * The statements of a rule: what each expression does with what those before it have put into registers. An expression that is
+ * not understood becomes a statement of its own, with all its bytes: nothing is left out but counts.
+ */
+export function decode(family: Family, expressions: readonly Expression[]): readonly Statement[] {
+  const registers = new Map<number, Held>();
+  const statements: Statement[] = [];
+  const unused = (held: Held | undefined): void => {
+    if (held !== undefined && !held.isUsed) statements.push(other(held.by));
+  };
+  const put = (register: number, held: Omit<Held, 'isUsed'>): void => {
+    unused(registers.get(register));
+    registers.set(register, { ...held, isUsed: false });
+  };
+  const take = (register: number | undefined): Held | undefined => {
+    const held = register === undefined ? undefined : registers.get(register);
+    if (held !== undefined) held.isUsed = true;
+    return held;
+  };
+  for (const expression of expressions) {
+    const step = read(family, expression, take);
+    if ('register' in step) put(step.register, step);
+    else add(statements, step.statement);
+  }
+  for (const held of registers.values()) unused(held);
+  return statements;
+}
+
+type Step = { readonly statement: Statement } | ({ readonly register: number } & Omit<Held, 'isUsed'>);
+type Take = (register: number | undefined) => Held | undefined;
+
+function read(family: Family, expression: Expression, take: Take): Step {
+  switch (expression.name) {
+    case 'bitwise':
+    case 'byteorder': {
+      const held = take(expression.from);
+      if (expression.to === undefined || held === undefined) break;
+      const value = transformed(held.value, expression);
+      return { register: expression.to, by: [...held.by, expression], value };
+    }
+    case 'cmp':
+    case 'range':
+    case 'lookup': {
+      const held = take(expression.from);
+      return { statement: matchOf(held?.value, expression) ?? other([...(held?.by ?? []), expression]) };
+    }
+    case 'counter':
+      return { statement: { kind: 'counter' } };
+    case 'masq':
+    case 'nat':
+      return { statement: readTranslation(family, expression, take) };
+    case 'immediate':
+      if (expression.verdict !== undefined) return { statement: verdictOf(expression) };
+      break;
+  }
+  const value = loaded(family, expression);
+  const isLoad = expression.name !== 'unknown' && 'to' in expression && expression.to !== undefined;
+  const isSet = 'from' in expression && expression.from !== undefined;
+  const given = isSet ? (take(expression.from)?.by ?? []) : [];
+  if (!isLoad || isSet) return { statement: other([...given, expression]) };
+  return { register: expression.to, by: [expression], value };
+}
+
+function readTranslation(
+  family: Family,
+  expression: Extract<KnownExpression, { name: 'masq' | 'nat' }>,
+  take: Take,
+): Statement {
+  const isNat = expression.name === 'nat';
+  const address = isNat ? take(expression.fromAddress) : undefined;
+  const lastAddress = isNat ? take(expression.toAddress) : undefined;
+  const [port, lastPort] = [take(expression.fromPort), take(expression.toPort)];
+  const statement = translationOf(
+    family,
+    expression,
+    rangeIn(NFPROTO[family].bytes, address, lastAddress),
+    rangeIn(2, port, lastPort),
+  );
+  if (statement !== undefined) return statement;
+  const by = [address, lastAddress, port, lastPort].flatMap((held) => held?.by ?? []);
+  return other([...new Set(by), expression]);
+}
+
+/** Two comparisons of a key, one with the lowest and one with the highest value, are a range: so nft(8) before 1.1 writes it. */
+function add(statements: Statement[], statement: Statement): void {
+  const before = statements.at(-1);
+  const range = before && rangeOf(before, statement);
+  if (range === undefined) statements.push(statement);
+  else statements[statements.length - 1] = range;
+}
+
+function rangeOf(low: Statement, high: Statement): Statement | undefined {
+  if (low.kind !== 'match' || high.kind !== 'match' || low.key !== high.key) return undefined;
+  if (!('range' in low && 'range' in high) || low.isNot || high.isNot) return undefined;
+  const isPair = low.range.last === highestOf(low.key) && high.range.first === 0n;
+  if (!isPair || low.range.first > high.range.last) return undefined;
+  return { ...low, range: { first: low.range.first, last: high.range.last } };
+}
+
+function highestOf(key: MatchKey): bigint {
+  return (1n << BigInt(8 * KEYS[key].bytes)) - 1n;
+}
+
+/** What an expression loads; undefined if that is not understood. */
+function loaded(family: Family, expression: Expression): Held['value'] {
+  switch (expression.name) {
+    case 'numgen': {
+      const { modulus, type, offset = 0 } = expression;
+      const isRandom = type === NUMGEN_RANDOM && offset === 0 && modulus !== undefined;
+      return isRandom ? { kind: 'random', modulus, isNetwork: false } : undefined;
+    }
+    case 'immediate':
+      return expression.value === undefined ? undefined : { kind: 'bytes', bytes: expression.value };
+    default:
+      return keyIn(family, expression);
+  }
+}
+
+function keyIn(family: Family, expression: Expression): Held['value'] {
+  const has: Readonly<Record<string, unknown>> = { ...expression };
+  for (const [key, { load, bytes }] of Object.entries(KEYS)) {
+    if (isOfOther(family, key) || !Object.entries(load).every(([name, value]) => has[name] === value))
+      continue;
+    const length = expression.name === 'payload' ? expression.length : bytes;
+    if (length !== undefined && length <= bytes) return { kind: 'key', key: key as MatchKey, bytes: length };
+  }
+  return undefined;
+}
+
+/** Whether the key is a part of the other family's header. */
+function isOfOther(family: Family, key: string): boolean {
+  return key.startsWith(family === 'IPv4' ? 'ip6 ' : 'ip ');
+}
+
+function transformed(
+  value: Held['value'],
+  expression: Extract<KnownExpression, { name: 'bitwise' | 'byteorder' }>,
+): Held['value'] {
+  if (expression.name === 'byteorder') {
+    const { operation, length, size } = expression;
+    const isWhole = operation === HOST_TO_NETWORK && length === 4 && size === 4;
+    return isWhole && value?.kind === 'random' && !value.isNetwork
+      ? { ...value, isNetwork: true }
+      : undefined;
+  }
+  const { operation = 0, mask, xor = '' } = expression;
+  const isMask = operation === 0 && mask !== undefined && /^0*$/.test(xor);
+  return isMask && value?.kind === 'key' && value.mask === undefined ? { ...value, mask } : undefined;
+}
+
+/** What a comparison asks; undefined if it is not understood. */
+function matchOf(
+  value: Held['value'],
+  expression: Extract<KnownExpression, { name: 'cmp' | 'range' | 'lookup' }>,
+): Statement | undefined {
+  if (value?.kind === 'random') {
+    if (expression.name !== 'cmp' || expression.operation !== CMP.lt || !value.isNetwork) return undefined;
+    return { kind: 'chance', size: Number(numberOf(expression.value ?? '')), left: value.modulus };
+  }
+  if (value?.kind !== 'key') return undefined;
+  const { key, bytes } = value;
+  if (expression.name === 'lookup') {
+    const { set, flags = 0, to } = expression;
+    const isPlain =
+      set !== undefined && to === undefined && value.mask === undefined && bytes === KEYS[key].bytes;
+    return isPlain
+      ? { kind: 'match', key, set, ...((flags & NFT_LOOKUP_F_INV) !== 0 && { isNot: true }) }
+      : undefined;
+  }
+  if (expression.name === 'range') {
+    const { operation, first = '', last = '' } = expression;
+    if (value.mask !== undefined || KEYS[key].order === 'host' || bytes !== KEYS[key].bytes) return undefined;
+    const range = { first: numberOf(first), last: numberOf(last) };
+    return { kind: 'match', key, range, ...(operation === 1 && { isNot: true }) };
+  }
+  const { operation, value: compared = '' } = expression;
+  if (value.mask !== undefined)
+    return bytes === KEYS[key].bytes ? maskedMatch(key, value.mask, compared, operation) : undefined;
+  return comparison(key, bytes, compared, operation);
+}
+
+function comparison(
+  key: MatchKey,
+  bytes: number,
+  compared: string,
+  operation: number | undefined,
+): Statement | undefined {
+  const { bytes: all, order } = KEYS[key];
+  if (compared.length !== 2 * bytes) return undefined;
+  const rest = BigInt(8 * (all - bytes));
+  const first = numberIn(order, compared) << rest;
+  const last = first + (1n << rest) - 1n;
+  if (operation === CMP.eq || operation === CMP.neq)
+    return { kind: 'match', key, range: { first, last }, ...(operation === CMP.neq && { isNot: true }) };
+  if (order === 'host') return undefined;
+  const range = rangesOf({ first, last }, highestOf(key))[operation ?? -1];
+  return range === undefined || range.first > range.last ? undefined : { kind: 'match', key, range };
+}
+
+function rangesOf({ first, last }: Range, highest: bigint): Readonly<Record<number, Range>> {
+  return {
+    [CMP.lt]: { first: 0n, last: first - 1n },
+    [CMP.lte]: { first: 0n, last },
+    [CMP.gt]: { first: last + 1n, last: highest },
+    [CMP.gte]: { first, last: highest },
+  };
+}
+
+/** A prefix, or bits of which one must be set. */
+function maskedMatch(
+  key: MatchKey,
+  mask: string,
+  compared: string,
+  operation: number | undefined,
+): Statement | undefined {
+  const { bytes, order } = KEYS[key];
+  if (mask.length !== 2 * bytes || compared.length !== mask.length) return undefined;
+  if (operation !== CMP.eq && operation !== CMP.neq) return undefined;
+  const [bits, first] = [numberIn(order, mask), numberIn(order, compared)];
+  if (order === 'host') {
+    const isAny = first === 0n && bits !== 0n;
+    return isAny ? { kind: 'match', key, bits, ...(operation === CMP.eq && { isNot: true }) } : undefined;
+  }
+  const size = (1n << BigInt(8 * bytes)) - bits;
+  const isPrefix = (size & (size - 1n)) === 0n && first % size === 0n;
+  const range = { first, last: first + size - 1n };
+  return isPrefix ? { kind: 'match', key, range, ...(operation === CMP.neq && { isNot: true }) } : undefined;
+}
+
+function verdictOf(expression: Extract<KnownExpression, { name: 'immediate' }>): Statement {
+  const { code, chain } = expression.verdict ?? { code: Number.NaN };
+  const verdict = Object.entries(VERDICTS).find(([, known]) => known === code)?.[0];
+  if (expression.to !== 0 || verdict === undefined) return other([expression]);
+  return { kind: 'verdict', verdict: verdict as VerdictName, ...(chain !== undefined && { chain }) };
+}
+
+/** NF_NAT_RANGE_MAP_IPS, which the kernel adds if there are addresses. */
+const ADDRESSES = 0x1;
+
+function translationOf(
+  family: Family,
+  expression: Extract<KnownExpression, { name: 'masq' | 'nat' }>,
+  address: Range | 'none' | undefined,
+  ports: Range | 'none' | undefined,
+): Statement | undefined {
+  if (address === undefined || ports === undefined) return undefined;
+  const { flags: all = 0 } = expression;
+  // What is not used: another rule than the one that it looks like.
+  if ((ports === 'none') === ((all & PORTS) !== 0)) return undefined;
+  const flags = all & ~(ADDRESSES | PORTS);
+  const isSnat =
+    expression.name === 'nat' && expression.type === 0 && expression.family === NFPROTO[family].protocol;
+  if (expression.name === 'nat' && (!isSnat || address === 'none')) return undefined;
+  return {
+    kind: expression.name === 'masq' ? 'masquerade' : 'snat',
+    ...(address !== 'none' && { address }),
+    ...(ports !== 'none' && { ports: { first: Number(ports.first), last: Number(ports.last) } }),
+    flags,
+  };
+}
+
+/** From one register to the other; undefined if one of them holds anything but bytes. */
+function rangeIn(bytes: number, from: Held | undefined, to: Held | undefined): Range | 'none' | undefined {
+  if (from === undefined) return to === undefined ? 'none' : undefined;
+  const [first, last] = [from.value, (to ?? from).value];
+  if (first?.kind !== 'bytes' || last?.kind !== 'bytes') return undefined;
+  if (first.bytes.length !== 2 * bytes || last.bytes.length !== 2 * bytes) return undefined;
+  return { first: numberOf(first.bytes), last: numberOf(last.bytes) };
+}
+
+function numberIn(order: 'network' | 'host', digits: string): bigint {
+  return numberOf(order === 'network' ? digits : Buffer.from(digits, 'hex').reverse().toString('hex'));
+}
+
+function numberOf(digits: string): bigint {
+  return BigInt(`0x${digits || '0'}`);
+}
+
+/** Expressions behind which a packet goes on, whatever they do with it, if what they get from registers is no match. */
+const PASSING = ['log', 'meta', 'ct', 'notrack', 'objref'];
+
+function other(expressions: readonly Expression[]): Statement {
+  const last = expressions.at(-1);
+  const passes = last !== undefined && PASSING.includes(last.name === 'unknown' ? last.type : last.name);
+  return { kind: 'other', text: expressions.map(rawText).join(' '), passes };
+}
+
+/** All that the kernel sends for an expression. */
+function rawText(expression: Expression): string {
+  const { name, ...values } = expression;
+  const parts = Object.entries(values).map(
+    ([key, value]) => `${key} ${typeof value === 'object' ? JSON.stringify(value) : value}`,
+  );
+  return `[${[name, ...parts].join(' ')}]`;
+}

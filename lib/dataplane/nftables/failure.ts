@@ -1,0 +1,76 @@
+import { NetlinkError } from '../../netlink/error.ts';
+import { DataplaneError } from '../error.ts';
+
+/** Expressions of the agent's rules that are in modules of their own. */
+const MODULES: Readonly<Record<string, string>> = {
+  ct: 'nft_ct',
+  fib: 'nft_fib_ipv4 (for IPv6, nft_fib_ipv6)',
+  masq: 'nft_masq',
+  nat: 'nft_nat',
+  numgen: 'nft_numgen',
+};
+
+/** What the kernel says of a part that it does not know, and cannot load as a module. */
+const UNKNOWN = ['ENOENT', 'ENOTSUP'];
+
+/** The failure of a request for nf_tables as the dataplane's. Throws every other error. */
+export function dataplaneError(error: unknown): DataplaneError {
+  if (!(error instanceof NetlinkError)) throw error;
+  const { failure, message, code, at } = error;
+  const module = at?.expression === undefined ? undefined : MODULES[at.expression];
+  if (module !== undefined && UNKNOWN.includes(code ?? ''))
+    return new DataplaneError(
+      'unsupported',
+      `the kernel lacks ${module}: ${message}`,
+      'load it on the node (modprobe), or use --backend=iptables',
+    );
+  switch (failure) {
+    case 'denied':
+      return new DataplaneError('denied', message, 'run the agent as root with the capability NET_ADMIN');
+    case 'changed':
+      return new DataplaneError('raced', message, 'find out which other program changes the table');
+    case 'interrupted':
+      return new DataplaneError('busy', message, 'find out which other program changes rules all the time');
+    case 'unsupported':
+      // The kernel has nf_tables, but not all that the rules need.
+      if (at !== undefined)
+        return new DataplaneError(
+          'refused',
+          message,
+          `the kernel lacks a module (${Object.values(MODULES).join(', ')}): load it, or use --backend=iptables`,
+        );
+      return new DataplaneError(
+        'unsupported',
+        message,
+        'nftables needs netlink and a kernel with nf_tables: load the module, allow the socket (seccomp, SELinux), or use --backend=iptables',
+      );
+    case 'failed':
+      return failed(error);
+  }
+}
+
+function failed({ message, code, at }: NetlinkError): DataplaneError {
+  switch (code) {
+    case 'EINVAL':
+      if (at !== undefined) break;
+      // What the kernel says of a subsystem that it lacks, and cannot load as a module (nfnetlink.c).
+      return new DataplaneError(
+        'unsupported',
+        message,
+        'the kernel has no nf_tables: load it (modprobe), or use --backend=iptables',
+      );
+    case 'EBUSY':
+    case 'EAGAIN':
+    case 'ERESTART':
+      return new DataplaneError('busy', message, 'find out which other program changes rules all the time');
+    case 'EMSGSIZE':
+    case 'ENOBUFS':
+      return new DataplaneError(
+        'refused',
+        message,
+        'a user namespace may not raise the netlink buffer: raise net.core.wmem_max, or run as real root',
+      );
+  }
+  const remedy = 'find out what the kernel refuses: dmesg, and the list of its modules';
+  return new DataplaneError('refused', message, remedy);
+}
