@@ -157,7 +157,8 @@ function keyIn(bytes: Buffer, start: number, end: number, keyBytes: 4 | 16): big
 
 /**
  * All elements of a set. In a set of intervals, as in the kernel, a range goes up to the next edge, whether that is its end or the beginning of
- * another range; nft(8) may write an end at the lowest address, which ends nothing.
+ * another range; nft(8) may write an end at the lowest address, which ends nothing. The kernel accepts other ends that
+ * end nothing, and refuses ranges around them: such a set has others.
  */
 export function joinElements(parts: readonly Part[], keyBytes: number, isInterval = true): Elements {
   const all = parts.flatMap(({ edges }) => edges);
@@ -165,16 +166,23 @@ export function joinElements(parts: readonly Part[], keyBytes: number, isInterva
   const generations = [...new Set(parts.map(({ generation }) => generation))];
   const highest = 256n ** BigInt(keyBytes) - 1n;
   const ranges: Element[] = [];
-  for (const [index, { key, flags, packets }] of edges.entries()) {
-    if (flags === NFT_SET_ELEM_INTERVAL_END) continue;
+  let hasOthers = all.some((one) => one.hasOthers);
+  for (const [index, { key, packets }] of edges.entries()) {
+    if (isEnd(edges[index])) {
+      hasOthers ||= key !== 0n && (index === 0 || isEnd(edges[index - 1]));
+      continue;
+    }
     const next = edges[index + 1];
     if (next?.key === key)
       throw generations.length > 1 ? interrupted('list elements') : malformed('an element twice');
     const end = next === undefined ? highest : next.key - 1n;
     ranges.push({ first: key, last: isInterval ? end : key, packets });
   }
-  const hasOthers = all.some((one) => one.hasOthers);
   return { ranges, catchAll: all.length > edges.length, hasOthers, generations };
+}
+
+function isEnd(edge: Edge | undefined): boolean {
+  return edge?.flags === NFT_SET_ELEM_INTERVAL_END;
 }
 
 /** Ascending, an end before a beginning. The kernel sends them in order, which makes sorting cheap. */

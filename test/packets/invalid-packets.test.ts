@@ -17,9 +17,8 @@ import { fromText, toText } from '../lab/netlink.ts';
 import { NODE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import { STREAM_PORT, startStreams } from '../lab/stream.ts';
-import { configOf, createPacketLab, DATAPLANES, NO_LAB, sync } from './support.ts';
+import { configOf, createPacketLab, NFTABLES, NO_NFTABLES, sync } from './support.ts';
 
-const [NFTABLES = DATAPLANES[0]] = DATAPLANES.filter(({ name }) => name === 'nftables');
 /** The node has addresses in the ranges too, as a bridge of pods gives it one. */
 const CONFIG = configOf(
   'nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\nmasqueradeFromCIDRs: [10.244.0.0/16, 192.0.2.0/24, "fd00:244::/32", "2001:db8::/64"]\n',
@@ -43,7 +42,7 @@ const ORDINARY = 250;
 /** What conntrack refuses at least in each family. A busy connection may go on with a new entry. */
 const LEAST = 2 * STRAYS + IDLE;
 
-describe('packets that conntrack refuses', { concurrency: true, skip: NO_LAB }, () => {
+describe('packets that conntrack refuses', { concurrency: true, skip: NO_NFTABLES }, () => {
   it('leave with the address of their pod if no rule looks at them', async () => {
     await using lab = await createInvalidLab('off');
     await lab.refuse();

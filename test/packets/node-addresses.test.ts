@@ -39,8 +39,10 @@ it('packets leave with an address as long as its link has a carrier', { skip: NO
   if (WITH_NETLINK) await ip('address', 'add', `${LOWER.IPv4}/32`, 'dev', 'extra0', 'preferred_lft', '0');
   await node.volume({ 'ip-masq-x': AFTER });
   // With netlink only an event can bring a change in time.
-  const resync = WITH_NETLINK ? ['--resync-interval=1h'] : ['--resync-interval=1s', '--netlink=off'];
-  node.start('--enable-ipv6', SERVED, '--backend=nftables', ...resync);
+  const flags = WITH_NETLINK
+    ? ['--backend=nftables', '--resync-interval=1h']
+    : ['--backend=iptables', '--resync-interval=1s', '--netlink=off'];
+  node.start('--enable-ipv6', SERVED, ...flags);
   const arrivesFrom = async (address: string) => {
     let seen = '';
     await eventually(

@@ -4,7 +4,16 @@ import { FAMILIES } from '../kernel/support.ts';
 import { NODE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import { RUNS } from '../lab/runs.ts';
-import { configOf, createPacketLab, DATAPLANES, NO_LAB, type PacketLab, sync } from './support.ts';
+import {
+  configOf,
+  createPacketLab,
+  DATAPLANES,
+  NFTABLES,
+  NO_LAB,
+  NO_NFTABLES,
+  type PacketLab,
+  sync,
+} from './support.ts';
 
 const CONFIG = configOf('nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\n');
 const OUTSIDE = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
@@ -51,12 +60,9 @@ const MARKS = forBoth(
 
 const REPLACED = forBoth((ip) => `add table ${ip} ip-masq-agent\ndelete table ${ip} ip-masq-agent`);
 
-const [nftables] = DATAPLANES.filter(({ name }) => name === 'nftables');
-assert.ok(nftables);
-
-describe('kube-proxy in nftables mode', { skip: NO_LAB }, () => {
+describe('kube-proxy in nftables mode', { skip: NO_NFTABLES }, () => {
   it('sees packets before the agent does, whichever of the two started last', async () => {
-    await using lab = await createPacketLab(nftables);
+    await using lab = await createPacketLab(NFTABLES);
     await nft(lab, MARKS);
     await sync(lab.dataplane, CONFIG);
     let packets = 0;
@@ -83,7 +89,7 @@ describe('kube-proxy in nftables mode', { skip: NO_LAB }, () => {
   });
 });
 
-describe('a table of the agent that others have changed', { skip: NO_LAB, timeout: PATIENCE_MS }, () => {
+describe('a table of the agent that others have changed', { skip: NO_NFTABLES, timeout: PATIENCE_MS }, () => {
   /** What is done to the table, and what then differs of its chains. */
   const DAMAGES: readonly (readonly [what: string, damage: (tables: readonly string[]) => string])[] = [
     [
@@ -105,7 +111,7 @@ describe('a table of the agent that others have changed', { skip: NO_LAB, timeou
   ];
   for (const [what, damage] of DAMAGES)
     it(`${what}, and no packet meets no rules meanwhile`, async (test) => {
-      await using lab = await createPacketLab(nftables);
+      await using lab = await createPacketLab(NFTABLES);
       const listed = () => Promise.all(TABLES.map((ip) => list(lab, `list table ${ip} ip-masq-agent`)));
       await sync(lab.dataplane, CONFIG);
       const wanted = await listed();

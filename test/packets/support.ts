@@ -34,7 +34,7 @@ const IPTABLES: readonly [DataplaneKind, ...DataplaneKind[]] = [
   },
 ];
 
-const NFTABLES: DataplaneKind = {
+export const NFTABLES: DataplaneKind = {
   name: 'nftables',
   flags: ['--backend=nftables'],
   open: async (...values) => openNftables(...values),
@@ -53,6 +53,9 @@ const DEFAULTS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts: [] };
  * said that the tests are skipped. For root nothing is: there they fail.
  */
 export const NO_LAB = IS_ROOT ? false : await whyNoLab();
+
+/** Why nftables cannot be tested; false where it can. */
+export const NO_NFTABLES = WITH_NETLINK ? NO_LAB : 'NETLINK=off: nftables needs netlink';
 
 async function whyNoLab(): Promise<string | false> {
   try {

@@ -113,6 +113,26 @@ describe('messages of the kernel', () => {
     assert.deepEqual([readTwice(none).generations.length, readTwice(none).ranges.length], [2, 6]);
   });
 
+  it('have more than ranges if an end ends nothing, but for that at the lowest address', () => {
+    const others = (...edges: readonly (readonly ['first' | 'end', bigint])[]) => {
+      const all = edges.map(([kind, key]) => ({
+        key,
+        flags: kind === 'end' ? 1 : 0,
+        packets: undefined,
+        hasOthers: false,
+      }));
+      const { ranges, hasOthers } = joinElements([{ edges: all, generation: 0 }], 4);
+      return [ranges.length, hasOthers];
+    };
+    assert.deepEqual(others(['end', 0n], ['first', 8n], ['end', 16n], ['first', 16n], ['end', 24n]), [
+      2,
+      false,
+    ]);
+    assert.deepEqual(others(['end', 4n], ['first', 8n], ['end', 16n]), [1, true]);
+    assert.deepEqual(others(['first', 8n], ['end', 16n], ['end', 20n]), [1, true]);
+    assert.deepEqual(others(['first', 8n], ['end', 16n], ['end', 16n]), [1, true]);
+  });
+
   it('have both directions of a flow', () => {
     const [pod, outside, node] = [0x0af4_0102n, 0xcb00_7109n, 0xc000_0201n];
     assert.deepEqual(readFlow(captured('flow')), {
