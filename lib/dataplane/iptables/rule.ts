@@ -1,4 +1,4 @@
-import { ADDRESS_BITS, familyOf } from '../../cidr/address.ts';
+import { ADDRESS_BITS, familyOf, formatAddress, parseAddress } from '../../cidr/address.ts';
 import { parsePrefix } from '../../cidr/prefix.ts';
 
 /** A rule of one of the agent's chains. */
@@ -14,9 +14,11 @@ export interface KernelRule {
  */
 export function ruleWords(spec: string): readonly string[] {
   const words = splitWords(spec);
-  return words.map((word, index) =>
-    ['-d', '-s'].includes(words[index - 1] ?? '') ? canonicalCidr(word) : word,
-  );
+  return words.map((word, index) => {
+    const option = words[index - 1] ?? '';
+    if (option === '--to-source') return canonicalTranslation(word);
+    return ['-d', '-s'].includes(option) ? canonicalCidr(word) : word;
+  });
 }
 
 export function sameRule(a: string, b: string): boolean {
@@ -51,4 +53,11 @@ function canonicalCidr(word: string): string {
   const family = familyOf(word);
   const parsed = parsePrefix(family === undefined ? word : `${word}/${ADDRESS_BITS[family]}`);
   return 'prefix' in parsed ? parsed.prefix.text : word;
+}
+
+/** An address, or one in brackets with ports. iptables prints IPv6 addresses below 2^32 with an IPv4 address in them. */
+function canonicalTranslation(word: string): string {
+  const [, text = word] = /^\[(.*)\]/.exec(word) ?? [];
+  const address = parseAddress(text);
+  return address === undefined ? word : word.replace(text, formatAddress(address));
 }

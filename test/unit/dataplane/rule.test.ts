@@ -13,6 +13,8 @@ describe('a rule as iptables prints it', () => {
   for (const [a, b] of [
     ['-d ::10.0.0.0/104 -j RETURN', '-d ::a00:0/104 -j RETURN'],
     ['-d 10.0.0.1 -j RETURN', '-d 10.0.0.1/32 -j RETURN'],
+    ['-j SNAT --to-source ::10.0.0.1', '-j SNAT --to-source ::a00:1'],
+    ['-j SNAT --to-source [::10.0.0.1]:1024-2047', '-j SNAT --to-source [::a00:1]:1024-2047'],
     ['-m comment --comment word -j RETURN', '-m comment --comment "word" -j RETURN'],
   ] as const) {
     it(`is the same: ${a} and ${b}`, () => assert.ok(sameRule(a, b)));
@@ -22,6 +24,7 @@ describe('a rule as iptables prints it', () => {
     ['-d 10.0.0.0/8 -j RETURN', '-d 10.0.0.0/9 -j RETURN'],
     ['-m comment --comment "a b" -j RETURN', '-m comment --comment a b -j RETURN'],
     ['-j RETURN', '-j MASQUERADE'],
+    ['-j SNAT --to-source [::10.0.0.1]:1024-2047', '-j SNAT --to-source [::a00:1]:1024'],
   ] as const) {
     it(`is another: ${a} and ${b}`, () => assert.ok(!sameRule(a, b)));
   }
