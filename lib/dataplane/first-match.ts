@@ -1,6 +1,7 @@
 import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
 import { outcomeText } from '../policy/policy.ts';
 import type { VerdictRange, Verdicts } from '../policy/verdicts.ts';
+import { partitionPoint } from '../text/partition-point.ts';
 import type { Outcome, Rule } from './rule.ts';
 import { translatedAddress } from './translation.ts';
 
@@ -16,18 +17,21 @@ export function firstMatches(family: Family, rules: readonly Rule[]): Verdicts {
   const steps = rules.filter(({ outcome }) => outcome.kind !== 'goes on' || outcome.isGuess);
   const effects = steps.map(({ outcome }) => effectOf(outcome));
   const end = 1n << BigInt(ADDRESS_BITS[family]);
-  const edges = new Set([0n, end]);
+  const edges = [0n, end];
   for (const { destinations } of steps)
-    for (const { first, last } of destinations.ranges) edges.add(first).add(last + 1n);
-  const starts = [...edges].sort((a, b) => (a < b ? -1 : 1));
-  const indices = new Map(starts.map((start, index) => [start, index]));
+    for (const { first, last } of destinations.ranges) edges.push(first, last + 1n);
+  // No Set or Map: V8 hashes the lowest 64 bits of a bigint alone.
+  const starts = edges
+    .sort((a, b) => Number(a > b) - Number(a < b))
+    .filter((edge, index) => edge !== edges[index - 1]);
+  const indexOf = (start: bigint) => partitionPoint(starts, (other) => other < start);
   /** For each stretch of addresses, the index of the first rule that is meant; the number of rules if there is none. */
   const firstOf = (isMeant: (index: number) => boolean): Int32Array => {
     const found = new Int32Array(starts.length).fill(steps.length);
     // From the last rule to the first, which overwrites what those behind it say.
     for (let index = steps.length - 1; index >= 0; index -= 1)
       for (const { first, last } of (isMeant(index) && steps[index]?.destinations.ranges) || [])
-        found.fill(index, indices.get(first), indices.get(last + 1n));
+        found.fill(index, indexOf(first), indexOf(last + 1n));
     return found;
   };
 
