@@ -128,9 +128,12 @@ describe('a process of another user that has the name of the lock', onlyRoot, ()
     const squatter = await started(node, [process.execPath, '-e', HOLD]);
     const first = await running(node, '--cleanup-on-exit');
     await first.logged(/goes on without it/);
+    // So that it does not take the lock first.
+    first.kill('SIGSTOP');
     await squatter.stop();
     const second = node.start('--resync-interval=1h');
     await second.logged(/"reason":"start"|nothing to change|using iptables/);
+    first.kill('SIGCONT');
     const { code } = await first.ended;
     assert.equal(code, 1);
     assert.match(first.log(), /another agent holds .*started while this one had no lock/);
