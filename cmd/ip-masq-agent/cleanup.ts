@@ -1,8 +1,8 @@
 import { type Agent, inWords } from '../../lib/agent/holder.ts';
 import { tryLock } from '../../lib/agent/lock.ts';
 import { describeRemoval, hasFailed, type Removal, removeAll } from '../../lib/agent/remove.ts';
-import { type Place, placeName } from '../../lib/dataplane/dataplane.ts';
-import { listPlaces } from '../../lib/dataplane/open.ts';
+import { type RuleLocation, ruleLocationName } from '../../lib/dataplane/dataplane.ts';
+import { listRuleLocations } from '../../lib/dataplane/open.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { flagsOf } from './agent-flags.ts';
@@ -29,7 +29,7 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
     throw new SystemError(
       `${inWords(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
     );
-  const all = await listPlaces(dataplaneOptions(flags), commandHost(flags));
+  const all = await listRuleLocations(dataplaneOptions(flags), commandHost(flags));
   const { places, advice } =
     holder?.kind === 'agent'
       ? withRunningAgent(holder, flags['masq-chain'], all)
@@ -48,7 +48,7 @@ function tell(removal: Removal): void {
   const text = [describeRemoval(removal), ...rules].map(printable).join('\n  ');
   if (hasFailed(removal)) console.error(`ip-masq-agent: ${text}`);
   else print(`${text}\n`);
-  for (const one of stays) complain(`${placeName(removal)}: ${one}`);
+  for (const one of stays) complain(`${ruleLocationName(removal)}: ${one}`);
 }
 
 function removalJson({ family, dataplane, rules = [], stays, error }: Removal): object {
@@ -59,8 +59,8 @@ function removalJson({ family, dataplane, rules = [], stays, error }: Removal): 
 function withRunningAgent(
   agent: Agent,
   chain: string,
-  places: readonly Place[],
-): { readonly places: readonly Place[]; readonly advice: string | undefined } {
+  places: readonly RuleLocation[],
+): { readonly places: readonly RuleLocation[]; readonly advice: string | undefined } {
   const runs = `${inWords(agent)} runs on this node`;
   const kept = flagsOf(agent);
   if (kept === undefined || kept['masq-chain'] === chain) {
@@ -68,7 +68,7 @@ function withRunningAgent(
     return { places, advice };
   }
   // Whatever its chain is called, the tables of an agent have one name.
-  const isTable = ({ dataplane }: Place) => dataplane.iptables === undefined;
+  const isTable = ({ dataplane }: RuleLocation) => dataplane.iptables === undefined;
   if (kept.backend === 'iptables' || !places.some(isTable)) return { places, advice: undefined };
   const families = keptFamilies(kept);
   return {

@@ -1,11 +1,11 @@
 import type { MergedConfig } from '../config/config.ts';
-import type { Observed, Place, Plan } from '../dataplane/dataplane.ts';
+import type { Observed, Plan, RuleLocation } from '../dataplane/dataplane.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
 import { compilePolicy, type Family, type Policy } from '../policy/policy.ts';
-import type { PlaceState, UnreadablePlace } from './places.ts';
+import type { RuleLocationState, UnreadableRuleLocation } from './rule-locations.ts';
 
 /** What a sync would do in one place. */
-export interface Preview extends Place {
+export interface Preview extends RuleLocation {
   /** Undefined if nothing differs. */
   readonly plan: Plan | undefined;
   /** The kernel now; undefined if it cannot be read. */
@@ -13,7 +13,7 @@ export interface Preview extends Place {
   /** Undefined if the family is turned off. */
   readonly policy?: Policy;
   /** Why the agent cannot look for leftovers in a family that is turned off. */
-  readonly unreadable?: UnreadablePlace;
+  readonly unreadable?: UnreadableRuleLocation;
 }
 
 /**
@@ -21,7 +21,11 @@ export interface Preview extends Place {
  *
  * @throws {DataplaneError} if a family is kept that cannot be read
  */
-export function preview(state: PlaceState, config: MergedConfig, families: readonly Family[]): Preview {
+export function preview(
+  state: RuleLocationState,
+  config: MergedConfig,
+  families: readonly Family[],
+): Preview {
   const { dataplane, family } = state;
   const place = { dataplane, family };
   const isKept = families.includes(family);

@@ -1,4 +1,4 @@
-import { type Place, placeName } from '../dataplane/dataplane.ts';
+import { type RuleLocation, ruleLocationName } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
 import { adviceText } from '../text/advice.ts';
@@ -6,7 +6,7 @@ import { counted } from '../text/words.ts';
 import { removeRules } from './reconcile.ts';
 import type { RetryOptions } from './retry.ts';
 
-export interface Removal extends Place {
+export interface Removal extends RuleLocation {
   /** Whether nothing was removed, but only observed. */
   readonly isDry: boolean;
   /** The removed rules and jumps; undefined if there were none, or it failed. */
@@ -23,7 +23,7 @@ export interface Removal extends Place {
  * @param isDry only says what it would remove
  */
 export async function removeAll(
-  places: readonly Place[],
+  places: readonly RuleLocation[],
   options: RetryOptions,
   isDry = false,
 ): Promise<readonly Removal[]> {
@@ -58,7 +58,7 @@ export function logRemoval(log: Logger, removal: Removal, why = ''): void {
 }
 
 export function describeRemoval(removal: Removal): string {
-  return `${placeName(removal)}: ${resultText(removal)}`;
+  return `${ruleLocationName(removal)}: ${resultText(removal)}`;
 }
 
 function resultText({ rules, error, isDry }: Removal): string {

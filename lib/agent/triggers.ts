@@ -157,7 +157,7 @@ export class Triggers implements AsyncIterable<Trigger> {
           this.#warn(error);
         });
       this.#isWatching = true;
-      this.#notices.warn([], 'watching the config directory again');
+      this.#notices.updateWarnings([], 'watching the config directory again');
     } catch (error) {
       this.#warn(error);
     }
@@ -166,7 +166,7 @@ export class Triggers implements AsyncIterable<Trigger> {
   #warn(error: unknown): void {
     const isLimit = ['ENOSPC', 'EMFILE'].includes(errorCode(error) ?? '');
     const remedy = isLimit ? '; raise fs.inotify.max_user_watches or max_user_instances' : '';
-    this.#notices.warn([
+    this.#notices.updateWarnings([
       `cannot watch the config directory, changes wait for the resync: ${errorMessage(error)}${remedy}`,
     ]);
   }

@@ -16,7 +16,7 @@ export interface MergedConfig extends Merged {
   /** Names of the config files, in byte order; none if the defaults apply. */
   readonly configFiles: readonly string[];
   /** Conflicts, and what the checks have found; the gravest first. */
-  readonly conflicts: readonly Problem[];
+  readonly findings: readonly Problem[];
 }
 
 /**
@@ -38,5 +38,5 @@ export interface ConfigOptions extends Limits {
   readonly noMasqAllReservedRanges: boolean;
   /** Names of config files that must be there. */
   readonly requiredFiles: readonly string[];
-  readonly check: Check;
+  readonly checkVerdicts: Check;
 }

@@ -99,13 +99,15 @@ function* merging(
   // What has an error may lack entries: nothing follows from what it does to addresses.
   const isComplete = found.reported().every(({ kind }) => KINDS[kind].severity !== 'error');
   const listOrigins = configs.map(({ listOrigin }) => listOrigin);
-  const checked = isComplete ? options.check(config, listOrigins).map((one) => problem(one.kind, one)) : [];
+  const checked = isComplete
+    ? options.checkVerdicts(config, listOrigins).map((one) => problem(one.kind, one))
+    : [];
   for (const one of checked) found.add(one);
   const problems = found.reported();
   if (problems.some(({ severity }) => severity === 'error'))
     return { config: undefined, problems, validated: all };
-  const everything = gravestFirst([...config.conflicts, ...checked]);
-  return { config: { ...config, conflicts: everything }, problems, validated: all };
+  const everything = gravestFirst([...config.findings, ...checked]);
+  return { config: { ...config, findings: everything }, problems, validated: all };
 }
 
 /** What was found in the same text before. With a problem in it, the text is read again: the limits may differ. */
@@ -158,5 +160,5 @@ function shortened(config: FileConfig, quota: number): FileConfig {
 function tooManyListed(listed: number, configFile: ConfigFile, { cidrLimitMax }: ConfigOptions): Problem {
   const message = `all config files together list ${counted(listed, 'CIDR')}, but may list only ${cidrLimitMax}`;
   const remedy = 'join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max';
-  return fileProblem(configFile.outer?.file.name ?? configFile.name, message, remedy, 'cidr-limit');
+  return fileProblem(configFile.embeddedIn?.file.name ?? configFile.name, message, remedy, 'cidr-limit');
 }

@@ -20,14 +20,14 @@ export function mergeConfigs(
     const ranges = noMasqAllReservedRanges ? [...PRIVATE_RANGES, ...OTHER_RESERVED_RANGES] : PRIVATE_RANGES;
     const nonMasqueradeCIDRs = ranges
       .filter(({ prefix }) => families.includes(prefix.family))
-      .map(({ prefix, rfc }) => ({ value: prefix, origin: { kind: 'built-in', reason: rfc } }) as const);
-    return { configFiles: [], ...merged, nonMasqueradeCIDRs, conflicts: [] };
+      .map(({ prefix, rfc }) => ({ value: prefix, origin: { kind: 'built-in', basis: rfc } }) as const);
+    return { configFiles: [], ...merged, nonMasqueradeCIDRs, findings: [] };
   }
   const flags = { IPv4: merged.masqLinkLocal.value, IPv6: merged.masqLinkLocalIPv6.value };
   for (const conflict of findConflicts(configs, flags)) conflicts.add(conflict);
   return {
     configFiles: configs.map(({ configFile }) => configFile),
     ...merged,
-    conflicts: gravestFirst(conflicts.reported()),
+    findings: gravestFirst(conflicts.reported()),
   };
 }

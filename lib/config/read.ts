@@ -22,7 +22,7 @@ import {
   configLimitProblem,
   decodeFile,
   isConfigFileName,
-  NEAR_PREFIX,
+  NEAR_MISS_PREFIX,
   nearMissText,
 } from './config-file.ts';
 import { DEFAULT_LIMITS, MAX_BYTES, MAX_CONFIG_FILES } from './limits.ts';
@@ -78,7 +78,7 @@ function readOnce(dir: string, projected: boolean, limit: number): VolumeVersion
   const id = dataLink(dir);
   if (id === undefined && projected) throw new BrokenVolume('is gone from');
   const home = realpathSync.native(dir);
-  const paths = id === undefined ? list(dir) : discover(dir, versionDir(home, id));
+  const paths = id === undefined ? listCandidates(dir) : listVolume(dir, versionDir(home, id));
   const { configFiles, failures } = readConfigFiles(paths.filter(isConfigFile), home, limit);
   if (dataLink(dir) !== id) throw new Changed();
 
@@ -88,11 +88,11 @@ function readOnce(dir: string, projected: boolean, limit: number): VolumeVersion
   return { id, configFiles, problems: [...failures, ...nearMisses] };
 }
 
-function readConfigFiles(paths: readonly ConfigFilePath[], home: string, limit: number) {
+function readConfigFiles(candidates: readonly CandidatePath[], home: string, limit: number) {
   const configFiles: ConfigFile[] = [];
   const failures: Problem[] = [];
   let bytes = 0;
-  for (const [index, path] of paths.entries()) {
+  for (const [index, path] of candidates.entries()) {
     if (index === MAX_CONFIG_FILES) {
       const message = `is one of more than ${MAX_CONFIG_FILES} config files, of which no more are read`;
       failures.push(fileProblem(path.name, message, 'join config files'));
@@ -113,7 +113,7 @@ function readConfigFiles(paths: readonly ConfigFilePath[], home: string, limit: 
   return { configFiles, failures };
 }
 
-function isConfigFile({ name }: ConfigFilePath): boolean {
+function isConfigFile({ name }: CandidatePath): boolean {
   return isConfigFileName(name);
 }
 
@@ -143,7 +143,7 @@ function versionDir(home: string, id: string): string {
   throw new BrokenVolume(version === undefined ? 'leads to no directory in' : 'leads out of');
 }
 
-interface ConfigFilePath {
+interface CandidatePath {
   readonly name: string;
   readonly path: string;
 }
@@ -152,19 +152,19 @@ interface ConfigFilePath {
  * The files of the volume version, and what else of that name stands beside `..data`. The visible links into
  * `..data` are passed over: kubelet adds and removes them only after the swap, so they lag behind it.
  */
-function discover(dir: string, version: string): readonly ConfigFilePath[] {
-  const beside = list(dir).filter((entry) => !isDataLink(entry));
+function listVolume(dir: string, version: string): readonly CandidatePath[] {
+  const beside = listCandidates(dir).filter((entry) => !isDataLink(entry));
   try {
-    return [...list(version), ...beside].sort(byName);
+    return [...listCandidates(version), ...beside].sort(byName);
   } catch (error) {
     throw errorCode(error) === 'ENOENT' ? new Changed() : error;
   }
 }
 
-function list(dir: string): readonly ConfigFilePath[] {
+function listCandidates(dir: string): readonly CandidatePath[] {
   // fast-glob takes a missing directory for an empty one; here it is an error.
   statSync(dir);
-  const names = glob.sync(`${NEAR_PREFIX}*`, {
+  const names = glob.sync(`${NEAR_MISS_PREFIX}*`, {
     cwd: dir,
     deep: 1,
     onlyFiles: false,
@@ -184,7 +184,7 @@ function firstEntries(dir: string): readonly Dirent[] {
   const open = opendirSync(dir);
   try {
     for (let entry = open.readSync(); entry !== null; entry = open.readSync()) {
-      if (!entry.name.startsWith(NEAR_PREFIX)) continue;
+      if (!entry.name.startsWith(NEAR_MISS_PREFIX)) continue;
       const some = kept[isConfigFileName(entry.name) ? 'configFiles' : 'others'];
       some.push(entry);
       if (some.length > 2 * MAX_CONFIG_FILES) some.sort(byName).splice(MAX_CONFIG_FILES + 1);
@@ -195,21 +195,21 @@ function firstEntries(dir: string): readonly Dirent[] {
   return [...kept.configFiles, ...kept.others];
 }
 
-function isDataLink({ name, path }: ConfigFilePath): boolean {
+function isDataLink({ name, path }: CandidatePath): boolean {
   return orUndefined(() => readlinkSync(path)) === join(DATA_LINK, name);
 }
 
-function byName(a: Pick<ConfigFilePath, 'name'>, b: Pick<ConfigFilePath, 'name'>): number {
+function byName(a: Pick<CandidatePath, 'name'>, b: Pick<CandidatePath, 'name'>): number {
   return byteOrder(a.name, b.name);
 }
 
-function readConfigFile(configFile: ConfigFilePath, home: string): ConfigFile | Problem {
-  const { name, path } = configFile;
+function readConfigFile(candidate: CandidatePath, home: string): ConfigFile | Problem {
+  const { name, path } = candidate;
   try {
     const read = readRegular(path, home);
     return Buffer.isBuffer(read) ? decodeFile(name, read) : fileProblem(name, ...read);
   } catch (error) {
-    return fileProblem(name, ...explain(error, configFile));
+    return fileProblem(name, ...unreadableReason(error, candidate));
   }
 }
 
@@ -251,7 +251,7 @@ function requireConfigError(error: unknown): void {
 }
 
 /** Why a file that was listed cannot be read; throws `Changed` if it has merely gone since. */
-function explain(error: unknown, { name, path }: ConfigFilePath): Unreadable {
+function unreadableReason(error: unknown, { name, path }: CandidatePath): Unreadable {
   if (error instanceof Changed) throw error;
   requireConfigError(error);
   if (errorCode(error) !== 'ENOENT')

@@ -4,7 +4,7 @@ import { scalarLine } from './config-file-lines.ts';
 import { intervalError, parseDuration } from './duration.ts';
 import type { About, Key } from './key.ts';
 
-const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', reason: 'default' } };
+const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', basis: 'default' } };
 
 /** A boolean; if any config file sets true, true wins. */
 export function booleanKey(about: About): Key<'flag', Located<boolean> | undefined, Located<boolean>> {

@@ -81,18 +81,18 @@ export interface Observed {
 }
 
 /** A place where rules of the agent can be: a dataplane that is installed, and a family. */
-export interface Place {
+export interface RuleLocation {
   readonly dataplane: Dataplane;
   readonly family: Family;
 }
 
 /** The place in words: `IPv4, iptables 1.8.9 (nft)`. Equal for the same place at another time. */
-export function placeName({ dataplane, family }: Place): string {
+export function ruleLocationName({ dataplane, family }: RuleLocation): string {
   return `${family}, ${dataplane.name}`;
 }
 
 /** The agent's rules in a place. */
-export interface OwnRules extends Place {
+export interface OwnRules extends RuleLocation {
   readonly rules: readonly string[];
 }
 
@@ -166,7 +166,7 @@ export interface KernelVerdicts extends Verdicts {
 }
 
 /** What the agent's rules in the kernel do with packets to an address. */
-export interface KernelVerdict extends Pick<VerdictRange, 'as' | 'rule'> {
+export interface KernelVerdict extends Pick<VerdictRange, 'as' | 'kernelRule'> {
   /** If the rules were changed so that more than the destination decides, the verdict is unknown. */
   readonly state: KernelVerdicts['state'] | 'changed';
   readonly verdict: Verdict;

@@ -20,12 +20,12 @@ export function verdictAt(
     return {
       state,
       verdict: 'not_masqueraded',
-      rule: `packets from ${formatAddress(source)} are left alone`,
+      kernelRule: `packets from ${formatAddress(source)} are left alone`,
     };
   const match = ranges.find((one) => isIn(value, one));
   const isKnown = match?.verdict !== undefined;
-  const { verdict = 'not_masqueraded', as, rule } = match ?? {};
-  return { state: isKnown ? state : 'changed', verdict, as, rule };
+  const { verdict = 'not_masqueraded', as, kernelRule } = match ?? {};
+  return { state: isKnown ? state : 'changed', verdict, as, kernelRule };
 }
 
 /** What happens to packets if the kernel gets the policy. Without rules before, everything would change: that is said in short. */
@@ -41,7 +41,7 @@ export function together(a: KernelVerdicts, b: KernelVerdicts): KernelVerdicts {
   const ranges = Array.from(sideBySide(a, b), ({ first, last, before, after }): VerdictRange => {
     // It depends on where the packet comes from.
     if (!isSameSource && (before.verdict !== 'not_masqueraded' || after.verdict !== 'not_masqueraded'))
-      return { first, last, verdict: undefined, rule: before.rule ?? after.rule };
+      return { first, last, verdict: undefined, kernelRule: before.kernelRule ?? after.kernelRule };
     const masquerades = [before, after].find(({ verdict }) => verdict === 'masqueraded');
     const decides = masquerades ?? (before.verdict === undefined ? before : after);
     return { ...decides, first, last };

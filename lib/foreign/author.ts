@@ -142,10 +142,10 @@ export const AUTHOR_IDS: readonly string[] = [...SIGNATURES, UNKNOWN].map(({ id 
 /**
  * Who writes a rule.
  *
- * @param where the base chain, as `BaseChain.where`
+ * @param chainText the base chain, as `BaseChain.chainText`
  * @param path the texts of the rules that lead to it, and of the rule itself
  */
-export function authorOf(where: string, path: readonly string[]): Author {
-  const evidence = [`${where} `, ...path].join('\n');
+export function authorOf(chainText: string, path: readonly string[]): Author {
+  const evidence = [`${chainText} `, ...path].join('\n');
   return SIGNATURES.find(({ sign }) => sign.test(evidence)) ?? UNKNOWN;
 }

@@ -33,7 +33,7 @@ const AT_ONCE = 1_000;
 export const MOST_FINDINGS = 20;
 
 /** More foreign rules than the limits allow. */
-export class TooMany extends Error {
+export class TooManyRules extends Error {
   constructor() {
     super('there are too many foreign rules to analyse');
   }
@@ -56,7 +56,7 @@ export class Budget {
   /**
    * Does a part of the work, after all else that waits in this process. It calls `check` in every loop.
    *
-   * @throws {TooMany}
+   * @throws {TooManyRules}
    */
   async work<Result>(part: () => Result): Promise<Result> {
     await setImmediate();
@@ -72,7 +72,7 @@ export class Budget {
   /**
    * Does the same with each of the values, a thousand at a time.
    *
-   * @throws {TooMany}
+   * @throws {TooManyRules}
    */
   async map<Value, Result>(
     values: readonly Value[],
@@ -90,9 +90,9 @@ export class Budget {
     return results;
   }
 
-  /** @throws {TooMany} */
+  /** @throws {TooManyRules} */
   check(): void {
-    if (this.#cpuNow() - this.#started > this.#cpuMs) throw new TooMany();
+    if (this.#cpuNow() - this.#started > this.#cpuMs) throw new TooManyRules();
   }
 
   /** The same host, but what its tools print counts: they throw TooMany beyond the limits. */
@@ -100,10 +100,10 @@ export class Budget {
     return {
       run: async (file, args, input) => {
         this.#tools -= 1;
-        if (this.#tools < 0) throw new TooMany();
+        if (this.#tools < 0) throw new TooManyRules();
         const result = await host.run(file, args, input);
         this.#outputBytes -= result.stdout.length;
-        if (this.#outputBytes < 0 || result.stdout.length > ONE_OUTPUT_BYTES) throw new TooMany();
+        if (this.#outputBytes < 0 || result.stdout.length > ONE_OUTPUT_BYTES) throw new TooManyRules();
         return result;
       },
       readText: (path) => host.readText(path),

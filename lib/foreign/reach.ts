@@ -22,7 +22,7 @@ interface PacketSet {
 }
 
 /** A masquerading rule, and the packets that may reach it; the last rule of their path is the rule itself. */
-export interface Reached extends PacketSet {
+export interface ReachedRule extends PacketSet {
   readonly rule: Rule;
 }
 
@@ -32,10 +32,10 @@ export interface Reached extends PacketSet {
  *
  * @throws {TooMany}
  */
-export async function reach(
+export async function visitMasquerading(
   base: BaseChain,
   budget: Budget,
-  visit: (reached: Reached) => void,
+  visit: (reached: ReachedRule) => void,
 ): Promise<void> {
   const start = { destinations: everything(base.family), conditions: [], path: [] };
   const entering = new Map<string, PacketSet>([[base.name, start]]);
@@ -72,7 +72,7 @@ function callersFirst({ name: base, chains }: BaseChain, budget: Budget): readon
 }
 
 /** The rules of a chain that masquerade or lead on, and the packets that may reach them. */
-function* followed(packets: PacketSet, rules: readonly Rule[], budget: Budget): Generator<Reached> {
+function* followed(packets: PacketSet, rules: readonly Rule[], budget: Budget): Generator<ReachedRule> {
   const taken = new Taken(packets.destinations.family);
   for (const rule of rules) {
     budget.check();

@@ -11,7 +11,7 @@ import { INTERIM_TABLE, NFT_FAMILY, TABLE } from '../dataplane/nftables/names.ts
 import type { IptablesMode } from '../dataplane/options.ts';
 import type { NatChain } from '../netlink/replies.ts';
 import { type BaseChain, type ReadRules, readBaseChain } from './base-chain.ts';
-import { Budget, MOST_CHAINS, MOST_LISTED, READ_MS, TooMany } from './budget.ts';
+import { Budget, MOST_CHAINS, MOST_LISTED, READ_MS, TooManyRules } from './budget.ts';
 import {
   createNftReader,
   createRefusal,
@@ -39,7 +39,7 @@ export interface NodeRules {
   /** What is not read on purpose, and why that does no harm, in words. */
   readonly skipped: readonly string[];
   /** kube-proxy's chains at the priority of the chains of iptables, if the agent's rules are there: see `orderFindings`. */
-  readonly rivals: readonly { readonly family: Family; readonly where: string }[];
+  readonly rivals: readonly { readonly family: Family; readonly chainText: string }[];
 }
 
 /**
@@ -75,10 +75,10 @@ export async function readNode(
       if (base !== undefined) baseChains.push(base);
     }
   } catch (error) {
-    if (!(error instanceof TooMany)) throw error;
+    if (!(error instanceof TooManyRules)) throw error;
     unread.push(error.message);
   }
-  unread.push(...baseChains.flatMap((base) => base.unread.map((what) => `${base.where}: ${what}`)));
+  unread.push(...baseChains.flatMap((base) => base.unread.map((what) => `${base.chainText}: ${what}`)));
   const skipped = families.flatMap((family) =>
     nativeChains(family, listed)
       .filter(isSkipped)
@@ -90,7 +90,7 @@ export async function readNode(
     skipped: [...new Set(skipped.map(({ base }) => skippedText(base)))],
     rivals: skipped
       .filter(({ base }) => iptables !== undefined && base.priority === SRCNAT)
-      .map(({ family, base }) => ({ family, where: whereOf(base) })),
+      .map(({ family, base }) => ({ family, chainText: chainTextOf(base) })),
   };
 }
 
@@ -154,12 +154,12 @@ interface Reader {
   readonly refusal: Refusal;
 }
 
-function whereOf({ family, table, chain }: NatChain): string {
+function chainTextOf({ family, table, chain }: NatChain): string {
   return `nftables ${family} ${table} ${chain}`;
 }
 
 function readNative({ nft }: Reader, family: Family, base: NatChain): Promise<BaseChain | undefined> {
-  const chain = { where: whereOf(base), family, name: base.chain };
+  const chain = { chainText: chainTextOf(base), family, name: base.chain };
   return readBaseChain(chain, MOST_CHAINS.nft, nft(base, family));
 }
 
@@ -210,9 +210,9 @@ async function readLegacyMode(
   throw new DataplaneError('missing', message, 'install it, or use an image that has it');
 }
 
-function postrouting(family: Family, mode: IptablesMode): Pick<BaseChain, 'where' | 'family' | 'name'> {
+function postrouting(family: Family, mode: IptablesMode): Pick<BaseChain, 'chainText' | 'family' | 'name'> {
   const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
-  return { where: `${command} (${mode}) nat ${POSTROUTING}`, family, name: POSTROUTING };
+  return { chainText: `${command} (${mode}) nat ${POSTROUTING}`, family, name: POSTROUTING };
 }
 
 /**

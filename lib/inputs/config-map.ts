@@ -1,10 +1,10 @@
 import {
   type ConfigFile,
   decodeFile,
+  type Embedding,
   isConfigFileName,
   isNearMiss,
   nearMissText,
-  type OuterFile,
   originIn,
   problemIn,
 } from '../config/config-file.ts';
@@ -31,18 +31,18 @@ export function isMergeKey({ key }: Pair): boolean {
 export class Collector {
   readonly configFiles: ConfigFile[] = [];
   readonly problems: Problem[] = [];
-  readonly #file: ConfigFile;
+  readonly #manifest: ConfigFile;
   readonly #start: number;
 
   /** @param start where in the file the text begins that the nodes count in */
-  constructor(file: ConfigFile, start: number) {
-    this.#file = file;
+  constructor(manifest: ConfigFile, start: number) {
+    this.#manifest = manifest;
     this.#start = start;
   }
 
   report(kind: ProblemKind, node: Node, message: string, remedy: string, other?: Node): void {
     const theOther = other && this.#visible(other);
-    this.problems.push(problemIn(this.#file, kind, this.#visible(node), message, remedy, theOther));
+    this.problems.push(problemIn(this.#manifest, kind, this.#visible(node), message, remedy, theOther));
   }
 
   reportMergeKey(key: Node): void {
@@ -61,13 +61,14 @@ export class Collector {
       return;
     }
     const decoded = decodeFile(name, bytes);
-    if ('text' in decoded) this.configFiles.push({ ...decoded, outer: this.#found(value, isVerbatim) });
+    if ('text' in decoded)
+      this.configFiles.push({ ...decoded, embeddedIn: this.#embeddingOf(value, isVerbatim) });
     else this.report(decoded.kind, value, `${quote(name)} ${decoded.message}`, decoded.remedy);
   }
 
   /** To the character in a literal block, in which each line is one of the file; else only where the value begins. */
-  #found(value: Node, isVerbatim: boolean): OuterFile {
-    const file = this.#file;
+  #embeddingOf(value: Node, isVerbatim: boolean): Embedding {
+    const file = this.#manifest;
     if (isVerbatim && value.kind === 'scalar' && value.indentation !== undefined) {
       const { line } = originIn(file, this.#start + value.offset);
       return { file, line, column: value.indentation + 1, lineByLine: true };
@@ -80,7 +81,7 @@ export class Collector {
   #visible(node: Node) {
     const visible = /\S/g;
     visible.lastIndex = this.#start + node.offset;
-    return { offset: visible.exec(this.#file.text)?.index ?? this.#start + node.offset };
+    return { offset: visible.exec(this.#manifest.text)?.index ?? this.#start + node.offset };
   }
 }
 

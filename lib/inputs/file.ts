@@ -52,7 +52,7 @@ export function joined(parts: readonly Inputs[]): Inputs {
 /** A config file that is a file by itself. */
 export function wholeFile(path: string, configFile: ConfigFile): ConfigFile {
   const file = { name: path, text: configFile.text };
-  return { ...configFile, outer: { file, line: 1, column: 1, lineByLine: true } };
+  return { ...configFile, embeddedIn: { file, line: 1, column: 1, lineByLine: true } };
 }
 
 /** Nothing but a problem with a path as a whole. */

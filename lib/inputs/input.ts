@@ -80,8 +80,8 @@ function withinLimit(configFiles: readonly ConfigFile[], limit: number): readonl
   return end === -1 ? configFiles : configFiles.slice(0, end);
 }
 
-function fileOf({ name, outer }: ConfigFile): string {
-  return outer?.file.name ?? name;
+function fileOf({ name, embeddedIn }: ConfigFile): string {
+  return embeddedIn?.file.name ?? name;
 }
 
 function placeOf(configFile: ConfigFile): string {

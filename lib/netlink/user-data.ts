@@ -4,7 +4,12 @@
  */
 
 /** Types of the part with the comment. */
-const TYPES = { table: { comment: 0 }, chain: { comment: 0 }, rule: { comment: 0 }, set: { comment: 7 } } as const;
+const TYPES = {
+  table: { comment: 0 },
+  chain: { comment: 0 },
+  rule: { comment: 0 },
+  set: { comment: 7 },
+} as const;
 
 export type Commented = keyof typeof TYPES;
 
@@ -33,7 +38,8 @@ export function readUserData(kind: Commented, bytes: Buffer): UserData {
     if (type === commentType && part.length === length && part.at(-1) === 0)
       comment = part.toString('utf8', 0, length - 1);
     // Keys that are addresses have no other byte order: nft keeps what the kernel tells anyway.
-    else if (kind !== 'set' || !bytes.subarray(at, at + 2 + length).equals(HIGHEST_FIRST)) extra += bytes.toString('hex', at, at + 2 + length);
+    else if (kind !== 'set' || !bytes.subarray(at, at + 2 + length).equals(HIGHEST_FIRST))
+      extra += bytes.toString('hex', at, at + 2 + length);
     at += 2 + length;
   }
   return { ...(comment !== undefined && { comment }), ...(extra !== '' && { extra }) };

@@ -50,7 +50,7 @@ function continues(a: ChangedRange, b: ChangedRange): boolean {
     a.last + 1n === b.first &&
     isSame(a.before, b.before) &&
     isSame(a.after, b.after) &&
-    (a.before.verdict !== undefined || a.before.rule === b.before.rule)
+    (a.before.verdict !== undefined || a.before.kernelRule === b.before.kernelRule)
   );
 }
 
@@ -159,7 +159,7 @@ const MAX_RULE = 400;
 
 function changeLine(family: Family, { before, after, ...range }: ChangedRange): string {
   const reason =
-    before.verdict === undefined && before.rule !== undefined ? ` (${shorten(before.rule)})` : '';
+    before.verdict === undefined && before.kernelRule !== undefined ? ` (${shorten(before.kernelRule)})` : '';
   return `${formatRange(family, range)}: ${verdictText(before)}${reason} → ${verdictText(after)}`;
 }
 

@@ -123,12 +123,12 @@ function broken(assertion: GivenAssertion, { config, policy, segments }: Judged)
   if (found === undefined) return undefined;
   const deciding = decidingOrigin(config, prefix.family, found);
   const why = (withOrigins: boolean) => describeBreaches(config, prefix.family, found, withOrigins);
-  const isOfAll = from === undefined && found.elsewhere.length > 0;
+  const shouldNameSources = from === undefined && found.unlistedSources.length > 0;
   if ('flag' in assertion)
     return {
       kind: 'assertion',
       message: `the assertion --${assertion.flag}=${trafficText(assertion)} is broken: ${why(true)}`,
-      remedy: isOfAll
+      remedy: shouldNameSources
         ? `correct the config files; if they are right, say in the flag whose packets are meant: "${prefix.text} from CIDR"`
         : 'correct the config files; if they are right, change the flag',
       ...(deciding && { at: deciding }),
@@ -138,7 +138,7 @@ function broken(assertion: GivenAssertion, { config, policy, segments }: Judged)
     kind: 'expectation',
     at: assertion.origin,
     message: `${traffic} is expected to be ${VERDICT_TEXT[verdict]}, but ${why(found.destinations.length > 1)}`,
-    remedy: isOfAll
+    remedy: shouldNameSources
       ? `correct the config files, or say in the expectation whose packets are meant: "${traffic} from CIDR"`
       : 'correct the config files, or the expectation',
     ...(deciding && { other: deciding }),

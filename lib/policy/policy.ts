@@ -58,12 +58,12 @@ export interface Policy {
 export function compilePolicy(config: MergedConfig, family: Family, own?: readonly OwnAddress[]): Policy {
   const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses, ...settings } =
     config;
-  const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, configFiles, conflicts, ...others } = settings;
+  const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, configFiles, findings, ...others } = settings;
   // A new key of a config file must do something here, or be named among those that decide about no packet.
   others satisfies Record<string, never>;
   const isLinkLocalMasqueraded = (family === 'IPv4' ? masqLinkLocal : masqLinkLocalIPv6).value;
   const { prefix, rfc } = LINK_LOCAL[family];
-  const linkLocal: Entry = { prefix, verdict: 'not_masqueraded', origin: { kind: 'built-in', reason: rfc } };
+  const linkLocal: Entry = { prefix, verdict: 'not_masqueraded', origin: { kind: 'built-in', basis: rfc } };
   const entries = (located: readonly Located<Prefix>[], verdict: Verdict): Entry[] =>
     located
       .filter(({ value }) => value.family === family)
@@ -99,7 +99,7 @@ function addressEntries(
   const others = MULTICAST[family]
     .filter(({ prefix }) => map.get(prefix) === undefined && map.nearestAround(prefix) !== undefined)
     .map(({ prefix, rfc }): Entry => {
-      return { prefix, verdict: 'masqueraded', origin: { kind: 'built-in', reason: rfc } };
+      return { prefix, verdict: 'masqueraded', origin: { kind: 'built-in', basis: rfc } };
     });
   return [...asked, ...others];
 }

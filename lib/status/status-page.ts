@@ -46,7 +46,7 @@ export function statusPage(overview: Overview): string {
     section('Last change of verdicts', verdictsHtml(overview)),
     section('Config', configHtml(overview, state)),
     ...(status.invalid === undefined ? [] : [section('Errors', problemsHtml(status.invalid.error.problems))]),
-    section('Conflicts and checks', problemsHtml(status.loaded?.config.conflicts ?? [])),
+    section('Conflicts and checks', problemsHtml(status.loaded?.config.findings ?? [])),
     section('Foreign rules', foreignHtml(overview)),
     ...[...status.families].map(([family, one]) =>
       section(`${family} entries`, entriesHtml(one, overview.counts.entries(family))),

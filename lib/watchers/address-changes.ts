@@ -53,7 +53,7 @@ export function watchAddresses(
       onFailure: (error) => {
         if (!(error instanceof NetlinkError)) throw error;
         const text = `cannot watch the node's addresses, changes wait for the resync: ${error.message}`;
-        notices.warn([text]);
+        notices.updateWarnings([text]);
         return true;
       },
       interval: () => triggers.interval,

@@ -1,7 +1,7 @@
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Host } from '../dataplane/host.ts';
 import { type ForeignFinding, findForeign } from '../foreign/find.ts';
-import { othersFinding } from '../foreign/other-agents.ts';
+import { otherAgentFinding } from '../foreign/other-agents.ts';
 import { readNode } from '../foreign/read-node.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
@@ -31,7 +31,7 @@ interface Surroundings {
   readonly host: Host;
   readonly log: Logger;
   readonly status: Status;
-  readonly leftovers: Pick<Leftovers, 'back' | 'removeOnce'>;
+  readonly leftovers: Pick<Leftovers, 'returned' | 'removeOnce'>;
   /** The ids of authors of foreign rules that are no reason for a warning. */
   readonly accepted: readonly string[];
   readonly findPods: FindPods;
@@ -65,14 +65,14 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
     const left = await leftoverNotices(own).catch(failed);
     const foreign = await foreignNotices(own).catch(failed);
     const pods = await podNotices(own.policies);
-    notices.tell(new Map([...left, ...foreign, ...pods]));
+    notices.update(new Map([...left, ...foreign, ...pods]));
   });
 
   /** Removes leftovers. If it fails, tries again after a pause. */
   const leftoverNotices = async (own: Own): Promise<NoticesByKey> => {
     clearTimeout(again);
     const failure = await leftovers.removeOnce(own.dataplane, own.policies);
-    const found = new Map(others().map((finding) => [finding.key, () => tell(finding)]));
+    const found = new Map(otherAgents().map((finding) => [finding.key, () => tell(finding)]));
     if (failure !== undefined) {
       found.set(LEFT, () => log.warn(`${failure}; trying again until it succeeds`));
       again = setTimeout(() => read(own), pause).unref();
@@ -90,7 +90,7 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
     const families = policies.map(({ family }) => family);
     const node = await readNode(host, { families, ownChain: chain, iptables: dataplane.iptables });
     const { findings, unread } = await findForeign(node, policies, accepted);
-    status.onForeignRules([...others(), ...findings]);
+    status.onForeignRules([...otherAgents(), ...findings]);
     return new Map([
       ...findings.map((finding) => [finding.key, () => tell(finding)] as const),
       ...unread.map((what) => [what, () => log.info(`foreign rules not read: ${what}`)] as const),
@@ -112,7 +112,7 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
   const tellPods = ({ family, message, evidence, remedy }: MasqueradedPodRoutes): void =>
     log.warn({ family, routes: evidence }, `${family}: ${message}; ${remedy}`);
 
-  const others = () => leftovers.back.map((found) => othersFinding(found, accepted));
+  const otherAgents = () => leftovers.returned.map((found) => otherAgentFinding(found, accepted));
 
   const tell = ({ family, message, evidence, remedy, isAccepted }: ForeignFinding): void => {
     const fields = { family, rules: evidence };

@@ -1,9 +1,14 @@
-import { readPlaces } from '../agent/places.ts';
 import { describeRemoval, hasFailed, logRemoval, removeAll } from '../agent/remove.ts';
-import { type Dataplane, type OwnRules, type Place, placeName } from '../dataplane/dataplane.ts';
+import { readRuleLocations } from '../agent/rule-locations.ts';
+import {
+  type Dataplane,
+  type OwnRules,
+  type RuleLocation,
+  ruleLocationName,
+} from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { listPlaces, modesInUse } from '../dataplane/open.ts';
+import { listRuleLocations, modesInUse } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import type { Logger } from '../log/log.ts';
 import type { Policy } from '../policy/policy.ts';
@@ -23,7 +28,7 @@ export class Leftovers {
   readonly #signal: AbortSignal;
   /** The names of the places in which this process has removed leftovers. */
   readonly #cleared = new Set<string>();
-  #back: readonly OwnRules[] = [];
+  #returned: readonly OwnRules[] = [];
 
   constructor(options: DataplaneOptions, host: Host, log: Logger, signal: AbortSignal) {
     this.#options = options;
@@ -33,8 +38,8 @@ export class Leftovers {
   }
 
   /** What has come back: rules of another agent. */
-  get back(): readonly OwnRules[] {
-    return this.#back;
+  get returned(): readonly OwnRules[] {
+    return this.#returned;
   }
 
   /**
@@ -47,15 +52,15 @@ export class Leftovers {
     try {
       const kept = policies.map(({ family }) => family);
       const modes = await modesInUse(this.#options, this.#host);
-      const places = (await listPlaces(this.#options, this.#host, modes)).filter(
+      const places = (await listRuleLocations(this.#options, this.#host, modes)).filter(
         (place) => place.dataplane.name !== dataplane.name || !kept.includes(place.family),
       );
       const known = places.filter((place) => this.hasCleared(place));
       failures.push(...(await this.#remove(places.filter((place) => !known.includes(place)))));
-      const states = await readPlaces(known);
+      const states = await readRuleLocations(known);
       const unreadable = states.find((one) => one.kind === 'unreadable');
       if (unreadable !== undefined) throw unreadable.error;
-      this.#back = states.filter((one) => one.kind === 'found');
+      this.#returned = states.filter((one) => one.kind === 'found');
     } catch (error) {
       // The signal ends a pause between two attempts with an AbortError.
       if (this.#signal.aborted) return undefined;
@@ -67,17 +72,17 @@ export class Leftovers {
   }
 
   /** Whether this process has removed leftovers from the place: what is there now is another agent's. */
-  hasCleared(place: Place): boolean {
-    return this.#cleared.has(placeName(place));
+  hasCleared(place: RuleLocation): boolean {
+    return this.#cleared.has(ruleLocationName(place));
   }
 
   /** Removes what is in these places; returns what failed. */
-  async #remove(places: readonly Place[]): Promise<readonly string[]> {
+  async #remove(places: readonly RuleLocation[]): Promise<readonly string[]> {
     const retry = { timeoutMs: ATTEMPT_MS, signal: this.#signal, onRetry: () => {} };
     const removals = await removeAll(places, retry);
     for (const removal of removals) {
       if (removal.rules === undefined) continue;
-      this.#cleared.add(placeName(removal));
+      this.#cleared.add(ruleLocationName(removal));
       logRemoval(this.#log, removal, 'left by an earlier run: ');
     }
     return removals.filter(hasFailed).map(describeRemoval);

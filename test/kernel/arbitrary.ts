@@ -8,7 +8,7 @@ import type { Entry, Policy } from '../../lib/policy/policy.ts';
 import { CHAIN, type Family } from './support.ts';
 
 export function policies(family: Family): fc.Arbitrary<Policy> {
-  const origin = { kind: 'built-in', reason: 'test' } as const;
+  const origin = { kind: 'built-in', basis: 'test' } as const;
   const from = fc.array(
     prefixes(family).map((value) => ({ value, origin })),
     { maxLength: 4 },

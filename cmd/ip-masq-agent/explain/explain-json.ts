@@ -45,22 +45,27 @@ function entryJson({ prefix, verdict, origin }: Entry): object {
 
 function liveJson(live: LiveVerdict): object {
   const { isLocal, kernel, elsewhere, foreign, bpf, invalid } = live;
+  const { masquerading, endedBy, unread } = foreign;
   return {
     agrees: live.agrees === undefined ? null : agreesWholly(live),
     isLocal,
     state: kernel.state,
     verdict: kernel.verdict,
     ...(kernel.as !== undefined && { as: kernel.as }),
-    rule: kernel.rule ?? null,
-    elsewhere: elsewhere.map((one) => ({ ...one, rule: one.rule ?? null })),
-    foreign: groupForeignRules(foreign.masquerading).map((group) => ({
+    rule: kernel.kernelRule ?? null,
+    elsewhere: elsewhere.map(({ kernelRule, differs, ...one }) => ({
+      ...one,
+      rule: kernelRule ?? null,
+      differs,
+    })),
+    foreign: groupForeignRules(masquerading).map((group) => ({
       author: group.author.name,
-      where: group.where,
+      where: group.chainText,
       evidence: foreignEvidence(group),
       remedy: group.author.remedy,
     })),
-    endedBy: foreign.endedBy ?? null,
-    unread: foreign.unread,
+    endedBy: endedBy === undefined ? null : { where: endedBy.chainText, path: endedBy.path },
+    unread,
     bpfLinks: bpf,
     invalidPackets: { agent: invalid.agent ?? null, kubeProxyDrops: invalid.kubeProxyDrops },
   };

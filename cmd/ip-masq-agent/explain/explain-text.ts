@@ -135,7 +135,7 @@ function nowText({ isLocal, kernel: { state, verdict, as } }: LiveVerdict): stri
   return state === 'changed' ? 'cannot be told' : outcomeText(verdict, as);
 }
 
-function kernelText({ kernel: { state, verdict, rule }, agrees }: LiveVerdict): string {
+function kernelText({ kernel: { state, verdict, kernelRule }, agrees }: LiveVerdict): string {
   switch (state) {
     case 'no chain':
       return agrees
@@ -144,9 +144,9 @@ function kernelText({ kernel: { state, verdict, rule }, agrees }: LiveVerdict): 
     case 'no jump':
       return "nothing leads packets to the agent's chain; is the agent running? See ip-masq-agent diff";
     case 'changed':
-      return `the agent's rules were changed${rule === undefined ? '' : `: ${rule}`}; see ip-masq-agent diff`;
+      return `the agent's rules were changed${kernelRule === undefined ? '' : `: ${kernelRule}`}; see ip-masq-agent diff`;
     case 'applied':
-      return rule === undefined ? `none of the agent's rules matches it: ${VERDICT_TEXT[verdict]}` : rule;
+      return kernelRule ?? `none of the agent's rules matches it: ${VERDICT_TEXT[verdict]}`;
   }
 }
 
@@ -158,12 +158,12 @@ function invalidText({ invalid: { agent, kubeProxyDrops } }: LiveVerdict): strin
   return `${start}, and leave with the address of their pod${agent === 'counted' ? ', counted' : ''}`;
 }
 
-function elsewhereText({ where, state, verdict, rule, differs }: Elsewhere): string {
+function elsewhereText({ where, state, verdict, kernelRule, differs }: Elsewhere): string {
   const does =
     state === 'changed'
       ? 'may masquerade it'
       : `${verdict === 'masqueraded' ? 'masquerade' : 'do not masquerade'} it`;
-  const text = `the agent's rules are also in ${where}, and ${does}${rule === undefined ? '' : `: ${rule}`}`;
+  const text = `the agent's rules are also in ${where}, and ${does}${kernelRule === undefined ? '' : `: ${kernelRule}`}`;
   return differs ? `kernel DISAGREES: ${text}; see ip-masq-agent doctor` : text;
 }
 
@@ -173,7 +173,7 @@ function foreignLines({ foreign }: LiveVerdict, wanted: Verdict): readonly strin
     endedBy === undefined
       ? []
       : [
-          `a foreign rule in ${endedBy.where} decides before the agent's chain:`,
+          `a foreign rule in ${endedBy.chainText} decides before the agent's chain:`,
           ...endedBy.path.map((text) => `  ${text}`),
         ];
   // If the agent masquerades it anyway, foreign rules may do so too.

@@ -59,7 +59,7 @@ export async function serveProbes(
     signal: stopSignal,
     onListening: () => log.info(`probes on http://${address}: ${Object.keys(routes).join(' ')}`),
     onTaken: ({ message }) =>
-      notices.warn([`${message}; the sidecar follows the config files, and tries again to listen`]),
+      notices.updateWarnings([`${message}; the sidecar follows the config files, and tries again to listen`]),
     onError: (error) =>
       log.error({ err: error }, 'the server for probes failed; the sidecar still follows the config files'),
   });

@@ -221,7 +221,7 @@ function openNetlink(log: Logger, recorder: Recorder): Netlink {
   return new Netlink(ownSockets, (failure) => {
     recorder.record((metrics) => metrics.set('netlink_active', {}, failure === undefined ? 1 : 0));
     const texts = failure === undefined ? [] : [`netlink fails: ${failure.message}; ${WITHOUT_NETLINK}`];
-    notices.warn(texts, 'netlink works again');
+    notices.updateWarnings(texts, 'netlink works again');
   });
 }
 

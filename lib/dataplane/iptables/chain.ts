@@ -134,7 +134,7 @@ function comment(text: string): string {
 
 /** The config file of an entry. No line or column: they change with other edits, and would then change the rule. */
 function author(origin: Entry['origin']): string {
-  if (origin.kind === 'built-in') return `default, ${origin.reason}`;
+  if (origin.kind === 'built-in') return `default, ${origin.basis}`;
   // A ConfigMap key has only these characters. A file name may have any, and a quote would end the comment.
   return `from ${origin.configFile.replace(/[^A-Za-z0-9._-]/g, '_')}`;
 }

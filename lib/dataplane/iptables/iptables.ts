@@ -7,10 +7,10 @@ import {
   COMMENT_START,
   type Dataplane,
   type Draft,
-  type Place,
   type Plan,
   type Reason,
   type RuleCount,
+  type RuleLocation,
 } from '../dataplane.ts';
 import type { Host } from '../host.ts';
 import { KernelMemory } from '../memory.ts';
@@ -41,15 +41,15 @@ export async function openIptables(
 }
 
 /**
- * The places of a mode of iptables.
+ * The rule locations of a mode of iptables: a family each.
  *
  * @throws {DataplaneError} if no iptables of the mode is installed, or it fails
  */
-export async function iptablesPlaces(
+export async function iptablesLocations(
   mode: IptablesMode,
   options: RuleOptions,
   host: Host,
-): Promise<readonly Place[]> {
+): Promise<readonly RuleLocation[]> {
   const dataplane = iptablesDataplane(await detectMode(host, mode), options, host);
   const families: Family[] = [];
   for (const family of FAMILIES)
@@ -127,7 +127,7 @@ export function iptablesDataplane(
   };
 }
 
-/** Whether two observations are the same. Not each of them reads a second chain that is left over, because it is rarely there. */
+/** Whether two observations are the same. A second chain that is left over is rare, and only some observations read it. */
 function isSame(a: IptablesObservation, b: IptablesObservation): boolean {
   const isUnknown = a.leftover === undefined || b.leftover === undefined;
   return (

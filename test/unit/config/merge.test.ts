@@ -26,9 +26,9 @@ describe('without any config file', () => {
         configFiles: [],
         nonMasqueradeCIDRs: ranges.map(({ prefix, rfc }) => ({
           value: prefix,
-          origin: { kind: 'built-in', reason: rfc },
+          origin: { kind: 'built-in', basis: rfc },
         })),
-        conflicts: [],
+        findings: [],
       });
     });
   }
@@ -111,8 +111,8 @@ describe('merging', () => {
         assert.ok(again);
         const once = mergeConfigs(configs, OPTIONS);
         const twice = mergeConfigs([...configs, { ...again, configFile: 'again' }], OPTIONS);
-        const { configFiles: _, conflicts: __, ...onceSaid } = once;
-        assert.deepEqual({ ...onceSaid, configFiles: twice.configFiles, conflicts: twice.conflicts }, twice);
+        const { configFiles: _, findings: __, ...onceSaid } = once;
+        assert.deepEqual({ ...onceSaid, configFiles: twice.configFiles, findings: twice.findings }, twice);
       }),
     );
   });
@@ -149,8 +149,8 @@ function firstOfEach<Item>(items: readonly Item[], text: (item: Item) => string)
   return items.filter((item) => items.find((other) => text(other) === text(item)) === item);
 }
 
-function isInConflict({ conflicts }: MergedConfig): boolean {
-  return conflicts.some(({ severity }) => severity === 'error');
+function isInConflict({ findings }: MergedConfig): boolean {
+  return findings.some(({ severity }) => severity === 'error');
 }
 
 function outcome(config: MergedConfig, value: bigint): readonly (string | undefined)[] {

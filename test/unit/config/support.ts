@@ -22,7 +22,7 @@ export const OPTIONS: ConfigOptions = {
   strict: false,
   noMasqAllReservedRanges: false,
   requiredFiles: [],
-  check: () => [],
+  checkVerdicts: () => [],
 };
 
 /** What a terminal or a log reader could take for more than text. */

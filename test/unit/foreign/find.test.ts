@@ -178,7 +178,7 @@ describe('foreign rules', () => {
     const lines = ['-A POSTROUTING -m addrtype ! --dst-type LOCAL -j IP-MASQ', '-A IP-MASQ -j MASQUERADE'];
     const [rule] = await findForeignRules([baseChainOf(lines)], INSIDE);
     assert.deepEqual(rule?.path, lines);
-    assert.equal(rule?.where, 'iptables (nft) nat POSTROUTING');
+    assert.equal(rule?.chainText, 'iptables (nft) nat POSTROUTING');
   });
 
   it('keep their key when the policy changes, and have different ones', async () => {

@@ -33,7 +33,7 @@ async function read(
   return await readNode(host, { families: ['IPv4'], ownChain: OWN, iptables });
 }
 
-const where = ({ baseChains }: NodeRules) => baseChains.map((base) => base.where);
+const where = ({ baseChains }: NodeRules) => baseChains.map((base) => base.chainText);
 
 describe('a node', () => {
   it('without nft is read by iptables, and says what it lacks', async () => {
@@ -185,7 +185,7 @@ describe('a node', () => {
       const chains = [base('ip', 'kube-proxy', 'nat-postrouting', priority)];
       const { rivals } = await read(iptables, { 'iptables-nft': LISTED }, chains);
       assert.deepEqual(
-        rivals.map((one) => `${one.family}: ${one.where}`),
+        rivals.map((one) => `${one.family}: ${one.chainText}`),
         found,
       );
     });

@@ -245,7 +245,7 @@ describe('reading inputs', () => {
 
   function told({ configFiles, problems }: Pick<Inputs, 'configFiles' | 'problems'>) {
     return {
-      configFiles: configFiles.map(({ name, outer }) => shown(`${outer?.file.name}:${name}`)),
+      configFiles: configFiles.map(({ name, embeddedIn }) => shown(`${embeddedIn?.file.name}:${name}`)),
       problems: problems.map((problem) => shown(formatProblem(problem))),
     };
   }

@@ -1,27 +1,30 @@
 import { FAMILIES, type Family } from '../cidr/address.ts';
-import type { Dataplane, Observed, OwnRules, Place } from '../dataplane/dataplane.ts';
+import type { Dataplane, Observed, OwnRules, RuleLocation } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { listPlaces, openDataplane } from '../dataplane/open.ts';
+import { listRuleLocations, openDataplane } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
-export type PlaceState =
+export type RuleLocationState =
   | (OwnRules & { readonly kind: 'found'; readonly observed: Observed })
-  | (Place & { readonly kind: 'empty'; readonly observed: Observed })
+  | (RuleLocation & { readonly kind: 'empty'; readonly observed: Observed })
   /** There can be no rules, because the tool or the kernel's support is missing. */
-  | (Place & { readonly kind: 'impossible'; readonly error: DataplaneError })
-  | (Place & { readonly kind: 'unreadable'; readonly error: DataplaneError });
+  | (RuleLocation & { readonly kind: 'impossible'; readonly error: DataplaneError })
+  | (RuleLocation & { readonly kind: 'unreadable'; readonly error: DataplaneError });
 
-export type ObservedRules = Extract<PlaceState, { readonly kind: 'found' }>;
-export type UnreadablePlace = Extract<PlaceState, { readonly kind: 'unreadable' }>;
+export type ObservedRules = Extract<RuleLocationState, { readonly kind: 'found' }>;
+export type UnreadableRuleLocation = Extract<RuleLocationState, { readonly kind: 'unreadable' }>;
 
 /**
  * Reads a place as at a first observation.
  *
  * @param retry how to wait for a busy kernel; if undefined, it cannot be read
  */
-export async function readPlace(place: Place, retry?: RetryOptions): Promise<PlaceState> {
+export async function readRuleLocation(
+  place: RuleLocation,
+  retry?: RetryOptions,
+): Promise<RuleLocationState> {
   const observe = () => place.dataplane.observe(place.family, 'more');
   try {
     const observed = await (retry === undefined ? observe() : retrying(observe, retry));
@@ -35,12 +38,12 @@ export async function readPlace(place: Place, retry?: RetryOptions): Promise<Pla
   }
 }
 
-export async function readPlaces(
-  places: readonly Place[],
+export async function readRuleLocations(
+  places: readonly RuleLocation[],
   retry?: RetryOptions,
-): Promise<readonly PlaceState[]> {
-  const states: PlaceState[] = [];
-  for (const place of places) states.push(await readPlace(place, retry));
+): Promise<readonly RuleLocationState[]> {
+  const states: RuleLocationState[] = [];
+  for (const place of places) states.push(await readRuleLocation(place, retry));
   return states;
 }
 
@@ -49,9 +52,9 @@ export interface Survey {
   /** The dataplane that is used. */
   readonly dataplane: Dataplane;
   /** Its places, one for each family. */
-  readonly used: readonly PlaceState[];
+  readonly used: readonly RuleLocationState[];
   /** Those of the dataplanes and modes that are not used. */
-  readonly others: readonly PlaceState[];
+  readonly others: readonly RuleLocationState[];
 }
 
 /**
@@ -66,10 +69,14 @@ export async function survey(
   families: readonly Family[] = FAMILIES,
 ): Promise<Survey> {
   const { dataplane } = await retrying(() => openDataplane(options, host), retry);
-  const all = await listPlaces(options, host);
+  const all = await listRuleLocations(options, host);
   const used = families.map((family) => ({ dataplane, family }));
   const others = all.filter(
     (place) => place.dataplane.name !== dataplane.name && families.includes(place.family),
   );
-  return { dataplane, used: await readPlaces(used, retry), others: await readPlaces(others, retry) };
+  return {
+    dataplane,
+    used: await readRuleLocations(used, retry),
+    others: await readRuleLocations(others, retry),
+  };
 }
