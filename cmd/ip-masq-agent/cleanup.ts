@@ -1,6 +1,6 @@
-import { type Agent, inWords } from '../../lib/agent/holder.ts';
+import { type Agent, agentText } from '../../lib/agent/holder.ts';
 import { tryLock } from '../../lib/agent/lock.ts';
-import { describeRemoval, hasFailed, type Removal, removeAll } from '../../lib/agent/remove.ts';
+import { describeRemoval, hasFailed, type Removal, removeFromAll } from '../../lib/agent/remove.ts';
 import { type RuleLocation, ruleLocationName } from '../../lib/dataplane/dataplane.ts';
 import { listRuleLocations } from '../../lib/dataplane/open.ts';
 import { SystemError } from '../../lib/text/error.ts';
@@ -27,15 +27,15 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
     complain(`cannot tell whether an agent runs on this node: ${holder.reason}`);
   if (holder?.kind === 'agent' && !flags.force)
     throw new SystemError(
-      `${inWords(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
+      `${agentText(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
     );
   const all = await listRuleLocations(dataplaneOptions(flags), commandHost(flags));
   const { places, advice } =
     holder?.kind === 'agent'
       ? withRunningAgent(holder, flags['masq-chain'], all)
       : { places: all, advice: undefined };
-  const removals = await removeAll(places, retryOptions(flags), isDry);
-  const isDone = removals.every((removal) => !hasFailed(removal) && removal.stays.length === 0);
+  const removals = await removeFromAll(places, retryOptions(flags), isDry);
+  const isDone = removals.every((removal) => !hasFailed(removal) && removal.undeletable.length === 0);
   const code = isDone ? EXIT.ok : EXIT.system;
   if (flags.output === 'json') printJson(code, { dryRun: isDry, places: removals.map(removalJson) });
   else removals.forEach(tell);
@@ -44,14 +44,14 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
 }
 
 function tell(removal: Removal): void {
-  const { rules = [], stays } = removal;
+  const { rules = [], undeletable } = removal;
   const text = [describeRemoval(removal), ...rules].map(printable).join('\n  ');
   if (hasFailed(removal)) console.error(`ip-masq-agent: ${text}`);
   else print(`${text}\n`);
-  for (const one of stays) complain(`${ruleLocationName(removal)}: ${one}`);
+  for (const one of undeletable) complain(`${ruleLocationName(removal)}: ${one}`);
 }
 
-function removalJson({ family, dataplane, rules = [], stays, error }: Removal): object {
+function removalJson({ family, dataplane, rules = [], undeletable: stays, error }: Removal): object {
   return { family, dataplane: dataplane.name, rules, stays, message: error?.message ?? null };
 }
 
@@ -61,7 +61,7 @@ function withRunningAgent(
   chain: string,
   places: readonly RuleLocation[],
 ): { readonly places: readonly RuleLocation[]; readonly advice: string | undefined } {
-  const runs = `${inWords(agent)} runs on this node`;
+  const runs = `${agentText(agent)} runs on this node`;
   const kept = flagsOf(agent);
   if (kept === undefined || kept['masq-chain'] === chain) {
     const advice = `${runs}, and writes the rules again: at once, or at its next resync; stop it, then run cleanup`;

@@ -5,7 +5,13 @@ import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
-import { compilePolicy, type Family, isFor, type OwnAddress, type Policy } from '../policy/policy.ts';
+import {
+  areCompiledFor,
+  compilePolicy,
+  type Family,
+  type OwnAddress,
+  type Policy,
+} from '../policy/policy.ts';
 import { createReader, keptClause, type LoadObserver, type LoadOptions, resyncInterval } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
 import { type ChangesByFamily, logChange, logVanished } from './log-changes.ts';
@@ -179,7 +185,7 @@ function compile(
 ): Compiled {
   const before = last?.policies ?? [];
   const own = config.masqueradeAddresses.length > 0 ? ownAddresses() : [];
-  if (config === last?.config && isFor(own, before)) return { ...last, described: undefined };
+  if (config === last?.config && areCompiledFor(own, before)) return { ...last, described: undefined };
   const policies = families.map((family) => compilePolicy(config, family, own));
   logAddresses(log, before, policies);
   const described =
@@ -210,7 +216,7 @@ async function syncAll(
   trigger: Trigger,
   { hasApplied, described, retry, observer, log }: SyncOptions,
 ): Promise<Written> {
-  const { changes, inSync, stays } = await reconcile(dataplane, policies, {
+  const { changes, inSync, undeletable } = await reconcile(dataplane, policies, {
     ...retry,
     hasApplied,
     onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
@@ -226,7 +232,7 @@ async function syncAll(
     const { family } = policy;
     const change = changes.get(family);
     const verdicts = change && changesOf(change, policy, described);
-    newVerdicts ||= verdicts !== undefined && (verdicts.lines.length > 0 || verdicts.beginsAnew === true);
+    newVerdicts ||= verdicts !== undefined && (verdicts.lines.length > 0 || verdicts.hadNoRules === true);
     const { plan, drifted = false } = change ?? {};
     // An event of the kernel after which nothing differs is not reported as a sync.
     if (inSync && (plan !== undefined || trigger.reason !== 'drift'))
@@ -236,7 +242,7 @@ async function syncAll(
     else logChange(log, { plan, verdicts, drifted, inSync, trigger, took });
     // Said when it comes to stay, and by each new process.
     if (change !== undefined || trigger.reason === 'start')
-      for (const text of stays.get(family) ?? []) log.warn({ family }, text);
+      for (const text of undeletable.get(family) ?? []) log.warn({ family }, text);
   }
   return { changed: changes.size > 0, newVerdicts, drift: isDrift ? (trigger.by ?? []) : undefined, inSync };
 }

@@ -14,15 +14,15 @@ export interface Removal extends RuleLocation {
   /** Why it failed; `missing` if the tool of the family is not installed, so that nothing was read. */
   readonly error?: DataplaneError;
   /** Empty chains that cannot be deleted, in words. */
-  readonly stays: readonly string[];
+  readonly undeletable: readonly string[];
 }
 
 /**
- * Removes the agent's rules from these places. A failure in one does not stop the others.
+ * Removes the agent's rules from all of these locations. A failure in one does not stop the others.
  *
  * @param isDry only says what it would remove
  */
-export async function removeAll(
+export async function removeFromAll(
   places: readonly RuleLocation[],
   options: RetryOptions,
   isDry = false,
@@ -35,7 +35,7 @@ export async function removeAll(
     } catch (error) {
       if (!(error instanceof DataplaneError)) throw error;
       // What the kernel does not support cannot be there.
-      removals.push({ ...place, isDry, ...(error.failure !== 'unsupported' && { error }), stays: [] });
+      removals.push({ ...place, isDry, ...(error.failure !== 'unsupported' && { error }), undeletable: [] });
     }
   }
   return removals;
@@ -47,14 +47,14 @@ export function hasFailed({ error }: Removal): boolean {
 }
 
 /**
- * Logs what was removed, and what stays.
+ * Logs what was removed, and what cannot be deleted.
  *
  * @param why the beginning of the line
  */
 export function logRemoval(log: Logger, removal: Removal, why = ''): void {
-  const { family, rules, stays } = removal;
+  const { family, rules, undeletable } = removal;
   if (rules !== undefined) log.info({ family, rules }, `${why}${describeRemoval(removal)}`);
-  for (const text of stays) log.warn({ family }, text);
+  for (const text of undeletable) log.warn({ family }, text);
 }
 
 export function describeRemoval(removal: Removal): string {

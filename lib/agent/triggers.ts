@@ -109,7 +109,7 @@ export class Triggers implements AsyncIterable<Trigger> {
       this.#pending = undefined;
       // The watch starts before the reading, so that no change is missed between the two.
       if (!this.#isWatching) this.#watch();
-      const { by, since } = this.kernel.take();
+      const { by, since } = this.kernel.takeChanges();
       yield { ...trigger, by, ...(trigger.reason === 'drift' && { since }) };
       if (!isOfNode(trigger.reason)) readAt = performance.now();
     }
@@ -117,7 +117,7 @@ export class Triggers implements AsyncIterable<Trigger> {
 
   /** The trigger that time brings, or when it will. */
   #due(now: number, resyncAt: number): Trigger | number {
-    const syncAt = this.kernel.dueAt ?? Number.POSITIVE_INFINITY;
+    const syncAt = this.kernel.syncDueAt ?? Number.POSITIVE_INFINITY;
     if (now >= resyncAt) return { reason: 'resync', since: now };
     return now >= syncAt ? { reason: 'drift', since: now } : Math.min(syncAt, resyncAt);
   }

@@ -16,7 +16,7 @@ export const KEYS = {
     written: 'always',
     onPage: 'never',
     hashed: 'always',
-    othersDo: undefined,
+    otherAgentsDo: undefined,
   }),
   masqueradeCIDRs: cidrs({
     title: 'Exceptions inside nonMasqueradeCIDRs',
@@ -26,7 +26,7 @@ export const KEYS = {
     onPage: 'never',
     hashed: 'always',
     // A note says so instead: a config file can be written without them.
-    othersDo: undefined,
+    otherAgentsDo: undefined,
   }),
   masqueradeFromCIDRs: cidrs({
     title: 'Whose packets are masqueraded',
@@ -34,7 +34,7 @@ export const KEYS = {
       'Only packets from these networks are masqueraded, such as the ranges of the pods; packets from elsewhere keep their address. The lists of all config files are joined. A family of which no network is listed is not limited.',
     examples: [['10.244.0.0/16', 'fd00:10:244::/56']],
     hashed: 'if set, unnamed',
-    othersDo: 'masquerade packets from anywhere',
+    otherAgentsDo: 'masquerade packets from anywhere',
   }),
   masqueradeAddresses: addresses({
     title: 'Node addresses for destinations',
@@ -42,7 +42,7 @@ export const KEYS = {
       "Masqueraded traffic to a destination leaves with the node's own address inside a range, for nodes with several addresses. The longest destination decides. On a node without an address in the range, the traffic is masqueraded as elsewhere. The lists of all config files are joined; a destination with two ranges is an error.",
     examples: [[{ destination: '0.0.0.0/0', address: '198.51.100.0/24' }]],
     hashed: 'if set, unnamed',
-    othersDo: 'masquerade with the address that the kernel chooses',
+    otherAgentsDo: 'masquerade with the address that the kernel chooses',
   }),
   masqLinkLocal: booleanKey({
     title: 'Masquerade 169.254.0.0/16',
@@ -52,7 +52,7 @@ export const KEYS = {
     family: 'IPv4',
     onPage: 'always',
     hashed: 'always',
-    othersDo: undefined,
+    otherAgentsDo: undefined,
   }),
   masqLinkLocalIPv6: booleanKey({
     title: 'Masquerade fe80::/10',
@@ -62,7 +62,7 @@ export const KEYS = {
     family: 'IPv6',
     onPage: 'always',
     hashed: 'always',
-    othersDo: undefined,
+    otherAgentsDo: undefined,
   }),
   resyncInterval: duration({
     title: 'Time between two checks',
@@ -73,7 +73,7 @@ export const KEYS = {
     onPage: 'never',
     logged: false,
     hashed: 'always',
-    othersDo: undefined,
+    otherAgentsDo: undefined,
   }),
 } as const;
 
@@ -101,7 +101,7 @@ export const CIDR_KEYS = ALL_KEYS.filter(([, { kind }]) => kind === 'cidrs').map
   ([name]) => name as NameOf<'cidrs'>,
 );
 
-export const LIMITED_KEYS = ALL_KEYS.filter(([, { counts }]) => counts).map(
+export const LIMITED_KEYS = ALL_KEYS.filter(([, { countsTowardsLimit }]) => countsTowardsLimit).map(
   ([name]) => name as NameOf<'cidrs' | 'addresses'>,
 );
 

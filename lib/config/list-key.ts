@@ -5,7 +5,7 @@ import { printable, quote } from '../text/escape.ts';
 import { type Located, originValue, withOrigin } from '../text/origin.ts';
 import { truncated } from '../text/words.ts';
 import { originComment } from './config-file-lines.ts';
-import type { About, Key, ReadContext, Schema } from './key.ts';
+import type { Key, KeyTraits, ReadContext, Schema } from './key.ts';
 import { type Node, valueAt } from './yaml.ts';
 
 /** Masqueraded packets to a destination leave with the node's address in a range. Both have the same family. */
@@ -106,10 +106,10 @@ export const ITEM_SCHEMAS: Readonly<Record<string, Schema>> = {
 };
 
 /** A list of networks; those of all config files are joined, each once. */
-export const cidrs = (about: About) => list(CIDR, about);
+export const cidrs = (traits: KeyTraits) => list(CIDR, traits);
 
 /** A list of destinations with the address that packets leave with; of all config files, each destination once. */
-export const addresses = (about: About) => list(ADDRESS, about);
+export const addresses = (traits: KeyTraits) => list(ADDRESS, traits);
 
 const MOST_ITEMS = 100;
 
@@ -117,14 +117,14 @@ type Items<Item> = readonly Located<Item>[];
 
 function list<Kind extends string, Item>(
   item: ItemKind<Kind, Item>,
-  about: About,
+  traits: KeyTraits,
 ): Key<Kind, Items<Item>, Items<Item>> {
   return {
-    ...about,
+    ...traits,
     kind: item.kind,
     schema: { type: 'array', items: { $ref: `#/$defs/${item.def}` } },
     itemKeys: item.isMap ? item.fields : [],
-    counts: true,
+    countsTowardsLimit: true,
     remedy(isItem, isEmpty) {
       if (!isEmpty) return item.remedy;
       return isItem ? item.emptyRemedy : 'write [] for an empty list, or remove the key';
@@ -161,8 +161,8 @@ function list<Kind extends string, Item>(
         ({ value, origin }) => withOrigin(item.text(value), origin),
         (more) => `${more} more`,
       ).join(', '),
-    brief: (items) => items.length,
-    plain: (items) => items.map(({ value }) => (item.isMap ? item.texts(value) : item.texts(value)[0])),
+    logValue: (items) => items.length,
+    plainValue: (items) => items.map(({ value }) => (item.isMap ? item.texts(value) : item.texts(value)[0])),
   };
 }
 

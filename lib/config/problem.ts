@@ -111,7 +111,7 @@ export function fileProblem(
 }
 
 /** The problem if warnings count as errors. */
-export function strictly(found: Problem): Problem {
+export function asStrict(found: Problem): Problem {
   return found.severity === 'warning' ? { ...found, severity: 'error' } : found;
 }
 
@@ -136,7 +136,7 @@ export class ProblemList {
 
   /** Keeps the problem, or counts it if there are too many of its severity. */
   add(found: Problem): void {
-    const one = this.#strict ? strictly(found) : found;
+    const one = this.#strict ? asStrict(found) : found;
     if (this.#quota[one.severity] === 0) this.addOmitted(one.severity, 1);
     else {
       this.#quota[one.severity] -= 1;
@@ -145,7 +145,7 @@ export class ProblemList {
   }
 
   /** How many more problems of that severity are kept. */
-  quota(severity: Severity): number {
+  remaining(severity: Severity): number {
     return this.#quota[severity];
   }
 

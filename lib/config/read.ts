@@ -44,7 +44,7 @@ const MAX_ATTEMPTS = 20;
 const PAUSE_MS = 10;
 
 /** The directory changed under the reader: what was read so far may mix two volume versions. */
-class Changed extends Error {}
+class ChangedWhileRead extends Error {}
 
 /** `..data` is gone, or does not lead to a volume version. */
 class BrokenVolume extends Error {}
@@ -67,8 +67,8 @@ export async function readVolumeVersion(
     try {
       return readOnce(dir, projected, limit);
     } catch (error) {
-      if (!(error instanceof Changed || error instanceof BrokenVolume)) requireConfigError(error);
-      if (!(error instanceof Changed) || attempt === MAX_ATTEMPTS) return failed(dir, error);
+      if (!(error instanceof ChangedWhileRead || error instanceof BrokenVolume)) requireConfigError(error);
+      if (!(error instanceof ChangedWhileRead) || attempt === MAX_ATTEMPTS) return failedVersion(dir, error);
       await delay(PAUSE_MS);
     }
   }
@@ -80,7 +80,7 @@ function readOnce(dir: string, projected: boolean, limit: number): VolumeVersion
   const home = realpathSync.native(dir);
   const paths = id === undefined ? listCandidates(dir) : listVolume(dir, versionDir(home, id));
   const { configFiles, failures } = readConfigFiles(paths.filter(isConfigFile), home, limit);
-  if (dataLink(dir) !== id) throw new Changed();
+  if (dataLink(dir) !== id) throw new ChangedWhileRead();
 
   const nearMisses = paths
     .filter((path) => !isConfigFile(path))
@@ -139,7 +139,7 @@ export function mayBeVolume(dir: string): boolean {
 function versionDir(home: string, id: string): string {
   const version = orUndefined(() => realpathSync.native(resolve(home, id) + sep));
   if (version?.startsWith(home + sep)) return version;
-  if (dataLink(home) !== id) throw new Changed();
+  if (dataLink(home) !== id) throw new ChangedWhileRead();
   throw new BrokenVolume(version === undefined ? 'leads to no directory in' : 'leads out of');
 }
 
@@ -157,7 +157,7 @@ function listVolume(dir: string, version: string): readonly CandidatePath[] {
   try {
     return [...listCandidates(version), ...beside].sort(byName);
   } catch (error) {
-    throw errorCode(error) === 'ENOENT' ? new Changed() : error;
+    throw errorCode(error) === 'ENOENT' ? new ChangedWhileRead() : error;
   }
 }
 
@@ -231,7 +231,7 @@ function readRegular(path: string, home: string): Buffer | Unreadable {
       return [`is larger than 1 MiB (${before.size} bytes)`, 'split it, or use wider CIDRs'];
     const bytes = readAtMost(file, before.size + 1);
     const after = fstatSync(file);
-    if (bytes.length !== after.size || after.mtimeMs !== before.mtimeMs) throw new Changed();
+    if (bytes.length !== after.size || after.mtimeMs !== before.mtimeMs) throw new ChangedWhileRead();
     return bytes;
   } finally {
     closeSync(file);
@@ -252,14 +252,14 @@ function requireConfigError(error: unknown): void {
 
 /** Why a file that was listed cannot be read; throws `Changed` if it has merely gone since. */
 function unreadableReason(error: unknown, { name, path }: CandidatePath): Unreadable {
-  if (error instanceof Changed) throw error;
+  if (error instanceof ChangedWhileRead) throw error;
   requireConfigError(error);
   if (errorCode(error) !== 'ENOENT')
-    return [`cannot be read: ${reason(error)}`, 'make it readable for the agent'];
+    return [`cannot be read: ${reasonText(error)}`, 'make it readable for the agent'];
   if (orUndefined(() => readlinkSync(path)) !== undefined)
     return ['is a link to nothing', 'remove it, or mount the file it names'];
   if (name.includes('\uFFFD')) return ['has a name that is not UTF-8', 'rename it'];
-  throw new Changed();
+  throw new ChangedWhileRead();
 }
 
 function readAtMost(file: number, limit: number): Buffer {
@@ -284,7 +284,7 @@ function orUndefined<Value>(read: () => Value): Value | undefined {
 function directoryProblem(dir: string, error: unknown): Problem {
   const directory = `config directory ${printable(dir)}`;
   const unreadable = (message: string, remedy: string) => problem('unreadable', { message, remedy });
-  if (error instanceof Changed) {
+  if (error instanceof ChangedWhileRead) {
     const remedy = 'replace config files by renaming a complete file over the old one';
     return unreadable(`${directory} keeps changing while it is read`, remedy);
   }
@@ -296,17 +296,17 @@ function directoryProblem(dir: string, error: unknown): Problem {
   }
   const missing = errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR';
   return unreadable(
-    `${directory} ${missing ? 'is missing or not a directory' : `cannot be read: ${reason(error)}`}`,
+    `${directory} ${missing ? 'is missing or not a directory' : `cannot be read: ${reasonText(error)}`}`,
     'mount the volume there, or name the right directory with --config-dir',
   );
 }
 
 /** A volume that cannot be read is a volume, too: it must not be taken for an empty directory later. */
-function failed(dir: string, error: unknown): VolumeVersion {
+function failedVersion(dir: string, error: unknown): VolumeVersion {
   const id = error instanceof BrokenVolume ? DATA_LINK : orUndefined(() => dataLink(dir));
   return { id, configFiles: [], problems: [directoryProblem(dir, error)] };
 }
 
-function reason(error: unknown): string {
+function reasonText(error: unknown): string {
   return printable(errorMessage(error));
 }

@@ -20,9 +20,9 @@ export interface ValidatedFile {
   /** From top to bottom. */
   readonly problems: readonly Problem[];
   /** How many errors more there are, which are not kept. */
-  readonly omitted: number;
+  readonly omittedErrors: number;
   /** How many CIDRs the config file lists, valid or not. */
-  readonly listed: number;
+  readonly cidrCount: number;
   /** How many syntax marks it has, for the parser. */
   readonly syntaxMarks: number;
 }
@@ -38,7 +38,11 @@ export interface Quota {
  * Reads one config file in steps: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems,
  * but keeps only so many.
  */
-export function* validating(file: ConfigFile, options: ConfigOptions, quota: Quota): Steps<ValidatedFile> {
+export function* validateInSteps(
+  file: ConfigFile,
+  options: ConfigOptions,
+  quota: Quota,
+): Steps<ValidatedFile> {
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
   let omitted = 0;
   const report: Report = (kind, at, ...others) => {
@@ -50,7 +54,7 @@ export function* validating(file: ConfigFile, options: ConfigOptions, quota: Quo
     origin: originIn(file, offset),
   });
 
-  const { root, syntaxMarks } = yield* parsing(file.text, quota, report);
+  const { root, syntaxMarks } = yield* parseInSteps(file.text, quota, report);
   yield;
   const all = valuesOf(root, report);
   yield;
@@ -64,14 +68,14 @@ export function* validating(file: ConfigFile, options: ConfigOptions, quota: Quo
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
   const listed = LIMITED_KEYS.flatMap((key) => itemsOf(all, key)).length;
-  return { config, problems, omitted, listed, syntaxMarks };
+  return { config, problems, omittedErrors: omitted, cidrCount: listed, syntaxMarks };
 }
 
 /** Values by key as the schema spells it; unknown keys are left out. */
 type Values = ReadonlyMap<string, Node>;
 
 /** The map of keys, undefined if the text holds none, and the number of syntax marks, 0 if they are not parsed. */
-function* parsing(
+function* parseInSteps(
   text: string,
   quota: Quota,
   report: Report,

@@ -74,10 +74,10 @@ export interface Observed {
   /** The agent's rules, without counts: as `iptables -S` or `nft list table` prints them; undefined if there are none. */
   text(): string | undefined;
   /**
-   * What stays, without effect, after the plan for this policy or, without one, after the removal: in words, with the
-   * reason and what to do.
+   * What cannot be deleted, and stays without effect, after the plan for this policy or, without one, after the removal: in words,
+   * with the reason and what to do.
    */
-  stays(policy?: Policy): readonly string[];
+  describeUndeletable(policy?: Policy): readonly string[];
 }
 
 /** A place where rules of the agent can be: a dataplane that is installed, and a family. */

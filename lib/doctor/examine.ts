@@ -1,4 +1,4 @@
-import { findHolder, toldDataplane } from '../agent/holder.ts';
+import { dataplaneOf, findHolder } from '../agent/holder.ts';
 import type { LoadOptions } from '../agent/load.ts';
 import { preview } from '../agent/preview.ts';
 import { type RetryOptions, retrying } from '../agent/retry.ts';
@@ -85,7 +85,7 @@ async function examineKernel(
     const places = await survey(options, host, retry);
     const { dataplane, used, others } = places;
     const holder = await findHolder();
-    const told = toldDataplane(holder);
+    const told = dataplaneOf(holder);
     // A command takes it over from the agent as a flag. Only the agent knows why.
     const { name, reason } = told?.name === dataplane.name ? told : dataplane;
     read.push(`${name}: ${reason}`);

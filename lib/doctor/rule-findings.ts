@@ -1,4 +1,4 @@
-import { type Holder, inWords } from '../agent/holder.ts';
+import { agentText, type Holder } from '../agent/holder.ts';
 import type { Preview } from '../agent/preview.ts';
 import type { RuleLocationState, Survey } from '../agent/rule-locations.ts';
 import {
@@ -76,9 +76,9 @@ export async function foreignFindings(
  *
  * @param accepted the ids of authors whose rules are not reported
  */
-export function orderFindings({ rivals }: NodeRules, accepted: readonly string[]): readonly Finding[] {
+export function orderFindings({ samePriority }: NodeRules, accepted: readonly string[]): readonly Finding[] {
   if (accepted.includes('kube-proxy')) return [];
-  return rivals.map(({ family, chainText }) => ({
+  return samePriority.map(({ family, chainText }) => ({
     kind: 'kube-proxy-order',
     family,
     message:
@@ -137,7 +137,7 @@ export function leftoverFindings(used: Dataplane, state: RuleLocationState): rea
 export function holderFindings(holder: Holder, places: Survey): readonly Finding[] {
   if (holder.kind === 'none') return deadAgentFindings(places);
   if (holder.kind === 'unproven' || holder.introduction !== undefined) return [];
-  const message = `${inWords(holder)} runs on this node, but does not answer: it hangs or is stopped, or it starts only now`;
+  const message = `${agentText(holder)} runs on this node, but does not answer: it hangs or is stopped, or it starts only now`;
   const remedy =
     'run doctor again; if it stays so, the agent follows no change: look at its log, then delete its pod';
   return [{ kind: 'agent-silent', message, evidence: [], remedy }];

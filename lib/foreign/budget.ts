@@ -9,13 +9,13 @@ import type { IptablesMode } from '../dataplane/options.ts';
 export const READ_MS = 75;
 export const ANALYSE_MS = 25;
 
-/** Tools that are run in one look: each costs the machine some 5 ms of CPU. */
+/** Tools that one reading of a node starts: each costs the machine some 5 ms of CPU. */
 export const MOST_TOOLS = 512;
 
-/** Text that the tools of one look print. */
+/** Bytes that all tools of one reading print. */
 export const OUTPUT_BYTES = 8 * 1024 * 1024;
 
-/** Text that one tool prints, because it is parsed at once: 4 MiB block this process for up to 100 ms. */
+/** Bytes that one tool prints, because it is parsed at once: 4 MiB block this process for up to 100 ms. */
 export const ONE_OUTPUT_BYTES = 4 * 1024 * 1024;
 
 /**
@@ -27,9 +27,10 @@ export const MOST_LISTED = { nft: { rules: 1_000, elements: 4_000 }, iptables: {
 /** Most chains to read of one base chain: each costs a process, in legacy mode one that loads the whole table. */
 export const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 256, legacy: 32 };
 
-/** Values that are worked on before other work of the process goes on. */
+/** How many values are worked on before other work of the process goes on. */
 const AT_ONCE = 1_000;
 
+/** How many findings about foreign rules are reported. */
 export const MOST_FINDINGS = 20;
 
 /** More foreign rules than the limits allow. */
@@ -39,7 +40,10 @@ export class TooManyRules extends Error {
   }
 }
 
-/** What is left of the limits of one look, or of its part. */
+/**
+ * What it may still cost to read the foreign rules of a node once, or to analyse them: milliseconds of CPU, tools to start and
+ * bytes that these print.
+ */
 export class Budget {
   readonly #cpuNow: () => number;
   #cpuMs: number;

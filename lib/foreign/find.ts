@@ -45,7 +45,7 @@ export interface ForeignFinding extends Advice {
   readonly evidence: readonly string[];
 }
 
-export interface Foreign {
+export interface ForeignFindings {
   /** At most MOST_FINDINGS. */
   readonly findings: readonly ForeignFinding[];
   /** What could not be read or analysed, in words; the same words as long as it is the same. */
@@ -62,7 +62,7 @@ export async function findForeign(
   policies: readonly Policy[],
   accepted: readonly string[] = [],
   budget = new Budget(ANALYSE_MS),
-): Promise<Foreign> {
+): Promise<ForeignFindings> {
   const words = new Set(unread);
   const groups: { readonly group: ForeignGroup; readonly policy: Policy }[] = [];
   for (const policy of policies) {

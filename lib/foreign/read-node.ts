@@ -38,8 +38,8 @@ export interface NodeRules {
   readonly unread: readonly string[];
   /** What is not read on purpose, and why that does no harm, in words. */
   readonly skipped: readonly string[];
-  /** kube-proxy's chains at the priority of the chains of iptables, if the agent's rules are there: see `orderFindings`. */
-  readonly rivals: readonly { readonly family: Family; readonly chainText: string }[];
+  /** kube-proxy's chains of nftables that have the priority of the chains of iptables, if the agent uses iptables: see `orderFindings`. */
+  readonly samePriority: readonly { readonly family: Family; readonly chainText: string }[];
 }
 
 /**
@@ -71,7 +71,7 @@ export async function readNode(
   const baseChains: BaseChain[] = [];
   try {
     for (const one of families.flatMap((family) => basesOf(reader, family, listed))) {
-      const base = await attempt(unread, one);
+      const base = await readIfThere(unread, one);
       if (base !== undefined) baseChains.push(base);
     }
   } catch (error) {
@@ -88,7 +88,7 @@ export async function readNode(
     baseChains,
     unread: [...new Set(unread)],
     skipped: [...new Set(skipped.map(({ base }) => skippedText(base)))],
-    rivals: skipped
+    samePriority: skipped
       .filter(({ base }) => iptables !== undefined && base.priority === SRCNAT)
       .map(({ family, base }) => ({ family, chainText: chainTextOf(base) })),
   };
@@ -130,7 +130,7 @@ function isSkipped({ table }: NatChain): boolean {
   return table === SKIPPED_TABLE;
 }
 
-async function attempt(unread: string[], { isOwn, read }: Base): Promise<BaseChain | undefined> {
+async function readIfThere(unread: string[], { isOwn, read }: Base): Promise<BaseChain | undefined> {
   try {
     return await read();
   } catch (error) {
@@ -218,21 +218,21 @@ function postrouting(family: Family, mode: IptablesMode): Pick<BaseChain, 'chain
 /**
  * Reads chains of `nat`.
  *
- * @param elsewhere reads what iptables cannot read, because nft(8) has put rules into it
+ * @param readOtherwise reads what iptables cannot read, because nft(8) has put rules into it
  * @param refusal why a chain must not be listed, if so
  */
 function iptablesRules(
   { family, list }: Tool,
   ownChain: string,
   budget: Budget,
-  elsewhere: ReadRules = async () => undefined,
+  readOtherwise: ReadRules = async () => undefined,
   refusal: (chain: string) => Promise<string | undefined> = async () => undefined,
 ): ReadRules {
   return async (chain) => {
     const refused = await refusal(chain);
     if (refused !== undefined) return refused;
     const specs = await list(chain);
-    if (specs === undefined) return await elsewhere(chain);
+    if (specs === undefined) return await readOtherwise(chain);
     return await budget.map(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain));
   };
 }

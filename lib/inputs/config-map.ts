@@ -28,7 +28,7 @@ export function isMergeKey({ key }: Pair): boolean {
 }
 
 /** Collects the config files of a part of a file, and what is wrong with how it holds them. */
-export class Collector {
+export class ConfigFileCollector {
   readonly configFiles: ConfigFile[] = [];
   readonly problems: Problem[] = [];
   readonly #manifest: ConfigFile;
@@ -92,7 +92,7 @@ export class Collector {
  */
 export function readConfigMap(
   configMap: MapNode,
-  collector: Collector,
+  collector: ConfigFileCollector,
   filesOf: (key: string) => readonly string[],
 ): void {
   const placeholder = placeholderNode(configMap);
@@ -138,7 +138,7 @@ function partsOf(node: Node): readonly Node[] {
 }
 
 /** The first pair of each key; the others are reported. */
-function withoutRepeats<P extends Pair>(pairs: readonly P[], collector: Collector): readonly P[] {
+function withoutRepeats<P extends Pair>(pairs: readonly P[], collector: ConfigFileCollector): readonly P[] {
   const firsts = new Map<string, P>();
   for (const pair of pairs) {
     const name = keyName(pair.key);
@@ -163,7 +163,7 @@ interface DataPair extends Pair {
   readonly isBase64: boolean;
 }
 
-function dataPairs({ key, value }: Pair, collector: Collector): readonly DataPair[] {
+function dataPairs({ key, value }: Pair, collector: ConfigFileCollector): readonly DataPair[] {
   const field = keyName(key);
   if (value.kind === 'map') {
     for (const pair of value.pairs.filter(isMergeKey)) collector.reportMergeKey(pair.key);
@@ -175,7 +175,7 @@ function dataPairs({ key, value }: Pair, collector: Collector): readonly DataPai
   return [];
 }
 
-function readPair({ key, value, isBase64 }: DataPair, file: string, collector: Collector): void {
+function readPair({ key, value, isBase64 }: DataPair, file: string, collector: ConfigFileCollector): void {
   const name = keyName(key);
   if (value.kind !== 'scalar' || (value.value !== null && typeof value.value !== 'string')) {
     const message = `the value of ${quote(name)} must be text, but is ${describe(value)}`;
@@ -198,7 +198,7 @@ function readPair({ key, value, isBase64 }: DataPair, file: string, collector: C
 }
 
 /** Older agents read a key `config`, which a volume mounts as `ip-masq-agent`. */
-function warnOfOtherKeys(configMap: MapNode, collector: Collector): void {
+function warnOfOtherKeys(configMap: MapNode, collector: ConfigFileCollector): void {
   const metadata = valueAt(configMap, 'metadata');
   const name = textAt(metadata, 'name') ?? '';
   if (!/ip-?masq/.test(name)) return;

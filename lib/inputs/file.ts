@@ -14,7 +14,7 @@ export interface Inputs {
   readonly manifests: readonly ConfigFile[];
   readonly problems: readonly Problem[];
   /** Whether a directory has directories that were not read. */
-  readonly hasMore?: boolean;
+  readonly hasUnreadDirectories?: boolean;
 }
 
 export const NO_INPUTS: Inputs = { configFiles: [], manifests: [], problems: [] };

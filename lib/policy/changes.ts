@@ -13,7 +13,7 @@ import {
 } from '../cidr/ranges.ts';
 import { counted, countedAddresses, truncated } from '../text/words.ts';
 import { type Entry, nodeAddressText, outcomeText, type Policy } from './policy.ts';
-import { type ChangedRange, sideBySide, type VerdictRange, type Verdicts, verdictsOf } from './verdicts.ts';
+import { type ChangedRange, pairVerdicts, type VerdictRange, type Verdicts, verdictsOf } from './verdicts.ts';
 
 export interface VerdictChanges {
   /** A clause. */
@@ -21,7 +21,7 @@ export interface VerdictChanges {
   /** A line for each range, at most a few, and then a count of the others. */
   readonly lines: readonly string[];
   /** Whether there were no rules before, so that the lines say nothing. */
-  readonly beginsAnew?: true;
+  readonly hadNoRules?: true;
 }
 
 /** What is true of every change of verdicts: the kernel decides about NAT at the first packet of a connection. */
@@ -30,7 +30,7 @@ export const CONNECTIONS_KEEP = 'connections that exist keep their source addres
 /** The ranges whose verdict changes, or cannot be told, ascending and as long as possible. */
 export function changesBetween(before: Verdicts, after: Verdicts): readonly ChangedRange[] {
   const changes: ChangedRange[] = [];
-  for (const change of sideBySide(before, after)) {
+  for (const change of pairVerdicts(before, after)) {
     if (isSame(change.before, change.after)) continue;
     const previous = changes.at(-1);
     if (previous !== undefined && continues(previous, change))

@@ -32,7 +32,7 @@ export function checksOf(
         nothingInside(config, family, segments, listOrigins),
         everythingInside(policy, segments),
         dropsInvalid ? dropFromAnywhere(config, family, listOrigins) : undefined,
-        ...own.map((assertion) => broken(assertion, judged)),
+        ...own.map((assertion) => brokenAssertion(assertion, judged)),
       ].flatMap((found) => found ?? []);
     });
 }
@@ -43,7 +43,7 @@ export function failedExpectations(
   expectations: readonly GivenAssertion[],
 ): readonly Finding[] {
   const known = { IPv4: judgedBy(config, 'IPv4'), IPv6: judgedBy(config, 'IPv6') };
-  return expectations.flatMap((one) => broken(one, known[one.prefix.family]) ?? []);
+  return expectations.flatMap((one) => brokenAssertion(one, known[one.prefix.family]) ?? []);
 }
 
 interface Judged {
@@ -117,7 +117,10 @@ function dropFromAnywhere(
   };
 }
 
-function broken(assertion: GivenAssertion, { config, policy, segments }: Judged): Finding | undefined {
+function brokenAssertion(
+  assertion: GivenAssertion,
+  { config, policy, segments }: Judged,
+): Finding | undefined {
   const { prefix, from, verdict } = assertion;
   const found = breaches(policy, segments, assertion);
   if (found === undefined) return undefined;

@@ -37,12 +37,13 @@ export function verdictsOf(policy: Policy): Verdicts {
   return { family, from: fromSet(policy), ranges };
 }
 
+/** The same verdict for all addresses of a family. */
 export function uniformVerdicts(family: Family, verdict: Omit<VerdictRange, keyof Range>): Verdicts {
   return { family, ranges: [{ ...verdict, first: 0n, last: (1n << BigInt(ADDRESS_BITS[family])) - 1n }] };
 }
 
 /** The longest ranges in which both verdicts stay the same, ascending. Both must have the same family. */
-export function* sideBySide(a: Verdicts, b: Verdicts): Generator<ChangedRange, void> {
+export function* pairVerdicts(a: Verdicts, b: Verdicts): Generator<ChangedRange, void> {
   let [i, j, first] = [0, 0, 0n];
   for (
     let before = a.ranges[i], after = b.ranges[j];

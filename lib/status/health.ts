@@ -38,7 +38,8 @@ export function readiness(
 
 function rulesCheck(contest: Contest, now: number): ProbeCheck {
   const name = 'rules';
-  if (!contest.isOn(now)) return { name, isGood: true, reason: 'no other program changes them all the time' };
+  if (!contest.isContested(now))
+    return { name, isGood: true, reason: 'no other program changes them all the time' };
   const reason = `${programs(contest.by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;
   return { name, isGood: false, reason };
 }

@@ -1,4 +1,4 @@
-import { isDue } from '../config/key.ts';
+import { isIncluded } from '../config/key.ts';
 import { ALL_KEYS } from '../config/keys.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
@@ -115,7 +115,7 @@ function configHtml({ status: { loaded }, interval }: Overview, { hash }: AgentS
   if (config === undefined || hash === null) return '<p class="bad">no valid config has been read</p>';
   const { configFiles, resyncInterval } = config;
   const asked = resyncInterval === undefined ? '--resync-interval' : formatOrigin(resyncInterval.origin);
-  const shown = ALL_KEYS.filter(([name, { onPage, setAt }]) => isDue(onPage, setAt(config[name])));
+  const shown = ALL_KEYS.filter(([name, { onPage, setAt }]) => isIncluded(onPage, setAt(config[name])));
   return pairsHtml([
     ['hash', hash],
     ['config files', configFiles.join(', ') || 'none: the defaults apply'],

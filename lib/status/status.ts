@@ -199,7 +199,7 @@ export class Status implements Observer {
 
   /** Sets what changes with time alone. */
   refresh(): void {
-    const isOn = this.contest.isOn(performance.now());
+    const isOn = this.contest.isContested(performance.now());
     this.#recorder.record((metrics) => metrics.set('rules_contested', {}, isOn ? 1 : 0));
   }
 

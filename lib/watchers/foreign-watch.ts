@@ -25,9 +25,9 @@ const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 300_000;
 
 /** The key of the notice that leftovers cannot be removed. */
-const LEFT = 'leftovers';
+const LEFTOVERS_KEY = 'leftovers';
 
-interface Surroundings {
+interface ForeignWatchOptions {
   readonly host: Host;
   readonly log: Logger;
   readonly status: Status;
@@ -49,12 +49,12 @@ export interface ForeignWatch {
  * Removes leftovers, and warns about foreign rules, once for each author as long as the rules stay, and about routes to
  * pods that the policies masquerade, once for each range. Syncs do not wait for it.
  */
-export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
-  const { host, log, status, leftovers, accepted, findPods, signal } = surroundings;
+export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
+  const { host, log, status, leftovers, accepted, findPods, signal } = options;
   const notices = new Notices(log);
   let readAt = -READ_AGAIN_MS;
-  /** The next attempt to remove leftovers. */
-  let again: NodeJS.Timeout | undefined;
+  /** Starts the next attempt to remove leftovers. */
+  let retryTimer: NodeJS.Timeout | undefined;
   let pause = FIRST_PAUSE_MS;
 
   const read = (own: Own): void => {
@@ -70,17 +70,17 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
 
   /** Removes leftovers. If it fails, tries again after a pause. */
   const leftoverNotices = async (own: Own): Promise<NoticesByKey> => {
-    clearTimeout(again);
+    clearTimeout(retryTimer);
     const failure = await leftovers.removeOnce(own.dataplane, own.policies);
-    const found = new Map(otherAgents().map((finding) => [finding.key, () => tell(finding)]));
+    const found = new Map(otherAgents().map((finding) => [finding.key, () => logFinding(finding)]));
     if (failure !== undefined) {
-      found.set(LEFT, () => log.warn(`${failure}; trying again until it succeeds`));
-      again = setTimeout(() => read(own), pause).unref();
+      found.set(LEFTOVERS_KEY, () => log.warn(`${failure}; trying again until it succeeds`));
+      retryTimer = setTimeout(() => read(own), pause).unref();
       pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
     } else {
       // The signal ends a removal too.
-      if (again !== undefined && !signal.aborted) log.info('no leftovers of an earlier run are left');
-      again = undefined;
+      if (retryTimer !== undefined && !signal.aborted) log.info('no leftovers of an earlier run are left');
+      retryTimer = undefined;
       pause = FIRST_PAUSE_MS;
     }
     return found;
@@ -92,7 +92,7 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
     const { findings, unread } = await findForeign(node, policies, accepted);
     status.onForeignRules([...otherAgents(), ...findings]);
     return new Map([
-      ...findings.map((finding) => [finding.key, () => tell(finding)] as const),
+      ...findings.map((finding) => [finding.key, () => logFinding(finding)] as const),
       ...unread.map((what) => [what, () => log.info(`foreign rules not read: ${what}`)] as const),
     ]);
   };
@@ -101,7 +101,7 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
     try {
       const pods = await findPods(policies, status.loaded?.config.configFiles ?? []);
       status.onMasqueradedPods(pods);
-      return new Map(pods.map((one) => [`pods in ${one.range.text}`, () => tellPods(one)]));
+      return new Map(pods.map((one) => [`pods in ${one.range.text}`, () => logPods(one)]));
     } catch (error) {
       status.onMasqueradedPods(undefined);
       const text = `routes to pods not read: ${failureText(error)}`;
@@ -109,12 +109,12 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
     }
   };
 
-  const tellPods = ({ family, message, evidence, remedy }: MasqueradedPodRoutes): void =>
+  const logPods = ({ family, message, evidence, remedy }: MasqueradedPodRoutes): void =>
     log.warn({ family, routes: evidence }, `${family}: ${message}; ${remedy}`);
 
   const otherAgents = () => leftovers.returned.map((found) => otherAgentFinding(found, accepted));
 
-  const tell = ({ family, message, evidence, remedy, isAccepted }: ForeignFinding): void => {
+  const logFinding = ({ family, message, evidence, remedy, isAccepted }: ForeignFinding): void => {
     const fields = { family, rules: evidence };
     if (isAccepted) log.info(fields, `${family}: ${message}; accepted by --accept-foreign`);
     else log.warn(fields, `${family}: ${message}; ${remedy}`);

@@ -1,4 +1,4 @@
-import { describeRemoval, hasFailed, logRemoval, removeAll } from '../agent/remove.ts';
+import { describeRemoval, hasFailed, logRemoval, removeFromAll } from '../agent/remove.ts';
 import { readRuleLocations } from '../agent/rule-locations.ts';
 import {
   type Dataplane,
@@ -79,7 +79,7 @@ export class Leftovers {
   /** Removes what is in these places; returns what failed. */
   async #remove(places: readonly RuleLocation[]): Promise<readonly string[]> {
     const retry = { timeoutMs: ATTEMPT_MS, signal: this.#signal, onRetry: () => {} };
-    const removals = await removeAll(places, retry);
+    const removals = await removeFromAll(places, retry);
     for (const removal of removals) {
       if (removal.rules === undefined) continue;
       this.#cleared.add(ruleLocationName(removal));

@@ -20,7 +20,7 @@ const ALL = '.';
 export const FAULTS: readonly Fault[] = [
   {
     name: 'volume version: ..data may move while it is read',
-    edits: [['if (dataLink(dir) !== id) throw new Changed();', '']],
+    edits: [['if (dataLink(dir) !== id) throw new ChangedWhileRead();', '']],
     noticedBy: [['config/read.test.ts', ALL]],
   },
   {
@@ -135,7 +135,7 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'keys: other programs may get one that they do not know, without a warning',
     edits: [
-      ['if (othersDo === undefined || at === undefined) return [];', 'if (at !== undefined) return [];'],
+      ['if (otherAgentsDo === undefined || at === undefined) return [];', 'if (at !== undefined) return [];'],
     ],
     noticedBy: [['cmd/golden.test.ts', 'readers that do not know']],
   },
@@ -318,7 +318,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'tool: one that writes nothing is believed',
-    edits: [['dataplane.iptables && hasDoneNothing(before, observed)', 'canTell === undefined']],
+    edits: [['dataplane.iptables && hasWrittenNothing(before, observed)', 'canTell === undefined']],
     noticedBy: [['agent/reconcile.test.ts', 'gives up a tool that writes nothing']],
   },
   {
@@ -360,7 +360,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'readiness: an agent whose rules are undone all the time is ready',
-    edits: [['if (!contest.isOn(now)) return', 'if (now >= 0) return']],
+    edits: [['if (!contest.isContested(now)) return', 'if (now >= 0) return']],
     noticedBy: [['status/health.test.ts', 'while another program changes']],
   },
   {

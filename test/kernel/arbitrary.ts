@@ -32,7 +32,7 @@ function entries(family: Family): fc.Arbitrary<Entry> {
   const as = fc.record({
     range: prefixes(family),
     origin,
-    found: fc.oneof(fc.constant(undefined), fc.constant([]), own),
+    candidates: fc.oneof(fc.constant(undefined), fc.constant([]), own),
   });
   const of = (verdict: Entry['verdict'], as: fc.Arbitrary<Entry['as']>) =>
     fc.record({ prefix: prefixes(family), verdict: fc.constant(verdict), origin, as });

@@ -177,7 +177,7 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
           assert.equal(await lab.sh(`${tool} -S ${second}`), `-N ${second}\n`);
           const observed = await one.observe(family, 'more');
           assert.equal(observed.plan(lab.anywhere), undefined);
-          const [text = '', ...more] = observed.stays(lab.anywhere);
+          const [text = '', ...more] = observed.describeUndeletable(lab.anywhere);
           assert.ok(text.includes(told), text);
           assert.deepEqual(more, []);
         };
@@ -209,7 +209,7 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
       for (const one of [dataplane, await lab.another()]) {
         const observed = await one.observe(family, 'more');
         assert.equal(observed.planRemoval(), undefined);
-        const texts = observed.stays();
+        const texts = observed.describeUndeletable();
         const told = foreign.map((rule) => `-A ${rule};`);
         // In a chain of others, only netlink finds the rule.
         if (!withNetlink) told[0] = ': a rule in another chain;';

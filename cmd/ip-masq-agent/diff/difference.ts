@@ -35,7 +35,7 @@ export function differenceOf(preview: Preview, elsewhere: readonly RuleLocationS
   return {
     preview,
     leftovers,
-    stays: observed?.stays(policy) ?? [],
+    stays: observed?.describeUndeletable(policy) ?? [],
     unread: [...(unreadable ? [unreadable] : []), ...others.filter((one) => one.kind === 'unreadable')],
     now:
       observed && differs({ preview, leftovers })

@@ -21,7 +21,7 @@ export function explainedJson({ address, translatedFrom, decision, isKept, live 
   };
 }
 
-function fromJson({ address, listed, isElsewhere }: SourceDecision): object {
+function fromJson({ address, listed, isUnlisted: isElsewhere }: SourceDecision): object {
   return {
     address: address === undefined ? null : formatAddress(address),
     isElsewhere,
@@ -29,7 +29,7 @@ function fromJson({ address, listed, isElsewhere }: SourceDecision): object {
   };
 }
 
-function asJson({ range, origin, found }: NodeAddress): object {
+function asJson({ range, origin, candidates: found }: NodeAddress): object {
   const addresses = found?.map(formatAddress);
   return {
     address: addresses?.[0] ?? null,

@@ -67,7 +67,7 @@ function decisionLines(decision: Decision, isLocal: boolean, paint: Paint): read
 }
 
 function because({ address, decidedBy, flag, source }: Decision): string {
-  if (source.isElsewhere) return 'packets from there are not masqueraded, whatever their destination';
+  if (source.isUnlisted) return 'packets from there are not masqueraded, whatever their destination';
   if (decidedBy === undefined) return noEntryText(address.family, flag);
   return `${withOrigin(decidedBy.prefix.text, decidedBy.origin)} decides`;
 }
@@ -76,13 +76,13 @@ function because({ address, decidedBy, flag, source }: Decision): string {
 function addressLines({ as }: Decision): readonly string[] {
   if (as === undefined) return [];
   const range = withOrigin(as.range.text, as.origin);
-  if (as.found === undefined)
+  if (as.candidates === undefined)
     return [`  masqueradeAddresses lists ${range}; on a node, --live says its address`];
-  const [first, ...others] = as.found;
+  const [first, ...others] = as.candidates;
   if (first === undefined) return [`  the kernel chooses the address, because the node has none in ${range}`];
   const best = bestAddresses(as).length;
   const several =
-    best === 1 ? `the best of the node's ${as.found.length}` : `the lowest of the node's ${best} best`;
+    best === 1 ? `the best of the node's ${as.candidates.length}` : `the lowest of the node's ${best} best`;
   const which = others.length === 0 ? "the node's only address" : `${several} addresses`;
   return [`  ${formatAddress(first)} is ${which} in ${range}`];
 }

@@ -61,7 +61,7 @@ export function run(args: Args): Promise<number> {
         log,
         signal: stopSignal,
         onFailure: () => recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {})),
-        onOther: other.reject,
+        onOtherAgent: other.reject,
       });
       ending = { lock };
       return Promise.race([keepRules(args, log, recorder, ending), other.promise]);
@@ -143,8 +143,8 @@ function afterEach(surroundings: Surroundings): (step: Step) => Promise<void> {
     if (!isServing) await serveStatus(surroundings);
     isServing = true;
     if (step.kind === 'no valid config') return;
-    triggers.kernel.settle({ ...step, isRepair: step.drift !== undefined });
-    if (step.drift !== undefined) warnOfFight(triggers.kernel.repairs, step.drift, log);
+    triggers.kernel.onSync({ ...step, isRepair: step.drift !== undefined });
+    if (step.drift !== undefined) warnOfFight(triggers.kernel.repairsInRow, step.drift, log);
     addresses?.(step.policies);
     const flow = flowVerdict(step.policies);
     if (watch === undefined) {

@@ -1,4 +1,4 @@
-import { describeRemoval, hasFailed, logRemoval, removeAll } from '../../../lib/agent/remove.ts';
+import { describeRemoval, hasFailed, logRemoval, removeFromAll } from '../../../lib/agent/remove.ts';
 import { listRuleLocations } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import type { Leftovers } from '../../../lib/watchers/leftovers.ts';
@@ -18,7 +18,7 @@ export async function cleanUp(
 ): Promise<void> {
   const places = await listRuleLocations(dataplaneOptions(flags), commandHost(flags));
   const own = places.filter((place) => !leftovers?.hasCleared(place));
-  const removals = await removeAll(own, {
+  const removals = await removeFromAll(own, {
     timeoutMs: flags['sync-timeout'],
     signal: new AbortController().signal,
     onRetry: (error, attempt) => log.warn({ attempt }, `trying again: ${error.message}`),

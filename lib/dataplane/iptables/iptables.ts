@@ -19,7 +19,7 @@ import { renderChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
 import { type IptablesObservation, observe, readChains } from './observe.ts';
-import { NO_RULES, plan, planRemoval, stays } from './plan.ts';
+import { describeUndeletable, NO_RULES, plan, planRemoval } from './plan.ts';
 import { type KernelRule, keyOf } from './rule.ts';
 import { type SeenChain, seeChain } from './see.ts';
 import { type CountedRule, createTool } from './tool.ts';
@@ -105,7 +105,7 @@ export function iptablesDataplane(
         plan: (policy) => bound(plan(found, policy, options)),
         trust: () => memory.trust(family, look),
         planRemoval: () => bound(planRemoval(found, chain)),
-        stays: (policy) => stays(found, options, policy),
+        describeUndeletable: (policy) => describeUndeletable(found, options, policy),
         verdicts: () => kernelVerdicts(found, chain),
         text: () =>
           planRemoval(found, chain)

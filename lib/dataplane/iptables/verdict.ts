@@ -1,6 +1,6 @@
 import type { Family } from '../../cidr/address.ts';
 import { everything, nothing, type RangeSet, rangeSet, sameRanges } from '../../cidr/ranges.ts';
-import { sideBySide, uniformVerdicts, type VerdictRange, type Verdicts } from '../../policy/verdicts.ts';
+import { pairVerdicts, uniformVerdicts, type VerdictRange, type Verdicts } from '../../policy/verdicts.ts';
 import type { KernelVerdicts } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import type { Rule } from '../rule.ts';
@@ -78,7 +78,7 @@ function sourcesOf({ destinations, conditions, outcome }: Rule, second: string):
 
 /** The verdicts inside the chain for the packets that enter it; all others are left alone. */
 function ifEntered(entered: Verdicts, inside: Verdicts): Verdicts {
-  const ranges = Array.from(sideBySide(entered, inside), ({ first, last, before, after }): VerdictRange => {
+  const ranges = Array.from(pairVerdicts(entered, inside), ({ first, last, before, after }): VerdictRange => {
     if (before.verdict === 'masqueraded' || after.verdict === 'not_masqueraded')
       return { ...after, first, last };
     return { first, last, verdict: before.verdict, kernelRule: before.kernelRule };

@@ -86,7 +86,7 @@ export function openNftables(
         const plan = planRemoval(ruleset);
         return plan && Object.assign(plan.draft, { apply: () => apply(undefined, plan, ruleset) });
       },
-      stays: (policy) =>
+      describeUndeletable: (policy) =>
         policy !== undefined && table !== undefined && isAsWritten(policy) ? [oddityText(family)] : [],
       verdicts: () => kernelVerdicts(family, table),
       text: () => (table !== undefined && isOwn(table) ? tableBlock(table) : undefined),

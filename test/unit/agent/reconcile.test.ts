@@ -60,7 +60,7 @@ function fakeKernel(
         plan: () => plan,
         trust: () => done.push(`trust ${family}`),
         planRemoval: () => (isEmpty ? undefined : plan),
-        stays: () => [],
+        describeUndeletable: () => [],
         text: () => undefined,
         verdicts: () => ({ state: 'no chain', family, ranges: [] }),
       };

@@ -168,7 +168,7 @@ describe('foreign rules', () => {
   ] as const)
     it(`are ${some ? '' : 'not '}only about some sources: ${match}`, async () => {
       const baseChains = [baseChainOf([`-A POSTROUTING ${match} -j MASQUERADE`])];
-      const node = { baseChains, unread: [], skipped: [], rivals: [] };
+      const node = { baseChains, unread: [], skipped: [], samePriority: [] };
       const { findings } = await findForeign(node, [INSIDE], [], unlimited());
       const limited = findings.map(({ isOnlyFromSources }) => isOnlyFromSources);
       assert.deepEqual(limited, [some]);

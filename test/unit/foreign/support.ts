@@ -74,7 +74,7 @@ export function unlimited(): Budget {
 
 /** What a rule of nftables for IPv4 is read with. */
 export function contextOf(named: NftContext['named'] = new Map()): NftContext {
-  return { family: 'IPv4', named, check: () => {} };
+  return { family: 'IPv4', named, checkBudget: () => {} };
 }
 
 /**
