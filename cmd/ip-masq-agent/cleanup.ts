@@ -59,20 +59,21 @@ function removalJson({ family, dataplane, rules = [], undeletable: stays, error 
 function withRunningAgent(
   agent: Agent,
   chain: string,
-  places: readonly RuleLocation[],
+  locations: readonly RuleLocation[],
 ): { readonly places: readonly RuleLocation[]; readonly advice: string | undefined } {
   const runs = `${agentText(agent)} runs on this node`;
   const kept = flagsOf(agent);
   if (kept === undefined || kept['masq-chain'] === chain) {
     const advice = `${runs}, and writes the rules again: at once, or at its next resync; stop it, then run cleanup`;
-    return { places, advice };
+    return { places: locations, advice };
   }
   // Whatever its chain is called, the tables of an agent have one name.
   const isTable = ({ dataplane }: RuleLocation) => dataplane.iptables === undefined;
-  if (kept.backend === 'iptables' || !places.some(isTable)) return { places, advice: undefined };
+  if (kept.backend === 'iptables' || !locations.some(isTable))
+    return { places: locations, advice: undefined };
   const families = keptFamilies(kept);
   return {
-    places: places.filter((place) => !isTable(place) || !families.includes(place.family)),
+    places: locations.filter((place) => !isTable(place) || !families.includes(place.family)),
     advice: `${runs}, with --masq-chain=${kept['masq-chain']}: its tables of nftables stay; to remove them, stop it, then run cleanup with that flag`,
   };
 }

@@ -4,7 +4,7 @@ import { ownAddressList } from '../node/own-addresses.ts';
 import { compilePolicy, type Family, type Policy } from '../policy/policy.ts';
 import type { RuleLocationState, UnreadableRuleLocation } from './rule-locations.ts';
 
-/** What a sync would do in one place. */
+/** What a sync would do in one location. */
 export interface Preview extends RuleLocation {
   /** Undefined if nothing differs. */
   readonly plan: Plan | undefined;
@@ -17,7 +17,7 @@ export interface Preview extends RuleLocation {
 }
 
 /**
- * What a sync would do now in a place of the dataplane that is used.
+ * What a sync would do now in a location of the dataplane that is used.
  *
  * @throws {DataplaneError} if a family is kept that cannot be read
  */
@@ -27,15 +27,15 @@ export function preview(
   families: readonly Family[],
 ): Preview {
   const { dataplane, family } = state;
-  const place = { dataplane, family };
+  const location = { dataplane, family };
   const isKept = families.includes(family);
   if ('error' in state) {
     if (isKept) throw state.error;
     const unreadable = state.kind === 'unreadable' ? { unreadable: state } : {};
-    return { ...place, plan: undefined, observed: undefined, ...unreadable };
+    return { ...location, plan: undefined, observed: undefined, ...unreadable };
   }
   const { observed } = state;
-  if (!isKept) return { ...place, plan: observed.planRemoval(), observed };
+  if (!isKept) return { ...location, plan: observed.planRemoval(), observed };
   const policy = compilePolicy(config, family, ownAddressList());
-  return { ...place, plan: observed.plan(policy), observed, policy };
+  return { ...location, plan: observed.plan(policy), observed, policy };
 }

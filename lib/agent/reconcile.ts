@@ -1,4 +1,4 @@
-import type { Care, Dataplane, Observed, Plan } from '../dataplane/dataplane.ts';
+import type { Dataplane, ObservationDepth, Observed, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { type RetryOptions, retrying } from './retry.ts';
@@ -50,8 +50,10 @@ export async function reconcile(
   const failures = new Failures();
   const undeletable = new Map<Family, readonly string[]>();
   const inSync = await retrying(async () => {
-    const care = (family: Family) => (whole.has(family) ? 'most' : options.hasApplied ? 'little' : 'more');
-    const planFamilies = (hasApplied: boolean) => planAll(dataplane, policies, care, hasApplied, undeletable);
+    const depthOf = (family: Family) =>
+      whole.has(family) ? 'everything' : options.hasApplied ? 'usual' : 'leftovers';
+    const planFamilies = (hasApplied: boolean) =>
+      planAll(dataplane, policies, depthOf, hasApplied, undeletable);
     const planned = await planFamilies(options.hasApplied);
     if (planned.length === 0) return true;
     await all(
@@ -140,13 +142,13 @@ export async function removeRules(
   isDry = false,
 ): Promise<{ readonly rules: readonly string[] | undefined; readonly undeletable: readonly string[] }> {
   const failures = new Failures();
-  let care: Care = 'more';
+  let depth: ObservationDepth = 'leftovers';
   return retrying(async () => {
-    const observed = await dataplane.observe(family, care);
+    const observed = await dataplane.observe(family, depth);
     const plan = observed.planRemoval();
     if (isDry) return { rules: plan?.current, undeletable: [] };
     await plan?.apply().catch((error: unknown) => {
-      care = 'most';
+      depth = 'everything';
       throw failures.add(plan, error, { isWhole: true, isFinal: true });
     });
     return { rules: plan?.current, undeletable: observed.describeUndeletable() };
@@ -157,13 +159,13 @@ export async function removeRules(
 async function planAll(
   dataplane: Dataplane,
   policies: readonly Policy[],
-  careOf: (family: Family) => Care,
+  depthOf: (family: Family) => ObservationDepth,
   hasApplied: boolean,
   undeletable: Map<Family, readonly string[]>,
 ): Promise<readonly FamilyChange[]> {
   const changes = await all(
     policies.map(async (policy) => {
-      const observed = await dataplane.observe(policy.family, careOf(policy.family));
+      const observed = await dataplane.observe(policy.family, depthOf(policy.family));
       const plan = observed.plan(policy);
       if (plan === undefined) observed.trust(policy);
       undeletable.set(policy.family, observed.describeUndeletable(policy));

@@ -23,19 +23,24 @@ export interface Removal extends RuleLocation {
  * @param isDry only says what it would remove
  */
 export async function removeFromAll(
-  places: readonly RuleLocation[],
+  locations: readonly RuleLocation[],
   options: RetryOptions,
   isDry = false,
 ): Promise<readonly Removal[]> {
   const removals: Removal[] = [];
-  for (const place of places) {
+  for (const location of locations) {
     try {
-      const removed = await removeRules(place.dataplane, place.family, options, isDry);
-      removals.push({ ...place, isDry, ...removed });
+      const removed = await removeRules(location.dataplane, location.family, options, isDry);
+      removals.push({ ...location, isDry, ...removed });
     } catch (error) {
       if (!(error instanceof DataplaneError)) throw error;
       // What the kernel does not support cannot be there.
-      removals.push({ ...place, isDry, ...(error.failure !== 'unsupported' && { error }), undeletable: [] });
+      removals.push({
+        ...location,
+        isDry,
+        ...(error.failure !== 'unsupported' && { error }),
+        undeletable: [],
+      });
     }
   }
   return removals;

@@ -17,48 +17,48 @@ export type ObservedRules = Extract<RuleLocationState, { readonly kind: 'found' 
 export type UnreadableRuleLocation = Extract<RuleLocationState, { readonly kind: 'unreadable' }>;
 
 /**
- * Reads a place as at a first observation.
+ * Reads a location as at a first observation.
  *
  * @param retry how to wait for a busy kernel; if undefined, it cannot be read
  */
 export async function readRuleLocation(
-  place: RuleLocation,
+  location: RuleLocation,
   retry?: RetryOptions,
 ): Promise<RuleLocationState> {
-  const observe = () => place.dataplane.observe(place.family, 'more');
+  const observe = () => location.dataplane.observe(location.family, 'leftovers');
   try {
     const observed = await (retry === undefined ? observe() : retrying(observe, retry));
     const rules = observed.planRemoval()?.current;
     return rules === undefined
-      ? { ...place, kind: 'empty', observed }
-      : { ...place, kind: 'found', observed, rules };
+      ? { ...location, kind: 'empty', observed }
+      : { ...location, kind: 'found', observed, rules };
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;
-    return { ...place, kind: error.meansNoRules ? 'impossible' : 'unreadable', error };
+    return { ...location, kind: error.meansNoRules ? 'impossible' : 'unreadable', error };
   }
 }
 
 export async function readRuleLocations(
-  places: readonly RuleLocation[],
+  locations: readonly RuleLocation[],
   retry?: RetryOptions,
 ): Promise<readonly RuleLocationState[]> {
   const states: RuleLocationState[] = [];
-  for (const place of places) states.push(await readRuleLocation(place, retry));
+  for (const location of locations) states.push(await readRuleLocation(location, retry));
   return states;
 }
 
-/** All places where rules of the agent can be. */
+/** All locations where rules of the agent can be. */
 export interface Survey {
   /** The dataplane that is used. */
   readonly dataplane: Dataplane;
-  /** Its places, one for each family. */
+  /** Its locations, one for each family. */
   readonly used: readonly RuleLocationState[];
   /** Those of the dataplanes and modes that are not used. */
   readonly others: readonly RuleLocationState[];
 }
 
 /**
- * Opens the dataplane that an agent would use, and reads all places, for commands beside the agent.
+ * Opens the dataplane that an agent would use, and reads all locations, for commands beside the agent.
  *
  * @throws {DataplaneError} if no dataplane can be opened
  */
@@ -72,7 +72,7 @@ export async function survey(
   const all = await listRuleLocations(options, host);
   const used = families.map((family) => ({ dataplane, family }));
   const others = all.filter(
-    (place) => place.dataplane.name !== dataplane.name && families.includes(place.family),
+    (location) => location.dataplane.name !== dataplane.name && families.includes(location.family),
   );
   return {
     dataplane,

@@ -104,7 +104,7 @@ export async function modesInUse({ chain }: DataplaneOptions, host: Host): Promi
 }
 
 /**
- * All places where rules of the agent can be: an earlier run may have used another dataplane, mode or family.
+ * All locations where rules of the agent can be: an earlier run may have used another dataplane, mode or family.
  *
  * @param modes the modes of iptables to list
  * @throws {DataplaneError} if no dataplane is installed

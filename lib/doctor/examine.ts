@@ -90,9 +90,9 @@ async function examineKernel(
     const { name, reason } = told?.name === dataplane.name ? told : dataplane;
     read.push(`${name}: ${reason}`);
     findings.push(...holderFindings(holder, places));
-    for (const place of used) {
+    for (const location of used) {
       if (config === undefined) break;
-      await collect(async () => ownRuleFindings(preview(place, config, families)), place.family);
+      await collect(async () => ownRuleFindings(preview(location, config, families)), location.family);
     }
     for (const family of families) {
       const isDropped = await kubeProxyDropsInvalid(host, family);
@@ -114,7 +114,8 @@ async function examineKernel(
     });
     for (const family of families)
       await collect(() => bothModesFindings(host, [...used, ...others], family), family);
-    for (const place of others) await collect(async () => leftoverFindings(dataplane, place), place.family);
+    for (const location of others)
+      await collect(async () => leftoverFindings(dataplane, location), location.family);
     return [];
   });
   return { findings, read };

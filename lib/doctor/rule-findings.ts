@@ -98,12 +98,12 @@ const SHOWN = 3;
  */
 export async function bothModesFindings(
   host: Host,
-  places: readonly RuleLocation[],
+  locations: readonly RuleLocation[],
   family: Family,
 ): Promise<readonly Finding[]> {
   const evidence: string[] = [];
   let modes = 0;
-  for (const { dataplane } of places.filter((place) => place.family === family)) {
+  for (const { dataplane } of locations.filter((location) => location.family === family)) {
     if (dataplane.iptables === undefined) continue;
     const { mode, suffix } = dataplane.iptables;
     const rules = await builtInRules(createTool(inTurns(host, mode), family, suffix));
@@ -119,7 +119,7 @@ export async function bothModesFindings(
 }
 
 /**
- * The finding about rules in a place that the agent does not use.
+ * The finding about rules in a location that the agent does not use.
  *
  * @throws {DataplaneError}
  */
@@ -134,8 +134,8 @@ export function leftoverFindings(used: Dataplane, state: RuleLocationState): rea
 }
 
 /** The finding that nobody keeps the agent's rules: no process holds its lock, or the one that does is silent. */
-export function holderFindings(holder: Holder, places: Survey): readonly Finding[] {
-  if (holder.kind === 'none') return deadAgentFindings(places);
+export function holderFindings(holder: Holder, survey: Survey): readonly Finding[] {
+  if (holder.kind === 'none') return deadAgentFindings(survey);
   if (holder.kind === 'unproven' || holder.introduction !== undefined) return [];
   const message = `${agentText(holder)} runs on this node, but does not answer: it hangs or is stopped, or it starts only now`;
   const remedy =

@@ -402,8 +402,8 @@ export const FAULTS: readonly Fault[] = [
     name: 'leftovers: what comes back is removed again and again',
     edits: [
       [
-        'const known = places.filter((place) => this.hasCleared(place));',
-        'const known: Place[] = []; this.#cleared.clear();',
+        'const known = locations.filter((location) => this.hasCleared(location));',
+        'const known: RuleLocation[] = []; this.#cleared.clear();',
       ],
     ],
     noticedBy: [['e2e/foreign.test.ts', 'are removed once, and if they come back they stay']],

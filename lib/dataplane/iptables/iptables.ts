@@ -87,13 +87,13 @@ export function iptablesDataplane(
     chosenBy,
     iptables: { mode, suffix },
     ruleCount: (policy) => renderChain(policy, options).length,
-    async observe(family, wanted = 'little') {
-      const care = wanted === 'little' && left.has(family) ? 'more' : wanted;
+    async observe(family, wanted = 'usual') {
+      const depth = wanted === 'usual' && left.has(family) ? 'leftovers' : wanted;
       const look = await memory.look(family, async (seen, known) => {
         if (known !== undefined) return known;
         // The kernel has none of the agent's rules.
         if (seen !== undefined && seen.fingerprint === undefined) return { ...NO_RULES, family };
-        const seenByTool = await observe(tools[family], chain, { netlink, care });
+        const seenByTool = await observe(tools[family], chain, { netlink, depth });
         if (Array.isArray(seenByTool.leftover)) left.add(family);
         else if (seenByTool.leftover === 'none') left.delete(family);
         return seenByTool;

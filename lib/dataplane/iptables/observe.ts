@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import type { Care } from '../dataplane.ts';
+import type { ObservationDepth } from '../dataplane.ts';
 import { type Netlink, noAnswer, type Requests } from '../netlink.ts';
 import { renderJump, renderQuotedJump, secondChain } from './chain.ts';
 import { BUILT_IN_CHAINS } from './detect.ts';
@@ -68,7 +68,7 @@ export async function readChains<Rule extends { readonly spec: string }>(
 /** How an observation reads chains that are rare: a second one that is left over, and foreign ones that lead to the agent's. */
 interface RareReading {
   readonly netlink: Netlink | undefined;
-  readonly care: Care;
+  readonly depth: ObservationDepth;
 }
 
 /** Reads the agent's chains and POSTROUTING only: a node can hold 100,000 foreign rules. */
@@ -87,11 +87,11 @@ export async function observe(tool: Tool, chain: string, rare: RareReading): Pro
 async function readLeftover(
   tool: Tool,
   chain: string,
-  { netlink, care }: RareReading,
+  { netlink, depth }: RareReading,
 ): Promise<IptablesObservation['leftover']> {
   const known = await netlink?.has({ family: tool.family, table: 'nat', chain });
   // In legacy mode the tool would read the whole table.
-  if (known === undefined && care === 'little') return undefined;
+  if (known === undefined && depth === 'usual') return undefined;
   // The tool says of a chain with rules of nft(8) what it says of one that is not there, but finds it as a target.
   if (!(known ?? (await tool.exists(chain)))) return 'none';
   const specs = (await tool.list(chain)) ?? ['(rules that iptables cannot list)'];
@@ -103,10 +103,10 @@ async function findUndeletable(
   tool: Tool,
   chain: string,
   { rules = [], leftover, jumps, unseen }: IptablesObservation,
-  { netlink, care }: RareReading,
+  { netlink, depth }: RareReading,
 ): Promise<ReadonlyMap<string, string>> {
   const second = secondChain(chain);
-  const wasRefused = care === 'most';
+  const wasRefused = depth === 'everything';
   const isEmptied = rules.length + jumps.length === 0 && unseen !== undefined;
   const isLeft = typeof leftover === 'object';
   const targets = [...rules, ...(isLeft ? leftover : [])].map(({ spec }) => ruleTarget(spec));

@@ -42,11 +42,11 @@ function fakeKernel(
     ruleCount: () => 0,
     iptables: { mode: 'nft', suffix: '' },
     hearsChanges: true,
-    observe: async (family, care) => {
+    observe: async (family, depth) => {
       done.push(`observe ${family}`);
       await read(family);
       const draft = needs[family]?.shift();
-      if (draft !== undefined) wholes.push(care === 'most');
+      if (draft !== undefined) wholes.push(depth === 'everything');
       const plan = draft && {
         ...draft,
         apply: async () => {
