@@ -17,7 +17,7 @@ import { logAddresses } from './log-addresses.ts';
 import { type ChangesByFamily, logChange, logVanished } from './log-changes.ts';
 import { type FamilyChange, reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
-import { isOfNode, type Trigger } from './triggers.ts';
+import { concernsNodeOnly, type Trigger } from './triggers.ts';
 
 export interface AgentOptions {
   readonly loading: LoadOptions;
@@ -77,7 +77,7 @@ export interface SyncEvent {
 }
 
 /** What a trigger has led to. */
-export type Step = Sync | NoValidConfig;
+export type TriggerResult = Sync | NoValidConfig;
 
 /** There is no valid config yet, and the rules of an earlier run stay as they are. */
 interface NoValidConfig {
@@ -118,7 +118,7 @@ export async function* syncs(
   observer: Observer,
   log: Logger,
   signal: AbortSignal,
-): AsyncGenerator<Step, void> {
+): AsyncGenerator<TriggerResult, void> {
   const retry = retryOptions(syncTimeout, observer, log, signal);
   const reader = createReader(loading, keepIf && keptClause(keepIf), observer, log);
   const { families } = loading.config;
@@ -128,7 +128,7 @@ export async function* syncs(
 
   for await (const trigger of triggers) {
     // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
-    if (!isOfNode(trigger.reason)) await reader.read();
+    if (!concernsNodeOnly(trigger.reason)) await reader.read();
     const { valid } = reader;
     if (valid === undefined) {
       await lock();
@@ -139,7 +139,7 @@ export async function* syncs(
     const { policies, described } = compiled;
     if (opened === undefined) {
       await lock();
-      opened = announced(await retrying(open, retry), observer, log);
+      opened = announceDataplane(await retrying(open, retry), observer, log);
     }
     const before = cpuTime();
     const context = { hasApplied, described, retry, observer, log };
@@ -148,7 +148,7 @@ export async function* syncs(
       const { dataplane, fallBack } = opened;
       written = await syncAll(policies, dataplane, trigger, context).catch(async (error: unknown) => {
         if (hasApplied || fallBack === undefined) throw error;
-        opened = announced(await fallBack(error), observer, log);
+        opened = announceDataplane(await fallBack(error), observer, log);
         return undefined;
       });
     }
@@ -160,7 +160,7 @@ export async function* syncs(
   }
 }
 
-function announced(opened: Opened, observer: Observer, log: Logger): Opened {
+function announceDataplane(opened: Opened, observer: Observer, log: Logger): Opened {
   const { dataplane, warning } = opened;
   observer.onDataplane(dataplane);
   log.info(`using ${dataplane.name}: ${dataplane.reason}`);

@@ -19,7 +19,7 @@ import { KernelEvents } from './kernel-events.ts';
 export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'drift' | 'addresses';
 
 /** Whether the reason concerns the node alone, not the config files. */
-export function isOfNode(reason: SyncReason): boolean {
+export function concernsNodeOnly(reason: SyncReason): boolean {
   return reason === 'drift' || reason === 'addresses';
 }
 
@@ -64,7 +64,7 @@ export class Triggers implements AsyncIterable<Trigger> {
 
   /** Adds a trigger, unless one that does as much is already pending: a reading of the config files includes a reading of the kernel. */
   add(reason: Exclude<SyncReason, 'drift'>): void {
-    if (this.#pending === undefined || (isOfNode(this.#pending.reason) && !isOfNode(reason)))
+    if (this.#pending === undefined || (concernsNodeOnly(this.#pending.reason) && !concernsNodeOnly(reason)))
       this.#pending = { reason, since: performance.now() };
     this.#resume?.();
   }
@@ -111,7 +111,7 @@ export class Triggers implements AsyncIterable<Trigger> {
       if (!this.#isWatching) this.#watch();
       const { by, since } = this.kernel.takeChanges();
       yield { ...trigger, by, ...(trigger.reason === 'drift' && { since }) };
-      if (!isOfNode(trigger.reason)) readAt = performance.now();
+      if (!concernsNodeOnly(trigger.reason)) readAt = performance.now();
     }
   }
 

@@ -1,14 +1,14 @@
 import type { Key } from './key.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
-import { addresses, cidrs } from './list-key.ts';
-import { booleanKey, duration } from './scalar-key.ts';
+import { addressListKey, cidrListKey } from './list-key.ts';
+import { booleanKey, durationKey } from './scalar-key.ts';
 
 /**
  * The keys of a config file that are merged, in the order of documentation and outputs. How each is read, merged, shown and
  * hashed follows from this table; what it does to packets does not.
  */
 export const KEYS = {
-  nonMasqueradeCIDRs: cidrs({
+  nonMasqueradeCIDRs: cidrListKey({
     title: 'Destinations that count as inside',
     description:
       "Traffic to these networks keeps the pod's address. The lists of all config files are joined.",
@@ -18,7 +18,7 @@ export const KEYS = {
     hashed: 'always',
     otherAgentsDo: undefined,
   }),
-  masqueradeCIDRs: cidrs({
+  masqueradeCIDRs: cidrListKey({
     title: 'Exceptions inside nonMasqueradeCIDRs',
     description:
       'Traffic to these networks is masqueraded although a wider entry of nonMasqueradeCIDRs contains them. The longest prefix decides.',
@@ -28,7 +28,7 @@ export const KEYS = {
     // A note says so instead: a config file can be written without them.
     otherAgentsDo: undefined,
   }),
-  masqueradeFromCIDRs: cidrs({
+  masqueradeFromCIDRs: cidrListKey({
     title: 'Whose packets are masqueraded',
     description:
       'Only packets from these networks are masqueraded, such as the ranges of the pods; packets from elsewhere keep their address. The lists of all config files are joined. A family of which no network is listed is not limited.',
@@ -36,7 +36,7 @@ export const KEYS = {
     hashed: 'if set, unnamed',
     otherAgentsDo: 'masquerade packets from anywhere',
   }),
-  masqueradeAddresses: addresses({
+  masqueradeAddresses: addressListKey({
     title: 'Node addresses for destinations',
     description:
       "Masqueraded traffic to a destination leaves with the node's own address inside a range, for nodes with several addresses. The longest destination decides. On a node without an address in the range, the traffic is masqueraded as elsewhere. The lists of all config files are joined; a destination with two ranges is an error.",
@@ -64,7 +64,7 @@ export const KEYS = {
     hashed: 'always',
     otherAgentsDo: undefined,
   }),
-  resyncInterval: duration({
+  resyncInterval: durationKey({
     title: 'Time between two checks',
     description:
       'How often the agent compares the config files with the kernel if no file changes: a Go duration from 100ms to 576h. Overrides --resync-interval. All config files that set it must agree.',
@@ -89,10 +89,10 @@ export type NameOf<Kind extends KeyKind> = {
 }[KeyName];
 
 /** What one config file says: a key that it does not set is undefined, a list that it does not set is empty. */
-export type Parsed = { readonly [Name in KeyName]: ReturnType<Keys[Name]['read']> };
+export type ParsedKeys = { readonly [Name in KeyName]: ReturnType<Keys[Name]['read']> };
 
 /** What all config files say together. */
-export type Merged = { readonly [Name in KeyName]: ReturnType<Keys[Name]['merge']> };
+export type MergedKeys = { readonly [Name in KeyName]: ReturnType<Keys[Name]['merge']> };
 
 /** The keys with their names. Whoever takes them from here gives each only its own values. */
 export const ALL_KEYS = Object.entries(KEYS) as readonly (readonly [KeyName, AnyKey])[];

@@ -17,7 +17,7 @@ export interface MasqueradeAddress {
 interface ItemKind<Kind extends string, Item> {
   readonly kind: Kind;
   /** Its name in the `$defs` of the schema. */
-  readonly def: string;
+  readonly definition: string;
   readonly schema: Schema;
   /** The schema of a list of them in JSON outputs. */
   readonly jsonSchema: Schema;
@@ -37,7 +37,7 @@ interface ItemKind<Kind extends string, Item> {
 
 const CIDR: ItemKind<'cidrs', Prefix> = {
   kind: 'cidrs',
-  def: 'cidr',
+  definition: 'cidr',
   schema: {
     title: 'Network in CIDR notation',
     description: 'A canonical network address and its prefix length. No bits are set after the prefix.',
@@ -59,7 +59,7 @@ const ADDRESS_REMEDY = 'write each item as "- {destination: 0.0.0.0/0, address: 
 
 const ADDRESS: ItemKind<'addresses', MasqueradeAddress> = {
   kind: 'addresses',
-  def: 'masqueradeAddress',
+  definition: 'masqueradeAddress',
   schema: {
     type: 'object',
     additionalProperties: false,
@@ -101,28 +101,28 @@ const ADDRESS: ItemKind<'addresses', MasqueradeAddress> = {
 
 /** The `$defs` of the schema. */
 export const ITEM_SCHEMAS: Readonly<Record<string, Schema>> = {
-  [ADDRESS.def]: ADDRESS.schema,
-  [CIDR.def]: CIDR.schema,
+  [ADDRESS.definition]: ADDRESS.schema,
+  [CIDR.definition]: CIDR.schema,
 };
 
 /** A list of networks; those of all config files are joined, each once. */
-export const cidrs = (traits: KeyTraits) => list(CIDR, traits);
+export const cidrListKey = (traits: KeyTraits) => listKey(CIDR, traits);
 
 /** A list of destinations with the address that packets leave with; of all config files, each destination once. */
-export const addresses = (traits: KeyTraits) => list(ADDRESS, traits);
+export const addressListKey = (traits: KeyTraits) => listKey(ADDRESS, traits);
 
 const MOST_ITEMS = 100;
 
 type Items<Item> = readonly Located<Item>[];
 
-function list<Kind extends string, Item>(
+function listKey<Kind extends string, Item>(
   item: ItemKind<Kind, Item>,
   traits: KeyTraits,
 ): Key<Kind, Items<Item>, Items<Item>> {
   return {
     ...traits,
     kind: item.kind,
-    schema: { type: 'array', items: { $ref: `#/$defs/${item.def}` } },
+    schema: { type: 'array', items: { $ref: `#/$defs/${item.definition}` } },
     itemKeys: item.isMap ? item.fields : [],
     countsTowardsLimit: true,
     remedy(isItem, isEmpty) {
@@ -178,7 +178,7 @@ function itemLines<Item>(item: ItemKind<string, Item>, one: Located<Item>): read
 function readPrefix(node: Node, context: ReadContext): Prefix | undefined {
   if (node.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
   const remedyOf = (flag: string) => `start the agent with ${flag}, or remove the entry`;
-  return keptPrefix(node.value, parsePrefix(node.value), node, context, remedyOf);
+  return checkedPrefix(node.value, parsePrefix(node.value), node, context, remedyOf);
 }
 
 /**
@@ -186,7 +186,7 @@ function readPrefix(node: Node, context: ReadContext): Prefix | undefined {
  *
  * @param remedyOf what to do if the family needs a flag
  */
-export function keptPrefix(
+export function checkedPrefix(
   text: string,
   parsed: ParsedPrefix,
   at: Node,

@@ -1,7 +1,7 @@
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
 import type { ConfigOptions, FileConfig, MergedConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
-import { forEachKey, type Merged } from './keys.ts';
+import { forEachKey, type MergedKeys } from './keys.ts';
 import { gravestFirst, ProblemList } from './problem.ts';
 
 /**
@@ -15,7 +15,7 @@ export function mergeConfigs(
   { families, noMasqAllReservedRanges }: Pick<ConfigOptions, 'families' | 'noMasqAllReservedRanges'>,
   conflicts: ProblemList = new ProblemList(false),
 ): MergedConfig {
-  const merged = forEachKey<Merged>((name, key) => key.merge(configs.map((config) => config[name])));
+  const merged = forEachKey<MergedKeys>((name, key) => key.merge(configs.map((config) => config[name])));
   if (configs.length === 0) {
     const ranges = noMasqAllReservedRanges ? [...PRIVATE_RANGES, ...OTHER_RESERVED_RANGES] : PRIVATE_RANGES;
     const nonMasqueradeCIDRs = ranges

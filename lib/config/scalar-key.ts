@@ -33,7 +33,7 @@ export function booleanKey(traits: KeyTraits): Key<'flag', Located<boolean> | un
 type Duration = Located<number> | undefined;
 
 /** A Go duration, in milliseconds; the first config file that sets it decides, and the others must agree. */
-export function duration(traits: KeyTraits): Key<'duration', Duration, Duration> {
+export function durationKey(traits: KeyTraits): Key<'duration', Duration, Duration> {
   return {
     ...traits,
     kind: 'duration',

@@ -6,7 +6,15 @@ import { counted } from '../text/words.ts';
 import type { ConfigOptions, FileConfig } from './config.ts';
 import { type ConfigFile, originIn, problemIn } from './config-file.ts';
 import type { Report } from './key.ts';
-import { CIDR_LIMIT, forEachKey, KEY_NAMES, KEYS, type KeyName, LIMITED_KEYS, type Parsed } from './keys.ts';
+import {
+  CIDR_LIMIT,
+  forEachKey,
+  KEY_NAMES,
+  KEYS,
+  type KeyName,
+  LIMITED_KEYS,
+  type ParsedKeys,
+} from './keys.ts';
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countSyntaxMarks } from './size.ts';
@@ -64,7 +72,7 @@ export function* validateInSteps(
   const config: FileConfig = {
     configFile: file.name,
     listOrigin: originIn(file, (all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
-    ...forEachKey<Parsed>((name, key) => key.read(name, values.get(name), context)),
+    ...forEachKey<ParsedKeys>((name, key) => key.read(name, values.get(name), context)),
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
   const listed = LIMITED_KEYS.flatMap((key) => itemsOf(all, key)).length;

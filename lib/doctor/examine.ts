@@ -82,14 +82,14 @@ async function examineKernel(
     findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
   };
   await collect(async () => {
-    const places = await survey(options, host, retry);
-    const { dataplane, used, others } = places;
+    const surveyed = await survey(options, host, retry);
+    const { dataplane, used, others } = surveyed;
     const holder = await findHolder();
     const told = dataplaneOf(holder);
     // A command takes it over from the agent as a flag. Only the agent knows why.
     const { name, reason } = told?.name === dataplane.name ? told : dataplane;
     read.push(`${name}: ${reason}`);
-    findings.push(...holderFindings(holder, places));
+    findings.push(...holderFindings(holder, surveyed));
     for (const location of used) {
       if (config === undefined) break;
       await collect(async () => ownRuleFindings(preview(location, config, families)), location.family);

@@ -22,15 +22,15 @@ const INTERVALS = 3;
  */
 export function readiness(
   { families, invalid, contest }: Pick<Status, 'families' | 'invalid' | 'contest'>,
-  kept: readonly Family[],
+  keptFamilies: readonly Family[],
   intervalMs: number,
   now: number,
 ): readonly ProbeCheck[] {
   return [
     configCheck(invalid),
-    ...kept.map((family) => ({
+    ...keptFamilies.map((family) => ({
       name: `sync ${family}`,
-      ...lately('sync', families.get(family)?.syncedAt, intervalMs, now),
+      ...recencyCheck('sync', families.get(family)?.syncedAt, intervalMs, now),
     })),
     rulesCheck(contest, now),
   ];
@@ -60,7 +60,7 @@ export function configCheck(invalid: InvalidConfig | undefined): ProbeCheck {
  *
  * @param at when it succeeded last, in milliseconds of performance.now()
  */
-export function lately(
+export function recencyCheck(
   what: string,
   at: number | undefined,
   intervalMs: number,

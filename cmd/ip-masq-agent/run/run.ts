@@ -1,6 +1,6 @@
 import { warnOfFight } from '../../../lib/agent/kernel-events.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
-import { type Step, type Sync, syncs } from '../../../lib/agent/loop.ts';
+import { type Sync, syncs, type TriggerResult } from '../../../lib/agent/loop.ts';
 import { startTrigger, Triggers } from '../../../lib/agent/triggers.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
@@ -122,7 +122,7 @@ interface Surroundings {
 }
 
 /** What follows the only sync of --once. */
-function afterOnly(surroundings: Surroundings): (step: Step) => Promise<void> {
+function afterOnly(surroundings: Surroundings): (step: TriggerResult) => Promise<void> {
   return async (step) => {
     if (step.kind === 'no valid config') return;
     const leftovers = await openLeftovers(surroundings, step);
@@ -132,7 +132,7 @@ function afterOnly(surroundings: Surroundings): (step: Step) => Promise<void> {
 }
 
 /** What follows each sync. The server and the watchers are loaded only after the first one. */
-function afterEach(surroundings: Surroundings): (step: Step) => Promise<void> {
+function afterEach(surroundings: Surroundings): (step: TriggerResult) => Promise<void> {
   const { log, triggers } = surroundings;
   const { flags } = surroundings.args;
   const addresses = flags.netlink === 'off' ? undefined : watchAddresses(triggers, log, stopSignal);
