@@ -1,8 +1,8 @@
-import { type Agent, inWords } from '../../lib/agent/holder.ts';
+import { type Agent, agentText } from '../../lib/agent/holder.ts';
 import { tryLock } from '../../lib/agent/lock.ts';
-import { describeRemoval, hasFailed, type Removal, removeAll } from '../../lib/agent/remove.ts';
-import { type Place, placeName } from '../../lib/dataplane/dataplane.ts';
-import { listPlaces } from '../../lib/dataplane/open.ts';
+import { describeRemoval, hasFailed, type Removal, removeFromAll } from '../../lib/agent/remove.ts';
+import { type RuleLocation, ruleLocationName } from '../../lib/dataplane/dataplane.ts';
+import { listRuleLocations } from '../../lib/dataplane/open.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { flagsOf } from './agent-flags.ts';
@@ -27,15 +27,15 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
     complain(`cannot tell whether an agent runs on this node: ${holder.reason}`);
   if (holder?.kind === 'agent' && !flags.force)
     throw new SystemError(
-      `${inWords(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
+      `${agentText(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
     );
-  const all = await listPlaces(dataplaneOptions(flags), commandHost(flags));
+  const all = await listRuleLocations(dataplaneOptions(flags), commandHost(flags));
   const { places, advice } =
     holder?.kind === 'agent'
       ? withRunningAgent(holder, flags['masq-chain'], all)
       : { places: all, advice: undefined };
-  const removals = await removeAll(places, retryOptions(flags), isDry);
-  const isDone = removals.every((removal) => !hasFailed(removal) && removal.stays.length === 0);
+  const removals = await removeFromAll(places, retryOptions(flags), isDry);
+  const isDone = removals.every((removal) => !hasFailed(removal) && removal.undeletable.length === 0);
   const code = isDone ? EXIT.ok : EXIT.system;
   if (flags.output === 'json') printJson(code, { dryRun: isDry, places: removals.map(removalJson) });
   else removals.forEach(tell);
@@ -44,14 +44,14 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
 }
 
 function tell(removal: Removal): void {
-  const { rules = [], stays } = removal;
+  const { rules = [], undeletable } = removal;
   const text = [describeRemoval(removal), ...rules].map(printable).join('\n  ');
   if (hasFailed(removal)) console.error(`ip-masq-agent: ${text}`);
   else print(`${text}\n`);
-  for (const one of stays) complain(`${placeName(removal)}: ${one}`);
+  for (const one of undeletable) complain(`${ruleLocationName(removal)}: ${one}`);
 }
 
-function removalJson({ family, dataplane, rules = [], stays, error }: Removal): object {
+function removalJson({ family, dataplane, rules = [], undeletable: stays, error }: Removal): object {
   return { family, dataplane: dataplane.name, rules, stays, message: error?.message ?? null };
 }
 
@@ -59,20 +59,21 @@ function removalJson({ family, dataplane, rules = [], stays, error }: Removal): 
 function withRunningAgent(
   agent: Agent,
   chain: string,
-  places: readonly Place[],
-): { readonly places: readonly Place[]; readonly advice: string | undefined } {
-  const runs = `${inWords(agent)} runs on this node`;
+  locations: readonly RuleLocation[],
+): { readonly places: readonly RuleLocation[]; readonly advice: string | undefined } {
+  const runs = `${agentText(agent)} runs on this node`;
   const kept = flagsOf(agent);
   if (kept === undefined || kept['masq-chain'] === chain) {
     const advice = `${runs}, and writes the rules again: at once, or at its next resync; stop it, then run cleanup`;
-    return { places, advice };
+    return { places: locations, advice };
   }
   // Whatever its chain is called, the tables of an agent have one name.
-  const isTable = ({ dataplane }: Place) => dataplane.iptables === undefined;
-  if (kept.backend === 'iptables' || !places.some(isTable)) return { places, advice: undefined };
+  const isTable = ({ dataplane }: RuleLocation) => dataplane.iptables === undefined;
+  if (kept.backend === 'iptables' || !locations.some(isTable))
+    return { places: locations, advice: undefined };
   const families = keptFamilies(kept);
   return {
-    places: places.filter((place) => !isTable(place) || !families.includes(place.family)),
+    places: locations.filter((place) => !isTable(place) || !families.includes(place.family)),
     advice: `${runs}, with --masq-chain=${kept['masq-chain']}: its tables of nftables stay; to remove them, stop it, then run cleanup with that flag`,
   };
 }

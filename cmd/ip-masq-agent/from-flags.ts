@@ -29,7 +29,7 @@ export function configOptions(flags: FlagValues): ConfigOptions {
     strict: flags.strict,
     noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
     requiredFiles: flags['require-file'],
-    check: checksOf(families, assertionsOf(flags), flags['invalid-packets'] === 'drop'),
+    checkVerdicts: checksOf(families, assertionsOf(flags), flags['invalid-packets'] === 'drop'),
   };
 }
 

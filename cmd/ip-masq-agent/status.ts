@@ -1,4 +1,4 @@
-import { findHolder, type Holder, inWords } from '../../lib/agent/holder.ts';
+import { agentText, findHolder, type Holder } from '../../lib/agent/holder.ts';
 import { type AgentState, detailLines, stateLines } from '../../lib/status/state.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import type { Args } from './command.ts';
@@ -25,11 +25,11 @@ function stateOf(holder: Holder): AgentState {
     throw new SystemError(`no agent answers: ${holder.reason}; run the command as root in its pod`);
   if (holder.introduction === undefined)
     throw new SystemError(
-      `${inWords(holder)} does not answer: it hangs or is stopped, or this command does not run as root in its pod; see its log`,
+      `${agentText(holder)} does not answer: it hangs or is stopped, or this command does not run as root in its pod; see its log`,
     );
   const { state } = holder.introduction;
   if (state === undefined)
-    throw new SystemError(`${inWords(holder)} is too old to tell its state; see its log`);
+    throw new SystemError(`${agentText(holder)} is too old to tell its state; see its log`);
   return state as AgentState;
 }
 

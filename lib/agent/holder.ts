@@ -40,19 +40,19 @@ const ANSWER_MS = 1_000;
 const LONGEST_ANSWER = 256 * 1024;
 
 /**
- * What passes: the queue is full, which any user of the node can cause; the holder ends; the answer takes too long.
+ * Codes of failures that pass: the queue is full, which any user of the node can cause; the holder ends; the answer takes too long.
  */
-const PASSING = ['EAGAIN', 'ECONNRESET', 'EPIPE', 'ABORT_ERR'];
+const TRANSIENT = ['EAGAIN', 'ECONNRESET', 'EPIPE', 'ABORT_ERR'];
 
-const PATIENCE_MS = 2_000;
+const LONGEST_WAIT_MS = 2_000;
 const PAUSE_MS = 20;
 
 /** Asks who holds the lock. Any user of the node can bind the name, so only a process of root counts as an agent. */
 export async function findHolder(): Promise<Holder> {
   for (const start = performance.now(); ; await delay(PAUSE_MS)) {
     const holder = await askHolder();
-    const isPassing = holder.kind === 'unproven' && PASSING.includes(holder.code ?? '');
-    if (!isPassing || performance.now() - start > PATIENCE_MS) return holder;
+    const isTransient = holder.kind === 'unproven' && TRANSIENT.includes(holder.code ?? '');
+    if (!isTransient || performance.now() - start > LONGEST_WAIT_MS) return holder;
   }
 }
 
@@ -73,7 +73,7 @@ async function askHolder(): Promise<Holder> {
   }
 }
 
-export function inWords({ pid, introduction }: Agent): string {
+export function agentText({ pid, introduction }: Agent): string {
   return `ip-masq-agent ${introduction?.version ?? 'of unknown version'}${processName(pid)}`;
 }
 
@@ -82,7 +82,7 @@ function processName(pid: number): string {
 }
 
 /** The dataplane of the agent, and why it is in use; undefined if it does not tell. */
-export function toldDataplane(holder: Holder): Pick<Dataplane, 'name' | 'reason'> | undefined {
+export function dataplaneOf(holder: Holder): Pick<Dataplane, 'name' | 'reason'> | undefined {
   const { state } = (holder.kind === 'agent' && holder.introduction) || {};
   const { dataplane }: { readonly dataplane?: Partial<Record<'name' | 'reason', unknown>> | null } =
     state ?? {};

@@ -1,7 +1,7 @@
 import { addAbortListener } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 
-interface Watching<Event> {
+interface WatchOptions<Event> {
   /** Begins to watch; may throw. */
   readonly open: () => AsyncIterable<Event> & Disposable;
   /** The watch has begun: what came before is not told. */
@@ -16,8 +16,8 @@ interface Watching<Event> {
 }
 
 /** Watches until the signal. If that fails, it begins again after the interval. */
-export async function keepWatching<Event>(watching: Watching<Event>): Promise<void> {
-  const { open, onStart, onEvent, onFailure, interval, signal } = watching;
+export async function keepWatching<Event>(options: WatchOptions<Event>): Promise<void> {
+  const { open, onStart, onEvent, onFailure, interval, signal } = options;
   while (!signal.aborted) {
     try {
       using watch = open();

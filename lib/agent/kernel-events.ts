@@ -42,7 +42,7 @@ export class KernelEvents {
   #isBlind = false;
   #since = 0;
   #dueAt = 0;
-  #row = 0;
+  #repairsInRow = 0;
   #repairedAt = Number.NEGATIVE_INFINITY;
   #known: () => number | undefined = () => undefined;
   #own: readonly string[] = [];
@@ -64,17 +64,17 @@ export class KernelEvents {
 
   /** Whether there are changes that no sync has covered. */
   get isPending(): boolean {
-    return this.#isBlind || (this.#last !== undefined && this.#isFresh(this.#last));
+    return this.#isBlind || (this.#last !== undefined && this.#isUncovered(this.#last));
   }
 
   /** When to sync, by performance.now(); undefined if there is no reason. */
-  get dueAt(): number | undefined {
+  get syncDueAt(): number | undefined {
     return this.isPending ? this.#dueAt : undefined;
   }
 
   /** When the first change came, by performance.now(), and who has made them. Forgets them. */
-  take(): { readonly since: number; readonly by: readonly string[] } {
-    const names = [...this.#programs].flatMap(([name, id]) => (this.#isFresh(id) ? [name] : []));
+  takeChanges(): { readonly since: number; readonly by: readonly string[] } {
+    const names = [...this.#programs].flatMap(([name, id]) => (this.#isUncovered(id) ? [name] : []));
     const foreign = names.filter((name) => !this.#own.includes(name));
     this.#programs.clear();
     this.#last = undefined;
@@ -84,24 +84,24 @@ export class KernelEvents {
   }
 
   /** Takes note of a sync, after which there is a pause: after a repair the longer, the more of them are in a row. */
-  settle({ cost, isRepair, inSync }: SyncOutcome): void {
+  onSync({ cost, isRepair, inSync }: SyncOutcome): void {
     const now = performance.now();
     if (isRepair) {
-      this.#row = now - this.#repairedAt > CALM_MS ? 1 : this.#row + 1;
+      this.#repairsInRow = now - this.#repairedAt > CALM_MS ? 1 : this.#repairsInRow + 1;
       this.#repairedAt = now;
     }
-    const pause = isRepair ? PAUSE_MS * 2 ** (this.#row - 1) : Math.max(PAUSE_MS, cost / MOST_LOAD);
+    const pause = isRepair ? PAUSE_MS * 2 ** (this.#repairsInRow - 1) : Math.max(PAUSE_MS, cost / MOST_LOAD);
     this.#dueAt = Math.max(this.#dueAt, now + Math.min(pause, LONGEST_PAUSE_MS));
     // Nobody may tell of the change that the sync has met.
     if (!inSync) this.add({ items: [], lost: true });
   }
 
   /** How many repairs are in a row. */
-  get repairs(): number {
-    return this.#row;
+  get repairsInRow(): number {
+    return this.#repairsInRow;
   }
 
-  #isFresh(id: number): boolean {
+  #isUncovered(id: number): boolean {
     const known = this.#known();
     // Generations have 32 bits, and begin again at 0.
     return known === undefined || ((id - known) | 0) > 0;
@@ -115,11 +115,11 @@ function ownProcesses(iptables: Dataplane['iptables']): readonly string[] {
 }
 
 /** After so many repairs in a row the log says that this is a fight. */
-const FIGHT = 6;
+const FIGHT_REPAIRS = 6;
 
 /** Warns if repairs in a row have become a fight with another program. */
 export function warnOfFight(repairs: number, by: readonly string[], log: Logger): void {
-  if (repairs !== FIGHT) return;
+  if (repairs !== FIGHT_REPAIRS) return;
   log.warn(
     `${programs(by)} changes the agent's rules again and again; repairs now come up to ${formatDuration(LONGEST_PAUSE_MS)} later; find the program, or the second agent, that writes them`,
   );

@@ -5,7 +5,7 @@ import { formatDuration } from '../config/duration.ts';
 import type { Logger } from '../log/log.ts';
 import { peerOf } from '../netlink/peer.ts';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
-import { type Agent, findHolder, type Holder, type Introduction, inWords, LOCK } from './holder.ts';
+import { type Agent, agentText, findHolder, type Holder, type Introduction, LOCK } from './holder.ts';
 
 export interface LockOptions {
   /** What to tell other processes of root. */
@@ -17,7 +17,7 @@ export interface LockOptions {
   /** The lock cannot be taken, and the agent goes on without it. */
   readonly onFailure: () => void;
   /** This process goes on without the lock, and now another agent has it. */
-  readonly onOther: (error: SystemError) => void;
+  readonly onOtherAgent: (error: SystemError) => void;
 }
 
 /** How long the name may be bound without a listener: another agent binds it, and then listens. */
@@ -73,7 +73,7 @@ export class NamespaceLock {
       const waited = `did not end within ${formatDuration(timeoutMs)}`;
       if (performance.now() - start >= timeoutMs) throw otherAgent(holder, waited);
       const wait = `waiting up to ${formatDuration(timeoutMs)} for it to end`;
-      if (!isAnnounced) log.warn(`another agent holds this network namespace: ${inWords(holder)}; ${wait}`);
+      if (!isAnnounced) log.warn(`another agent holds this network namespace: ${agentText(holder)}; ${wait}`);
       await delay(PAUSE_MS, undefined, { signal });
     }
   }
@@ -86,7 +86,7 @@ export class NamespaceLock {
 
   /** Tries to get the lock later: the process in the way may end, or another agent may take it. */
   async #keepTrying(): Promise<void> {
-    const { introduction, log, signal, onFailure, onOther } = this.#options;
+    const { introduction, log, signal, onFailure, onOtherAgent } = this.#options;
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
       await delay(pause, undefined, { signal, ref: false }).catch(() => {});
       if (signal.aborted) return;
@@ -95,7 +95,8 @@ export class NamespaceLock {
         this.#state = 'locked';
         return log.info('took the lock against a second agent');
       }
-      if (holder.kind === 'agent') return onOther(otherAgent(holder, 'started while this one had no lock'));
+      if (holder.kind === 'agent')
+        return onOtherAgent(otherAgent(holder, 'started while this one had no lock'));
       onFailure();
     }
   }
@@ -126,7 +127,7 @@ export async function tryLock(
 
 function otherAgent(holder: Agent, what: string): SystemError {
   return new SystemError(
-    `another agent holds this network namespace: ${inWords(holder)}, and ${what}; keep one agent on each node; beside a running agent use the commands diff, doctor and explain`,
+    `another agent holds this network namespace: ${agentText(holder)}, and ${what}; keep one agent on each node; beside a running agent use the commands diff, doctor and explain`,
   );
 }
 

@@ -101,7 +101,7 @@ function headline({ configFiles }: MergedConfig): string {
 
 function describeConfig(config: MergedConfig): Record<string, unknown> {
   const logged = ALL_KEYS.filter(([, { logged = true }]) => logged);
-  const values = logged.map(([name, key]) => [name, key.brief(config[name])] as const);
+  const values = logged.map(([name, key]) => [name, key.logValue(config[name])] as const);
   return { configFiles: config.configFiles, ...Object.fromEntries(values) };
 }
 

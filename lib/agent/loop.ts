@@ -5,13 +5,19 @@ import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
-import { compilePolicy, type Family, isFor, type OwnAddress, type Policy } from '../policy/policy.ts';
+import {
+  areCompiledFor,
+  compilePolicy,
+  type Family,
+  type OwnAddress,
+  type Policy,
+} from '../policy/policy.ts';
 import { createReader, keptClause, type LoadObserver, type LoadOptions, resyncInterval } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
 import { type ChangesByFamily, logChange, logVanished } from './log-changes.ts';
 import { type FamilyChange, reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
-import { isOfNode, type Trigger } from './triggers.ts';
+import { concernsNodeOnly, type Trigger } from './triggers.ts';
 
 export interface AgentOptions {
   readonly loading: LoadOptions;
@@ -71,7 +77,7 @@ export interface SyncEvent {
 }
 
 /** What a trigger has led to. */
-export type Step = Sync | NoValidConfig;
+export type TriggerResult = Sync | NoValidConfig;
 
 /** There is no valid config yet, and the rules of an earlier run stay as they are. */
 interface NoValidConfig {
@@ -112,7 +118,7 @@ export async function* syncs(
   observer: Observer,
   log: Logger,
   signal: AbortSignal,
-): AsyncGenerator<Step, void> {
+): AsyncGenerator<TriggerResult, void> {
   const retry = retryOptions(syncTimeout, observer, log, signal);
   const reader = createReader(loading, keepIf && keptClause(keepIf), observer, log);
   const { families } = loading.config;
@@ -122,7 +128,7 @@ export async function* syncs(
 
   for await (const trigger of triggers) {
     // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
-    if (!isOfNode(trigger.reason)) await reader.read();
+    if (!concernsNodeOnly(trigger.reason)) await reader.read();
     const { valid } = reader;
     if (valid === undefined) {
       await lock();
@@ -133,7 +139,7 @@ export async function* syncs(
     const { policies, described } = compiled;
     if (opened === undefined) {
       await lock();
-      opened = announced(await retrying(open, retry), observer, log);
+      opened = announceDataplane(await retrying(open, retry), observer, log);
     }
     const before = cpuTime();
     const context = { hasApplied, described, retry, observer, log };
@@ -142,7 +148,7 @@ export async function* syncs(
       const { dataplane, fallBack } = opened;
       written = await syncAll(policies, dataplane, trigger, context).catch(async (error: unknown) => {
         if (hasApplied || fallBack === undefined) throw error;
-        opened = announced(await fallBack(error), observer, log);
+        opened = announceDataplane(await fallBack(error), observer, log);
         return undefined;
       });
     }
@@ -154,7 +160,7 @@ export async function* syncs(
   }
 }
 
-function announced(opened: Opened, observer: Observer, log: Logger): Opened {
+function announceDataplane(opened: Opened, observer: Observer, log: Logger): Opened {
   const { dataplane, warning } = opened;
   observer.onDataplane(dataplane);
   log.info(`using ${dataplane.name}: ${dataplane.reason}`);
@@ -179,7 +185,7 @@ function compile(
 ): Compiled {
   const before = last?.policies ?? [];
   const own = config.masqueradeAddresses.length > 0 ? ownAddresses() : [];
-  if (config === last?.config && isFor(own, before)) return { ...last, described: undefined };
+  if (config === last?.config && areCompiledFor(own, before)) return { ...last, described: undefined };
   const policies = families.map((family) => compilePolicy(config, family, own));
   logAddresses(log, before, policies);
   const described =
@@ -210,7 +216,7 @@ async function syncAll(
   trigger: Trigger,
   { hasApplied, described, retry, observer, log }: SyncOptions,
 ): Promise<Written> {
-  const { changes, inSync, stays } = await reconcile(dataplane, policies, {
+  const { changes, inSync, undeletable } = await reconcile(dataplane, policies, {
     ...retry,
     hasApplied,
     onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
@@ -226,7 +232,7 @@ async function syncAll(
     const { family } = policy;
     const change = changes.get(family);
     const verdicts = change && changesOf(change, policy, described);
-    newVerdicts ||= verdicts !== undefined && (verdicts.lines.length > 0 || verdicts.beginsAnew === true);
+    newVerdicts ||= verdicts !== undefined && (verdicts.lines.length > 0 || verdicts.hadNoRules === true);
     const { plan, drifted = false } = change ?? {};
     // An event of the kernel after which nothing differs is not reported as a sync.
     if (inSync && (plan !== undefined || trigger.reason !== 'drift'))
@@ -236,7 +242,7 @@ async function syncAll(
     else logChange(log, { plan, verdicts, drifted, inSync, trigger, took });
     // Said when it comes to stay, and by each new process.
     if (change !== undefined || trigger.reason === 'start')
-      for (const text of stays.get(family) ?? []) log.warn({ family }, text);
+      for (const text of undeletable.get(family) ?? []) log.warn({ family }, text);
   }
   return { changed: changes.size > 0, newVerdicts, drift: isDrift ? (trigger.by ?? []) : undefined, inSync };
 }

@@ -1,11 +1,11 @@
 import type { MergedConfig } from '../config/config.ts';
-import type { Observed, Place, Plan } from '../dataplane/dataplane.ts';
+import type { Observed, Plan, RuleLocation } from '../dataplane/dataplane.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
 import { compilePolicy, type Family, type Policy } from '../policy/policy.ts';
-import type { PlaceState, UnreadablePlace } from './places.ts';
+import type { RuleLocationState, UnreadableRuleLocation } from './rule-locations.ts';
 
-/** What a sync would do in one place. */
-export interface Preview extends Place {
+/** What a sync would do in one location. */
+export interface Preview extends RuleLocation {
   /** Undefined if nothing differs. */
   readonly plan: Plan | undefined;
   /** The kernel now; undefined if it cannot be read. */
@@ -13,25 +13,29 @@ export interface Preview extends Place {
   /** Undefined if the family is turned off. */
   readonly policy?: Policy;
   /** Why the agent cannot look for leftovers in a family that is turned off. */
-  readonly unreadable?: UnreadablePlace;
+  readonly unreadable?: UnreadableRuleLocation;
 }
 
 /**
- * What a sync would do now in a place of the dataplane that is used.
+ * What a sync would do now in a location of the dataplane that is used.
  *
  * @throws {DataplaneError} if a family is kept that cannot be read
  */
-export function preview(state: PlaceState, config: MergedConfig, families: readonly Family[]): Preview {
+export function preview(
+  state: RuleLocationState,
+  config: MergedConfig,
+  families: readonly Family[],
+): Preview {
   const { dataplane, family } = state;
-  const place = { dataplane, family };
+  const location = { dataplane, family };
   const isKept = families.includes(family);
   if ('error' in state) {
     if (isKept) throw state.error;
     const unreadable = state.kind === 'unreadable' ? { unreadable: state } : {};
-    return { ...place, plan: undefined, observed: undefined, ...unreadable };
+    return { ...location, plan: undefined, observed: undefined, ...unreadable };
   }
   const { observed } = state;
-  if (!isKept) return { ...place, plan: observed.planRemoval(), observed };
+  if (!isKept) return { ...location, plan: observed.planRemoval(), observed };
   const policy = compilePolicy(config, family, ownAddressList());
-  return { ...place, plan: observed.plan(policy), observed, policy };
+  return { ...location, plan: observed.plan(policy), observed, policy };
 }

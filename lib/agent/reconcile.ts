@@ -1,4 +1,4 @@
-import type { Care, Dataplane, Observed, Plan } from '../dataplane/dataplane.ts';
+import type { Dataplane, ObservationDepth, Observed, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { type RetryOptions, retrying } from './retry.ts';
@@ -23,8 +23,8 @@ interface Reconciled {
   readonly changes: ReadonlyMap<Family, FamilyChange>;
   /** Whether the kernel was found to hold all policies. If not, another program changes the same rules all the time. */
   readonly inSync: boolean;
-  /** What stays in each family although no rule of the agent is in it, in words. */
-  readonly stays: ReadonlyMap<Family, readonly string[]>;
+  /** The chains of each family that cannot be deleted, although no rule of the agent is in them, in words. */
+  readonly undeletable: ReadonlyMap<Family, readonly string[]>;
 }
 
 /**
@@ -48,10 +48,12 @@ export async function reconcile(
   const changes = new Map<Family, FamilyChange>();
   const whole = new Set<Family>();
   const failures = new Failures();
-  const stays = new Map<Family, readonly string[]>();
+  const undeletable = new Map<Family, readonly string[]>();
   const inSync = await retrying(async () => {
-    const care = (family: Family) => (whole.has(family) ? 'most' : options.hasApplied ? 'little' : 'more');
-    const planFamilies = (hasApplied: boolean) => planAll(dataplane, policies, care, hasApplied, stays);
+    const depthOf = (family: Family) =>
+      whole.has(family) ? 'everything' : options.hasApplied ? 'usual' : 'leftovers';
+    const planFamilies = (hasApplied: boolean) =>
+      planAll(dataplane, policies, depthOf, hasApplied, undeletable);
     const planned = await planFamilies(options.hasApplied);
     if (planned.length === 0) return true;
     await all(
@@ -71,16 +73,16 @@ export async function reconcile(
       const before = planned.find((one) => one.plan.family === plan.family);
       // Without a generation, a program that deletes what was written looks like a tool that writes nothing.
       const canTell = observed.generation !== undefined || !options.hasApplied;
-      if (before !== undefined && canTell && dataplane.iptables && hasDoneNothing(before, observed))
-        throw failures.idle(dataplane.name, `iptables${dataplane.iptables.suffix}-restore`, plan);
+      if (before !== undefined && canTell && dataplane.iptables && hasWrittenNothing(before, observed))
+        throw failures.toolWroteNothing(dataplane.name, `iptables${dataplane.iptables.suffix}-restore`, plan);
     }
     return differing.length === 0;
   }, options);
-  return { changes, inSync, stays };
+  return { changes, inSync, undeletable };
 }
 
 /** Whether no rule of the agent is there, and nobody was seen to write, the tool included. */
-function hasDoneNothing({ observed: before }: FamilyChange, now: Observed): boolean {
+function hasWrittenNothing({ observed: before }: FamilyChange, now: Observed): boolean {
   return now.planRemoval() === undefined && now.generation === before.generation;
 }
 
@@ -112,7 +114,7 @@ class Failures {
   }
 
   /** The error to throw for a tool that has ended without an error, and has written nothing. */
-  idle(name: string, tool: string, plan: Plan): DataplaneError {
+  toolWroteNothing(name: string, tool: string, plan: Plan): DataplaneError {
     const message = `${tool} (${name}) has ended without an error, but the kernel holds none of the ${plan.family} rules that it was to write`;
     if (this.#count(plan) < MOST_FAILURES)
       return new DataplaneError('raced', message, 'the next attempt follows');
@@ -130,7 +132,7 @@ class Failures {
 /**
  * Removes the agent's rules of one family. Starts again if the kernel is busy, or changes in between.
  *
- * @returns the removed rules and jumps, undefined if there were none; and what stays, in words
+ * @returns the removed rules and jumps, undefined if there were none; and the chains that cannot be deleted, in words
  * @throws {DataplaneError}
  */
 export async function removeRules(
@@ -138,18 +140,18 @@ export async function removeRules(
   family: Family,
   options: RetryOptions,
   isDry = false,
-): Promise<{ readonly rules: readonly string[] | undefined; readonly stays: readonly string[] }> {
+): Promise<{ readonly rules: readonly string[] | undefined; readonly undeletable: readonly string[] }> {
   const failures = new Failures();
-  let care: Care = 'more';
+  let depth: ObservationDepth = 'leftovers';
   return retrying(async () => {
-    const observed = await dataplane.observe(family, care);
+    const observed = await dataplane.observe(family, depth);
     const plan = observed.planRemoval();
-    if (isDry) return { rules: plan?.current, stays: [] };
+    if (isDry) return { rules: plan?.current, undeletable: [] };
     await plan?.apply().catch((error: unknown) => {
-      care = 'most';
+      depth = 'everything';
       throw failures.add(plan, error, { isWhole: true, isFinal: true });
     });
-    return { rules: plan?.current, stays: observed.stays() };
+    return { rules: plan?.current, undeletable: observed.describeUndeletable() };
   }, options);
 }
 
@@ -157,16 +159,16 @@ export async function removeRules(
 async function planAll(
   dataplane: Dataplane,
   policies: readonly Policy[],
-  careOf: (family: Family) => Care,
+  depthOf: (family: Family) => ObservationDepth,
   hasApplied: boolean,
-  stays: Map<Family, readonly string[]>,
+  undeletable: Map<Family, readonly string[]>,
 ): Promise<readonly FamilyChange[]> {
   const changes = await all(
     policies.map(async (policy) => {
-      const observed = await dataplane.observe(policy.family, careOf(policy.family));
+      const observed = await dataplane.observe(policy.family, depthOf(policy.family));
       const plan = observed.plan(policy);
       if (plan === undefined) observed.trust(policy);
-      stays.set(policy.family, observed.stays(policy));
+      undeletable.set(policy.family, observed.describeUndeletable(policy));
       return plan && { plan, drifted: hasApplied && !observed.isTrusted, observed };
     }),
   );

@@ -1,4 +1,4 @@
-import { type Place, placeName } from '../dataplane/dataplane.ts';
+import { type RuleLocation, ruleLocationName } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
 import { adviceText } from '../text/advice.ts';
@@ -6,7 +6,7 @@ import { counted } from '../text/words.ts';
 import { removeRules } from './reconcile.ts';
 import type { RetryOptions } from './retry.ts';
 
-export interface Removal extends Place {
+export interface Removal extends RuleLocation {
   /** Whether nothing was removed, but only observed. */
   readonly isDry: boolean;
   /** The removed rules and jumps; undefined if there were none, or it failed. */
@@ -14,28 +14,33 @@ export interface Removal extends Place {
   /** Why it failed; `missing` if the tool of the family is not installed, so that nothing was read. */
   readonly error?: DataplaneError;
   /** Empty chains that cannot be deleted, in words. */
-  readonly stays: readonly string[];
+  readonly undeletable: readonly string[];
 }
 
 /**
- * Removes the agent's rules from these places. A failure in one does not stop the others.
+ * Removes the agent's rules from all of these locations. A failure in one does not stop the others.
  *
  * @param isDry only says what it would remove
  */
-export async function removeAll(
-  places: readonly Place[],
+export async function removeFromAll(
+  locations: readonly RuleLocation[],
   options: RetryOptions,
   isDry = false,
 ): Promise<readonly Removal[]> {
   const removals: Removal[] = [];
-  for (const place of places) {
+  for (const location of locations) {
     try {
-      const removed = await removeRules(place.dataplane, place.family, options, isDry);
-      removals.push({ ...place, isDry, ...removed });
+      const removed = await removeRules(location.dataplane, location.family, options, isDry);
+      removals.push({ ...location, isDry, ...removed });
     } catch (error) {
       if (!(error instanceof DataplaneError)) throw error;
       // What the kernel does not support cannot be there.
-      removals.push({ ...place, isDry, ...(error.failure !== 'unsupported' && { error }), stays: [] });
+      removals.push({
+        ...location,
+        isDry,
+        ...(error.failure !== 'unsupported' && { error }),
+        undeletable: [],
+      });
     }
   }
   return removals;
@@ -47,18 +52,18 @@ export function hasFailed({ error }: Removal): boolean {
 }
 
 /**
- * Logs what was removed, and what stays.
+ * Logs what was removed, and what cannot be deleted.
  *
  * @param why the beginning of the line
  */
 export function logRemoval(log: Logger, removal: Removal, why = ''): void {
-  const { family, rules, stays } = removal;
+  const { family, rules, undeletable } = removal;
   if (rules !== undefined) log.info({ family, rules }, `${why}${describeRemoval(removal)}`);
-  for (const text of stays) log.warn({ family }, text);
+  for (const text of undeletable) log.warn({ family }, text);
 }
 
 export function describeRemoval(removal: Removal): string {
-  return `${placeName(removal)}: ${resultText(removal)}`;
+  return `${ruleLocationName(removal)}: ${resultText(removal)}`;
 }
 
 function resultText({ rules, error, isDry }: Removal): string {

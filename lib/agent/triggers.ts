@@ -19,7 +19,7 @@ import { KernelEvents } from './kernel-events.ts';
 export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'drift' | 'addresses';
 
 /** Whether the reason concerns the node alone, not the config files. */
-export function isOfNode(reason: SyncReason): boolean {
+export function concernsNodeOnly(reason: SyncReason): boolean {
   return reason === 'drift' || reason === 'addresses';
 }
 
@@ -64,7 +64,7 @@ export class Triggers implements AsyncIterable<Trigger> {
 
   /** Adds a trigger, unless one that does as much is already pending: a reading of the config files includes a reading of the kernel. */
   add(reason: Exclude<SyncReason, 'drift'>): void {
-    if (this.#pending === undefined || (isOfNode(this.#pending.reason) && !isOfNode(reason)))
+    if (this.#pending === undefined || (concernsNodeOnly(this.#pending.reason) && !concernsNodeOnly(reason)))
       this.#pending = { reason, since: performance.now() };
     this.#resume?.();
   }
@@ -109,15 +109,15 @@ export class Triggers implements AsyncIterable<Trigger> {
       this.#pending = undefined;
       // The watch starts before the reading, so that no change is missed between the two.
       if (!this.#isWatching) this.#watch();
-      const { by, since } = this.kernel.take();
+      const { by, since } = this.kernel.takeChanges();
       yield { ...trigger, by, ...(trigger.reason === 'drift' && { since }) };
-      if (!isOfNode(trigger.reason)) readAt = performance.now();
+      if (!concernsNodeOnly(trigger.reason)) readAt = performance.now();
     }
   }
 
   /** The trigger that time brings, or when it will. */
   #due(now: number, resyncAt: number): Trigger | number {
-    const syncAt = this.kernel.dueAt ?? Number.POSITIVE_INFINITY;
+    const syncAt = this.kernel.syncDueAt ?? Number.POSITIVE_INFINITY;
     if (now >= resyncAt) return { reason: 'resync', since: now };
     return now >= syncAt ? { reason: 'drift', since: now } : Math.min(syncAt, resyncAt);
   }
@@ -157,7 +157,7 @@ export class Triggers implements AsyncIterable<Trigger> {
           this.#warn(error);
         });
       this.#isWatching = true;
-      this.#notices.warn([], 'watching the config directory again');
+      this.#notices.updateWarnings([], 'watching the config directory again');
     } catch (error) {
       this.#warn(error);
     }
@@ -166,7 +166,7 @@ export class Triggers implements AsyncIterable<Trigger> {
   #warn(error: unknown): void {
     const isLimit = ['ENOSPC', 'EMFILE'].includes(errorCode(error) ?? '');
     const remedy = isLimit ? '; raise fs.inotify.max_user_watches or max_user_instances' : '';
-    this.#notices.warn([
+    this.#notices.updateWarnings([
       `cannot watch the config directory, changes wait for the resync: ${errorMessage(error)}${remedy}`,
     ]);
   }

@@ -7,12 +7,12 @@ import { fileProblem, type Problem, type ProblemKind, problem } from './problem.
 export interface ConfigFile {
   readonly name: string;
   readonly text: string;
-  /** Where people find the text, if that is not a file of the config file's name. */
-  readonly outer?: OuterFile;
+  /** The manifest or other file in which people find the text; undefined if that is a file of the config file's name. */
+  readonly embeddedIn?: Embedding;
 }
 
-/** Where another file, such as a manifest, holds the text of a config file. */
-export interface OuterFile {
+/** Where another file, such as the manifest of a ConfigMap, holds the text of a config file. */
+export interface Embedding {
   /** The whole file; its name is what messages call it. */
   readonly file: ConfigFile;
   readonly line: number;
@@ -32,7 +32,7 @@ const CONFIG_FILE_PREFIX = 'ip-masq-';
 const MAX_NAME_BYTES = 255;
 
 /** How the names of files begin that ip-masq-agent-v2 reads: they may be meant as config files. */
-export const NEAR_PREFIX = 'ip-masq';
+export const NEAR_MISS_PREFIX = 'ip-masq';
 
 export function isConfigFileName(name: string): boolean {
   return name.startsWith(CONFIG_FILE_PREFIX);
@@ -45,7 +45,7 @@ export function isPossibleConfigFileName(name: string): boolean {
 
 /** Whether a file of that name may be meant as a config file. */
 export function isNearMiss(name: string): boolean {
-  return name.startsWith(NEAR_PREFIX) && !isConfigFileName(name);
+  return name.startsWith(NEAR_MISS_PREFIX) && !isConfigFileName(name);
 }
 
 /** What is wrong with a near miss: the end of a sentence. */
@@ -112,16 +112,16 @@ export function problemIn(
 
 /** Where people find the character at this offset of the config file. */
 export function originIn(configFile: ConfigFile, offset: number): FileOrigin {
-  const { name, outer } = configFile;
+  const { name, embeddedIn } = configFile;
   const starts = lineStarts(configFile);
   // In the config file's own text, both from 1.
   const line = partitionPoint(starts, (start) => start <= offset);
   const column = offset - (starts[line - 1] ?? 0) + 1;
-  if (outer === undefined) return { kind: 'file', configFile: name, line, column };
-  const { file, lineByLine } = outer;
+  if (embeddedIn === undefined) return { kind: 'file', configFile: name, line, column };
+  const { file, lineByLine } = embeddedIn;
   const at = lineByLine
-    ? { line: outer.line + line - 1, column: outer.column + column - 1 }
-    : { line: outer.line, column: outer.column };
+    ? { line: embeddedIn.line + line - 1, column: embeddedIn.column + column - 1 }
+    : { line: embeddedIn.line, column: embeddedIn.column };
   return { kind: 'file', configFile: name, file: file.name, ...at };
 }
 

@@ -4,7 +4,7 @@ import { ALL_KEYS } from './keys.ts';
 
 /** A hash of the merged config without its origins: equal on all nodes whose merged config is equal. */
 export function configHash(config: MergedConfig): string {
-  const entries = ALL_KEYS.map(([name, key]) => ({ name, key, value: key.plain(config[name]) }));
+  const entries = ALL_KEYS.map(([name, key]) => ({ name, key, value: key.plainValue(config[name]) }));
   const always = entries.filter(({ key }) => key.hashed === 'always');
   // Without them, the hash is that of versions that do not know the keys.
   const ifSet = entries.filter(

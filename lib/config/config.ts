@@ -1,22 +1,22 @@
 import type { Family } from '../cidr/address.ts';
 import type { Origin } from '../text/origin.ts';
-import type { Merged, Parsed } from './keys.ts';
+import type { MergedKeys, ParsedKeys } from './keys.ts';
 import type { Limits } from './limits.ts';
 import type { Problem } from './problem.ts';
 
 export type { MasqueradeAddress } from './list-key.ts';
 
-export interface FileConfig extends Parsed {
+export interface FileConfig extends ParsedKeys {
   readonly configFile: string;
   /** Where nonMasqueradeCIDRs is; where the config file begins if it has none. */
   readonly listOrigin: Origin;
 }
 
-export interface MergedConfig extends Merged {
+export interface MergedConfig extends MergedKeys {
   /** Names of the config files, in byte order; none if the defaults apply. */
   readonly configFiles: readonly string[];
   /** Conflicts, and what the checks have found; the gravest first. */
-  readonly conflicts: readonly Problem[];
+  readonly findings: readonly Problem[];
 }
 
 /**
@@ -38,5 +38,5 @@ export interface ConfigOptions extends Limits {
   readonly noMasqAllReservedRanges: boolean;
   /** Names of config files that must be there. */
   readonly requiredFiles: readonly string[];
-  readonly check: Check;
+  readonly checkVerdicts: Check;
 }

@@ -188,7 +188,7 @@ function leftAlone(masqLinkLocal: Readonly<Record<Family, boolean>>): readonly I
     .filter(({ prefix }) => !masqLinkLocal[prefix.family])
     .map(({ prefix, rfc }) => ({
       value: prefix,
-      origin: { kind: 'built-in', reason: rfc },
+      origin: { kind: 'built-in', basis: rfc },
       list: 'nonMasqueradeCIDRs',
     }));
 }

@@ -16,7 +16,9 @@ export function problemFramer(
   files: readonly ConfigFile[],
   paint: Paint = painter(false),
 ): (problem: Problem) => string {
-  const texts = new Map(files.map((one) => [keyOf(one.name, one.outer?.file.name), one.outer?.file ?? one]));
+  const texts = new Map(
+    files.map((one) => [keyOf(one.name, one.embeddedIn?.file.name), one.embeddedIn?.file ?? one]),
+  );
   return (problem) => {
     const { at, other, severity } = problem;
     const inColour = (text: string) => paint(COLOUR[severity], text);

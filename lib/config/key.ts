@@ -6,31 +6,31 @@ import type { Node } from './yaml.ts';
 export type Schema = Readonly<Record<string, unknown>>;
 
 /** When a key is written, shown or hashed: always, only if it is set to something else than its default, or never. */
-export type When = 'always' | 'if set' | 'never';
+export type Inclusion = 'always' | 'if set' | 'never';
 
 /** Whether it is time, for a key that is set there. */
-export function isDue(when: When = 'if set', setAt: Origin | undefined): boolean {
-  return when === 'always' || (when === 'if set' && setAt !== undefined);
+export function isIncluded(inclusion: Inclusion = 'if set', setAt: Origin | undefined): boolean {
+  return inclusion === 'always' || (inclusion === 'if set' && setAt !== undefined);
 }
 
 /** What differs from key to key of one kind. A key is in all outputs if it is set, and this says otherwise. */
-export interface About {
+export interface KeyTraits {
   /** For the schema and the documentation. */
   readonly title: string;
   readonly description: string;
   readonly examples?: readonly unknown[];
   /** In a config file that is written for other programs. */
-  readonly written?: When;
+  readonly written?: Inclusion;
   /** The only family that it is about: it is not written if the agent keeps no rules for that. */
   readonly family?: Family;
   /** Among the settings of the status page; never, if another part of the page shows it. */
-  readonly onPage?: When;
+  readonly onPage?: Inclusion;
   /** Whether the log names it when a config is read. */
   readonly logged?: boolean;
   /** In the hash; unnamed only where older versions had it so, for keys whose values look different. */
-  readonly hashed?: When | 'if set, unnamed';
+  readonly hashed?: Inclusion | 'if set, unnamed';
   /** What ip-masq-agent v1 and v2, Cilium and win-bridge do because they do not know it; undefined if nothing goes wrong. */
-  readonly othersDo: string | undefined;
+  readonly otherAgentsDo: string | undefined;
 }
 
 /**
@@ -40,14 +40,14 @@ export interface About {
  * @typeParam Parsed what one config file says
  * @typeParam Merged what all config files say together
  */
-export interface Key<Kind extends string, Parsed, Merged> extends About {
+export interface Key<Kind extends string, Parsed, Merged> extends KeyTraits {
   readonly kind: Kind;
   /** The schema of its value in a config file, without title, description and examples. */
   readonly schema: Schema;
   /** The keys of an item that is a map; none if no item is one. */
   readonly itemKeys: readonly string[];
   /** Whether it is a list whose items count towards `cidrLimit`. */
-  readonly counts: boolean;
+  readonly countsTowardsLimit: boolean;
   /** What to write instead of a value, or of an item, of the wrong shape. */
   remedy(isItem: boolean, isEmpty: boolean): string;
   /** Reads the value; what the schema refuses is left out without a report. */
@@ -64,9 +64,9 @@ export interface Key<Kind extends string, Parsed, Merged> extends About {
   /** Its value with its origins, in one line. */
   text(merged: Merged): string;
   /** Its value in the log: short. */
-  brief(merged: Merged): unknown;
+  logValue(merged: Merged): unknown;
   /** Its value without origins, to hash. */
-  plain(merged: Merged): unknown;
+  plainValue(merged: Merged): unknown;
 }
 
 export interface ReadContext {

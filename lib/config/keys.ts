@@ -1,14 +1,14 @@
 import type { Key } from './key.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
-import { addresses, cidrs } from './list-key.ts';
-import { booleanKey, duration } from './scalar-key.ts';
+import { addressListKey, cidrListKey } from './list-key.ts';
+import { booleanKey, durationKey } from './scalar-key.ts';
 
 /**
  * The keys of a config file that are merged, in the order of documentation and outputs. How each is read, merged, shown and
  * hashed follows from this table; what it does to packets does not.
  */
 export const KEYS = {
-  nonMasqueradeCIDRs: cidrs({
+  nonMasqueradeCIDRs: cidrListKey({
     title: 'Destinations that count as inside',
     description:
       "Traffic to these networks keeps the pod's address. The lists of all config files are joined.",
@@ -16,9 +16,9 @@ export const KEYS = {
     written: 'always',
     onPage: 'never',
     hashed: 'always',
-    othersDo: undefined,
+    otherAgentsDo: undefined,
   }),
-  masqueradeCIDRs: cidrs({
+  masqueradeCIDRs: cidrListKey({
     title: 'Exceptions inside nonMasqueradeCIDRs',
     description:
       'Traffic to these networks is masqueraded although a wider entry of nonMasqueradeCIDRs contains them. The longest prefix decides.',
@@ -26,23 +26,23 @@ export const KEYS = {
     onPage: 'never',
     hashed: 'always',
     // A note says so instead: a config file can be written without them.
-    othersDo: undefined,
+    otherAgentsDo: undefined,
   }),
-  masqueradeFromCIDRs: cidrs({
+  masqueradeFromCIDRs: cidrListKey({
     title: 'Whose packets are masqueraded',
     description:
       'Only packets from these networks are masqueraded, such as the ranges of the pods; packets from elsewhere keep their address. The lists of all config files are joined. A family of which no network is listed is not limited.',
     examples: [['10.244.0.0/16', 'fd00:10:244::/56']],
     hashed: 'if set, unnamed',
-    othersDo: 'masquerade packets from anywhere',
+    otherAgentsDo: 'masquerade packets from anywhere',
   }),
-  masqueradeAddresses: addresses({
+  masqueradeAddresses: addressListKey({
     title: 'Node addresses for destinations',
     description:
       "Masqueraded traffic to a destination leaves with the node's own address inside a range, for nodes with several addresses. The longest destination decides. On a node without an address in the range, the traffic is masqueraded as elsewhere. The lists of all config files are joined; a destination with two ranges is an error.",
     examples: [[{ destination: '0.0.0.0/0', address: '198.51.100.0/24' }]],
     hashed: 'if set, unnamed',
-    othersDo: 'masquerade with the address that the kernel chooses',
+    otherAgentsDo: 'masquerade with the address that the kernel chooses',
   }),
   masqLinkLocal: booleanKey({
     title: 'Masquerade 169.254.0.0/16',
@@ -52,7 +52,7 @@ export const KEYS = {
     family: 'IPv4',
     onPage: 'always',
     hashed: 'always',
-    othersDo: undefined,
+    otherAgentsDo: undefined,
   }),
   masqLinkLocalIPv6: booleanKey({
     title: 'Masquerade fe80::/10',
@@ -62,9 +62,9 @@ export const KEYS = {
     family: 'IPv6',
     onPage: 'always',
     hashed: 'always',
-    othersDo: undefined,
+    otherAgentsDo: undefined,
   }),
-  resyncInterval: duration({
+  resyncInterval: durationKey({
     title: 'Time between two checks',
     description:
       'How often the agent compares the config files with the kernel if no file changes: a Go duration from 100ms to 576h. Overrides --resync-interval. All config files that set it must agree.',
@@ -73,7 +73,7 @@ export const KEYS = {
     onPage: 'never',
     logged: false,
     hashed: 'always',
-    othersDo: undefined,
+    otherAgentsDo: undefined,
   }),
 } as const;
 
@@ -89,10 +89,10 @@ export type NameOf<Kind extends KeyKind> = {
 }[KeyName];
 
 /** What one config file says: a key that it does not set is undefined, a list that it does not set is empty. */
-export type Parsed = { readonly [Name in KeyName]: ReturnType<Keys[Name]['read']> };
+export type ParsedKeys = { readonly [Name in KeyName]: ReturnType<Keys[Name]['read']> };
 
 /** What all config files say together. */
-export type Merged = { readonly [Name in KeyName]: ReturnType<Keys[Name]['merge']> };
+export type MergedKeys = { readonly [Name in KeyName]: ReturnType<Keys[Name]['merge']> };
 
 /** The keys with their names. Whoever takes them from here gives each only its own values. */
 export const ALL_KEYS = Object.entries(KEYS) as readonly (readonly [KeyName, AnyKey])[];
@@ -101,7 +101,7 @@ export const CIDR_KEYS = ALL_KEYS.filter(([, { kind }]) => kind === 'cidrs').map
   ([name]) => name as NameOf<'cidrs'>,
 );
 
-export const LIMITED_KEYS = ALL_KEYS.filter(([, { counts }]) => counts).map(
+export const LIMITED_KEYS = ALL_KEYS.filter(([, { countsTowardsLimit }]) => countsTowardsLimit).map(
   ([name]) => name as NameOf<'cidrs' | 'addresses'>,
 );
 

@@ -5,7 +5,7 @@ import { printable, quote } from '../text/escape.ts';
 import { type Located, originValue, withOrigin } from '../text/origin.ts';
 import { truncated } from '../text/words.ts';
 import { originComment } from './config-file-lines.ts';
-import type { About, Key, ReadContext, Schema } from './key.ts';
+import type { Key, KeyTraits, ReadContext, Schema } from './key.ts';
 import { type Node, valueAt } from './yaml.ts';
 
 /** Masqueraded packets to a destination leave with the node's address in a range. Both have the same family. */
@@ -17,7 +17,7 @@ export interface MasqueradeAddress {
 interface ItemKind<Kind extends string, Item> {
   readonly kind: Kind;
   /** Its name in the `$defs` of the schema. */
-  readonly def: string;
+  readonly definition: string;
   readonly schema: Schema;
   /** The schema of a list of them in JSON outputs. */
   readonly jsonSchema: Schema;
@@ -37,7 +37,7 @@ interface ItemKind<Kind extends string, Item> {
 
 const CIDR: ItemKind<'cidrs', Prefix> = {
   kind: 'cidrs',
-  def: 'cidr',
+  definition: 'cidr',
   schema: {
     title: 'Network in CIDR notation',
     description: 'A canonical network address and its prefix length. No bits are set after the prefix.',
@@ -59,7 +59,7 @@ const ADDRESS_REMEDY = 'write each item as "- {destination: 0.0.0.0/0, address: 
 
 const ADDRESS: ItemKind<'addresses', MasqueradeAddress> = {
   kind: 'addresses',
-  def: 'masqueradeAddress',
+  definition: 'masqueradeAddress',
   schema: {
     type: 'object',
     additionalProperties: false,
@@ -101,30 +101,30 @@ const ADDRESS: ItemKind<'addresses', MasqueradeAddress> = {
 
 /** The `$defs` of the schema. */
 export const ITEM_SCHEMAS: Readonly<Record<string, Schema>> = {
-  [ADDRESS.def]: ADDRESS.schema,
-  [CIDR.def]: CIDR.schema,
+  [ADDRESS.definition]: ADDRESS.schema,
+  [CIDR.definition]: CIDR.schema,
 };
 
 /** A list of networks; those of all config files are joined, each once. */
-export const cidrs = (about: About) => list(CIDR, about);
+export const cidrListKey = (traits: KeyTraits) => listKey(CIDR, traits);
 
 /** A list of destinations with the address that packets leave with; of all config files, each destination once. */
-export const addresses = (about: About) => list(ADDRESS, about);
+export const addressListKey = (traits: KeyTraits) => listKey(ADDRESS, traits);
 
 const MOST_ITEMS = 100;
 
 type Items<Item> = readonly Located<Item>[];
 
-function list<Kind extends string, Item>(
+function listKey<Kind extends string, Item>(
   item: ItemKind<Kind, Item>,
-  about: About,
+  traits: KeyTraits,
 ): Key<Kind, Items<Item>, Items<Item>> {
   return {
-    ...about,
+    ...traits,
     kind: item.kind,
-    schema: { type: 'array', items: { $ref: `#/$defs/${item.def}` } },
+    schema: { type: 'array', items: { $ref: `#/$defs/${item.definition}` } },
     itemKeys: item.isMap ? item.fields : [],
-    counts: true,
+    countsTowardsLimit: true,
     remedy(isItem, isEmpty) {
       if (!isEmpty) return item.remedy;
       return isItem ? item.emptyRemedy : 'write [] for an empty list, or remove the key';
@@ -161,8 +161,8 @@ function list<Kind extends string, Item>(
         ({ value, origin }) => withOrigin(item.text(value), origin),
         (more) => `${more} more`,
       ).join(', '),
-    brief: (items) => items.length,
-    plain: (items) => items.map(({ value }) => (item.isMap ? item.texts(value) : item.texts(value)[0])),
+    logValue: (items) => items.length,
+    plainValue: (items) => items.map(({ value }) => (item.isMap ? item.texts(value) : item.texts(value)[0])),
   };
 }
 
@@ -178,7 +178,7 @@ function itemLines<Item>(item: ItemKind<string, Item>, one: Located<Item>): read
 function readPrefix(node: Node, context: ReadContext): Prefix | undefined {
   if (node.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
   const remedyOf = (flag: string) => `start the agent with ${flag}, or remove the entry`;
-  return keptPrefix(node.value, parsePrefix(node.value), node, context, remedyOf);
+  return checkedPrefix(node.value, parsePrefix(node.value), node, context, remedyOf);
 }
 
 /**
@@ -186,7 +186,7 @@ function readPrefix(node: Node, context: ReadContext): Prefix | undefined {
  *
  * @param remedyOf what to do if the family needs a flag
  */
-export function keptPrefix(
+export function checkedPrefix(
   text: string,
   parsed: ParsedPrefix,
   at: Node,

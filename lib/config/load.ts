@@ -9,7 +9,7 @@ import { mergeConfigs } from './merge.ts';
 import { fileProblem, gravestFirst, KINDS, type Problem, ProblemList, problem } from './problem.ts';
 import { readVolumeVersion } from './read.ts';
 import { type Steps, takeSteps, takeStepsYielding } from './steps.ts';
-import { type Quota, type ValidatedFile, validating } from './validate.ts';
+import { type Quota, type ValidatedFile, validateInSteps } from './validate.ts';
 
 /** One reading of the config directory. */
 export interface LoadedConfig {
@@ -22,7 +22,7 @@ export interface LoadedConfig {
   readonly problems: readonly Problem[];
   readonly configFiles: readonly ConfigFile[];
   /** What could not be read: the first of the problems. */
-  readonly unread: readonly Problem[];
+  readonly readProblems: readonly Problem[];
   /** Whether the directory is, or was, a projected volume. */
   readonly projected: boolean;
   /** What each config file says by itself, in the same order. */
@@ -42,16 +42,16 @@ export async function loadConfig(
   const {
     id,
     configFiles,
-    problems: unread,
+    problems: readProblems,
   } = await readVolumeVersion(dir, last?.projected ?? false, options.configLimit);
   const projected = last?.projected || id !== undefined;
   const isSame = isDeepStrictEqual(
-    [configFiles, unread, projected],
-    [last?.configFiles, last?.unread, last?.projected],
+    [configFiles, readProblems, projected],
+    [last?.configFiles, last?.readProblems, last?.projected],
   );
   if (isSame && last !== undefined) return last;
-  const merged = await takeStepsYielding(merging(configFiles, options, unread, last));
-  return { ...merged, configFiles, unread, projected };
+  const merged = await takeStepsYielding(mergeInSteps(configFiles, options, readProblems, last));
+  return { ...merged, configFiles, readProblems, projected };
 }
 
 /** Validates and merges config files that are already read. They must be in byte order of their names. */
@@ -60,12 +60,12 @@ export function mergeConfigFiles(
   options: ConfigOptions,
   readProblems: readonly Problem[] = [],
 ): MergeResult {
-  return takeSteps(merging(configFiles, options, readProblems));
+  return takeSteps(mergeInSteps(configFiles, options, readProblems));
 }
 
 type MergeResult = Pick<LoadedConfig, 'config' | 'problems' | 'validated'>;
 
-function* merging(
+function* mergeInSteps(
   configFiles: readonly ConfigFile[],
   options: ConfigOptions,
   readProblems: readonly Problem[],
@@ -79,15 +79,16 @@ function* merging(
   let listed = 0;
   let excessive: ConfigFile | undefined;
   for (const configFile of configFiles) {
-    const quota = { syntaxMarks, problems: Math.max(1, found.quota('error')) };
-    const validated = unchanged(configFile, quota, last) ?? (yield* validating(configFile, options, quota));
+    const quota = { syntaxMarks, problems: Math.max(1, found.remaining('error')) };
+    const validated =
+      unchanged(configFile, quota, last) ?? (yield* validateInSteps(configFile, options, quota));
     all.push(validated);
     syntaxMarks -= validated.syntaxMarks;
     for (const one of validated.problems) found.add(one);
-    found.addOmitted('error', validated.omitted);
+    found.addOmitted('error', validated.omittedErrors);
     const left = Math.max(0, options.cidrLimitMax - listed);
-    listed += validated.listed;
-    configs.push(shortened(validated.config, left));
+    listed += validated.cidrCount;
+    configs.push(withAtMost(validated.config, left));
     if (listed > options.cidrLimitMax) excessive ??= configFile;
     yield;
   }
@@ -99,13 +100,15 @@ function* merging(
   // What has an error may lack entries: nothing follows from what it does to addresses.
   const isComplete = found.reported().every(({ kind }) => KINDS[kind].severity !== 'error');
   const listOrigins = configs.map(({ listOrigin }) => listOrigin);
-  const checked = isComplete ? options.check(config, listOrigins).map((one) => problem(one.kind, one)) : [];
+  const checked = isComplete
+    ? options.checkVerdicts(config, listOrigins).map((one) => problem(one.kind, one))
+    : [];
   for (const one of checked) found.add(one);
   const problems = found.reported();
   if (problems.some(({ severity }) => severity === 'error'))
     return { config: undefined, problems, validated: all };
-  const everything = gravestFirst([...config.conflicts, ...checked]);
-  return { config: { ...config, conflicts: everything }, problems, validated: all };
+  const everything = gravestFirst([...config.findings, ...checked]);
+  return { config: { ...config, findings: everything }, problems, validated: all };
 }
 
 /** What was found in the same text before. With a problem in it, the text is read again: the limits may differ. */
@@ -141,7 +144,7 @@ function missingFiles(
 }
 
 /** The config with at most so many CIDRs, so that conflicts between them are found at a bounded cost. */
-function shortened(config: FileConfig, quota: number): FileConfig {
+function withAtMost(config: FileConfig, quota: number): FileConfig {
   let left = quota;
   const first = <Item>(items: readonly Item[]): readonly Item[] => {
     const kept = items.slice(0, left);
@@ -158,5 +161,5 @@ function shortened(config: FileConfig, quota: number): FileConfig {
 function tooManyListed(listed: number, configFile: ConfigFile, { cidrLimitMax }: ConfigOptions): Problem {
   const message = `all config files together list ${counted(listed, 'CIDR')}, but may list only ${cidrLimitMax}`;
   const remedy = 'join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max';
-  return fileProblem(configFile.outer?.file.name ?? configFile.name, message, remedy, 'cidr-limit');
+  return fileProblem(configFile.embeddedIn?.file.name ?? configFile.name, message, remedy, 'cidr-limit');
 }

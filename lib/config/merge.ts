@@ -1,7 +1,7 @@
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
 import type { ConfigOptions, FileConfig, MergedConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
-import { forEachKey, type Merged } from './keys.ts';
+import { forEachKey, type MergedKeys } from './keys.ts';
 import { gravestFirst, ProblemList } from './problem.ts';
 
 /**
@@ -15,19 +15,19 @@ export function mergeConfigs(
   { families, noMasqAllReservedRanges }: Pick<ConfigOptions, 'families' | 'noMasqAllReservedRanges'>,
   conflicts: ProblemList = new ProblemList(false),
 ): MergedConfig {
-  const merged = forEachKey<Merged>((name, key) => key.merge(configs.map((config) => config[name])));
+  const merged = forEachKey<MergedKeys>((name, key) => key.merge(configs.map((config) => config[name])));
   if (configs.length === 0) {
     const ranges = noMasqAllReservedRanges ? [...PRIVATE_RANGES, ...OTHER_RESERVED_RANGES] : PRIVATE_RANGES;
     const nonMasqueradeCIDRs = ranges
       .filter(({ prefix }) => families.includes(prefix.family))
-      .map(({ prefix, rfc }) => ({ value: prefix, origin: { kind: 'built-in', reason: rfc } }) as const);
-    return { configFiles: [], ...merged, nonMasqueradeCIDRs, conflicts: [] };
+      .map(({ prefix, rfc }) => ({ value: prefix, origin: { kind: 'built-in', basis: rfc } }) as const);
+    return { configFiles: [], ...merged, nonMasqueradeCIDRs, findings: [] };
   }
   const flags = { IPv4: merged.masqLinkLocal.value, IPv6: merged.masqLinkLocalIPv6.value };
   for (const conflict of findConflicts(configs, flags)) conflicts.add(conflict);
   return {
     configFiles: configs.map(({ configFile }) => configFile),
     ...merged,
-    conflicts: gravestFirst(conflicts.reported()),
+    findings: gravestFirst(conflicts.reported()),
   };
 }

@@ -46,12 +46,16 @@ export const CONFLICT_KINDS = {
   'link-local-flag': warning('Config files disagree on whether link-local traffic is masqueraded.'),
   'link-local-entry': warning('A list says the opposite of the setting for link-local traffic.'),
   'opposite-nested': info('An entry is an exception to an entry of another config file.'),
-  'limits-others': info('One config file limits the packets for which all config files ask.'),
+  'limits-others': info('The masqueradeFromCIDRs of one config file limit what all config files ask for.'),
   'address-unused': info('A destination has an address, but nothing in it is masqueraded.'),
   duplicate: info('A network is listed twice in the same list.'),
   covered: info('An entry changes nothing, because a wider entry of the same list contains it.'),
 };
 
+/**
+ * Kinds of what the checks find. `inside` in a name or a message is what users say for addresses with the verdict
+ * `not_masqueraded`: their packets keep the address of the pod.
+ */
 const CHECK_KINDS = {
   'nothing-inside': warning('Every address of a family is masqueraded, except link-local.'),
   'everything-inside': info('No address of a family is masqueraded.'),
@@ -82,14 +86,14 @@ export const KINDS = {
   ...CONFLICT_KINDS,
   ...CHECK_KINDS,
   expectation: error('An address has another verdict than the file of --expect says.'),
-  'unknown-to-others': warning('The readers of a rendered config do not know one of its keys.'),
+  'unknown-to-others': warning('Other agents that read the output of render do not know one of its keys.'),
   'more-problems': info('There are more problems than are reported.'),
 };
 
 export type ProblemKind = keyof typeof KINDS;
 
-/** The kinds of conflicts that a valid config can have, what the checks find among them, and how grave they are. */
-export const VALID_CONFLICTS = Object.entries({ ...CONFLICT_KINDS, ...CHECK_KINDS }).filter(
+/** The kinds of conflicts, and of what checks find, that a valid config can have, and how grave they are. */
+export const VALID_FINDINGS = Object.entries({ ...CONFLICT_KINDS, ...CHECK_KINDS }).filter(
   ([, { severity }]) => severity !== 'error',
 );
 
@@ -107,7 +111,7 @@ export function fileProblem(
 }
 
 /** The problem if warnings count as errors. */
-export function strictly(found: Problem): Problem {
+export function asStrict(found: Problem): Problem {
   return found.severity === 'warning' ? { ...found, severity: 'error' } : found;
 }
 
@@ -132,7 +136,7 @@ export class ProblemList {
 
   /** Keeps the problem, or counts it if there are too many of its severity. */
   add(found: Problem): void {
-    const one = this.#strict ? strictly(found) : found;
+    const one = this.#strict ? asStrict(found) : found;
     if (this.#quota[one.severity] === 0) this.addOmitted(one.severity, 1);
     else {
       this.#quota[one.severity] -= 1;
@@ -141,7 +145,7 @@ export class ProblemList {
   }
 
   /** How many more problems of that severity are kept. */
-  quota(severity: Severity): number {
+  remaining(severity: Severity): number {
     return this.#quota[severity];
   }
 

@@ -22,7 +22,7 @@ import {
   configLimitProblem,
   decodeFile,
   isConfigFileName,
-  NEAR_PREFIX,
+  NEAR_MISS_PREFIX,
   nearMissText,
 } from './config-file.ts';
 import { DEFAULT_LIMITS, MAX_BYTES, MAX_CONFIG_FILES } from './limits.ts';
@@ -44,7 +44,7 @@ const MAX_ATTEMPTS = 20;
 const PAUSE_MS = 10;
 
 /** The directory changed under the reader: what was read so far may mix two volume versions. */
-class Changed extends Error {}
+class ChangedWhileRead extends Error {}
 
 /** `..data` is gone, or does not lead to a volume version. */
 class BrokenVolume extends Error {}
@@ -67,8 +67,8 @@ export async function readVolumeVersion(
     try {
       return readOnce(dir, projected, limit);
     } catch (error) {
-      if (!(error instanceof Changed || error instanceof BrokenVolume)) requireConfigError(error);
-      if (!(error instanceof Changed) || attempt === MAX_ATTEMPTS) return failed(dir, error);
+      if (!(error instanceof ChangedWhileRead || error instanceof BrokenVolume)) requireConfigError(error);
+      if (!(error instanceof ChangedWhileRead) || attempt === MAX_ATTEMPTS) return failedVersion(dir, error);
       await delay(PAUSE_MS);
     }
   }
@@ -78,9 +78,9 @@ function readOnce(dir: string, projected: boolean, limit: number): VolumeVersion
   const id = dataLink(dir);
   if (id === undefined && projected) throw new BrokenVolume('is gone from');
   const home = realpathSync.native(dir);
-  const paths = id === undefined ? list(dir) : discover(dir, versionDir(home, id));
+  const paths = id === undefined ? listCandidates(dir) : listVolume(dir, versionDir(home, id));
   const { configFiles, failures } = readConfigFiles(paths.filter(isConfigFile), home, limit);
-  if (dataLink(dir) !== id) throw new Changed();
+  if (dataLink(dir) !== id) throw new ChangedWhileRead();
 
   const nearMisses = paths
     .filter((path) => !isConfigFile(path))
@@ -88,11 +88,11 @@ function readOnce(dir: string, projected: boolean, limit: number): VolumeVersion
   return { id, configFiles, problems: [...failures, ...nearMisses] };
 }
 
-function readConfigFiles(paths: readonly ConfigFilePath[], home: string, limit: number) {
+function readConfigFiles(candidates: readonly CandidatePath[], home: string, limit: number) {
   const configFiles: ConfigFile[] = [];
   const failures: Problem[] = [];
   let bytes = 0;
-  for (const [index, path] of paths.entries()) {
+  for (const [index, path] of candidates.entries()) {
     if (index === MAX_CONFIG_FILES) {
       const message = `is one of more than ${MAX_CONFIG_FILES} config files, of which no more are read`;
       failures.push(fileProblem(path.name, message, 'join config files'));
@@ -113,7 +113,7 @@ function readConfigFiles(paths: readonly ConfigFilePath[], home: string, limit: 
   return { configFiles, failures };
 }
 
-function isConfigFile({ name }: ConfigFilePath): boolean {
+function isConfigFile({ name }: CandidatePath): boolean {
   return isConfigFileName(name);
 }
 
@@ -139,11 +139,11 @@ export function mayBeVolume(dir: string): boolean {
 function versionDir(home: string, id: string): string {
   const version = orUndefined(() => realpathSync.native(resolve(home, id) + sep));
   if (version?.startsWith(home + sep)) return version;
-  if (dataLink(home) !== id) throw new Changed();
+  if (dataLink(home) !== id) throw new ChangedWhileRead();
   throw new BrokenVolume(version === undefined ? 'leads to no directory in' : 'leads out of');
 }
 
-interface ConfigFilePath {
+interface CandidatePath {
   readonly name: string;
   readonly path: string;
 }
@@ -152,19 +152,19 @@ interface ConfigFilePath {
  * The files of the volume version, and what else of that name stands beside `..data`. The visible links into
  * `..data` are passed over: kubelet adds and removes them only after the swap, so they lag behind it.
  */
-function discover(dir: string, version: string): readonly ConfigFilePath[] {
-  const beside = list(dir).filter((entry) => !isDataLink(entry));
+function listVolume(dir: string, version: string): readonly CandidatePath[] {
+  const beside = listCandidates(dir).filter((entry) => !isDataLink(entry));
   try {
-    return [...list(version), ...beside].sort(byName);
+    return [...listCandidates(version), ...beside].sort(byName);
   } catch (error) {
-    throw errorCode(error) === 'ENOENT' ? new Changed() : error;
+    throw errorCode(error) === 'ENOENT' ? new ChangedWhileRead() : error;
   }
 }
 
-function list(dir: string): readonly ConfigFilePath[] {
+function listCandidates(dir: string): readonly CandidatePath[] {
   // fast-glob takes a missing directory for an empty one; here it is an error.
   statSync(dir);
-  const names = glob.sync(`${NEAR_PREFIX}*`, {
+  const names = glob.sync(`${NEAR_MISS_PREFIX}*`, {
     cwd: dir,
     deep: 1,
     onlyFiles: false,
@@ -184,7 +184,7 @@ function firstEntries(dir: string): readonly Dirent[] {
   const open = opendirSync(dir);
   try {
     for (let entry = open.readSync(); entry !== null; entry = open.readSync()) {
-      if (!entry.name.startsWith(NEAR_PREFIX)) continue;
+      if (!entry.name.startsWith(NEAR_MISS_PREFIX)) continue;
       const some = kept[isConfigFileName(entry.name) ? 'configFiles' : 'others'];
       some.push(entry);
       if (some.length > 2 * MAX_CONFIG_FILES) some.sort(byName).splice(MAX_CONFIG_FILES + 1);
@@ -195,21 +195,21 @@ function firstEntries(dir: string): readonly Dirent[] {
   return [...kept.configFiles, ...kept.others];
 }
 
-function isDataLink({ name, path }: ConfigFilePath): boolean {
+function isDataLink({ name, path }: CandidatePath): boolean {
   return orUndefined(() => readlinkSync(path)) === join(DATA_LINK, name);
 }
 
-function byName(a: Pick<ConfigFilePath, 'name'>, b: Pick<ConfigFilePath, 'name'>): number {
+function byName(a: Pick<CandidatePath, 'name'>, b: Pick<CandidatePath, 'name'>): number {
   return byteOrder(a.name, b.name);
 }
 
-function readConfigFile(configFile: ConfigFilePath, home: string): ConfigFile | Problem {
-  const { name, path } = configFile;
+function readConfigFile(candidate: CandidatePath, home: string): ConfigFile | Problem {
+  const { name, path } = candidate;
   try {
     const read = readRegular(path, home);
     return Buffer.isBuffer(read) ? decodeFile(name, read) : fileProblem(name, ...read);
   } catch (error) {
-    return fileProblem(name, ...explain(error, configFile));
+    return fileProblem(name, ...unreadableReason(error, candidate));
   }
 }
 
@@ -231,7 +231,7 @@ function readRegular(path: string, home: string): Buffer | Unreadable {
       return [`is larger than 1 MiB (${before.size} bytes)`, 'split it, or use wider CIDRs'];
     const bytes = readAtMost(file, before.size + 1);
     const after = fstatSync(file);
-    if (bytes.length !== after.size || after.mtimeMs !== before.mtimeMs) throw new Changed();
+    if (bytes.length !== after.size || after.mtimeMs !== before.mtimeMs) throw new ChangedWhileRead();
     return bytes;
   } finally {
     closeSync(file);
@@ -251,15 +251,15 @@ function requireConfigError(error: unknown): void {
 }
 
 /** Why a file that was listed cannot be read; throws `Changed` if it has merely gone since. */
-function explain(error: unknown, { name, path }: ConfigFilePath): Unreadable {
-  if (error instanceof Changed) throw error;
+function unreadableReason(error: unknown, { name, path }: CandidatePath): Unreadable {
+  if (error instanceof ChangedWhileRead) throw error;
   requireConfigError(error);
   if (errorCode(error) !== 'ENOENT')
-    return [`cannot be read: ${reason(error)}`, 'make it readable for the agent'];
+    return [`cannot be read: ${reasonText(error)}`, 'make it readable for the agent'];
   if (orUndefined(() => readlinkSync(path)) !== undefined)
     return ['is a link to nothing', 'remove it, or mount the file it names'];
   if (name.includes('\uFFFD')) return ['has a name that is not UTF-8', 'rename it'];
-  throw new Changed();
+  throw new ChangedWhileRead();
 }
 
 function readAtMost(file: number, limit: number): Buffer {
@@ -284,7 +284,7 @@ function orUndefined<Value>(read: () => Value): Value | undefined {
 function directoryProblem(dir: string, error: unknown): Problem {
   const directory = `config directory ${printable(dir)}`;
   const unreadable = (message: string, remedy: string) => problem('unreadable', { message, remedy });
-  if (error instanceof Changed) {
+  if (error instanceof ChangedWhileRead) {
     const remedy = 'replace config files by renaming a complete file over the old one';
     return unreadable(`${directory} keeps changing while it is read`, remedy);
   }
@@ -296,17 +296,17 @@ function directoryProblem(dir: string, error: unknown): Problem {
   }
   const missing = errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR';
   return unreadable(
-    `${directory} ${missing ? 'is missing or not a directory' : `cannot be read: ${reason(error)}`}`,
+    `${directory} ${missing ? 'is missing or not a directory' : `cannot be read: ${reasonText(error)}`}`,
     'mount the volume there, or name the right directory with --config-dir',
   );
 }
 
 /** A volume that cannot be read is a volume, too: it must not be taken for an empty directory later. */
-function failed(dir: string, error: unknown): VolumeVersion {
+function failedVersion(dir: string, error: unknown): VolumeVersion {
   const id = error instanceof BrokenVolume ? DATA_LINK : orUndefined(() => dataLink(dir));
   return { id, configFiles: [], problems: [directoryProblem(dir, error)] };
 }
 
-function reason(error: unknown): string {
+function reasonText(error: unknown): string {
   return printable(errorMessage(error));
 }

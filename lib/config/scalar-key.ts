@@ -2,18 +2,18 @@ import { quote } from '../text/escape.ts';
 import { formatOrigin, type Located } from '../text/origin.ts';
 import { scalarLine } from './config-file-lines.ts';
 import { intervalError, parseDuration } from './duration.ts';
-import type { About, Key } from './key.ts';
+import type { Key, KeyTraits } from './key.ts';
 
-const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', reason: 'default' } };
+const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', basis: 'default' } };
 
 /** A boolean; if any config file sets true, true wins. */
-export function booleanKey(about: About): Key<'flag', Located<boolean> | undefined, Located<boolean>> {
+export function booleanKey(traits: KeyTraits): Key<'flag', Located<boolean> | undefined, Located<boolean>> {
   return {
-    ...about,
+    ...traits,
     kind: 'flag',
     schema: { type: 'boolean', default: UNSET.value },
     itemKeys: [],
-    counts: false,
+    countsTowardsLimit: false,
     remedy: () => 'write true or false, without quotes',
     read(_, node, { located }) {
       if (node?.kind !== 'scalar' || typeof node.value !== 'boolean') return undefined;
@@ -25,21 +25,21 @@ export function booleanKey(about: About): Key<'flag', Located<boolean> | undefin
     jsonSchema: (name) => ({ [name]: { type: 'boolean' } }),
     lines: (name, flag) => [scalarLine(name, String(flag.value), flag)],
     text: ({ value, origin }) => `${value}, ${formatOrigin(origin)}`,
-    brief: ({ value }) => value,
-    plain: ({ value }) => value,
+    logValue: ({ value }) => value,
+    plainValue: ({ value }) => value,
   };
 }
 
 type Duration = Located<number> | undefined;
 
 /** A Go duration, in milliseconds; the first config file that sets it decides, and the others must agree. */
-export function duration(about: About): Key<'duration', Duration, Duration> {
+export function durationKey(traits: KeyTraits): Key<'duration', Duration, Duration> {
   return {
-    ...about,
+    ...traits,
     kind: 'duration',
     schema: { type: 'string', pattern: '^[0-9.]+(ns|us|µs|μs|ms|s|m|h)([0-9.]+(ns|us|µs|μs|ms|s|m|h))*$' },
     itemKeys: [],
-    counts: false,
+    countsTowardsLimit: false,
     remedy: () => 'write a Go duration such as "60s"',
     read(name, node, { located, report }) {
       if (node?.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
@@ -59,8 +59,8 @@ export function duration(about: About): Key<'duration', Duration, Duration> {
     lines: (name, located) => (located ? [scalarLine(name, durationText(located.value), located)] : []),
     text: (located) =>
       located ? `${durationText(located.value)}, ${formatOrigin(located.origin)}` : 'not set',
-    brief: (located) => located?.value,
-    plain: (located) => located?.value,
+    logValue: (located) => located?.value,
+    plainValue: (located) => located?.value,
   };
 }
 

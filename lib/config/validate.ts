@@ -6,7 +6,15 @@ import { counted } from '../text/words.ts';
 import type { ConfigOptions, FileConfig } from './config.ts';
 import { type ConfigFile, originIn, problemIn } from './config-file.ts';
 import type { Report } from './key.ts';
-import { CIDR_LIMIT, forEachKey, KEY_NAMES, KEYS, type KeyName, LIMITED_KEYS, type Parsed } from './keys.ts';
+import {
+  CIDR_LIMIT,
+  forEachKey,
+  KEY_NAMES,
+  KEYS,
+  type KeyName,
+  LIMITED_KEYS,
+  type ParsedKeys,
+} from './keys.ts';
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countSyntaxMarks } from './size.ts';
@@ -20,9 +28,9 @@ export interface ValidatedFile {
   /** From top to bottom. */
   readonly problems: readonly Problem[];
   /** How many errors more there are, which are not kept. */
-  readonly omitted: number;
+  readonly omittedErrors: number;
   /** How many CIDRs the config file lists, valid or not. */
-  readonly listed: number;
+  readonly cidrCount: number;
   /** How many syntax marks it has, for the parser. */
   readonly syntaxMarks: number;
 }
@@ -38,7 +46,11 @@ export interface Quota {
  * Reads one config file in steps: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems,
  * but keeps only so many.
  */
-export function* validating(file: ConfigFile, options: ConfigOptions, quota: Quota): Steps<ValidatedFile> {
+export function* validateInSteps(
+  file: ConfigFile,
+  options: ConfigOptions,
+  quota: Quota,
+): Steps<ValidatedFile> {
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
   let omitted = 0;
   const report: Report = (kind, at, ...others) => {
@@ -50,7 +62,7 @@ export function* validating(file: ConfigFile, options: ConfigOptions, quota: Quo
     origin: originIn(file, offset),
   });
 
-  const { root, syntaxMarks } = yield* parsing(file.text, quota, report);
+  const { root, syntaxMarks } = yield* parseInSteps(file.text, quota, report);
   yield;
   const all = valuesOf(root, report);
   yield;
@@ -60,18 +72,18 @@ export function* validating(file: ConfigFile, options: ConfigOptions, quota: Quo
   const config: FileConfig = {
     configFile: file.name,
     listOrigin: originIn(file, (all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
-    ...forEachKey<Parsed>((name, key) => key.read(name, values.get(name), context)),
+    ...forEachKey<ParsedKeys>((name, key) => key.read(name, values.get(name), context)),
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
   const listed = LIMITED_KEYS.flatMap((key) => itemsOf(all, key)).length;
-  return { config, problems, omitted, listed, syntaxMarks };
+  return { config, problems, omittedErrors: omitted, cidrCount: listed, syntaxMarks };
 }
 
 /** Values by key as the schema spells it; unknown keys are left out. */
 type Values = ReadonlyMap<string, Node>;
 
 /** The map of keys, undefined if the text holds none, and the number of syntax marks, 0 if they are not parsed. */
-function* parsing(
+function* parseInSteps(
   text: string,
   quota: Quota,
   report: Report,

@@ -30,7 +30,7 @@ interface Evidence {
 export async function choose(options: DataplaneOptions, host: Host): Promise<Choice> {
   const { backend } = options;
   if (backend !== 'auto') return { backend, ...BY_FLAG };
-  const flag = askingFlag(options);
+  const flag = iptablesFlag(options);
   if (flag !== undefined) return { backend: 'iptables', by: 'trial', reason: `asked for by ${flag}` };
   const { tables, chains, areHidden } = await readEvidence(host);
   const limit = areHidden ? '; nftables rules cannot be read, because netlink does not work' : '';
@@ -57,7 +57,7 @@ export async function choose(options: DataplaneOptions, host: Host): Promise<Cho
 }
 
 /** The flag that makes sense only for iptables, and so asks for it; undefined if none is set. */
-export function askingFlag({ mode, chain }: DataplaneOptions): string | undefined {
+export function iptablesFlag({ mode, chain }: DataplaneOptions): string | undefined {
   if (mode !== 'auto') return `--iptables-mode=${mode}`;
   return chain === DEFAULT_CHAIN ? undefined : `--masq-chain=${chain}`;
 }

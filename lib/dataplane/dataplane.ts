@@ -39,7 +39,7 @@ export interface Dataplane {
   /** How many rules, or elements of sets, hold the policy in the kernel. */
   ruleCount(policy: Policy): number;
   /** Observes the agent's rules of one family. Without a change since the last time it costs one request over netlink. */
-  observe(family: Family, care?: Care): Promise<Observed>;
+  observe(family: Family, depth?: ObservationDepth): Promise<Observed>;
   /** Reads the counts of a policy's rules in the kernel; fails with `raced` if the rules change meanwhile. */
   count(policy: Policy): Promise<Counts>;
   /** Whether events of nf_tables tell of changes: its rules are there, and netlink has not failed for good. */
@@ -52,11 +52,13 @@ export interface Dataplane {
 }
 
 /**
- * How much an observation costs: `more` also reads a chain that nothing of the agent leads to, as at the first one. `most` is for
- * after a change that was refused: it also looks for foreign rules that lead to the agent's chains, and its plan writes
- * everything again, because what cannot be changed singly can be replaced.
+ * How much an observation reads, and so what it costs:
+ * - `usual`: the agent's rules, as at each resync.
+ * - `leftovers`: without netlink also a second chain that nothing leads to, as at the first observation; with it, that costs nothing.
+ * - `everything`: after a change that was refused. Also foreign rules that lead to the agent's chains; and the plan writes all rules
+ *   again, because what cannot be changed singly can be replaced.
  */
-export type Care = 'little' | 'more' | 'most';
+export type ObservationDepth = 'usual' | 'leftovers' | 'everything';
 
 /** The agent's rules of one family in the kernel, at one moment. */
 export interface Observed {
@@ -74,25 +76,25 @@ export interface Observed {
   /** The agent's rules, without counts: as `iptables -S` or `nft list table` prints them; undefined if there are none. */
   text(): string | undefined;
   /**
-   * What stays, without effect, after the plan for this policy or, without one, after the removal: in words, with the
-   * reason and what to do.
+   * What cannot be deleted, and stays without effect, after the plan for this policy or, without one, after the removal: in words,
+   * with the reason and what to do.
    */
-  stays(policy?: Policy): readonly string[];
+  describeUndeletable(policy?: Policy): readonly string[];
 }
 
-/** A place where rules of the agent can be: a dataplane that is installed, and a family. */
-export interface Place {
+/** Where rules of the agent can be: in a dataplane that is installed, for a family. */
+export interface RuleLocation {
   readonly dataplane: Dataplane;
   readonly family: Family;
 }
 
-/** The place in words: `IPv4, iptables 1.8.9 (nft)`. Equal for the same place at another time. */
-export function placeName({ dataplane, family }: Place): string {
+/** The location in words: `IPv4, iptables 1.8.9 (nft)`. Equal for the same one at another time. */
+export function ruleLocationName({ dataplane, family }: RuleLocation): string {
   return `${family}, ${dataplane.name}`;
 }
 
-/** The agent's rules in a place. */
-export interface OwnRules extends Place {
+/** The agent's rules in one location. */
+export interface OwnRules extends RuleLocation {
   readonly rules: readonly string[];
 }
 
@@ -166,7 +168,7 @@ export interface KernelVerdicts extends Verdicts {
 }
 
 /** What the agent's rules in the kernel do with packets to an address. */
-export interface KernelVerdict extends Pick<VerdictRange, 'as' | 'rule'> {
+export interface KernelVerdict extends Pick<VerdictRange, 'as' | 'kernelRule'> {
   /** If the rules were changed so that more than the destination decides, the verdict is unknown. */
   readonly state: KernelVerdicts['state'] | 'changed';
   readonly verdict: Verdict;

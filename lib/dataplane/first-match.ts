@@ -50,8 +50,8 @@ export function firstMatches(family: Family, rules: readonly Rule[]): Verdicts {
     const effect = effects[decides] ?? LEFT_ALONE;
     const others = doubtful.filter(({ key }) => key !== keyOf(effect));
     const doubt = Math.min(...others.map((one) => one.first[index] ?? steps.length));
-    if (doubt < decides) return { ...range, verdict: undefined, rule: steps[doubt]?.text };
-    return { ...range, ...effect, rule: steps[decides]?.text };
+    if (doubt < decides) return { ...range, verdict: undefined, kernelRule: steps[doubt]?.text };
+    return { ...range, ...effect, kernelRule: steps[decides]?.text };
   });
   return { family, ranges };
 }

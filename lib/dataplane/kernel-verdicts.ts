@@ -2,7 +2,7 @@ import { type Address, formatAddress } from '../cidr/address.ts';
 import { isIn, sameRanges } from '../cidr/ranges.ts';
 import { describeChanges, type VerdictChanges } from '../policy/changes.ts';
 import type { Policy } from '../policy/policy.ts';
-import { sideBySide, type VerdictRange, verdictsOf } from '../policy/verdicts.ts';
+import { pairVerdicts, type VerdictRange, verdictsOf } from '../policy/verdicts.ts';
 import type { KernelVerdict, KernelVerdicts } from './dataplane.ts';
 
 /**
@@ -15,33 +15,33 @@ export function verdictAt(
   { value }: Address,
   source?: Address,
 ): KernelVerdict {
-  const isElsewhere = source && from && !from.ranges.some((range) => isIn(source.value, range));
-  if (isElsewhere)
+  const isUnlisted = source && from && !from.ranges.some((range) => isIn(source.value, range));
+  if (isUnlisted)
     return {
       state,
       verdict: 'not_masqueraded',
-      rule: `packets from ${formatAddress(source)} are left alone`,
+      kernelRule: `packets from ${formatAddress(source)} are left alone`,
     };
   const match = ranges.find((one) => isIn(value, one));
   const isKnown = match?.verdict !== undefined;
-  const { verdict = 'not_masqueraded', as, rule } = match ?? {};
-  return { state: isKnown ? state : 'changed', verdict, as, rule };
+  const { verdict = 'not_masqueraded', as, kernelRule } = match ?? {};
+  return { state: isKnown ? state : 'changed', verdict, as, kernelRule };
 }
 
 /** What happens to packets if the kernel gets the policy. Without rules before, everything would change: that is said in short. */
 export function describeKernelChange(before: KernelVerdicts, after: Policy): VerdictChanges {
   if (before.state === 'applied') return describeChanges(before, verdictsOf(after));
-  return { summary: "before, the agent's rules masqueraded nothing", lines: [], beginsAnew: true };
+  return { summary: "before, the agent's rules masqueraded nothing", lines: [], hadNoRules: true };
 }
 
 /** What the rules of two dataplanes do together: a packet is masqueraded if either masquerades it. */
 export function together(a: KernelVerdicts, b: KernelVerdicts): KernelVerdicts {
   if (a.state !== 'applied' || b.state !== 'applied') return a.state === 'applied' ? a : b;
   const isSameSource = sameRanges(a.from?.ranges, b.from?.ranges);
-  const ranges = Array.from(sideBySide(a, b), ({ first, last, before, after }): VerdictRange => {
+  const ranges = Array.from(pairVerdicts(a, b), ({ first, last, before, after }): VerdictRange => {
     // It depends on where the packet comes from.
     if (!isSameSource && (before.verdict !== 'not_masqueraded' || after.verdict !== 'not_masqueraded'))
-      return { first, last, verdict: undefined, rule: before.rule ?? after.rule };
+      return { first, last, verdict: undefined, kernelRule: before.kernelRule ?? after.kernelRule };
     const masquerades = [before, after].find(({ verdict }) => verdict === 'masqueraded');
     const decides = masquerades ?? (before.verdict === undefined ? before : after);
     return { ...decides, first, last };

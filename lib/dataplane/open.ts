@@ -1,11 +1,11 @@
 import { FAMILIES } from '../cidr/address.ts';
 import type { WatchedTable } from '../netlink/watch.ts';
-import { askingFlag, choose } from './choose.ts';
-import type { Choice, Dataplane, Place } from './dataplane.ts';
+import { choose, iptablesFlag } from './choose.ts';
+import type { Choice, Dataplane, RuleLocation } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
 import { secondChain } from './iptables/chain.ts';
-import { iptablesPlaces, openIptables } from './iptables/iptables.ts';
+import { iptablesLocations, openIptables } from './iptables/iptables.ts';
 import { usesLegacyNat } from './iptables/legacy.ts';
 import { noAnswer } from './netlink.ts';
 import { INTERIM_TABLE, TABLE } from './nftables/names.ts';
@@ -60,7 +60,7 @@ async function openInstead(error: unknown, options: DataplaneOptions, host: Host
   } catch (other) {
     throw neitherWorks(error, other);
   }
-  const flag = askingFlag(options);
+  const flag = iptablesFlag(options);
   const fallBack = async (other: unknown) => {
     throw neitherWorks(error, other);
   };
@@ -104,19 +104,19 @@ export async function modesInUse({ chain }: DataplaneOptions, host: Host): Promi
 }
 
 /**
- * All places where rules of the agent can be: an earlier run may have used another dataplane, mode or family.
+ * All locations where rules of the agent can be: an earlier run may have used another dataplane, mode or family.
  *
  * @param modes the modes of iptables to list
  * @throws {DataplaneError} if no dataplane is installed
  */
-export async function listPlaces(
+export async function listRuleLocations(
   options: DataplaneOptions,
   host: Host,
   modes: readonly IptablesMode[] = ['nft', 'legacy'],
-): Promise<readonly Place[]> {
-  const installed: (readonly Place[])[] = [];
+): Promise<readonly RuleLocation[]> {
+  const installed: (readonly RuleLocation[])[] = [];
   for (const list of [
-    ...modes.map((mode) => () => iptablesPlaces(mode, options, host)),
+    ...modes.map((mode) => () => iptablesLocations(mode, options, host)),
     async () => {
       const dataplane = openNftables(options, host);
       return FAMILIES.map((family) => ({ dataplane, family }));

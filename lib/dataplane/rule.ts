@@ -64,14 +64,20 @@ const THEIR_CHAINS = /\bKUBE-POSTROUTING\b|\bCNI-HOSTPORT-MASQ\b|\bcni_hostport\
  * What a match of the mark asks of a packet that no one has marked for masquerading. Only such packets are of interest:
  * kube-proxy and portmap mark what they want to be masqueraded.
  *
- * @param where the names of table and chain
+ * @param tableAndChain the names of table and chain
  */
-export function markTest(family: Family, where: string, value: number, mask: number, is: boolean): Test {
+export function markTest(
+  family: Family,
+  tableAndChain: string,
+  value: number,
+  mask: number,
+  is: boolean,
+): Test {
   // "The bit is not set" is the same as "the mark is not that bit".
   const isClear = value === 0 && mask !== 0 && (mask & (mask - 1)) === 0;
   const [asked, has] = isClear ? [mask, !is] : [value, is];
   const isConvention = MASQUERADE_MARKS.includes(asked) && (mask === asked || mask === 0xffffffff);
-  if (isConvention || THEIR_CHAINS.test(where)) return has ? nothing(family) : undefined;
+  if (isConvention || THEIR_CHAINS.test(tableAndChain)) return has ? nothing(family) : undefined;
   const text = `mark ${has ? '' : 'not '}${hex(asked)}${mask === 0xffffffff ? '' : `/${hex(mask)}`}`;
   return { text, isSteady: false };
 }

@@ -1,13 +1,13 @@
-import { findHolder, toldDataplane } from '../agent/holder.ts';
+import { dataplaneOf, findHolder } from '../agent/holder.ts';
 import type { LoadOptions } from '../agent/load.ts';
-import { survey } from '../agent/places.ts';
 import { preview } from '../agent/preview.ts';
 import { type RetryOptions, retrying } from '../agent/retry.ts';
+import { survey } from '../agent/rule-locations.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { listPlaces } from '../dataplane/open.ts';
+import { listRuleLocations } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { readNode } from '../foreign/read-node.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
@@ -64,7 +64,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
     read.push(...kernel.read);
   } else {
     // To look for the tools needs no capability.
-    await listPlaces(examiner.dataplane, host).catch((error: unknown) =>
+    await listRuleLocations(examiner.dataplane, host).catch((error: unknown) =>
       findings.push(...dataplaneFinding(error)),
     );
   }
@@ -82,17 +82,17 @@ async function examineKernel(
     findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
   };
   await collect(async () => {
-    const places = await survey(options, host, retry);
-    const { dataplane, used, others } = places;
+    const surveyed = await survey(options, host, retry);
+    const { dataplane, used, others } = surveyed;
     const holder = await findHolder();
-    const told = toldDataplane(holder);
+    const told = dataplaneOf(holder);
     // A command takes it over from the agent as a flag. Only the agent knows why.
     const { name, reason } = told?.name === dataplane.name ? told : dataplane;
     read.push(`${name}: ${reason}`);
-    findings.push(...holderFindings(holder, places));
-    for (const place of used) {
+    findings.push(...holderFindings(holder, surveyed));
+    for (const location of used) {
       if (config === undefined) break;
-      await collect(async () => ownRuleFindings(preview(place, config, families)), place.family);
+      await collect(async () => ownRuleFindings(preview(location, config, families)), location.family);
     }
     for (const family of families) {
       const isDropped = await kubeProxyDropsInvalid(host, family);
@@ -105,7 +105,7 @@ async function examineKernel(
       const { iptables } = dataplane;
       const nodeOptions = { families, ownChain: options.chain, iptables };
       const node = await retrying(() => readNode(host, nodeOptions), retry);
-      read.push(...node.baseChains.map(({ where }) => where), ...node.skipped);
+      read.push(...node.baseChains.map(({ chainText }) => chainText), ...node.skipped);
       const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
       return [
         ...orderFindings(node, acceptForeign),
@@ -114,7 +114,8 @@ async function examineKernel(
     });
     for (const family of families)
       await collect(() => bothModesFindings(host, [...used, ...others], family), family);
-    for (const place of others) await collect(async () => leftoverFindings(dataplane, place), place.family);
+    for (const location of others)
+      await collect(async () => leftoverFindings(dataplane, location), location.family);
     return [];
   });
   return { findings, read };

@@ -1,7 +1,13 @@
-import { type Holder, inWords } from '../agent/holder.ts';
-import type { PlaceState, Survey } from '../agent/places.ts';
+import { agentText, type Holder } from '../agent/holder.ts';
 import type { Preview } from '../agent/preview.ts';
-import { type Dataplane, type OwnRules, type Place, type Plan, placeName } from '../dataplane/dataplane.ts';
+import type { RuleLocationState, Survey } from '../agent/rule-locations.ts';
+import {
+  type Dataplane,
+  type OwnRules,
+  type Plan,
+  type RuleLocation,
+  ruleLocationName,
+} from '../dataplane/dataplane.ts';
 import { diffOf } from '../dataplane/diff.ts';
 import type { Host } from '../dataplane/host.ts';
 import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
@@ -44,13 +50,13 @@ export async function foreignFindings(
   const { baseChains } = node;
   const { findings: all, unread } = await findForeign(node, policies, accepted);
   const findings = all.filter(({ isAccepted }) => !isAccepted);
-  const followers = baseChains.flatMap(({ where, family, name, chains }): Finding[] => {
+  const followers = baseChains.flatMap(({ chainText, family, name, chains }): Finding[] => {
     const rules = chains.get(name) ?? [];
     const jump = rules.findLastIndex(({ outcome }) => outcome.kind === 'own');
     const texts = jump === -1 ? [] : rules.slice(jump + 1).map(({ text }) => text);
-    const evidence = texts.filter((text) => !accepted.includes(authorOf(where, [text]).id));
+    const evidence = texts.filter((text) => !accepted.includes(authorOf(chainText, [text]).id));
     if (evidence.length === 0) return [];
-    const message = `the agent's jump is not the last rule of ${where}: the rules after it see traffic that the agent does not masquerade`;
+    const message = `the agent's jump is not the last rule of ${chainText}: the rules after it see traffic that the agent does not masquerade`;
     const remedy = 'check whether they masquerade it (foreign-rule); if not, they are harmless';
     return [{ kind: 'jump-not-last', family, message, evidence, remedy }];
   });
@@ -70,14 +76,14 @@ export async function foreignFindings(
  *
  * @param accepted the ids of authors whose rules are not reported
  */
-export function orderFindings({ rivals }: NodeRules, accepted: readonly string[]): readonly Finding[] {
+export function orderFindings({ samePriority }: NodeRules, accepted: readonly string[]): readonly Finding[] {
   if (accepted.includes('kube-proxy')) return [];
-  return rivals.map(({ family, where }) => ({
+  return samePriority.map(({ family, chainText }) => ({
     kind: 'kube-proxy-order',
     family,
     message:
       'the rules of kube-proxy and of the agent have one priority: those registered later run first, so restarts change the order; if the agent masquerades first, packets keep the mark of kube-proxy, and a VXLAN overlay masquerades them again',
-    evidence: [`${where}: priority srcnat, as iptables has`],
+    evidence: [`${chainText}: priority srcnat, as iptables has`],
     remedy:
       'use --backend=nftables, whose chain runs after kube-proxy; if no overlay of the cluster uses VXLAN, accept it: --accept-foreign=kube-proxy',
   }));
@@ -92,12 +98,12 @@ const SHOWN = 3;
  */
 export async function bothModesFindings(
   host: Host,
-  places: readonly Place[],
+  locations: readonly RuleLocation[],
   family: Family,
 ): Promise<readonly Finding[]> {
   const evidence: string[] = [];
   let modes = 0;
-  for (const { dataplane } of places.filter((place) => place.family === family)) {
+  for (const { dataplane } of locations.filter((location) => location.family === family)) {
     if (dataplane.iptables === undefined) continue;
     const { mode, suffix } = dataplane.iptables;
     const rules = await builtInRules(createTool(inTurns(host, mode), family, suffix));
@@ -113,11 +119,11 @@ export async function bothModesFindings(
 }
 
 /**
- * The finding about rules in a place that the agent does not use.
+ * The finding about rules in a location that the agent does not use.
  *
  * @throws {DataplaneError}
  */
-export function leftoverFindings(used: Dataplane, state: PlaceState): readonly Finding[] {
+export function leftoverFindings(used: Dataplane, state: RuleLocationState): readonly Finding[] {
   if (state.kind === 'unreadable') throw state.error;
   if (state.kind !== 'found') return [];
   const { dataplane, family, rules } = state;
@@ -128,10 +134,10 @@ export function leftoverFindings(used: Dataplane, state: PlaceState): readonly F
 }
 
 /** The finding that nobody keeps the agent's rules: no process holds its lock, or the one that does is silent. */
-export function holderFindings(holder: Holder, places: Survey): readonly Finding[] {
-  if (holder.kind === 'none') return deadAgentFindings(places);
+export function holderFindings(holder: Holder, survey: Survey): readonly Finding[] {
+  if (holder.kind === 'none') return deadAgentFindings(survey);
   if (holder.kind === 'unproven' || holder.introduction !== undefined) return [];
-  const message = `${inWords(holder)} runs on this node, but does not answer: it hangs or is stopped, or it starts only now`;
+  const message = `${agentText(holder)} runs on this node, but does not answer: it hangs or is stopped, or it starts only now`;
   const remedy =
     'run doctor again; if it stays so, the agent follows no change: look at its log, then delete its pod';
   return [{ kind: 'agent-silent', message, evidence: [], remedy }];
@@ -140,7 +146,7 @@ export function holderFindings(holder: Holder, places: Survey): readonly Finding
 function deadAgentFindings({ used, others }: Survey): readonly Finding[] {
   const evidence = [...used, ...others].flatMap((one) =>
     one.kind === 'found' && !isOfOlderAgent(one.rules)
-      ? [`${placeName(one)}: ${counted(one.rules.length, 'rule')}`]
+      ? [`${ruleLocationName(one)}: ${counted(one.rules.length, 'rule')}`]
       : [],
   );
   if (evidence.length === 0) return [];

@@ -13,7 +13,7 @@ export type FlowSource = Pick<Conntrack, 'entries' | 'flows'>;
 /**
  * Reads all flows, part by part.
  *
- * @param take is called with each flow, and must not keep it
+ * @param onFlow is called with each flow, and must not keep it
  * @param afterPart is called after each part; then other events have their turn
  * @returns whether all were read; false if there are too many
  * @throws {NetlinkError}
@@ -21,7 +21,7 @@ export type FlowSource = Pick<Conntrack, 'entries' | 'flows'>;
 export async function readFlows(
   conntrack: FlowSource,
   family: Flow['family'] | undefined,
-  take: (flow: Flow) => void,
+  onFlow: (flow: Flow) => void,
   afterPart: () => void = () => {},
 ): Promise<boolean> {
   if (conntrack.entries() > MOST_FLOWS) return false;
@@ -31,7 +31,7 @@ export async function readFlows(
   // If there come to be more, the rest is only counted.
   const takeSome = (flow: Flow) => {
     read += 1;
-    if (read <= MOST_FLOWS) take(flow);
+    if (read <= MOST_FLOWS) onFlow(flow);
   };
   await conntrack.flows(family, takeSome, afterPart);
   return read <= MOST_FLOWS;

@@ -10,7 +10,7 @@ export interface Author {
 
 interface Signature extends Author {
   /** Matches the texts of its rules, or the base chain. */
-  readonly sign: RegExp;
+  readonly pattern: RegExp;
 }
 
 /** The id of any other agent of this kind. */
@@ -21,110 +21,110 @@ const SIGNATURES: readonly Signature[] = [
   {
     id: 'kube-proxy',
     name: 'kube-proxy',
-    sign: /\bKUBE-POSTROUTING\b|^nftables \S+ kube-proxy /m,
+    pattern: /\bKUBE-POSTROUTING\b|^nftables \S+ kube-proxy /m,
     remedy: 'do not change it: Services need it; find out what marks these packets',
   },
   {
     id: 'portmap',
     name: 'CNI portmap',
-    sign: /\bCNI-HOSTPORT-MASQ\b|^nftables \S+ cni_hostport /m,
+    pattern: /\bCNI-HOSTPORT-MASQ\b|^nftables \S+ cni_hostport /m,
     remedy: 'remove "snat" from the portmap plugin in the CNI configuration, or keep it: host ports need it',
   },
   {
     id: 'kubenet',
     name: 'kubelet (kubenet)',
-    sign: /\bkubenet: /,
+    pattern: /\bkubenet: /,
     remedy: 'start kubelet with --non-masquerade-cidr=0.0.0.0/0',
   },
   {
     id: 'kindnet',
     name: 'kindnet',
-    sign: /\bKIND-MASQ-AGENT\b|^nftables \S+ kindnet/m,
+    pattern: /\bKIND-MASQ-AGENT\b|^nftables \S+ kindnet/m,
     remedy:
       'start kindnetd with --masquerading=false, or list the destinations in its --no-masquerade-cidr; the kindnetd of kind has no such flag: set disableDefaultCNI there and install another CNI plugin',
   },
   {
     id: 'ip-masq',
     name: 'a cloud node setup (IP-MASQ)',
-    sign: /-j IP-MASQ$|-A IP-MASQ /m,
+    pattern: /-j IP-MASQ$|-A IP-MASQ /m,
     remedy:
       'turn off the default SNAT of the cluster (GKE: --disable-default-snat), or delete the jump to IP-MASQ',
   },
   {
     id: OTHER_AGENT,
     name: 'another ip-masq-agent',
-    sign: /\bip-masq(?:-agent)?\S*: |\bIP-MASQ-AGENT\S*/,
+    pattern: /\bip-masq(?:-agent)?\S*: |\bIP-MASQ-AGENT\S*/,
     remedy: 'remove the DaemonSet of that agent, then delete the jump to its chain from POSTROUTING',
   },
   {
     id: 'flannel',
     name: 'flannel',
-    sign: /\bflanneld masq\b|\bFLANNEL-POSTRTG\b|^nftables \S+ flannel-ipv[46] /m,
+    pattern: /\bflanneld masq\b|\bFLANNEL-POSTRTG\b|^nftables \S+ flannel-ipv[46] /m,
     remedy: 'start flanneld with --ip-masq=false',
   },
   {
     id: 'aws-cni',
     name: 'AWS VPC CNI',
-    sign: /\bAWS-SNAT-CHAIN-\d/,
+    pattern: /\bAWS-SNAT-CHAIN-\d/,
     remedy:
       'set AWS_VPC_K8S_CNI_EXTERNALSNAT=true in the DaemonSet aws-node, or list the destinations in AWS_VPC_K8S_CNI_EXCLUDE_SNAT_CIDRS',
   },
   {
     id: 'calico',
     name: 'Calico',
-    sign: /\bcali-(?:POSTROUTING|nat-outgoing)\b|\bcali:/,
+    pattern: /\bcali-(?:POSTROUTING|nat-outgoing)\b|\bcali:/,
     remedy: 'set natOutgoing: false in the IPPool of the pods',
   },
   {
     id: 'cilium',
     name: 'Cilium',
-    sign: /\bCILIUM_POST_nat\b|\bcilium masquerade\b/,
+    pattern: /\bCILIUM_POST_nat\b|\bcilium masquerade\b/,
     remedy: 'set enable-ipv4-masquerade and enable-ipv6-masquerade to false in cilium-config',
   },
   {
     id: 'cni',
     name: 'a CNI plugin',
-    sign: /\bCNI-[0-9a-f]{24}\b|^nftables \S+ cni_plugins_masquerade /m,
+    pattern: /\bCNI-[0-9a-f]{24}\b|^nftables \S+ cni_plugins_masquerade /m,
     remedy: 'set "ipMasq": false in the CNI configuration in /etc/cni/net.d, and restart the pods',
   },
   {
     id: 'libvirt',
     name: 'libvirt',
-    sign: /\bLIBVIRT_PRT\b|^nftables \S+ libvirt_network /m,
+    pattern: /\bLIBVIRT_PRT\b|^nftables \S+ libvirt_network /m,
     remedy: 'change the libvirt network to <forward mode="route"/>, or stop it: virsh net-destroy NETWORK',
   },
   {
     id: 'docker',
     name: 'Docker',
-    sign: /\bdocker0\b|\bbr-[0-9a-f]{12}\b|^nftables \S+ docker-bridges /m,
+    pattern: /\bdocker0\b|\bbr-[0-9a-f]{12}\b|^nftables \S+ docker-bridges /m,
     remedy:
       'start dockerd with --ip-masq=false ("ip-masq": false in daemon.json); for other networks than the default one set com.docker.network.bridge.enable_ip_masquerade=false',
   },
   {
     id: 'podman',
     name: 'podman',
-    sign: /\bNETAVARK-|^nftables \S+ netavark /m,
+    pattern: /\bNETAVARK-|^nftables \S+ netavark /m,
     remedy:
       'give the podman network the option mode=unmanaged, with which podman writes no rules, or stop its containers',
   },
   {
     id: 'lxd',
     name: 'LXD or Incus',
-    sign: /\bgenerated for (?:LXD|Incus) network\b|^nftables \S+ (?:lxd|incus) /m,
+    pattern: /\bgenerated for (?:LXD|Incus) network\b|^nftables \S+ (?:lxd|incus) /m,
     remedy:
       'set ipv4.nat and ipv6.nat of that network to false: lxc (incus) network set NETWORK ipv4.nat=false',
   },
   {
     id: 'firewalld',
     name: 'firewalld',
-    sign: /\bPOSTROUTING_(?:ZONES|POLICIES|direct)|^nftables \S+ firewalld /m,
+    pattern: /\bPOSTROUTING_(?:ZONES|POLICIES|direct)|^nftables \S+ firewalld /m,
     remedy:
       'take masquerading out of the zone of that interface (firewall-cmd --permanent --zone=ZONE --remove-masquerade), then firewall-cmd --reload',
   },
   {
     id: 'ufw',
     name: 'ufw',
-    sign: /\bufw6?-/,
+    pattern: /\bufw6?-/,
     remedy:
       'remove the rule from the section *nat of /etc/ufw/before.rules and before6.rules, then run ufw reload',
   },
@@ -142,10 +142,10 @@ export const AUTHOR_IDS: readonly string[] = [...SIGNATURES, UNKNOWN].map(({ id 
 /**
  * Who writes a rule.
  *
- * @param where the base chain, as `BaseChain.where`
+ * @param chainText the base chain, as `BaseChain.chainText`
  * @param path the texts of the rules that lead to it, and of the rule itself
  */
-export function authorOf(where: string, path: readonly string[]): Author {
-  const evidence = [`${where} `, ...path].join('\n');
-  return SIGNATURES.find(({ sign }) => sign.test(evidence)) ?? UNKNOWN;
+export function authorOf(chainText: string, path: readonly string[]): Author {
+  const evidence = [`${chainText} `, ...path].join('\n');
+  return SIGNATURES.find(({ pattern }) => pattern.test(evidence)) ?? UNKNOWN;
 }

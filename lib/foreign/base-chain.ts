@@ -4,7 +4,7 @@ import type { Rule } from '../dataplane/rule.ts';
 /** A chain of type nat at the postrouting hook, as packets of one family meet it. */
 export interface BaseChain {
   /** Such as `iptables (nft) nat POSTROUTING` or `nftables inet kindnet-ipmasq postrouting`. */
-  readonly where: string;
+  readonly chainText: string;
   readonly family: Family;
   readonly name: string;
   /** The rules of this chain and of every chain that it leads to. One that is missing passes everything on. */
@@ -18,7 +18,7 @@ export type ReadRules = (chain: string) => Promise<readonly Rule[] | string | un
 
 /** Reads a base chain and, each once, the chains that it leads to, at most so many; undefined if there is none. */
 export async function readBaseChain(
-  base: Pick<BaseChain, 'where' | 'family' | 'name'>,
+  base: Pick<BaseChain, 'chainText' | 'family' | 'name'>,
   most: number,
   readRules: ReadRules,
 ): Promise<BaseChain | undefined> {

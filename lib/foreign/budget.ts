@@ -9,13 +9,13 @@ import type { IptablesMode } from '../dataplane/options.ts';
 export const READ_MS = 75;
 export const ANALYSE_MS = 25;
 
-/** Tools that are run in one look: each costs the machine some 5 ms of CPU. */
+/** Tools that one reading of a node starts: each costs the machine some 5 ms of CPU. */
 export const MOST_TOOLS = 512;
 
-/** Text that the tools of one look print. */
+/** Bytes that all tools of one reading print. */
 export const OUTPUT_BYTES = 8 * 1024 * 1024;
 
-/** Text that one tool prints, because it is parsed at once: 4 MiB block this process for up to 100 ms. */
+/** Bytes that one tool prints, because it is parsed at once: 4 MiB block this process for up to 100 ms. */
 export const ONE_OUTPUT_BYTES = 4 * 1024 * 1024;
 
 /**
@@ -27,19 +27,23 @@ export const MOST_LISTED = { nft: { rules: 1_000, elements: 4_000 }, iptables: {
 /** Most chains to read of one base chain: each costs a process, in legacy mode one that loads the whole table. */
 export const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 256, legacy: 32 };
 
-/** Values that are worked on before other work of the process goes on. */
+/** How many values are worked on before other work of the process goes on. */
 const AT_ONCE = 1_000;
 
+/** How many findings about foreign rules are reported. */
 export const MOST_FINDINGS = 20;
 
 /** More foreign rules than the limits allow. */
-export class TooMany extends Error {
+export class TooManyRules extends Error {
   constructor() {
     super('there are too many foreign rules to analyse');
   }
 }
 
-/** What is left of the limits of one look, or of its part. */
+/**
+ * What it may still cost to read the foreign rules of a node once, or to analyse them: milliseconds of CPU, tools to start and
+ * bytes that these print.
+ */
 export class Budget {
   readonly #cpuNow: () => number;
   #cpuMs: number;
@@ -56,7 +60,7 @@ export class Budget {
   /**
    * Does a part of the work, after all else that waits in this process. It calls `check` in every loop.
    *
-   * @throws {TooMany}
+   * @throws {TooManyRules}
    */
   async work<Result>(part: () => Result): Promise<Result> {
     await setImmediate();
@@ -72,7 +76,7 @@ export class Budget {
   /**
    * Does the same with each of the values, a thousand at a time.
    *
-   * @throws {TooMany}
+   * @throws {TooManyRules}
    */
   async map<Value, Result>(
     values: readonly Value[],
@@ -90,9 +94,9 @@ export class Budget {
     return results;
   }
 
-  /** @throws {TooMany} */
+  /** @throws {TooManyRules} */
   check(): void {
-    if (this.#cpuNow() - this.#started > this.#cpuMs) throw new TooMany();
+    if (this.#cpuNow() - this.#started > this.#cpuMs) throw new TooManyRules();
   }
 
   /** The same host, but what its tools print counts: they throw TooMany beyond the limits. */
@@ -100,10 +104,10 @@ export class Budget {
     return {
       run: async (file, args, input) => {
         this.#tools -= 1;
-        if (this.#tools < 0) throw new TooMany();
+        if (this.#tools < 0) throw new TooManyRules();
         const result = await host.run(file, args, input);
         this.#outputBytes -= result.stdout.length;
-        if (this.#outputBytes < 0 || result.stdout.length > ONE_OUTPUT_BYTES) throw new TooMany();
+        if (this.#outputBytes < 0 || result.stdout.length > ONE_OUTPUT_BYTES) throw new TooManyRules();
         return result;
       },
       readText: (path) => host.readText(path),

@@ -8,8 +8,8 @@ import { formatOrigin } from '../text/origin.ts';
 import { truncated, truncatedText } from '../text/words.ts';
 import { type Author, authorOf } from './author.ts';
 import type { BaseChain } from './base-chain.ts';
-import { ANALYSE_MS, Budget, MOST_FINDINGS, TooMany } from './budget.ts';
-import { endBeforeOwn, type Reached, reach } from './reach.ts';
+import { ANALYSE_MS, Budget, MOST_FINDINGS, TooManyRules } from './budget.ts';
+import { endBeforeOwn, type ReachedRule, visitMasquerading } from './reach.ts';
 import type { NodeRules } from './read-node.ts';
 
 /** A foreign rule that may masquerade packets to some destinations. */
@@ -17,7 +17,7 @@ export interface ForeignRule {
   /** Equal for the same rule in the same chain at another time, whatever the policy. */
   readonly key: string;
   readonly family: Family;
-  readonly where: string;
+  readonly chainText: string;
   /** The rules that lead to it, as their tool writes them; the last one is the rule itself. */
   readonly path: readonly string[];
   readonly destinations: RangeSet;
@@ -27,7 +27,7 @@ export interface ForeignRule {
 }
 
 /** Foreign rules of one author in one base chain: a CNI plugin makes one for each pod. */
-export interface ForeignGroup extends Pick<ForeignRule, 'key' | 'family' | 'where' | 'author'> {
+export interface ForeignGroup extends Pick<ForeignRule, 'key' | 'family' | 'chainText' | 'author'> {
   readonly rules: readonly ForeignRule[];
 }
 
@@ -45,7 +45,7 @@ export interface ForeignFinding extends Advice {
   readonly evidence: readonly string[];
 }
 
-export interface Foreign {
+export interface ForeignFindings {
   /** At most MOST_FINDINGS. */
   readonly findings: readonly ForeignFinding[];
   /** What could not be read or analysed, in words; the same words as long as it is the same. */
@@ -62,7 +62,7 @@ export async function findForeign(
   policies: readonly Policy[],
   accepted: readonly string[] = [],
   budget = new Budget(ANALYSE_MS),
-): Promise<Foreign> {
+): Promise<ForeignFindings> {
   const words = new Set(unread);
   const groups: { readonly group: ForeignGroup; readonly policy: Policy }[] = [];
   for (const policy of policies) {
@@ -70,7 +70,7 @@ export async function findForeign(
     for (const what of found.unread) words.add(what);
     for (const group of groupForeignRules(found.rules)) groups.push({ group, policy });
   }
-  if (groups.length > MOST_FINDINGS) words.add(new TooMany().message);
+  if (groups.length > MOST_FINDINGS) words.add(new TooManyRules().message);
   const findings = groups
     .slice(0, MOST_FINDINGS)
     .map(({ group, policy }) => finding(group, policy, accepted));
@@ -82,7 +82,7 @@ export interface ForeignVerdict {
   /** Rules that may masquerade packets to it, whatever the policy says of it. */
   readonly masquerading: readonly ForeignRule[];
   /** A rule without conditions (ACCEPT, RETURN or the like) that ends the chain before the agent's own is met; its path. */
-  readonly endedBy: { readonly where: string; readonly path: readonly string[] } | undefined;
+  readonly endedBy: { readonly chainText: string; readonly path: readonly string[] } | undefined;
   /** What could not be read or analysed, in words. */
   readonly unread: readonly string[];
 }
@@ -103,7 +103,7 @@ export async function explainForeign(
     });
   const [endedBy] = narrowed.flatMap((base) => {
     const path = endBeforeOwn(base)?.map(({ text }) => text);
-    return path === undefined ? [] : [{ where: base.where, path }];
+    return path === undefined ? [] : [{ chainText: base.chainText, path }];
   });
   const { rules, unread: more } = await findForeignRules(narrowed, only, budget);
   return { masquerading: rules, endedBy, unread: [...unread, ...more] };
@@ -119,7 +119,7 @@ export async function findForeignRules(
   try {
     for (const base of baseChains) {
       if (base.family !== interesting.family) continue;
-      await reach(base, budget, (reached) => {
+      await visitMasquerading(base, budget, (reached) => {
         const destinations = intersection(reached.destinations, interesting);
         if (destinations.ranges.length === 0 || isHairpin(reached)) return;
         const rule = foreignRule(base, reached, destinations);
@@ -128,26 +128,26 @@ export async function findForeignRules(
     }
     return { rules: [...rules.values()], unread: [] };
   } catch (error) {
-    if (!(error instanceof TooMany)) throw error;
+    if (!(error instanceof TooManyRules)) throw error;
     return { rules: [...rules.values()], unread: [error.message] };
   }
 }
 
 function foreignRule(
-  { where, family }: BaseChain,
-  { path: rules, conditions }: Reached,
+  { chainText, family }: BaseChain,
+  { path: rules, conditions }: ReachedRule,
   destinations: RangeSet,
 ): ForeignRule {
   const path = rules.map(({ text }) => text);
-  const key = [where, ...path, ...conditions].join('\n');
-  return { key, family, where, path, destinations, conditions, author: authorOf(where, path) };
+  const key = [chainText, ...path, ...conditions].join('\n');
+  return { key, family, chainText, path, destinations, conditions, author: authorOf(chainText, path) };
 }
 
 /**
  * Whether it is only about a pod that reaches itself through a Service or a host port: portmap and Docker write one
  * rule per pod whose source is its destination; kube-proxy in IPVS mode has a set of such pairs.
  */
-function isHairpin({ rule: { destinations }, conditions }: Reached): boolean {
+function isHairpin({ rule: { destinations }, conditions }: ReachedRule): boolean {
   if (conditions.some((text) => text.includes('KUBE-LOOP-BACK'))) return true;
   const [range, ...more] = destinations.ranges;
   if (range === undefined || more.length > 0 || range.first !== range.last) return false;
@@ -159,8 +159,8 @@ function isHairpin({ rule: { destinations }, conditions }: Reached): boolean {
 
 /** The rules by author and base chain. Those of an unknown author stand alone. */
 export function groupForeignRules(rules: readonly ForeignRule[]): readonly ForeignGroup[] {
-  const keyOf = ({ key, family, where, author }: ForeignRule) =>
-    author.id === 'unknown' ? key : [family, where, author.id].join('\n');
+  const keyOf = ({ key, family, chainText, author }: ForeignRule) =>
+    author.id === 'unknown' ? key : [family, chainText, author.id].join('\n');
   return [...Map.groupBy(rules, keyOf)].flatMap(([key, members]) =>
     members.slice(0, 1).map((first) => ({ ...first, key, rules: members })),
   );
@@ -185,9 +185,9 @@ function finding(group: ForeignGroup, policy: Policy, accepted: readonly string[
 const FROM_SOURCES = /^(?:source|ip6? saddr) (?!not |!= )/;
 
 /** Whose rules, and where: the beginning of a sentence. */
-export function describeAuthor({ author, where, rules }: ForeignGroup): string {
+export function describeAuthor({ author, chainText, rules }: ForeignGroup): string {
   const who = author.id === 'unknown' ? 'an unknown author' : author.name;
-  return `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${who} in ${where}`;
+  return `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${who} in ${chainText}`;
 }
 
 const SHOWN = 3;

@@ -9,7 +9,7 @@ export interface NftContext {
   /** The elements of the named sets and maps of the table. */
   readonly named: ReadonlyMap<string, readonly Json[]>;
   /** Throws if the budget is used up. */
-  readonly check: () => void;
+  readonly checkBudget: () => void;
 }
 
 /** Statements that neither keep a packet from the next one nor decide about it. */
@@ -23,21 +23,21 @@ const PASSIVE =
  * @param rule the value of the member `rule`
  */
 export function parseNftRule(context: NftContext, rule: Json): readonly Rule[] {
-  const { family, named, check } = context;
+  const { family, named, checkBudget } = context;
   const statements = listAt(rule, 'expr') ?? [];
   const [table, chain, comment] = ['table', 'chain', 'comment'].map((key) => nftText(at(rule, key)));
   const words = [`chain ${chain}:`, ...statements.map(nftText), comment && `comment "${comment}"`];
   const text = words.filter((word) => word !== '').join(' ');
-  const place = `${table} ${chain}`;
-  const tests = statements.map((statement) => testOf(context, place, statement));
+  const tableAndChain = `${table} ${chain}`;
+  const tests = statements.map((statement) => testOf(context, tableAndChain, statement));
   const map = statements.map((statement) => at(statement, 'vmap')).find(isObject);
   if (map === undefined) return [ruleOf(family, text, tests, outcomeOf(statements))];
 
   const data = at(map, 'data');
-  const pairs = listAt(data, 'set') ?? named.get(referenced(data) ?? '') ?? [];
+  const pairs = listAt(data, 'set') ?? named.get(setNameIn(data) ?? '') ?? [];
   return pairs.filter(Array.isArray).map(([key, verdict]) => {
-    check();
-    const asked = keyTest(context, place, at(map, 'key'), elementValue(key));
+    checkBudget();
+    const asked = elementTest(context, tableAndChain, at(map, 'key'), elementValue(key));
     const element = `${text} (${nftText(key)} : ${nftText(verdict)})`;
     return ruleOf(family, element, [...tests, asked], outcomeOf([verdict]));
   });
@@ -49,19 +49,19 @@ export function namesIn(rule: Json): readonly { readonly kind: 'set' | 'map'; re
     const isDestination = at(statement, 'match', 'left', 'payload', 'field') === 'daddr';
     // A statement is one of the two.
     const kind = isDestination ? 'set' : 'map';
-    const name = referenced(isDestination ? at(statement, 'match', 'right') : at(statement, 'vmap', 'data'));
+    const name = setNameIn(isDestination ? at(statement, 'match', 'right') : at(statement, 'vmap', 'data'));
     return name === undefined ? [] : [{ kind, name } as const];
   });
 }
 
-function keyTest(context: NftContext, place: string, left: Json, right: Json): Test {
+function elementTest(context: NftContext, tableAndChain: string, left: Json, right: Json): Test {
   if (right === '*') return { text: `${nftText(left)} in no other element`, isSteady: false };
-  return readMatch(context, place, { match: { op: '==', left, right } });
+  return readMatch(context, tableAndChain, { match: { op: '==', left, right } });
 }
 
-function testOf(context: NftContext, place: string, statement: Json): Test {
+function testOf(context: NftContext, tableAndChain: string, statement: Json): Test {
   const [name, body] = nameAndBody(statement);
-  if (name === 'match') return readMatch(context, place, statement);
+  if (name === 'match') return readMatch(context, tableAndChain, statement);
   const family: Family = familyNamed(at(body, 'family')) ?? context.family;
   if (name === 'snat' && family !== context.family) return nothing(context.family);
   const isSilent = name === 'xt' && (at(body, 'type') === 'target' || at(body, 'name') === 'comment');
@@ -112,9 +112,9 @@ function familyNamed(name: Json): Family | undefined {
 /**
  * What a match asks of packets.
  *
- * @param place the names of table and chain
+ * @param tableAndChain the names of table and chain
  */
-function readMatch(context: NftContext, place: string, statement: Json): Test {
+function readMatch(context: NftContext, tableAndChain: string, statement: Json): Test {
   const { family } = context;
   const [left, op, right] = ['left', 'op', 'right'].map((key) => at(statement, 'match', key));
   const other = { text: nftText(statement), isSteady: isSteady(left, right) };
@@ -137,7 +137,7 @@ function readMatch(context: NftContext, place: string, statement: Json): Test {
   const [marked = left, bits = 0xffffffff] = listAt(left, '&') ?? [];
   const [mask, value] = [Number(bits), Number(right ?? Number.NaN)];
   if (keyOf(marked) !== 'mark' || !Number.isInteger(mask) || !Number.isInteger(value)) return other;
-  return markTest(family, place, value, mask, is);
+  return markTest(family, tableAndChain, value, mask, is);
 }
 
 /** The key of an expression `meta`; empty for any other expression. */
@@ -153,18 +153,18 @@ function isSteady(left: Json, right: Json): boolean {
 }
 
 /** The addresses that the right side of a match stands for; undefined if it is anything else. */
-function addressesOf({ family, named, check }: NftContext, right: Json): RangeSet | undefined {
+function addressesOf({ family, named, checkBudget }: NftContext, right: Json): RangeSet | undefined {
   const elements =
-    referenced(right) === undefined ? (listAt(right, 'set') ?? [right]) : named.get(referenced(right) ?? '');
+    setNameIn(right) === undefined ? (listAt(right, 'set') ?? [right]) : named.get(setNameIn(right) ?? '');
   const ranges = elements?.map((element) => {
-    check();
+    checkBudget();
     return parseRange(nftText(elementValue(element)));
   });
   return ranges?.every((range) => range !== undefined) ? rangeSet(family, ranges) : undefined;
 }
 
 /** The name of a set or map, which is written with `@`; undefined if it is anything else. */
-function referenced(value: Json): string | undefined {
+function setNameIn(value: Json): string | undefined {
   return typeof value === 'string' && value.startsWith('@') ? value.slice(1) : undefined;
 }
 

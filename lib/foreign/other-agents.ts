@@ -1,4 +1,4 @@
-import { type OwnRules, placeName } from '../dataplane/dataplane.ts';
+import { type OwnRules, ruleLocationName } from '../dataplane/dataplane.ts';
 import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
 import { OTHER_AGENT } from './author.ts';
 import type { ForeignFinding } from './find.ts';
@@ -12,11 +12,11 @@ export const OLDER_AGENT_REMEDY =
  *
  * @param accepted the ids of authors whose rules the operator knows and accepts
  */
-export function othersFinding(found: OwnRules, accepted: readonly string[]): ForeignFinding {
+export function otherAgentFinding(found: OwnRules, accepted: readonly string[]): ForeignFinding {
   const { dataplane, family, rules } = found;
   const who = isOfOlderAgent(rules) ? 'ip-masq-agent v1 or v2' : 'another agent';
   return {
-    key: `others ${placeName(found)}`,
+    key: `others ${ruleLocationName(found)}`,
     family,
     author: OTHER_AGENT,
     isAccepted: accepted.includes(OTHER_AGENT),

@@ -22,7 +22,7 @@ interface PacketSet {
 }
 
 /** A masquerading rule, and the packets that may reach it; the last rule of their path is the rule itself. */
-export interface Reached extends PacketSet {
+export interface ReachedRule extends PacketSet {
   readonly rule: Rule;
 }
 
@@ -32,10 +32,10 @@ export interface Reached extends PacketSet {
  *
  * @throws {TooMany}
  */
-export async function reach(
+export async function visitMasquerading(
   base: BaseChain,
   budget: Budget,
-  visit: (reached: Reached) => void,
+  visit: (reached: ReachedRule) => void,
 ): Promise<void> {
   const start = { destinations: everything(base.family), conditions: [], path: [] };
   const entering = new Map<string, PacketSet>([[base.name, start]]);
@@ -43,7 +43,7 @@ export async function reach(
     const packets = entering.get(chain);
     if (packets === undefined) continue;
     await budget.work(() => {
-      for (const { rule, ...next } of followed(packets, base.chains.get(chain) ?? [], budget)) {
+      for (const { rule, ...next } of reachedRules(packets, base.chains.get(chain) ?? [], budget)) {
         if (rule.outcome.kind === 'masquerades') visit({ rule, ...next });
         else if ('chain' in rule.outcome) {
           const other = entering.get(rule.outcome.chain);
@@ -72,8 +72,8 @@ function callersFirst({ name: base, chains }: BaseChain, budget: Budget): readon
 }
 
 /** The rules of a chain that masquerade or lead on, and the packets that may reach them. */
-function* followed(packets: PacketSet, rules: readonly Rule[], budget: Budget): Generator<Reached> {
-  const taken = new Taken(packets.destinations.family);
+function* reachedRules(packets: PacketSet, rules: readonly Rule[], budget: Budget): Generator<ReachedRule> {
+  const taken = new TakenDestinations(packets.destinations.family);
   for (const rule of rules) {
     budget.check();
     const { kind } = rule.outcome;
@@ -88,7 +88,7 @@ function* followed(packets: PacketSet, rules: readonly Rule[], budget: Budget): 
 }
 
 /** What earlier rules of a chain have taken from the later ones: destinations, by the conditions of the earlier rules. */
-class Taken {
+class TakenDestinations {
   readonly #family: Family;
   readonly #sets = new Map<string, { set: RangeSet; more: Range[] }>();
 

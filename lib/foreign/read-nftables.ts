@@ -49,18 +49,18 @@ export function createNftReader(host: Host, ownChain: string, budget: Budget, re
     answers.set(key, answer);
     return answer;
   };
-  const readRules = async (place: Omit<NftName, 'kind' | 'name'>, chain: string, family: Family) => {
-    const objects = await list({ kind: 'chain', ...place, name: chain });
+  const readRules = async (table: Omit<NftName, 'kind' | 'name'>, chain: string, family: Family) => {
+    const objects = await list({ kind: 'chain', ...table, name: chain });
     const found = objects?.map((object) => at(object, 'rule')).filter((rule) => rule !== undefined);
     const named = new Map<string, readonly Json[]>();
     const names = (await budget.map(found ?? [], namesIn)).flat();
     for (const { kind, name } of names) {
-      const object = (await list({ kind, ...place, name }))?.find((one) => at(one, kind) !== undefined);
+      const object = (await list({ kind, ...table, name }))?.find((one) => at(one, kind) !== undefined);
       // An empty set has no member "elem".
       if (object !== undefined) named.set(name, listAt(object, kind, 'elem') ?? []);
     }
-    const context = { family, named, check: () => budget.check() };
-    const own = place.table === 'nat' && place.family !== 'inet' ? ownChain : undefined;
+    const context = { family, named, checkBudget: () => budget.check() };
+    const own = table.table === 'nat' && table.family !== 'inet' ? ownChain : undefined;
     const rules = found && (await budget.map(found, (rule) => parseNftRule(context, rule)));
     return rules?.flat().map((rule) => markOwn(rule, own));
   };

@@ -11,7 +11,7 @@ import { INTERIM_TABLE, NFT_FAMILY, TABLE } from '../dataplane/nftables/names.ts
 import type { IptablesMode } from '../dataplane/options.ts';
 import type { NatChain } from '../netlink/replies.ts';
 import { type BaseChain, type ReadRules, readBaseChain } from './base-chain.ts';
-import { Budget, MOST_CHAINS, MOST_LISTED, READ_MS, TooMany } from './budget.ts';
+import { Budget, MOST_CHAINS, MOST_LISTED, READ_MS, TooManyRules } from './budget.ts';
 import {
   createNftReader,
   createRefusal,
@@ -38,8 +38,8 @@ export interface NodeRules {
   readonly unread: readonly string[];
   /** What is not read on purpose, and why that does no harm, in words. */
   readonly skipped: readonly string[];
-  /** kube-proxy's chains at the priority of the chains of iptables, if the agent's rules are there: see `orderFindings`. */
-  readonly rivals: readonly { readonly family: Family; readonly where: string }[];
+  /** kube-proxy's chains of nftables that have the priority of the chains of iptables, if the agent uses iptables: see `orderFindings`. */
+  readonly samePriority: readonly { readonly family: Family; readonly chainText: string }[];
 }
 
 /**
@@ -71,14 +71,14 @@ export async function readNode(
   const baseChains: BaseChain[] = [];
   try {
     for (const one of families.flatMap((family) => basesOf(reader, family, listed))) {
-      const base = await attempt(unread, one);
+      const base = await readIfThere(unread, one);
       if (base !== undefined) baseChains.push(base);
     }
   } catch (error) {
-    if (!(error instanceof TooMany)) throw error;
+    if (!(error instanceof TooManyRules)) throw error;
     unread.push(error.message);
   }
-  unread.push(...baseChains.flatMap((base) => base.unread.map((what) => `${base.where}: ${what}`)));
+  unread.push(...baseChains.flatMap((base) => base.unread.map((what) => `${base.chainText}: ${what}`)));
   const skipped = families.flatMap((family) =>
     nativeChains(family, listed)
       .filter(isSkipped)
@@ -88,9 +88,9 @@ export async function readNode(
     baseChains,
     unread: [...new Set(unread)],
     skipped: [...new Set(skipped.map(({ base }) => skippedText(base)))],
-    rivals: skipped
+    samePriority: skipped
       .filter(({ base }) => iptables !== undefined && base.priority === SRCNAT)
-      .map(({ family, base }) => ({ family, where: whereOf(base) })),
+      .map(({ family, base }) => ({ family, chainText: chainTextOf(base) })),
   };
 }
 
@@ -130,7 +130,7 @@ function isSkipped({ table }: NatChain): boolean {
   return table === SKIPPED_TABLE;
 }
 
-async function attempt(unread: string[], { isOwn, read }: Base): Promise<BaseChain | undefined> {
+async function readIfThere(unread: string[], { isOwn, read }: Base): Promise<BaseChain | undefined> {
   try {
     return await read();
   } catch (error) {
@@ -154,12 +154,12 @@ interface Reader {
   readonly refusal: Refusal;
 }
 
-function whereOf({ family, table, chain }: NatChain): string {
+function chainTextOf({ family, table, chain }: NatChain): string {
   return `nftables ${family} ${table} ${chain}`;
 }
 
 function readNative({ nft }: Reader, family: Family, base: NatChain): Promise<BaseChain | undefined> {
-  const chain = { where: whereOf(base), family, name: base.chain };
+  const chain = { chainText: chainTextOf(base), family, name: base.chain };
   return readBaseChain(chain, MOST_CHAINS.nft, nft(base, family));
 }
 
@@ -210,29 +210,29 @@ async function readLegacyMode(
   throw new DataplaneError('missing', message, 'install it, or use an image that has it');
 }
 
-function postrouting(family: Family, mode: IptablesMode): Pick<BaseChain, 'where' | 'family' | 'name'> {
+function postrouting(family: Family, mode: IptablesMode): Pick<BaseChain, 'chainText' | 'family' | 'name'> {
   const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
-  return { where: `${command} (${mode}) nat ${POSTROUTING}`, family, name: POSTROUTING };
+  return { chainText: `${command} (${mode}) nat ${POSTROUTING}`, family, name: POSTROUTING };
 }
 
 /**
  * Reads chains of `nat`.
  *
- * @param elsewhere reads what iptables cannot read, because nft(8) has put rules into it
+ * @param readOtherwise reads what iptables cannot read, because nft(8) has put rules into it
  * @param refusal why a chain must not be listed, if so
  */
 function iptablesRules(
   { family, list }: Tool,
   ownChain: string,
   budget: Budget,
-  elsewhere: ReadRules = async () => undefined,
+  readOtherwise: ReadRules = async () => undefined,
   refusal: (chain: string) => Promise<string | undefined> = async () => undefined,
 ): ReadRules {
   return async (chain) => {
     const refused = await refusal(chain);
     if (refused !== undefined) return refused;
     const specs = await list(chain);
-    if (specs === undefined) return await elsewhere(chain);
+    if (specs === undefined) return await readOtherwise(chain);
     return await budget.map(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain));
   };
 }

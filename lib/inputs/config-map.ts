@@ -1,10 +1,10 @@
 import {
   type ConfigFile,
   decodeFile,
+  type Embedding,
   isConfigFileName,
   isNearMiss,
   nearMissText,
-  type OuterFile,
   originIn,
   problemIn,
 } from '../config/config-file.ts';
@@ -28,21 +28,21 @@ export function isMergeKey({ key }: Pair): boolean {
 }
 
 /** Collects the config files of a part of a file, and what is wrong with how it holds them. */
-export class Collector {
+export class ConfigFileCollector {
   readonly configFiles: ConfigFile[] = [];
   readonly problems: Problem[] = [];
-  readonly #file: ConfigFile;
+  readonly #manifest: ConfigFile;
   readonly #start: number;
 
   /** @param start where in the file the text begins that the nodes count in */
-  constructor(file: ConfigFile, start: number) {
-    this.#file = file;
+  constructor(manifest: ConfigFile, start: number) {
+    this.#manifest = manifest;
     this.#start = start;
   }
 
   report(kind: ProblemKind, node: Node, message: string, remedy: string, other?: Node): void {
     const theOther = other && this.#visible(other);
-    this.problems.push(problemIn(this.#file, kind, this.#visible(node), message, remedy, theOther));
+    this.problems.push(problemIn(this.#manifest, kind, this.#visible(node), message, remedy, theOther));
   }
 
   reportMergeKey(key: Node): void {
@@ -61,13 +61,14 @@ export class Collector {
       return;
     }
     const decoded = decodeFile(name, bytes);
-    if ('text' in decoded) this.configFiles.push({ ...decoded, outer: this.#found(value, isVerbatim) });
+    if ('text' in decoded)
+      this.configFiles.push({ ...decoded, embeddedIn: this.#embeddingOf(value, isVerbatim) });
     else this.report(decoded.kind, value, `${quote(name)} ${decoded.message}`, decoded.remedy);
   }
 
   /** To the character in a literal block, in which each line is one of the file; else only where the value begins. */
-  #found(value: Node, isVerbatim: boolean): OuterFile {
-    const file = this.#file;
+  #embeddingOf(value: Node, isVerbatim: boolean): Embedding {
+    const file = this.#manifest;
     if (isVerbatim && value.kind === 'scalar' && value.indentation !== undefined) {
       const { line } = originIn(file, this.#start + value.offset);
       return { file, line, column: value.indentation + 1, lineByLine: true };
@@ -80,7 +81,7 @@ export class Collector {
   #visible(node: Node) {
     const visible = /\S/g;
     visible.lastIndex = this.#start + node.offset;
-    return { offset: visible.exec(this.#file.text)?.index ?? this.#start + node.offset };
+    return { offset: visible.exec(this.#manifest.text)?.index ?? this.#start + node.offset };
   }
 }
 
@@ -91,7 +92,7 @@ export class Collector {
  */
 export function readConfigMap(
   configMap: MapNode,
-  collector: Collector,
+  collector: ConfigFileCollector,
   filesOf: (key: string) => readonly string[],
 ): void {
   const placeholder = placeholderNode(configMap);
@@ -137,7 +138,7 @@ function partsOf(node: Node): readonly Node[] {
 }
 
 /** The first pair of each key; the others are reported. */
-function withoutRepeats<P extends Pair>(pairs: readonly P[], collector: Collector): readonly P[] {
+function withoutRepeats<P extends Pair>(pairs: readonly P[], collector: ConfigFileCollector): readonly P[] {
   const firsts = new Map<string, P>();
   for (const pair of pairs) {
     const name = keyName(pair.key);
@@ -162,7 +163,7 @@ interface DataPair extends Pair {
   readonly isBase64: boolean;
 }
 
-function dataPairs({ key, value }: Pair, collector: Collector): readonly DataPair[] {
+function dataPairs({ key, value }: Pair, collector: ConfigFileCollector): readonly DataPair[] {
   const field = keyName(key);
   if (value.kind === 'map') {
     for (const pair of value.pairs.filter(isMergeKey)) collector.reportMergeKey(pair.key);
@@ -174,7 +175,7 @@ function dataPairs({ key, value }: Pair, collector: Collector): readonly DataPai
   return [];
 }
 
-function readPair({ key, value, isBase64 }: DataPair, file: string, collector: Collector): void {
+function readPair({ key, value, isBase64 }: DataPair, file: string, collector: ConfigFileCollector): void {
   const name = keyName(key);
   if (value.kind !== 'scalar' || (value.value !== null && typeof value.value !== 'string')) {
     const message = `the value of ${quote(name)} must be text, but is ${describe(value)}`;
@@ -197,7 +198,7 @@ function readPair({ key, value, isBase64 }: DataPair, file: string, collector: C
 }
 
 /** Older agents read a key `config`, which a volume mounts as `ip-masq-agent`. */
-function warnOfOtherKeys(configMap: MapNode, collector: Collector): void {
+function warnOfOtherKeys(configMap: MapNode, collector: ConfigFileCollector): void {
   const metadata = valueAt(configMap, 'metadata');
   const name = textAt(metadata, 'name') ?? '';
   if (!/ip-?masq/.test(name)) return;

@@ -18,7 +18,7 @@ import {
 } from './file.ts';
 
 /** What is left of the limits that all directories of a command share. */
-export class Walk {
+export class WalkLimits {
   /** Files and directories: more than most repositories have. */
   entries = 100_000;
   bytes = MAX_INPUT_BYTES;
@@ -28,7 +28,7 @@ export class Walk {
 
 const MAX_DEPTH = 32;
 
-class TooMuch extends Error {}
+class TooManyEntries extends Error {}
 
 export interface ReadOptions {
   /** How many bytes all config files together may have. */
@@ -41,9 +41,9 @@ export interface ReadOptions {
  * Reads a directory as the agent does, and also the manifests in it that hold ConfigMaps. Names that begin with a dot
  * are left out.
  */
-export async function readTree(root: string, options: ReadOptions, walk: Walk): Promise<Inputs> {
+export async function readTree(root: string, options: ReadOptions, walk: WalkLimits): Promise<Inputs> {
   const found: Inputs[] = [];
-  let hasMore = false;
+  let hasUnreadDirectories = false;
   const pending = [{ dir: root, depth: 0 }];
   try {
     const home = await realpath(root);
@@ -57,7 +57,7 @@ export async function readTree(root: string, options: ReadOptions, walk: Walk): 
       );
       found.push(inputs);
       const below = directories.map((name) => ({ dir: join(dir, name), depth: depth + 1 }));
-      if (!options.recursive) hasMore = below.length > 0;
+      if (!options.recursive) hasUnreadDirectories = below.length > 0;
       else if (depth < MAX_DEPTH) for (const one of below.reverse()) pending.push(one);
       else if (below[0] !== undefined)
         found.push(
@@ -69,10 +69,10 @@ export async function readTree(root: string, options: ReadOptions, walk: Walk): 
         );
     }
   } catch (error) {
-    if (!(error instanceof TooMuch)) throw error;
+    if (!(error instanceof TooManyEntries)) throw error;
     found.push(failed(root, error.message, 'name the directories in it that hold the manifests'));
   }
-  return { ...joined(found), hasMore };
+  return { ...joined(found), hasUnreadDirectories };
 }
 
 /**
@@ -81,7 +81,7 @@ export async function readTree(root: string, options: ReadOptions, walk: Walk): 
  */
 export async function readConfigDirectory(dir: string, limit: number): Promise<Inputs> {
   const { configFiles, problems } = await readVolumeVersion(dir, false, limit);
-  const other = configFiles.length + problems.length === 0 ? await firstOther(dir) : undefined;
+  const other = configFiles.length + problems.length === 0 ? await firstManifestOrDirectory(dir) : undefined;
   if (other !== undefined)
     return failed(
       dir,
@@ -97,13 +97,13 @@ export async function readConfigDirectory(dir: string, limit: number): Promise<I
 }
 
 /** What one directory holds, and the names of the directories in it. */
-async function readDirectory(dir: string, home: string, { limit, recursive }: ReadOptions, walk: Walk) {
+async function readDirectory(dir: string, home: string, { limit, recursive }: ReadOptions, walk: WalkLimits) {
   const { files, directories } = await listDirectory(dir, walk);
   const { id, configFiles, problems } = await readVolumeVersion(dir, false, limit);
   const manifests: Inputs[] = [];
   for (const name of files)
     if (!isConfigFileName(name)) manifests.push(await readFile(join(dir, name), home, walk));
-  const own = configFiles.map((file) => ownFile(join(dir, file.name), file, id !== undefined));
+  const own = configFiles.map((file) => configFileOrManifest(join(dir, file.name), file, id !== undefined));
   const isKnown = ({ at }: Problem) =>
     at?.kind === 'whole-file' &&
     ((recursive && directories.includes(at.file)) ||
@@ -113,19 +113,19 @@ async function readDirectory(dir: string, home: string, { limit, recursive }: Re
 }
 
 /** The manifests by their names, and the directories, each in byte order. */
-async function listDirectory(dir: string, walk: Walk) {
+async function listDirectory(dir: string, walk: WalkLimits) {
   const files: string[] = [];
   const directories: string[] = [];
   for await (const entry of await opendir(dir)) {
     walk.entries -= 1;
-    if (walk.entries < 0) throw new TooMuch('has more than 100,000 files and directories');
+    if (walk.entries < 0) throw new TooManyEntries('has more than 100,000 files and directories');
     if (!isOfInterest(entry)) continue;
     (entry.isDirectory() ? directories : files).push(entry.name);
   }
   return { files: files.sort(byteOrder), directories: directories.sort(byteOrder) };
 }
 
-async function firstOther(dir: string): Promise<string | undefined> {
+async function firstManifestOrDirectory(dir: string): Promise<string | undefined> {
   for await (const entry of await opendir(dir)) if (isOfInterest(entry)) return entry.name;
   return undefined;
 }
@@ -139,14 +139,14 @@ function isManifestName(name: string): boolean {
 }
 
 /** A file that the agent reads. One that is named like a manifest may be one, but not in a volume of the agent. */
-function ownFile(path: string, configFile: ConfigFile, isVolume: boolean): Inputs {
+function configFileOrManifest(path: string, configFile: ConfigFile, isVolume: boolean): Inputs {
   const mayBeManifest = !isVolume && isManifestName(configFile.name);
   const manifest = mayBeManifest ? manifestOf({ name: path, text: configFile.text }) : undefined;
   return manifest ?? { ...NO_INPUTS, configFiles: [wholeFile(path, configFile)] };
 }
 
 /** The ConfigMaps of a file that may be meant for the agent. Waits for no pipe, opens no device, and does not leave home. */
-async function readFile(path: string, home: string, walk: Walk): Promise<Inputs> {
+async function readFile(path: string, home: string, walk: WalkLimits): Promise<Inputs> {
   const leftOut = (message: string) =>
     failed(path, message, 'name it itself, if it is a manifest', 'not-a-config-file');
   try {
@@ -161,7 +161,7 @@ async function readFile(path: string, home: string, walk: Walk): Promise<Inputs>
       walk.seen.add(opened);
       const bytes = await collect(file.createReadStream({ autoClose: false }), walk.bytes);
       walk.bytes -= bytes.length;
-      if (walk.bytes < 0) throw new TooMuch('has more than 64 MiB of manifests');
+      if (walk.bytes < 0) throw new TooManyEntries('has more than 64 MiB of manifests');
       return mentionsAgent(bytes) ? (manifestIn(path, bytes) ?? NO_INPUTS) : NO_INPUTS;
     } finally {
       await file.close();

@@ -4,7 +4,7 @@ import type { ConfigOptions } from '../config/config.ts';
 import { type ConfigFile, originIn, problemIn } from '../config/config-file.ts';
 import type { Report } from '../config/key.ts';
 import { maxSyntaxMarks } from '../config/limits.ts';
-import { keptPrefix } from '../config/list-key.ts';
+import { checkedPrefix } from '../config/list-key.ts';
 import type { Problem } from '../config/problem.ts';
 import { countSyntaxMarks } from '../config/size.ts';
 import { describe, type MapNode, type Node, parseYaml } from '../config/yaml.ts';
@@ -86,7 +86,7 @@ function readKey(key: Node, options: Options, report: Report): Traffic | undefin
 function readPrefix(text: string, at: Node, { families }: Options, report: Report): Prefix | undefined {
   const family = familyOf(text);
   const parsed = parsePrefix(family === undefined ? text : `${text}/${ADDRESS_BITS[family]}`);
-  return keptPrefix(
+  return checkedPrefix(
     text,
     parsed,
     at,

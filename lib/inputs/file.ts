@@ -14,7 +14,7 @@ export interface Inputs {
   readonly manifests: readonly ConfigFile[];
   readonly problems: readonly Problem[];
   /** Whether a directory has directories that were not read. */
-  readonly hasMore?: boolean;
+  readonly hasUnreadDirectories?: boolean;
 }
 
 export const NO_INPUTS: Inputs = { configFiles: [], manifests: [], problems: [] };
@@ -52,7 +52,7 @@ export function joined(parts: readonly Inputs[]): Inputs {
 /** A config file that is a file by itself. */
 export function wholeFile(path: string, configFile: ConfigFile): ConfigFile {
   const file = { name: path, text: configFile.text };
-  return { ...configFile, outer: { file, line: 1, column: 1, lineByLine: true } };
+  return { ...configFile, embeddedIn: { file, line: 1, column: 1, lineByLine: true } };
 }
 
 /** Nothing but a problem with a path as a whole. */

@@ -12,7 +12,7 @@ import {
 import { DEFAULT_LIMITS, MAX_BYTES } from '../config/limits.ts';
 import { fileProblem, type Problem, problem } from '../config/problem.ts';
 import { printable } from '../text/escape.ts';
-import { type ReadOptions, readConfigDirectory, readTree, Walk } from './directory.ts';
+import { type ReadOptions, readConfigDirectory, readTree, WalkLimits } from './directory.ts';
 import {
   collect,
   failed,
@@ -40,7 +40,7 @@ export async function readInputs(
   const inputs: Inputs[] = [];
   const known = new Set<string>(); // a file may be named by itself and through its directory
   const distinct = new Map(paths.map((path) => [path === STDIN ? STDIN : resolve(path), path]));
-  const walk = new Walk();
+  const walk = new WalkLimits();
   for (const path of distinct.values()) {
     const input = await readInput(path, stdin, { limit, recursive }, walk);
     inputs.push({ ...input, configFiles: input.configFiles.filter((one) => !known.has(placeOf(one))) });
@@ -80,8 +80,8 @@ function withinLimit(configFiles: readonly ConfigFile[], limit: number): readonl
   return end === -1 ? configFiles : configFiles.slice(0, end);
 }
 
-function fileOf({ name, outer }: ConfigFile): string {
-  return outer?.file.name ?? name;
+function fileOf({ name, embeddedIn }: ConfigFile): string {
+  return embeddedIn?.file.name ?? name;
 }
 
 function placeOf(configFile: ConfigFile): string {
@@ -92,7 +92,7 @@ async function readInput(
   path: string,
   stdin: () => AsyncIterable<Buffer>,
   options: ReadOptions,
-  walk: Walk,
+  walk: WalkLimits,
 ): Promise<Inputs> {
   try {
     if (path === STDIN) {
@@ -137,7 +137,9 @@ function nothingFound(paths: readonly string[], inputs: readonly Inputs[]): read
   if (configFiles.length > 0 || problems.some(({ severity }) => severity === 'error')) return [];
   const names = paths.map((path) => printable(nameOf(path))).join(', ');
   const message = `no config file in ${names}: nothing was checked`;
-  const deeper = inputs.some(({ hasMore }) => hasMore) ? 'use -R to look into its directories too, or ' : '';
+  const deeper = inputs.some(({ hasUnreadDirectories }) => hasUnreadDirectories)
+    ? 'use -R to look into its directories too, or '
+    : '';
   const remedy = `${deeper}name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
   return [{ ...NO_INPUTS, problems: [problem('no-config-file', { message, remedy })] }];
 }

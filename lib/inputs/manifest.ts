@@ -5,7 +5,7 @@ import { placeholderIn, RENDER } from '../config/template.ts';
 import { type MapNode, type Node, parseDocuments, valueAt } from '../config/yaml.ts';
 import { TextError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
-import { Collector, isMergeKey, readConfigMap, textAt } from './config-map.ts';
+import { ConfigFileCollector, isMergeKey, readConfigMap, textAt } from './config-map.ts';
 import { type FilesOf, filesOf, mountsOf } from './mounts.ts';
 
 /** The config files that a file of Kubernetes manifests holds, and what is wrong with how it holds them. */
@@ -35,7 +35,7 @@ export function readManifest(file: ConfigFile): Manifest | undefined {
   const mounts = mountsOf(parts.flatMap(({ objects }) => objects.map(({ node }) => node)));
   const found = parts.map(({ piece, objects }) => {
     if ('error' in piece) return { configFiles: [], problems: [asProblem(piece, file)] };
-    return readObjects(objects, new Collector(file, piece.start), (one) => filesOf(one, mounts));
+    return readObjects(objects, new ConfigFileCollector(file, piece.start), (one) => filesOf(one, mounts));
   });
   return {
     configFiles: found.flatMap(({ configFiles }) => configFiles),
@@ -111,7 +111,7 @@ function objectsOf(documents: readonly Node[]): readonly KubernetesObject[] {
 
 function readObjects(
   objects: readonly KubernetesObject[],
-  collector: Collector,
+  collector: ConfigFileCollector,
   files: (configMap: MapNode) => FilesOf,
 ): Manifest {
   for (const { node, kind } of objects) {

@@ -10,18 +10,22 @@ export class Notices {
   }
 
   /**
-   * Warns of what has become true.
+   * Replaces what is true, and warns of what has become true.
    *
    * @param texts all that is true now
    * @param end what to log if nothing is true any more
    */
-  warn(texts: readonly string[], end?: string): void {
+  updateWarnings(texts: readonly string[], end?: string): void {
     if (end !== undefined && texts.length === 0 && this.#known.size > 0) this.#log.info(end);
-    this.tell(new Map(texts.map((text) => [text, () => this.#log.warn(text)])));
+    this.update(new Map(texts.map((text) => [text, () => this.#log.warn(text)])));
   }
 
-  /** Calls what tells of each thing that is true now; its key stays the same as long as it is the same. */
-  tell(found: ReadonlyMap<string, () => void>): void {
+  /**
+   * Replaces what is true, and logs what has become true.
+   *
+   * @param found all that is true now: a key, which stays the same as long as it is true, and what logs it
+   */
+  update(found: ReadonlyMap<string, () => void>): void {
     for (const [key, tell] of found) if (!this.#known.has(key)) tell();
     this.#known = new Set(found.keys());
   }

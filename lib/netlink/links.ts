@@ -11,7 +11,7 @@ export interface Link {
   /** The index of the bridge or the like that it is a port of; undefined if it is none. */
   readonly master: number | undefined;
   /** Whether it is one end of a pair, or a tunnel, with the other end in another network namespace. */
-  readonly leadsElsewhere: boolean;
+  readonly peerIsInOtherNamespace: boolean;
 }
 
 /** linux/rtnetlink.h and linux/if_link.h. */
@@ -49,6 +49,6 @@ function readLink({ payload: { bytes, start, end } }: Message): Link {
     name: text(find(attributes, IFLA.name)),
     kind: kind && text(kind),
     master: master && bytes.readUInt32LE(master.start),
-    leadsElsewhere: find(attributes, IFLA.linkNamespace) !== undefined,
+    peerIsInOtherNamespace: find(attributes, IFLA.linkNamespace) !== undefined,
   };
 }

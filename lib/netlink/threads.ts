@@ -4,7 +4,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
  * The name that events of the kernel, and so `nft monitor`, have for the agent's changes over netlink: that of the thread
  * that has sent them (get_task_comm in nf_tables_api.c).
  */
-const OWN_NAME = 'ip-masq-agent';
+const OWN_THREAD_NAME = 'ip-masq-agent';
 
 /** How libuv calls the threads that send changes, each of which exists from the first use of any on. */
 const UNNAMED = 'libuv-worker\n';
@@ -22,6 +22,6 @@ async function name(): Promise<void> {
   for (const id of await readdir(threads)) {
     const path = `${threads}/${id}/comm`;
     // A process may write the names of its own threads (proc_pid_comm(5)).
-    if ((await readFile(path, 'utf8')) === UNNAMED) await writeFile(path, OWN_NAME);
+    if ((await readFile(path, 'utf8')) === UNNAMED) await writeFile(path, OWN_THREAD_NAME);
   }
 }

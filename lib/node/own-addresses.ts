@@ -13,14 +13,14 @@ import { type LocalRoute, localRoutes } from '../netlink/routes.ts';
  * addresses that another host may have (RFC 4862).
  */
 export function ownAddressList(): readonly OwnAddress[] {
-  const unsure = unsureAddresses();
+  const tentative = tentativeAddresses();
   const added = routes()
     .filter(({ family, length, isOfLink }) => !isOfLink && length === ADDRESS_BITS[family])
     .map(({ family, address: value }) => ({ family, value }));
   const usable = [...linkAddresses(), ...added].filter(
     ({ family, value }) =>
       !UNUSABLE[family].some(({ prefix }) => isIn(value, rangeOf(prefix))) &&
-      !(family === 'IPv6' && unsure.has(value)),
+      !(family === 'IPv6' && tentative.has(value)),
   );
   const ranks = ranksOfAddresses();
   const unique = new Map(usable.map(({ family, value }) => [keyOf({ family, value }), { family, value }]));
@@ -53,12 +53,12 @@ function ranksOfAddresses(): ReadonlyMap<string, number> {
 }
 
 /** What the kernel answers over netlink; without netlink, what stands in for it. */
-function overNetlink<Answer>(ask: () => Answer, instead: () => Answer): Answer {
+function overNetlink<Answer>(ask: () => Answer, fallback: () => Answer): Answer {
   try {
     return ask();
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
-    return instead();
+    return fallback();
   }
 }
 
@@ -97,7 +97,8 @@ function linkAddresses(): readonly LinkAddress[] {
 /** linux/if_addr.h: the address failed the search for a duplicate, or that search goes on and it may not be used yet. */
 const IFA_F = { OPTIMISTIC: 0x04, DADFAILED: 0x08, TENTATIVE: 0x40 } as const;
 
-function unsureAddresses(): ReadonlySet<bigint> {
+/** IPv6 addresses that another host may have: tentative ones, and those that failed the search for a duplicate. */
+function tentativeAddresses(): ReadonlySet<bigint> {
   const unsure = new Set<bigint>();
   for (const line of readText('/proc/net/if_inet6').split('\n')) {
     const [digits = '', , , , flags = ''] = line.split(' ');

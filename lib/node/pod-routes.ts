@@ -45,7 +45,7 @@ export async function podRoutes(families: readonly Family[]): Promise<readonly P
 /** The links that may lead to pods, by index: those with such a name, bridges with a pod at a port, and the node's ends of pairs. */
 export function podLinks(all: readonly Link[]): ReadonlyMap<number, Link> {
   const pairs = all.filter(
-    ({ kind, leadsElsewhere }) => leadsElsewhere && /^(?:veth|netkit)$/.test(kind ?? ''),
+    ({ kind, peerIsInOtherNamespace }) => peerIsInOtherNamespace && /^(?:veth|netkit)$/.test(kind ?? ''),
   );
   const masters = new Set(pairs.map(({ master }) => master));
   const bridges = all.filter(({ kind, index }) => kind === 'bridge' && masters.has(index));

@@ -13,7 +13,7 @@ import type { MergedConfig } from '../config/config.ts';
 import { withOrigin } from '../text/origin.ts';
 import { counted, truncated } from '../text/words.ts';
 import { linkLocalFlag, noEntryText } from './decision.ts';
-import { type Segment, segmentsIn } from './flatten.ts';
+import { cutBySegments, type Segment } from './flatten.ts';
 import { type Entry, type Family, fromSet, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
 
 /** A verdict that all packets of some traffic must have. */
@@ -29,8 +29,11 @@ interface Breach extends Range {
 export interface Breaches {
   /** Destinations that have the other verdict, ascending. */
   readonly destinations: readonly Breach[];
-  /** Where packets come from that must be masqueraded, but are left alone whatever their destination; ascending. */
-  readonly elsewhere: readonly Range[];
+  /**
+   * Sources whose packets must be masqueraded, but are left alone whatever their destination, because masqueradeFromCIDRs does not
+   * list them; ascending.
+   */
+  readonly unlistedSources: readonly Range[];
 }
 
 /** What breaks an assertion; undefined if the policy fulfils it. */
@@ -43,8 +46,8 @@ export function breaches(
   const listed = fromSet(policy) ?? everything(policy.family);
   const isConcerned = intersection(meant, listed).ranges.length > 0;
   const destinations = isConcerned ? wrongDestinations(segments, assertion) : [];
-  const elsewhere = assertion.verdict === 'masqueraded' ? difference(meant, listed).ranges : [];
-  return destinations.length + elsewhere.length === 0 ? undefined : { destinations, elsewhere };
+  const unlistedSources = assertion.verdict === 'masqueraded' ? difference(meant, listed).ranges : [];
+  return destinations.length + unlistedSources.length === 0 ? undefined : { destinations, unlistedSources };
 }
 
 function setOf(prefix: Prefix): RangeSet {
@@ -52,7 +55,7 @@ function setOf(prefix: Prefix): RangeSet {
 }
 
 function wrongDestinations(segments: readonly Segment[], { prefix, verdict }: Assertion): readonly Breach[] {
-  const decided = Array.from(segmentsIn(segments, rangeOf(prefix)));
+  const decided = Array.from(cutBySegments(segments, rangeOf(prefix)));
   return decided.filter(({ entry }) => (entry?.verdict ?? 'masqueraded') !== verdict);
 }
 
@@ -66,7 +69,7 @@ const MAX_RANGES = 3;
 export function describeBreaches(
   config: MergedConfig,
   family: Family,
-  { destinations, elsewhere }: Breaches,
+  { destinations, unlistedSources }: Breaches,
   withOrigins = true,
 ): string {
   const decidedText = ({ entry, ...range }: Breach) => {
@@ -78,8 +81,10 @@ export function describeBreaches(
     return `${formatRange(family, range)} is ${verdict} (${why})`;
   };
   const clauses = truncated(destinations, MAX_RANGES, decidedText, moreText);
-  if (elsewhere.length === 0) return clauses.join(', ');
-  const sources = truncated(elsewhere, MAX_RANGES, (one) => formatRange(family, one), moreText).join(', ');
+  if (unlistedSources.length === 0) return clauses.join(', ');
+  const sources = truncated(unlistedSources, MAX_RANGES, (one) => formatRange(family, one), moreText).join(
+    ', ',
+  );
   return [
     ...clauses,
     `masqueradeFromCIDRs does not list ${sources}: packets from there are not masqueraded`,

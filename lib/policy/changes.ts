@@ -13,7 +13,7 @@ import {
 } from '../cidr/ranges.ts';
 import { counted, countedAddresses, truncated } from '../text/words.ts';
 import { type Entry, nodeAddressText, outcomeText, type Policy } from './policy.ts';
-import { type ChangedRange, sideBySide, type VerdictRange, type Verdicts, verdictsOf } from './verdicts.ts';
+import { type ChangedRange, pairVerdicts, type VerdictRange, type Verdicts, verdictsOf } from './verdicts.ts';
 
 export interface VerdictChanges {
   /** A clause. */
@@ -21,7 +21,7 @@ export interface VerdictChanges {
   /** A line for each range, at most a few, and then a count of the others. */
   readonly lines: readonly string[];
   /** Whether there were no rules before, so that the lines say nothing. */
-  readonly beginsAnew?: true;
+  readonly hadNoRules?: true;
 }
 
 /** What is true of every change of verdicts: the kernel decides about NAT at the first packet of a connection. */
@@ -30,7 +30,7 @@ export const CONNECTIONS_KEEP = 'connections that exist keep their source addres
 /** The ranges whose verdict changes, or cannot be told, ascending and as long as possible. */
 export function changesBetween(before: Verdicts, after: Verdicts): readonly ChangedRange[] {
   const changes: ChangedRange[] = [];
-  for (const change of sideBySide(before, after)) {
+  for (const change of pairVerdicts(before, after)) {
     if (isSame(change.before, change.after)) continue;
     const previous = changes.at(-1);
     if (previous !== undefined && continues(previous, change))
@@ -50,7 +50,7 @@ function continues(a: ChangedRange, b: ChangedRange): boolean {
     a.last + 1n === b.first &&
     isSame(a.before, b.before) &&
     isSame(a.after, b.after) &&
-    (a.before.verdict !== undefined || a.before.rule === b.before.rule)
+    (a.before.verdict !== undefined || a.before.kernelRule === b.before.kernelRule)
   );
 }
 
@@ -159,7 +159,7 @@ const MAX_RULE = 400;
 
 function changeLine(family: Family, { before, after, ...range }: ChangedRange): string {
   const reason =
-    before.verdict === undefined && before.rule !== undefined ? ` (${shorten(before.rule)})` : '';
+    before.verdict === undefined && before.kernelRule !== undefined ? ` (${shorten(before.kernelRule)})` : '';
   return `${formatRange(family, range)}: ${verdictText(before)}${reason} → ${verdictText(after)}`;
 }
 

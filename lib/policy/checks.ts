@@ -32,7 +32,7 @@ export function checksOf(
         nothingInside(config, family, segments, listOrigins),
         everythingInside(policy, segments),
         dropsInvalid ? dropFromAnywhere(config, family, listOrigins) : undefined,
-        ...own.map((assertion) => broken(assertion, judged)),
+        ...own.map((assertion) => brokenAssertion(assertion, judged)),
       ].flatMap((found) => found ?? []);
     });
 }
@@ -43,7 +43,7 @@ export function failedExpectations(
   expectations: readonly GivenAssertion[],
 ): readonly Finding[] {
   const known = { IPv4: judgedBy(config, 'IPv4'), IPv6: judgedBy(config, 'IPv6') };
-  return expectations.flatMap((one) => broken(one, known[one.prefix.family]) ?? []);
+  return expectations.flatMap((one) => brokenAssertion(one, known[one.prefix.family]) ?? []);
 }
 
 interface Judged {
@@ -117,18 +117,21 @@ function dropFromAnywhere(
   };
 }
 
-function broken(assertion: GivenAssertion, { config, policy, segments }: Judged): Finding | undefined {
+function brokenAssertion(
+  assertion: GivenAssertion,
+  { config, policy, segments }: Judged,
+): Finding | undefined {
   const { prefix, from, verdict } = assertion;
   const found = breaches(policy, segments, assertion);
   if (found === undefined) return undefined;
   const deciding = decidingOrigin(config, prefix.family, found);
   const why = (withOrigins: boolean) => describeBreaches(config, prefix.family, found, withOrigins);
-  const isOfAll = from === undefined && found.elsewhere.length > 0;
+  const shouldNameSources = from === undefined && found.unlistedSources.length > 0;
   if ('flag' in assertion)
     return {
       kind: 'assertion',
       message: `the assertion --${assertion.flag}=${trafficText(assertion)} is broken: ${why(true)}`,
-      remedy: isOfAll
+      remedy: shouldNameSources
         ? `correct the config files; if they are right, say in the flag whose packets are meant: "${prefix.text} from CIDR"`
         : 'correct the config files; if they are right, change the flag',
       ...(deciding && { at: deciding }),
@@ -138,7 +141,7 @@ function broken(assertion: GivenAssertion, { config, policy, segments }: Judged)
     kind: 'expectation',
     at: assertion.origin,
     message: `${traffic} is expected to be ${VERDICT_TEXT[verdict]}, but ${why(found.destinations.length > 1)}`,
-    remedy: isOfAll
+    remedy: shouldNameSources
       ? `correct the config files, or say in the expectation whose packets are meant: "${traffic} from CIDR"`
       : 'correct the config files, or the expectation',
     ...(deciding && { other: deciding }),

@@ -9,9 +9,9 @@ import {
   decider,
   type Entry,
   type NodeAddress,
-  outermost,
   type Policy,
   type Verdict,
+  withoutNested,
 } from './policy.ts';
 
 /** What the config says about an address, and why. */
@@ -36,8 +36,8 @@ export interface SourceDecision {
   /** The ranges that are listed, without those inside another; none if packets may come from anywhere. */
   readonly listed: Policy['from'];
   readonly match: Policy['from'][number] | undefined;
-  /** Whether the packet comes from elsewhere, and is left alone for that. */
-  readonly isElsewhere: boolean;
+  /** Whether masqueradeFromCIDRs lists ranges, but none that the packet comes from, so that it is left alone. */
+  readonly isUnlisted: boolean;
 }
 
 /**
@@ -60,7 +60,7 @@ export function decide(
     .filter((entry) => entry !== decidedBy && covers(entry.prefix, host))
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
   const from = sourceDecision(policy, source);
-  const verdict = from.isElsewhere ? 'not_masqueraded' : (decidedBy?.verdict ?? 'masqueraded');
+  const verdict = from.isUnlisted ? 'not_masqueraded' : (decidedBy?.verdict ?? 'masqueraded');
   return {
     address,
     verdict,
@@ -73,10 +73,10 @@ export function decide(
 }
 
 function sourceDecision(policy: Policy, address: Address | undefined): SourceDecision {
-  const listed = outermost(policy.from);
+  const listed = withoutNested(policy.from);
   const match = address && listed.find(({ value }) => isIn(address.value, rangeOf(value)));
-  const isElsewhere = address !== undefined && listed.length > 0 && match === undefined;
-  return { address, listed, match, isElsewhere };
+  const isUnlisted = address !== undefined && listed.length > 0 && match === undefined;
+  return { address, listed, match, isUnlisted };
 }
 
 /** The setting because of which no entry leaves link-local addresses alone; undefined for other addresses. */

@@ -42,7 +42,7 @@ export function flatten({ entries }: Policy): readonly Segment[] {
 }
 
 /** A range cut where another entry decides, or none: ascending, without gaps. */
-export function* segmentsIn(
+export function* cutBySegments(
   segments: readonly Segment[],
   { first, last }: Range,
 ): Generator<Range & { readonly entry: Entry | undefined }> {

@@ -56,7 +56,7 @@ export function masqueradedPods(
   const found = difference(setOf(routes.map(({ prefix }) => prefix)), meant);
   const concerned = routes.filter(({ prefix }) => meets(prefix, found));
   // What masqueradeAddresses asks for makes way for what is not masqueraded.
-  const asking = entries.filter(
+  const exceptions = entries.filter(
     ({ verdict, prefix, origin, as }) =>
       verdict === 'masqueraded' && as?.origin !== origin && meets(prefix, found),
   );
@@ -64,7 +64,7 @@ export function masqueradedPods(
   const whose = from.length === 0 ? '' : ' if packets come from masqueradeFromCIDRs';
   return listable(found).map((range) => {
     const some = concerned.filter(({ prefix }) => overlap(range, prefix));
-    const own = asking.filter(({ prefix }) => covers(range, prefix));
+    const own = exceptions.filter(({ prefix }) => covers(range, prefix));
     const instead = own.length === 0 ? '' : ' instead of masqueradeCIDRs';
     return {
       family,

@@ -35,7 +35,7 @@ export interface NodeAddress {
    * The node's addresses in the range, by rank (secondary, deprecated and host addresses last), then ascending; the first is used. If there is none, the kernel chooses the
    * address. Undefined if the node is not known.
    */
-  readonly found: readonly OwnAddress[] | undefined;
+  readonly candidates: readonly OwnAddress[] | undefined;
 }
 
 /**
@@ -58,12 +58,12 @@ export interface Policy {
 export function compilePolicy(config: MergedConfig, family: Family, own?: readonly OwnAddress[]): Policy {
   const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses, ...settings } =
     config;
-  const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, configFiles, conflicts, ...others } = settings;
+  const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, configFiles, findings, ...others } = settings;
   // A new key of a config file must do something here, or be named among those that decide about no packet.
   others satisfies Record<string, never>;
   const isLinkLocalMasqueraded = (family === 'IPv4' ? masqLinkLocal : masqLinkLocalIPv6).value;
   const { prefix, rfc } = LINK_LOCAL[family];
-  const linkLocal: Entry = { prefix, verdict: 'not_masqueraded', origin: { kind: 'built-in', reason: rfc } };
+  const linkLocal: Entry = { prefix, verdict: 'not_masqueraded', origin: { kind: 'built-in', basis: rfc } };
   const entries = (located: readonly Located<Prefix>[], verdict: Verdict): Entry[] =>
     located
       .filter(({ value }) => value.family === family)
@@ -92,14 +92,14 @@ function addressEntries(
   const asked = addresses
     .filter(({ value: { destination } }) => destination.family === family)
     .map(({ value: { destination, range }, origin }): Entry => {
-      const found = own && addressesIn(range, own);
-      return { prefix: destination, verdict: 'masqueraded', origin, as: { range, origin, found } };
+      const candidates = own && addressesIn(range, own);
+      return { prefix: destination, verdict: 'masqueraded', origin, as: { range, origin, candidates } };
     });
   const map = prefixMap(asked);
   const others = MULTICAST[family]
     .filter(({ prefix }) => map.get(prefix) === undefined && map.nearestAround(prefix) !== undefined)
     .map(({ prefix, rfc }): Entry => {
-      return { prefix, verdict: 'masqueraded', origin: { kind: 'built-in', reason: rfc } };
+      return { prefix, verdict: 'masqueraded', origin: { kind: 'built-in', basis: rfc } };
     });
   return [...asked, ...others];
 }
@@ -117,8 +117,8 @@ function rankOf({ rank = 0 }: OwnAddress): number {
 }
 
 /** The node's addresses in the range that are as good as the one that is used. */
-export function bestAddresses({ found = [] }: NodeAddress): readonly OwnAddress[] {
-  return found.filter((one) => rankOf(one) === rankOf(found[0] ?? one));
+export function bestAddresses({ candidates = [] }: NodeAddress): readonly OwnAddress[] {
+  return candidates.filter((one) => rankOf(one) === rankOf(candidates[0] ?? one));
 }
 
 /** The addresses of the node that the policy asks for; each range once. */
@@ -128,13 +128,13 @@ export function nodeAddresses({ entries }: Policy): readonly NodeAddress[] {
   return [...byRange.values()];
 }
 
-/** Whether the policies were compiled for these addresses of the node, as far as they ask for any. */
-export function isFor(own: readonly OwnAddress[], policies: readonly Policy[]): boolean {
-  const textOf = (found: readonly OwnAddress[] = []) =>
-    found.map((one) => `${formatAddress(one)} ${rankOf(one)}`).join();
+/** Whether the policies were compiled with these addresses of the node, as far as they ask for any. */
+export function areCompiledFor(own: readonly OwnAddress[], policies: readonly Policy[]): boolean {
+  const textOf = (candidates: readonly OwnAddress[] = []) =>
+    candidates.map((one) => `${formatAddress(one)} ${rankOf(one)}`).join();
   return policies
     .flatMap(nodeAddresses)
-    .every(({ range, found }) => textOf(found) === textOf(addressesIn(range, own)));
+    .every(({ range, candidates }) => textOf(candidates) === textOf(addressesIn(range, own)));
 }
 
 /**
@@ -163,9 +163,9 @@ function prefixMap(entries: readonly Entry[]): PrefixMap<Entry> {
 }
 
 /** The address that packets leave with, in words; undefined if the kernel chooses it. */
-export function nodeAddressText({ range, found }: NodeAddress): string | undefined {
-  if (found === undefined) return `the node's address in ${range.text}`;
-  return found[0] && formatAddress(found[0]);
+export function nodeAddressText({ range, candidates }: NodeAddress): string | undefined {
+  if (candidates === undefined) return `the node's address in ${range.text}`;
+  return candidates[0] && formatAddress(candidates[0]);
 }
 
 /** What happens to packets: `masqueraded as 198.51.100.7`. */
@@ -174,7 +174,7 @@ export function outcomeText(verdict: Verdict, as: string | undefined): string {
 }
 
 /** The ranges that packets of a policy must come from without those inside another; none if they may come from anywhere. */
-export function outermost(from: Policy['from']): Policy['from'] {
+export function withoutNested(from: Policy['from']): Policy['from'] {
   const all = new PrefixMap<boolean>();
   for (const { value } of from) all.set(value, true);
   return from.filter(({ value }) => all.nearestAround(value) === undefined);

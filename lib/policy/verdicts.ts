@@ -1,6 +1,6 @@
 import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
 import type { Range, RangeSet } from '../cidr/ranges.ts';
-import { flatten, segmentsIn } from './flatten.ts';
+import { cutBySegments, flatten } from './flatten.ts';
 import { fromSet, nodeAddressText, type Policy, type Verdict } from './policy.ts';
 
 /** What happens to packets to consecutive addresses. */
@@ -10,7 +10,7 @@ export interface VerdictRange extends Range {
   /** The address that packets leave with, in words; undefined if the kernel chooses it, or if they are not masqueraded. */
   readonly as?: string | undefined;
   /** The rule in the kernel that decides, or because of which it cannot be told; undefined if there is none. */
-  readonly rule?: string | undefined;
+  readonly kernelRule?: string | undefined;
 }
 
 /** The verdicts for all addresses of a family: ascending, without gaps. */
@@ -30,19 +30,20 @@ export interface ChangedRange extends Range {
 export function verdictsOf(policy: Policy): Verdicts {
   const { family } = policy;
   const all = { first: 0n, last: (1n << BigInt(ADDRESS_BITS[family])) - 1n };
-  const ranges = Array.from(segmentsIn(flatten(policy), all), ({ first, last, entry }): VerdictRange => {
+  const ranges = Array.from(cutBySegments(flatten(policy), all), ({ first, last, entry }): VerdictRange => {
     if (entry === undefined) return { first, last, verdict: 'masqueraded' };
     return { first, last, verdict: entry.verdict, as: entry.as && nodeAddressText(entry.as) };
   });
   return { family, from: fromSet(policy), ranges };
 }
 
-export function sameVerdict(family: Family, verdict: Omit<VerdictRange, keyof Range>): Verdicts {
+/** The same verdict for all addresses of a family. */
+export function uniformVerdicts(family: Family, verdict: Omit<VerdictRange, keyof Range>): Verdicts {
   return { family, ranges: [{ ...verdict, first: 0n, last: (1n << BigInt(ADDRESS_BITS[family])) - 1n }] };
 }
 
 /** The longest ranges in which both verdicts stay the same, ascending. Both must have the same family. */
-export function* sideBySide(a: Verdicts, b: Verdicts): Generator<ChangedRange, void> {
+export function* pairVerdicts(a: Verdicts, b: Verdicts): Generator<ChangedRange, void> {
   let [i, j, first] = [0, 0, 0n];
   for (
     let before = a.ranges[i], after = b.ranges[j];

@@ -1,7 +1,7 @@
 import type { Family } from '../cidr/address.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { commentText } from '../config/config-file-lines.ts';
-import { isDue } from '../config/key.ts';
+import { isIncluded } from '../config/key.ts';
 import { ALL_KEYS, CIDR_LIMIT, LIMITED_KEYS } from '../config/keys.ts';
 import { DEFAULT_LIMITS } from '../config/limits.ts';
 import { printable } from '../text/escape.ts';
@@ -16,7 +16,7 @@ export function configFileText(config: MergedConfig, families: readonly Family[]
   const names = config.configFiles.map((name) => commentText(printable(name)));
   const keys = ALL_KEYS.filter(
     ([name, { family, written, setAt }]) =>
-      (family === undefined || families.includes(family)) && isDue(written, setAt(config[name])),
+      (family === undefined || families.includes(family)) && isIncluded(written, setAt(config[name])),
   );
   const count = LIMITED_KEYS.reduce((sum, name) => sum + config[name].length, 0);
   const lines = [

@@ -15,7 +15,7 @@ export function jsonReport({ problems, config, configFiles, expected }: CheckRep
     hash: config === undefined ? null : configHash(config),
     summary,
     expectations: expected === undefined ? null : { met: expected.count - failed, failed },
-    configFiles: configFiles.map(({ name, outer }) => ({ name, file: outer?.file.name ?? name })),
+    configFiles: configFiles.map(({ name, embeddedIn }) => ({ name, file: embeddedIn?.file.name ?? name })),
     problems: problems.map(problemValue),
     merged: config === undefined ? null : mergedValue(config),
   });

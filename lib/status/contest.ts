@@ -11,12 +11,12 @@ export class Contest {
   /** The first sync after the last good one that has not found the policy. */
   #since: number | undefined;
   #lastAt = Number.NEGATIVE_INFINITY;
-  #isOn = false;
+  #isContested = false;
   #inSync = true;
   #by: readonly string[] = [];
 
   onReconcile({ wasInSync, inSync, by }: ReconcileEvent, now: number): void {
-    this.isOn(now);
+    this.isContested(now);
     this.#inSync = inSync;
     if (wasInSync && inSync) {
       this.#since = undefined;
@@ -25,17 +25,17 @@ export class Contest {
     this.#since ??= now;
     this.#lastAt = now;
     this.#by = by ?? [];
-    this.#isOn ||= now - this.#since >= CONTESTED_MS;
+    this.#isContested ||= now - this.#since >= CONTESTED_MS;
   }
 
-  /** Whether it is so, until the rules stay for a while. */
-  isOn(now: number): boolean {
-    if (!this.#inSync) this.#isOn ||= now - (this.#since ?? now) >= CONTESTED_MS;
+  /** Whether the rules are contested, until they stay unchanged for a while. */
+  isContested(now: number): boolean {
+    if (!this.#inSync) this.#isContested ||= now - (this.#since ?? now) >= CONTESTED_MS;
     else if (now - this.#lastAt >= CONTESTED_MS) {
-      this.#isOn = false;
+      this.#isContested = false;
       this.#since = undefined;
     }
-    return this.#isOn;
+    return this.#isContested;
   }
 
   /** The programs that may do it, as the kernel names them. */

@@ -18,9 +18,9 @@ const COUNT_TIMEOUT_MS = 2_000;
 
 export function routes(endpoints: Endpoints) {
   const { status, metrics, configJson } = endpoints;
-  const second = () => Math.floor(performance.now() / LIMITS.fresh);
+  const second = () => Math.floor(performance.now() / LIMITS.sharedAnswerMs);
   const metricsIn = (openMetrics: boolean) =>
-    shared(second, async () => {
+    cachedByKey(second, async () => {
       await readCounts(endpoints);
       status.refresh();
       const { type, body } = await metrics.text(openMetrics);
@@ -31,11 +31,11 @@ export function routes(endpoints: Endpoints) {
     '/metrics': ({ accept }) =>
       accept.includes('application/openmetrics-text') ? openMetrics() : prometheus(),
     ...probeRoutes(() => readiness(status, endpoints.families, endpoints.interval(), performance.now())),
-    '/configz': shared(
+    '/configz': cachedByKey(
       () => status.loaded?.config,
       (config) => reply(config === undefined ? 503 : 200, 'application/json', configJson(config)),
     ),
-    '/statusz': shared(second, async () => {
+    '/statusz': cachedByKey(second, async () => {
       await readCounts(endpoints);
       return reply(200, 'text/html; charset=utf-8', statusPage(endpoints));
     }),
@@ -43,7 +43,7 @@ export function routes(endpoints: Endpoints) {
 }
 
 /** Makes an answer once for each key: a request that finds the key unchanged gets the same bytes. */
-function shared<Key, Answer>(key: () => Key, make: (key: Key) => Answer): () => Answer {
+function cachedByKey<Key, Answer>(key: () => Key, make: (key: Key) => Answer): () => Answer {
   let last: { readonly key: Key; readonly answer: Answer } | undefined;
   return () => {
     const now = key();

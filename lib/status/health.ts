@@ -22,15 +22,15 @@ const INTERVALS = 3;
  */
 export function readiness(
   { families, invalid, contest }: Pick<Status, 'families' | 'invalid' | 'contest'>,
-  kept: readonly Family[],
+  keptFamilies: readonly Family[],
   intervalMs: number,
   now: number,
 ): readonly ProbeCheck[] {
   return [
     configCheck(invalid),
-    ...kept.map((family) => ({
+    ...keptFamilies.map((family) => ({
       name: `sync ${family}`,
-      ...lately('sync', families.get(family)?.syncedAt, intervalMs, now),
+      ...recencyCheck('sync', families.get(family)?.syncedAt, intervalMs, now),
     })),
     rulesCheck(contest, now),
   ];
@@ -38,7 +38,8 @@ export function readiness(
 
 function rulesCheck(contest: Contest, now: number): ProbeCheck {
   const name = 'rules';
-  if (!contest.isOn(now)) return { name, isGood: true, reason: 'no other program changes them all the time' };
+  if (!contest.isContested(now))
+    return { name, isGood: true, reason: 'no other program changes them all the time' };
   const reason = `${programs(contest.by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;
   return { name, isGood: false, reason };
 }
@@ -59,7 +60,7 @@ export function configCheck(invalid: InvalidConfig | undefined): ProbeCheck {
  *
  * @param at when it succeeded last, in milliseconds of performance.now()
  */
-export function lately(
+export function recencyCheck(
   what: string,
   at: number | undefined,
   intervalMs: number,

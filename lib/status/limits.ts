@@ -8,17 +8,17 @@ export const LIMITS = {
   /** Bytes of all headers of a request. A browser sends about 1 KiB. */
   headers: 8 * 1024,
   /** Milliseconds from the start of a connection until its answer is read. */
-  life: 10_000,
+  connectionLifeMs: 10_000,
   /** Connections of a listener, so many that a probe can send its request before newer ones take its place. */
   connections: 256,
   /** Connections of a listener if the process may have few open files. */
-  always: 16,
+  leastConnections: 16,
   /** Connections that are being answered, because each takes up to 100 KiB of the kernel's memory. */
   answers: 32,
   /** Connections that the kernel keeps until they are accepted. If there are more, a probe's packets are dropped. */
   backlog: 4_096,
   /** Milliseconds for which requests share an answer that costs more to make than to send. */
-  fresh: 1_000,
+  sharedAnswerMs: 1_000,
 } as const;
 
 /**
@@ -57,7 +57,7 @@ export function limitConnections(server: Server, lifeMs: number, onLate: (socket
 
 /** Whether there is no place for another connection: some of the open files are for the tools that the agent runs. */
 function isFull(count: number): boolean {
-  if (count < LIMITS.always || count >= LIMITS.connections) return count >= LIMITS.connections;
+  if (count < LIMITS.leastConnections || count >= LIMITS.connections) return count >= LIMITS.connections;
   try {
     const [, files] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
     return count >= Number(files) / 4;

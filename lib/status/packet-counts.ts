@@ -106,7 +106,7 @@ function countsByFile(counts: readonly EntryCount[]): readonly FileCount[] {
   });
 }
 
-/** The config file of an origin, or the document that a default follows. */
+/** The config file of an origin, or what a default follows, such as `RFC 3927`. */
 export function sourceNameOf(origin: Origin): string {
-  return origin.kind === 'file' ? origin.configFile : origin.reason;
+  return origin.kind === 'file' ? origin.configFile : origin.basis;
 }

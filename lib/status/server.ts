@@ -78,7 +78,12 @@ export async function serve(listener: Listener): Promise<Server> {
   return server;
 }
 
-function createLimitedServer({ address, routes, onError, lifeMs = LIMITS.life }: Listener): Server {
+function createLimitedServer({
+  address,
+  routes,
+  onError,
+  lifeMs = LIMITS.connectionLifeMs,
+}: Listener): Server {
   // `answer` checks the header Host instead, to send the same headers as in every answer.
   const server = createServer({ maxHeaderSize: LIMITS.headers, requireHostHeader: false });
   const isFirst = limitConnections(server, lifeMs, (socket) => refuse(socket, 408));

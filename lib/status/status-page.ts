@@ -1,4 +1,4 @@
-import { isDue } from '../config/key.ts';
+import { isIncluded } from '../config/key.ts';
 import { ALL_KEYS } from '../config/keys.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
@@ -46,7 +46,7 @@ export function statusPage(overview: Overview): string {
     section('Last change of verdicts', verdictsHtml(overview)),
     section('Config', configHtml(overview, state)),
     ...(status.invalid === undefined ? [] : [section('Errors', problemsHtml(status.invalid.error.problems))]),
-    section('Conflicts and checks', problemsHtml(status.loaded?.config.conflicts ?? [])),
+    section('Conflicts and checks', problemsHtml(status.loaded?.config.findings ?? [])),
     section('Foreign rules', foreignHtml(overview)),
     ...[...status.families].map(([family, one]) =>
       section(`${family} entries`, entriesHtml(one, overview.counts.entries(family))),
@@ -115,7 +115,7 @@ function configHtml({ status: { loaded }, interval }: Overview, { hash }: AgentS
   if (config === undefined || hash === null) return '<p class="bad">no valid config has been read</p>';
   const { configFiles, resyncInterval } = config;
   const asked = resyncInterval === undefined ? '--resync-interval' : formatOrigin(resyncInterval.origin);
-  const shown = ALL_KEYS.filter(([name, { onPage, setAt }]) => isDue(onPage, setAt(config[name])));
+  const shown = ALL_KEYS.filter(([name, { onPage, setAt }]) => isIncluded(onPage, setAt(config[name])));
   return pairsHtml([
     ['hash', hash],
     ['config files', configFiles.join(', ') || 'none: the defaults apply'],

@@ -2,7 +2,7 @@ import type { ValidConfig } from '../agent/load.ts';
 import type { Observer, ReconcileEvent, SyncEvent } from '../agent/loop.ts';
 import { configHash, refusedHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
-import { type Problem, VALID_CONFLICTS } from '../config/problem.ts';
+import { type Problem, VALID_FINDINGS } from '../config/problem.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
@@ -159,8 +159,8 @@ export class Status implements Observer {
         config.configFiles.map((file) => ({ labels: { file }, value: 1 })),
       );
       metrics.replace('config_info', [{ labels: { hash: configHash(config) }, value: 1 }]);
-      const conflicts = Map.groupBy<string, Problem>(config.conflicts, ({ kind }) => kind);
-      for (const [kind, { severity }] of VALID_CONFLICTS)
+      const conflicts = Map.groupBy<string, Problem>(config.findings, ({ kind }) => kind);
+      for (const [kind, { severity }] of VALID_FINDINGS)
         metrics.set('config_conflicts', { severity, kind }, conflicts.get(kind)?.length ?? 0);
     });
   }
@@ -199,7 +199,7 @@ export class Status implements Observer {
 
   /** Sets what changes with time alone. */
   refresh(): void {
-    const isOn = this.contest.isOn(performance.now());
+    const isOn = this.contest.isContested(performance.now());
     this.#recorder.record((metrics) => metrics.set('rules_contested', {}, isOn ? 1 : 0));
   }
 

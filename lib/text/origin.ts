@@ -13,10 +13,11 @@ export interface FileOrigin {
   readonly column: number;
 }
 
-/** A default of the agent, with the document that it follows. */
+/** A value of the agent's own, such as a default. */
 interface BuiltInOrigin {
   readonly kind: 'built-in';
-  readonly reason: string;
+  /** What the value follows: a document such as `RFC 3927`, or `default`. */
+  readonly basis: string;
 }
 
 export interface Located<Value> {
@@ -29,19 +30,19 @@ export interface Located<Value> {
 /** A value and where it comes from: `10.0.0.0/8 of ip-masq-cloud:3:5`, `169.254.0.0/16 (built in, RFC 3927)`. */
 export function withOrigin(text: string, origin: Origin): string {
   return origin.kind === 'built-in'
-    ? `${text} (built in, ${origin.reason})`
+    ? `${text} (built in, ${origin.basis})`
     : `${text} of ${formatOrigin(origin)}`;
 }
 
 /** `ip-masq-cloud:3:5`, `manifest.yaml:17:9`, or what built the value in. Never contains control characters. */
 export function formatOrigin(origin: Origin): string {
-  if (origin.kind === 'built-in') return `built in (${origin.reason})`;
+  if (origin.kind === 'built-in') return `built in (${origin.basis})`;
   return `${fileName(origin.file ?? origin.configFile)}:${origin.line}:${origin.column}`;
 }
 
 /** The origin as plain values for JSON: `{configFile, file, line, column}`, or `{builtIn}`. */
 export function originValue(origin: Origin) {
-  if (origin.kind === 'built-in') return { builtIn: origin.reason };
+  if (origin.kind === 'built-in') return { builtIn: origin.basis };
   const { configFile, file = configFile, line, column } = origin;
   return { configFile, file, line, column };
 }

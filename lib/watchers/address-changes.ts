@@ -6,7 +6,7 @@ import { Notices } from '../log/notices.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { openAddressWatch } from '../netlink/watch.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
-import { isFor, nodeAddresses, type Policy } from '../policy/policy.ts';
+import { areCompiledFor, nodeAddresses, type Policy } from '../policy/policy.ts';
 
 /** Changes of so many milliseconds lead to one sync: each pod that starts changes links and addresses too. */
 const PAUSE_MS = 100;
@@ -33,7 +33,7 @@ export function watchAddresses(
 
   /** Whether the rules have the node's addresses; otherwise triggers a sync. */
   const check = (): boolean => {
-    const isCurrent = isFor(ownAddressList(), current);
+    const isCurrent = areCompiledFor(ownAddressList(), current);
     if (!isCurrent) triggers.add('addresses');
     return isCurrent;
   };
@@ -53,7 +53,7 @@ export function watchAddresses(
       onFailure: (error) => {
         if (!(error instanceof NetlinkError)) throw error;
         const text = `cannot watch the node's addresses, changes wait for the resync: ${error.message}`;
-        notices.warn([text]);
+        notices.updateWarnings([text]);
         return true;
       },
       interval: () => triggers.interval,

@@ -94,7 +94,7 @@ export function createFlowWatch(
     const family = families.length === 1 ? families[0] : undefined;
     if (!(await readFlows(conntrack, family, take, afterPart)))
       return skip(`conntrack holds more than ${MOST_FLOWS} flows: ${NOT_READ}`);
-    notices.warn([]);
+    notices.updateWarnings([]);
     record(stale, ports);
     if (asked.reports) report(stale, deleted);
   };
@@ -139,7 +139,7 @@ export function createFlowWatch(
       metrics.replace('stale_flows', []);
       metrics.replace('port_usage_ratio', []);
     });
-    notices.warn([why]);
+    notices.updateWarnings([why]);
   };
 
   setInterval(() => {

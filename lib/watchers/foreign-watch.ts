@@ -1,7 +1,7 @@
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Host } from '../dataplane/host.ts';
 import { type ForeignFinding, findForeign } from '../foreign/find.ts';
-import { othersFinding } from '../foreign/other-agents.ts';
+import { otherAgentFinding } from '../foreign/other-agents.ts';
 import { readNode } from '../foreign/read-node.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
@@ -25,13 +25,13 @@ const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 300_000;
 
 /** The key of the notice that leftovers cannot be removed. */
-const LEFT = 'leftovers';
+const LEFTOVERS_KEY = 'leftovers';
 
-interface Surroundings {
+interface ForeignWatchOptions {
   readonly host: Host;
   readonly log: Logger;
   readonly status: Status;
-  readonly leftovers: Pick<Leftovers, 'back' | 'removeOnce'>;
+  readonly leftovers: Pick<Leftovers, 'returned' | 'removeOnce'>;
   /** The ids of authors of foreign rules that are no reason for a warning. */
   readonly accepted: readonly string[];
   readonly findPods: FindPods;
@@ -49,12 +49,12 @@ export interface ForeignWatch {
  * Removes leftovers, and warns about foreign rules, once for each author as long as the rules stay, and about routes to
  * pods that the policies masquerade, once for each range. Syncs do not wait for it.
  */
-export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
-  const { host, log, status, leftovers, accepted, findPods, signal } = surroundings;
+export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
+  const { host, log, status, leftovers, accepted, findPods, signal } = options;
   const notices = new Notices(log);
   let readAt = -READ_AGAIN_MS;
-  /** The next attempt to remove leftovers. */
-  let again: NodeJS.Timeout | undefined;
+  /** Starts the next attempt to remove leftovers. */
+  let retryTimer: NodeJS.Timeout | undefined;
   let pause = FIRST_PAUSE_MS;
 
   const read = (own: Own): void => {
@@ -65,22 +65,22 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
     const left = await leftoverNotices(own).catch(failed);
     const foreign = await foreignNotices(own).catch(failed);
     const pods = await podNotices(own.policies);
-    notices.tell(new Map([...left, ...foreign, ...pods]));
+    notices.update(new Map([...left, ...foreign, ...pods]));
   });
 
   /** Removes leftovers. If it fails, tries again after a pause. */
   const leftoverNotices = async (own: Own): Promise<NoticesByKey> => {
-    clearTimeout(again);
+    clearTimeout(retryTimer);
     const failure = await leftovers.removeOnce(own.dataplane, own.policies);
-    const found = new Map(others().map((finding) => [finding.key, () => tell(finding)]));
+    const found = new Map(otherAgents().map((finding) => [finding.key, () => logFinding(finding)]));
     if (failure !== undefined) {
-      found.set(LEFT, () => log.warn(`${failure}; trying again until it succeeds`));
-      again = setTimeout(() => read(own), pause).unref();
+      found.set(LEFTOVERS_KEY, () => log.warn(`${failure}; trying again until it succeeds`));
+      retryTimer = setTimeout(() => read(own), pause).unref();
       pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
     } else {
       // The signal ends a removal too.
-      if (again !== undefined && !signal.aborted) log.info('no leftovers of an earlier run are left');
-      again = undefined;
+      if (retryTimer !== undefined && !signal.aborted) log.info('no leftovers of an earlier run are left');
+      retryTimer = undefined;
       pause = FIRST_PAUSE_MS;
     }
     return found;
@@ -90,9 +90,9 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
     const families = policies.map(({ family }) => family);
     const node = await readNode(host, { families, ownChain: chain, iptables: dataplane.iptables });
     const { findings, unread } = await findForeign(node, policies, accepted);
-    status.onForeignRules([...others(), ...findings]);
+    status.onForeignRules([...otherAgents(), ...findings]);
     return new Map([
-      ...findings.map((finding) => [finding.key, () => tell(finding)] as const),
+      ...findings.map((finding) => [finding.key, () => logFinding(finding)] as const),
       ...unread.map((what) => [what, () => log.info(`foreign rules not read: ${what}`)] as const),
     ]);
   };
@@ -101,7 +101,7 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
     try {
       const pods = await findPods(policies, status.loaded?.config.configFiles ?? []);
       status.onMasqueradedPods(pods);
-      return new Map(pods.map((one) => [`pods in ${one.range.text}`, () => tellPods(one)]));
+      return new Map(pods.map((one) => [`pods in ${one.range.text}`, () => logPods(one)]));
     } catch (error) {
       status.onMasqueradedPods(undefined);
       const text = `routes to pods not read: ${failureText(error)}`;
@@ -109,12 +109,12 @@ export function createForeignWatch(surroundings: Surroundings): ForeignWatch {
     }
   };
 
-  const tellPods = ({ family, message, evidence, remedy }: MasqueradedPodRoutes): void =>
+  const logPods = ({ family, message, evidence, remedy }: MasqueradedPodRoutes): void =>
     log.warn({ family, routes: evidence }, `${family}: ${message}; ${remedy}`);
 
-  const others = () => leftovers.back.map((found) => othersFinding(found, accepted));
+  const otherAgents = () => leftovers.returned.map((found) => otherAgentFinding(found, accepted));
 
-  const tell = ({ family, message, evidence, remedy, isAccepted }: ForeignFinding): void => {
+  const logFinding = ({ family, message, evidence, remedy, isAccepted }: ForeignFinding): void => {
     const fields = { family, rules: evidence };
     if (isAccepted) log.info(fields, `${family}: ${message}; accepted by --accept-foreign`);
     else log.warn(fields, `${family}: ${message}; ${remedy}`);

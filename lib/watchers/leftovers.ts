@@ -1,9 +1,14 @@
-import { readPlaces } from '../agent/places.ts';
-import { describeRemoval, hasFailed, logRemoval, removeAll } from '../agent/remove.ts';
-import { type Dataplane, type OwnRules, type Place, placeName } from '../dataplane/dataplane.ts';
+import { describeRemoval, hasFailed, logRemoval, removeFromAll } from '../agent/remove.ts';
+import { readRuleLocations } from '../agent/rule-locations.ts';
+import {
+  type Dataplane,
+  type OwnRules,
+  type RuleLocation,
+  ruleLocationName,
+} from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { listPlaces, modesInUse } from '../dataplane/open.ts';
+import { listRuleLocations, modesInUse } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import type { Logger } from '../log/log.ts';
 import type { Policy } from '../policy/policy.ts';
@@ -13,7 +18,7 @@ import { adviceText } from '../text/advice.ts';
 const ATTEMPT_MS = 1_000;
 
 /**
- * Removes leftovers of an earlier run in another dataplane, mode or family: once in each of these places. If rules come
+ * Removes leftovers of an earlier run in another dataplane, mode or family: once in each of these locations. If rules come
  * back there, another agent keeps a chain of the same name, and to remove them again would be a fight without an end.
  */
 export class Leftovers {
@@ -21,9 +26,9 @@ export class Leftovers {
   readonly #host: Host;
   readonly #log: Logger;
   readonly #signal: AbortSignal;
-  /** The names of the places in which this process has removed leftovers. */
+  /** The names of the locations in which this process has removed leftovers. */
   readonly #cleared = new Set<string>();
-  #back: readonly OwnRules[] = [];
+  #returned: readonly OwnRules[] = [];
 
   constructor(options: DataplaneOptions, host: Host, log: Logger, signal: AbortSignal) {
     this.#options = options;
@@ -32,9 +37,9 @@ export class Leftovers {
     this.#signal = signal;
   }
 
-  /** What has come back: rules of another agent. */
-  get back(): readonly OwnRules[] {
-    return this.#back;
+  /** Rules that have returned after their removal, and so are another agent's. */
+  get returned(): readonly OwnRules[] {
+    return this.#returned;
   }
 
   /**
@@ -47,15 +52,15 @@ export class Leftovers {
     try {
       const kept = policies.map(({ family }) => family);
       const modes = await modesInUse(this.#options, this.#host);
-      const places = (await listPlaces(this.#options, this.#host, modes)).filter(
-        (place) => place.dataplane.name !== dataplane.name || !kept.includes(place.family),
+      const locations = (await listRuleLocations(this.#options, this.#host, modes)).filter(
+        (location) => location.dataplane.name !== dataplane.name || !kept.includes(location.family),
       );
-      const known = places.filter((place) => this.hasCleared(place));
-      failures.push(...(await this.#remove(places.filter((place) => !known.includes(place)))));
-      const states = await readPlaces(known);
+      const known = locations.filter((location) => this.hasCleared(location));
+      failures.push(...(await this.#remove(locations.filter((location) => !known.includes(location)))));
+      const states = await readRuleLocations(known);
       const unreadable = states.find((one) => one.kind === 'unreadable');
       if (unreadable !== undefined) throw unreadable.error;
-      this.#back = states.filter((one) => one.kind === 'found');
+      this.#returned = states.filter((one) => one.kind === 'found');
     } catch (error) {
       // The signal ends a pause between two attempts with an AbortError.
       if (this.#signal.aborted) return undefined;
@@ -66,18 +71,18 @@ export class Leftovers {
     return `cannot remove leftovers of an earlier run in another dataplane, mode or family: ${failures.join('; ')}`;
   }
 
-  /** Whether this process has removed leftovers from the place: what is there now is another agent's. */
-  hasCleared(place: Place): boolean {
-    return this.#cleared.has(placeName(place));
+  /** Whether this process has removed leftovers from the location: what is there now is another agent's. */
+  hasCleared(location: RuleLocation): boolean {
+    return this.#cleared.has(ruleLocationName(location));
   }
 
-  /** Removes what is in these places; returns what failed. */
-  async #remove(places: readonly Place[]): Promise<readonly string[]> {
+  /** Removes what is in these locations; returns what failed. */
+  async #remove(locations: readonly RuleLocation[]): Promise<readonly string[]> {
     const retry = { timeoutMs: ATTEMPT_MS, signal: this.#signal, onRetry: () => {} };
-    const removals = await removeAll(places, retry);
+    const removals = await removeFromAll(locations, retry);
     for (const removal of removals) {
       if (removal.rules === undefined) continue;
-      this.#cleared.add(placeName(removal));
+      this.#cleared.add(ruleLocationName(removal));
       logRemoval(this.#log, removal, 'left by an earlier run: ');
     }
     return removals.filter(hasFailed).map(describeRemoval);

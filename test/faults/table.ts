@@ -20,7 +20,7 @@ const ALL = '.';
 export const FAULTS: readonly Fault[] = [
   {
     name: 'volume version: ..data may move while it is read',
-    edits: [['if (dataLink(dir) !== id) throw new Changed();', '']],
+    edits: [['if (dataLink(dir) !== id) throw new ChangedWhileRead();', '']],
     noticedBy: [['config/read.test.ts', ALL]],
   },
   {
@@ -135,7 +135,7 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'keys: other programs may get one that they do not know, without a warning',
     edits: [
-      ['if (othersDo === undefined || at === undefined) return [];', 'if (at !== undefined) return [];'],
+      ['if (otherAgentsDo === undefined || at === undefined) return [];', 'if (at !== undefined) return [];'],
     ],
     noticedBy: [['cmd/golden.test.ts', 'readers that do not know']],
   },
@@ -318,7 +318,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'tool: one that writes nothing is believed',
-    edits: [['dataplane.iptables && hasDoneNothing(before, observed)', 'canTell === undefined']],
+    edits: [['dataplane.iptables && hasWrittenNothing(before, observed)', 'canTell === undefined']],
     noticedBy: [['agent/reconcile.test.ts', 'gives up a tool that writes nothing']],
   },
   {
@@ -362,7 +362,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'readiness: an agent whose rules are undone all the time is ready',
-    edits: [['if (!contest.isOn(now)) return', 'if (now >= 0) return']],
+    edits: [['if (!contest.isContested(now)) return', 'if (now >= 0) return']],
     noticedBy: [['status/health.test.ts', 'while another program changes']],
   },
   {
@@ -404,8 +404,8 @@ export const FAULTS: readonly Fault[] = [
     name: 'leftovers: what comes back is removed again and again',
     edits: [
       [
-        'const known = places.filter((place) => this.hasCleared(place));',
-        'const known: Place[] = []; this.#cleared.clear();',
+        'const known = locations.filter((location) => this.hasCleared(location));',
+        'const known: RuleLocation[] = []; this.#cleared.clear();',
       ],
     ],
     noticedBy: [['e2e/foreign.test.ts', 'are removed once, and if they come back they stay']],

@@ -8,7 +8,7 @@ import type { Entry, Policy } from '../../lib/policy/policy.ts';
 import { CHAIN, type Family } from './support.ts';
 
 export function policies(family: Family): fc.Arbitrary<Policy> {
-  const origin = { kind: 'built-in', reason: 'test' } as const;
+  const origin = { kind: 'built-in', basis: 'test' } as const;
   const from = fc.array(
     prefixes(family).map((value) => ({ value, origin })),
     { maxLength: 4 },
@@ -32,7 +32,7 @@ function entries(family: Family): fc.Arbitrary<Entry> {
   const as = fc.record({
     range: prefixes(family),
     origin,
-    found: fc.oneof(fc.constant(undefined), fc.constant([]), own),
+    candidates: fc.oneof(fc.constant(undefined), fc.constant([]), own),
   });
   const of = (verdict: Entry['verdict'], as: fc.Arbitrary<Entry['as']>) =>
     fc.record({ prefix: prefixes(family), verdict: fc.constant(verdict), origin, as });

@@ -189,7 +189,7 @@ describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
         const rules = await find(lab);
         assert.deepEqual(rules.map(summary), [`unknown: ${ALL[family]}`], own);
         assert.deepEqual(
-          rules.map(({ where }) => where),
+          rules.map(({ chainText }) => chainText),
           [`${command} (${other}) nat POSTROUTING`],
         );
       }

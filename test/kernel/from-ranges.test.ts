@@ -154,7 +154,7 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
         await lab.sh(`${lab.tool} -N ${second}; ${add}`);
         if (withNetlink) assert.equal((await lab.dataplane.observe(family)).isTrusted, false);
         const dataplane = withNetlink ? lab.dataplane : await lab.another();
-        const plan = (await dataplane.observe(family, 'more')).plan(lab.anywhere);
+        const plan = (await dataplane.observe(family, 'leftovers')).plan(lab.anywhere);
         assert.deepEqual(plan?.found, ['chain left over']);
         assert.equal(plan.remakes, false);
         assert.deepEqual(
@@ -175,9 +175,9 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
         const told = withNetlink || place === 'POSTROUTING' ? `-A ${foreign};` : ': a rule in another chain;';
         const assertKept = async (one: typeof dataplane) => {
           assert.equal(await lab.sh(`${tool} -S ${second}`), `-N ${second}\n`);
-          const observed = await one.observe(family, 'more');
+          const observed = await one.observe(family, 'leftovers');
           assert.equal(observed.plan(lab.anywhere), undefined);
-          const [text = '', ...more] = observed.stays(lab.anywhere);
+          const [text = '', ...more] = observed.describeUndeletable(lab.anywhere);
           assert.ok(text.includes(told), text);
           assert.deepEqual(more, []);
         };
@@ -207,9 +207,9 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
       assert.equal(await lab.sh(`${tool} -S ${CHAIN}; ${tool} -S ${second}`), kept);
       assert.equal(await lab.sh(`${tool} -S POSTROUTING`), `-P POSTROUTING ACCEPT\n-A ${foreign[1]}\n`);
       for (const one of [dataplane, await lab.another()]) {
-        const observed = await one.observe(family, 'more');
+        const observed = await one.observe(family, 'leftovers');
         assert.equal(observed.planRemoval(), undefined);
-        const texts = observed.stays();
+        const texts = observed.describeUndeletable();
         const told = foreign.map((rule) => `-A ${rule};`);
         // In a chain of others, only netlink finds the rule.
         if (!withNetlink) told[0] = ': a rule in another chain;';
@@ -237,5 +237,5 @@ async function settle(dataplane: Dataplane, policy: Policy): Promise<void> {
 
 async function remove(dataplane: Dataplane, family: Family): Promise<void> {
   await removeRules(dataplane, family, RETRY);
-  assert.equal((await dataplane.observe(family, 'more')).planRemoval(), undefined);
+  assert.equal((await dataplane.observe(family, 'leftovers')).planRemoval(), undefined);
 }

@@ -233,7 +233,7 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
         const plan = await node.sync(policy);
         assert.deepEqual(plan?.found, ['rules differ'], what);
         await assertExact(node, policy);
-        assert.deepEqual((await node.dataplane.observe(family)).stays(policy), []);
+        assert.deepEqual((await node.dataplane.observe(family)).describeUndeletable(policy), []);
       }
     });
 

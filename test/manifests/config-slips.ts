@@ -117,7 +117,7 @@ export function isConfig(text: string): boolean {
     strict: false,
     noMasqAllReservedRanges: false,
     requiredFiles: [],
-    check: () => [],
+    checkVerdicts: () => [],
   };
   const { problems } = mergeConfigFiles([{ name: 'ip-masq-a', text }], options);
   return problems.every(({ severity }) => severity !== 'error');

@@ -40,7 +40,7 @@ const CONFIG = {
   strict: false,
   noMasqAllReservedRanges: false,
   requiredFiles: [],
-  check: () => [],
+  checkVerdicts: () => [],
 };
 /** Milliseconds: nothing happens that a test does not ask for. */
 const RESYNC = 3_600_000;

@@ -58,7 +58,7 @@ export function randomConfig(random: Random): RandomConfig {
         strict: false,
         noMasqAllReservedRanges: random.chance(0.5),
         requiredFiles: [],
-        check: () => [],
+        checkVerdicts: () => [],
       },
     );
     if (config !== undefined) return { config, configFiles };

@@ -61,7 +61,7 @@ function exportedIn(file: string, text: string): readonly Exported[] {
   return Array.from(text.matchAll(declaration), ([, kind = '', name = '']) => ({ file, kind, name }));
 }
 
-/** `readPlaces`, `LOOK_AGAIN_MS` and `kernel-events` as words in lower case. */
+/** `readFlows`, `LOOK_AGAIN_MS` and `kernel-events` as words in lower case. */
 function wordsOf(name: string): readonly string[] {
   const words = name.match(/[A-Z]+(?![a-z])|[A-Z]?[a-z]+/g) ?? [];
   return words.map((word) => word.toLowerCase());

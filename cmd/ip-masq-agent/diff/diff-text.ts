@@ -1,6 +1,10 @@
-import type { ObservedRules, PlaceState, UnreadablePlace } from '../../../lib/agent/places.ts';
 import type { Preview } from '../../../lib/agent/preview.ts';
-import { placeName } from '../../../lib/dataplane/dataplane.ts';
+import type {
+  ObservedRules,
+  RuleLocationState,
+  UnreadableRuleLocation,
+} from '../../../lib/agent/rule-locations.ts';
+import { ruleLocationName } from '../../../lib/dataplane/dataplane.ts';
 import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
 import { describeKernelChange } from '../../../lib/dataplane/kernel-verdicts.ts';
 import { adviceText } from '../../../lib/text/advice.ts';
@@ -24,7 +28,7 @@ export function diffText(differences: readonly FamilyDifference[], paint: Paint)
   const verdicts = differences.map(verdictText);
   const lines = differences.flatMap(({ preview, leftovers, stays, unread }, index) => [
     ...(preview.unreadable === undefined ? rulesText(preview, paint) : []),
-    ...stays.map((text) => printable(`${placeName(preview)}: ${text}`)),
+    ...stays.map((text) => printable(`${ruleLocationName(preview)}: ${text}`)),
     ...unread.map(unreadText),
     ...leftovers.map(leftoverText),
     ...(verdicts[index] ?? []),
@@ -34,15 +38,15 @@ export function diffText(differences: readonly FamilyDifference[], paint: Paint)
   return [...lines, ...(changes ? [CONNECTIONS_LINE] : []), ''].join('\n');
 }
 
-export function placesText(states: readonly PlaceState[]): string {
+export function placesText(states: readonly RuleLocationState[]): string {
   const lines = states.flatMap((one) => [
-    `${placeName(one)}: ${contentText(one)}`,
+    `${ruleLocationName(one)}: ${contentText(one)}`,
     ...(one.kind === 'found' ? one.rules.map((rule) => printable(`  ${rule}`)) : []),
   ]);
   return [...lines, ''].join('\n');
 }
 
-function contentText(state: PlaceState): string {
+function contentText(state: RuleLocationState): string {
   switch (state.kind) {
     case 'found': {
       const leads = state.observed.verdicts().state === 'applied' ? '' : ', to which nothing leads packets';
@@ -57,19 +61,19 @@ function contentText(state: PlaceState): string {
 
 function rulesText(preview: Preview, paint: Paint): readonly string[] {
   const { plan } = preview;
-  if (plan === undefined) return [`${placeName(preview)}: nothing to change`];
+  if (plan === undefined) return [`${ruleLocationName(preview)}: nothing to change`];
   return [
-    `${placeName(preview)}: ${plan.found.join(', ')}`,
+    `${ruleLocationName(preview)}: ${plan.found.join(', ')}`,
     ...shorten(diffOf(plan)).map((line) => show(line, paint)),
   ];
 }
 
 function leftoverText(place: ObservedRules): string {
-  return `${placeName(place)}: a start removes ${counted(place.rules.length, 'rule')} of an earlier run`;
+  return `${ruleLocationName(place)}: a start removes ${counted(place.rules.length, 'rule')} of an earlier run`;
 }
 
-function unreadText(place: UnreadablePlace): string {
-  return `${placeName(place)}: cannot find leftovers of an earlier run: ${adviceText(place.error)}`;
+function unreadText(place: UnreadableRuleLocation): string {
+  return `${ruleLocationName(place)}: cannot find leftovers of an earlier run: ${adviceText(place.error)}`;
 }
 
 /** What happens to packets; nothing if nothing changes in the kernel. */

@@ -1,5 +1,5 @@
-import { survey } from '../../../lib/agent/places.ts';
 import { preview } from '../../../lib/agent/preview.ts';
+import { survey } from '../../../lib/agent/rule-locations.ts';
 import { configHash } from '../../../lib/config/config-hash.ts';
 import type { Args } from '../command.ts';
 import type { DIFF_FLAGS } from '../command-flags.ts';

@@ -1,5 +1,9 @@
-import type { ObservedRules, PlaceState, UnreadablePlace } from '../../../lib/agent/places.ts';
 import type { Preview } from '../../../lib/agent/preview.ts';
+import type {
+  ObservedRules,
+  RuleLocationState,
+  UnreadableRuleLocation,
+} from '../../../lib/agent/rule-locations.ts';
 import { formatRange } from '../../../lib/cidr/ranges.ts';
 import type { KernelVerdicts, PlannedRule } from '../../../lib/dataplane/dataplane.ts';
 import { together } from '../../../lib/dataplane/kernel-verdicts.ts';
@@ -15,7 +19,7 @@ export interface FamilyDifference {
   readonly leftovers: readonly ObservedRules[];
   /** Empty chains that cannot be deleted, in words. */
   readonly stays: readonly string[];
-  readonly unread: readonly UnreadablePlace[];
+  readonly unread: readonly UnreadableRuleLocation[];
   /** What all these rules do with packets now; undefined if nothing changes in the kernel, or it cannot be read. */
   readonly now: KernelVerdicts | undefined;
 }
@@ -24,14 +28,14 @@ export function differs({ preview, leftovers }: Pick<FamilyDifference, 'preview'
   return preview.plan !== undefined || leftovers.length > 0;
 }
 
-export function differenceOf(preview: Preview, elsewhere: readonly PlaceState[]): FamilyDifference {
+export function differenceOf(preview: Preview, elsewhere: readonly RuleLocationState[]): FamilyDifference {
   const { family, observed, policy, unreadable } = preview;
   const others = elsewhere.filter((one) => one.family === family);
   const leftovers = others.filter((one) => one.kind === 'found');
   return {
     preview,
     leftovers,
-    stays: observed?.stays(policy) ?? [],
+    stays: observed?.describeUndeletable(policy) ?? [],
     unread: [...(unreadable ? [unreadable] : []), ...others.filter((one) => one.kind === 'unreadable')],
     now:
       observed && differs({ preview, leftovers })
@@ -59,7 +63,7 @@ export function differenceJson(difference: FamilyDifference): object {
   };
 }
 
-export function placeJson(state: PlaceState): object {
+export function placeJson(state: RuleLocationState): object {
   const { dataplane, family, kind } = state;
   return {
     family,
@@ -81,6 +85,6 @@ function verdictsJson({ preview: { family, policy }, now }: FamilyDifference): r
     range: formatRange(family, range),
     before: before.verdict ?? null,
     after: after.verdict ?? null,
-    rule: before.rule ?? null,
+    rule: before.kernelRule ?? null,
   }));
 }

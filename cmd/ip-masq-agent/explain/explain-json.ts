@@ -21,7 +21,7 @@ export function explainedJson({ address, translatedFrom, decision, isKept, live 
   };
 }
 
-function fromJson({ address, listed, isElsewhere }: SourceDecision): object {
+function fromJson({ address, listed, isUnlisted: isElsewhere }: SourceDecision): object {
   return {
     address: address === undefined ? null : formatAddress(address),
     isElsewhere,
@@ -29,7 +29,7 @@ function fromJson({ address, listed, isElsewhere }: SourceDecision): object {
   };
 }
 
-function asJson({ range, origin, found }: NodeAddress): object {
+function asJson({ range, origin, candidates: found }: NodeAddress): object {
   const addresses = found?.map(formatAddress);
   return {
     address: addresses?.[0] ?? null,
@@ -45,22 +45,27 @@ function entryJson({ prefix, verdict, origin }: Entry): object {
 
 function liveJson(live: LiveVerdict): object {
   const { isLocal, kernel, elsewhere, foreign, bpf, invalid } = live;
+  const { masquerading, endedBy, unread } = foreign;
   return {
     agrees: live.agrees === undefined ? null : agreesWholly(live),
     isLocal,
     state: kernel.state,
     verdict: kernel.verdict,
     ...(kernel.as !== undefined && { as: kernel.as }),
-    rule: kernel.rule ?? null,
-    elsewhere: elsewhere.map((one) => ({ ...one, rule: one.rule ?? null })),
-    foreign: groupForeignRules(foreign.masquerading).map((group) => ({
+    rule: kernel.kernelRule ?? null,
+    elsewhere: elsewhere.map(({ kernelRule, differs, ...one }) => ({
+      ...one,
+      rule: kernelRule ?? null,
+      differs,
+    })),
+    foreign: groupForeignRules(masquerading).map((group) => ({
       author: group.author.name,
-      where: group.where,
+      where: group.chainText,
       evidence: foreignEvidence(group),
       remedy: group.author.remedy,
     })),
-    endedBy: foreign.endedBy ?? null,
-    unread: foreign.unread,
+    endedBy: endedBy === undefined ? null : { where: endedBy.chainText, path: endedBy.path },
+    unread,
     bpfLinks: bpf,
     invalidPackets: { agent: invalid.agent ?? null, kubeProxyDrops: invalid.kubeProxyDrops },
   };

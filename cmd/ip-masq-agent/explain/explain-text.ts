@@ -67,7 +67,7 @@ function decisionLines(decision: Decision, isLocal: boolean, paint: Paint): read
 }
 
 function because({ address, decidedBy, flag, source }: Decision): string {
-  if (source.isElsewhere) return 'packets from there are not masqueraded, whatever their destination';
+  if (source.isUnlisted) return 'packets from there are not masqueraded, whatever their destination';
   if (decidedBy === undefined) return noEntryText(address.family, flag);
   return `${withOrigin(decidedBy.prefix.text, decidedBy.origin)} decides`;
 }
@@ -76,13 +76,13 @@ function because({ address, decidedBy, flag, source }: Decision): string {
 function addressLines({ as }: Decision): readonly string[] {
   if (as === undefined) return [];
   const range = withOrigin(as.range.text, as.origin);
-  if (as.found === undefined)
+  if (as.candidates === undefined)
     return [`  masqueradeAddresses lists ${range}; on a node, --live says its address`];
-  const [first, ...others] = as.found;
+  const [first, ...others] = as.candidates;
   if (first === undefined) return [`  the kernel chooses the address, because the node has none in ${range}`];
   const best = bestAddresses(as).length;
   const several =
-    best === 1 ? `the best of the node's ${as.found.length}` : `the lowest of the node's ${best} best`;
+    best === 1 ? `the best of the node's ${as.candidates.length}` : `the lowest of the node's ${best} best`;
   const which = others.length === 0 ? "the node's only address" : `${several} addresses`;
   return [`  ${formatAddress(first)} is ${which} in ${range}`];
 }
@@ -135,7 +135,7 @@ function nowText({ isLocal, kernel: { state, verdict, as } }: LiveVerdict): stri
   return state === 'changed' ? 'cannot be told' : outcomeText(verdict, as);
 }
 
-function kernelText({ kernel: { state, verdict, rule }, agrees }: LiveVerdict): string {
+function kernelText({ kernel: { state, verdict, kernelRule }, agrees }: LiveVerdict): string {
   switch (state) {
     case 'no chain':
       return agrees
@@ -144,9 +144,9 @@ function kernelText({ kernel: { state, verdict, rule }, agrees }: LiveVerdict): 
     case 'no jump':
       return "nothing leads packets to the agent's chain; is the agent running? See ip-masq-agent diff";
     case 'changed':
-      return `the agent's rules were changed${rule === undefined ? '' : `: ${rule}`}; see ip-masq-agent diff`;
+      return `the agent's rules were changed${kernelRule === undefined ? '' : `: ${kernelRule}`}; see ip-masq-agent diff`;
     case 'applied':
-      return rule === undefined ? `none of the agent's rules matches it: ${VERDICT_TEXT[verdict]}` : rule;
+      return kernelRule ?? `none of the agent's rules matches it: ${VERDICT_TEXT[verdict]}`;
   }
 }
 
@@ -158,12 +158,12 @@ function invalidText({ invalid: { agent, kubeProxyDrops } }: LiveVerdict): strin
   return `${start}, and leave with the address of their pod${agent === 'counted' ? ', counted' : ''}`;
 }
 
-function elsewhereText({ where, state, verdict, rule, differs }: Elsewhere): string {
+function elsewhereText({ where, state, verdict, kernelRule, differs }: Elsewhere): string {
   const does =
     state === 'changed'
       ? 'may masquerade it'
       : `${verdict === 'masqueraded' ? 'masquerade' : 'do not masquerade'} it`;
-  const text = `the agent's rules are also in ${where}, and ${does}${rule === undefined ? '' : `: ${rule}`}`;
+  const text = `the agent's rules are also in ${where}, and ${does}${kernelRule === undefined ? '' : `: ${kernelRule}`}`;
   return differs ? `kernel DISAGREES: ${text}; see ip-masq-agent doctor` : text;
 }
 
@@ -173,7 +173,7 @@ function foreignLines({ foreign }: LiveVerdict, wanted: Verdict): readonly strin
     endedBy === undefined
       ? []
       : [
-          `a foreign rule in ${endedBy.where} decides before the agent's chain:`,
+          `a foreign rule in ${endedBy.chainText} decides before the agent's chain:`,
           ...endedBy.path.map((text) => `  ${text}`),
         ];
   // If the agent masquerades it anyway, foreign rules may do so too.

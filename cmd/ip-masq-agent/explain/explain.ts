@@ -1,5 +1,5 @@
-import { survey } from '../../../lib/agent/places.ts';
 import { retrying } from '../../../lib/agent/retry.ts';
+import { survey } from '../../../lib/agent/rule-locations.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { kubeProxyDropsInvalid } from '../../../lib/doctor/invalid-packets.ts';

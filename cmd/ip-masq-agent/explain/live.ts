@@ -1,4 +1,4 @@
-import type { Survey } from '../../../lib/agent/places.ts';
+import type { Survey } from '../../../lib/agent/rule-locations.ts';
 import { formatRange, sameRanges } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { KernelVerdict, KernelVerdicts } from '../../../lib/dataplane/dataplane.ts';
@@ -114,7 +114,7 @@ export async function explainedLive(
     ...said,
     live: {
       isLocal: observed.isOwn(address),
-      kernel: hasOtherSources ? { ...kernel, rule: sourcesText(used) } : kernel,
+      kernel: hasOtherSources ? { ...kernel, kernelRule: sourcesText(used) } : kernel,
       agrees: config && agree(said, kernel) && !hasOtherSources,
       elsewhere: verdictsElsewhere(observed, from, said),
       foreign: { ...verdict, unread: [...observed.unread, ...verdict.unread] },
@@ -176,9 +176,9 @@ function verdictsElsewhere(
 ): readonly Elsewhere[] {
   const mayMasquerade = decision === undefined || (isKept && decision.verdict === 'masqueraded');
   return others.flatMap(({ where, verdicts }) => {
-    const { state, verdict, rule } = verdictAt(verdicts, address, from);
+    const { state, verdict, kernelRule } = verdictAt(verdicts, address, from);
     if (state === 'no chain' || state === 'no jump') return [];
     const differs = !mayMasquerade && (state === 'changed' || verdict === 'masqueraded');
-    return [{ where, state, verdict, rule, differs }];
+    return [{ where, state, verdict, kernelRule, differs }];
   });
 }

@@ -3,11 +3,11 @@ import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { LINK_LOCAL_FLAGS } from '../../../lib/config/keys.ts';
-import { flatten, segmentsIn, unmasqueraded } from '../../../lib/policy/flatten.ts';
+import { cutBySegments, flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, type Family, type Policy } from '../../../lib/policy/policy.ts';
 import type { Located, Origin } from '../../../lib/text/origin.ts';
 
-const FLATTENED: Origin = { kind: 'built-in', reason: 'flattened' };
+const FLATTENED: Origin = { kind: 'built-in', basis: 'flattened' };
 
 /**
  * The merged config as one config file without exceptions, with the shortest list that means the same. Its reader adds
@@ -27,7 +27,7 @@ export function flatConfig(config: MergedConfig, families: readonly Family[]): M
 export function flatPrefixes(policy: Policy): readonly Located<Prefix>[] {
   const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded');
   return prefixesOf(unmasqueraded(policy)).map((prefix) => {
-    const decided = [...segmentsIn(segments, rangeOf(prefix))];
+    const decided = [...cutBySegments(segments, rangeOf(prefix))];
     const [origin = FLATTENED, ...others] = new Set(decided.flatMap(({ entry }) => entry?.origin ?? []));
     return { value: prefix, origin, others };
   });

@@ -6,12 +6,12 @@ import { type ConfigFile, decodeFile, problemIn } from '../../../lib/config/conf
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { ALL_KEYS } from '../../../lib/config/keys.ts';
 import {
+  asStrict,
   fileProblem,
   formatProblem,
   formatRemark,
   type Problem,
   problem,
-  strictly,
 } from '../../../lib/config/problem.ts';
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
@@ -62,17 +62,17 @@ export async function renderAs(config: MergedConfig, flags: RenderFlags): Promis
 
 /** Adds what other programs do not know, and what they do instead. */
 function forOthers(rendered: Rendered, config: MergedConfig, strict: boolean): Rendered {
-  const found = ALL_KEYS.flatMap(([name, { othersDo, setAt }]) => {
+  const found = ALL_KEYS.flatMap(([name, { otherAgentsDo, setAt }]) => {
     const at = setAt(config[name]);
-    if (othersDo === undefined || at === undefined) return [];
+    if (otherAgentsDo === undefined || at === undefined) return [];
     return problem('unknown-to-others', {
       at,
-      message: `ip-masq-agent v1 and v2, Cilium and win-bridge do not know ${name}: they ${othersDo}`,
+      message: `ip-masq-agent v1 and v2, Cilium and win-bridge do not know ${name}: they ${otherAgentsDo}`,
       remedy: 'let only this agent read it, or remove the key',
     });
   });
   if (strict && found.length > 0)
-    throw new InvalidConfigError(found.map(strictly), [], 'the rendered config');
+    throw new InvalidConfigError(found.map(asStrict), [], 'the rendered config');
   return { ...rendered, notes: [...rendered.notes, ...found.map(formatProblem)] };
 }
 

@@ -1,7 +1,7 @@
 import { dataLink } from '../../../lib/config/read.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
-import { configCheck, lately, type ProbeCheck } from '../../../lib/status/health.ts';
+import { configCheck, type ProbeCheck, recencyCheck } from '../../../lib/status/health.ts';
 import { probeRoutes } from '../../../lib/status/probes.ts';
 import { serve } from '../../../lib/status/server.ts';
 import type { InvalidConfig } from '../../../lib/status/status.ts';
@@ -34,7 +34,7 @@ function outputChecks(
   return [
     configCheck(invalid),
     { name: 'volume-version', isGood: isCurrent, reason },
-    { name: 'render', ...lately('render', rendered?.at, intervalMs, now) },
+    { name: 'render', ...recencyCheck('render', rendered?.at, intervalMs, now) },
   ];
 }
 
@@ -59,7 +59,7 @@ export async function serveProbes(
     signal: stopSignal,
     onListening: () => log.info(`probes on http://${address}: ${Object.keys(routes).join(' ')}`),
     onTaken: ({ message }) =>
-      notices.warn([`${message}; the sidecar follows the config files, and tries again to listen`]),
+      notices.updateWarnings([`${message}; the sidecar follows the config files, and tries again to listen`]),
     onError: (error) =>
       log.error({ err: error }, 'the server for probes failed; the sidecar still follows the config files'),
   });

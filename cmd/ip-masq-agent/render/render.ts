@@ -1,10 +1,10 @@
 import { realpathSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { survey } from '../../../lib/agent/places.ts';
+import { survey } from '../../../lib/agent/rule-locations.ts';
 import { Triggers } from '../../../lib/agent/triggers.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { isConfigFileName } from '../../../lib/config/config-file.ts';
-import { placeName } from '../../../lib/dataplane/dataplane.ts';
+import { ruleLocationName } from '../../../lib/dataplane/dataplane.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { fileName } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
@@ -57,7 +57,7 @@ async function renderLive({ flags, texts }: RenderArgs): Promise<number> {
   for (const place of [...used, ...others]) {
     if (place.kind === 'unreadable') throw place.error;
     const text = place.kind === 'found' ? place.observed.text() : undefined;
-    if (text !== undefined) print(`# ${placeName(place)}\n${text}`);
+    if (text !== undefined) print(`# ${ruleLocationName(place)}\n${text}`);
   }
   return EXIT.ok;
 }

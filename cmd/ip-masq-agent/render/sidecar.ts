@@ -61,6 +61,6 @@ export async function keepOutput(
     else if (change === 'removed')
       log.info(fields, 'no config file is left: output removed, its reader uses its own defaults');
     else log.debug(fields, 'the output does not change');
-    notices.warn(notes);
+    notices.updateWarnings(notes);
   }
 }

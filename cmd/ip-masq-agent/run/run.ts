@@ -1,6 +1,6 @@
 import { warnOfFight } from '../../../lib/agent/kernel-events.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
-import { type Step, type Sync, syncs } from '../../../lib/agent/loop.ts';
+import { type Sync, syncs, type TriggerResult } from '../../../lib/agent/loop.ts';
 import { startTrigger, Triggers } from '../../../lib/agent/triggers.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
@@ -61,7 +61,7 @@ export function run(args: Args): Promise<number> {
         log,
         signal: stopSignal,
         onFailure: () => recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {})),
-        onOther: other.reject,
+        onOtherAgent: other.reject,
       });
       ending = { lock };
       return Promise.race([keepRules(args, log, recorder, ending), other.promise]);
@@ -122,7 +122,7 @@ interface Surroundings {
 }
 
 /** What follows the only sync of --once. */
-function afterOnly(surroundings: Surroundings): (step: Step) => Promise<void> {
+function afterOnly(surroundings: Surroundings): (step: TriggerResult) => Promise<void> {
   return async (step) => {
     if (step.kind === 'no valid config') return;
     const leftovers = await openLeftovers(surroundings, step);
@@ -132,7 +132,7 @@ function afterOnly(surroundings: Surroundings): (step: Step) => Promise<void> {
 }
 
 /** What follows each sync. The server and the watchers are loaded only after the first one. */
-function afterEach(surroundings: Surroundings): (step: Step) => Promise<void> {
+function afterEach(surroundings: Surroundings): (step: TriggerResult) => Promise<void> {
   const { log, triggers } = surroundings;
   const { flags } = surroundings.args;
   const addresses = flags.netlink === 'off' ? undefined : watchAddresses(triggers, log, stopSignal);
@@ -143,8 +143,8 @@ function afterEach(surroundings: Surroundings): (step: Step) => Promise<void> {
     if (!isServing) await serveStatus(surroundings);
     isServing = true;
     if (step.kind === 'no valid config') return;
-    triggers.kernel.settle({ ...step, isRepair: step.drift !== undefined });
-    if (step.drift !== undefined) warnOfFight(triggers.kernel.repairs, step.drift, log);
+    triggers.kernel.onSync({ ...step, isRepair: step.drift !== undefined });
+    if (step.drift !== undefined) warnOfFight(triggers.kernel.repairsInRow, step.drift, log);
     addresses?.(step.policies);
     const flow = flowVerdict(step.policies);
     if (watch === undefined) {
@@ -221,7 +221,7 @@ function openNetlink(log: Logger, recorder: Recorder): Netlink {
   return new Netlink(ownSockets, (failure) => {
     recorder.record((metrics) => metrics.set('netlink_active', {}, failure === undefined ? 1 : 0));
     const texts = failure === undefined ? [] : [`netlink fails: ${failure.message}; ${WITHOUT_NETLINK}`];
-    notices.warn(texts, 'netlink works again');
+    notices.updateWarnings(texts, 'netlink works again');
   });
 }
 

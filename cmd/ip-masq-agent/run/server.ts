@@ -61,7 +61,7 @@ export async function startServer({ flags, log, status, recorder, interval }: Se
       signal: stopSignal,
       onListening: () => log.info(`${what} on http://${address}: ${Object.keys(served).join(' ')}`),
       onTaken({ message }) {
-        notices.warn([`${message}; the agent keeps the rules, and tries again to listen`]);
+        notices.updateWarnings([`${message}; the agent keeps the rules, and tries again to listen`]);
         metrics.add('listen_failures_total', { listener });
       },
       onError: (error) =>
@@ -77,6 +77,6 @@ function configJson(config: MergedConfig | undefined): string {
   return prettyJson({
     hash: config === undefined ? null : configHash(config),
     merged: config === undefined ? null : mergedValue(config),
-    conflicts: (config?.conflicts ?? []).map(problemValue),
+    conflicts: (config?.findings ?? []).map(problemValue),
   });
 }

@@ -1,5 +1,5 @@
-import { describeRemoval, hasFailed, logRemoval, removeAll } from '../../../lib/agent/remove.ts';
-import { listPlaces } from '../../../lib/dataplane/open.ts';
+import { describeRemoval, hasFailed, logRemoval, removeFromAll } from '../../../lib/agent/remove.ts';
+import { listRuleLocations } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import type { Leftovers } from '../../../lib/watchers/leftovers.ts';
 import { EXIT } from '../exit.ts';
@@ -16,9 +16,9 @@ export async function cleanUp(
   log: Logger,
   leftovers: Leftovers | undefined,
 ): Promise<void> {
-  const places = await listPlaces(dataplaneOptions(flags), commandHost(flags));
+  const places = await listRuleLocations(dataplaneOptions(flags), commandHost(flags));
   const own = places.filter((place) => !leftovers?.hasCleared(place));
-  const removals = await removeAll(own, {
+  const removals = await removeFromAll(own, {
     timeoutMs: flags['sync-timeout'],
     signal: new AbortController().signal,
     onRetry: (error, attempt) => log.warn({ attempt }, `trying again: ${error.message}`),

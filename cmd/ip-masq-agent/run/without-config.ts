@@ -1,6 +1,6 @@
-import { readPlace } from '../../../lib/agent/places.ts';
+import { readRuleLocation } from '../../../lib/agent/rule-locations.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
-import { listPlaces } from '../../../lib/dataplane/open.ts';
+import { listRuleLocations } from '../../../lib/dataplane/open.ts';
 import type { FlagValues } from '../flags.ts';
 import { commandHost, dataplaneOptions } from '../from-flags.ts';
 
@@ -14,8 +14,8 @@ const READ_MS = 2_000;
 export async function findOwnRules(flags: FlagValues): Promise<boolean | undefined> {
   let isCertain = true;
   try {
-    for (const place of await listPlaces(dataplaneOptions(flags), commandHost(flags, READ_MS))) {
-      const state = await readPlace(place);
+    for (const place of await listRuleLocations(dataplaneOptions(flags), commandHost(flags, READ_MS))) {
+      const state = await readRuleLocation(place);
       // A chain that nothing leads to masquerades nothing; one that cannot be listed may be in use.
       if (state.kind === 'unreadable') isCertain = false;
       else if (state.kind === 'found' && state.observed.verdicts().state === 'applied') return true;

@@ -2,10 +2,10 @@ import type { Prefix } from '../../cidr/prefix.ts';
 import {
   type Address,
   type Entry,
-  outermost,
   type Policy,
   VERDICT_TEXT,
   type Verdict,
+  withoutNested,
 } from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
@@ -36,7 +36,7 @@ function render(policy: Policy, options: RuleOptions): readonly ChainRule[] {
   const { chain } = options;
   if (policy.from.length === 0) return renderDestinations(policy, options, chain);
   const second = secondChain(chain);
-  const ranges = outermost(policy.from).map(({ value, origin }): ChainRule => {
+  const ranges = withoutNested(policy.from).map(({ value, origin }): ChainRule => {
     const why = comment(`packets from here are looked at (${author(origin)})`);
     const spec = `${condition('-s', value)}${why} -g ${second}`;
     return { chain, spec, entry: undefined, verdict: undefined };
@@ -88,13 +88,13 @@ function condition(option: '-s' | '-d', { length, text }: Prefix): string {
 
 function renderEntry(entry: Entry, options: RuleOptions, chain: string): readonly ChainRule[] {
   const destination = condition('-d', entry.prefix);
-  const { found, range } = entry.as ?? {};
-  const which = range && `, ${found?.[0] === undefined ? 'no address' : 'address'} in ${range.text}`;
+  const { candidates, range } = entry.as ?? {};
+  const which = range && `, ${candidates?.[0] === undefined ? 'no address' : 'address'} in ${range.text}`;
   const why = `${VERDICT_TEXT[entry.verdict]}${which ?? ''} (${author(entry.origin)})`;
   const specs =
     entry.verdict === 'not_masqueraded'
       ? [`${destination}${comment(why)} -j RETURN`]
-      : masquerade(destination, why, options, found?.[0]);
+      : masquerade(destination, why, options, candidates?.[0]);
   return specs.map((spec) => ({ chain, spec, entry, verdict: entry.verdict }));
 }
 
@@ -134,7 +134,7 @@ function comment(text: string): string {
 
 /** The config file of an entry. No line or column: they change with other edits, and would then change the rule. */
 function author(origin: Entry['origin']): string {
-  if (origin.kind === 'built-in') return `default, ${origin.reason}`;
+  if (origin.kind === 'built-in') return `default, ${origin.basis}`;
   // A ConfigMap key has only these characters. A file name may have any, and a quote would end the comment.
   return `from ${origin.configFile.replace(/[^A-Za-z0-9._-]/g, '_')}`;
 }

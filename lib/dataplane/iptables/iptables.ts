@@ -7,10 +7,10 @@ import {
   COMMENT_START,
   type Dataplane,
   type Draft,
-  type Place,
   type Plan,
   type Reason,
   type RuleCount,
+  type RuleLocation,
 } from '../dataplane.ts';
 import type { Host } from '../host.ts';
 import { KernelMemory } from '../memory.ts';
@@ -19,7 +19,7 @@ import { renderChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
 import { type IptablesObservation, observe, readChains } from './observe.ts';
-import { NO_RULES, plan, planRemoval, stays } from './plan.ts';
+import { describeUndeletable, NO_RULES, plan, planRemoval } from './plan.ts';
 import { type KernelRule, keyOf } from './rule.ts';
 import { type SeenChain, seeChain } from './see.ts';
 import { type CountedRule, createTool } from './tool.ts';
@@ -41,15 +41,15 @@ export async function openIptables(
 }
 
 /**
- * The places of a mode of iptables.
+ * The rule locations of a mode of iptables: a family each.
  *
  * @throws {DataplaneError} if no iptables of the mode is installed, or it fails
  */
-export async function iptablesPlaces(
+export async function iptablesLocations(
   mode: IptablesMode,
   options: RuleOptions,
   host: Host,
-): Promise<readonly Place[]> {
+): Promise<readonly RuleLocation[]> {
   const dataplane = iptablesDataplane(await detectMode(host, mode), options, host);
   const families: Family[] = [];
   for (const family of FAMILIES)
@@ -87,13 +87,13 @@ export function iptablesDataplane(
     chosenBy,
     iptables: { mode, suffix },
     ruleCount: (policy) => renderChain(policy, options).length,
-    async observe(family, wanted = 'little') {
-      const care = wanted === 'little' && left.has(family) ? 'more' : wanted;
+    async observe(family, wanted = 'usual') {
+      const depth = wanted === 'usual' && left.has(family) ? 'leftovers' : wanted;
       const look = await memory.look(family, async (seen, known) => {
         if (known !== undefined) return known;
         // The kernel has none of the agent's rules.
         if (seen !== undefined && seen.fingerprint === undefined) return { ...NO_RULES, family };
-        const seenByTool = await observe(tools[family], chain, { netlink, care });
+        const seenByTool = await observe(tools[family], chain, { netlink, depth });
         if (Array.isArray(seenByTool.leftover)) left.add(family);
         else if (seenByTool.leftover === 'none') left.delete(family);
         return seenByTool;
@@ -105,7 +105,7 @@ export function iptablesDataplane(
         plan: (policy) => bound(plan(found, policy, options)),
         trust: () => memory.trust(family, look),
         planRemoval: () => bound(planRemoval(found, chain)),
-        stays: (policy) => stays(found, options, policy),
+        describeUndeletable: (policy) => describeUndeletable(found, options, policy),
         verdicts: () => kernelVerdicts(found, chain),
         text: () =>
           planRemoval(found, chain)
@@ -127,7 +127,7 @@ export function iptablesDataplane(
   };
 }
 
-/** Whether two observations are the same. Not each of them reads a second chain that is left over, because it is rarely there. */
+/** Whether two observations are the same. A second chain that is left over is rare, and only some observations read it. */
 function isSame(a: IptablesObservation, b: IptablesObservation): boolean {
   const isUnknown = a.leftover === undefined || b.leftover === undefined;
   return (

@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import type { Care } from '../dataplane.ts';
+import type { ObservationDepth } from '../dataplane.ts';
 import { type Netlink, noAnswer, type Requests } from '../netlink.ts';
 import { renderJump, renderQuotedJump, secondChain } from './chain.ts';
 import { BUILT_IN_CHAINS } from './detect.ts';
@@ -65,33 +65,33 @@ export async function readChains<Rule extends { readonly spec: string }>(
   return { rules, leadsOn };
 }
 
-/** How an observation reads what is rarely there. */
-interface Rarely {
+/** How an observation reads chains that are rare: a second one that is left over, and foreign ones that lead to the agent's. */
+interface RareReading {
   readonly netlink: Netlink | undefined;
-  readonly care: Care;
+  readonly depth: ObservationDepth;
 }
 
 /** Reads the agent's chains and POSTROUTING only: a node can hold 100,000 foreign rules. */
-export async function observe(tool: Tool, chain: string, rarely: Rarely): Promise<IptablesObservation> {
+export async function observe(tool: Tool, chain: string, rare: RareReading): Promise<IptablesObservation> {
   const [{ rules, leadsOn }, postrouting] = await Promise.all([
     readChains(chain, async (name) => (await tool.list(name))?.map((spec) => ({ spec }))),
     tool.list('POSTROUTING'),
   ]);
   const entered = await observeJumps(tool, chain, rules, postrouting);
-  const leftover = leadsOn ? undefined : await readLeftover(tool, secondChain(chain), rarely);
+  const leftover = leadsOn ? undefined : await readLeftover(tool, secondChain(chain), rare);
   const found = { family: tool.family, rules, leftover, ...entered };
-  return { ...found, undeletable: await findUndeletable(tool, chain, found, rarely) };
+  return { ...found, undeletable: await findUndeletable(tool, chain, found, rare) };
 }
 
 /** Reads the second chain, to which the first one does not lead. */
 async function readLeftover(
   tool: Tool,
   chain: string,
-  { netlink, care }: Rarely,
+  { netlink, depth }: RareReading,
 ): Promise<IptablesObservation['leftover']> {
   const known = await netlink?.has({ family: tool.family, table: 'nat', chain });
   // In legacy mode the tool would read the whole table.
-  if (known === undefined && care === 'little') return undefined;
+  if (known === undefined && depth === 'usual') return undefined;
   // The tool says of a chain with rules of nft(8) what it says of one that is not there, but finds it as a target.
   if (!(known ?? (await tool.exists(chain)))) return 'none';
   const specs = (await tool.list(chain)) ?? ['(rules that iptables cannot list)'];
@@ -103,10 +103,10 @@ async function findUndeletable(
   tool: Tool,
   chain: string,
   { rules = [], leftover, jumps, unseen }: IptablesObservation,
-  { netlink, care }: Rarely,
+  { netlink, depth }: RareReading,
 ): Promise<ReadonlyMap<string, string>> {
   const second = secondChain(chain);
-  const wasRefused = care === 'most';
+  const wasRefused = depth === 'everything';
   const isEmptied = rules.length + jumps.length === 0 && unseen !== undefined;
   const isLeft = typeof leftover === 'object';
   const targets = [...rules, ...(isLeft ? leftover : [])].map(({ spec }) => ruleTarget(spec));

@@ -134,7 +134,7 @@ export function planRemoval(observed: IptablesObservation, chain: string): Draft
  *
  * @param policy undefined after a removal
  */
-export function stays(
+export function describeUndeletable(
   { undeletable = new Map() }: IptablesObservation,
   options: RuleOptions,
   policy?: Policy,

@@ -1,6 +1,6 @@
 import type { Family } from '../../cidr/address.ts';
 import { everything, nothing, type RangeSet, rangeSet, sameRanges } from '../../cidr/ranges.ts';
-import { sameVerdict, sideBySide, type VerdictRange, type Verdicts } from '../../policy/verdicts.ts';
+import { pairVerdicts, uniformVerdicts, type VerdictRange, type Verdicts } from '../../policy/verdicts.ts';
 import type { KernelVerdicts } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import type { Rule } from '../rule.ts';
@@ -17,7 +17,7 @@ export function kernelVerdicts(
   if (jumps.length === 0 && unseen === undefined)
     return {
       state: rules === undefined ? 'no chain' : 'no jump',
-      ...sameVerdict(family, { verdict: 'not_masqueraded' }),
+      ...uniformVerdicts(family, { verdict: 'not_masqueraded' }),
     };
   const read = unseen === 'instead' ? [] : jumps;
   const entered = firstMatches(family, [
@@ -26,7 +26,10 @@ export function kernelVerdicts(
   ]);
   const inside =
     rules === undefined
-      ? sameVerdict(family, { verdict: undefined, rule: `chain ${chain}, which iptables cannot list` })
+      ? uniformVerdicts(family, {
+          verdict: undefined,
+          kernelRule: `chain ${chain}, which iptables cannot list`,
+        })
       : insideVerdicts(family, rules, chain);
   return { state: 'applied', ...ifEntered(entered, inside) };
 }
@@ -52,7 +55,7 @@ function insideVerdicts(family: Family, rules: readonly KernelRule[], chain: str
   const odd = first.find(
     (_, index) => !sources[index] || (sources[index]?.ranges.length === 0) !== (index === first.length - 1),
   );
-  if (odd !== undefined) return sameVerdict(family, { verdict: undefined, rule: odd.text });
+  if (odd !== undefined) return uniformVerdicts(family, { verdict: undefined, kernelRule: odd.text });
   const from = rangeSet(
     family,
     sources.flatMap((one) => one?.ranges ?? []),
@@ -75,10 +78,10 @@ function sourcesOf({ destinations, conditions, outcome }: Rule, second: string):
 
 /** The verdicts inside the chain for the packets that enter it; all others are left alone. */
 function ifEntered(entered: Verdicts, inside: Verdicts): Verdicts {
-  const ranges = Array.from(sideBySide(entered, inside), ({ first, last, before, after }): VerdictRange => {
+  const ranges = Array.from(pairVerdicts(entered, inside), ({ first, last, before, after }): VerdictRange => {
     if (before.verdict === 'masqueraded' || after.verdict === 'not_masqueraded')
       return { ...after, first, last };
-    return { first, last, verdict: before.verdict, rule: before.rule };
+    return { first, last, verdict: before.verdict, kernelRule: before.kernelRule };
   });
   return { family: entered.family, from: inside.from, ranges };
 }

@@ -86,7 +86,7 @@ export function openNftables(
         const plan = planRemoval(ruleset);
         return plan && Object.assign(plan.draft, { apply: () => apply(undefined, plan, ruleset) });
       },
-      stays: (policy) =>
+      describeUndeletable: (policy) =>
         policy !== undefined && table !== undefined && isAsWritten(policy) ? [oddityText(family)] : [],
       verdicts: () => kernelVerdicts(family, table),
       text: () => (table !== undefined && isOwn(table) ? tableBlock(table) : undefined),
@@ -102,8 +102,8 @@ export function openNftables(
       return !netlink.hasGivenUp;
     },
     ruleCount: (policy) => renderTable(policy, options).segments.length,
-    async observe(family, care) {
-      const isWhole = care === 'most';
+    async observe(family, depth) {
+      const isWhole = depth === 'everything';
       const { id } = await ask((requests) => requests.generation());
       const ruleset = await reader.read(family, isWhole).catch(fail);
       return observed(ruleset, id, isWhole);

@@ -155,7 +155,7 @@ function renderAddress(
   options: RuleOptions,
 ): readonly TableRule[] {
   const match: Statement = { kind: 'match', key: addressKeys(family).destination, range: rangeOf(prefix) };
-  const address = as?.found?.[0];
+  const address = as?.candidates?.[0];
   const why =
     as && (address === undefined ? `no address in ${as.range.text}` : `with the address in ${as.range.text}`);
   const asked = prefix.length === 0 ? [] : [match];

@@ -1,6 +1,6 @@
 import type { Family } from '../../cidr/address.ts';
 import { complement, nothing, type Range, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
-import { sameVerdict } from '../../policy/verdicts.ts';
+import { uniformVerdicts } from '../../policy/verdicts.ts';
 import type { KernelVerdicts } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import { type Condition, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
@@ -9,7 +9,7 @@ import { chainProperties, isOwn, ruleText, type Table, type TableChain, type Tab
 import { INVALID, KEYS, LOCAL, type Statement, statementText } from './statement.ts';
 
 export function kernelVerdicts(family: Family, table: Table | undefined): KernelVerdicts {
-  const leftAlone = sameVerdict(family, { verdict: 'not_masqueraded' });
+  const leftAlone = uniformVerdicts(family, { verdict: 'not_masqueraded' });
   if (table === undefined || !isOwn(table)) return { state: 'no chain', ...leftAlone };
   const entered = table.chains.filter(({ hook }) => hook !== undefined);
   const hooked = entered.filter((chain) => !isOfInvalid(chain));

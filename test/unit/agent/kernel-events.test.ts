@@ -41,20 +41,20 @@ describe('events of the kernel', () => {
     know(6);
     at(7);
     events.add(changes([5, 'first'], [6, 'second']));
-    assert.equal(events.dueAt, undefined);
+    assert.equal(events.syncDueAt, undefined);
     events.add(changes([7, 'dockerd'], [9, 'dockerd']));
-    assert.equal(events.dueAt, 0);
-    assert.deepEqual(events.take(), { since: 7, by: ['dockerd'] });
+    assert.equal(events.syncDueAt, 0);
+    assert.deepEqual(events.takeChanges(), { since: 7, by: ['dockerd'] });
     assert.equal(events.isPending, false);
   });
 
   it('lead to a sync if it is not known what the kernel holds, or events were lost', (context) => {
     const { events, know } = create(context);
     events.add({ items: [], lost: true });
-    assert.deepEqual([events.isPending, events.take().by], [true, []]);
+    assert.deepEqual([events.isPending, events.takeChanges().by], [true, []]);
     know(undefined);
     events.add(changes([1, 'x']));
-    assert.deepEqual([events.isPending, events.take().by], [true, ['x']]);
+    assert.deepEqual([events.isPending, events.takeChanges().by], [true, ['x']]);
   });
 
   it('are told apart also when generations begin again', (context) => {
@@ -74,16 +74,16 @@ describe('events of the kernel', () => {
       const { events } = create(context, iptables);
       const ownChanges = own.map((name, index) => [index + 1, name] as const);
       events.add(changes(...ownChanges, [9, 'dockerd']));
-      assert.deepEqual(events.take().by, ['dockerd']);
+      assert.deepEqual(events.takeChanges().by, ['dockerd']);
       events.add(changes(...ownChanges));
-      assert.deepEqual(events.take().by, own);
+      assert.deepEqual(events.takeChanges().by, own);
     });
   }
 
   it('name at most eight programs', (context) => {
     const { events } = create(context);
     events.add(changes(...Array.from({ length: 99 }, (_, index) => [index + 1, `p${index}`] as const)));
-    assert.equal(events.take().by.length, 8);
+    assert.equal(events.takeChanges().by.length, 8);
   });
 
   for (const [cost, pause] of [
@@ -94,9 +94,9 @@ describe('events of the kernel', () => {
     it(`wait ${pause} ms after a sync that took ${cost} ms of CPU`, (context) => {
       const { events, at } = create(context);
       at(1_000);
-      events.settle({ ...CHEAP, cost });
+      events.onSync({ ...CHEAP, cost });
       events.add(changes([1, 'x']));
-      assert.equal(events.dueAt, 1_000 + pause);
+      assert.equal(events.syncDueAt, 1_000 + pause);
     });
   }
 
@@ -105,22 +105,22 @@ describe('events of the kernel', () => {
     let now = 100_000;
     for (const [index, pause] of [50, 100, 200, 400, 800, 1_600, 2_000, 2_000].entries()) {
       at(now);
-      events.settle(REPAIR);
+      events.onSync(REPAIR);
       events.add(changes([index + 1, 'x']));
-      assert.deepEqual([events.repairs, (events.dueAt ?? 0) - now], [index + 1, pause]);
-      events.take();
+      assert.deepEqual([events.repairsInRow, (events.syncDueAt ?? 0) - now], [index + 1, pause]);
+      events.takeChanges();
       now += pause;
     }
     at(now + 10_000);
-    events.settle(REPAIR);
-    assert.equal(events.repairs, 1);
+    events.onSync(REPAIR);
+    assert.equal(events.repairsInRow, 1);
   });
 
   it('need not come after a sync that has not found the policy at its end', (context) => {
     const { events, at } = create(context);
     at(500);
-    events.settle({ ...REPAIR, inSync: false });
-    assert.equal(events.dueAt, 550);
+    events.onSync({ ...REPAIR, inSync: false });
+    assert.equal(events.syncDueAt, 550);
   });
 });
 
@@ -214,7 +214,7 @@ async function watching(context: TestContext) {
 describe('the watch of the kernel', () => {
   it('begins again an interval after it has failed, unless netlink does not work here', async (context) => {
     const { watches, failures, events, pass, ended } = await watching(context);
-    events.take();
+    events.takeChanges();
     watches[0]?.fail(new NetlinkError('failed', 'gone'));
     await pass(0);
     assert.deepEqual([failures.length, watches.length, watches[0]?.isOpen], [1, 1, false]);

@@ -42,11 +42,11 @@ function fakeKernel(
     ruleCount: () => 0,
     iptables: { mode: 'nft', suffix: '' },
     hearsChanges: true,
-    observe: async (family, care) => {
+    observe: async (family, depth) => {
       done.push(`observe ${family}`);
       await read(family);
       const draft = needs[family]?.shift();
-      if (draft !== undefined) wholes.push(care === 'most');
+      if (draft !== undefined) wholes.push(depth === 'everything');
       const plan = draft && {
         ...draft,
         apply: async () => {
@@ -60,7 +60,7 @@ function fakeKernel(
         plan: () => plan,
         trust: () => done.push(`trust ${family}`),
         planRemoval: () => (isEmpty ? undefined : plan),
-        stays: () => [],
+        describeUndeletable: () => [],
         text: () => undefined,
         verdicts: () => ({ state: 'no chain', family, ranges: [] }),
       };

@@ -79,7 +79,7 @@ describe('triggers', () => {
       await immediate();
     };
     for (const id of [1, 2]) {
-      watched.triggers.kernel.settle({ cost: 10, isRepair: false, inSync: true });
+      watched.triggers.kernel.onSync({ cost: 10, isRepair: false, inSync: true });
       const next = watched.next();
       await pass(0);
       watched.triggers.addChanges({ items: [{ id, process: 'nft' }], lost: false });

@@ -95,7 +95,7 @@ describe('the text of a config file without exceptions', () => {
         assert.ok(back.config, back.lines.join('\n'));
         assertDecideAlike(config, back.config, families);
         assert.deepEqual(back.config.masqueradeCIDRs, []);
-        for (const [key, { plain }] of ALL_KEYS)
+        for (const [key, { plainValue: plain }] of ALL_KEYS)
           if (!FLATTENED_KEYS.includes(key))
             assert.deepEqual(plain(back.config[key]), plain(config[key]), key);
       }),

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { FileConfig } from '../../../lib/config/config.ts';
-import { forEachKey, type KeyKind, type Parsed } from '../../../lib/config/keys.ts';
+import { forEachKey, type KeyKind, type ParsedKeys } from '../../../lib/config/keys.ts';
 import type { Located } from '../../../lib/text/origin.ts';
 import { BITS, crowdedPrefix, prefixOf } from '../cidr/arbitrary.ts';
 
@@ -73,7 +73,7 @@ export function anyFileConfig(family: Family): fc.Arbitrary<FileConfig> {
       return {
         configFile,
         listOrigin: at(undefined).origin,
-        ...forEachKey<Parsed>((name) => located(values[name])),
+        ...forEachKey<ParsedKeys>((name) => located(values[name])),
       };
     });
 }

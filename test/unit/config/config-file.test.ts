@@ -101,7 +101,7 @@ describe('a locator', () => {
   ] as const) {
     it(name, () => {
       const file = { name: 'm.yaml', text: '' };
-      const configFile = { name: 's', text: 'a\nb', outer: { file, line: 10, column: 5, lineByLine } };
+      const configFile = { name: 's', text: 'a\nb', embeddedIn: { file, line: 10, column: 5, lineByLine } };
       const origin = originIn(configFile, 2);
       assert.deepEqual(origin, { kind: 'file', configFile: 's', file: 'm.yaml', line, column });
     });

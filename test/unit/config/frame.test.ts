@@ -63,7 +63,7 @@ describe('a problem with its line', () => {
 
   it('shows no line of a config file that it was not given, nor of built-in origins', () => {
     assert.equal(problemFramer([])(problemAt(1, 1)), 's:1:1: error: is wrong; do right');
-    const builtIn: Problem = { ...problemAt(1, 1), at: { kind: 'built-in', reason: 'RFC 3927' } };
+    const builtIn: Problem = { ...problemAt(1, 1), at: { kind: 'built-in', basis: 'RFC 3927' } };
     assert.equal(problemFramer([])(builtIn), 'built in (RFC 3927): error: is wrong; do right');
   });
 

@@ -45,8 +45,8 @@ describe('a config file that must be there', () => {
   const required = { requiredFiles: ['ip-masq-a', 'ip-masq-b'] };
 
   it('is an error if it is not, and no check is asked', () => {
-    const check = () => assert.fail();
-    assert.deepEqual(merge({ 'ip-masq-b': '{}' }, { ...required, check }).lines, [
+    const checkVerdicts = () => assert.fail();
+    assert.deepEqual(merge({ 'ip-masq-b': '{}' }, { ...required, checkVerdicts }).lines, [
       'error: the config file ip-masq-a is not there, but --require-file names it; restore its ConfigMap or the key that is mounted under this name; if it is to go, change the flag',
     ]);
     assert.equal(merge({}, required).lines.length, 2);

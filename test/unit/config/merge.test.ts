@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../../../lib/cidr/reserved.ts';
 import type { FileConfig, MergedConfig } from '../../../lib/config/config.ts';
-import { CIDR_KEYS, forEachKey, type Merged } from '../../../lib/config/keys.ts';
+import { CIDR_KEYS, forEachKey, type MergedKeys } from '../../../lib/config/keys.ts';
 import { mergeConfigs } from '../../../lib/config/merge.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
@@ -22,13 +22,13 @@ describe('without any config file', () => {
   ] as const) {
     it(`${name}, each for its RFC, and nothing else is set`, () => {
       assert.deepEqual(mergeConfigs([], { ...OPTIONS, noMasqAllReservedRanges: allReserved }), {
-        ...forEachKey<Merged>((_, key) => key.merge([])),
+        ...forEachKey<MergedKeys>((_, key) => key.merge([])),
         configFiles: [],
         nonMasqueradeCIDRs: ranges.map(({ prefix, rfc }) => ({
           value: prefix,
-          origin: { kind: 'built-in', reason: rfc },
+          origin: { kind: 'built-in', basis: rfc },
         })),
-        conflicts: [],
+        findings: [],
       });
     });
   }
@@ -111,8 +111,8 @@ describe('merging', () => {
         assert.ok(again);
         const once = mergeConfigs(configs, OPTIONS);
         const twice = mergeConfigs([...configs, { ...again, configFile: 'again' }], OPTIONS);
-        const { configFiles: _, conflicts: __, ...onceSaid } = once;
-        assert.deepEqual({ ...onceSaid, configFiles: twice.configFiles, conflicts: twice.conflicts }, twice);
+        const { configFiles: _, findings: __, ...onceSaid } = once;
+        assert.deepEqual({ ...onceSaid, configFiles: twice.configFiles, findings: twice.findings }, twice);
       }),
     );
   });
@@ -149,8 +149,8 @@ function firstOfEach<Item>(items: readonly Item[], text: (item: Item) => string)
   return items.filter((item) => items.find((other) => text(other) === text(item)) === item);
 }
 
-function isInConflict({ conflicts }: MergedConfig): boolean {
-  return conflicts.some(({ severity }) => severity === 'error');
+function isInConflict({ findings }: MergedConfig): boolean {
+  return findings.some(({ severity }) => severity === 'error');
 }
 
 function outcome(config: MergedConfig, value: bigint): readonly (string | undefined)[] {

@@ -88,7 +88,7 @@ describe('a list of problems', () => {
 
 describe('a problem in one line', () => {
   const at = { kind: 'file', configFile: 'ip-masq-a', line: 3, column: 5 } as const;
-  const other = { kind: 'built-in', reason: 'RFC 3927' } as const;
+  const other = { kind: 'built-in', basis: 'RFC 3927' } as const;
   for (const [name, problem, line] of [
     ['says where, what and what to do', { ...WORDS, at }, 'ip-masq-a:3:5: error: is wrong; write it right'],
     [

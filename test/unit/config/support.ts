@@ -8,7 +8,7 @@ import { DEFAULT_LIMITS, MAX_PROBLEMS, maxSyntaxMarks } from '../../../lib/confi
 import { mergeConfigFiles } from '../../../lib/config/load.ts';
 import { formatProblem, type Problem } from '../../../lib/config/problem.ts';
 import { takeSteps } from '../../../lib/config/steps.ts';
-import { validating } from '../../../lib/config/validate.ts';
+import { validateInSteps } from '../../../lib/config/validate.ts';
 import {
   type Files,
   ProjectedVolume,
@@ -22,7 +22,7 @@ export const OPTIONS: ConfigOptions = {
   strict: false,
   noMasqAllReservedRanges: false,
   requiredFiles: [],
-  check: () => [],
+  checkVerdicts: () => [],
 };
 
 /** What a terminal or a log reader could take for more than text. */
@@ -32,7 +32,7 @@ export const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 export function validate(text: string, options: Partial<ConfigOptions> = {}, name = 's') {
   const all = { ...OPTIONS, ...options };
   const room = { syntaxMarks: maxSyntaxMarks(all.cidrLimitMax), problems: MAX_PROBLEMS };
-  return takeSteps(validating({ name, text }, all, room));
+  return takeSteps(validateInSteps({ name, text }, all, room));
 }
 
 /** The problems of a config file named `s`, one line each. */
@@ -49,7 +49,7 @@ export function merge(texts: Readonly<Record<string, string>>, options: Partial<
 
 /** A config as the agent has loaded it. */
 export function loadedOf(config: MergedConfig, problems: readonly Problem[] = []): ValidConfig {
-  return { config, problems, configFiles: [], unread: [], projected: true, validated: [] };
+  return { config, problems, configFiles: [], readProblems: [], projected: true, validated: [] };
 }
 
 /** The config of texts by config file name, which must be valid; no text means the defaults. */

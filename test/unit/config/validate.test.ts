@@ -454,7 +454,7 @@ describe('any text in a config file of any name', () => {
   for (const line of ['-\n', '- 10.0.0.1/8\n', '- 0\n', 'foo: 1\n', 'masqLinkLocal: 1\n']) {
     it(`keeps 1,000 problems of ${JSON.stringify(line)} and counts the others`, () => {
       const head = line.startsWith('-') ? 'nonMasqueradeCIDRs:\n' : '';
-      const { problems, omitted } = validate(`${head}${line.repeat(1500)}`, {
+      const { problems, omittedErrors: omitted } = validate(`${head}${line.repeat(1500)}`, {
         cidrLimit: 2000,
         cidrLimitMax: 2000,
       });

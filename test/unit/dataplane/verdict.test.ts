@@ -59,9 +59,14 @@ describe('the verdict of a chain in the kernel', () => {
   ];
   for (const [what, rules, verdict, decides] of CASES)
     it(`is ${what}`, () => {
-      const rule = decides === undefined ? undefined : `-A OURS ${rules[decides]}`;
+      const kernelRule = decides === undefined ? undefined : `-A OURS ${rules[decides]}`;
       const verdicts = kernelVerdicts(observedOf('IPv4', rules), 'OURS');
-      assert.deepEqual(verdictAt(verdicts, ADDRESS), { state: 'applied', verdict, as: undefined, rule });
+      assert.deepEqual(verdictAt(verdicts, ADDRESS), {
+        state: 'applied',
+        verdict,
+        as: undefined,
+        kernelRule,
+      });
     });
 
   for (const rule of [
@@ -82,8 +87,8 @@ describe('the verdict of a chain in the kernel', () => {
     it(`cannot be told where somebody has put ${rule} before`, () => {
       const rules = ['-d 10.1.2.0/26 -j MASQUERADE', '-p tcp -j MASQUERADE', rule, '-j MASQUERADE'];
       const verdicts = kernelVerdicts(observedOf('IPv4', rules.slice(1)), 'OURS');
-      const { state, rule: decisive } = verdictAt(verdicts, ADDRESS);
-      assert.deepEqual([state, decisive], ['changed', `-A OURS ${rule}`]);
+      const { state, kernelRule } = verdictAt(verdicts, ADDRESS);
+      assert.deepEqual([state, kernelRule], ['changed', `-A OURS ${rule}`]);
       const before = kernelVerdicts(observedOf('IPv4', rules), 'OURS');
       assert.equal(verdictAt(before, ADDRESS).state, 'applied');
     });
@@ -95,7 +100,7 @@ describe('the verdict of a chain in the kernel', () => {
   ] as const) {
     it(`is to leave everything alone where there is ${state}`, () => {
       const verdicts = kernelVerdicts(observedOf('IPv4', rules, jumps), 'OURS');
-      const nothing = { state, verdict: 'not_masqueraded', as: undefined, rule: undefined };
+      const nothing = { state, verdict: 'not_masqueraded', as: undefined, kernelRule: undefined };
       assert.deepEqual(verdictAt(verdicts, ADDRESS), nothing);
     });
   }
@@ -107,8 +112,8 @@ describe('the verdict of a chain in the kernel', () => {
     it(`cannot be told where ${what}`, () => {
       const verdicts = kernelVerdicts(observedOf('IPv4', rules, [jump]), 'OURS');
       const at = (value: bigint) => verdictAt(verdicts, { family: 'IPv4', value });
-      const rule = text ?? `-A POSTROUTING ${jump}`;
-      assert.deepEqual(at(1n), { state: 'changed', verdict: 'not_masqueraded', as: undefined, rule });
+      const kernelRule = text ?? `-A POSTROUTING ${jump}`;
+      assert.deepEqual(at(1n), { state: 'changed', verdict: 'not_masqueraded', as: undefined, kernelRule });
       // Whatever enters the chain, it leaves this one alone.
       assert.equal(at(0x0a000001n).state, rules === undefined ? 'changed' : 'applied');
     });
@@ -195,7 +200,7 @@ describe('the verdict of a chain in the kernel', () => {
       const { ranges } = nftablesVerdicts('IPv4', { ...table, chains, sets: [...table.sets, ...sets] });
       assert.deepEqual(verdictsOf(ranges), verdicts);
       for (const one of ranges)
-        if (one.verdict === undefined) assert.equal(one.rule, `ip postrouting: ${line}`);
+        if (one.verdict === undefined) assert.equal(one.kernelRule, `ip postrouting: ${line}`);
     });
   }
 
@@ -241,8 +246,8 @@ describe('the verdict of a chain in the kernel', () => {
               kernelVerdicts({ family, rules: renderChain(policy, some), jumps: JUMPS }, some.chain),
               nftablesVerdicts(family, renderTable(policy, some)),
             ]) {
-              const { rule, ...read } = verdictAt(verdicts, destination);
-              assert.deepEqual(read, expected, rule);
+              const { kernelRule, ...read } = verdictAt(verdicts, destination);
+              assert.deepEqual(read, expected, kernelRule);
               const ofFlow = verdictAt(verdicts, destination, source).verdict;
               assert.equal(ofFlow, isListed ? verdict : 'not_masqueraded');
             }

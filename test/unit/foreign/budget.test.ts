@@ -37,7 +37,7 @@ const CIRCLES = Array.from({ length: 1_000 }, (_, index) => [
 
 const look = (lines: readonly string[], budget = unlimited()) =>
   findForeign(
-    { baseChains: [baseChainOf(lines)], unread: [], skipped: [], rivals: [] },
+    { baseChains: [baseChainOf(lines)], unread: [], skipped: [], samePriority: [] },
     [INSIDE],
     [],
     budget,

@@ -37,7 +37,7 @@ const EXPLAINED: readonly (readonly [lines: readonly string[], text: string, rul
 describe('one address', () => {
   for (const [lines, text, rules, end] of EXPLAINED) {
     it(`${text} with ${lines.map((line) => line.replace('-A POSTROUTING ', '')).join('; ')}`, async () => {
-      const node = { baseChains: [baseChainOf(lines)], unread: [], skipped: [], rivals: [] };
+      const node = { baseChains: [baseChainOf(lines)], unread: [], skipped: [], samePriority: [] };
       const { masquerading, endedBy } = await explainForeign(node, addressFrom(text), unlimited());
       assert.equal(masquerading.length, rules);
       assert.deepEqual(endedBy?.path, end === undefined ? undefined : [end]);

@@ -168,7 +168,7 @@ describe('foreign rules', () => {
   ] as const)
     it(`are ${some ? '' : 'not '}only about some sources: ${match}`, async () => {
       const baseChains = [baseChainOf([`-A POSTROUTING ${match} -j MASQUERADE`])];
-      const node = { baseChains, unread: [], skipped: [], rivals: [] };
+      const node = { baseChains, unread: [], skipped: [], samePriority: [] };
       const { findings } = await findForeign(node, [INSIDE], [], unlimited());
       const limited = findings.map(({ isOnlyFromSources }) => isOnlyFromSources);
       assert.deepEqual(limited, [some]);
@@ -178,7 +178,7 @@ describe('foreign rules', () => {
     const lines = ['-A POSTROUTING -m addrtype ! --dst-type LOCAL -j IP-MASQ', '-A IP-MASQ -j MASQUERADE'];
     const [rule] = await findForeignRules([baseChainOf(lines)], INSIDE);
     assert.deepEqual(rule?.path, lines);
-    assert.equal(rule?.where, 'iptables (nft) nat POSTROUTING');
+    assert.equal(rule?.chainText, 'iptables (nft) nat POSTROUTING');
   });
 
   it('keep their key when the policy changes, and have different ones', async () => {

@@ -11,7 +11,7 @@ import { fakeHost, listing, nftables, OWN, rule, unlimited } from './support.ts'
 function readerOf(host: Host): (base: NatChain, family: Family) => Promise<BaseChain | undefined> {
   const reader = createNftReader(host, OWN, unlimited(), createRefusal(host.netlink));
   return (base, family) =>
-    readBaseChain({ where: 'here', family, name: base.chain }, 256, reader(base, family));
+    readBaseChain({ chainText: 'here', family, name: base.chain }, 256, reader(base, family));
 }
 
 describe('a chain of nftables', () => {

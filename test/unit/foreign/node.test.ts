@@ -33,7 +33,7 @@ async function read(
   return await readNode(host, { families: ['IPv4'], ownChain: OWN, iptables });
 }
 
-const where = ({ baseChains }: NodeRules) => baseChains.map((base) => base.where);
+const where = ({ baseChains }: NodeRules) => baseChains.map((base) => base.chainText);
 
 describe('a node', () => {
   it('without nft is read by iptables, and says what it lacks', async () => {
@@ -172,7 +172,7 @@ describe('a node', () => {
       skipped: [
         'nftables ip kube-proxy: skipped, because it masquerades only packets that kube-proxy itself has marked',
       ],
-      rivals: [],
+      samePriority: [],
     });
   });
 
@@ -183,9 +183,9 @@ describe('a node', () => {
   ] as const)
     it(`has a chain of kube-proxy that may run behind the agent's rules: ${what}`, async () => {
       const chains = [base('ip', 'kube-proxy', 'nat-postrouting', priority)];
-      const { rivals } = await read(iptables, { 'iptables-nft': LISTED }, chains);
+      const { samePriority } = await read(iptables, { 'iptables-nft': LISTED }, chains);
       assert.deepEqual(
-        rivals.map((one) => `${one.family}: ${one.where}`),
+        samePriority.map((one) => `${one.family}: ${one.chainText}`),
         found,
       );
     });

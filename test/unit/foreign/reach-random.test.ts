@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { complement, everything, type RangeSet, rangeOf, rangeSet } from '../../../lib/cidr/ranges.ts';
 import type { Condition, Outcome, Rule } from '../../../lib/dataplane/rule.ts';
 import type { BaseChain } from '../../../lib/foreign/base-chain.ts';
-import { type Reached, reach } from '../../../lib/foreign/reach.ts';
+import { type ReachedRule, visitMasquerading } from '../../../lib/foreign/reach.ts';
 import { crowdedAddress, crowdedPrefix } from '../cidr/arbitrary.ts';
 import { unlimited } from './support.ts';
 
@@ -92,7 +92,7 @@ function chain(name: string, later: readonly string[]): fc.Arbitrary<readonly Ru
 const anyBase: fc.Arbitrary<BaseChain> = fc
   .tuple(chain('BASE', ['A', 'B']), chain('A', ['B']), chain('B', []))
   .map(([base, a, b]) => ({
-    where: 'test',
+    chainText: 'test',
     family: 'IPv4',
     name: 'BASE',
     chains: new Map([
@@ -113,8 +113,8 @@ describe('reach, compared with an interpreter', () => {
   it('never misses a rule that masquerades a packet, whatever is asked for', async () => {
     await fc.assert(
       fc.asyncProperty(anyBase, fc.array(anyPacket, { minLength: 5 }), async (base, packets) => {
-        const found: Reached[] = [];
-        await reach(base, unlimited(), (reached) => found.push(reached));
+        const found: ReachedRule[] = [];
+        await visitMasquerading(base, unlimited(), (reached) => found.push(reached));
         for (const packet of packets) {
           const met = interpret(base, packet);
           const reached = found.find(({ rule }) => rule.text === met);

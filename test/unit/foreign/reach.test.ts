@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { reach } from '../../../lib/foreign/reach.ts';
+import { visitMasquerading } from '../../../lib/foreign/reach.ts';
 import { baseChainOf, textOf, unlimited } from './support.ts';
 
 /** Lines of iptables, and the packets that may reach each MASQUERADE: destinations, conditions and the path. */
@@ -87,7 +87,7 @@ describe('reach', () => {
   for (const [name, lines, ...reached] of CASES) {
     it(name, async () => {
       const found: string[] = [];
-      await reach(baseChainOf(lines), unlimited(), ({ destinations, conditions, path }) => {
+      await visitMasquerading(baseChainOf(lines), unlimited(), ({ destinations, conditions, path }) => {
         const numbers = path.map(({ text }) => lines.indexOf(text) + 1).join('>');
         found.push(`${textOf(destinations)} [${conditions.join(', ')}] ${numbers}`);
       });

@@ -45,7 +45,7 @@ export function policyOf(...cidrs: readonly string[]): Policy {
     entries: prefixes.map((prefix) => ({
       prefix,
       verdict: 'not_masqueraded',
-      origin: { kind: 'built-in', reason: 'test' },
+      origin: { kind: 'built-in', basis: 'test' },
     })),
   };
 }
@@ -58,7 +58,7 @@ export function baseChainOf(lines: readonly string[], family: Policy['family'] =
     rules.push(parseIptablesRule(family, chain, spec, OWN));
     chains.set(chain, rules);
   }
-  return { where: 'iptables (nft) nat POSTROUTING', family, name: 'POSTROUTING', chains, unread: [] };
+  return { chainText: 'iptables (nft) nat POSTROUTING', family, name: 'POSTROUTING', chains, unread: [] };
 }
 
 function words(line: string): { readonly chain: string; readonly spec: string } {
@@ -74,7 +74,7 @@ export function unlimited(): Budget {
 
 /** What a rule of nftables for IPv4 is read with. */
 export function contextOf(named: NftContext['named'] = new Map()): NftContext {
-  return { family: 'IPv4', named, check: () => {} };
+  return { family: 'IPv4', named, checkBudget: () => {} };
 }
 
 /**

@@ -5,7 +5,7 @@ import { chmod, mkdir, symlink, truncate, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { formatProblem } from '../../../lib/config/problem.ts';
-import { readTree, Walk } from '../../../lib/inputs/directory.ts';
+import { readTree, WalkLimits } from '../../../lib/inputs/directory.ts';
 import type { Inputs } from '../../../lib/inputs/file.ts';
 import { readAgentInputs, readInputs } from '../../../lib/inputs/input.ts';
 import { startGroup } from '../../lab/group.ts';
@@ -245,7 +245,7 @@ describe('reading inputs', () => {
 
   function told({ configFiles, problems }: Pick<Inputs, 'configFiles' | 'problems'>) {
     return {
-      configFiles: configFiles.map(({ name, outer }) => shown(`${outer?.file.name}:${name}`)),
+      configFiles: configFiles.map(({ name, embeddedIn }) => shown(`${embeddedIn?.file.name}:${name}`)),
       problems: problems.map((problem) => shown(formatProblem(problem))),
     };
   }
@@ -283,7 +283,7 @@ describe('reading inputs', () => {
   ] as const) {
     it(`stops in directories with too many ${what}`, async () => {
       await write({ 'c/a.yaml': manifest('ip-masq-a'), 'c/d/b.yaml': manifest('ip-masq-b'), 'c/d/e/f': '' });
-      const walk = Object.assign(new Walk(), limits);
+      const walk = Object.assign(new WalkLimits(), limits);
       const { configFiles, problems } = await readTree(path('DIR/c'), { limit: 100, recursive: true }, walk);
       assert.deepEqual(told({ configFiles, problems }), {
         configFiles: ['DIR/c/a.yaml:ip-masq-a'],

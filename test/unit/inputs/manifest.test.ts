@@ -38,7 +38,7 @@ describe('a manifest', () => {
     const configFiles = read(text).configFiles.map((configFile) => [
       configFile.name,
       configFile.text,
-      configFile.outer?.file,
+      configFile.embeddedIn?.file,
     ]);
     assert.deepEqual(configFiles, [
       ['ip-masq-a', 'a\r\n', { name: 'm.yaml', text }],

@@ -17,7 +17,7 @@ function found({ links: lines, addresses = [], routes }: PodNetwork): readonly s
       name,
       kind: name === 'eth0' && !isPair ? undefined : kind,
       master: master === undefined ? undefined : names.indexOf(master),
-      leadsElsewhere: isPair,
+      peerIsInOtherNamespace: isPair,
     };
   });
   const own = addresses.map((line) => line.split('/')[0]);
@@ -54,14 +54,20 @@ describe('routes to pods', () => {
     it(`are none of ${network.name}`, () => assert.deepEqual(found(network), []));
 
   it('are not those of a pair of which both ends are on the node', () => {
-    const link = { index: 1, name: 'bpfin.cali', kind: 'veth', master: undefined, leadsElsewhere: false };
+    const link = {
+      index: 1,
+      name: 'bpfin.cali',
+      kind: 'veth',
+      master: undefined,
+      peerIsInOtherNamespace: false,
+    };
     assert.equal(podLinks([link]).size, 0);
-    assert.equal(podLinks([{ ...link, leadsElsewhere: true }]).size, 1);
+    assert.equal(podLinks([{ ...link, peerIsInOtherNamespace: true }]).size, 1);
   });
 
   it('may have several ways, of which one leads to pods', () => {
     const links = podLinks([
-      { index: 4, name: 'flannel.1', kind: 'vxlan', master: undefined, leadsElsewhere: false },
+      { index: 4, name: 'flannel.1', kind: 'vxlan', master: undefined, peerIsInOtherNamespace: false },
     ]);
     const route = { ...routeOf('10.244.2.0/24 dev eth0', ['eth0']), links: [2, 4] };
     const texts = routesToPods(links, [route], () => false).map(({ text }) => text);

@@ -95,7 +95,7 @@ describe('an assertion', () => {
           from: from === undefined ? from : prefixFrom(from),
           verdict,
         } as const;
-        const { lines, config } = merge(texts, { check: checksOf(['IPv4'], [given]) });
+        const { lines, config } = merge(texts, { checkVerdicts: checksOf(['IPv4'], [given]) });
         const line = `${at}error: the assertion --${assertion} is broken: ${why}; ${remedy}`;
         assert.deepEqual(lines, why === undefined ? [] : [line]);
         assert.equal(config === undefined, why !== undefined);

@@ -14,7 +14,7 @@ import {
   outcomeText,
   type Policy,
 } from '../../../lib/policy/policy.ts';
-import { sameVerdict, type VerdictRange, verdictsOf } from '../../../lib/policy/verdicts.ts';
+import { uniformVerdicts, type VerdictRange, verdictsOf } from '../../../lib/policy/verdicts.ts';
 import { borders, crowdedAddress, FAMILIES } from '../cidr/arbitrary.ts';
 import { mergedOf } from '../config/support.ts';
 import { anyConfig } from './support.ts';
@@ -106,7 +106,7 @@ describe('the changes between two policies', () => {
   it('name the rule, cut off, because of which it cannot be told', () => {
     const config = mergedOf({ s: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true' });
     const rule = `-s 192.0.2.1/32 ${'x'.repeat(1000)}`;
-    const before = sameVerdict('IPv4', { verdict: undefined, rule });
+    const before = uniformVerdicts('IPv4', { verdict: undefined, kernelRule: rule });
     const { summary, lines } = describeChanges(before, verdictsOf(compilePolicy(config, 'IPv4')));
     assert.equal(summary, 'the old verdict of 4,294,967,296 addresses cannot be told');
     assert.match(
@@ -239,7 +239,7 @@ function policyOf(count: number, offset = 0n): Policy {
     return {
       prefix: { family: 'IPv4', address, length: 32, text: `${address}/32` },
       verdict: 'not_masqueraded',
-      origin: { kind: 'built-in', reason: 'test' },
+      origin: { kind: 'built-in', basis: 'test' },
     } as const;
   });
   return { family: 'IPv4', from: [], entries };

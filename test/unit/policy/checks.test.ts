@@ -5,8 +5,8 @@ import type { ConfigOptions } from '../../../lib/config/config.ts';
 import { checksOf } from '../../../lib/policy/checks.ts';
 import { gravityOf, merge } from '../config/support.ts';
 
-const IPV4 = { families: ['IPv4'] as const, check: checksOf(['IPv4'], []) };
-const BOTH = { families: FAMILIES, check: checksOf(FAMILIES, []) };
+const IPV4 = { families: ['IPv4'] as const, checkVerdicts: checksOf(['IPv4'], []) };
+const BOTH = { families: FAMILIES, checkVerdicts: checksOf(FAMILIES, []) };
 
 describe('a config without an error', () => {
   it('is told that nothing is inside, where that is said, and what to write', () => {
@@ -82,7 +82,7 @@ describe('a config without an error', () => {
       const { lines, config } = merge(texts, options);
       assert.equal(lines.length, expected.length, lines.join('\n'));
       for (const [index, pattern] of expected.entries()) assert.match(lines[index] ?? '', pattern);
-      if (config !== undefined) assert.equal(config.conflicts.length, expected.length);
+      if (config !== undefined) assert.equal(config.findings.length, expected.length);
     });
 
   for (const [text, ...expected] of [
@@ -99,7 +99,7 @@ describe('a config without an error', () => {
   ] as const)
     it(`is refused if packets are to be dropped wherever they come from: ${text || 'no ranges'}`, () => {
       const texts = { a: `nonMasqueradeCIDRs: [10.0.0.0/8, "fd00::/8"]\n${text}\n` };
-      const { lines, config } = merge(texts, { ...BOTH, check: checksOf(FAMILIES, [], true) });
+      const { lines, config } = merge(texts, { ...BOTH, checkVerdicts: checksOf(FAMILIES, [], true) });
       assert.equal(lines.length, expected.length, lines.join('\n'));
       for (const [index, pattern] of expected.entries()) assert.match(lines[index] ?? '', pattern);
       assert.equal(config === undefined, expected.length > 0);

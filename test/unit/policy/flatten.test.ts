@@ -96,7 +96,7 @@ function smallEntry(): fc.Arbitrary<Entry> {
       return {
         prefix: { family: 'IPv4', address: network, length: 32 - bits, text: `${network}/${32 - bits}` },
         verdict,
-        origin: { kind: 'built-in', reason: 'test' },
+        origin: { kind: 'built-in', basis: 'test' },
       };
     });
 }
@@ -123,6 +123,6 @@ function anyPolicy(family: Family): fc.Arbitrary<Policy> {
       prefix: crowdedPrefix(family),
       verdict: fc.constantFrom('not_masqueraded' as const, 'masqueraded' as const),
     })
-    .map((said): Entry => ({ ...said, origin: { kind: 'built-in', reason: 'test' } }));
+    .map((said): Entry => ({ ...said, origin: { kind: 'built-in', basis: 'test' } }));
   return fc.array(entry, { maxLength: 16 }).map((entries) => ({ family, from: [], entries }));
 }

@@ -4,11 +4,11 @@ import fc from 'fast-check';
 import type { Address, Family } from '../../../lib/cidr/address.ts';
 import { MULTICAST } from '../../../lib/cidr/reserved.ts';
 import {
+  areCompiledFor,
   bestAddresses,
   compilePolicy,
   decider,
   type Entry,
-  isFor,
   nodeAddresses,
   nodeAddressText,
   outcomeText,
@@ -181,19 +181,19 @@ masqueradeAddresses:
       const ranked = compilePolicy(config, 'IPv4', some);
       const [as] = nodeAddresses(ranked);
       const octets = (all: readonly Address[] = []) => all.map(({ value }) => Number(value & 0xffn));
-      assert.deepEqual([octets(as?.found), octets(as && bestAddresses(as))], [found, best]);
-      assert.equal(isFor(some, [ranked]), true);
+      assert.deepEqual([octets(as?.candidates), octets(as && bestAddresses(as))], [found, best]);
+      assert.equal(areCompiledFor(some, [ranked]), true);
       const worse = some.map((one) => (one.rank === 0 ? { ...one, rank: 1 } : one));
-      assert.equal(isFor(worse, [ranked]), best.length === 2, 'a rank that changes is compiled');
+      assert.equal(areCompiledFor(worse, [ranked]), best.length === 2, 'a rank that changes is compiled');
     }
   });
 
   it('is compiled again only if an address comes or goes that a range asks for', () => {
     const others = ['172.16.0.1', '2001:db8::2'].map(addressFrom);
-    assert.equal(isFor([...own.toReversed(), ...others], [policy]), true);
-    assert.equal(isFor(own.slice(1), [policy]), false);
-    assert.equal(isFor([...own, { family: 'IPv4', value: 0xc6120001n }], [policy]), false);
-    assert.equal(isFor([], [compilePolicy(mergedOf({}), 'IPv4', own)]), true);
+    assert.equal(areCompiledFor([...own.toReversed(), ...others], [policy]), true);
+    assert.equal(areCompiledFor(own.slice(1), [policy]), false);
+    assert.equal(areCompiledFor([...own, { family: 'IPv4', value: 0xc6120001n }], [policy]), false);
+    assert.equal(areCompiledFor([], [compilePolicy(mergedOf({}), 'IPv4', own)]), true);
   });
 
   for (const family of FAMILIES) {
@@ -221,7 +221,7 @@ masqueradeAddresses:
           const found =
             range && own.filter((one) => holds(range, one)).toSorted((a, b) => (a < b ? -1 : 1))[0];
           assert.equal(entry?.as?.range.text, range?.text);
-          assert.equal(entry?.as?.found?.[0]?.value, found);
+          assert.equal(entry?.as?.candidates?.[0]?.value, found);
         }),
         { numRuns: 1_000 },
       );

@@ -7,7 +7,7 @@ import { mergedOf } from '../config/support.ts';
 
 /** Values with an origin that does not matter. */
 export function located<Value>(values: readonly Value[]): readonly Located<Value>[] {
-  return values.map((value) => ({ value, origin: { kind: 'built-in', reason: 'test' } }));
+  return values.map((value) => ({ value, origin: { kind: 'built-in', basis: 'test' } }));
 }
 
 /** Configs with few prefixes that often repeat and contain each other, in every list. */
@@ -23,7 +23,7 @@ export function anyConfig(family: Family): fc.Arbitrary<MergedConfig> {
       masqLinkLocal: fc.boolean(),
     })
     .map(({ inside, outside, from, addresses, masqLinkLocal }) => {
-      const flag = { value: masqLinkLocal, origin: { kind: 'built-in', reason: 'test' } } as const;
+      const flag = { value: masqLinkLocal, origin: { kind: 'built-in', basis: 'test' } } as const;
       return {
         ...mergedOf({ 'ip-masq-s': '{}' }),
         nonMasqueradeCIDRs: located(inside),

@@ -76,7 +76,7 @@ describe('the text of a single config file', () => {
         const back = merge({ 'ip-masq-agent': text }, { families });
         assert.ok(back.config, back.lines.join('\n'));
         assertDecideAlike(config, back.config, families);
-        for (const [key, { family, plain }] of ALL_KEYS)
+        for (const [key, { family, plainValue: plain }] of ALL_KEYS)
           if (family === undefined || families.includes(family))
             assert.deepEqual(plain(back.config[key]), plain(config[key]), key);
         const known = problems.map(({ kind }) => kind);

@@ -29,7 +29,7 @@ export const PROBLEMS = {
     message: 'masqLinkLocal is false here',
     remedy: 'make the config files agree',
     at: { kind: 'file', configFile: 'ip-masq-a', line: 2, column: 1 },
-    other: { kind: 'built-in', reason: 'RFC 3927' },
+    other: { kind: 'built-in', basis: 'RFC 3927' },
   },
   nowhere: {
     severity: 'error',
@@ -46,7 +46,7 @@ export const CONFIG_FILES: readonly ConfigFile[] = [
   {
     name: 'ip-masq-b',
     text: '- 10.0.0.0/8\n',
-    outer: { file: { name: 'deploy/b.yaml', text: MANIFEST }, line: 2, column: 3, lineByLine: true },
+    embeddedIn: { file: { name: 'deploy/b.yaml', text: MANIFEST }, line: 2, column: 3, lineByLine: true },
   },
 ];
 
@@ -91,7 +91,7 @@ export function anyProblem(): fc.Arbitrary<Problem> {
   });
   const origin: fc.Arbitrary<Origin> = fc.oneof(
     inFile,
-    fc.constant({ kind: 'built-in' as const, reason: 'RFC 3927' }),
+    fc.constant({ kind: 'built-in' as const, basis: 'RFC 3927' }),
   );
   return fc.record(
     {

@@ -32,6 +32,6 @@ for (const [what, { repaired = [], good = [], lost = [] }, at, isContested] of C
     ];
     for (const { time, ...sync } of syncs.toSorted((a, b) => a.time - b.time))
       contest.onReconcile(sync, time);
-    assert.equal(contest.isOn(at), isContested);
+    assert.equal(contest.isContested(at), isContested);
   });
 }

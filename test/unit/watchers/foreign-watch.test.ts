@@ -22,7 +22,7 @@ const DATAPLANE: Dataplane = {
   count: () => assert.fail(),
 };
 
-const NO_LEFTOVERS = { back: [], removeOnce: async () => undefined };
+const NO_LEFTOVERS = { returned: [], removeOnce: async () => undefined };
 const SURROUNDINGS = {
   leftovers: NO_LEFTOVERS,
   accepted: [],
@@ -80,9 +80,9 @@ for (const accepted of [[], ['ip-masq-agent']])
   it(`rules of another agent that have come back are foreign rules in the status, accepted: ${accepted}`, async () => {
     const status = new Status(new Recorder(), buildInfo());
     const dataplane = { ...DATAPLANE, name: 'iptables (legacy)' };
-    const back = [{ family: 'IPv4', dataplane, rules: olderAgentRules() }] as const;
+    const returned = [{ family: 'IPv4', dataplane, rules: olderAgentRules() }] as const;
     const host = fakeHost({});
-    const leftovers = { ...NO_LEFTOVERS, back };
+    const leftovers = { ...NO_LEFTOVERS, returned };
     const log = pino({ enabled: false });
     const watch = createForeignWatch({ ...SURROUNDINGS, host, log, status, leftovers, accepted });
     watch.read({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });

@@ -1,0 +1,82 @@
+import { FAMILIES, type Family } from '../cidr/address.ts';
+import type { Dataplane, Observed, OwnRules, RuleLocation } from '../dataplane/dataplane.ts';
+import { DataplaneError } from '../dataplane/error.ts';
+import type { Host } from '../dataplane/host.ts';
+import { listRuleLocations, openDataplane } from '../dataplane/open.ts';
+import type { DataplaneOptions } from '../dataplane/options.ts';
+import { type RetryOptions, retrying } from './retry.ts';
+
+export type RuleLocationState =
+  | (OwnRules & { readonly kind: 'found'; readonly observed: Observed })
+  | (RuleLocation & { readonly kind: 'empty'; readonly observed: Observed })
+  /** There can be no rules, because the tool or the kernel's support is missing. */
+  | (RuleLocation & { readonly kind: 'impossible'; readonly error: DataplaneError })
+  | (RuleLocation & { readonly kind: 'unreadable'; readonly error: DataplaneError });
+
+export type ObservedRules = Extract<RuleLocationState, { readonly kind: 'found' }>;
+export type UnreadableRuleLocation = Extract<RuleLocationState, { readonly kind: 'unreadable' }>;
+
+/**
+ * Reads a location as at a first observation.
+ *
+ * @param retry how to wait for a busy kernel; if undefined, it cannot be read
+ */
+export async function readRuleLocation(
+  location: RuleLocation,
+  retry?: RetryOptions,
+): Promise<RuleLocationState> {
+  const observe = () => location.dataplane.observe(location.family, 'leftovers');
+  try {
+    const observed = await (retry === undefined ? observe() : retrying(observe, retry));
+    const rules = observed.planRemoval()?.current;
+    return rules === undefined
+      ? { ...location, kind: 'empty', observed }
+      : { ...location, kind: 'found', observed, rules };
+  } catch (error) {
+    if (!(error instanceof DataplaneError)) throw error;
+    return { ...location, kind: error.meansNoRules ? 'impossible' : 'unreadable', error };
+  }
+}
+
+export async function readRuleLocations(
+  locations: readonly RuleLocation[],
+  retry?: RetryOptions,
+): Promise<readonly RuleLocationState[]> {
+  const states: RuleLocationState[] = [];
+  for (const location of locations) states.push(await readRuleLocation(location, retry));
+  return states;
+}
+
+/** All locations where rules of the agent can be. */
+export interface Survey {
+  /** The dataplane that is used. */
+  readonly dataplane: Dataplane;
+  /** Its locations, one for each family. */
+  readonly used: readonly RuleLocationState[];
+  /** Those of the dataplanes and modes that are not used. */
+  readonly others: readonly RuleLocationState[];
+}
+
+/**
+ * Opens the dataplane that an agent would use, and reads all locations, for commands beside the agent.
+ *
+ * @throws {DataplaneError} if no dataplane can be opened
+ */
+export async function survey(
+  options: DataplaneOptions,
+  host: Host,
+  retry: RetryOptions,
+  families: readonly Family[] = FAMILIES,
+): Promise<Survey> {
+  const { dataplane } = await retrying(() => openDataplane(options, host), retry);
+  const all = await listRuleLocations(options, host);
+  const used = families.map((family) => ({ dataplane, family }));
+  const others = all.filter(
+    (location) => location.dataplane.name !== dataplane.name && families.includes(location.family),
+  );
+  return {
+    dataplane,
+    used: await readRuleLocations(used, retry),
+    others: await readRuleLocations(others, retry),
+  };
+}
