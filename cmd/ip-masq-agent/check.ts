@@ -7,7 +7,7 @@ import { type Problem, problem } from '../../lib/config/problem.ts';
 import { readExpectations } from '../../lib/inputs/expectations.ts';
 import { readFile } from '../../lib/inputs/input.ts';
 import { failedExpectations } from '../../lib/policy/checks.ts';
-import { unmasqueraded } from '../../lib/policy/flatten.ts';
+import { notMasqueradedDestinations } from '../../lib/policy/flatten.ts';
 import { compilePolicy, type Family } from '../../lib/policy/policy.ts';
 import { configFileText } from '../../lib/report/config-file-text.ts';
 import { githubReport } from '../../lib/report/github.ts';
@@ -83,7 +83,7 @@ function mergedText({ config }: CheckReport, flags: CheckFlags): string {
 
 /** The number of addresses that are not masqueraded. An address in several entries counts once, exceptions do not. */
 function sizeLine(config: MergedConfig, family: Family): string {
-  const set = unmasqueraded(compilePolicy(config, family));
+  const set = notMasqueradedDestinations(compilePolicy(config, family));
   const size = sizeOf(set.ranges);
   const are = size === 1n ? 'is' : 'are';
   return `${family}: ${counted(set.ranges.length, 'range')}, ${countedAddresses(size)} ${are} not masqueraded`;

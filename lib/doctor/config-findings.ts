@@ -66,7 +66,7 @@ export async function podFindings(
   if (config === undefined) return [];
   const policies = families.map((family) => compilePolicy(config, family));
   try {
-    const found = await findPods(policies, config.configFiles);
+    const found = await findPods(policies, config.configFileNames);
     return found.map(({ range, routes, ...one }) => ({ kind: 'pods-masqueraded', ...one }));
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;

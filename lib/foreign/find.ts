@@ -1,7 +1,7 @@
 import { ADDRESS_BITS, type Address, type Family } from '../cidr/address.ts';
 import { intersection, prefixesOf, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import type { Rule } from '../dataplane/rule.ts';
-import { unmasqueraded } from '../policy/flatten.ts';
+import { notMasqueradedDestinations } from '../policy/flatten.ts';
 import type { Entry, Policy } from '../policy/policy.ts';
 import type { Advice } from '../text/advice.ts';
 import { formatOrigin } from '../text/origin.ts';
@@ -66,7 +66,7 @@ export async function findForeign(
   const words = new Set(unread);
   const groups: { readonly group: ForeignGroup; readonly policy: Policy }[] = [];
   for (const policy of policies) {
-    const found = await findForeignRules(baseChains, unmasqueraded(policy), budget);
+    const found = await findForeignRules(baseChains, notMasqueradedDestinations(policy), budget);
     for (const what of found.unread) words.add(what);
     for (const group of groupForeignRules(found.rules)) groups.push({ group, policy });
   }

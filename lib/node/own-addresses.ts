@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { ADDRESS_BITS, type Address, type Family, type OwnAddress, parseAddress } from '../cidr/address.ts';
 import { isIn, isInSome, rangeOf, rangeSet } from '../cidr/ranges.ts';
-import { UNUSABLE } from '../cidr/reserved.ts';
+import { UNUSABLE_AS_SOURCE } from '../cidr/reserved.ts';
 import { allAddresses, type LinkAddress } from '../netlink/addresses.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { type LocalRoute, localRoutes } from '../netlink/routes.ts';
@@ -19,7 +19,7 @@ export function ownAddressList(): readonly OwnAddress[] {
     .map(({ family, address: value }) => ({ family, value }));
   const usable = [...linkAddresses(), ...added].filter(
     ({ family, value }) =>
-      !UNUSABLE[family].some(({ prefix }) => isIn(value, rangeOf(prefix))) &&
+      !UNUSABLE_AS_SOURCE[family].some(({ prefix }) => isIn(value, rangeOf(prefix))) &&
       !(family === 'IPv6' && tentative.has(value)),
   );
   const ranks = ranksOfAddresses();

@@ -12,7 +12,7 @@ import {
 import type { Advice } from '../text/advice.ts';
 import { withOrigin } from '../text/origin.ts';
 import { counted, truncated } from '../text/words.ts';
-import { unmasqueraded } from './flatten.ts';
+import { notMasqueradedDestinations } from './flatten.ts';
 import type { Policy } from './policy.ts';
 
 /** Routes to pods whose destinations, or a part of them, a policy masquerades. */
@@ -52,7 +52,7 @@ export function masqueradedPods(
   const { family, from, entries } = policy;
   const setOf = (prefixes: readonly Prefix[]) =>
     rangeSet(family, prefixes.filter((prefix) => prefix.family === family).map(rangeOf));
-  const meant = union(unmasqueraded(policy), setOf(accepted));
+  const meant = union(notMasqueradedDestinations(policy), setOf(accepted));
   const found = difference(setOf(routes.map(({ prefix }) => prefix)), meant);
   const concerned = routes.filter(({ prefix }) => meets(prefix, found));
   // What masqueradeAddresses asks for makes way for what is not masqueraded.

@@ -2,13 +2,13 @@ import type { ValidConfig } from '../agent/load.ts';
 import type { Observer, ReconcileEvent, SyncEvent } from '../agent/loop.ts';
 import { configHash, refusedHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
-import { type Problem, VALID_FINDINGS } from '../config/problem.ts';
+import { KINDS_OF_VALID_CONFIG, type Problem } from '../config/problem.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
 import type { MasqueradedPodRoutes } from '../policy/masqueraded-pods.ts';
-import { bestAddresses, type Family, nodeAddresses, type Policy } from '../policy/policy.ts';
+import { addressRequests, bestAddresses, type Family, type Policy } from '../policy/policy.ts';
 import { Contest } from './contest.ts';
 import type { Metrics } from './metrics.ts';
 import { type FileCount, sourceNameOf } from './packet-counts.ts';
@@ -153,14 +153,14 @@ export class Status implements Observer {
       metrics.replace('config_errors', []);
       metrics.add('config_loads_total', { result: 'valid' });
       if (!isNew) return;
-      metrics.set('config_files', {}, config.configFiles.length);
+      metrics.set('config_files', {}, config.configFileNames.length);
       metrics.replace(
         'config_file_info',
-        config.configFiles.map((file) => ({ labels: { file }, value: 1 })),
+        config.configFileNames.map((file) => ({ labels: { file }, value: 1 })),
       );
       metrics.replace('config_info', [{ labels: { hash: configHash(config) }, value: 1 }]);
-      const conflicts = Map.groupBy<string, Problem>(config.findings, ({ kind }) => kind);
-      for (const [kind, { severity }] of VALID_FINDINGS)
+      const conflicts = Map.groupBy<string, Problem>(config.problems, ({ kind }) => kind);
+      for (const [kind, { severity }] of KINDS_OF_VALID_CONFIG)
         metrics.set('config_conflicts', { severity, kind }, conflicts.get(kind)?.length ?? 0);
     });
   }
@@ -295,7 +295,7 @@ function ruleCounts(findings: readonly ForeignFinding[]) {
 
 /** How many ranges of masqueradeAddresses hold so many addresses of the node; empty if the policy asks for none. */
 function addressRanges(policy: Policy) {
-  const counts = nodeAddresses(policy).map((one) => Math.min(bestAddresses(one).length, FOUND.length - 1));
+  const counts = addressRequests(policy).map((one) => Math.min(bestAddresses(one).length, FOUND.length - 1));
   if (counts.length === 0) return [];
   return FOUND.map((found, index) => ({
     labels: { family: policy.family, found },

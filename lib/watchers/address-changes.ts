@@ -6,7 +6,7 @@ import { Notices } from '../log/notices.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { openAddressWatch } from '../netlink/watch.ts';
 import { ownAddressList } from '../node/own-addresses.ts';
-import { areCompiledFor, nodeAddresses, type Policy } from '../policy/policy.ts';
+import { addressRequests, areCompiledFor, type Policy } from '../policy/policy.ts';
 
 /** Changes of so many milliseconds lead to one sync: each pod that starts changes links and addresses too. */
 const PAUSE_MS = 100;
@@ -63,7 +63,7 @@ export function watchAddresses(
   return (policies) => {
     const areNew = policies !== current;
     current = policies;
-    if (!areNew || policies.every((policy) => nodeAddresses(policy).length === 0)) return;
+    if (!areNew || policies.every((policy) => addressRequests(policy).length === 0)) return;
     // While they were applied, addresses may have changed.
     if (isWatching) check();
     else void watch();

@@ -99,7 +99,7 @@ export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
 
   const podNotices = async (policies: readonly Policy[]): Promise<NoticesByKey> => {
     try {
-      const pods = await findPods(policies, status.loaded?.config.configFiles ?? []);
+      const pods = await findPods(policies, status.loaded?.config.configFileNames ?? []);
       status.onMasqueradedPods(pods);
       return new Map(pods.map((one) => [`pods in ${one.range.text}`, () => logPods(one)]));
     } catch (error) {

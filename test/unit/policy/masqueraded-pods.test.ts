@@ -10,7 +10,7 @@ function found(texts: Record<string, string>, routes: readonly string[], accepte
   const config = mergedOf(texts);
   const all = routes.map((text) => ({ prefix: prefixFrom(text), text: `${text} dev pods` }));
   return (['IPv4', 'IPv6'] as const).flatMap((family) =>
-    masqueradedPods(compilePolicy(config, family), all, accepted.map(prefixFrom), config.configFiles),
+    masqueradedPods(compilePolicy(config, family), all, accepted.map(prefixFrom), config.configFileNames),
   );
 }
 

@@ -44,7 +44,7 @@ describe('the status', () => {
     assert.notEqual(second, first);
     assert.equal(await value('config_loads_total', 'result="valid"'), 2);
     assert.equal(await value('config_loads_total', 'result="invalid"'), 1);
-    assert.deepEqual(status.loaded?.config.configFiles, ['b']);
+    assert.deepEqual(status.loaded?.config.configFileNames, ['b']);
   });
 
   it('counts the errors of a refused config by kind, and hashes what is refused, until it is valid', async () => {
