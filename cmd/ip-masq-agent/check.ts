@@ -26,9 +26,9 @@ import { noteDefaults, readReport } from './read-config.ts';
 
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 
-export async function check({ flags, operands, texts }: Args<typeof CHECK_FLAGS>): Promise<number> {
+export async function check({ flags, operands, flagTexts }: Args<typeof CHECK_FLAGS>): Promise<number> {
   const { expect } = flags;
-  if (texts.get('expect') === '') throw new UsageError('--expect needs a file');
+  if (flagTexts.get('expect') === '') throw new UsageError('--expect needs a file');
   const expected = expect === '' ? undefined : await readExpectFile(expect, flags);
   const found = await readReport(flags, [...operands, ...flags.filename]);
   const { config } = found;

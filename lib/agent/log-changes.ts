@@ -36,18 +36,18 @@ export function logConfig(
 export type ChangesByFamily = ReadonlyMap<Family, VerdictChanges>;
 
 /** Warns of config files that the reading before still had, with the verdicts that change now. */
-export function logVanished(
+export function logVanishedConfigFiles(
   log: Logger,
   before: MergedConfig,
   { configFileNames }: MergedConfig,
-  described: ChangesByFamily,
+  policyChanges: ChangesByFamily,
 ): void {
   const gone = before.configFileNames.filter((name) => !configFileNames.includes(name));
   if (gone.length === 0) return;
   const names = truncated(gone, MAX_NAMES, String).join(', ');
-  const summaries = Array.from(described, ([family, { summary }]) => `${family}: ${summary}`).join('; ');
+  const summaries = Array.from(policyChanges, ([family, { summary }]) => `${family}: ${summary}`).join('; ');
   log.warn(
-    { verdicts: [...described.values()].flatMap(({ lines }) => lines) },
+    { verdicts: [...policyChanges.values()].flatMap(({ lines }) => lines) },
     `gone since the last reading: ${names}; what they said no longer applies: ${summaries}; if this is not meant, restore the ConfigMap or its key`,
   );
 }

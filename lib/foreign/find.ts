@@ -40,7 +40,7 @@ export interface ForeignFinding extends Advice {
   readonly isAccepted: boolean;
   readonly rules: number;
   /** Whether all of them ask for sources in a range, such as that of Docker's own network. */
-  readonly isOnlyFromSources: boolean;
+  readonly limitsSources: boolean;
   /** The rules, those that lead to them, and what else they ask for. */
   readonly evidence: readonly string[];
 }
@@ -174,7 +174,7 @@ function finding(group: ForeignGroup, policy: Policy, accepted: readonly string[
     author: author.id,
     isAccepted: accepted.includes(author.id),
     rules: rules.length,
-    isOnlyFromSources: rules.every(({ conditions }) => conditions.some((text) => FROM_SOURCES.test(text))),
+    limitsSources: rules.every(({ conditions }) => conditions.some((text) => FROM_SOURCES.test(text))),
     message: `${describeAuthor(group)} may masquerade traffic to ${named(concerned(policy, rules))}, which the config does not masquerade`,
     evidence: foreignEvidence(group),
     remedy: author.remedy,

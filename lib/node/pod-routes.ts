@@ -4,7 +4,7 @@ import { isIn, rangeOf } from '../cidr/ranges.ts';
 import { UNUSABLE_AS_SOURCE } from '../cidr/reserved.ts';
 import { allLinks, type Link } from '../netlink/links.ts';
 import { RT_TABLE_MAIN, type UnicastRoute, unicastRoutes } from '../netlink/routes.ts';
-import { ownAddresses } from './own-addresses.ts';
+import { createIsLocal } from './own-addresses.ts';
 
 /** A route to pods, those of this node or of another one. */
 export interface PodRoute {
@@ -39,7 +39,7 @@ export async function podRoutes(families: readonly Family[]): Promise<readonly P
   const links = podLinks(await allLinks());
   if (links.size === 0) return [];
   const routes = await unicastRoutes(families, new Set(links.keys()));
-  return routesToPods(links, routes, ownAddresses());
+  return routesToPods(links, routes, createIsLocal());
 }
 
 /** The links that may lead to pods, by index: those with such a name, bridges with a pod at a port, and the node's ends of pairs. */

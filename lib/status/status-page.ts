@@ -141,8 +141,8 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
   // Counts may belong to an older policy: its entries are other objects with the same keys.
   const packets = new Map(counts.map((count) => [countKey(count), String(count.packets)]));
   const counted = (entry: EntryCount['entry']) =>
-    packets.get(countKey({ entry, verdict: entry?.verdict ?? 'masqueraded' })) ?? '';
-  const elsewhere = packets.get(countKey({ entry: undefined, verdict: 'not_masqueraded' })) ?? '';
+    packets.get(countKey({ entry, countedAs: entry?.verdict ?? 'masqueraded' })) ?? '';
+  const elsewhere = packets.get(countKey({ entry: undefined, countedAs: 'not_masqueraded' })) ?? '';
   const rows = [
     ...shown.map((entry) => [
       entry.prefix.text,

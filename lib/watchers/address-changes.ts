@@ -5,7 +5,7 @@ import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { openAddressWatch } from '../netlink/watch.ts';
-import { ownAddressList } from '../node/own-addresses.ts';
+import { usableSourceAddresses } from '../node/own-addresses.ts';
 import { addressRequests, areCompiledFor, type Policy } from '../policy/policy.ts';
 
 /** Changes of so many milliseconds lead to one sync: each pod that starts changes links and addresses too. */
@@ -33,7 +33,7 @@ export function watchAddresses(
 
   /** Whether the rules have the node's addresses; otherwise triggers a sync. */
   const check = (): boolean => {
-    const isCurrent = areCompiledFor(ownAddressList(), current);
+    const isCurrent = areCompiledFor(usableSourceAddresses(), current);
     if (!isCurrent) triggers.add('addresses');
     return isCurrent;
   };

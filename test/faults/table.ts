@@ -476,7 +476,7 @@ export const FAULTS: readonly Fault[] = [
       ['union(notMasqueradedDestinations(policy), setOf(accepted))', 'notMasqueradedDestinations(policy)'],
     ],
     noticedBy: [
-      ['policy/masqueraded-pods.test.ts', 'if they are accepted'],
+      ['policy/outside-pods.test.ts', 'if they are accepted'],
       ['e2e/masqueraded-pods.test.ts', 'accepts ranges that are meant'],
     ],
   },

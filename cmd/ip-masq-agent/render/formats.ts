@@ -15,7 +15,7 @@ import {
 } from '../../../lib/config/problem.ts';
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
-import { ownAddressList } from '../../../lib/node/own-addresses.ts';
+import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
 import { configFileText } from '../../../lib/report/config-file-text.ts';
 import { counted } from '../../../lib/text/words.ts';
@@ -78,7 +78,7 @@ function forOthers(rendered: Rendered, config: MergedConfig, strict: boolean): R
 
 /** The policies of the machine that renders. */
 function policiesOf(config: MergedConfig, flags: RenderFlags): readonly Policy[] {
-  const own = ownAddressList();
+  const own = usableSourceAddresses();
   return keptFamilies(flags).map((family) => compilePolicy(config, family, own));
 }
 

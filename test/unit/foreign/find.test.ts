@@ -170,7 +170,7 @@ describe('foreign rules', () => {
       const baseChains = [baseChainOf([`-A POSTROUTING ${match} -j MASQUERADE`])];
       const node = { baseChains, unread: [], skipped: [], samePriority: [] };
       const { findings } = await findForeign(node, [INSIDE], [], unlimited());
-      const limited = findings.map(({ isOnlyFromSources }) => isOnlyFromSources);
+      const limited = findings.map(({ limitsSources }) => limitsSources);
       assert.deepEqual(limited, [some]);
     });
 
